@@ -1,0 +1,76 @@
+package hal
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrHalted is what Act returns after Halt, until Arm.
+var ErrHalted = errors.New("hal: the robot is halted: arm it before acting")
+
+// Robot is a body: it senses, acts and stops. Every method is called by one
+// goroutine, the control thread, and returns within a bounded time that is
+// small against the period.
+//
+// A robot starts halted. Arm is an operator's explicit act; nothing in a
+// reward device can cause it.
+type Robot interface {
+	// Spec describes the channels. It does not change during a run and
+	// callers must not modify the slices in it.
+	Spec() Spec
+
+	// Sense fills obs, of length len(Spec().Obs), with the newest sample
+	// and returns when it was taken, in CLOCK_MONOTONIC nanoseconds
+	// (simulators in lockstep: simulated time). After an error the content
+	// of obs is unspecified and must not be used.
+	Sense(obs []float32) (at int64, err error)
+
+	// Act commands the actuators; action has length len(Spec().Action), in
+	// the units of the channels. It returns ErrHalted while halted. The
+	// slice is not kept.
+	Act(action []float32) error
+
+	// Arm ends the halted state.
+	Arm() error
+
+	// Halt brings the actuators to their failsafe output. It is idempotent,
+	// works with the robot half broken, and latches: Act returns ErrHalted
+	// until Arm.
+	Halt() error
+}
+
+// Resetter is implemented by simulators: Reset starts a new episode. The same
+// seed gives the same initial state. It neither arms nor halts.
+type Resetter interface {
+	Reset(seed uint64) error
+}
+
+// Rewarder is implemented by simulators: Reward is the task's reward of the
+// state that the last Sense returned, which is what a scripted operator looks
+// at. ok is false when there is none.
+type Rewarder interface {
+	Reward() (reward float64, ok bool)
+}
+
+// Spec describes a robot's channels.
+type Spec struct {
+	Name   string        // of the robot, for messages and logs
+	Obs    []Channel     // observation, in the model's order
+	Action []Channel     // action, in the model's order
+	Period time.Duration // nominal control period
+}
+
+// Channel is one element of an observation or of an action.
+type Channel struct {
+	Name string // unique in its list, such as "left_wheel"
+	Unit string // SI, such as "m/s"; empty for dimensionless
+	// Min and Max bound the values, in Unit. For observations they are
+	// plausibility limits: both 0 means none. For actions they are
+	// mandatory: Min < Max.
+	Min, Max float64
+	// MaxRate limits the change of an action in Unit per second; 0 means
+	// no limit. Observations ignore it.
+	MaxRate float64
+	// Failsafe is what Halt commands on an action channel.
+	Failsafe float64
+}

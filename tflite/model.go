@@ -1,0 +1,40 @@
+package tflite
+
+// Dims are the sizes of a model.
+type Dims struct {
+	Obs      int // elements of an observation
+	Action   int // elements of an action
+	Latent   int // d: elements of z, φ and ψ
+	Ensemble int // members of the successor-feature ensemble
+}
+
+// Belief is what Search needs to know of the posterior. Plain numbers: this
+// package does not import posterior.
+type Belief struct {
+	Mean []float32 // ẑ, [d]
+	InvR []float32 // R⁻¹, [d, d] row-major, upper triangular; V = RᵀR
+	Beta float32   // weight of the uncertainty bonus, >= 0
+}
+
+// Model evaluates a behaviour foundation model. An instance is used by one
+// goroutine at a time: its methods share scratch memory. After the first call
+// of a kind and size no method allocates. Slices of a wrong length and
+// non-finite numbers are errors, and dst is then unspecified.
+type Model interface {
+	Dims() Dims
+	// Phi writes the features φ(s) of an observation, [d].
+	Phi(dst []float64, obs []float32) error
+	// Act writes the policy's mean action π_z(s), [A], each in [-1, 1].
+	// z has length d and any positive norm: where the model normalises z,
+	// Act does it.
+	Act(dst, obs []float32, z []float64) error
+	// Search evaluates the n candidates, [n, d] row-major, of any positive
+	// norm, at one observation: for each z the action π_z(s), the successor
+	// features ψ_m(s, π_z(s), z) of every ensemble member m, and the score
+	//
+	//	min over m of  ψ_mᵀẑ + β ‖R⁻ᵀψ_m‖
+	//
+	// It returns the index of the greatest score (the lowest index where
+	// scores tie) and that score.
+	Search(obs, candidates []float32, belief Belief) (best int, score float32, err error)
+}
