@@ -1,0 +1,192 @@
+package npz
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func encode(t testing.TB, arrays Archive) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, arrays); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func decode(raw []byte) (Archive, error) { return Read(bytes.NewReader(raw), int64(len(raw))) }
+
+// zipOf packs one raw .npy, so that a test can damage its header.
+func zipOf(t testing.TB, name, raw string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// npyOf builds a version 1.0 array with any header text.
+func npyOf(header, data string) string {
+	header += "\n"
+	return "\x93NUMPY\x01\x00" + string([]byte{byte(len(header)), byte(len(header) >> 8)}) + header + data
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.npz")
+	want := Archive{
+		"obs":    Float32([]float32{1, 2, 3, 4, 5, 6}, 2, 3),
+		"psi":    Float64([]float64{1, 2, 3, 4, 5, 6, 7, 8}, 2, 2, 2),
+		"steps":  Int64([]int64{-1, 1 << 60}),
+		"scalar": Array{values: []float64{7}},
+		"empty":  Float32(nil, 0, 24),
+	}
+	if err := WriteFile(path, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, array := range want {
+		if !slices.Equal(got[name].Shape(), array.Shape()) {
+			t.Errorf("%s: shape %v, want %v", name, got[name].Shape(), array.Shape())
+		}
+		if !slices.Equal(got[name].Float64s(), array.Float64s()) {
+			t.Errorf("%s: %v, want %v", name, got[name].Float64s(), array.Float64s())
+		}
+	}
+	if steps, err := got["steps"].Int64s(); err != nil || steps[1] != 1<<60 {
+		t.Errorf("steps: %v, %v: want 2^60 exactly", steps, err)
+	}
+	if _, err := got["obs"].Int64s(); err == nil {
+		t.Error("floats were handed out as integers")
+	}
+}
+
+func TestEveryNumberTypeIsRead(t *testing.T) {
+	for dtype, data := range map[string]string{
+		"<i1": "\x02", "|u1": "\x02", "<i2": "\x02\x00", ">i2": "\x00\x02", "<u2": "\x02\x00",
+		"<i4": "\x02\x00\x00\x00", "<u4": "\x02\x00\x00\x00", ">u4": "\x00\x00\x00\x02",
+		"<i8": "\x02\x00\x00\x00\x00\x00\x00\x00", "<u8": "\x02\x00\x00\x00\x00\x00\x00\x00",
+		"<f4": "\x00\x00\x00\x40", ">f4": "\x40\x00\x00\x00", "<f8": "\x00\x00\x00\x00\x00\x00\x00\x40",
+	} {
+		raw := zipOf(t, "x.npy", npyOf("{'descr': '"+dtype+"', 'fortran_order': False, 'shape': (1,), }", data))
+		got, err := decode(raw)
+		if err != nil || got["x"].Float64s()[0] != 2 {
+			t.Errorf("%s: %v, %v: want 2", dtype, got["x"].Float64s(), err)
+		}
+	}
+	raw := zipOf(t, "x.npy", npyOf("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "\x00\x01\x00"))
+	if got, err := decode(raw); err != nil || !slices.Equal(got["x"].Float64s(), []float64{0, 1, 0}) {
+		t.Errorf("booleans: %v, %v", got, err)
+	}
+}
+
+func TestFortranOrderBecomesRowMajor(t *testing.T) {
+	raw := zipOf(t, "x.npy", npyOf("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", "\x01\x04\x02\x05\x03\x06"))
+	got, err := decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []float64{1, 2, 3, 4, 5, 6}; !slices.Equal(got["x"].Float64s(), want) {
+		t.Errorf("got %v, want %v", got["x"].Float64s(), want)
+	}
+}
+
+func TestDamagedFilesAreErrors(t *testing.T) {
+	whole := encode(t, Archive{"obs": Float32([]float32{1, 2, 3, 4}, 2, 2)})
+	flipped := slices.Clone(whole)
+	flipped[len("PK")+120] ^= 0x40
+	header := func(dtype, order, shape string) string {
+		return "{'descr': '" + dtype + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }"
+	}
+	for name, raw := range map[string][]byte{
+		"empty":            nil,
+		"cut off":          whole[:len(whole)-30],
+		"flipped bit":      flipped,
+		"no magic":         zipOf(t, "x.npy", "hello, world, this is not an array"),
+		"no header":        zipOf(t, "x.npy", "\x93NUMPY\x01\x00\x10"),
+		"header cut off":   zipOf(t, "x.npy", "\x93NUMPY\x01\x00\xff\xff{}"),
+		"huge header":      zipOf(t, "x.npy", "\x93NUMPY\x02\x00\xff\xff\xff\x7f{}"),
+		"no newline":       zipOf(t, "x.npy", "\x93NUMPY\x01\x00\x04\x00abcd"),
+		"empty dictionary": zipOf(t, "x.npy", npyOf("{}", "")),
+		"mixed up keys":    zipOf(t, "x.npy", npyOf("{'shape': (1,), 'fortran_order': False, 'descr': '<f4'}", "\x00\x00\x00\x00")),
+		"negative shape":   zipOf(t, "x.npy", npyOf(header("<f4", "False", "(-1,)"), "")),
+		"huge shape":       zipOf(t, "x.npy", npyOf(header("<f4", "False", "(9999999999, 9999999999)"), "")),
+		"short data":       zipOf(t, "x.npy", npyOf(header("<f4", "False", "(2,)"), "\x00\x00\x00\x00")),
+		"long data":        zipOf(t, "x.npy", npyOf(header("<f4", "False", "(1,)"), "\x00\x00\x00\x00\x00")),
+		"objects":          zipOf(t, "x.npy", npyOf(header("|O8", "False", "(1,)"), "\x00\x00\x00\x00\x00\x00\x00\x00")),
+		"strings":          zipOf(t, "x.npy", npyOf(header("<U1", "False", "(1,)"), "\x00")),
+		"no type":          zipOf(t, "x.npy", npyOf(header("", "False", "(1,)"), "\x00")),
+		"bad order":        zipOf(t, "x.npy", npyOf(header("<f4", "Perhaps", "(1,)"), "\x00\x00\x00\x00")),
+		"too big a uint64": zipOf(t, "x.npy", npyOf(header("<u8", "False", "(1,)"), strings.Repeat("\xff", 8))),
+	} {
+		if got, err := decode(raw); err == nil {
+			t.Errorf("%s: read as %v", name, got)
+		}
+	}
+}
+
+func TestAMissingArrayIsNamedWithThoseThatAreThere(t *testing.T) {
+	archive := Archive{"phi": Float64([]float64{1}), "reward": Float64([]float64{1})}
+	_, err := archive.Get("obs")
+	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "phi, reward") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := archive.Shaped("phi", -1, 3); err == nil || !strings.Contains(err.Error(), "[1]") {
+		t.Errorf("a vector passed for a matrix: %v", err)
+	}
+	if _, err := archive.Shaped("phi", -1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValuesThatDoNotFitFloat32AreErrors(t *testing.T) {
+	if _, err := Float64([]float64{0, 1e300}).Float32s(); err == nil || !strings.Contains(err.Error(), "element 1") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteFile(filepath.Join(dir, "a.npz"), Archive{"x": {}}); err == nil {
+		t.Fatal("the zero Array was written")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func FuzzReadNeverPanics(f *testing.F) {
+	f.Add(encode(f, Archive{"obs": Float32([]float32{1, 2}, 1, 2), "n": Int64([]int64{3})}))
+	f.Add(zipOf(f, "x.npy", npyOf("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "\x00\x00\x00\x00")))
+	f.Add(zipOf(f, "x.npy", npyOf("{}", "")))
+	f.Fuzz(func(_ *testing.T, raw []byte) { _, _ = decode(raw) })
+}
+
+func FuzzParseNeverPanics(f *testing.F) {
+	f.Add([]byte(npyOf("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "\x00\x00\x00\x00")))
+	f.Add([]byte("\x93NUMPY\x02\x00\x04\x00\x00\x00{}\n\n"))
+	f.Add([]byte(npyOf("{'descr': '|b1', 'fortran_order': False, 'shape': (), }", "\x01")))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		a, err := parse(raw)
+		if err == nil && a.Len() != len(a.Float64s()) {
+			t.Fatalf("shape %v with %d values", a.shape, len(a.Float64s()))
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package npz
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sbinet/npyio/npy"
+)
+
+// Limits of what is read, so that a damaged or hostile file cannot exhaust the
+// memory: of an array's bytes, of a .npy header and of the dimensions.
+const (
+	maxBytes  = 1 << 31
+	maxHeader = 1 << 16
+	maxDims   = 32
+)
+
+// ErrMissing is wrapped by Get and Shaped where an archive has no such array.
+var ErrMissing = errors.New("no such array")
+
+// Archive holds the arrays of a file by name, without the ".npy".
+type Archive map[string]Array
+
+// ReadFile reads every array of the named file.
+func ReadFile(path string) (Archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("npz: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("npz: %w", err)
+	}
+	archive, err := Read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return archive, nil
+}
+
+// Read reads every array of an archive of size bytes.
+func Read(r io.ReaderAt, size int64) (Archive, error) {
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("npz: not a readable zip archive (%w): write it again with numpy.savez", err)
+	}
+	archive := make(Archive, len(z.File))
+	left := int64(maxBytes)
+	for _, f := range z.File {
+		name := strings.TrimSuffix(f.Name, ".npy")
+		if _, twice := archive[name]; twice {
+			return nil, fmt.Errorf("npz: array %q is there twice: write the file again", name)
+		}
+		raw, err := readEntry(f, left)
+		if err != nil {
+			return nil, fmt.Errorf("npz: array %q: %w", name, err)
+		}
+		left -= int64(len(raw))
+		if archive[name], err = parse(raw); err != nil {
+			return nil, fmt.Errorf("npz: array %q: %w", name, err)
+		}
+	}
+	return archive, nil
+}
+
+// Get returns the named array. Where it is missing the error names those that
+// are there.
+func (a Archive) Get(name string) (Array, error) {
+	array, ok := a[name]
+	if !ok {
+		return Array{}, fmt.Errorf("npz: %q: %w (the file has %s)", name, ErrMissing, strings.Join(slices.Sorted(maps.Keys(a)), ", "))
+	}
+	return array, nil
+}
+
+// Shaped is Get with a check of the shape: as many dimensions as are given,
+// each as given, where -1 stands for any.
+func (a Archive) Shaped(name string, shape ...int) (Array, error) {
+	array, err := a.Get(name)
+	if err != nil {
+		return Array{}, err
+	}
+	fits := slices.EqualFunc(array.shape, shape, func(is, want int) bool { return want < 0 || is == want })
+	if !fits {
+		return Array{}, fmt.Errorf("npz: %q has shape %v, want %v (-1: any)", name, array.shape, shape)
+	}
+	return array, nil
+}
+
+// readEntry returns an entry's bytes; reading to the end makes archive/zip
+// verify its length and checksum.
+func readEntry(f *zip.File, limit int64) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("damaged (%w): copy or write the file again", err)
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("the arrays are larger than %d bytes together: split the file", maxBytes)
+	}
+	return raw, nil
+}
+
+// parse reads one .npy file. npyio indexes a malformed header out of its
+// bounds, hence the recover: what it protects shares nothing with the caller.
+func parse(raw []byte) (a Array, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, err = Array{}, fmt.Errorf("malformed .npy header (%v)", p)
+		}
+	}()
+	dataAt, err := headerEnd(raw)
+	if err != nil {
+		return Array{}, err
+	}
+	r, err := npy.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return Array{}, fmt.Errorf("malformed .npy header: %w", err)
+	}
+	descr := r.Header.Descr
+	if err := checkSize(descr.Type, descr.Shape, len(raw)-dataAt); err != nil {
+		return Array{}, err
+	}
+	values, err := readValues(r, descr.Type)
+	if err != nil {
+		return Array{}, err
+	}
+	a = Array{shape: slices.Clone(descr.Shape), values: values}
+	if descr.Fortran {
+		a.transpose()
+	}
+	return a, nil
+}
+
+// headerEnd returns where the data begin, before npyio allocates what the
+// header's length says.
+func headerEnd(raw []byte) (int, error) {
+	const prefix = "\x93NUMPY"
+	if len(raw) < 12 || string(raw[:len(prefix)]) != prefix {
+		return 0, errors.New("not a .npy array (wrong magic)")
+	}
+	end := 10 + int(binary.LittleEndian.Uint16(raw[8:]))
+	if raw[6] != 1 {
+		end = 12 + int(binary.LittleEndian.Uint32(raw[8:]))
+	}
+	if end > maxHeader || end > len(raw) {
+		return 0, fmt.Errorf("the .npy header is cut off or too long (ends at byte %d of %d)", end, len(raw))
+	}
+	return end, nil
+}
+
+// checkSize compares what a header declares with the bytes that follow it.
+func checkSize(dtype string, shape []int, have int) error {
+	if len(dtype) != 3 {
+		return unsupported(dtype)
+	}
+	width := int(dtype[2] - '0')
+	n, ok := elements(shape)
+	if !ok || len(shape) > maxDims {
+		return fmt.Errorf("impossible shape %v", shape)
+	}
+	if width > 8 || n*width != have {
+		return fmt.Errorf("shape %v of %q needs %d bytes of data, there are %d: write the file again", shape, dtype, n*width, have)
+	}
+	return nil
+}
+
+// readValues reads the data in file order, widened to one of the three types
+// that an Array holds.
+func readValues(r *npy.Reader, dtype string) (any, error) {
+	switch dtype[1:] {
+	case "f4":
+		return read[float32](r)
+	case "f8":
+		return read[float64](r)
+	case "b1":
+		flags, err := read[bool](r)
+		wide := make([]int64, len(flags))
+		for i, x := range flags {
+			if x {
+				wide[i] = 1
+			}
+		}
+		return wide, err
+	case "i1":
+		return widen[int8](r)
+	case "i2":
+		return widen[int16](r)
+	case "i4":
+		return widen[int32](r)
+	case "i8":
+		return read[int64](r)
+	case "u1":
+		return widen[uint8](r)
+	case "u2":
+		return widen[uint16](r)
+	case "u4":
+		return widen[uint32](r)
+	case "u8":
+		return readUint64(r)
+	}
+	return nil, unsupported(dtype)
+}
+
+func unsupported(dtype string) error {
+	return fmt.Errorf("dtype %q is not supported: save float32, float64, integers or booleans", dtype)
+}
+
+func read[T any](r *npy.Reader) ([]T, error) {
+	var values []T
+	err := r.Read(&values)
+	return values, err
+}
+
+func widen[T int8 | int16 | int32 | uint8 | uint16 | uint32](r *npy.Reader) ([]int64, error) {
+	narrow, err := read[T](r)
+	return convert[int64](narrow), err
+}
+
+func readUint64(r *npy.Reader) ([]int64, error) {
+	raw, err := read[uint64](r)
+	values := make([]int64, len(raw))
+	for i, x := range raw {
+		if x > math.MaxInt64 {
+			return nil, fmt.Errorf("element %d does not fit int64 (%d)", i, x)
+		}
+		values[i] = int64(x)
+	}
+	return values, err
+}
+
+// transpose turns column-major values into row-major ones.
+func (a *Array) transpose() {
+	switch v := a.values.(type) {
+	case []float32:
+		a.values = rowMajor(v, a.shape)
+	case []float64:
+		a.values = rowMajor(v, a.shape)
+	case []int64:
+		a.values = rowMajor(v, a.shape)
+	}
+}
+
+func rowMajor[T any](columnMajor []T, shape []int) []T {
+	rows := make([]T, len(columnMajor))
+	index := make([]int, len(shape))
+	for at := range rows {
+		from := 0
+		for k := len(shape) - 1; k >= 0; k-- {
+			from = from*shape[k] + index[k]
+		}
+		rows[at] = columnMajor[from]
+		for k := len(shape) - 1; k >= 0; k-- {
+			index[k]++
+			if index[k] < shape[k] {
+				break
+			}
+			index[k] = 0
+		}
+	}
+	return rows
+}

@@ -1,0 +1,104 @@
+package npz
+
+import (
+	"archive/zip"
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WriteFile writes the arrays to the named file, compressed. The file appears
+// whole or not at all; one that is there is replaced.
+func WriteFile(path string, arrays Archive) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".npz-*")
+	if err != nil {
+		return fmt.Errorf("npz: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("npz: %w", errors.Join(err, f.Close(), os.Remove(f.Name())))
+		}
+	}()
+	buffered := bufio.NewWriterSize(f, 1<<16)
+	if err := Write(buffered, arrays); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Write writes the arrays as an archive, in the order of their names: the
+// same arrays give the same bytes.
+func Write(w io.Writer, arrays Archive) error {
+	z := zip.NewWriter(w)
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		entry, err := z.Create(name + ".npy")
+		if err != nil {
+			return fmt.Errorf("npz: array %q: %w", name, err)
+		}
+		if err := writeArray(entry, arrays[name]); err != nil {
+			return fmt.Errorf("npz: array %q: %w", name, err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("npz: %w", err)
+	}
+	return nil
+}
+
+// writeArray writes one .npy of version 1.0. npyio's writer knows vectors and
+// matrices of float64 only, hence our own: the header is a line of text.
+func writeArray(w io.Writer, a Array) error {
+	var dtype string
+	switch a.values.(type) {
+	case []float32:
+		dtype = "<f4"
+	case []float64:
+		dtype = "<f8"
+	case []int64:
+		dtype = "<i8"
+	default:
+		return errors.New("the zero Array has no values: make it with Float32, Float64 or Int64")
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, tuple(a.shape))
+	const prefix = "\x93NUMPY\x01\x00"
+	// The data begin at a multiple of 64 bytes; the newline ends the header.
+	padding := 63 - (len(prefix)+2+len(header))%64
+	header += strings.Repeat(" ", padding) + "\n"
+	start := binary.LittleEndian.AppendUint16([]byte(prefix), uint16(len(header)))
+	if _, err := w.Write(append(start, header...)); err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, a.values)
+}
+
+// tuple writes a shape as Python does: (), (3,), (3, 4).
+func tuple(shape []int) string {
+	words := make([]string, len(shape))
+	for i, d := range shape {
+		words[i] = strconv.Itoa(d)
+	}
+	if len(words) == 1 {
+		return "(" + words[0] + ",)"
+	}
+	return "(" + strings.Join(words, ", ") + ")"
+}
