@@ -37,7 +37,7 @@ type Header struct {
 	Done     int64 // when the action was out and the tick complete
 
 	Episode uint32 // 0 for robots without episodes
-	Step    uint32 // in the episode, 0 for the first tick
+	Step    uint32 // steps taken in the episode; its return is the sum of Reward over Step >= 1
 
 	Flags Flags
 	Fault Fault // why the robot was halted, FaultNone while it runs
@@ -49,8 +49,9 @@ type Header struct {
 	Request uint64  // ID of the request that is open after this tick, 0 for none
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
 
-	PlanTick  uint64  // the tick whose state and belief Z was planned for
-	PlanScore float64 // the score of Z where the strategy has one, else 0
+	PlanTick      uint64  // the tick whose state and belief Z was planned for
+	PlanConfirmed uint64  // the newest tick at which the planner was content with Z; its distance to Index is z's age
+	PlanScore     float64 // the score of Z where the strategy has one, else 0
 
 	Labels    [MaxLabels]AppliedLabel
 	NumLabels uint64 // how many of Labels are valid
@@ -77,11 +78,11 @@ type Outcome uint8
 const (
 	Applied        Outcome = iota + 1 // entered the belief, or an undo left it
 	ClosedRequest                     // "can't tell": the request was closed, the belief is unchanged
-	TooOld                            // refused: the features of that moment are no longer held
-	UnknownRequest                    // refused: no such request, or it was closed before
+	TooOld                            // refused: the features of that moment are not held (any more)
+	UnknownRequest                    // refused: no such request, or one long gone
 	NothingToUndo                     // refused: no such label, or it no longer counts
 	BadLabel                          // refused: a number that is not finite, or a weight outside (0, 1]
-	Duplicate                         // refused: a label with this ID was applied before
+	Duplicate                         // refused: the request was answered before
 )
 
 // String names the outcome in words for people.
