@@ -59,16 +59,17 @@ type Header struct {
 
 // AppliedLabel says what a label did to the belief.
 type AppliedLabel struct {
-	ID       uint64  // of the label
-	Request  uint64  // that it answered, 0 for none
-	From, To uint64  // ticks (Index) whose features were credited, inclusive
-	About    uint64  // the tick that sets the label's age
-	Undoes   uint64  // ID of the label that an Undo took back
-	Value    float64 // the reward
-	Weight   float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): confidence, ρ^age and 1/σ² included
-	Kind     rewardsrc.Kind
-	Outcome  Outcome
-	_        [6]byte
+	ID         uint64  // of the label
+	Request    uint64  // that it answered, 0 for none
+	From, To   uint64  // ticks (Index) whose features were credited, inclusive
+	About      uint64  // the tick that sets the label's age
+	Undoes     uint64  // ID of the label that an Undo took back
+	Value      float64 // the reward
+	Confidence float64 // of the label, in (0, 1]
+	Weight     float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): confidence · ρ^age / σ²
+	Kind       rewardsrc.Kind
+	Outcome    Outcome
+	_          [6]byte
 }
 
 // Outcome says whether a label counted, and if not, why.

@@ -1,0 +1,211 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"optibfm/posterior"
+)
+
+// The strategies.
+const (
+	UCB       = "ucb"        // optimism: the best of n candidates from the confidence ellipsoid
+	UCBSphere = "ucb_sphere" // the same score over n candidates from the whole sphere
+	Thompson  = "thompson"   // a sample of the posterior
+	Random    = "random"     // a uniform direction: the baseline that learns nothing
+	Fixed     = "fixed"      // a given z
+)
+
+// Strategies lists the strategies.
+func Strategies() []string { return []string{UCB, UCBSphere, Thompson, Random, Fixed} }
+
+// ErrConfig is wrapped by every error about a configuration.
+var ErrConfig = errors.New("controller: configuration")
+
+// Config says how the controller decides. The zero value is not useful: start
+// from DefaultConfig.
+type Config struct {
+	Strategy   string `yaml:"strategy"`           // ucb, ucb_sphere, thompson, random or fixed
+	Candidates int    `yaml:"candidates"`         // n, candidates of ucb and ucb_sphere; 0: 128 and 512
+	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
+
+	Beta         Beta    `yaml:"beta"`          // weight of the uncertainty bonus
+	Sigma        float64 `yaml:"sigma"`         // standard deviation of a label's noise, > 0: labels weigh w/σ²
+	Lambda       float64 `yaml:"lambda"`        // the prior: V starts as λI, > 0
+	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
+	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); needed where ρ^(d-1) < 0.5
+
+	FixedZ []float64 `yaml:"fixed_z,omitempty"` // z of the fixed strategy, [d]
+	Seed   uint64    `yaml:"seed"`              // of candidates, samples and the fallback direction
+
+	Gate   GateConfig   `yaml:"gate"`
+	Credit CreditConfig `yaml:"credit"`
+	Guard  GuardConfig  `yaml:"guard"`
+
+	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
+}
+
+// Beta is the schedule of β.
+type Beta struct {
+	Schedule string  `yaml:"schedule"`        // constant, theory or misspecified
+	Value    float64 `yaml:"value,omitempty"` // constant: β, >= 0
+	S        float64 `yaml:"s,omitempty"`     // theory: bound on the norm of the true z
+	Delta    float64 `yaml:"delta,omitempty"` // theory: probability of being wrong, in (0, 1)
+	Zeta     float64 `yaml:"zeta,omitempty"`  // misspecified: largest error of the linear model
+	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on ‖φ‖
+}
+
+// GateConfig says when a label is asked for.
+type GateConfig struct {
+	Kappa             float64 `yaml:"kappa"`               // ask where the D-gap is at least this, nats, >= 0
+	RequestsPerMinute int     `yaml:"requests_per_minute"` // at most so many in any 60 s; 0: no limit
+	TimeoutS          float64 `yaml:"timeout_s"`           // after this an unanswered request is dropped
+	BackoffS          float64 `yaml:"backoff_s"`           // pause after an unanswered request; doubles with each further one
+	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // the longest pause
+	Off               bool    `yaml:"off,omitempty"`       // never ask: labels come unasked
+}
+
+// CreditConfig says which states an unasked press is about: those sensed
+// between delay+width and delay before it.
+type CreditConfig struct {
+	DelayS float64 `yaml:"delay_s"` // shortest reaction time, s, >= 0
+	WidthS float64 `yaml:"width_s"` // length of the window, s, >= 0
+}
+
+// GuardConfig says what the guards tolerate.
+type GuardConfig struct {
+	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks answered with the last good action; one more halts
+}
+
+// DefaultConfig is ucb as in the paper: n = 128, β = 1, λ = 1, ρ = 1, a plan
+// every tick.
+func DefaultConfig() Config {
+	return Config{
+		Strategy: UCB,
+		Replan:   1,
+		Beta:     Beta{Schedule: "constant", Value: 1},
+		Sigma:    1,
+		Lambda:   1,
+		Rho:      1,
+		Gate: GateConfig{
+			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
+		},
+		Credit:     CreditConfig{DelayS: 0.2, WidthS: 0.4},
+		Guard:      GuardConfig{MaxBadTicks: 3},
+		MaxPlanAge: 25,
+	}
+}
+
+// Validate reports everything that is wrong with c for a model of latent
+// dimension d; d = 0 leaves out what depends on the model.
+func (c Config) Validate(d int) error {
+	var errs []error
+	bad := func(key string, found any, mend string) {
+		errs = append(errs, &FieldError{Key: key, Found: found, Mend: mend})
+	}
+	if !slices.Contains(Strategies(), c.Strategy) {
+		bad("strategy", c.Strategy, "use one of "+strings.Join(Strategies(), ", "))
+	}
+	if c.Candidates < 0 || c.Candidates > 1<<16 {
+		bad("candidates", c.Candidates, "use 1 to 65536, or 0 for the strategy's default")
+	}
+	c.Beta.validate(bad)
+	positive := func(key string, x float64) {
+		if !(x > 0) || math.IsInf(x, 0) {
+			bad(key, x, "use a finite number above 0")
+		}
+	}
+	notNegative := func(key string, x float64) {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			bad(key, x, "use a finite number of at least 0")
+		}
+	}
+	positive("sigma", c.Sigma)
+	positive("lambda", c.Lambda)
+	if !(c.Rho > 0 && c.Rho <= 1) {
+		bad("rho", c.Rho, "use a number above 0 and at most 1")
+	}
+	if c.Strategy == Fixed && len(c.FixedZ) == 0 {
+		bad("fixed_z", "nothing", "give the z that the fixed strategy follows")
+	}
+	if d > 0 && len(c.FixedZ) > 0 && len(c.FixedZ) != d {
+		bad("fixed_z", fmt.Sprintf("%d numbers", len(c.FixedZ)), fmt.Sprintf("the model needs %d", d))
+	}
+	for _, z := range c.FixedZ {
+		if math.IsNaN(z) || math.IsInf(z, 0) {
+			bad("fixed_z", z, "use finite numbers")
+			break
+		}
+	}
+	notNegative("gate.kappa", c.Gate.Kappa)
+	if c.Gate.RequestsPerMinute < 0 || c.Gate.RequestsPerMinute > 10_000 {
+		bad("gate.requests_per_minute", c.Gate.RequestsPerMinute, "use 1 to 10000, or 0 for no limit")
+	}
+	positive("gate.timeout_s", c.Gate.TimeoutS)
+	if c.Gate.TimeoutS > 3600 {
+		bad("gate.timeout_s", c.Gate.TimeoutS, "use at most 3600")
+	}
+	notNegative("gate.backoff_s", c.Gate.BackoffS)
+	if !(c.Gate.BackoffMaxS >= c.Gate.BackoffS) || c.Gate.BackoffMaxS > 86_400 {
+		bad("gate.backoff_max_s", c.Gate.BackoffMaxS, "use at least backoff_s and at most 86400")
+	}
+	notNegative("credit.delay_s", c.Credit.DelayS)
+	notNegative("credit.width_s", c.Credit.WidthS)
+	if c.Credit.DelayS+c.Credit.WidthS > 600 {
+		bad("credit", c.Credit.DelayS+c.Credit.WidthS, "keep delay_s + width_s within 600")
+	}
+	if c.Guard.MaxBadTicks < 0 {
+		bad("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use at least 0")
+	}
+	if c.MaxPlanAge < 1 {
+		bad("max_plan_age_ticks", c.MaxPlanAge, "use at least 1")
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrConfig, errors.Join(errs...))
+}
+
+func (b Beta) validate(bad func(key string, found any, mend string)) {
+	if _, err := b.schedule(1, 1); err != nil {
+		bad("beta", fmt.Sprintf("%+v", b), err.Error())
+	}
+}
+
+// FieldError names the key of a configuration that is wrong.
+type FieldError struct {
+	Key   string // path within Config, such as "gate.kappa"
+	Found any
+	Mend  string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("%s: found %v: %s", e.Key, e.Found, e.Mend) }
+
+// candidates returns n with the strategy's default filled in.
+func (c Config) candidates() int {
+	switch {
+	case c.Candidates > 0:
+		return c.Candidates
+	case c.Strategy == UCBSphere:
+		return 512
+	}
+	return 128
+}
+
+// ticks converts seconds to periods, rounded up, at least least.
+func ticks(seconds float64, period time.Duration, least uint64) uint64 {
+	n := uint64(math.Ceil(seconds*float64(time.Second)/float64(period) - 1e-9))
+	return max(n, least)
+}
+
+// newBelief makes the prior of c.
+func (c Config) newBelief(d int) (*posterior.Belief, error) {
+	if c.ExactRestore {
+		return posterior.New(d, c.Lambda, c.Rho, posterior.WithExactRestore())
+	}
+	return posterior.New(d, c.Lambda, c.Rho)
+}
