@@ -1,0 +1,154 @@
+package posterior
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+const benchDim = 50
+
+// benchBelief is a belief of 50 dimensions after 500 labels.
+func benchBelief(b *testing.B) (*Belief, []float64) {
+	b.Helper()
+	belief, err := New(benchDim, 1, 0.999)
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	phi := make([]float64, 1000*benchDim)
+	for i := range phi {
+		phi[i] = rng.NormFloat64()
+	}
+	for i := range 500 {
+		if err := belief.Update(phi[i*benchDim:(i+1)*benchDim], rng.NormFloat64(), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	return belief, phi
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	belief, phi := benchBelief(b)
+	for b.Loop() {
+		_ = belief.Update(phi[:benchDim], 1, 0.5)
+	}
+}
+
+func BenchmarkUpdateAndMean(b *testing.B) {
+	belief, phi := benchBelief(b)
+	z := make([]float64, benchDim)
+	for b.Loop() {
+		_ = belief.Update(phi[:benchDim], 1, 0.5)
+		belief.Mean(z)
+	}
+}
+
+// An update goes with each downdate, or there would be nothing to take out.
+func BenchmarkUpdateAndDowndate(b *testing.B) {
+	belief, phi := benchBelief(b)
+	for b.Loop() {
+		_ = belief.Update(phi[:benchDim], 1, 0.5)
+		_ = belief.Downdate(phi[:benchDim], 1, 0.5)
+	}
+}
+
+func BenchmarkForget(b *testing.B) {
+	belief, _ := benchBelief(b)
+	for b.Loop() {
+		belief.Forget()
+	}
+}
+
+func BenchmarkForgetExactly(b *testing.B) {
+	cyclic, _ := benchBelief(b)
+	belief := cyclic.Clone()
+	belief.exact = true
+	for b.Loop() {
+		belief.Forget()
+	}
+}
+
+func BenchmarkMean(b *testing.B) {
+	belief, _ := benchBelief(b)
+	z := make([]float64, benchDim)
+	for b.Loop() {
+		belief.meanKnown = false
+		belief.Mean(z)
+	}
+}
+
+var sink float64
+
+func BenchmarkDGap(b *testing.B) {
+	belief, phi := benchBelief(b)
+	for b.Loop() {
+		sink = DGap(belief.NormSq(phi[:benchDim]), 0.5)
+	}
+}
+
+func BenchmarkLogDet(b *testing.B) {
+	belief, _ := benchBelief(b)
+	for b.Loop() {
+		sink = belief.LogDet()
+	}
+}
+
+func BenchmarkUCBOf256(b *testing.B) {
+	belief, phi := benchBelief(b)
+	dst := make([]float64, 256)
+	for b.Loop() {
+		belief.UCB(dst, phi[:256*benchDim], 256, 1)
+	}
+}
+
+func BenchmarkInvR(b *testing.B) {
+	belief, _ := benchBelief(b)
+	dst := make([]float64, benchDim*benchDim)
+	for b.Loop() {
+		belief.InvR(dst)
+	}
+}
+
+func BenchmarkSampleEllipsoid(b *testing.B) {
+	belief, _ := benchBelief(b)
+	z, rng := make([]float64, benchDim), rand.New(rand.NewPCG(3, 4))
+	for b.Loop() {
+		belief.SampleEllipsoid(z, 2, rng)
+	}
+}
+
+func BenchmarkSampleGaussian(b *testing.B) {
+	belief, _ := benchBelief(b)
+	z, rng := make([]float64, benchDim), rand.New(rand.NewPCG(3, 4))
+	for b.Loop() {
+		belief.SampleGaussian(z, rng)
+	}
+}
+
+func BenchmarkHash(b *testing.B) {
+	belief, _ := benchBelief(b)
+	var h uint64
+	for b.Loop() {
+		h ^= belief.Hash()
+	}
+	sink = float64(h)
+}
+
+func BenchmarkBatchOf1000(b *testing.B) {
+	belief, phi := benchBelief(b)
+	reward := make([]float64, 1000)
+	for b.Loop() {
+		_ = belief.UpdateBatch(phi, reward, nil)
+	}
+}
+
+func BenchmarkBatchOf1000OneByOne(b *testing.B) {
+	belief, phi := benchBelief(b)
+	for b.Loop() {
+		for i := range 1000 {
+			_ = belief.Update(phi[i*benchDim:(i+1)*benchDim], 0, 1)
+		}
+	}
+}

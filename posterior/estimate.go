@@ -1,0 +1,106 @@
+package posterior
+
+import "math"
+
+// Mean writes ẑ = V⁻¹b into dst [d]. It is computed once after each change of
+// the belief: two triangular solves, O(d²).
+func (b *Belief) Mean(dst []float64) {
+	b.checkLen("Mean", "dst", len(dst), b.dim)
+	b.solveMean()
+	copy(dst, b.mean)
+}
+
+// solveMean makes b.mean hold ẑ.
+func (b *Belief) solveMean() {
+	if b.meanKnown {
+		return
+	}
+	copy(b.mean, b.b)
+	solveTransposed(b.r, b.mean)
+	solve(b.r, b.mean)
+	b.meanKnown = true
+}
+
+// LogDet returns log det V, in nats.
+func (b *Belief) LogDet() float64 {
+	sum := 0.0
+	for k, off := 0, 0; k < b.dim; k++ {
+		sum += math.Log(b.r[off])
+		off += b.dim - k
+	}
+	return 2 * sum
+}
+
+// LogDetPrior returns log det D, the prior's share of V alone: d·log λ
+// without forgetting.
+func (b *Belief) LogDetPrior() float64 {
+	sum := 0.0
+	for _, v := range b.prior {
+		sum += math.Log(v)
+	}
+	return sum
+}
+
+// NormSq returns ‖x‖² in V⁻¹, which is ‖R⁻ᵀx‖²: the variance that the belief
+// gives to xᵀz for labels of unit noise. x is [d]. O(d²).
+func (b *Belief) NormSq(x []float64) float64 {
+	b.checkLen("NormSq", "x", len(x), b.dim)
+	copy(b.x, x)
+	solveTransposed(b.r, b.x)
+	return dot(b.x, b.x)
+}
+
+// DGap returns Δ = log(1 + w‖φ‖²), what log det V gains, in nats, by a label
+// at φ of the given weight, where normSq is NormSq(φ).
+func DGap(normSq, weight float64) float64 {
+	return math.Log1p(weight * normSq)
+}
+
+// DGapThreshold returns the least NormSq at which DGap reaches kappa:
+// expm1(κ)/w. Computed once, it makes the label gate a comparison.
+func DGapThreshold(kappa, weight float64) float64 {
+	return math.Expm1(kappa) / weight
+}
+
+// UCB writes the upper confidence bounds ψᵀẑ + β‖ψ‖ (norm in V⁻¹) of n
+// successor features into dst [n]. psi is [n, d] row-major.
+func (b *Belief) UCB(dst, psi []float64, n int, beta float64) {
+	d := b.dim
+	b.checkLen("UCB", "dst", len(dst), n)
+	b.checkLen("UCB", "psi", len(psi), n*d)
+	b.solveMean()
+	for i := range dst {
+		row := psi[i*d : (i+1)*d]
+		dst[i] = dot(row, b.mean) + float64(beta*math.Sqrt(b.NormSq(row)))
+	}
+}
+
+// InvR writes R⁻¹ into dst [d, d], row-major, with zeros below the diagonal.
+// O(d³). ẑ and R⁻¹ are all that is needed to sample and to compute UCBs
+// elsewhere: ‖x‖ in V⁻¹ is the Euclidean norm of xᵀR⁻¹.
+func (b *Belief) InvR(dst []float64) {
+	d := b.dim
+	b.checkLen("InvR", "dst", len(dst), d*d)
+	clear(dst)
+	off := len(b.r)
+	for i := d - 1; i >= 0; i-- {
+		off -= d - i
+		row := b.r[off : off+d-i]
+		out := dst[i*d : (i+1)*d]
+		for k := i + 1; k < d; k++ {
+			subtractScaled(out[k:], dst[k*d+k:(k+1)*d], row[k-i])
+		}
+		out[i] = 1
+		for j := i; j < d; j++ {
+			out[j] /= row[0]
+		}
+	}
+}
+
+// subtractScaled does dst -= s v.
+func subtractScaled(dst, v []float64, s float64) {
+	dst = dst[:len(v)]
+	for j, e := range v {
+		dst[j] -= float64(s * e)
+	}
+}

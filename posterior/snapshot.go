@@ -1,0 +1,120 @@
+package posterior
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// ErrSnapshot says that bytes are not a whole, undamaged snapshot.
+var ErrSnapshot = errors.New("not a whole snapshot of a belief")
+
+// A snapshot is, in little-endian order:
+//
+//	 0  magic     8 bytes "optibelf"
+//	 8  version   uint32, 1
+//	12  d         uint32
+//	16  exact     uint64, 1 where the whole prior is restored in every Forget, else 0
+//	24  λ, ρ      float64 each
+//	40  state     StateLen(d) float64s, see State
+//	..  checksum  uint64, xxHash64 (seed 0) of everything before
+const (
+	snapshotMagic   = "optibelf"
+	snapshotVersion = 1
+	snapshotHead    = 40
+)
+
+// SnapshotLen returns the length in bytes of a snapshot of a belief of the
+// given dimension.
+func SnapshotLen(dim int) int { return snapshotHead + 8*StateLen(dim) + 8 }
+
+// MarshalBinary returns a snapshot: the whole belief with λ and ρ.
+func (b *Belief) MarshalBinary() ([]byte, error) {
+	return b.AppendBinary(make([]byte, 0, SnapshotLen(b.dim)))
+}
+
+// AppendBinary appends a snapshot to dst. Where dst has room for SnapshotLen
+// bytes more it allocates nothing.
+func (b *Belief) AppendBinary(dst []byte) ([]byte, error) {
+	if b.dim == 0 {
+		return dst, errors.New("posterior.AppendBinary: the belief was not made by New (dimension 0): make one")
+	}
+	start := len(dst)
+	var exact uint64
+	if b.exact {
+		exact = 1
+	}
+	dst = append(dst, snapshotMagic...)
+	dst = binary.LittleEndian.AppendUint32(dst, snapshotVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(b.dim))
+	dst = binary.LittleEndian.AppendUint64(dst, exact)
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b.lambda))
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b.rho))
+	for _, v := range b.state {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
+}
+
+// UnmarshalBinary makes b what the snapshot holds, whatever b was. Any damage
+// is an error that wraps ErrSnapshot and changes nothing.
+func (b *Belief) UnmarshalBinary(data []byte) error {
+	restored, err := readSnapshot(data)
+	if err != nil {
+		return fmt.Errorf("posterior.UnmarshalBinary: %w: %w", ErrSnapshot, err)
+	}
+	*b = *restored
+	return nil
+}
+
+// readSnapshot builds the belief that data holds.
+func readSnapshot(data []byte) (*Belief, error) {
+	if len(data) < snapshotHead {
+		return nil, fmt.Errorf("it is too short (%d bytes): was it cut off?", len(data))
+	}
+	if magic := string(data[:8]); magic != snapshotMagic {
+		return nil, fmt.Errorf("it has the wrong magic (%q): is it another file?", magic)
+	}
+	if v := binary.LittleEndian.Uint32(data[8:]); v != snapshotVersion {
+		return nil, fmt.Errorf("its version is unknown (%d): read it with the program that wrote it", v)
+	}
+	dim := binary.LittleEndian.Uint32(data[12:])
+	if dim < 1 || dim > MaxDim {
+		return nil, fmt.Errorf("its dimension is impossible (%d): it is damaged", dim)
+	}
+	b := &Belief{dim: int(dim)}
+	if want := SnapshotLen(b.dim); len(data) != want {
+		return nil, fmt.Errorf("it has the wrong length (%d bytes, not %d): was it cut off?", len(data), want)
+	}
+	body, sum := data[:len(data)-8], binary.LittleEndian.Uint64(data[len(data)-8:])
+	if got := xxhash.Sum64(body); got != sum {
+		return nil, fmt.Errorf("its checksum is wrong (%#x, not %#x): it is damaged", got, sum)
+	}
+	return b, b.fill(body)
+}
+
+// fill sets up b, whose dimension is known, from a snapshot's head and state.
+func (b *Belief) fill(body []byte) error {
+	exact := binary.LittleEndian.Uint64(body[16:])
+	if exact > 1 {
+		return fmt.Errorf("its kind of restore is unknown (%d): it is damaged", exact)
+	}
+	b.exact = exact == 1
+	b.lambda = math.Float64frombits(binary.LittleEndian.Uint64(body[24:]))
+	b.rho = math.Float64frombits(binary.LittleEndian.Uint64(body[32:]))
+	if err := b.init(); err != nil {
+		return err
+	}
+	state := make([]float64, StateLen(b.dim))
+	for i := range state {
+		state[i] = math.Float64frombits(binary.LittleEndian.Uint64(body[snapshotHead+8*i:]))
+	}
+	if err := b.check(state); err != nil {
+		return err
+	}
+	copy(b.state, state)
+	return nil
+}
