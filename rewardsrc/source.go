@@ -75,3 +75,27 @@ type Request struct {
 	DGap  float64      // what a label would teach: log(1 + w ‖φ‖²_{V⁻¹}), nats
 	State RequestState // Open when asked; otherwise how it ended
 }
+
+// Watcher is implemented by sources that look at the simulator's reward: a
+// scripted operator does, a person with a keyboard does not.
+type Watcher interface {
+	// Watch is called once for each tick, in order, before Ask and Poll of
+	// that tick: by the agent in lockstep, by the host process for each
+	// tick that it reads from the tick ring otherwise (ticks that the ring
+	// dropped are missing). at is when the state was sensed and reward the
+	// simulator's reward of that state; ok is false when there was none. It
+	// never blocks.
+	Watch(tick uint64, at int64, reward float64, ok bool)
+}
+
+// Acknowledger is implemented by sources that can show what became of a
+// label. Both methods are called by the goroutine that calls Poll, once for
+// each polled label, and never block.
+type Acknowledger interface {
+	// Acknowledge says that the label is on disk and on its way to the
+	// robot. Its ID is set.
+	Acknowledge(Label)
+	// Refuse says that the label was dropped and does not count, and why,
+	// such as a full ring. The operator may press again.
+	Refuse(label Label, reason error)
+}
