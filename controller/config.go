@@ -49,16 +49,6 @@ type Config struct {
 	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
 }
 
-// Beta is the schedule of β.
-type Beta struct {
-	Schedule string  `yaml:"schedule"`        // constant, theory or misspecified
-	Value    float64 `yaml:"value,omitempty"` // constant: β, >= 0
-	S        float64 `yaml:"s,omitempty"`     // theory: bound on the norm of the true z
-	Delta    float64 `yaml:"delta,omitempty"` // theory: probability of being wrong, in (0, 1)
-	Zeta     float64 `yaml:"zeta,omitempty"`  // misspecified: largest error of the linear model
-	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on ‖φ‖
-}
-
 // GateConfig says when a label is asked for.
 type GateConfig struct {
 	Kappa             float64 `yaml:"kappa"`               // ask where the D-gap is at least this, nats, >= 0
@@ -87,7 +77,7 @@ func DefaultConfig() Config {
 	return Config{
 		Strategy: UCB,
 		Replan:   1,
-		Beta:     Beta{Schedule: "constant", Value: 1},
+		Beta:     Beta{Schedule: Constant, Value: 1},
 		Sigma:    1,
 		Lambda:   1,
 		Rho:      1,
@@ -113,7 +103,9 @@ func (c Config) Validate(d int) error {
 	if c.Candidates < 0 || c.Candidates > 1<<16 {
 		bad("candidates", c.Candidates, "use 1 to 65536, or 0 for the strategy's default")
 	}
-	c.Beta.validate(bad)
+	if _, err := c.Beta.schedule(); err != nil {
+		bad("beta", c.Beta, err.Error())
+	}
 	positive := func(key string, x float64) {
 		if !(x > 0) || math.IsInf(x, 0) {
 			bad(key, x, "use a finite number above 0")
@@ -168,12 +160,6 @@ func (c Config) Validate(d int) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrConfig, errors.Join(errs...))
-}
-
-func (b Beta) validate(bad func(key string, found any, mend string)) {
-	if _, err := b.schedule(1, 1); err != nil {
-		bad("beta", fmt.Sprintf("%+v", b), err.Error())
-	}
 }
 
 // FieldError names the key of a configuration that is wrong.

@@ -1,9 +1,9 @@
 package controller
 
 import (
-	"math"
 	"time"
 
+	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
 
@@ -40,7 +40,7 @@ type known struct {
 // NewGate makes the gate for labels of weight labelWeight = 1/σ².
 func NewGate(cfg GateConfig, labelWeight float64, period time.Duration) *Gate {
 	return &Gate{
-		threshold: math.Expm1(cfg.Kappa) / labelWeight,
+		threshold: posterior.DGapThreshold(cfg.Kappa, labelWeight),
 		off:       cfg.Off,
 		timeout:   ticks(cfg.TimeoutS, period, 1),
 		minute:    ticks(60, period, 1),

@@ -28,7 +28,7 @@ func newGuard(cfg GuardConfig, spec hal.Spec) *guard {
 	for i, c := range spec.Action {
 		g.step[i] = rateStep(c.MaxRate, spec.Period)
 	}
-	g.reset()
+	g.restart()
 	return g
 }
 
@@ -39,8 +39,9 @@ func rateStep(perSecond float64, period time.Duration) float32 {
 	return float32(perSecond * period.Seconds())
 }
 
-// reset starts from the failsafe output, as the actuators do after Halt.
-func (g *guard) reset() {
+// restart starts from the failsafe output, where the actuators are after Halt
+// and at the start of an episode.
+func (g *guard) restart() {
 	for i, c := range g.action {
 		g.last[i] = float32(c.Failsafe)
 	}
@@ -87,9 +88,9 @@ func (g *guard) sent(action []float32) { copy(g.last, action) }
 // repeat answers with the last good action.
 func (g *guard) repeat(action []float32) { copy(action, g.last) }
 
-// count keeps track of consecutive bad ticks and reports whether there were
-// too many.
-func (g *guard) count(bad bool) (tooMany bool) {
+// tooMany counts consecutive bad ticks and reports whether there were more
+// than the limit.
+func (g *guard) tooMany(bad bool) bool {
 	if !bad {
 		g.badTicks = 0
 		return false

@@ -123,7 +123,7 @@ const (
 	FlagBadObs                          // the observation failed the guard: the last good action was repeated
 	FlagBadAction                       // the policy's action failed the guard
 	FlagLimited                         // a value or rate limit changed the action
-	FlagSnapshot                        // a posterior snapshot belongs to this tick
+	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
 )
 
 // Has reports whether all of want are set.
@@ -172,8 +172,8 @@ type Shape struct {
 	Latent int // d
 }
 
-// ErrRegion is returned by Bind for memory that does not fit.
-var ErrRegion = errors.New("controller: memory region does not fit a tick")
+// ErrRegion is returned by Bind, BindState and BindPlan for memory that does not fit.
+var ErrRegion = errors.New("controller: memory region does not fit")
 
 const headerSize = int(unsafe.Sizeof(Header{}))
 
@@ -186,8 +186,7 @@ func TickSize(s Shape) int {
 
 // NewTick returns a Tick in memory of its own.
 func NewTick(s Shape) *Tick {
-	words := make([]uint64, TickSize(s)/8)
-	t, err := Bind(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words)), s)
+	t, err := Bind(aligned(TickSize(s)), s)
 	if err != nil {
 		panic(err) // the region was made to measure
 	}
@@ -198,15 +197,9 @@ func NewTick(s Shape) *Tick {
 // TickSize(s) bytes and be aligned to 8. Nothing is copied; the Tick is valid
 // while region is.
 func Bind(region []byte, s Shape) (Tick, error) {
-	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 {
-		return Tick{}, fmt.Errorf("%w: shape %+v: every size must be at least 1", ErrRegion, s)
-	}
-	if len(region) < TickSize(s) {
-		return Tick{}, fmt.Errorf("%w: %d bytes for a tick of %d", ErrRegion, len(region), TickSize(s))
-	}
-	base := unsafe.Pointer(&region[0])
-	if uintptr(base)%8 != 0 {
-		return Tick{}, fmt.Errorf("%w: address %p is not aligned to 8", ErrRegion, base)
+	base, err := regionStart(region, TickSize(s), s)
+	if err != nil {
+		return Tick{}, err
 	}
 	phi := unsafe.Add(base, headerSize)
 	z := unsafe.Add(phi, 8*s.Latent)

@@ -1,0 +1,371 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"optibfm/hal"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+	"optibfm/tflite"
+)
+
+// Parts are what an agent works with. The agent owns none of them, but it
+// arms and halts the robot.
+type Parts struct {
+	Robot  hal.Robot
+	Source rewardsrc.Source
+	Model  tflite.Model // evaluated for φ and π only; the agent's own instance
+	Plans  Plans
+}
+
+// Agent is the half of the controller that runs in every tick, on the control
+// thread. Its Step allocates nothing, blocks on nothing but the robot, and is
+// a function of what its parts return.
+type Agent struct {
+	robot    hal.Robot
+	source   rewardsrc.Source
+	watcher  rewardsrc.Watcher // the source, where it watches rewards; else nil
+	rewarder hal.Rewarder      // the robot, where it is a simulator; else nil
+	model    tflite.Model
+	plans    Plans
+
+	shape      Shape
+	learner    *Learner
+	gate       *Gate
+	guard      *guard
+	maxPlanAge uint64
+	armed      bool
+	wasArmed   bool   // in the tick before
+	armedAt    uint64 // the first armed tick
+	hasPlan    bool
+	planTick   uint64 // of the last plan taken
+	fault      Fault
+	fallback   []float64 // the direction that stands in for a z without one
+	labels     [MaxLabels]rewardsrc.Label
+}
+
+// FaultError is returned by Step when it halted the robot.
+type FaultError struct {
+	Fault Fault
+	Tick  uint64
+	Err   error // what was found
+}
+
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("controller: tick %d: robot halted: %s: %v", e.Tick, e.Fault, e.Err)
+}
+
+// Unwrap returns what was found.
+func (e *FaultError) Unwrap() error { return e.Err }
+
+// NewAgent makes an agent. It starts disarmed.
+func NewAgent(cfg Config, parts Parts) (*Agent, error) {
+	spec, dims := parts.Robot.Spec(), parts.Model.Dims()
+	if err := checkSpec(spec, dims.Obs, dims.Action); err != nil {
+		return nil, err
+	}
+	learner, err := NewLearner(cfg, dims.Latent, spec.Period)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans,
+		shape:      Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent},
+		learner:    learner,
+		gate:       NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
+		guard:      newGuard(cfg.Guard, spec),
+		maxPlanAge: cfg.MaxPlanAge,
+		fallback:   make([]float64, dims.Latent),
+	}
+	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
+	a.rewarder, _ = parts.Robot.(hal.Rewarder)
+	direction(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
+	return a, nil
+}
+
+// fallbackStream keeps the fallback direction apart from the planner's draws,
+// whose streams are tick numbers.
+const fallbackStream = ^uint64(0)
+
+// Shape returns the sizes of the agent's ticks.
+func (a *Agent) Shape() Shape { return a.shape }
+
+// Learner returns the agent's learner, for a warm start and for snapshots.
+func (a *Agent) Learner() *Learner { return a.learner }
+
+// Armed reports whether actions go to the actuators.
+func (a *Agent) Armed() bool { return a.armed }
+
+// Arm lets actions go to the actuators from the next tick on. It is an
+// operator's explicit act. After a fault it is refused: make a new agent.
+func (a *Agent) Arm() error {
+	if a.fault != FaultNone {
+		return fmt.Errorf("controller: arm: the robot was halted (%s): find the cause and start again", a.fault)
+	}
+	if err := a.robot.Arm(); err != nil {
+		return fmt.Errorf("controller: arm: %w", err)
+	}
+	a.guard.restart()
+	a.armed = true
+	return nil
+}
+
+// Halt disarms and brings the actuators to their failsafe output. The first
+// fault stays the reported one.
+func (a *Agent) Halt(fault Fault) error {
+	a.armed = false
+	if a.fault == FaultNone {
+		a.fault = fault
+	}
+	return a.robot.Halt()
+}
+
+// Step runs one tick:
+//
+//	sense -> guard in -> forget -> φ, D-gap -> ask -> labels -> update ->
+//	offer the state, take z -> act π -> guard out -> actuate
+//
+// Labels are polled after the ask, so that an oracle that answers at once is
+// asked, answers, and teaches within the same tick, as in the paper; a press
+// that came since the last tick is applied in this one all the same.
+//
+// The caller has filled t's Index, Elapsed, Deadline, Wake, Episode, Step and
+// the episode flags; Done and the recording are the caller's too. Step fills
+// the rest. An error is a *FaultError; the robot is then halted.
+func (a *Agent) Step(t *Tick) error {
+	t.Flags &= FlagEpisodeStart | FlagEpisodeEnd
+	t.Fault, t.Request, t.NumLabels = FaultNone, 0, 0
+	t.NormSq, t.DGap, t.Reward = 0, 0, 0
+	if a.armed {
+		t.Flags |= FlagArmed
+	}
+	err := a.run(t)
+	t.Request = a.gate.OpenRequest()
+	if err == nil {
+		return nil
+	}
+	t.Hash = a.learner.belief.Hash()
+	fault := err.(*FaultError) // run returns nothing else
+	fault.Tick = t.Index
+	if haltErr := a.Halt(fault.Fault); haltErr != nil {
+		fault.Err = errors.Join(fault.Err, haltErr)
+	}
+	t.Fault = a.fault
+	return fault
+}
+
+func (a *Agent) run(t *Tick) error {
+	if t.Flags.Has(FlagEpisodeStart) {
+		a.guard.restart()
+	}
+	fault, cause := a.perceive(t)
+	if a.armed {
+		a.learner.Advance(t.Elapsed)
+	}
+	if fault == FaultNone {
+		fault, cause = a.appraise(t)
+	}
+	a.listen(t)
+	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
+		return &FaultError{Fault: FaultBelief, Err: errBelief}
+	}
+	if err := a.offer(t, fault == FaultNone); err != nil {
+		return &FaultError{Fault: FaultHost, Err: err}
+	}
+	if planFault, err := a.follow(t); planFault != FaultNone {
+		return &FaultError{Fault: planFault, Err: err}
+	}
+	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
+		fault, cause = a.decide(t)
+	} else {
+		a.guard.repeat(t.Action)
+	}
+	if a.guard.tooMany(fault != FaultNone) {
+		return &FaultError{Fault: fault, Err: cause}
+	}
+	return a.actuate(t)
+}
+
+var (
+	errImplausible = errors.New("an observation is not finite or outside its plausible range: check the sensors and the channel's limits")
+	errAction      = errors.New("the policy's action is not finite: check the bundle with `optibfm model check`")
+	errPlan        = errors.New("the plan is not finite or from the future: the host process is broken")
+	errNoPlan      = errors.New("the planner is silent or too slow: see its events in the log, or raise max_plan_age_ticks")
+	errBelief      = errors.New("log det V is not finite")
+)
+
+// perceive senses. With a fault the observation must not be used.
+func (a *Agent) perceive(t *Tick) (Fault, error) {
+	at, err := a.robot.Sense(t.Obs)
+	t.SenseAt = at
+	if a.rewarder != nil && err == nil {
+		if r, ok := a.rewarder.Reward(); ok && finite(r) {
+			t.Reward = r
+			t.Flags |= FlagReward
+		}
+	}
+	if a.watcher != nil {
+		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
+	}
+	if err != nil {
+		return a.unusable(t, FaultSense), err
+	}
+	if !a.guard.admits(t.Obs) {
+		return a.unusable(t, FaultObs), errImplausible
+	}
+	return FaultNone, nil
+}
+
+// unusable marks a tick that has no features.
+func (a *Agent) unusable(t *Tick, fault Fault) Fault {
+	t.Flags |= FlagBadObs
+	clear(t.Phi)
+	return fault
+}
+
+// appraise computes φ and the D-gap, and asks where the gate lets it.
+func (a *Agent) appraise(t *Tick) (Fault, error) {
+	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
+		return a.unusable(t, FaultModel), err
+	}
+	a.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	t.NormSq = a.learner.belief.NormSq(t.Phi)
+	t.DGap = posterior.DGap(t.NormSq, a.learner.perUnit)
+	if closed, ok := a.gate.Expire(t.Index); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
+	if !a.gate.Passes(t.NormSq) {
+		return FaultNone, nil
+	}
+	t.Flags |= FlagGateOpen
+	if !a.armed {
+		return FaultNone, nil
+	}
+	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
+		t.Flags |= FlagAsked
+		a.source.Ask(request)
+	}
+	return FaultNone, nil
+}
+
+// listen applies the labels that have come.
+func (a *Agent) listen(t *Tick) {
+	n := a.source.Poll(a.labels[:])
+	for _, label := range a.labels[:n] {
+		t.Labels[t.NumLabels] = a.apply(t, label)
+		t.NumLabels++
+	}
+}
+
+func (a *Agent) apply(t *Tick, label rewardsrc.Label) AppliedLabel {
+	if label.Request == 0 || label.Kind == rewardsrc.Undo {
+		return a.learner.Apply(label, 0)
+	}
+	asked, outcome := a.gate.Find(label.Request)
+	if outcome != Applied {
+		return AppliedLabel{ID: label.ID, Request: label.Request, Value: label.Value, Kind: label.Kind, Outcome: outcome}
+	}
+	result := a.learner.Apply(label, asked)
+	if result.Outcome != Applied && result.Outcome != ClosedRequest {
+		return result
+	}
+	if closed, ok := a.gate.Answer(label.Request); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
+	return result
+}
+
+// offer hands the state to the planner.
+func (a *Agent) offer(t *Tick, usable bool) error {
+	s := a.plans.State()
+	s.Next, s.At, s.Episode = t.Index+1, t.SenseAt, t.Episode
+	s.Valid = 0
+	if usable && !t.Flags.Has(FlagEpisodeEnd) {
+		s.Valid = 1
+		copy(s.Obs, t.Obs)
+	}
+	a.learner.belief.State(s.Belief)
+	t.Hash = a.learner.belief.Hash()
+	s.Hash = t.Hash
+	return a.plans.Offer()
+}
+
+// follow takes the newest z. The host process is not trusted: everything is
+// checked after it was copied.
+func (a *Agent) follow(t *Tick) (Fault, error) {
+	if a.armed && !a.wasArmed {
+		a.armedAt = t.Index
+	}
+	a.wasArmed = a.armed
+	p := a.plans.Latest()
+	if p == nil {
+		return a.withoutPlan(t)
+	}
+	t.PlanTick, t.PlanConfirmed, t.PlanScore = p.Tick, p.Confirmed, p.Score
+	copy(t.Z, p.Z)
+	length := norm(t.Z)
+	if !finite(length) || !finite(t.PlanScore) || t.PlanTick > t.PlanConfirmed || t.PlanConfirmed > t.Index {
+		return FaultHost, errPlan
+	}
+	if !a.hasPlan || t.PlanTick != a.planTick {
+		t.Flags |= FlagReplanned
+	}
+	a.hasPlan, a.planTick = true, t.PlanTick
+	if length < tinyNorm {
+		a.fallBack(t)
+	}
+	return a.checkAge(t, t.PlanConfirmed)
+}
+
+func (a *Agent) withoutPlan(t *Tick) (Fault, error) {
+	t.PlanTick, t.PlanConfirmed, t.PlanScore = 0, 0, 0
+	a.fallBack(t)
+	return a.checkAge(t, a.armedAt)
+}
+
+func (a *Agent) fallBack(t *Tick) {
+	t.Flags |= FlagFallbackZ
+	copy(t.Z, a.fallback)
+}
+
+// checkAge bounds the age of z. Time before arming does not count: a robot
+// that stands still needs no plan.
+func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
+	if a.armed && t.Index-max(since, a.armedAt) > a.maxPlanAge {
+		return FaultStalePlan, errNoPlan
+	}
+	return FaultNone, nil
+}
+
+// decide evaluates the policy and limits its action.
+func (a *Agent) decide(t *Tick) (Fault, error) {
+	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
+		t.Flags |= FlagBadAction
+		a.guard.repeat(t.Action)
+		return FaultModel, err
+	}
+	limited, ok := a.guard.limit(t.Action)
+	if !ok {
+		t.Flags |= FlagBadAction
+		return FaultModel, errAction
+	}
+	if limited {
+		t.Flags |= FlagLimited
+	}
+	return FaultNone, nil
+}
+
+func (a *Agent) actuate(t *Tick) error {
+	if !a.armed || t.Flags.Has(FlagEpisodeEnd) {
+		return nil
+	}
+	if err := a.robot.Act(t.Action); err != nil {
+		return &FaultError{Fault: FaultAct, Err: err}
+	}
+	a.guard.sent(t.Action)
+	return nil
+}

@@ -1,0 +1,46 @@
+package controller
+
+import (
+	"fmt"
+
+	"optibfm/posterior"
+)
+
+// The schedules of β.
+const (
+	Constant     = "constant"     // β is Value
+	Theory       = "theory"       // √λ·S + σ√(log(det V/λ^d) + 2 log 1/δ)
+	Misspecified = "misspecified" // the theory's, inflated for rewards that are only nearly linear
+)
+
+// Beta chooses the schedule of β, the weight of the uncertainty bonus; see
+// posterior.Schedule.
+type Beta struct {
+	Schedule string  `yaml:"schedule"`        // constant, theory or misspecified
+	Value    float64 `yaml:"value,omitempty"` // constant: β, >= 0
+	S        float64 `yaml:"s,omitempty"`     // theory, misspecified: bound on the norm of the true z, >= 0
+	Noise    float64 `yaml:"noise,omitempty"` // theory, misspecified: σ of a label of weight 1; 0 stands for 1
+	Delta    float64 `yaml:"delta,omitempty"` // theory, misspecified: probability of being wrong, in (0, 1)
+	Zeta     float64 `yaml:"zeta,omitempty"`  // misspecified: largest error of the linear model, >= 0
+	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on the norm of φ, > 0
+}
+
+func (b Beta) schedule() (posterior.Schedule, error) {
+	noise := b.Noise
+	if noise == 0 {
+		noise = 1
+	}
+	theory := posterior.Theory{S: b.S, Sigma: noise, Delta: b.Delta}
+	var s posterior.Schedule
+	switch b.Schedule {
+	case Constant:
+		s = posterior.Constant(b.Value)
+	case Theory:
+		s = theory
+	case Misspecified:
+		s = posterior.Misspecified{Schedule: theory, Zeta: b.Zeta, L: b.L}
+	default:
+		return nil, fmt.Errorf("schedule: found %q: use %s, %s or %s", b.Schedule, Constant, Theory, Misspecified)
+	}
+	return s, s.Validate()
+}

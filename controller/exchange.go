@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"fmt"
+	"unsafe"
+
+	"optibfm/posterior"
+)
+
+// Plans is the agent's way to the planner: in lockstep the planner itself, in
+// the real-time program two mailboxes in shared memory. No method blocks.
+type Plans interface {
+	// State returns the buffer that the agent fills with this tick's state.
+	State() *State
+	// Offer hands the filled buffer over.
+	Offer() error
+	// Latest returns the newest plan, valid until the next call, or nil
+	// where there is none yet.
+	Latest() *Plan
+}
+
+// State is what the planner needs to know: where the robot is and what is
+// believed. Like a Tick it may lie in shared memory.
+type State struct {
+	*StateHeader
+	Obs    []float32 // [O]
+	Belief []float64 // posterior.Belief.State, [posterior.StateLen(d)]
+}
+
+// StateHeader is the part of a State that has a fixed size.
+type StateHeader struct {
+	Next    uint64 // the belief is that before this tick; the state is that of tick Next-1
+	At      int64  // when the observation was taken, ns
+	Episode uint32
+	Valid   uint32 // 1: Obs is good and a plan is wanted; 0: only the belief is (at the start, after a bad observation)
+	Hash    uint64 // of the belief
+}
+
+// Tick is the tick whose state this is; meaningful where Valid.
+func (s *State) Tick() uint64 { return s.Next - 1 }
+
+// Plan is what the planner answers.
+type Plan struct {
+	*PlanHeader
+	Z []float64 // [d]
+}
+
+// PlanHeader is the part of a Plan that has a fixed size.
+type PlanHeader struct {
+	Tick      uint64  // the state and belief that Z was planned for
+	Confirmed uint64  // the newest tick at which the planner was content with Z
+	Score     float64 // of Z, where the strategy has one, else 0
+	Beta      float64 // that was used, where the strategy has one, else 0
+	ElapsedNS int64   // what planning took
+}
+
+const (
+	stateHeaderSize = int(unsafe.Sizeof(StateHeader{}))
+	planHeaderSize  = int(unsafe.Sizeof(PlanHeader{}))
+)
+
+// StateSize returns the bytes of a State of this shape.
+func StateSize(s Shape) int {
+	return (stateHeaderSize + 8*posterior.StateLen(s.Latent) + 4*s.Obs + 63) &^ 63
+}
+
+// PlanSize returns the bytes of a Plan of this shape.
+func PlanSize(s Shape) int { return (planHeaderSize + 8*s.Latent + 63) &^ 63 }
+
+// NewState returns a State in memory of its own.
+func NewState(s Shape) *State {
+	st, err := BindState(aligned(StateSize(s)), s)
+	if err != nil {
+		panic(err) // the region was made to measure
+	}
+	return &st
+}
+
+// NewPlan returns a Plan in memory of its own.
+func NewPlan(s Shape) *Plan {
+	p, err := BindPlan(aligned(PlanSize(s)), s)
+	if err != nil {
+		panic(err) // the region was made to measure
+	}
+	return &p
+}
+
+// BindState returns a State whose memory is region.
+func BindState(region []byte, s Shape) (State, error) {
+	base, err := regionStart(region, StateSize(s), s)
+	if err != nil {
+		return State{}, err
+	}
+	belief := unsafe.Add(base, stateHeaderSize)
+	n := posterior.StateLen(s.Latent)
+	return State{
+		StateHeader: (*StateHeader)(base),
+		Belief:      unsafe.Slice((*float64)(belief), n),
+		Obs:         unsafe.Slice((*float32)(unsafe.Add(belief, 8*n)), s.Obs),
+	}, nil
+}
+
+// BindPlan returns a Plan whose memory is region.
+func BindPlan(region []byte, s Shape) (Plan, error) {
+	base, err := regionStart(region, PlanSize(s), s)
+	if err != nil {
+		return Plan{}, err
+	}
+	z := unsafe.Add(base, planHeaderSize)
+	return Plan{PlanHeader: (*PlanHeader)(base), Z: unsafe.Slice((*float64)(z), s.Latent)}, nil
+}
+
+// CopyFrom copies all of src, which must have the same shape.
+func (p *Plan) CopyFrom(src *Plan) {
+	*p.PlanHeader = *src.PlanHeader
+	copy(p.Z, src.Z)
+}
+
+// aligned returns n bytes of memory aligned to 8.
+func aligned(n int) []byte {
+	words := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[:n]
+}
+
+// regionStart checks that region can hold size bytes of something of shape s.
+func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
+	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 {
+		return nil, fmt.Errorf("%w: shape %+v: every size must be at least 1", ErrRegion, s)
+	}
+	if len(region) < size {
+		return nil, fmt.Errorf("%w: %d bytes where %d are needed", ErrRegion, len(region), size)
+	}
+	base := unsafe.Pointer(&region[0])
+	if uintptr(base)%8 != 0 {
+		return nil, fmt.Errorf("%w: address %p is not aligned to 8", ErrRegion, base)
+	}
+	return base, nil
+}

@@ -1,0 +1,192 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"optibfm/posterior"
+	"optibfm/tflite"
+)
+
+// tinyNorm is the norm below which a z has no direction.
+const tinyNorm = 1e-9
+
+// ErrState is returned by Planner.Plan for a state that cannot be planned for.
+var ErrState = errors.New("controller: state")
+
+// Planner is the half of the agent that chooses z, in the host process. It
+// shares nothing that changes with the Agent: it works on copies of the state
+// and the belief, which it does not trust.
+type Planner struct {
+	cfg    Config
+	model  tflite.Model
+	belief *posterior.Belief
+	beta   posterior.Schedule
+
+	planned bool
+	episode uint32
+	tick    uint64 // of the plan in force
+	random  *rand.Rand
+	source  *rand.PCG
+
+	z          []float64 // scratch, [d]
+	invR       []float64 // scratch, [d, d]
+	candidates []float64 // [n, d]
+	narrow     []float32 // candidates for the model
+	mean32     []float32
+	invR32     []float32
+}
+
+// NewPlanner makes a planner. The model is the planner's own instance. Only
+// the ucb strategies evaluate it.
+func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
+	d := model.Dims().Latent
+	if err := cfg.Validate(d); err != nil {
+		return nil, err
+	}
+	belief, err := cfg.newBelief(d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	schedule, err := cfg.Beta.schedule()
+	if err != nil {
+		return nil, fmt.Errorf("%w: beta: %w", ErrConfig, err)
+	}
+	source := rand.NewPCG(cfg.Seed, 0)
+	p := &Planner{
+		cfg: cfg, model: model, belief: belief, beta: schedule,
+		source: source, random: rand.New(source),
+		z: make([]float64, d),
+	}
+	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
+		n := cfg.candidates()
+		p.candidates = make([]float64, n*d)
+		p.narrow = make([]float32, n*d)
+		p.invR = make([]float64, d*d)
+		p.invR32 = make([]float32, d*d)
+		p.mean32 = make([]float32, d)
+	}
+	return p, nil
+}
+
+// Due reports whether a new plan is wanted for s: at the first state, at the
+// start of an episode, and every replan_every_ticks.
+func (p *Planner) Due(s *State) bool {
+	if !p.planned || s.Episode != p.episode {
+		return true
+	}
+	return p.cfg.Replan > 0 && s.Tick()-p.tick >= p.cfg.Replan
+}
+
+// Plan brings dst up to date with s: a new z where one is due, otherwise the
+// word that the old one still holds. fresh tells which. The same configuration,
+// model and state give the same plan. After an error dst must not be used.
+func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
+	if s.Valid == 0 {
+		return false, fmt.Errorf("%w: before tick %d: it holds no observation: wait for the next one", ErrState, s.Next)
+	}
+	if !p.Due(s) {
+		dst.Confirmed = s.Tick()
+		return false, nil
+	}
+	if err := p.belief.Restore(s.Belief); err != nil {
+		return false, fmt.Errorf("%w: of tick %d: %w", ErrState, s.Tick(), err)
+	}
+	// A generator of its own for each tick: a plan does not depend on which
+	// plans were made before it.
+	p.source.Seed(p.cfg.Seed, s.Tick())
+	dst.Score, dst.Beta = 0, 0
+	if err := p.choose(s, dst); err != nil {
+		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
+	}
+	p.planned, p.episode, p.tick = true, s.Episode, s.Tick()
+	dst.Tick, dst.Confirmed = s.Tick(), s.Tick()
+	return true, nil
+}
+
+func (p *Planner) choose(s *State, dst *Plan) error {
+	switch p.cfg.Strategy {
+	case Fixed:
+		copy(dst.Z, p.cfg.FixedZ)
+	case Random:
+		direction(dst.Z, p.random)
+	case Thompson:
+		p.belief.SampleGaussian(dst.Z, p.random)
+	case UCB, UCBSphere:
+		return p.search(s, dst)
+	}
+	return nil
+}
+
+// search draws the candidates and takes the best.
+func (p *Planner) search(s *State, dst *Plan) error {
+	beta := p.beta.Beta(p.belief)
+	dst.Beta = beta
+	p.draw(beta)
+	narrow(p.narrow, p.candidates)
+	p.belief.Mean(p.z)
+	narrow(p.mean32, p.z)
+	p.belief.InvR(p.invR)
+	narrow(p.invR32, p.invR)
+	best, score, err := p.model.Search(s.Obs, p.narrow, tflite.Belief{Mean: p.mean32, InvR: p.invR32, Beta: float32(beta)})
+	if err != nil {
+		return err
+	}
+	d := len(dst.Z)
+	if best < 0 || (best+1)*d > len(p.candidates) {
+		return fmt.Errorf("the model chose candidate %d of %d", best, len(p.candidates)/d)
+	}
+	copy(dst.Z, p.candidates[best*d:(best+1)*d])
+	dst.Score = float64(score)
+	return nil
+}
+
+// draw fills the candidates: from the ellipsoid of radius 2β around ẑ, or from
+// the sphere. One without a direction is replaced by a random direction.
+func (p *Planner) draw(beta float64) {
+	d := len(p.z)
+	for i := 0; i < len(p.candidates); i += d {
+		z := p.candidates[i : i+d]
+		if p.cfg.Strategy == UCBSphere {
+			direction(z, p.random)
+			continue
+		}
+		p.belief.SampleEllipsoid(z, 2*beta, p.random)
+		if norm(z) < tinyNorm {
+			direction(z, p.random)
+		}
+	}
+}
+
+// direction fills z with a uniform direction of norm √d, the scale at which
+// the models' networks see every z.
+func direction(z []float64, random *rand.Rand) {
+	for {
+		for i := range z {
+			z[i] = random.NormFloat64()
+		}
+		if n := norm(z); n > tinyNorm {
+			s := math.Sqrt(float64(len(z))) / n
+			for i := range z {
+				z[i] *= s
+			}
+			return
+		}
+	}
+}
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}
+
+func narrow(dst []float32, src []float64) {
+	for i, x := range src {
+		dst[i] = float32(x)
+	}
+}
