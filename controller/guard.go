@@ -101,20 +101,12 @@ func (g *guard) tooMany(bad bool) bool {
 
 // checkSpec refuses a robot that does not fit the model.
 func checkSpec(spec hal.Spec, obs, action int) error {
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
 	if len(spec.Obs) != obs || len(spec.Action) != action {
 		return fmt.Errorf("controller: robot %q does not fit the model: found %d observation and %d action channels, the model has %d and %d: use a bundle trained for this robot",
 			spec.Name, len(spec.Obs), len(spec.Action), obs, action)
-	}
-	if spec.Period <= 0 {
-		return fmt.Errorf("controller: robot %q: period: found %v: the driver must state its nominal period", spec.Name, spec.Period)
-	}
-	for _, c := range spec.Action {
-		if !finite(c.Min) || !finite(c.Max) || !(c.Min < c.Max) {
-			return fmt.Errorf("controller: robot %q: limits of action %q: found %v to %v: the driver must state finite limits", spec.Name, c.Name, c.Min, c.Max)
-		}
-		if !(c.Failsafe >= c.Min && c.Failsafe <= c.Max) {
-			return fmt.Errorf("controller: robot %q: failsafe output of action %q: found %v: it must lie within %v to %v", spec.Name, c.Name, c.Failsafe, c.Min, c.Max)
-		}
 	}
 	return nil
 }
