@@ -1,0 +1,191 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Segment is a byte region laid out by a Layout. Its methods that hand out
+// endpoints are for the start of a program, not for the control tick; they
+// may be called by any goroutine.
+type Segment struct {
+	mem    []byte
+	file   *os.File // nil for heap memory
+	places map[string]place
+}
+
+// New makes a segment in the memory of this process, for lockstep and tests.
+func New(l Layout) (*Segment, error) {
+	places, total, err := l.places()
+	if err != nil {
+		return nil, err
+	}
+	return newSegment(l, alignedBytes(total), nil, places, total), nil
+}
+
+// Create makes a segment in a memfd that cannot change its size, and maps it.
+// File returns the descriptor that the other process inherits.
+func Create(l Layout) (*Segment, error) {
+	places, total, err := l.places()
+	if err != nil {
+		return nil, err
+	}
+	file, err := sealedMemfd(total)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := mapShared(file, total)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return newSegment(l, mem, file, places, total), nil
+}
+
+func newSegment(l Layout, mem []byte, file *os.File, places []place, total int) *Segment {
+	for _, p := range places {
+		if p.Kind == KindMailbox {
+			word(mem, p.offset+mailboxExchange).Store(firstExchanged)
+		}
+	}
+	copy(mem, l.header(places, total))
+	return &Segment{mem: mem, file: file, places: byName(places)}
+}
+
+// Open maps the segment behind an inherited descriptor, of which it becomes
+// the owner, and checks it against the caller's own layout: magic, versions,
+// sizes, every entry of its table, and the seals that keep its size.
+func Open(file *os.File, l Layout) (*Segment, error) {
+	places, total, err := l.places()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSealed(file, total); err != nil {
+		return nil, err
+	}
+	mem, err := mapShared(file, total)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.check(mem, places, total); err != nil {
+		return nil, errors.Join(err, unix.Munmap(mem))
+	}
+	return &Segment{mem: mem, file: file, places: byName(places)}, nil
+}
+
+// File is the descriptor of a segment made by Create or opened by Open, for
+// exec.Cmd.ExtraFiles; nil for heap memory. It stays the segment's.
+func (s *Segment) File() *os.File { return s.file }
+
+// Close unmaps the segment and closes its descriptor. It must come after the
+// last use of every endpoint and of every buffer that they gave out: touching
+// unmapped memory ends the process. Heap segments need no Close.
+func (s *Segment) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	if err := unix.Munmap(s.mem); err != nil {
+		return fmt.Errorf("shm: unmapping: %w", err)
+	}
+	s.mem, s.places = nil, nil
+	return s.file.Close()
+}
+
+// find returns the place of a section and, for mailboxes and rings, claims
+// one of its two ends.
+func (s *Segment) find(name string, kind Kind) (place, error) {
+	p, ok := s.places[name]
+	if !ok || p.Kind != kind {
+		return place{}, fmt.Errorf("shm: %w: %v %q: name one of the layout's sections", ErrNotFound, kind, name)
+	}
+	return p, nil
+}
+
+// claim takes one end of a section for ever. An endpoint keeps a part of the
+// protocol's state for itself, so a second one on the same end, also after a
+// crash, could only guess it.
+func (s *Segment) claim(p place, offset int, end string) error {
+	if !word(s.mem, p.offset+offset).CompareAndSwap(0, 1) {
+		return fmt.Errorf("shm: the %s of %q: %w: open each end once; for a restarted process make a new segment", end, p.Name, ErrTaken)
+	}
+	return nil
+}
+
+func byName(places []place) map[string]place {
+	m := make(map[string]place, len(places))
+	for _, p := range places {
+		m[p.Name] = p
+	}
+	return m
+}
+
+// word is the atomic cell at an offset, a multiple of 8, of an aligned region.
+func word(mem []byte, offset int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&mem[offset : offset+8][0]))
+}
+
+// alignedBytes makes n zero bytes that start on a cache line.
+func alignedBytes(n int) []byte {
+	b := make([]byte, n+line)
+	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (line - 1)
+	return b[skip : skip+n : skip+n]
+}
+
+const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+
+// sealedMemfd makes a memfd of the given size. It is sealed so that the other
+// process cannot shrink it under our mapping, which would be a SIGBUS.
+func sealedMemfd(size int) (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("optibfm", flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("optibfm", flags)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("shm: memfd_create: %w: the kernel must be Linux 3.17 or newer with CONFIG_MEMFD_CREATE", err)
+	}
+	file := os.NewFile(uintptr(fd), "memfd:optibfm")
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("shm: sizing the segment to %d bytes: %w: free memory or make rings smaller", size, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals|unix.F_SEAL_SEAL); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("shm: sealing the segment: %w", err)
+	}
+	return file, nil
+}
+
+func checkSealed(file *os.File, size int) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("shm: %w: pass the descriptor that Create made", err)
+	}
+	if info.Size() != int64(size) {
+		return fmt.Errorf("shm: %w: the file has %d bytes, this program's layout %d: start both processes from one program and configuration",
+			ErrMismatch, info.Size(), size)
+	}
+	seals, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("shm: %w: it has no seals (%w): pass the descriptor that Create made", ErrMismatch, err)
+	}
+	if seals&sizeSeals != sizeSeals {
+		return fmt.Errorf("shm: %w: its size is not sealed (seals %#x): pass the descriptor that Create made", ErrMismatch, seals)
+	}
+	return nil
+}
+
+// mapShared maps and touches the whole segment, so that no page is faulted in
+// by a control tick.
+func mapShared(file *os.File, size int) ([]byte, error) {
+	mem, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("shm: mapping %d bytes: %w: free memory or raise the limit of locked memory (ulimit -l)", size, err)
+	}
+	return mem, nil
+}

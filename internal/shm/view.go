@@ -1,0 +1,84 @@
+package shm
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+)
+
+// Number is what Numbers views: every bit pattern is a value.
+type Number interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+}
+
+// Numbers views a message, or an aligned part of one, as numbers without
+// copying. It panics when the length or the address of b does not fit T.
+func Numbers[T Number](b []byte) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if len(b)%size != 0 {
+		panic(fmt.Sprintf("shm: %d bytes are no whole number of %T", len(b), zero))
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	start := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(start)%unsafe.Alignof(zero) != 0 {
+		panic(fmt.Sprintf("shm: bytes are not aligned for %T", zero))
+	}
+	return unsafe.Slice((*T)(start), len(b)/size)
+}
+
+// View reads and writes the start of messages as a T, in place.
+type View[T any] struct{ size, align uintptr }
+
+// NewView checks that a T may be viewed: it must consist of numbers of fixed
+// size, arrays and structs of them. Pointers mean nothing in another process,
+// ints differ between machines, and a bool that the peer set to 2 is undefined
+// behaviour in Go: use a uint8 and compare it with 0.
+func NewView[T any]() (View[T], error) {
+	t := reflect.TypeFor[T]()
+	if err := viewable(t, t.String()); err != nil {
+		return View[T]{}, err
+	}
+	return View[T]{size: t.Size(), align: uintptr(t.Align())}, nil
+}
+
+// Size is the bytes of a T.
+func (v View[T]) Size() int { return int(v.size) }
+
+// At views the first Size bytes of b. It panics when b is shorter or not
+// aligned for a T, or when v was not made by NewView.
+func (v View[T]) At(b []byte) *T {
+	if v.align == 0 {
+		panic("shm: a View must come from NewView")
+	}
+	if uintptr(len(b)) < v.size {
+		panic(fmt.Sprintf("shm: %d bytes are too few for a view of %d", len(b), v.size))
+	}
+	start := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(start)%v.align != 0 {
+		panic("shm: bytes are not aligned for the view")
+	}
+	return (*T)(start)
+}
+
+func viewable(t reflect.Type, path string) error {
+	switch t.Kind() {
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		return nil
+	case reflect.Array:
+		return viewable(t.Elem(), path+"[]")
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if err := viewable(f.Type, path+"."+f.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("shm: %s is a %v, which cannot be shared: use numbers of fixed size (uint8 for a bool), arrays and structs of them", path, t)
+}
