@@ -1,0 +1,114 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The environment that a server started by Dial finds.
+const (
+	envAddress = "OPTIBFM_BRIDGE_ADDRESS" // where to listen
+	envOnce    = "OPTIBFM_BRIDGE_ONCE"    // "1": serve one connection and exit
+)
+
+const (
+	connectPause = 20 * time.Millisecond // between attempts
+	exitPatience = time.Second           // from bye to kill
+)
+
+// child is a server that Dial started.
+type child struct {
+	cmd     *exec.Cmd
+	address string
+	folder  string        // of the socket; empty: not ours
+	exited  chan struct{} // closed when err is set
+	err     error         // of the process
+	killed  sync.Once
+}
+
+func startChild(config Config) (*child, error) {
+	c := &child{address: config.Address, exited: make(chan struct{})}
+	if c.address == "" {
+		folder, err := os.MkdirTemp("", "optibfm-bridge-")
+		if err != nil {
+			return nil, fmt.Errorf("bridge: folder for the socket: %w", err)
+		}
+		c.folder = folder
+		c.address = "unix:" + filepath.Join(folder, "robot.sock")
+	}
+	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
+	c.cmd.Env = append(os.Environ(), envAddress+"="+c.address, envOnce+"=1")
+	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
+	if config.Output != nil {
+		c.cmd.Stdout, c.cmd.Stderr = config.Output, config.Output
+	}
+	// A group of its own: an interrupt typed at the terminal is for us, who
+	// halt the robot before the server goes.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// What inherited the output must not hold up Wait.
+	c.cmd.WaitDelay = exitPatience
+	if err := c.cmd.Start(); err != nil {
+		c.clean()
+		return nil, fmt.Errorf("bridge: command: %w: check the program's name and the working directory", err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+// connect waits until the server listens.
+func (c *child) connect(ctx context.Context, patience time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("bridge: command: the server does not listen after %v: see what it printed, or raise start_timeout_ms", patience))
+	defer cancel()
+	for {
+		conn, err := connect(ctx, c.address)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-c.exited:
+			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v): see what it printed", c.cmd.ProcessState)
+		case <-ctx.Done():
+			return nil, interrupted(ctx, err)
+		case <-time.After(connectPause):
+		}
+	}
+}
+
+// kill ends the server and what it started, now.
+func (c *child) kill() {
+	c.killed.Do(func() {
+		select {
+		case <-c.exited: // its number may be another's by now
+		default:
+			_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+}
+
+// stop gives the server a moment to exit by itself.
+func (c *child) stop() {
+	select {
+	case <-c.exited:
+	case <-time.After(exitPatience):
+		c.kill()
+		<-c.exited
+	}
+	c.clean()
+}
+
+func (c *child) clean() {
+	if c.folder != "" {
+		_ = os.RemoveAll(c.folder)
+	}
+}

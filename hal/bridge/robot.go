@@ -1,0 +1,363 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"optibfm/hal"
+)
+
+// ErrLost is what every call returns, wrapped with the cause, once the
+// connection has failed or the server has broken the protocol. The server
+// halts its robot when a connection ends.
+var ErrLost = errors.New("bridge: the robot is lost: dial again")
+
+// ErrStale is what Sense returns in free mode when there is no sample that is
+// young enough. The next one may be.
+var ErrStale = errors.New("bridge: sense: no sample is young enough: see whether the server keeps up, or raise stale_ms")
+
+// Robot is a robot in another process. Make one with Dial. Like every
+// hal.Robot it belongs to one goroutine. Sense and Act allocate nothing unless
+// they fail.
+type Robot struct {
+	sock    *socket
+	server  *child // nil: somebody else started it
+	welcome welcome
+	mode    mode
+	timeout time.Duration
+	stale   time.Duration
+
+	out    []byte // the frame to send
+	seq    uint32 // of the last request; the hello was 0
+	limit  int    // bytes of a payload that the server may send
+	halted bool
+	lost   error // not nil: every call returns it
+
+	next    sample // as the last state frame said
+	nextErr error  // why it is unusable
+	fresh   bool   // Sense has not returned it yet
+	actErr  error  // free mode: the server refused an act, the next Act says so
+
+	sensed    bool // reward is that of the last Sense
+	reward    float64
+	hasReward bool
+}
+
+var (
+	_ hal.Robot    = (*Robot)(nil)
+	_ hal.Resetter = (*Robot)(nil)
+	_ hal.Rewarder = (*Robot)(nil)
+	_ io.Closer    = (*Robot)(nil)
+)
+
+func newRobot(sock *socket, m welcome, timeout, stale time.Duration) *Robot {
+	limit := max(stateSize(len(m.spec.Obs)), 2+maxText)
+	sock.reserve(limit)
+	return &Robot{
+		sock: sock, welcome: m, mode: m.mode, timeout: timeout, stale: stale,
+		out:    make([]byte, 0, headerSize+max(8, 4*len(m.spec.Action))),
+		limit:  limit,
+		halted: true,
+		next:   sample{obs: make([]float32, len(m.spec.Obs))},
+	}
+}
+
+// Spec describes the channels, as the server told.
+func (r *Robot) Spec() hal.Spec { return r.welcome.spec }
+
+// Task is the task whose reward the server tells, empty where it has none, and
+// tasks are those that Config.Task may name.
+func (r *Robot) Task() (task string, tasks []string) { return r.welcome.task, r.welcome.tasks }
+
+// EpisodeSteps is the number of steps in an episode of the task; 0 where the
+// robot has no episodes.
+func (r *Robot) EpisodeSteps() int { return r.welcome.episodeSteps }
+
+// CanReset tells whether the server can start episodes.
+func (r *Robot) CanReset() bool { return r.welcome.capabilities&canReset != 0 }
+
+// Sense fills obs. In lockstep the state that the last Act or Reset led to is
+// there already: only a Sense without one of them before it asks the server. In
+// free mode it asks the server for its newest sample. Where no answer comes in
+// time it gives the previous sample once more, unless that is stale.
+func (r *Robot) Sense(obs []float32) (at int64, err error) {
+	if r.lost != nil {
+		return 0, r.lost
+	}
+	if len(obs) != len(r.next.obs) {
+		return 0, fmt.Errorf("bridge: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.next.obs))
+	}
+	if err := r.update(); err != nil {
+		return 0, err
+	}
+	r.fresh = false
+	if r.nextErr != nil {
+		return 0, r.nextErr
+	}
+	if r.mode == free && (r.next.at == 0 || monotonic()-r.next.at > int64(r.stale)) {
+		return 0, ErrStale
+	}
+	copy(obs, r.next.obs)
+	r.sensed, r.reward, r.hasReward = true, r.next.reward, r.next.hasReward
+	return r.next.at, nil
+}
+
+// update makes next the newest sample that can be had.
+func (r *Robot) update() error {
+	if r.fresh && r.mode == lockstep {
+		return nil
+	}
+	err := r.requestState(r.begin(kindSense), r.timeout)
+	if err == errDeadline {
+		return nil // next is as old as it is
+	}
+	return err
+}
+
+// Act sends the action. In lockstep it returns when the robot has made its
+// step. In free mode it returns at once, and the next Act tells if the server
+// refused this one.
+func (r *Robot) Act(action []float32) error {
+	if r.lost != nil {
+		return r.lost
+	}
+	if r.halted {
+		return hal.ErrHalted
+	}
+	if err := r.welcome.spec.CheckAction(action); err != nil {
+		return err
+	}
+	frame := appendFloats(r.begin(kindAct), action)
+	if r.mode == lockstep {
+		return r.noteHalted(r.requestState(frame, r.timeout))
+	}
+	if err := r.actErr; err != nil {
+		r.actErr = nil
+		return err
+	}
+	return r.send(frame, after(r.timeout))
+}
+
+// Arm ends the halted state, here and at the server.
+func (r *Robot) Arm() error {
+	if err := r.request(r.begin(kindArm), r.patience(haltTimeout)); err != nil {
+		return err
+	}
+	r.halted = false
+	return nil
+}
+
+// Halt halts the robot. It waits a tenth of a second for the server to say so;
+// where that does not come the connection is cut, which halts the robot too,
+// and a server that Dial started is killed. The error says what happened.
+func (r *Robot) Halt() error {
+	r.halted = true
+	err := r.lost
+	if err == nil {
+		err = r.request(r.begin(kindHalt), haltTimeout)
+	}
+	if r.lost != nil && r.server != nil {
+		r.server.kill()
+	}
+	return err
+}
+
+// Reset starts a new episode. It is not for the control thread: it waits ten
+// seconds at least.
+func (r *Robot) Reset(seed uint64) error {
+	if !r.CanReset() {
+		return fmt.Errorf("bridge: reset: %s cannot be reset: it is no simulator", r.welcome.spec.Name)
+	}
+	frame := binary.LittleEndian.AppendUint64(r.begin(kindReset), seed)
+	r.sensed = false
+	if r.mode == free {
+		r.next.at = 0 // what was sensed belongs to the episode before
+	}
+	return r.requestState(frame, r.patience(resetTimeout))
+}
+
+// Reward is the task's reward of the state that the last Sense returned.
+func (r *Robot) Reward() (reward float64, ok bool) {
+	if !r.sensed || !r.hasReward {
+		return 0, false
+	}
+	return r.reward, true
+}
+
+// Close halts the robot and ends the connection; a server that Dial started is
+// ended too. Further calls return ErrLost.
+func (r *Robot) Close() error {
+	if r.sock.fd < 0 {
+		return nil
+	}
+	var haltErr error
+	if r.lost == nil {
+		haltErr = r.Halt()
+	}
+	if r.lost == nil {
+		_ = r.send(r.begin(kindBye), after(haltTimeout))
+		r.lost = fmt.Errorf("%w: it was closed", ErrLost)
+	}
+	err := errors.Join(haltErr, r.sock.close())
+	if r.server != nil {
+		r.server.stop()
+	}
+	return err
+}
+
+// begin starts the frame of a new request.
+func (r *Robot) begin(k kind) []byte {
+	r.seq++
+	b := r.out[:headerSize]
+	header{kind: k, seq: r.seq}.put(b)
+	return b
+}
+
+// patience is the time to wait for what is not done within ticks.
+func (r *Robot) patience(least time.Duration) time.Duration { return max(r.timeout, least) }
+
+// request sends a frame that is answered with an ok.
+func (r *Robot) request(frame []byte, timeout time.Duration) error {
+	_, payload, err := r.exchange(frame, kindOK, timeout)
+	if err == nil && len(payload) != 0 {
+		return r.lose(wrongLength(kindOK, len(payload), 0))
+	}
+	return err
+}
+
+// requestState sends a frame that is answered with a state, which becomes next.
+func (r *Robot) requestState(frame []byte, timeout time.Duration) error {
+	sent := monotonic()
+	h, payload, err := r.exchange(frame, kindState, timeout)
+	if err != nil {
+		return err
+	}
+	if err := r.next.decode(h, payload); err != nil {
+		return r.lose(err)
+	}
+	r.nextErr = r.next.check(r.welcome.spec.Obs)
+	r.fresh = true
+	if r.mode == free {
+		// The server looked at its clock after this moment, so the sample is
+		// at most a round trip younger than this says; no clocks are compared.
+		r.next.at = sent - r.next.age
+	}
+	return nil
+}
+
+// exchange sends a request and waits for its answer. A late one is the robot's
+// loss, because the peers no longer agree on its state; but for sensing in free
+// mode, where errDeadline is returned.
+func (r *Robot) exchange(frame []byte, wanted kind, timeout time.Duration) (header, []byte, error) {
+	if r.lost != nil {
+		return header{}, nil, r.lost
+	}
+	request := kind(frame[4])
+	deadline := after(timeout)
+	if err := r.send(frame, deadline); err != nil {
+		return header{}, nil, err
+	}
+	h, payload, err := r.answer(request, wanted, deadline)
+	if err == errDeadline && !r.mayMiss(request) {
+		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v: see what the server does, or raise timeout_ms", request, timeout))
+	}
+	return h, payload, err
+}
+
+// mayMiss tells whether the next tick makes up for a missed deadline.
+func (r *Robot) mayMiss(request kind) bool {
+	return r.mode == free && (request == kindSense || request == kindAct)
+}
+
+// send writes a frame. Half a frame makes the stream useless.
+func (r *Robot) send(frame []byte, deadline int64) error {
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-headerSize))
+	n, err := r.sock.send(frame, deadline)
+	if err == nil {
+		return nil
+	}
+	request := kind(frame[4])
+	if err == errDeadline && n == 0 && r.mayMiss(request) {
+		return err
+	}
+	return r.lose(fmt.Errorf("bridge: %v: sent %d of %d bytes: %w", request, n, len(frame), err))
+}
+
+// answer waits for the answer to the last request: a frame of the wanted kind,
+// or an error frame. What came too late for an earlier call is passed over.
+func (r *Robot) answer(request, wanted kind, deadline int64) (header, []byte, error) {
+	for {
+		h, payload, err := r.sock.receive(r.limit, deadline)
+		if err == errDeadline {
+			return h, nil, err
+		}
+		if err != nil {
+			return h, nil, r.lose(err)
+		}
+		if h.seq == r.seq {
+			payload, err = r.accept(h, payload, request, wanted)
+			return h, payload, err
+		}
+		if r.mode == lockstep || int32(r.seq-h.seq) < 0 {
+			return h, nil, r.lose(malformed(h.kind.String(), "answer every request once and in order", "wrong sequence number (%d, expected %d)", h.seq, r.seq))
+		}
+		if err := r.passOver(h, payload); err != nil {
+			return h, nil, err
+		}
+	}
+}
+
+func (r *Robot) accept(h header, payload []byte, request, wanted kind) ([]byte, error) {
+	switch h.kind {
+	case wanted:
+		return payload, nil
+	case kindError:
+		return nil, r.serious(decodeError(payload))
+	}
+	return nil, r.lose(malformed(h.kind.String(), "answer with "+wanted.String()+" or error", "it is no answer to %v", request))
+}
+
+// passOver looks at the answer to an earlier request for the refusal of an act.
+func (r *Robot) passOver(h header, payload []byte) error {
+	if h.kind != kindError {
+		return nil
+	}
+	err := r.serious(decodeError(payload))
+	if r.lost != nil {
+		return err
+	}
+	var remote *RemoteError
+	if errors.As(err, &remote) && remote.Request == kindAct.String() {
+		r.actErr = r.noteHalted(err)
+	}
+	return nil
+}
+
+// noteHalted follows a robot that halted by itself.
+func (r *Robot) noteHalted(err error) error {
+	if errors.Is(err, hal.ErrHalted) {
+		r.halted = true
+	}
+	return err
+}
+
+// serious makes an error frame the robot's loss where it says that the
+// protocol was broken or is broken itself.
+func (r *Robot) serious(err error) error {
+	var remote *RemoteError
+	if errors.As(err, &remote) && remote.Code != CodeProtocol {
+		return err
+	}
+	return r.lose(err)
+}
+
+// lose gives the connection up.
+func (r *Robot) lose(cause error) error {
+	r.halted = true
+	r.lost = fmt.Errorf("%w: %w", ErrLost, cause)
+	r.sock.shut()
+	return r.lost
+}

@@ -1,0 +1,307 @@
+package bridge
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"optibfm/hal"
+)
+
+// Listen opens the address of a Config: "unix:/path/of/socket" or
+// "tcp:host:port". An abandoned socket file is replaced.
+func Listen(address string) (net.Listener, error) {
+	network, where, err := splitAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if network == "unix" && abandoned(where) {
+		_ = os.Remove(where)
+	}
+	l, err := net.Listen(network, where)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: listen on %s: %w: choose another address or end the other server", address, err)
+	}
+	return l, nil
+}
+
+func abandoned(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return false
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err != nil
+}
+
+// Serve lets clients drive robot, one after the other, until ctx is done or l
+// fails; it closes l. The robot is halted whenever a connection ends, for
+// whatever reason, and when a client in free mode is silent for longer than the
+// deadman time that it asked for. Reset and rewards are served where robot is a
+// hal.Resetter or a hal.Rewarder. In lockstep every Act is followed by a Sense,
+// so Act shall make the robot's step.
+//
+// report, where not nil, gets the error that ended a connection; nil for a
+// connection that ended well.
+func Serve(ctx context.Context, l net.Listener, robot hal.Robot, report func(error)) error {
+	if err := robot.Spec().Validate(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	defer l.Close()
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("bridge: accept: %w", err)
+		}
+		err = serveOne(ctx, conn, robot)
+		if report != nil {
+			report(err)
+		}
+	}
+}
+
+// session is one client's connection, at the server.
+type session struct {
+	conn    net.Conn
+	in      *bufio.Reader
+	robot   hal.Robot
+	mode    mode
+	deadman time.Duration
+	seq     uint32 // of the request in work
+	buf     []byte // payload received
+	out     []byte // frame to send
+	action  []float32
+	state   sample
+}
+
+func serveOne(ctx context.Context, conn net.Conn, robot hal.Robot) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer conn.Close()
+	s := &session{conn: conn, in: bufio.NewReader(conn), robot: robot, buf: make([]byte, maxHello)}
+	err := s.greet()
+	if err == nil {
+		err = s.work()
+	}
+	return errors.Join(err, robot.Halt())
+}
+
+func (s *session) greet() error {
+	_ = s.conn.SetReadDeadline(time.Now().Add(resetTimeout))
+	h, payload, err := s.receive(maxHello)
+	if err != nil {
+		return s.refuse(kindHello, err)
+	}
+	if h.kind != kindHello {
+		return s.refuse(h.kind, malformed(h.kind.String(), "say hello first", "it came before hello"))
+	}
+	m, err := decodeHello(payload)
+	if err != nil {
+		return s.refuse(kindHello, err)
+	}
+	if m.task != "" {
+		return s.fail(kindHello, CodeUnsupported, fmt.Sprintf("there is no task %q: this robot has none", m.task))
+	}
+	s.mode, s.deadman = m.mode, m.deadman
+	spec := s.robot.Spec()
+	s.state.obs = make([]float32, len(spec.Obs))
+	s.action = make([]float32, len(spec.Action))
+	return s.reply(kindWelcome, 0, welcome{mode: m.mode, capabilities: capabilities(s.robot), spec: spec}.encode())
+}
+
+func capabilities(robot hal.Robot) (c capability) {
+	if _, ok := robot.(hal.Resetter); ok {
+		c |= canReset
+	}
+	if _, ok := robot.(hal.Rewarder); ok {
+		c |= canReward
+	}
+	return c
+}
+
+// work answers requests until the client leaves: nil where it said bye.
+func (s *session) work() error {
+	limit := max(8, 4*len(s.action))
+	for {
+		if err := s.conn.SetReadDeadline(s.patience()); err != nil {
+			return fmt.Errorf("bridge: deadline: %w", err)
+		}
+		h, payload, err := s.receive(limit)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v): see why it stopped", s.deadman)
+		}
+		if err != nil {
+			return s.refuse(kindHello, err)
+		}
+		if h.kind == kindBye {
+			return nil
+		}
+		if err := s.answer(h, payload); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) patience() time.Time {
+	if s.deadman == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(s.deadman)
+}
+
+// answer does what a request asks. Its error ends the connection.
+func (s *session) answer(h header, payload []byte) error {
+	want, ok := s.size(h.kind)
+	if !ok {
+		return s.refuse(h.kind, malformed(h.kind.String(), "send sense, act, reset, arm, halt or bye", "it is no request"))
+	}
+	if len(payload) != want {
+		return s.refuse(h.kind, wrongLength(h.kind, len(payload), want))
+	}
+	switch h.kind {
+	case kindAct:
+		return s.act(payload)
+	case kindReset:
+		return s.reset(binary.LittleEndian.Uint64(payload))
+	case kindArm:
+		return s.confirm(h.kind, s.robot.Arm())
+	case kindHalt:
+		return s.confirm(h.kind, s.robot.Halt())
+	}
+	return s.sense(h.kind)
+}
+
+// size is that of a request's payload.
+func (s *session) size(k kind) (size int, ok bool) {
+	switch k {
+	case kindAct:
+		return 4 * len(s.action), true
+	case kindReset:
+		return 8, true
+	case kindSense, kindArm, kindHalt:
+		return 0, true
+	}
+	return 0, false
+}
+
+func (s *session) act(payload []byte) error {
+	decodeFloats(s.action, payload)
+	if err := s.robot.Act(s.action); err != nil {
+		return s.confirm(kindAct, err)
+	}
+	if s.mode == free {
+		return nil
+	}
+	return s.sense(kindAct)
+}
+
+func (s *session) reset(seed uint64) error {
+	sim, ok := s.robot.(hal.Resetter)
+	if !ok {
+		return s.sendError(kindReset, CodeUnsupported, "this robot cannot be reset")
+	}
+	if err := sim.Reset(seed); err != nil {
+		return s.confirm(kindReset, err)
+	}
+	return s.sense(kindReset)
+}
+
+// sense answers a request with the state.
+func (s *session) sense(request kind) error {
+	at, err := s.robot.Sense(s.state.obs)
+	if err != nil {
+		return s.confirm(request, err)
+	}
+	s.state.at, s.state.age = at, 0
+	if s.mode == free {
+		s.state.age = min(max(monotonic()-at, 0), maxAge)
+	}
+	if sim, ok := s.robot.(hal.Rewarder); ok {
+		s.state.reward, s.state.hasReward = sim.Reward()
+	}
+	s.out = s.state.append(s.begin(kindState, s.state.flags()))
+	return s.send()
+}
+
+// confirm answers with ok, or says why not.
+func (s *session) confirm(request kind, err error) error {
+	switch {
+	case err == nil:
+		return s.reply(kindOK, 0, nil)
+	case errors.Is(err, hal.ErrHalted):
+		return s.sendError(request, CodeHalted, err.Error())
+	}
+	return s.sendError(request, CodeRobot, err.Error())
+}
+
+// refuse tells a client that it broke the protocol, where it still listens.
+func (s *session) refuse(request kind, err error) error {
+	var broken *ProtocolError
+	if errors.As(err, &broken) {
+		return errors.Join(err, s.sendError(request, CodeProtocol, err.Error()))
+	}
+	return err
+}
+
+func (s *session) fail(request kind, code Code, text string) error {
+	return errors.Join(errors.New("bridge: "+text), s.sendError(request, code, text))
+}
+
+func (s *session) sendError(request kind, code Code, text string) error {
+	if !request.known() {
+		request = kindHello
+	}
+	return s.reply(kindError, 0, encodeError(request, code, text))
+}
+
+func (s *session) receive(limit int) (header, []byte, error) {
+	if _, err := io.ReadFull(s.in, s.buf[:headerSize]); err != nil {
+		return header{}, nil, fmt.Errorf("bridge: the client left without bye: %w", err)
+	}
+	h, err := decodeHeader(s.buf, limit)
+	if err != nil {
+		return h, nil, err
+	}
+	s.seq = h.seq
+	payload := s.buf[:h.length]
+	if _, err := io.ReadFull(s.in, payload); err != nil {
+		return h, nil, fmt.Errorf("bridge: the client left within a frame (%v): %w", h.kind, err)
+	}
+	return h, payload, nil
+}
+
+func (s *session) begin(k kind, flags uint8) []byte {
+	b := append(s.out[:0], make([]byte, headerSize)...)
+	header{kind: k, flags: flags, seq: s.seq}.put(b)
+	return b
+}
+
+func (s *session) reply(k kind, flags uint8, payload []byte) error {
+	s.out = append(s.begin(k, flags), payload...)
+	return s.send()
+}
+
+func (s *session) send() error {
+	binary.LittleEndian.PutUint32(s.out, uint32(len(s.out)-headerSize))
+	if err := s.conn.SetWriteDeadline(s.patience()); err != nil {
+		return fmt.Errorf("bridge: deadline: %w", err)
+	}
+	if _, err := s.conn.Write(s.out); err != nil {
+		return fmt.Errorf("bridge: the client does not take its answer: %w", err)
+	}
+	return nil
+}

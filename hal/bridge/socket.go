@@ -1,0 +1,171 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errDeadline says that a deadline passed before the peer did its part.
+var errDeadline = errors.New("bridge: the server did not answer or read in time: see whether it keeps up, or raise timeout_ms")
+
+// socket is a non-blocking descriptor with a receive buffer. The net package
+// would park the goroutine and have another thread wake it up; the control
+// thread keeps its thread, so it waits in ppoll itself. Nothing here allocates
+// but the errors of a broken connection.
+type socket struct {
+	fd    int
+	wait  [1]unix.PollFd
+	left  unix.Timespec
+	buf   []byte // buf[start:end] was received and not yet consumed
+	start int
+	end   int
+}
+
+// newSocket takes over conn, which is closed afterwards whatever happens.
+func newSocket(conn net.Conn) (*socket, error) {
+	defer conn.Close()
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("bridge: the connection has no descriptor (%T): use a Unix or TCP socket", conn)
+	}
+	control, err := raw.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("bridge: descriptor of the connection: %w", err)
+	}
+	s := &socket{fd: -1}
+	var dupErr error
+	err = control.Control(func(fd uintptr) {
+		s.fd, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err = errors.Join(err, dupErr); err != nil {
+		return nil, fmt.Errorf("bridge: descriptor of the connection: %w", err)
+	}
+	if err := unix.SetNonblock(s.fd, true); err != nil {
+		_ = unix.Close(s.fd)
+		return nil, fmt.Errorf("bridge: make the connection non-blocking: %w", err)
+	}
+	return s, nil
+}
+
+// reserve makes room for frames with payloads of up to limit bytes.
+func (s *socket) reserve(limit int) {
+	buf := make([]byte, max(headerSize+limit, s.end-s.start))
+	s.end = copy(buf, s.buf[s.start:s.end])
+	s.start = 0
+	s.buf = buf
+}
+
+// send writes the whole frame. n tells how much of it was written.
+func (s *socket) send(frame []byte, deadline int64) (n int, err error) {
+	for n < len(frame) {
+		k, err := unix.Write(s.fd, frame[n:])
+		switch err {
+		case nil:
+			n += k
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if err := s.ready(unix.POLLOUT, deadline); err != nil {
+				return n, err
+			}
+		default:
+			return n, fmt.Errorf("bridge: send: %w: the server is gone", err)
+		}
+	}
+	return n, nil
+}
+
+// receive gives the next frame. Its payload, of at most limit bytes, is valid
+// until the next call. A frame that is not whole by the deadline stays in the
+// buffer.
+func (s *socket) receive(limit int, deadline int64) (header, []byte, error) {
+	if err := s.fill(headerSize, deadline); err != nil {
+		return header{}, nil, err
+	}
+	h, err := decodeHeader(s.buf[s.start:], limit)
+	if err != nil {
+		return h, nil, err
+	}
+	size := headerSize + int(h.length)
+	if err := s.fill(size, deadline); err != nil {
+		return h, nil, err
+	}
+	payload := s.buf[s.start+headerSize : s.start+size]
+	s.start += size
+	return h, payload, nil
+}
+
+// fill waits until the buffer holds n bytes.
+func (s *socket) fill(n int, deadline int64) error {
+	if s.start+n > len(s.buf) {
+		s.end = copy(s.buf, s.buf[s.start:s.end])
+		s.start = 0
+	}
+	for s.end-s.start < n {
+		// A reply is seldom there already: wait first, it saves a call.
+		if err := s.ready(unix.POLLIN, deadline); err != nil {
+			return err
+		}
+		k, err := unix.Read(s.fd, s.buf[s.end:])
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN:
+		case err != nil:
+			return fmt.Errorf("bridge: receive: %w: the server is gone", err)
+		case k == 0:
+			return s.ended()
+		default:
+			s.end += k
+		}
+	}
+	return nil
+}
+
+func (s *socket) ended() error {
+	if pending := s.end - s.start; pending > 0 {
+		return fmt.Errorf("bridge: the server closed the connection within a frame (after %d bytes of it): see what the server printed: %w", pending, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("bridge: the server closed the connection: see what the server printed: %w", io.EOF)
+}
+
+// ready waits until the descriptor can be read or written.
+func (s *socket) ready(events int16, deadline int64) error {
+	for {
+		left := max(deadline-monotonic(), 0)
+		s.wait[0] = unix.PollFd{Fd: int32(s.fd), Events: events}
+		s.left = unix.NsecToTimespec(left)
+		n, err := unix.Ppoll(s.wait[:], &s.left, nil)
+		switch {
+		case n > 0:
+			return nil
+		case err != nil && err != unix.EINTR:
+			return fmt.Errorf("bridge: poll: %w", err)
+		case left == 0:
+			return errDeadline
+		}
+	}
+}
+
+// shut ends the connection, which the server answers by halting its robot.
+func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
+
+func (s *socket) close() error {
+	err := unix.Close(s.fd)
+	s.fd = -1
+	return err
+}
+
+// monotonic is CLOCK_MONOTONIC in nanoseconds.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // the kernel has no such clock
+	}
+	return t.Nano()
+}
+
+func after(d time.Duration) int64 { return monotonic() + int64(d) }
