@@ -1,0 +1,154 @@
+package tflite
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Architecture fixes the networks of a forward-backward model: F and the actor
+// are of the kind that metamotivo calls simple. See FORMAT.md for the layers.
+type Architecture struct {
+	Obs     int         `json:"obs"`      // elements of an observation
+	Action  int         `json:"action"`   // elements of an action
+	Latent  int         `json:"latent"`   // d, elements of z, φ and ψ
+	NormObs bool        `json:"norm_obs"` // the networks see (obs - mean)/sqrt(var + 1e-5)
+	NormZ   bool        `json:"norm_z"`   // the networks see √d·z/‖z‖
+	F       ForwardArch `json:"f"`
+	B       BackArch    `json:"b"`
+	Actor   ActorArch   `json:"actor"`
+}
+
+// ForwardArch is the shape of F(s, a, z).
+type ForwardArch struct {
+	Hidden          int `json:"hidden"`           // width of the layers, even
+	HiddenLayers    int `json:"hidden_layers"`    // hidden layers of the trunk, >= 0
+	EmbeddingLayers int `json:"embedding_layers"` // linear layers of an embedding, >= 2
+	NumParallel     int `json:"num_parallel"`     // members of the ensemble
+}
+
+// BackArch is the shape of B(s).
+type BackArch struct {
+	Hidden       int  `json:"hidden"`        // width of the layers
+	HiddenLayers int  `json:"hidden_layers"` // >= 1
+	Norm         bool `json:"norm"`          // B is scaled to the norm √d
+}
+
+// ActorArch is the shape of π_z(s).
+type ActorArch struct {
+	Hidden          int `json:"hidden"`           // width of the layers, even
+	HiddenLayers    int `json:"hidden_layers"`    // hidden layers of the trunk, >= 0
+	EmbeddingLayers int `json:"embedding_layers"` // linear layers of an embedding, >= 2
+}
+
+// Limits that keep a damaged description from asking for absurd amounts of memory.
+const (
+	maxWidth  = 1 << 14
+	maxLayers = 64
+)
+
+// Validate reports the first size that no network can have.
+func (a Architecture) Validate() error {
+	for _, c := range []struct {
+		name             string
+		value, low, high int
+	}{
+		{"obs", a.Obs, 1, maxWidth}, {"action", a.Action, 1, maxWidth}, {"latent", a.Latent, 1, maxWidth},
+		{"f.hidden", a.F.Hidden, 2, maxWidth}, {"f.hidden_layers", a.F.HiddenLayers, 0, maxLayers},
+		{"f.embedding_layers", a.F.EmbeddingLayers, 2, maxLayers}, {"f.num_parallel", a.F.NumParallel, 1, maxLayers},
+		{"b.hidden", a.B.Hidden, 1, maxWidth}, {"b.hidden_layers", a.B.HiddenLayers, 1, maxLayers},
+		{"actor.hidden", a.Actor.Hidden, 2, maxWidth}, {"actor.hidden_layers", a.Actor.HiddenLayers, 0, maxLayers},
+		{"actor.embedding_layers", a.Actor.EmbeddingLayers, 2, maxLayers},
+	} {
+		if c.value < c.low || c.value > c.high {
+			return fmt.Errorf("architecture: %s is %d, want %d to %d", c.name, c.value, c.low, c.high)
+		}
+	}
+	if a.F.Hidden%2 != 0 || a.Actor.Hidden%2 != 0 {
+		return fmt.Errorf("architecture: f.hidden %d and actor.hidden %d must be even: an embedding is half as wide", a.F.Hidden, a.Actor.Hidden)
+	}
+	return nil
+}
+
+func (a Architecture) dims() Dims {
+	return Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: a.F.NumParallel}
+}
+
+// Names of the tensors that are not layers.
+const (
+	covName  = "cov_b"
+	meanName = "_obs_normalizer.running_mean"
+	varName  = "_obs_normalizer.running_var"
+)
+
+// Tensors returns the name and the shape of every tensor of the networks, and
+// of the observation normaliser where there is one. A bundle has cov_b,
+// [d, d], besides.
+func (a Architecture) Tensors() map[string][]int {
+	shapes := make(map[string][]int)
+	for _, l := range a.layers() {
+		weight, bias := []int{l.out, l.in}, []int{l.out}
+		if l.norm {
+			weight = []int{l.out}
+		}
+		if l.members > 1 {
+			weight, bias = []int{l.members, l.in, l.out}, []int{l.members, 1, l.out}
+		}
+		if l.members > 1 && l.norm {
+			weight = bias
+		}
+		shapes[l.name+".weight"], shapes[l.name+".bias"] = weight, bias
+	}
+	if a.NormObs {
+		shapes[meanName], shapes[varName] = []int{a.Obs}, []int{a.Obs}
+	}
+	return shapes
+}
+
+// layer describes one linear layer, or one LayerNorm of width out.
+type layer struct {
+	name    string
+	in, out int
+	members int // > 1: the tensors begin with an ensemble axis
+	norm    bool
+}
+
+func (a Architecture) layers() []layer {
+	d := a.Latent
+	all := backLayers("_backward_map.net", a)
+	all = append(all, embeddingLayers("_forward_map.embed_z", a.Obs+d, a.F.Hidden, a.F.EmbeddingLayers, a.F.NumParallel)...)
+	all = append(all, embeddingLayers("_forward_map.embed_sa", a.Obs+a.Action, a.F.Hidden, a.F.EmbeddingLayers, a.F.NumParallel)...)
+	all = append(all, trunkLayers("_forward_map.Fs", a.F.Hidden, d, a.F.HiddenLayers, a.F.NumParallel)...)
+	all = append(all, embeddingLayers("_actor.embed_z", a.Obs+d, a.Actor.Hidden, a.Actor.EmbeddingLayers, 1)...)
+	all = append(all, embeddingLayers("_actor.embed_s", a.Obs, a.Actor.Hidden, a.Actor.EmbeddingLayers, 1)...)
+	return append(all, trunkLayers("_actor.policy", a.Actor.Hidden, a.Action, a.Actor.HiddenLayers, 1)...)
+}
+
+// The numbers in the names count the modules of a torch Sequential: linear,
+// LayerNorm and tanh, then pairs of linear and ReLU.
+
+func backLayers(prefix string, a Architecture) []layer {
+	h := a.B.Hidden
+	all := []layer{{prefix + ".0", a.Obs, h, 1, false}, {prefix + ".1", h, h, 1, true}}
+	for i := range a.B.HiddenLayers - 1 {
+		all = append(all, layer{numbered(prefix, 3+2*i), h, h, 1, false})
+	}
+	return append(all, layer{numbered(prefix, 1+2*a.B.HiddenLayers), h, a.Latent, 1, false})
+}
+
+func embeddingLayers(prefix string, in, hidden, count, members int) []layer {
+	all := []layer{{prefix + ".0", in, hidden, members, false}, {prefix + ".1", hidden, hidden, members, true}}
+	for i := range count - 2 {
+		all = append(all, layer{numbered(prefix, 3+2*i), hidden, hidden, members, false})
+	}
+	return append(all, layer{numbered(prefix, 2*count-1), hidden, hidden / 2, members, false})
+}
+
+func trunkLayers(prefix string, hidden, out, count, members int) []layer {
+	var all []layer
+	for i := range count {
+		all = append(all, layer{numbered(prefix, 2*i), hidden, hidden, members, false})
+	}
+	return append(all, layer{numbered(prefix, 2*count), hidden, out, members, false})
+}
+
+func numbered(prefix string, module int) string { return prefix + "." + strconv.Itoa(module) }

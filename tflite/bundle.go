@@ -1,0 +1,160 @@
+package tflite
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Files of a bundle, and of a metamotivo checkpoint.
+const (
+	manifestFileName = "bfm.json"
+	configFileName   = "config.json"
+	weightsFileName  = "model.safetensors"
+)
+
+// ErrNoCovariance is returned by Phi where the model came without cov_b.
+var ErrNoCovariance = errors.New("tflite: the checkpoint has no cov_b, so φ is not known: add it with optibfm model import CHECKPOINT --observations obs.npz --out BUNDLE")
+
+// Bundle is a model in memory. It is read-only: any number of goroutines may
+// use it and make Networks of it.
+type Bundle struct {
+	Manifest
+	Hash    string // sha256 of the weights' file, hexadecimal
+	weights *weights
+}
+
+// Load reads a bundle, bfm.json and model.safetensors in fsys's root, and
+// verifies everything that it says: an embedded bundle is loaded from an
+// embed.FS with fs.Sub.
+func Load(fsys fs.FS) (*Bundle, error) {
+	text, err := readFile(fsys, manifestFileName, maxHeaderBytes)
+	if err != nil {
+		return nil, err
+	}
+	m, hash, err := parseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
+	}
+	raw, err := readFile(fsys, weightsFileName, maxWeightsBytes)
+	if err != nil {
+		return nil, err
+	}
+	if got := hashOf(raw); got != hash {
+		return nil, fmt.Errorf("%s: sha256 is %s, %s says %s: the files do not belong together or one is damaged, copy the bundle again",
+			weightsFileName, got, manifestFileName, hash)
+	}
+	return build(m, raw, func(string) bool { return false }, true)
+}
+
+// LoadDir reads the model in a directory: a bundle, or a metamotivo FB
+// checkpoint (config.json and model.safetensors). Phi of a checkpoint without
+// cov_b returns ErrNoCovariance; everything else works.
+func LoadDir(dir string) (*Bundle, error) {
+	b, err := loadAny(os.DirFS(dir), filepath.Base(filepath.Clean(dir)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return b, nil
+}
+
+func loadAny(fsys fs.FS, name string) (*Bundle, error) {
+	if _, err := fs.Stat(fsys, manifestFileName); err == nil {
+		return Load(fsys)
+	}
+	if _, err := fs.Stat(fsys, configFileName); err == nil {
+		return loadMetamotivo(fsys, name)
+	}
+	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, configFileName)
+}
+
+func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
+	text, err := readFile(fsys, configFileName, maxHeaderBytes)
+	if err != nil {
+		return nil, err
+	}
+	a, err := parseMetamotivo(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", configFileName, err)
+	}
+	raw, err := readFile(fsys, weightsFileName, maxWeightsBytes)
+	if err != nil {
+		return nil, err
+	}
+	return build(Manifest{Name: name, Architecture: a, LayerNormEps: 1e-5}, raw, ofTraining, false)
+}
+
+// New makes a bundle of tensors in memory: those that
+// m.Architecture.Tensors names, and cov_b.
+func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
+	var raw bytes.Buffer
+	if err := writeSafetensors(&raw, tensors); err != nil {
+		return nil, fmt.Errorf("tflite: %w", err)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("tflite: %w", err)
+	}
+	return build(m, raw.Bytes(), func(string) bool { return false }, true)
+}
+
+func build(m Manifest, raw []byte, ignore func(string) bool, needCov bool) (*Bundle, error) {
+	tensors, err := parseSafetensors(raw, ignore)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
+		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	w, err := newWeights(m, tensors)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	return &Bundle{Manifest: m, Hash: hashOf(raw), weights: w}, nil
+}
+
+// Dims returns the sizes of the model.
+func (b *Bundle) Dims() Dims { return b.Architecture.dims() }
+
+// HasCovariance reports whether φ can be computed.
+func (b *Bundle) HasCovariance() bool { return b.weights.cov != nil }
+
+// ObsChannels returns the names of the observation's elements, or nil where
+// they are not known.
+func (b *Bundle) ObsChannels() []string { return channelNames(b.Observation) }
+
+// ActionChannels returns the names of the action's elements, or nil where they
+// are not known.
+func (b *Bundle) ActionChannels() []string { return channelNames(b.Action) }
+
+func channelNames(channels []Channel) []string {
+	var names []string
+	for _, c := range channels {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// maxWeightsBytes bounds a weights file, far beyond any model that a
+// companion computer runs.
+const maxWeightsBytes = 4 << 30
+
+func readFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d are read: not a model, or a damaged one", name, info.Size(), limit)
+	}
+	return fs.ReadFile(fsys, name)
+}
+
+func hashOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,132 @@
+package tflite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"optibfm/internal/npz"
+)
+
+// Errors are the largest relative errors of a Check over all cases. The
+// relative error of a case is max|x - y| / max|y|, where y is what is expected
+// and the maxima go over the case's elements (for ψ: of all members).
+type Errors struct {
+	Phi, Action, Psi float64
+	Cases            int
+}
+
+// Worst returns the largest of the three.
+func (e Errors) Worst() float64 { return max(e.Phi, e.Action, e.Psi) }
+
+// Check evaluates the cases of a vectors file and compares. The file has obs
+// [n, O], z [n, d] and the expected phi [n, d], action [n, A] and psi
+// [E, n, d], where psi is at the expected action. Where it has cov_b [d, d],
+// phi is computed with it instead of the bundle's own: vectors may come from
+// other observations than the bundle's cov_b does.
+func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
+	v, err := readVectors(b, vectors)
+	if err != nil {
+		return Errors{}, err
+	}
+	n, err := v.network(b)
+	if err != nil {
+		return Errors{}, err
+	}
+	d := b.Dims()
+	phi, action, psi := make([]float64, d.Latent), make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
+	e := Errors{Cases: v.n}
+	for i := range v.n {
+		obs, z := v.obs[i*d.Obs:(i+1)*d.Obs], v.z[i*d.Latent:(i+1)*d.Latent]
+		wantAction := v.action[i*d.Action : (i+1)*d.Action]
+		if err := errors.Join(n.Phi(phi, obs), n.Act(action, obs, z), n.Psi(psi, obs, wantAction, z)); err != nil {
+			return Errors{}, fmt.Errorf("case %d: %w", i, err)
+		}
+		e.Phi = max(e.Phi, relative(phi, v.phi[i*d.Latent:(i+1)*d.Latent]))
+		e.Action = max(e.Action, relative(action, wantAction))
+		e.Psi = max(e.Psi, relative(psi, v.psiOf(i, d)))
+	}
+	return e, nil
+}
+
+// vectors are the arrays of a vectors file, with their checked shapes.
+type vectors struct {
+	n           int
+	obs, action []float32
+	z, phi      []float64
+	psi, cov    []float64
+}
+
+func readVectors(b *Bundle, a npz.Archive) (vectors, error) {
+	d := b.Dims()
+	var v vectors
+	obs, err := a.Shaped("obs", -1, d.Obs)
+	if err != nil {
+		return v, err
+	}
+	v.n = obs.Shape()[0]
+	if v.n == 0 {
+		return v, errors.New("the vectors have no cases: write at least one")
+	}
+	var failed error
+	shaped := func(name string, shape ...int) npz.Array {
+		array, err := a.Shaped(name, shape...)
+		failed = errors.Join(failed, err)
+		return array
+	}
+	z, action := shaped("z", v.n, d.Latent), shaped("action", v.n, d.Action)
+	phi, psi := shaped("phi", v.n, d.Latent), shaped("psi", d.Ensemble, v.n, d.Latent)
+	if _, ok := a["cov_b"]; ok {
+		v.cov = shaped("cov_b", d.Latent, d.Latent).Float64s()
+	}
+	if failed != nil {
+		return v, failed
+	}
+	v.z, v.phi, v.psi = z.Float64s(), phi.Float64s(), psi.Float64s()
+	if v.obs, err = obs.Float32s(); err != nil {
+		return v, err
+	}
+	v.action, err = action.Float32s()
+	return v, err
+}
+
+// network evaluates b with the vectors' own cov_b where they have one.
+func (v vectors) network(b *Bundle) (*Network, error) {
+	n, err := b.NewNetwork()
+	if err != nil || v.cov == nil {
+		return n, err
+	}
+	other := *b.weights
+	if other.cov, err = newCovariance(v.cov, b.Dims().Latent); err != nil {
+		return nil, fmt.Errorf("vectors: %w", err)
+	}
+	n.weights = &other
+	return n, nil
+}
+
+// psiOf gathers one case's psi, [E, d], from [E, n, d].
+func (v vectors) psiOf(i int, d Dims) []float64 {
+	var all []float64
+	for m := range d.Ensemble {
+		at := (m*v.n + i) * d.Latent
+		all = append(all, v.psi[at:at+d.Latent]...)
+	}
+	return all
+}
+
+// relative is max|x - y| / max|y|; infinite where y is not finite or is zero
+// and x is not.
+func relative[X, Y float32 | float64](x []X, y []Y) float64 {
+	var difference, size float64
+	for i := range y {
+		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))
+		size = max(size, math.Abs(float64(y[i])))
+	}
+	switch {
+	case difference == 0:
+		return 0
+	case !(difference/size < math.Inf(1)):
+		return math.Inf(1)
+	}
+	return difference / size
+}

@@ -1,0 +1,156 @@
+package tflite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+const (
+	formatName    = "optibfm-bundle"
+	formatVersion = 1
+)
+
+// Manifest is what a bundle says about itself, bfm.json.
+type Manifest struct {
+	Name         string            // of the model, for people
+	Architecture Architecture      // of the networks
+	LayerNormEps float64           // 1e-5 in PyTorch, 1e-6 in flax
+	Gamma        float64           // discount of the successor features; 0: not known
+	Observation  []Channel         // one an element, or none where they are not known
+	Action       []Channel         // one an element, or none where they are not known
+	Provenance   map[string]string // where the model comes from: free text
+}
+
+// Channel names an element of an observation or an action.
+type Channel struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"` // "" where it has none
+}
+
+// Validate reports the first thing in the manifest that cannot be.
+func (m Manifest) Validate() error {
+	if err := m.Architecture.Validate(); err != nil {
+		return err
+	}
+	if m.Name == "" {
+		return errors.New("name is empty: give the model one")
+	}
+	if !(m.LayerNormEps > 0 && m.LayerNormEps < 1) {
+		return fmt.Errorf("layernorm_eps is %g, want between 0 and 1 (1e-5 in PyTorch, 1e-6 in flax)", m.LayerNormEps)
+	}
+	if !(m.Gamma >= 0 && m.Gamma < 1) || math.IsNaN(m.Gamma) {
+		return fmt.Errorf("gamma is %g, want 0 (not known) or up to 1", m.Gamma)
+	}
+	if n := len(m.Observation); n != 0 && n != m.Architecture.Obs {
+		return fmt.Errorf("observation names %d channels, the networks take %d: name all or none", n, m.Architecture.Obs)
+	}
+	if n := len(m.Action); n != 0 && n != m.Architecture.Action {
+		return fmt.Errorf("action names %d channels, the networks give %d: name all or none", n, m.Architecture.Action)
+	}
+	return nil
+}
+
+// manifestFile is the text of bfm.json, in its order.
+type manifestFile struct {
+	Format       string            `json:"format"`
+	Version      int               `json:"version"`
+	Name         string            `json:"name"`
+	Architecture Architecture      `json:"architecture"`
+	LayerNormEps float64           `json:"layernorm_eps"`
+	Gamma        float64           `json:"gamma"`
+	Observation  []Channel         `json:"observation"`
+	Action       []Channel         `json:"action"`
+	Weights      string            `json:"weights_sha256"`
+	Provenance   map[string]string `json:"provenance"`
+}
+
+func encodeManifest(m Manifest, hash string) ([]byte, error) {
+	file := manifestFile{
+		Format: formatName, Version: formatVersion, Name: m.Name, Architecture: m.Architecture,
+		LayerNormEps: m.LayerNormEps, Gamma: m.Gamma, Observation: m.Observation, Action: m.Action,
+		Weights: hash, Provenance: m.Provenance,
+	}
+	if file.Observation == nil {
+		file.Observation = []Channel{}
+	}
+	if file.Action == nil {
+		file.Action = []Channel{}
+	}
+	if file.Provenance == nil {
+		file.Provenance = map[string]string{}
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	return append(text, '\n'), err
+}
+
+// parseManifest reads bfm.json and returns it with the hash of the weights.
+func parseManifest(raw []byte) (Manifest, string, error) {
+	var m Manifest
+	var format, hash string
+	var version int
+	err := object(raw, fields{
+		"format": &format, "version": &version, "name": &m.Name,
+		"architecture":  func(raw json.RawMessage) error { return parseArchitecture(raw, &m.Architecture) },
+		"layernorm_eps": &m.LayerNormEps, "gamma": &m.Gamma,
+		"observation":    func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
+		"action":         func(raw json.RawMessage) error { return parseChannels(raw, &m.Action) },
+		"weights_sha256": &hash,
+		"provenance":     func(raw json.RawMessage) error { return parseProvenance(raw, &m.Provenance) },
+	})
+	if err != nil {
+		return Manifest{}, "", err
+	}
+	if format != formatName || version != formatVersion {
+		return Manifest{}, "", fmt.Errorf("format %q version %d, this program reads %q version %d", format, version, formatName, formatVersion)
+	}
+	if err := m.Validate(); err != nil {
+		return Manifest{}, "", err
+	}
+	return m, hash, nil
+}
+
+func parseArchitecture(raw []byte, a *Architecture) error {
+	return object(raw, fields{
+		"obs": &a.Obs, "action": &a.Action, "latent": &a.Latent, "norm_obs": &a.NormObs, "norm_z": &a.NormZ,
+		"f": func(raw json.RawMessage) error {
+			return object(raw, fields{"hidden": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
+				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel})
+		},
+		"b": func(raw json.RawMessage) error {
+			return object(raw, fields{"hidden": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm})
+		},
+		"actor": func(raw json.RawMessage) error {
+			return object(raw, fields{"hidden": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
+				"embedding_layers": &a.Actor.EmbeddingLayers})
+		},
+	})
+}
+
+func parseChannels(raw []byte, channels *[]Channel) error {
+	var entries []json.RawMessage
+	if err := takeValue(raw, &entries); err != nil {
+		return err
+	}
+	for i, entry := range entries {
+		var c Channel
+		if err := object(entry, fields{"name": &c.Name, "unit": &c.Unit}); err != nil {
+			return fmt.Errorf("channel %d: %w", i, err)
+		}
+		*channels = append(*channels, c)
+	}
+	return nil
+}
+
+func parseProvenance(raw []byte, p *map[string]string) error {
+	*p = make(map[string]string)
+	return eachKey(raw, func(key string, value json.RawMessage) error {
+		var text string
+		if err := takeValue(value, &text); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		(*p)[key] = text
+		return nil
+	})
+}

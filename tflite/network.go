@@ -1,0 +1,188 @@
+package tflite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// Sentinels of a Network's methods. They are ready-made: the control thread
+// formats no strings.
+var (
+	// ErrNotFinite: an input or a result is NaN or infinite.
+	ErrNotFinite = errors.New("not finite")
+	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
+	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9): use a unit direction until labels give one")
+
+	errObs        = fmt.Errorf("tflite: an element of the observation is %w: check the sensor", ErrNotFinite)
+	errZ          = fmt.Errorf("tflite: an element of z is %w: check the posterior", ErrNotFinite)
+	errAction     = fmt.Errorf("tflite: an element of the action is %w", ErrNotFinite)
+	errCandidates = fmt.Errorf("tflite: an element of the candidates is %w: check the posterior", ErrNotFinite)
+	errBelief     = fmt.Errorf("tflite: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", ErrNotFinite)
+	errPhi        = fmt.Errorf("tflite: φ is %w: the observation is far from the training data", ErrNotFinite)
+	errPolicy     = fmt.Errorf("tflite: the policy's action is %w: the observation is far from the training data", ErrNotFinite)
+	errPsi        = fmt.Errorf("tflite: ψ is %w: the observation is far from the training data", ErrNotFinite)
+)
+
+// minNorm is the least ‖z‖ that has a direction.
+const minNorm = 1e-9
+
+// Network evaluates a bundle on the CPU, in float32. It implements Model.
+type Network struct {
+	weights *weights
+	arch    Architecture
+	one     scratch   // for one row: Phi, Act, Psi
+	obs     []float32 // [O], normalised
+	z       []float32 // [d], as the networks take it
+	phi     []float32 // [d]
+	search  searchScratch
+}
+
+// NewNetwork returns an evaluator of the bundle. Networks share the bundle's
+// weights, each has its own scratch memory.
+func (b *Bundle) NewNetwork() (*Network, error) {
+	if b.weights == nil {
+		return nil, errors.New("tflite: the bundle is empty: make it with Load, LoadDir or New")
+	}
+	d := b.Dims()
+	return &Network{
+		weights: b.weights,
+		arch:    b.Architecture,
+		one:     newScratch(1, b.weights.widest),
+		obs:     make([]float32, d.Obs),
+		z:       make([]float32, d.Latent),
+		phi:     make([]float32, d.Latent),
+	}, nil
+}
+
+// Dims implements Model.
+func (n *Network) Dims() Dims { return n.arch.dims() }
+
+// Phi implements Model: φ(s) = (Cov B)⁻¹ B(s), B in float32 and the solve in
+// float64. Without cov_b it returns ErrNoCovariance.
+func (n *Network) Phi(dst []float64, obs []float32) error {
+	if err := length("φ", len(dst), n.arch.Latent); err != nil {
+		return err
+	}
+	if n.weights.cov == nil {
+		return ErrNoCovariance
+	}
+	if err := n.takeObs(obs); err != nil {
+		return err
+	}
+	n.one.backward(n.phi, n.weights.b, n.obs)
+	for i, x := range n.phi {
+		dst[i] = float64(x)
+	}
+	n.weights.cov.solve(dst)
+	for _, x := range dst {
+		if x-x != 0 {
+			return errPhi
+		}
+	}
+	return nil
+}
+
+// Act implements Model.
+func (n *Network) Act(dst, obs []float32, z []float64) error {
+	if err := length("action", len(dst), n.arch.Action); err != nil {
+		return err
+	}
+	if err := n.takeObs(obs); err != nil {
+		return err
+	}
+	if err := n.takeZ(z); err != nil {
+		return err
+	}
+	n.one.twin(dst, n.weights.actor, n.obs, nil, n.z, 1)
+	tanh(dst)
+	if !allFinite(dst) {
+		return errPolicy
+	}
+	return nil
+}
+
+// Psi writes the successor features ψ_m(s, a, z) of every ensemble member,
+// [E, d]. z is as in Act.
+func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
+	d := n.arch.Latent
+	if err := length("ψ", len(dst), len(n.weights.f)*d); err != nil {
+		return err
+	}
+	if err := length("action", len(action), n.arch.Action); err != nil {
+		return err
+	}
+	if !allFinite(action) {
+		return errAction
+	}
+	if err := n.takeObs(obs); err != nil {
+		return err
+	}
+	if err := n.takeZ(z); err != nil {
+		return err
+	}
+	for m, f := range n.weights.f {
+		n.one.twin(dst[m*d:(m+1)*d], f, n.obs, action, n.z, 1)
+	}
+	if !allFinite(dst) {
+		return errPsi
+	}
+	return nil
+}
+
+// takeObs checks an observation and normalises it into n.obs.
+func (n *Network) takeObs(obs []float32) error {
+	if err := length("observation", len(obs), n.arch.Obs); err != nil {
+		return err
+	}
+	if !allFinite(obs) {
+		return errObs
+	}
+	copy(n.obs, obs)
+	for i, mean := range n.weights.mean {
+		n.obs[i] = (obs[i] - mean) * n.weights.scale[i]
+	}
+	return nil
+}
+
+// takeZ checks a task embedding and writes what the networks take into n.z.
+func (n *Network) takeZ(z []float64) error {
+	if err := length("z", len(z), n.arch.Latent); err != nil {
+		return err
+	}
+	scale := 1.0
+	if n.arch.NormZ {
+		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
+		if size < minNorm {
+			return ErrNoDirection
+		}
+		scale = math.Sqrt(float64(len(z))) / size
+	}
+	for i, x := range z {
+		n.z[i] = float32(x * scale)
+	}
+	if !allFinite(n.z) {
+		return errZ
+	}
+	return nil
+}
+
+// length is a sentence for a slice of a wrong length, which no correct caller
+// passes.
+func length(what string, got, want int) error {
+	if got != want {
+		return fmt.Errorf("tflite: %s has %d elements, the model's has %d", what, got, want)
+	}
+	return nil
+}
+
+func allFinite(x []float32) bool {
+	for _, v := range x {
+		if !isFinite(v) {
+			return false
+		}
+	}
+	return true
+}

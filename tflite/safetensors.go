@@ -1,0 +1,289 @@
+package tflite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Limits of a safetensors file, so that a damaged one cannot exhaust the memory.
+const (
+	maxHeaderBytes = 16 << 20
+	maxRank        = 8
+)
+
+// Tensor is an array of a safetensors file, row-major. One of F32 and F64
+// holds its elements. Files with F16 and BF16 are read into F32.
+type Tensor struct {
+	Shape []int
+	F32   []float32
+	F64   []float64
+}
+
+// float64s returns the elements as float64, as a new slice.
+func (t Tensor) float64s() []float64 {
+	if t.F64 != nil {
+		return slices.Clone(t.F64)
+	}
+	wide := make([]float64, len(t.F32))
+	for i, x := range t.F32 {
+		wide[i] = float64(x)
+	}
+	return wide
+}
+
+// float32s returns the elements as float32: the tensor's own slice, or the
+// rounded elements of a float64 tensor.
+func (t Tensor) float32s() []float32 {
+	if t.F64 == nil {
+		return t.F32
+	}
+	narrow := make([]float32, len(t.F64))
+	for i, x := range t.F64 {
+		narrow[i] = float32(x)
+	}
+	return narrow
+}
+
+// finite returns the index of the first element that is NaN or infinite as a
+// float32, and whether all are finite.
+func (t Tensor) finite() (int, bool) {
+	i := slices.IndexFunc(t.float32s(), func(x float32) bool { return !isFinite(x) })
+	return i, i < 0
+}
+
+func isFinite(x float32) bool { return x-x == 0 }
+
+// span is where a tensor lies in the data, in bytes.
+type span struct {
+	name        string
+	dtype       string
+	shape       []int
+	begin, stop int64
+}
+
+var widths = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+
+// parseSafetensors reads a whole safetensors file
+// (https://github.com/huggingface/safetensors#format), without the tensors
+// that ignore says. As the format demands, the tensors must cover the data
+// without gap or overlap; the numbers are copied out, so that the data need
+// no alignment.
+func parseSafetensors(raw []byte, ignore func(name string) bool) (map[string]Tensor, error) {
+	header, data, err := splitHeader(raw)
+	if err != nil {
+		return nil, err
+	}
+	var spans []span
+	err = eachKey(header, func(name string, value json.RawMessage) error {
+		if name == "__metadata__" {
+			return nil
+		}
+		s, err := parseSpan(name, value)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		spans = append(spans, s)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	if err := checkCover(spans, int64(len(data))); err != nil {
+		return nil, err
+	}
+	tensors := make(map[string]Tensor, len(spans))
+	for _, s := range spans {
+		if ignore(s.name) {
+			continue
+		}
+		if tensors[s.name], err = decodeTensor(s, data[s.begin:s.stop]); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", s.name, err)
+		}
+	}
+	return tensors, nil
+}
+
+func splitHeader(raw []byte) (header, data []byte, err error) {
+	if len(raw) < 8 {
+		return nil, nil, fmt.Errorf("cut off (%d bytes, the header's length alone takes 8): copy the file again", len(raw))
+	}
+	n := binary.LittleEndian.Uint64(raw)
+	if n > maxHeaderBytes {
+		return nil, nil, fmt.Errorf("header of %d bytes is beyond the limit of %d: not a safetensors file, or a damaged one", n, maxHeaderBytes)
+	}
+	if n > uint64(len(raw)-8) {
+		return nil, nil, fmt.Errorf("cut off inside the header (%d bytes of %d): copy the file again", len(raw)-8, n)
+	}
+	return raw[8 : 8+n], raw[8+n:], nil
+}
+
+func parseSpan(name string, value json.RawMessage) (span, error) {
+	s := span{name: name}
+	var offsets []int64
+	if err := object(value, fields{"dtype": &s.dtype, "shape": &s.shape, "data_offsets": &offsets}); err != nil {
+		return s, err
+	}
+	width, ok := widths[s.dtype]
+	if !ok {
+		return s, fmt.Errorf("dtype %q is not supported: save it as F32", s.dtype)
+	}
+	if len(s.shape) > maxRank {
+		return s, fmt.Errorf("%d dimensions, at most %d are read", len(s.shape), maxRank)
+	}
+	if len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0] {
+		return s, fmt.Errorf("data_offsets %v, want two that ascend from 0", offsets)
+	}
+	s.begin, s.stop = offsets[0], offsets[1]
+	bytes := width
+	for _, d := range s.shape {
+		if d < 0 || (d > 0 && bytes > math.MaxInt64/int64(d)) {
+			return s, fmt.Errorf("impossible shape %v", s.shape)
+		}
+		bytes *= int64(d)
+	}
+	if bytes != s.stop-s.begin {
+		return s, fmt.Errorf("shape %v of %s takes %d bytes, its data_offsets give %d", s.shape, s.dtype, bytes, s.stop-s.begin)
+	}
+	return s, nil
+}
+
+func checkCover(spans []span, size int64) error {
+	sorted := slices.SortedFunc(slices.Values(spans), func(a, b span) int {
+		if a.begin != b.begin {
+			return int(max(-1, min(1, a.begin-b.begin)))
+		}
+		return int(max(-1, min(1, a.stop-b.stop)))
+	})
+	at := int64(0)
+	for _, s := range sorted {
+		if s.begin != at {
+			return fmt.Errorf("tensor %q begins at byte %d of the data, the one before it ends at %d: the file is damaged", s.name, s.begin, at)
+		}
+		at = s.stop
+	}
+	if at != size {
+		return fmt.Errorf("the tensors take %d bytes, the file has %d: copy the file again", at, size)
+	}
+	return nil
+}
+
+func decodeTensor(s span, data []byte) (Tensor, error) {
+	t := Tensor{Shape: s.shape}
+	n := len(data) / int(widths[s.dtype])
+	switch s.dtype {
+	case "F64":
+		t.F64 = make([]float64, n)
+		for i := range t.F64 {
+			t.F64[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+		}
+	case "F32":
+		t.F32 = make([]float32, n)
+		for i := range t.F32 {
+			t.F32[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+	case "BF16":
+		t.F32 = make([]float32, n)
+		for i := range t.F32 {
+			t.F32[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16)
+		}
+	case "F16":
+		t.F32 = make([]float32, n)
+		for i := range t.F32 {
+			t.F32[i] = halfToFloat(binary.LittleEndian.Uint16(data[2*i:]))
+		}
+	default:
+		return t, fmt.Errorf("dtype %q is not supported: save it as F32", s.dtype)
+	}
+	return t, nil
+}
+
+// halfToFloat widens an IEEE 754 binary16.
+func halfToFloat(h uint16) float32 {
+	sign := float32(1)
+	if h&0x8000 != 0 {
+		sign = -1
+	}
+	exponent, fraction := int(h>>10&0x1f), float64(h&0x3ff)
+	switch exponent {
+	case 0:
+		return sign * float32(math.Ldexp(fraction, -24))
+	case 31:
+		return math.Float32frombits(uint32(h&0x8000)<<16 | 0x7f800000 | uint32(h&0x3ff)<<13)
+	}
+	return sign * float32(math.Ldexp(1+fraction/1024, exponent-15))
+}
+
+// writeSafetensors writes the tensors in the order of their names, the data
+// aligned to 8 bytes (float64 tensors first): the same tensors give the same
+// bytes, whose hash names them.
+func writeSafetensors(w io.Writer, tensors map[string]Tensor) error {
+	names := slices.SortedFunc(maps.Keys(tensors), func(a, b string) int {
+		if wa, wb := tensors[a].F64 != nil, tensors[b].F64 != nil; wa != wb {
+			if wa {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	header, err := encodeHeader(names, tensors)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for _, name := range names {
+		t := tensors[name]
+		var values any = t.F32
+		if t.F64 != nil {
+			values = t.F64
+		}
+		if err := binary.Write(w, binary.LittleEndian, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func encodeHeader(names []string, tensors map[string]Tensor) ([]byte, error) {
+	type entry struct {
+		DType   string   `json:"dtype"`
+		Shape   []int    `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	entries := make(map[string]entry, len(names))
+	at := int64(0)
+	for _, name := range names {
+		t := tensors[name]
+		if (t.F32 == nil) == (t.F64 == nil) {
+			return nil, fmt.Errorf("tensor %q: give either F32 or F64", name)
+		}
+		e := entry{DType: "F32", Shape: t.Shape, Offsets: [2]int64{at, at + 4*int64(len(t.F32))}}
+		if t.F64 != nil {
+			e.DType, e.Offsets[1] = "F64", at+8*int64(len(t.F64))
+		}
+		if e.Shape == nil {
+			e.Shape = []int{}
+		}
+		at = e.Offsets[1]
+		entries[name] = e
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxHeaderBytes {
+		return nil, errors.New("too many tensors for one file")
+	}
+	text = append(text, bytes.Repeat([]byte{' '}, (8-len(text)%8)%8)...)
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
+}

@@ -1,0 +1,190 @@
+package tflite
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// obsEps is what the observation normaliser adds to the variance.
+const obsEps = 1e-5
+
+// weights are the networks of a bundle. Nothing writes to them once they are
+// built: every Network of the bundle shares them.
+type weights struct {
+	b           backward
+	f           []twin
+	actor       twin
+	mean, scale []float32 // of the normaliser; nil without
+	cov         *covariance
+	widest      int // elements of the widest layer, of an observation and of z
+}
+
+// checkTensors compares the tensors that are there with those that the
+// architecture has. cov_b may be missing where a checkpoint has none yet.
+func checkTensors(a Architecture, tensors map[string]Tensor, needCov bool) error {
+	want := a.Tensors()
+	if _, ok := tensors[covName]; ok || needCov {
+		want[covName] = []int{a.Latent, a.Latent}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		t, ok := tensors[name]
+		if !ok {
+			return fmt.Errorf("tensor %q is missing: export the model again", name)
+		}
+		if !slices.Equal(t.Shape, want[name]) {
+			return fmt.Errorf("tensor %q has shape %v, the architecture needs %v", name, t.Shape, want[name])
+		}
+		if n := elements(t.Shape); n != len(t.F32)+len(t.F64) {
+			return fmt.Errorf("tensor %q has %d elements, its shape %v needs %d", name, len(t.F32)+len(t.F64), t.Shape, n)
+		}
+		if i, ok := t.finite(); !ok {
+			return fmt.Errorf("tensor %q has an element that is not finite (number %d): the training diverged or the file is damaged", name, i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		if _, ok := want[name]; !ok {
+			return fmt.Errorf("unknown tensor %q: the architecture has no such layer", name)
+		}
+	}
+	return nil
+}
+
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// newWeights builds the networks from checked tensors.
+func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
+	a := m.Architecture
+	p := parts{tensors: tensors, eps: m.LayerNormEps}
+	w := &weights{b: p.backward(a), actor: p.twin("_actor.embed_s", "_actor.embed_z", "_actor.policy", a.Actor.EmbeddingLayers, a.Actor.HiddenLayers, 0, 1)}
+	for member := range a.F.NumParallel {
+		w.f = append(w.f, p.twin("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
+			a.F.EmbeddingLayers, a.F.HiddenLayers, member, a.F.NumParallel))
+	}
+	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
+	if a.NormObs {
+		var err error
+		if w.mean, w.scale, err = normaliser(tensors); err != nil {
+			return nil, err
+		}
+	}
+	if cov, ok := tensors[covName]; ok {
+		var err error
+		if w.cov, err = newCovariance(cov.float64s(), a.Latent); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func normaliser(tensors map[string]Tensor) (mean, scale []float32, err error) {
+	mean = tensors[meanName].float32s()
+	variance := tensors[varName].float64s()
+	scale = make([]float32, len(variance))
+	for i, v := range variance {
+		if v < 0 {
+			return nil, nil, fmt.Errorf("tensor %q: variance %d is negative (%g)", varName, i, v)
+		}
+		scale[i] = float32(1 / math.Sqrt(v+obsEps))
+	}
+	return mean, scale, nil
+}
+
+// parts picks layers out of the tensors.
+type parts struct {
+	tensors map[string]Tensor
+	eps     float64
+}
+
+func (p parts) linear(name string, member, members int) linear {
+	weight, bias := p.tensors[name+".weight"], p.tensors[name+".bias"]
+	if members == 1 {
+		out, in := weight.Shape[0], weight.Shape[1]
+		return linear{blas32.General{Rows: out, Cols: in, Stride: in, Data: weight.float32s()}, bias.float32s()}
+	}
+	in, out := weight.Shape[1], weight.Shape[2]
+	inOut := weight.float32s()[member*in*out : (member+1)*in*out]
+	return linear{transposed(inOut, in, out), bias.float32s()[member*out : (member+1)*out]}
+}
+
+func transposed(inOut []float32, in, out int) blas32.General {
+	w := blas32.General{Rows: out, Cols: in, Stride: in, Data: make([]float32, in*out)}
+	for i := range in {
+		for o := range out {
+			w.Data[o*in+i] = inOut[i*out+o]
+		}
+	}
+	return w
+}
+
+func (p parts) layerNorm(name string, member, members int) layerNorm {
+	gain, bias := p.tensors[name+".weight"].float32s(), p.tensors[name+".bias"].float32s()
+	width := len(gain) / members
+	return layerNorm{gain[member*width : (member+1)*width], bias[member*width : (member+1)*width], p.eps}
+}
+
+func (p parts) embedding(prefix string, count, member, members int) embedding {
+	e := embedding{first: p.linear(prefix+".0", member, members), norm: p.layerNorm(prefix+".1", member, members)}
+	for i := range count - 1 {
+		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), member, members))
+	}
+	return e
+}
+
+func (p parts) twin(left, right, trunk string, embeddingLayers, hiddenLayers, member, members int) twin {
+	t := twin{left: p.embedding(left, embeddingLayers, member, members), right: p.embedding(right, embeddingLayers, member, members)}
+	for i := range hiddenLayers + 1 {
+		t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i), member, members))
+	}
+	return t
+}
+
+func (p parts) backward(a Architecture) backward {
+	const prefix = "_backward_map.net"
+	b := backward{first: p.linear(prefix+".0", 0, 1), norm: p.layerNorm(prefix+".1", 0, 1), unit: a.B.Norm}
+	for i := range a.B.HiddenLayers {
+		b.more = append(b.more, p.linear(numbered(prefix, 3+2*i), 0, 1))
+	}
+	return b
+}
+
+// covariance holds Cov B and its Cholesky factor, UᵀU.
+type covariance struct {
+	values []float64 // [d, d]
+	factor blas64.Triangular
+}
+
+func newCovariance(values []float64, d int) (*covariance, error) {
+	for i := range d {
+		for j := range i {
+			x, y := values[i*d+j], values[j*d+i]
+			if math.Abs(x-y) > 1e-5*math.Sqrt(math.Abs(values[i*d+i]*values[j*d+j])) {
+				return nil, fmt.Errorf("tensor %q is not symmetric (%g at %d, %d and %g across): compute it again with optibfm model import", covName, x, i, j, y)
+			}
+		}
+	}
+	var chol mat.Cholesky
+	if ok := chol.Factorize(mat.NewSymDense(d, slices.Clone(values))); !ok {
+		return nil, fmt.Errorf("tensor %q is not positive definite: give more or more varied observations to optibfm model import", covName)
+	}
+	return &covariance{values: values, factor: chol.RawU().(mat.RawTriangular).RawTriangular()}, nil
+}
+
+// solve computes x ← (Cov B)⁻¹ x. It does not allocate.
+func (c *covariance) solve(x []float64) {
+	v := blas64.Vector{N: len(x), Inc: 1, Data: x}
+	blas64.Trsv(blas.Trans, c.factor, v)
+	blas64.Trsv(blas.NoTrans, c.factor, v)
+}
