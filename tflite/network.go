@@ -63,24 +63,35 @@ func (n *Network) Dims() Dims { return n.arch.dims() }
 // Phi implements Model: φ(s) = (Cov B)⁻¹ B(s), B in float32 and the solve in
 // float64. Without cov_b it returns ErrNoCovariance.
 func (n *Network) Phi(dst []float64, obs []float32) error {
-	if err := length("φ", len(dst), n.arch.Latent); err != nil {
-		return err
-	}
 	if n.weights.cov == nil {
 		return ErrNoCovariance
 	}
-	if err := n.takeObs(obs); err != nil {
+	if err := n.Backward(dst, obs); err != nil {
 		return err
-	}
-	n.one.backward(n.phi, n.weights.b, n.obs)
-	for i, x := range n.phi {
-		dst[i] = float64(x)
 	}
 	n.weights.cov.solve(dst)
 	for _, x := range dst {
 		if x-x != 0 {
 			return errPhi
 		}
+	}
+	return nil
+}
+
+// Backward writes B(s), [d], which needs no cov_b.
+func (n *Network) Backward(dst []float64, obs []float32) error {
+	if err := length("φ", len(dst), n.arch.Latent); err != nil {
+		return err
+	}
+	if err := n.takeObs(obs); err != nil {
+		return err
+	}
+	n.one.backward(n.phi, n.weights.b, n.obs)
+	if !allFinite(n.phi) {
+		return errPhi
+	}
+	for i, x := range n.phi {
+		dst[i] = float64(x)
 	}
 	return nil
 }

@@ -1,0 +1,79 @@
+package tflite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// ImportOptions are what a checkpoint does not say about itself.
+type ImportOptions struct {
+	Name        string    // "" takes the directory's
+	Gamma       float64   // discount; 0: not known
+	Observation []Channel // names of the observation's elements, or none
+	Action      []Channel // names of the action's elements, or none
+	Provenance  map[string]string
+}
+
+// Import makes a bundle, outDir, of a metamotivo FB checkpoint: it adds
+// cov_b = E[B Bᵀ], uncentred and in float64, over observations [n, O] of the
+// training data, with the checkpoint's own B. n must be at least d.
+func Import(checkpointDir string, observations []float32, outDir string, o ImportOptions) error {
+	b, err := LoadDir(checkpointDir)
+	if err != nil {
+		return err
+	}
+	cov, err := b.Covariance(observations)
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(filepath.Join(checkpointDir, weightsFileName))
+	if err != nil {
+		return err
+	}
+	tensors, err := parseSafetensors(raw, ofTraining)
+	if err != nil {
+		return err
+	}
+	tensors[covName] = Tensor{Shape: []int{b.Architecture.Latent, b.Architecture.Latent}, F64: cov}
+	m := b.Manifest
+	m.Gamma, m.Observation, m.Action, m.Provenance = o.Gamma, o.Observation, o.Action, o.Provenance
+	if o.Name != "" {
+		m.Name = o.Name
+	}
+	return Save(outDir, m, tensors)
+}
+
+// Covariance returns E[B Bᵀ], [d, d] row-major, uncentred, over observations
+// [n, O], n >= d. The sums are float64.
+func (b *Bundle) Covariance(observations []float32) ([]float64, error) {
+	d := b.Dims()
+	if len(observations)%d.Obs != 0 {
+		return nil, fmt.Errorf("tflite: the observations have %d elements, want a multiple of %d", len(observations), d.Obs)
+	}
+	count := len(observations) / d.Obs
+	if count < d.Latent {
+		return nil, fmt.Errorf("tflite: %d observations cannot give a covariance of %d features: give at least %d, better 10,000", count, d.Latent, d.Latent)
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	sum := blas64.Symmetric{Uplo: blas.Upper, N: d.Latent, Stride: d.Latent, Data: make([]float64, d.Latent*d.Latent)}
+	feature := blas64.Vector{N: d.Latent, Inc: 1, Data: make([]float64, d.Latent)}
+	for i := range count {
+		if err := n.Backward(feature.Data, observations[i*d.Obs:(i+1)*d.Obs]); err != nil {
+			return nil, fmt.Errorf("observation %d: %w", i, err)
+		}
+		blas64.Syr(1/float64(count), feature, sum)
+	}
+	for i := range d.Latent {
+		for j := range i {
+			sum.Data[i*d.Latent+j] = sum.Data[j*d.Latent+i]
+		}
+	}
+	return sum.Data, nil
+}

@@ -1,0 +1,121 @@
+// Package tflitetest makes small random forward-backward models for tests: no
+// behaviour worth watching, but every shape, layer and check of a real one.
+package tflitetest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"optibfm/tflite"
+)
+
+// Hidden is the width of the layers of the models made here.
+const Hidden = 32
+
+// Bundle returns a random model of the given sizes, the same for the same
+// seed. It normalises z, has two embedding layers and one hidden layer. It
+// panics where no model can have the sizes.
+func Bundle(dims tflite.Dims, seed uint64) *tflite.Bundle {
+	m := Manifest(dims)
+	b, err := tflite.New(m, Tensors(m.Architecture, seed))
+	if err != nil {
+		panic(fmt.Sprintf("tflitetest: %v", err))
+	}
+	return b
+}
+
+// Network returns an evaluator of Bundle(dims, seed).
+func Network(dims tflite.Dims, seed uint64) *tflite.Network {
+	n, err := Bundle(dims, seed).NewNetwork()
+	if err != nil {
+		panic(fmt.Sprintf("tflitetest: %v", err))
+	}
+	return n
+}
+
+// Manifest returns the manifest of Bundle.
+func Manifest(dims tflite.Dims) tflite.Manifest {
+	return tflite.Manifest{
+		Name:         "random",
+		LayerNormEps: 1e-5,
+		Gamma:        0.98,
+		Architecture: tflite.Architecture{
+			Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent, NormZ: true,
+			F:     tflite.ForwardArch{Hidden: Hidden, HiddenLayers: 1, EmbeddingLayers: 2, NumParallel: dims.Ensemble},
+			B:     tflite.BackArch{Hidden: Hidden, HiddenLayers: 2, Norm: true},
+			Actor: tflite.ActorArch{Hidden: Hidden, HiddenLayers: 1, EmbeddingLayers: 2},
+		},
+		Provenance: map[string]string{"source": "random numbers"},
+	}
+}
+
+// Tensors returns random weights for an architecture, of a size that keeps the
+// signal's, a positive definite cov_b and, where it has a normaliser, one that
+// is not the identity.
+func Tensors(a tflite.Architecture, seed uint64) map[string]tflite.Tensor {
+	tensors := make(map[string]tflite.Tensor)
+	for name, shape := range a.Tensors() {
+		// Each tensor has its own stream: map order does not matter.
+		rng := rand.New(rand.NewPCG(seed, hash(name)))
+		t := tflite.Tensor{Shape: shape, F32: make([]float32, elements(shape))}
+		mean, spread := moments(name, shape)
+		for i := range t.F32 {
+			t.F32[i] = float32(mean + spread*rng.NormFloat64())
+		}
+		if strings.HasSuffix(name, "running_var") {
+			for i, x := range t.F32 {
+				t.F32[i] = 0.5 + x*x
+			}
+		}
+		tensors[name] = t
+	}
+	tensors["cov_b"] = covariance(a.Latent, rand.New(rand.NewPCG(seed, hash("cov_b"))))
+	return tensors
+}
+
+// moments chooses the mean and the spread of a tensor's numbers.
+func moments(name string, shape []int) (mean, spread float64) {
+	switch {
+	case strings.HasSuffix(name, ".1.weight"): // LayerNorm's gain
+		return 1, 0.1
+	case strings.HasSuffix(name, ".weight"): // [out, in] or [E, in, out]
+		return 0, 1 / math.Sqrt(float64(shape[1]))
+	}
+	return 0, 0.1
+}
+
+// covariance returns I + AᵀA/d.
+func covariance(d int, rng *rand.Rand) tflite.Tensor {
+	a := make([]float64, d*d)
+	for i := range a {
+		a[i] = rng.NormFloat64()
+	}
+	t := tflite.Tensor{Shape: []int{d, d}, F64: make([]float64, d*d)}
+	for i := range d {
+		t.F64[i*d+i] = 1
+		for j := range d {
+			for k := range d {
+				t.F64[i*d+j] += a[k*d+i] * a[k*d+j] / float64(d)
+			}
+		}
+	}
+	return t
+}
+
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, s)
+	return h.Sum64()
+}
