@@ -1,0 +1,222 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"optibfm/flightlog/flightlogpb"
+)
+
+// recordLead is the length of an opcode and a record length.
+const recordLead = 1 + 8
+
+// records encodes MCAP records into memory. The library's writer does the
+// encoding; it is never told of a file, so that a failed write can be taken
+// back without its knowing.
+type records struct {
+	buf bytes.Buffer
+	*mcap.Writer
+}
+
+func newRecords() (*records, error) {
+	r := new(records)
+	w, err := mcap.NewWriter(&r.buf, &mcap.WriterOptions{SkipMagic: true})
+	if err != nil {
+		return nil, fmt.Errorf("encoding records: %w", err)
+	}
+	r.Writer = w
+	return r, nil
+}
+
+// declare writes the schemas and channels of all topics.
+func (r *records) declare() error {
+	if err := r.declareSchemas(); err != nil {
+		return err
+	}
+	return r.declareChannels()
+}
+
+// declareSchemas writes the message definitions, each with all it needs.
+func (r *records) declareSchemas() error {
+	files := &descriptorpb.FileDescriptorSet{
+		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(flightlogpb.File_flightlog_proto)},
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(files)
+	if err != nil {
+		return fmt.Errorf("encoding the message definitions: %w", err)
+	}
+	for i, t := range topics {
+		name := string(t.message.ProtoReflect().Descriptor().FullName())
+		if err := r.WriteSchema(&mcap.Schema{ID: uint16(i + 1), Name: name, Encoding: "protobuf", Data: data}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *records) declareChannels() error {
+	for i, t := range topics {
+		id := uint16(i + 1)
+		if err := r.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: t.name, MessageEncoding: "protobuf"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openChunk is the chunk that is being filled. It lives in memory only.
+type openChunk struct {
+	records    *records
+	index      [numChannels][]mcap.MessageIndexEntry
+	start, end uint64 // log times
+	zstd       *zstd.Encoder
+	packed     []byte
+}
+
+func newOpenChunk(compress bool) (*openChunk, error) {
+	r, err := newRecords()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.declare(); err != nil { // the library wants to know the channels
+		return nil, err
+	}
+	c := &openChunk{records: r}
+	if compress {
+		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, fmt.Errorf("preparing compression: %w", err)
+		}
+	}
+	c.reset()
+	return c, nil
+}
+
+func (c *openChunk) reset() {
+	c.records.buf.Reset()
+	for i := range c.index {
+		c.index[i] = c.index[i][:0]
+	}
+	c.start, c.end = math.MaxUint64, 0
+}
+
+func (c *openChunk) size() int { return c.records.buf.Len() }
+
+// mark is what add needs to be taken back.
+type mark struct {
+	size       int
+	channel    int
+	start, end uint64
+}
+
+// add appends a message to the chunk.
+func (c *openChunk) add(channel int, m *mcap.Message) (mark, error) {
+	before := mark{c.size(), channel, c.start, c.end}
+	m.ChannelID = uint16(channel + 1)
+	if err := c.records.WriteMessage(m); err != nil {
+		return before, fmt.Errorf("encoding a message: %w", err)
+	}
+	c.index[channel] = append(c.index[channel], mcap.MessageIndexEntry{Timestamp: m.LogTime, Offset: uint64(before.size)})
+	c.start, c.end = min(c.start, m.LogTime), max(c.end, m.LogTime)
+	return before, nil
+}
+
+// takeBack undoes the last add.
+func (c *openChunk) takeBack(m mark) {
+	c.records.buf.Truncate(m.size)
+	c.index[m.channel] = c.index[m.channel][:len(c.index[m.channel])-1]
+	c.start, c.end = m.start, m.end
+}
+
+// closedChunk is what the summary says of a chunk. It is small, because there
+// are many: offsets of the message indexes count from the chunk's end.
+type closedChunk struct {
+	start, end uint64
+	offset     uint64
+	length     uint32 // of the chunk record
+	indexes    uint32 // length of the message indexes behind it
+	packed     uint32
+	size       uint32 // uncompressed
+	at         [numChannels]uint32
+	has        [numChannels]bool
+	compressed bool
+}
+
+func compression(packed bool) mcap.CompressionFormat {
+	if packed {
+		return mcap.CompressionZSTD
+	}
+	return mcap.CompressionNone
+}
+
+// encode appends the chunk and its message indexes, as they stand in a file
+// at offset, to out.
+func (c *openChunk) encode(out *records, offset uint64) (closedChunk, error) {
+	body := c.records.buf.Bytes()
+	packed := body
+	if c.zstd != nil {
+		c.packed = c.zstd.EncodeAll(body, c.packed[:0])
+		packed = c.packed
+	}
+	format := compression(c.zstd != nil)
+	before := out.buf.Len()
+	lead := binary.LittleEndian.AppendUint64([]byte{byte(mcap.OpChunk)},
+		uint64(8+8+8+4+4+len(format)+8+len(packed)))
+	lead = binary.LittleEndian.AppendUint64(lead, c.start)
+	lead = binary.LittleEndian.AppendUint64(lead, c.end)
+	lead = binary.LittleEndian.AppendUint64(lead, uint64(len(body)))
+	lead = binary.LittleEndian.AppendUint32(lead, crc32.ChecksumIEEE(body))
+	lead = binary.LittleEndian.AppendUint32(lead, uint32(len(format)))
+	lead = append(lead, format...)
+	lead = binary.LittleEndian.AppendUint64(lead, uint64(len(packed)))
+	out.buf.Write(lead)
+	out.buf.Write(packed)
+	end := out.buf.Len()
+
+	closed := closedChunk{
+		start: c.start, end: c.end, offset: offset, length: uint32(end - before),
+		packed: uint32(len(packed)), size: uint32(len(body)), compressed: c.zstd != nil,
+	}
+	for i, entries := range c.index {
+		if len(entries) == 0 {
+			continue
+		}
+		closed.at[i], closed.has[i] = uint32(out.buf.Len()-end), true
+		index := mcap.MessageIndex{ChannelID: uint16(i + 1)}
+		for _, e := range entries {
+			index.Add(e.Timestamp, e.Offset)
+		}
+		if err := out.WriteMessageIndex(&index); err != nil {
+			return closedChunk{}, fmt.Errorf("encoding an index: %w", err)
+		}
+	}
+	closed.indexes = uint32(out.buf.Len() - end)
+	return closed, nil
+}
+
+// expand returns the chunk index record of the summary.
+func (c *closedChunk) expand() *mcap.ChunkIndex {
+	end := c.offset + uint64(c.length)
+	offsets := make(map[uint16]uint64, numChannels)
+	for i, has := range c.has {
+		if has {
+			offsets[uint16(i+1)] = end + uint64(c.at[i])
+		}
+	}
+	return &mcap.ChunkIndex{
+		MessageStartTime: c.start, MessageEndTime: c.end,
+		ChunkStartOffset: c.offset, ChunkLength: uint64(c.length),
+		MessageIndexOffsets: offsets, MessageIndexLength: uint64(c.indexes),
+		Compression:    compression(c.compressed),
+		CompressedSize: uint64(c.packed), UncompressedSize: uint64(c.size),
+	}
+}

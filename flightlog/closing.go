@@ -1,0 +1,130 @@
+package flightlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/foxglove/mcap/go/mcap"
+)
+
+// summaryPiece is how much of the summary is put together in memory at once.
+const summaryPiece = 1 << 20
+
+// summary writes the records that close an MCAP file: data end, summary,
+// offsets of its groups, footer. The library can only do this for a file that
+// it wrote itself from start to end.
+type summary struct {
+	w     *Writer
+	start int64  // of the summary section
+	crc   uint32 // of it
+	group []mcap.SummaryOffset
+}
+
+// writeSummary closes the file. After an error the file is as it was.
+func (w *Writer) writeSummary() error {
+	size, crc := w.size, w.crc
+	if err := w.out.WriteDataEnd(&mcap.DataEnd{DataSectionCRC: w.crc}); err != nil {
+		return err
+	}
+	if err := w.append(); err != nil {
+		return err
+	}
+	s := summary{w: w, start: w.size}
+	if err := s.write(); err != nil {
+		w.out.buf.Reset()
+		w.cutBack(size, crc)
+		return err
+	}
+	return nil
+}
+
+func (s *summary) write() error {
+	out := s.w.out
+	groups := []struct {
+		op    mcap.OpCode
+		write func() error
+	}{
+		{mcap.OpSchema, out.declareSchemas},
+		{mcap.OpChannel, out.declareChannels},
+		{mcap.OpStatistics, s.statistics},
+		{mcap.OpChunkIndex, s.chunkIndexes},
+		{mcap.OpAttachmentIndex, func() error { return each(s.w.attachments, out.WriteAttachmentIndex) }},
+		{mcap.OpMetadataIndex, func() error { return each(s.w.metadata, out.WriteMetadataIndex) }},
+	}
+	for _, g := range groups {
+		if err := s.add(g.op, g.write); err != nil {
+			return err
+		}
+	}
+	return s.finish()
+}
+
+func each[T any](all []T, write func(T) error) error {
+	for _, x := range all {
+		if err := write(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *summary) statistics() error {
+	stats := s.w.written
+	stats.SchemaCount, stats.ChannelCount = numChannels, numChannels
+	return s.w.out.WriteStatistics(&stats)
+}
+
+func (s *summary) chunkIndexes() error {
+	for i := range s.w.chunks {
+		if err := s.w.out.WriteChunkIndex(s.w.chunks[i].expand()); err != nil {
+			return err
+		}
+		if err := s.drain(summaryPiece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add writes a group of records and notes where it is.
+func (s *summary) add(op mcap.OpCode, write func() error) error {
+	start := s.w.size
+	if err := write(); err != nil {
+		return fmt.Errorf("summary: %s: %w", op, err)
+	}
+	if err := s.drain(0); err != nil {
+		return err
+	}
+	if length := s.w.size - start; length > 0 {
+		s.group = append(s.group, mcap.SummaryOffset{GroupOpcode: op, GroupStart: uint64(start), GroupLength: uint64(length)})
+	}
+	return nil
+}
+
+// drain writes out to the file if it holds more than limit bytes.
+func (s *summary) drain(limit int) error {
+	if s.w.out.buf.Len() <= limit {
+		return nil
+	}
+	s.crc = crc32.Update(s.crc, crc32.IEEETable, s.w.out.buf.Bytes())
+	return s.w.append()
+}
+
+// finish writes the offsets of the groups, the footer and the magic.
+func (s *summary) finish() error {
+	offsets := s.w.size
+	for i := range s.group {
+		if err := s.w.out.WriteSummaryOffset(&s.group[i]); err != nil {
+			return err
+		}
+	}
+	footer := binary.LittleEndian.AppendUint64([]byte{byte(mcap.OpFooter)}, 8+8+4)
+	footer = binary.LittleEndian.AppendUint64(footer, uint64(s.start))
+	footer = binary.LittleEndian.AppendUint64(footer, uint64(offsets))
+	s.w.out.buf.Write(footer)
+	s.crc = crc32.Update(s.crc, crc32.IEEETable, s.w.out.buf.Bytes())
+	s.w.out.buf.Write(binary.LittleEndian.AppendUint32(nil, s.crc))
+	s.w.out.buf.Write(mcap.Magic)
+	return s.w.append()
+}

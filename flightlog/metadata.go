@@ -1,0 +1,161 @@
+package flightlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/hal"
+)
+
+// FormatVersion is that of the logs that this package writes. Readers refuse
+// newer ones.
+const FormatVersion = 1
+
+// maxDim bounds the dimensions that a log may claim.
+const maxDim = 1 << 16
+
+// Clock says what the times in a log count, and maps them to the wall clock.
+type Clock struct {
+	Simulated bool  // lockstep: simulated nanoseconds, not CLOCK_MONOTONIC
+	MonoNS    int64 // a moment on that clock
+	WallNS    int64 // the same moment on the wall clock, ns since 1970
+}
+
+// Wall returns the wall clock's nanoseconds at t.
+func (c Clock) Wall(t int64) int64 { return c.WallNS + (t - c.MonoNS) }
+
+// logTime is Wall as MCAP stores it, without what lies before 1970.
+func (c Clock) logTime(t int64) uint64 { return uint64(max(0, c.Wall(t))) }
+
+// Metadata is what a log says about the run as a whole.
+type Metadata struct {
+	Program   string            // version of the program
+	ModelHash string            // of the model bundle
+	Posture   string            // the real-time posture that was granted, in words
+	Robot     hal.Spec          // channels and nominal period
+	Shape     controller.Shape  // dimensions of every tick
+	Clock     Clock             // what the times mean
+	Control   controller.Config // what replay needs to compute the belief again
+	Config    []byte            // the whole configuration, YAML; may be nil
+	Extra     map[string]string // anything else that helps a reader, such as the task's name
+}
+
+// Names inside the file.
+const (
+	profile         = "optibfm"
+	metadataName    = "optibfm"
+	extraName       = "optibfm.extra"
+	configFile      = "config.yaml"
+	controllerFile  = "controller.json"
+	mediaYAML       = "application/yaml"
+	mediaJSON       = "application/json"
+	keyFormat       = "format"
+	keyProgram      = "program"
+	keyModelHash    = "model_hash"
+	keyPosture      = "posture"
+	keyRobot        = "robot"
+	keyObs          = "obs"
+	keyAction       = "action"
+	keyObsChans     = "obs_channels"
+	keyActionChans  = "action_channels"
+	keyLatent       = "latent"
+	keyPeriod       = "period_ns"
+	keyClock        = "clock"
+	keyMono         = "mono_ns"
+	keyWall         = "wall_ns"
+	clockMonotonic  = "monotonic"
+	clockSimulated  = "simulated"
+	maxMetadataText = 1 << 20
+)
+
+// check reports metadata that no log can be made of.
+func (m *Metadata) check() error {
+	s := m.Shape
+	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim {
+		return fmt.Errorf("shape: found %+v: every size must be 1 to %d", s, maxDim)
+	}
+	if n := len(m.Robot.Obs); n != 0 && n != s.Obs {
+		return fmt.Errorf("robot: found %d observation channels for %d observations: describe each, or none", n, s.Obs)
+	}
+	if n := len(m.Robot.Action); n != 0 && n != s.Action {
+		return fmt.Errorf("robot: found %d action channels for %d actions: describe each, or none", n, s.Action)
+	}
+	if m.Robot.Period <= 0 {
+		return fmt.Errorf("robot: found a period of %v: set the control period", m.Robot.Period)
+	}
+	return nil
+}
+
+// encode returns the metadata record.
+func (m *Metadata) encode() (map[string]string, error) {
+	obs, err := json.Marshal(m.Robot.Obs)
+	if err != nil {
+		return nil, fmt.Errorf("observation channels: %w", err)
+	}
+	action, err := json.Marshal(m.Robot.Action)
+	if err != nil {
+		return nil, fmt.Errorf("action channels: %w", err)
+	}
+	clock := clockMonotonic
+	if m.Clock.Simulated {
+		clock = clockSimulated
+	}
+	return map[string]string{
+		keyFormat:      strconv.Itoa(FormatVersion),
+		keyProgram:     m.Program,
+		keyModelHash:   m.ModelHash,
+		keyPosture:     m.Posture,
+		keyRobot:       m.Robot.Name,
+		keyObs:         strconv.Itoa(m.Shape.Obs),
+		keyAction:      strconv.Itoa(m.Shape.Action),
+		keyLatent:      strconv.Itoa(m.Shape.Latent),
+		keyObsChans:    string(obs),
+		keyActionChans: string(action),
+		keyPeriod:      strconv.FormatInt(int64(m.Robot.Period), 10),
+		keyClock:       clock,
+		keyMono:        strconv.FormatInt(m.Clock.MonoNS, 10),
+		keyWall:        strconv.FormatInt(m.Clock.WallNS, 10),
+	}, nil
+}
+
+// decodeMetadata is the inverse of encode.
+func decodeMetadata(kv map[string]string) (Metadata, error) {
+	var errs []error
+	number := func(key string) int64 {
+		n, err := strconv.ParseInt(kv[key], 10, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: found %.40q, want a number", key, kv[key]))
+		}
+		return n
+	}
+	channels := func(key string, dst *[]hal.Channel) {
+		if err := json.Unmarshal([]byte(kv[key]), dst); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	if v := number(keyFormat); v > FormatVersion {
+		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d", ErrVersion, v, FormatVersion)
+	}
+	m := Metadata{
+		Program:   kv[keyProgram],
+		ModelHash: kv[keyModelHash],
+		Posture:   kv[keyPosture],
+		Robot:     hal.Spec{Name: kv[keyRobot], Period: time.Duration(number(keyPeriod))},
+		Shape: controller.Shape{
+			Obs: int(number(keyObs)), Action: int(number(keyAction)), Latent: int(number(keyLatent)),
+		},
+		Clock: Clock{
+			Simulated: kv[keyClock] == clockSimulated, MonoNS: number(keyMono), WallNS: number(keyWall),
+		},
+	}
+	channels(keyObsChans, &m.Robot.Obs)
+	channels(keyActionChans, &m.Robot.Action)
+	if err := errors.Join(errs...); err != nil {
+		return Metadata{}, err
+	}
+	return m, m.check()
+}

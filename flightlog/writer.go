@@ -1,0 +1,519 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"google.golang.org/protobuf/proto"
+
+	"optibfm/controller"
+	"optibfm/flightlog/flightlogpb"
+	"optibfm/rewardsrc"
+)
+
+// Errors of a Writer.
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("flightlog: the log is closed")
+	// ErrBacklog is returned for a message that was dropped because earlier
+	// ones could not be written.
+	ErrBacklog = errors.New("flightlog: the disk does not take the log and the backlog is full: the message is dropped")
+	// ErrLabelID is returned for a label without an ID.
+	ErrLabelID = errors.New("flightlog: label ID: found 0: give each label an ID that is unique in the log")
+)
+
+// Options say how a log is written. The zero value means the defaults.
+type Options struct {
+	FlushEvery time.Duration // a chunk is open at most so long; 0: 250 ms
+	SyncEvery  time.Duration // fsync for ticks; 0: 2 s; labels are always synced
+	Backlog    int           // bytes that wait in memory while the disk refuses; 0: 8 MiB
+	Compress   bool          // zstd; by default the live file is not compressed
+	// NoSync leaves out every fsync, also that of labels: a power failure can
+	// then cost acknowledged labels. For simulations whose labels cost nobody
+	// anything.
+	NoSync bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.FlushEvery <= 0 {
+		o.FlushEvery = 250 * time.Millisecond
+	}
+	if o.SyncEvery <= 0 {
+		o.SyncEvery = 2 * time.Second
+	}
+	if o.Backlog <= 0 {
+		o.Backlog = 8 << 20
+	}
+	return o
+}
+
+// Stats say what a Writer has done so far.
+type Stats struct {
+	Ticks     uint64        // on disk or waiting
+	Labels    uint64        // acknowledged
+	Bytes     int64         // in the file
+	Missing   uint64        // periods for which no record came: dropped ticks and the periods that these skipped
+	Refused   uint64        // messages dropped because the disk did not take them
+	Syncs     uint64        // calls of fsync
+	SyncTotal time.Duration // time in them
+	SyncMax   time.Duration // the slowest
+}
+
+// file is what a Writer needs of an *os.File.
+type file interface {
+	WriteAt(p []byte, off int64) (int, error)
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+// Writer writes a log. It belongs to one goroutine, outside of the control
+// process's control thread.
+type Writer struct {
+	path  string
+	file  file
+	meta  Metadata
+	opts  Options
+	now   func() time.Time
+	chunk *openChunk
+	out   *records // what is about to be written
+	size  int64    // of the file's valid part
+	crc   uint32   // of that
+
+	chunks      []closedChunk
+	attachments []*mcap.AttachmentIndex
+	metadata    []*mcap.MetadataIndex
+	written     mcap.Statistics // what is in the file
+	waiting     [numChannels]uint64
+
+	tick      flightlogpb.Tick // scratch
+	data      []byte           // scratch
+	sequence  [numChannels]uint32
+	lastIndex uint64
+	hasTick   bool
+	newest    int64     // the newest time seen
+	opened    time.Time // when the open chunk got its first message
+	tried     time.Time // the last failed attempt to write
+	synced    time.Time
+	dirty     bool // written since the last fsync
+	broken    error
+	closed    bool
+	stats     Stats
+}
+
+// Create makes a new log, which must not exist yet, and writes what meta says.
+// When it returns, the file and its directory entry are on disk.
+func Create(path string, meta Metadata, opts Options) (*Writer, error) {
+	if err := meta.check(); err != nil {
+		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("flightlog.Create: %w", err)
+	}
+	w, err := newWriter(path, f, meta, opts)
+	if err == nil && !opts.NoSync {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(path) // it is ours, and holds nothing
+		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
+	}
+	return w, nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("making the log's name durable: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("making the log's name durable: %w", err)
+	}
+	return nil
+}
+
+func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error) {
+	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults(), now: time.Now}
+	w.newest = meta.Clock.MonoNS
+	w.written.ChannelMessageCounts = make(map[uint16]uint64)
+	var err error
+	if w.chunk, err = newOpenChunk(opts.Compress); err != nil {
+		return nil, err
+	}
+	if w.out, err = newRecords(); err != nil {
+		return nil, err
+	}
+	if err := w.writePreamble(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// writePreamble writes what stands before the first message.
+func (w *Writer) writePreamble() error {
+	w.out.buf.Write(mcap.Magic)
+	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: "optibfm " + w.meta.Program}); err != nil {
+		return err
+	}
+	if err := w.out.declare(); err != nil {
+		return err
+	}
+	kv, err := w.meta.encode()
+	if err != nil {
+		return err
+	}
+	if err := w.addMetadata(metadataName, kv); err != nil {
+		return err
+	}
+	if len(w.meta.Extra) > 0 {
+		if err := w.addMetadata(extraName, w.meta.Extra); err != nil {
+			return err
+		}
+	}
+	control, err := json.MarshalIndent(w.meta.Control, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the controller's configuration: %w", err)
+	}
+	if err := w.addAttachment(controllerFile, mediaJSON, control); err != nil {
+		return err
+	}
+	if len(w.meta.Config) > 0 {
+		if err := w.addAttachment(configFile, mediaYAML, w.meta.Config); err != nil {
+			return err
+		}
+	}
+	if err := w.append(); err != nil {
+		return err
+	}
+	return w.sync()
+}
+
+func (w *Writer) addMetadata(name string, kv map[string]string) error {
+	at := w.out.buf.Len()
+	if err := w.out.WriteMetadata(&mcap.Metadata{Name: name, Metadata: kv}); err != nil {
+		return fmt.Errorf("metadata %s: %w", name, err)
+	}
+	w.metadata = append(w.metadata, &mcap.MetadataIndex{
+		Offset: uint64(at), Length: uint64(w.out.buf.Len() - at), Name: name,
+	})
+	w.written.MetadataCount++
+	return nil
+}
+
+func (w *Writer) addAttachment(name, media string, data []byte) error {
+	at := w.out.buf.Len()
+	stamp := uint64(max(0, w.meta.Clock.WallNS))
+	err := w.out.WriteAttachment(&mcap.Attachment{
+		LogTime: stamp, CreateTime: stamp, Name: name, MediaType: media,
+		DataSize: uint64(len(data)), Data: bytes.NewReader(data),
+	})
+	if err != nil {
+		return fmt.Errorf("attachment %s: %w", name, err)
+	}
+	w.attachments = append(w.attachments, &mcap.AttachmentIndex{
+		Offset: uint64(at), Length: uint64(w.out.buf.Len() - at),
+		LogTime: stamp, CreateTime: stamp, DataSize: uint64(len(data)), Name: name, MediaType: media,
+	})
+	w.written.AttachmentCount++
+	return nil
+}
+
+// Stats says what the writer has done so far.
+func (w *Writer) Stats() Stats {
+	s := w.stats
+	s.Bytes = w.size
+	return s
+}
+
+// WriteTick adds a tick. It is on disk FlushEvery later. t is not kept. A gap
+// before t that Elapsed does not explain is counted and becomes an event.
+func (w *Writer) WriteTick(t *controller.Tick) error {
+	s := w.meta.Shape
+	if len(t.Obs) != s.Obs || len(t.Action) != s.Action || len(t.Phi) != s.Latent || len(t.Z) != s.Latent {
+		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d for a log of %+v: the shape is that of Create",
+			len(t.Obs), len(t.Action), len(t.Phi), len(t.Z), s)
+	}
+	w.newest = max(w.newest, t.SenseAt)
+	gap := w.noteGap(t)
+	tickMessage(&w.tick, t)
+	if err := w.write(tickChannel, t.SenseAt, &w.tick); err != nil {
+		return errors.Join(gap, err)
+	}
+	w.stats.Ticks++
+	return gap
+}
+
+// noteGap counts the periods before t of which no record came.
+func (w *Writer) noteGap(t *controller.Tick) error {
+	missing := missingBefore(t, w.lastIndex, w.hasTick)
+	w.lastIndex, w.hasTick = t.Index, true
+	if missing == 0 {
+		return nil
+	}
+	w.stats.Missing += missing
+	return w.WriteEvent(Event{
+		At: t.SenseAt, Level: Warn, Text: "ticks are missing: the log did not keep up with the control loop",
+		Fields: map[string]string{"before_tick": fmt.Sprint(t.Index), "periods": fmt.Sprint(missing)},
+	})
+}
+
+// missingBefore returns the periods between the tick before and t that t's
+// Elapsed does not account for.
+func missingBefore(t *controller.Tick, last uint64, hasLast bool) uint64 {
+	if !hasLast {
+		if t.Elapsed == 0 { // the first of the run
+			return 0
+		}
+		last = 0
+		return max(1, t.Index-min(t.Index, t.Elapsed)+1)
+	}
+	if t.Index <= last || t.Index-last <= t.Elapsed {
+		return 0
+	}
+	return t.Index - last - t.Elapsed
+}
+
+// WriteLabel adds a label and returns when it is on disk. Where it returns an
+// error, the label is not in the log and must not be acknowledged.
+func (w *Writer) WriteLabel(l rewardsrc.Label) error {
+	if w.closed {
+		return ErrClosed
+	}
+	if l.ID == 0 {
+		return ErrLabelID
+	}
+	w.newest = max(w.newest, l.At)
+	taken, err := w.add(labelChannel, l.At, labelMessage(l))
+	if err != nil {
+		return err
+	}
+	if err := w.commit(true); err != nil {
+		w.takeBack(taken)
+		return fmt.Errorf("flightlog.WriteLabel %d: the label is not on disk: do not acknowledge it: %w", l.ID, err)
+	}
+	w.stats.Labels++
+	return nil
+}
+
+// WriteRequest adds a request, or the news of its end.
+func (w *Writer) WriteRequest(r rewardsrc.Request) error {
+	w.newest = max(w.newest, r.At)
+	return w.write(requestChannel, w.newest, requestMessage(r))
+}
+
+// WritePlan adds a plan.
+func (w *Writer) WritePlan(p Plan) error {
+	w.newest = max(w.newest, p.At)
+	return w.write(planChannel, p.At, planMessage(&p))
+}
+
+// WriteEvent adds an event; an At of 0 becomes the newest time seen.
+func (w *Writer) WriteEvent(e Event) error {
+	if e.At == 0 {
+		e.At = w.newest
+	}
+	w.newest = max(w.newest, e.At)
+	return w.write(eventChannel, e.At, eventMessage(&e))
+}
+
+// WriteTiming adds a summary of the loop.
+func (w *Writer) WriteTiming(t Timing) error {
+	w.newest = max(w.newest, t.At)
+	return w.write(timingChannel, t.At, timingMessage(&t))
+}
+
+// WriteSnapshot adds the belief as it stood before the tick next; state is
+// posterior.Belief.State and is not kept. Replay starts, and resumes after
+// dropped ticks, at a snapshot.
+func (w *Writer) WriteSnapshot(next uint64, state []float64, hash uint64) error {
+	return w.write(snapshotChannel, w.newest, snapshotMessage(&Snapshot{Next: next, Hash: hash, State: state}))
+}
+
+// write adds a message and writes the chunk if it has been open long enough.
+func (w *Writer) write(channel int, at int64, m proto.Message) error {
+	if w.closed {
+		return ErrClosed
+	}
+	if w.chunk.size() >= w.opts.Backlog {
+		if err := w.retry(); err != nil {
+			w.stats.Refused++
+			return fmt.Errorf("%w: %w", ErrBacklog, err)
+		}
+	}
+	if _, err := w.add(channel, at, m); err != nil {
+		return err
+	}
+	if w.now().Sub(w.opened) < w.opts.FlushEvery {
+		return nil
+	}
+	return w.retry()
+}
+
+// retry writes the open chunk, but after a failure only every FlushEvery.
+func (w *Writer) retry() error {
+	if w.broken != nil && w.now().Sub(w.tried) < w.opts.FlushEvery {
+		return w.broken
+	}
+	return w.Flush()
+}
+
+// add puts a message into the open chunk.
+func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
+	var err error
+	w.data, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.data[:0], m)
+	if err != nil {
+		return mark{}, fmt.Errorf("flightlog: encoding a message for %s: %w", topics[channel].name, err)
+	}
+	if w.chunk.size() == 0 {
+		w.opened = w.now()
+	}
+	stamp := w.meta.Clock.logTime(at)
+	taken, err := w.chunk.add(channel, &mcap.Message{
+		Sequence: w.sequence[channel], LogTime: stamp, PublishTime: stamp, Data: w.data,
+	})
+	if err != nil {
+		return mark{}, fmt.Errorf("flightlog: %w", err)
+	}
+	w.sequence[channel]++
+	w.waiting[channel]++
+	return taken, nil
+}
+
+func (w *Writer) takeBack(m mark) {
+	w.chunk.takeBack(m)
+	w.sequence[m.channel]--
+	w.waiting[m.channel]--
+}
+
+// Flush writes what waits in memory. Call it when no message came for a while.
+func (w *Writer) Flush() error {
+	if w.closed {
+		return ErrClosed
+	}
+	due := w.now().Sub(w.synced) >= w.opts.SyncEvery
+	if w.chunk.size() == 0 {
+		if due && w.dirty {
+			return w.wrap(w.sync())
+		}
+		return nil
+	}
+	return w.wrap(w.commit(due))
+}
+
+func (w *Writer) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("flightlog: writing %s: free space on the disk, or check it: %w", w.path, err)
+}
+
+// commit appends the open chunk to the file and, with durable, waits until it
+// is on disk. After an error the file is as long as before and the chunk is
+// still open.
+func (w *Writer) commit(durable bool) error {
+	size, crc := w.size, w.crc
+	w.out.buf.Reset()
+	closed, err := w.chunk.encode(w.out, uint64(w.size))
+	if err != nil {
+		return err
+	}
+	err = w.append()
+	if err == nil && durable {
+		if err = w.sync(); err != nil { // what fsync refused may never reach the disk: write it again
+			w.cutBack(size, crc)
+		}
+	}
+	if err != nil {
+		w.broken, w.tried = err, w.now()
+		return err
+	}
+	w.broken = nil
+	w.count(closed)
+	w.chunk.reset()
+	return nil
+}
+
+// append writes out at the end of the file.
+func (w *Writer) append() error {
+	p := w.out.buf.Bytes()
+	if _, err := w.file.WriteAt(p, w.size); err != nil {
+		w.cutBack(w.size, w.crc)
+		return err
+	}
+	w.size += int64(len(p))
+	w.crc = crc32.Update(w.crc, crc32.IEEETable, p)
+	w.dirty = true
+	w.out.buf.Reset()
+	return nil
+}
+
+// cutBack ends the file at size again. That this fails too changes nothing:
+// the next write goes to the same place.
+func (w *Writer) cutBack(size int64, crc uint32) {
+	w.size, w.crc = size, crc
+	_ = w.file.Truncate(size)
+}
+
+func (w *Writer) sync() error {
+	if w.opts.NoSync {
+		return nil
+	}
+	start := w.now()
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	w.synced = w.now()
+	w.dirty = false
+	took := w.synced.Sub(start)
+	w.stats.Syncs++
+	w.stats.SyncTotal += took
+	w.stats.SyncMax = max(w.stats.SyncMax, took)
+	return nil
+}
+
+// count adds what was written to the statistics of the file.
+func (w *Writer) count(c closedChunk) {
+	w.chunks = append(w.chunks, c)
+	s := &w.written
+	if s.MessageCount == 0 {
+		s.MessageStartTime = c.start
+	}
+	s.MessageStartTime = min(s.MessageStartTime, c.start)
+	s.MessageEndTime = max(s.MessageEndTime, c.end)
+	s.ChunkCount++
+	for i, n := range w.waiting {
+		if n > 0 {
+			s.ChannelMessageCounts[uint16(i+1)] += n
+			s.MessageCount += n
+		}
+		w.waiting[i] = 0
+	}
+}
+
+// Close writes what waits and the summary, with which tools open the log
+// without reading all of it, and closes the file. A log that could not be
+// summarised is still a valid one: Recover mends it.
+func (w *Writer) Close() error {
+	if w.closed {
+		return ErrClosed
+	}
+	err := w.Flush()
+	if err == nil {
+		err = w.wrap(w.writeSummary())
+	}
+	if err == nil {
+		err = w.wrap(w.sync())
+	}
+	w.closed = true
+	return errors.Join(err, w.file.Close())
+}
