@@ -1,0 +1,140 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal/bridge"
+)
+
+// dialPython starts testdata/counter.py, a robot without dependencies.
+func dialPython(t *testing.T, config bridge.Config) (*bridge.Robot, *bytes.Buffer, error) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
+	}
+	printed := new(bytes.Buffer)
+	config.Command = []string{python, filepath.Join("testdata", "counter.py")}
+	config.Output = printed
+	robot, err := bridge.Dial(context.Background(), config)
+	if err == nil {
+		t.Cleanup(func() { _ = robot.Close() })
+	}
+	return robot, printed, err
+}
+
+func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
+	robot, _, err := dialPython(t, bridge.Config{Task: "down"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := robot.Spec()
+	if spec.Name != "counter" || spec.Obs[1].Unit != "m" || spec.Action[0].Max != 2 || robot.EpisodeSteps() != 7 {
+		t.Errorf("spec %+v", spec)
+	}
+	if task, tasks := robot.Task(); task != "down" || strings.Join(tasks, " ") != "up down" {
+		t.Errorf("task %q of %q", task, tasks)
+	}
+	if err := robot.Reset(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	obs := make([]float32, 2)
+	want := [][]float32{{5, 0}, {5, 1.5}, {5, 3}}
+	for i := range want {
+		at, err := robot.Sense(obs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reward, ok := robot.Reward()
+		if at != int64(i)*10_000_000 || obs[0] != want[i][0] || obs[1] != want[i][1] || !ok || reward != -float64(want[i][1]) {
+			t.Errorf("step %d: at %d, obs %v, reward %v (%v)", i, at, obs, reward, ok)
+		}
+		if err := robot.Act([]float32{1.5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAPythonRobotsErrorsArriveAndItGoesOn(t *testing.T) {
+	robot, _, err := dialPython(t, bridge.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Reset(13); err == nil || !strings.Contains(err.Error(), "reset: the server says: 13 is unlucky") {
+		t.Errorf("reset: %v", err)
+	}
+	if err := robot.Act([]float32{1}); err != nil {
+		t.Errorf("the robot does not go on: %v", err)
+	}
+}
+
+func TestAPythonRobotIsHaltedWhenTheClientLeaves(t *testing.T) {
+	robot, printed, err := dialPython(t, bridge.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(printed.String(), "halted\n") {
+		t.Errorf("the server printed %q", printed)
+	}
+}
+
+func TestAPythonRobotIsDrivenFreely(t *testing.T) {
+	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Act([]float32{1}); err != nil {
+		t.Fatal(err)
+	}
+	obs := make([]float32, 2)
+	for range 10_000 {
+		if _, err := robot.Sense(obs); err != nil {
+			t.Fatal(err)
+		}
+		if obs[1] >= 2 {
+			return // its time passes without us
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("the robot's time stands still: %v", obs)
+}
+
+func TestAPythonServerRefusesATaskItDoesNotKnow(t *testing.T) {
+	_, _, err := dialPython(t, bridge.Config{Task: "sideways"})
+	if err == nil || !strings.Contains(err.Error(), `no task 'sideways'`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestACommandThatFailsIsReported(t *testing.T) {
+	for command, want := range map[string]string{
+		"false":                 "ended before it listened (exit status 1)",
+		"/nonexistent/program!": "check the program's name",
+	} {
+		_, err := bridge.Dial(context.Background(), bridge.Config{Command: []string{command}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", command, err)
+		}
+	}
+}

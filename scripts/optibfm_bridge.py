@@ -1,0 +1,432 @@
+"""The server side of optibfm's bridge: serve any robot written in Python.
+
+Depends on nothing but the standard library. hal/bridge/PROTOCOL.md says what
+goes over the socket. A robot is an object like this one:
+
+    import optibfm_bridge as bridge
+
+    class Cart:
+        spec = bridge.Spec(
+            name="cart", period=0.02,
+            obs=[bridge.Channel("position", "m"), bridge.Channel("speed", "m/s")],
+            action=[bridge.Channel("force", "N", min=-10, max=10)])
+
+        def sense(self):                # -> (observation, time of the sample)
+            return [self.x, self.v], self.t
+        def act(self, action): ...      # set the command
+        def arm(self): ...              # may be left out
+        def halt(self): ...             # the failsafe command; never raises
+
+        # Simulators have these too:
+        def advance(self): ...          # let one period pass, with the last command
+        def reset(self, seed): ...      # start an episode
+        def reward(self): ...           # of the state that sense returns, or None
+
+    bridge.main(Cart())
+
+The time of a sample is in seconds: time.monotonic() for a real robot, simulated
+time for a simulator. A robot without advance() can be driven in free mode only.
+A simulator in free mode is advanced once a period by the server.
+
+Where the robot has tasks, it lists their names in `tasks`, names the present one
+in `task`, and has select(task), which raises ValueError for a name it does not
+know. `episode_steps` may say how long an episode is.
+"""
+
+import argparse
+import dataclasses
+import math
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+import unicodedata
+
+VERSION = 1
+MAGIC = b"OBFM"
+HELLO, WELCOME, SENSE, ACT, RESET, ARM, HALT, BYE, STATE, OK, ERROR = range(1, 12)
+NAMES = dict(enumerate("hello welcome sense act reset arm halt bye state ok error".split(), 1))
+LOCKSTEP, FREE = 1, 2
+CAN_RESET, CAN_REWARD = 1, 2
+PROTOCOL, ROBOT, HALTED, UNSUPPORTED = 1, 2, 3, 4
+
+_HEADER = struct.Struct("<IBBHI")
+_STATE = struct.Struct("<qqd")
+_MAX_CHANNELS, _MAX_TASKS, _MAX_NAME = 1024, 256, 128
+_MAX_HELLO, _MAX_TEXT = 4096, 1024
+_MAX_AGE = 3600
+_PATIENCE = 60  # seconds that a server started by a client waits for it
+_HELLO_PATIENCE = 10
+
+
+class Halted(Exception):
+    """The robot is halted: raise it from act() where the robot knows better."""
+
+
+class ProtocolError(Exception):
+    """The client broke the protocol."""
+
+
+class Gone(Exception):
+    """The client left, or is silent for too long."""
+
+
+@dataclasses.dataclass
+class Channel:
+    """One element of an observation or of an action; see hal.Channel."""
+
+    name: str
+    unit: str = ""
+    min: float = 0.0
+    max: float = 0.0
+    max_rate: float = 0.0
+    failsafe: float = 0.0
+
+
+@dataclasses.dataclass
+class Spec:
+    """What a robot is; see hal.Spec. The period is in seconds."""
+
+    name: str
+    period: float
+    obs: list
+    action: list
+
+    def validate(self):
+        """Raises ValueError for what a client would refuse."""
+        _check_name("robot", self.name)
+        if not (self.period > 0 and math.isfinite(self.period)):
+            raise ValueError(f"spec of {self.name}: the period is not positive ({self.period}): give seconds")
+        for what, channels in (("obs", self.obs), ("action", self.action)):
+            if not 0 < len(channels) <= _MAX_CHANNELS:
+                raise ValueError(f"spec of {self.name}: {what}: {len(channels)} channels: give 1 to {_MAX_CHANNELS}")
+            names = [c.name for c in channels]
+            for name in names:
+                _check_name(what, name)
+                if names.count(name) > 1:
+                    raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}): rename one")
+        for c in self.action:
+            if not (math.isfinite(c.min) and math.isfinite(c.max) and c.min < c.max and c.min <= c.failsafe <= c.max):
+                raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite: mend the limits")
+
+
+def _check_name(where, name):
+    size = len(name.encode())
+    if not 0 < size <= _MAX_NAME or any(unicodedata.category(c).startswith("C") for c in name):
+        raise ValueError(f"{where}: bad name ({name!r}): 1 to {_MAX_NAME} bytes, printable")
+
+
+def _text(s):
+    b = s.encode()
+    return struct.pack("<H", len(b)) + b
+
+
+def _channels(channels):
+    parts = [struct.pack("<H", len(channels))]
+    for c in channels:
+        parts += [_text(c.name), _text(c.unit), struct.pack("<4d", c.min, c.max, c.max_rate, c.failsafe)]
+    return b"".join(parts)
+
+
+def _parse_hello(payload):
+    """-> (mode, deadman in seconds, task)"""
+    fixed = struct.Struct("<4sHBBIH")
+    if len(payload) < fixed.size:
+        raise ProtocolError(f"hello: too short ({len(payload)} bytes): is the client one of a bridge?")
+    magic, version, mode, zero, deadman, size = fixed.unpack_from(payload)
+    if magic != MAGIC:
+        raise ProtocolError(f"hello: wrong magic ({magic!r}): is the client one of a bridge?")
+    if version != VERSION:
+        raise ProtocolError(f"hello: wrong version ({version}, expected {VERSION}): update the older side")
+    if mode not in (LOCKSTEP, FREE) or zero != 0:
+        raise ProtocolError(f"hello: unknown mode or reserved byte ({mode}, {zero}): send 1 (lockstep) or 2 (free)")
+    task = payload[fixed.size:]
+    if size > _MAX_NAME or len(task) != size:
+        raise ProtocolError(f"hello: the task has a wrong length ({len(task)} bytes, {size} announced): check the encoding")
+    try:
+        return mode, deadman / 1000, task.decode()
+    except UnicodeDecodeError as e:
+        raise ProtocolError("hello: the task is not UTF-8: send UTF-8") from e
+
+
+class _Session:
+    """One client's connection."""
+
+    def __init__(self, conn, robot):
+        self.conn = conn
+        self.robot = robot
+        self.received = bytearray()
+        self.seq = 0
+        self.halted = True
+        self.mode = LOCKSTEP
+        self.deadman = 0.0
+        self.next_step = math.inf
+        self.actions = struct.Struct(f"<{len(robot.spec.action)}f")
+        self.observation = struct.Struct(f"<{len(robot.spec.obs)}f")
+        # The limits, rounded as the actions were.
+        self.limits = list(zip(self.actions.unpack(self.actions.pack(*(c.min for c in robot.spec.action))),
+                               self.actions.unpack(self.actions.pack(*(c.max for c in robot.spec.action)))))
+
+    def run(self):
+        try:
+            self._greet()
+            while self._answer():
+                pass
+        except ProtocolError as e:
+            self._refuse(PROTOCOL, HELLO, e)
+            raise
+
+    def _greet(self):
+        kind, payload = self._receive(_MAX_HELLO, time.monotonic() + _HELLO_PATIENCE)
+        if kind != HELLO:
+            raise ProtocolError(f"{NAMES[kind]}: it came before hello: say hello first")
+        self.mode, self.deadman, task = _parse_hello(payload)
+        simulator = hasattr(self.robot, "advance")
+        if self.mode == LOCKSTEP and not simulator:
+            raise self._unsupported("this robot's time cannot be stopped: use mode free")
+        try:
+            if task:
+                self._select(task)
+        except ValueError as e:
+            raise self._unsupported(str(e)) from e
+        self._send(WELCOME, self._welcome())
+        if self.mode == FREE:
+            self.conn.setblocking(False)
+            if simulator:
+                self.next_step = time.monotonic() + self.robot.spec.period
+
+    def _select(self, task):
+        if not hasattr(self.robot, "select"):
+            raise ValueError(f"there is no task {task!r}: this robot has none")
+        self.robot.select(task)
+
+    def _unsupported(self, text):
+        self._refuse(UNSUPPORTED, HELLO, text)
+        return Gone(text)
+
+    def _welcome(self):
+        robot, spec = self.robot, self.robot.spec
+        spec.validate()
+        capabilities = CAN_RESET * hasattr(robot, "reset") | CAN_REWARD * hasattr(robot, "reward")
+        tasks = list(getattr(robot, "tasks", ()))[:_MAX_TASKS]
+        return b"".join([
+            MAGIC, struct.pack("<HBBIQ", VERSION, self.mode, capabilities, getattr(robot, "episode_steps", 0), round(spec.period * 1e9)),
+            _text(spec.name), _text(getattr(robot, "task", "")),
+            struct.pack("<H", len(tasks)), *map(_text, tasks),
+            _channels(spec.obs), _channels(spec.action)])
+
+    def _answer(self):
+        """Does one request; False after bye."""
+        deadline = time.monotonic() + self.deadman if self.mode == FREE and self.deadman else math.inf
+        kind, payload = self._receive(max(8, self.actions.size), deadline)
+        if kind == BYE:
+            return False
+        sizes = {SENSE: 0, ACT: self.actions.size, RESET: 8, ARM: 0, HALT: 0}
+        if kind not in sizes:
+            raise ProtocolError(f"{NAMES[kind]}: it is no request: send sense, act, reset, arm, halt or bye")
+        if len(payload) != sizes[kind]:
+            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {sizes[kind]}): check the channels")
+        try:
+            self._do(kind, payload)
+        except Halted as e:
+            self._refuse(HALTED, kind, e)
+        except NotImplementedError as e:
+            self._refuse(UNSUPPORTED, kind, e)
+        except (Gone, OSError):
+            raise
+        except Exception as e:  # the robot's own errors are the client's to judge
+            self._refuse(ROBOT, kind, e)
+        return True
+
+    def _do(self, kind, payload):
+        if kind == ACT:
+            self._act(self.actions.unpack(payload))
+        elif kind == RESET:
+            if not hasattr(self.robot, "reset"):
+                raise NotImplementedError("this robot cannot be reset")
+            self.robot.reset(struct.unpack("<Q", payload)[0])
+            self._send_state()
+        elif kind == SENSE:
+            self._send_state()
+        elif kind == ARM:
+            if hasattr(self.robot, "arm"):
+                self.robot.arm()
+            self.halted = False
+            self._send(OK)
+        else:
+            self.halted = True
+            self.robot.halt()
+            self._send(OK)
+
+    def _act(self, action):
+        if self.halted:
+            raise Halted("the robot is halted: arm it before acting")
+        for v, (low, high), c in zip(action, self.limits, self.robot.spec.action):
+            if not low <= v <= high:
+                raise ValueError(f"action {c.name!r} is not within its limits ({v}, limits {c.min} to {c.max}): clip it")
+        self.robot.act(action)
+        if self.mode == LOCKSTEP:
+            self.robot.advance()
+            self._send_state()
+
+    def _send_state(self):
+        obs, at = self.robot.sense()
+        reward = self.robot.reward() if hasattr(self.robot, "reward") else None
+        age = 0.0
+        if self.mode == FREE and not hasattr(self.robot, "advance"):
+            age = min(max(time.monotonic() - at, 0), _MAX_AGE)
+        elif self.mode == FREE:
+            age = max(time.monotonic() - (self.next_step - self.robot.spec.period), 0)
+        head = _STATE.pack(round(at * 1e9), round(age * 1e9), reward if reward is not None else 0.0)
+        self._send(STATE, head + self.observation.pack(*obs), flags=reward is not None)
+
+    def _refuse(self, code, kind, e):
+        text = (str(e) or type(e).__name__).encode()[:_MAX_TEXT].decode(errors="ignore")
+        self._send(ERROR, bytes([code, kind]) + text.encode())
+
+    def _send(self, kind, payload=b"", flags=0):
+        data = _HEADER.pack(len(payload), kind, flags, 0, self.seq) + payload
+        if self.mode == LOCKSTEP:
+            self.conn.sendall(data)
+            return
+        try:
+            sent = self.conn.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            raise Gone("the client does not take its answers")
+
+    def _receive(self, limit, deadline):
+        """-> (kind, payload) of the next frame."""
+        self._fill(_HEADER.size, deadline)
+        length, kind, flags, zero, self.seq = _HEADER.unpack_from(self.received)
+        if kind not in NAMES:
+            raise ProtocolError(f"unknown kind of frame ({kind}): is the client one of a bridge?")
+        if flags or zero:
+            raise ProtocolError(f"{NAMES[kind]}: reserved bytes are not zero ({flags}, {zero}): send zeros there")
+        if length > limit:
+            raise ProtocolError(f"{NAMES[kind]}: too long ({length} bytes, at most {limit} here): check the frame's length")
+        end = _HEADER.size + length
+        self._fill(end, deadline)
+        payload = bytes(self.received[_HEADER.size:end])
+        del self.received[:end]
+        return kind, payload
+
+    def _fill(self, n, deadline):
+        while len(self.received) < n:
+            self._wait(deadline)
+            try:
+                data = self.conn.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            if not data:
+                where = " within a frame" if self.received else ""
+                raise Gone(f"the client left without bye{where}")
+            self.received += data
+
+    def _wait(self, deadline):
+        """Waits for the client, and lets a simulator's time pass meanwhile."""
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                raise Gone("the client is silent for too long")
+            if now >= self.next_step:
+                self.robot.advance()
+                # One that is slower than real time still hears its client.
+                self.next_step = max(self.next_step + self.robot.spec.period, time.monotonic())
+            until = min(deadline, self.next_step)
+            timeout = None if until == math.inf else max(until - time.monotonic(), 0)
+            if select.select([self.conn], [], [], timeout)[0]:
+                return
+
+
+def _listen(address):
+    network, _, where = address.partition(":")
+    if network == "unix" and where:
+        if os.path.exists(where) and stat.S_ISSOCK(os.stat(where).st_mode):
+            os.unlink(where)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(where)
+    elif network == "tcp" and where.rpartition(":")[2].isdigit():
+        host, _, port = where.rpartition(":")
+        listener = socket.create_server((host, int(port)))
+    else:
+        raise ValueError(f"listen: address not understood ({address!r}): give unix:/path or tcp:host:port")
+    listener.listen(1)
+    return listener
+
+
+def serve(robot, address, once=False):
+    """Serves clients at the address, one after the other; only one if once."""
+    robot.spec.validate()
+    robot.halt()
+    listener = _listen(address)
+    if once:
+        listener.settimeout(_PATIENCE)
+    try:
+        while True:
+            try:
+                conn, _ = listener.accept()
+            except TimeoutError:
+                _say(f"no client within {_PATIENCE} s: exiting")
+                return
+            _serve_one(conn, robot)
+            if once:
+                return
+    finally:
+        robot.halt()
+        listener.close()
+        if address.startswith("unix:"):
+            try:
+                os.unlink(address[len("unix:"):])
+            except FileNotFoundError:
+                pass  # the client that started us has tidied up
+
+
+def _serve_one(conn, robot):
+    with conn:
+        conn.setblocking(True)
+        if conn.family != socket.AF_UNIX:
+            conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            _Session(conn, robot).run()
+        except (ProtocolError, Gone, OSError) as e:
+            _say(f"connection ended: {e}")
+        finally:
+            robot.halt()
+
+
+def _say(text):
+    print(f"bridge: {text}", file=sys.stderr, flush=True)
+
+
+def add_arguments(parser):
+    """Adds --listen and --once to a parser."""
+    parser.add_argument("--listen", default=os.environ.get("OPTIBFM_BRIDGE_ADDRESS"), metavar="ADDRESS",
+                        help="unix:/path or tcp:host:port (default: $OPTIBFM_BRIDGE_ADDRESS)")
+    parser.add_argument("--once", action="store_true", default=os.environ.get("OPTIBFM_BRIDGE_ONCE") == "1",
+                        help="serve one connection, then exit")
+
+
+def run(robot, args):
+    """Serves the robot as the arguments of add_arguments say, until a signal."""
+    if not args.listen:
+        sys.exit("bridge: no address: give --listen unix:/path or tcp:host:port")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        serve(robot, args.listen, once=args.once)
+    except KeyboardInterrupt:
+        pass
+    except (OSError, ValueError) as e:
+        sys.exit(f"bridge: {e}")
+
+
+def main(robot):
+    """The command line of a script that serves one robot."""
+    parser = argparse.ArgumentParser(description=f"Serves {robot.spec.name} over optibfm's bridge.")
+    add_arguments(parser)
+    run(robot, parser.parse_args())
