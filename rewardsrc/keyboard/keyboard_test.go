@@ -1,0 +1,407 @@
+package keyboard
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc"
+)
+
+var (
+	_ rewardsrc.Source       = (*Keyboard)(nil)
+	_ rewardsrc.Acknowledger = (*Keyboard)(nil)
+)
+
+// desk is a keyboard on a pseudo-terminal, and what it showed.
+type desk struct {
+	*Keyboard
+	person, terminal *os.File
+	notices          []Notice
+}
+
+func newDesk(t *testing.T, cfg Config, opts Options) *desk {
+	t.Helper()
+	d := &desk{}
+	d.person, d.terminal = openPTY(t)
+	opts.Terminal = d.terminal
+	opts.Display = func(n Notice) { d.notices = append(d.notices, n) }
+	k, err := Open(cfg, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Keyboard = k
+	t.Cleanup(func() {
+		if err := k.Halt(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func (d *desk) typeKeys(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := d.person.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labels polls until n labels came.
+func (d *desk) labels(t *testing.T, n int) []rewardsrc.Label {
+	t.Helper()
+	var got []rewardsrc.Label
+	eventually(t, "labels", func() bool {
+		buf := make([]rewardsrc.Label, 8)
+		got = append(got, buf[:d.Poll(buf)]...)
+		return len(got) >= n
+	})
+	if len(got) != n {
+		t.Fatalf("%d labels, want %d: %+v", len(got), n, got)
+	}
+	return got
+}
+
+func quick() Config {
+	cfg := DefaultConfig()
+	cfg.ReactionMS = 0
+	return cfg
+}
+
+func TestKeysGiveLabelsWithTheMomentOfThePress(t *testing.T) {
+	d := newDesk(t, quick(), Options{})
+	before := monotonic()
+	d.typeKeys(t, "+")
+	plus := d.labels(t, 1)[0]
+	after := monotonic()
+	if plus.Kind != rewardsrc.Value || plus.Value != 1 || plus.Tick != rewardsrc.NoTick || plus.Request != 0 {
+		t.Errorf("+ gave %+v", plus)
+	}
+	if plus.At < before || plus.At > after {
+		t.Errorf("pressed at %d, want from %d to %d", plus.At, before, after)
+	}
+	d.typeKeys(t, "-0u")
+	got := d.labels(t, 3)
+	if got[0].Value != -1 || got[1].Value != 0 || got[2].Kind != rewardsrc.Undo {
+		t.Errorf("-0u gave %+v", got)
+	}
+}
+
+func TestDigitsAreGradesFromBadToGood(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.BadValue, cfg.GoodValue = 0, 2
+	for key, want := range map[Key]float64{'1': 0, '3': 0.5, '5': 1, '9': 2} {
+		if m, ok := cfg.meaningOf(key); !ok || m.value != want {
+			t.Errorf("%c means %+v, %v; want %g", key, m, ok, want)
+		}
+	}
+}
+
+func TestAPressAnswersTheRequestThatIsShown(t *testing.T) {
+	d := newDesk(t, quick(), Options{})
+	d.Ask(rewardsrc.Request{ID: 5, Tick: 77, State: rewardsrc.Open})
+	d.typeKeys(t, "7")
+	if l := d.labels(t, 1)[0]; l.Request != 5 || l.Tick != 77 || l.Value != 0.5 {
+		t.Errorf("label %+v, want 0.5 for request 5", l)
+	}
+	d.Ask(rewardsrc.Request{ID: 5, Tick: 77, State: rewardsrc.Answered})
+	if len(d.notices) != 2 || d.notices[0].Event != Wanted || d.notices[1].Event != Closed {
+		t.Errorf("notices %+v", d.notices)
+	}
+}
+
+func TestAcknowledgedAndRefusedLabelsAreShown(t *testing.T) {
+	d := newDesk(t, quick(), Options{})
+	d.Acknowledge(rewardsrc.Label{ID: 12, Kind: rewardsrc.Value, Value: 0.5})
+	d.Refuse(rewardsrc.Label{Kind: rewardsrc.Undo}, errors.New("the ring is full"))
+	want := []string{"label +0.5 saved (12)", "undo does NOT count: the ring is full: press again"}
+	for i, n := range d.notices {
+		if n.Text != want[i] {
+			t.Errorf("notice %q, want %q", n.Text, want[i])
+		}
+	}
+}
+
+func TestAHeldKeyIsOneLabelUntilItIsReleased(t *testing.T) {
+	cfg := DefaultConfig()
+	d := decoder{cfg: &cfg}
+	at, labels := int64(1e9), 0
+	for range 30 {
+		presses, _, _ := d.decode([]byte("+"), at)
+		labels += len(presses)
+		at += 33e6
+	}
+	if labels != 1 {
+		t.Errorf("%d labels of a held key, want 1", labels)
+	}
+	if presses, _, _ := d.decode([]byte("-"), at); len(presses) != 1 {
+		t.Error("another key did not count")
+	}
+	if presses, _, _ := d.decode([]byte("+"), at+300e6); len(presses) != 1 {
+		t.Error("the key did not count again after its release")
+	}
+}
+
+func TestOtherKeysGoToTheScreenThatSharesTheTerminal(t *testing.T) {
+	keys := make(chan Key, 8)
+	d := newDesk(t, quick(), Options{OnKey: func(k Key) { keys <- k }})
+	d.typeKeys(t, "q \x03")
+	for _, want := range []Key{'q', ' ', CtrlC} {
+		select {
+		case got := <-keys:
+			if got != want {
+				t.Errorf("key %q, want %q", got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("key %q never came", want)
+		}
+	}
+}
+
+func TestAFloodOfKeysIsBoundedCountedAndShown(t *testing.T) {
+	d := newDesk(t, quick(), Options{})
+	d.typeKeys(t, strings.Repeat("+-0123456789", 300))
+	eventually(t, "the flood ignored", func() bool { return d.Ignored() > 3000 })
+	buf := make([]rewardsrc.Label, 512)
+	if n := d.Poll(buf); n > queueLen {
+		t.Errorf("%d labels of a paste", n)
+	}
+	if len(d.notices) == 0 || d.notices[0].Event != Ignored {
+		t.Errorf("notices %+v, want the ignored keys", d.notices)
+	}
+}
+
+func TestAFullQueueIgnoresFurtherPressesAndCountsThem(t *testing.T) {
+	k := &Keyboard{presses: make(chan press, 2), now: func() int64 { return 0 }, onKey: func(Key) {}}
+	cfg := DefaultConfig()
+	k.deliver(&decoder{cfg: &cfg}, []byte("+-0"))
+	if len(k.presses) != 2 || k.Ignored() != 1 {
+		t.Errorf("%d queued, %d ignored; want 2 and 1", len(k.presses), k.Ignored())
+	}
+}
+
+func TestHaltRestoresTheTerminalAndIsIdempotent(t *testing.T) {
+	person, terminal := openPTY(t)
+	before := modes(t, terminal)
+	k, err := Open(quick(), Options{Terminal: terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw := modes(t, terminal); raw.Lflag&(unix.ECHO|unix.ICANON|unix.ISIG) != 0 || raw.Oflag != before.Oflag {
+		t.Errorf("open: modes %+v are not raw, or change the output", raw)
+	}
+	for range 2 {
+		if err := k.Halt(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if modes(t, terminal) != before {
+		t.Error("halted: the modes differ from those before")
+	}
+	waitForOutput(t, person, pasteOff)
+}
+
+// waitForOutput reads what the terminal shows until want has come.
+func waitForOutput(t *testing.T, person *os.File, want string) []byte {
+	t.Helper()
+	var shown []byte
+	for buf := make([]byte, 256); !bytes.Contains(shown, []byte(want)); {
+		n, err := person.Read(buf)
+		if err != nil {
+			t.Fatalf("shown %q, then %v; want %q", shown, err, want)
+		}
+		shown = append(shown, buf[:n]...)
+	}
+	return shown
+}
+
+func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
+	person, terminal := openPTY(t)
+	var notices []Notice
+	k, err := Open(quick(), Options{Terminal: terminal, Display: func(n Notice) { notices = append(notices, n) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	person.Close()
+	eventually(t, "the loss", func() bool { return k.Err() != nil })
+	if n := k.Poll(make([]rewardsrc.Label, 1)); n != 0 {
+		t.Errorf("%d labels", n)
+	}
+	k.Poll(nil)
+	if len(notices) != 1 || notices[0].Event != Lost {
+		t.Errorf("notices %+v, want the loss, once", notices)
+	}
+	if err := k.Halt(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPlainTerminalShowsALineAndRingsWhenALabelIsWanted(t *testing.T) {
+	person, terminal := openPTY(t)
+	k, err := Open(quick(), Options{Terminal: terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Halt()
+	k.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+	shown := waitForOutput(t, person, "\a")
+	if !bytes.Contains(shown, []byte("label wanted: + good")) {
+		t.Errorf("shown %q", shown)
+	}
+}
+
+func TestATerminalThatDoesNotReadDoesNotBlockAnything(t *testing.T) {
+	_, terminal := openPTY(t)
+	k, err := Open(quick(), Options{Terminal: terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5000 {
+		k.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+	}
+	done := make(chan error)
+	go func() { done <- k.Halt() }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("Halt hangs")
+	}
+}
+
+func TestAFileThatIsNoTerminalIsRefused(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := Open(quick(), Options{Terminal: f}); !errors.Is(err, ErrNoTerminal) {
+		t.Errorf("error %v, want ErrNoTerminal", err)
+	}
+}
+
+func TestABadConfigurationIsRefusedByTheNameOfItsKey(t *testing.T) {
+	for key, change := range map[string]func(*Config){
+		"good_value":    func(c *Config) { c.GoodValue = c.BadValue },
+		"neutral_value": func(c *Config) { c.NeutralValue = 1e9 },
+		"bad_value":     func(c *Config) { c.BadValue = -1e9 },
+		"refractory_ms": func(c *Config) { c.RefractoryMS = -1 },
+		"reaction_ms":   func(c *Config) { c.ReactionMS = 1e9 },
+	} {
+		cfg := DefaultConfig()
+		change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key+" is ") {
+			t.Errorf("%s: error %v does not name the key", key, err)
+		}
+	}
+}
+
+// TestMain lets the test binary stand in for a program that uses a keyboard
+// and ends in the way that its environment says.
+func TestMain(m *testing.M) {
+	end := os.Getenv("KEYBOARD_TEST_END")
+	if end == "" {
+		os.Exit(m.Run())
+	}
+	k, err := Open(DefaultConfig(), Options{RestoreOnSignal: end == "signal", OnKey: func(Key) { panic("OnKey") }})
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+		os.Exit(2)
+	}
+	defer k.Halt()
+	os.Stderr.WriteString("ready\n")
+	if end == "panic" {
+		panic("main")
+	}
+	select {}
+}
+
+// startProgram runs the program above on a terminal and waits until it is raw.
+func startProgram(t *testing.T, end string, terminal *os.File) *exec.Cmd {
+	t.Helper()
+	program := exec.Command(os.Args[0])
+	program.Env = append(os.Environ(), "KEYBOARD_TEST_END="+end)
+	program.Stdin = terminal
+	stderr, err := program.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Process.Kill() })
+	line := make([]byte, 6)
+	if _, err := stderr.Read(line); err != nil || string(line) != "ready\n" {
+		t.Fatalf("the program said %q, %v", line, err)
+	}
+	go func() { _, _ = bytes.NewBuffer(nil).ReadFrom(stderr) }()
+	return program
+}
+
+func TestEverySignalThatEndsTheProgramFindsTheTerminalRestored(t *testing.T) {
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		_, terminal := openPTY(t)
+		before := modes(t, terminal)
+		program := startProgram(t, "signal", terminal)
+		if modes(t, terminal) == before {
+			t.Fatal("the program did not change the terminal")
+		}
+		if err := program.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		err := program.Wait()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || !strings.Contains(exit.String(), "signal") {
+			t.Errorf("%v: the program ended with %v, want the signal's default effect", sig, err)
+		}
+		if modes(t, terminal) != before {
+			t.Errorf("%v: the terminal is not restored", sig)
+		}
+	}
+}
+
+func TestAPanicFindsTheTerminalRestored(t *testing.T) {
+	for _, end := range []string{"panic", "key"} {
+		person, terminal := openPTY(t)
+		before := modes(t, terminal)
+		program := startProgram(t, end, terminal)
+		if end == "key" {
+			if _, err := person.WriteString("x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := program.Wait(); err == nil {
+			t.Errorf("%s: the program ended well", end)
+		}
+		if modes(t, terminal) != before {
+			t.Errorf("%s: the terminal is not restored", end)
+		}
+	}
+}
+
+func TestTheParentRestoresTheTerminalOfAChildThatWasKilled(t *testing.T) {
+	_, terminal := openPTY(t)
+	before := modes(t, terminal)
+	restore, err := Save(terminal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := startProgram(t, "kill", terminal)
+	if err := program.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = program.Wait()
+	if modes(t, terminal) == before {
+		t.Fatal("the killed program restored the terminal: the test shows nothing")
+	}
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	if modes(t, terminal) != before {
+		t.Error("the terminal is not restored")
+	}
+}

@@ -1,0 +1,90 @@
+package keyboard
+
+import (
+	"fmt"
+	"os"
+
+	"optibfm/rewardsrc"
+)
+
+// Event says what a Notice is about.
+type Event uint8
+
+// The events.
+const (
+	Wanted       Event = iota + 1 // a label is wanted; Notice.Request says for what
+	Closed                        // the request was answered or expired
+	Acknowledged                  // Notice.Label is safe on disk
+	Refused                       // Notice.Label does not count
+	Ignored                       // keys gave no labels
+	Lost                          // the terminal is gone; no more labels will come
+)
+
+// Notice is something to show to the person at the keyboard.
+type Notice struct {
+	Event   Event
+	Request rewardsrc.Request // of Wanted and Closed
+	Label   rewardsrc.Label   // of Acknowledged and Refused
+	Text    string            // the same in words, one line
+}
+
+const keysHelp = "+ good, - bad, 0 neither, 1..9 graded, ? can't tell, u undo"
+
+// describe says what a label says.
+func describe(l rewardsrc.Label) string {
+	switch l.Kind {
+	case rewardsrc.CantTell:
+		return "can't tell"
+	case rewardsrc.Undo:
+		return "undo"
+	}
+	return fmt.Sprintf("label %+g", l.Value)
+}
+
+// printer writes notices to a terminal on a goroutine of its own, because a
+// terminal may stop reading. When it does, notices are lost, not delayed.
+type printer struct {
+	lines chan string
+	quit  chan struct{} // closed by whoever stops it
+	done  chan struct{} // closed when it has stopped
+	bell  bool
+}
+
+func startPrinter(out *os.File, bell bool) *printer {
+	p := &printer{
+		lines: make(chan string, 32),
+		quit:  make(chan struct{}),
+		done:  make(chan struct{}),
+		bell:  bell,
+	}
+	go p.print(out)
+	return p
+}
+
+func (p *printer) print(out *os.File) {
+	defer close(p.done)
+	for {
+		select {
+		case line := <-p.lines:
+			// Nothing can be done about a terminal that refuses;
+			// the reading side notices when it is gone.
+			_, _ = out.WriteString(line)
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+func (p *printer) show(n Notice) {
+	if n.Text == "" || n.Event == Closed && n.Request.State == rewardsrc.Answered {
+		return
+	}
+	line := n.Text + "\n"
+	if p.bell && n.Event == Wanted {
+		line += "\a"
+	}
+	select {
+	case p.lines <- line:
+	default:
+	}
+}

@@ -1,0 +1,119 @@
+package keyboard
+
+import (
+	"strings"
+	"testing"
+)
+
+// keysOf returns the keys of one read by a fresh parser.
+func keysOf(input string) string {
+	var p parser
+	return feedAll(&p, input, 1e9)
+}
+
+func feedAll(p *parser, input string, at int64) string {
+	var keys strings.Builder
+	p.begin(at)
+	for _, b := range []byte(input) {
+		if k, ok := p.feed(b); ok {
+			keys.WriteByte(byte(k))
+		}
+	}
+	return keys.String()
+}
+
+func TestEscapeSequencesAreNoKeys(t *testing.T) {
+	for name, input := range map[string]string{
+		"arrows":               "\x1b[A\x1b[B\x1bOC\x1bOD",
+		"function keys":        "\x1bOP\x1b[15~\x1b[24;5~",
+		"alt and a digit":      "\x1b5",
+		"device attributes":    "\x1b[?64;1;2c",
+		"cursor position":      "\x1b[12;40R",
+		"mouse, X10":           "\x1b[M+12",
+		"mouse, SGR":           "\x1b[<0;12;5M",
+		"colour answer, BEL":   "\x1b]11;rgb:1111/2222/3333\x07",
+		"colour answer, ST":    "\x1b]11;rgb:1111/2222/3333\x1b\\",
+		"version, DCS":         "\x1bP>|xterm(389)\x1b\\",
+		"a paste":              "\x1b[200~+++-123\x1b[A456\x1b[201~",
+		"escape then sequence": "\x1b\x1b[A",
+		"cut sequence":         "\x1b[1\x1b[A",
+		"accents":              "é+µ",
+	} {
+		want := "x"
+		if name == "accents" {
+			want = "+x"
+		}
+		if got := keysOf(input + "x"); got != want {
+			t.Errorf("%s: keys %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCtrlCGetsThroughEverySequence(t *testing.T) {
+	for _, start := range []string{"", "\x1b", "\x1b[", "\x1b[12;", "\x1bO", "\x1b]11;", "\x1bP"} {
+		if got := keysOf(start + "\x03"); got != "\x03" {
+			t.Errorf("after %q: keys %q, want Ctrl-C", start, got)
+		}
+	}
+}
+
+func TestALoneEscapeDoesNotSwallowTheNextKey(t *testing.T) {
+	var p parser
+	if got := feedAll(&p, "\x1b", 1e9); got != "" {
+		t.Errorf("Escape gave %q", got)
+	}
+	if got := feedAll(&p, "+", 2e9); got != "+" {
+		t.Errorf("a second later + gave %q", got)
+	}
+}
+
+func TestASequenceMayComeInPieces(t *testing.T) {
+	var p parser
+	if got := feedAll(&p, "\x1b", 1e9) + feedAll(&p, "[1;5", 1e9+1e6) + feedAll(&p, "A+", 1e9+2e6); got != "+" {
+		t.Errorf("keys %q, want +", got)
+	}
+}
+
+func TestAPasteWithoutAnEndIsForgottenAfterASecondOfSilence(t *testing.T) {
+	var p parser
+	feedAll(&p, "\x1b[200~abc", 1e9)
+	if got := feedAll(&p, "+", 1e9+5e8); got != "" {
+		t.Errorf("within the paste: %q", got)
+	}
+	if got := feedAll(&p, "+", 4e9); got != "+" {
+		t.Errorf("after the silence: %q, want +", got)
+	}
+	if p.takePasted() != 4 || p.takePasted() != 0 {
+		t.Error("the swallowed keys were not counted, once")
+	}
+}
+
+func TestAStringWithoutAnEndIsCut(t *testing.T) {
+	if got := keysOf("\x1b]" + strings.Repeat("a", 2*maxSequence) + "+"); !strings.HasSuffix(got, "+") {
+		t.Errorf("keys %q: the string never ended", got)
+	}
+}
+
+func FuzzKeys(f *testing.F) {
+	for _, seed := range []string{"+-0", "\x1b[A5", "\x1b[200~12\x1b[201~3", "\x1b]0;t\x07u", "\x1b[M+12q", "é\x9b1m", "++++++++\x03"} {
+		f.Add([]byte(seed), []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		cfg := DefaultConfig()
+		d := decoder{cfg: &cfg}
+		for i, input := range [][]byte{first, second} {
+			presses, others, ignored := d.decode(input, int64(i)*1e7)
+			if len(presses)+len(others) > handful {
+				t.Fatalf("%d presses and %d keys of one read", len(presses), len(others))
+			}
+			if ignored < 0 || len(presses)+len(others)+ignored > len(first)+len(input) {
+				t.Fatalf("%d presses, %d keys, %d ignored of %d bytes", len(presses), len(others), ignored, len(input))
+			}
+			for _, key := range others {
+				if _, isLabel := cfg.meaningOf(key); isLabel || key >= 0x80 || key == Escape {
+					t.Fatalf("key %q went to the screen", key)
+				}
+			}
+		}
+	})
+}
