@@ -1,0 +1,107 @@
+package rover
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Task is something to do in the arena, told by a reward of the observation.
+type Task struct {
+	Name        string
+	Description string // one line
+	reward      func(view) float64
+}
+
+// view is an observation with names. Lengths are in half arenas, speeds
+// relative to the top.
+type view struct {
+	x, y     float64
+	cos, sin float64 // of the heading
+	speed    float64 // forward
+	yaw      float64 // rate, counter-clockwise positive
+}
+
+func newView(obs []float32) view {
+	return view{
+		x: float64(obs[obsX]), y: float64(obs[obsY]),
+		cos: float64(obs[obsCos]), sin: float64(obs[obsSin]),
+		speed: float64(obs[obsSpeed]), yaw: float64(obs[obsYawRate]),
+	}
+}
+
+// Velocity in the arena, relative to the top speed.
+func (v view) vx() float64 { return v.speed * v.cos }
+func (v view) vy() float64 { return v.speed * v.sin }
+
+// bump is 1 where d is 0 and falls like a Gaussian of the given width.
+func bump(d, width float64) float64 { return math.Exp(-d * d / (2 * width * width)) }
+
+var tasks = []Task{
+	{"corner", "stay in the north-east corner", func(v view) float64 {
+		return bump(math.Hypot(v.x-0.9, v.y-0.9), 0.5)
+	}},
+	{"far_corner", "stay in the south-west corner", func(v view) float64 {
+		return bump(math.Hypot(v.x+0.9, v.y+0.9), 0.5)
+	}},
+	{"centre", "stay in the middle of the arena", func(v view) float64 {
+		return bump(math.Hypot(v.x, v.y), 0.4)
+	}},
+	{"still", "stand still, anywhere", func(v view) float64 {
+		return bump(math.Hypot(v.speed, v.yaw), 0.3)
+	}},
+	{"east", "look east and stand", func(v view) float64 {
+		return v.cos * bump(v.speed, 0.5)
+	}},
+	{"spin", "turn left on the spot, fast", func(v view) float64 {
+		return v.yaw
+	}},
+	{"spin_right", "turn right on the spot, fast", func(v view) float64 {
+		return -v.yaw
+	}},
+	{"fast", "drive forward fast, wherever", func(v view) float64 {
+		return v.speed
+	}},
+	{"reverse", "drive backward fast, wherever", func(v view) float64 {
+		return -v.speed
+	}},
+	{"orbit", "circle the centre fast, counter-clockwise", func(v view) float64 {
+		return v.x*v.vy() - v.y*v.vx()
+	}},
+	{"orbit_right", "circle the centre fast, clockwise", func(v view) float64 {
+		return v.y*v.vx() - v.x*v.vy()
+	}},
+	{"wall", "drive along the walls", func(v view) float64 {
+		return bump(max(math.Abs(v.x), math.Abs(v.y))-0.9, 0.25) * max(v.speed, 0)
+	}},
+	{"south_wall", "keep to the south wall", func(v view) float64 {
+		return bump(v.y+0.9, 0.4)
+	}},
+	{"patrol", "shuttle between east and west along the middle", func(v view) float64 {
+		return math.Abs(v.vx()) * bump(v.y, 0.4)
+	}},
+}
+
+// Tasks lists what the rover can be asked to do.
+func Tasks() []Task { return slices.Clone(tasks) }
+
+func findTask(name string) (Task, bool) {
+	i := slices.IndexFunc(tasks, func(t Task) bool { return t.Name == name })
+	if i < 0 {
+		return Task{}, false
+	}
+	return tasks[i], true
+}
+
+// Reward is a task's reward of an observation, of length 6, in [-1, 1]. Noise
+// may exceed that a little.
+func Reward(task string, obs []float32) (float64, error) {
+	t, ok := findTask(task)
+	if !ok {
+		return 0, unknownTask(task)
+	}
+	if len(obs) != obsLen {
+		return 0, fmt.Errorf("rover: reward: wrong number of observation channels (%d): give %d", len(obs), obsLen)
+	}
+	return t.reward(newView(obs)), nil
+}

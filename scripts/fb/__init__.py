@@ -1,0 +1,1 @@
+"""Forward-backward representations: networks, losses and the bundle they are saved in."""

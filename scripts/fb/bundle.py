@@ -1,0 +1,87 @@
+"""The bundle: a folder with bfm.json and model.safetensors.
+
+The program reads nothing else. Tensor names and shapes are those that the
+program's tflite package documents.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+
+from fb.networks import LAYERNORM_EPS
+
+
+def tensors(model, cov_b):
+    """The tensors of a bundle, by name."""
+    out = {"cov_b": cov_b}
+    parts = {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
+    for prefix, part in parts.items():
+        out.update({f"{prefix}.{name}": value for name, value in part.state_dict().items()})
+    if model.arch.norm_obs:
+        out["_obs_normalizer.running_mean"] = model.obs_mean
+        out["_obs_normalizer.running_var"] = model.obs_var
+    return {name: value.detach().cpu().float().contiguous() for name, value in out.items()}
+
+
+def describe(arch):
+    """The architecture as bfm.json has it."""
+    branch = {"hidden": arch.hidden, "hidden_layers": arch.hidden_layers, "embedding_layers": arch.embedding_layers}
+    return {
+        "obs": arch.obs,
+        "action": arch.action,
+        "latent": arch.latent,
+        "norm_obs": arch.norm_obs,
+        "norm_z": arch.norm_z,
+        "f": {**branch, "num_parallel": arch.num_parallel},
+        "b": {"hidden": arch.b_hidden, "hidden_layers": arch.b_hidden_layers, "norm": arch.norm_b},
+        "actor": branch,
+    }
+
+
+def channels(names, count, prefix):
+    """Channel descriptions; without names they are numbered."""
+    names = names or [f"{prefix}{i}" for i in range(count)]
+    if len(names) != count:
+        raise SystemExit(f"train_fb: {len(names)} names for {count} {prefix} channels: give one for each")
+    return [{"name": name, "unit": ""} for name in names]
+
+
+@torch.no_grad()
+def second_moment(model, obs, chunk=65536):
+    """E[B B^T] over the rows of obs, [d, d]."""
+    total = torch.zeros(model.arch.latent, model.arch.latent, dtype=torch.float64)
+    for rows in obs.split(chunk):
+        b = model.backward_map(model.normalize(rows))
+        total += (b.T @ b).double().cpu()
+    return total / len(obs)
+
+
+def write(folder, model, obs, *, name, gamma, observation, action, provenance):
+    """Write the bundle; cov_b is taken over obs. Files appear whole."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = save(tensors(model, second_moment(model, obs)))
+    description = {
+        "format": "optibfm-bundle",
+        "version": 1,
+        "name": name,
+        "architecture": describe(model.arch),
+        "layernorm_eps": LAYERNORM_EPS,
+        "gamma": gamma,
+        "observation": channels(observation, model.arch.obs, "obs"),
+        "action": channels(action, model.arch.action, "action"),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "provenance": provenance,
+    }
+    replace(folder / "model.safetensors", weights)
+    replace(folder / "bfm.json", (json.dumps(description, indent=2) + "\n").encode())
+
+
+def replace(path, content):
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)

@@ -1,0 +1,60 @@
+"""The losses of a forward-backward representation.
+
+The successor measure of pi_z is modelled by its density towards the data,
+M(s, a, ds+) = F(s, a, z)^T B(s+) rho(ds+). Touati & Ollivier, "Learning One
+Representation to Optimize All Rewards" (2021), give the Bellman residual of
+that density and the orthonormality of B; Touati, Rapin & Ollivier, "Does
+Zero-Shot Reinforcement Learning Exist?" (2023), the continuous-action variant
+with an actor that maximises F(s, a, z)^T z.
+
+A batch serves twice: row i's next state is the one that followed (s_i, a_i),
+and every other row's is an independent sample of rho. The sums over all pairs
+of rows need no [n, n] matrix, since sum_ij (u_i . w_j)^2 = tr(U^T U W^T W).
+"""
+
+import torch
+
+
+def mean_square_of_pairs(u, w):
+    """Mean of (u_i . w_j)^2 over i != j; u [..., n, d], w [n, d]."""
+    n = w.shape[0]
+    everything = ((u.mT @ u) * (w.T @ w)).sum((-2, -1))
+    diagonal = (u * w).sum(-1).square().sum(-1)
+    return (everything - diagonal) / (n * (n - 1))
+
+
+def successor_measure_loss(forward, backward, target_forward, target_backward, gamma):
+    """The Bellman residual of the density, up to a constant, summed over the ensemble.
+
+    forward is F(s, a, z) [member, n, d] and backward B(s') [n, d];
+    target_forward, F(s', pi_z(s'), z), and target_backward, B(s'), are the
+    target networks'. The bootstrap is the mean of the members.
+    """
+    bootstrap = gamma * target_forward.mean(0, keepdim=True).expand_as(forward)
+    residual = mean_square_of_pairs(
+        torch.cat([forward, -bootstrap], -1), torch.cat([backward, target_backward], -1))
+    reached = (forward * backward).sum(-1).mean(-1)
+    return (0.5 * residual - reached).sum()
+
+
+def orthonormality_loss(backward):
+    """|| E[B B^T] - I ||^2 / 2, up to a constant."""
+    return 0.5 * mean_square_of_pairs(backward, backward) - backward.square().sum(-1).mean()
+
+
+def actor_loss(forward, z, penalty):
+    """The negative value of the actor's actions; forward is F(s, a, z)."""
+    return -pessimistic((forward * z).sum(-1), penalty).mean()
+
+
+def pessimistic(values, penalty):
+    """Mean over the ensemble, the first axis, less a penalty on disagreement.
+
+    The disagreement is the mean absolute difference over pairs of members: with
+    two of them a penalty of 0.5 is the minimum, and 0 the mean.
+    """
+    mean, n = values.mean(0), values.shape[0]
+    if penalty == 0 or n == 1:
+        return mean
+    spread = sum((values[i] - values[j]).abs() for i in range(n) for j in range(i))
+    return mean - penalty * spread / (n * (n - 1) / 2)

@@ -1,0 +1,166 @@
+"""The networks of a forward-backward model.
+
+Three maps, all built from the same embedding (Linear, LayerNorm, tanh, then
+Linear, ReLU), with the parameter names under which a bundle stores them:
+
+    ForwardMap   F(s, a, z), an ensemble evaluated in one batched product
+    BackwardMap  B(s), on the sphere of radius sqrt(d) where it is normalised
+    Actor        the mean of pi_z(a | s), in [-1, 1]
+"""
+
+from dataclasses import asdict, dataclass
+import math
+
+import torch
+from torch import nn
+import torch.nn.functional as nnf
+
+LAYERNORM_EPS = 1e-5
+NORMALIZER_EPS = 1e-5
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes of a model. All of them are stored in its bundle."""
+
+    obs: int
+    action: int
+    latent: int = 24
+    hidden: int = 128
+    hidden_layers: int = 1  # of the trunks of F and of the actor
+    embedding_layers: int = 2  # of F and of the actor, at least 2
+    b_hidden: int = 128
+    b_hidden_layers: int = 2  # at least 1
+    num_parallel: int = 2  # members of F's ensemble
+    norm_obs: bool = True
+    norm_z: bool = True
+    norm_b: bool = True
+
+    def as_dict(self):
+        return asdict(self)
+
+
+class ParallelLinear(nn.Module):
+    """One linear layer per ensemble member; weights [member, in, out]."""
+
+    def __init__(self, members, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(members, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
+        for weight in self.weight:
+            nn.init.orthogonal_(weight)
+
+    def forward(self, x):
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class ParallelLayerNorm(nn.Module):
+    """LayerNorm with its own scale and shift for each ensemble member."""
+
+    def __init__(self, members, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(members, 1, size))
+        self.bias = nn.Parameter(torch.zeros(members, 1, size))
+
+    def forward(self, x):
+        normal = nnf.layer_norm(x, x.shape[-1:], eps=LAYERNORM_EPS)
+        return torch.addcmul(self.bias, normal, self.weight)
+
+
+def linear(members, inputs, outputs):
+    if members:
+        return ParallelLinear(members, inputs, outputs)
+    layer = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def embedding(inputs, hidden, layers, members=0):
+    """Linear, LayerNorm, tanh, layers - 2 hidden ones, and one of half the size."""
+    norm = ParallelLayerNorm(members, hidden) if members else nn.LayerNorm(hidden, eps=LAYERNORM_EPS)
+    blocks = [linear(members, inputs, hidden), norm, nn.Tanh()]
+    for _ in range(layers - 2):
+        blocks += [linear(members, hidden, hidden), nn.ReLU()]
+    blocks += [linear(members, hidden, hidden // 2), nn.ReLU()]
+    return nn.Sequential(*blocks)
+
+
+def trunk(hidden, layers, outputs, members=0):
+    blocks = []
+    for _ in range(layers):
+        blocks += [linear(members, hidden, hidden), nn.ReLU()]
+    blocks.append(linear(members, hidden, outputs))
+    return nn.Sequential(*blocks)
+
+
+class ForwardMap(nn.Module):
+    def __init__(self, arch):
+        super().__init__()
+        m = self.members = arch.num_parallel
+        self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers, m)
+        self.embed_sa = embedding(arch.obs + arch.action, arch.hidden, arch.embedding_layers, m)
+        self.Fs = trunk(arch.hidden, arch.hidden_layers, arch.latent, m)
+
+    def forward(self, obs, z, action):
+        """[n, O], [n, d], [n, A] to [member, n, d]."""
+        sa = torch.cat([obs, action], -1).expand(self.members, -1, -1)
+        sz = torch.cat([obs, z], -1).expand(self.members, -1, -1)
+        return self.Fs(torch.cat([self.embed_sa(sa), self.embed_z(sz)], -1))
+
+
+class BackwardMap(nn.Module):
+    def __init__(self, arch):
+        super().__init__()
+        hidden = arch.b_hidden
+        blocks = [linear(0, arch.obs, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), nn.Tanh()]
+        for _ in range(arch.b_hidden_layers - 1):
+            blocks += [linear(0, hidden, hidden), nn.ReLU()]
+        blocks.append(linear(0, hidden, arch.latent))
+        self.net = nn.Sequential(*blocks)
+        self.norm = arch.norm_b
+
+    def forward(self, obs):
+        b = self.net(obs)
+        return on_sphere(b) if self.norm else b
+
+
+class Actor(nn.Module):
+    def __init__(self, arch):
+        super().__init__()
+        self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers)
+        self.embed_s = embedding(arch.obs, arch.hidden, arch.embedding_layers)
+        self.policy = trunk(arch.hidden, arch.hidden_layers, arch.action)
+
+    def forward(self, obs, z):
+        """The mean action, [n, A] in [-1, 1]."""
+        inputs = torch.cat([self.embed_s(obs), self.embed_z(torch.cat([obs, z], -1))], -1)
+        return torch.tanh(self.policy(inputs))
+
+
+class Model(nn.Module):
+    """The three maps, and the targets of those that bootstrap."""
+
+    def __init__(self, arch):
+        super().__init__()
+        self.arch = arch
+        self.forward_map, self.target_forward = ForwardMap(arch), ForwardMap(arch)
+        self.backward_map, self.target_backward = BackwardMap(arch), BackwardMap(arch)
+        self.actor = Actor(arch)
+        self.register_buffer("obs_mean", torch.zeros(arch.obs))
+        self.register_buffer("obs_var", torch.ones(arch.obs))
+        self.target_forward.load_state_dict(self.forward_map.state_dict())
+        self.target_backward.load_state_dict(self.backward_map.state_dict())
+        for p in [*self.target_forward.parameters(), *self.target_backward.parameters()]:
+            p.requires_grad_(False)
+
+    def normalize(self, obs):
+        """What the maps take instead of a raw observation."""
+        if not self.arch.norm_obs:
+            return obs
+        return (obs - self.obs_mean) / torch.sqrt(self.obs_var + NORMALIZER_EPS)
+
+
+def on_sphere(x):
+    """x scaled to the sphere of radius sqrt(d)."""
+    return math.sqrt(x.shape[-1]) * nnf.normalize(x, dim=-1)

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Train a forward-backward model from a file of transitions, and save a bundle.
+
+The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
+[n, O]. Any robot will do; "optibfm collect" writes one for the rover:
+
+    optibfm collect --transitions 1000000 --seed 1 --out transitions.npz
+    python scripts/train_fb.py transitions.npz --out bundle
+
+It saves the bundle and a checkpoint every --save-every updates and at the end;
+started again with the same --out it goes on from the checkpoint. The line that
+it prints has the losses and what tells a collapse:
+
+    sm     successor-measure loss, falls and then creeps
+    ortho  orthonormality loss, near -d/2 where E[B B^T] = I
+    q      mean value of the actor's actions, rises and then levels
+    rank   effective rank of E[B B^T], at most d; a fall means collapse
+    |F|    mean norm of F; growth without end means divergence
+"""
+
+import argparse
+import ctypes
+import os
+from pathlib import Path
+import sys
+import time
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import bundle, losses  # noqa: E402
+from fb.networks import Architecture, Model, on_sphere  # noqa: E402
+
+
+def parse_arguments(argv=None):
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
+    p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
+    p.add_argument("--name", default="rover", help="the model's name")
+    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels")
+    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels")
+    p.add_argument("--note", default="", help="kept in the bundle's provenance, such as how the data came about")
+
+    size = p.add_argument_group("model")
+    size.add_argument("--latent", type=int, default=32, help="d (%(default)s)")
+    size.add_argument("--hidden", type=int, default=128, help="of F and of the actor (%(default)s)")
+    size.add_argument("--hidden-layers", type=int, default=1, help="of their trunks (%(default)s)")
+    size.add_argument("--embedding-layers", type=int, default=2, help="(%(default)s)")
+    size.add_argument("--b-hidden", type=int, default=128, help="(%(default)s)")
+    size.add_argument("--b-hidden-layers", type=int, default=2, help="(%(default)s)")
+    size.add_argument("--num-parallel", type=int, default=2, help="members of F's ensemble (%(default)s)")
+    size.add_argument("--norm-obs", action=argparse.BooleanOptionalAction, default=True, help="standardise observations")
+
+    train = p.add_argument_group("training")
+    train.add_argument("--steps", type=int, default=150_000, help="updates in all (%(default)s)")
+    train.add_argument("--batch", type=int, default=512, help="(%(default)s)")
+    train.add_argument("--gamma", type=float, default=0.98, help="discount (%(default)s)")
+    train.add_argument("--lr", type=float, default=1e-4, help="of F and of the actor (%(default)s)")
+    train.add_argument("--lr-b", type=float, help="of B (that of F)")
+    train.add_argument("--lr-end", type=float, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
+    train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
+    train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
+    train.add_argument("--z-from-data", type=float, default=0.5, help="part of the z that are B of a state (%(default)s)")
+    train.add_argument("--pessimism", type=float, default=0.5, help="on the actor's value (%(default)s)")
+    train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
+    train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
+
+    run = p.add_argument_group("run")
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--device", default="cpu", help="of torch (%(default)s)")
+    run.add_argument("--threads", type=int, default=1, help="of torch on the CPU (%(default)s)")
+    run.add_argument("--save-every", type=int, default=10_000, help="updates between checkpoints (%(default)s)")
+    return p.parse_args(argv)
+
+
+def words(text):
+    return text.split(",")
+
+
+def load_transitions(path, device):
+    """obs, action and next_obs as float32 tensors; a bad file ends the program."""
+    try:
+        with np.load(path) as archive:
+            arrays = [np.asarray(archive[key], np.float32) for key in ("obs", "action", "next_obs")]
+    except (OSError, KeyError, ValueError) as err:
+        raise SystemExit(f"train_fb: {path}: {err}: give an .npz with obs, action and next_obs") from err
+    obs, action, next_obs = arrays
+    if obs.ndim != 2 or action.ndim != 2 or obs.shape != next_obs.shape or len(obs) != len(action):
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise SystemExit(f"train_fb: {path}: obs, action, next_obs have shapes {shapes}: want [n, O], [n, A], [n, O]")
+    if not all(np.isfinite(a).all() for a in arrays):
+        raise SystemExit(f"train_fb: {path}: holds numbers that are not finite: remove those rows")
+    if np.abs(action).max() > 1:
+        raise SystemExit(f"train_fb: {path}: actions reach {np.abs(action).max():g}: scale them to [-1, 1]")
+    return [torch.from_numpy(a).to(device) for a in arrays]
+
+
+class Trainer:
+    """Model, optimisers and the number of updates made: what a checkpoint holds."""
+
+    def __init__(self, args, obs, action, next_obs):
+        self.args = args
+        self.obs, self.action, self.next_obs = obs, action, next_obs
+        arch = Architecture(
+            obs=obs.shape[1], action=action.shape[1], latent=args.latent, hidden=args.hidden,
+            hidden_layers=args.hidden_layers, embedding_layers=args.embedding_layers, b_hidden=args.b_hidden,
+            b_hidden_layers=args.b_hidden_layers, num_parallel=args.num_parallel, norm_obs=args.norm_obs,
+        )
+        self.model = Model(arch).to(args.device)
+        self.model.obs_mean.copy_(obs.mean(0))
+        self.model.obs_var.copy_(obs.var(0))
+        m, fused = self.model, {"fused": True}
+        self.fb_optimizer = torch.optim.Adam(
+            [{"params": list(m.forward_map.parameters()), "lr": args.lr},
+             {"params": list(m.backward_map.parameters()), "lr": args.lr_b or args.lr}], **fused)
+        self.actor_optimizer = torch.optim.Adam(m.actor.parameters(), lr=args.lr, **fused)
+        self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
+        self.step = 0
+
+    def rate(self, step):
+        progress = min(step / self.args.steps, 1)
+        return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + np.cos(np.pi * progress))
+
+    def update(self):
+        """One update of F, B, the actor and the targets; returns the losses."""
+        rows = torch.randint(len(self.obs), (self.args.batch,), device=self.obs.device)
+        normalize = self.model.normalize
+        obs, action, next_obs = normalize(self.obs[rows]), self.action[rows], normalize(self.next_obs[rows])
+        z = self.sample_z(next_obs)
+        fb = self.update_fb(obs, action, next_obs, z)
+        q = self.update_actor(obs, z)
+        self.update_targets()
+        for scheduler in self.schedulers:
+            scheduler.step()
+        self.step += 1
+        return {**fb, **q}
+
+    @torch.no_grad()
+    def sample_z(self, next_obs):
+        """Directions of the sphere, and B of states of the data."""
+        z = torch.randn(len(next_obs), self.args.latent, device=next_obs.device)
+        order = torch.randperm(len(next_obs), device=next_obs.device)
+        from_data = torch.rand(len(next_obs), 1, device=next_obs.device) < self.args.z_from_data
+        return on_sphere(torch.where(from_data, self.model.backward_map(next_obs[order]), z))
+
+    def noisy_action(self, obs, z):
+        """The actor's mean with clipped noise; gradients pass through the clipping."""
+        mean = self.model.actor(obs, z)
+        noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
+        action = mean + noise
+        return action + (action.detach().clamp(-1, 1) - action.detach())
+
+    def update_fb(self, obs, action, next_obs, z):
+        args, m = self.args, self.model
+        with torch.no_grad():
+            next_action = self.noisy_action(next_obs, z)
+            target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
+        forward, backward = m.forward_map(obs, z, action), m.backward_map(next_obs)
+        measure = losses.successor_measure_loss(forward, backward, *target, args.gamma)
+        ortho = losses.orthonormality_loss(backward)
+        self.fb_optimizer.zero_grad(set_to_none=True)
+        (measure + args.ortho * ortho).backward()
+        self.fb_optimizer.step()
+        return {"sm": measure.detach(), "ortho": ortho.detach(), "|F|": forward.detach().norm(dim=-1).mean(),
+                "backward": backward.detach()}
+
+    def update_actor(self, obs, z):
+        m = self.model
+        # Only the actor learns here: F's parameters need no gradients.
+        m.forward_map.requires_grad_(False)
+        loss = losses.actor_loss(m.forward_map(obs, z, self.noisy_action(obs, z)), z, self.args.pessimism)
+        self.actor_optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.actor_optimizer.step()
+        m.forward_map.requires_grad_(True)
+        return {"q": -loss.detach()}
+
+    @torch.no_grad()
+    def update_targets(self):
+        m = self.model
+        pairs = ((m.target_forward, m.forward_map), (m.target_backward, m.backward_map))
+        for target, online in pairs:
+            torch._foreach_lerp_(list(target.parameters()), list(online.parameters()), self.args.tau)
+
+    def checkpoint(self):
+        return self.args.out / "checkpoint.pt"
+
+    def save(self):
+        args = self.args
+        bundle.write(
+            args.out, self.model, self.obs, name=args.name, gamma=args.gamma,
+            observation=args.observation, action=args.action, provenance=self.provenance())
+        parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
+        content = {name: part.state_dict() for name, part in parts.items()}
+        content |= {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers], "rng": torch.get_rng_state()}
+        partial = self.checkpoint().with_suffix(".partial")
+        torch.save(content, partial)
+        os.replace(partial, self.checkpoint())
+
+    def provenance(self):
+        settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float, bool)) and k not in ("threads", "save_every")}
+        return {"trained_by": "scripts/train_fb.py", "updates": self.step, "transitions": len(self.obs),
+                "settings": settings, "note": self.args.note, "torch": torch.__version__}
+
+    def resume(self):
+        if not self.checkpoint().exists():
+            return
+        content = torch.load(self.checkpoint(), map_location=self.args.device, weights_only=True)
+        try:
+            self.model.load_state_dict(content["model"])
+        except RuntimeError as err:
+            raise SystemExit(f"train_fb: {self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
+        self.fb_optimizer.load_state_dict(content["fb_optimizer"])
+        self.actor_optimizer.load_state_dict(content["actor_optimizer"])
+        for scheduler, state in zip(self.schedulers, content["schedulers"]):
+            scheduler.load_state_dict(state)
+        torch.set_rng_state(content["rng"].cpu())
+        self.step = content["step"]
+
+
+def effective_rank(backward):
+    """exp of the entropy of the spectrum of E[B B^T]: d where it is the identity."""
+    spectrum = torch.linalg.eigvalsh(backward.T @ backward / len(backward)).clamp_min(1e-12)
+    share = spectrum / spectrum.sum()
+    return float(torch.exp(-(share * share.log()).sum()))
+
+
+class Progress:
+    """A bar that redraws on a terminal, and a line now and then elsewhere."""
+
+    def __init__(self, total, done):
+        self.total, self.first = total, done
+        self.begin = self.last = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.every = 0.5 if self.terminal else 20.0
+
+    def due(self, step):
+        return step == self.total or time.monotonic() - self.last >= self.every
+
+    def show(self, step, values):
+        self.last = time.monotonic()
+        rate = (step - self.first) / max(self.last - self.begin, 1e-9)
+        left = int((self.total - step) / max(rate, 1e-9))
+        filled = 20 * step // self.total
+        text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
+        line = (f"[{'#' * filled}{'.' * (20 - filled)}] {step}/{self.total} {rate:.0f}/s "
+                f"{left // 60}:{left % 60:02d} left  {text}")
+        print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+
+    def close(self):
+        if self.terminal:
+            print(file=sys.stderr)
+
+
+def train(trainer):
+    args = trainer.args
+    progress = Progress(args.steps, trainer.step)
+    while trainer.step < args.steps:
+        values = trainer.update()
+        backward = values.pop("backward")
+        if progress.due(trainer.step):
+            shown = {name: float(value) for name, value in values.items()}
+            if not all(np.isfinite(v) for v in shown.values()):
+                raise SystemExit(f"\ntrain_fb: diverged at update {trainer.step} ({shown}): lower --lr; the last checkpoint is good")
+            progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
+        if trainer.step % args.save_every == 0:
+            trainer.save()
+    progress.close()
+    trainer.save()
+
+
+def keep_freed_memory():
+    """Have glibc reuse freed memory: tensors of this size are else mapped anew each time."""
+    trim_threshold, mmap_threshold = -1, -3
+    try:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(mmap_threshold, 1 << 30)
+        libc.mallopt(trim_threshold, 1 << 30)
+    except (OSError, AttributeError):
+        pass  # another C library: slower, not wrong
+
+
+def main():
+    args = parse_arguments()
+    keep_freed_memory()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    trainer = Trainer(args, *load_transitions(args.transitions, args.device))
+    trainer.resume()
+    try:
+        train(trainer)
+    except KeyboardInterrupt:
+        trainer.save()
+        print(f"\ntrain_fb: stopped at update {trainer.step}: the same command goes on", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
