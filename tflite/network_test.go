@@ -1,0 +1,290 @@
+package tflite_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+var small = tflite.Dims{Obs: 5, Action: 3, Latent: 8, Ensemble: 2}
+
+func randoms32(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+func randoms64(rng *rand.Rand, n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// far is max|x - y| / max|y|.
+func far[X, Y float32 | float64](x []X, y []Y) float64 {
+	var difference, size float64
+	for i := range y {
+		difference = math.Max(difference, math.Abs(float64(x[i])-float64(y[i])))
+		size = math.Max(size, math.Abs(float64(y[i])))
+	}
+	return difference / size
+}
+
+// architectures vary each thing that an architecture may vary.
+func architectures() map[string]tflite.Manifest {
+	vary := func(change func(m *tflite.Manifest)) tflite.Manifest {
+		m := tflitetest.Manifest(small)
+		change(&m)
+		return m
+	}
+	return map[string]tflite.Manifest{
+		"usual":         vary(func(*tflite.Manifest) {}),
+		"one member":    vary(func(m *tflite.Manifest) { m.Architecture.F.NumParallel = 1 }),
+		"three members": vary(func(m *tflite.Manifest) { m.Architecture.F.NumParallel = 3 }),
+		"deep embeddings": vary(func(m *tflite.Manifest) {
+			m.Architecture.F.EmbeddingLayers, m.Architecture.Actor.EmbeddingLayers = 4, 3
+		}),
+		"deep trunks":         vary(func(m *tflite.Manifest) { m.Architecture.F.HiddenLayers, m.Architecture.Actor.HiddenLayers = 3, 2 }),
+		"no hidden layers":    vary(func(m *tflite.Manifest) { m.Architecture.F.HiddenLayers, m.Architecture.Actor.HiddenLayers = 0, 0 }),
+		"shallow B":           vary(func(m *tflite.Manifest) { m.Architecture.B.HiddenLayers = 1 }),
+		"deep B":              vary(func(m *tflite.Manifest) { m.Architecture.B.HiddenLayers = 5 }),
+		"free B":              vary(func(m *tflite.Manifest) { m.Architecture.B.Norm = false }),
+		"free z":              vary(func(m *tflite.Manifest) { m.Architecture.NormZ = false }),
+		"normalised obs":      vary(func(m *tflite.Manifest) { m.Architecture.NormObs = true }),
+		"flax's eps":          vary(func(m *tflite.Manifest) { m.LayerNormEps = 1e-6 }),
+		"narrow layers":       vary(func(m *tflite.Manifest) { m.Architecture.F.Hidden, m.Architecture.B.Hidden = 2, 1 }),
+		"layers over a tile":  vary(func(m *tflite.Manifest) { m.Architecture.F.Hidden, m.Architecture.Actor.Hidden = 146, 210 }),
+		"one of every number": vary(func(m *tflite.Manifest) { m.Architecture.Obs, m.Architecture.Action, m.Architecture.Latent = 1, 1, 1 }),
+	}
+}
+
+func TestEveryArchitectureAgreesWithAnEvaluationInFloat64(t *testing.T) {
+	for name, m := range architectures() {
+		t.Run(name, func(t *testing.T) {
+			a := m.Architecture
+			tensors := tflitetest.Tensors(a, 7)
+			b, err := tflite.New(m, tensors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := b.NewNetwork()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := reference{m, tensors}
+			rng := rand.New(rand.NewPCG(1, 2))
+			phi, back := make([]float64, a.Latent), make([]float64, a.Latent)
+			action, psi := make([]float32, a.Action), make([]float32, a.F.NumParallel*a.Latent)
+			for range 5 {
+				obs, z := randoms32(rng, a.Obs), randoms64(rng, a.Latent)
+				if err := errors.Join(n.Phi(phi, obs), n.Backward(back, obs), n.Act(action, obs, z), n.Psi(psi, obs, action, z)); err != nil {
+					t.Fatal(err)
+				}
+				wantB := r.backward(obs)
+				var wantPhi mat.VecDense
+				cov := mat.NewSymDense(a.Latent, tensors["cov_b"].F64)
+				if err := wantPhi.SolveVec(cov, mat.NewVecDense(a.Latent, wantB)); err != nil {
+					t.Fatal(err)
+				}
+				for what, e := range map[string]float64{
+					"B": far(back, wantB), "φ": far(phi, wantPhi.RawVector().Data),
+					"π": far(action, r.act(obs, z)), "ψ": far(psi, r.psi(obs, action, z)),
+				} {
+					if !(e < 1e-4) {
+						t.Errorf("%s is off by %g of its largest element", what, e)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTheNormOfZChangesNothingWhereTheModelNormalisesIt(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	rng := rand.New(rand.NewPCG(3, 4))
+	obs, z := randoms32(rng, small.Obs), randoms64(rng, small.Latent)
+	want := make([]float32, small.Action)
+	if err := n.Act(want, obs, z); err != nil {
+		t.Fatal(err)
+	}
+	for _, factor := range []float64{1e-8, 1e-3, 1e6, 1e200} {
+		scaled := make([]float64, len(z))
+		for i, x := range z {
+			scaled[i] = factor * x
+		}
+		got := make([]float32, small.Action)
+		if err := n.Act(got, obs, scaled); err != nil {
+			t.Fatalf("times %g: %v", factor, err)
+		}
+		if e := far(got, want); !(e < 1e-5) {
+			t.Errorf("times %g: action moves by %g", factor, e)
+		}
+	}
+}
+
+func TestAZeroZHasNoDirection(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	obs, action := make([]float32, small.Obs), make([]float32, small.Action)
+	z := make([]float64, small.Latent)
+	z[2] = 1e-10
+	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNoDirection) {
+		t.Errorf("Act: %v", err)
+	}
+	if err := n.Psi(make([]float32, small.Ensemble*small.Latent), obs, action, z); !errors.Is(err, tflite.ErrNoDirection) {
+		t.Errorf("Psi: %v", err)
+	}
+	if _, _, err := n.Search(obs, make([]float32, 3*small.Latent), flat(small.Latent)); !errors.Is(err, tflite.ErrNoDirection) {
+		t.Errorf("Search: %v", err)
+	}
+}
+
+// flat is a belief without knowledge.
+func flat(d int) tflite.Belief {
+	b := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
+	for i := range d {
+		b.InvR[i*d+i] = 1
+	}
+	return b
+}
+
+func TestNumbersThatAreNotFiniteAreErrors(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		obs, badObs := randoms32(rng, small.Obs), randoms32(rng, small.Obs)
+		z, badZ := randoms64(rng, small.Latent), randoms64(rng, small.Latent)
+		action, badAction := make([]float32, small.Action), make([]float32, small.Action)
+		candidates, badCandidates := randoms32(rng, 4*small.Latent), randoms32(rng, 4*small.Latent)
+		badObs[1], badZ[2], badAction[0], badCandidates[9] = float32(bad), bad, float32(bad), float32(bad)
+		badMean, badInvR, badBeta := flat(small.Latent), flat(small.Latent), flat(small.Latent)
+		badMean.Mean[1], badInvR.InvR[2], badBeta.Beta = float32(bad), float32(bad), float32(bad)
+		phi, psi := make([]float64, small.Latent), make([]float32, small.Ensemble*small.Latent)
+		search := func(obs, candidates []float32, b tflite.Belief) error {
+			_, _, err := n.Search(obs, candidates, b)
+			return err
+		}
+		for what, err := range map[string]error{
+			"Phi obs": n.Phi(phi, badObs), "Act obs": n.Act(action, badObs, z), "Act z": n.Act(action, obs, badZ),
+			"Psi obs": n.Psi(psi, badObs, action, z), "Psi z": n.Psi(psi, obs, action, badZ), "Psi action": n.Psi(psi, obs, badAction, z),
+			"Search obs": search(badObs, candidates, flat(small.Latent)), "Search candidates": search(obs, badCandidates, flat(small.Latent)),
+			"Search mean": search(obs, candidates, badMean), "Search R⁻¹": search(obs, candidates, badInvR), "Search β": search(obs, candidates, badBeta),
+		} {
+			if !errors.Is(err, tflite.ErrNotFinite) {
+				t.Errorf("%s with %g: %v", what, bad, err)
+			}
+		}
+	}
+}
+
+func TestResultsThatAreNotFiniteAreErrors(t *testing.T) {
+	m := tflitetest.Manifest(small)
+	tensors := tflitetest.Tensors(m.Architecture, 1)
+	for _, name := range []string{"_actor.policy.0.weight", "_actor.policy.2.weight", "_forward_map.Fs.0.weight", "_forward_map.Fs.2.weight"} {
+		for i := range tensors[name].F32 {
+			tensors[name].F32[i] *= 1e37
+		}
+	}
+	b, err := tflite.New(m, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
+	action, psi := make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent)
+	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNotFinite) {
+		t.Errorf("Act: %v, action %v", err, action)
+	}
+	if err := n.Psi(psi, obs, make([]float32, small.Action), z); !errors.Is(err, tflite.ErrNotFinite) {
+		t.Errorf("Psi: %v", err)
+	}
+}
+
+func TestSlicesOfAWrongLengthAreErrors(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	obs, z, action := make([]float32, small.Obs), make([]float64, small.Latent), make([]float32, small.Action)
+	psi := make([]float32, small.Ensemble*small.Latent)
+	search := func(obs, candidates []float32, b tflite.Belief) error {
+		_, _, err := n.Search(obs, candidates, b)
+		return err
+	}
+	candidates := make([]float32, 2*small.Latent)
+	for what, err := range map[string]error{
+		"Phi dst": n.Phi(z[1:], obs), "Phi obs": n.Phi(z, obs[1:]),
+		"Act dst": n.Act(action[1:], obs, z), "Act obs": n.Act(action, nil, z), "Act z": n.Act(action, obs, z[1:]),
+		"Psi dst": n.Psi(psi[1:], obs, action, z), "Psi action": n.Psi(psi, obs, action[1:], z),
+		"no candidates":     search(obs, nil, flat(small.Latent)),
+		"half a candidate":  search(obs, candidates[1:], flat(small.Latent)),
+		"a short belief":    search(obs, candidates, tflite.Belief{}),
+		"a belief too wide": search(obs, candidates, flat(small.Latent+1)),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+func TestNetworksOfOneBundleWorkSideBySide(t *testing.T) {
+	b := tflitetest.Bundle(small, 3)
+	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
+	var wait sync.WaitGroup
+	actions := make([][]float32, 4)
+	for i := range actions {
+		wait.Go(func() {
+			n, err := b.NewNetwork()
+			actions[i] = make([]float32, small.Action)
+			for range 20 {
+				err = errors.Join(err, n.Act(actions[i], obs, z))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for _, action := range actions[1:] {
+		if far(action, actions[0]) != 0 {
+			t.Errorf("%v and %v", action, actions[0])
+		}
+	}
+}
+
+func TestTheControlThreadsCallsDoNotAllocate(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
+	bad := []float32{0, 0, float32(math.NaN()), 0, 0}
+	phi, action, psi := make([]float64, small.Latent), make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent)
+	for what, call := range map[string]func() error{
+		"Phi": func() error { return n.Phi(phi, obs) },
+		"Act": func() error { return n.Act(action, obs, z) },
+		"Psi": func() error { return n.Psi(psi, obs, action, z) },
+	} {
+		if allocs := testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		}); allocs != 0 {
+			t.Errorf("%s makes %g allocations", what, allocs)
+		}
+	}
+	if allocs := testing.AllocsPerRun(100, func() {
+		if err := n.Act(action, bad, z); err == nil {
+			t.Fatal("a NaN passed")
+		}
+	}); allocs != 0 {
+		t.Errorf("refusing an observation makes %g allocations", allocs)
+	}
+}

@@ -1,0 +1,147 @@
+package tflite_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// knowing is a belief of random numbers, with rubbish below R⁻¹'s diagonal.
+func knowing(rng *rand.Rand, d int, beta float32) tflite.Belief {
+	return tflite.Belief{Mean: randoms32(rng, d), InvR: randoms32(rng, d*d), Beta: beta}
+}
+
+// bruteForce scores each candidate by Act and Psi in float64.
+func bruteForce(t *testing.T, n *tflite.Network, obs, candidates []float32, b tflite.Belief) []float64 {
+	t.Helper()
+	dims := n.Dims()
+	d := dims.Latent
+	var scores []float64
+	for at := 0; at < len(candidates); at += d {
+		z := make([]float64, d)
+		for i := range z {
+			z[i] = float64(candidates[at+i])
+		}
+		action, psi := make([]float32, dims.Action), make([]float32, dims.Ensemble*d)
+		if err := n.Act(action, obs, z); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Psi(psi, obs, action, z); err != nil {
+			t.Fatal(err)
+		}
+		least := math.Inf(1)
+		for m := range dims.Ensemble {
+			least = min(least, upperBound(psi[m*d:(m+1)*d], b))
+		}
+		scores = append(scores, least)
+	}
+	return scores
+}
+
+// upperBound is ψᵀẑ + β‖R⁻ᵀψ‖.
+func upperBound(psi []float32, b tflite.Belief) float64 {
+	var mean, squares float64
+	for j := range psi {
+		mean += float64(psi[j]) * float64(b.Mean[j])
+		x := 0.0
+		for i := range j + 1 {
+			x += float64(b.InvR[i*len(psi)+j]) * float64(psi[i])
+		}
+		squares += x * x
+	}
+	return mean + float64(b.Beta)*math.Sqrt(squares)
+}
+
+func TestSearchFindsWhatEvaluatingEachCandidateFinds(t *testing.T) {
+	for name, m := range architectures() {
+		b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 11))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := b.NewNetwork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(8, 9))
+		for _, count := range []int{1, 2, 63, 64, 65, 130} {
+			for _, beta := range []float32{0, 0.7} {
+				a := m.Architecture
+				obs, candidates, belief := randoms32(rng, a.Obs), randoms32(rng, count*a.Latent), knowing(rng, a.Latent, beta)
+				best, score, err := n.Search(obs, candidates, belief)
+				if err != nil {
+					t.Fatal(err)
+				}
+				scores := bruteForce(t, n, obs, candidates, belief)
+				size := 0.0
+				for _, s := range scores {
+					size = max(size, math.Abs(s))
+				}
+				if !(math.Abs(float64(score)-scores[best]) < 1e-4*size) {
+					t.Errorf("%s, n %d, β %g: score %g, evaluating it alone gives %g", name, count, beta, score, scores[best])
+				}
+				for i, s := range scores {
+					if s > scores[best]+1e-4*size {
+						t.Errorf("%s, n %d, β %g: candidate %d has %g, the one found has %g", name, count, beta, i, s, scores[best])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestEqualScoresGiveTheLowestIndex(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	rng := rand.New(rand.NewPCG(2, 2))
+	one := randoms32(rng, small.Latent)
+	var candidates []float32
+	for range 70 {
+		candidates = append(candidates, one...)
+	}
+	best, _, err := n.Search(randoms32(rng, small.Obs), candidates, knowing(rng, small.Latent, 1))
+	if err != nil || best != 0 {
+		t.Errorf("best %d, %v: want 0", best, err)
+	}
+}
+
+func TestSearchLeavesItsInputsAlone(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	rng := rand.New(rand.NewPCG(2, 2))
+	obs, candidates, belief := randoms32(rng, small.Obs), randoms32(rng, 5*small.Latent), knowing(rng, small.Latent, 1)
+	first, score, err := n.Search(obs, candidates, belief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, scoreAgain, err := n.Search(obs, candidates, belief)
+	if err != nil || first != again || score != scoreAgain {
+		t.Errorf("%d with %g, then %d with %g (%v)", first, score, again, scoreAgain, err)
+	}
+}
+
+func TestSearchAllocatesOnlyWhereItGrows(t *testing.T) {
+	dims := tflite.Dims{Obs: 24, Action: 6, Latent: 50, Ensemble: 2}
+	m := tflitetest.Manifest(dims)
+	// Layers of more than four blocks, where gonum would start goroutines.
+	m.Architecture.F.Hidden, m.Architecture.Actor.Hidden = 512, 512
+	b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(2, 2))
+	obs, candidates, belief := randoms32(rng, dims.Obs), randoms32(rng, 128*dims.Latent), knowing(rng, dims.Latent, 1)
+	for _, count := range []int{128, 40} {
+		if allocs := testing.AllocsPerRun(2, func() {
+			if _, _, err := n.Search(obs, candidates[:count*dims.Latent], belief); err != nil {
+				t.Fatal(err)
+			}
+		}); allocs != 0 {
+			t.Errorf("n %d makes %g allocations", count, allocs)
+		}
+	}
+}
