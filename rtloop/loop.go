@@ -1,0 +1,282 @@
+package rtloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// Errors that a caller may want to tell apart.
+var (
+	// ErrPosture: something asked for was not granted and the posture is Strict.
+	ErrPosture = errors.New("real-time posture not granted")
+	// ErrOverrun: more ticks were missed in a row than MaxMissed allows.
+	ErrOverrun = errors.New("too many missed ticks")
+	// ErrClock: the kernel did not let the loop sleep.
+	ErrClock = errors.New("clock_nanosleep returned early")
+	// ErrGoexit: the body ended its goroutine with runtime.Goexit.
+	ErrGoexit = errors.New("the body called runtime.Goexit")
+	// ErrUsed: a Loop runs once.
+	ErrUsed = errors.New("loop already used")
+)
+
+// PanicError is a panic of the body, or of the Halt hook.
+type PanicError struct {
+	Value any    // what was passed to panic
+	Stack []byte // of the panic
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
+
+// Unwrap returns the value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Loop is a control thread that is ready to run. Set its fields before Run.
+type Loop struct {
+	// Halt, if not nil, brings the robot to its failsafe output. Run calls
+	// it exactly once, on the control thread, on every way out: return,
+	// cancelled context, error, overrun, panic, Goexit; and before anything
+	// is formatted or reported.
+	Halt func()
+	// OnStuck, if not nil, is called once by the watchdog's thread when no
+	// tick has begun for WatchdogMS. The control thread may still be inside
+	// the body: use only what is safe beside it, such as a second path to
+	// the actuators.
+	OnStuck func(stalled time.Duration)
+	// Notify, if not nil, is told that the service is ready after the first
+	// tick, is fed while ticks go on, and is told when the loop stops.
+	Notify *Notifier
+
+	cfg     Config
+	clock   clock
+	granted Granted
+	restore []func() // of what Prepare changed in the process, last first
+
+	work chan func() // to the control thread; closed: end the thread
+	used atomic.Bool
+	stop atomic.Bool
+	live live
+
+	schedule schedule
+	lateness histogram
+	duration histogram
+}
+
+// live is what other goroutines may read while the loop runs.
+type live struct {
+	ticks, skipped            atomic.Uint64
+	lateness, duration, worst atomic.Int64
+}
+
+// Live is a look at a running loop.
+type Live struct {
+	Ticks, Skipped uint64        // so far
+	Lateness       time.Duration // of the newest wake-up
+	WorstLateness  time.Duration // so far
+	Duration       time.Duration // of the newest finished tick
+}
+
+// Live reads how the loop is doing. Any goroutine may call it at any time;
+// every field is whole, but they may be of two neighbouring ticks.
+func (l *Loop) Live() Live {
+	return Live{
+		Ticks:         l.live.ticks.Load(),
+		Skipped:       l.live.skipped.Load(),
+		Lateness:      time.Duration(l.live.lateness.Load()),
+		WorstLateness: time.Duration(l.live.worst.Load()),
+		Duration:      time.Duration(l.live.duration.Load()),
+	}
+}
+
+// Run calls body once a period until ctx is done, body returns an error or
+// too many ticks are missed. The first tick is one period after the call. A
+// cancelled context ends the loop at its next wake-up, within a period, and is
+// not an error. The report is complete whatever the error.
+//
+// body runs on the control thread, which is not the caller's goroutine, and
+// must not keep the thread waiting. A Loop runs once.
+func (l *Loop) Run(ctx context.Context, body func(Beat) error) (Report, error) {
+	if !l.used.CompareAndSwap(false, true) {
+		return Report{}, fmt.Errorf("rtloop: %w: Prepare another", ErrUsed)
+	}
+	defer l.release()
+	defer context.AfterFunc(ctx, func() { l.stop.Store(true) })()
+
+	cycles := gcCycles()
+	watchdog := l.watch()
+	done := make(chan error, 1)
+	l.work <- func() { l.control(body, done) }
+	err := <-done
+	if l.Notify != nil {
+		err = errors.Join(err, l.Notify.Stopping())
+	}
+	err = errors.Join(err, watchdog.Stop())
+
+	report := l.report()
+	report.GCCycles = gcCycles() - cycles
+	return report, err
+}
+
+// Close gives back what Prepare took, for a Loop that is never run. After Run
+// it does nothing.
+func (l *Loop) Close() {
+	if l.used.CompareAndSwap(false, true) {
+		l.release()
+	}
+}
+
+// release ends the control thread and undoes what Prepare did to the process.
+func (l *Loop) release() {
+	close(l.work)
+	for i := len(l.restore) - 1; i >= 0; i-- {
+		l.restore[i]()
+	}
+	prepared.Store(false)
+}
+
+// watch starts the watchdog that the configuration and systemd ask for.
+func (l *Loop) watch() *Watchdog {
+	w := &Watchdog{
+		Limit:    milliseconds(l.cfg.WatchdogMS),
+		Progress: l.live.ticks.Load,
+		OnStuck:  l.OnStuck,
+		Notify:   l.Notify,
+	}
+	if l.cfg.Priority > 0 {
+		w.Priority = l.cfg.Priority + 1
+	}
+	w.Start()
+	return w
+}
+
+// control runs the ticks on the control thread and sends how they ended.
+// Everything that leaves the loop passes its deferred functions.
+func (l *Loop) control(body func(Beat) error, done chan<- error) {
+	var err, halted error
+	finished := false
+	// The last to run, so that Run returns also when the Halt hook calls
+	// runtime.Goexit.
+	defer func() { done <- errors.Join(l.describe(err), halted) }()
+	defer func() {
+		value := recover()
+		if value == nil && !finished {
+			err = ErrGoexit
+		}
+		halted = l.halt()
+		if value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	err = l.ticks(body)
+	finished = true
+}
+
+// halt calls the hook and survives its panic.
+func (l *Loop) halt() (err error) {
+	if l.Halt == nil {
+		return nil
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("rtloop: the Halt hook: %w", &PanicError{Value: value, Stack: debug.Stack()})
+		}
+	}()
+	l.Halt()
+	return nil
+}
+
+// ticks is the loop itself. It allocates nothing.
+func (l *Loop) ticks(body func(Beat) error) error {
+	s := &l.schedule
+	s.period = int64(l.cfg.Period())
+	s.start = l.clock.now() + s.period
+	limit := ^uint64(0)
+	if l.cfg.MaxMissed != NoLimit {
+		limit = uint64(l.cfg.MaxMissed)
+	}
+	for {
+		s.giveUpBefore(l.clock.now())
+		if s.misses >= limit {
+			return ErrOverrun
+		}
+		due := s.deadline(s.next)
+		l.clock.sleepUntil(due)
+		wake := l.clock.now()
+		if l.stop.Load() {
+			return nil
+		}
+		if wake < due {
+			return ErrClock
+		}
+		l.noteWake(wake - due)
+		s.giveUpSlept(wake)
+		if s.misses >= limit {
+			return ErrOverrun
+		}
+		beat := s.begin(wake)
+		l.live.skipped.Store(s.skipped)
+		l.live.ticks.Store(s.ticks)
+		if err := body(beat); err != nil {
+			return err
+		}
+		l.noteDone(l.clock.now() - wake)
+	}
+}
+
+func (l *Loop) noteWake(lateness int64) {
+	l.lateness.record(lateness)
+	l.live.lateness.Store(lateness)
+	if lateness > l.live.worst.Load() {
+		l.live.worst.Store(lateness)
+	}
+}
+
+func (l *Loop) noteDone(duration int64) {
+	l.duration.record(duration)
+	l.live.duration.Store(duration)
+}
+
+// describe turns what ended the loop into a message, after the robot is halted.
+func (l *Loop) describe(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrOverrun):
+		return fmt.Errorf("rtloop: tick %d: %w (%d since the last punctual one, max_missed_ticks is %d): shorten the tick, lengthen period_ms, or find what stole the processor",
+			l.schedule.next, err, l.schedule.misses, l.cfg.MaxMissed)
+	case errors.Is(err, ErrClock):
+		return fmt.Errorf("rtloop: tick %d: %w: allow the system call clock_nanosleep (a seccomp filter?)", l.schedule.next, err)
+	}
+	return fmt.Errorf("rtloop: tick %d: %w", l.schedule.previous, err)
+}
+
+// thread is the control thread: it takes its rights, says what it got, and
+// does the one piece of work that comes. It is never unlocked: when its
+// goroutine ends, Go ends the thread, and priority and affinity with it.
+func (l *Loop) thread(report chan<- []Grant) {
+	runtime.LockOSThread()
+	growStack()
+	report <- askThread(l.cfg)
+	for work := range l.work {
+		work()
+	}
+}
+
+// growStack makes the goroutine's stack large before the first tick: growing
+// it later would copy it. It shrinks only in a garbage collection.
+//
+//go:noinline
+func growStack() byte {
+	var room [256 << 10]byte
+	for i := 0; i < len(room); i += 4096 {
+		room[i] = byte(i)
+	}
+	return room[len(room)-4096]
+}

@@ -1,0 +1,183 @@
+package rtloop
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const maxCPUs = 1024 // of unix.CPUSet
+
+// Grant is one request to the operating system and its answer.
+type Grant struct {
+	Request string `json:"request"`        // the configuration key, such as "fifo_priority"
+	Asked   string `json:"asked"`          // what was asked for
+	Got     string `json:"got"`            // what there is now
+	Granted bool   `json:"granted"`        // whether Got is what was asked for
+	Why     string `json:"why,omitempty"`  // why it was refused
+	Mend    string `json:"mend,omitempty"` // what to do to get it
+}
+
+// Granted is the real-time posture that a loop got: one Grant for every
+// request of its Config.
+type Granted struct {
+	Posture string  `json:"posture"`
+	Grants  []Grant `json:"grants"`
+}
+
+// Missing are the requests that were refused.
+func (g Granted) Missing() []Grant {
+	var missing []Grant
+	for _, grant := range g.Grants {
+		if !grant.Granted {
+			missing = append(missing, grant)
+		}
+	}
+	return missing
+}
+
+// String is one line a request.
+func (g Granted) String() string {
+	var b strings.Builder
+	for i, grant := range g.Grants {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if grant.Granted {
+			fmt.Fprintf(&b, "%s: %s: granted", grant.Request, grant.Asked)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s: not granted (%s; it is %s): %s", grant.Request, grant.Asked, grant.Why, grant.Got, grant.Mend)
+	}
+	return b.String()
+}
+
+// lockMemory asks that no page of the process is ever written out. Without the
+// right to lock any amount it does not try: a limit that is met later ends the
+// Go runtime.
+func (l *Loop) lockMemory() []Grant {
+	if !l.cfg.LockMemory {
+		return nil
+	}
+	g := Grant{Request: "lock_memory", Asked: "all memory locked", Got: "not locked",
+		Mend: "run as root, set LimitMEMLOCK=infinity in the systemd unit, `ulimit -l unlimited`, or grant CAP_IPC_LOCK"}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		g.Why = err.Error()
+		return []Grant{g}
+	}
+	if limit.Cur != unix.RLIM_INFINITY && !hasCapability(unix.CAP_IPC_LOCK) {
+		g.Why = fmt.Sprintf("the limit of locked memory is %d KiB", limit.Cur>>10)
+		return []Grant{g}
+	}
+	if err := unix.Mlockall(lockFlags); err != nil {
+		g.Why = "mlockall: " + err.Error()
+		return []Grant{g}
+	}
+	l.restore = append(l.restore, func() { _ = unix.Munlockall() })
+	g.Got, g.Granted, g.Mend = g.Asked, true, ""
+	return []Grant{g}
+}
+
+// askThread asks for what the calling thread shall get.
+func askThread(cfg Config) []Grant {
+	var grants []Grant
+	if len(cfg.CPUs) > 0 {
+		grants = append(grants, askCPUs(cfg.CPUs))
+	}
+	if cfg.Priority > 0 {
+		grants = append(grants, askPriority(cfg.Priority))
+	}
+	if cfg.TimerSlackNS > 0 {
+		grants = append(grants, askTimerSlack(cfg.TimerSlackNS))
+	}
+	return grants
+}
+
+func askPriority(priority int) Grant {
+	g := Grant{Request: "fifo_priority", Asked: fmt.Sprintf("SCHED_FIFO %d", priority)}
+	err := setFIFO(priority)
+	if err == nil {
+		g.Got, g.Granted = g.Asked, true
+		return g
+	}
+	g.Got, g.Why = "SCHED_OTHER", "sched_setattr: "+err.Error()
+	g.Mend = "look for a seccomp filter or a control group without real-time time"
+	if errors.Is(err, unix.EPERM) {
+		g.Why = "no right to it" + priorityLimit()
+		g.Mend = fmt.Sprintf("run as root, set LimitRTPRIO=%d in the systemd unit, add `@realtime - rtprio %d` to /etc/security/limits.conf, or grant CAP_SYS_NICE", priority, priority)
+	}
+	return g
+}
+
+func priorityLimit() string {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_RTPRIO, &limit); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(", `ulimit -r` is %d", limit.Cur)
+}
+
+// setFIFO gives the calling thread a SCHED_FIFO priority that its children do
+// not inherit.
+func setFIFO(priority int) error {
+	return unix.SchedSetAttr(0, &unix.SchedAttr{
+		Policy:   unix.SCHED_FIFO,
+		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+		Priority: uint32(priority),
+	}, 0)
+}
+
+func askCPUs(cpus []int) Grant {
+	g := Grant{Request: "cpus", Asked: fmt.Sprint(cpus), Mend: "name processors that are online and in the process's control group (see `taskset -p`)"}
+	var want, got unix.CPUSet
+	for _, cpu := range cpus {
+		want.Set(cpu)
+	}
+	err := unix.SchedSetaffinity(0, &want)
+	if e := unix.SchedGetaffinity(0, &got); e != nil {
+		g.Why, g.Got = e.Error(), "unknown"
+		return g
+	}
+	g.Got = fmt.Sprint(listCPUs(&got))
+	switch {
+	case err != nil:
+		g.Why = "sched_setaffinity: " + err.Error()
+	case got != want:
+		g.Why = "some are offline or not allowed"
+	default:
+		g.Granted, g.Mend = true, ""
+	}
+	return g
+}
+
+func listCPUs(set *unix.CPUSet) []int {
+	var cpus []int
+	for cpu := range maxCPUs {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
+func askTimerSlack(ns int64) Grant {
+	g := Grant{Request: "timer_slack_ns", Asked: fmt.Sprint(ns)}
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0); err != nil {
+		g.Got, g.Why, g.Mend = "unchanged", "prctl: "+err.Error(), "look for a seccomp filter"
+		return g
+	}
+	g.Got, g.Granted = g.Asked, true
+	return g
+}
+
+func hasCapability(capability uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
+}

@@ -1,0 +1,162 @@
+package rtloop
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// Watchdog watches a counter from a thread of its own, and speaks up once when
+// it stands still. Set the fields, then Start; Stop ends it.
+type Watchdog struct {
+	// Limit is how long the counter may stand still; 0: for ever.
+	Limit time.Duration
+	// Progress reads the counter. Any change is progress. It must not wait.
+	Progress func() uint64
+	// OnStuck, if not nil, is called once, on the watchdog's thread, when
+	// the counter has stood still for Limit.
+	OnStuck func(stalled time.Duration)
+	// Notify, if not nil, is told Ready at the first progress, and is kept
+	// alive by progress alone.
+	Notify *Notifier
+	// Priority is a SCHED_FIFO priority, 1 to 99, above that of the watched
+	// thread so that one which spins cannot starve its watchdog; 0: none.
+	// Where it is not granted the watchdog runs without.
+	Priority int
+
+	clock clock // nil: CLOCK_MONOTONIC
+	stop  atomic.Bool
+	done  chan error
+}
+
+// Start starts the thread, if there is something to watch for.
+func (w *Watchdog) Start() {
+	if w.Limit <= 0 && w.Notify == nil {
+		return
+	}
+	if w.clock == nil {
+		w.clock = monotonic{}
+	}
+	w.done = make(chan error, 1)
+	go w.thread()
+}
+
+// Stop ends the thread and returns what went wrong there: a panic of OnStuck,
+// or messages that the service manager did not take. OnStuck is not called
+// after Stop has returned.
+func (w *Watchdog) Stop() error {
+	if w.done == nil {
+		return nil
+	}
+	w.stop.Store(true)
+	err := <-w.done
+	w.done = nil
+	return err
+}
+
+// interval is the time between two looks: an eighth of what is to be noticed.
+func (w *Watchdog) interval() time.Duration {
+	const longest, shortest = 100 * time.Millisecond, time.Millisecond
+	interval := longest
+	if w.Limit > 0 {
+		interval = min(interval, w.Limit/8)
+	}
+	if feed := w.Notify.WatchdogInterval(); feed > 0 {
+		interval = min(interval, feed/8)
+	}
+	return max(interval, shortest)
+}
+
+// thread is never unlocked from its goroutine, so it ends with it.
+func (w *Watchdog) thread() {
+	runtime.LockOSThread()
+	if w.Priority > 0 {
+		_ = setFIFO(min(w.Priority, 99)) // documented as not required
+	}
+	watch := watch{w: w, seen: w.Progress()}
+	w.done <- watch.run()
+}
+
+// watch is what the watchdog remembers between two looks.
+type watch struct {
+	w       *Watchdog
+	seen    uint64        // the counter at the last look
+	stalled time.Duration // how long it has been that
+	ready   bool          // whether Notify knows that we are
+	fed     int64         // when Notify was last told that we are alive
+	stuck   bool          // whether OnStuck was called
+	mute    bool          // whether a failed message is in err
+	err     error         // what Stop will return
+}
+
+func (s *watch) run() error {
+	interval := int64(s.w.interval())
+	last := s.w.clock.now()
+	s.fed = last
+	for !s.w.stop.Load() {
+		s.w.clock.sleepUntil(last + interval)
+		now := s.w.clock.now()
+		// A watchdog that was itself stopped, with its process or its
+		// computer, has not seen the whole time go by.
+		s.look(now, time.Duration(min(now-last, 2*interval)))
+		last = now
+	}
+	return s.err
+}
+
+// look compares the counter after some time.
+func (s *watch) look(now int64, passed time.Duration) {
+	progress := s.w.Progress()
+	if progress == s.seen {
+		s.stalled += passed
+		s.checkStuck()
+		return
+	}
+	s.seen, s.stalled = progress, 0
+	s.feed(now)
+}
+
+func (s *watch) checkStuck() {
+	if s.stuck || s.w.Limit <= 0 || s.stalled < s.w.Limit {
+		return
+	}
+	s.stuck = true
+	if s.w.OnStuck == nil {
+		return
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			err := &PanicError{Value: value, Stack: debug.Stack()}
+			s.err = errors.Join(s.err, fmt.Errorf("rtloop: the OnStuck hook: %w", err))
+		}
+	}()
+	s.w.OnStuck(s.stalled)
+}
+
+// feed passes progress on to the service manager, four times as often as it
+// wants to hear.
+func (s *watch) feed(now int64) {
+	if s.w.Notify == nil {
+		return
+	}
+	if !s.ready {
+		s.ready = true
+		s.tell(s.w.Notify.Ready())
+	}
+	every := int64(s.w.Notify.WatchdogInterval() / 4)
+	if every == 0 || now-s.fed < every {
+		return
+	}
+	s.fed = now
+	s.tell(s.w.Notify.Alive())
+}
+
+func (s *watch) tell(err error) {
+	if err != nil && !s.mute {
+		s.mute = true
+		s.err = errors.Join(s.err, err)
+	}
+}
