@@ -136,8 +136,7 @@ func (k *Keyboard) start(restoreOnSignal bool) {
 		k.printer = startPrinter(k.terminal, k.cfg.Bell)
 		k.display = k.printer.show
 	}
-	// A failure shows itself to the reader.
-	_, _ = k.terminal.WriteString(pasteOn)
+	writeBriefly(int(k.terminal.Fd()), pasteOn)
 	// Shells reset the terminal when a job is continued.
 	signal.Notify(k.signals, unix.SIGCONT)
 	if restoreOnSignal {
@@ -257,7 +256,7 @@ func (k *Keyboard) stopPrinter() {
 	close(k.printer.quit)
 	select {
 	case <-k.printer.done:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(patience):
 	}
 }
 

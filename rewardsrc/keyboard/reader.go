@@ -119,7 +119,7 @@ func (d *decoder) decode(input []byte, at int64) (presses []press, others []Key,
 	if interrupted {
 		d.others = append(d.others, CtrlC)
 	}
-	return d.presses, d.others, ignored + keys
+	return d.presses, d.others, ignored + keys - len(d.others)
 }
 
 func (d *decoder) take(key Key, at int64) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,9 @@ const (
 	pasteOn  = "\x1b[?2004h" // the terminal brackets pastes
 	pasteOff = "\x1b[?2004l"
 	cursorOn = "\x1b[?25h"
+
+	// patience is how long a terminal that does not read is waited for.
+	patience = 100 * time.Millisecond
 )
 
 // Save notes the modes of a terminal and returns a function that restores
@@ -36,12 +40,28 @@ func Save(terminal *os.File) (restore func() error, err error) {
 		// to drain hangs on a terminal that stopped reading.
 		flushErr := unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
 		setErr := unix.IoctlSetTermios(fd, unix.TCSETS, saved)
-		_, writeErr := terminal.WriteString(pasteOff + cursorOn)
-		if err := errors.Join(flushErr, setErr, writeErr); err != nil {
+		writeBriefly(fd, pasteOff+cursorOn)
+		if err := errors.Join(flushErr, setErr); err != nil {
 			return fmt.Errorf("keyboard: restoring %s: %w: type 'stty sane'", terminal.Name(), err)
 		}
 		return nil
 	}, nil
+}
+
+// writeBriefly writes to a terminal but does not wait long for one that stopped
+// reading; it then gives up, and a goroutine stays until the terminal goes. It
+// goes around os.File, whose lock another blocked write may hold. A failure is
+// not told: the modes matter, this is decoration.
+func writeBriefly(fd int, s string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = unix.Write(fd, []byte(s))
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // makeRaw lets every byte through at once, without echo and without signals.
