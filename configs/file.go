@@ -1,0 +1,140 @@
+package configs
+
+import (
+	"math"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/hal/bridge"
+	"optibfm/hal/rover"
+	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/scripted"
+	"optibfm/rtloop"
+)
+
+// Version is the version of the configuration format that this package reads.
+const Version = 1
+
+// The values of robot.driver.
+const (
+	DriverRover  = "rover"  // the built-in simulator
+	DriverBridge = "bridge" // a robot in another process
+)
+
+// The values of operator.source.
+const (
+	SourceScripted = "scripted" // a simulated operator, for robots that tell a reward
+	SourceKeyboard = "keyboard" // a person at the terminal
+	SourceConsole  = "console"  // lines on standard input
+	SourceNone     = "none"     // nobody
+)
+
+// EmbeddedRover as model.bundle is the rover's model within the program.
+const EmbeddedRover = "embedded:rover"
+
+// File is a whole configuration. Start from [Default] or [Load].
+type File struct {
+	// Version of the format: 1.
+	Version int `yaml:"version"`
+	// Robot says which body is controlled.
+	Robot Robot `yaml:"robot"`
+	// Model says which behaviour foundation model moves it.
+	Model Model `yaml:"model"`
+	// Controller says how tasks are inferred and labels asked for.
+	Controller controller.Config `yaml:"controller"`
+	// Loop is the real-time loop; lockstep uses its period only.
+	Loop rtloop.Config `yaml:"loop"`
+	// Operator says who labels.
+	Operator Operator `yaml:"operator"`
+	// Log says what is recorded.
+	Log Log `yaml:"log"`
+	// Run says how long it lasts.
+	Run Run `yaml:"run"`
+}
+
+// Robot chooses a driver; only the chosen driver's section counts.
+type Robot struct {
+	// Driver is rover or bridge.
+	Driver string `yaml:"driver"`
+	// Rover is the built-in simulated robot.
+	Rover rover.Config `yaml:"rover"`
+	// Bridge is a robot in another process.
+	Bridge bridge.Config `yaml:"bridge"`
+}
+
+// Model says where the model comes from.
+type Model struct {
+	// Bundle is the folder of a model bundle, or embedded:rover.
+	Bundle string `yaml:"bundle"`
+	// WarmStart is an .npz file with phi [n,d] and reward [n] that the
+	// belief learns before the run. Empty: none.
+	WarmStart string `yaml:"warm_start"`
+}
+
+// Operator chooses a label source; only the chosen source's section counts.
+type Operator struct {
+	// Source is scripted, keyboard, console or none.
+	Source string `yaml:"source"`
+	// Scripted is the simulated operator.
+	Scripted scripted.Config `yaml:"scripted"`
+	// Keyboard says what keys mean; console uses its values too.
+	Keyboard keyboard.Config `yaml:"keyboard"`
+}
+
+// Log says what is recorded.
+type Log struct {
+	// Enabled records the run. Labels are durable only where it is true.
+	Enabled bool `yaml:"enabled"`
+	// Dir is the folder for logs; it is made where it is missing.
+	Dir string `yaml:"dir"`
+	// FlushMS is the window of ticks that a crash can lose.
+	FlushMS float64 `yaml:"flush_ms"`
+	// SnapshotS is the time between two snapshots of the belief.
+	SnapshotS float64 `yaml:"snapshot_s"`
+}
+
+// Run says how long a run lasts; what ends first, ends it.
+type Run struct {
+	// Lockstep runs everything in one process as fast as it can, the
+	// planner inside the tick: for simulators.
+	Lockstep bool `yaml:"lockstep"`
+	// DurationS ends the run. 0: no limit.
+	DurationS float64 `yaml:"duration_s"`
+	// Episodes ends the run after so many. 0: no limit.
+	Episodes int `yaml:"episodes"`
+	// EpisodeS is the length of an episode. 0: see episode_steps.
+	EpisodeS float64 `yaml:"episode_s"`
+	// EpisodeSteps is the length of an episode in periods, instead of
+	// episode_s. Both 0: one episode without end.
+	EpisodeSteps int `yaml:"episode_steps"`
+}
+
+// Steps returns the periods of an episode, 0 for one without end.
+func (r Run) Steps(period time.Duration) int {
+	if r.EpisodeS == 0 {
+		return r.EpisodeSteps
+	}
+	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
+}
+
+// Default is the embedded rover with an oracle at its side, as `optibfm run`
+// starts it, before any file is read.
+func Default() File {
+	robot := rover.DefaultConfig()
+	loop := rtloop.DefaultConfig()
+	loop.PeriodMS = robot.PeriodMS
+	return File{
+		Version:    Version,
+		Robot:      Robot{Driver: DriverRover, Rover: robot},
+		Model:      Model{Bundle: EmbeddedRover},
+		Controller: controller.DefaultConfig(),
+		Loop:       loop,
+		Operator: Operator{
+			Source:   SourceScripted,
+			Scripted: scripted.DefaultConfig(),
+			Keyboard: keyboard.DefaultConfig(),
+		},
+		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
+		Run: Run{DurationS: 60, EpisodeS: 10},
+	}
+}
