@@ -27,8 +27,9 @@ const MaxInformation = 1e100
 var ErrForgetsPrior = errors.New("the prior would decay below λ/2 between its restores")
 
 // ErrNotPositiveDefinite says that a downdate would remove information that
-// the belief does not have.
-var ErrNotPositiveDefinite = errors.New("V would lose its positive definiteness")
+// the belief does not have: V would no longer be positive definite, or be less
+// than its prior.
+var ErrNotPositiveDefinite = errors.New("more would be taken out of V than labels have put in")
 
 // Belief is the linear-Gaussian belief over the task embedding z of dimension
 // d: the upper Cholesky factor R of V = RᵀR and the vector b, so that

@@ -325,15 +325,42 @@ func TestTakingOutWhatWasNeverInIsAnErrorThatChangesNothing(t *testing.T) {
 	phi := []float64{1, 0.5, 0, -0.5, 0.25}
 	must(t, b.Update(phi, 1, 1))
 	before := stateOf(b)
-	for _, weight := range []float64{1.7, 2, 1e3, 1e50} {
+	for _, weight := range []float64{1.1, 1.4, 1.7, 2, 1e3, 1e50} {
 		if err := b.Downdate(phi, 1, weight); !errors.Is(err, ErrNotPositiveDefinite) {
 			t.Errorf("weight %g: %v", weight, err)
+		}
+	}
+	for _, never := range [][]float64{{0, 0, 0.3, 0, 0}, {0.5, -1, 0, 0, 0}, {1, 0.5, 1, -0.5, 0.25}} {
+		if err := b.Downdate(never, 1, 1); !errors.Is(err, ErrNotPositiveDefinite) {
+			t.Errorf("%v: %v", never, err)
 		}
 	}
 	if !sameBits(before, stateOf(b)) {
 		t.Fatal("the belief changed")
 	}
 	must(t, b.Downdate(phi, 1, 1))
+}
+
+func TestNoLabelIsSoHeavyThatItsUndoGoesWrongSilently(t *testing.T) {
+	const dim = 10
+	phi := make([]float64, dim)
+	seed := splitMix(1)
+	for exponent := -30; exponent < 50; exponent++ {
+		b := trained(t, dim, 3)
+		before := dense(b)
+		seed.fill(phi)
+		weight := math.Pow(10, float64(exponent))
+		must(t, b.Update(phi, 1, weight))
+		if err := b.Downdate(phi, 1, weight); err != nil {
+			if exponent < 9 {
+				t.Errorf("weight %g: %v", weight, err)
+			}
+			continue
+		}
+		if e := relative(dense(b), before); e > 1e-15*max(1e3, weight) || e > 0.1 {
+			t.Errorf("weight %g: V is off by %g", weight, e)
+		}
+	}
 }
 
 func TestBadLabelsAreErrorsThatChangeNothing(t *testing.T) {
@@ -378,6 +405,8 @@ func TestTheLargestLabelsKeepTheBeliefFinite(t *testing.T) {
 		must(t, b.Update([]float64{3e49, -3e49, 3e49}, 3e49, 1))
 		must(t, b.Update([]float64{1e-160, 0, 1e-170}, 1, 1e-300))
 		must(t, b.Update([]float64{0, 0, 0}, 1, 1))
+		must(t, b.UpdateBatch([]float64{3e49, 1, 2, 1e-8, 0, 0, 1e-12, 1e-11, 1e-10}, []float64{1, 1, 1}, []float64{1, 1e-300, 1e-300}))
+		must(t, b.UpdateBatch([]float64{1e-8, 1e-7, 0, 1e-12, 1e-11, 1e-10}, []float64{1, 1}, []float64{1e-300, 1e-300}))
 		b.Forget()
 	}
 	must(t, b.check(stateOf(b)))

@@ -12,6 +12,14 @@ func scale(v []float64, s float64) {
 	}
 }
 
+// scaleTo does dst = s v.
+func scaleTo(dst, v []float64, s float64) {
+	dst = dst[:len(v)]
+	for i, e := range v {
+		dst[i] = float64(s * e)
+	}
+}
+
 // rankOneUpdate makes RᵀR + xxᵀ of RᵀR by a Givens rotation a row. The entries
 // of x before start must be zero. x is used up.
 func rankOneUpdate(r, x []float64, start int) {
@@ -36,8 +44,8 @@ func rankOneUpdate(r, x []float64, start int) {
 }
 
 // rankFourUpdate makes RᵀR + XXᵀ of RᵀR, X [d, 4], by a Householder reflection
-// a row, which takes five products an element where four rotations take
-// sixteen for the four. The rows of X before start must be zero. X is used up.
+// a row, which takes eleven products an element where four rotations take
+// sixteen. The rows of X before start must be zero. X is used up.
 func rankFourUpdate(r []float64, x [][4]float64, start int) {
 	d := len(x)
 	for k, off := start, rowStart(d, start); k < d; k++ {
@@ -45,10 +53,10 @@ func rankFourUpdate(r []float64, x [][4]float64, start int) {
 		rest := x[k:]
 		rest = rest[:len(row)]
 		off += d - k
-		v := rest[0]
-		sum := float64(v[0]*v[0]) + float64(v[1]*v[1]) + (float64(v[2]*v[2]) + float64(v[3]*v[3]))
-		if sum == 0 {
-			continue
+		v0, v1, v2, v3 := rest[0][0], rest[0][1], rest[0][2], rest[0][3]
+		sum := (float64(v0*v0) + float64(v1*v1)) + (float64(v2*v2) + float64(v3*v3))
+		if sum < vanished {
+			continue // nothing beside row[0]², and 2/sum below might overflow
 		}
 		// The reflection takes (row[0], v) to (norm, 0) along (head, v). head is
 		// row[0] - norm, written so that nothing cancels.
@@ -57,35 +65,40 @@ func rankFourUpdate(r []float64, x [][4]float64, start int) {
 		twice := 2 / (float64(head*head) + sum)
 		row[0] = norm
 		for j := 1; j < len(row); j++ {
-			e := &rest[j]
-			dot := float64(head*row[j]) + (float64(v[0]*e[0]) + float64(v[1]*e[1])) + (float64(v[2]*e[2]) + float64(v[3]*e[3]))
-			dot = float64(dot * twice)
-			row[j] -= float64(dot * head)
-			e[0] -= float64(dot * v[0])
-			e[1] -= float64(dot * v[1])
-			e[2] -= float64(dot * v[2])
-			e[3] -= float64(dot * v[3])
+			e, a := &rest[j], row[j]
+			e0, e1, e2, e3 := e[0], e[1], e[2], e[3]
+			t := float64(head*a) + ((float64(v0*e0) + float64(v1*e1)) + (float64(v2*e2) + float64(v3*e3)))
+			t = float64(t * twice)
+			row[j] = a - float64(t*head)
+			e[0] = e0 - float64(t*v0)
+			e[1] = e1 - float64(t*v1)
+			e[2] = e2 - float64(t*v2)
+			e[3] = e3 - float64(t*v3)
 		}
 	}
 }
 
 // rankOneDowndate makes RᵀR - xxᵀ of RᵀR, by the method of LINPACK's dchdd:
 // with p = R⁻ᵀx the rotations that turn (p, √(1-‖p‖²)) into (0, 1) turn R over
-// a row of zeros into the new R over xᵀ. It returns false, with R untouched,
-// where 1-‖p‖² is lost in rounding or the square of a diagonal entry would
-// fall below floor. x and p [d] are scratch.
+// a row of zeros into the new R over xᵀ. What is left must be at least floor·I,
+// up to rounding; where it can be seen not to be, the result is false and R is
+// untouched. x and p [d] are scratch.
 func rankOneDowndate(r, x, p []float64, floor float64) bool {
 	d := len(x)
 	copy(p, x)
 	solveTransposed(r, p)
-	rest := 1.0
-	for _, v := range p {
-		rest -= float64(v * v)
-	}
-	const ulp = 0x1p-52
-	if !(rest > float64(4*ulp*float64(d))) {
+	taken := dot(p, p)
+	rest := 1 - taken
+	// Below this, 1-‖p‖² is mostly rounding.
+	if !(rest > float64(0x1p-42*float64(d))) {
 		return false
 	}
+	// xᵀV'⁻¹x is ‖p‖²/(1-‖p‖²), and at most ‖x‖²/floor where V' ≥ floor·I.
+	const slack = 1.01
+	if float64(taken*floor) > float64(slack*float64(rest*dot(x, x))) {
+		return false
+	}
+	least := float64(0.5 * floor)
 	// alpha runs from √(1-‖p‖²) up to 1. The sines go into p, the cosines into x.
 	alphaSq := rest
 	alpha := math.Sqrt(rest)
@@ -95,7 +108,7 @@ func rankOneDowndate(r, x, p []float64, floor float64) bool {
 		alphaSq += float64(p[k] * p[k])
 		norm := math.Sqrt(alphaSq)
 		c := alpha / norm
-		if diag := float64(c * r[off]); !(float64(diag*diag) >= floor) {
+		if diag := float64(c * r[off]); !(float64(diag*diag) >= least) {
 			return false
 		}
 		x[k], p[k] = c, p[k]/norm
@@ -126,41 +139,55 @@ func rotateDown(r, cosine, sine []float64) {
 	}
 }
 
-// solveTransposed does x ← R⁻ᵀx.
+// solveTransposed does x ← R⁻ᵀx, two rows a sweep to load and store x half as
+// often.
 func solveTransposed(r, x []float64) {
 	d := len(x)
-	for k, off := 0, 0; k < d; k++ {
-		row := r[off : off+d-k]
-		rest := x[k:]
-		rest = rest[:len(row)]
-		off += d - k
-		v := rest[0] / row[0]
-		rest[0] = v
-		if v == 0 {
-			continue
+	k, off := 0, 0
+	for ; k+1 < d; k += 2 {
+		upper := r[off : off+d-k]
+		lower := r[off+d-k : off+2*(d-k)-1]
+		off += len(upper) + len(lower)
+		v := x[k] / upper[0]
+		w := (x[k+1] - float64(v*upper[1])) / lower[0]
+		x[k], x[k+1] = v, w
+		upper, lower = upper[2:], lower[1:]
+		rest := x[k+2:]
+		upper, lower = upper[:len(rest)], lower[:len(rest)]
+		for j, e := range rest {
+			rest[j] = e - float64(v*upper[j]) - float64(w*lower[j])
 		}
-		for j := 1; j < len(row); j++ {
-			rest[j] -= float64(v * row[j])
-		}
+	}
+	if k < d {
+		x[k] /= r[off]
 	}
 }
 
-// solve does x ← R⁻¹x. The four partial sums are there because an addition
-// waits for the one before it; their order is fixed, so the bits are too.
+// solve does x ← R⁻¹x, two rows a sweep.
 func solve(r, x []float64) {
 	d := len(x)
-	off := len(r)
-	for k := d - 1; k >= 0; k-- {
-		off -= d - k
-		x[k] = (x[k] - dot(r[off+1:off+d-k], x[k+1:])) / r[off]
+	k, off := d, len(r)
+	for ; k >= 2; k -= 2 {
+		n := d - k
+		lower := r[off-n-1 : off]
+		upper := r[off-2*n-3 : off-n-1]
+		off -= 2*n + 3
+		s, t := dotTwo(lower[1:], upper[2:], x[k:])
+		w := (x[k-1] - s) / lower[0]
+		x[k-1] = w
+		x[k-2] = (x[k-2] - t - float64(upper[1]*w)) / upper[0]
+	}
+	if k == 1 {
+		x[0] = (x[0] - dot(r[1:d], x[1:])) / r[0]
 	}
 }
 
-// dot returns the inner product of two vectors of equal length.
+// dot returns the inner product of two vectors of equal length. The partial
+// sums are there because an addition waits for the one before it; their order
+// is fixed, so the bits are too.
 func dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
-	b = b[:len(a)]
-	for len(a) >= 4 {
+	for len(a) >= 4 && len(b) >= 4 {
 		s0 += float64(a[0] * b[0])
 		s1 += float64(a[1] * b[1])
 		s2 += float64(a[2] * b[2])
@@ -172,4 +199,21 @@ func dot(a, b []float64) float64 {
 		s0 += float64(v * b[i])
 	}
 	return (s0 + s1) + (s2 + s3)
+}
+
+// dotTwo returns the inner products of a and of b with x, all of equal length.
+func dotTwo(a, b, x []float64) (float64, float64) {
+	var s0, s1, t0, t1 float64
+	for len(a) >= 2 && len(b) >= 2 && len(x) >= 2 {
+		s0 += float64(a[0] * x[0])
+		t0 += float64(b[0] * x[0])
+		s1 += float64(a[1] * x[1])
+		t1 += float64(b[1] * x[1])
+		a, b, x = a[2:], b[2:], x[2:]
+	}
+	if len(a) == 1 && len(b) == 1 && len(x) == 1 {
+		s0 += float64(a[0] * x[0])
+		t0 += float64(b[0] * x[0])
+	}
+	return s0 + s1, t0 + t1
 }

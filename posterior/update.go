@@ -9,13 +9,16 @@ import (
 // conversion forbids the compiler to fuse it with an addition, and so R and b
 // have the same bits on every CPU.
 
-// LabelError says why a label was refused. The belief is as it was.
+// LabelError says why a label was refused. The belief is as it was. The
+// message is put together only when it is read, so that a control tick which
+// counts refused labels formats no strings.
 type LabelError struct {
 	Op    string  // the method
 	Row   int     // row of a batch, -1 for a single label
 	What  string  // what is wrong
 	Found float64 // the number that is wrong
 	Do    string  // what to do
+	Err   error   // ErrNotPositiveDefinite where that is the reason, else nil
 }
 
 // Error formats the error.
@@ -26,25 +29,30 @@ func (e *LabelError) Error() string {
 	return fmt.Sprintf("posterior.%s: row %d: %s (%g): %s", e.Op, e.Row, e.What, e.Found, e.Do)
 }
 
+// Unwrap returns Err.
+func (e *LabelError) Unwrap() error { return e.Err }
+
 // checkLabel returns what is wrong with a label. The comparisons are written
 // so that a NaN fails them.
 func (b *Belief) checkLabel(op string, row int, phi []float64, reward, weight float64) error {
+	refuse := func(what string, found float64, do string) error {
+		return &LabelError{Op: op, Row: row, What: what, Found: found, Do: do}
+	}
 	if len(phi) != b.dim {
-		return &LabelError{op, row, "phi has the wrong length", float64(len(phi)),
-			"give as many features as the belief has dimensions"}
+		return refuse("phi has the wrong length", float64(len(phi)), "give one feature for each dimension of the belief")
 	}
 	if !(weight > 0 && weight <= MaxInformation) {
-		return &LabelError{op, row, "weight is not positive and finite", weight, "drop the label"}
+		return refuse("weight is not positive and finite", weight, "drop the label")
 	}
 	if !(float64(weight*float64(reward*reward)) <= MaxInformation) {
-		return &LabelError{op, row, "reward is not finite or too large", reward, "drop the label"}
+		return refuse("reward is not finite or too large", reward, "drop the label")
 	}
 	normSq := 0.0
 	for _, v := range phi {
 		normSq += float64(v * v)
 	}
 	if !(float64(weight*normSq) <= MaxInformation) {
-		return &LabelError{op, row, "phi is not finite or too large", normSq, "drop the label"}
+		return refuse("phi is not finite or its squared norm too large", normSq, "drop the label")
 	}
 	return nil
 }
@@ -57,10 +65,7 @@ func (b *Belief) Update(phi []float64, reward, weight float64) error {
 	if err := b.checkLabel("Update", -1, phi, reward, weight); err != nil {
 		return err
 	}
-	root := math.Sqrt(weight)
-	for i, v := range phi {
-		b.x[i] = float64(root * v)
-	}
+	scaleTo(b.x, phi, math.Sqrt(weight))
 	rankOneUpdate(b.r, b.x, 0)
 	b.addReward(phi, float64(weight*reward))
 	*b.weight += weight
@@ -70,8 +75,8 @@ func (b *Belief) Update(phi []float64, reward, weight float64) error {
 
 // Downdate takes a label out again: V -= w φφᵀ, b -= w r φ, where weight is
 // what the label weighs now, that is ρ^k of what it was given with after k
-// calls of Forget. Where no such label can be in V the error wraps
-// ErrNotPositiveDefinite; it and a *LabelError change nothing. O(d²).
+// calls of Forget. A refused label is a *LabelError and changes nothing; it
+// wraps ErrNotPositiveDefinite where no such label can be in V. O(d²).
 //
 // A label that was never given can be recognised only where taking it out
 // would leave less than the prior; the caller must not rely on more.
@@ -79,15 +84,11 @@ func (b *Belief) Downdate(phi []float64, reward, weight float64) error {
 	if err := b.checkLabel("Downdate", -1, phi, reward, weight); err != nil {
 		return err
 	}
-	root := math.Sqrt(weight)
-	for i, v := range phi {
-		b.x[i] = float64(root * v)
-	}
-	// V without the label is at least D, so the square of every diagonal entry
-	// of its factor is at least the smallest of D. Half of it is left for rounding.
-	if !rankOneDowndate(b.r, b.x, b.y, float64(0.5*b.floor)) {
-		return fmt.Errorf("posterior.Downdate: %w (weight %g, ‖φ‖² in V⁻¹ not below 1/weight or the prior would be cut): take out only labels that were given, at their present weight",
-			ErrNotPositiveDefinite, weight)
+	scaleTo(b.x, phi, math.Sqrt(weight))
+	// What stays is at least the prior.
+	if !rankOneDowndate(b.r, b.x, b.y, b.floor) {
+		return &LabelError{Op: "Downdate", Row: -1, What: "there is no label of this phi and weight to take out", Found: weight,
+			Do: "take out only labels that were given, at their present weight", Err: ErrNotPositiveDefinite}
 	}
 	b.addReward(phi, -float64(weight*reward))
 	*b.weight = max(*b.weight-weight, 0)
@@ -203,7 +204,8 @@ func (b *Belief) restoreAll() {
 	}
 }
 
-// vanished is below anything that can matter beside a prior of MinLambda.
+// vanished is below anything that can matter beside a prior of MinLambda, and
+// far above the subnormal numbers.
 const vanished = 1e-250
 
 // flush sets to zero what has decayed to nothing in row i. Without it, hours
@@ -245,7 +247,7 @@ func (b *Belief) Merge(other *Belief) error {
 	for k := range d {
 		clear(sum.x)
 		sum.x[k] = math.Sqrt(other.prior[k])
-		if !rankOneDowndate(sum.r, sum.x, sum.y, float64(0.5*sum.floor)) {
+		if !rankOneDowndate(sum.r, sum.x, sum.y, sum.floor) {
 			return fmt.Errorf("posterior.Merge: %w (at direction %d of the other's prior): one of the beliefs is damaged or beyond float64's precision",
 				ErrNotPositiveDefinite, k)
 		}

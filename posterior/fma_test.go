@@ -1,0 +1,51 @@
+package posterior
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The files whose arithmetic leads to R, b and what is read from them.
+// schedule.go and sample.go pass through logarithms and powers anyway.
+var exactFiles = []string{"belief.go", "update.go", "factor.go", "state.go", "snapshot.go", "estimate.go"}
+
+var fused = regexp.MustCompile(`/posterior/(\w+\.go):\d+\)\s+(FN?M(ADD|SUB)\w*)\b`)
+
+// arm64 has fused multiply-adds in its base instruction set and Go uses them
+// where a product is added without a conversion between. They round once, not
+// twice, so one would be enough to part the bits of two CPUs.
+func TestNothingOnTheWayToRAndBIsFusedOnArm64(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiles the package for arm64: not in short mode")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("the go command is not here, so there is no arm64 code to look at")
+	}
+	build := exec.Command(goTool, "build", "-gcflags=-S", "-o", os.DevNull, ".")
+	build.Env = append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	listing, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("building for arm64: %v\n%s", err, listing)
+	}
+	if !strings.Contains(string(listing), "FSQRTD") {
+		t.Fatal("the listing has no arm64 floating-point code")
+	}
+	elsewhere := 0
+	for _, m := range fused.FindAllStringSubmatch(string(listing), -1) {
+		elsewhere++
+		for _, file := range exactFiles {
+			if m[1] == file {
+				t.Errorf("%s has %s: wrap the product in float64()", file, m[2])
+			}
+		}
+	}
+	// schedule.go does not wrap its products: what finds none there finds none anywhere.
+	if elsewhere == 0 {
+		t.Error("no fused instruction was found at all: this test has gone blind")
+	}
+}
