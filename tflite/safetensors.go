@@ -142,15 +142,15 @@ func parseSpan(name string, value json.RawMessage) (span, error) {
 		return s, fmt.Errorf("data_offsets %v, want two that ascend from 0", offsets)
 	}
 	s.begin, s.stop = offsets[0], offsets[1]
-	bytes := width
+	size := width
 	for _, d := range s.shape {
-		if d < 0 || (d > 0 && bytes > math.MaxInt64/int64(d)) {
+		if d < 0 || (d > 0 && size > math.MaxInt64/int64(d)) {
 			return s, fmt.Errorf("impossible shape %v", s.shape)
 		}
-		bytes *= int64(d)
+		size *= int64(d)
 	}
-	if bytes != s.stop-s.begin {
-		return s, fmt.Errorf("shape %v of %s takes %d bytes, its data_offsets give %d", s.shape, s.dtype, bytes, s.stop-s.begin)
+	if size != s.stop-s.begin {
+		return s, fmt.Errorf("shape %v of %s takes %d bytes, its data_offsets give %d", s.shape, s.dtype, size, s.stop-s.begin)
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ import (
 // Limits of what is read, so that a damaged or hostile file cannot exhaust the
 // memory: of an array's bytes, of a .npy header and of the dimensions.
 const (
-	maxBytes  = 1 << 31
+	maxBytes  = 1<<31 - 1
 	maxHeader = 1 << 16
 	maxDims   = 32
 )
@@ -153,14 +153,14 @@ func headerEnd(raw []byte) (int, error) {
 	if len(raw) < 12 || string(raw[:len(prefix)]) != prefix {
 		return 0, errors.New("not a .npy array (wrong magic)")
 	}
-	end := 10 + int(binary.LittleEndian.Uint16(raw[8:]))
+	end := 10 + int64(binary.LittleEndian.Uint16(raw[8:]))
 	if raw[6] != 1 {
-		end = 12 + int(binary.LittleEndian.Uint32(raw[8:]))
+		end = 12 + int64(binary.LittleEndian.Uint32(raw[8:]))
 	}
-	if end > maxHeader || end > len(raw) {
+	if end > maxHeader || end > int64(len(raw)) {
 		return 0, fmt.Errorf("the .npy header is cut off or too long (ends at byte %d of %d)", end, len(raw))
 	}
-	return end, nil
+	return int(end), nil
 }
 
 // checkSize compares what a header declares with the bytes that follow it.

@@ -1,0 +1,160 @@
+package tflite_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/internal/npz"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+func TestACheckpointWithoutCovarianceSaysHowToGetOne(t *testing.T) {
+	b, err := tflite.LoadDir(shared(t, "cheetah"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.HasCovariance() {
+		t.Error("a covariance came from nowhere")
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := n.Dims()
+	err = n.Phi(make([]float64, d.Latent), make([]float32, d.Obs))
+	if !errors.Is(err, tflite.ErrNoCovariance) || !strings.Contains(err.Error(), "optibfm model import") {
+		t.Errorf("Phi: %v", err)
+	}
+}
+
+func TestAnImportedCheckpointIsThatModelWithItsCovariance(t *testing.T) {
+	dir := shared(t, "cheetah")
+	observations, err := npz.ReadFile(filepath.Join(dir, "obs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs, err := observations["obs"].Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs = obs[:4000*17]
+	out := filepath.Join(t.TempDir(), "bundle")
+	if err := tflite.Import(dir, obs, out, tflite.ImportOptions{Gamma: 0.98}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := tflite.LoadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Name != "cheetah" || b.Gamma != 0.98 || !b.HasCovariance() {
+		t.Errorf("imported as %+v", b.Manifest)
+	}
+	checkpoint, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cov, err := checkpoint.Covariance(obs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// B has norm √d here, so the trace of E[B Bᵀ] is d; and B = Cov B · φ.
+	trace := 0.0
+	for i := range 50 {
+		trace += cov[i*50+i]
+	}
+	if math.Abs(trace-50) > 1e-3 {
+		t.Errorf("the trace of Cov B is %g, want 50", trace)
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	phi, back := make([]float64, 50), make([]float64, 50)
+	if err := errors.Join(n.Phi(phi, obs[:17]), n.Backward(back, obs[:17])); err != nil {
+		t.Fatal(err)
+	}
+	again := make([]float64, 50)
+	for i := range again {
+		for j, x := range phi {
+			again[i] += cov[i*50+j] * x
+		}
+	}
+	if e := far(again, back); !(e < 1e-9) {
+		t.Errorf("Cov B · φ is off B by %g", e)
+	}
+	vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := tflite.Check(b, vectors); err != nil || e.Worst() > 1e-4 {
+		t.Errorf("the bundle does not agree with the vectors: %+v, %v", e, err)
+	}
+}
+
+func TestImportNeedsEnoughObservations(t *testing.T) {
+	b := tflitetest.Bundle(small, 1)
+	for name, obs := range map[string][]float32{
+		"too few": make([]float32, 7*small.Obs), "half a row": make([]float32, 10*small.Obs+1),
+	} {
+		if _, err := b.Covariance(obs); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	bad := make([]float32, 10*small.Obs)
+	bad[12] = float32(math.NaN())
+	if _, err := b.Covariance(bad); !errors.Is(err, tflite.ErrNotFinite) || !strings.Contains(err.Error(), "observation 2") {
+		t.Errorf("NaN: %v", err)
+	}
+}
+
+func TestSaveWritesAllOrNothing(t *testing.T) {
+	m := tflitetest.Manifest(small)
+	tensors := tflitetest.Tensors(m.Architecture, 1)
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "model")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := tflite.Save(dir, m, tensors); err != nil {
+		t.Fatalf("into an empty directory: %v", err)
+	}
+	b, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := tflite.New(m, tensors); err != nil || same.Hash != b.Hash {
+		t.Errorf("the hash in memory differs: %v", err)
+	}
+	if err := tflite.Save(dir, m, tensors); err == nil || !strings.Contains(err.Error(), "files in it") {
+		t.Errorf("over a bundle: %v", err)
+	}
+	delete(tensors, "cov_b")
+	if err := tflite.Save(filepath.Join(parent, "other"), m, tensors); err == nil {
+		t.Error("a model without cov_b was saved")
+	}
+	if left, _ := os.ReadDir(parent); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestADirectoryWithoutAModelIsAnError(t *testing.T) {
+	if _, err := tflite.LoadDir(t.TempDir()); err == nil || !strings.Contains(err.Error(), "bfm.json") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCheckNamesWhatTheVectorsLack(t *testing.T) {
+	b := tflitetest.Bundle(small, 1)
+	if _, err := tflite.Check(b, npz.Archive{}); !errors.Is(err, npz.ErrMissing) {
+		t.Errorf("empty: %v", err)
+	}
+	obs := npz.Float32(make([]float32, 2*small.Obs), 2, small.Obs)
+	if _, err := tflite.Check(b, npz.Archive{"obs": obs}); err == nil || !strings.Contains(err.Error(), `"psi"`) {
+		t.Errorf("only obs: %v", err)
+	}
+}
