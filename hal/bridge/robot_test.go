@@ -1,0 +1,263 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"optibfm/hal"
+	"optibfm/hal/haltest"
+)
+
+// against starts a server that answers every request with the next of the given
+// bytes, whatever they are, and closes then; a patient one keeps the connection.
+func against(t *testing.T, patient bool, answers ...[]byte) string {
+	t.Helper()
+	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
+	l, err := Listen(address)
+	check(t, err)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if !recite(conn, answers) || !patient {
+			return
+		}
+		<-stop
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		_ = l.Close()
+		<-done
+	})
+	return address
+}
+
+// recite tells whether it got to the end.
+func recite(conn net.Conn, answers [][]byte) bool {
+	head := make([]byte, headerSize)
+	for _, answer := range answers {
+		if _, err := io.ReadFull(conn, head); err != nil {
+			return false
+		}
+		h, err := decodeHeader(head, maxHello)
+		if err != nil {
+			return false
+		}
+		if _, err := io.CopyN(io.Discard, conn, int64(h.length)); err != nil {
+			return false
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func aWelcome(m mode) []byte {
+	spec := haltest.Spec(2, 1)
+	return welcome{mode: m, capabilities: canReset | canReward, episodeSteps: 5, task: "walk", tasks: []string{"walk"}, spec: spec}.encode()
+}
+
+func aState(obs ...float32) []byte {
+	s := sample{at: 1, reward: 2, hasReward: true, obs: obs}
+	return s.append(nil)
+}
+
+func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
+	good := aWelcome(lockstep)
+	with := func(i int, v byte) []byte {
+		b := bytes.Clone(good)
+		b[i] = v
+		return frame(kindWelcome, 0, b)
+	}
+	cases := []struct {
+		name   string
+		answer []byte
+		want   string
+	}{
+		{"another protocol", []byte("HTTP/1.1 400 Bad Request"), "unknown kind"},
+		{"magic", with(1, 'X'), `wrong magic ("OXFM"`},
+		{"version", with(4, 2), "wrong version (2, expected 1)"},
+		{"mode", with(6, 9), "unknown mode (9)"},
+		{"another mode", with(6, 2), "the mode is another one"},
+		{"capabilities", with(7, 0x80), "unknown capabilities"},
+		{"bad spec", with(12, 0), ""}, // the period's low byte: still a period
+		{"sequence", frame(kindWelcome, 1, good), "wrong sequence number (1, expected 0)"},
+		{"kind", frame(kindOK, 0, nil), "it is no answer to hello"},
+		{"too long", header{kind: kindWelcome, length: maxWelcome + 1}.bytes(), "too long"},
+		{"trailing bytes", frame(kindWelcome, 0, append(bytes.Clone(good), 0)), "1 bytes too many"},
+		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")), "hello: the server says: no such task"},
+		{"empty error", frame(kindError, 0, nil), "error: the payload has a wrong length (0 bytes"},
+		{"unknown error", frame(kindError, 0, []byte{77, 1}), "unknown code"},
+		{"silence", nil, "the server closed the connection"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := Dial(context.Background(), Config{Address: against(t, false, c.answer)})
+			if c.want == "" {
+				check(t, err)
+				_ = r.Close()
+				return
+			}
+			expectError(t, err, c.want)
+		})
+	}
+	bad := welcome{mode: lockstep, spec: haltest.Spec(2, 1)}
+	bad.spec.Action[0].Max = -1
+	_, err := Dial(context.Background(), Config{Address: against(t, false, frame(kindWelcome, 0, bad.encode()))})
+	expectError(t, err, "limits are not finite with min < max")
+}
+
+func TestAWelcomeCutAnywhereIsAnError(t *testing.T) {
+	good := aWelcome(free)
+	if m, err := decodeWelcome(good); err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	var broken *ProtocolError
+	for n := range good {
+		if _, err := decodeWelcome(good[:n]); !errors.As(err, &broken) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+	hi := hello{mode: free, deadman: time.Second, task: "walk"}
+	if m, err := decodeHello(hi.encode()); err != nil || m != hi {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	for n := range hi.encode() {
+		if _, err := decodeHello(hi.encode()[:n]); !errors.As(err, &broken) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+}
+
+func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
+	old := aState(1, 2)
+	old[15] = 0x80 // a negative age
+	cases := []struct {
+		name   string
+		answer []byte
+		want   string
+	}{
+		{"length", frame(kindState, 1, aState(1)), "wrong length (28 bytes, expected 32)"},
+		{"too long", header{kind: kindState, length: 1 << 20}.bytes(), "too long (1048576 bytes, at most 1026 here)"},
+		{"kind", frame(kindOK, 1, nil), "it is no answer to sense"},
+		{"unknown kind", frame(77, 1, nil), "unknown kind (77)"},
+		{"sequence", frame(kindState, 2, aState(1, 2)), "wrong sequence number (2, expected 1)"},
+		{"age", frame(kindState, 1, old), "age is impossible"},
+		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")), "sense: the server says: what?"},
+		{"cut in the header", frame(kindState, 1, nil)[:5], "within a frame (after 5 bytes of it)"},
+		{"cut in the payload", frame(kindState, 1, aState(1, 2))[:20], "within a frame (after 20 bytes of it)"},
+		{"death", nil, "the server closed the connection"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := dial(t, Config{Address: against(t, false, frame(kindWelcome, 0, aWelcome(lockstep)), c.answer)})
+			obs := make([]float32, 2)
+			_, err := r.Sense(obs)
+			expectError(t, err, c.want)
+			calls := map[string]error{"sense": err, "act": r.Act([]float32{0}), "arm": r.Arm(), "reset": r.Reset(1), "halt": r.Halt(), "halt again": r.Halt()}
+			for name, err := range calls {
+				if !errors.Is(err, ErrLost) {
+					t.Errorf("%s: %v, want ErrLost", name, err)
+				}
+			}
+			check(t, r.Close())
+		})
+	}
+}
+
+func TestASilentServerIsLostInLockstepAtItsTimeout(t *testing.T) {
+	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep))), TimeoutMs: 5})
+	_, err := r.Sense(make([]float32, 2))
+	expectError(t, err, "sense: no answer within 5ms")
+	if !errors.Is(err, ErrLost) {
+		t.Error("not ErrLost")
+	}
+}
+
+func TestASilentServerDoesNotHoldUpHalt(t *testing.T) {
+	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))})
+	expectError(t, r.Halt(), "halt: no answer within 100ms")
+}
+
+func TestFreelyAMissedAnswerIsBridgedByThePreviousSampleUntilItIsStale(t *testing.T) {
+	late := bytes.Join([][]byte{frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0))}, nil)
+	r := dial(t, Config{
+		Address: against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
+		Mode:    Free,
+	})
+	obs := make([]float32, 2)
+	r.timeout, r.stale = time.Minute, time.Minute
+	first, err := r.Sense(obs)
+	check(t, err)
+
+	r.timeout = time.Millisecond
+	again, err := r.Sense(obs)
+	check(t, err)
+	if again != first || obs[0] != 1 {
+		t.Errorf("sample %v of %d, want the previous one of %d", obs, again, first)
+	}
+	r.stale = time.Nanosecond
+	if _, err := r.Sense(obs); err != ErrStale {
+		t.Errorf("%v, want ErrStale", err)
+	}
+	r.timeout, r.stale = time.Minute, time.Minute
+	_, err = r.Sense(obs)
+	check(t, err)
+	if obs[0] != 4 {
+		t.Errorf("a late answer was taken for the present one: %v", obs)
+	}
+}
+
+func TestAConfigIsRefusedWithTheReason(t *testing.T) {
+	cases := []struct {
+		config Config
+		want   string
+	}{
+		{Config{}, "there is no command"},
+		{Config{Address: "/tmp/x"}, `not understood ("/tmp/x")`},
+		{Config{Address: "udp:x:1"}, "not understood"},
+		{Config{Address: "unix:"}, "not understood"},
+		{Config{Address: "unix:/x", Mode: "fast"}, `mode: unknown ("fast")`},
+		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1)"},
+		{Config{Address: "unix:/x", StaleMs: 1e9}, "stale_ms"},
+		{Config{Command: []string{""}}, "the program is empty"},
+	}
+	for _, c := range cases {
+		_, err := Dial(context.Background(), c.config)
+		expectError(t, err, c.want)
+	}
+	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent"})
+	expectError(t, err, "start the server first")
+}
+
+func TestARemoteErrorOfAHaltedRobotIsErrHalted(t *testing.T) {
+	err := decodeError(encodeError(kindAct, CodeHalted, "halted"))
+	if !errors.Is(err, hal.ErrHalted) {
+		t.Error(err)
+	}
+	if errors.Is(decodeError(encodeError(kindAct, CodeRobot, "stuck")), hal.ErrHalted) {
+		t.Error("every error is ErrHalted")
+	}
+}
+
+func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	_, err := newSocket(a)
+	expectError(t, err, "use a Unix or TCP socket")
+	if _, err := a.Write([]byte{1}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error("the connection was not closed")
+	}
+}

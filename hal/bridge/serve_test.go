@@ -1,0 +1,404 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal"
+	"optibfm/hal/haltest"
+)
+
+// served is a robot behind Serve. Its fields may be looked at after stop.
+type served struct {
+	sim     *haltest.Simulator
+	address string
+	cancel  context.CancelFunc
+	done    chan struct{}
+	ends    chan error // of the connections
+}
+
+func serve(t testing.TB, obs, action int) *served {
+	t.Helper()
+	s := &served{
+		sim:     haltest.NewSimulator(haltest.Spec(obs, action)),
+		address: "unix:" + filepath.Join(t.TempDir(), "robot.sock"),
+		done:    make(chan struct{}),
+		ends:    make(chan error, 16),
+	}
+	s.sim.RewardOf = func(obs []float32) float64 { return float64(10 * obs[0]) }
+	s.sim.Observe = func(n int, obs []float32) error {
+		obs[0] = float32(n)
+		return nil
+	}
+	return s
+}
+
+func (s *served) start(t testing.TB) *served {
+	t.Helper()
+	l, err := Listen(s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() {
+		defer close(s.done)
+		if err := Serve(ctx, l, s.sim, func(err error) { s.ends <- err }); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *served) stop() {
+	s.cancel()
+	<-s.done
+}
+
+func dial(t testing.TB, config Config) *Robot {
+	t.Helper()
+	r, err := Dial(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expectError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+func TestInLockstepATickIsOneRoundTrip(t *testing.T) {
+	s := serve(t, 3, 2).start(t)
+	r := dial(t, Config{Address: s.address})
+	if spec := r.Spec(); spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != s.sim.Spec().Action[1] || spec.Period != s.sim.Spec().Period {
+		t.Errorf("spec %+v", spec)
+	}
+	check(t, r.Reset(7))
+	if _, ok := r.Reward(); ok {
+		t.Error("there is a reward before the first Sense")
+	}
+	check(t, r.Arm())
+	obs := make([]float32, 3)
+	for i := range 10 {
+		at, err := r.Sense(obs)
+		check(t, err)
+		reward, ok := r.Reward()
+		if at != int64(i+1)*20e6 || obs[0] != float32(i) || !ok || reward != float64(10*i) {
+			t.Fatalf("tick %d: at %d, obs %v, reward %v (%v)", i, at, obs, reward, ok)
+		}
+		check(t, r.Act([]float32{float32(i) / 10, -1}))
+		if after, _ := r.Reward(); after != reward {
+			t.Fatalf("tick %d: Act changed the reward of the last Sense", i)
+		}
+	}
+	check(t, r.Close())
+	check(t, <-s.ends)
+	s.stop()
+	if s.sim.Seed != 7 || s.sim.Acts != 10 || s.sim.Senses != 11 || s.sim.Action(9)[0] != 0.9 || !s.sim.Halted {
+		t.Errorf("the robot saw %+v", s.sim.Robot)
+	}
+}
+
+func TestASecondSenseInLockstepAsksTheRobotAgain(t *testing.T) {
+	s := serve(t, 1, 1).start(t)
+	r := dial(t, Config{Address: s.address})
+	obs := make([]float32, 1)
+	for i := range 3 {
+		_, err := r.Sense(obs)
+		check(t, err)
+		if obs[0] != float32(i) {
+			t.Errorf("sense %d: %v", i, obs)
+		}
+	}
+}
+
+func TestHaltLatchesOnBothSides(t *testing.T) {
+	s := serve(t, 1, 1).start(t)
+	r := dial(t, Config{Address: s.address})
+	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("a new robot acts: %v", err)
+	}
+	check(t, r.Arm())
+	check(t, r.Act([]float32{1}))
+	check(t, r.Halt())
+	check(t, r.Halt())
+	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("a halted robot acts: %v", err)
+	}
+	check(t, r.Arm())
+	check(t, r.Act([]float32{1}))
+	expectError(t, r.Act([]float32{2}), `"a0" is not within its limits`)
+	expectError(t, r.Act([]float32{0, 0}), "wrong length")
+	check(t, r.Close())
+	expectError(t, r.Act([]float32{0}), "it was closed")
+	check(t, <-s.ends)
+	s.stop()
+	if s.sim.Halts != 4 || s.sim.Acts != 2 {
+		t.Errorf("%d halts, %d acts", s.sim.Halts, s.sim.Acts)
+	}
+}
+
+func TestTheRobotsOwnErrorsLeaveTheConnectionAlone(t *testing.T) {
+	s := serve(t, 2, 1)
+	s.sim.OnReset = func(seed uint64) error {
+		if seed == 13 {
+			return errors.New("13 is unlucky\x1b[2J")
+		}
+		return nil
+	}
+	s.sim.Observe = func(n int, obs []float32) error {
+		switch n {
+		case 1:
+			obs[1] /= obs[1] // NaN
+		case 2:
+			s.sim.Halted = true // by itself
+		}
+		return nil
+	}
+	s.start(t)
+	r := dial(t, Config{Address: s.address})
+	expectError(t, r.Reset(13), "reset: the server says: 13 is unlucky [2J")
+	check(t, r.Reset(1))
+	check(t, r.Arm())
+	obs := make([]float32, 2)
+	check(t, r.Act([]float32{0}))
+	_, err := r.Sense(obs)
+	expectError(t, err, `observation "o1" is not finite (NaN)`)
+	_, err = r.Sense(obs)
+	check(t, err)
+	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("a robot that halted by itself acts: %v", err)
+	}
+	check(t, r.Arm())
+	check(t, r.Act([]float32{0}))
+}
+
+func TestARobotThatIsNoSimulatorSaysSo(t *testing.T) {
+	robot := haltest.New(haltest.Spec(1, 1))
+	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
+	l, err := Listen(address)
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { _ = Serve(ctx, l, robot, nil) }()
+	r := dial(t, Config{Address: address})
+	expectError(t, r.Reset(1), "it is no simulator")
+	_, err = r.Sense(make([]float32, 1))
+	check(t, err)
+	if _, ok := r.Reward(); ok || r.CanReset() {
+		t.Error("a robot has rewards or resets")
+	}
+	brief, cancelBrief := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancelBrief()
+	_, err = Dial(brief, Config{Address: address}) // the first client is still there
+	expectError(t, err, "the server did not answer")
+}
+
+func TestTheRobotIsHaltedWhenItsClientVanishes(t *testing.T) {
+	s := serve(t, 1, 1).start(t)
+	r := dial(t, Config{Address: s.address})
+	check(t, r.Arm())
+	check(t, r.Act([]float32{1}))
+	r.sock.shut() // no halt, no bye
+	expectError(t, <-s.ends, "the client left without bye")
+	s.stop()
+	if s.sim.Halts != 1 || s.sim.Output[0] != 0 {
+		t.Errorf("%d halts, output %v", s.sim.Halts, s.sim.Output)
+	}
+}
+
+func TestTheDeadmanHaltsTheRobotOfASilentClient(t *testing.T) {
+	s := serve(t, 1, 1).start(t)
+	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 30})
+	check(t, r.Arm())
+	expectError(t, <-s.ends, "silent for longer than its deadman time (30ms)")
+	expectError(t, r.Arm(), "the server")
+	s.stop()
+	if !s.sim.Halted {
+		t.Error("the robot is not halted")
+	}
+}
+
+func TestFreelyTheNewestSampleIsSensedAndItsAgeIsKnown(t *testing.T) {
+	s := serve(t, 1, 1)
+	age := int64(2e9)
+	s.sim.Observe = func(n int, obs []float32) error {
+		obs[0] = float32(n)
+		s.sim.Now = monotonic()
+		if n == 2 {
+			s.sim.Now -= age
+		}
+		return nil
+	}
+	s.start(t)
+	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
+	obs := make([]float32, 1)
+	for i := range 2 {
+		before := monotonic()
+		at, err := r.Sense(obs)
+		check(t, err)
+		if now := monotonic(); obs[0] != float32(i) || at < before-1e9 || at > now {
+			t.Errorf("obs %v at %d, asked between %d and %d", obs, at, before, now)
+		}
+	}
+	if _, err := r.Sense(obs); !errors.Is(err, ErrStale) {
+		t.Errorf("a sample of two seconds ago: %v", err)
+	}
+	_, err := r.Sense(obs)
+	check(t, err)
+}
+
+func TestFreelyARefusedActIsReportedByTheNextOne(t *testing.T) {
+	s := serve(t, 1, 1)
+	s.sim.ActErr = errors.New("stuck")
+	s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+	s.start(t)
+	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
+	check(t, r.Arm())
+	check(t, r.Act([]float32{0}))
+	_, err := r.Sense(make([]float32, 1))
+	check(t, err)
+	expectError(t, r.Act([]float32{0}), "act: the server says: stuck")
+}
+
+func TestATickAllocatesNothing(t *testing.T) {
+	for _, mode := range []string{Lockstep, Free} {
+		t.Run(mode, func(t *testing.T) {
+			s := serve(t, 17, 6)
+			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+			s.start(t)
+			r := dial(t, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
+			check(t, r.Arm())
+			obs, action := make([]float32, 17), make([]float32, 6)
+			// The server runs in this process: it allocates nothing either.
+			n := testing.AllocsPerRun(200, func() {
+				if _, err := r.Sense(obs); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Act(action); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n != 0 {
+				t.Errorf("%v allocations a tick", n)
+			}
+		})
+	}
+}
+
+func TestAServerRefusesWhatIsNoProtocol(t *testing.T) {
+	hi := hello{mode: lockstep}.encode()
+	nan := []byte{0, 0, 0xc0, 0x7f}
+	with := func(payload []byte, i int, v byte) []byte {
+		b := append([]byte(nil), payload...)
+		b[i] = v
+		return b
+	}
+	cases := []struct {
+		name string
+		sent []byte
+		want string
+	}{
+		{"another protocol", []byte("GET / HTTP/1.1\r\n"), "kind"},
+		{"no hello", frame(kindSense, 0, nil), "it came before hello"},
+		{"magic", frame(kindHello, 0, with(hi, 0, 'X')), `wrong magic ("XBFM"`},
+		{"version", frame(kindHello, 0, with(hi, 4, 9)), "wrong version (9, expected 1)"},
+		{"mode", frame(kindHello, 0, with(hi, 6, 3)), "unknown mode (3)"},
+		{"reserved byte", frame(kindHello, 0, with(hi, 7, 1)), "reserved byte is not zero"},
+		{"short hello", frame(kindHello, 0, hi[:5]), "it ends within"},
+		{"long hello", frame(kindHello, 0, append(hi[:len(hi):len(hi)], 0)), "1 bytes too many"},
+		{"huge hello", header{kind: kindHello, length: 1 << 31}.bytes(), "too long (2147483648 bytes, at most 4096 here)"},
+		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `no task "x"`},
+		{"unknown kind", append(frame(kindHello, 0, hi), header{kind: 99}.bytes()...), "unknown kind (99)"},
+		{"flags", append(frame(kindHello, 0, hi), header{kind: kindSense, flags: 2}.bytes()...), "reserved bytes"},
+		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "it is no request"},
+		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...), "wrong length (0 bytes, expected 4)"},
+		{"death within a frame", append(frame(kindHello, 0, hi), frame(kindAct, 1, nan)[:13]...), "left"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			robot := haltest.New(haltest.Spec(1, 1))
+			check(t, robot.Arm())
+			err := serveOne(context.Background(), newScript(c.sent), robot)
+			expectError(t, err, c.want)
+			if !robot.Halted || robot.Acts != 0 {
+				t.Error("the robot is not halted, or moved")
+			}
+		})
+	}
+}
+
+func TestAServerPassesNoNaNOn(t *testing.T) {
+	robot := haltest.New(haltest.Spec(1, 1))
+	conn := newScript(append(append(append(frame(kindHello, 0, hello{mode: lockstep}.encode()),
+		frame(kindArm, 1, nil)...), frame(kindAct, 2, []byte{0, 0, 0xc0, 0x7f})...), frame(kindBye, 3, nil)...))
+	check(t, serveOne(context.Background(), conn, robot))
+	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(conn.written.String(), "is not within its limits (NaN") {
+		t.Errorf("%d acts, %d refused, answered %q", robot.Acts, robot.Refused, conn.written.String())
+	}
+}
+
+func TestAnAbandonedSocketIsReplacedAndALivingOneIsNot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "robot.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	check(t, err)
+	_, err = Listen("unix:" + path)
+	expectError(t, err, "choose another address")
+	l.SetUnlinkOnClose(false)
+	check(t, l.Close())
+	l2, err := Listen("unix:" + path)
+	check(t, err)
+	check(t, l2.Close())
+}
+
+func TestTCPServesToo(t *testing.T) {
+	s := serve(t, 1, 1)
+	l, err := Listen("tcp:127.0.0.1:0")
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { _ = Serve(ctx, l, s.sim, nil) }()
+	r := dial(t, Config{Address: "tcp:" + l.Addr().String()})
+	_, err = r.Sense(make([]float32, 1))
+	check(t, err)
+}
+
+func BenchmarkTick(b *testing.B) {
+	for _, mode := range []string{Lockstep, Free} {
+		b.Run(mode, func(b *testing.B) {
+			s := serve(b, 17, 6)
+			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+			s.start(b)
+			r := dial(b, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
+			check(b, r.Arm())
+			obs, action := make([]float32, 17), make([]float32, 6)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Sense(obs); err != nil {
+					b.Fatal(err)
+				}
+				if err := r.Act(action); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
