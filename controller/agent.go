@@ -28,10 +28,12 @@ type Agent struct {
 	source   rewardsrc.Source
 	watcher  rewardsrc.Watcher // the source, where it watches rewards; else nil
 	rewarder hal.Rewarder      // the robot, where it is a simulator; else nil
+	resets   bool              // the robot can be reset: an episode starts at rest
 	model    tflite.Model
 	plans    Plans
 
 	shape      Shape
+	tick       *Tick // the tick at work, in memory that nobody else can write to
 	learner    *Learner
 	gate       *Gate
 	guard      *guard
@@ -39,12 +41,16 @@ type Agent struct {
 	armed      bool
 	wasArmed   bool   // in the tick before
 	armedAt    uint64 // the first armed tick
+	sensedAt   int64  // time of the last sample
 	hasPlan    bool
 	planTick   uint64 // of the last plan taken
 	fault      Fault
 	fallback   []float64 // the direction that stands in for a z without one
 	labels     [MaxLabels]rewardsrc.Label
 }
+
+// ErrFaulted is returned by Arm after a fault.
+var ErrFaulted = errors.New("the robot was halted by a fault")
 
 // FaultError is returned by Step when it halted the robot.
 type FaultError struct {
@@ -70,9 +76,11 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans,
-		shape:      Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent},
+		shape:      shape,
+		tick:       NewTick(shape),
 		learner:    learner,
 		gate:       NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
 		guard:      newGuard(cfg.Guard, spec),
@@ -81,6 +89,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	}
 	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
 	a.rewarder, _ = parts.Robot.(hal.Rewarder)
+	_, a.resets = parts.Robot.(hal.Resetter)
 	direction(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
 	return a, nil
 }
@@ -99,10 +108,14 @@ func (a *Agent) Learner() *Learner { return a.learner }
 func (a *Agent) Armed() bool { return a.armed }
 
 // Arm lets actions go to the actuators from the next tick on. It is an
-// operator's explicit act. After a fault it is refused: make a new agent.
+// operator's explicit act. After a fault it is refused with ErrFaulted: make a
+// new agent. An armed robot stays as it is.
 func (a *Agent) Arm() error {
 	if a.fault != FaultNone {
-		return fmt.Errorf("controller: arm: the robot was halted (%s): find the cause and start again", a.fault)
+		return fmt.Errorf("controller: arm: %w (%s): find the cause and start again", ErrFaulted, a.fault)
+	}
+	if a.armed { // its actuators are not where a halted robot's are
+		return nil
 	}
 	if err := a.robot.Arm(); err != nil {
 		return fmt.Errorf("controller: arm: %w", err)
@@ -113,9 +126,11 @@ func (a *Agent) Arm() error {
 }
 
 // Halt disarms and brings the actuators to their failsafe output. The first
-// fault stays the reported one.
+// fault stays the reported one; with FaultNone the robot can be armed again.
+// An error is the robot's; the agent is disarmed nevertheless.
 func (a *Agent) Halt(fault Fault) error {
 	a.armed = false
+	a.guard.restart()
 	if a.fault == FaultNone {
 		a.fault = fault
 	}
@@ -131,39 +146,65 @@ func (a *Agent) Halt(fault Fault) error {
 // asked, answers, and teaches within the same tick, as in the paper; a press
 // that came since the last tick is applied in this one all the same.
 //
-// The caller has filled t's Index, Elapsed, Deadline, Wake, Episode, Step and
-// the episode flags; Done and the recording are the caller's too. Step fills
-// the rest. An error is a *FaultError; the robot is then halted.
+// The caller has filled t's Index, which counts up, Elapsed, Deadline, Wake,
+// Episode, Step and the episode flags; Done and the recording are the caller's
+// too. Step fills the rest. An error is a *FaultError; the robot is then
+// halted.
+//
+// t is read once at the start and written once at the end.
 func (a *Agent) Step(t *Tick) error {
-	t.Flags &= FlagEpisodeStart | FlagEpisodeEnd
-	t.Fault, t.Request, t.NumLabels = FaultNone, 0, 0
-	t.NormSq, t.DGap, t.Reward = 0, 0, 0
-	if a.armed {
-		t.Flags |= FlagArmed
+	work := a.tick
+	*work.Header = Header{
+		Index: t.Index, Elapsed: t.Elapsed, Deadline: t.Deadline, Wake: t.Wake, Done: t.Done,
+		Episode: t.Episode, Step: t.Step,
+		Flags: t.Flags & (FlagEpisodeStart | FlagEpisodeEnd), Fault: a.fault,
 	}
-	err := a.run(t)
-	t.Request = a.gate.OpenRequest()
-	if err == nil {
-		return nil
+	clear(work.Z)
+	a.noteArmed(work)
+	a.guard.repeat(work.Action)
+	err := a.run(work)
+	if err != nil {
+		a.stop(work, err)
 	}
-	t.Hash = a.learner.belief.Hash()
-	fault := err.(*FaultError) // run returns nothing else
-	fault.Tick = t.Index
-	if haltErr := a.Halt(fault.Fault); haltErr != nil {
-		fault.Err = errors.Join(fault.Err, haltErr)
+	work.Request = a.gate.OpenRequest()
+	t.CopyFrom(work)
+	if err != nil {
+		return err
 	}
-	t.Fault = a.fault
-	return fault
+	return nil
 }
 
-func (a *Agent) run(t *Tick) error {
-	if t.Flags.Has(FlagEpisodeStart) {
+func (a *Agent) noteArmed(t *Tick) {
+	if a.armed {
+		t.Flags |= FlagArmed
+		if !a.wasArmed {
+			a.armedAt = t.Index
+		}
+	}
+	a.wasArmed = a.armed
+}
+
+// stop halts the robot for a fault.
+func (a *Agent) stop(t *Tick, fault *FaultError) {
+	fault.Tick = t.Index
+	if err := a.Halt(fault.Fault); err != nil {
+		fault.Err = errors.Join(fault.Err, err)
+	}
+	a.guard.repeat(t.Action)
+	t.Fault = a.fault
+	t.Hash = a.learner.belief.Hash()
+}
+
+func (a *Agent) run(t *Tick) *FaultError {
+	if a.resets && t.Flags.Has(FlagEpisodeStart) {
 		a.guard.restart()
+		a.guard.repeat(t.Action)
 	}
 	fault, cause := a.perceive(t)
 	if a.armed {
 		a.learner.Advance(t.Elapsed)
 	}
+	a.expire(t)
 	if fault == FaultNone {
 		fault, cause = a.appraise(t)
 	}
@@ -179,8 +220,6 @@ func (a *Agent) run(t *Tick) error {
 	}
 	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
 		fault, cause = a.decide(t)
-	} else {
-		a.guard.repeat(t.Action)
 	}
 	if a.guard.tooMany(fault != FaultNone) {
 		return &FaultError{Fault: fault, Err: cause}
@@ -190,6 +229,7 @@ func (a *Agent) run(t *Tick) error {
 
 var (
 	errImplausible = errors.New("an observation is not finite or outside its plausible range: check the sensors and the channel's limits")
+	errPhi         = errors.New("the features are not finite or too large: check the bundle with `optibfm model check`")
 	errAction      = errors.New("the policy's action is not finite: check the bundle with `optibfm model check`")
 	errPlan        = errors.New("the plan is not finite or from the future: the host process is broken")
 	errNoPlan      = errors.New("the planner is silent or too slow: see its events in the log, or raise max_plan_age_ticks")
@@ -199,7 +239,10 @@ var (
 // perceive senses. With a fault the observation must not be used.
 func (a *Agent) perceive(t *Tick) (Fault, error) {
 	at, err := a.robot.Sense(t.Obs)
-	t.SenseAt = at
+	if err == nil {
+		a.sensedAt = at
+	}
+	t.SenseAt = a.sensedAt
 	if a.rewarder != nil && err == nil {
 		if r, ok := a.rewarder.Reward(); ok && finite(r) {
 			t.Reward = r
@@ -210,6 +253,7 @@ func (a *Agent) perceive(t *Tick) (Fault, error) {
 		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
 	}
 	if err != nil {
+		clear(t.Obs)
 		return a.unusable(t, FaultSense), err
 	}
 	if !a.guard.admits(t.Obs) {
@@ -225,19 +269,27 @@ func (a *Agent) unusable(t *Tick, fault Fault) Fault {
 	return fault
 }
 
+// expire ends a request whose time is over, also while nothing can be sensed.
+func (a *Agent) expire(t *Tick) {
+	if closed, ok := a.gate.Expire(t.Index); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
+}
+
 // appraise computes φ and the D-gap, and asks where the gate lets it.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.unusable(t, FaultModel), err
 	}
-	a.learner.Observe(t.Index, t.SenseAt, t.Phi)
-	t.NormSq = a.learner.belief.NormSq(t.Phi)
-	t.DGap = posterior.DGap(t.NormSq, a.learner.perUnit)
-	if closed, ok := a.gate.Expire(t.Index); ok {
-		t.Flags |= FlagRequestClosed
-		a.source.Ask(closed)
+	normSq := a.learner.belief.NormSq(t.Phi)
+	if !finite(normSq) { // so is one of φ's numbers, or it is absurdly large
+		return a.unusable(t, FaultModel), errPhi
 	}
-	if !a.gate.Passes(t.NormSq) {
+	t.NormSq = normSq
+	t.DGap = posterior.DGap(normSq, a.learner.perUnit)
+	a.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	if !a.gate.Passes(normSq) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
@@ -266,7 +318,9 @@ func (a *Agent) apply(t *Tick, label rewardsrc.Label) AppliedLabel {
 	}
 	asked, outcome := a.gate.Find(label.Request)
 	if outcome != Applied {
-		return AppliedLabel{ID: label.ID, Request: label.Request, Value: label.Value, Kind: label.Kind, Outcome: outcome}
+		refused := describe(label)
+		refused.Outcome = outcome
+		return refused
 	}
 	result := a.learner.Apply(label, asked)
 	if result.Outcome != Applied && result.Outcome != ClosedRequest {
@@ -297,10 +351,6 @@ func (a *Agent) offer(t *Tick, usable bool) error {
 // follow takes the newest z. The host process is not trusted: everything is
 // checked after it was copied.
 func (a *Agent) follow(t *Tick) (Fault, error) {
-	if a.armed && !a.wasArmed {
-		a.armedAt = t.Index
-	}
-	a.wasArmed = a.armed
 	p := a.plans.Latest()
 	if p == nil {
 		return a.withoutPlan(t)
@@ -322,7 +372,6 @@ func (a *Agent) follow(t *Tick) (Fault, error) {
 }
 
 func (a *Agent) withoutPlan(t *Tick) (Fault, error) {
-	t.PlanTick, t.PlanConfirmed, t.PlanScore = 0, 0, 0
 	a.fallBack(t)
 	return a.checkAge(t, a.armedAt)
 }
@@ -345,7 +394,7 @@ func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
 func (a *Agent) decide(t *Tick) (Fault, error) {
 	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
 		t.Flags |= FlagBadAction
-		a.guard.repeat(t.Action)
+		a.guard.repeat(t.Action) // the model may have written half of it
 		return FaultModel, err
 	}
 	limited, ok := a.guard.limit(t.Action)
@@ -359,7 +408,7 @@ func (a *Agent) decide(t *Tick) (Fault, error) {
 	return FaultNone, nil
 }
 
-func (a *Agent) actuate(t *Tick) error {
+func (a *Agent) actuate(t *Tick) *FaultError {
 	if !a.armed || t.Flags.Has(FlagEpisodeEnd) {
 		return nil
 	}

@@ -25,7 +25,14 @@ type Beta struct {
 	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on the norm of φ, > 0
 }
 
+// maxBeta bounds what β is made of, so that β and the candidates that it
+// spreads stay within float32.
+const maxBeta = 1e9
+
 func (b Beta) schedule() (posterior.Schedule, error) {
+	if largest := max(b.Value, b.S, b.Noise, b.Zeta); !(largest <= maxBeta) {
+		return nil, fmt.Errorf("found %g: keep value, s, noise and zeta within %g", largest, maxBeta)
+	}
 	noise := b.Noise
 	if noise == 0 {
 		noise = 1

@@ -34,8 +34,8 @@ type Config struct {
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
 
 	Beta         Beta    `yaml:"beta"`          // weight of the uncertainty bonus
-	Sigma        float64 `yaml:"sigma"`         // standard deviation of a label's noise, > 0: labels weigh w/σ²
-	Lambda       float64 `yaml:"lambda"`        // the prior: V starts as λI, > 0
+	Sigma        float64 `yaml:"sigma"`         // standard deviation of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
+	Lambda       float64 `yaml:"lambda"`        // the prior: V starts as λI, in [1e-9, 1e9]
 	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
 	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); needed where ρ^(d-1) < 0.5
 
@@ -68,7 +68,7 @@ type CreditConfig struct {
 
 // GuardConfig says what the guards tolerate.
 type GuardConfig struct {
-	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks answered with the last good action; one more halts
+	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks answered with the last good action, in [0, 1000]; one more halts
 }
 
 // DefaultConfig is ucb as in the paper: n = 128, β = 1, λ = 1, ρ = 1, a plan
@@ -90,76 +90,113 @@ func DefaultConfig() Config {
 	}
 }
 
+// The ranges within which no number of a label, a belief or a search in float32
+// overflows or vanishes.
+const (
+	minLambda, maxLambda = 1e-9, 1e9
+	minSigma, maxSigma   = 1e-6, 1e6
+)
+
 // Validate reports everything that is wrong with c for a model of latent
-// dimension d; d = 0 leaves out what depends on the model.
+// dimension d; d = 0 leaves out what depends on the model. The error wraps
+// ErrConfig and a *FieldError for each mistake.
 func (c Config) Validate(d int) error {
-	var errs []error
-	bad := func(key string, found any, mend string) {
-		errs = append(errs, &FieldError{Key: key, Found: found, Mend: mend})
-	}
-	if !slices.Contains(Strategies(), c.Strategy) {
-		bad("strategy", c.Strategy, "use one of "+strings.Join(Strategies(), ", "))
-	}
-	if c.Candidates < 0 || c.Candidates > 1<<16 {
-		bad("candidates", c.Candidates, "use 1 to 65536, or 0 for the strategy's default")
-	}
-	if _, err := c.Beta.schedule(); err != nil {
-		bad("beta", c.Beta, err.Error())
-	}
-	positive := func(key string, x float64) {
-		if !(x > 0) || math.IsInf(x, 0) {
-			bad(key, x, "use a finite number above 0")
-		}
-	}
-	notNegative := func(key string, x float64) {
-		if !(x >= 0) || math.IsInf(x, 0) {
-			bad(key, x, "use a finite number of at least 0")
-		}
-	}
-	positive("sigma", c.Sigma)
-	positive("lambda", c.Lambda)
-	if !(c.Rho > 0 && c.Rho <= 1) {
-		bad("rho", c.Rho, "use a number above 0 and at most 1")
-	}
-	if c.Strategy == Fixed && len(c.FixedZ) == 0 {
-		bad("fixed_z", "nothing", "give the z that the fixed strategy follows")
-	}
-	if d > 0 && len(c.FixedZ) > 0 && len(c.FixedZ) != d {
-		bad("fixed_z", fmt.Sprintf("%d numbers", len(c.FixedZ)), fmt.Sprintf("the model needs %d", d))
-	}
-	for _, z := range c.FixedZ {
-		if math.IsNaN(z) || math.IsInf(z, 0) {
-			bad("fixed_z", z, "use finite numbers")
-			break
-		}
-	}
-	notNegative("gate.kappa", c.Gate.Kappa)
-	if c.Gate.RequestsPerMinute < 0 || c.Gate.RequestsPerMinute > 10_000 {
-		bad("gate.requests_per_minute", c.Gate.RequestsPerMinute, "use 1 to 10000, or 0 for no limit")
-	}
-	positive("gate.timeout_s", c.Gate.TimeoutS)
-	if c.Gate.TimeoutS > 3600 {
-		bad("gate.timeout_s", c.Gate.TimeoutS, "use at most 3600")
-	}
-	notNegative("gate.backoff_s", c.Gate.BackoffS)
-	if !(c.Gate.BackoffMaxS >= c.Gate.BackoffS) || c.Gate.BackoffMaxS > 86_400 {
-		bad("gate.backoff_max_s", c.Gate.BackoffMaxS, "use at least backoff_s and at most 86400")
-	}
-	notNegative("credit.delay_s", c.Credit.DelayS)
-	notNegative("credit.width_s", c.Credit.WidthS)
+	var v verdict
+	c.checkPlanning(&v, d)
+	c.checkBelief(&v, d)
+	c.Gate.check(&v)
+	v.notNegative("credit.delay_s", c.Credit.DelayS)
+	v.notNegative("credit.width_s", c.Credit.WidthS)
 	if c.Credit.DelayS+c.Credit.WidthS > 600 {
-		bad("credit", c.Credit.DelayS+c.Credit.WidthS, "keep delay_s + width_s within 600")
+		v.bad("credit", c.Credit.DelayS+c.Credit.WidthS, "keep delay_s + width_s within 600")
 	}
-	if c.Guard.MaxBadTicks < 0 {
-		bad("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use at least 0")
+	if c.Guard.MaxBadTicks < 0 || c.Guard.MaxBadTicks > 1000 {
+		v.bad("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use 0 to 1000")
 	}
-	if c.MaxPlanAge < 1 {
-		bad("max_plan_age_ticks", c.MaxPlanAge, "use at least 1")
-	}
-	if len(errs) == 0 {
+	if len(v.errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrConfig, errors.Join(errs...))
+	return fmt.Errorf("%w: %w", ErrConfig, errors.Join(v.errs...))
+}
+
+func (c Config) checkPlanning(v *verdict, d int) {
+	if !slices.Contains(Strategies(), c.Strategy) {
+		v.bad("strategy", c.Strategy, "use one of "+strings.Join(Strategies(), ", "))
+	}
+	if c.Candidates < 0 || c.Candidates > 1<<16 {
+		v.bad("candidates", c.Candidates, "use 1 to 65536, or 0 for the strategy's default")
+	}
+	if _, err := c.Beta.schedule(); err != nil {
+		v.bad("beta", c.Beta, err.Error())
+	}
+	c.checkFixedZ(v, d)
+	if c.MaxPlanAge < 1 {
+		v.bad("max_plan_age_ticks", c.MaxPlanAge, "use at least 1")
+	}
+}
+
+func (c Config) checkFixedZ(v *verdict, d int) {
+	if c.Strategy == Fixed && len(c.FixedZ) == 0 {
+		v.bad("fixed_z", "nothing", "give the z that the fixed strategy follows")
+	}
+	if len(c.FixedZ) == 0 {
+		return
+	}
+	if d > 0 && len(c.FixedZ) != d {
+		v.bad("fixed_z", fmt.Sprintf("%d numbers", len(c.FixedZ)), fmt.Sprintf("the model needs %d", d))
+	}
+	if length := norm(c.FixedZ); !finite(length) || length < tinyNorm {
+		v.bad("fixed_z", fmt.Sprintf("a norm of %g", length), "use finite numbers that are not all 0")
+	}
+}
+
+func (c Config) checkBelief(v *verdict, d int) {
+	v.within("sigma", c.Sigma, minSigma, maxSigma)
+	v.within("lambda", c.Lambda, minLambda, maxLambda)
+	if !(c.Rho > 0 && c.Rho <= 1) {
+		v.bad("rho", c.Rho, "use a number above 0 and at most 1")
+		return
+	}
+	if d == 0 || !(c.Lambda >= minLambda && c.Lambda <= maxLambda) {
+		return
+	}
+	if _, err := c.newBelief(d); err != nil {
+		v.bad("rho", c.Rho, err.Error())
+	}
+}
+
+func (g GateConfig) check(v *verdict) {
+	v.notNegative("gate.kappa", g.Kappa)
+	if g.RequestsPerMinute < 0 || g.RequestsPerMinute > 10_000 {
+		v.bad("gate.requests_per_minute", g.RequestsPerMinute, "use 1 to 10000, or 0 for no limit")
+	}
+	if !(g.TimeoutS > 0 && g.TimeoutS <= 3600) {
+		v.bad("gate.timeout_s", g.TimeoutS, "use a number above 0 and at most 3600")
+	}
+	v.notNegative("gate.backoff_s", g.BackoffS)
+	if !(g.BackoffMaxS >= g.BackoffS && g.BackoffMaxS <= 86_400) {
+		v.bad("gate.backoff_max_s", g.BackoffMaxS, "use at least backoff_s and at most 86400")
+	}
+}
+
+// verdict collects what is wrong. Its comparisons are written so that a NaN
+// fails them.
+type verdict struct{ errs []error }
+
+func (v *verdict) bad(key string, found any, mend string) {
+	v.errs = append(v.errs, &FieldError{Key: key, Found: found, Mend: mend})
+}
+
+func (v *verdict) notNegative(key string, x float64) {
+	if !(x >= 0) || math.IsInf(x, 0) {
+		v.bad(key, x, "use a finite number of at least 0")
+	}
+}
+
+func (v *verdict) within(key string, x, least, most float64) {
+	if !(x >= least && x <= most) {
+		v.bad(key, x, fmt.Sprintf("use a number from %g to %g", least, most))
+	}
 }
 
 // FieldError names the key of a configuration that is wrong.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"optibfm/hal"
 	"optibfm/posterior"
 )
 
@@ -12,7 +13,7 @@ import (
 type Plans interface {
 	// State returns the buffer that the agent fills with this tick's state.
 	State() *State
-	// Offer hands the filled buffer over.
+	// Offer hands the filled buffer over. An error halts the robot.
 	Offer() error
 	// Latest returns the newest plan, valid until the next call, or nil
 	// where there is none yet.
@@ -51,7 +52,7 @@ type PlanHeader struct {
 	Confirmed uint64  // the newest tick at which the planner was content with Z
 	Score     float64 // of Z, where the strategy has one, else 0
 	Beta      float64 // that was used, where the strategy has one, else 0
-	ElapsedNS int64   // what planning took
+	ElapsedNS int64   // what planning took; 0 where nobody measured
 }
 
 const (
@@ -122,10 +123,18 @@ func aligned(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[:n]
 }
 
+// possible reports whether the sizes are those of some robot and model, and so
+// cannot overflow the size of anything.
+func (s Shape) possible() bool {
+	return s.Obs >= 1 && s.Obs <= hal.MaxChannels &&
+		s.Action >= 1 && s.Action <= hal.MaxChannels &&
+		s.Latent >= 1 && s.Latent <= posterior.MaxDim
+}
+
 // regionStart checks that region can hold size bytes of something of shape s.
 func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
-	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 {
-		return nil, fmt.Errorf("%w: shape %+v: every size must be at least 1", ErrRegion, s)
+	if !s.possible() {
+		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent in [1, %d]", ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
 	}
 	if len(region) < size {
 		return nil, fmt.Errorf("%w: %d bytes where %d are needed", ErrRegion, len(region), size)

@@ -19,13 +19,13 @@ type Gate struct {
 	off       bool
 	timeout   uint64 // ticks
 	minute    uint64 // ticks in 60 s
-	pause     uint64 // ticks after an unanswered request; doubles
+	pauseMin  uint64 // ticks after the first unanswered request
 	pauseMax  uint64
 
-	opened     []uint64 // ticks of the newest requests, a ring; as many as one minute may have
-	openedN    uint64
-	unanswered uint // requests in a row
-	notBefore  uint64
+	opened    []uint64 // ticks of the newest requests, a ring; as many as one minute may have
+	openedN   uint64
+	pause     uint64 // after the next unanswered request; doubles with each
+	notBefore uint64
 
 	open   rewardsrc.Request // State 0: none
 	known  [remembered]known
@@ -37,14 +37,17 @@ type known struct {
 	closed   bool // answered
 }
 
-// NewGate makes the gate for labels of weight labelWeight = 1/σ².
+// NewGate makes the gate for labels of weight labelWeight = 1/σ². The
+// configuration must have passed Config.Validate and the period be positive.
 func NewGate(cfg GateConfig, labelWeight float64, period time.Duration) *Gate {
+	pause := ticks(cfg.BackoffS, period, 0)
 	return &Gate{
 		threshold: posterior.DGapThreshold(cfg.Kappa, labelWeight),
 		off:       cfg.Off,
 		timeout:   ticks(cfg.TimeoutS, period, 1),
 		minute:    ticks(60, period, 1),
-		pause:     ticks(cfg.BackoffS, period, 0),
+		pauseMin:  pause,
+		pause:     pause,
 		pauseMax:  ticks(cfg.BackoffMaxS, period, 0),
 		opened:    make([]uint64, cfg.RequestsPerMinute),
 	}
@@ -84,12 +87,8 @@ func (g *Gate) Expire(tick uint64) (rewardsrc.Request, bool) {
 	if g.open.State != rewardsrc.Open || tick < g.open.Until {
 		return rewardsrc.Request{}, false
 	}
-	pause := g.pauseMax
-	if g.unanswered < 32 {
-		pause = min(g.pause<<g.unanswered, g.pauseMax)
-	}
-	g.unanswered++
-	g.notBefore = tick + pause
+	g.notBefore = tick + g.pause
+	g.pause = min(2*g.pause, g.pauseMax)
 	return g.close(rewardsrc.Expired), true
 }
 
@@ -114,7 +113,7 @@ func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
 		return rewardsrc.Request{}, false
 	}
 	k.closed = true
-	g.unanswered, g.notBefore = 0, 0
+	g.pause, g.notBefore = g.pauseMin, 0
 	if g.open.State != rewardsrc.Open || g.open.ID != id {
 		return rewardsrc.Request{}, false
 	}

@@ -13,6 +13,20 @@ import (
 // undoable is the number of labels that can be taken back.
 const undoable = 256
 
+const (
+	// maxReward bounds |Label.Value|: rewards are about 1, and a source that
+	// is not trusted must not drive ẑ out of the planner's float32.
+	maxReward = 1e9
+	// maxWindow is the number of ticks that one label may be credited to: it
+	// bounds what a label costs the control thread.
+	maxWindow = 4096
+	// maxHistory is the memory that the features of the last ticks may take.
+	maxHistory = 256 << 20
+	// maxAdvance is the number of periods that one Advance lets pass: far
+	// more than a control loop misses before it stops the robot.
+	maxAdvance = 1 << 24
+)
+
 // ErrUnknownFeatures is returned by Reapply where the features that a label
 // was credited to are not known.
 var ErrUnknownFeatures = errors.New("controller: the features that the label is about are not known")
@@ -20,18 +34,18 @@ var ErrUnknownFeatures = errors.New("controller: the features that the label is 
 // Learner is the half of the agent that learns: the belief, the features of
 // the last ticks, and the labels that were applied. It is what replay runs
 // again, so it is a function of its inputs alone. Nothing in it allocates
-// after NewLearner, except Reset and WarmStart.
+// after NewLearner, except WarmStart and Restore.
 type Learner struct {
 	belief  *posterior.Belief
 	past    *history
 	clock   uint64  // periods that counted for forgetting
-	newest  uint64  // the last tick observed
 	perUnit float64 // 1/σ², the weight of a sure label
 	rho     float64
-	delay   int64 // credit window, ns
-	width   int64
+	delay   int64     // credit window, ns
+	width   int64     // ns
+	reach   int64     // how far before an empty window a state may stand in for it, ns
 	phi     []float64 // scratch: φ̄ of the label at hand
-	ledger  ledger
+	ledger  *ledger
 }
 
 // NewLearner makes a learner for features of dimension d at the given period.
@@ -46,20 +60,43 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	// A request's features must outlive the request, and a press that came
-	// at its last moment the way to the control thread.
-	const slackS = 2
-	longest := max(cfg.Gate.TimeoutS, cfg.Credit.DelayS+cfg.Credit.WidthS) + slackS
+	held, err := historyLen(cfg, d, period)
+	if err != nil {
+		return nil, err
+	}
 	return &Learner{
 		belief:  belief,
-		past:    newHistory(int(ticks(longest, period, 64)), d),
+		past:    newHistory(held, d),
 		perUnit: 1 / float64(cfg.Sigma*cfg.Sigma),
 		rho:     cfg.Rho,
 		delay:   int64(cfg.Credit.DelayS * float64(time.Second)),
 		width:   int64(cfg.Credit.WidthS * float64(time.Second)),
+		reach:   max(int64(time.Second), 2*int64(period)),
 		phi:     make([]float64, d),
 		ledger:  newLedger(undoable, d),
 	}, nil
+}
+
+// historyLen is the number of ticks whose features are kept: a request's must
+// outlive the request, and a press at its last moment the way to the control
+// thread.
+func historyLen(cfg Config, d int, period time.Duration) (int, error) {
+	const slackS = 2
+	if n := ticks(cfg.Credit.WidthS, period, 0); n > maxWindow {
+		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
+			Key: "credit.width_s", Found: fmt.Sprintf("%g (%d periods of %v)", cfg.Credit.WidthS, n, period),
+			Mend: fmt.Sprintf("keep it within %d periods", maxWindow),
+		})
+	}
+	longest := max(cfg.Gate.TimeoutS, cfg.Credit.DelayS+cfg.Credit.WidthS) + slackS
+	n := ticks(longest, period, 64)
+	if n > maxHistory/uint64(8*d) {
+		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
+			Key: "gate.timeout_s", Found: fmt.Sprintf("%g s of features to keep (%d periods of %v)", longest, n, period),
+			Mend: fmt.Sprintf("shorten timeout_s, or credit.delay_s and credit.width_s, to keep %d periods at most", maxHistory/(8*d)),
+		})
+	}
+	return int(n), nil
 }
 
 // Belief is the learner's posterior. Callers may read it.
@@ -68,8 +105,11 @@ func (l *Learner) Belief() *posterior.Belief { return l.belief }
 // LabelWeight is 1/σ², the weight of a sure label about the present.
 func (l *Learner) LabelWeight() float64 { return l.perUnit }
 
-// Advance lets periods pass: every label loses weight, the prior stays.
+// Advance lets periods pass: every label loses weight, the prior stays. The
+// agent calls it in every tick of an armed robot with the tick's Elapsed. More
+// than 2²⁴ periods at once count as that many.
 func (l *Learner) Advance(periods uint64) {
+	periods = min(periods, maxAdvance)
 	l.clock += periods
 	if l.rho == 1 {
 		return
@@ -79,18 +119,35 @@ func (l *Learner) Advance(periods uint64) {
 	}
 }
 
-// Observe remembers the features of a tick, sensed at the given time.
+// Observe remembers the features of a tick, sensed at the given time. Ticks
+// count up; one that does not makes the learner forget the features before it.
 func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
-	l.newest = tick
 	l.past.add(tick, at, l.clock, phi)
+}
+
+// Restore takes the belief from a state (posterior.Belief.State) and forgets
+// the features and the labels before it: none of them can be credited or taken
+// back any more. An error changes nothing.
+func (l *Learner) Restore(state []float64) error {
+	if err := l.belief.Restore(state); err != nil {
+		return fmt.Errorf("controller: restore the learner: %w", err)
+	}
+	l.past.clear()
+	l.ledger = newLedger(undoable, l.belief.Dim())
+	return nil
 }
 
 // Apply credits a label to the moment that it is about and updates the belief.
 // asked is the tick of the request that it answers; it is looked at only where
 // label.Request is not 0. The result says what happened; a refused label
-// leaves the belief as it was.
+// leaves the belief as it was. A label whose ID came before is refused,
+// whatever became of it then.
 func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
-	a := AppliedLabel{ID: label.ID, Request: label.Request, Undoes: label.Undoes, Value: label.Value, Kind: label.Kind}
+	a := describe(label)
+	if l.ledger.repeated(label.ID) {
+		a.Outcome = Duplicate
+		return a
+	}
 	switch label.Kind {
 	case rewardsrc.Value:
 		l.applyValue(&a, label, asked)
@@ -98,10 +155,18 @@ func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 		l.undo(&a)
 	case rewardsrc.CantTell:
 		a.Outcome = ClosedRequest
+		if label.Request == 0 {
+			a.Outcome = UnknownRequest
+		}
 	default:
 		a.Outcome = BadLabel
 	}
 	return a
+}
+
+// describe is what is known of a label before anything came of it.
+func describe(label rewardsrc.Label) AppliedLabel {
+	return AppliedLabel{ID: label.ID, Request: label.Request, Undoes: label.Undoes, Value: label.Value, Kind: label.Kind}
 }
 
 func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint64) {
@@ -109,21 +174,25 @@ func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint6
 	if confidence == 0 {
 		confidence = 1
 	}
-	if !finite(label.Value) || !(confidence > 0 && confidence <= 1) {
+	if !(math.Abs(label.Value) <= maxReward) || !(confidence > 0 && confidence <= 1) {
 		a.Outcome = BadLabel
 		return
 	}
-	var ok bool
-	a.From, a.To, ok = l.credit(label, asked)
-	if !ok || l.past.mean(l.phi, a.From, a.To) == 0 {
+	from, to, ok := l.credit(label, asked)
+	if !ok || l.past.mean(l.phi, from, to) == 0 {
 		a.Outcome = TooOld
 		return
 	}
-	about, age := l.about(a.From, a.To)
-	a.About = about
-	a.Confidence = confidence
-	a.Weight = l.weight(confidence, age)
+	a.From, a.To, a.Confidence = from, to, confidence
+	l.weigh(a)
 	a.Outcome = l.enter(a)
+}
+
+// weigh sets About and Weight of a label about ticks that are held.
+func (l *Learner) weigh(a *AppliedLabel) {
+	m, _ := l.past.about(a.From, a.To)
+	a.About = m.tick
+	a.Weight = l.weight(a.Confidence, l.clock-m.clock)
 }
 
 // enter updates the belief with φ̄ in l.phi and writes the label down.
@@ -146,28 +215,11 @@ func (l *Learner) credit(label rewardsrc.Label, asked uint64) (from, to uint64, 
 	case label.Tick != rewardsrc.NoTick:
 		return label.Tick, label.Tick, true
 	}
+	if label.At < 0 { // no clock says so; below, nothing can overflow
+		return 0, 0, false
+	}
 	until := label.At - l.delay
-	return l.past.window(l.newest, until-l.width, until)
-}
-
-// about returns the tick that sets the age of a label about from..to, the one
-// in the middle or the next before it that is held, and its age in periods.
-func (l *Learner) about(from, to uint64) (tick, age uint64) {
-	middle := from + (to-from)/2
-	for t := middle; ; t-- {
-		if m, _, ok := l.past.find(t); ok {
-			return t, l.clock - m.clock
-		}
-		if t == from {
-			break
-		}
-	}
-	for t := middle + 1; t <= to; t++ { // only the later half is held
-		if m, _, ok := l.past.find(t); ok {
-			return t, l.clock - m.clock
-		}
-	}
-	return to, 0
+	return l.past.window(until-l.width, until, l.reach, maxWindow)
 }
 
 // undo takes a label back with the weight that it has by now.
@@ -228,25 +280,30 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		own.Outcome = l.leave(&logged, e)
 		return own, nil
 	}
+	if logged.Kind != rewardsrc.Value {
+		own.Outcome = BadLabel
+		return own, nil
+	}
 	if l.past.mean(l.phi, logged.From, logged.To) == 0 {
 		return own, fmt.Errorf("%w: label %d about ticks %d to %d", ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}
-	about, age := l.about(logged.From, logged.To)
-	own.About = about
-	own.Weight = l.weight(logged.Confidence, age)
+	l.weigh(&own)
 	own.Outcome = l.enter(&logged)
 	return own, nil
 }
 
 // WarmStart updates the belief with n labelled features, phi [n, d] and
 // reward [n], each as a sure label about the present. Call it before the
-// first tick.
+// first tick. An error changes nothing.
 func (l *Learner) WarmStart(phi, reward []float64) error {
 	weight := make([]float64, len(reward))
 	for i := range weight {
 		weight[i] = l.perUnit
 	}
-	return l.belief.UpdateBatch(phi, reward, weight)
+	if err := l.belief.UpdateBatch(phi, reward, weight); err != nil {
+		return fmt.Errorf("controller: warm start: %w", err)
+	}
+	return nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,10 +1,16 @@
 package controller
 
-// ledger remembers the newest applied labels, so that they can be taken back.
+// ledger remembers the newest labels: what entered the belief, so that it can
+// be taken back, and which IDs came, so that none counts twice.
 type ledger struct {
 	entries []entry // a ring
 	next    int
+	seen    [seenIDs]uint64 // index: ID modulo len; IDs count up, so it holds the newest
 }
+
+// seenIDs is the number of IDs that are remembered. A label that comes again
+// after more than that is about a moment that the history has lost.
+const seenIDs = 4096
 
 // entry is one label that entered the belief.
 type entry struct {
@@ -16,12 +22,25 @@ type entry struct {
 	phi    []float64
 }
 
-func newLedger(capacity, d int) ledger {
+func newLedger(capacity, d int) *ledger {
 	entries := make([]entry, capacity)
 	for i := range entries {
 		entries[i].phi = make([]float64, d)
 	}
-	return ledger{entries: entries}
+	return &ledger{entries: entries}
+}
+
+// repeated notes an ID and reports whether it came before. 0 is no ID.
+func (l *ledger) repeated(id uint64) bool {
+	if id == 0 {
+		return false
+	}
+	slot := &l.seen[id%seenIDs]
+	if *slot == id {
+		return true
+	}
+	*slot = id
+	return false
 }
 
 func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {

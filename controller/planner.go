@@ -80,19 +80,25 @@ func (p *Planner) Due(s *State) bool {
 	return p.cfg.Replan > 0 && s.Tick()-p.tick >= p.cfg.Replan
 }
 
-// Plan brings dst up to date with s: a new z where one is due, otherwise the
-// word that the old one still holds. fresh tells which. The same configuration,
-// model and state give the same plan. After an error dst must not be used.
+// Plan brings dst, which holds the plan of the call before, up to date with s:
+// a new z where one is due, otherwise the word that the old one still holds.
+// fresh tells which. The same configuration, model and state give the same
+// plan. ElapsedNS is left to the caller, who has a clock. After an error dst
+// must not be used, and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
-	if s.Valid == 0 {
+	if s.Valid == 0 || s.Next == 0 {
 		return false, fmt.Errorf("%w: before tick %d: it holds no observation: wait for the next one", ErrState, s.Next)
 	}
 	if !p.Due(s) {
 		dst.Confirmed = s.Tick()
 		return false, nil
 	}
+	p.planned = false
 	if err := p.belief.Restore(s.Belief); err != nil {
 		return false, fmt.Errorf("%w: of tick %d: %w", ErrState, s.Tick(), err)
+	}
+	if hash := p.belief.Hash(); hash != s.Hash {
+		return false, fmt.Errorf("%w: of tick %d: the belief's hash is %#x, it was sent with %#x: it was damaged on its way", ErrState, s.Tick(), hash, s.Hash)
 	}
 	// A generator of its own for each tick: a plan does not depend on which
 	// plans were made before it.
@@ -135,8 +141,11 @@ func (p *Planner) search(s *State, dst *Plan) error {
 		return err
 	}
 	d := len(dst.Z)
-	if best < 0 || (best+1)*d > len(p.candidates) {
-		return fmt.Errorf("the model chose candidate %d of %d", best, len(p.candidates)/d)
+	if n := len(p.candidates) / d; best < 0 || best >= n {
+		return fmt.Errorf("the model chose candidate %d of %d", best, n)
+	}
+	if !finite(float64(score)) {
+		return fmt.Errorf("the best score is %v: check the bundle with `optibfm model check`", score)
 	}
 	copy(dst.Z, p.candidates[best*d:(best+1)*d])
 	dst.Score = float64(score)

@@ -11,13 +11,15 @@ import (
 // Tick is the record of one control period. It is filled from left to right
 // by Agent.Step and is the same record that the log stores, the screen shows
 // and replay compares. Its memory may lie in a ring that is shared with
-// another process: Header points into it, the slices are views of it.
+// another process: Header points into it, the slices are views of it. Step
+// decides in memory of its own and writes the record last, so nothing that is
+// written there from elsewhere can reach the actuators.
 type Tick struct {
 	*Header
 	Obs    []float32 // observation as sensed, [O]; not valid with FlagBadObs
 	Phi    []float64 // features φ(s) of Obs, [d]
 	Z      []float64 // task embedding that chose the action, [d]
-	Action []float32 // what was sent to the actuators, [A]
+	Action []float32 // what was sent to the actuators, or would have been were the robot armed, [A]
 }
 
 // MaxLabels is the number of labels that one tick can apply; what does not
@@ -40,7 +42,7 @@ type Header struct {
 	Step    uint32 // steps taken in the episode; its return is the sum of Reward over Step >= 1
 
 	Flags Flags
-	Fault Fault // why the robot was halted, FaultNone while it runs
+	Fault Fault // why the robot was halted, FaultNone until then
 
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
@@ -79,11 +81,11 @@ type Outcome uint8
 const (
 	Applied        Outcome = iota + 1 // entered the belief, or an undo left it
 	ClosedRequest                     // "can't tell": the request was closed, the belief is unchanged
-	TooOld                            // refused: the features of that moment are not held (any more)
+	TooOld                            // refused: the features of that moment are not held (any more), or weigh nothing by now
 	UnknownRequest                    // refused: no such request, or one long gone
 	NothingToUndo                     // refused: no such label, or it no longer counts
-	BadLabel                          // refused: a number that is not finite, or a weight outside (0, 1]
-	Duplicate                         // refused: the request was answered before
+	BadLabel                          // refused: a reward that is not finite or beyond ±1e9, a weight outside (0, 1], an unknown kind
+	Duplicate                         // refused: the request was answered before, or a label of this ID came before
 )
 
 // String names the outcome in words for people.
@@ -112,15 +114,15 @@ type Flags uint32
 
 // The flags of a tick.
 const (
-	FlagArmed         Flags = 1 << iota // the robot was armed: the action went to the actuators
+	FlagArmed         Flags = 1 << iota // the robot was armed: time counted for forgetting, and but for FlagEpisodeEnd the action went to the actuators
 	FlagEpisodeStart                    // the first tick of an episode
 	FlagReward                          // Reward is valid
 	FlagGateOpen                        // the D-gap was at least κ
 	FlagAsked                           // a request was opened in this tick
 	FlagRequestClosed                   // a request was answered or expired in this tick
 	FlagReplanned                       // Z is a new plan
-	FlagFallbackZ                       // no plan yet, or ‖z‖ < 1e-9: a seeded unit direction stands in
-	FlagBadObs                          // the observation failed the guard: the last good action was repeated
+	FlagFallbackZ                       // no plan yet, or ‖z‖ < 1e-9: a seeded direction stands in
+	FlagBadObs                          // no good observation or no features of it: Phi is zero and the last good action was repeated
 	FlagBadAction                       // the policy's action failed the guard
 	FlagLimited                         // a value or rate limit changed the action
 	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
@@ -140,18 +142,17 @@ const (
 	FaultModel           // the model failed too often in a row
 	FaultAct             // Act failed
 	FaultStalePlan       // z was older than its limit
-	FaultHost            // the host process fell silent
+	FaultHost            // the host process fell silent or sent garbage, or the planner failed in lockstep
 	FaultOverrun         // too many missed deadlines in a row
 	FaultBelief          // the belief lost its positive definiteness
 	FaultStuck           // the control thread hung and the watchdog halted the robot
 	FaultPanic           // a panic
-	FaultRecording       // the tick ring is unusable
 )
 
 var faultNames = [...]string{
 	"none", "sensing failed", "bad observations", "model failed", "actuation failed",
-	"plan too old", "host process silent", "deadlines missed", "belief broken",
-	"control thread stuck", "panic", "recording failed",
+	"plan too old", "host failed", "deadlines missed", "belief broken",
+	"control thread stuck", "panic",
 }
 
 // String names the fault in words for people.
@@ -162,7 +163,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("Fault(%d)", uint32(f))
 }
 
-// LayoutVersion changes with every change to the memory layout of a Tick.
+// LayoutVersion changes with every change to the memory layout of a Tick, a
+// State or a Plan.
 const LayoutVersion = 1
 
 // Shape is what the size of a Tick depends on.
