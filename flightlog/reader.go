@@ -67,6 +67,9 @@ type Record struct {
 	Event    *Event
 	Timing   *Timing
 	Snapshot *Snapshot
+
+	channel int    // index in topics
+	data    []byte // the message as it is in the file
 }
 
 // Limits on what a file may claim, far above what a Writer writes.
@@ -531,7 +534,7 @@ func (r *Reader) message(p part, data []byte, yield func(*Record, error) bool) b
 	if !ok {
 		return true
 	}
-	record := &Record{Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset}
+	record := &Record{Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data}
 	if err := r.decode(record, channel, m.Data); err != nil {
 		return yield(nil, &DamageError{p.offset, fmt.Errorf("%s: %w", record.Topic, err)})
 	}

@@ -1,0 +1,381 @@
+package flightlog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// tolerance is for what passes through a logarithm, which the Go compiler may
+// round differently on another CPU.
+const tolerance = 1e-12
+
+// ErrNoSnapshot is returned where a log has no snapshot that a replay could
+// start from.
+var ErrNoSnapshot = errors.New("flightlog: the log has no snapshot of the belief to start from: it can be summarised, not replayed")
+
+// Result is what a replay found.
+type Result struct {
+	Summary    Summary
+	Verified   uint64      // ticks computed again and compared
+	Differing  uint64      // of these, ticks that differ
+	First      *Difference // the first one, nil where all agree
+	Unverified uint64      // ticks between a gap and the next snapshot
+	Gaps       []Gap
+	Damage     []error   // damaged places in the file
+	Cut        *Cut      // what is missing at the end
+	Z          []float64 // ẑ after the last tick, [d]; nil where that is not known
+	ZNorm      float64
+}
+
+// OK reports whether everything that could be compared agrees.
+func (r *Result) OK() bool { return r.First == nil }
+
+// Difference is a field that the replay computed differently.
+type Difference struct {
+	Tick     uint64
+	Field    string
+	Logged   string
+	Computed string
+}
+
+func (d *Difference) String() string {
+	return fmt.Sprintf("tick %d: %s: logged %s, computed %s", d.Tick, d.Field, d.Logged, d.Computed)
+}
+
+// Gap is a place at which the replay had to stop comparing.
+type Gap struct {
+	Tick    uint64 // the first tick that could not be compared
+	Missing uint64 // periods without a record before it
+	Reason  string
+	Resumed uint64 // the tick at which a snapshot let it go on
+	Ended   bool   // Resumed is valid
+}
+
+// place is where in the file a snapshot is.
+type place struct {
+	next uint64
+	hash uint64
+	part int // index in Reader.parts
+	nth  int // snapshot of that part
+}
+
+// Verify computes the belief again, from the logged φ and labels and by the
+// same code that ran on the robot, and compares every tick: hashes, norms and
+// label weights bit for bit, the D-gap and log det V to 1e-12. After a dropped
+// tick it resumes at the next snapshot. An error means that there was nothing
+// to compare or that the file could not be read; what differs is in the Result.
+func Verify(r *Reader) (Result, error) {
+	replay, err := newReplay(r)
+	if err != nil {
+		return Result{}, err
+	}
+	counted := newTally()
+	damage, err := r.each(func(record *Record) error {
+		counted.add(record)
+		if record.Tick == nil {
+			return nil
+		}
+		return replay.tick(record.Tick)
+	})
+	result := replay.result
+	result.Summary = counted.summary(r.meta.Clock)
+	result.Damage, result.Cut = damage, r.cut
+	if err != nil {
+		return result, err
+	}
+	if replay.synced {
+		result.Z = make([]float64, r.meta.Shape.Latent)
+		replay.learner.Belief().Mean(result.Z)
+		result.ZNorm = norm(result.Z)
+	}
+	return result, nil
+}
+
+// each calls f for every message; damaged places are collected and passed over.
+func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
+	for record, err := range r.Records() {
+		if errors.Is(err, ErrDamaged) {
+			damage = append(damage, err)
+			continue
+		}
+		if err != nil {
+			return damage, err
+		}
+		if err := f(record); err != nil {
+			return damage, err
+		}
+	}
+	return damage, nil
+}
+
+// replay follows a log tick by tick.
+type replay struct {
+	reader    *Reader
+	learner   *controller.Learner
+	snapshots []place // by next
+	result    Result
+	synced    bool   // the belief is known
+	started   bool   // there was a tick
+	last      uint64 // its index
+	whole     uint64 // from this tick on nothing is missing
+	gaps      bool   // something was missing
+}
+
+func newReplay(r *Reader) (*replay, error) {
+	snapshots, err := r.findSnapshots()
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshots) == 0 {
+		return nil, ErrNoSnapshot
+	}
+	learner, err := r.newLearner(r.meta.Control)
+	if err != nil {
+		return nil, err
+	}
+	return &replay{reader: r, learner: learner, snapshots: snapshots}, nil
+}
+
+func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
+	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+	if err != nil {
+		return nil, fmt.Errorf("flightlog: the logged configuration: %w", err)
+	}
+	return learner, nil
+}
+
+// findSnapshots locates the snapshots. They need not stand at their place among
+// the ticks: they come to the writer by another way.
+func (r *Reader) findSnapshots() ([]place, error) {
+	var found []place
+	for i, p := range r.parts {
+		var failed error
+		nth := 0
+		r.visit(p, func(record *Record, err error) bool {
+			if err != nil && !errors.Is(err, ErrDamaged) {
+				failed = err
+				return false
+			}
+			if err == nil && record.Snapshot != nil {
+				found = append(found, place{record.Snapshot.Next, record.Snapshot.Hash, i, nth})
+				nth++
+			}
+			return true
+		})
+		if failed != nil {
+			return nil, failed
+		}
+	}
+	slices.SortStableFunc(found, func(a, b place) int {
+		if a.next < b.next {
+			return -1
+		}
+		if a.next > b.next {
+			return 1
+		}
+		return 0
+	})
+	return found, nil
+}
+
+func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
+	nth := 0
+	r.visit(r.parts[p.part], func(record *Record, err error) bool {
+		if err == nil && record.Snapshot != nil {
+			if nth == p.nth {
+				snapshot = record.Snapshot
+				return false
+			}
+			nth++
+		}
+		return true
+	})
+	return snapshot
+}
+
+// tick computes one tick again and compares it.
+func (p *replay) tick(t *controller.Tick) error {
+	p.noteGap(t)
+	if err := p.takeSnapshots(t); err != nil {
+		return err
+	}
+	p.started, p.last = true, t.Index
+	c := comparison{tick: t.Index, on: p.synced}
+	p.observe(t, &c)
+	for i := range t.Labels[:t.NumLabels] {
+		p.reapply(t, &t.Labels[i], &c)
+	}
+	if !p.synced {
+		p.result.Unverified++
+		return nil
+	}
+	belief := p.learner.Belief()
+	c.near("logdet", t.LogDet, belief.LogDet())
+	c.same("hash", t.Hash, belief.Hash())
+	p.result.Verified++
+	if c.first == nil {
+		return nil
+	}
+	p.result.Differing++
+	if p.result.First == nil {
+		p.result.First = c.first
+	}
+	return nil
+}
+
+// observe is the half of a tick before its labels.
+func (p *replay) observe(t *controller.Tick, c *comparison) {
+	if t.Flags.Has(controller.FlagArmed) {
+		p.learner.Advance(min(t.Elapsed, mostPeriods))
+	}
+	if t.Flags.Has(controller.FlagBadObs) {
+		return
+	}
+	p.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	if !c.on {
+		return
+	}
+	normSq := p.learner.Belief().NormSq(t.Phi)
+	c.bits("norm_sq", t.NormSq, normSq)
+	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
+}
+
+// mostPeriods bounds the forgetting that one damaged tick can ask for: more
+// than an hour at 1 kHz.
+const mostPeriods = 1 << 22
+
+// reapply applies a label again.
+func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
+	own, err := p.learner.Reapply(*logged)
+	if err != nil {
+		if p.synced {
+			p.lose(t.Index, 0, err.Error())
+			c.on = false
+		}
+		return
+	}
+	if !p.comparable(logged) {
+		return
+	}
+	field := fmt.Sprintf("label %d: ", logged.ID)
+	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
+	c.same(field+"about", logged.About, own.About)
+	c.bits(field+"weight", logged.Weight, own.Weight)
+}
+
+// comparable reports whether the age of a label is known here: nothing is
+// missing since the tick that it is about.
+func (p *replay) comparable(a *controller.AppliedLabel) bool {
+	if !p.gaps {
+		return true
+	}
+	return a.Kind != rewardsrc.Undo && a.From >= p.whole
+}
+
+// noteGap stops the comparison where records are missing before t.
+func (p *replay) noteGap(t *controller.Tick) {
+	missing := missingBefore(t, p.last, p.started)
+	if missing > 0 {
+		p.whole, p.gaps = t.Index, true
+		p.lose(t.Index, missing, "dropped ticks")
+	} else if !p.started && !p.synced {
+		p.lose(t.Index, 0, "no snapshot before the first tick")
+	}
+}
+
+func (p *replay) lose(tick, missing uint64, reason string) {
+	p.synced = false
+	p.result.Gaps = append(p.result.Gaps, Gap{Tick: tick, Missing: missing, Reason: reason})
+}
+
+// takeSnapshots restores a belief that is not known, or differs, from the
+// snapshot right before t, if there is one.
+func (p *replay) takeSnapshots(t *controller.Tick) error {
+	for len(p.snapshots) > 0 && p.snapshots[0].next <= t.Index {
+		s := p.snapshots[0]
+		p.snapshots = p.snapshots[1:]
+		// The tick before t was t.Elapsed earlier: a snapshot from before it
+		// lacks it.
+		if t.Elapsed > 0 && t.Index-min(t.Index, t.Elapsed) >= s.next {
+			continue
+		}
+		if p.synced && p.learner.Belief().Hash() == s.hash {
+			continue
+		}
+		if err := p.restore(s, t.Index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *replay) restore(s place, tick uint64) error {
+	snapshot := p.reader.loadSnapshot(s)
+	if snapshot == nil {
+		return nil // it was there a moment ago: the file changes under us
+	}
+	belief := p.learner.Belief()
+	if err := belief.Restore(snapshot.State); err != nil {
+		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: %w", tick, ErrDamaged, err)
+	}
+	if got := belief.Hash(); got != s.hash {
+		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: its hash is %016x, not %016x", tick, ErrDamaged, got, s.hash)
+	}
+	p.synced = true
+	if n := len(p.result.Gaps); n > 0 && !p.result.Gaps[n-1].Ended {
+		p.result.Gaps[n-1].Resumed, p.result.Gaps[n-1].Ended = tick, true
+	}
+	return nil
+}
+
+// comparison collects the first difference of one tick.
+type comparison struct {
+	tick  uint64
+	on    bool
+	first *Difference
+}
+
+func (c *comparison) note(field, logged, computed string) {
+	if c.on && c.first == nil {
+		c.first = &Difference{Tick: c.tick, Field: field, Logged: logged, Computed: computed}
+	}
+}
+
+func (c *comparison) same(field string, logged, computed uint64) {
+	if logged == computed {
+		return
+	}
+	format := "%d"
+	if field == "hash" {
+		format = "%016x"
+	}
+	c.note(field, fmt.Sprintf(format, logged), fmt.Sprintf(format, computed))
+}
+
+func (c *comparison) bits(field string, logged, computed float64) {
+	if math.Float64bits(logged) != math.Float64bits(computed) {
+		c.note(field, fmt.Sprintf("%.17g", logged), fmt.Sprintf("%.17g", computed))
+	}
+}
+
+func (c *comparison) near(field string, logged, computed float64) {
+	if math.Abs(logged-computed) <= tolerance*max(1, math.Abs(logged)) {
+		return
+	}
+	c.note(field, fmt.Sprintf("%.17g", logged), fmt.Sprintf("%.17g", computed))
+}
+
+// norm returns ‖x‖.
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}

@@ -1,0 +1,171 @@
+package flightlog
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"optibfm/controller"
+	"optibfm/rewardsrc"
+)
+
+// Summary is what a log tells about a run at a glance.
+type Summary struct {
+	Ticks    uint64        // records of ticks
+	Skipped  uint64        // periods that the loop skipped, being late
+	Dropped  uint64        // periods for which a record should be there and is not
+	Duration time.Duration // from the first to the last tick, on the robot's clock
+	Armed    uint64        // ticks with actions on the actuators
+
+	Presses  uint64                        // messages on /label
+	Labels   map[controller.Outcome]uint64 // what became of them, as the ticks tell
+	Undone   uint64                        // applied undos, which are in Labels too
+	Asked    uint64                        // requests opened
+	Answered uint64
+	Expired  uint64
+
+	Episodes []Episode // of simulators, where there were rewards
+	Faults   map[controller.Fault]uint64
+	Warnings uint64 // events
+	Errors   uint64 // events
+
+	Late Percentiles // wake-up after the deadline; zeros in lockstep
+	Busy Percentiles // from wake-up to done; zeros in lockstep
+}
+
+// Episode is a part of a simulated run between two resets.
+type Episode struct {
+	Number uint32
+	Steps  uint32
+	Return float64 // sum of the rewards after each step
+	Labels uint64  // applied in it
+}
+
+// longestDuration bounds what the histograms tell apart, ns.
+const longestDuration = int64(time.Hour)
+
+// tally collects a Summary.
+type tally struct {
+	Summary
+	first, last int64
+	lastIndex   uint64
+	late, busy  *hdrhistogram.Histogram
+}
+
+func newTally() *tally {
+	return &tally{
+		Summary: Summary{
+			Labels: make(map[controller.Outcome]uint64),
+			Faults: make(map[controller.Fault]uint64),
+		},
+		late: hdrhistogram.New(1, longestDuration, 3),
+		busy: hdrhistogram.New(1, longestDuration, 3),
+	}
+}
+
+func (s *tally) add(r *Record) {
+	switch {
+	case r.Tick != nil:
+		s.addTick(r.Tick)
+	case r.Label != nil:
+		s.Presses++
+	case r.Request != nil:
+		s.addRequest(r.Request)
+	case r.Event != nil && r.Event.Level == Warn:
+		s.Warnings++
+	case r.Event != nil && r.Event.Level == Error:
+		s.Errors++
+	}
+}
+
+func (s *tally) addRequest(r *rewardsrc.Request) {
+	switch r.State {
+	case rewardsrc.Open:
+		s.Asked++
+	case rewardsrc.Answered:
+		s.Answered++
+	case rewardsrc.Expired:
+		s.Expired++
+	}
+}
+
+func (s *tally) addTick(t *controller.Tick) {
+	s.Dropped += missingBefore(t, s.lastIndex, s.Ticks > 0)
+	s.lastIndex = t.Index
+	if s.Ticks == 0 {
+		s.first = t.SenseAt
+	}
+	s.last = t.SenseAt
+	s.Ticks++
+	if t.Elapsed > 1 {
+		s.Skipped += t.Elapsed - 1
+	}
+	if t.Flags.Has(controller.FlagArmed) {
+		s.Armed++
+	}
+	if t.Fault != controller.FaultNone {
+		s.Faults[t.Fault]++
+	}
+	applied := s.addLabels(t)
+	s.addToEpisode(t, applied)
+	record(s.late, t.Wake-t.Deadline)
+	record(s.busy, t.Done-t.Wake)
+}
+
+func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
+	for _, a := range t.Labels[:t.NumLabels] {
+		s.Labels[a.Outcome]++
+		if a.Outcome != controller.Applied {
+			continue
+		}
+		if a.Kind == rewardsrc.Undo {
+			s.Undone++
+		} else {
+			applied++
+		}
+	}
+	return applied
+}
+
+func (s *tally) addToEpisode(t *controller.Tick, labels uint64) {
+	if !t.Flags.Has(controller.FlagReward) {
+		return
+	}
+	if n := len(s.Episodes); n == 0 || s.Episodes[n-1].Number != t.Episode {
+		s.Episodes = append(s.Episodes, Episode{Number: t.Episode})
+	}
+	e := &s.Episodes[len(s.Episodes)-1]
+	e.Labels += labels
+	if t.Step >= 1 { // step 0 is the reset: no action led to it
+		e.Return += t.Reward
+		e.Steps = max(e.Steps, t.Step)
+	}
+}
+
+func record(h *hdrhistogram.Histogram, ns int64) {
+	_ = h.RecordValue(min(max(ns, 0), longestDuration)) // within its range by construction
+}
+
+// summary returns what was collected. In lockstep there is no jitter.
+func (s *tally) summary(clock Clock) Summary {
+	s.Duration = time.Duration(s.last - s.first)
+	if !clock.Simulated && s.Ticks > 0 {
+		s.Late, s.Busy = percentiles(s.late), percentiles(s.busy)
+	}
+	return s.Summary
+}
+
+func percentiles(h *hdrhistogram.Histogram) Percentiles {
+	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) }
+	return Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
+}
+
+// Summarise reads the whole log. Damaged places are passed over and returned.
+func Summarise(r *Reader) (Summary, []error, error) {
+	s := newTally()
+	damage, err := r.each(func(record *Record) error {
+		s.add(record)
+		return nil
+	})
+	return s.summary(r.meta.Clock), damage, err
+}
