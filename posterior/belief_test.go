@@ -341,6 +341,22 @@ func TestTakingOutWhatWasNeverInIsAnErrorThatChangesNothing(t *testing.T) {
 	must(t, b.Downdate(phi, 1, 1))
 }
 
+func TestWhateverIsTakenOutTheStateStaysOneThatRestoreAccepts(t *testing.T) {
+	const dim = 4
+	seed := splitMix(11)
+	phi := make([]float64, dim)
+	for run := range 300 {
+		b := trained(t, dim, splitMix(run))
+		for range 60 {
+			seed.fill(phi)
+			if err := b.Downdate(phi, 1, 0.3*seed.weight()); err != nil && !errors.Is(err, ErrNotPositiveDefinite) {
+				t.Fatal(err)
+			}
+			must(t, b.check(b.state))
+		}
+	}
+}
+
 func TestNoLabelIsSoHeavyThatItsUndoGoesWrongSilently(t *testing.T) {
 	const dim = 10
 	phi := make([]float64, dim)

@@ -24,6 +24,24 @@ func TestTheoryIsTheFormula(t *testing.T) {
 	}
 }
 
+func TestTheoryMeasuresTheGainFromThePriorThatIsThere(t *testing.T) {
+	const dim = 10
+	b := mustNew(t, dim, 1, 0.95)
+	phi := make([]float64, dim)
+	phi[3] = 2
+	for range 2*dim + 3 {
+		b.Forget()
+	}
+	must(t, b.Update(phi, 1, 1))
+	prior := make([]float64, dim)
+	b.Prior(prior)
+	gain := math.Log1p(4 / prior[3])
+	want := 1 + math.Sqrt(gain+2*math.Log(10))
+	if got := (Theory{S: 1, Sigma: 1, Delta: 0.1}).Beta(b); math.Abs(got-want) > 1e-12 {
+		t.Fatalf("β is %g, not %g", got, want)
+	}
+}
+
 // distance returns ‖z - ẑ‖ in V.
 func distance(b *Belief, z []float64) float64 {
 	diff := make([]float64, b.dim)
