@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -65,6 +66,7 @@ type Loop struct {
 	live live
 
 	schedule schedule
+	limit    uint64 // of schedule.misses
 	lateness histogram
 	duration histogram
 }
@@ -114,13 +116,11 @@ func (l *Loop) Run(ctx context.Context, body func(Beat) error) (Report, error) {
 	done := make(chan error, 1)
 	l.work <- func() { l.control(body, done) }
 	err := <-done
-	if l.Notify != nil {
-		err = errors.Join(err, l.Notify.Stopping())
-	}
 	err = errors.Join(err, watchdog.Stop())
 
 	report := l.report()
 	report.GCCycles = gcCycles() - cycles
+	report.NotifyError = errors.Join(watchdog.NotifyError(), l.Notify.Stopping())
 	return report, err
 }
 
@@ -192,42 +192,56 @@ func (l *Loop) halt() (err error) {
 	return nil
 }
 
-// ticks is the loop itself. It allocates nothing.
+// ticks runs until something ends the loop.
 func (l *Loop) ticks(body func(Beat) error) error {
-	s := &l.schedule
-	s.period = int64(l.cfg.Period())
-	s.start = l.clock.now() + s.period
-	limit := ^uint64(0)
-	if l.cfg.MaxMissed != NoLimit {
-		limit = uint64(l.cfg.MaxMissed)
-	}
+	l.begin()
 	for {
-		s.giveUpBefore(l.clock.now())
-		if s.misses >= limit {
-			return ErrOverrun
-		}
-		due := s.deadline(s.next)
-		l.clock.sleepUntil(due)
-		wake := l.clock.now()
-		if l.stop.Load() {
-			return nil
-		}
-		if wake < due {
-			return ErrClock
-		}
-		l.noteWake(wake - due)
-		s.giveUpSlept(wake)
-		if s.misses >= limit {
-			return ErrOverrun
-		}
-		beat := s.begin(wake)
-		l.live.skipped.Store(s.skipped)
-		l.live.ticks.Store(s.ticks)
-		if err := body(beat); err != nil {
+		if stop, err := l.tick(body); stop {
 			return err
 		}
-		l.noteDone(l.clock.now() - wake)
 	}
+}
+
+// begin sets the phase: the first period begins one period from now.
+func (l *Loop) begin() {
+	period := int64(l.cfg.Period())
+	l.schedule = schedule{start: l.clock.now() + period, period: period}
+	l.limit = math.MaxUint64
+	if l.cfg.MaxMissed != NoLimit {
+		l.limit = uint64(l.cfg.MaxMissed)
+	}
+}
+
+// tick waits for the next period that is not over yet and runs body in it. It
+// allocates nothing.
+func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
+	s := &l.schedule
+	s.giveUpBefore(l.clock.now())
+	if s.misses >= l.limit {
+		return true, ErrOverrun
+	}
+	due := s.deadline(s.next)
+	l.clock.sleepUntil(due)
+	wake := l.clock.now()
+	if l.stop.Load() {
+		return true, nil
+	}
+	if wake < due {
+		return true, ErrClock
+	}
+	l.noteWake(wake - due)
+	s.giveUpSlept(wake)
+	if s.misses >= l.limit {
+		return true, ErrOverrun
+	}
+	beat := s.begin(wake)
+	l.live.skipped.Store(s.skipped)
+	l.live.ticks.Store(s.ticks)
+	if err := body(beat); err != nil {
+		return true, err
+	}
+	l.noteDone(l.clock.now() - wake)
+	return false, nil
 }
 
 func (l *Loop) noteWake(lateness int64) {

@@ -35,6 +35,9 @@ type Report struct {
 	Duration Distribution `json:"duration"`
 	GCCycles uint64       `json:"gc_cycles"` // garbage collections during the run
 	Granted  Granted      `json:"granted"`
+	// NotifyError is what the service manager could not be told; it does
+	// not end a run.
+	NotifyError error `json:"-"`
 }
 
 // Identity is whether every period is accounted for: Ticks + Skipped = Periods.

@@ -40,14 +40,15 @@ func (s *schedule) giveUpBefore(now int64) {
 
 // giveUpSlept skips the periods that are over at the moment of waking.
 func (s *schedule) giveUpSlept(wake int64) {
-	s.skipTo(uint64((wake - s.start) / s.period))
-	s.reached = wake
+	current := uint64((wake - s.start) / s.period)
+	if current <= s.next {
+		return
+	}
+	s.skipTo(current)
+	s.reached = wake - s.period
 }
 
 func (s *schedule) skipTo(index uint64) {
-	if index <= s.next {
-		return
-	}
 	s.skipped += index - s.next
 	s.misses += index - s.next
 	s.next = index
@@ -62,6 +63,7 @@ func (s *schedule) begin(wake int64) Beat {
 	if b.Elapsed == 1 {
 		s.misses = 0
 	}
+	s.reached = wake
 	s.ticks++
 	s.previous = s.next
 	s.next++

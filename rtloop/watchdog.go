@@ -1,7 +1,6 @@
 package rtloop
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -29,7 +28,8 @@ type Watchdog struct {
 
 	clock clock // nil: CLOCK_MONOTONIC
 	stop  atomic.Bool
-	done  chan error
+	done  chan watch
+	watch watch // how it ended
 }
 
 // Start starts the thread, if there is something to watch for.
@@ -40,22 +40,25 @@ func (w *Watchdog) Start() {
 	if w.clock == nil {
 		w.clock = monotonic{}
 	}
-	w.done = make(chan error, 1)
+	w.done = make(chan watch, 1)
 	go w.thread()
 }
 
-// Stop ends the thread and returns what went wrong there: a panic of OnStuck,
-// or messages that the service manager did not take. OnStuck is not called
-// after Stop has returned.
+// Stop ends the thread and returns a panic of OnStuck, as a *PanicError.
+// OnStuck is not called after Stop has returned.
 func (w *Watchdog) Stop() error {
 	if w.done == nil {
 		return nil
 	}
 	w.stop.Store(true)
-	err := <-w.done
+	w.watch = <-w.done
 	w.done = nil
-	return err
+	return w.watch.panicked
 }
+
+// NotifyError is, after Stop, the first message that the service manager did
+// not take; nil if it took all.
+func (w *Watchdog) NotifyError() error { return w.watch.untold }
 
 // interval is the time between two looks: an eighth of what is to be noticed.
 func (w *Watchdog) interval() time.Duration {
@@ -77,7 +80,8 @@ func (w *Watchdog) thread() {
 		_ = setFIFO(min(w.Priority, 99)) // documented as not required
 	}
 	watch := watch{w: w, seen: w.Progress()}
-	w.done <- watch.run()
+	watch.run()
+	w.done <- watch
 }
 
 // watch is what the watchdog remembers between two looks.
@@ -88,11 +92,12 @@ type watch struct {
 	ready   bool          // whether Notify knows that we are
 	fed     int64         // when Notify was last told that we are alive
 	stuck   bool          // whether OnStuck was called
-	mute    bool          // whether a failed message is in err
-	err     error         // what Stop will return
+
+	panicked error // of OnStuck
+	untold   error // the first message that Notify could not send
 }
 
-func (s *watch) run() error {
+func (s *watch) run() {
 	interval := int64(s.w.interval())
 	last := s.w.clock.now()
 	s.fed = last
@@ -104,7 +109,6 @@ func (s *watch) run() error {
 		s.look(now, time.Duration(min(now-last, 2*interval)))
 		last = now
 	}
-	return s.err
 }
 
 // look compares the counter after some time.
@@ -129,8 +133,7 @@ func (s *watch) checkStuck() {
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			err := &PanicError{Value: value, Stack: debug.Stack()}
-			s.err = errors.Join(s.err, fmt.Errorf("rtloop: the OnStuck hook: %w", err))
+			s.panicked = fmt.Errorf("rtloop: the OnStuck hook: %w", &PanicError{Value: value, Stack: debug.Stack()})
 		}
 	}()
 	s.w.OnStuck(s.stalled)
@@ -155,8 +158,7 @@ func (s *watch) feed(now int64) {
 }
 
 func (s *watch) tell(err error) {
-	if err != nil && !s.mute {
-		s.mute = true
-		s.err = errors.Join(s.err, err)
+	if s.untold == nil {
+		s.untold = err
 	}
 }

@@ -1,0 +1,214 @@
+package rtloop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// childRole is the environment variable by which the test program, started
+// again, knows what to do instead of testing.
+const childRole = "OPTIBFM_RTLOOP_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childRole) {
+	case "":
+		os.Exit(m.Run())
+	case "posture":
+		childAsksForEverything()
+	case "stopped":
+		childIsStopped()
+	}
+}
+
+func child(role string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childRole+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// demanding asks for everything, and for a processor that no computer has.
+func demanding() Config {
+	cfg := DefaultConfig()
+	cfg.CPUs = []int{maxCPUs - 1}
+	return cfg
+}
+
+func TestWhatIsNotGrantedIsReportedWithItsMendOrRefused(t *testing.T) {
+	cfg := demanding()
+	l, granted, err := Prepare(cfg)
+	if err != nil {
+		t.Fatalf("posture warn: %v", err)
+	}
+	l.Close()
+	missing := granted.Missing()
+	if len(granted.Grants) != 4 || len(missing) == 0 {
+		t.Fatalf("%v", granted)
+	}
+	for _, g := range missing {
+		if g.Asked == "" || g.Got == "" || g.Why == "" || g.Mend == "" {
+			t.Errorf("%+v: something is not said", g)
+		}
+	}
+
+	cfg.Posture = Strict
+	l, granted, err = Prepare(cfg)
+	if !errors.Is(err, ErrPosture) || l != nil || len(granted.Grants) != 4 {
+		t.Fatalf("posture strict: error %v, %v", err, granted)
+	}
+	if !strings.Contains(err.Error(), "cpus: [1023]: not granted") {
+		t.Fatalf("error %v does not say what is missing", err)
+	}
+}
+
+func TestWhatIsReportedAsGrantedIsSo(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.PeriodMS, cfg.CPUs, cfg.Priority, cfg.TimerSlackNS, cfg.MaxMissed, cfg.WatchdogMS = 1, []int{0}, 33, 1234, NoLimit, 0
+	l := prepare(t, cfg)
+	granted := map[string]bool{}
+	for _, g := range l.granted.Grants {
+		granted[g.Request] = g.Granted
+		if !g.Granted {
+			t.Logf("cannot be seen here: %+v", g)
+		}
+	}
+	_, err := l.Run(t.Context(), func(Beat) error {
+		attr, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			return err
+		}
+		if granted["fifo_priority"] && (attr.Policy != unix.SCHED_FIFO || attr.Priority != 33) {
+			t.Errorf("policy %d, priority %d", attr.Policy, attr.Priority)
+		}
+		var cpus unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+			return err
+		}
+		if granted["cpus"] && fmt.Sprint(listCPUs(&cpus)) != "[0]" {
+			t.Errorf("processors %v", listCPUs(&cpus))
+		}
+		slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+		if err == nil && slack != 1234 && !granted["fifo_priority"] {
+			t.Errorf("timer slack %d ns", slack)
+		}
+		if locked := lockedKiB(t); granted["lock_memory"] == (locked == 0) {
+			t.Errorf("%d KiB locked", locked)
+		}
+		return ErrUsed
+	})
+	if !errors.Is(err, ErrUsed) {
+		t.Fatal(err)
+	}
+	if locked := lockedKiB(t); locked != 0 {
+		t.Errorf("%d KiB still locked after the run", locked)
+	}
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err != nil || attr.Policy != unix.SCHED_NORMAL {
+		t.Errorf("the caller's thread has policy %v, error %v", attr, err)
+	}
+}
+
+func lockedKiB(t *testing.T) (kib int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmLck:")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib
+}
+
+func childAsksForEverything() {
+	_, granted, err := Prepare(demanding())
+	if err != nil {
+		panic(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(granted); err != nil {
+		panic(err)
+	}
+}
+
+func TestAnOrdinaryUserIsToldHowToGetThePosture(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become an ordinary user with known limits")
+	}
+	cmd := child("posture")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = "/"
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("the test program cannot run as another user: %v", err)
+	}
+	var granted Granted
+	if err := json.Unmarshal(out, &granted); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	mends := map[string]string{"fifo_priority": "LimitRTPRIO=80", "lock_memory": "LimitMEMLOCK=infinity", "cpus": "taskset"}
+	for _, g := range granted.Grants {
+		if want := mends[g.Request]; want != "" && (g.Granted || !strings.Contains(g.Mend, want)) {
+			t.Errorf("%+v: want a mend with %q", g, want)
+		}
+	}
+}
+
+// childIsStopped runs until its parent has stopped and continued it.
+func childIsStopped() {
+	cfg := modest()
+	cfg.PeriodMS, cfg.WatchdogMS = 5, 100
+	l, _, err := Prepare(cfg)
+	if err != nil {
+		panic(err)
+	}
+	l.OnStuck = func(time.Duration) { fmt.Println("stuck") }
+	fmt.Println("running")
+	longest := uint64(0)
+	r, err := l.Run(context.Background(), func(b Beat) error {
+		longest = max(longest, b.Elapsed)
+		if longest > 40 && b.Elapsed == 1 {
+			return ErrUsed
+		}
+		return nil
+	})
+	fmt.Println("identity", r.Identity(), "skipped", r.Skipped > 40, errors.Is(err, ErrUsed))
+}
+
+func TestAProcessThatWasStoppedFindsItsPeriodsSkippedAndIsNotCalledStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a second")
+	}
+	cmd := child("stopped")
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pause := func(d time.Duration, signal syscall.Signal) {
+		time.Sleep(d)
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Error(err)
+		}
+	}
+	pause(300*time.Millisecond, syscall.SIGSTOP)
+	pause(400*time.Millisecond, syscall.SIGCONT)
+	giveUp := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	defer giveUp.Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "running\nidentity true skipped true true\n"; got != want {
+		t.Fatalf("the child said %q, want %q", got, want)
+	}
+}
