@@ -1,0 +1,376 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/internal/npz"
+	"optibfm/tflite"
+)
+
+// newModelCommand makes `optibfm model`: what can be done with a model without
+// a robot.
+func newModelCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "model",
+		Short: "Import, inspect, check and time behaviour foundation models",
+		Long: `A model is the directory of a bundle (bfm.json and model.safetensors) or of a
+metamotivo FB checkpoint (config.json and model.safetensors). A checkpoint
+becomes a bundle with "model import", which adds Cov B: φ needs it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBench())
+	return cmd
+}
+
+func newModelImport() *cobra.Command {
+	var observations, out string
+	var options tflite.ImportOptions
+	cmd := &cobra.Command{
+		Use:   "import CHECKPOINT --observations obs.npz --out BUNDLE",
+		Short: "Make a bundle of a metamotivo FB checkpoint",
+		Example: `  optibfm model import checkpoints/walker --observations obs.npz --out models/walker
+  # obs.npz holds obs [n, O], observations of the training data; n of 10,000 or more`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			obs, err := readObservations(args[0], observations)
+			if err != nil {
+				return err
+			}
+			options.Provenance = map[string]string{"checkpoint": args[0], "observations": observations}
+			if err := tflite.Import(args[0], obs, out, options); err != nil {
+				return err
+			}
+			b, err := tflite.LoadDir(out)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, Cov B from %d observations\n", out, b.Name, len(obs)/b.Dims().Obs)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&observations, "observations", "", "an .npz file with obs [n, O], observations of the training data")
+	cmd.Flags().StringVar(&out, "out", "", "the bundle's directory, new or empty")
+	cmd.Flags().StringVar(&options.Name, "name", "", "the model's name (default: the checkpoint's directory)")
+	cmd.Flags().Float64Var(&options.Gamma, "gamma", 0, "the discount it was trained with (0: not known)")
+	requireFlags(cmd, "observations", "out")
+	return cmd
+}
+
+func readObservations(checkpoint, path string) ([]float32, error) {
+	b, err := tflite.LoadDir(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := npz.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	obs, err := archive.Shaped("obs", -1, b.Dims().Obs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return obs.Float32s()
+}
+
+func newModelInspect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect BUNDLE",
+		Short: "Print what a model says about itself",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := tflite.LoadDir(args[0])
+			if err != nil {
+				return err
+			}
+			return printModel(cmd.OutOrStdout(), b)
+		},
+	}
+}
+
+func printModel(w io.Writer, b *tflite.Bundle) error {
+	a, d := b.Architecture, b.Dims()
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("name", "%s", b.Name)
+	row("sha256", "%s", b.Hash)
+	row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
+	row("F", "hidden %d, hidden layers %d, embedding layers %d", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers)
+	row("B", "hidden %d, hidden layers %d, normalised %t", a.B.Hidden, a.B.HiddenLayers, a.B.Norm)
+	row("actor", "hidden %d, hidden layers %d, embedding layers %d", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers)
+	row("parameters", "%d", parameters(a))
+	row("normalises", "observations %t, z %t", a.NormObs, a.NormZ)
+	row("layernorm eps", "%g", b.LayerNormEps)
+	if b.Gamma > 0 {
+		row("gamma", "%g", b.Gamma)
+	}
+	row("Cov B", "%s", map[bool]string{true: "there", false: "missing: add it with optibfm model import"}[b.HasCovariance()])
+	for _, side := range []struct {
+		name     string
+		channels []tflite.Channel
+	}{{"observation", b.Observation}, {"action", b.Action}} {
+		if len(side.channels) > 0 {
+			row(side.name, "%s", channelList(side.channels))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.Provenance)) {
+		row(key, "%s", b.Provenance[key])
+	}
+	return table.Flush()
+}
+
+// parameters counts the numbers of the networks.
+func parameters(a tflite.Architecture) int {
+	total := 0
+	for _, shape := range a.Tensors() {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		total += n
+	}
+	return total
+}
+
+func channelList(channels []tflite.Channel) string {
+	var words []string
+	for _, c := range channels {
+		word := c.Name
+		if c.Unit != "" {
+			word += " [" + c.Unit + "]"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+func newModelCheck() *cobra.Command {
+	var tolerance float64
+	cmd := &cobra.Command{
+		Use:   "check BUNDLE vectors.npz",
+		Short: "Compare a model's results with those of its training framework",
+		Long: `Evaluates the cases of vectors.npz and prints the largest relative error of phi,
+action and psi: max|x - y| / max|y| over the elements of a case, the largest of
+all cases. Fails where one is above the tolerance.
+
+vectors.npz holds obs [n, O], z [n, d] and the expected phi [n, d],
+action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
+file, phi is computed with it.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := tflite.LoadDir(args[0])
+			if err != nil {
+				return err
+			}
+			vectors, err := npz.ReadFile(args[1])
+			if err != nil {
+				return err
+			}
+			e, err := tflite.Check(b, vectors)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[1], err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "phi     %.2e\naction  %.2e\npsi     %.2e\ncases   %d, tolerance %.2e\n", e.Phi, e.Action, e.Psi, e.Cases, tolerance)
+			if !(e.Worst() <= tolerance) {
+				return fmt.Errorf("%s: the largest relative error is above the tolerance (%.2e, %.2e): the export or the architecture differs", args[0], e.Worst(), tolerance)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Float64Var(&tolerance, "tolerance", 1e-4, "the largest relative error that passes")
+	return cmd
+}
+
+// evaluation is what `model eval` prints.
+type evaluation struct {
+	Phi    []float64   `json:"phi,omitempty"` // φ(s), [d]; absent where the model has no Cov B
+	Action []float32   `json:"action"`        // π_z(s) or the given action, [A]
+	Psi    [][]float32 `json:"psi"`           // ψ of each ensemble member, [E][d]
+}
+
+func newModelEval() *cobra.Command {
+	var obs, z, action string
+	cmd := &cobra.Command{
+		Use:   "eval BUNDLE --obs '[...]' --z '[...]'",
+		Short: "Evaluate φ, π and ψ at one observation, as JSON",
+		Long: `Prints {"phi": [d], "action": [A], "psi": [E][d]}. Without --action, psi is at the
+policy's action. Each argument is a JSON array, or @FILE with one in it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := tflite.LoadDir(args[0])
+			if err != nil {
+				return err
+			}
+			var e evaluation
+			var point []float32
+			var task []float64
+			if err := errors.Join(readArray("obs", obs, &point), readArray("z", z, &task), readArray("action", action, &e.Action)); err != nil {
+				return err
+			}
+			if err := e.evaluate(b, point, task); err != nil {
+				return err
+			}
+			if !b.HasCovariance() {
+				fmt.Fprintln(cmd.ErrOrStderr(), tflite.ErrNoCovariance)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
+		},
+	}
+	cmd.Flags().StringVar(&obs, "obs", "", "the observation, [O]")
+	cmd.Flags().StringVar(&z, "z", "", "the task embedding, [d], of any norm")
+	cmd.Flags().StringVar(&action, "action", "", "the action for psi, [A] (default: the policy's)")
+	requireFlags(cmd, "obs", "z")
+	return cmd
+}
+
+func readArray[T float32 | float64](flag, text string, into *[]T) error {
+	if text == "" {
+		return nil
+	}
+	raw := []byte(text)
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		var err error
+		if raw, err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("--%s: not an array of numbers (%w): give for instance '[0.5, -1]'", flag, err)
+	}
+	return nil
+}
+
+func (e *evaluation) evaluate(b *tflite.Bundle, obs []float32, z []float64) error {
+	n, err := b.NewNetwork()
+	if err != nil {
+		return err
+	}
+	d := b.Dims()
+	if b.HasCovariance() {
+		e.Phi = make([]float64, d.Latent)
+		if err := n.Phi(e.Phi, obs); err != nil {
+			return err
+		}
+	}
+	if e.Action == nil {
+		e.Action = make([]float32, d.Action)
+		if err := n.Act(e.Action, obs, z); err != nil {
+			return err
+		}
+	}
+	psi := make([]float32, d.Ensemble*d.Latent)
+	if err := n.Psi(psi, obs, e.Action, z); err != nil {
+		return err
+	}
+	e.Psi = slices.Collect(slices.Chunk(psi, d.Latent))
+	return nil
+}
+
+func newModelBench() *cobra.Command {
+	var candidates int
+	var span time.Duration
+	cmd := &cobra.Command{
+		Use:   "bench BUNDLE",
+		Short: "Time φ, π and the search on this machine",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if candidates < 1 || candidates > 1<<20 {
+				return fmt.Errorf("--candidates is %d, want 1 to %d", candidates, 1<<20)
+			}
+			b, err := tflite.LoadDir(args[0])
+			if err != nil {
+				return err
+			}
+			return benchModel(cmd.OutOrStdout(), b, candidates, span)
+		},
+	}
+	cmd.Flags().IntVar(&candidates, "candidates", 128, "candidates of a search")
+	cmd.Flags().DurationVar(&span, "span", time.Second, "how long each is repeated")
+	return cmd
+}
+
+func benchModel(w io.Writer, b *tflite.Bundle, candidates int, span time.Duration) error {
+	n, err := b.NewNetwork()
+	if err != nil {
+		return err
+	}
+	d := b.Dims()
+	rng := rand.New(rand.NewPCG(1, 2))
+	obs, zs, z := make([]float32, d.Obs), make([]float32, candidates*d.Latent), make([]float64, d.Latent)
+	for i := range zs {
+		zs[i] = float32(rng.NormFloat64())
+	}
+	for i := range z {
+		z[i] = rng.NormFloat64()
+	}
+	belief := tflite.Belief{Mean: zs[:d.Latent], InvR: make([]float32, d.Latent*d.Latent), Beta: 1}
+	for i := range d.Latent {
+		belief.InvR[i*d.Latent+i] = 1
+	}
+	phi, action := make([]float64, d.Latent), make([]float32, d.Action)
+	calls := []struct {
+		name string
+		call func() error
+	}{
+		{"phi", func() error { return n.Phi(phi, obs) }},
+		{"action", func() error { return n.Act(action, obs, z) }},
+		{fmt.Sprintf("search, n = %d", candidates), func() error { _, _, err := n.Search(obs, zs, belief); return err }},
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, c := range calls {
+		perCall, allocs, err := timeCalls(c.call, span)
+		if errors.Is(err, tflite.ErrNoCovariance) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%d ns/op\t%.1f allocs/op\t\n", c.name, perCall.Nanoseconds(), allocs)
+	}
+	return table.Flush()
+}
+
+// timeCalls repeats call for at least span and returns the time and the
+// allocations of one. The first call, which may grow memory, is not counted.
+func timeCalls(call func() error, span time.Duration) (perCall time.Duration, allocs float64, err error) {
+	if err := call(); err != nil {
+		return 0, 0, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	count := 0
+	for count == 0 || time.Since(start) < span {
+		if err := call(); err != nil {
+			return 0, 0, err
+		}
+		count++
+	}
+	elapsed := time.Since(start)
+	runtime.ReadMemStats(&after)
+	return elapsed / time.Duration(count), float64(after.Mallocs-before.Mallocs) / float64(count), nil
+}
+
+// requireFlags marks flags without which a command has nothing to do.
+func requireFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag does not exist: a mistake in this file
+		}
+	}
+}
