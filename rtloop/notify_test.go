@@ -138,7 +138,7 @@ func TestALoopSaysReadyAfterItsFirstTickAndStoppingAfterItsHalt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	early := make(chan []string)
+	early := make(chan []string, 1)
 	go func() {
 		defer cancel()
 		var got []string

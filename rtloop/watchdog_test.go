@@ -145,13 +145,17 @@ func TestAPanicOfOnStuckIsReportedAndTheLoopGoesOn(t *testing.T) {
 	cfg := modest()
 	cfg.WatchdogMS = 5
 	l := prepare(t, cfg)
-	l.OnStuck = func(time.Duration) { panic("no second path") }
+	called := make(chan bool, 1)
+	l.OnStuck = func(time.Duration) {
+		called <- true
+		panic("no second path")
+	}
 	_, err := l.Run(t.Context(), func(b Beat) error {
-		if b.Index == 0 {
-			time.Sleep(50 * time.Millisecond)
-			return nil
+		if b.Elapsed > 0 {
+			return ErrUsed
 		}
-		return ErrUsed
+		<-called
+		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "no second path") || !strings.Contains(err.Error(), ErrUsed.Error()) {
 		t.Fatalf("error %v", err)
