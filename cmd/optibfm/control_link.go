@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"optibfm/controller"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+)
+
+// controlLink is the control process's end of the segment. It is the agent's
+// source of labels and of plans, and takes its ticks. Nothing here allocates
+// or blocks.
+type controlLink struct {
+	shape controller.Shape
+
+	ticks    *shm.Producer
+	states   *shm.MailboxWriter
+	requests *shm.Producer
+	plans    *shm.MailboxReader
+	labels   *shm.Consumer
+
+	hostBeat, ready, stop, ended *atomic.Uint64
+
+	tick  controller.Tick
+	spare controller.Tick // where a tick goes when the ring is full
+	state controller.State
+	plan  controller.Plan
+}
+
+var (
+	_ rewardsrc.Source = (*controlLink)(nil)
+	_ controller.Plans = (*controlLink)(nil)
+)
+
+func newControlLink(segment *shm.Segment, shape controller.Shape) (*controlLink, error) {
+	l := &controlLink{shape: shape, spare: *controller.NewTick(shape)}
+	var errs [9]error
+	l.ticks, errs[0] = segment.Producer(sectionTicks)
+	l.states, errs[1] = segment.MailboxWriter(sectionStates)
+	l.requests, errs[2] = segment.Producer(sectionRequests)
+	l.plans, errs[3] = segment.MailboxReader(sectionPlans)
+	l.labels, errs[4] = segment.Consumer(sectionLabels)
+	l.hostBeat, errs[5] = segment.Word(wordHostBeat)
+	l.ready, errs[6] = segment.Word(wordReady)
+	l.stop, errs[7] = segment.Word(wordStop)
+	l.ended, errs[8] = segment.Word(wordEnded)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("control: segment: %w", err)
+	}
+	return l, l.bindState()
+}
+
+// nextTick returns the record to fill, in the ring where there is room.
+func (l *controlLink) nextTick() (*controller.Tick, error) {
+	slot, ok := l.ticks.Reserve()
+	if !ok {
+		return &l.spare, l.ticks.Err()
+	}
+	var err error
+	l.tick, err = controller.Bind(slot, l.shape)
+	return &l.tick, err
+}
+
+// commit hands a tick from nextTick to the host.
+func (l *controlLink) commit(t *controller.Tick) {
+	if t == &l.tick {
+		l.ticks.Commit()
+	}
+}
+
+func (l *controlLink) bindState() (err error) {
+	l.state, err = controller.BindState(l.states.Buffer(), l.shape)
+	return err
+}
+
+// State implements controller.Plans.
+func (l *controlLink) State() *controller.State { return &l.state }
+
+// Offer implements controller.Plans.
+func (l *controlLink) Offer() error {
+	l.states.Publish()
+	if err := l.states.Err(); err != nil {
+		return err
+	}
+	return l.bindState()
+}
+
+// Latest implements controller.Plans.
+func (l *controlLink) Latest() *controller.Plan {
+	buf, fresh := l.plans.Read()
+	if buf == nil {
+		return nil
+	}
+	if fresh || l.plan.PlanHeader == nil {
+		var err error
+		if l.plan, err = controller.BindPlan(buf, l.shape); err != nil {
+			return nil
+		}
+	}
+	return &l.plan
+}
+
+// Ask implements rewardsrc.Source.
+func (l *controlLink) Ask(r rewardsrc.Request) {
+	if slot, ok := l.requests.Reserve(); ok {
+		*requestView.At(slot) = r
+		l.requests.Commit()
+	}
+}
+
+// Poll implements rewardsrc.Source.
+func (l *controlLink) Poll(dst []rewardsrc.Label) (n int) {
+	for n < len(dst) {
+		slot, ok := l.labels.Peek()
+		if !ok {
+			break
+		}
+		dst[n] = *labelView.At(slot)
+		n++
+		l.labels.Release()
+	}
+	return n
+}
+
+// Halt implements rewardsrc.Source: the device is the host's.
+func (l *controlLink) Halt() error { return nil }
+
+// err is not nil once the host has written something impossible.
+func (l *controlLink) err() error {
+	for _, err := range [...]error{l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

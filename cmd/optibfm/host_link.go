@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"optibfm/controller"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+)
+
+// hostLink is the host process's end of the segment. Each section is used by
+// one goroutine: states and plans by the planner, the rings by the recorder.
+type hostLink struct {
+	shape controller.Shape
+
+	ticks    *shm.Consumer
+	states   *shm.MailboxReader
+	requests *shm.Consumer
+	plans    *shm.MailboxWriter
+	labels   *shm.Producer
+
+	hostBeat, ready, stop, ended *atomic.Uint64
+
+	tick  controller.Tick
+	state controller.State
+	plan  controller.Plan
+}
+
+// errLabelRing refuses a press: the robot has not taken the last ones.
+var errLabelRing = errors.New("host: the robot has not taken the last labels: press again in a moment")
+
+func newHostLink(segment *shm.Segment, shape controller.Shape) (*hostLink, error) {
+	l := &hostLink{shape: shape}
+	var errs [9]error
+	l.ticks, errs[0] = segment.Consumer(sectionTicks)
+	l.states, errs[1] = segment.MailboxReader(sectionStates)
+	l.requests, errs[2] = segment.Consumer(sectionRequests)
+	l.plans, errs[3] = segment.MailboxWriter(sectionPlans)
+	l.labels, errs[4] = segment.Producer(sectionLabels)
+	l.hostBeat, errs[5] = segment.Word(wordHostBeat)
+	l.ready, errs[6] = segment.Word(wordReady)
+	l.stop, errs[7] = segment.Word(wordStop)
+	l.ended, errs[8] = segment.Word(wordEnded)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("host: segment: %w", err)
+	}
+	return l, nil
+}
+
+// nextTick returns the oldest tick that was not released, or nil.
+func (l *hostLink) nextTick() (*controller.Tick, error) {
+	slot, ok := l.ticks.Peek()
+	if !ok {
+		return nil, l.ticks.Err()
+	}
+	var err error
+	l.tick, err = controller.Bind(slot, l.shape)
+	return &l.tick, err
+}
+
+func (l *hostLink) releaseTick() { l.ticks.Release() }
+
+// newestState returns the newest state and whether it was not returned before;
+// nil before the first.
+func (l *hostLink) newestState() (s *controller.State, fresh bool, err error) {
+	buf, fresh := l.states.Read()
+	if buf == nil {
+		return nil, false, l.states.Err()
+	}
+	l.state, err = controller.BindState(buf, l.shape)
+	return &l.state, fresh, err
+}
+
+// publish hands a plan to the control process.
+func (l *hostLink) publish(p *controller.Plan) error {
+	var err error
+	if l.plan, err = controller.BindPlan(l.plans.Buffer(), l.shape); err != nil {
+		return err
+	}
+	l.plan.CopyFrom(p)
+	l.plans.Publish()
+	return l.plans.Err()
+}
+
+// nextRequest takes the oldest request notice.
+func (l *hostLink) nextRequest() (r rewardsrc.Request, ok bool) {
+	slot, ok := l.requests.Peek()
+	if !ok {
+		return r, false
+	}
+	r = *requestView.At(slot)
+	l.requests.Release()
+	return r, true
+}
+
+// hasRoom reports whether a label could be pushed now. Only the host pushes,
+// so a true answer holds until it does.
+func (l *hostLink) hasRoom() bool {
+	_, ok := l.labels.TryReserve()
+	return ok
+}
+
+// push hands a durable label to the control process.
+func (l *hostLink) push(label rewardsrc.Label) error {
+	slot, ok := l.labels.TryReserve()
+	if !ok {
+		return errors.Join(errLabelRing, l.labels.Err())
+	}
+	*labelView.At(slot) = label
+	l.labels.Commit()
+	return nil
+}

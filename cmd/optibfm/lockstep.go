@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// lockstep runs the agent and the planner in one goroutine, the planner inside
+// the tick, on simulated time: a run is a function of the configuration, the
+// model and the seed.
+type lockstep struct {
+	session *session
+	display display
+	period  time.Duration
+	agent   *controller.Agent
+	plans   *controller.Lockstep
+	desk    *desk
+	source  *lockstepSource
+	eps     episodes
+	log     *flightlog.Writer
+	logPath string
+	tally   *tally
+	tick    *controller.Tick
+	belief  []float64 // scratch for snapshots
+}
+
+// runLockstep runs a session to its end and returns what happened.
+func runLockstep(ctx context.Context, s *session, show display) (result outcome, err error) {
+	robot, err := openRobot(ctx, s.file.Robot, nil)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, closeRobot(robot)) }()
+	spec := robot.Spec()
+	shape := s.shape()
+	r := &lockstep{session: s, display: show, period: spec.Period, tally: newTally(shape), tick: controller.NewTick(shape),
+		belief: make([]float64, posterior.StateLen(shape.Latent))}
+	r.eps = newEpisodes(robot, s.file.Run)
+	if err := r.openPlanner(); err != nil {
+		return result, err
+	}
+	if r.log, r.logPath, err = s.createLog(spec, "lockstep: simulated time", true); err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.closeLog()) }()
+	if err := r.openDesk(); err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.source.Halt()) }()
+	network, err := s.bundle.NewNetwork()
+	if err != nil {
+		return result, err
+	}
+	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans})
+	if err != nil {
+		return result, err
+	}
+	if err := warmStart(r.agent.Learner(), s.file.Model); err != nil {
+		return result, err
+	}
+	show.begin(s, spec, r.tally)
+	defer show.end()
+	err = r.run(ctx)
+	return outcome{tally: r.tally, logPath: r.logPath, posture: "lockstep"}, err
+}
+
+func (r *lockstep) openPlanner() error {
+	network, err := r.session.bundle.NewNetwork()
+	if err != nil {
+		return err
+	}
+	planner, err := controller.NewPlanner(r.session.file.Controller, network)
+	if err != nil {
+		return err
+	}
+	r.plans = controller.NewLockstep(planner)
+	return nil
+}
+
+func (r *lockstep) openDesk() error {
+	o := r.session.file.Operator
+	var source rewardsrc.Source = silent{}
+	switch o.Source {
+	case configs.SourceScripted:
+		var err error
+		if source, err = openScripted(o); err != nil {
+			return err
+		}
+	case configs.SourceNone:
+	default:
+		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
+	}
+	r.desk = &desk{source: source, log: r.log, tally: r.tally, notify: r.display.label}
+	r.source = newLockstepSource(r.desk)
+	return nil
+}
+
+// run ticks until the episodes, the time or the caller's patience is over.
+func (r *lockstep) run(ctx context.Context) error {
+	if err := r.snapshot(0); err != nil {
+		return err
+	}
+	if err := r.agent.Arm(); err != nil {
+		return err
+	}
+	limit := periods(r.session.file.Run.DurationS, r.period)
+	every := max(1, periods(r.session.file.Log.SnapshotS, r.period))
+	for index := uint64(0); ctx.Err() == nil && (limit == 0 || index < limit); index++ {
+		over, err := r.eps.begin(r.tick)
+		if over || err != nil {
+			return err
+		}
+		if err := r.step(index); err != nil {
+			return err
+		}
+		if (index+1)%every == 0 {
+			if err := r.snapshot(index + 1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *lockstep) step(index uint64) error {
+	t := r.tick
+	t.Index, t.Elapsed = index, min(index, 1)
+	t.Deadline = int64(index) * int64(r.period)
+	t.Wake, t.Done = t.Deadline, t.Deadline
+	stepErr := r.agent.Step(t)
+	r.eps.end(t)
+	r.tally.add(t)
+	r.display.tick(t)
+	return errors.Join(stepErr, r.record(t), r.source.err)
+}
+
+func (r *lockstep) record(t *controller.Tick) error {
+	if r.log == nil {
+		return nil
+	}
+	if r.plans.Fresh() {
+		if err := r.log.WritePlan(logged(r.plans.Latest(), t.Deadline, r.session.file.Controller.Strategy)); err != nil {
+			return err
+		}
+	}
+	return r.log.WriteTick(t)
+}
+
+func (r *lockstep) snapshot(next uint64) error {
+	if r.log == nil {
+		return nil
+	}
+	belief := r.agent.Learner().Belief()
+	belief.State(r.belief)
+	return r.log.WriteSnapshot(next, r.belief, belief.Hash())
+}
+
+func (r *lockstep) closeLog() error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}
+
+// periods converts seconds to whole periods.
+func periods(seconds float64, period time.Duration) uint64 {
+	return uint64(seconds*float64(time.Second)/float64(period) + 0.5)
+}

@@ -1,0 +1,37 @@
+// Command optibfm lets a robot with a behaviour foundation model find out from
+// a few reward labels what its operator wants. Start with `optibfm run`.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if err := newRootCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "optibfm:", err)
+		os.Exit(1)
+	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "optibfm",
+		Short: "a robot finds out its task from a few reward labels",
+		Long: `optibfm drives a robot that has a behaviour foundation model, learns from reward
+labels which task its operator wants, and asks for a label only when one would
+teach it something.
+
+  optibfm run                       the built-in rover and a simulated operator
+  optibfm run --operator keyboard   you are the operator
+  optibfm replay FILE               verify and explain what a log says`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		newRunCommand(), newHostCommand(), newCollectCommand(), newVersionCommand(),
+	)
+	return root
+}

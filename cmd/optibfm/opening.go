@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/rover"
+	"optibfm/internal/npz"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/scripted"
+	"optibfm/tflite"
+)
+
+// openBundle loads the model that a configuration names.
+func openBundle(m configs.Model) (*tflite.Bundle, error) {
+	if m.Bundle == configs.EmbeddedRover {
+		return tflite.Load(rover.Model())
+	}
+	return tflite.LoadDir(m.Bundle)
+}
+
+// openRobot makes the robot, halted. now is its clock; nil is simulated time.
+func openRobot(ctx context.Context, r configs.Robot, now func() int64) (hal.Robot, error) {
+	switch r.Driver {
+	case configs.DriverRover:
+		r.Rover.Now = now
+		return rover.New(r.Rover)
+	case configs.DriverBridge:
+		return bridge.Dial(ctx, r.Bridge)
+	}
+	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s or %s", r.Driver, configs.DriverRover, configs.DriverBridge)
+}
+
+// closeRobot halts a robot and releases what it holds.
+func closeRobot(r hal.Robot) error {
+	err := r.Halt()
+	if c, ok := r.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// resetter returns the robot as a simulator with episodes, or nil.
+func resetter(r hal.Robot) hal.Resetter {
+	if b, ok := r.(*bridge.Robot); ok && !b.CanReset() {
+		return nil
+	}
+	s, _ := r.(hal.Resetter)
+	return s
+}
+
+// openScripted makes the simulated operator of a configuration.
+func openScripted(o configs.Operator) (rewardsrc.Source, error) {
+	return scripted.New(o.Scripted)
+}
+
+// silent is the source of a run without an operator.
+type silent struct{}
+
+func (silent) Ask(rewardsrc.Request)      {}
+func (silent) Poll([]rewardsrc.Label) int { return 0 }
+func (silent) Halt() error                { return nil }
+
+// warmStart gives the learner the labels that a configuration names.
+func warmStart(l *controller.Learner, m configs.Model) error {
+	if m.WarmStart == "" {
+		return nil
+	}
+	archive, err := npz.ReadFile(m.WarmStart)
+	if err != nil {
+		return fmt.Errorf("model.warm_start: %w", err)
+	}
+	phi, err := archive.Shaped("phi", -1, l.Belief().Dim())
+	if err != nil {
+		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+	}
+	reward, err := archive.Shaped("reward", phi.Shape()[0])
+	if err != nil {
+		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+	}
+	if err := l.WarmStart(phi.Float64s(), reward.Float64s()); err != nil {
+		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+	}
+	return nil
+}
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal/collect"
+	"optibfm/hal/rover"
+	"optibfm/posterior"
+)
+
+const (
+	oracleLabels     = 50_000 // as in the paper
+	baselineEpisodes = 10
+)
+
+// oracleZ infers the z of the rover's task from labelled observations, which
+// is the best that the model can be told.
+func (s *session) oracleZ() ([]float64, error) {
+	cfg := s.file.Robot.Rover
+	cfg.Now = nil
+	robot, err := rover.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	recording := collect.DefaultConfig()
+	recording.Transitions, recording.Seed = oracleLabels, s.file.Run.Seed+1
+	data, err := collect.Record(robot, recording)
+	if err != nil {
+		return nil, err
+	}
+	network, err := s.bundle.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	d, o := network.Dims().Latent, network.Dims().Obs
+	phi, reward := make([]float64, oracleLabels*d), make([]float64, oracleLabels)
+	for i := range reward {
+		obs := data.Obs[i*o : (i+1)*o]
+		if err := network.Phi(phi[i*d:(i+1)*d], obs); err != nil {
+			return nil, err
+		}
+		if reward[i], err = rover.Reward(cfg.Task, obs); err != nil {
+			return nil, err
+		}
+	}
+	belief, err := posterior.New(d, s.file.Controller.Lambda, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := belief.UpdateBatch(phi, reward, nil); err != nil {
+		return nil, err
+	}
+	z := make([]float64, d)
+	belief.Mean(z)
+	return z, nil
+}
+
+// followOracle turns the session into one that follows the oracle's z.
+func (s *session) followOracle(ctx context.Context) error {
+	if s.file.Robot.Driver != configs.DriverRover {
+		return fmt.Errorf("run: --oracle: the robot is a %s: only the rover's reward is known for any observation: give a z with --strategy fixed --set controller.fixed_z=[...]", s.file.Robot.Driver)
+	}
+	z, err := s.oracleZ()
+	if err != nil {
+		return fmt.Errorf("run: oracle: %w", err)
+	}
+	s.file.Controller.Strategy, s.file.Controller.FixedZ = controller.Fixed, z
+	s.file.Operator.Source = configs.SourceNone
+	return s.settle()
+}
+
+// baselines measures what an oracle and random behaviour get in the session's
+// task, in lockstep, from the same initial states.
+func (s *session) baselines(ctx context.Context) (oracle, random *baseline, err error) {
+	b := *s
+	b.file.Run.Lockstep, b.file.Run.DurationS, b.file.Run.Episodes = true, 0, baselineEpisodes
+	b.file.Operator.Source, b.file.Log.Enabled = configs.SourceNone, false
+	b.file.Controller.Strategy, b.file.Controller.Replan = controller.Random, 0
+	if random, err = b.average(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := b.followOracle(ctx); err != nil {
+		return nil, nil, err
+	}
+	oracle, err = b.average(ctx)
+	return oracle, random, err
+}
+
+func (s *session) average(ctx context.Context) (*baseline, error) {
+	result, err := runLockstep(ctx, s, quietDisplay{})
+	if err != nil {
+		return nil, err
+	}
+	return &baseline{Episodes: len(result.tally.returns), Mean: mean(result.tally.returns)}, nil
+}

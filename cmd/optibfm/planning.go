@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+)
+
+// pollEvery is how often the host looks for something new: the delay that it
+// adds to a plan, against the processor time that looking costs.
+const pollEvery = 500 * time.Microsecond
+
+// planning is the host's planner at work: it looks for a new state, plans for
+// it, and publishes the answer. It runs in a goroutine of its own, so that no
+// disk and no screen delays a plan. What is to be recorded it offers through
+// channels, and drops where they are full.
+type planning struct {
+	link      *hostLink
+	planner   *controller.Planner
+	plan      *controller.Plan
+	strategy  string
+	failed    bool   // the last state could not be planned for
+	every     uint64 // ticks between snapshots
+	due       uint64 // the tick of the next one
+	plans     chan flightlog.Plan
+	snapshots chan flightlog.Snapshot
+	events    chan flightlog.Event
+}
+
+// run plans until stop is closed. A state that cannot be planned for leaves
+// the old plan to age, which halts the robot if it goes on.
+func (p *planning) run(stop <-chan struct{}) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-ticker.C:
+		}
+		state, fresh, err := p.link.newestState()
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			continue
+		}
+		if err := p.answer(state); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *planning) answer(state *controller.State) error {
+	if state.Next >= p.due {
+		p.snapshot(state)
+	}
+	if state.Valid == 0 {
+		return nil
+	}
+	started := time.Now()
+	fresh, err := p.planner.Plan(state, p.plan)
+	if err != nil {
+		if !p.failed {
+			offer(p.events, flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: err.Error()})
+		}
+		p.failed = true
+		return nil
+	}
+	p.failed = false
+	if fresh {
+		p.plan.ElapsedNS = int64(time.Since(started))
+		entry := logged(p.plan, monotonic(), p.strategy)
+		entry.Z = slices.Clone(entry.Z)
+		offer(p.plans, entry)
+	}
+	return p.link.publish(p.plan)
+}
+
+// snapshot offers the belief to the record.
+func (p *planning) snapshot(s *controller.State) {
+	p.due = s.Next + p.every
+	offer(p.snapshots, flightlog.Snapshot{Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief)})
+}
+
+// first takes the belief before the first tick, which the control process
+// offers before it starts the host.
+func (p *planning) first() (flightlog.Snapshot, error) {
+	state, _, err := p.link.newestState()
+	if err != nil {
+		return flightlog.Snapshot{}, err
+	}
+	if state == nil || state.Next != 0 {
+		return flightlog.Snapshot{}, errors.New("host: the belief before the first tick is not in the segment: this program and the one that started it differ: install one version")
+	}
+	p.due = p.every
+	return flightlog.Snapshot{Hash: state.Hash, State: slices.Clone(state.Belief)}, nil
+}
+
+// offer sends without waiting.
+func offer[T any](c chan T, v T) {
+	select {
+	case c <- v:
+	default:
+	}
+}
+
+// logged is a plan as the log keeps it.
+func logged(p *controller.Plan, at int64, strategy string) flightlog.Plan {
+	return flightlog.Plan{
+		Tick: p.Tick, At: at, Took: time.Duration(p.ElapsedNS), Score: p.Score, Strategy: strategy, Z: p.Z,
+	}
+}

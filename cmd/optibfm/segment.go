@@ -1,0 +1,71 @@
+package main
+
+import (
+	"optibfm/controller"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+)
+
+// segmentVersion changes with the sections below and what they mean; sizes
+// that depend on the model are checked by shm itself.
+const segmentVersion = controller.LayoutVersion<<16 | 1
+
+// The sections of the segment between the control and the host process.
+const (
+	sectionTicks    = "ticks"    // ring, control to host: every tick; full: dropped and counted
+	sectionStates   = "states"   // mailbox, control to host: the newest state and belief
+	sectionRequests = "requests" // ring, control to host: requests opened and closed
+	sectionPlans    = "plans"    // mailbox, host to control: the newest plan
+	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
+
+	wordHostBeat = "host beat" // counts up while the host lives
+	wordReady    = "ready"     // the host is ready: 1
+	wordStop     = "stop"      // the host asks for an end: a stopReason
+	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
+)
+
+// stopReason says who asked for the end of a run.
+type stopReason = uint64
+
+const (
+	stopNone     stopReason = iota
+	stopOperator            // the person at the console
+	stopHost                // the host cannot go on
+)
+
+const (
+	tickSlots    = 1024 // 20 s at 50 Hz: what a stalled disk may take before ticks are dropped
+	labelSlots   = 64
+	requestSlots = 64
+)
+
+var (
+	labelView   = mustView[rewardsrc.Label]()
+	requestView = mustView[rewardsrc.Request]()
+)
+
+func mustView[T any]() shm.View[T] {
+	v, err := shm.NewView[T]()
+	if err != nil {
+		panic(err) // the type is ours: plain data
+	}
+	return v
+}
+
+// segmentLayout is what both processes state.
+func segmentLayout(s controller.Shape) shm.Layout {
+	return shm.Layout{
+		Version: segmentVersion,
+		Sections: []shm.Section{
+			{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: tickSlots},
+			{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},
+			{Name: sectionRequests, Kind: shm.KindRing, Size: requestView.Size(), Slots: requestSlots},
+			{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},
+			{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: labelSlots},
+			{Name: wordHostBeat, Kind: shm.KindWord},
+			{Name: wordReady, Kind: shm.KindWord},
+			{Name: wordStop, Kind: shm.KindWord},
+			{Name: wordEnded, Kind: shm.KindWord},
+		},
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/tflite"
+)
+
+// session is what both ways of running start from.
+type session struct {
+	file   configs.File
+	yaml   []byte // the configuration as it is recorded
+	bundle *tflite.Bundle
+}
+
+// shape is the size of the session's ticks.
+func (s *session) shape() controller.Shape {
+	d := s.bundle.Dims()
+	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+}
+
+// task names what the robot is rewarded for, where it is a simulator.
+func (s *session) task() string {
+	switch s.file.Robot.Driver {
+	case configs.DriverRover:
+		return s.file.Robot.Rover.Task
+	case configs.DriverBridge:
+		return s.file.Robot.Bridge.Task
+	}
+	return ""
+}
+
+// createLog starts the record of a run, or returns nil where it is off.
+func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*flightlog.Writer, string, error) {
+	if !s.file.Log.Enabled {
+		return nil, "", nil
+	}
+	if err := os.MkdirAll(s.file.Log.Dir, 0o755); err != nil {
+		return nil, "", fmt.Errorf("log: %w: give a log.dir that can be written to, or set log.enabled=false", err)
+	}
+	now := time.Now()
+	meta := flightlog.Metadata{
+		Program: version(), ModelHash: s.bundle.Hash, Posture: posture,
+		Robot: spec, Shape: s.shape(), Control: s.file.Controller, Config: s.yaml,
+		Clock: flightlog.Clock{Simulated: simulated, MonoNS: monotonic(), WallNS: now.UnixNano()},
+		Extra: map[string]string{"task": s.task()},
+	}
+	if simulated {
+		meta.Clock.MonoNS = 0
+	}
+	opts := flightlog.Options{
+		FlushEvery: time.Duration(s.file.Log.FlushMS * float64(time.Millisecond)),
+		NoSync:     simulated,
+	}
+	return createUnique(s.file.Log.Dir, now.UTC().Format("20060102-150405")+"-"+spec.Name, meta, opts)
+}
+
+// createUnique makes a log whose name no other has.
+func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Options) (*flightlog.Writer, string, error) {
+	for n := 1; ; n++ {
+		name := stem + ".mcap"
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d.mcap", stem, n)
+		}
+		path := filepath.Join(dir, name)
+		w, err := flightlog.Create(path, meta, opts)
+		if os.IsExist(err) && n < 1000 {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("log: %w", err)
+		}
+		return w, path, nil
+	}
+}
+
+// monotonic returns CLOCK_MONOTONIC in nanoseconds.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // the clock always exists
+	}
+	return ts.Nano()
+}
+
+// settle writes down the configuration as it now is, which is what the host
+// process works from and what the log keeps.
+func (s *session) settle() (err error) {
+	s.yaml, err = s.file.YAML()
+	return err
+}
+
+// checkTerminal refuses a keyboard operator without a keyboard, before
+// anything is opened.
+func (s *session) checkTerminal() error {
+	if s.file.Operator.Source == configs.SourceKeyboard && !isTerminal(os.Stdin) {
+		return fmt.Errorf("operator.source: found %s, but standard input is not a terminal: run it in one, or use --operator %s", configs.SourceKeyboard, configs.SourceScripted)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"optibfm/configs"
+)
+
+// outcome is what a run leaves behind.
+type outcome struct {
+	tally   *tally
+	logPath string
+	posture string
+	fault   string // why the robot was halted, "" if it was not
+}
+
+// summary is what is printed at the end, and its JSON.
+type summary struct {
+	Robot    string    `json:"robot"`
+	Task     string    `json:"task"`
+	Strategy string    `json:"strategy"`
+	Seed     uint64    `json:"seed"`
+	Returns  []float64 `json:"returns"` // of the finished episodes
+	Oracle   *baseline `json:"oracle,omitempty"`
+	Random   *baseline `json:"random,omitempty"`
+
+	Ticks         uint64  `json:"ticks"`
+	Skipped       uint64  `json:"skipped"`
+	Dropped       uint64  `json:"dropped"`
+	AverageReward float64 `json:"average_reward"` // of the steps taken
+
+	Asked         uint64 `json:"asked"`
+	Answered      uint64 `json:"answered"`
+	Expired       uint64 `json:"expired"`
+	Labels        uint64 `json:"labels"` // that entered the belief
+	Undone        uint64 `json:"undone"`
+	Refused       uint64 `json:"refused"`
+	RefusedReason string `json:"refused_reason,omitempty"`
+
+	MaxPlanAge uint64     `json:"max_plan_age_ticks"`
+	Lateness   *quantiles `json:"lateness_us,omitempty"`
+	Duration   *quantiles `json:"tick_us,omitempty"`
+	Posture    string     `json:"posture"`
+	Fault      string     `json:"fault,omitempty"`
+	Log        string     `json:"log,omitempty"`
+}
+
+// quantiles are of a histogram, in microseconds.
+type quantiles struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99_9"`
+	Max  float64 `json:"max"`
+}
+
+// baseline is what another way of choosing z gets in the same task.
+type baseline struct {
+	Episodes int     `json:"episodes"`
+	Mean     float64 `json:"mean"`
+}
+
+func newSummary(s *session, o outcome) summary {
+	y := o.tally
+	m := summary{
+		Robot: s.file.Robot.Driver, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
+		Returns: y.returns, Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
+		Asked: y.asked, Answered: y.answered, Expired: y.expired,
+		Labels: y.applied, Undone: y.undone, Refused: y.refused,
+		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,
+	}
+	if y.refused > 0 {
+		m.RefusedReason = y.firstBad.String()
+	}
+	if !s.file.Run.Lockstep {
+		m.Lateness = &quantiles{micros(y.lateness, 50), micros(y.lateness, 99), micros(y.lateness, 99.9), micros(y.lateness, 100)}
+		m.Duration = &quantiles{micros(y.duration, 50), micros(y.duration, 99), micros(y.duration, 99.9), micros(y.duration, 100)}
+	}
+	return m
+}
+
+// summarise prints how a run went. With asJSON there are no baselines: they
+// are runs of their own.
+func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON bool) error {
+	m := newSummary(s, o)
+	if asJSON {
+		return json.NewEncoder(out).Encode(m)
+	}
+	if s.file.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 {
+		fmt.Fprintln(out, "\nMeasuring what an oracle and random behaviour get in this task ...")
+		var err error
+		if m.Oracle, m.Random, err = s.baselines(ctx); err != nil {
+			return err
+		}
+	}
+	m.print(out)
+	return nil
+}
+
+func (m *summary) print(out io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(out, "\n%s, task %s, strategy %s\n", m.Robot, m.Task, m.Strategy)
+	if len(m.Returns) > 0 {
+		line("returns", "%s", joinReturns(m.Returns))
+	}
+	if m.Oracle != nil {
+		last := m.Returns[len(m.Returns)-1]
+		line("compare", "last episode %.1f; oracle %.1f (%.0f %%); random %.1f",
+			last, m.Oracle.Mean, 100*last/m.Oracle.Mean, m.Random.Mean)
+	}
+	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
+		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
+	if m.Refused > 0 {
+		line("", "refused: %s", m.RefusedReason)
+	}
+	line("ticks", "%d, skipped %d, records dropped %d, z at most %d ticks old", m.Ticks, m.Skipped, m.Dropped, m.MaxPlanAge)
+	if m.Lateness != nil {
+		line("lateness", "p50 %.0f, p99 %.0f, max %.0f µs; a tick takes p50 %.0f, p99 %.0f µs",
+			m.Lateness.P50, m.Lateness.P99, m.Lateness.Max, m.Duration.P50, m.Duration.P99)
+		for i, grant := range strings.Split(m.Posture, "\n") {
+			line([]string{"posture", ""}[min(i, 1)], "%s", grant)
+		}
+	}
+	if m.Fault != "" {
+		line("HALTED", "%s", m.Fault)
+	}
+	fmt.Fprintln(out)
+	if m.Log != "" {
+		fmt.Fprintf(out, "  The record is %s. Go on with\n\n    optibfm replay %s\n", m.Log, m.Log)
+	}
+	fmt.Fprint(out, "    optibfm run --operator keyboard     you are the operator\n    optibfm run --task TASK             another task; optibfm run --help\n\n")
+}
+
+// joinReturns lists the returns, the middle left out where there are many.
+func joinReturns(r []float64) string {
+	const edge = 5
+	var b strings.Builder
+	for i, x := range r {
+		if len(r) > 2*edge && i == edge {
+			b.WriteString("... ")
+		}
+		if len(r) > 2*edge && i >= edge && i < len(r)-edge {
+			continue
+		}
+		fmt.Fprintf(&b, "%.1f ", x)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func mean(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
