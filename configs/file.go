@@ -102,17 +102,23 @@ type Run struct {
 	DurationS float64 `yaml:"duration_s"`
 	// Episodes ends the run after so many. 0: no limit.
 	Episodes int `yaml:"episodes"`
-	// EpisodeS is the length of an episode. 0: see episode_steps.
+	// EpisodeS is the length of an episode, rounded to periods. 0: one
+	// episode without end.
 	EpisodeS float64 `yaml:"episode_s"`
-	// EpisodeSteps is the length of an episode in periods, instead of
-	// episode_s. Both 0: one episode without end.
-	EpisodeSteps int `yaml:"episode_steps"`
+	// Seed is that of the episodes' initial states.
+	Seed uint64 `yaml:"seed"`
+	// HostUser is the user that the host process runs as. Empty: the same
+	// as the control process.
+	HostUser string `yaml:"host_user"`
+	// HostTimeoutS is the silence of the host process after which the
+	// robot is halted.
+	HostTimeoutS float64 `yaml:"host_timeout_s"`
 }
 
 // Steps returns the periods of an episode, 0 for one without end.
 func (r Run) Steps(period time.Duration) int {
 	if r.EpisodeS == 0 {
-		return r.EpisodeSteps
+		return 0
 	}
 	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
 }
@@ -135,6 +141,6 @@ func Default() File {
 			Keyboard: keyboard.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
-		Run: Run{DurationS: 60, EpisodeS: 10},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},
 	}
 }

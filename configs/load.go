@@ -1,0 +1,160 @@
+package configs
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed *.yaml
+var embedded embed.FS
+
+// maxSize is far above any configuration, and keeps what the parser is given
+// within bounds.
+const maxSize = 64 << 10
+
+// ErrUnknownName is wrapped by the error for a name that neither a ready-made
+// configuration nor a file has.
+var ErrUnknownName = errors.New("no such configuration")
+
+// Names lists the ready-made configurations.
+func Names() []string {
+	entries, err := embedded.ReadDir(".")
+	if err != nil {
+		panic(err) // the files are within the program
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+	}
+	return sorted(names)
+}
+
+// Text returns a ready-made configuration as it is written, with comments.
+func Text(name string) ([]byte, error) {
+	text, err := embedded.ReadFile(path.Base(name) + ".yaml")
+	if err != nil || path.Base(name) != name {
+		return nil, fmt.Errorf("configs: %w (%q): %s", ErrUnknownName, name, suggest(name, Names()))
+	}
+	return text, nil
+}
+
+// Load reads a configuration, by the name of a ready-made one or by a file's
+// path, applies the changes, each as key.path=value, and checks the result.
+// Mistakes in it are reported together, each as an [*Error].
+func Load(nameOrPath string, set ...string) (File, error) {
+	if text, err := Text(nameOrPath); err == nil {
+		return Parse(nameOrPath+".yaml", text, set...)
+	}
+	text, err := readFile(nameOrPath)
+	if errors.Is(err, os.ErrNotExist) {
+		return File{}, fmt.Errorf("configs: %w (%q): give a file or one of %s", ErrUnknownName, nameOrPath, strings.Join(Names(), ", "))
+	}
+	if err != nil {
+		return File{}, fmt.Errorf("configs: %w", err)
+	}
+	return Parse(nameOrPath, text, set...)
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSize+1))
+}
+
+// Parse is Load of a text that is at hand; name is for messages.
+func Parse(name string, text []byte, set ...string) (File, error) {
+	src := newSource(name, string(text))
+	start := place{src: src, line: 1, column: 1}
+	if len(text) > maxSize {
+		return File{}, errorAt(start, "", fmt.Sprintf("the file is too large (over %d KiB): a configuration is short", maxSize>>10))
+	}
+	if !utf8.Valid(text) {
+		return File{}, errorAt(start, "", "the file is not text (invalid UTF-8): save it as UTF-8")
+	}
+	cfg := Default()
+	places := make(map[string]position)
+	d := newDecoder(src, places)
+	if root := d.parse(string(text)); root != nil {
+		d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
+	}
+	if _, ok := places["version"]; !ok && len(d.errs) == 0 {
+		d.fail(start, "version", fmt.Sprintf("version is missing: begin with 'version: %d'", Version))
+	}
+	errs := d.errs
+	for _, s := range set {
+		errs = append(errs, override(&cfg, places, s)...)
+	}
+	if len(errs) == 0 {
+		errs = validate(&cfg, places, start)
+	}
+	if len(errs) > 0 {
+		return File{}, join(errs)
+	}
+	return cfg, nil
+}
+
+// override applies one key.path=value.
+func override(cfg *File, places map[string]position, assignment string) []*Error {
+	src := newSource("--set", assignment)
+	d := newDecoder(src, places)
+	path, value, ok := strings.Cut(assignment, "=")
+	width := utf8.RuneCountInString(path)
+	key := place{src: src, line: 1, column: 1, width: width}
+	if !ok {
+		d.fail(key, path, "there is no value: write key.path=value")
+		return d.errs
+	}
+	field, section, ok := lookup(reflect.ValueOf(cfg).Elem(), path)
+	if !ok {
+		d.fail(key, path, unknownPath(field, section, path))
+		return d.errs
+	}
+	for p := range places {
+		if strings.HasPrefix(p, path+".") {
+			delete(places, p)
+		}
+	}
+	d.shift = width + 1
+	places[path] = position{key: key, value: place{src: src, line: 1, column: width + 2, width: max(1, utf8.RuneCountInString(value))}}
+	if field.Kind() == reflect.String {
+		field.SetString(value) // as it is: a shell's quotes are enough
+		return nil
+	}
+	root := d.parse(value)
+	if root != nil {
+		d.decode(root, field, path)
+	} else if len(d.errs) == 0 {
+		d.fail(places[path].value, path, path+" has no value: give one")
+	}
+	return d.errs
+}
+
+func unknownPath(section reflect.Value, sectionPath, path string) string {
+	if section.Kind() != reflect.Struct {
+		return fmt.Sprintf("%s is no key: %s is a value, it has no keys", shorten(path), sectionPath)
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
+	wrong, _, _ := strings.Cut(rest, ".")
+	return fmt.Sprintf("%s is no key: %s", shorten(path), suggest(wrong, keysOf(section.Type())))
+}
+
+// YAML writes a configuration in full, without comments; Parse reads it back.
+func (f File) YAML() ([]byte, error) {
+	text, err := yaml.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("configs: %w", err)
+	}
+	return text, nil
+}

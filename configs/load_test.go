@@ -1,0 +1,375 @@
+package configs
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"optibfm/controller"
+	"optibfm/rewardsrc/scripted"
+)
+
+func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
+	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot"} {
+		if _, err := Load(name); err != nil {
+			t.Errorf("%s:\n%v", name, err)
+		}
+	}
+	if len(Names()) != 6 {
+		t.Errorf("Names() = %v: a configuration is not tested", Names())
+	}
+}
+
+func TestTheDefaultIsValid(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAVersionAloneIsTheDefault(t *testing.T) {
+	cfg, err := Parse("c.yaml", []byte("version: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(cfg, Default()) {
+		t.Errorf("got %+v", cfg)
+	}
+}
+
+func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
+	for _, name := range Names() {
+		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789", "model.bundle=a: #b \"c'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := want.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse("written.yaml", text)
+		if err != nil {
+			t.Fatalf("%s:\n%s\n%v", name, text, err)
+		}
+		emptySlices(&got)
+		emptySlices(&want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: read back\n%+v\nwant\n%+v", name, got, want)
+		}
+	}
+}
+
+// emptySlices makes no difference between no list and an empty one.
+func emptySlices(f *File) {
+	if len(f.Loop.CPUs) == 0 {
+		f.Loop.CPUs = nil
+	}
+	if len(f.Robot.Bridge.Command) == 0 {
+		f.Robot.Bridge.Command = nil
+	}
+	if len(f.Controller.FixedZ) == 0 {
+		f.Controller.FixedZ = nil
+	}
+}
+
+// mistakes parses a text and returns what is wrong with it.
+func mistakes(t testing.TB, text string, set ...string) []*Error {
+	t.Helper()
+	_, err := Parse("c.yaml", []byte(text), set...)
+	return errorsIn(t, err)
+}
+
+func errorsIn(t testing.TB, err error) []*Error {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		var one *Error
+		if !errors.As(err, &one) {
+			t.Fatalf("not a *configs.Error: %v", err)
+		}
+		return []*Error{one}
+	}
+	var all []*Error
+	for _, e := range many.Unwrap() {
+		var one *Error
+		if errors.As(e, &one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func TestAMistakeIsShownWithItsLineAndACaret(t *testing.T) {
+	text := "version: 1\n\ncontroller:\n  gate:\n    kapa: 0.1  # how much\n"
+	_, err := Parse("my.yaml", []byte(text))
+	want := `my.yaml:5:5: controller.gate.kapa is no key: did you mean kappa?
+    5 |     kapa: 0.1  # how much
+      |     ^^^^`
+	if err == nil || err.Error() != want {
+		t.Errorf("error\n%v\nwant\n%s", err, want)
+	}
+}
+
+// at is where in a text the mark « stands; it is removed.
+func at(text string) (plain string, line, column int) {
+	i := strings.Index(text, "«")
+	before := text[:i]
+	line = 1 + strings.Count(before, "\n")
+	column = 1 + utf8.RuneCountInString(before[1+strings.LastIndex(before, "\n"):])
+	return before + text[i+len("«"):], line, column
+}
+
+func TestEveryMistakePointsToItsPlaceAndSaysWhatToDo(t *testing.T) {
+	for _, c := range []struct{ text, says string }{
+		{"version: 1\n«contoller: {}\n", "did you mean controller?"},
+		{"version: 1\n«zzz: 1\n", "use one of version, robot, model"},
+		{"version: 1\nrobot:\n  rover: {«tsk: spin}\n", "did you mean task?"},
+		{"version: 1\nrun:\n  episodes: 3\n  «episodes: 4\n", "given twice (first in line 3)"},
+		{"version: 1\nrun:\n  episodes: «three\n", "is text (\"three\"): write a whole number"},
+		{"version: 1\nrun:\n  episodes: «2.5\n", "is a number (2.5): write a whole number"},
+		{"version: 1\nrun:\n  duration_s: «fast\n", "write a number"},
+		{"version: 1\nrun:\n  duration_s: «.inf\n", "not finite"},
+		{"version: 1\nrun:\n  duration_s: «.nan\n", "not finite"},
+		{"version: 1\nrun:\n  lockstep: «1\n", "write true or false"},
+		{"version: 1\nmodel:\n  bundle: «7\n", "write text"},
+		{"version: 1\ncontroller:\n  seed: «-1\n", "negative: write 0 or more"},
+		{"version: 1\ncontroller:\n  fixed_z: «1\n", "write a list"},
+		{"version: 1\ncontroller:\n  fixed_z: [1, «x]\n", "write a number"},
+		{"version: 1\ncontroller: «3\n", "put its keys below"},
+		{"version: 1\nrun: &«a {episodes: 1}\n", ""},
+		{"version: 1\nmodel:\n  bundle: «!!str 7\n", "write the value out"},
+		{"version: «2\n", "this program reads version 1"},
+		{"«run:\n  episodes: 1\n", "begin with 'version: 1'"},
+		{"version: 1\ncontroller:\n  strategy: «ubc # é\n", "did you mean ucb?"},
+		{"version: 1\nmodel: {warm_start: \"é\", bundle: «3}\n", "write text"},
+		{"version: 1\ncontroller: {strategy: «greedy}\n", "use one of ucb, ucb_sphere"},
+		{"version: 1\ncontroller:\n  gate:\n    kappa: «-1\n", "use a finite number of at least 0"},
+		{"version: 1\ncontroller:\n  «beta: {schedule: theory, delta: 3}\n", ""},
+		{"version: 1\n«controller:\n  strategy: fixed\n", "fixed_z"},
+		{"version: 1\nrobot:\n  rover:\n    period_ms: «0\n", "choose a value from 1 to 1000"},
+		{"version: 1\nrobot:\n  rover:\n    task: «cornr\n", "did you mean corner?"},
+		{"version: 1\nrobot:\n  driver: «brige\n", "did you mean bridge?"},
+		{"version: 1\nrobot:\n  driver: bridge\n  «bridge:\n    task: walk\n", "address"},
+		{"version: 1\nloop:\n  period_ms: «20\n", "same value"},
+		{"version: 1\nloop:\n  posture: «stirct\n", "did you mean strict?"},
+		{"version: 1\nloop:\n  fifo_priority: «99\n", "give 1 to 98"},
+		{"version: 1\noperator:\n  scripted:\n    levels: «1\n", "2 to 1000"},
+		{"version: 1\noperator:\n  keyboard:\n    refractory_ms: «-5\n", "from 0 to 5000"},
+		{"version: 1\noperator: {source: «keyboard}\nrun: {lockstep: true}\n", "nobody presses"},
+		{"version: 1\nlog:\n  flush_ms: «0\n", "from 1 to 60000"},
+		{"version: 1\nrun: {host_timeout_s: «0}\n", "from 0.05 to 60"},
+		{"version: 1\n---\nversion: «1\n", ""},
+		{"version: 1\nmodel:\n  bundle: \"«é\n", ""},
+	} {
+		text, line, column := at(c.text)
+		got := mistakes(t, text)
+		if len(got) == 0 {
+			t.Errorf("no error for\n%s", text)
+			continue
+		}
+		e := got[0]
+		exact := c.says != "" && !strings.Contains(c.says, "address")
+		if exact && (e.Line != line || e.Column != column) {
+			t.Errorf("%d:%d, want %d:%d:\n%v", e.Line, e.Column, line, column, e)
+		}
+		if !exact && e.Line != line {
+			t.Errorf("line %d, want %d:\n%v", e.Line, line, e)
+		}
+		if !strings.Contains(e.Problem, c.says) {
+			t.Errorf("does not say %q:\n%v", c.says, e)
+		}
+	}
+}
+
+func TestAllMistakesAreToldAtOnceInTheOrderOfTheFile(t *testing.T) {
+	got := mistakes(t, "version: 1\nrun:\n  duration_s: -1\nlog:\n  flush_ms: 0\ncontroller:\n  rho: 2\n  lambda: 0\n")
+	if len(got) != 4 {
+		t.Fatalf("%d mistakes, want 4: %v", len(got), got)
+	}
+	for i, path := range []string{"run.duration_s", "log.flush_ms", "controller.rho", "controller.lambda"} {
+		if got[i].Path != path {
+			t.Errorf("mistake %d is about %s, want %s", i, got[i].Path, path)
+		}
+	}
+}
+
+func TestManyMistakesAreCut(t *testing.T) {
+	_, err := Parse("c.yaml", []byte("version: 1\n"+strings.Repeat("bad: 1\n", 100)))
+	if n := strings.Count(err.Error(), "\n"); n > 4*maxErrors || !strings.Contains(err.Error(), "88 more mistakes") {
+		t.Errorf("%d lines: %v", n, err)
+	}
+}
+
+func TestASectionWithEverythingCommentedOutHasItsDefaults(t *testing.T) {
+	cfg, err := Parse("c.yaml", []byte("version: 1\ncontroller:\n  # rho: 0.5\nrun:\n  episodes: 4\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Controller.Rho != 1 || cfg.Run.Episodes != 4 {
+		t.Errorf("got %+v", cfg)
+	}
+}
+
+func TestWindowsLineEndsAreFine(t *testing.T) {
+	cfg, err := Parse("c.yaml", []byte("version: 1\r\nrun:\r\n  episodes: 4\r\n"))
+	if err != nil || cfg.Run.Episodes != 4 {
+		t.Errorf("got %+v, %v", cfg.Run, err)
+	}
+}
+
+func TestOverridesChangeSingleValues(t *testing.T) {
+	cfg, err := Load("rover",
+		"controller.strategy=thompson", "controller.gate.kappa=0.5", "run.lockstep=true", "run.episodes=5",
+		"loop.cpus=[1, 3]", "operator.scripted.mode=every_tick", "controller.fixed_z=[0.5,-1]", "model.bundle=007")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Controller.Strategy != controller.Thompson || cfg.Controller.Gate.Kappa != 0.5 || !cfg.Run.Lockstep ||
+		cfg.Run.Episodes != 5 || !reflect.DeepEqual(cfg.Loop.CPUs, []int{1, 3}) ||
+		cfg.Operator.Scripted.Mode != scripted.EveryTick || !reflect.DeepEqual(cfg.Controller.FixedZ, []float64{0.5, -1}) ||
+		cfg.Model.Bundle != "007" {
+		t.Errorf("got %+v", cfg)
+	}
+	if cfg.Robot.Rover.Task != "corner" || cfg.Controller.Gate.TimeoutS != 5 {
+		t.Errorf("other values changed: %+v", cfg)
+	}
+}
+
+func TestAnOverrideOfASectionChangesTheKeysThatItGives(t *testing.T) {
+	cfg, err := Load("rover", "run={episodes: 3}")
+	if err != nil || cfg.Run.Episodes != 3 || cfg.Run.DurationS != 60 {
+		t.Errorf("got %+v, %v", cfg.Run, err)
+	}
+}
+
+func TestABadOverrideIsShownAsItWasTyped(t *testing.T) {
+	for set, want := range map[string]string{
+		"controller.gate.kapa=1":    "--set:1:1: controller.gate.kapa is no key: did you mean kappa?",
+		"run.episodes.x=1":          "run.episodes is a value, it has no keys",
+		"run.episodes":              "write key.path=value",
+		"run.episodes=":             "--set:1:14: run.episodes has no value",
+		"run.episodes=many":         "--set:1:14: run.episodes is text",
+		"run.lockstep=maybe":        "--set:1:14: run.lockstep is text",
+		"controller.gate.kappa=-1":  "--set:1:23: controller.gate.kappa: found -1",
+		"controller.strategy=ubc":   "--set:1:21: controller.strategy is unknown (\"ubc\"): did you mean ucb?",
+		"loop.cpus=[1,":             "--set:1:",
+		"=3":                        "is no key",
+		"run={episodes: 3, epi: 4}": "--set:1:19: run.epi is no key",
+	} {
+		_, err := Load("rover", set)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error\n%v\nwant %s", set, err, want)
+		}
+	}
+}
+
+func TestAFileIsLoadedByItsPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\nrun: {episodes: 9}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := Load(path)
+	if err != nil || cfg.Run.Episodes != 9 {
+		t.Errorf("got %+v, %v", cfg.Run, err)
+	}
+}
+
+func TestANameThatIsNeitherConfigurationNorFileIsRefusedWithTheChoices(t *testing.T) {
+	_, err := Load("no-such-thing")
+	if !errors.Is(err, ErrUnknownName) || !strings.Contains(err.Error(), "rover-keyboard") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestATextOfANameThatClimbsOutIsRefused(t *testing.T) {
+	if _, err := Text("../configs/rover"); !errors.Is(err, ErrUnknownName) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAHugeFileAndAFileThatIsNoTextAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"too large":     "version: 1\n" + strings.Repeat("#", maxSize),
+		"invalid UTF-8": "version: 1\n# \xff",
+	} {
+		if got := mistakes(t, text); len(got) != 1 || !strings.Contains(got[0].Problem, name) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestEveryFieldOfAConfigurationHasAKindThatFilesCanHold(t *testing.T) {
+	var check func(reflect.Type, string)
+	check = func(typ reflect.Type, path string) {
+		switch typ.Kind() {
+		case reflect.Struct:
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				tag, ok := f.Tag.Lookup("yaml")
+				if !ok {
+					t.Errorf("%s.%s has no yaml tag", path, f.Name)
+				}
+				if key := keyOf(f); key != "" {
+					check(f.Type, join2(path, key))
+				} else if tag != "-" {
+					t.Errorf("%s.%s has no key", path, f.Name)
+				}
+			}
+		case reflect.Slice:
+			check(typ.Elem(), path)
+		case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		default:
+			t.Errorf("%s is of kind %s, which the loader does not read", path, typ.Kind())
+		}
+	}
+	check(reflect.TypeFor[File](), "")
+}
+
+func TestAnEpisodesLengthInSecondsIsRoundedToPeriods(t *testing.T) {
+	period := Default().Loop.Period()
+	for _, c := range []struct {
+		run  Run
+		want int
+	}{{Run{}, 0}, {Run{EpisodeS: 10}, 200}, {Run{EpisodeS: 0.001}, 1}} {
+		if got := c.run.Steps(period); got != c.want {
+			t.Errorf("%+v: %d steps, want %d", c.run, got, c.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range Names() {
+		text, err := Text(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, "run.episodes=1")
+	}
+	f.Add([]byte("version: 1\n? [a]\n: b\n"), "controller={")
+	f.Add([]byte("a: &x [*x, <<: 1]\n--- \n..."), "loop.cpus=- 1")
+	f.Add([]byte("version: !!int |\n  1\n"), "controller.fixed_z=[.nan]")
+	f.Fuzz(func(t *testing.T, text []byte, set string) {
+		cfg, err := Parse("c.yaml", text, set)
+		for _, e := range errorsIn(t, err) {
+			if e.Line < 1 || e.Column < 1 || e.Width < 1 || e.Column+e.Width > utf8.RuneCountInString(e.Source)+2 {
+				t.Fatalf("a place outside the text: %+v", e)
+			}
+			if e.Problem == "" || !utf8.ValidString(e.Problem) && utf8.Valid(text) && utf8.ValidString(set) {
+				t.Fatalf("problem %q", e.Problem)
+			}
+		}
+		if err != nil {
+			return
+		}
+		if cfg.Version != Version || math.IsNaN(cfg.Run.DurationS) || cfg.Validate() != nil {
+			t.Fatalf("accepted %+v", cfg)
+		}
+	})
+}

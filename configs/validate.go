@@ -1,0 +1,224 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"optibfm/controller"
+	"optibfm/hal/bridge"
+	"optibfm/hal/rover"
+	"optibfm/rewardsrc/scripted"
+	"optibfm/rtloop"
+)
+
+// Validate checks a configuration that was not read from a file. Its errors
+// name the keys.
+func (f File) Validate() error {
+	var errs []error
+	for _, p := range f.problems() {
+		errs = append(errs, errors.New(p.text))
+	}
+	return errors.Join(errs...)
+}
+
+// problem is something wrong with the value at a path.
+type problem struct {
+	path string
+	text string // begins with the path
+}
+
+// validate gives every problem its place.
+func validate(cfg *File, places map[string]position, start place) []*Error {
+	var errs []*Error
+	for _, p := range cfg.problems() {
+		errs = append(errs, errorAt(placeOf(places, p.path, start), p.path, p.text))
+	}
+	return errs
+}
+
+// placeOf is where a value was given, or the nearest section around it.
+func placeOf(places map[string]position, path string, start place) place {
+	if at, ok := places[path]; ok {
+		return at.value
+	}
+	for path != "" {
+		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		if at, ok := places[path]; ok {
+			return at.key
+		}
+	}
+	return start
+}
+
+func (f File) problems() []problem {
+	c := checker{file: reflect.ValueOf(f)}
+	c.choices()
+	c.numbers(f)
+	c.takeOver("controller", f.Controller.Validate(0))
+	c.takeOver("loop", f.Loop.Validate())
+	c.takeOver("operator.scripted", f.Operator.Scripted.Validate())
+	c.takeOver("operator.keyboard", f.Operator.Keyboard.Validate())
+	switch f.Robot.Driver {
+	case DriverRover:
+		c.takeOver("robot.rover", f.Robot.Rover.Validate())
+	case DriverBridge:
+		c.takeOver("robot.bridge", f.Robot.Bridge.Validate())
+	}
+	if len(c.found) == 0 {
+		c.together(f)
+	}
+	return c.found
+}
+
+type checker struct {
+	file  reflect.Value
+	found []problem
+}
+
+func (c *checker) add(path, format string, args ...any) {
+	c.found = append(c.found, problem{path, path + fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) has(path string) bool {
+	for _, p := range c.found {
+		if p.path == path {
+			return true
+		}
+	}
+	return false
+}
+
+// enums are the keys that have one of a few values.
+func enums() map[string][]string {
+	modes := make([]string, 0, 2)
+	for _, m := range scripted.Modes() {
+		modes = append(modes, string(m))
+	}
+	tasks := make([]string, 0, 16)
+	for _, t := range rover.Tasks() {
+		tasks = append(tasks, t.Name)
+	}
+	return map[string][]string{
+		"robot.driver":             {DriverRover, DriverBridge},
+		"robot.rover.task":         tasks,
+		"robot.bridge.mode":        {bridge.Lockstep, bridge.Free, ""},
+		"controller.strategy":      controller.Strategies(),
+		"controller.beta.schedule": {controller.Constant, controller.Theory, controller.Misspecified},
+		"loop.posture":             {rtloop.Strict, rtloop.Warn},
+		"operator.source":          {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
+		"operator.scripted.mode":   modes,
+	}
+}
+
+func (c *checker) choices() {
+	all := enums()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		choices := all[path]
+		v, _, _ := lookup(c.file, path)
+		if !slices.Contains(choices, v.String()) {
+			c.add(path, " is unknown (%q): %s", shorten(v.String()), suggest(v.String(), named(choices)))
+		}
+	}
+}
+
+// named leaves out the empty choice, which stands for a default.
+func named(choices []string) []string {
+	names := make([]string, 0, len(choices))
+	for _, c := range choices {
+		if c != "" {
+			names = append(names, c)
+		}
+	}
+	return names
+}
+
+// numbers checks what is this package's own.
+func (c *checker) numbers(f File) {
+	if f.Version != Version {
+		c.add("version", " is %d: this program reads version %d", f.Version, Version)
+	}
+	if f.Model.Bundle == "" {
+		c.add("model.bundle", " is empty: give the folder of a model bundle, or %s", EmbeddedRover)
+	}
+	if f.Log.Enabled && f.Log.Dir == "" {
+		c.add("log.dir", " is empty: give a folder, or set log.enabled to false")
+	}
+	c.within("log.flush_ms", f.Log.FlushMS, 1, 60_000)
+	c.within("log.snapshot_s", f.Log.SnapshotS, 0.1, 3600)
+	c.within("run.duration_s", f.Run.DurationS, 0, 1e9)
+	c.within("run.episode_s", f.Run.EpisodeS, 0, 1e9)
+	c.within("run.episodes", float64(f.Run.Episodes), 0, 1e9)
+	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
+	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
+}
+
+func (c *checker) within(path string, v, low, high float64) {
+	if !(v >= low && v <= high) { // also NaN
+		c.add(path, " is out of range (%g): choose a value from %g to %g", v, low, high)
+	}
+}
+
+// takeOver takes the errors of a package's Validate over. By their form,
+// "package: key ...", they say which key they are about.
+func (c *checker) takeOver(section string, err error) {
+	for _, leaf := range leaves(err) {
+		path, text := c.locate(section, leaf)
+		if !c.has(path) { // a wrong choice was told already
+			c.found = append(c.found, problem{path, text})
+		}
+	}
+}
+
+// leaves takes joined errors apart.
+func leaves(err error) []error {
+	if err == nil || err == controller.ErrConfig {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range many.Unwrap() {
+			all = append(all, leaves(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+func (c *checker) locate(section string, err error) (path, text string) {
+	var field *controller.FieldError
+	if errors.As(err, &field) {
+		path = join2(section, field.Key)
+		return path, fmt.Sprintf("%s: found %v: %s", path, field.Found, field.Mend)
+	}
+	if errors.Is(err, rover.ErrUnknownTask) {
+		return "robot.rover.task", "robot.rover.task: " + err.Error()
+	}
+	_, text, _ = strings.Cut(err.Error(), ": ") // without the package
+	key := text[:strings.IndexFunc(text+" ", func(r rune) bool { return r == ' ' || r == ':' })]
+	path = join2(section, key)
+	if _, _, ok := lookup(c.file, path); !ok {
+		return section, section + ": " + text
+	}
+	return path, path + text[len(key):]
+}
+
+// together checks what sections ask of each other.
+func (c *checker) together(f File) {
+	if f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9 {
+		c.add("loop.period_ms", " is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value", f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
+	}
+	if f.Run.Lockstep && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free {
+		c.add("run.lockstep", " is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep")
+	}
+	if f.Run.Lockstep && (f.Operator.Source == SourceKeyboard || f.Operator.Source == SourceConsole) {
+		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
+	}
+	if f.Controller.Gate.Off && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
+		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off asks never: no label would come")
+	}
+}
