@@ -39,7 +39,7 @@ func Example() {
 	// label +0.5, D-gap was 4.62
 	// label -0.5, D-gap was 4.62
 	// label +1.5, D-gap was 1.09
-	// z = [1.00 0.50 -0.99]
+	// z = [1.00 0.49 -0.98]
 }
 
 // The label gate as a comparison, without a logarithm in the tick.
