@@ -167,7 +167,9 @@ class Simulator:
         return obs.tolist(), self._env.physics.time()
 
     def reward(self):
-        # Of the present state, also where no action led to it yet.
+        if self._step.reward is not None:
+            return float(self._step.reward)
+        # An episode's first state has a reward too, though no action led to it.
         return float(self._env.task.get_reward(self._env.physics))
 
 

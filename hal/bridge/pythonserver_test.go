@@ -1,0 +1,77 @@
+package bridge
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAPythonServerRefusesWhatIsNoProtocolAndServesTheNextClient(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
+	}
+	path := filepath.Join(t.TempDir(), "robot.sock")
+	server := exec.Command(python, filepath.Join("testdata", "counter.py"), "--listen", "unix:"+path)
+	check(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	for range 500 {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	hi := frame(kindHello, 0, hello{mode: lockstep}.encode())
+	cases := map[string][]byte{
+		"is the client one of a bridge?":     []byte("GET / HTTP/1.1\r\n"),
+		"it came before hello":               frame(kindSense, 0, nil),
+		"wrong magic":                        frame(kindHello, 0, append([]byte("XBFM"), hi[headerSize+4:]...)),
+		"too short":                          frame(kindHello, 0, hi[headerSize:][:6]),
+		"too long (2147483648 bytes":         header{kind: kindHello, length: 1 << 31}.bytes(),
+		"reserved bytes are not zero":        append(append([]byte(nil), hi...), header{kind: kindSense, flags: 2}.bytes()...),
+		"it is no request":                   append(append([]byte(nil), hi...), frame(kindState, 1, nil)...),
+		"wrong length (0 bytes, expected 4)": append(append([]byte(nil), hi...), frame(kindAct, 1, nil)...),
+		"the robot is halted: arm it":        append(append([]byte(nil), hi...), frame(kindAct, 1, floats(1))...),
+		"is not within its limits (3.0":      append(append(append([]byte(nil), hi...), frame(kindArm, 1, nil)...), frame(kindAct, 2, floats(3))...),
+	}
+	for want, sent := range cases {
+		expectAnswer(t, path, sent, want)
+	}
+	r := dial(t, Config{Address: "unix:" + path})
+	_, err = r.Sense(make([]float32, 2))
+	check(t, err)
+}
+
+// expectAnswer sends what a client might and looks for the words in all that
+// comes back until the server closes.
+func expectAnswer(t *testing.T, path string, sent []byte, want string) {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(context.Background(), "unix", path)
+	check(t, err)
+	defer conn.Close()
+	_, err = conn.Write(sent)
+	check(t, err)
+	check(t, conn.(*net.UnixConn).CloseWrite())
+	check(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	var all []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	if !strings.Contains(string(all), want) {
+		t.Errorf("answer %q lacks %q", all, want)
+	}
+}
