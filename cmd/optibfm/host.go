@@ -50,7 +50,10 @@ func newHostCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return h.run()
+			if err := h.run(); err != nil {
+				return err
+			}
+			return summarise(cmd.Context(), cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON)
 		},
 	}
 }
@@ -216,10 +219,25 @@ func (h *host) serve(gone <-chan struct{}) error {
 // drain records what came at the last moment.
 func (h *host) drain() {
 	h.takeNotes()
-	if code := h.link.ended.Load(); code > 1 {
-		fault := controller.Fault(code - 1)
+	if fault := h.fault(); fault != controller.FaultNone {
 		h.note(h.writeEvent(flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
 	}
+}
+
+// fault is why the control process halted the robot, once it has.
+func (h *host) fault() controller.Fault {
+	if code := h.link.ended.Load(); code > 1 {
+		return controller.Fault(code - 1)
+	}
+	return controller.FaultNone
+}
+
+func (h *host) outcome() outcome {
+	o := outcome{tally: h.tally, logPath: h.logPath, posture: h.orders.Posture}
+	if fault := h.fault(); fault != controller.FaultNone {
+		o.fault = fault.String()
+	}
+	return o
 }
 
 // takeTicks takes all ticks that have come, each with the requests that it
@@ -331,7 +349,7 @@ func (h *host) beat(stop <-chan struct{}) {
 func (h *host) close() error {
 	errs := []error{h.desk.source.Halt(), h.logErr}
 	if h.log != nil {
-		errs = append(errs, h.log.Close())
+		errs = append(errs, h.log.WriteTiming(h.tally.timing()), h.log.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"time"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/rewardsrc"
 )
 
@@ -139,4 +142,19 @@ func (y *tally) averageReward() float64 {
 		return 0
 	}
 	return y.rewardSum / float64(y.rewarded)
+}
+
+// timing is the loop's timing as the log keeps it.
+func (y *tally) timing() flightlog.Timing {
+	return flightlog.Timing{
+		At: y.last.Done, Ticks: y.ticks, Skipped: y.skipped,
+		Late: percentiles(y.lateness), Busy: percentiles(y.duration),
+	}
+}
+
+func percentiles(h *hdrhistogram.Histogram) flightlog.Percentiles {
+	at := func(percent float64) time.Duration {
+		return time.Duration(h.ValueAtPercentile(percent)) * histogramUnit
+	}
+	return flightlog.Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 }
