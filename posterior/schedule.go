@@ -14,7 +14,7 @@ type Schedule interface {
 	Validate() error
 }
 
-// Constant is the same β always. The paper's experiments use 1.
+// Constant is the same β always.
 type Constant float64
 
 // Beta returns the constant.

@@ -85,8 +85,9 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 // Hash returns the xxHash64 (seed 0) of the belief: of the IEEE 754 bits of
 // the packed R, row by row, then of b, each float64 as eight bytes, little
 // end first; d(d+1)/2·8 + d·8 bytes in all. Equal hashes on two machines mean
-// equal beliefs, bit for bit. D, the cursor and the weight are not hashed: they
-// follow from the number of calls, and a difference in them reaches R.
+// equal R and b, bit for bit. D and the cursor are not hashed: they follow from
+// the number of calls of Forget, and a difference in them reaches R with the
+// next one. Nor is the weight, which only schedules read.
 func (b *Belief) Hash() uint64 {
 	n := len(b.r) + len(b.b)
 	if littleEndian {
