@@ -31,7 +31,7 @@ teach it something.
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCommand(), newHostCommand(), newCollectCommand(), newVersionCommand(),
+		newRunCommand(), newHostCommand(), newCollectCommand(), newModelCommand(), newBenchCommand(), newVersionCommand(),
 	)
 	return root
 }
