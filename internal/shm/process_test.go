@@ -1,0 +1,397 @@
+package shm
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test program is started again as the other process. childRole tells it
+// what to do; execPrefix is a program, such as qemu-aarch64, that must run it.
+const (
+	childRole  = "OPTIBFM_SHM_CHILD"
+	execPrefix = "OPTIBFM_TEST_EXEC"
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(childRole)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if err := beChild(role); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// beChild is the other process: the segment is descriptor 3.
+func beChild(role string) error {
+	s, err := Open(os.NewFile(3, "segment"), twoWay())
+	if err != nil {
+		return err
+	}
+	p, err := hostSide(s)
+	if err != nil {
+		return err
+	}
+	switch role {
+	case "talk":
+		err := p.talk()
+		fmt.Printf("child: %v\n", p)
+		return err
+	case "talk for ever": // until it is killed
+		for {
+			if err := p.step(); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("unknown role %q", role)
+}
+
+// partner is one of two that talk over a segment of the layout twoWay and
+// check all that they hear. A message is a number, repeated over its whole
+// length, so that a torn one shows.
+type partner struct {
+	out        *MailboxWriter
+	in         *MailboxReader
+	send       *Producer
+	receive    *Consumer
+	drops      bool           // whether send drops what does not fit
+	stop       *atomic.Uint64 // how many have finished
+
+	published, newest  uint64
+	sent, received     uint64
+	fresh, ringMissing uint64
+}
+
+func controlSide(s *Segment) (*partner, error) {
+	return newPartner(s, "state", "plan", "ticks", "labels", true)
+}
+
+func hostSide(s *Segment) (*partner, error) {
+	return newPartner(s, "plan", "state", "labels", "ticks", false)
+}
+
+func newPartner(s *Segment, out, in, send, receive string, drops bool) (*partner, error) {
+	p := &partner{drops: drops}
+	var err error
+	if p.out, err = s.MailboxWriter(out); err != nil {
+		return nil, err
+	}
+	if p.in, err = s.MailboxReader(in); err != nil {
+		return nil, err
+	}
+	if p.send, err = s.Producer(send); err != nil {
+		return nil, err
+	}
+	if p.receive, err = s.Consumer(receive); err != nil {
+		return nil, err
+	}
+	p.stop, err = s.Word("stop")
+	return p, err
+}
+
+func (p *partner) String() string {
+	return fmt.Sprintf("published %d, read %d new; sent %d, received %d, %d missing",
+		p.published, p.fresh, p.sent, p.received, p.ringMissing)
+}
+
+func fill(b []byte, n uint64) {
+	words := Numbers[uint64](b[:len(b)&^7])
+	for i := range words {
+		words[i] = n
+		if i == len(words)/2 {
+			yield(n)
+		}
+	}
+}
+
+// yield lets the other process run now and then, so that the two meet in the
+// middle of messages also where they share one processor.
+func yield(n uint64) {
+	if n%4 == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		runtime.Gosched()
+	}
+}
+
+// same is the number that a message consists of.
+func same(b []byte) (uint64, error) {
+	words := Numbers[uint64](b[:len(b)&^7])
+	for i, w := range words {
+		if w != words[0] {
+			return 0, fmt.Errorf("torn: word 0 is %d, word %d is %d", words[0], i, w)
+		}
+	}
+	return words[0], nil
+}
+
+// step does everything once.
+func (p *partner) step() error {
+	p.published++
+	fill(p.out.Buffer(), p.published)
+	p.out.Publish()
+	if err := p.look(); err != nil {
+		return err
+	}
+	p.offer()
+	if err := p.take(); err != nil {
+		return err
+	}
+	for _, err := range []error{p.out.Err(), p.in.Err(), p.send.Err(), p.receive.Err()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *partner) look() error {
+	buf, fresh := p.in.Read()
+	if buf == nil {
+		return nil
+	}
+	n, err := same(buf)
+	if err != nil {
+		return fmt.Errorf("mailbox: %w", err)
+	}
+	if n < p.newest || fresh != (n > p.newest) {
+		return fmt.Errorf("mailbox: read %d, fresh %v, after %d", n, fresh, p.newest)
+	}
+	if fresh {
+		p.fresh++
+	}
+	p.newest = n
+	// The buffer is ours: it must not change while we look at it.
+	yield(n)
+	if again, err := same(buf); err != nil || again != n {
+		return fmt.Errorf("mailbox: %d became %d in our hands: %w", n, again, err)
+	}
+	return nil
+}
+
+func (p *partner) offer() {
+	reserve := p.send.TryReserve
+	if p.drops {
+		reserve = p.send.Reserve
+	}
+	slot, ok := reserve()
+	if ok {
+		fill(slot, p.sent)
+		p.send.Commit()
+	}
+	if ok || p.drops {
+		p.sent++
+	}
+}
+
+func (p *partner) take() error {
+	for {
+		slot, ok := p.receive.Peek()
+		if !ok {
+			return nil
+		}
+		n, err := same(slot)
+		if err != nil {
+			return fmt.Errorf("ring: %w", err)
+		}
+		if n != p.receive.Sequence() || n != p.received+p.receive.Missed() {
+			return fmt.Errorf("ring: message %d has number %d after %d received and %d missing", n, p.receive.Sequence(), p.received, p.receive.Missed())
+		}
+		p.received++
+		p.ringMissing = p.receive.Missed()
+		yield(n)
+		p.receive.Release()
+	}
+}
+
+const talkTime = 300 * time.Millisecond
+
+// talk exchanges messages until both partners have had their time.
+func (p *partner) talk() error {
+	for end := time.Now().Add(talkTime); time.Now().Before(end); {
+		if err := p.step(); err != nil {
+			p.stop.Add(1)
+			return err
+		}
+	}
+	p.stop.Add(1)
+	for end := time.Now().Add(30 * time.Second); p.stop.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("the other one did not finish")
+		}
+	}
+	// Everything has been sent: nothing may be missing now.
+	if err := p.look(); err != nil {
+		return err
+	}
+	return p.take()
+}
+
+func startChild(t *testing.T, s *Segment, role string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(strings.Fields(os.Getenv(execPrefix)), self)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), childRole+"="+role)
+	cmd.ExtraFiles = []*os.File{s.File()}
+	out := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+func TestTwoGoroutinesHearEachOtherWhole(t *testing.T) {
+	s := heap(t, twoWay().Sections...)
+	control, err := controlSide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := hostSide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- host.talk() }()
+	if err := control.talk(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	checkTogether(t, control, host)
+}
+
+// checkTogether compares what the two said with what they heard.
+func checkTogether(t *testing.T, control, host *partner) {
+	t.Helper()
+	t.Logf("control: %v; host: %v", control, host)
+	if control.newest != host.published || host.newest != control.published {
+		t.Error("a newest message was not read")
+	}
+	if control.received != host.sent {
+		t.Errorf("%d labels sent, %d received", host.sent, control.received)
+	}
+	if host.received+control.send.Dropped() != control.sent {
+		t.Errorf("%d ticks sent, %d received, %d dropped", control.sent, host.received, control.send.Dropped())
+	}
+}
+
+func TestTwoProcessesHearEachOtherWhole(t *testing.T) {
+	s := create(t, twoWay())
+	control, err := controlSide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := startChild(t, s, "talk")
+	if err := control.talk(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("child: %v: %s", err, out)
+	}
+	t.Logf("parent: %v; %s", control, out)
+	if control.fresh == 0 || control.received == 0 {
+		t.Error("nothing was heard")
+	}
+	if control.ringMissing != 0 || control.receive.Dropped() != 0 {
+		t.Error("labels were dropped")
+	}
+}
+
+func TestAChildKilledAtAnyMomentDoesNotDisturbTheParent(t *testing.T) {
+	kills := 20
+	if testing.Short() || os.Getenv(execPrefix) != "" {
+		kills = 3
+	}
+	heard := uint64(0)
+	for range kills {
+		s := create(t, twoWay())
+		control, err := controlSide(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd, out := startChild(t, s, "talk for ever")
+		for end := time.Now().Add(10 * time.Second); control.fresh == 0 && time.Now().Before(end); runtime.Gosched() {
+			if err := control.step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		death := time.Now().Add(time.Duration(rand.Int64N(int64(5 * time.Millisecond))))
+		for time.Now().Before(death) {
+			if err := control.step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if out.Len() > 0 {
+			t.Fatalf("the child said %s", out)
+		}
+		for range 1000 {
+			if err := control.step(); err != nil {
+				t.Fatalf("after the child's death: %v", err)
+			}
+		}
+		heard += control.fresh
+		if _, err := hostSide(s); err == nil {
+			t.Fatal("a second host took the dead one's ends")
+		}
+	}
+	if heard == 0 {
+		t.Fatal("no child ever spoke")
+	}
+}
+
+// TestTheProtocolHoldsOnArm64 runs the tests of this file under qemu-user,
+// parent and child. It runs the code that arm64 computers run; on an amd64 host
+// it cannot show what their weaker memory order does, which rests on Go's
+// atomics.
+func TestTheProtocolHoldsOnArm64(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds for arm64")
+	}
+	if os.Getenv(execPrefix) != "" {
+		t.Skip("this is the run under qemu")
+	}
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("qemu-aarch64 is not installed (Debian: qemu-user)")
+	}
+	binary := filepath.Join(t.TempDir(), "shm.test")
+	build := exec.Command("go", "test", "-c", "-o", binary, ".")
+	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("cannot build for arm64: %v: %s", err, out)
+	}
+	run := exec.Command(qemu, binary, "-test.v", "-test.short", "-test.timeout=120s")
+	run.Env = append(os.Environ(), execPrefix+"="+qemu)
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if !bytes.Contains(out, []byte("--- PASS: TestTwoProcessesHearEachOtherWhole")) {
+		t.Fatalf("the two processes did not talk:\n%s", out)
+	}
+	for l := range strings.Lines(string(out)) {
+		if strings.Contains(l, "parent: ") || strings.Contains(l, "child: ") {
+			t.Log(strings.TrimSpace(l))
+		}
+	}
+}
