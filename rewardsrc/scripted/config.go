@@ -37,9 +37,11 @@ type Config struct {
 	// Levels is the number of buttons, evenly spaced from reward_low to
 	// reward_high, in [0, 1000]. 0 gives exact rewards, 2 is good or bad; 1 is refused.
 	Levels int `yaml:"levels"`
-	// RewardLow and RewardHigh are the range of the task's reward. Mistakes
-	// mirror a reward in it; levels divide it.
-	RewardLow  float64 `yaml:"reward_low"`
+	// RewardLow is the least reward of the task, in [-1e6, 1e6]. Mistakes
+	// mirror a reward between it and reward_high; levels divide that range.
+	RewardLow float64 `yaml:"reward_low"`
+	// RewardHigh is the greatest reward of the task, in [-1e6, 1e6], above
+	// reward_low.
 	RewardHigh float64 `yaml:"reward_high"`
 	// Absence makes the operator leave now and then.
 	Absence Absence `yaml:"absence"`
