@@ -34,28 +34,33 @@
 // The networks run in float32 and Cov B is solved in float64, by its Cholesky
 // factor. Against PyTorch the largest relative error of φ, π and ψ is about
 // 5e-6 on the reference checkpoints; TestNetworksAgreeWithPyTorch reports it,
-// and so does `optibfm model check`. A row of Search and the same candidate
-// given to Act and Psi differ by rounding, because sums are taken in another
-// order. The same inputs give the same bits on one machine, not on another
-// architecture.
+// and so does `optibfm model check`. A candidate of Search gets the same bits as
+// from Act and Psi, and the same inputs give the same bits in every run, wherever
+// they lie in memory; another architecture may round otherwise.
 //
 // # Kernels
 //
-// Everything is a product with a weight matrix, and kernel.go has the only two
-// ways to make one: gonum's blas32.Gemv for one input and blas32.Gemm for many.
-// Measured on two cores of a shared AMD EPYC (Go 1.26, gonum 0.17), 10⁹
-// multiply-adds a second, for 128 rows and a layer of 256 by 256 / 1024 by 1024:
+// Everything is a product with a weight matrix, and kernel.go makes it with
+// gonum's blas32.Gemv, for many inputs in tiles of 64 outputs whose weights stay
+// in the cache. Measured on two cores of a shared AMD EPYC (Go 1.26, gonum
+// 0.17), 10⁹ multiply-adds a second, for a layer of 256 by 256 / 1024 by 1024:
 //
-//	                                             256   1024
-//	own loops, 2 by 4 sums in registers          2.0    1.9
-//	Gemm, weights [in, out], tiles               4.2    4.5
-//	Gemm, weights [out, in], tiles               6.4    7.8
-//	Gemm, weights [out, in], one call            4.7    7.2   goroutines, allocates
-//	Gemv, weights [out, in], one row             6.0    6.2
-//	own loops, one row                           2.1    3.9
+//	one row, Gemv, weights [out, in]              6.0   6.2
+//	one row, Gemv, weights [in, out]              5.2   8.7
+//	one row, own loops                            2.1   3.9
+//	128 rows, own loops, 2 by 4 sums at a time    2.0   1.9
+//	128 rows, Gemm, [in, out], small tiles        4.2   4.5
+//	128 rows, Gemm, [out, in], whole              4.7   7.2   goroutines, allocates
+//	128 rows, Gemm, [out, in], small tiles        6.4   7.8
 //
-// Hence [out, in] weights, and tiles that are too small for gonum to start
-// goroutines. gonum has assembly on amd64 only: expect less elsewhere.
+// and, in another minute with more neighbours on the machine:
+//
+//	128 rows, Gemm, [out, in], small tiles        5.5   3.9
+//	128 rows, Gemv, [out, in], tiles              6.0   4.8
+//
+// The last two are equal within the noise; Gemv never starts goroutines and
+// gives Search the same bits as Act, hence the choice. gonum has assembly on
+// amd64 only: expect less elsewhere.
 //
 // Search makes what does not depend on the candidate once: the actor's embed_s
 // and its part of the trunk, and the observation's part of every first layer.

@@ -25,10 +25,11 @@ func (l linear) rows(dst, x []float32, n int) {
 	addRows(dst, l.w, x, n)
 }
 
-// repeat writes row n times.
+// repeat writes row n times, padded.
 func repeat(dst, row []float32, n int) {
+	stride := padded(len(row))
 	for i := range n {
-		copy(dst[i*len(row):], row)
+		copy(dst[i*stride:], row)
 	}
 }
 
@@ -40,15 +41,15 @@ type layerNorm struct {
 
 // tanhRows normalises each of n rows and applies tanh, in place.
 func (l layerNorm) tanhRows(x []float32, n int) {
-	width := len(l.gain)
+	width, stride := len(l.gain), padded(len(l.gain))
 	for i := range n {
-		row := x[i*width : (i+1)*width]
+		row := x[i*stride : i*stride+width]
 		mean, scale := l.moments(row)
 		for k, v := range row {
 			row[k] = (v-mean)*scale*l.gain[k] + l.bias[k]
 		}
+		tanh(row)
 	}
-	tanh(x[:n*width])
 }
 
 // moments returns a row's mean and the reciprocal of its deviation. The sums
@@ -100,7 +101,7 @@ func (t twin) widest() int {
 	return w
 }
 
-// scratch is the memory that the layers work in: room for n rows.
+// scratch is the memory that the layers work in: room for n rows, each padded.
 type scratch struct {
 	n           int
 	a, b        []float32 // [n, widest], the input and the output of a layer in turn
@@ -109,11 +110,12 @@ type scratch struct {
 }
 
 func newScratch(n, widest int) scratch {
+	size := n * padded(widest)
 	return scratch{
 		n: n,
-		a: make([]float32, n*widest), b: make([]float32, n*widest),
-		left: make([]float32, n*widest), right: make([]float32, n*widest),
-		once: make([]float32, widest),
+		a: aligned[float32](size), b: aligned[float32](size),
+		left: aligned[float32](size), right: aligned[float32](size),
+		once: aligned[float32](widest),
 	}
 }
 
@@ -135,7 +137,7 @@ func (s *scratch) embed(dst []float32, e embedding, obs, varying []float32, n in
 			out = dst
 		}
 		l.rows(out, in, n)
-		relu(out[:n*l.out()])
+		relu(out[:n*padded(l.out())])
 		in, out = out, in
 	}
 }
@@ -168,7 +170,7 @@ func (s *scratch) twin(dst []float32, t twin, obs, left, right []float32, n int)
 	}
 	addRows(in, first.inputs(half, first.w.Cols), s.right, n)
 	for i, l := range t.trunk[1:] {
-		relu(in[:n*l.w.Cols])
+		relu(in[:n*padded(l.w.Cols)])
 		if i == len(t.trunk)-2 {
 			out = dst
 		}

@@ -16,14 +16,13 @@ var (
 	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
 	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9): use a unit direction until labels give one")
 
-	errObs        = fmt.Errorf("tflite: an element of the observation is %w: check the sensor", ErrNotFinite)
-	errZ          = fmt.Errorf("tflite: an element of z is %w: check the posterior", ErrNotFinite)
-	errAction     = fmt.Errorf("tflite: an element of the action is %w", ErrNotFinite)
-	errCandidates = fmt.Errorf("tflite: an element of the candidates is %w: check the posterior", ErrNotFinite)
-	errBelief     = fmt.Errorf("tflite: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", ErrNotFinite)
-	errPhi        = fmt.Errorf("tflite: φ is %w: the observation is far from the training data", ErrNotFinite)
-	errPolicy     = fmt.Errorf("tflite: the policy's action is %w: the observation is far from the training data", ErrNotFinite)
-	errPsi        = fmt.Errorf("tflite: ψ is %w: the observation is far from the training data", ErrNotFinite)
+	errObs    = fmt.Errorf("tflite: an element of the observation is %w: check the sensor", ErrNotFinite)
+	errZ      = fmt.Errorf("tflite: an element of z is %w: check the posterior", ErrNotFinite)
+	errAction = fmt.Errorf("tflite: an element of the action is %w", ErrNotFinite)
+	errBelief = fmt.Errorf("tflite: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", ErrNotFinite)
+	errPhi    = fmt.Errorf("tflite: φ is %w: the observation is far from the training data", ErrNotFinite)
+	errPolicy = fmt.Errorf("tflite: the policy's action is %w: the observation is far from the training data", ErrNotFinite)
+	errPsi    = fmt.Errorf("tflite: ψ is %w: the observation is far from the training data", ErrNotFinite)
 )
 
 // minNorm is the least ‖z‖ that has a direction.
@@ -35,8 +34,10 @@ type Network struct {
 	arch    Architecture
 	one     scratch   // for one row: Phi, Act, Psi
 	obs     []float32 // [O], normalised
+	action  []float32 // [A], given to Psi
 	z       []float32 // [d], as the networks take it
-	phi     []float32 // [d]
+	back    []float32 // [d], B(s)
+	wide    []float64 // [d], φ(s) or z in float64
 	search  searchScratch
 }
 
@@ -51,9 +52,11 @@ func (b *Bundle) NewNetwork() (*Network, error) {
 		weights: b.weights,
 		arch:    b.Architecture,
 		one:     newScratch(1, b.weights.widest),
-		obs:     make([]float32, d.Obs),
-		z:       make([]float32, d.Latent),
-		phi:     make([]float32, d.Latent),
+		obs:     aligned[float32](d.Obs),
+		action:  aligned[float32](d.Action),
+		z:       aligned[float32](d.Latent),
+		back:    aligned[float32](d.Latent),
+		wide:    aligned[float64](d.Latent),
 	}, nil
 }
 
@@ -69,7 +72,9 @@ func (n *Network) Phi(dst []float64, obs []float32) error {
 	if err := n.Backward(dst, obs); err != nil {
 		return err
 	}
-	n.weights.cov.solve(dst)
+	copy(n.wide, dst)
+	n.weights.cov.solve(n.wide)
+	copy(dst, n.wide)
 	for _, x := range dst {
 		if x-x != 0 {
 			return errPhi
@@ -86,11 +91,11 @@ func (n *Network) Backward(dst []float64, obs []float32) error {
 	if err := n.takeObs(obs); err != nil {
 		return err
 	}
-	n.one.backward(n.phi, n.weights.b, n.obs)
-	if !allFinite(n.phi) {
+	n.one.backward(n.back, n.weights.b, n.obs)
+	if !allFinite(n.back) {
 		return errPhi
 	}
-	for i, x := range n.phi {
+	for i, x := range n.back {
 		dst[i] = float64(x)
 	}
 	return nil
@@ -104,7 +109,11 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 	if err := n.takeObs(obs); err != nil {
 		return err
 	}
-	if err := n.takeZ(z); err != nil {
+	if err := length("z", len(z), n.arch.Latent); err != nil {
+		return err
+	}
+	copy(n.wide, z)
+	if err := n.takeZ(n.z); err != nil {
 		return err
 	}
 	n.one.twin(dst, n.weights.actor, n.obs, nil, n.z, 1)
@@ -131,11 +140,16 @@ func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	if err := n.takeObs(obs); err != nil {
 		return err
 	}
-	if err := n.takeZ(z); err != nil {
+	if err := length("z", len(z), n.arch.Latent); err != nil {
 		return err
 	}
+	copy(n.wide, z)
+	if err := n.takeZ(n.z); err != nil {
+		return err
+	}
+	copy(n.action, action)
 	for m, f := range n.weights.f {
-		n.one.twin(dst[m*d:(m+1)*d], f, n.obs, action, n.z, 1)
+		n.one.twin(dst[m*d:(m+1)*d], f, n.obs, n.action, n.z, 1)
 	}
 	if !allFinite(dst) {
 		return errPsi
@@ -158,23 +172,20 @@ func (n *Network) takeObs(obs []float32) error {
 	return nil
 }
 
-// takeZ checks a task embedding and writes what the networks take into n.z.
-func (n *Network) takeZ(z []float64) error {
-	if err := length("z", len(z), n.arch.Latent); err != nil {
-		return err
-	}
+// takeZ checks the task embedding in n.wide and writes what the networks take.
+func (n *Network) takeZ(dst []float32) error {
 	scale := 1.0
 	if n.arch.NormZ {
-		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
+		size := blas64.Nrm2(blas64.Vector{N: len(n.wide), Inc: 1, Data: n.wide})
 		if size < minNorm {
 			return ErrNoDirection
 		}
-		scale = math.Sqrt(float64(len(z))) / size
+		scale = math.Sqrt(float64(len(n.wide))) / size
 	}
-	for i, x := range z {
-		n.z[i] = float32(x * scale)
+	for i, x := range n.wide {
+		dst[i] = float32(x * scale)
 	}
-	if !allFinite(n.z) {
+	if !allFinite(dst) {
 		return errZ
 	}
 	return nil
@@ -187,6 +198,16 @@ func length(what string, got, want int) error {
 		return fmt.Errorf("tflite: %s has %d elements, the model's has %d", what, got, want)
 	}
 	return nil
+}
+
+// rowsFinite is allFinite of n padded rows.
+func rowsFinite(x []float32, n, width int) bool {
+	for i := range n {
+		if !allFinite(x[i*padded(width) : i*padded(width)+width]) {
+			return false
+		}
+	}
+	return true
 }
 
 func allFinite(x []float32) bool {

@@ -288,3 +288,39 @@ func TestTheControlThreadsCallsDoNotAllocate(t *testing.T) {
 		t.Errorf("refusing an observation makes %g allocations", allocs)
 	}
 }
+
+func TestWhereASliceLiesInMemoryDoesNotChangeABit(t *testing.T) {
+	d := tflite.Dims{Obs: 21, Action: 6, Latent: 19, Ensemble: 2}
+	rng := rand.New(rand.NewPCG(7, 7))
+	obs, z, action, belief := randoms32(rng, d.Obs), randoms64(rng, d.Latent), randoms32(rng, d.Action), knowing(rng, d.Latent, 1)
+	candidates := randoms32(rng, 9*d.Latent)
+	type results struct {
+		phi         [19]float64
+		act         [6]float32
+		psi         [38]float32
+		best, score float32
+	}
+	var first results
+	for offset := range 5 {
+		n := tflitetest.Network(d, 2)
+		shifted := tflite.Belief{Mean: shift(belief.Mean, offset), InvR: shift(belief.InvR, offset), Beta: 1}
+		var r results
+		best, score, err := n.Search(shift(obs, offset), shift(candidates, offset), shifted)
+		if err := errors.Join(err, n.Phi(r.phi[:], shift(obs, offset)), n.Act(r.act[:], shift(obs, offset), shift(z, offset)),
+			n.Psi(r.psi[:], shift(obs, offset), shift(action, offset), shift(z, offset))); err != nil {
+			t.Fatal(err)
+		}
+		r.best, r.score = float32(best), score
+		if offset == 0 {
+			first = r
+		}
+		if r != first {
+			t.Errorf("shifted by %d elements the results differ", offset)
+		}
+	}
+}
+
+// shift copies x to a place that is offset elements off.
+func shift[T any](x []T, offset int) []T {
+	return append(make([]T, offset, offset+len(x)), x...)[offset:]
+}

@@ -1,11 +1,9 @@
 package tflite
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
-// searchScratch is the memory of Search, grown to the largest n seen.
+// searchScratch is the memory of Search, grown to the largest n seen. Rows are
+// padded.
 type searchScratch struct {
 	rows    scratch
 	z       []float32 // [n, d], as the networks take it
@@ -21,9 +19,9 @@ func (s *searchScratch) grow(n, widest int, d Dims) {
 	}
 	*s = searchScratch{
 		rows:    newScratch(n, widest),
-		z:       make([]float32, n*d.Latent),
-		actions: make([]float32, n*d.Action),
-		psi:     make([]float32, n*d.Latent),
+		z:       aligned[float32](n * padded(d.Latent)),
+		actions: aligned[float32](n * padded(d.Action)),
+		psi:     aligned[float32](n * padded(d.Latent)),
 		member:  make([]float32, n),
 		scores:  make([]float32, n),
 	}
@@ -31,8 +29,9 @@ func (s *searchScratch) grow(n, widest int, d Dims) {
 
 // Search implements Model. What does not depend on the candidate is evaluated
 // once: the actor's embed_s and its part of the trunk, and the products of
-// every first layer with the observation. It allocates only where n is larger
-// than it has been.
+// every first layer with the observation. A candidate gets the same action and
+// ψ, bit for bit, as from Act and Psi. It allocates only where n is larger than
+// it has been.
 func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, score float32, err error) {
 	d := n.arch.Latent
 	if len(candidates) == 0 || len(candidates)%d != 0 {
@@ -71,28 +70,14 @@ func checkBelief(b Belief, d int) error {
 
 // takeCandidates writes the candidates as the networks take them.
 func (n *Network) takeCandidates(candidates []float32, count int) error {
-	if !allFinite(candidates) {
-		return errCandidates
-	}
 	d := n.arch.Latent
-	z := n.search.z[:count*d]
-	copy(z, candidates)
-	if !n.arch.NormZ {
-		return nil
-	}
 	for i := range count {
-		row := z[i*d : (i+1)*d]
-		squares := 0.0
-		for _, x := range row {
-			squares += float64(x) * float64(x)
+		for k, x := range candidates[i*d : (i+1)*d] {
+			n.wide[k] = float64(x)
 		}
-		size := math.Sqrt(squares)
-		if size < minNorm {
-			return ErrNoDirection
-		}
-		scale := math.Sqrt(float64(d)) / size
-		for k, x := range row {
-			row[k] = float32(float64(x) * scale)
+		at := i * padded(d)
+		if err := n.takeZ(n.search.z[at : at+d]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -101,20 +86,18 @@ func (n *Network) takeCandidates(candidates []float32, count int) error {
 // scoreCandidates fills the scores, the least upper confidence bound over the members.
 func (n *Network) scoreCandidates(belief Belief, count int) error {
 	s, d := &n.search, n.arch.Latent
-	z, actions := s.z[:count*d], s.actions[:count*n.arch.Action]
-	s.rows.twin(actions, n.weights.actor, n.obs, nil, z, count)
-	tanh(actions)
-	if !allFinite(actions) {
+	s.rows.twin(s.actions, n.weights.actor, n.obs, nil, s.z, count)
+	tanh(s.actions[:count*padded(n.arch.Action)])
+	if !rowsFinite(s.actions, count, n.arch.Action) {
 		return errPolicy
 	}
 	for m, f := range n.weights.f {
-		psi := s.psi[:count*d]
-		s.rows.twin(psi, f, n.obs, actions, z, count)
-		if !allFinite(psi) {
+		s.rows.twin(s.psi, f, n.obs, s.actions, s.z, count)
+		if !rowsFinite(s.psi, count, d) {
 			return errPsi
 		}
 		member := s.member[:count]
-		bounds(member, psi, belief)
+		bounds(member, s.psi, belief)
 		for i, score := range member {
 			if m == 0 || score < s.scores[i] {
 				s.scores[i] = score
@@ -127,15 +110,15 @@ func (n *Network) scoreCandidates(belief Belief, count int) error {
 	return nil
 }
 
-// bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of every row of psi. It overwrites psi.
+// bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of every padded row of psi. It overwrites psi.
 func bounds(dst, psi []float32, b Belief) {
-	d := len(b.Mean)
+	d, stride := len(b.Mean), padded(len(b.Mean))
 	for i := range dst {
-		dst[i] = dot(psi[i*d:(i+1)*d], b.Mean)
+		dst[i] = dot(b.Mean, psi[i*stride:i*stride+d])
 	}
 	timesUpper(psi, b.InvR, len(dst), d)
 	for i := range dst {
-		dst[i] += b.Beta * norm(psi[i*d:(i+1)*d])
+		dst[i] += b.Beta * norm(psi[i*stride:i*stride+d])
 	}
 }
 
