@@ -135,11 +135,6 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 	if err := r.decodeControl(); err != nil {
 		return nil, err
 	}
-	unpacker, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord))
-	if err != nil {
-		return nil, fmt.Errorf("preparing decompression: %w", err)
-	}
-	r.unpacker = unpacker
 	r.tick = controller.NewTick(r.meta.Shape)
 	if r.cut != nil {
 		r.cut.LastTick, r.cut.HasTick = r.lastTick()
@@ -150,7 +145,7 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 // lastTick looks for the last tick, from the end.
 func (r *Reader) lastTick() (index uint64, ok bool) {
 	for i := len(r.parts) - 1; i >= 0 && !ok; i-- {
-		r.visit(r.parts[i], func(record *Record, err error) bool {
+		r.visit(r.parts[i], 1<<tickChannel, func(record *Record, err error) bool {
 			if err == nil && record.Tick != nil {
 				index, ok = record.Tick.Index, true
 			}
@@ -202,7 +197,9 @@ func (r *Reader) Cut() *Cut { return r.cut }
 
 // Close releases the file.
 func (r *Reader) Close() error {
-	r.unpacker.Close()
+	if r.unpacker != nil {
+		r.unpacker.Close()
+	}
 	if r.closer == nil {
 		return nil
 	}
@@ -416,27 +413,31 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 // disk and ends it. The Record and its Tick are only valid until the next;
 // the other pointers are the caller's.
 func (r *Reader) Records() iter.Seq2[*Record, error] {
-	return r.from(0)
-}
-
-func (r *Reader) from(first int) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		for _, p := range r.parts[first:] {
-			if !r.visit(p, yield) {
+		for _, p := range r.parts {
+			if !r.visit(p, allChannels, yield) {
 				return
 			}
 		}
 	}
 }
 
-// visit yields the messages of a part and says whether to go on.
-func (r *Reader) visit(p part, yield func(*Record, error) bool) bool {
+// channelSet is a set of indices in topics.
+type channelSet uint
+
+const allChannels = ^channelSet(0)
+
+func (s channelSet) has(channel int) bool { return s&(1<<channel) != 0 }
+
+// visit yields the messages on some channels of a part and says whether to go
+// on.
+func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) bool) bool {
 	data, err := r.load(p)
 	if err != nil {
 		return yield(nil, err)
 	}
 	if p.op == mcap.OpMessage {
-		return r.message(p, data, yield)
+		return r.message(p, data, channels, yield)
 	}
 	for len(data) > 0 {
 		if len(data) < recordLead {
@@ -450,7 +451,7 @@ func (r *Reader) visit(p part, yield func(*Record, error) bool) bool {
 		record := data[:length]
 		data = data[length:]
 		if op == mcap.OpMessage {
-			if !r.message(p, record, yield) {
+			if !r.message(p, record, channels, yield) {
 				return false
 			}
 			continue
@@ -504,10 +505,10 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	case mcap.CompressionNone:
 		return c.Records, nil
 	case mcap.CompressionZSTD:
-		if err := r.unpacker.Reset(bytes.NewReader(c.Records)); err != nil {
+		var err error
+		if packed, err = r.unzstd(c.Records); err != nil {
 			return nil, err
 		}
-		packed = r.unpacker
 	case mcap.CompressionLZ4:
 		packed = lz4.NewReader(bytes.NewReader(c.Records))
 	default:
@@ -524,14 +525,25 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
+// unzstd returns a reader of what is packed.
+func (r *Reader) unzstd(packed []byte) (io.Reader, error) {
+	source := bytes.NewReader(packed)
+	if r.unpacker != nil {
+		return r.unpacker, r.unpacker.Reset(source)
+	}
+	var err error
+	r.unpacker, err = zstd.NewReader(source, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord))
+	return r.unpacker, err
+}
+
 // message yields one message, if its channel is one of ours.
-func (r *Reader) message(p part, data []byte, yield func(*Record, error) bool) bool {
+func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*Record, error) bool) bool {
 	var m mcap.Message
 	if err := m.PopulateFrom(data, false); err != nil {
 		return yield(nil, &DamageError{p.offset, err})
 	}
 	channel, ok := r.channels[m.ChannelID]
-	if !ok {
+	if !ok || !channels.has(channel) {
 		return true
 	}
 	record := &Record{Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data}

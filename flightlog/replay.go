@@ -124,8 +124,11 @@ type replay struct {
 	started   bool   // there was a tick
 	last      uint64 // its index
 	whole     uint64 // from this tick on nothing is missing
-	gaps      bool   // something was missing
+	missing   []span // where records are missing
 }
+
+// span is a range of ticks, inclusive.
+type span struct{ from, to uint64 }
 
 func newReplay(r *Reader) (*replay, error) {
 	snapshots, err := r.findSnapshots()
@@ -157,7 +160,7 @@ func (r *Reader) findSnapshots() ([]place, error) {
 	for i, p := range r.parts {
 		var failed error
 		nth := 0
-		r.visit(p, func(record *Record, err error) bool {
+		r.visit(p, 1<<snapshotChannel, func(record *Record, err error) bool {
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				failed = err
 				return false
@@ -186,7 +189,7 @@ func (r *Reader) findSnapshots() ([]place, error) {
 
 func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
 	nth := 0
-	r.visit(r.parts[p.part], func(record *Record, err error) bool {
+	r.visit(r.parts[p.part], 1<<snapshotChannel, func(record *Record, err error) bool {
 		if err == nil && record.Snapshot != nil {
 			if nth == p.nth {
 				snapshot = record.Snapshot
@@ -204,6 +207,9 @@ func (p *replay) tick(t *controller.Tick) error {
 	p.noteGap(t)
 	if err := p.takeSnapshots(t); err != nil {
 		return err
+	}
+	if !p.started && !p.synced && len(p.result.Gaps) == 0 {
+		p.lose(t.Index, 0, "no snapshot before the first tick")
 	}
 	p.started, p.last = true, t.Index
 	c := comparison{tick: t.Index, on: p.synced}
@@ -232,7 +238,7 @@ func (p *replay) tick(t *controller.Tick) error {
 // observe is the half of a tick before its labels.
 func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if t.Flags.Has(controller.FlagArmed) {
-		p.learner.Advance(min(t.Elapsed, mostPeriods))
+		p.learner.Advance(t.Elapsed)
 	}
 	if t.Flags.Has(controller.FlagBadObs) {
 		return
@@ -246,13 +252,12 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
 }
 
-// mostPeriods bounds the forgetting that one damaged tick can ask for: more
-// than an hour at 1 kHz.
-const mostPeriods = 1 << 22
-
 // reapply applies a label again.
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)
+	if err == nil && p.spansMissing(logged) {
+		err = fmt.Errorf("label %d is about ticks %d to %d, some of which were dropped", logged.ID, logged.From, logged.To)
+	}
 	if err != nil {
 		if p.synced {
 			p.lose(t.Index, 0, err.Error())
@@ -269,10 +274,19 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	c.bits(field+"weight", logged.Weight, own.Weight)
 }
 
+// spansMissing reports whether a label was credited to ticks of which some are
+// missing: their mean φ is not known here.
+func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
+	if a.Outcome != controller.Applied || a.Kind != rewardsrc.Value {
+		return false
+	}
+	return slices.ContainsFunc(p.missing, func(m span) bool { return a.From <= m.to && m.from <= a.To })
+}
+
 // comparable reports whether the age of a label is known here: nothing is
 // missing since the tick that it is about.
 func (p *replay) comparable(a *controller.AppliedLabel) bool {
-	if !p.gaps {
+	if len(p.missing) == 0 {
 		return true
 	}
 	return a.Kind != rewardsrc.Undo && a.From >= p.whole
@@ -282,10 +296,13 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 func (p *replay) noteGap(t *controller.Tick) {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
-		p.whole, p.gaps = t.Index, true
+		p.whole = t.Index
+		lost := span{to: t.Index - min(t.Index, t.Elapsed)}
+		if p.started {
+			lost.from = p.last + 1
+		}
+		p.missing = append(p.missing, lost)
 		p.lose(t.Index, missing, "dropped ticks")
-	} else if !p.started && !p.synced {
-		p.lose(t.Index, 0, "no snapshot before the first tick")
 	}
 }
 

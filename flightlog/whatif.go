@@ -246,7 +246,7 @@ func (w *whatIf) tick(t *controller.Tick) {
 	w.answer.Ticks++
 	armed := t.Flags.Has(controller.FlagArmed)
 	if armed {
-		w.learner.Advance(min(t.Elapsed, mostPeriods))
+		w.learner.Advance(t.Elapsed)
 	}
 	if !t.Flags.Has(controller.FlagBadObs) {
 		w.appraise(t, armed)
@@ -305,7 +305,7 @@ func (w *whatIf) find(t *controller.Tick, request rewardsrc.Request) {
 		w.answer.ByReward++
 		w.apply(answer{
 			label: rewardsrc.Label{
-				ID: request.ID, Request: request.ID, Tick: t.Index, Value: t.Reward, Weight: 1, Kind: rewardsrc.Value,
+				Request: request.ID, Tick: t.Index, Value: t.Reward, Weight: 1, Kind: rewardsrc.Value,
 			},
 			asked: t.Index,
 		})
@@ -326,7 +326,7 @@ func (w *whatIf) wanted(a controller.AppliedLabel) bool {
 // again turns what was applied back into the label that it was.
 func (w *whatIf) again(a controller.AppliedLabel) answer {
 	label := rewardsrc.Label{ID: a.ID, Value: a.Value, Weight: a.Confidence, Kind: a.Kind, Undoes: a.Undoes, Tick: a.About}
-	if a.Request == 0 {
+	if a.Request == 0 && a.Kind == rewardsrc.Value {
 		w.answer.Unasked++
 	}
 	if press, ok := w.known.presses[a.ID]; ok && w.known.volunteered(a) {

@@ -274,8 +274,7 @@ func missingBefore(t *controller.Tick, last uint64, hasLast bool) uint64 {
 		if t.Elapsed == 0 { // the first of the run
 			return 0
 		}
-		last = 0
-		return max(1, t.Index-min(t.Index, t.Elapsed)+1)
+		return t.Index - min(t.Index, t.Elapsed) + 1 // from period 0 on
 	}
 	if t.Index <= last || t.Index-last <= t.Elapsed {
 		return 0

@@ -1,0 +1,454 @@
+package flightlog
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"optibfm/controller"
+)
+
+// victimVariable makes the test binary write a log until it is killed.
+const victimVariable = "FLIGHTLOG_VICTIM"
+
+// killsVariable sets the number of kills.
+const killsVariable = "FLIGHTLOG_KILLS"
+
+// everyByteVariable makes the truncation test try every byte (minutes).
+const everyByteVariable = "FLIGHTLOG_EVERY_BYTE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(victimVariable); path != "" {
+		beAVictim(path)
+	}
+	os.Exit(m.Run())
+}
+
+// beAVictim writes a tick each millisecond and a label now and then, and says
+// on stdout what it has done: "tick N" before the tick is handed over, "label
+// N" when it is acknowledged.
+func beAVictim(path string) {
+	w, err := Create(path, testMetadata(testShape), Options{})
+	if err != nil {
+		panic(err)
+	}
+	for i := uint64(0); ; i++ {
+		if err := w.WriteTick(randomTick(testShape, i)); err != nil {
+			panic(err)
+		}
+		fmt.Printf("tick %d\n", i)
+		if i%7 == 3 {
+			if err := w.WriteLabel(testLabel(i + 1)); err != nil {
+				panic(err)
+			}
+			fmt.Printf("label %d\n", i+1)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestAKillAtAnyMomentLosesNoAcknowledgedLabelAndAtMostTheWindowOfTicks(t *testing.T) {
+	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
+	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = n
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	worst, labels := uint64(0), 0
+	for range kills {
+		lost, acknowledged := killOnce(t, time.Duration(rng.Int64N(int64(400*time.Millisecond))))
+		worst, labels = max(worst, lost), labels+acknowledged
+	}
+	t.Logf("%d kills: %d labels acknowledged, none lost; at most %d ticks of about 1 ms lost", kills, labels, worst)
+	// The victim writes a label every seven ticks, which takes the ticks before
+	// it along.
+	if worst > 7 {
+		t.Errorf("a kill lost %d ticks, more than there are between two labels", worst)
+	}
+}
+
+// killOnce lets a victim live for a while after its first tick and returns the
+// ticks that it lost and the labels that were acknowledged to it.
+func killOnce(t *testing.T, life time.Duration) (lost uint64, acknowledged int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "victim.mcap")
+	victim := exec.Command(os.Args[0])
+	victim.Env = append(os.Environ(), victimVariable+"="+path)
+	out, err := victim.StdoutPipe()
+	must(t, err)
+	must(t, victim.Start())
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	must(t, err)
+	go func() {
+		time.Sleep(life)
+		_ = victim.Process.Signal(syscall.SIGKILL)
+	}()
+	said, _ := io.ReadAll(lines)
+	_ = victim.Wait()
+
+	written, labels := inLog(t, path)
+	var last uint64
+	for _, line := range strings.Split(first+string(said), "\n") {
+		var n uint64
+		if _, err := fmt.Sscanf(line, "tick %d", &n); err == nil && strings.Count(line, " ") == 1 {
+			last = n
+		}
+		if _, err := fmt.Sscanf(line, "label %d", &n); err == nil {
+			acknowledged++
+			if !labels[n] {
+				t.Fatalf("label %d was acknowledged and is not in the log", n)
+			}
+		}
+	}
+	return last + 1 - min(written, last+1), acknowledged
+}
+
+// inLog returns the number of ticks in a log, which must follow each other, and
+// its labels.
+func inLog(t *testing.T, path string) (ticks uint64, labels map[uint64]bool) {
+	t.Helper()
+	labels = make(map[uint64]bool)
+	for record, err := range open(t, path).Records() {
+		must(t, err)
+		if record.Label != nil {
+			labels[record.Label.ID] = true
+		}
+		if record.Tick != nil {
+			if record.Tick.Index != ticks {
+				t.Fatalf("tick %d follows tick %d", record.Tick.Index, ticks)
+			}
+			ticks++
+		}
+	}
+	return ticks, labels
+}
+
+// smallLog writes a log with labels and returns it as bytes, with the offset
+// at which each acknowledged label was on disk.
+func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map[uint64]int64) {
+	t.Helper()
+	opts.NoSync = true
+	w, path := create(t, testMetadata(testShape), opts)
+	durable = make(map[uint64]int64)
+	must(t, w.WriteSnapshot(0, make([]float64, 350), 1))
+	for i := range ticks {
+		must(t, w.WriteTick(randomTick(testShape, i)))
+		if i%11 == 5 {
+			must(t, w.WriteLabel(testLabel(i)))
+			durable[i] = w.Stats().Bytes
+		}
+	}
+	must(t, w.Close())
+	log, err := os.ReadFile(path)
+	must(t, err)
+	return log, durable
+}
+
+func TestALogCutAtAnyByteOpensWithEveryLabelBeforeTheCut(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		log, durable := smallLog(t, 100, Options{Compress: compress})
+		from, step := max(0, len(log)-64<<10), 13
+		switch {
+		case os.Getenv(everyByteVariable) != "":
+			step = 1
+		case testing.Short():
+			step = 97
+		}
+		for size := from; size < len(log); size += step {
+			checkCut(t, log[:size], durable)
+		}
+	}
+}
+
+func checkCut(t *testing.T, log []byte, durable map[uint64]int64) {
+	t.Helper()
+	size := int64(len(log))
+	r, err := NewReader(bytes.NewReader(log), size)
+	if err != nil {
+		if !errors.Is(err, ErrNotALog) {
+			t.Fatalf("cut at %d: %v", size, err)
+		}
+		for id, at := range durable {
+			if at <= size {
+				t.Fatalf("cut at %d: does not open, but label %d was on disk by then: %v", size, id, err)
+			}
+		}
+		return
+	}
+	defer func() { _ = r.Close() }()
+	if r.Cut() == nil {
+		t.Fatalf("cut at %d: not noticed", size)
+	}
+	found := make(map[uint64]bool)
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatalf("cut at %d: %v", size, err)
+		}
+		if record.Label != nil {
+			found[record.Label.ID] = true
+		}
+	}
+	for id, at := range durable {
+		if at <= size && !found[id] {
+			t.Fatalf("cut at %d: label %d, on disk at %d, is lost", size, id, at)
+		}
+	}
+}
+
+func TestACutLogSaysWhereAndAfterWhichTick(t *testing.T) {
+	log, durable := smallLog(t, 30, Options{})
+	size := durable[16] + 100
+	r, err := NewReader(bytes.NewReader(log[:size]), size)
+	must(t, err)
+	cut := r.Cut()
+	if cut == nil || cut.Offset > durable[16]+60 || cut.Offset < durable[16] || !cut.HasTick || cut.LastTick != 16 {
+		t.Fatalf("got %+v for a label on disk at %d", cut, durable[16])
+	}
+}
+
+func TestADamagedChunkIsReportedAndTheOthersAreRead(t *testing.T) {
+	log, durable := smallLog(t, 60, Options{})
+	log[durable[16]+500] ^= 0x40 // in the chunk of the label 27
+	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
+	must(t, err)
+	var damage []error
+	found := make(map[uint64]bool)
+	for record, err := range r.Records() {
+		var at *DamageError
+		if errors.As(err, &at) && errors.Is(err, ErrDamaged) {
+			damage = append(damage, err)
+			continue
+		}
+		must(t, err)
+		if record.Label != nil {
+			found[record.Label.ID] = true
+		}
+	}
+	if len(damage) != 1 || found[27] || !found[16] || !found[38] {
+		t.Fatalf("damage %v, labels %v", damage, found)
+	}
+}
+
+func TestAFileThatIsNoLogIsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "text": "hello, this is not a log", "magic only": "\x89MCAP0\r\n",
+	} {
+		path := filepath.Join(t.TempDir(), "x")
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		if _, err := Open(path); !errors.Is(err, ErrNotALog) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: got %v", err)
+	}
+}
+
+// fakeDisk is a file that fails on demand.
+type fakeDisk struct {
+	data      []byte
+	free      int // bytes that still fit; negative: no limit
+	syncError error
+	syncs     int
+}
+
+func (d *fakeDisk) WriteAt(p []byte, off int64) (int, error) {
+	end := int(off) + len(p)
+	if d.free >= 0 && end > d.free {
+		n := max(0, d.free-int(off))
+		d.grow(int(off) + n)
+		copy(d.data[off:], p[:n])
+		return n, syscall.ENOSPC
+	}
+	d.grow(end)
+	copy(d.data[off:], p)
+	return len(p), nil
+}
+
+func (d *fakeDisk) grow(n int) {
+	if n > len(d.data) {
+		d.data = append(d.data, make([]byte, n-len(d.data))...)
+	}
+}
+
+func (d *fakeDisk) Truncate(size int64) error { d.data = d.data[:size]; return nil }
+func (d *fakeDisk) Sync() error               { d.syncs++; return d.syncError }
+func (d *fakeDisk) Close() error              { return nil }
+
+func newOnDisk(t *testing.T, opts Options) (*Writer, *fakeDisk, *time.Time) {
+	t.Helper()
+	disk := &fakeDisk{free: -1}
+	w, err := newWriter("fake", disk, testMetadata(testShape), opts)
+	must(t, err)
+	now := time.Unix(0, 0)
+	w.now = func() time.Time { return now }
+	return w, disk, &now
+}
+
+func readBack(t *testing.T, disk *fakeDisk) (ticks []uint64, labels map[uint64]bool, r *Reader) {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(disk.data), int64(len(disk.data)))
+	must(t, err)
+	labels = make(map[uint64]bool)
+	for record, err := range r.Records() {
+		must(t, err)
+		if record.Tick != nil {
+			ticks = append(ticks, record.Tick.Index)
+		}
+		if record.Label != nil {
+			labels[record.Label.ID] = true
+		}
+	}
+	return ticks, labels, r
+}
+
+func TestALabelThatAFullDiskRefusedIsNotInTheLogAndLaterOnesAre(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	must(t, w.WriteTick(randomTick(testShape, 0)))
+	must(t, w.WriteLabel(testLabel(1)))
+	disk.free = len(disk.data) + 100
+	must(t, w.WriteTick(randomTick(testShape, 1)))
+	if err := w.WriteLabel(testLabel(2)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	if _, labels, _ := readBack(t, disk); len(labels) != 1 {
+		t.Fatalf("after the refusal: labels %v", labels)
+	}
+	disk.free = -1
+	must(t, w.WriteLabel(testLabel(3)))
+	must(t, w.Close())
+	ticks, labels, r := readBack(t, disk)
+	if len(ticks) != 2 || labels[2] || !labels[1] || !labels[3] || r.Cut() != nil {
+		t.Fatalf("ticks %v, labels %v, cut %+v", ticks, labels, r.Cut())
+	}
+}
+
+func TestALabelWhoseSyncFailedIsRefusedAndNotInTheLog(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	disk.syncError = syscall.EIO
+	if err := w.WriteLabel(testLabel(1)); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("got %v", err)
+	}
+	disk.syncError = nil
+	must(t, w.WriteLabel(testLabel(2)))
+	must(t, w.Close())
+	if _, labels, _ := readBack(t, disk); labels[1] || !labels[2] {
+		t.Fatalf("labels %v", labels)
+	}
+}
+
+func TestTicksWaitForAFullDiskAndAreDroppedAndCountedBeyondTheBacklog(t *testing.T) {
+	w, disk, now := newOnDisk(t, Options{Backlog: 8 << 10})
+	disk.free = len(disk.data)
+	refused := 0
+	for i := range uint64(40) {
+		*now = now.Add(20 * time.Millisecond)
+		if err := w.WriteTick(randomTick(testShape, i)); errors.Is(err, ErrBacklog) {
+			refused++
+		}
+	}
+	if refused == 0 || w.Stats().Refused != uint64(refused) {
+		t.Fatalf("%d refused, counted %d", refused, w.Stats().Refused)
+	}
+	disk.free = -1
+	must(t, w.Close())
+	ticks, _, _ := readBack(t, disk)
+	if len(ticks) != 40-refused || ticks[len(ticks)-1] != uint64(len(ticks)-1) {
+		t.Fatalf("%d ticks of 40 with %d refused: %v", len(ticks), refused, ticks)
+	}
+}
+
+func TestAFullDiskAtTheEndLeavesALogThatOpens(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	must(t, w.WriteTick(randomTick(testShape, 0)))
+	must(t, w.Flush())
+	disk.free = len(disk.data) + 2000 // the summary does not fit
+	if err := w.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	if ticks, _, r := readBack(t, disk); len(ticks) != 1 || r.Cut() == nil {
+		t.Fatalf("ticks %v, cut %v", ticks, r.Cut())
+	}
+}
+
+func TestTicksAreOnDiskWhenTheWindowIsOver(t *testing.T) {
+	w, disk, now := newOnDisk(t, Options{FlushEvery: 100 * time.Millisecond})
+	for i := range uint64(12) {
+		must(t, w.WriteTick(randomTick(testShape, i)))
+		*now = now.Add(20 * time.Millisecond)
+		ticks, _, _ := readBack(t, disk)
+		if lost := int(i) + 1 - len(ticks); lost > 5 {
+			t.Fatalf("after tick %d, %d ticks are only in memory", i, lost)
+		}
+	}
+}
+
+func TestALabelIsSyncedBeforeItIsAcknowledged(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	before := disk.syncs
+	must(t, w.WriteLabel(testLabel(1)))
+	if disk.syncs != before+1 {
+		t.Fatalf("%d syncs", disk.syncs-before)
+	}
+}
+
+func TestALabelWithoutAnIDIsRefused(t *testing.T) {
+	w, _, _ := newOnDisk(t, Options{})
+	if err := w.WriteLabel(testLabel(0)); !errors.Is(err, ErrLabelID) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestSkippedPeriodsAreNotDroppedTicks(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	write := func(index, elapsed uint64) {
+		tick := randomTick(testShape, index)
+		tick.Elapsed = elapsed
+		must(t, w.WriteTick(tick))
+	}
+	write(0, 0)
+	write(1, 1)
+	write(5, 4) // three skipped
+	if n := w.Stats().Missing; n != 0 {
+		t.Fatalf("skipping counts as %d missing periods", n)
+	}
+	write(9, 1) // 6, 7 and 8 should be there
+	if n := w.Stats().Missing; n != 3 {
+		t.Fatalf("got %d missing periods, want 3", n)
+	}
+	must(t, w.Close())
+	_, _, r := readBack(t, disk)
+	summary, _, err := Summarise(r)
+	must(t, err)
+	if summary.Skipped != 3 || summary.Dropped != 3 || summary.Warnings != 1 {
+		t.Fatalf("got %+v", summary)
+	}
+}
+
+func TestAWriterRefusesATickOfAnotherShapeAndWorkAfterClose(t *testing.T) {
+	w, _, _ := newOnDisk(t, Options{})
+	if err := w.WriteTick(randomTick(controller.Shape{Obs: 1, Action: 1, Latent: 1}, 0)); err == nil {
+		t.Fatal("accepted")
+	}
+	must(t, w.Close())
+	for _, err := range []error{w.WriteTick(randomTick(testShape, 0)), w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
