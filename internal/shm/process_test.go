@@ -63,12 +63,12 @@ func beChild(role string) error {
 // check all that they hear. A message is a number, repeated over its whole
 // length, so that a torn one shows.
 type partner struct {
-	out        *MailboxWriter
-	in         *MailboxReader
-	send       *Producer
-	receive    *Consumer
-	drops      bool           // whether send drops what does not fit
-	stop       *atomic.Uint64 // how many have finished
+	out     *MailboxWriter
+	in      *MailboxReader
+	send    *Producer
+	receive *Consumer
+	drops   bool           // whether send drops what does not fit
+	stop    *atomic.Uint64 // how many have finished
 
 	published, newest  uint64
 	sent, received     uint64
@@ -216,10 +216,29 @@ func (p *partner) take() error {
 	}
 }
 
-const talkTime = 300 * time.Millisecond
+const (
+	talkTime = 300 * time.Millisecond
+	patience = 30 * time.Second // for the other one to start, or to finish
+)
+
+// meet waits until the other one speaks.
+func (p *partner) meet() error {
+	for end := time.Now().Add(patience); p.fresh == 0; {
+		if time.Now().After(end) {
+			return fmt.Errorf("the other one never spoke")
+		}
+		if err := p.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // talk exchanges messages until both partners have had their time.
 func (p *partner) talk() error {
+	if err := p.meet(); err != nil {
+		return err
+	}
 	for end := time.Now().Add(talkTime); time.Now().Before(end); {
 		if err := p.step(); err != nil {
 			p.stop.Add(1)
@@ -227,7 +246,7 @@ func (p *partner) talk() error {
 		}
 	}
 	p.stop.Add(1)
-	for end := time.Now().Add(30 * time.Second); p.stop.Load() < 2; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); p.stop.Load() < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("the other one did not finish")
 		}
@@ -237,6 +256,36 @@ func (p *partner) talk() error {
 		return err
 	}
 	return p.take()
+}
+
+// TestTheMiddleBufferIsNeverLostOrShared exchanges tiny messages as fast as two
+// processors can.
+func TestTheMiddleBufferIsNeverLostOrShared(t *testing.T) {
+	s := heap(t, Section{Name: "m", Kind: KindMailbox, Size: 16})
+	w, r := mailboxOf(t, s, "m")
+	const messages = 400_000
+	go func() {
+		for n := range uint64(messages) {
+			words := Numbers[uint64](w.Buffer())
+			words[0], words[1] = n+1, n+1
+			w.Publish()
+		}
+	}()
+	for newest := uint64(0); newest < messages; {
+		buf, fresh := r.Read()
+		if !fresh {
+			runtime.Gosched()
+			continue
+		}
+		words := Numbers[uint64](buf)
+		if words[0] != words[1] || words[0] <= newest {
+			t.Fatalf("read %d, %d after %d", words[0], words[1], newest)
+		}
+		newest = words[0]
+	}
+	if w.Err() != nil || r.Err() != nil {
+		t.Fatal(w.Err(), r.Err())
+	}
 }
 
 func startChild(t *testing.T, s *Segment, role string) (*exec.Cmd, *bytes.Buffer) {

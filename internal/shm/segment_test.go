@@ -1,0 +1,249 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func twoWay() Layout {
+	return Layout{Version: 42, Sections: []Section{
+		{Name: "state", Kind: KindMailbox, Size: 4096},
+		{Name: "plan", Kind: KindMailbox, Size: 200},
+		{Name: "ticks", Kind: KindRing, Size: 1000, Slots: 16},
+		{Name: "labels", Kind: KindRing, Size: 64, Slots: 8},
+		{Name: "stop", Kind: KindWord},
+	}}
+}
+
+func heap(t testing.TB, sections ...Section) *Segment {
+	t.Helper()
+	s, err := New(Layout{Sections: sections})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mailboxOf(t testing.TB, s *Segment, name string) (*MailboxWriter, *MailboxReader) {
+	t.Helper()
+	w, err := s.MailboxWriter(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.MailboxReader(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, r
+}
+
+func ringOf(t testing.TB, s *Segment, name string) (*Producer, *Consumer) {
+	t.Helper()
+	p, err := s.Producer(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Consumer(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, c
+}
+
+func TestEachEndIsTakenOnce(t *testing.T) {
+	s := heap(t, twoWay().Sections...)
+	for range 2 {
+		_, w := s.MailboxWriter("state")
+		_, r := s.MailboxReader("state")
+		_, p := s.Producer("ticks")
+		_, c := s.Consumer("ticks")
+		for _, err := range []error{w, r, p, c} {
+			if err != nil && !errors.Is(err, ErrTaken) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.Producer("ticks"); !errors.Is(err, ErrTaken) {
+		t.Fatalf("error %v, want ErrTaken", err)
+	}
+	if _, err := s.Consumer("state"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("a mailbox as a ring: error %v, want ErrNotFound", err)
+	}
+	if _, err := s.Word("nothing"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("error %v, want ErrNotFound", err)
+	}
+}
+
+func TestNoOperationAllocates(t *testing.T) {
+	s := heap(t, twoWay().Sections...)
+	w, r := mailboxOf(t, s, "state")
+	p, c := ringOf(t, s, "ticks")
+	view, err := NewView[[8]float64]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		view.At(w.Buffer())[3] = 1
+		w.Publish()
+		buf, _ := r.Read()
+		Numbers[float32](buf)[5] = 2
+		for range 20 {
+			if _, ok := p.Reserve(); ok {
+				p.Commit()
+			}
+		}
+		for range 17 {
+			if _, ok := c.Peek(); ok {
+				c.Release()
+			}
+		}
+		_, _ = w.Err(), c.Err()
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func create(t *testing.T, l Layout) *Segment {
+	t.Helper()
+	s, err := Create(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// descriptor is a copy of the segment's, as another process has it.
+func descriptor(t *testing.T, s *Segment) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(s.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "inherited")
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestASecondMappingSeesTheSameMessages(t *testing.T) {
+	s := create(t, twoWay())
+	other, err := Open(descriptor(t, s), twoWay())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.MailboxWriter("state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.MailboxWriter("state"); !errors.Is(err, ErrTaken) {
+		t.Fatalf("the other mapping took the same end: %v", err)
+	}
+	r, err := other.MailboxReader("state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(w.Buffer(), "hello")
+	w.Publish()
+	if buf, fresh := r.Read(); !fresh || !bytes.HasPrefix(buf, []byte("hello")) {
+		t.Fatalf("read %q, fresh %v", buf, fresh)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASegmentCannotChangeItsSize(t *testing.T) {
+	f := descriptor(t, create(t, twoWay()))
+	for _, size := range []int64{0, 1 << 20} {
+		if err := f.Truncate(size); !errors.Is(err, unix.EPERM) {
+			t.Errorf("resizing to %d: error %v, want EPERM", size, err)
+		}
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
+		t.Error("the other process could seal our memory against writing")
+	}
+}
+
+func TestOpenRefusesEveryOtherLayout(t *testing.T) {
+	s := create(t, twoWay())
+	changes := map[string]func(*Layout){
+		"layout version 0x2a, this program has 0x2b": func(l *Layout) { l.Version++ },
+		"bytes, this program's layout":               func(l *Layout) { l.Sections = l.Sections[1:] },
+		"section 0 is mailbox \"state\"":             func(l *Layout) { l.Sections[0].Name = "stale" },
+		"(size 200":                                  func(l *Layout) { l.Sections[1].Size++ },
+		"section 2 is ring \"ticks\"":                func(l *Layout) { l.Sections[2], l.Sections[3] = l.Sections[3], l.Sections[2] },
+	}
+	for want, change := range changes {
+		l := twoWay()
+		change(&l)
+		_, err := Open(descriptor(t, s), l)
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one about %s", err, want)
+		}
+	}
+}
+
+func TestOpenRefusesEveryDamagedByteOfTheHeader(t *testing.T) {
+	s := create(t, twoWay())
+	f := descriptor(t, s)
+	header := line + entrySize*len(twoWay().Sections)
+	used := 32 // of the first line; the rest is reserved
+	for i := range header {
+		if i >= used && i < line {
+			continue
+		}
+		s.mem[i] ^= 0x10
+		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
+			t.Fatalf("byte %d: error %v, want ErrMismatch", i, err)
+		}
+		s.mem[i] ^= 0x10
+	}
+	other, err := Open(f, twoWay())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+}
+
+func TestOpenRefusesWhatIsNoSegment(t *testing.T) {
+	size, err := twoWay().Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	unsealed, err := unix.MemfdCreate("unsealed", unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memfd := os.NewFile(uintptr(unsealed), "unsealed")
+	defer memfd.Close()
+	for _, f := range []*os.File{plain, memfd} {
+		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s, empty: error %v, want ErrMismatch", f.Name(), err)
+		}
+		if err := f.Truncate(int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
+			t.Errorf("%s: error %v, want ErrMismatch", f.Name(), err)
+		}
+	}
+	plain.Close()
+	if _, err := Open(plain, twoWay()); err == nil {
+		t.Error("a closed file was opened")
+	}
+}
+
+// segment in which anything can change at any time.
+// hostile runs a script: a byte below 128 is an operation, another one is the
+// place of an attack whose value the next byte tells.

@@ -1,0 +1,66 @@
+package shm
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestOnlyWhatHasNoPointersCanBeViewed(t *testing.T) {
+	type good struct {
+		A uint64
+		B [3]struct{ C, D float32 }
+		_ [4]uint8
+	}
+	if v, err := NewView[good](); err != nil || v.Size() != 40 {
+		t.Errorf("size %d, error %v", v.Size(), err)
+	}
+	refuses := func(err error, path string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("error %v, want one about %s", err, path)
+		}
+	}
+	_, err := NewView[struct{ A struct{ B [2]bool } }]()
+	refuses(err, ".A.B[] is a bool")
+	_, err = NewView[struct{ P *int64 }]()
+	refuses(err, ".P is a *int64")
+	_, err = NewView[struct{ N int }]()
+	refuses(err, ".N is a int")
+	_, err = NewView[struct{ S string }]()
+	refuses(err, ".S is a string")
+	_, err = NewView[[]float64]()
+	refuses(err, "is a []float64")
+}
+
+func TestAViewOfBytesThatDoNotFitPanics(t *testing.T) {
+	view, err := NewView[uint64]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := alignedBytes(32)
+	for name, call := range map[string]func(){
+		"short":             func() { view.At(b[:7]) },
+		"empty":             func() { view.At(nil) },
+		"unaligned":         func() { view.At(b[4:]) },
+		"no view":           func() { new(View[uint64]).At(b) },
+		"odd numbers":       func() { Numbers[uint64](b[:12]) },
+		"unaligned numbers": func() { Numbers[float32](b[2:10]) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+	if Numbers[float64](nil) != nil {
+		t.Error("numbers from nothing")
+	}
+	*view.At(b[8:]) = 0x0102030405060708
+	if got := Numbers[uint64](b[:16]); !reflect.DeepEqual(got, []uint64{0, 0x0102030405060708}) {
+		t.Errorf("%x", got)
+	}
+}
