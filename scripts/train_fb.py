@@ -20,6 +20,7 @@ it prints has the losses and what tells a collapse:
 
 import argparse
 import ctypes
+import math
 import os
 from pathlib import Path
 import sys
@@ -62,6 +63,8 @@ def parse_arguments(argv=None):
     train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
     train.add_argument("--z-from-data", type=float, default=0.5, help="part of the z that are B of a state (%(default)s)")
+    train.add_argument("--z-from-rewards", type=float, default=0.0,
+                       help="part of the z that solve random rewards, quadratic in the observation (%(default)s)")
     train.add_argument("--pessimism", type=float, default=0.5, help="on the actor's value (%(default)s)")
     train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
@@ -101,7 +104,7 @@ class Trainer:
 
     def __init__(self, args, obs, action, next_obs):
         self.args = args
-        self.obs, self.action, self.next_obs = obs, action, next_obs
+        self.obs, self.action = obs, action
         arch = Architecture(
             obs=obs.shape[1], action=action.shape[1], latent=args.latent, hidden=args.hidden,
             hidden_layers=args.hidden_layers, embedding_layers=args.embedding_layers, b_hidden=args.b_hidden,
@@ -110,6 +113,7 @@ class Trainer:
         self.model = Model(arch).to(args.device)
         self.model.obs_mean.copy_(obs.mean(0))
         self.model.obs_var.copy_(obs.var(0))
+        self.input, self.next_input = self.model.normalize(obs), self.model.normalize(next_obs)
         m, fused = self.model, {"fused": True}
         self.fb_optimizer = torch.optim.Adam(
             [{"params": list(m.forward_map.parameters()), "lr": args.lr},
@@ -120,16 +124,17 @@ class Trainer:
 
     def rate(self, step):
         progress = min(step / self.args.steps, 1)
-        return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + np.cos(np.pi * progress))
+        return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + math.cos(math.pi * progress))
 
     def update(self):
         """One update of F, B, the actor and the targets; returns the losses."""
         rows = torch.randint(len(self.obs), (self.args.batch,), device=self.obs.device)
-        normalize = self.model.normalize
-        obs, action, next_obs = normalize(self.obs[rows]), self.action[rows], normalize(self.next_obs[rows])
+        obs, action, next_obs = self.input[rows], self.action[rows], self.next_input[rows]
         z = self.sample_z(next_obs)
-        fb = self.update_fb(obs, action, next_obs, z)
-        q = self.update_actor(obs, z)
+        # The actor learns on F as it was before this update: the embedding of the task serves both.
+        embedded_task = self.model.forward_map.embed_task(obs, z)
+        fb = self.update_fb(obs, action, next_obs, z, embedded_task)
+        q = self.update_actor(obs, z, embedded_task.detach())
         self.update_targets()
         for scheduler in self.schedulers:
             scheduler.step()
@@ -138,11 +143,14 @@ class Trainer:
 
     @torch.no_grad()
     def sample_z(self, next_obs):
-        """Directions of the sphere, and B of states of the data."""
-        z = torch.randn(len(next_obs), self.args.latent, device=next_obs.device)
-        order = torch.randperm(len(next_obs), device=next_obs.device)
-        from_data = torch.rand(len(next_obs), 1, device=next_obs.device) < self.args.z_from_data
-        return on_sphere(torch.where(from_data, self.model.backward_map(next_obs[order]), z))
+        """The tasks of a batch: B of states of the data, random rewards, the rest anywhere on the sphere."""
+        args, n = self.args, len(next_obs)
+        backward = self.model.backward_map(next_obs)
+        z = torch.randn(n, args.latent, device=next_obs.device)
+        goals, rewards = int(args.z_from_data * n), int(args.z_from_rewards * n)
+        z[:goals] = backward[torch.randperm(n, device=z.device)[:goals]]  # rarely a row's own next state
+        z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
+        return on_sphere(z)
 
     def noisy_action(self, obs, z):
         """The actor's mean with clipped noise; gradients pass through the clipping."""
@@ -151,12 +159,12 @@ class Trainer:
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
 
-    def update_fb(self, obs, action, next_obs, z):
+    def update_fb(self, obs, action, next_obs, z, embedded_task):
         args, m = self.args, self.model
         with torch.no_grad():
             next_action = self.noisy_action(next_obs, z)
             target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
-        forward, backward = m.forward_map(obs, z, action), m.backward_map(next_obs)
+        forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
         measure = losses.successor_measure_loss(forward, backward, *target, args.gamma)
         ortho = losses.orthonormality_loss(backward)
         self.fb_optimizer.zero_grad(set_to_none=True)
@@ -165,11 +173,12 @@ class Trainer:
         return {"sm": measure.detach(), "ortho": ortho.detach(), "|F|": forward.detach().norm(dim=-1).mean(),
                 "backward": backward.detach()}
 
-    def update_actor(self, obs, z):
+    def update_actor(self, obs, z, embedded_task):
         m = self.model
         # Only the actor learns here: F's parameters need no gradients.
         m.forward_map.requires_grad_(False)
-        loss = losses.actor_loss(m.forward_map(obs, z, self.noisy_action(obs, z)), z, self.args.pessimism)
+        forward = m.forward_map.at(obs, embedded_task, self.noisy_action(obs, z))
+        loss = losses.actor_loss(forward, z, self.args.pessimism)
         self.actor_optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.actor_optimizer.step()
@@ -199,9 +208,17 @@ class Trainer:
         os.replace(partial, self.checkpoint())
 
     def provenance(self):
-        settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float, bool)) and k not in ("threads", "save_every")}
-        return {"trained_by": "scripts/train_fb.py", "updates": self.step, "transitions": len(self.obs),
-                "settings": settings, "note": self.args.note, "torch": torch.__version__}
+        """Strings by name, for people: enough to make the model again."""
+        no_influence = ("threads", "save_every")
+        settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
+        return {
+            "trained_by": "scripts/train_fb.py",
+            "updates": str(self.step),
+            "transitions": str(len(self.obs)),
+            "data": self.args.note,
+            "settings": " ".join(f"{name}={value}" for name, value in settings.items()),
+            "torch": torch.__version__,
+        }
 
     def resume(self):
         if not self.checkpoint().exists():
@@ -217,6 +234,23 @@ class Trainer:
             scheduler.load_state_dict(state)
         torch.set_rng_state(content["rng"].cpu())
         self.step = content["step"]
+
+
+def random_rewards(obs, count):
+    """Rewards of count random tasks for the rows of obs, [n, count].
+
+    Each is a sum of one to three of the standardised observation's elements and
+    their products, randomly weighted: a prior over simple tasks, for the policy
+    to have seen more of them than a sphere of many dimensions shows.
+    """
+    i, j = torch.triu_indices(obs.shape[1], obs.shape[1], device=obs.device)
+    terms = torch.cat([obs, obs[:, i] * obs[:, j]], -1)
+    terms = (terms - terms.mean(0)) / (terms.std(0) + 1e-6)
+    weights = torch.zeros(terms.shape[1], count, device=obs.device)
+    for _ in range(3):
+        row = torch.randint(terms.shape[1], (1, count), device=obs.device)
+        weights.scatter_(0, row, torch.randn(1, count, device=obs.device))
+    return terms @ weights
 
 
 def effective_rank(backward):

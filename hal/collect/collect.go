@@ -20,9 +20,6 @@ type Config struct {
 	// MinTicks and MaxTicks bound an episode's length, drawn evenly;
 	// 1 <= MinTicks <= MaxTicks.
 	MinTicks, MaxTicks int
-	// Progress, where it is not nil, is called with the number of
-	// transitions recorded so far after every episode.
-	Progress func(done int)
 }
 
 // DefaultConfig is a million transitions in episodes of 10 to 100 ticks.
@@ -65,9 +62,6 @@ func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 	for r.out.Len() < cfg.Transitions {
 		if err := r.episode(); err != nil {
 			return nil, fmt.Errorf("collect: episode %d: %w", r.episodes, err)
-		}
-		if cfg.Progress != nil {
-			cfg.Progress(r.out.Len())
 		}
 	}
 	return r.out, nil

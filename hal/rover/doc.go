@@ -20,7 +20,7 @@
 //
 // # Tasks
 //
-// A task is a reward of the observation alone, in [0, 1] or [-1, 1]; [Tasks]
+// A task is a reward of the observation alone, of magnitude 1 or so; [Tasks]
 // lists them and [Reward] computes any of them for any observation, which is
 // what labels a data set. A [Rover] rewards the task in its [Config].
 //

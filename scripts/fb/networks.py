@@ -67,6 +67,13 @@ class ParallelLayerNorm(nn.Module):
         return torch.addcmul(self.bias, normal, self.weight)
 
 
+class Tanh(nn.Module):
+    """tanh by way of the logistic function, which PyTorch computes three times as fast on a CPU."""
+
+    def forward(self, x):
+        return 2 * torch.sigmoid(2 * x) - 1
+
+
 def linear(members, inputs, outputs):
     if members:
         return ParallelLinear(members, inputs, outputs)
@@ -79,7 +86,7 @@ def linear(members, inputs, outputs):
 def embedding(inputs, hidden, layers, members=0):
     """Linear, LayerNorm, tanh, layers - 2 hidden ones, and one of half the size."""
     norm = ParallelLayerNorm(members, hidden) if members else nn.LayerNorm(hidden, eps=LAYERNORM_EPS)
-    blocks = [linear(members, inputs, hidden), norm, nn.Tanh()]
+    blocks = [linear(members, inputs, hidden), norm, Tanh()]
     for _ in range(layers - 2):
         blocks += [linear(members, hidden, hidden), nn.ReLU()]
     blocks += [linear(members, hidden, hidden // 2), nn.ReLU()]
@@ -104,16 +111,22 @@ class ForwardMap(nn.Module):
 
     def forward(self, obs, z, action):
         """[n, O], [n, d], [n, A] to [member, n, d]."""
+        return self.at(obs, self.embed_task(obs, z), action)
+
+    def embed_task(self, obs, z):
+        """The part that does not depend on the action, for several calls of at."""
+        return self.embed_z(torch.cat([obs, z], -1).expand(self.members, -1, -1))
+
+    def at(self, obs, embedded_task, action):
         sa = torch.cat([obs, action], -1).expand(self.members, -1, -1)
-        sz = torch.cat([obs, z], -1).expand(self.members, -1, -1)
-        return self.Fs(torch.cat([self.embed_sa(sa), self.embed_z(sz)], -1))
+        return self.Fs(torch.cat([self.embed_sa(sa), embedded_task], -1))
 
 
 class BackwardMap(nn.Module):
     def __init__(self, arch):
         super().__init__()
         hidden = arch.b_hidden
-        blocks = [linear(0, arch.obs, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), nn.Tanh()]
+        blocks = [linear(0, arch.obs, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), Tanh()]
         for _ in range(arch.b_hidden_layers - 1):
             blocks += [linear(0, hidden, hidden), nn.ReLU()]
         blocks.append(linear(0, hidden, arch.latent))
