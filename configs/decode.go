@@ -65,7 +65,7 @@ func (d *decoder) syntaxError(err error) {
 	if y, ok := err.(yaml.Error); ok {
 		at, text = d.tokenPlace(y.GetToken()), y.GetMessage()
 	}
-	text, _, _ = strings.Cut(text, "\n")
+	text, _, _ = strings.Cut(strings.ReplaceAll(text, "'\t'", "tab"), "\n")
 	d.fail(at, "", fmt.Sprintf("this is not YAML (%s): check indentation, colons and quotes", text))
 }
 

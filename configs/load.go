@@ -158,3 +158,23 @@ func (f File) YAML() ([]byte, error) {
 	}
 	return text, nil
 }
+
+// Summary returns the first sentence of a ready-made configuration's comment,
+// up to a colon.
+func Summary(name string) (string, error) {
+	text, err := Text(name)
+	if err != nil {
+		return "", err
+	}
+	var words []string
+	for line := range strings.Lines(string(text)) {
+		comment, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		words = append(words, strings.Fields(comment)...)
+	}
+	sentence, _, _ := strings.Cut(strings.Join(words, " "), ". ")
+	sentence, _, _ = strings.Cut(sentence, ": ")
+	return strings.TrimSuffix(sentence, ".") + ".", nil
+}
