@@ -1,0 +1,384 @@
+package controller
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"optibfm/posterior"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+var plannerDims = tflite.Dims{Obs: rigObs, Action: rigAction, Latent: rigLatent, Ensemble: 2}
+
+// learnt is a state at a tick after some labels.
+func learnt(t testing.TB, cfg Config, tick uint64) *State {
+	t.Helper()
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(11, 12))
+	for i := range uint64(6) {
+		l.Observe(i, 0, gaussian(random, rigLatent))
+		l.Apply(value(0, i, random.NormFloat64()), 0)
+	}
+	s := NewState(Shape{rigObs, rigAction, rigLatent})
+	s.Next, s.Valid = tick+1, 1
+	copy(s.Obs, []float32{0.3, -0.2, 0.9})
+	l.belief.State(s.Belief)
+	s.Hash = l.belief.Hash()
+	return s
+}
+
+func newTestPlanner(t testing.TB, cfg Config, m tflite.Model) *Planner {
+	t.Helper()
+	p, err := NewPlanner(cfg, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func plan(t testing.TB, p *Planner, s *State) *Plan {
+	t.Helper()
+	dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+	fresh, err := p.Plan(s, dst)
+	if err != nil || !fresh {
+		t.Fatalf("fresh %v, %v", fresh, err)
+	}
+	return dst
+}
+
+func configured(strategy string) Config {
+	cfg := DefaultConfig()
+	cfg.Strategy = strategy
+	cfg.FixedZ = []float64{1, 2, 3, 4}
+	cfg.Seed = 5
+	return cfg
+}
+
+func TestAPlanDependsOnNothingButItsConfigurationModelAndState(t *testing.T) {
+	for _, strategy := range Strategies() {
+		cfg := configured(strategy)
+		cfg.Candidates = 16
+		fresh := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
+		busy := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
+		for tick := range uint64(9) {
+			plan(t, busy, learnt(t, cfg, tick))
+		}
+		a, b := plan(t, fresh, learnt(t, cfg, 9)), plan(t, busy, learnt(t, cfg, 9))
+		if !slices.Equal(a.Z, b.Z) || *a.PlanHeader != *b.PlanHeader {
+			t.Errorf("%s: %v %v, want %v %v", strategy, *b.PlanHeader, b.Z, *a.PlanHeader, a.Z)
+		}
+		c := plan(t, busy, learnt(t, cfg, 10))
+		if same := slices.Equal(b.Z, c.Z); same != (strategy == Fixed) {
+			t.Errorf("%s: the next tick's z equals this one's: %v", strategy, same)
+		}
+		cfg.Seed++
+		d := plan(t, newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1)), learnt(t, cfg, 9))
+		if same := slices.Equal(a.Z, d.Z); same != (strategy == Fixed) {
+			t.Errorf("%s: another seed's z is the same: %v", strategy, same)
+		}
+	}
+}
+
+func TestUCBTakesTheCandidateWithTheGreatestLeastUpperBound(t *testing.T) {
+	for _, c := range []struct {
+		strategy string
+		n        int
+	}{{UCB, 128}, {UCBSphere, 512}} {
+		cfg := configured(c.strategy)
+		cfg.Beta.Value = 0.7
+		network := tflitetest.Network(plannerDims, 3)
+		spy := &spyModel{Network: network}
+		s := learnt(t, cfg, 4)
+		got := plan(t, newTestPlanner(t, cfg, spy), s)
+		if n := len(spy.candidates) / rigLatent; n != c.n {
+			t.Fatalf("%s: %d candidates, want %d", c.strategy, n, c.n)
+		}
+		best, score := bruteForce(t, network, s, spy.candidates, cfg)
+		if !closeTo(float64(spy.candidates[best*rigLatent]), got.Z[0], 1e-6) || !closeTo(got.Score, score, 1e-4) || got.Beta != 0.7 {
+			t.Errorf("%s: z %v with score %v, want candidate %d with %v", c.strategy, got.Z, got.Score, best, score)
+		}
+		checkRegion(t, c.strategy, s, spy.candidates, cfg)
+	}
+}
+
+func closeTo(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*(1+math.Abs(b)) }
+
+// spyModel remembers the candidates of a search.
+type spyModel struct {
+	*tflite.Network
+	candidates []float32
+}
+
+func (m *spyModel) Search(obs, candidates []float32, b tflite.Belief) (int, float32, error) {
+	m.candidates = slices.Clone(candidates)
+	return m.Network.Search(obs, candidates, b)
+}
+
+// beliefOf returns the belief in a state.
+func beliefOf(t testing.TB, cfg Config, s *State) *posterior.Belief {
+	t.Helper()
+	b, err := cfg.newBelief(rigLatent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Restore(s.Belief); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// meanAndV returns ẑ and V by gonum, from R and b.
+func meanAndV(t testing.TB, s *State) (mean *mat.VecDense, v *mat.SymDense) {
+	t.Helper()
+	l, err := NewLearner(DefaultConfig(), rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Restore(s.Belief); err != nil {
+		t.Fatal(err)
+	}
+	v, b := factored(l)
+	mean = new(mat.VecDense)
+	if err := mean.SolveVec(v, b); err != nil {
+		t.Fatal(err)
+	}
+	return mean, v
+}
+
+// bruteForce evaluates every candidate by itself and scores it with V⁻¹.
+func bruteForce(t testing.TB, m *tflite.Network, s *State, candidates []float32, cfg Config) (best int, score float64) {
+	t.Helper()
+	mean, v := meanAndV(t, s)
+	var inverse mat.Dense
+	if err := inverse.Inverse(v); err != nil {
+		t.Fatal(err)
+	}
+	score = -inf
+	z, action, psi := make([]float64, rigLatent), make([]float32, rigAction), make([]float32, plannerDims.Ensemble*rigLatent)
+	x := mat.NewVecDense(rigLatent, nil)
+	for i := 0; i < len(candidates)/rigLatent; i++ {
+		for j := range z {
+			z[j] = float64(candidates[i*rigLatent+j])
+		}
+		if err := m.Act(action, s.Obs, z); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Psi(psi, s.Obs, action, z); err != nil {
+			t.Fatal(err)
+		}
+		least := inf
+		for e := range plannerDims.Ensemble {
+			for j, p := range psi[e*rigLatent : (e+1)*rigLatent] {
+				x.SetVec(j, float64(p))
+			}
+			least = math.Min(least, mat.Dot(x, mean)+cfg.Beta.Value*math.Sqrt(mat.Inner(x, &inverse, x)))
+		}
+		if least > score {
+			best, score = i, least
+		}
+	}
+	return best, score
+}
+
+// checkRegion checks where the candidates were drawn: within the ellipsoid of
+// radius 2β around ẑ, and close to its rim too; or on the sphere of radius √d.
+func checkRegion(t *testing.T, strategy string, s *State, candidates []float32, cfg Config) {
+	t.Helper()
+	mean, v := meanAndV(t, s)
+	farthest := 0.0
+	for i := 0; i < len(candidates); i += rigLatent {
+		x := mat.NewVecDense(rigLatent, nil)
+		for j := range rigLatent {
+			x.SetVec(j, float64(candidates[i+j]))
+		}
+		if strategy == UCBSphere {
+			if r := mat.Norm(x, 2); !closeTo(r, 2, 1e-6) {
+				t.Errorf("a candidate of norm %v is not on the sphere", r)
+			}
+			continue
+		}
+		x.SubVec(x, mean)
+		r := math.Sqrt(mat.Inner(x, v, x))
+		farthest = math.Max(farthest, r)
+	}
+	if strategy == UCB && (farthest > 2*cfg.Beta.Value+1e-5 || farthest < 1.8*cfg.Beta.Value) {
+		t.Errorf("the farthest candidate is %v from ẑ in the norm of V, the ellipsoid reaches to %v", farthest, 2*cfg.Beta.Value)
+	}
+}
+
+func TestThompsonSamplesThePosteriorFromTickToTick(t *testing.T) {
+	cfg := configured(Thompson)
+	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
+	const n = 40_000
+	samples := mat.NewDense(n, rigLatent, nil)
+	s := learnt(t, cfg, 0)
+	dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+	for i := range n {
+		s.Next = uint64(i) + 1
+		if _, err := p.Plan(s, dst); err != nil {
+			t.Fatal(err)
+		}
+		samples.SetRow(i, dst.Z)
+	}
+	mean, v := meanAndV(t, s)
+	var want, got mat.Dense
+	if err := want.Inverse(v); err != nil {
+		t.Fatal(err)
+	}
+	var covariance mat.SymDense
+	stat.CovarianceMatrix(&covariance, samples, nil)
+	got.Sub(&covariance, &want)
+	if e := mat.Norm(&got, 2) / mat.Norm(&want, 2); e > 0.03 {
+		t.Errorf("the covariance is off by %.3f of V⁻¹", e)
+	}
+	for j := range rigLatent {
+		column := mat.Col(nil, j, samples)
+		sd := math.Sqrt(want.At(j, j))
+		if m := stat.Mean(column, nil); math.Abs(m-mean.AtVec(j)) > 5*sd/math.Sqrt(n) {
+			t.Errorf("the mean of z[%d] is %v, want %v", j, m, mean.AtVec(j))
+		}
+		// Neighbouring ticks' generators are seeded alike, but draw apart.
+		if c := stat.Correlation(column[1:], column[:n-1], nil); math.Abs(c) > 5/math.Sqrt(n) {
+			t.Errorf("z[%d] of a tick correlates with the next one's by %v", j, c)
+		}
+	}
+}
+
+func TestRandomIsUniformOnTheSphereAndFixedIsTheGivenZ(t *testing.T) {
+	cfg := configured(Random)
+	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
+	s := learnt(t, cfg, 0)
+	sum := make([]float64, rigLatent)
+	const n = 10_000
+	for i := range uint64(n) {
+		s.Next = i + 1
+		z := plan(t, p, s).Z
+		if !closeTo(norm(z), 2, 1e-12) {
+			t.Fatalf("norm %v", norm(z))
+		}
+		for j, x := range z {
+			sum[j] += x / n
+		}
+	}
+	if norm(sum) > 0.1 {
+		t.Errorf("the mean direction is %v", sum)
+	}
+	cfg = configured(Fixed)
+	if z := plan(t, newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent)), s).Z; !slices.Equal(z, cfg.FixedZ) {
+		t.Errorf("z is %v", z)
+	}
+}
+
+func TestPlansAreMadeEveryRTicksAndAtEpisodeStarts(t *testing.T) {
+	for _, replan := range []uint64{0, 1, 3} {
+		cfg := configured(Random)
+		cfg.Replan = replan
+		p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
+		dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+		last := uint64(0)
+		for tick := range uint64(40) {
+			s := learnt(t, cfg, tick)
+			s.Episode = uint32(tick / 10)
+			want := tick%10 == 0 || (replan > 0 && tick-last >= replan)
+			fresh, err := p.Plan(s, dst)
+			if err != nil || fresh != want {
+				t.Fatalf("r = %d, tick %d: fresh %v, %v", replan, tick, fresh, err)
+			}
+			if fresh {
+				last = tick
+			}
+			if dst.Tick != last || dst.Confirmed != tick {
+				t.Fatalf("r = %d, tick %d: planned at %d, confirmed at %d", replan, tick, dst.Tick, dst.Confirmed)
+			}
+		}
+	}
+}
+
+func TestAStateThatCannotBePlannedForIsAnErrorAndThePlanStaysDue(t *testing.T) {
+	cfg := configured(Thompson)
+	cfg.Replan = 0
+	for name, spoil := range map[string]func(*State){
+		"no observation":      func(s *State) { s.Valid = 0 },
+		"before the first":    func(s *State) { s.Next = 0 },
+		"a NaN in the belief": func(s *State) { s.Belief[2] = nan },
+		"a torn belief":       func(s *State) { s.Belief[1] += 1e-9 },
+		"another hash":        func(s *State) { s.Hash++ },
+	} {
+		p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
+		s := learnt(t, cfg, 7)
+		spoil(s)
+		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); !errors.Is(err, ErrState) {
+			t.Errorf("%s: %v", name, err)
+		}
+		plan(t, p, learnt(t, cfg, 8))
+	}
+}
+
+func TestASearchThatGoesWrongIsAnErrorAndThePlanStaysDue(t *testing.T) {
+	for name, search := range map[string]func(obs, candidates []float32, b tflite.Belief) (int, float32, error){
+		"it fails":             func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, 0, errOut },
+		"no candidate":         func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return -1, 0, nil },
+		"beyond the last":      func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 128, 0, nil },
+		"far beyond":           func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return math.MaxInt, 0, nil },
+		"a score that is NaN":  func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, float32(nan), nil },
+		"an infinite optimism": func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, float32(inf), nil },
+	} {
+		cfg := configured(UCB)
+		cfg.Replan = 0
+		m := newStub(rigObs, rigAction, rigLatent)
+		p := newTestPlanner(t, cfg, m)
+		plan(t, p, learnt(t, cfg, 0))
+		m.search = search
+		s := learnt(t, cfg, 1)
+		s.Episode = 1
+		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		m.search = nil
+		plan(t, p, learnt(t, cfg, 2)) // the first episode's plan is no longer there
+	}
+}
+
+func TestTheScheduleOfBetaIsUsed(t *testing.T) {
+	cfg := configured(UCB)
+	cfg.Beta = Beta{Schedule: Theory, S: 1.5, Delta: 0.1}
+	s := learnt(t, cfg, 0)
+	b := beliefOf(t, cfg, s)
+	want := 1.5 + math.Sqrt(b.LogDet()+2*math.Log(10)) // λ = 1
+	if got := plan(t, newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1)), s).Beta; !closeTo(got, want, 1e-12) {
+		t.Errorf("β is %v, want %v", got, want)
+	}
+	cfg.Beta = Beta{Schedule: Misspecified, S: 1.5, Delta: 0.1, Zeta: 0.2, L: inf}
+	want += 0.2 * math.Sqrt(b.Weight())
+	if got := plan(t, newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1)), s).Beta; !closeTo(got, want, 1e-12) {
+		t.Errorf("β′ is %v, want %v", got, want)
+	}
+}
+
+func TestPlanningAllocatesNothing(t *testing.T) {
+	for _, strategy := range Strategies() {
+		cfg := configured(strategy)
+		p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
+		s := learnt(t, cfg, 0)
+		dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+		n := testing.AllocsPerRun(20, func() {
+			s.Next++
+			if _, err := p.Plan(s, dst); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", strategy, n)
+		}
+	}
+}

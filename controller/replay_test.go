@@ -1,0 +1,169 @@
+package controller
+
+import (
+	"testing"
+
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// obliging answers every request at once with the first observation.
+func obliging(r *rig) func(rewardsrc.Request) {
+	id := uint64(1 << 32)
+	return func(q rewardsrc.Request) {
+		if q.State == rewardsrc.Open {
+			id++
+			r.source.give(answer(id, q.ID, float64(r.robot.Output[0])))
+		}
+	}
+}
+
+// eventful is a run with everything in it: answers, presses, undos, refused
+// labels, skipped ticks, bad observations, a while disarmed.
+func eventful(t *testing.T) (Config, []*Tick) {
+	t.Helper()
+	r := newRig(t, func(c *Config) {
+		c.Rho, c.Sigma, c.Strategy = 0.99, 0.7, Thompson
+		c.Gate.BackoffS, c.Gate.TimeoutS, c.Gate.RequestsPerMinute = 0, 0.3, 0
+		c.Guard.MaxBadTicks = 4
+	})
+	r.source.onAsk = func(q rewardsrc.Request) {
+		if q.State == rewardsrc.Open && r.random.IntN(3) > 0 {
+			r.source.give(answer(1e6+q.ID, q.ID, r.random.Float64()))
+		}
+	}
+	var record []*Tick
+	id := uint64(0)
+	for i := range 1500 {
+		r.robot.SenseErr = nil
+		if r.random.IntN(20) == 0 {
+			r.robot.SenseErr = errOut
+		}
+		label := rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: int64(r.next) * int64(testPeriod), Value: r.random.Float64(), Weight: r.random.Float64()}
+		switch r.random.IntN(12) {
+		case 0:
+			label.Kind, label.Weight = rewardsrc.Undo, 0
+		case 1, 2, 3:
+		case 4:
+			label.Value = nan
+		case 5:
+			label.ID -= min(id, 3) // again
+		default:
+			label.ID = 0
+		}
+		if label.ID != 0 {
+			r.source.give(label)
+		}
+		id++
+		if i == 600 {
+			if err := r.agent.Halt(FaultNone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 700 {
+			r.arm()
+		}
+		skip := uint64(0)
+		if r.random.IntN(30) == 0 {
+			skip = r.random.Uint64N(7)
+		}
+		if err := r.step(skip, 0); err != nil {
+			t.Fatal(err)
+		}
+		kept := NewTick(r.agent.Shape())
+		kept.CopyFrom(r.tick)
+		record = append(record, kept)
+	}
+	return r.cfg, record
+}
+
+func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
+	cfg, record := eventful(t)
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[Outcome]int{}
+	for _, tick := range record {
+		if tick.Flags.Has(FlagArmed) {
+			l.Advance(tick.Elapsed)
+		}
+		if !tick.Flags.Has(FlagBadObs) {
+			l.Observe(tick.Index, tick.SenseAt, tick.Phi)
+		}
+		for _, logged := range tick.Labels[:tick.NumLabels] {
+			outcomes[logged.Outcome]++
+			own, err := l.Reapply(logged)
+			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN equals nothing
+				t.Fatalf("tick %d: %+v, %v, want %+v", tick.Index, own, err, logged)
+			}
+		}
+		if l.Belief().Hash() != tick.Hash || l.Belief().LogDet() != tick.LogDet {
+			t.Fatalf("tick %d: another hash", tick.Index)
+		}
+	}
+	for _, o := range []Outcome{Applied, BadLabel, Duplicate} {
+		if outcomes[o] < 10 {
+			t.Errorf("%v: %d times only: the run shows little", o, outcomes[o])
+		}
+	}
+}
+
+// TestTheRecordAloneGivesEveryHash uses nothing of this package but the record:
+// φ, the ticks credited, values and weights.
+func TestTheRecordAloneGivesEveryHash(t *testing.T) {
+	cfg, record := eventful(t)
+	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type given struct {
+		phi   []float64
+		value float64
+	}
+	labels := map[uint64]given{}
+	for _, tick := range record {
+		if tick.Flags.Has(FlagArmed) {
+			for range tick.Elapsed {
+				belief.Forget()
+			}
+		}
+		for _, a := range tick.Labels[:tick.NumLabels] {
+			if a.Outcome != Applied {
+				continue
+			}
+			if a.Kind == rewardsrc.Undo {
+				err = belief.Downdate(labels[a.Undoes].phi, labels[a.Undoes].value, a.Weight)
+			} else {
+				labels[a.ID] = given{meanOf(record, a.From, a.To), a.Value}
+				err = belief.Update(labels[a.ID].phi, a.Value, a.Weight)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if belief.Hash() != tick.Hash {
+			t.Fatalf("tick %d: another hash", tick.Index)
+		}
+	}
+}
+
+// meanOf is the triangular mean of the features of the ticks from..to, with
+// the order of the sums that the hash depends on.
+func meanOf(record []*Tick, from, to uint64) []float64 {
+	sum, total := make([]float64, rigLatent), 0.0
+	for _, tick := range record {
+		if tick.Index < from || tick.Index > to || tick.Flags.Has(FlagBadObs) {
+			continue
+		}
+		w := float64(1 + min(tick.Index-from, to-tick.Index))
+		total += w
+		for i, x := range tick.Phi {
+			sum[i] += float64(w * x)
+		}
+	}
+	for i := range sum {
+		sum[i] /= total
+	}
+	return sum
+}
