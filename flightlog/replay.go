@@ -382,7 +382,7 @@ func (c *comparison) bits(field string, logged, computed float64) {
 }
 
 func (c *comparison) near(field string, logged, computed float64) {
-	if math.Abs(logged-computed) <= tolerance*max(1, math.Abs(logged)) {
+	if math.Abs(logged-computed) <= tolerance*max(1, math.Abs(logged)) || math.IsNaN(logged) && math.IsNaN(computed) {
 		return
 	}
 	c.note(field, fmt.Sprintf("%.17g", logged), fmt.Sprintf("%.17g", computed))

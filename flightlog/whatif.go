@@ -248,6 +248,9 @@ func (w *whatIf) tick(t *controller.Tick) {
 	if armed {
 		w.learner.Advance(t.Elapsed)
 	}
+	if w.gate != nil {
+		w.gate.Expire(t.Index)
+	}
 	if !t.Flags.Has(controller.FlagBadObs) {
 		w.appraise(t, armed)
 	}
@@ -271,7 +274,6 @@ func (w *whatIf) appraise(t *controller.Tick, armed bool) {
 	if w.gate == nil {
 		return
 	}
-	w.gate.Expire(t.Index)
 	if !armed || !w.gate.Passes(normSq) {
 		return
 	}

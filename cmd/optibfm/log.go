@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+)
+
+// newLogCommand makes `optibfm log`: what can be done with a log without
+// computing anything again.
+func newLogCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Look into the log of a run, and mend one that was cut off",
+		Long: `A log is an MCAP file with protobuf messages: Foxglove, PlotJuggler and the mcap
+command open it as it is. "optibfm replay" verifies it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLogInfo(), newLogRecover(), newLogCat())
+	return cmd
+}
+
+func newLogInfo() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info FILE",
+		Short: "Say what a log holds, and whether it is whole",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withLog(args[0], func(r *flightlog.Reader) error {
+				return printLogInfo(cmd.OutOrStdout(), args[0], r)
+			})
+		},
+	}
+}
+
+func newLogRecover() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "recover FILE",
+		Short: "Copy what can be read of a log to a new one, indexed and compressed",
+		Long: `Copy what can be read of a log, bit for bit, to a new one with indexes, a summary
+and zstd compression. The input stays as it is, and no file is overwritten.`,
+		Example: "  optibfm log recover runs/cut.mcap -o runs/whole.mcap",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + "-recovered.mcap"
+			}
+			saved, err := flightlog.Recover(args[0], out)
+			if err != nil {
+				return err
+			}
+			printRecovered(cmd.OutOrStdout(), out, saved)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write (default: FILE with -recovered)")
+	return cmd
+}
+
+func newLogCat() *cobra.Command {
+	var topic string
+	cmd := &cobra.Command{
+		Use:     "cat FILE",
+		Short:   "Print the messages of a log as JSON, one a line",
+		Example: "  optibfm log cat run.mcap --topic /label",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if topic != "" && !slices.Contains(flightlog.Topics(), topic) {
+				return fmt.Errorf("--topic: found %s: use one of %s", topic, strings.Join(flightlog.Topics(), ", "))
+			}
+			return withLog(args[0], func(r *flightlog.Reader) error {
+				return printMessages(cmd.OutOrStdout(), cmd.ErrOrStderr(), r, topic)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&topic, "topic", "", "only this topic, such as /label")
+	return cmd
+}
+
+// withLog opens a log for the time of f.
+func withLog(path string, f func(r *flightlog.Reader) error) error {
+	r, err := flightlog.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(r), r.Close())
+}
+
+func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) error {
+	buffered := bufio.NewWriter(out)
+	encoder := json.NewEncoder(buffered)
+	for record, err := range r.Records() {
+		if errors.Is(err, flightlog.ErrDamaged) {
+			fmt.Fprintln(warnings, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if topic != "" && record.Topic != topic {
+			continue
+		}
+		if err := encoder.Encode(record); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
+}
+
+// row prints one line of a report: a name, then what there is to say.
+func row(out io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(out, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+func printLogInfo(out io.Writer, path string, r *flightlog.Reader) error {
+	s, damage, err := flightlog.Summarise(r)
+	if err != nil {
+		return err
+	}
+	m := r.Metadata()
+	fmt.Fprintf(out, "%s, %s\n", path, bytesText(r.Size()))
+	row(out, "state", "%s", stateText(r.Cut(), damage))
+	row(out, "program", "%s, model %s", orUnknown(m.Program), shortHash(m.ModelHash))
+	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", orUnknown(m.Robot.Name),
+		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
+	row(out, "control", "%s, kappa %g, lambda %g, rho %g", m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
+	row(out, "posture", "%s", orUnknown(m.Posture))
+	row(out, "started", "%s", time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC"))
+	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
+		row(out, key, "%s", m.Extra[key])
+	}
+	fmt.Fprintln(out)
+	printRunSummary(out, s)
+	if cut := r.Cut(); cut != nil || len(damage) > 0 {
+		fmt.Fprintf(out, "\nTo mend it: optibfm log recover %s\n", path)
+	}
+	return nil
+}
+
+// stateText says in words how much of a log is there.
+func stateText(cut *flightlog.Cut, damage []error) string {
+	var parts []string
+	if cut != nil {
+		text := fmt.Sprintf("never closed: %s at byte %d", cut.Reason, cut.Offset)
+		if cut.Bytes > 0 {
+			text += fmt.Sprintf(", %s lost", bytesText(cut.Bytes))
+		}
+		if cut.HasTick {
+			text += fmt.Sprintf("\n%13slast tick %d", "", cut.LastTick)
+		}
+		parts = append(parts, text)
+	}
+	for _, err := range damage {
+		parts = append(parts, err.Error())
+	}
+	if len(parts) == 0 {
+		return "whole"
+	}
+	return strings.Join(parts, "\n"+strings.Repeat(" ", 13))
+}
+
+// printRunSummary prints what happened in a run.
+func printRunSummary(out io.Writer, s flightlog.Summary) {
+	row(out, "ticks", "%s in %.1f s: %s skipped, %s dropped, %s armed", grouped(s.Ticks), s.Duration.Seconds(),
+		grouped(s.Skipped), grouped(s.Dropped), grouped(s.Armed))
+	row(out, "requests", "%s asked, %s answered, %s expired", grouped(s.Asked), grouped(s.Answered), grouped(s.Expired))
+	row(out, "labels", "%s", labelsText(s))
+	if n := len(s.Episodes); n > 0 {
+		printEpisodes(out, s.Episodes)
+	}
+	if s.Late.Max > 0 {
+		row(out, "late", "%s", percentilesText(s.Late))
+		row(out, "busy", "%s", percentilesText(s.Busy))
+	}
+	row(out, "faults", "%s", faultsText(s))
+}
+
+func labelsText(s flightlog.Summary) string {
+	if len(s.Labels) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, o := range slices.Sorted(maps.Keys(s.Labels)) {
+		text := grouped(s.Labels[o]) + " " + o.String()
+		if o == controller.Applied && s.Undone > 0 {
+			text += fmt.Sprintf(" (%s of them undos)", grouped(s.Undone))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
+	const shown = 10
+	row(out, "episodes", "%d; return, steps, labels:", len(episodes))
+	for _, e := range episodes[:min(shown, len(episodes))] {
+		fmt.Fprintf(out, "%13s%4d %12.2f %7d %7d\n", "", e.Number, e.Return, e.Steps, e.Labels)
+	}
+	if more := len(episodes) - shown; more > 0 {
+		fmt.Fprintf(out, "%13s... and %d more\n", "", more)
+	}
+}
+
+func faultsText(s flightlog.Summary) string {
+	var parts []string
+	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
+		parts = append(parts, fmt.Sprintf("%s (%s ticks)", f, grouped(s.Faults[f])))
+	}
+	text := "none"
+	if len(parts) > 0 {
+		text = strings.Join(parts, ", ")
+	}
+	if s.Warnings+s.Errors > 0 {
+		text += fmt.Sprintf("; %d warnings and %d errors on /event", s.Warnings, s.Errors)
+	}
+	return text
+}
+
+func percentilesText(p flightlog.Percentiles) string {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return fmt.Sprintf("p50 %.0f  p99 %.0f  p99.9 %.0f  max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
+}
+
+func printRecovered(out io.Writer, path string, saved flightlog.Recovered) {
+	fmt.Fprintf(out, "%s, %s from %s\n", path, bytesText(saved.To), bytesText(saved.From))
+	row(out, "input", "%s", stateText(saved.Cut, saved.Damage))
+	for _, topic := range flightlog.Topics() {
+		if n := saved.Messages[topic]; n > 0 {
+			row(out, topic, "%s", grouped(n))
+		}
+	}
+}
+
+// grouped writes n with a comma between groups of three digits.
+func grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+func shortHash(hash string) string {
+	if hash == "" {
+		return "unknown"
+	}
+	return hash[:min(len(hash), 16)]
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
