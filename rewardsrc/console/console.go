@@ -1,0 +1,203 @@
+package console
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc"
+)
+
+const (
+	queueLen = 64  // lines that can wait for a Poll
+	maxLine  = 256 // bytes
+	// patience is how long Halt waits for a reader of Out that has stopped.
+	patience = 100 * time.Millisecond
+)
+
+// Options say where the lines come from and what they mean.
+type Options struct {
+	In  io.Reader // lines of the operator
+	Out io.Writer // lines for the operator
+
+	Good, Bad float64       // the rewards of + and -
+	Reaction  time.Duration // how soon after a request a line can answer it
+
+	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
+	Now func() int64
+}
+
+// Console is a [rewardsrc.Source] and [rewardsrc.Acknowledger]. Its methods
+// are called by one goroutine.
+type Console struct {
+	opts        Options
+	attribution rewardsrc.Attribution
+	entries     chan timedEntry
+	lines       chan string
+	quit        chan struct{}
+	written     chan struct{}
+	halt        sync.Once
+	ended       atomic.Pointer[error]
+}
+
+type timedEntry struct {
+	entry
+	at int64
+}
+
+// Open starts to read. Reading ends at the end of In: close it, because Halt
+// cannot interrupt a Read.
+func Open(opts Options) *Console {
+	if opts.Now == nil {
+		opts.Now = monotonic
+	}
+	c := &Console{
+		opts:        opts,
+		attribution: rewardsrc.Attribution{Reaction: int64(opts.Reaction)},
+		entries:     make(chan timedEntry, queueLen),
+		lines:       make(chan string, queueLen),
+		quit:        make(chan struct{}),
+		written:     make(chan struct{}),
+	}
+	go c.read()
+	go c.write()
+	return c
+}
+
+// read runs until the end of In.
+func (c *Console) read() {
+	in := bufio.NewReaderSize(c.opts.In, maxLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		at := c.opts.Now()
+		if errors.Is(err, bufio.ErrBufferFull) {
+			err = skipLine(in)
+			c.say("error", fmt.Sprintf("the line is longer than %d bytes: write +, -, a number, ? or u", maxLine))
+		} else {
+			c.take(string(line), at)
+		}
+		if err != nil {
+			err = fmt.Errorf("console: no more labels come (%w)", err)
+			c.ended.Store(&err)
+			return
+		}
+	}
+}
+
+// skipLine reads to the end of a line.
+func skipLine(in *bufio.Reader) error {
+	for {
+		_, err := in.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+func (c *Console) take(line string, at int64) {
+	e, err := parseLine(line, c.opts.Good, c.opts.Bad)
+	if err != nil {
+		c.say("error", err.Error())
+		return
+	}
+	if e.kind == 0 {
+		return
+	}
+	select {
+	case c.entries <- timedEntry{e, at}:
+	default:
+		c.say("error", "too many lines at once: this one is lost, write slower")
+	}
+}
+
+// say gives a line to the writer; it is lost where Out does not keep up.
+func (c *Console) say(word, text string) {
+	select {
+	case c.lines <- word + " " + text + "\n":
+	default:
+	}
+}
+
+func (c *Console) write() {
+	defer close(c.written)
+	for {
+		select {
+		case line := <-c.lines:
+			if _, err := io.WriteString(c.opts.Out, line); err != nil {
+				return // nobody reads: labels are taken all the same
+			}
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// Ask writes that a label is wanted, or no more.
+func (c *Console) Ask(r rewardsrc.Request) {
+	c.attribution.Ask(r, c.opts.Now())
+	if r.State == rewardsrc.Open {
+		c.say("wanted", fmt.Sprintf("%d", r.ID))
+		return
+	}
+	c.say("closed", fmt.Sprintf("%d", r.ID))
+}
+
+// Poll copies the labels of the lines that came since the last poll.
+func (c *Console) Poll(dst []rewardsrc.Label) int {
+	n := 0
+	for n < len(dst) {
+		select {
+		case e := <-c.entries:
+			label, ok := c.attribution.Label(e.kind, e.value, e.at)
+			if !ok {
+				c.say("error", "no label is wanted: ? has nothing to close")
+				continue
+			}
+			dst[n] = label
+			n++
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// Acknowledge writes that a label is safe.
+func (c *Console) Acknowledge(l rewardsrc.Label) { c.say("saved", fmt.Sprintf("%d", l.ID)) }
+
+// Refuse writes that a label does not count.
+func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.say("refused", reason.Error()) }
+
+// Err returns why no more labels will come, nil while In lives.
+func (c *Console) Err() error {
+	if err := c.ended.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Halt ends the writing. In and Out stay open.
+func (c *Console) Halt() error {
+	c.halt.Do(func() {
+		close(c.quit)
+		select {
+		case <-c.written:
+		case <-time.After(patience):
+		}
+	})
+	return nil
+}
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // the clock exists on every Linux
+	}
+	return ts.Nano()
+}
