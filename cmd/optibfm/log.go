@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -122,9 +123,24 @@ func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) e
 	return buffered.Flush()
 }
 
-// row prints one line of a report: a name, then what there is to say.
+// Columns of a report.
+const (
+	reportWidth  = 80
+	reportIndent = 13 // where the text of a row begins
+)
+
+// row prints one entry of a report: a name, then what there is to say, broken
+// into lines between words.
 func row(out io.Writer, name, format string, args ...any) {
-	fmt.Fprintf(out, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+	line := fmt.Sprintf("  %-*s", reportIndent-3, name)
+	for _, word := range strings.Fields(fmt.Sprintf(format, args...)) {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > reportWidth {
+			fmt.Fprintln(out, line)
+			line = strings.Repeat(" ", reportIndent-1)
+		}
+		line += " " + word
+	}
+	fmt.Fprintln(out, line)
 }
 
 func printLogInfo(out io.Writer, path string, r *flightlog.Reader) error {
@@ -161,7 +177,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 			text += fmt.Sprintf(", %s lost", bytesText(cut.Bytes))
 		}
 		if cut.HasTick {
-			text += fmt.Sprintf("\n%13slast tick %d", "", cut.LastTick)
+			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
 		}
 		parts = append(parts, text)
 	}
@@ -171,7 +187,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 	if len(parts) == 0 {
 		return "whole"
 	}
-	return strings.Join(parts, "\n"+strings.Repeat(" ", 13))
+	return strings.Join(parts, "; ")
 }
 
 // printRunSummary prints what happened in a run.
@@ -209,10 +225,10 @@ func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
 	const shown = 10
 	row(out, "episodes", "%d; return, steps, labels:", len(episodes))
 	for _, e := range episodes[:min(shown, len(episodes))] {
-		fmt.Fprintf(out, "%13s%4d %12.2f %7d %7d\n", "", e.Number, e.Return, e.Steps, e.Labels)
+		fmt.Fprintf(out, "%*s%4d %12.2f %7d %7d\n", reportIndent, "", e.Number, e.Return, e.Steps, e.Labels)
 	}
 	if more := len(episodes) - shown; more > 0 {
-		fmt.Fprintf(out, "%13s... and %d more\n", "", more)
+		fmt.Fprintf(out, "%*s... and %d more\n", reportIndent, "", more)
 	}
 }
 
@@ -233,7 +249,7 @@ func faultsText(s flightlog.Summary) string {
 
 func percentilesText(p flightlog.Percentiles) string {
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-	return fmt.Sprintf("p50 %.0f  p99 %.0f  p99.9 %.0f  max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
+	return fmt.Sprintf("p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
 }
 
 func printRecovered(out io.Writer, path string, saved flightlog.Recovered) {

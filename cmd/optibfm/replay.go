@@ -125,7 +125,7 @@ func verdictText(r flightlog.Result) string {
 	if r.OK() {
 		return all + ": every hash, norm and weight agrees"
 	}
-	return fmt.Sprintf("%s: %s DIFFER, the first is\n%13s%s", all, grouped(r.Differing), "", r.First)
+	return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, grouped(r.Differing), r.First)
 }
 
 func gapText(g flightlog.Gap) string {
