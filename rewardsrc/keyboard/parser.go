@@ -6,9 +6,7 @@ type Key byte
 // Keys that have no printable name.
 const (
 	CtrlC     Key = 0x03
-	CtrlZ     Key = 0x1a
 	Escape    Key = 0x1b
-	CtrlBack  Key = 0x1c // Ctrl-\
 	Backspace Key = 0x7f
 )
 
