@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"testing"
+
+	"optibfm/rewardsrc"
+)
+
+// quiet is a source that allocates nothing: it answers every request at once
+// and adds an unasked label, an undo and a broken label now and then.
+type quiet struct {
+	open   uint64
+	lastID uint64
+	at     int64
+	labels uint64
+}
+
+func (q *quiet) Watch(_ uint64, at int64, _ float64, _ bool) { q.at = at }
+
+func (q *quiet) Ask(r rewardsrc.Request) {
+	q.open = 0
+	if r.State == rewardsrc.Open {
+		q.open = r.ID
+	}
+}
+
+func (q *quiet) Poll(dst []rewardsrc.Label) (n int) {
+	give := func(l rewardsrc.Label) {
+		q.lastID++
+		l.ID, l.At = q.lastID, q.at
+		dst[n] = l
+		n++
+	}
+	if q.open != 0 {
+		give(answer(0, q.open, 0.5))
+	}
+	switch q.lastID % 4 {
+	case 0:
+		give(rewardsrc.Label{Kind: rewardsrc.Undo})
+		give(rewardsrc.Label{Kind: rewardsrc.CantTell})
+	case 1:
+		give(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, Value: 0.3, Weight: 0.5})
+	case 2:
+		give(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, Value: nan})
+	default:
+		give(rewardsrc.Label{Kind: rewardsrc.Value, Tick: 1 << 40})
+	}
+	q.labels += uint64(n)
+	return n
+}
+
+func (q *quiet) Halt() error { return nil }
+
+func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *testing.T) {
+	for _, strategy := range Strategies() {
+		for _, off := range []bool{false, true} {
+			r := newRig(t, func(c *Config) {
+				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
+				c.Gate.BackoffS, c.Gate.RequestsPerMinute, c.Gate.TimeoutS = 0, 0, 0.04
+			})
+			source := &quiet{}
+			agent, err := NewAgent(r.cfg, Parts{Robot: r.robot, Source: source, Model: r.model, Plans: r.plans})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.agent = agent
+			r.arm()
+			r.steps(10)
+			ticks := 0
+			n := testing.AllocsPerRun(500, func() {
+				ticks++
+				r.robot.SenseErr = nil
+				if ticks%7 == 0 {
+					r.robot.SenseErr = errOut
+				}
+				if err := r.step(uint64(ticks%3), 0); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n != 0 {
+				t.Errorf("%s, gate off %v: %v allocations a tick", strategy, off, n)
+			}
+			if source.labels < 500 {
+				t.Errorf("%s: only %d labels", strategy, source.labels)
+			}
+		}
+	}
+}

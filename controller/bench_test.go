@@ -1,0 +1,154 @@
+package controller
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"optibfm/hal/haltest"
+	"optibfm/rewardsrc"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// The sizes of a quadruped with the usual networks.
+const (
+	benchObs    = 24
+	benchAction = 6
+	benchLatent = 50
+	benchHidden = 256
+)
+
+// benchNetwork is a random model with hidden layers of 256.
+func benchNetwork(b *testing.B) *tflite.Network {
+	b.Helper()
+	m := tflitetest.Manifest(tflite.Dims{Obs: benchObs, Action: benchAction, Latent: benchLatent, Ensemble: 2})
+	m.Architecture.F.Hidden, m.Architecture.B.Hidden, m.Architecture.Actor.Hidden = benchHidden, benchHidden, benchHidden
+	bundle, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := bundle.NewNetwork()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// BenchmarkStep is a whole control tick without networks and planner, a label
+// in every one.
+func BenchmarkStep(b *testing.B) {
+	for name, rho := range map[string]float64{"remembering": 1, "forgetting": 0.999} {
+		b.Run(name, func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Rho, cfg.Gate.RequestsPerMinute, cfg.Gate.BackoffS = rho, 0, 0
+			shape := Shape{benchObs, benchAction, benchLatent}
+			random := rand.New(rand.NewPCG(1, 1))
+			features := gaussian(random, benchLatent)
+			model := newStub(benchObs, benchAction, benchLatent)
+			model.phi = func(dst []float64, _ []float32) error { copy(dst, features); return nil }
+			plans := newStubPlans(shape)
+			plans.content()
+			robot := haltest.New(haltest.Spec(benchObs, benchAction))
+			agent, err := NewAgent(cfg, Parts{Robot: robot, Source: &oracle{}, Model: model, Plans: plans})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := agent.Arm(); err != nil {
+				b.Fatal(err)
+			}
+			tick := NewTick(shape)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				features[i%benchLatent] = -features[i%benchLatent]
+				tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, 0
+				if err := agent.Step(tick); err != nil {
+					b.Fatal(err)
+				}
+				if tick.NumLabels != 1 || tick.Labels[0].Outcome != Applied {
+					b.Fatal("no label")
+				}
+			}
+		})
+	}
+}
+
+// oracle answers every request at once and says nothing else.
+type oracle struct{ open, lastID uint64 }
+
+func (o *oracle) Ask(r rewardsrc.Request) {
+	o.open = 0
+	if r.State == rewardsrc.Open {
+		o.open = r.ID
+	}
+}
+
+func (o *oracle) Poll(dst []rewardsrc.Label) int {
+	if o.open == 0 {
+		return 0
+	}
+	o.lastID++
+	dst[0] = answer(o.lastID, o.open, 0.5)
+	return 1
+}
+
+func (o *oracle) Halt() error { return nil }
+
+func BenchmarkApply(b *testing.B) {
+	cfg := DefaultConfig()
+	l, err := NewLearner(cfg, benchLatent, testPeriod)
+	if err != nil {
+		b.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	at := int64(0)
+	for tick := range uint64(100) {
+		at = int64(tick) * int64(testPeriod)
+		l.Observe(tick, at, gaussian(random, benchLatent))
+	}
+	b.Run("answer", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			l.Apply(answer(0, 1, 0.5), 90)
+		}
+	})
+	b.Run("press", func(b *testing.B) { // 21 ticks in the window
+		b.ReportAllocs()
+		for b.Loop() {
+			l.Apply(press(0, at, 0.5), 0)
+		}
+	})
+}
+
+func BenchmarkPlan(b *testing.B) {
+	network := benchNetwork(b)
+	for _, strategy := range Strategies() {
+		b.Run(strategy, func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Strategy = strategy
+			cfg.FixedZ = gaussian(rand.New(rand.NewPCG(1, 1)), benchLatent)
+			p, err := NewPlanner(cfg, network)
+			if err != nil {
+				b.Fatal(err)
+			}
+			l, err := NewLearner(cfg, benchLatent, testPeriod)
+			if err != nil {
+				b.Fatal(err)
+			}
+			shape := Shape{benchObs, benchAction, benchLatent}
+			s, dst := NewState(shape), NewPlan(shape)
+			s.Valid, s.Hash = 1, l.Belief().Hash()
+			l.Belief().State(s.Belief)
+			s.Next = 1
+			if _, err := p.Plan(s, dst); err != nil { // the model's scratch grows once
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Next++
+				if _, err := p.Plan(s, dst); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestTheDefaultConfigurationIsValid(t *testing.T) {
+	for _, strategy := range []string{UCB, UCBSphere, Thompson, Random} {
+		cfg := DefaultConfig()
+		cfg.Strategy = strategy
+		if err := cfg.Validate(50); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
+	mistakes := map[string][]func(*Config){
+		"strategy":   {func(c *Config) { c.Strategy = "" }, func(c *Config) { c.Strategy = "UCB" }},
+		"candidates": {func(c *Config) { c.Candidates = -1 }, func(c *Config) { c.Candidates = 1<<16 + 1 }},
+		"beta": {
+			func(c *Config) { c.Beta = Beta{} },
+			func(c *Config) { c.Beta.Value = -1 },
+			func(c *Config) { c.Beta.Value = nan },
+			func(c *Config) { c.Beta.Value = 1e10 },
+			func(c *Config) { c.Beta = Beta{Schedule: Theory, S: 1} },
+			func(c *Config) { c.Beta = Beta{Schedule: Theory, S: inf, Delta: 0.1} },
+			func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1} },
+			func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1, Zeta: -1, L: 1} },
+		},
+		"sigma":  numbers(func(c *Config, x float64) { c.Sigma = x }, 0, -1, nan, inf, 1e-7, 1e7),
+		"lambda": numbers(func(c *Config, x float64) { c.Lambda = x }, 0, -1, nan, inf, 1e-10, 1e10),
+		"rho":    numbers(func(c *Config, x float64) { c.Rho = x }, 0, -1, nan, inf, 1.0001, 0.9),
+		"fixed_z": {
+			func(c *Config) { c.Strategy = Fixed },
+			func(c *Config) { c.FixedZ = []float64{1} },
+			func(c *Config) { c.FixedZ = make([]float64, 50) },
+			func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) },
+			func(c *Config) { c.FixedZ = slices.Repeat([]float64{1e200}, 50) },
+		},
+		"gate.kappa":               numbers(func(c *Config, x float64) { c.Gate.Kappa = x }, -1, nan, inf),
+		"gate.requests_per_minute": {func(c *Config) { c.Gate.RequestsPerMinute = -1 }, func(c *Config) { c.Gate.RequestsPerMinute = 10_001 }},
+		"gate.timeout_s":           numbers(func(c *Config, x float64) { c.Gate.TimeoutS = x }, 0, -1, nan, inf, 3601),
+		"gate.backoff_s":           numbers(func(c *Config, x float64) { c.Gate.BackoffS, c.Gate.BackoffMaxS = x, 1 }, -1),
+		"gate.backoff_max_s":       numbers(func(c *Config, x float64) { c.Gate.BackoffMaxS = x }, 0.5, nan, inf, 86_401),
+		"credit.delay_s":           numbers(func(c *Config, x float64) { c.Credit.DelayS = x }, -1, nan),
+		"credit.width_s":           numbers(func(c *Config, x float64) { c.Credit.WidthS = x }, -1, nan),
+		"credit":                   numbers(func(c *Config, x float64) { c.Credit = CreditConfig{x, x} }, 301),
+		"guard.max_bad_ticks":      {func(c *Config) { c.Guard.MaxBadTicks = -1 }, func(c *Config) { c.Guard.MaxBadTicks = 1001 }},
+		"max_plan_age_ticks":       {func(c *Config) { c.MaxPlanAge = 0 }},
+	}
+	for key, changes := range mistakes {
+		for i, change := range changes {
+			cfg := DefaultConfig()
+			change(&cfg)
+			err := cfg.Validate(50)
+			var field *FieldError
+			if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key || field.Mend == "" {
+				t.Errorf("%s, mistake %d: %v", key, i, err)
+			}
+		}
+	}
+}
+
+func numbers(set func(*Config, float64), values ...float64) (changes []func(*Config)) {
+	for _, x := range values {
+		changes = append(changes, func(c *Config) { set(c, x) })
+	}
+	return changes
+}
+
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	err := Config{}.Validate(0)
+	for _, key := range []string{"strategy", "beta", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
+		if !slices.Contains(keys(err), key) {
+			t.Errorf("%s is missing in %v", key, keys(err))
+		}
+	}
+}
+
+// keys collects the keys of all field errors.
+func keys(err error) (found []string) {
+	var field *FieldError
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			found = append(found, keys(inner)...)
+		}
+	default:
+		if errors.As(err, &field) {
+			found = append(found, field.Key)
+		}
+	}
+	return found
+}
+
+func TestForgettingThatWouldLoseThePriorMustBeChosenExplicitly(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Rho = 0.98 // 0.98⁴⁹ = 0.37
+	if err := cfg.Validate(0); err != nil {
+		t.Errorf("without a model: %v", err)
+	}
+	if err := cfg.Validate(50); err == nil {
+		t.Error("accepted")
+	}
+	cfg.ExactRestore = true
+	if err := cfg.Validate(50); err != nil {
+		t.Error(err)
+	}
+	l, err := NewLearner(cfg, 50, testPeriod)
+	if err != nil || !l.Belief().ExactRestore() {
+		t.Errorf("the belief does not restore exactly (%v)", err)
+	}
+}
+
+func TestAWindowOrAMemoryBeyondReasonIsRefused(t *testing.T) {
+	for key, c := range map[string]struct {
+		change func(*Config)
+		period time.Duration
+	}{
+		"credit.width_s": {func(c *Config) { c.Credit.WidthS = 5 }, time.Millisecond},
+		"gate.timeout_s": {func(c *Config) { c.Gate.TimeoutS = 3600 }, time.Millisecond},
+	} {
+		cfg := DefaultConfig()
+		c.change(&cfg)
+		_, err := NewLearner(cfg, 50, c.period)
+		var field *FieldError
+		if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for _, period := range []time.Duration{0, -1} {
+		if _, err := NewLearner(DefaultConfig(), 50, period); !errors.Is(err, ErrConfig) {
+			t.Errorf("period %v: %v", period, err)
+		}
+	}
+	if _, err := NewLearner(DefaultConfig(), 1, time.Nanosecond); err == nil {
+		t.Error("seven seconds of nanoseconds are held in memory")
+	}
+}
+
+// FuzzValidate looks for a configuration that passes and then cannot be used.
+func FuzzValidate(f *testing.F) {
+	f.Add(1.0, 1.0, 1.0, 1.0, 0.0, 5.0, 1.0, 60.0, 0.2, 0.4, 30, 3)
+	f.Add(nan, inf, -1.0, 1e300, nan, 0.0, -1.0, nan, inf, 1e300, -1, -1)
+	f.Add(1e9, 1e-6, 1e-9, 0.99, 700.0, 1e-9, 0.0, 0.0, 600.0, 0.0, 10_000, 1000)
+	f.Fuzz(func(t *testing.T, beta, sigma, lambda, rho, kappa, timeout, backoff, backoffMax, delay, width float64, perMinute, bad int) {
+		cfg := DefaultConfig()
+		cfg.Beta.Value, cfg.Sigma, cfg.Lambda, cfg.Rho, cfg.Candidates = beta, sigma, lambda, rho, 4
+		cfg.Gate = GateConfig{Kappa: kappa, RequestsPerMinute: perMinute, TimeoutS: timeout, BackoffS: backoff, BackoffMaxS: backoffMax}
+		cfg.Credit = CreditConfig{DelayS: delay, WidthS: width}
+		cfg.Guard.MaxBadTicks = bad
+		if cfg.Validate(rigLatent) != nil {
+			return
+		}
+		if _, err := NewLearner(cfg, rigLatent, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, func(c *Config) { *c = cfg })
+		r.source.onAsk = obliging(r)
+		for range 20 {
+			r.steps(1)
+			if r.tick.NumLabels > 0 && r.tick.Labels[0].Outcome != Applied || !finite(r.tick.LogDet) || !finite(norm(r.tick.Z)) {
+				t.Fatalf("%+v: %+v", cfg, r.tick.Header)
+			}
+		}
+	})
+}
+
+func TestSecondsBecomePeriodsRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		least   uint64
+		want    uint64
+	}{{0, 0, 0}, {0, 1, 1}, {0.02, 0, 1}, {0.0200001, 0, 2}, {0.3, 0, 15}, {86_400, 0, 4_320_000}} {
+		if got := ticks(c.seconds, testPeriod, c.least); got != c.want {
+			t.Errorf("%g s, at least %d: %d, want %d", c.seconds, c.least, got, c.want)
+		}
+	}
+	if got := ticks(86_400, time.Nanosecond, 0); math.Abs(float64(got)-8.64e13) > 1 {
+		t.Errorf("a day of nanoseconds: %d", got)
+	}
+}
