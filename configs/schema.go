@@ -3,8 +3,9 @@ package configs
 import _ "embed"
 
 // The schema is made from the types, their comments, enums and limits by
-// TestTheSchemaIsUpToDate -update.
+// TestTheSchemaIsUpToDate -update, which go generate runs.
 //
+//go:generate go test . -run TestTheSchemaIsUpToDate -update
 //go:embed schema.json
 var schema []byte
 
