@@ -30,19 +30,17 @@ func Now() int64 {
 // absolute, so a signal (EINTR: the Go runtime sends itself many) or a late
 // wake-up cannot make the clock drift.
 //
-// It is a raw system call: the thread keeps its scheduler slot (its P) while
-// it sleeps. An ordinary Syscall gives the slot back, at the latest after
-// 10 ms, and the thread that wakes must find another one before it may run Go
-// code; with every slot busy it queues. The price is that one slot is always
-// taken, which is why Prepare makes sure that there are enough, and that a
-// stop of the world must interrupt the sleep with a signal.
+// It is an ordinary system call, of which the Go scheduler knows, and not a
+// raw one. To the scheduler a thread in a raw call is running: after 10 ms it
+// marks the goroutine for preemption, which then, the moment it wakes, hands
+// its scheduler slot (its P) to another thread, one of ordinary priority, and
+// waits to get it back. In an ordinary call it cannot be marked; at worst the
+// slot is taken away in its sleep, and on waking it takes a free one without
+// the help of another thread. Prepare makes sure that there are free ones.
+// (Measured with Go 1.26 on a busy two-core machine, taking turns: p99 at
+// 50 Hz 9.1 ms raw, 0.12 ms ordinary; at 1 kHz 0.17 ms and 0.13 ms.)
 func sleepUntil(when int64) {
 	ts := unix.NsecToTimespec(when)
-	for {
-		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP,
-			unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		if errno != unix.EINTR {
-			return
-		}
+	for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil) == unix.EINTR {
 	}
 }

@@ -14,14 +14,14 @@
 // The loop runs on an operating-system thread of its own, to which SCHED_FIFO,
 // processor affinity and timer slack are given, and which ends with the loop,
 // so none of it reaches other goroutines or child processes. It sleeps to
-// absolute deadlines on CLOCK_MONOTONIC by a raw system call, keeping its
-// scheduler slot (its P) while it sleeps. Garbage collection is off below a
-// memory limit.
+// absolute deadlines on CLOCK_MONOTONIC with clock_nanosleep. Garbage
+// collection is off below a memory limit.
 //
-// Priorities of threads do not reach goroutines. With other goroutines
-// computing in the process, the Go scheduler still takes the slot away from
-// time to time (it preempts after 10 ms) and the wake-up is late by tens of
-// milliseconds. Keep computation in another process, which cannot do this.
+// Priorities of threads do not reach goroutines. To run Go code a thread needs
+// one of the scheduler's slots (GOMAXPROCS), and when other goroutines of the
+// process keep all of them busy, the control thread waits for one for tens of
+// milliseconds, whatever its priority. Keep computation in another process,
+// which cannot do this.
 //
 // # Periods, ticks and misses
 //

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// minSlots are the scheduler slots (GOMAXPROCS) that the process needs: the
-// control thread and the watchdog keep one each, also while they sleep; the
-// rest of the program needs one, and the runtime's own work another.
+// minSlots are the scheduler slots (GOMAXPROCS) that the process needs, so that
+// the control thread always finds a free one when it wakes: one each for
+// itself, the watchdog, the rest of the program and the runtime's own work.
 const minSlots = 4
 
 // prepared is whether this process has a Loop: garbage collection and locked

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/rtloop"
+)
+
+func TestCyclictestsHistogramsAddUpToPercentiles(t *testing.T) {
+	c := newCyclictestRun()
+	const first = `{"thread": {"0": {"histogram": {"10": 500, "20": 480, "1500": 10}, "cycles": 1000, "min": 10, "max": 250000}}}`
+	const second = `{"thread": {"0": {"histogram": {"10": 1000}, "cycles": 1000, "max": 10}}}`
+	for _, text := range []string{first, second} {
+		if err := c.add([]byte(text), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	us := time.Microsecond
+	if c.Cycles != 2000 || c.P50 != 10*us || c.P99 != 20*us || c.P999 != 250000*us || c.Max != 250000*us || c.Missed != 20 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestACyclictestResultThatMakesNoSenseIsRefused(t *testing.T) {
+	for _, text := range []string{"", "{", "{}", `{"thread": {"0": {"histogram": {"x": 1}}}}`, `{"thread": {"0": {"histogram": {"-1": 1}}}}`} {
+		if err := newCyclictestRun().add([]byte(text), time.Millisecond); err == nil || !strings.Contains(err.Error(), "--alone") {
+			t.Errorf("%s: error %v", text, err)
+		}
+	}
+}
+
+func TestJitterMeasuresTheLoopAndKeepsTheIdentityUnderAHog(t *testing.T) {
+	o := jitterOptions{periodMS: 2, seconds: 0.2, slice: 0.1, hogs: 1, alone: true}
+	r, err := measureJitter(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Identity || r.Loop.Ticks == 0 || r.Loop.Lateness.Count == 0 {
+		t.Fatalf("%+v", r)
+	}
+	var out bytes.Buffer
+	if err := r.print(&out, false); err != nil || !strings.Contains(out.String(), "cyclictest was left out") {
+		t.Fatalf("error %v, %s", err, &out)
+	}
+	out.Reset()
+	if err := r.print(&out, true); err != nil {
+		t.Fatal(err)
+	}
+	var again jitterResult
+	if err := json.Unmarshal(out.Bytes(), &again); err != nil || again.Loop.Ticks != r.Loop.Ticks {
+		t.Fatalf("error %v, %s", err, &out)
+	}
+}
+
+func TestJitterRefusesTimesThatAreNot(t *testing.T) {
+	for want, o := range map[string]jitterOptions{
+		"seconds -1": {periodMS: 1, seconds: -1, slice: 1},
+		"slice 0":    {periodMS: 1, seconds: 1},
+		"hog -1":     {periodMS: 1, seconds: 1, slice: 1, hogs: -1},
+		"period_ms":  {seconds: 1, slice: 1},
+	} {
+		if _, err := measureJitter(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one about %s", err, want)
+		}
+	}
+}
+
+func TestCyclictestGetsTheLoopsPriorityAndProcessors(t *testing.T) {
+	cfg := rtloop.DefaultConfig()
+	cfg.PeriodMS, cfg.Priority, cfg.CPUs = 2.5, 70, []int{1, 3}
+	got := strings.Join(cyclictestArguments(cfg, time.Second, "/tmp/r"), " ")
+	for _, want := range []string{"--interval=2500", "--loops=400", "--priority=70", "--affinity=1,3"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %s", got, want)
+		}
+	}
+}
