@@ -20,6 +20,7 @@ type Config struct {
 	ArenaM      float64 `yaml:"arena_m"`       // side of the square arena
 	RadiusM     float64 `yaml:"radius_m"`      // of the round body
 	TrackM      float64 `yaml:"track_m"`       // distance between the wheels
+	AxleM       float64 `yaml:"axle_m"`        // how far the axle lies behind the body's centre
 	MaxSpeedMPS float64 `yaml:"max_speed_mps"` // of a wheel at command 1
 	MotorLagMS  float64 `yaml:"motor_lag_ms"`  // time constant of the motors
 	SlipStd     float64 `yaml:"slip_std"`      // of each wheel in each period, as a part of its speed
@@ -48,6 +49,7 @@ func DefaultConfig() Config {
 		ArenaM:      4,
 		RadiusM:     0.15,
 		TrackM:      0.5,
+		AxleM:       0.1,
 		MaxSpeedMPS: 1.5,
 		MotorLagMS:  150,
 		SlipStd:     0.05,
@@ -68,6 +70,7 @@ func (c Config) Validate() error {
 		within("arena_m", c.ArenaM, 0.1, 1000),
 		within("radius_m", c.RadiusM, 0.001, c.ArenaM/4),
 		within("track_m", c.TrackM, 0.001, 100),
+		within("axle_m", c.AxleM, 0, c.ArenaM/4),
 		within("max_speed_mps", c.MaxSpeedMPS, 0.001, 100),
 		within("motor_lag_ms", c.MotorLagMS, 0, 10_000),
 		within("slip_std", c.SlipStd, 0, 1),

@@ -6,8 +6,10 @@
 //
 // Two driven wheels in a square arena. An action is a pair of wheel commands in
 // [-1, 1], left and right, relative to the top speed. The motors follow their
-// command with a first-order lag, the wheels slip by a random part of their
-// speed, and the walls block what moves into them while the rest slides along.
+// command with a first-order lag, and the wheels slip by a random part of their
+// speed. The axle lies a little behind the middle of the round body, so that a
+// wall that the rover drives into turns it along itself; backing into a wall, or
+// meeting it head-on, stalls the wheels.
 //
 // The observation has six elements, whatever the arena's size:
 //

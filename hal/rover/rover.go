@@ -172,42 +172,49 @@ func (r *Rover) drive(left, right float64) {
 	s.left = r.wheel(s.left, left)
 	s.right = r.wheel(s.right, right)
 
-	// The body moves along the chord of its arc: the heading half-way through.
+	// The axle moves along the chord of its arc, which has the heading half-way
+	// through; the body's centre, ahead of it, is also swung sideways.
 	turn := s.yawRate(r.cfg.TrackM) * r.period
 	sin, cos := math.Sincos(s.heading + turn/2)
-	s.heading = math.Remainder(s.heading+turn, 2*math.Pi)
-	step := s.forward() * r.period
-	dx, hitX := r.slide(s.x, step*cos)
-	dy, hitY := r.slide(s.y, step*sin)
-	s.x += dx
-	s.y += dy
-	if hitX || hitY {
-		r.stall((dx*cos + dy*sin) / r.period)
+	ahead, aside := s.forward()*r.period, turn*r.cfg.AxleM
+	lostX := r.move(&s.x, ahead*cos-aside*sin)
+	lostY := r.move(&s.y, ahead*sin+aside*cos)
+	s.heading += turn
+	if lostX != 0 || lostY != 0 {
+		r.yield(lostX*cos+lostY*sin, lostY*cos-lostX*sin)
 	}
+	s.heading = math.Remainder(s.heading, 2*math.Pi)
 }
 
 // wheel is a wheel's next speed on the ground: the motor approaches its
 // command, and some of the speed slips away.
 func (r *Rover) wheel(speed, command float64) float64 {
 	speed += r.follow * (command*r.cfg.MaxSpeedMPS - speed)
-	speed *= 1 + r.noise(r.cfg.SlipStd)
-	return min(max(speed, -r.cfg.MaxSpeedMPS), r.cfg.MaxSpeedMPS)
+	return r.limit(speed * (1 + r.noise(r.cfg.SlipStd)))
 }
 
-// slide is how far the body gets from position p in direction d, and whether a
-// wall stopped it.
-func (r *Rover) slide(p, d float64) (moved float64, hit bool) {
-	end := min(max(p+d, -r.reach), r.reach)
-	return end - p, end != p+d
+// move advances a coordinate of the body's centre by d, up to the wall, and
+// returns what the wall took away.
+func (r *Rover) move(p *float64, d float64) (lost float64) {
+	free := *p + d
+	*p = min(max(free, -r.reach), r.reach)
+	return free - *p
 }
 
-// stall brings the wheels down to the forward speed that a wall left to the
-// body. The rover can still turn.
-func (r *Rover) stall(forward float64) {
+// yield gives way to a wall that took some of the centre's motion: ahead slows
+// both wheels, aside turns the body about its axle while the wheels skid.
+func (r *Rover) yield(ahead, aside float64) {
 	s := &r.state
-	lost := s.forward() - forward
-	s.left -= lost
-	s.right -= lost
+	s.left = r.limit(s.left - ahead/r.period)
+	s.right = r.limit(s.right - ahead/r.period)
+	if r.cfg.AxleM > 0 {
+		s.heading -= aside / r.cfg.AxleM
+	}
+}
+
+// limit keeps a wheel within its top speed.
+func (r *Rover) limit(speed float64) float64 {
+	return min(max(speed, -r.cfg.MaxSpeedMPS), r.cfg.MaxSpeedMPS)
 }
 
 // Arm lets Act drive the wheels.

@@ -66,12 +66,20 @@ func TestBothWheelsForwardDriveStraightAtTheTopSpeed(t *testing.T) {
 	near(t, "x", r.Pose().X, 1.5*(1-0.15), 0.1)
 }
 
-func TestOppositeWheelsTurnOnTheSpotTowardsTheSlowerWheel(t *testing.T) {
+func TestOppositeWheelsTurnAboutTheAxleTowardsTheSlowerWheel(t *testing.T) {
 	r := quiet(t)
-	act(t, r, 5, -1, 1)
-	if p := r.Pose(); p.X != 0 || p.Y != 0 || p.Heading <= 0 {
-		t.Errorf("pose is %+v, want the place kept and a turn to the left", p)
+	axle := func() (x, y float64) {
+		p := r.Pose()
+		sin, cos := math.Sincos(p.Heading)
+		return p.X - 0.1*cos, p.Y - 0.1*sin
 	}
+	x0, y0 := axle()
+	act(t, r, 5, -1, 1)
+	if h := r.Pose().Heading; h <= 0 {
+		t.Errorf("heading is %g, want a turn to the left", h)
+	}
+	x, y := axle()
+	near(t, "the axle's way", math.Hypot(x-x0, y-y0), 0, 0.002)
 	act(t, r, 20, -1, 1)
 	near(t, "yaw rate", float64(sense(t, r)[obsYawRate]), 1, 0.01)
 }
@@ -86,7 +94,7 @@ func TestTheMotorsFollowAStepWithTheirTimeConstant(t *testing.T) {
 
 func TestAnArcClosesToACircleOfTheRadiusThatTheWheelsTell(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.SlipStd, cfg.PeriodMS, cfg.MotorLagMS = 0, 1, 0
+	cfg.SlipStd, cfg.PeriodMS, cfg.MotorLagMS, cfg.AxleM = 0, 1, 0, 0
 	r := at(t, cfg, state{})
 	// Wheels at 0.5 and 1.5 m/s: radius track/2 · (l+r)/(r-l) = 0.5 m, yaw rate 2 rad/s.
 	half := int(math.Round(math.Pi / 2 / 0.001))
@@ -118,18 +126,33 @@ func TestAWallStopsWhatDrivesStraightIntoIt(t *testing.T) {
 	}
 }
 
-func TestABodySlidesAlongTheWallThatItPushesAgainst(t *testing.T) {
+func TestAWallTurnsTheBodyAlongItself(t *testing.T) {
+	r := quiet(t)
+	r.state = state{x: 1.85, y: -1, heading: math.Pi / 4}
+	act(t, r, 20, 1, 1)
+	near(t, "x", r.Pose().X, 1.85, 0.01)
+	near(t, "heading", r.Pose().Heading, math.Pi/2, 0.02)
+	near(t, "speed", float64(sense(t, r)[obsSpeed]), 1, 0.05)
+}
+
+func TestABodyWithItsAxleInTheMiddleSlidesWithoutTurning(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.SlipStd = 0
+	cfg.SlipStd, cfg.AxleM = 0, 0
 	r := at(t, cfg, state{x: 1.85, y: -1, heading: math.Pi / 4})
 	act(t, r, 20, 1, 1)
 	near(t, "x", r.Pose().X, 1.85, 0)
-	if r.Pose().Y < -0.8 {
-		t.Errorf("y is %g, want it further north", r.Pose().Y)
-	}
+	near(t, "heading", r.Pose().Heading, math.Pi/4, 1e-12)
 	if v := r.state.forward(); v <= 0 || v > 0.9 {
 		t.Errorf("speed is %g m/s, want less than in the open", v)
 	}
+}
+
+func TestBackingIntoAWallStalls(t *testing.T) {
+	r := quiet(t)
+	r.state = state{x: -1.5, heading: 0.3}
+	act(t, r, 60, -1, -1)
+	near(t, "x", r.Pose().X, -1.85, 0.01)
+	near(t, "speed", r.state.forward(), 0, 0.2)
 }
 
 func TestARoverAtAWallCanTurnAway(t *testing.T) {
@@ -373,6 +396,7 @@ func TestABadConfigurationIsRefusedByKey(t *testing.T) {
 		"radius_m":             func(c *Config) { c.RadiusM = 2 },
 		"track_m":              func(c *Config) { c.TrackM = -1 },
 		"max_speed_mps":        func(c *Config) { c.MaxSpeedMPS = math.Inf(1) },
+		"axle_m":               func(c *Config) { c.AxleM = -1 },
 		"motor_lag_ms":         func(c *Config) { c.MotorLagMS = -1 },
 		"slip_std":             func(c *Config) { c.SlipStd = 2 },
 		"noise.position_m":     func(c *Config) { c.Noise.PositionM = -1 },
