@@ -21,8 +21,9 @@ type Robot interface {
 
 	// Sense fills obs, of length len(Spec().Obs), with the newest sample
 	// and returns when it was taken, in CLOCK_MONOTONIC nanoseconds
-	// (simulators in lockstep: simulated time). After an error the content
-	// of obs is unspecified and must not be used.
+	// (simulators in lockstep: simulated time). Times never go back, also not
+	// at the start of an episode. After an error the content of obs is
+	// unspecified and must not be used.
 	Sense(obs []float32) (at int64, err error)
 
 	// Act commands the actuators; action has length len(Spec().Action), in

@@ -37,8 +37,10 @@ type Robot struct {
 	lost   error // not nil: every call returns it
 
 	next    sample // as the last state frame said
+	origin  int64  // lockstep: what simulated time began with in this episode
 	nextErr error  // why it is unusable
 	fresh   bool   // Sense has not returned it yet
+	begun   bool   // there was a state frame
 	actErr  error  // free mode: the server refused an act, the next Act says so
 
 	sensed    bool // reward is that of the last Sense
@@ -102,7 +104,7 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	}
 	copy(obs, r.next.obs)
 	r.sensed, r.reward, r.hasReward = true, r.next.reward, r.next.hasReward
-	return r.next.at, nil
+	return r.origin + r.next.at, nil
 }
 
 // update makes next the newest sample that can be had.
@@ -166,7 +168,8 @@ func (r *Robot) Halt() error {
 }
 
 // Reset starts a new episode. It is not for the control thread: it waits ten
-// seconds at least.
+// seconds at least. Simulators begin each episode at time 0; the times that
+// Sense returns go on rising, one period after the last.
 func (r *Robot) Reset(seed uint64) error {
 	if !r.CanReset() {
 		return fmt.Errorf("bridge: reset: %s cannot be reset: it is no simulator", r.welcome.spec.Name)
@@ -176,7 +179,14 @@ func (r *Robot) Reset(seed uint64) error {
 	if r.mode == free {
 		r.next.at = 0 // what was sensed belongs to the episode before
 	}
-	return r.requestState(frame, r.patience(resetTimeout))
+	first, last := !r.begun, r.origin+r.next.at
+	if err := r.requestState(frame, r.patience(resetTimeout)); err != nil {
+		return err
+	}
+	if r.mode == lockstep && !first {
+		r.origin = last + int64(r.welcome.spec.Period) - r.next.at
+	}
+	return nil
 }
 
 // Reward is the task's reward of the state that the last Sense returned.
@@ -239,7 +249,7 @@ func (r *Robot) requestState(frame []byte, timeout time.Duration) error {
 		return r.lose(err)
 	}
 	r.nextErr = r.next.check(r.welcome.spec.Obs)
-	r.fresh = true
+	r.fresh, r.begun = true, true
 	if r.mode == free {
 		// The server looked at its clock after this moment, so the sample is
 		// at most a round trip younger than this says; no clocks are compared.

@@ -402,3 +402,24 @@ func BenchmarkTick(b *testing.B) {
 		})
 	}
 }
+
+func TestTimeGoesOnRisingWhenAnEpisodeStarts(t *testing.T) {
+	s := serve(t, 1, 1)
+	s.sim.OnReset = func(uint64) error { s.sim.Now = 0; return nil } // as simulators do
+	s.start(t)
+	robot := dial(t, Config{Address: s.address})
+	obs, last := make([]float32, 1), int64(-1)
+	check(t, robot.Arm())
+	for episode := range 3 {
+		check(t, robot.Reset(uint64(episode)))
+		for range 3 {
+			at, err := robot.Sense(obs)
+			check(t, err)
+			if at <= last {
+				t.Fatalf("episode %d: time went from %d to %d", episode, last, at)
+			}
+			last = at
+			check(t, robot.Act([]float32{0}))
+		}
+	}
+}
