@@ -75,11 +75,11 @@ func Example() {
 	}
 	fmt.Printf("%d actions, %d labels\n", robot.Acts, labels)
 	fmt.Printf("z of tick %d was planned at tick %d\n", tick.Index, tick.PlanTick)
-	fmt.Printf("a label now teaches less than a tenth of the first: %v\n", tick.DGap < first/10)
+	fmt.Printf("a label now teaches less than a fifth of the first: %v\n", tick.DGap < first/5)
 	// Output:
 	// 100 actions, 100 labels
 	// z of tick 99 was planned at tick 99
-	// a label now teaches less than a tenth of the first: true
+	// a label now teaches less than a fifth of the first: true
 }
 
 // A label source is asked only where a label teaches enough: with a greater κ
