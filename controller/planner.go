@@ -102,7 +102,7 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	}
 	// A generator of its own for each tick: a plan does not depend on which
 	// plans were made before it.
-	p.source.Seed(p.cfg.Seed, s.Tick())
+	p.source.Seed(p.cfg.Seed, scatter(s.Tick()))
 	dst.Score, dst.Beta = 0, 0
 	if err := p.choose(s, dst); err != nil {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
@@ -198,4 +198,14 @@ func narrow(dst []float32, src []float64) {
 	for i, x := range src {
 		dst[i] = float32(x)
 	}
+}
+
+// scatter spreads neighbouring numbers over all of uint64 (the finalizer of
+// SplitMix64, Steele et al. 2014): seeds that differ by one give streams of PCG
+// that are alike.
+func scatter(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -60,7 +61,7 @@ func (e *episodes) reset() error {
 	if e.robot == nil {
 		return nil
 	}
-	if err := e.robot.Reset(e.seed + uint64(e.episode)); err != nil {
+	if err := e.robot.Reset(episodeSeed(e.seed, e.episode)); err != nil {
 		return fmt.Errorf("robot: reset for episode %d: %w", e.episode, err)
 	}
 	return nil
@@ -73,4 +74,10 @@ func (e *episodes) end(t *controller.Tick) {
 		return
 	}
 	e.step++
+}
+
+// episodeSeed gives each episode of each run a seed of its own; it fits 32
+// bits, which is all that some simulators take.
+func episodeSeed(run uint64, episode uint32) uint64 {
+	return uint64(rand.New(rand.NewPCG(run, uint64(episode))).Uint32())
 }

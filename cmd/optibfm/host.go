@@ -19,6 +19,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
 )
 
@@ -144,6 +145,8 @@ func (h *host) openDesk() error {
 		source, err = openScripted(o)
 	case configs.SourceKeyboard:
 		source, err = keyboard.Open(o.Keyboard, keyboard.Options{Display: h.display.notice, OnKey: h.key})
+	case configs.SourceConsole:
+		source = openConsole(o.Keyboard)
 	}
 	if err != nil {
 		return err
@@ -151,6 +154,14 @@ func (h *host) openDesk() error {
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
 	return nil
+}
+
+// openConsole reads labels as lines of standard input.
+func openConsole(k keyboard.Config) rewardsrc.Source {
+	return console.Open(console.Options{
+		In: os.Stdin, Out: os.Stdout, Good: k.GoodValue, Bad: k.BadValue,
+		Reaction: time.Duration(k.ReactionMS * float64(time.Millisecond)),
+	})
 }
 
 // key is a key that is no label.

@@ -31,7 +31,9 @@ teach it something.
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCommand(), newHostCommand(), newCollectCommand(), newModelCommand(), newBenchCommand(), newVersionCommand(),
+		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
+		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
+		newBenchCommand(), newJitterCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,428 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/haltest"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// actAsProgram makes the test binary be the program itself.
+const actAsProgram = "OPTIBFM_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// program returns the command `optibfm run` with a configuration of its own.
+func program(t *testing.T, set ...string) *exec.Cmd {
+	t.Helper()
+	args := []string{"run", "--plain", "--set", "log.dir=" + t.TempDir(), "--set", "model.bundle=" + randomBundle(t), "--set", "loop.posture=warn", "--set", "loop.max_missed_ticks=-1", "--set", "controller.max_plan_age_ticks=1000"}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), actAsProgram+"=1")
+	return cmd
+}
+
+// logDir is where a command of program keeps its logs.
+func logDir(cmd *exec.Cmd) string {
+	for _, arg := range cmd.Args {
+		if dir, ok := strings.CutPrefix(arg, "log.dir="); ok {
+			return dir
+		}
+	}
+	panic("program gives every command a log.dir")
+}
+
+// randomBundle writes an untrained model for a robot of the rover's size.
+func randomBundle(t *testing.T) string {
+	t.Helper()
+	dims := tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}
+	dir := filepath.Join(t.TempDir(), "bundle")
+	m := tflitetest.Manifest(dims)
+	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// onlyLog opens the one log that a command left.
+func onlyLog(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(logDir(cmd), "*.mcap"))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("want one log, have %v, %v", paths, err)
+	}
+	r, err := flightlog.Open(paths[0])
+	if err != nil {
+		t.Fatalf("the log does not open: %v", err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// watched is a robot that another process controls through the bridge; it
+// tells when it was halted.
+type watched struct {
+	*haltest.Robot
+	mu     sync.Mutex
+	armed  bool
+	acts   atomic.Int64
+	broken atomic.Bool // its sensor
+	halted chan time.Time
+}
+
+func (w *watched) Arm() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = true
+	return w.Robot.Arm()
+}
+
+// Sense gives samples the time that they are taken at: the bridge looks at
+// their age.
+func (w *watched) Sense(obs []float32) (int64, error) {
+	_, err := w.Robot.Sense(obs)
+	return monotonic(), err
+}
+
+func (w *watched) Act(a []float32) error {
+	w.acts.Add(1)
+	return w.Robot.Act(a)
+}
+
+func (w *watched) Halt() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.armed {
+		w.armed = false
+		w.halted <- time.Now()
+	}
+	return w.Robot.Halt()
+}
+
+// serveWatched serves a robot and returns it with the settings that reach it.
+func serveWatched(t *testing.T) (*watched, []string) {
+	t.Helper()
+	spec := haltest.Spec(6, 2)
+	spec.Period = 20 * time.Millisecond
+	w := &watched{Robot: haltest.New(spec), halted: make(chan time.Time, 16)}
+	w.Observe = func(int, []float32) error {
+		if w.broken.Load() {
+			return errors.New("the sensor was unplugged")
+		}
+		return nil
+	}
+	address := "unix:" + filepath.Join(t.TempDir(), "robot")
+	l, err := bridge.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- bridge.Serve(ctx, l, hal.Robot(w), func(error) {}) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the robot's server: %v", err)
+		}
+	})
+	return w, []string{
+		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + address, "robot.bridge.mode=free",
+		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=1000", "robot.bridge.deadman_ms=3000",
+		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0", "run.host_timeout_s=0.5",
+	}
+}
+
+// start starts a command and waits until the robot moves.
+func (w *watched) start(t *testing.T, cmd *exec.Cmd) *strings.Builder {
+	t.Helper()
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 3; {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			t.Fatalf("the robot never moved:\n%s", output.String())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return &output
+}
+
+// waitHalted waits for the robot to be halted and returns how long after.
+func (w *watched) waitHalted(t *testing.T, since time.Time) time.Duration {
+	t.Helper()
+	select {
+	case at := <-w.halted:
+		return at.Sub(since)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the robot was not halted")
+		return 0
+	}
+}
+
+// hostOf returns the process ID of a control process's host.
+func hostOf(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		text, _ := os.ReadFile(path)
+		for _, field := range strings.Fields(string(text)) {
+			pid, _ := strconv.Atoi(field)
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if strings.Contains(string(line), "\x00host") {
+				return pid
+			}
+		}
+	}
+	t.Fatal("no host process")
+	return 0
+}
+
+func TestTheControlProcessHaltsTheRobotWhenItsHostIsKilled(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	output := w.start(t, cmd)
+	killed := time.Now()
+	if err := syscall.Kill(hostOf(t, cmd), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("halted %v after the kill", w.waitHalted(t, killed))
+	if err := cmd.Wait(); err == nil {
+		t.Error("the program ended without an error")
+	}
+	if !strings.Contains(output.String(), "host process") {
+		t.Errorf("the message does not name the host process:\n%s", output)
+	}
+	onlyLog(t, cmd)
+}
+
+func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	output := w.start(t, cmd)
+	killed := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("halted by its own server %v after the kill", w.waitHalted(t, killed))
+	_ = cmd.Wait() // ends when the host has closed the output
+	if !strings.Contains(output.String(), "control process died") {
+		t.Errorf("the host did not say that the control process died:\n%s", output)
+	}
+	if cut := onlyLog(t, cmd).Cut(); cut != nil {
+		t.Errorf("the host did not finish the log: %+v", cut)
+	}
+}
+
+func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			w, set := serveWatched(t)
+			cmd := program(t, set...)
+			output := w.start(t, cmd)
+			sent := time.Now()
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("halted after %v", w.waitHalted(t, sent))
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, output)
+			}
+			if cut := onlyLog(t, cmd).Cut(); cut != nil {
+				t.Errorf("the log was not finished: %+v", cut)
+			}
+		})
+	}
+}
+
+func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	output := w.start(t, cmd)
+	broken := time.Now()
+	w.broken.Store(true)
+	t.Logf("halted after %v", w.waitHalted(t, broken))
+	if err := cmd.Wait(); err == nil {
+		t.Error("the program ended without an error")
+	}
+	if !strings.Contains(output.String(), controller.FaultSense.String()) {
+		t.Errorf("the summary does not name the fault:\n%s", output)
+	}
+}
+
+// kills is how often the kill test kills; OPTIBFM_KILLS overrides it.
+func kills() int {
+	if n, err := strconv.Atoi(os.Getenv("OPTIBFM_KILLS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 2
+	}
+	return 5
+}
+
+var saved = regexp.MustCompile(`saved \((\d+)\)`)
+
+func TestNoAcknowledgedLabelIsLostWhenEverythingIsKilled(t *testing.T) {
+	var worst time.Duration
+	labels := 0
+	for i := range kills() {
+		lost, n := killOnce(t, rand.New(rand.NewPCG(uint64(i), 7)))
+		worst, labels = max(worst, lost), labels+n
+	}
+	t.Logf("%d kills, %d labels acknowledged and found; at most the last %v of ticks lost", kills(), labels, worst)
+}
+
+// killOnce runs with a person at the keyboard, kills both processes at a random
+// moment, and compares what the person saw with the log.
+func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
+	t.Helper()
+	person, terminal := openPTY(t)
+	defer person.Close()
+	cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+	seen := make(chan []uint64)
+	first := make(chan struct{})
+	go readAcknowledged(person, first, seen)
+	pressing := make(chan struct{})
+	go func() {
+		defer close(pressing)
+		for {
+			if _, err := person.WriteString("+"); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	select {
+	case <-first:
+	case <-time.After(30 * time.Second):
+		t.Fatal("no label was ever acknowledged")
+	}
+	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
+	host := hostOf(t, cmd)
+	killed := monotonic()
+	if rng.IntN(2) == 0 { // either may die first
+		_ = syscall.Kill(host, syscall.SIGKILL)
+	}
+	_ = cmd.Process.Kill()
+	_ = syscall.Kill(host, syscall.SIGKILL)
+	_ = cmd.Wait()
+	acknowledged := <-seen
+	person.Close()
+	<-pressing
+	checkLabels(t, onlyLog(t, cmd), acknowledged)
+	return time.Duration(killed - lastTickAt(t, onlyLog(t, cmd))), len(acknowledged)
+}
+
+// readAcknowledged reads what the person sees until the terminal closes.
+func readAcknowledged(person *os.File, first chan<- struct{}, seen chan<- []uint64) {
+	var ids []uint64
+	lines := bufio.NewScanner(person)
+	for lines.Scan() {
+		m := saved.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		id, _ := strconv.ParseUint(m[1], 10, 64)
+		if ids = append(ids, id); len(ids) == 1 {
+			close(first)
+		}
+	}
+	seen <- ids
+}
+
+func checkLabels(t *testing.T, r *flightlog.Reader, acknowledged []uint64) {
+	t.Helper()
+	found := map[uint64]bool{}
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Label != nil {
+			found[record.Label.ID] = true
+		}
+	}
+	for _, id := range acknowledged {
+		if !found[id] {
+			t.Errorf("label %d was acknowledged and is not in the log", id)
+		}
+	}
+}
+
+func lastTickAt(t *testing.T, r *flightlog.Reader) (at int64) {
+	t.Helper()
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Tick != nil {
+			at = record.Tick.Done
+		}
+	}
+	return at
+}
+
+// openPTY returns both ends of a new pseudo-terminal.
+func openPTY(t *testing.T) (person, terminal *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person, terminal
+}
