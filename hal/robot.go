@@ -40,6 +40,14 @@ type Robot interface {
 	Halt() error
 }
 
+// Backstop is implemented by drivers that have a second path to the failsafe
+// output, such as an output-enable line or a connection that can be cut.
+// HaltBeside takes it, and is called by another thread while the control thread
+// may be stuck inside any other method. It does not wait.
+type Backstop interface {
+	HaltBeside()
+}
+
 // Resetter is implemented by simulators: Reset starts a new episode. The same
 // seed gives the same initial state. It neither arms nor halts.
 type Resetter interface {

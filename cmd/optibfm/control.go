@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,6 +43,7 @@ type control struct {
 	hostPatience uint64 // ticks
 
 	fault controller.Fault
+	stuck atomic.Bool // the watchdog has spoken
 }
 
 // errDone ends the loop without a fault.
@@ -77,6 +79,9 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 		return err
 	}
 	o.Spec, o.Posture = robot.Spec(), granted.String()
+	for _, grant := range granted.Missing() {
+		o.Missing = append(o.Missing, grant.Request)
+	}
 	host, err := startHost(s, segment.File(), o)
 	if err != nil {
 		return err
@@ -133,10 +138,10 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 		}
 	}
 	loop.OnStuck = func(time.Duration) {
-		if h, ok := c.robot.(secondPath); ok {
+		c.stuck.Store(true)
+		if h, ok := c.robot.(hal.Backstop); ok {
 			h.HaltBeside()
 		}
-		c.link.ended.Store(1 + uint64(controller.FaultStuck))
 	}
 	_, err := loop.Run(ctx, c.beat)
 	c.link.ended.Store(1 + uint64(c.reason(err)))
@@ -145,10 +150,6 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	}
 	return err
 }
-
-// secondPath is implemented by drivers that can halt the actuators while the
-// control thread is stuck inside the driver.
-type secondPath interface{ HaltBeside() }
 
 // reason is the fault that ended the loop.
 func (c *control) reason(err error) controller.Fault {
@@ -169,6 +170,9 @@ func (c *control) reason(err error) controller.Fault {
 
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
+	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
+		return errStuck
+	}
 	if c.limit > 0 && b.Index >= c.limit || c.link.stop.Load() != stopNone {
 		return errDone
 	}
@@ -220,6 +224,11 @@ func (c *control) checkHost(t *controller.Tick) error {
 	return nil
 }
 
+var errStuck = &controller.FaultError{
+	Fault: controller.FaultStuck,
+	Err:   errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first"),
+}
+
 var errHostSilent = errors.New("the host process is silent: see what it printed last")
 
 // hostProcess is the child.
@@ -227,6 +236,7 @@ type hostProcess struct {
 	cmd      *exec.Cmd
 	lifeline *os.File     // held open; its closing tells the host that we are gone
 	restore  func() error // of the terminal
+	screen   bool         // it has the whole terminal
 	exited   chan error
 }
 
@@ -250,6 +260,7 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 			h.restore = restore
 		}
 	}
+	h.screen = !o.Plain && !o.JSON && fullScreen(os.Stdout) != nil
 	h.cmd = exec.Command("/proc/self/exe", "host")
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	h.cmd.ExtraFiles = []*os.File{segment, file, read}
@@ -326,9 +337,18 @@ func (h *hostProcess) finish() error {
 		if err != nil {
 			err = fmt.Errorf("control: the host process: %w", err)
 		}
-		return errors.Join(err, h.restore())
+		return errors.Join(err, h.giveBack(h.cmd.ProcessState.ExitCode() > 1 || h.cmd.ProcessState.ExitCode() < 0))
 	case <-time.After(hostEnd):
 		_ = h.cmd.Process.Kill()
-		return errors.Join(fmt.Errorf("control: the host process did not end within %v and was killed", hostEnd), h.restore())
+		return errors.Join(fmt.Errorf("control: the host process did not end within %v and was killed", hostEnd), h.giveBack(true))
 	}
+}
+
+// giveBack gives the terminal back, also where the host could not: it was
+// killed, or it panicked.
+func (h *hostProcess) giveBack(died bool) error {
+	if died && h.screen {
+		rescueTerminal(os.Stdout)
+	}
+	return h.restore()
 }

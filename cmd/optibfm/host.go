@@ -35,8 +35,9 @@ type orders struct {
 	YAML    []byte // the whole configuration
 	Spec    hal.Spec
 	Posture string
-	Plain   bool // no full screen
-	JSON    bool // the summary as JSON
+	Missing []string // of the posture: what was not granted
+	Plain   bool     // no full screen
+	JSON    bool     // the summary as JSON
 }
 
 // newHostCommand is the host process. People do not call it: `run` starts it.
@@ -179,7 +180,8 @@ func (h *host) run() (err error) {
 		return err
 	}
 	h.note(h.writeSnapshot(first))
-	h.display.begin(h.session, h.orders.Spec, h.tally)
+	h.display.begin(h.session, h.orders.Spec, posture{missing: h.orders.Missing}, h.tally)
+	defer h.display.end() // also where this goroutine panics
 	stop, gone := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the process at the latest
 		_, _ = io.Copy(io.Discard, h.lifeline)

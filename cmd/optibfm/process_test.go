@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -95,11 +96,12 @@ func onlyLog(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
 // tells when it was halted.
 type watched struct {
 	*haltest.Robot
-	mu     sync.Mutex
-	armed  bool
-	acts   atomic.Int64
-	broken atomic.Bool // its sensor
-	halted chan time.Time
+	address string
+	mu      sync.Mutex
+	armed   bool
+	acts    atomic.Int64
+	broken  atomic.Bool // its sensor fails
+	halted  chan time.Time
 }
 
 func (w *watched) Arm() error {
@@ -148,6 +150,7 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.address = address
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- bridge.Serve(ctx, l, hal.Robot(w), func(error) {}) }()
@@ -286,6 +289,75 @@ func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
 	}
 	if !strings.Contains(output.String(), controller.FaultSense.String()) {
 		t.Errorf("the summary does not name the fault:\n%s", output)
+	}
+}
+
+// freezer stands between a client and a server, and passes the server's answers
+// on until it is frozen. The end of a connection it always passes on.
+type freezer struct {
+	net.Listener
+	server string
+	frozen atomic.Bool
+}
+
+func (f *freezer) serve() {
+	for {
+		client, err := f.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("unix", f.server)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		go func() {
+			_, _ = io.Copy(server, client)
+			server.Close()
+		}()
+		go f.answer(client, server)
+	}
+}
+
+func (f *freezer) answer(client, server net.Conn) {
+	defer client.Close()
+	buf := make([]byte, 4096)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			return
+		}
+		if f.frozen.Load() {
+			continue
+		}
+		if _, err := client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestTheWatchdogHaltsTheRobotWhenItsDriverHangs(t *testing.T) {
+	w, set := serveWatched(t)
+	between := filepath.Join(t.TempDir(), "between")
+	l, err := net.Listen("unix", between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
+	go f.serve()
+	cmd := program(t, append(set, "robot.bridge.address=unix:"+between,
+		"robot.bridge.mode=lockstep", "robot.bridge.timeout_ms=30000", "loop.watchdog_ms=200")...)
+	output := w.start(t, cmd)
+	hung := time.Now()
+	f.frozen.Store(true)
+	after := w.waitHalted(t, hung)
+	if after > 10*time.Second {
+		t.Errorf("halted only after %v: that was the driver's time-out, not the watchdog", after)
+	}
+	t.Logf("halted after %v", after)
+	if err := cmd.Wait(); err == nil {
+		t.Errorf("the program ended without an error:\n%s", output)
 	}
 }
 

@@ -52,6 +52,7 @@ var (
 	_ hal.Robot    = (*Robot)(nil)
 	_ hal.Resetter = (*Robot)(nil)
 	_ hal.Rewarder = (*Robot)(nil)
+	_ hal.Backstop = (*Robot)(nil)
 	_ io.Closer    = (*Robot)(nil)
 )
 
@@ -166,6 +167,10 @@ func (r *Robot) Halt() error {
 	}
 	return err
 }
+
+// HaltBeside cuts the connection, upon which the server halts its robot. Any
+// goroutine may call it; the robot is then lost.
+func (r *Robot) HaltBeside() { r.sock.shut() }
 
 // Reset starts a new episode. It is not for the control thread: it waits ten
 // seconds at least. Simulators begin each episode at time 0; the times that
