@@ -1,0 +1,137 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"google.golang.org/protobuf/proto"
+
+	"optibfm/flightlog/flightlogpb"
+)
+
+// FuzzReader feeds damaged logs to the reader: it must say what is wrong, or
+// read what is right, and never panic.
+func FuzzReader(f *testing.F) {
+	for _, compress := range []bool{false, true} {
+		log, _ := smallLog(f, 12, Options{Compress: compress})
+		f.Add(log)
+		f.Add(log[:len(log)/2])
+		for i := 0; i < len(log); i += 997 {
+			damaged := bytes.Clone(log)
+			damaged[i] ^= 0xff
+			f.Add(damaged)
+		}
+	}
+	f.Add(hostileRecord(mcap.OpChunk, 1<<62))
+	f.Add(hostileRecord(mcap.OpAttachment, 40))
+	f.Add(hostileRecord(mcap.OpMetadata, 20))
+	f.Fuzz(func(t *testing.T, log []byte) {
+		r, err := NewReader(bytes.NewReader(log), int64(len(log)))
+		if err != nil {
+			if !errors.Is(err, ErrNotALog) && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrVersion) {
+				t.Fatalf("an error without a kind: %v", err)
+			}
+			return
+		}
+		defer func() { _ = r.Close() }()
+		for record, err := range r.Records() {
+			if err != nil {
+				if !errors.Is(err, ErrDamaged) {
+					t.Fatalf("an error without a kind: %v", err)
+				}
+				continue
+			}
+			if _, err := record.MarshalJSON(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := Summarise(r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// hostileRecord is a file with one record that claims a length.
+func hostileRecord(op mcap.OpCode, length uint64) []byte {
+	file := append(bytes.Clone(mcap.Magic), byte(op))
+	file = binary.LittleEndian.AppendUint64(file, length)
+	return append(file, bytes.Repeat([]byte{0xff}, 64)...)
+}
+
+func TestHostileLengthsInsideOfRecordsAreErrors(t *testing.T) {
+	log, _ := smallLog(t, 12, Options{})
+	at := len(mcap.Magic)
+	for at < len(log) && mcap.OpCode(log[at]) != mcap.OpMetadata {
+		at += recordLead + int(binary.LittleEndian.Uint64(log[at+1:]))
+	}
+	binary.LittleEndian.PutUint32(log[at+recordLead:], 1<<31)
+	if _, err := NewReader(bytes.NewReader(log), int64(len(log))); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// FuzzMessages feeds arbitrary messages to the decoders, behind a valid
+// beginning and past the checksums: as a message of its own, and as the content
+// of a chunk.
+func FuzzMessages(f *testing.F) {
+	preamble := preambleOf(f)
+	for channel := range uint16(numChannels + 2) {
+		f.Add(channel, []byte{}, []byte{})
+		f.Add(channel, []byte{0x08, 0x01}, []byte{byte(mcap.OpMessage), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	}
+	f.Add(uint16(1), tickBytes(f), messageRecord(1, tickBytes(f)))
+	f.Fuzz(func(t *testing.T, channel uint16, message, chunk []byte) {
+		log := append(bytes.Clone(preamble), messageRecord(channel, message)...)
+		log = append(log, uncheckedChunk(chunk)...)
+		r, err := NewReader(bytes.NewReader(log), int64(len(log)))
+		must(t, err)
+		defer func() { _ = r.Close() }()
+		for record, err := range r.Records() {
+			if err != nil {
+				if !errors.Is(err, ErrDamaged) {
+					t.Fatalf("an error without a kind: %v", err)
+				}
+				continue
+			}
+			if _, err := record.MarshalJSON(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// preambleOf returns what a log has before its first message.
+func preambleOf(t testing.TB) []byte {
+	disk := &fakeDisk{free: -1}
+	_, err := newWriter("fake", disk, testMetadata(testShape), Options{})
+	must(t, err)
+	return disk.data
+}
+
+func tickBytes(t testing.TB) []byte {
+	var p flightlogpb.Tick
+	tickMessage(&p, randomTick(testShape, 2))
+	data, err := proto.Marshal(&p)
+	must(t, err)
+	return data
+}
+
+func messageRecord(channel uint16, data []byte) []byte {
+	record := binary.LittleEndian.AppendUint64([]byte{byte(mcap.OpMessage)}, uint64(2+4+8+8+len(data)))
+	record = binary.LittleEndian.AppendUint16(record, channel)
+	record = append(record, make([]byte, 4+8+8)...)
+	return append(record, data...)
+}
+
+// uncheckedChunk has no checksum, which the format allows.
+func uncheckedChunk(records []byte) []byte {
+	chunk := binary.LittleEndian.AppendUint64([]byte{byte(mcap.OpChunk)}, uint64(8+8+8+4+4+8+len(records)))
+	chunk = append(chunk, make([]byte, 8+8)...)
+	chunk = binary.LittleEndian.AppendUint64(chunk, uint64(len(records)))
+	chunk = append(chunk, make([]byte, 4+4)...)
+	chunk = binary.LittleEndian.AppendUint64(chunk, uint64(len(records)))
+	return append(chunk, records...)
+}
