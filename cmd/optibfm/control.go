@@ -38,6 +38,7 @@ type control struct {
 	limit   uint64 // ticks; 0: none
 	arming  bool   // arm as soon as there is a plan
 
+	hostGone     *atomic.Bool
 	hostBeat     uint64 // last seen
 	hostSeen     uint64 // the tick at which it last changed
 	hostPatience uint64 // ticks
@@ -78,7 +79,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	o.Spec, o.Posture = robot.Spec(), granted.String()
+	o.Spec, o.Posture, o.ModelHash = robot.Spec(), granted.String(), s.bundle.Hash
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
@@ -86,6 +87,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err != nil {
 		return err
 	}
+	c.hostGone = &host.gone
 	if err := host.waitReady(ctx, c.link); err != nil {
 		return errors.Join(err, host.finish())
 	}
@@ -211,25 +213,36 @@ func (c *control) arm(t *controller.Tick) {
 	}
 }
 
-// checkHost notes a host that has fallen silent.
+// checkHost notes a host that has ended or fallen silent.
 func (c *control) checkHost(t *controller.Tick) error {
+	if c.hostGone.Load() {
+		return errHostGone
+	}
 	if beat := c.link.hostBeat.Load(); beat != c.hostBeat || t.Index == 0 {
 		c.hostBeat, c.hostSeen = beat, t.Index
 		return c.link.err()
 	}
 	if t.Index-c.hostSeen > c.hostPatience {
-		c.fault = controller.FaultHost
-		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostSilent}
+		return errHostSilent
 	}
 	return nil
 }
 
-var errStuck = &controller.FaultError{
-	Fault: controller.FaultStuck,
-	Err:   errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first"),
-}
-
-var errHostSilent = errors.New("the host process is silent: see what it printed last")
+// What ends the loop besides a fault that the agent found.
+var (
+	errStuck = &controller.FaultError{
+		Fault: controller.FaultStuck,
+		Err:   errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first"),
+	}
+	errHostGone = &controller.FaultError{
+		Fault: controller.FaultHost,
+		Err:   errors.New("the host process died: it said why, or somebody killed it"),
+	}
+	errHostSilent = &controller.FaultError{
+		Fault: controller.FaultHost,
+		Err:   errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up"),
+	}
+)
 
 // hostProcess is the child.
 type hostProcess struct {
@@ -238,6 +251,7 @@ type hostProcess struct {
 	restore  func() error // of the terminal
 	screen   bool         // it has the whole terminal
 	exited   chan error
+	gone     atomic.Bool // it has ended: known within a tick, before its silence is
 }
 
 // startHost starts the host process. It inherits the segment, its orders and
@@ -270,7 +284,11 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 	if err := h.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("control: starting the host process: %w", err)
 	}
-	go func() { h.exited <- h.cmd.Wait() }()
+	go func() {
+		err := h.cmd.Wait()
+		h.gone.Store(true)
+		h.exited <- err
+	}()
 	return h, nil
 }
 

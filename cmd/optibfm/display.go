@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"optibfm/controller"
@@ -17,7 +18,7 @@ import (
 type display interface {
 	// begin is called once, before the first tick. y is kept up to date by
 	// the caller and may be read in every other method.
-	begin(s *session, spec hal.Spec, y *tally)
+	begin(s *session, spec hal.Spec, p posture, y *tally)
 	tick(t *controller.Tick)            // after y.add(t); t is valid during the call
 	label(l rewardsrc.Label, err error) // a label was made durable, or refused
 	notice(n keyboard.Notice)           // from a keyboard
@@ -28,23 +29,40 @@ type display interface {
 // newDisplay chooses the full screen for a terminal and lines for anything
 // else; quiet shows nothing.
 func newDisplay(out io.Writer, plain, quiet bool) display {
-	switch {
-	case quiet:
+	if quiet {
 		return quietDisplay{}
-	default:
-		return &lineDisplay{out: out}
 	}
+	if t := fullScreen(out); t != nil && !plain {
+		return newScreen(t)
+	}
+	return &lineDisplay{out: out}
+}
+
+// posture is the real-time posture in short.
+type posture struct {
+	lockstep bool
+	missing  []string // what was asked for and not granted
+}
+
+func (p posture) String() string {
+	switch {
+	case p.lockstep:
+		return "lockstep: simulated time"
+	case len(p.missing) > 0:
+		return "without " + strings.Join(p.missing, ", ")
+	}
+	return "all granted"
 }
 
 // quietDisplay shows nothing.
 type quietDisplay struct{}
 
-func (quietDisplay) begin(*session, hal.Spec, *tally) {}
-func (quietDisplay) tick(*controller.Tick)            {}
-func (quietDisplay) label(rewardsrc.Label, error)     {}
-func (quietDisplay) notice(keyboard.Notice)           {}
-func (quietDisplay) event(flightlog.Event)            {}
-func (quietDisplay) end()                             {}
+func (quietDisplay) begin(*session, hal.Spec, posture, *tally) {}
+func (quietDisplay) tick(*controller.Tick)                     {}
+func (quietDisplay) label(rewardsrc.Label, error)              {}
+func (quietDisplay) notice(keyboard.Notice)                    {}
+func (quietDisplay) event(flightlog.Event)                     {}
+func (quietDisplay) end()                                      {}
 
 // lineDisplay writes a line now and then: for logs and pipes.
 type lineDisplay struct {
@@ -54,9 +72,9 @@ type lineDisplay struct {
 	last  time.Time
 }
 
-func (d *lineDisplay) begin(s *session, spec hal.Spec, y *tally) {
+func (d *lineDisplay) begin(s *session, spec hal.Spec, _ posture, y *tally) {
 	d.tally, d.last = y, time.Now()
-	fmt.Fprintf(d.out, "%s: task %s, strategy %s, %g Hz\n", spec.Name, s.task(), s.file.Controller.Strategy, 1/spec.Period.Seconds())
+	fmt.Fprintf(d.out, "%s: task %s, strategy %s, %g Hz\n", clean(spec.Name), clean(s.task()), s.file.Controller.Strategy, 1/spec.Period.Seconds())
 }
 
 func (d *lineDisplay) tick(*controller.Tick) {
@@ -73,16 +91,18 @@ func (d *lineDisplay) tick(*controller.Tick) {
 
 func (d *lineDisplay) label(l rewardsrc.Label, err error) {
 	if err != nil {
-		fmt.Fprintln(d.out, "label refused:", err)
+		fmt.Fprintln(d.out, "label refused:", clean(err.Error()))
 	}
 }
 
 func (d *lineDisplay) notice(n keyboard.Notice) {
 	if n.Text != "" {
-		fmt.Fprintln(d.out, n.Text)
+		fmt.Fprintln(d.out, clean(n.Text))
 	}
 }
 
-func (d *lineDisplay) event(e flightlog.Event) { fmt.Fprintf(d.out, "%s: %s\n", e.Level, e.Text) }
+func (d *lineDisplay) event(e flightlog.Event) {
+	fmt.Fprintf(d.out, "%s: %s\n", e.Level, clean(e.Text))
+}
 
 func (d *lineDisplay) end() {}

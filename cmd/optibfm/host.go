@@ -32,12 +32,13 @@ const (
 
 // orders is what the control process tells the host at the start.
 type orders struct {
-	YAML    []byte // the whole configuration
-	Spec    hal.Spec
-	Posture string
-	Missing []string // of the posture: what was not granted
-	Plain   bool     // no full screen
-	JSON    bool     // the summary as JSON
+	YAML      []byte // the whole configuration
+	ModelHash string // of the bundle that the control process uses
+	Spec      hal.Spec
+	Posture   string
+	Missing   []string // of the posture: what was not granted
+	Plain     bool     // no full screen
+	JSON      bool     // the summary as JSON
 }
 
 // newHostCommand is the host process. People do not call it: `run` starts it.
@@ -86,6 +87,9 @@ func openHost(out io.Writer) (*host, error) {
 	var err error
 	if h.session.bundle, err = openBundle(h.session.file.Model); err != nil {
 		return nil, err
+	}
+	if h.session.bundle.Hash != h.orders.ModelHash {
+		return nil, fmt.Errorf("host: model.bundle: %s changed between two readings: leave the bundle alone during a run, and start again", h.session.file.Model.Bundle)
 	}
 	shape := h.session.shape()
 	if h.segment, err = shm.Open(os.NewFile(fdSegment, "segment"), segmentLayout(shape)); err != nil {

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/keyboard"
+)
+
+const (
+	frameEvery  = 100 * time.Millisecond
+	timingEvery = time.Second // quantiles are dear
+)
+
+// screen shows a run on the whole terminal.
+type screen struct {
+	terminal *terminal
+	now      func() time.Time
+
+	session *session
+	spec    hal.Spec
+	posture posture
+	tally   *tally
+	started time.Time
+	drawn   time.Time
+
+	arena    *arena    // of the rover
+	channels *channels // of any other robot
+	history  history
+
+	request  uint64        // open, 0 for none
+	closes   time.Duration // when it expires
+	saved    message       // what became of the last label
+	happened message       // the last event
+	bell     bool
+
+	timed    time.Time // when the quantiles were taken
+	lateness [3]float64
+	duration [3]float64
+	reward   float64 // the largest so far, at least 1
+}
+
+// message is something that happened at a time of the run.
+type message struct {
+	at   time.Duration
+	text string
+	ink  ink
+}
+
+func newScreen(t *terminal) *screen { return &screen{terminal: t, now: time.Now, reward: 1} }
+
+func (s *screen) begin(of *session, spec hal.Spec, p posture, y *tally) {
+	s.session, s.spec, s.posture, s.tally = of, spec, p, y
+	s.started = s.now()
+	if of.file.Robot.Driver == configs.DriverRover {
+		s.arena = &arena{side: of.file.Robot.Rover.ArenaM}
+		if !s.person() { // a person has a task of their own
+			s.arena.task = of.task()
+		}
+	} else {
+		s.channels = newChannels(spec.Obs)
+	}
+	s.terminal.start()
+}
+
+// person reports whether a person labels at this terminal, which is then raw.
+func (s *screen) person() bool { return s.session.file.Operator.Source == configs.SourceKeyboard }
+
+// elapsed is the time of the run: simulated in lockstep.
+func (s *screen) elapsed() time.Duration {
+	if s.tally == nil {
+		return 0
+	}
+	return time.Duration(s.tally.last.Index) * s.spec.Period
+}
+
+func (s *screen) tick(t *controller.Tick) {
+	at := s.elapsed()
+	labels := 0
+	for i := range t.NumLabels {
+		l := &t.Labels[i]
+		switch l.Outcome {
+		case controller.Applied:
+			labels++
+		case controller.ClosedRequest:
+		default:
+			s.saved = message{at, fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome), inkBad}
+		}
+	}
+	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), labels)
+	if t.Request != s.request {
+		s.request = t.Request
+		s.closes = at + time.Duration(s.session.file.Controller.Gate.TimeoutS*float64(time.Second))
+	}
+	if t.Flags.Has(controller.FlagReward) {
+		s.reward = max(s.reward, t.Reward, -t.Reward)
+	}
+	if s.arena != nil {
+		s.arena.add(t, at)
+	}
+	if now := s.now(); now.Sub(s.drawn) >= frameEvery {
+		s.drawn = now
+		s.show()
+	}
+}
+
+func (s *screen) label(l rewardsrc.Label, err error) {
+	m := message{at: s.elapsed(), ink: inkGood}
+	where := "safe on disk"
+	if !s.session.file.Log.Enabled {
+		where = "taken; the log is off"
+	}
+	switch {
+	case err != nil:
+		m.text, m.ink = fmt.Sprintf("%s does NOT count: %v", labelText(l), err), inkBad
+	default:
+		m.text = fmt.Sprintf("%s (label %d), %s", labelText(l), l.ID, where)
+	}
+	s.saved = m
+}
+
+// labelText says what a label says.
+func labelText(l rewardsrc.Label) string {
+	switch l.Kind {
+	case rewardsrc.CantTell:
+		return "can't tell"
+	case rewardsrc.Undo:
+		return "undo"
+	}
+	return fmt.Sprintf("%+.3g", l.Value)
+}
+
+func (s *screen) notice(n keyboard.Notice) {
+	switch n.Event {
+	case keyboard.Wanted:
+		s.bell = s.session.file.Operator.Keyboard.Bell
+	case keyboard.Ignored:
+		s.happened = message{s.elapsed(), n.Text, inkAsk}
+	case keyboard.Lost:
+		s.happened = message{s.elapsed(), n.Text, inkBad}
+	}
+}
+
+func (s *screen) event(e flightlog.Event) {
+	m := message{s.elapsed(), e.Text, inkPlain}
+	switch e.Level {
+	case flightlog.Warn:
+		m.ink = inkAsk
+	case flightlog.Error:
+		m.ink = inkBad
+	}
+	s.happened = m
+}
+
+func (s *screen) end() { s.terminal.close() }
+
+// show draws a frame, unless the terminal is behind.
+func (s *screen) show() {
+	c := s.terminal.frame()
+	if c == nil {
+		return
+	}
+	if now := s.now(); now.Sub(s.timed) >= timingEvery {
+		s.timed = now
+		for i, percent := range []float64{50, 99, 100} {
+			s.lateness[i] = micros(s.tally.lateness, percent)
+			s.duration[i] = micros(s.tally.duration, percent)
+		}
+	}
+	s.draw(c)
+	c.bell, s.bell = s.bell, false
+	s.terminal.show(c)
+}
