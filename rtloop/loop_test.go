@@ -299,3 +299,28 @@ func TestAdjacentRunsAddUp(t *testing.T) {
 		t.Fatalf("median %v of 1 to 200 µs", p)
 	}
 }
+
+func TestARealRunAllocatesNothingAndCollectsNoGarbage(t *testing.T) {
+	const first, last = 20, 220
+	l := prepare(t, modest())
+	var before, after runtime.MemStats
+	n := 0
+	r, err := l.Run(t.Context(), func(Beat) error {
+		switch n++; n {
+		case first:
+			runtime.ReadMemStats(&before)
+		case last:
+			runtime.ReadMemStats(&after)
+			return ErrUsed
+		}
+		return nil
+	})
+	if !errors.Is(err, ErrUsed) {
+		t.Fatal(err)
+	}
+	// The rest of the process may allocate a little; a tick that allocates
+	// once would show as 200.
+	if grown := after.Mallocs - before.Mallocs; grown > (last-first)/4 || r.GCCycles != 0 {
+		t.Fatalf("%d allocations in %d ticks, %d garbage collections", grown, last-first, r.GCCycles)
+	}
+}
