@@ -173,7 +173,7 @@ func (c *control) reason(err error) controller.Fault {
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
 	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
-		return errStuck
+		return &controller.FaultError{Fault: controller.FaultStuck, Tick: b.Index, Err: errStuck}
 	}
 	if c.limit > 0 && b.Index >= c.limit || c.link.stop.Load() != stopNone {
 		return errDone
@@ -216,32 +216,23 @@ func (c *control) arm(t *controller.Tick) {
 // checkHost notes a host that has ended or fallen silent.
 func (c *control) checkHost(t *controller.Tick) error {
 	if c.hostGone.Load() {
-		return errHostGone
+		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostGone}
 	}
 	if beat := c.link.hostBeat.Load(); beat != c.hostBeat || t.Index == 0 {
 		c.hostBeat, c.hostSeen = beat, t.Index
 		return c.link.err()
 	}
 	if t.Index-c.hostSeen > c.hostPatience {
-		return errHostSilent
+		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostSilent}
 	}
 	return nil
 }
 
 // What ends the loop besides a fault that the agent found.
 var (
-	errStuck = &controller.FaultError{
-		Fault: controller.FaultStuck,
-		Err:   errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first"),
-	}
-	errHostGone = &controller.FaultError{
-		Fault: controller.FaultHost,
-		Err:   errors.New("the host process died: it said why, or somebody killed it"),
-	}
-	errHostSilent = &controller.FaultError{
-		Fault: controller.FaultHost,
-		Err:   errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up"),
-	}
+	errStuck      = errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first")
+	errHostGone   = errors.New("the host process died: it said why, or somebody killed it")
+	errHostSilent = errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up")
 )
 
 // hostProcess is the child.
