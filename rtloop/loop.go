@@ -273,7 +273,8 @@ func (l *Loop) describe(err error) error {
 
 // thread is the control thread: it takes its rights, says what it got, and
 // does the one piece of work that comes. It is never unlocked: when its
-// goroutine ends, Go ends the thread, and priority and affinity with it.
+// goroutine ends, Go ends the thread (or parks it for ever, if it is the first
+// of the process), and no other goroutine gets its priority and affinity.
 func (l *Loop) thread(report chan<- []Grant) {
 	runtime.LockOSThread()
 	growStack()

@@ -269,6 +269,9 @@ func TestTheBodyHasAThreadOfItsOwnThatEndsWithTheLoop(t *testing.T) {
 	if !errors.Is(err, stop) || tid == caller {
 		t.Fatalf("error %v, thread %d, caller's %d", err, tid, caller)
 	}
+	if tid == os.Getpid() {
+		t.Skip("the goroutine got the first thread of the process, which Go parks for ever instead of ending it")
+	}
 	for range 100 {
 		if err := unix.Tgkill(os.Getpid(), tid, 0); errors.Is(err, unix.ESRCH) {
 			return
