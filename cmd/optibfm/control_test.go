@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal/rover"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+	"optibfm/rtloop"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// testSession is a session with the rover and an untrained model.
+func testSession(t *testing.T, change func(*configs.File)) *session {
+	t.Helper()
+	file := configs.Default()
+	file.Log.Dir = t.TempDir()
+	if change != nil {
+		change(&file)
+	}
+	s := &session{file: file, bundle: tflitetest.Bundle(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}, 1)}
+	if err := s.settle(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// twoEnds is a control process and its host's end of the segment, in heap
+// memory and on one goroutine.
+type twoEnds struct {
+	*control
+	host    *hostLink
+	planner *controller.Planner
+	plan    *controller.Plan
+	beats   uint64
+}
+
+func newTwoEnds(t *testing.T, s *session) *twoEnds {
+	t.Helper()
+	robot, err := rover.New(s.file.Robot.Rover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	segment, err := shm.New(segmentLayout(s.shape()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newControl(s, robot, segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.hostGone = new(atomic.Bool)
+	host, err := newHostLink(segment, s.shape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := s.bundle.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner, err := controller.NewPlanner(s.file.Controller, network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &twoEnds{control: c, host: host, planner: planner, plan: controller.NewPlan(s.shape())}
+}
+
+// tick runs one beat, lets the planner answer it, and throws its record away.
+func (e *twoEnds) tick() error {
+	e.host.hostBeat.Add(1)
+	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: monotonic(), Wake: monotonic()})
+	e.beats++
+	if err != nil {
+		return err
+	}
+	state, fresh, err := e.host.newestState()
+	if err != nil || !fresh || state.Valid == 0 {
+		return err
+	}
+	if _, err := e.planner.Plan(state, e.plan); err != nil {
+		return err
+	}
+	if _, err := e.host.nextTick(); err != nil {
+		return err
+	}
+	e.host.releaseTick()
+	for {
+		if _, ok := e.host.nextRequest(); !ok {
+			return e.host.publish(e.plan)
+		}
+	}
+}
+
+func TestAControlTickAllocatesNothingInAnyStrategy(t *testing.T) {
+	for _, strategy := range controller.Strategies() {
+		t.Run(strategy, func(t *testing.T) {
+			s := testSession(t, func(f *configs.File) {
+				f.Controller.Strategy, f.Controller.Rho, f.Run.EpisodeS = strategy, 0.999, 0.5
+				f.Controller.FixedZ = []float64{1, 0, 0, 0, 0, 0, 0, 0}
+				f.Controller.Gate.RequestsPerMinute = 0
+			})
+			e := newTwoEnds(t, s)
+			id := uint64(0)
+			press := func(kind rewardsrc.Kind) {
+				id++
+				if err := e.host.push(rewardsrc.Label{ID: id, Tick: e.beats, Kind: kind, Value: 0.5}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step := func() {
+				press(rewardsrc.Value)
+				if id%5 == 0 {
+					press(rewardsrc.Undo)
+				}
+				if err := e.tick(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 50 { // arm, first plans, first use of all scratch
+				step()
+			}
+			if !e.agent.Armed() {
+				t.Fatal("the robot was never armed")
+			}
+			if n := testing.AllocsPerRun(500, step); n != 0 {
+				t.Errorf("%v allocations a tick", n)
+			}
+		})
+	}
+}
+
+func TestALabelReachesTheBeliefThroughTheSegment(t *testing.T) {
+	e := newTwoEnds(t, testSession(t, nil))
+	for range 5 {
+		if err := e.tick(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := e.agent.Learner().Belief().Hash()
+	if err := e.host.push(rewardsrc.Label{ID: 1, Tick: 3, Kind: rewardsrc.Value, Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if e.agent.Learner().Belief().Hash() == before {
+		t.Error("the belief did not change")
+	}
+}
+
+func TestAFullLabelRingRefusesThePress(t *testing.T) {
+	e := newTwoEnds(t, testSession(t, nil))
+	for i := range labelSlots {
+		if !e.host.hasRoom() {
+			t.Fatalf("no room for label %d of %d", i, labelSlots)
+		}
+		if err := e.host.push(rewardsrc.Label{ID: uint64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.host.hasRoom() {
+		t.Error("a full ring says that it has room")
+	}
+	if err := e.host.push(rewardsrc.Label{ID: 99}); !errors.Is(err, errLabelRing) {
+		t.Errorf("push to a full ring: %v", err)
+	}
+}
+
+func TestASilentHostHaltsTheRobot(t *testing.T) {
+	s := testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 0.5 })
+	e := newTwoEnds(t, s)
+	for range 5 {
+		if err := e.tick(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patience := periods(0.5, e.robot.Spec().Period)
+	for i := uint64(0); ; i++ {
+		err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
+		e.beats++
+		var fault *controller.FaultError
+		if errors.As(err, &fault) {
+			if fault.Fault != controller.FaultHost && fault.Fault != controller.FaultStalePlan {
+				t.Errorf("fault %v", fault.Fault)
+			}
+			return
+		}
+		if err != nil || i > patience+1 {
+			t.Fatalf("%d ticks without a sign of life, patience is %d: %v", i, patience, err)
+		}
+	}
+}
+
+func TestTheHostCanEndTheRun(t *testing.T) {
+	e := newTwoEnds(t, testSession(t, nil))
+	if err := e.tick(); err != nil {
+		t.Fatal(err)
+	}
+	e.host.stop.Store(stopOperator)
+	if err := e.tick(); !errors.Is(err, errDone) {
+		t.Errorf("after the stop: %v", err)
+	}
+}
+
+func TestAHostThatWritesNonsenseHaltsTheRobot(t *testing.T) {
+	e := newTwoEnds(t, testSession(t, nil))
+	for range 5 {
+		if err := e.tick(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.plan.Z[0] = nan()
+	if err := e.host.publish(e.plan); err != nil {
+		t.Fatal(err)
+	}
+	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
+	var fault *controller.FaultError
+	if !errors.As(err, &fault) || fault.Fault != controller.FaultHost {
+		t.Errorf("a plan that is not a number: %v", err)
+	}
+	if e.agent.Armed() {
+		t.Error("still armed")
+	}
+}
