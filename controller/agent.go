@@ -381,10 +381,11 @@ func (a *Agent) fallBack(t *Tick) {
 	copy(t.Z, a.fallback)
 }
 
-// checkAge bounds the age of z. Time before arming does not count: a robot
-// that stands still needs no plan.
+// checkAge bounds the age of z. A robot that stands still needs no plan, and
+// one that is armed without any gets as much time as a plan has; but a plan
+// that aged while it stood still does not move it.
 func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
-	if a.armed && t.Index-max(since, a.armedAt) > a.maxPlanAge {
+	if a.armed && t.Index-since > a.maxPlanAge {
 		return FaultStalePlan, errNoPlan
 	}
 	return FaultNone, nil

@@ -153,6 +153,23 @@ func TestAPlanThatIsTooOldHaltsTheRobot(t *testing.T) {
 	r.fails(FaultStalePlan) // skipped ticks count
 }
 
+func TestAPlanThatAgedWhileTheRobotStoodStillDoesNotMoveIt(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
+	plans := r.distrusting()
+	r.steps(3)
+	if err := r.agent.Halt(FaultNone); err != nil {
+		t.Fatal(err)
+	}
+	plans.onOffer = nil
+	acts := r.robot.Acts
+	r.steps(20)
+	r.arm()
+	r.fails(FaultStalePlan)
+	if r.robot.Acts != acts {
+		t.Error("it moved")
+	}
+}
+
 func TestAnOldZThatThePlannerConfirmsIsNotTooOld(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge, c.Replan = 2, 0 })
 	r.steps(50)
