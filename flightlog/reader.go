@@ -175,22 +175,8 @@ func (r *Reader) decodeControl() error {
 // Metadata is what the log says about the run.
 func (r *Reader) Metadata() Metadata { return r.meta }
 
-// Library names the programs that wrote the file.
-func (r *Reader) Library() string { return r.header.Library }
-
 // Size is the file's length in bytes.
 func (r *Reader) Size() int64 { return r.size }
-
-// Chunks is the number of chunks that are whole.
-func (r *Reader) Chunks() int {
-	n := 0
-	for _, p := range r.parts {
-		if p.op == mcap.OpChunk {
-			n++
-		}
-	}
-	return n
-}
 
 // Cut says what is missing at the end, nil for a log that was closed.
 func (r *Reader) Cut() *Cut { return r.cut }

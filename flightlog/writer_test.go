@@ -1,7 +1,9 @@
 package flightlog
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"maps"
 	"math"
@@ -240,6 +242,25 @@ func decodeDynamically(t *testing.T, s *mcap.Schema, data []byte) *dynamicpb.Mes
 	m := dynamicpb.NewMessage(file.Messages().ByName("Tick"))
 	must(t, proto.Unmarshal(data, m))
 	return m
+}
+
+// The checksums are computed as the format's page says: over everything before
+// the data end record, and from there on up to the footer's own checksum.
+func TestTheChecksumsOfDataAndSummaryAgree(t *testing.T) {
+	log, _ := smallLog(t, 40, Options{})
+	at := len(mcap.Magic)
+	for mcap.OpCode(log[at]) != mcap.OpDataEnd {
+		at += recordLead + int(binary.LittleEndian.Uint64(log[at+1:]))
+	}
+	data := binary.LittleEndian.Uint32(log[at+recordLead:])
+	if want := crc32.ChecksumIEEE(log[:at]); data != want {
+		t.Errorf("data section: got %08x, want %08x", data, want)
+	}
+	end := len(log) - len(mcap.Magic) - 4
+	summary := binary.LittleEndian.Uint32(log[end:])
+	if want := crc32.ChecksumIEEE(log[at+recordLead+4 : end]); summary != want {
+		t.Errorf("summary section: got %08x, want %08x", summary, want)
+	}
 }
 
 func TestAnExistingFileIsNeverOverwritten(t *testing.T) {
