@@ -38,9 +38,6 @@ func (h *history) add(tick uint64, at int64, clock uint64, phi []float64) {
 	h.n++
 }
 
-// clear forgets everything.
-func (h *history) clear() { h.n = 0 }
-
 func (h *history) moment(seq uint64) *moment { return &h.moments[seq%uint64(len(h.moments))] }
 
 func (h *history) features(seq uint64) []float64 {

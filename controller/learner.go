@@ -20,7 +20,7 @@ const (
 	// maxWindow is the number of ticks that one label may be credited to: it
 	// bounds what a label costs the control thread.
 	maxWindow = 4096
-	// maxHistory is the memory that the features of the last ticks may take.
+	// maxHistory is how many bytes the features of the last ticks may take.
 	maxHistory = 256 << 20
 	// maxAdvance is the number of periods that one Advance lets pass: far
 	// more than a control loop misses before it stops the robot.
@@ -34,7 +34,7 @@ var ErrUnknownFeatures = errors.New("controller: the features that the label is 
 // Learner is the half of the agent that learns: the belief, the features of
 // the last ticks, and the labels that were applied. It is what replay runs
 // again, so it is a function of its inputs alone. Nothing in it allocates
-// after NewLearner, except WarmStart and Restore.
+// after NewLearner, except WarmStart.
 type Learner struct {
 	belief  *posterior.Belief
 	past    *history
@@ -99,7 +99,8 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 	return int(n), nil
 }
 
-// Belief is the learner's posterior. Callers may read it.
+// Belief is the learner's posterior. Callers may read it; replay restores it
+// from snapshots.
 func (l *Learner) Belief() *posterior.Belief { return l.belief }
 
 // LabelWeight is 1/σ², the weight of a sure label about the present.
@@ -123,18 +124,6 @@ func (l *Learner) Advance(periods uint64) {
 // count up; one that does not makes the learner forget the features before it.
 func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
 	l.past.add(tick, at, l.clock, phi)
-}
-
-// Restore takes the belief from a state (posterior.Belief.State) and forgets
-// the features and the labels before it: none of them can be credited or taken
-// back any more. An error changes nothing.
-func (l *Learner) Restore(state []float64) error {
-	if err := l.belief.Restore(state); err != nil {
-		return fmt.Errorf("controller: restore the learner: %w", err)
-	}
-	l.past.clear()
-	l.ledger = newLedger(undoable, l.belief.Dim())
-	return nil
 }
 
 // Apply credits a label to the moment that it is about and updates the belief.

@@ -339,26 +339,6 @@ func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
 	}
 }
 
-func TestAfterARestoreNothingBeforeItCanBeCreditedOrTakenBack(t *testing.T) {
-	l, _ := newTestLearner(t, nil)
-	l.Observe(1, 0, []float64{1, 2, 3, 4})
-	l.Apply(value(1, 1, 1), 0)
-	saved := state(l)
-	if err := l.Restore(saved[1:]); err == nil {
-		t.Fatal("a state of the wrong length was taken")
-	}
-	if err := l.Restore(saved); err != nil {
-		t.Fatal(err)
-	}
-	if got := l.Apply(value(2, 1, 1), 0).Outcome; got != TooOld {
-		t.Errorf("a label about a tick before: %v", got)
-	}
-	if got := l.Apply(rewardsrc.Label{ID: 3, Kind: rewardsrc.Undo}, 0).Outcome; got != NothingToUndo {
-		t.Errorf("an undo: %v", got)
-	}
-	beliefsAgree(t, state(l), saved)
-}
-
 func TestAWarmStartIsAsManySureLabels(t *testing.T) {
 	cfg := func(c *Config) { c.Sigma = 0.5 }
 	warm, _ := newTestLearner(t, cfg)

@@ -144,7 +144,7 @@ func meanAndV(t testing.TB, s *State) (mean *mat.VecDense, v *mat.SymDense) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Restore(s.Belief); err != nil {
+	if err := l.belief.Restore(s.Belief); err != nil {
 		t.Fatal(err)
 	}
 	v, b := factored(l)

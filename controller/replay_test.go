@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"optibfm/posterior"
@@ -166,4 +167,26 @@ func meanOf(record []*Tick, from, to uint64) []float64 {
 		sum[i] /= total
 	}
 	return sum
+}
+
+func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
+	l, _ := newTestLearner(t, func(c *Config) { c.Rho, c.Sigma = 0.993, 0.7 })
+	random := rand.New(rand.NewPCG(1, 2)) // Float64 is exact; NormFloat64 is not the same everywhere
+	phi := make([]float64, rigLatent)
+	for tick := range uint64(3000) {
+		for i := range phi {
+			phi[i] = random.Float64() - 0.5
+		}
+		l.Advance(1 + tick%3)
+		l.Observe(tick, int64(tick)*int64(testPeriod), phi)
+		label := press(tick+1, int64(tick)*int64(testPeriod), random.Float64())
+		label.Weight = 1 - random.Float64()
+		l.Apply(label, 0)
+		if tick%5 == 4 {
+			l.Apply(rewardsrc.Label{ID: 1e6 + tick, Kind: rewardsrc.Undo, Undoes: tick - 1}, 0)
+		}
+	}
+	if got, want := l.Belief().Hash(), uint64(0x2897c191aded0029); got != want {
+		t.Errorf("hash %#x, want %#x", got, want)
+	}
 }
