@@ -95,7 +95,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 }
 
 // fallbackStream keeps the fallback direction apart from the planner's draws,
-// whose streams are tick numbers.
+// whose streams are scattered tick numbers.
 const fallbackStream = ^uint64(0)
 
 // Shape returns the sizes of the agent's ticks.
