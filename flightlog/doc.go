@@ -45,4 +45,17 @@
 // A write that fails (disk full) is cut off again, so the log stays valid. Ticks
 // wait in memory up to Options.Backlog and are then counted and dropped; a label
 // is refused, and is not in the log.
+//
+// # Replay
+//
+// Verify starts from the first snapshot and runs controller.Learner, the code
+// that ran on the robot, on the logged φ and labels. φ and z are taken from the
+// log as they are: a network may round differently elsewhere, the belief may
+// not. Hashes, norms and label weights must agree bit for bit, what passes
+// through a logarithm to 1e-12. Where ticks are missing, or a label is about
+// ticks that are, the comparison stops and resumes at the next snapshot.
+//
+// WhatIf runs the same learner and label gate over the same states with other
+// parameters. It says what would have been asked and learnt there, not where
+// the robot would have gone.
 package flightlog

@@ -243,10 +243,14 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d for a log of %+v: the shape is that of Create",
 			len(t.Obs), len(t.Action), len(t.Phi), len(t.Z), s)
 	}
-	w.newest = max(w.newest, t.SenseAt)
+	at := t.SenseAt
+	if at == 0 { // sensing failed: there is no sample to have a time
+		at = t.Wake
+	}
+	w.newest = max(w.newest, at)
 	gap := w.noteGap(t)
 	tickMessage(&w.tick, t)
-	if err := w.write(tickChannel, t.SenseAt, &w.tick); err != nil {
+	if err := w.write(tickChannel, at, &w.tick); err != nil {
 		return errors.Join(gap, err)
 	}
 	w.stats.Ticks++
@@ -262,7 +266,7 @@ func (w *Writer) noteGap(t *controller.Tick) error {
 	}
 	w.stats.Missing += missing
 	return w.WriteEvent(Event{
-		At: t.SenseAt, Level: Warn, Text: "ticks are missing: the log did not keep up with the control loop",
+		At: w.newest, Level: Warn, Text: "ticks are missing: the log did not keep up with the control loop",
 		Fields: map[string]string{"before_tick": fmt.Sprint(t.Index), "periods": fmt.Sprint(missing)},
 	})
 }

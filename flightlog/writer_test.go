@@ -263,6 +263,21 @@ func TestTheChecksumsOfDataAndSummaryAgree(t *testing.T) {
 	}
 }
 
+func TestATickWithoutASampleIsLoggedAtItsWakeUp(t *testing.T) {
+	tick := randomTick(testShape, 0)
+	tick.SenseAt, tick.Flags = 0, controller.FlagBadObs
+	meta := testMetadata(testShape)
+	w, path := create(t, meta, Options{NoSync: true})
+	must(t, w.WriteTick(tick))
+	must(t, w.Close())
+	for record, err := range open(t, path).Records() {
+		must(t, err)
+		if want := uint64(meta.Clock.Wall(tick.Wake)); record.LogTime != want || record.Tick.SenseAt != 0 {
+			t.Fatalf("logged at %d with sense time %d, want %d", record.LogTime, record.Tick.SenseAt, want)
+		}
+	}
+}
+
 func TestAnExistingFileIsNeverOverwritten(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	must(t, w.Close())
