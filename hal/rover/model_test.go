@@ -1,0 +1,85 @@
+package rover_test
+
+import (
+	"math"
+	"testing"
+
+	"optibfm/hal/rover"
+	"optibfm/tflite"
+)
+
+func loadModel(t *testing.T) *tflite.Bundle {
+	t.Helper()
+	bundle, err := tflite.Load(rover.Model())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+func TestTheEmbeddedModelFitsTheRover(t *testing.T) {
+	robot, err := rover.New(rover.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, spec := loadModel(t).Manifest, robot.Spec()
+	if len(manifest.Observation) != len(spec.Obs) || len(manifest.Action) != len(spec.Action) {
+		t.Fatalf("the model has %d and %d channels, the rover %d and %d",
+			len(manifest.Observation), len(manifest.Action), len(spec.Obs), len(spec.Action))
+	}
+	for i, c := range spec.Obs {
+		if manifest.Observation[i].Name != c.Name {
+			t.Errorf("observation %d is %q to the model, %q to the rover", i, manifest.Observation[i].Name, c.Name)
+		}
+	}
+	for i, c := range spec.Action {
+		if manifest.Action[i].Name != c.Name {
+			t.Errorf("action %d is %q to the model, %q to the rover", i, manifest.Action[i].Name, c.Name)
+		}
+	}
+}
+
+func TestTheEmbeddedModelSaysHowItWasMade(t *testing.T) {
+	provenance := loadModel(t).Manifest.Provenance
+	for _, key := range []string{"trained_by", "data", "settings", "updates"} {
+		if provenance[key] == "" {
+			t.Errorf("provenance has no %s", key)
+		}
+	}
+}
+
+func TestEveryFeatureOfTheEmbeddedModelVaries(t *testing.T) {
+	network, err := loadModel(t).NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	robot, err := rover.New(rover.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := network.Dims().Latent
+	obs, phi := make([]float32, len(robot.Spec().Obs)), make([]float64, d)
+	sum, squares := make([]float64, d), make([]float64, d)
+	const n = 500
+	for seed := range uint64(n) {
+		if err := robot.Reset(seed); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := robot.Sense(obs); err != nil {
+			t.Fatal(err)
+		}
+		if err := network.Phi(phi, obs); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range phi {
+			sum[i] += x
+			squares[i] += x * x
+		}
+	}
+	for i := range d {
+		mean := sum[i] / n
+		if deviation := math.Sqrt(squares[i]/n - mean*mean); deviation < 0.05 {
+			t.Errorf("feature %d deviates by %g over the arena: the model has collapsed", i, deviation)
+		}
+	}
+}

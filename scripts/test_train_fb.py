@@ -1,0 +1,103 @@
+"""Tests of the training: python -m unittest discover scripts (needs torch)."""
+
+import contextlib
+import hashlib
+import io
+import json
+from pathlib import Path
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import torch
+    from safetensors.torch import load_file
+    import train_fb
+    from fb import losses
+except ImportError as err:
+    raise unittest.SkipTest(f"training needs scripts/requirements.txt: {err}") from err
+
+
+class LossesAgreeWithTheMatricesTheyAvoid(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.n, self.d = 16, 5
+        self.f, self.tf = torch.randn(2, self.n, self.d), torch.randn(2, self.n, self.d)
+        self.b, self.tb = torch.randn(self.n, self.d), torch.randn(self.n, self.d)
+        self.others = ~torch.eye(self.n, dtype=torch.bool)
+
+    def test_successor_measure(self):
+        want = 0.0
+        target = 0.9 * (self.tf.mean(0) @ self.tb.T)
+        for member in self.f:
+            measure = member @ self.b.T
+            want += 0.5 * (measure - target)[self.others].square().mean() - measure.diagonal().mean()
+        got = losses.successor_measure_loss(self.f, self.b, self.tf, self.tb, 0.9)
+        torch.testing.assert_close(got, want)
+
+    def test_orthonormality(self):
+        gram = self.b @ self.b.T
+        want = 0.5 * gram[self.others].square().mean() - gram.diagonal().mean()
+        torch.testing.assert_close(losses.orthonormality_loss(self.b), want)
+
+    def test_a_penalty_of_one_half_on_two_members_is_their_minimum(self):
+        values = torch.randn(2, 9)
+        torch.testing.assert_close(losses.pessimistic(values, 0.5), values.min(0).values)
+        torch.testing.assert_close(losses.pessimistic(values, 0.0), values.mean(0))
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        rng = np.random.default_rng(0)
+        obs = rng.normal(size=(500, 3)).astype(np.float32)
+        action = rng.uniform(-1, 1, size=(500, 2)).astype(np.float32)
+        next_obs = obs + 0.1 * np.pad(action, ((0, 0), (0, 1)))
+        self.data = self.folder / "transitions.npz"
+        np.savez(self.data, obs=obs, action=action, next_obs=next_obs)
+
+    def run_to(self, steps, out, *more):
+        argv = sys.argv
+        sys.argv = ["train_fb.py", str(self.data), "--out", str(self.folder / out), "--steps", str(steps), "--batch", "32",
+                    "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", *more]
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                train_fb.main()
+        finally:
+            sys.argv = argv
+        return self.folder / out
+
+    def test_a_resumed_training_ends_where_an_unbroken_one_does(self):
+        whole = load_file(self.run_to(12, "whole") / "model.safetensors")
+        self.run_to(7, "parts")
+        parts = load_file(self.run_to(12, "parts") / "model.safetensors")
+        for name, value in whole.items():
+            torch.testing.assert_close(parts[name], value, msg=name)
+
+    def test_the_bundle_describes_its_weights(self):
+        out = self.run_to(2, "bundle", "--observation", "a,b,c")
+        description = json.loads((out / "bfm.json").read_text())
+        weights = (out / "model.safetensors").read_bytes()
+        self.assertEqual(description["weights_sha256"], hashlib.sha256(weights).hexdigest())
+        self.assertEqual(description["architecture"]["latent"], 4)
+        self.assertEqual([c["name"] for c in description["observation"]], ["a", "b", "c"])
+        self.assertTrue(all(isinstance(v, str) for v in description["provenance"].values()))
+        tensors = load_file(out / "model.safetensors")
+        self.assertEqual(tuple(tensors["cov_b"].shape), (4, 4))
+        self.assertEqual(tuple(tensors["_forward_map.embed_sa.0.weight"].shape), (2, 5, 16))
+
+    def test_bad_data_are_refused(self):
+        bad = {"obs": np.zeros((5, 3)), "action": np.full((5, 2), 2.0), "next_obs": np.zeros((5, 3))}
+        for broken in (bad, {**bad, "action": np.zeros((4, 2))}, {**bad, "obs": np.full((5, 3), np.nan)}, {"obs": bad["obs"]}):
+            np.savez(self.data, **broken)
+            with self.assertRaises(SystemExit):
+                self.run_to(1, "bad")
+
+
+if __name__ == "__main__":
+    unittest.main()
