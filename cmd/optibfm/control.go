@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -241,6 +242,7 @@ type hostProcess struct {
 	lifeline *os.File     // held open; its closing tells the host that we are gone
 	restore  func() error // of the terminal
 	screen   bool         // it has the whole terminal
+	crash    *os.File     // the trace of its panic
 	exited   chan error
 	gone     atomic.Bool // it has ended: known within a tick, before its silence is
 }
@@ -259,7 +261,11 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 		return nil, err
 	}
 	defer read.Close()
-	h := &hostProcess{lifeline: write, restore: func() error { return nil }, exited: make(chan error, 1)}
+	crash, err := nameless("optibfm-crash")
+	if err != nil {
+		return nil, err
+	}
+	h := &hostProcess{lifeline: write, crash: crash, restore: func() error { return nil }, exited: make(chan error, 1)}
 	if isTerminal(os.Stdin) {
 		if restore, err := keyboard.Save(os.Stdin); err == nil {
 			h.restore = restore
@@ -268,7 +274,7 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 	h.screen = !o.Plain && !o.JSON && fullScreen(os.Stdout) != nil
 	h.cmd = exec.Command("/proc/self/exe", "host")
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	h.cmd.ExtraFiles = []*os.File{segment, file, read}
+	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
 	if h.cmd.SysProcAttr, err = asUser(s.file.Run.HostUser); err != nil {
 		return nil, err
 	}
@@ -286,11 +292,10 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 // ordersFile returns the orders in a file that has no name.
 func ordersFile(s *session, o orders) (*os.File, error) {
 	o.YAML = s.yaml
-	fd, err := unix.MemfdCreate("optibfm-orders", unix.MFD_CLOEXEC)
+	f, err := nameless("optibfm-orders")
 	if err != nil {
-		return nil, fmt.Errorf("control: orders: %w", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "orders")
 	if err := json.NewEncoder(f).Encode(o); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -298,6 +303,15 @@ func ordersFile(s *session, o orders) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// nameless returns a file in memory that ends with its last descriptor.
+func nameless(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("control: %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // asUser makes the host run as another user.
@@ -358,6 +372,7 @@ func (h *hostProcess) finish() error {
 func (h *hostProcess) giveBack(died bool) error {
 	if died && h.screen {
 		rescueTerminal(os.Stdout)
+		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // its fault is told either way
 	}
-	return h.restore()
+	return errors.Join(h.restore(), h.crash.Close())
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"optibfm/controller"
@@ -17,8 +16,9 @@ import (
 // that of the recorder, and none may wait for the terminal for long.
 type display interface {
 	// begin is called once, before the first tick. y is kept up to date by
-	// the caller and may be read in every other method.
-	begin(s *session, spec hal.Spec, p posture, y *tally)
+	// the caller and may be read in every other method. missing is what was
+	// asked of the operating system and not granted.
+	begin(s *session, spec hal.Spec, missing []string, y *tally)
 	tick(t *controller.Tick)            // after y.add(t); t is valid during the call
 	label(l rewardsrc.Label, err error) // a label was made durable, or refused
 	notice(n keyboard.Notice)           // from a keyboard
@@ -38,31 +38,15 @@ func newDisplay(out io.Writer, plain, quiet bool) display {
 	return &lineDisplay{out: out}
 }
 
-// posture is the real-time posture in short.
-type posture struct {
-	lockstep bool
-	missing  []string // what was asked for and not granted
-}
-
-func (p posture) String() string {
-	switch {
-	case p.lockstep:
-		return "lockstep: simulated time"
-	case len(p.missing) > 0:
-		return "without " + strings.Join(p.missing, ", ")
-	}
-	return "all granted"
-}
-
 // quietDisplay shows nothing.
 type quietDisplay struct{}
 
-func (quietDisplay) begin(*session, hal.Spec, posture, *tally) {}
-func (quietDisplay) tick(*controller.Tick)                     {}
-func (quietDisplay) label(rewardsrc.Label, error)              {}
-func (quietDisplay) notice(keyboard.Notice)                    {}
-func (quietDisplay) event(flightlog.Event)                     {}
-func (quietDisplay) end()                                      {}
+func (quietDisplay) begin(*session, hal.Spec, []string, *tally) {}
+func (quietDisplay) tick(*controller.Tick)                      {}
+func (quietDisplay) label(rewardsrc.Label, error)               {}
+func (quietDisplay) notice(keyboard.Notice)                     {}
+func (quietDisplay) event(flightlog.Event)                      {}
+func (quietDisplay) end()                                       {}
 
 // lineDisplay writes a line now and then: for logs and pipes.
 type lineDisplay struct {
@@ -72,7 +56,7 @@ type lineDisplay struct {
 	last  time.Time
 }
 
-func (d *lineDisplay) begin(s *session, spec hal.Spec, _ posture, y *tally) {
+func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
 	fmt.Fprintf(d.out, "%s: task %s, strategy %s, %g Hz\n", clean(spec.Name), clean(s.task()), s.file.Controller.Strategy, 1/spec.Period.Seconds())
 }

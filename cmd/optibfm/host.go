@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -28,6 +29,7 @@ const (
 	fdSegment = 3 + iota
 	fdOrders
 	fdLifeline // a pipe whose other end dies with the control process
+	fdCrash    // a file for the trace of a panic
 )
 
 // orders is what the control process tells the host at the start.
@@ -49,6 +51,9 @@ func newHostCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The control process ends the run, not the terminal.
 			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			if err := keepCrash(os.NewFile(fdCrash, "crash")); err != nil {
+				return err
+			}
 			h, err := openHost(cmd.OutOrStdout())
 			if err != nil {
 				return err
@@ -59,6 +64,16 @@ func newHostCommand() *cobra.Command {
 			return summarise(cmd.Context(), cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON)
 		},
 	}
+}
+
+// keepCrash makes the runtime write the trace of a panic to f too, for what it
+// prints goes with the full screen.
+func keepCrash(f *os.File) error {
+	defer f.Close()
+	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
+		return fmt.Errorf("host: crash output: %w: this command is started by `optibfm run`", err)
+	}
+	return nil
 }
 
 // host is the process that has everything but the robot: planner, log,
@@ -184,7 +199,7 @@ func (h *host) run() (err error) {
 		return err
 	}
 	h.note(h.writeSnapshot(first))
-	h.display.begin(h.session, h.orders.Spec, posture{missing: h.orders.Missing}, h.tally)
+	h.display.begin(h.session, h.orders.Spec, h.orders.Missing, h.tally)
 	defer h.display.end() // also where this goroutine panics
 	stop, gone := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the process at the latest

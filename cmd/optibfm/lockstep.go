@@ -66,7 +66,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	if err := warmStart(r.agent.Learner(), s.file.Model); err != nil {
 		return result, err
 	}
-	show.begin(s, spec, posture{lockstep: true}, r.tally)
+	show.begin(s, spec, nil, r.tally)
 	defer show.end()
 	err = r.run(ctx)
 	return outcome{tally: r.tally, logPath: r.logPath, posture: "lockstep"}, err

@@ -24,7 +24,7 @@ type screen struct {
 
 	session *session
 	spec    hal.Spec
-	posture posture
+	missing []string // of the real-time posture
 	tally   *tally
 	started time.Time
 	drawn   time.Time
@@ -54,8 +54,8 @@ type message struct {
 
 func newScreen(t *terminal) *screen { return &screen{terminal: t, now: time.Now, reward: 1} }
 
-func (s *screen) begin(of *session, spec hal.Spec, p posture, y *tally) {
-	s.session, s.spec, s.posture, s.tally = of, spec, p, y
+func (s *screen) begin(of *session, spec hal.Spec, missing []string, y *tally) {
+	s.session, s.spec, s.missing, s.tally = of, spec, missing, y
 	s.started = s.now()
 	if of.file.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.file.Robot.Rover.ArenaM}
@@ -102,6 +102,8 @@ func (s *screen) tick(t *controller.Tick) {
 	}
 	if s.arena != nil {
 		s.arena.add(t, at)
+	} else {
+		s.channels.add(t)
 	}
 	if now := s.now(); now.Sub(s.drawn) >= frameEvery {
 		s.drawn = now
@@ -111,17 +113,23 @@ func (s *screen) tick(t *controller.Tick) {
 
 func (s *screen) label(l rewardsrc.Label, err error) {
 	m := message{at: s.elapsed(), ink: inkGood}
-	where := "safe on disk"
-	if !s.session.file.Log.Enabled {
-		where = "taken; the log is off"
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		m.text, m.ink = fmt.Sprintf("%s does NOT count: %v", labelText(l), err), inkBad
-	default:
-		m.text = fmt.Sprintf("%s (label %d), %s", labelText(l), l.ID, where)
+	} else {
+		m.text = fmt.Sprintf("%s (label %d), %s", labelText(l), l.ID, s.whereabouts())
 	}
 	s.saved = m
+}
+
+// whereabouts says where a label that was taken is.
+func (s *screen) whereabouts() string {
+	switch {
+	case !s.session.file.Log.Enabled:
+		return "taken; the log is off"
+	case s.session.file.Run.Lockstep: // which does not wait for the disk
+		return "in the log"
+	}
+	return "safe on disk"
 }
 
 // labelText says what a label says.

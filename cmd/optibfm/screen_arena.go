@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/rewardsrc"
 )
 
 const (
@@ -40,6 +42,7 @@ type place struct {
 
 // mark is a place that a label was about.
 type mark struct {
+	label uint64
 	x, y  float64
 	value float64
 }
@@ -60,9 +63,13 @@ func (a *arena) add(t *controller.Tick, at time.Duration) {
 	}
 }
 
-// mark remembers where the rover was when a label's moment was.
+// mark remembers where the rover was at the moment that a label is about.
 func (a *arena) mark(l *controller.AppliedLabel) {
-	if l.Outcome != controller.Applied || l.Weight <= 0 || l.Undoes != 0 {
+	if l.Outcome != controller.Applied {
+		return
+	}
+	if l.Kind == rewardsrc.Undo {
+		a.marks = slices.DeleteFunc(a.marks, func(m mark) bool { return m.label == l.Undoes })
 		return
 	}
 	for i := max(0, a.points-trailLen); i < a.points; i++ {
@@ -71,9 +78,9 @@ func (a *arena) mark(l *controller.AppliedLabel) {
 			continue
 		}
 		if len(a.marks) == maxMarks {
-			a.marks = append(a.marks[:0], a.marks[1:]...)
+			a.marks = slices.Delete(a.marks, 0, 1)
 		}
-		a.marks = append(a.marks, mark{p.x, p.y, l.Value})
+		a.marks = append(a.marks, mark{l.ID, p.x, p.y, l.Value})
 		return
 	}
 }
@@ -85,7 +92,7 @@ func (a *arena) draw(c *canvas, x, y, w, h int) {
 	a.drawTask(c, x, y, w, h)
 	a.drawTrail(c, x, y, w, h)
 	for _, m := range a.marks {
-		c.set(x+scale(m.x, w), y+scale(m.y, h), valueInk(m.value), c.glyphs.dot)
+		c.set(x+scale(m.x, w), y+scale(m.y, h), valueInk(m.value), c.glyphs.dots[sign(m.value)+1])
 	}
 	if a.points == 0 {
 		return
@@ -103,14 +110,17 @@ func scale(v float64, n int) int {
 	return int(min(v*float64(n), float64(n-1)))
 }
 
-func valueInk(v float64) ink {
+func valueInk(v float64) ink { return [...]ink{inkBad, inkDim, inkGood}[sign(v)+1] }
+
+// sign of a label: what is nearly nothing is neither good nor bad.
+func sign(v float64) int {
 	switch {
 	case v > 0.1:
-		return inkGood
+		return 1
 	case v < -0.1:
-		return inkBad
+		return -1
 	}
-	return inkDim
+	return 0
 }
 
 // drawTask shades each place by the most that the task pays there.
@@ -233,12 +243,22 @@ func (c *canvas) box(x, y, w, h int) {
 
 // channels are the observation of a robot of which nothing else is known.
 type channels struct {
-	spec      []hal.Channel
-	low, high []float64 // seen so far
+	spec  []hal.Channel
+	reach []float64 // the largest absolute values so far
 }
 
 func newChannels(spec []hal.Channel) *channels {
-	return &channels{spec: spec, low: make([]float64, len(spec)), high: make([]float64, len(spec))}
+	return &channels{spec: spec, reach: make([]float64, len(spec))}
+}
+
+// add takes the observation of a tick.
+func (a *channels) add(t *controller.Tick) {
+	if t.Flags.Has(controller.FlagBadObs) {
+		return
+	}
+	for i, v := range t.Obs {
+		a.reach[i] = max(a.reach[i], math.Abs(float64(v)))
+	}
 }
 
 // draw draws a bar a channel in a box of w columns and h rows, in two columns
@@ -265,22 +285,20 @@ func (a *channels) draw(c *canvas, x, y, w, h int, obs []float32) {
 // its value.
 func (a *channels) channel(c *canvas, x, y, w, i int, v float64) {
 	const nameWidth, valueWidth = 10, 8
-	if v == v {
-		a.low[i], a.high[i] = min(a.low[i], v), max(a.high[i], v)
-	}
 	end := x + w
 	if w > 2*nameWidth+valueWidth {
 		c.right(end, y, inkPlain, fmt.Sprintf("%+.2f", v))
 		end -= valueWidth
 	}
-	c.clip(x, y, min(nameWidth, w/2), inkDim, a.spec[i].Name)
-	x += min(nameWidth, w/2) + 1
+	name := min(nameWidth, 3*w/5)
+	c.text(x, y, inkDim, c.middle(name, a.spec[i].Name))
+	x += name + 1
 	limit := max(math.Abs(a.spec[i].Min), math.Abs(a.spec[i].Max))
 	if limit == 0 {
-		limit = max(-a.low[i], a.high[i])
+		limit = a.reach[i]
 	}
 	if limit > 0 {
 		v /= limit
 	}
-	c.balance(x, y, end-x, v)
+	c.balance(x, y, end-x, v, inkMinus, inkAccent)
 }

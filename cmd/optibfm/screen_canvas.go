@@ -28,6 +28,9 @@ const (
 	inkTrail2
 	inkTrail3
 	inkRover
+	inkBelow // of a bar: below the level at which the robot asks
+	inkAbove
+	inkMinus // a negative value, which is nothing bad
 	numInks
 )
 
@@ -50,7 +53,7 @@ var (
 		inks: [numInks]string{
 			inkDim: "2", inkBold: "1", inkAccent: "1", inkBad: "1", inkAsk: "1",
 			inkAskBanner: "1;7", inkBadBanner: "1;7",
-			inkTrail2: "2", inkTrail3: "2", inkRover: "1;7",
+			inkTrail2: "2", inkTrail3: "2", inkRover: "1;7", inkBelow: "2", inkMinus: "2",
 		},
 	}
 	colours16 = palette{
@@ -58,6 +61,7 @@ var (
 			inkDim: "90", inkBold: "1", inkAccent: "36", inkGood: "32", inkBad: "31", inkAsk: "33",
 			inkAskBanner: "30;43", inkBadBanner: "1;37;41",
 			inkTrail0: "96", inkTrail1: "36", inkTrail2: "34", inkTrail3: "90", inkRover: "1;97",
+			inkBelow: "34", inkAbove: "36", inkMinus: "35",
 		},
 	}
 	colours256 = palette{
@@ -65,6 +69,7 @@ var (
 			inkPlain: "38;5;252", inkDim: "38;5;244", inkBold: "1;38;5;231", inkAccent: "38;5;80", inkGood: "38;5;114", inkBad: "1;38;5;203", inkAsk: "38;5;221",
 			inkAskBanner: "1;38;5;16;48;5;221", inkBadBanner: "1;38;5;231;48;5;160",
 			inkTrail0: "38;5;87", inkTrail1: "38;5;44", inkTrail2: "38;5;37", inkTrail3: "38;5;30", inkRover: "1;38;5;231",
+			inkBelow: "38;5;24", inkAbove: "38;5;31", inkMinus: "38;5;140",
 		},
 		grounds: [numGrounds]string{
 			"", "48;5;233", "48;5;234", "48;5;235", "48;5;236", "48;5;237", "48;5;238", groundHead: "48;5;236",
@@ -88,7 +93,7 @@ type glyphs struct {
 	topLeft, topRight, bottomLeft, bottomRight, across, down rune
 
 	rule, fill, fillHalf, zero rune
-	dot                        rune    // a place where a label was given
+	dots                       [3]rune // a place where a label was given: bad, neither, good
 	arrows                     [8]rune // east first, counter-clockwise
 	blocks                     [9]rune // empty to full
 	kappa                      rune    // a level near the foot of a cell
@@ -99,14 +104,14 @@ type glyphs struct {
 var (
 	unicodeGlyphs = glyphs{
 		'╭', '╮', '╰', '╯', '─', '│',
-		'─', '━', '╸', '┼', '•',
+		'─', '━', '╸', '┼', [3]rune{'•', '•', '•'},
 		[8]rune{'→', '↗', '↑', '↖', '←', '↙', '↓', '↘'},
 		[9]rune{' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'},
 		'▁', true, nil,
 	}
 	asciiGlyphs = glyphs{
 		'+', '+', '+', '+', '-', '|',
-		'-', '=', '=', '+', 'o',
+		'-', '=', '=', '+', [3]rune{'-', 'o', '+'},
 		[8]rune{'>', '/', '^', '\\', '<', '/', 'v', '\\'},
 		[9]rune{' ', '.', '.', ':', ':', '|', '|', '#', '#'},
 		'_', false,
@@ -191,6 +196,17 @@ func (c *canvas) clip(x, y, n int, k ink, s string) int {
 		x++
 	}
 	return x
+}
+
+// middle shortens s to n columns by taking some from its middle, for the ends
+// of names tell them apart.
+func (c *canvas) middle(n int, s string) string {
+	runes := []rune(c.clean(s))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	tail := n / 2
+	return string(runes[:n-tail-1]) + c.clean("…") + string(runes[len(runes)-tail:])
 }
 
 // right writes s so that it ends before column end.

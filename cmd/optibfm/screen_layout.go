@@ -58,10 +58,7 @@ func (s *screen) drawHeader(c *canvas) {
 		mode = fmt.Sprintf("lockstep %.3g×", s.speed())
 	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
-	x := c.clip(1, 0, c.w/2, inkBold, s.title())
-	if about := s.about(); about != "" && c.w-x-len(right)-6 > len(about) {
-		c.text(x, 0, inkDim, ": "+about)
-	}
+	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
 	s.drawProgress(c, 1)
 }
@@ -187,7 +184,7 @@ func (s *screen) drawEpisode(p *section) {
 	x := p.row("reward")
 	if t.Flags.Has(controller.FlagReward) {
 		p.text(x, p.y, inkPlain, fmt.Sprintf("%+6.2f", t.Reward))
-		p.balance(x+8, p.y, p.x+p.w-x-8, t.Reward/s.reward)
+		p.balance(x+8, p.y, p.x+p.w-x-8, t.Reward/s.reward, inkBad, inkGood)
 	} else {
 		p.text(x, p.y, inkDim, "none: nobody measures it")
 	}
@@ -244,9 +241,9 @@ func (s *screen) drawBelief(p *section, rows int) {
 	x = p.text(x, p.y, k, fmt.Sprintf("%-6s", nats(t.DGap)))
 	x = p.text(x, p.y, inkDim, " nats")
 	if gate.Off {
-		p.text(x, p.y, inkDim, ", the last minute; never asks")
+		p.text(x, p.y, inkDim, "; never asks")
 	} else {
-		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g on", gate.Kappa))
+		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", gate.Kappa))
 	}
 	p.y++
 	kappa := gate.Kappa
@@ -267,16 +264,15 @@ func nats(v float64) string {
 
 func (s *screen) drawLabels(p *section) {
 	y := s.tally
-	minutes := min(max(s.elapsed().Minutes(), 1.0/60), 1)
+	minutes := min(max(s.elapsed().Minutes(), 1.0/6), 1) // not from less than 10 s
 	p.title("LABELS", fmt.Sprintf("%.0f a minute", float64(s.history.labels())/minutes))
 	x := p.pairs(p.x, inkPlain, "used", y.applied, "asked", y.asked, "answered", y.answered)
 	for _, bad := range []struct {
-		name  string
-		short string
-		n     uint64
-	}{{"expired", "exp", y.expired}, {"refused", "ref", y.refused}, {"undone", "und", y.undone}} {
-		if bad.n > 0 && x < p.x+p.w-5 {
-			x = p.pairs(x, inkAsk, bad.short, bad.n)
+		name string
+		n    uint64
+	}{{"refused", y.refused}, {"expired", y.expired}, {"undone", y.undone}} {
+		if bad.n > 0 && x+len(bad.name)+len(fmt.Sprint(bad.n)) < p.x+p.w {
+			x = p.pairs(x, inkAsk, bad.name, bad.n)
 		}
 	}
 	p.y++
@@ -324,12 +320,12 @@ func (s *screen) drawLoop(p *section) {
 		p.text(x-1, p.y, inkDim, "µs")
 		p.y++
 	}
-	k := inkGood
-	if len(s.posture.missing) > 0 {
-		k = inkAsk
-	}
 	x := p.row("posture")
-	p.clip(x, p.y, p.x+p.w-x, k, s.posture.String())
+	if len(s.missing) > 0 {
+		p.clip(x, p.y, p.x+p.w-x, inkAsk, "without "+strings.Join(s.missing, ", "))
+	} else {
+		p.text(x, p.y, inkGood, "all granted")
+	}
 	p.y++
 }
 
@@ -342,11 +338,26 @@ func (s *screen) drawFoot(c *canvas, y int) {
 	} else {
 		c.text(1, y+1, inkDim, "no label yet")
 	}
-	if s.happened.text != "" {
-		x := c.text(1, y+2, inkDim, clock(s.happened.at)+" ")
-		c.text(x, y+2, s.happened.ink, s.happened.text)
-	}
+	s.drawEvent(c, y+2)
 	s.drawKeys(c, y+3)
+}
+
+// drawEvent shows the last event, an error for ever and others for a while, or
+// what the task is.
+func (s *screen) drawEvent(c *canvas, y int) {
+	m := s.happened
+	if m.text != "" && (m.ink == inkBad || s.elapsed()-m.at < 20*time.Second) {
+		x := c.text(1, y, inkDim, clock(m.at)+" ")
+		c.text(x, y, m.ink, m.text)
+		return
+	}
+	if about := s.about(); about != "" {
+		x := c.text(1, y, inkDim, "task: ")
+		x = c.text(x, y, inkPlain, about)
+		if !s.person() {
+			c.text(x, y, inkDim, " (the robot is not told)")
+		}
+	}
 }
 
 func ago(d time.Duration) string {
@@ -392,8 +403,8 @@ func (s *screen) quiet() string {
 func (s *screen) drawKeys(c *canvas, y int) {
 	if !s.person() {
 		x := key(c, 1, y, "Ctrl-C", "ends the run")
-		if s.arena != nil && s.arena.task != "" {
-			c.text(x, y, inkDim, "light ground: where the task pays; the robot is not told")
+		if s.arena != nil && s.arena.shades != nil && s.terminal.palette.grounds[numShades] != "" {
+			c.text(x, y, inkDim, "light ground: where the task pays most")
 		}
 		return
 	}

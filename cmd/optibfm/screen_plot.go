@@ -65,15 +65,26 @@ func (h *history) labels() int {
 	return n
 }
 
+// top is the largest gap.
+func (h *history) top() float64 {
+	top := 0.0
+	for _, b := range h.buckets {
+		top = max(top, b.gap)
+	}
+	return top
+}
+
 // plotGap draws the D-gap of the last minute on a logarithmic scale, over rows
-// rows, a multiple of three. Their lowest third is the decade below kappa, at
-// which the robot asks; where kappa is 0 it is no level but a scale.
+// rows, a multiple of three. Their lowest third is the decade below kappa, from
+// which on the robot asks, and the others reach from there to the largest gap.
+// Where kappa is 0 there is no such level.
 func (c *canvas) plotGap(x, y, w, rows int, h *history, kappa float64) {
 	reference := kappa
 	if !(kappa > 0) {
 		reference = 0.01
 	}
 	third := rows / 3
+	decades := max(math.Log10(h.top()/reference), 1)
 	for col := range w {
 		if kappa > 0 {
 			c.set(x+col, y+rows-1-third, inkDim, c.glyphs.kappa)
@@ -82,8 +93,11 @@ func (c *canvas) plotGap(x, y, w, rows int, h *history, kappa float64) {
 		if !ok {
 			continue
 		}
-		level := (math.Log10(b.gap/reference) + 1) * float64(third) // rows
-		c.bar(x+col, y, rows, level, third, b.asked)
+		level := math.Log10(b.gap / reference) // decades
+		if level > 0 {
+			level *= 2 / decades
+		}
+		c.bar(x+col, y, rows, (level+1)*float64(third), third, b.asked)
 	}
 }
 
@@ -99,12 +113,12 @@ func (c *canvas) bar(x, y, rows int, level float64, below int, asked bool) {
 		if part == 0 {
 			return
 		}
-		k := inkTrail3
+		k := inkBelow
 		switch top := eighths <= 8*(i+1); {
 		case asked && top:
 			k = inkAsk
 		case i >= below:
-			k = inkTrail1
+			k = inkAbove
 		}
 		c.set(x, y+rows-1-i, k, c.glyphs.blocks[part])
 	}
@@ -121,15 +135,15 @@ func (c *canvas) progress(x, y, w int, part float64) {
 }
 
 // balance draws a bar of w columns from the middle to v, in [-1, 1].
-func (c *canvas) balance(x, y, w int, v float64) {
+func (c *canvas) balance(x, y, w int, v float64, minus, plus ink) {
 	c.repeat(x, y, w, inkDim, c.glyphs.rule)
 	middle := w / 2
 	n := int(math.Round(min(max(v, -1), 1) * float64(middle)))
 	if v == v && n < 0 {
-		c.repeat(x+middle+n, y, -n, inkBad, c.glyphs.fill)
+		c.repeat(x+middle+n, y, -n, minus, c.glyphs.fill)
 	}
 	if v == v && n > 0 {
-		c.repeat(x+middle+1, y, min(n, w-middle-1), inkGood, c.glyphs.fill)
+		c.repeat(x+middle+1, y, min(n, w-middle-1), plus, c.glyphs.fill)
 	}
 	c.set(x+middle, y, inkDim, c.glyphs.zero)
 }
@@ -148,7 +162,7 @@ func barcode[T number](c *canvas, x, y, w int, values []T, limit float64) int {
 		v := float64(value)
 		k := inkAccent
 		if v < 0 {
-			k = inkBad
+			k = inkMinus
 		}
 		part := 0
 		if limit > 0 && v == v {

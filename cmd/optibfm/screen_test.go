@@ -1,0 +1,432 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/hal/rover"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/keyboard"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden frames anew")
+
+// recordedTerminal collects what is written; its size can change.
+type recordedTerminal struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (r *recordedTerminal) Write(p []byte) (int, error) {
+	r.Lock()
+	defer r.Unlock()
+	return r.Buffer.Write(p)
+}
+
+func testTerminal(out *recordedTerminal, w, h int) *terminal {
+	return &terminal{
+		out: out, size: func() (int, int, error) { return w, h, nil },
+		glyphs: &unicodeGlyphs, palette: &colours256,
+	}
+}
+
+// newTestScreen is a screen in the middle of a run of made-up ticks.
+func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *screen {
+	t.Helper()
+	file.Controller.Gate.Kappa = 0.2
+	out := &recordedTerminal{}
+	s := newScreen(testTerminal(out, screenWidth, screenHeight))
+	clock := time.Unix(0, 0)
+	s.now = func() time.Time { return clock }
+	shape := controller.Shape{Obs: len(spec.Obs), Action: len(spec.Action), Latent: 24}
+	y := newTally(shape)
+	s.begin(&session{file: file}, spec, []string{"fifo_priority", "lock_memory"}, y)
+	t.Cleanup(s.end)
+	tick := controller.NewTick(shape)
+	for i := range ticks {
+		clock = clock.Add(5 * time.Millisecond)
+		fillTick(tick, i, file.Run.Steps(spec.Period))
+		y.add(tick)
+		s.tick(tick)
+	}
+	s.lateness, s.duration = [3]float64{60, 110, 320}, [3]float64{90, 250, 900}
+	return s
+}
+
+func fillTick(t *controller.Tick, i, steps int) {
+	*t.Header = controller.Header{Index: uint64(i), Elapsed: uint64(min(i, 1)), Flags: controller.FlagArmed | controller.FlagReward | controller.FlagReplanned}
+	if steps > 0 {
+		t.Episode, t.Step = uint32(i/(steps+1)), uint32(i%(steps+1))
+		if t.Step == 0 {
+			t.Flags |= controller.FlagEpisodeStart
+		}
+		if int(t.Step) == steps {
+			t.Flags |= controller.FlagEpisodeEnd
+		}
+	}
+	angle := float64(i) / 30
+	t.Deadline = int64(i) * 50e6
+	t.Wake, t.Done = t.Deadline+60e3, t.Deadline+150e3
+	t.Reward, t.LogDet, t.PlanConfirmed, t.PlanScore = math.Sin(angle), float64(i)/10, uint64(max(i-3, 0)), 4.25
+	t.DGap = 2 / (1 + float64(i)/20)
+	if t.DGap >= 0.2 {
+		t.Flags |= controller.FlagGateOpen
+	}
+	for j := range t.Obs {
+		t.Obs[j] = float32(math.Sin(angle + float64(j)))
+	}
+	t.Obs[0], t.Obs[1] = float32(0.7*math.Cos(angle)), float32(0.7*math.Sin(angle))
+	if len(t.Obs) > 3 {
+		t.Obs[2], t.Obs[3] = float32(-math.Sin(angle)), float32(math.Cos(angle))
+	}
+	for j := range t.Z {
+		t.Z[j] = math.Sin(float64(j * j))
+	}
+	for j := range t.Action {
+		t.Action[j] = float32(math.Cos(angle + float64(j)))
+	}
+	if i%20 == 10 {
+		t.Flags |= controller.FlagAsked
+		t.Request = uint64(i/20 + 1)
+		t.NumLabels = 1
+		t.Labels[0] = controller.AppliedLabel{ID: uint64(i/20 + 1), About: uint64(i - 1), Value: t.Reward, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.Applied}
+	}
+}
+
+func roverSpec(t testing.TB) hal.Spec {
+	t.Helper()
+	r, err := rover.New(rover.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Spec()
+}
+
+// paint draws one frame as it is shown.
+func paint(s *screen, w, h int) *canvas {
+	c := &canvas{glyphs: s.terminal.glyphs}
+	c.reset(w, h)
+	s.draw(c)
+	return c
+}
+
+func checkGolden(t *testing.T, name string, c *canvas) {
+	t.Helper()
+	path := filepath.Join("testdata", "screen", name+".txt")
+	got := c.String()
+	if *updateGolden {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: the frame differs (go test -update writes it anew); got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func TestTheScreenShowsTheRover(t *testing.T) {
+	s := newTestScreen(t, configs.Default(), roverSpec(t), 500)
+	s.label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
+	checkGolden(t, "rover", paint(s, 80, 24))
+}
+
+func TestTheScreenDoesWithoutUnicode(t *testing.T) {
+	s := newTestScreen(t, configs.Default(), roverSpec(t), 500)
+	s.terminal.glyphs = &asciiGlyphs
+	frame := paint(s, 80, 24)
+	checkGolden(t, "ascii", frame)
+	for _, r := range frame.String() {
+		if r > 0x7e {
+			t.Fatalf("%q in a frame for ASCII", r)
+		}
+	}
+}
+
+func TestTheScreenAsksAPersonAndSaysWhichKeysThereAre(t *testing.T) {
+	file := configs.Default()
+	file.Operator.Source = configs.SourceKeyboard
+	file.Run.DurationS, file.Run.EpisodeS = 0, 0
+	s := newTestScreen(t, file, roverSpec(t), 91)
+	s.label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
+	s.notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
+	checkGolden(t, "wanted", paint(s, 80, 24))
+}
+
+func TestTheScreenShowsAnyRobotByItsChannels(t *testing.T) {
+	file := configs.Default()
+	file.Robot.Driver, file.Robot.Bridge.Task = configs.DriverBridge, "run"
+	file.Controller.Gate.Off, file.Run.Lockstep = true, true
+	spec := hal.Spec{Name: "dog", Period: 10 * time.Millisecond}
+	for _, name := range strings.Fields("a bee body_height_above_ground d e f g h i j k l m n o p q r s t u v w x y z aa ab ac ad ae af ag ah") {
+		spec.Obs = append(spec.Obs, hal.Channel{Name: name})
+	}
+	spec.Action = []hal.Channel{{Name: "left", Min: -1, Max: 1}, {Name: "right", Min: -1, Max: 1}}
+	checkGolden(t, "channels", paint(newTestScreen(t, file, spec, 500), 80, 24))
+	spec.Obs = spec.Obs[:8]
+	checkGolden(t, "few-channels", paint(newTestScreen(t, file, spec, 500), 80, 24))
+}
+
+func TestTheScreenSaysThatTheRobotWasHalted(t *testing.T) {
+	s := newTestScreen(t, configs.Default(), roverSpec(t), 100)
+	s.tally.last.Fault = controller.FaultStalePlan
+	s.event(flightlog.Event{Level: flightlog.Error, Text: "robot halted: plan too old"})
+	checkGolden(t, "halted", paint(s, 80, 24))
+}
+
+func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T) {
+	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301"
+	file := configs.Default()
+	file.Robot.Driver, file.Robot.Bridge.Task = configs.DriverBridge, evil
+	spec := hal.Spec{Name: evil, Period: 50 * time.Millisecond, Obs: make([]hal.Channel, 3), Action: make([]hal.Channel, 1)}
+	for i := range spec.Obs {
+		spec.Obs[i].Name = evil
+	}
+	s := newTestScreen(t, file, spec, 60)
+	s.missing = []string{evil}
+	s.event(flightlog.Event{Level: flightlog.Error, Text: evil})
+	s.label(rewardsrc.Label{}, errors.New(evil))
+	for _, size := range [][2]int{{80, 24}, {40, 8}} {
+		c := paint(s, size[0], size[1])
+		for _, p := range c.cells {
+			if p.glyph < ' ' || p.glyph == utf8.RuneError || clean(string(p.glyph)) != string(p.glyph) {
+				t.Errorf("%d x %d: a cell holds %q", size[0], size[1], p.glyph)
+			}
+		}
+	}
+	var lines bytes.Buffer
+	d := &lineDisplay{out: &lines}
+	d.begin(s.session, spec, nil, s.tally)
+	d.event(flightlog.Event{Text: evil})
+	d.label(rewardsrc.Label{}, errors.New(evil))
+	d.notice(keyboard.Notice{Text: evil})
+	if strings.ContainsAny(lines.String(), "\x1b\a\r\u009b\u202e") {
+		t.Errorf("lines: %q", lines.String())
+	}
+}
+
+func TestFramesOfAnySizeAndAnyNumbersCanBeDrawn(t *testing.T) {
+	s := newTestScreen(t, configs.Default(), roverSpec(t), 300)
+	last := &s.tally.last
+	for _, v := range []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {
+		last.Reward, last.DGap, last.LogDet, last.PlanScore, s.tally.running = v, v, v, v, v
+		last.Z[0], last.Action[0], last.Obs[0] = v, float32(v), float32(v)
+		s.arena.add(last, s.elapsed()+time.Hour)
+		s.history.add(s.elapsed(), v, true, 1)
+		for _, size := range [][2]int{{1, 1}, {79, 24}, {80, 23}, {80, 24}, {81, 60}, {200, 24}, {300, 100}} {
+			c := paint(s, size[0], size[1])
+			if lines := strings.Count(c.String(), "\n"); lines != size[1] {
+				t.Fatalf("%v: %d lines", size, lines)
+			}
+		}
+	}
+}
+
+// stuckTerminal does not read until it is released.
+type stuckTerminal struct{ release chan struct{} }
+
+func (s stuckTerminal) Write(p []byte) (int, error) {
+	<-s.release
+	return len(p), nil
+}
+
+func TestFramesAreDroppedWhileTheTerminalDoesNotRead(t *testing.T) {
+	stuck := stuckTerminal{make(chan struct{})}
+	defer close(stuck.release)
+	term := testTerminal(nil, 80, 24)
+	term.out = stuck
+	term.start()
+	taken := 0
+	for range 100 { // would block for ever if anything waited
+		if c := term.frame(); c != nil {
+			taken++
+			term.show(c)
+		}
+	}
+	if taken == 0 {
+		t.Error("no frame was taken at all")
+	}
+	term.close()
+	term.close()
+	if term.frame() != nil {
+		t.Error("a closed terminal takes frames")
+	}
+}
+
+func TestTheEndGivesTheTerminalBack(t *testing.T) {
+	out := &recordedTerminal{}
+	s := newScreen(testTerminal(out, 80, 24))
+	s.end() // before it began: nothing to give back
+	if out.Len() != 0 {
+		t.Errorf("wrote %q", out.String())
+	}
+	spec := roverSpec(t)
+	s.begin(&session{file: configs.Default()}, spec, nil, newTally(controller.Shape{Obs: 6, Action: 2, Latent: 4}))
+	s.end()
+	s.end()
+	if got := out.String(); !strings.HasPrefix(got, enterScreen) || !strings.HasSuffix(got, leaveScreen) || strings.Count(got, leaveScreen) != 1 {
+		t.Errorf("wrote %q", got)
+	}
+}
+
+// replay is the least of a terminal: it follows cursor addresses and text.
+func replay(t *testing.T, old []rune, w int, frame []byte) []rune {
+	t.Helper()
+	at := 0
+	for rest := string(frame); rest != ""; {
+		if !strings.HasPrefix(rest, "\x1b[") {
+			r, n := utf8.DecodeRuneInString(rest)
+			old[at] = r
+			at++
+			rest = rest[n:]
+			continue
+		}
+		end := strings.IndexAny(rest, "Hm")
+		if rest[end] == 'H' {
+			row, column, _ := strings.Cut(rest[2:end], ";")
+			at = (number10(t, row)-1)*w + number10(t, column) - 1
+		}
+		rest = rest[end+1:]
+	}
+	return old
+}
+
+func number10(t *testing.T, s string) int {
+	t.Helper()
+	n := 0
+	for _, r := range s {
+		n = 10*n + int(r-'0')
+	}
+	return n
+}
+
+func TestADifferenceTurnsTheOldFrameIntoTheNewOne(t *testing.T) {
+	s := newTestScreen(t, configs.Default(), roverSpec(t), 120)
+	old := paint(s, 80, 24)
+	s.label(rewardsrc.Label{ID: 3, Kind: rewardsrc.Undo}, nil)
+	s.tally.last.Index += 7
+	fresh := paint(s, 80, 24)
+	shown := make([]rune, 80*24)
+	shown = replay(t, shown, 80, old.encode(nil, nil, &colours256))
+	difference := fresh.encode(nil, old, &colours256)
+	shown = replay(t, shown, 80, difference)
+	for i, r := range shown {
+		if r != fresh.cells[i].glyph {
+			t.Fatalf("row %d column %d shows %q instead of %q", i/80, i%80, r, fresh.cells[i].glyph)
+		}
+	}
+	if whole := fresh.encode(nil, nil, &colours256); len(difference) > len(whole)/2 {
+		t.Errorf("a small difference takes %d bytes, a frame %d", len(difference), len(whole))
+	}
+	if same := fresh.encode(nil, fresh, &colours256); len(same) != 0 {
+		t.Errorf("no difference takes %d bytes", len(same))
+	}
+}
+
+func TestAPersonHearsThatALabelIsWanted(t *testing.T) {
+	file := configs.Default()
+	file.Operator.Source = configs.SourceKeyboard
+	s := newTestScreen(t, file, roverSpec(t), 10)
+	s.notice(keyboard.Notice{Event: keyboard.Wanted})
+	if !s.bell {
+		t.Error("no bell")
+	}
+	s.bell = false
+	s.session.file.Operator.Keyboard.Bell = false
+	s.notice(keyboard.Notice{Event: keyboard.Wanted})
+	if s.bell {
+		t.Error("a bell that nobody wants")
+	}
+}
+
+func TestTheEnvironmentChoosesGlyphsAndColours(t *testing.T) {
+	env := func(pairs ...string) func(string) string {
+		return func(key string) string {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == key {
+					return pairs[i+1]
+				}
+			}
+			return ""
+		}
+	}
+	for _, c := range []struct {
+		terminal string
+		env      func(string) string
+		glyphs   *glyphs
+		palette  *palette
+	}{
+		{"xterm-256color", env("LANG", "de_DE.UTF-8"), &unicodeGlyphs, &colours256},
+		{"xterm", env("LANG", "en_US.utf8", "COLORTERM", "truecolor"), &unicodeGlyphs, &trueColours},
+		{"xterm", env("LANG", "en_US.UTF-8", "LC_ALL", "C", "NO_COLOR", "1"), &asciiGlyphs, &monochrome},
+		{"linux", env("LANG", "en_US.UTF-8"), &asciiGlyphs, &colours16},
+		{"vt220", env(), &asciiGlyphs, &colours16},
+	} {
+		if chooseGlyphs(c.terminal, c.env) != c.glyphs {
+			t.Errorf("%s: other glyphs", c.terminal)
+		}
+		if choosePalette(c.terminal, c.env) != c.palette {
+			t.Errorf("%s: another palette", c.terminal)
+		}
+	}
+}
+
+func TestOnlyATerminalGetsTheFullScreen(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, d := range []display{newDisplay(file, false, false), newDisplay(&bytes.Buffer{}, false, false)} {
+		if _, ok := d.(*lineDisplay); !ok {
+			t.Errorf("chose a %T", d)
+		}
+	}
+}
+
+func BenchmarkScreenFrame(b *testing.B) {
+	s := newTestScreen(b, configs.Default(), roverSpec(b), 500)
+	old, c := paint(s, 80, 24), &canvas{glyphs: s.terminal.glyphs}
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		s.tally.last.Index++
+		c.reset(80, 24)
+		s.draw(c)
+		buf = c.encode(buf[:0], old, s.terminal.palette)
+		old, c = c, old
+	}
+}
+
+func BenchmarkScreenTickWithoutFrame(b *testing.B) {
+	s := newTestScreen(b, configs.Default(), roverSpec(b), 500)
+	s.now = func() time.Time { return s.drawn }
+	tick := controller.NewTick(controller.Shape{Obs: 6, Action: 2, Latent: 24})
+	i := 500
+	b.ReportAllocs()
+	for b.Loop() {
+		fillTick(tick, i, 200)
+		s.tally.last.Index = uint64(i)
+		s.tick(tick)
+		i++
+	}
+}
