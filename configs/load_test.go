@@ -244,7 +244,7 @@ func TestOverridesChangeSingleValues(t *testing.T) {
 
 func TestAnOverrideOfASectionChangesTheKeysThatItGives(t *testing.T) {
 	cfg, err := Load("rover", "run={episodes: 3}")
-	if err != nil || cfg.Run.Episodes != 3 || cfg.Run.DurationS != 60 {
+	if err != nil || cfg.Run.Episodes != 3 || cfg.Run.EpisodeS != 10 {
 		t.Errorf("got %+v, %v", cfg.Run, err)
 	}
 }

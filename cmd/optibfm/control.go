@@ -2,30 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"os/exec"
-	"os/user"
-	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/internal/shm"
-	"optibfm/rewardsrc/keyboard"
 	"optibfm/rtloop"
-)
-
-const (
-	hostStart = 60 * time.Second // for the host to be ready
-	hostEnd   = 60 * time.Second // for the host to finish the log and the summary
 )
 
 // control is the control process: it holds the robot and the belief, and
@@ -41,12 +30,18 @@ type control struct {
 
 	hostGone     *atomic.Bool
 	hostBeat     uint64 // last seen
-	hostSeen     uint64 // the tick at which it last changed
+	hostSilent   uint64 // ticks since it changed
 	hostPatience uint64 // ticks
 
-	fault controller.Fault
-	stuck atomic.Bool // the watchdog has spoken
+	fault     controller.Fault
+	stuck     atomic.Bool   // the watchdog has spoken
+	abandoned chan struct{} // closed when the stuck thread is not waited for any more
 }
+
+// loosening is how long a control thread that the watchdog found stuck may
+// take to come loose. After that the process goes without it: its end is what
+// the device's own deadman waits for.
+const loosening = time.Second
 
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
@@ -61,17 +56,23 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeRobot(robot)) }()
+	var c *control
 	segment, err := shm.Create(segmentLayout(s.shape()))
 	if err != nil {
+		return errors.Join(err, closeRobot(robot))
+	}
+	defer func() {
+		if c != nil && c.isAbandoned() {
+			return // a thread is still somewhere in there
+		}
+		err = errors.Join(err, closeRobot(robot), segment.Close())
+	}()
+	if err := checkRealTime(robot, s.file); err != nil {
 		return err
 	}
-	defer segment.Close()
-	c, err := newControl(s, robot, segment)
-	if err != nil {
+	if c, err = newControl(s, robot, segment); err != nil {
 		return err
 	}
-	s.file.Loop.PeriodMS = float64(robot.Spec().Period) / float64(time.Millisecond)
 	loop, granted, err := rtloop.Prepare(s.file.Loop)
 	if err != nil {
 		return err
@@ -84,16 +85,42 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
+	if !o.fullScreen() {
+		reportPosture(os.Stderr, granted)
+	}
 	host, err := startHost(s, segment.File(), o)
 	if err != nil {
 		return err
 	}
 	c.hostGone = &host.gone
 	if err := host.waitReady(ctx, c.link); err != nil {
-		return errors.Join(err, host.finish())
+		c.link.ended.Store(1 + uint64(controller.FaultNone))
+		if ended := host.finish(hostAbort); !errors.Is(ended, errHostFailed) {
+			err = errors.Join(err, ended)
+		}
+		return err
 	}
 	err = c.run(ctx, loop)
-	return errors.Join(err, host.finish())
+	return errors.Join(err, host.finish(patienceAfter(err)))
+}
+
+// checkRealTime refuses what cannot be done at the robot's real rate.
+func checkRealTime(robot hal.Robot, file configs.File) error {
+	period := float64(robot.Spec().Period) / float64(time.Millisecond)
+	if math.Abs(period-file.Loop.PeriodMS) > 1e-9 {
+		return fmt.Errorf("loop.period_ms: it is not the robot's period (%g ms, not %g ms): give loop.period_ms the robot's value", file.Loop.PeriodMS, period)
+	}
+	if file.Run.EpisodeS > 0 && resetter(robot) != nil && !resetsWithinATick(robot) {
+		return fmt.Errorf("run.episode_s: found %g, but this robot's server may take seconds to start an episode, for which a control loop cannot wait: set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
+	}
+	return nil
+}
+
+// reportPosture says, before anything moves, what the operating system refused.
+func reportPosture(out io.Writer, granted rtloop.Granted) {
+	for _, g := range granted.Missing() {
+		fmt.Fprintf(out, "warning: loop.%s: %s was not granted (%s): %s\n", g.Request, g.Asked, g.Why, g.Mend)
+	}
 }
 
 func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, error) {
@@ -117,6 +144,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 		session: s, robot: robot, agent: agent, link: link,
 		limit: periods(run.DurationS, spec.Period),
 		eps:   newEpisodes(robot, run), arming: true, hostPatience: max(2, periods(run.HostTimeoutS, spec.Period)),
+		abandoned: make(chan struct{}),
 	}
 	return c, c.offerFirst()
 }
@@ -145,8 +173,19 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 		if h, ok := c.robot.(hal.Backstop); ok {
 			h.HaltBeside()
 		}
+		time.AfterFunc(loosening, func() { close(c.abandoned) })
 	}
-	_, err := loop.Run(ctx, c.beat)
+	over := make(chan error, 1)
+	go func() {
+		_, err := loop.Run(ctx, c.beat)
+		over <- err
+	}()
+	var err error
+	select {
+	case err = <-over:
+	case <-c.abandoned:
+		err = &controller.FaultError{Fault: controller.FaultStuck, Tick: loop.Live().Ticks, Err: errStuck}
+	}
 	c.link.ended.Store(1 + uint64(c.reason(err)))
 	if errors.Is(err, errDone) {
 		return nil
@@ -154,11 +193,23 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	return err
 }
 
+// isAbandoned reports whether the control thread is stuck and was given up.
+func (c *control) isAbandoned() bool {
+	select {
+	case <-c.abandoned:
+		return true
+	default:
+		return false
+	}
+}
+
 // reason is the fault that ended the loop.
 func (c *control) reason(err error) controller.Fault {
 	var fault *controller.FaultError
 	var panicked *rtloop.PanicError
 	switch {
+	case c.stuck.Load(): // whatever the driver said when it came loose
+		return controller.FaultStuck
 	case err == nil || errors.Is(err, errDone):
 		return c.fault
 	case errors.As(err, &fault):
@@ -188,7 +239,7 @@ func (c *control) beat(b rtloop.Beat) error {
 		return errDone
 	}
 	if err != nil {
-		return err
+		return &controller.FaultError{Fault: controller.FaultSense, Tick: b.Index, Err: err}
 	}
 	t.Index, t.Elapsed, t.Deadline, t.Wake = b.Index, b.Elapsed, b.Deadline, b.Wake
 	if err := c.checkHost(t); err != nil {
@@ -196,22 +247,25 @@ func (c *control) beat(b rtloop.Beat) error {
 	}
 	err = c.agent.Step(t)
 	c.eps.end(t)
+	if err == nil {
+		err = c.arm(t)
+	}
 	t.Done = monotonic()
-	c.arm(t)
 	c.link.commit(t)
 	return err
 }
 
 // arm arms once there is a plan to follow: a simulator needs no operator's
 // word for it.
-func (c *control) arm(t *controller.Tick) {
+func (c *control) arm(t *controller.Tick) error {
 	if !c.arming || !t.Flags.Has(controller.FlagReplanned) {
-		return
+		return nil
 	}
 	c.arming = false
 	if err := c.agent.Arm(); err != nil {
-		c.fault = controller.FaultAct
+		return &controller.FaultError{Fault: controller.FaultAct, Tick: t.Index, Err: err}
 	}
+	return nil
 }
 
 // checkHost notes a host that has ended or fallen silent.
@@ -220,10 +274,11 @@ func (c *control) checkHost(t *controller.Tick) error {
 		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostGone}
 	}
 	if beat := c.link.hostBeat.Load(); beat != c.hostBeat || t.Index == 0 {
-		c.hostBeat, c.hostSeen = beat, t.Index
+		c.hostBeat, c.hostSilent = beat, 0
 		return c.link.err()
 	}
-	if t.Index-c.hostSeen > c.hostPatience {
+	// A loop that was itself held up has not seen the whole time go by.
+	if c.hostSilent += min(t.Elapsed, 2); c.hostSilent > c.hostPatience {
 		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostSilent}
 	}
 	return nil
@@ -235,144 +290,3 @@ var (
 	errHostGone   = errors.New("the host process died: it said why, or somebody killed it")
 	errHostSilent = errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up")
 )
-
-// hostProcess is the child.
-type hostProcess struct {
-	cmd      *exec.Cmd
-	lifeline *os.File     // held open; its closing tells the host that we are gone
-	restore  func() error // of the terminal
-	screen   bool         // it has the whole terminal
-	crash    *os.File     // the trace of its panic
-	exited   chan error
-	gone     atomic.Bool // it has ended: known within a tick, before its silence is
-}
-
-// startHost starts the host process. It inherits the segment, its orders and
-// the lifeline, and nothing else; no descriptor of a device is among them, for
-// Go opens all of them close-on-exec.
-func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
-	file, err := ordersFile(s, o)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer read.Close()
-	crash, err := nameless("optibfm-crash")
-	if err != nil {
-		return nil, err
-	}
-	h := &hostProcess{lifeline: write, crash: crash, restore: func() error { return nil }, exited: make(chan error, 1)}
-	if isTerminal(os.Stdin) {
-		if restore, err := keyboard.Save(os.Stdin); err == nil {
-			h.restore = restore
-		}
-	}
-	h.screen = !o.Plain && !o.JSON && fullScreen(os.Stdout) != nil
-	h.cmd = exec.Command("/proc/self/exe", "host")
-	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
-	if h.cmd.SysProcAttr, err = asUser(s.file.Run.HostUser); err != nil {
-		return nil, err
-	}
-	if err := h.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("control: starting the host process: %w", err)
-	}
-	go func() {
-		err := h.cmd.Wait()
-		h.gone.Store(true)
-		h.exited <- err
-	}()
-	return h, nil
-}
-
-// ordersFile returns the orders in a file that has no name.
-func ordersFile(s *session, o orders) (*os.File, error) {
-	o.YAML = s.yaml
-	f, err := nameless("optibfm-orders")
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(f).Encode(o); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// nameless returns a file in memory that ends with its last descriptor.
-func nameless(name string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("control: %s: %w", name, err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// asUser makes the host run as another user.
-func asUser(name string) (*syscall.SysProcAttr, error) {
-	if name == "" {
-		return nil, nil
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil, fmt.Errorf("run.host_user: %w: create the user, or leave the key empty", err)
-	}
-	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
-	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
-	if err := errors.Join(uidErr, gidErr); err != nil {
-		return nil, fmt.Errorf("run.host_user: %w", err)
-	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
-}
-
-// waitReady waits until the host has opened everything.
-func (h *hostProcess) waitReady(ctx context.Context, l *controlLink) error {
-	deadline := time.After(hostStart)
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for l.ready.Load() == 0 {
-		select {
-		case <-ticker.C:
-		case err := <-h.exited:
-			h.exited <- err
-			return errors.New("control: the host process ended before it was ready: it said why")
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			return fmt.Errorf("control: the host process was not ready within %v: see what it printed", hostStart)
-		}
-	}
-	return nil
-}
-
-// finish waits for the host to record the end of the run, kills it where it
-// does not, and gives the terminal back whatever it did.
-func (h *hostProcess) finish() error {
-	defer h.lifeline.Close()
-	select {
-	case err := <-h.exited:
-		if err != nil {
-			err = fmt.Errorf("control: the host process: %w", err)
-		}
-		return errors.Join(err, h.giveBack(h.cmd.ProcessState.ExitCode() > 1 || h.cmd.ProcessState.ExitCode() < 0))
-	case <-time.After(hostEnd):
-		_ = h.cmd.Process.Kill()
-		return errors.Join(fmt.Errorf("control: the host process did not end within %v and was killed", hostEnd), h.giveBack(true))
-	}
-}
-
-// giveBack gives the terminal back, also where the host could not: it was
-// killed, or it panicked.
-func (h *hostProcess) giveBack(died bool) error {
-	if died && h.screen {
-		rescueTerminal(os.Stdout)
-		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // its fault is told either way
-	}
-	return errors.Join(h.restore(), h.crash.Close())
-}

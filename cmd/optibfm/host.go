@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,11 @@ type orders struct {
 	Missing   []string // of the posture: what was not granted
 	Plain     bool     // no full screen
 	JSON      bool     // the summary as JSON
+	Again     string   // the command that a person types to run this configuration
 }
+
+// fullScreen reports whether the host will take the whole terminal.
+func (o orders) fullScreen() bool { return !o.Plain && !o.JSON && fullScreen(os.Stdout) != nil }
 
 // newHostCommand is the host process. People do not call it: `run` starts it.
 func newHostCommand() *cobra.Command {
@@ -49,8 +54,9 @@ func newHostCommand() *cobra.Command {
 		Use: "host", Hidden: true, Args: cobra.NoArgs,
 		Short: "the host process of run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// The control process ends the run, not the terminal.
-			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			// The control process ends the run, not the terminal; and a
+			// closed pipe ends what is shown, not what is recorded.
+			signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, stopSignals...)...)
 			if err := keepCrash(os.NewFile(fdCrash, "crash")); err != nil {
 				return err
 			}
@@ -58,10 +64,12 @@ func newHostCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := h.run(); err != nil {
+			alive := h.watchLifeline()
+			err = h.run(alive)
+			if h.tally.ticks == 0 || errors.Is(err, errOrphaned) {
 				return err
 			}
-			return summarise(cmd.Context(), cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON)
+			return errors.Join(err, summarise(alive, cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON))
 		},
 	}
 }
@@ -118,10 +126,16 @@ func openHost(out io.Writer) (*host, error) {
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}
-	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
+	source, err := h.openSource()
+	if err != nil {
 		return nil, err
 	}
-	return h, h.openDesk()
+	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
+		return nil, errors.Join(err, source.Halt())
+	}
+	h.watcher, _ = source.(rewardsrc.Watcher)
+	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
+	return h, nil
 }
 
 func (h *host) readOrders() error {
@@ -156,30 +170,26 @@ func (h *host) openPlanning() error {
 	return nil
 }
 
-func (h *host) openDesk() error {
+func (h *host) openSource() (rewardsrc.Source, error) {
 	o := h.session.file.Operator
-	var source rewardsrc.Source = silent{}
-	var err error
 	switch o.Source {
 	case configs.SourceScripted:
-		source, err = openScripted(o)
+		return openScripted(o)
 	case configs.SourceKeyboard:
-		source, err = keyboard.Open(o.Keyboard, keyboard.Options{Display: h.display.notice, OnKey: h.key})
+		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.display.notice, OnKey: h.key})
 	case configs.SourceConsole:
-		source = openConsole(o.Keyboard)
+		if h.orders.JSON { // standard output is the summary's
+			return openConsole(o.Keyboard, os.Stderr), nil
+		}
+		return openConsole(o.Keyboard, os.Stdout), nil
 	}
-	if err != nil {
-		return err
-	}
-	h.watcher, _ = source.(rewardsrc.Watcher)
-	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
-	return nil
+	return silent{}, nil
 }
 
 // openConsole reads labels as lines of standard input.
-func openConsole(k keyboard.Config) rewardsrc.Source {
+func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 	return console.Open(console.Options{
-		In: os.Stdin, Out: os.Stdout, Good: k.GoodValue, Bad: k.BadValue,
+		In: os.Stdin, Out: out, Good: k.GoodValue, Bad: k.BadValue,
 		Reaction: time.Duration(k.ReactionMS * float64(time.Millisecond)),
 	})
 }
@@ -191,8 +201,19 @@ func (h *host) key(k keyboard.Key) {
 	}
 }
 
+// watchLifeline returns a context that ends when the control process has died,
+// or does not wait for us any more.
+func (h *host) watchLifeline() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with the process at the latest
+		defer cancel()
+		_, _ = io.Copy(io.Discard, h.lifeline)
+	}()
+	return ctx
+}
+
 // run serves the control process until it has halted the robot, or is gone.
-func (h *host) run() (err error) {
+func (h *host) run(alive context.Context) (err error) {
 	defer func() { err = errors.Join(err, h.close()) }()
 	first, err := h.planning.first()
 	if err != nil {
@@ -201,11 +222,7 @@ func (h *host) run() (err error) {
 	h.note(h.writeSnapshot(first))
 	h.display.begin(h.session, h.orders.Spec, h.orders.Missing, h.tally)
 	defer h.display.end() // also where this goroutine panics
-	stop, gone := make(chan struct{}), make(chan struct{})
-	go func() { // ends with the process at the latest
-		_, _ = io.Copy(io.Discard, h.lifeline)
-		close(gone)
-	}()
+	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
 	wg.Go(func() {
@@ -214,7 +231,7 @@ func (h *host) run() (err error) {
 		}
 	})
 	h.link.ready.Store(1)
-	err = h.serve(gone)
+	err = h.serve(alive)
 	close(stop)
 	wg.Wait()
 	h.drain()
@@ -225,7 +242,7 @@ func (h *host) run() (err error) {
 var errOrphaned = errors.New("host: the control process died: whether the robot stopped depends on its own deadman: look at the robot before anything else")
 
 // serve records until the control process has ended the run.
-func (h *host) serve(gone <-chan struct{}) error {
+func (h *host) serve(alive context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
@@ -238,10 +255,11 @@ func (h *host) serve(gone <-chan struct{}) error {
 			return nil
 		}
 		select {
-		case <-gone:
+		case <-alive.Done():
 			if h.link.ended.Load() != 0 {
 				continue
 			}
+			h.note(h.writeEvent(flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: errOrphaned.Error()}))
 			return errors.Join(errOrphaned, h.takeTicks())
 		case <-ticker.C:
 		}
@@ -265,7 +283,7 @@ func (h *host) fault() controller.Fault {
 }
 
 func (h *host) outcome() outcome {
-	o := outcome{tally: h.tally, logPath: h.logPath, posture: h.orders.Posture}
+	o := outcome{tally: h.tally, logPath: h.logPath, posture: h.orders.Posture, again: h.orders.Again}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault = fault.String()
 	}
@@ -293,10 +311,33 @@ func (h *host) takeTicks() error {
 		if h.log != nil {
 			h.note(h.log.WriteTick(t))
 		}
-		h.tally.add(t)
+		h.count(t)
 		h.display.tick(t)
 		h.link.releaseTick()
 	}
+}
+
+// count counts a tick, and tells the operator what the records alone would
+// tell too late. The full screen shows refused labels by itself.
+func (h *host) count(t *controller.Tick) {
+	before := h.tally.dropped
+	h.tally.add(t)
+	if before == 0 && h.tally.dropped > 0 {
+		h.warn("records of ticks are missing: the disk or the output does not keep up with the robot, which goes on")
+	}
+	if h.orders.fullScreen() {
+		return
+	}
+	for i := range t.NumLabels {
+		if l := &t.Labels[i]; l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
+			h.warn(fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome))
+		}
+	}
+}
+
+// warn shows what the log has in its own way.
+func (h *host) warn(text string) {
+	h.display.event(flightlog.Event{At: monotonic(), Level: flightlog.Warn, Text: text})
 }
 
 func (h *host) takeRequests() {
@@ -310,10 +351,11 @@ func (h *host) takeRequests() {
 }
 
 // takeLabels takes labels only while the robot has room for them; the others
-// wait in the device.
+// wait in the device. Once the run has ended none is acknowledged: nobody would
+// apply it.
 func (h *host) takeLabels() {
 	var one [1]rewardsrc.Label
-	for h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
+	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
 		h.desk.pass(one[0], h.link.push)
 	}
 }
@@ -379,9 +421,13 @@ func (h *host) beat(stop <-chan struct{}) {
 
 // close releases the operator's device and finishes the log.
 func (h *host) close() error {
-	errs := []error{h.desk.source.Halt(), h.logErr}
-	if h.log != nil {
-		errs = append(errs, h.log.WriteTiming(h.tally.timing()), h.log.Close())
+	err := h.desk.source.Halt()
+	if h.log == nil {
+		return err
 	}
-	return errors.Join(errs...)
+	logErr := errors.Join(h.log.WriteTiming(h.tally.timing()), h.log.Close())
+	if h.logErr != nil { // what comes after it says the same
+		logErr = h.logErr
+	}
+	return errors.Join(err, logErr)
 }

@@ -69,7 +69,12 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	show.begin(s, spec, nil, r.tally)
 	defer show.end()
 	err = r.run(ctx)
-	return outcome{tally: r.tally, logPath: r.logPath, posture: "lockstep"}, err
+	result = outcome{tally: r.tally, logPath: r.logPath, posture: "lockstep"}
+	var fault *controller.FaultError
+	if errors.As(err, &fault) {
+		result.fault = fault.Fault.String()
+	}
+	return result, err
 }
 
 func (r *lockstep) openPlanner() error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -56,6 +55,13 @@ func resetter(r hal.Robot) hal.Resetter {
 	return s
 }
 
+// resetsWithinATick reports whether the robot starts an episode fast enough for
+// the control thread; another process need not.
+func resetsWithinATick(r hal.Robot) bool {
+	_, remote := r.(*bridge.Robot)
+	return !remote
+}
+
 // openScripted makes the simulated operator of a configuration.
 func openScripted(o configs.Operator) (rewardsrc.Source, error) {
 	return scripted.New(o.Scripted)
@@ -89,10 +95,4 @@ func warmStart(l *controller.Learner, m configs.Model) error {
 		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
 	}
 	return nil
-}
-
-// isTerminal reports whether a file is a terminal.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -59,7 +59,7 @@ func (s *session) oracleZ() ([]float64, error) {
 }
 
 // followOracle turns the session into one that follows the oracle's z.
-func (s *session) followOracle(ctx context.Context) error {
+func (s *session) followOracle() error {
 	if s.file.Robot.Driver != configs.DriverRover {
 		return fmt.Errorf("run: --oracle: the robot is a %s: only the rover's reward is known for any observation: give a z with --strategy fixed --set controller.fixed_z=[...]", s.file.Robot.Driver)
 	}
@@ -73,7 +73,7 @@ func (s *session) followOracle(ctx context.Context) error {
 }
 
 // baselines measures what an oracle and random behaviour get in the session's
-// task, in lockstep, from the same initial states.
+// task, in lockstep, from the same initial states; nil where ctx ends meanwhile.
 func (s *session) baselines(ctx context.Context) (oracle, random *baseline, err error) {
 	b := *s
 	b.file.Run.Lockstep, b.file.Run.DurationS, b.file.Run.Episodes = true, 0, baselineEpisodes
@@ -82,10 +82,12 @@ func (s *session) baselines(ctx context.Context) (oracle, random *baseline, err 
 	if random, err = b.average(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := b.followOracle(ctx); err != nil {
+	if err := b.followOracle(); err != nil {
 		return nil, nil, err
 	}
-	oracle, err = b.average(ctx)
+	if oracle, err = b.average(ctx); ctx.Err() != nil {
+		return nil, nil, nil
+	}
 	return oracle, random, err
 }
 

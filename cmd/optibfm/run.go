@@ -6,13 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal/rover"
 )
+
+const embeddedConfig = "rover" // what runs without arguments
 
 // runFlags are the flags of run: shorthands for configuration keys, and how
 // the run is shown.
@@ -24,10 +31,13 @@ type runFlags struct {
 	operator string
 	episodes int
 	seed     uint64
-	fast     bool
-	oracle   bool
-	plain    bool
-	json     bool
+
+	givenEpisodes, givenSeed bool // 0 may be meant
+
+	fast   bool
+	oracle bool
+	plain  bool
+	json   bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -41,23 +51,22 @@ func newRunCommand() *cobra.Command {
   optibfm run --config cheetah                 dm_control's cheetah over the bridge
   optibfm run --set controller.gate.kappa=0.1  any key of the configuration`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
-			return run(ctx, f, cmd.OutOrStdout())
+			f.givenEpisodes, f.givenSeed = cmd.Flags().Changed("episodes"), cmd.Flags().Changed("seed")
+			return run(cmd.Context(), f, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVarP(&f.config, "config", "c", "rover", "a configuration: a file, or one of `optibfm config list`")
-	fl.StringArrayVar(&f.set, "set", nil, "override a key, such as controller.gate.kappa=0.1; may be repeated")
-	fl.StringVar(&f.task, "task", "", "task of a simulated robot (robot.rover.task or robot.bridge.task)")
-	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: ucb, ucb_sphere, thompson, random or fixed")
-	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard or none")
-	fl.IntVar(&f.episodes, "episodes", 0, "run.episodes")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
-	fl.BoolVar(&f.fast, "fast", false, "lockstep: simulated time, one process, as fast as it can (run.lockstep)")
-	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z inferred from 50,000 labelled observations; ask for nothing")
+	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
+	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
+	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(roverTasks(), ", "))
+	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
+	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, none")
+	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
+	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
+	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
+	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels, ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "lines instead of the full screen")
-	fl.BoolVar(&f.json, "json", false, "print the summary as JSON and nothing else")
+	fl.BoolVar(&f.json, "json", false, "print the summary as JSON, without baselines, and nothing else")
 	return cmd
 }
 
@@ -74,10 +83,10 @@ func (f runFlags) overrides(driver string) []string {
 	if f.operator != "" {
 		add("operator.source", f.operator)
 	}
-	if f.episodes != 0 {
+	if f.givenEpisodes {
 		add("run.episodes", f.episodes)
 	}
-	if f.seed != 0 {
+	if f.givenSeed {
 		for _, key := range []string{"run.seed", "controller.seed", "operator.scripted.seed"} {
 			add(key, f.seed)
 		}
@@ -97,18 +106,63 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 		return err
 	}
 	if f.oracle {
-		if err := s.followOracle(ctx); err != nil {
+		if err := s.followOracle(); err != nil {
 			return err
 		}
 	}
 	if !s.file.Run.Lockstep {
-		return runControl(ctx, s, orders{Plain: f.plain, JSON: f.json})
+		ctx, stop := signal.NotifyContext(ctx, stopSignals...)
+		defer stop()
+		// The console's lines and a full screen do not mix.
+		plain := f.plain || s.file.Operator.Source == configs.SourceConsole
+		return runControl(ctx, s, orders{Plain: plain, JSON: f.json, Again: f.again()})
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal does not wait
 	result, err := runLockstep(ctx, s, newDisplay(out, f.plain, f.json))
 	if err != nil && result.tally == nil {
 		return err
 	}
+	result.again = f.again()
 	return errors.Join(err, summarise(ctx, out, s, result, f.json))
+}
+
+// stopSignals end a run in real time: the robot is halted first. A robot cannot
+// be suspended, and a dump of goroutines would leave it as it is, so these
+// signals are among them.
+var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP}
+
+// again is the command that runs the configuration again, as this program was
+// started.
+func (f runFlags) again() string {
+	program := os.Args[0]
+	switch found, err := exec.LookPath(filepath.Base(program)); {
+	case strings.Contains(program, "/go-build"): // `go run` compiles to a folder that is gone by now
+		program = "go run ./cmd/optibfm"
+	case err == nil && sameFile(found, program):
+		program = filepath.Base(program)
+	}
+	if f.config == embeddedConfig {
+		return program + " run"
+	}
+	return program + " run --config " + f.config
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+func roverTasks() (names []string) {
+	for _, t := range rover.Tasks() {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // openSession loads the configuration and the model.

@@ -30,7 +30,6 @@ type stopReason = uint64
 const (
 	stopNone     stopReason = iota
 	stopOperator            // the person at the console
-	stopHost                // the host cannot go on
 )
 
 const (

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -73,7 +76,7 @@ func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Opti
 		}
 		path := filepath.Join(dir, name)
 		w, err := flightlog.Create(path, meta, opts)
-		if os.IsExist(err) && n < 1000 {
+		if errors.Is(err, fs.ErrExist) && n < 1000 {
 			continue
 		}
 		if err != nil {
@@ -102,7 +105,7 @@ func (s *session) settle() (err error) {
 // checkTerminal refuses a keyboard operator without a keyboard, before
 // anything is opened.
 func (s *session) checkTerminal() error {
-	if s.file.Operator.Source == configs.SourceKeyboard && !isTerminal(os.Stdin) {
+	if s.file.Operator.Source == configs.SourceKeyboard && !term.IsTerminal(int(os.Stdin.Fd())) {
 		return fmt.Errorf("operator.source: found %s, but standard input is not a terminal: run it in one, or use --operator %s", configs.SourceKeyboard, configs.SourceScripted)
 	}
 	return nil

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"optibfm/configs"
 )
@@ -17,6 +19,7 @@ type outcome struct {
 	logPath string
 	posture string
 	fault   string // why the robot was halted, "" if it was not
+	again   string // the command that runs this configuration again
 }
 
 // summary is what is printed at the end, and its JSON.
@@ -68,7 +71,7 @@ func newSummary(s *session, o outcome) summary {
 	y := o.tally
 	m := summary{
 		Robot: s.file.Robot.Driver, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
-		Returns: y.returns, Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
+		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
 		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,
@@ -90,7 +93,7 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 	if asJSON {
 		return json.NewEncoder(out).Encode(m)
 	}
-	if s.file.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 {
+	if s.file.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
 		fmt.Fprintln(out, "\nMeasuring what an oracle and random behaviour get in this task ...")
 		var err error
 		if m.Oracle, m.Random, err = s.baselines(ctx); err != nil {
@@ -98,12 +101,31 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 		}
 	}
 	m.print(out)
+	fmt.Fprint(out, s.goOn(o), "\n")
 	return nil
+}
+
+// goOn says what a person may want to do next with this robot.
+func (s *session) goOn(o outcome) string {
+	var b strings.Builder
+	program, _, _ := strings.Cut(o.again, " run")
+	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
+	if o.logPath != "" {
+		suggest("The record of this run, verified and explained", program+" replay "+o.logPath)
+	}
+	if !s.file.Run.Lockstep && s.file.Operator.Source != configs.SourceKeyboard {
+		suggest("You are the operator", o.again+" --operator keyboard")
+	}
+	if s.file.Robot.Driver == configs.DriverRover {
+		others := slices.DeleteFunc(roverTasks(), func(name string) bool { return name == s.task() })
+		suggest("Another task ("+strings.Join(others, ", ")+")", o.again+" --task "+others[0])
+	}
+	return wrap(b.String())
 }
 
 func (m *summary) print(out io.Writer) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprint(out, wrap(fmt.Sprintf("  %-9s %s", name, fmt.Sprintf(format, args...))))
 	}
 	fmt.Fprintf(out, "\n%s, task %s, strategy %s\n", m.Robot, m.Task, m.Strategy)
 	if len(m.Returns) > 0 {
@@ -111,8 +133,8 @@ func (m *summary) print(out io.Writer) {
 	}
 	if m.Oracle != nil {
 		last := m.Returns[len(m.Returns)-1]
-		line("compare", "last episode %.1f; oracle %.1f (%.0f %%); random %.1f",
-			last, m.Oracle.Mean, 100*last/m.Oracle.Mean, m.Random.Mean)
+		line("compare", "last episode %.1f%s; oracle %.1f, random %.1f",
+			last, shareOf(last, m.Oracle.Mean), m.Oracle.Mean, m.Random.Mean)
 	}
 	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
 		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
@@ -131,10 +153,37 @@ func (m *summary) print(out io.Writer) {
 		line("HALTED", "%s", m.Fault)
 	}
 	fmt.Fprintln(out)
-	if m.Log != "" {
-		fmt.Fprintf(out, "  The record is %s. Go on with\n\n    optibfm replay %s\n", m.Log, m.Log)
+}
+
+// shareOf says how much of the oracle's return was reached, where that has a
+// meaning.
+func shareOf(last, oracle float64) string {
+	if !(oracle > 0) {
+		return ""
 	}
-	fmt.Fprint(out, "    optibfm run --operator keyboard     you are the operator\n    optibfm run --task TASK             another task; optibfm run --help\n\n")
+	return fmt.Sprintf(", %.0f %% of the oracle's", 100*last/oracle)
+}
+
+// wrap breaks the lines of a text at 80 columns, where it has spaces, and
+// indents what follows like the first line and two more. A command, which is
+// indented by four, stays whole: it is to be copied.
+func wrap(text string) string {
+	const width = 80
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+2)
+		for utf8.RuneCountInString(line) > width && len(indent) < 6 {
+			cut := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
+			if cut <= len(indent) {
+				break
+			}
+			b.WriteString(line[:cut] + "\n")
+			line = indent + strings.TrimLeft(line[cut:], " ")
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
 }
 
 // joinReturns lists the returns, the middle left out where there are many.

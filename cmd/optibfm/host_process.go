@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/configs"
+	"optibfm/rewardsrc/keyboard"
+)
+
+const (
+	hostStart = 60 * time.Second // for the host to be ready
+	hostEnd   = 60 * time.Second // for the host to finish the log and the summary
+	hostAbort = 5 * time.Second  // for a host that has nothing to finish, or that failed
+)
+
+var (
+	errInterrupted = errors.New("control: interrupted before the robot was armed: nothing moved")
+	errHostFailed  = errors.New("control: the host process ended with an error, which it has printed")
+)
+
+// hostProcess is the child, as the control process sees it.
+type hostProcess struct {
+	cmd      *exec.Cmd
+	lifeline *os.File     // held open; its closing tells the host not to wait for us
+	restore  func() error // of the terminal
+	screen   bool         // it has the whole terminal
+	crash    *os.File     // the trace of its panic
+	exited   chan error
+	gone     atomic.Bool // it has ended: known within a tick, before its silence is
+}
+
+// startHost starts the host process. It inherits the segment, its orders and
+// the lifeline, and nothing else; no descriptor of a device is among them, for
+// Go opens all of them close-on-exec.
+func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
+	attributes, err := asUser(s.file.Run.HostUser)
+	if err != nil {
+		return nil, err
+	}
+	file, err := ordersFile(s, o)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	crash, err := nameless("optibfm-crash")
+	if err != nil {
+		return nil, err
+	}
+	h := &hostProcess{
+		lifeline: write, crash: crash, screen: o.fullScreen(), exited: make(chan error, 1),
+		restore: func() error { return nil },
+	}
+	if s.file.Operator.Source == configs.SourceKeyboard {
+		if h.restore, err = keyboard.Save(os.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	h.cmd = exec.Command("/proc/self/exe", "host")
+	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
+	h.cmd.SysProcAttr = attributes
+	if err := h.cmd.Start(); err != nil {
+		if s.file.Run.HostUser != "" && errors.Is(err, os.ErrPermission) {
+			return nil, fmt.Errorf("run.host_user: %w: only root can start a process as %s: run as root, or leave the key empty", err, s.file.Run.HostUser)
+		}
+		return nil, fmt.Errorf("control: starting the host process: %w", err)
+	}
+	go func() {
+		err := h.cmd.Wait()
+		h.gone.Store(true)
+		h.exited <- err
+	}()
+	return h, nil
+}
+
+// ordersFile returns the orders in a file that has no name.
+func ordersFile(s *session, o orders) (*os.File, error) {
+	o.YAML = s.yaml
+	f, err := nameless("optibfm-orders")
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(f).Encode(o); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// nameless returns a file in memory that ends with its last descriptor.
+func nameless(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("control: %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// asUser makes the host run as another user, with that user's groups: they are
+// what gives it the reward device and the GPU.
+func asUser(name string) (*syscall.SysProcAttr, error) {
+	if name == "" {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("run.host_user: %w: create the user, or leave the key empty", err)
+	}
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("run.host_user: the groups of %s: %w", name, err)
+	}
+	ids := make([]uint32, 0, len(groups)+2)
+	for _, text := range append([]string{u.Uid, u.Gid}, groups...) {
+		id, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("run.host_user: %s: %w", name, err)
+		}
+		ids = append(ids, uint32(id))
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}}, nil
+}
+
+// waitReady waits until the host has opened everything.
+func (h *hostProcess) waitReady(ctx context.Context, l *controlLink) error {
+	deadline := time.After(hostStart)
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for l.ready.Load() == 0 {
+		select {
+		case <-ticker.C:
+		case err := <-h.exited:
+			h.exited <- err
+			if ctx.Err() != nil { // by the same signal as we, perhaps
+				return errInterrupted
+			}
+			return errors.New("control: the host process ended before the robot was armed: nothing moved")
+		case <-ctx.Done():
+			return errInterrupted
+		case <-deadline:
+			return fmt.Errorf("control: the host process was not ready within %v: see what it printed", hostStart)
+		}
+	}
+	return nil
+}
+
+// patienceAfter is how long the host may take for its last work after a run
+// that ended with err.
+func patienceAfter(err error) time.Duration {
+	if errors.Is(err, errHostSilent) || errors.Is(err, errStuck) {
+		return hostAbort
+	}
+	return hostEnd
+}
+
+// finish waits for the host to record the end of the run, kills it where it
+// does not, and gives the terminal back whatever it did. A signal, the second
+// one where one ended the run, makes the host leave out what takes long.
+func (h *hostProcess) finish(patience time.Duration) error {
+	hurry := make(chan os.Signal, 1)
+	signal.Notify(hurry, stopSignals...)
+	defer signal.Stop(hurry)
+	select {
+	case err := <-h.exited:
+		return h.ended(err)
+	case <-hurry:
+	case <-time.After(patience - hostAbort):
+	}
+	_ = h.lifeline.Close()
+	select {
+	case err := <-h.exited:
+		return h.ended(err)
+	case <-time.After(hostAbort):
+	}
+	_ = h.cmd.Process.Kill()
+	<-h.exited
+	return errors.Join(errors.New("control: the host process did not end in time and was killed: see `optibfm log info` for what it recorded"), h.giveBack(true))
+}
+
+// ended says how the host ended, which it did by itself.
+func (h *hostProcess) ended(err error) error {
+	_ = h.lifeline.Close() // again, perhaps
+	code := h.cmd.ProcessState.ExitCode()
+	switch {
+	case err == nil:
+	case code == 1:
+		err = errHostFailed
+	default:
+		err = fmt.Errorf("control: the host process: %w", err)
+	}
+	return errors.Join(err, h.giveBack(code != 0 && code != 1))
+}
+
+// giveBack gives the terminal back, also where the host could not: it was
+// killed, or it panicked.
+func (h *hostProcess) giveBack(died bool) error {
+	if died && h.screen {
+		rescueTerminal(os.Stdout)
+		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // decoration
+	}
+	var err error
+	if !inBackground(int(os.Stdin.Fd())) { // where it would stop us
+		err = h.restore()
+	}
+	return errors.Join(err, h.crash.Close())
+}
