@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"optibfm/controller"
 	"optibfm/internal/shm"
@@ -22,7 +21,7 @@ type controlLink struct {
 	plans    *shm.MailboxReader
 	labels   *shm.Consumer
 
-	hostBeat, ready, stop, ended *atomic.Uint64
+	words
 
 	tick  controller.Tick
 	spare controller.Tick // where a tick goes when the ring is full
@@ -37,16 +36,13 @@ var (
 
 func newControlLink(segment *shm.Segment, shape controller.Shape) (*controlLink, error) {
 	l := &controlLink{shape: shape, spare: *controller.NewTick(shape)}
-	var errs [9]error
+	var errs [6]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
 	l.requests, errs[2] = segment.Producer(sectionRequests)
 	l.plans, errs[3] = segment.MailboxReader(sectionPlans)
 	l.labels, errs[4] = segment.Consumer(sectionLabels)
-	l.hostBeat, errs[5] = segment.Word(wordHostBeat)
-	l.ready, errs[6] = segment.Word(wordReady)
-	l.stop, errs[7] = segment.Word(wordStop)
-	l.ended, errs[8] = segment.Word(wordEnded)
+	l.words, errs[5] = openWords(segment)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("control: segment: %w", err)
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/hal/rover"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
@@ -46,6 +49,11 @@ func newTwoEnds(t *testing.T, s *session) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newTwoEndsWith(t, s, robot)
+}
+
+func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
+	t.Helper()
 	segment, err := shm.New(segmentLayout(s.shape()))
 	if err != nil {
 		t.Fatal(err)
@@ -127,8 +135,13 @@ func TestAControlTickAllocatesNothingInAnyStrategy(t *testing.T) {
 			if !e.agent.Armed() {
 				t.Fatal("the robot was never armed")
 			}
-			if n := testing.AllocsPerRun(500, step); n != 0 {
-				t.Errorf("%v allocations a tick", n)
+			// Not a mean per tick: episodes start seldom.
+			if n := testing.AllocsPerRun(1, func() {
+				for range 500 {
+					step()
+				}
+			}); n != 0 {
+				t.Errorf("%v allocations in 500 ticks", n)
 			}
 		})
 	}
@@ -225,5 +238,172 @@ func TestAHostThatWritesNonsenseHaltsTheRobot(t *testing.T) {
 	}
 	if e.agent.Armed() {
 		t.Error("still armed")
+	}
+}
+
+// brokenRobot is a rover of which one thing fails.
+type brokenRobot struct {
+	*rover.Rover
+	arm, reset func() error
+	sense      func()
+	halts      atomic.Int64
+}
+
+func (b *brokenRobot) Arm() error {
+	if b.arm != nil {
+		return b.arm()
+	}
+	return b.Rover.Arm()
+}
+
+func (b *brokenRobot) Reset(seed uint64) error {
+	if b.reset != nil {
+		return b.reset()
+	}
+	return b.Rover.Reset(seed)
+}
+
+func (b *brokenRobot) Sense(obs []float32) (int64, error) {
+	if b.sense != nil {
+		b.sense()
+	}
+	return b.Rover.Sense(obs)
+}
+
+func (b *brokenRobot) Halt() error {
+	b.halts.Add(1)
+	return b.Rover.Halt()
+}
+
+func newBroken(t *testing.T) (*brokenRobot, *twoEnds) {
+	t.Helper()
+	s := testSession(t, nil)
+	inner, err := rover.New(s.file.Robot.Rover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &brokenRobot{Rover: inner}
+	return b, newTwoEndsWith(t, s, b)
+}
+
+func wantFault(t *testing.T, err error, want controller.Fault) {
+	t.Helper()
+	var fault *controller.FaultError
+	if !errors.As(err, &fault) || fault.Fault != want {
+		t.Errorf("want the fault %q, got %v", want, err)
+	}
+}
+
+func TestARobotThatCannotBeArmedEndsTheRun(t *testing.T) {
+	robot, e := newBroken(t)
+	robot.arm = func() error { return errors.New("the brake is on") }
+	var err error
+	for range 10 {
+		if err = e.tick(); err != nil {
+			break
+		}
+	}
+	wantFault(t, err, controller.FaultAct)
+}
+
+func TestARobotThatCannotBeResetEndsTheRun(t *testing.T) {
+	robot, e := newBroken(t)
+	robot.reset = func() error { return errors.New("it fell off the table") }
+	wantFault(t, e.tick(), controller.FaultSense)
+}
+
+// runBroken runs the real loop until the robot ends it.
+func runBroken(t *testing.T, e *twoEnds) error {
+	t.Helper()
+	cfg := rtloop.Config{PeriodMS: 5, Posture: rtloop.Warn, MaxMissed: rtloop.NoLimit, WatchdogMS: 50, MemoryLimitMiB: 512}
+	loop, _, err := rtloop.Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loop.Close()
+	return e.control.run(context.Background(), loop)
+}
+
+func TestAPanicInTheControlThreadHaltsTheRobot(t *testing.T) {
+	robot, e := newBroken(t)
+	robot.sense = func() { panic("a driver's mistake") }
+	err := runBroken(t, e)
+	var panicked *rtloop.PanicError
+	if !errors.As(err, &panicked) {
+		t.Errorf("want a panic, got %v", err)
+	}
+	if robot.halts.Load() == 0 {
+		t.Error("the robot was not halted")
+	}
+	if got := e.link.ended.Load(); got != 1+uint64(controller.FaultPanic) {
+		t.Errorf("the host was told %d", got)
+	}
+}
+
+func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
+	robot, e := newBroken(t)
+	release := make(chan struct{})
+	robot.sense = func() { <-release }
+	err := runBroken(t, e)
+	wantFault(t, err, controller.FaultStuck)
+	if !e.isAbandoned() {
+		t.Error("the thread was not given up")
+	}
+	if got := e.link.ended.Load(); got != 1+uint64(controller.FaultStuck) {
+		t.Errorf("the host was told %d", got)
+	}
+	if got := robot.halts.Load(); got != 0 {
+		t.Errorf("the driver was called %d times beside the thread that is inside of it", got)
+	}
+	close(release)
+	for robot.halts.Load() == 0 { // the loop's own, once it came loose
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestTheLoopMustHaveTheRobotsPeriod(t *testing.T) {
+	s := testSession(t, nil)
+	robot, err := rover.New(s.file.Robot.Rover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkRealTime(robot, s.file); err != nil {
+		t.Errorf("the same period: %v", err)
+	}
+	s.file.Loop.PeriodMS++
+	if err := checkRealTime(robot, s.file); err == nil {
+		t.Error("another period was accepted")
+	}
+}
+
+// pressing is a source that always has a label, and notes what became of it.
+type pressing struct{ acknowledged, refused int }
+
+func (*pressing) Ask(rewardsrc.Request)         {}
+func (*pressing) Halt() error                   { return nil }
+func (p *pressing) Acknowledge(rewardsrc.Label) { p.acknowledged++ }
+func (p *pressing) Refuse(rewardsrc.Label, error) {
+	p.refused++
+}
+func (p *pressing) Poll(dst []rewardsrc.Label) int {
+	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}
+	return 1
+}
+
+func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *testing.T) {
+	e := newTwoEnds(t, testSession(t, nil))
+	source := &pressing{}
+	h := &host{link: e.host, desk: &desk{source: source, tally: newTally(e.agent.Shape())}}
+	h.takeLabels()
+	if source.acknowledged != labelSlots || source.refused != 0 {
+		t.Errorf("%d acknowledged of %d, %d refused", source.acknowledged, labelSlots, source.refused)
+	}
+	if err := e.tick(); err != nil {
+		t.Fatal(err)
+	}
+	e.link.ended.Store(1)
+	h.takeLabels()
+	if source.acknowledged != labelSlots {
+		t.Errorf("%d acknowledged after the end", source.acknowledged-labelSlots)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"optibfm/configs"
@@ -29,7 +30,7 @@ func newEpisodes(robot hal.Robot, run configs.Run) episodes {
 	if steps == 0 {
 		return episodes{}
 	}
-	return episodes{robot: resetter(robot), steps: uint32(steps), limit: uint32(run.Episodes), seed: run.Seed}
+	return episodes{robot: resetter(robot), steps: uint32(min(steps, math.MaxUint32-1)), limit: uint32(run.Episodes), seed: run.Seed}
 }
 
 // begin prepares t, and resets the robot where an episode starts. over is true
@@ -79,5 +80,7 @@ func (e *episodes) end(t *controller.Tick) {
 // episodeSeed gives each episode of each run a seed of its own; it fits 32
 // bits, which is all that some simulators take.
 func episodeSeed(run uint64, episode uint32) uint64 {
-	return uint64(rand.New(rand.NewPCG(run, uint64(episode))).Uint32())
+	var draw rand.PCG // no rand.Rand around it, which would be allocated
+	draw.Seed(run, uint64(episode))
+	return draw.Uint64() >> 32
 }

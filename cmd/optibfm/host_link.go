@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"optibfm/controller"
 	"optibfm/internal/shm"
@@ -21,7 +20,7 @@ type hostLink struct {
 	plans    *shm.MailboxWriter
 	labels   *shm.Producer
 
-	hostBeat, ready, stop, ended *atomic.Uint64
+	words
 
 	tick  controller.Tick
 	state controller.State
@@ -33,16 +32,13 @@ var errLabelRing = errors.New("host: the robot has not taken the last labels: pr
 
 func newHostLink(segment *shm.Segment, shape controller.Shape) (*hostLink, error) {
 	l := &hostLink{shape: shape}
-	var errs [9]error
+	var errs [6]error
 	l.ticks, errs[0] = segment.Consumer(sectionTicks)
 	l.states, errs[1] = segment.MailboxReader(sectionStates)
 	l.requests, errs[2] = segment.Consumer(sectionRequests)
 	l.plans, errs[3] = segment.MailboxWriter(sectionPlans)
 	l.labels, errs[4] = segment.Producer(sectionLabels)
-	l.hostBeat, errs[5] = segment.Word(wordHostBeat)
-	l.ready, errs[6] = segment.Word(wordReady)
-	l.stop, errs[7] = segment.Word(wordStop)
-	l.ended, errs[8] = segment.Word(wordEnded)
+	l.words, errs[5] = openWords(segment)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("host: segment: %w", err)
 	}

@@ -121,3 +121,20 @@ func TestTimeNeverGoesBackInALockstepLog(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoRunsInTheSameSecondHaveTwoLogs(t *testing.T) {
+	s := testSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 1
+	})
+	seen := map[string]bool{}
+	for range 3 {
+		o, err := runLockstep(context.Background(), s, quietDisplay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[o.logPath] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("logs: %v", seen)
+	}
+}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -257,7 +259,8 @@ func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testin
 }
 
 func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range stopSignals {
+		signal := s.(syscall.Signal)
 		t.Run(signal.String(), func(t *testing.T) {
 			w, set := serveWatched(t)
 			cmd := program(t, set...)
@@ -292,12 +295,155 @@ func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
 	}
 }
 
+func TestARobotWhoseServerDiesEndsTheRunWithAnError(t *testing.T) {
+	w, set := serveWatched(t)
+	between := filepath.Join(t.TempDir(), "between")
+	l, err := net.Listen("unix", between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
+	go f.serve()
+	cmd := program(t, append(set, "robot.bridge.address=unix:"+between)...)
+	output := w.start(t, cmd)
+	f.cut()
+	w.waitHalted(t, time.Now())
+	if err := cmd.Wait(); err == nil {
+		t.Error("the program ended without an error")
+	}
+	if !strings.Contains(output.String(), "the robot is lost") {
+		t.Errorf("the message does not say that the robot is lost:\n%s", output)
+	}
+}
+
+func TestAHostThatIsStoppedOrCrashesHaltsTheRobot(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGABRT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			w, set := serveWatched(t)
+			cmd := program(t, set...)
+			output := w.start(t, cmd)
+			sent := time.Now()
+			if err := syscall.Kill(hostOf(t, cmd), signal); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("halted after %v", w.waitHalted(t, sent))
+			if err := cmd.Wait(); err == nil {
+				t.Error("the program ended without an error")
+			}
+			if !strings.Contains(output.String(), controller.FaultHost.String()) {
+				t.Errorf("the message does not name the fault:\n%s", output)
+			}
+			onlyLog(t, cmd)
+		})
+	}
+}
+
+func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
+	for _, after := range []time.Duration{10, 30, 60, 100, 200} {
+		w, set := serveWatched(t)
+		cmd := program(t, set...)
+		cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(after * time.Millisecond)
+		_ = cmd.Process.Signal(os.Interrupt)
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-ended:
+		case <-time.After(hostEnd / 2):
+			_ = cmd.Process.Kill()
+			t.Fatalf("interrupted %d ms after the start, it still runs", after)
+		}
+		w.mu.Lock()
+		if w.armed {
+			t.Errorf("interrupted %d ms after the start: the robot is still armed", after)
+		}
+		w.mu.Unlock()
+	}
+}
+
+func TestAClosedPipeDoesNotEndTheRun(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "run.duration_s=1")...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages strings.Builder
+	cmd.Stderr = &messages
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	w.waitHalted(t, time.Now())
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, messages.String())
+	}
+	log := onlyLog(t, cmd)
+	if cut := log.Cut(); cut != nil {
+		t.Errorf("the log was not finished: %+v", cut)
+	}
+}
+
+func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
+	cmd := program(t, "operator.source=console", "operator.keyboard.reaction_ms=0", "run.duration_s=1", "run.episode_s=0", "controller.gate.kappa=0")
+	cmd.Args = append(cmd.Args, "--json")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "wanted") {
+			_, _ = io.WriteString(stdin, "+\nnonsense\n") // fails after the end
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var got summary
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatalf("%v:\n%s", err, out.String())
+	}
+	if got.Labels == 0 || got.Returns == nil {
+		t.Errorf("%d labels, returns %v", got.Labels, got.Returns)
+	}
+}
+
 // freezer stands between a client and a server, and passes the server's answers
 // on until it is frozen. The end of a connection it always passes on.
 type freezer struct {
 	net.Listener
 	server string
 	frozen atomic.Bool
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// cut ends all connections, as the end of the server's process does.
+func (f *freezer) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		c.Close()
+	}
 }
 
 func (f *freezer) serve() {
@@ -311,6 +457,9 @@ func (f *freezer) serve() {
 			client.Close()
 			continue
 		}
+		f.mu.Lock()
+		f.conns = append(f.conns, client, server)
+		f.mu.Unlock()
 		go func() {
 			_, _ = io.Copy(server, client)
 			server.Close()

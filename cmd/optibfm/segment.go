@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"sync/atomic"
+
 	"optibfm/controller"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
@@ -23,6 +26,20 @@ const (
 	wordStop     = "stop"      // the host asks for an end: a stopReason
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 )
+
+// words are the counters and flags that both processes see.
+type words struct {
+	hostBeat, ready, stop, ended *atomic.Uint64
+}
+
+func openWords(segment *shm.Segment) (w words, err error) {
+	var errs [4]error
+	w.hostBeat, errs[0] = segment.Word(wordHostBeat)
+	w.ready, errs[1] = segment.Word(wordReady)
+	w.stop, errs[2] = segment.Word(wordStop)
+	w.ended, errs[3] = segment.Word(wordEnded)
+	return w, errors.Join(errs[:]...)
+}
 
 // stopReason says who asked for the end of a run.
 type stopReason = uint64
