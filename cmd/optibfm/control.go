@@ -57,7 +57,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 		return err
 	}
 	var c *control
-	segment, err := shm.Create(segmentLayout(s.shape()))
+	segment, err := shm.Create(segmentLayout(s.shape(), robot.Spec().Period))
 	if err != nil {
 		return errors.Join(err, closeRobot(robot))
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/npz"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 	"optibfm/rtloop"
@@ -54,7 +57,7 @@ func newTwoEnds(t *testing.T, s *session) *twoEnds {
 
 func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	t.Helper()
-	segment, err := shm.New(segmentLayout(s.shape()))
+	segment, err := shm.New(segmentLayout(s.shape(), robot.Spec().Period))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,9 +316,9 @@ func TestARobotThatCannotBeResetEndsTheRun(t *testing.T) {
 }
 
 // runBroken runs the real loop until the robot ends it.
-func runBroken(t *testing.T, e *twoEnds) error {
+func runBroken(t *testing.T, e *twoEnds, maxMissed int) error {
 	t.Helper()
-	cfg := rtloop.Config{PeriodMS: 5, Posture: rtloop.Warn, MaxMissed: rtloop.NoLimit, WatchdogMS: 50, MemoryLimitMiB: 512}
+	cfg := rtloop.Config{PeriodMS: 5, Posture: rtloop.Warn, MaxMissed: maxMissed, WatchdogMS: 50, MemoryLimitMiB: 512}
 	loop, _, err := rtloop.Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +330,7 @@ func runBroken(t *testing.T, e *twoEnds) error {
 func TestAPanicInTheControlThreadHaltsTheRobot(t *testing.T) {
 	robot, e := newBroken(t)
 	robot.sense = func() { panic("a driver's mistake") }
-	err := runBroken(t, e)
+	err := runBroken(t, e, rtloop.NoLimit)
 	var panicked *rtloop.PanicError
 	if !errors.As(err, &panicked) {
 		t.Errorf("want a panic, got %v", err)
@@ -344,7 +347,7 @@ func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
 	robot, e := newBroken(t)
 	release := make(chan struct{})
 	robot.sense = func() { <-release }
-	err := runBroken(t, e)
+	err := runBroken(t, e, rtloop.NoLimit)
 	wantFault(t, err, controller.FaultStuck)
 	if !e.isAbandoned() {
 		t.Error("the thread was not given up")
@@ -405,5 +408,54 @@ func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *test
 	h.takeLabels()
 	if source.acknowledged != labelSlots {
 		t.Errorf("%d acknowledged after the end", source.acknowledged-labelSlots)
+	}
+}
+
+func TestTooManyMissedTicksHaltTheRobot(t *testing.T) {
+	robot, e := newBroken(t)
+	robot.sense = func() { time.Sleep(20 * time.Millisecond) }
+	err := runBroken(t, e, 3)
+	if !errors.Is(err, rtloop.ErrOverrun) {
+		t.Errorf("want an overrun, got %v", err)
+	}
+	if robot.halts.Load() == 0 {
+		t.Error("the robot was not halted")
+	}
+	if got := e.link.ended.Load(); got != 1+uint64(controller.FaultOverrun) {
+		t.Errorf("the host was told %d", got)
+	}
+}
+
+func TestTheTickRingHoldsTenSeconds(t *testing.T) {
+	for period, want := range map[time.Duration]int{
+		time.Second: 256, 50 * time.Millisecond: 256, 20 * time.Millisecond: 512, time.Millisecond: 16384, time.Nanosecond: 65536, 0: 65536,
+	} {
+		if got := tickSlots(period); got != want {
+			t.Errorf("%v: %d slots, want %d", period, got, want)
+		}
+	}
+}
+
+func TestAWarmStartThatDoesNotFitIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ rows, dim, rewards int }{
+		"another model's features": {3, 5, 3}, "a reward too few": {3, 8, 2},
+	} {
+		path := filepath.Join(t.TempDir(), "labels.npz")
+		err := npz.WriteFile(path, npz.Archive{
+			"phi":    npz.Float64(make([]float64, c.rows*c.dim), c.rows, c.dim),
+			"reward": npz.Float64(make([]float64, c.rewards), c.rewards),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newTwoEnds(t, testSession(t, nil))
+		before := e.agent.Learner().Belief().Hash()
+		err = warmStart(e.agent.Learner(), configs.Model{WarmStart: path})
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if e.agent.Learner().Belief().Hash() != before {
+			t.Errorf("%s: the belief changed", name)
+		}
 	}
 }

@@ -93,6 +93,7 @@ type host struct {
 	link     *hostLink
 	lifeline *os.File
 	display  display
+	lines    *lineWriter // what the display writes to; nil: the full screen
 	desk     *desk
 	watcher  rewardsrc.Watcher // may be nil
 	log      *flightlog.Writer // may be nil
@@ -115,13 +116,17 @@ func openHost(out io.Writer) (*host, error) {
 		return nil, fmt.Errorf("host: model.bundle: %s changed between two readings: leave the bundle alone during a run, and start again", h.session.file.Model.Bundle)
 	}
 	shape := h.session.shape()
-	if h.segment, err = shm.Open(os.NewFile(fdSegment, "segment"), segmentLayout(shape)); err != nil {
+	if h.segment, err = shm.Open(os.NewFile(fdSegment, "segment"), segmentLayout(shape, h.orders.Spec.Period)); err != nil {
 		return nil, err
 	}
 	if h.link, err = newHostLink(h.segment, shape); err != nil {
 		return nil, err
 	}
 	h.tally = newTally(shape)
+	if !h.orders.fullScreen() {
+		h.lines = newLineWriter(out)
+		out = h.lines
+	}
 	h.display = newDisplay(out, h.orders.Plain, h.orders.JSON)
 	if err := h.openPlanning(); err != nil {
 		return nil, err
@@ -236,6 +241,9 @@ func (h *host) run(alive context.Context) (err error) {
 	wg.Wait()
 	h.drain()
 	h.display.end()
+	if h.lines != nil { // before the summary
+		_ = h.lines.Close() // never an error
+	}
 	return err
 }
 
@@ -283,7 +291,7 @@ func (h *host) fault() controller.Fault {
 }
 
 func (h *host) outcome() outcome {
-	o := outcome{tally: h.tally, logPath: h.logPath, posture: h.orders.Posture, again: h.orders.Again}
+	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, again: h.orders.Again}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault = fault.String()
 	}

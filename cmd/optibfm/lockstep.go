@@ -69,7 +69,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	show.begin(s, spec, nil, r.tally)
 	defer show.end()
 	err = r.run(ctx)
-	result = outcome{tally: r.tally, logPath: r.logPath, posture: "lockstep"}
+	result = outcome{tally: r.tally, robot: spec.Name, logPath: r.logPath, posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
 		result.fault = fault.Fault.String()

@@ -177,7 +177,7 @@ func openSession(f runFlags) (*session, error) {
 	}
 	s := &session{file: file}
 	if s.bundle, err = openBundle(file.Model); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
 	if err := file.Controller.Validate(s.bundle.Dims().Latent); err != nil {
 		return nil, err

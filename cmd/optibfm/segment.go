@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"optibfm/controller"
 	"optibfm/internal/shm"
@@ -50,7 +52,6 @@ const (
 )
 
 const (
-	tickSlots    = 1024 // 20 s at 50 Hz: what a stalled disk may take before ticks are dropped
 	labelSlots   = 64
 	requestSlots = 64
 )
@@ -68,12 +69,20 @@ func mustView[T any]() shm.View[T] {
 	return v
 }
 
+// tickSlots is how many ticks wait while a disk stalls, before any is dropped:
+// those of ten seconds, and a power of two.
+func tickSlots(period time.Duration) int {
+	const stall, least, most = 10 * time.Second, 1 << 8, 1 << 16
+	ticks := min(uint64(stall/max(period, 1)), most)
+	return max(least, 1<<bits.Len64(max(ticks, 1)-1))
+}
+
 // segmentLayout is what both processes state.
-func segmentLayout(s controller.Shape) shm.Layout {
+func segmentLayout(s controller.Shape, period time.Duration) shm.Layout {
 	return shm.Layout{
 		Version: segmentVersion,
 		Sections: []shm.Section{
-			{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: tickSlots},
+			{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: tickSlots(period)},
 			{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},
 			{Name: sectionRequests, Kind: shm.KindRing, Size: requestView.Size(), Slots: requestSlots},
 			{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},

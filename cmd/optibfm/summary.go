@@ -15,6 +15,7 @@ import (
 
 // outcome is what a run leaves behind.
 type outcome struct {
+	robot   string // its name
 	tally   *tally
 	logPath string
 	posture string
@@ -70,7 +71,7 @@ type baseline struct {
 func newSummary(s *session, o outcome) summary {
 	y := o.tally
 	m := summary{
-		Robot: s.file.Robot.Driver, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
+		Robot: o.robot, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
 		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
