@@ -42,7 +42,7 @@ type orders struct {
 	Missing   []string // of the posture: what was not granted
 	Plain     bool     // no full screen
 	JSON      bool     // the summary as JSON
-	Again     string   // the command that a person types to run this configuration
+	Invoked   invocation
 }
 
 // fullScreen reports whether the host will take the whole terminal.
@@ -291,7 +291,7 @@ func (h *host) fault() controller.Fault {
 }
 
 func (h *host) outcome() outcome {
-	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, again: h.orders.Again}
+	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, invoked: h.orders.Invoked}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault = fault.String()
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -115,7 +113,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 		defer stop()
 		// The console's lines and a full screen do not mix.
 		plain := f.plain || s.file.Operator.Source == configs.SourceConsole
-		return runControl(ctx, s, orders{Plain: plain, JSON: f.json, Again: f.again()})
+		return runControl(ctx, s, orders{Plain: plain, JSON: f.json, Invoked: invoked(os.Args[0], f.config)})
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -124,7 +122,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil && result.tally == nil {
 		return err
 	}
-	result.again = f.again()
+	result.invoked = invoked(os.Args[0], f.config)
 	return errors.Join(err, summarise(ctx, out, s, result, f.json))
 }
 
@@ -132,31 +130,6 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 // be suspended, and a dump of goroutines would leave it as it is, so these
 // signals are among them.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP}
-
-// again is the command that runs the configuration again, as this program was
-// started.
-func (f runFlags) again() string {
-	program := os.Args[0]
-	switch found, err := exec.LookPath(filepath.Base(program)); {
-	case strings.Contains(program, "/go-build"): // `go run` compiles to a folder that is gone by now
-		program = "go run ./cmd/optibfm"
-	case err == nil && sameFile(found, program):
-		program = filepath.Base(program)
-	}
-	if f.config == embeddedConfig {
-		return program + " run"
-	}
-	return program + " run --config " + f.config
-}
-
-func sameFile(a, b string) bool {
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
-}
 
 func roverTasks() (names []string) {
 	for _, t := range rover.Tasks() {

@@ -20,7 +20,7 @@ type outcome struct {
 	logPath string
 	posture string
 	fault   string // why the robot was halted, "" if it was not
-	again   string // the command that runs this configuration again
+	invoked invocation
 }
 
 // summary is what is printed at the end, and its JSON.
@@ -109,17 +109,16 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 // goOn says what a person may want to do next with this robot.
 func (s *session) goOn(o outcome) string {
 	var b strings.Builder
-	program, _, _ := strings.Cut(o.again, " run")
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
 	if o.logPath != "" {
-		suggest("The record of this run, verified and explained", program+" replay "+o.logPath)
+		suggest("The record of this run, verified and explained", o.invoked.replay(o.logPath))
 	}
 	if !s.file.Run.Lockstep && s.file.Operator.Source != configs.SourceKeyboard {
-		suggest("You are the operator", o.again+" --operator keyboard")
+		suggest("You are the operator", o.invoked.run()+" --operator keyboard")
 	}
 	if s.file.Robot.Driver == configs.DriverRover {
 		others := slices.DeleteFunc(roverTasks(), func(name string) bool { return name == s.task() })
-		suggest("Another task ("+strings.Join(others, ", ")+")", o.again+" --task "+others[0])
+		suggest("Another task ("+strings.Join(others, ", ")+")", o.invoked.run()+" --task "+others[0])
 	}
 	return wrap(b.String())
 }

@@ -23,7 +23,7 @@ func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.again, o.logPath = "optibfm run", "logs/a.mcap"
+	o.invoked, o.logPath = invocation{Program: "optibfm"}, "logs/a.mcap"
 	s.file.Run.Lockstep = false // as a run in real time prints it
 	o.posture = "lock_memory: all memory locked: not granted (the limit of locked memory is 64 KiB; it is not locked): run as root, or set LimitMEMLOCK=infinity\ntimer_slack_ns: 1: granted"
 	var out bytes.Buffer
@@ -44,7 +44,7 @@ func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
 
 func TestAnInterruptedSummaryLeavesTheBaselinesOut(t *testing.T) {
 	s := testSession(t, nil)
-	o := outcome{tally: newTally(s.shape()), again: "optibfm run"}
+	o := outcome{tally: newTally(s.shape())}
 	o.tally.returns = []float64{1}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -89,5 +89,18 @@ func TestWrapBreaksTextButNotCommands(t *testing.T) {
 	command := "    optibfm replay " + strings.Repeat("very/", 30) + "long file.mcap"
 	if got := wrap(command); got != command+"\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestAdviceNamesTheProgramAsItWasStarted(t *testing.T) {
+	for _, c := range []struct{ path, config, run, replay string }{
+		{"./optibfm", embeddedConfig, "./optibfm run", "./optibfm replay a.mcap"},
+		{"optibfm", "cheetah", "optibfm run --config cheetah", "optibfm replay a.mcap"},
+		{"/tmp/go-build1234/b001/exe/optibfm", "my.yaml", "go run ./cmd/optibfm run --config my.yaml", "go run ./cmd/optibfm replay a.mcap"},
+	} {
+		i := invoked(c.path, c.config)
+		if i.run() != c.run || i.replay("a.mcap") != c.replay {
+			t.Errorf("%s: %q, %q", c.path, i.run(), i.replay("a.mcap"))
+		}
 	}
 }
