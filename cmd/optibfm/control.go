@@ -119,7 +119,7 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 // reportPosture says, before anything moves, what the operating system refused.
 func reportPosture(out io.Writer, granted rtloop.Granted) {
 	for _, g := range granted.Missing() {
-		fmt.Fprintf(out, "warning: loop.%s: %s was not granted (%s): %s\n", g.Request, g.Asked, g.Why, g.Mend)
+		fmt.Fprint(out, wrap(fmt.Sprintf("warning: loop.%s: %s: not granted (%s): %s", g.Request, g.Asked, g.Why, g.Mend)))
 	}
 }
 

@@ -426,6 +426,60 @@ func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
 	}
 }
 
+func TestWhatTheSystemRefusedIsToldAtTheStartAndNotOnStandardOutput(t *testing.T) {
+	cmd := program(t, "loop.cpus=[1023]", "run.duration_s=0.2", "run.episode_s=0")
+	cmd.Args = append(cmd.Args, "--json")
+	var messages strings.Builder
+	cmd.Stderr = &messages
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, messages.String())
+	}
+	if !json.Valid(out) {
+		t.Errorf("standard output is\n%s", out)
+	}
+	if !strings.HasPrefix(messages.String(), "warning: loop.cpus: ") && !strings.Contains(messages.String(), "\nwarning: loop.cpus: ") {
+		t.Errorf("the messages are\n%s", messages.String())
+	}
+}
+
+func TestAHostThatCannotOpenItsLogEndsTheRunBeforeAnythingMoves(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "log.dir=/dev/null/logs")...)
+	output, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Error("the program ended without an error")
+	}
+	if !strings.Contains(string(output), "log.dir") || !strings.Contains(string(output), "nothing moved") {
+		t.Errorf("the message is\n%s", output)
+	}
+	if n := w.acts.Load(); n != 0 {
+		t.Errorf("the robot acted %d times", n)
+	}
+}
+
+func TestARemoteSimulatorHasNoEpisodesInRealTime(t *testing.T) {
+	spec := haltest.Spec(6, 2)
+	spec.Period = 20 * time.Millisecond
+	address := "unix:" + filepath.Join(t.TempDir(), "simulator")
+	l, err := bridge.Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = bridge.Serve(ctx, l, haltest.NewSimulator(spec), func(error) {})
+	}()
+	t.Cleanup(func() { stop(); <-served })
+	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.address="+address, "loop.period_ms=20", "run.episode_s=1", "run.duration_s=0.5")
+	output, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "run.episode_s") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
 // freezer stands between a client and a server, and passes the server's answers
 // on until it is frozen. The end of a connection it always passes on.
 type freezer struct {
