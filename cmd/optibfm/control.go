@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,8 @@ type control struct {
 	hostPatience uint64 // ticks
 
 	fault     controller.Fault
-	stuck     atomic.Bool   // the watchdog has spoken
+	at        atomic.Uint64 // the tick in progress
+	stuck     atomic.Bool   // the driver hangs: the robot was halted past it
 	abandoned chan struct{} // closed when the stuck thread is not waited for any more
 }
 
@@ -168,29 +170,51 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 			c.fault = controller.FaultAct
 		}
 	}
-	loop.OnStuck = func(time.Duration) {
-		c.stuck.Store(true)
-		if h, ok := c.robot.(hal.Backstop); ok {
-			h.HaltBeside()
-		}
-		time.AfterFunc(loosening, func() { close(c.abandoned) })
-	}
+	stuck := sync.OnceFunc(c.cutOff)
+	loop.OnStuck = func(time.Duration) { stuck() }
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.beat)
 		over <- err
 	}()
-	var err error
-	select {
-	case err = <-over:
-	case <-c.abandoned:
-		err = &controller.FaultError{Fault: controller.FaultStuck, Tick: loop.Live().Ticks, Err: errStuck}
-	}
+	err := c.await(ctx, over, stuck)
 	c.link.ended.Store(1 + uint64(c.reason(err)))
 	if errors.Is(err, errDone) {
 		return nil
 	}
 	return err
+}
+
+// cutOff halts the robot past a control thread that hangs in its driver.
+func (c *control) cutOff() {
+	c.stuck.Store(true)
+	if h, ok := c.robot.(hal.Backstop); ok {
+		h.HaltBeside()
+	}
+	time.AfterFunc(loosening, func() { close(c.abandoned) })
+}
+
+// await waits for the end of the loop, but not for ever: a person who wants the
+// robot to stop is not made to wait for a driver that hangs, watchdog or not.
+func (c *control) await(ctx context.Context, over <-chan error, stuck func()) error {
+	select {
+	case err := <-over:
+		return err
+	case <-c.abandoned:
+	case <-ctx.Done():
+		select {
+		case err := <-over:
+			return err
+		case <-time.After(2*c.robot.Spec().Period + loosening):
+		}
+		stuck()
+		select {
+		case err := <-over:
+			return err
+		case <-c.abandoned:
+		}
+	}
+	return &controller.FaultError{Fault: controller.FaultStuck, Tick: c.at.Load(), Err: errStuck}
 }
 
 // isAbandoned reports whether the control thread is stuck and was given up.
@@ -224,6 +248,7 @@ func (c *control) reason(err error) controller.Fault {
 
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
+	c.at.Store(b.Index)
 	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
 		return &controller.FaultError{Fault: controller.FaultStuck, Tick: b.Index, Err: errStuck}
 	}
@@ -286,7 +311,7 @@ func (c *control) checkHost(t *controller.Tick) error {
 
 // What ends the loop besides a fault that the agent found.
 var (
-	errStuck      = errors.New("a tick took longer than loop.watchdog_ms: find what held it up, in the driver first")
+	errStuck      = errors.New("a tick did not end, by loop.watchdog_ms or after a signal: find what held it up, in the driver first")
 	errHostGone   = errors.New("the host process died: it said why, or somebody killed it")
 	errHostSilent = errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up")
 )

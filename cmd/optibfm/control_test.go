@@ -318,13 +318,25 @@ func TestARobotThatCannotBeResetEndsTheRun(t *testing.T) {
 // runBroken runs the real loop until the robot ends it.
 func runBroken(t *testing.T, e *twoEnds, maxMissed int) error {
 	t.Helper()
-	cfg := rtloop.Config{PeriodMS: 5, Posture: rtloop.Warn, MaxMissed: maxMissed, WatchdogMS: 50, MemoryLimitMiB: 512}
+	return runLoop(context.Background(), t, e, rtloop.Config{PeriodMS: 5, MaxMissed: maxMissed, WatchdogMS: 50})
+}
+
+func runLoop(ctx context.Context, t *testing.T, e *twoEnds, cfg rtloop.Config) error {
+	t.Helper()
+	cfg.Posture, cfg.MemoryLimitMiB = rtloop.Warn, 512
 	loop, _, err := rtloop.Prepare(cfg)
+	for range 1000 { // a loop that another test gave up may be about to end
+		if err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+		loop, _, err = rtloop.Prepare(cfg)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer loop.Close()
-	return e.control.run(context.Background(), loop)
+	return e.control.run(ctx, loop)
 }
 
 func TestAPanicInTheControlThreadHaltsTheRobot(t *testing.T) {
@@ -360,6 +372,18 @@ func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
 	}
 	close(release)
 	for robot.halts.Load() == 0 { // the loop's own, once it came loose
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestASignalEndsARunWhoseDriverHangsAlsoWithoutAWatchdog(t *testing.T) {
+	robot, e := newBroken(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	release := make(chan struct{})
+	robot.sense = func() { cancel(); <-release }
+	wantFault(t, runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}), controller.FaultStuck)
+	close(release)
+	for robot.halts.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 }
