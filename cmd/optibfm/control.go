@@ -37,7 +37,8 @@ type control struct {
 	fault     controller.Fault
 	at        atomic.Uint64 // the tick in progress
 	stuck     atomic.Bool   // the driver hangs: the robot was halted past it
-	abandoned chan struct{} // closed when the stuck thread is not waited for any more
+	abandoned chan struct{} // closed when the stuck thread need not be waited for any more
+	givenUp   bool          // it was not: it may still be inside the driver
 }
 
 // loosening is how long a control thread that the watchdog found stuck may
@@ -64,7 +65,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 		return errors.Join(err, closeRobot(robot))
 	}
 	defer func() {
-		if c != nil && c.isAbandoned() {
+		if c != nil && c.givenUp {
 			return // a thread is still somewhere in there
 		}
 		err = errors.Join(err, closeRobot(robot), segment.Close())
@@ -214,17 +215,8 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 		case <-c.abandoned:
 		}
 	}
+	c.givenUp = true
 	return &controller.FaultError{Fault: controller.FaultStuck, Tick: c.at.Load(), Err: errStuck}
-}
-
-// isAbandoned reports whether the control thread is stuck and was given up.
-func (c *control) isAbandoned() bool {
-	select {
-	case <-c.abandoned:
-		return true
-	default:
-		return false
-	}
 }
 
 // reason is the fault that ended the loop.

@@ -361,7 +361,7 @@ func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
 	robot.sense = func() { <-release }
 	err := runBroken(t, e, rtloop.NoLimit)
 	wantFault(t, err, controller.FaultStuck)
-	if !e.isAbandoned() {
+	if !e.givenUp {
 		t.Error("the thread was not given up")
 	}
 	if got := e.link.ended.Load(); got != 1+uint64(controller.FaultStuck) {
