@@ -58,7 +58,7 @@ def parse_arguments(argv=None):
     train.add_argument("--batch", type=int, default=512, help="(%(default)s)")
     train.add_argument("--gamma", type=float, default=0.98, help="discount (%(default)s)")
     train.add_argument("--lr", type=float, default=1e-4, help="of F and of the actor (%(default)s)")
-    train.add_argument("--lr-b", type=float, help="of B (that of F)")
+    train.add_argument("--lr-b", type=float, default=1e-5, help="of B, well below that of F: see README.md (%(default)s)")
     train.add_argument("--lr-end", type=float, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
     train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
@@ -117,7 +117,7 @@ class Trainer:
         m, fused = self.model, {"fused": True}
         self.fb_optimizer = torch.optim.Adam(
             [{"params": list(m.forward_map.parameters()), "lr": args.lr},
-             {"params": list(m.backward_map.parameters()), "lr": args.lr_b or args.lr}], **fused)
+             {"params": list(m.backward_map.parameters()), "lr": args.lr_b}], **fused)
         self.actor_optimizer = torch.optim.Adam(m.actor.parameters(), lr=args.lr, **fused)
         self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.step = 0
@@ -131,7 +131,7 @@ class Trainer:
         rows = torch.randint(len(self.obs), (self.args.batch,), device=self.obs.device)
         obs, action, next_obs = self.input[rows], self.action[rows], self.next_input[rows]
         z = self.sample_z(next_obs)
-        # The actor learns on F as it was before this update: the embedding of the task serves both.
+        # The actor takes the embedding as it was before F's update: it serves both.
         embedded_task = self.model.forward_map.embed_task(obs, z)
         fb = self.update_fb(obs, action, next_obs, z, embedded_task)
         q = self.update_actor(obs, z, embedded_task.detach())

@@ -22,7 +22,7 @@
 //
 // # Tasks
 //
-// A task is a reward of the observation alone, of magnitude 1 or so; [Tasks]
+// A task is a reward of the observation alone, in [0, 1] or [-1, 1]; [Tasks]
 // lists them and [Reward] computes any of them for any observation, which is
 // what labels a data set. A [Rover] rewards the task in its [Config].
 //

@@ -30,10 +30,6 @@ func newView(obs []float32) view {
 	}
 }
 
-// Velocity in the arena, relative to the top speed.
-func (v view) vx() float64 { return v.speed * v.cos }
-func (v view) vy() float64 { return v.speed * v.sin }
-
 // bump is 1 where d is 0 and falls like a Gaussian of the given width.
 func bump(d, width float64) float64 { return math.Exp(-d * d / (2 * width * width)) }
 
@@ -53,6 +49,9 @@ var tasks = []Task{
 	{"east", "look east and stand", func(v view) float64 {
 		return v.cos * bump(v.speed, 0.5)
 	}},
+	{"north", "look north and stand", func(v view) float64 {
+		return v.sin * bump(v.speed, 0.5)
+	}},
 	{"spin", "turn left on the spot, fast", func(v view) float64 {
 		return v.yaw
 	}},
@@ -62,14 +61,8 @@ var tasks = []Task{
 	{"fast", "drive forward fast, wherever", func(v view) float64 {
 		return v.speed
 	}},
-	{"reverse", "drive backward fast, wherever", func(v view) float64 {
-		return -v.speed
-	}},
-	{"orbit", "circle the centre fast, counter-clockwise", func(v view) float64 {
-		return v.x*v.vy() - v.y*v.vx()
-	}},
-	{"orbit_right", "circle the centre fast, clockwise", func(v view) float64 {
-		return v.y*v.vx() - v.x*v.vy()
+	{"circle", "drive small circles, counter-clockwise", func(v view) float64 {
+		return bump(math.Hypot(v.speed-0.6, v.yaw-0.4), 0.4)
 	}},
 	{"wall", "drive along the walls", func(v view) float64 {
 		return bump(max(math.Abs(v.x), math.Abs(v.y))-0.9, 0.25) * max(v.speed, 0)
@@ -78,7 +71,7 @@ var tasks = []Task{
 		return bump(v.y+0.9, 0.4)
 	}},
 	{"patrol", "shuttle between east and west along the middle", func(v view) float64 {
-		return math.Abs(v.vx()) * bump(v.y, 0.4)
+		return math.Abs(v.speed*v.cos) * bump(v.y, 0.4)
 	}},
 }
 
@@ -93,8 +86,8 @@ func findTask(name string) (Task, bool) {
 	return tasks[i], true
 }
 
-// Reward is a task's reward of an observation, of length 6. Its magnitude is at
-// most about 1, and 1.3 for circling in the corners.
+// Reward is a task's reward of an observation, of length 6, in [-1, 1] but for
+// the sensors' noise.
 func Reward(task string, obs []float32) (float64, error) {
 	t, ok := findTask(task)
 	if !ok {
