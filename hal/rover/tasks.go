@@ -33,24 +33,33 @@ func newView(obs []float32) view {
 // bump is 1 where d is 0 and falls like a Gaussian of the given width.
 func bump(d, width float64) float64 { return math.Exp(-d * d / (2 * width * width)) }
 
+// The rewards that are highest at a place or at rest are shifted so that they
+// average about 0 over all states: an offset changes nothing about what is best,
+// but no direction of z stands for a constant.
 var tasks = []Task{
 	{"corner", "stay in the north-east corner", func(v view) float64 {
-		return bump(math.Hypot(v.x-0.9, v.y-0.9), 0.5)
+		return bump(math.Hypot(v.x-0.9, v.y-0.9), 1) - 0.35
 	}},
 	{"far_corner", "stay in the south-west corner", func(v view) float64 {
-		return bump(math.Hypot(v.x+0.9, v.y+0.9), 0.5)
+		return bump(math.Hypot(v.x+0.9, v.y+0.9), 1) - 0.35
+	}},
+	{"south_wall", "keep to the south wall", func(v view) float64 {
+		return -v.y
 	}},
 	{"centre", "stay in the middle of the arena", func(v view) float64 {
-		return bump(math.Hypot(v.x, v.y), 0.4)
+		return bump(math.Hypot(v.x, v.y), 0.6) - 0.25
 	}},
-	{"still", "stand still, anywhere", func(v view) float64 {
-		return bump(math.Hypot(v.speed, v.yaw), 0.3)
+	{"face_centre", "keep the middle of the arena ahead", func(v view) float64 {
+		return -(v.x*v.cos + v.y*v.sin) / (math.Hypot(v.x, v.y) + 0.3)
 	}},
 	{"east", "look east and stand", func(v view) float64 {
 		return v.cos * bump(v.speed, 0.5)
 	}},
 	{"north", "look north and stand", func(v view) float64 {
 		return v.sin * bump(v.speed, 0.5)
+	}},
+	{"still", "stand still, anywhere", func(v view) float64 {
+		return bump(math.Hypot(v.speed, v.yaw), 0.3) - 0.5
 	}},
 	{"spin", "turn left on the spot, fast", func(v view) float64 {
 		return v.yaw
@@ -66,9 +75,6 @@ var tasks = []Task{
 	}},
 	{"wall", "drive along the walls", func(v view) float64 {
 		return bump(max(math.Abs(v.x), math.Abs(v.y))-0.9, 0.25) * max(v.speed, 0)
-	}},
-	{"south_wall", "keep to the south wall", func(v view) float64 {
-		return bump(v.y+0.9, 0.4)
 	}},
 	{"patrol", "shuttle between east and west along the middle", func(v view) float64 {
 		return math.Abs(v.speed*v.cos) * bump(v.y, 0.4)

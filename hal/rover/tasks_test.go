@@ -45,6 +45,8 @@ func TestEveryTaskRewardsWhatItsDescriptionSays(t *testing.T) {
 		{"wall", seen(0.9, 0, north, 1, 0), seen(0, 0, north, 1, 0)},
 		{"wall", seen(0, -0.9, 0, 1, 0), seen(0, -0.9, 0, 0, 0)},
 		{"south_wall", seen(0.3, -0.9, 0, 0, 0), seen(0.3, 0.5, 0, 0, 0)},
+		{"face_centre", seen(0.8, 0, west, 0, 0), seen(0.8, 0, 0, 0, 0)},
+		{"face_centre", seen(0, -0.8, north, 0, 0), seen(0, -0.8, south, 0, 0)},
 		{"patrol", seen(0, 0, 0, 1, 0), seen(0, 0, north, 1, 0)},
 		{"patrol", seen(0.5, 0, west, 1, 0), seen(0.5, 0.9, west, 1, 0)},
 	}
