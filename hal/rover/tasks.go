@@ -76,9 +76,6 @@ var tasks = []Task{
 	{"wall", "drive along the walls", func(v view) float64 {
 		return bump(max(math.Abs(v.x), math.Abs(v.y))-0.9, 0.25) * max(v.speed, 0)
 	}},
-	{"patrol", "shuttle between east and west along the middle", func(v view) float64 {
-		return math.Abs(v.speed*v.cos) * bump(v.y, 0.4)
-	}},
 }
 
 // Tasks lists what the rover can be asked to do.
