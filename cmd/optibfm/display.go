@@ -1,9 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"io"
+	"math"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"optibfm/controller"
 	"optibfm/flightlog"
@@ -26,16 +28,25 @@ type display interface {
 	end()                               // gives the terminal back
 }
 
-// newDisplay chooses the full screen for a terminal and lines for anything
-// else; quiet shows nothing.
-func newDisplay(out io.Writer, plain, quiet bool) display {
-	if quiet {
+// How a run is shown.
+const (
+	showAuto  = "auto"  // the full screen on a terminal, otherwise lines
+	showLines = "lines" // lines of text
+	showJSON  = "jsonl" // lines of JSON
+	showNone  = "none"
+)
+
+// newDisplay makes the display of one of the names above.
+func newDisplay(out io.Writer, show string) display {
+	switch show {
+	case showNone:
 		return quietDisplay{}
+	case showAuto:
+		if t := fullScreen(out); t != nil {
+			return newScreen(t)
+		}
 	}
-	if t := fullScreen(out); t != nil && !plain {
-		return newScreen(t)
-	}
-	return &lineDisplay{out: out}
+	return newLineDisplay(out, show == showJSON)
 }
 
 // quietDisplay shows nothing.
@@ -48,45 +59,65 @@ func (quietDisplay) notice(keyboard.Notice)                     {}
 func (quietDisplay) event(flightlog.Event)                      {}
 func (quietDisplay) end()                                       {}
 
-// lineDisplay writes a line now and then: for logs and pipes.
+// lineDisplay writes a line now and then, for pipes, files and services: text
+// for people, or JSON for a collector of logs.
 type lineDisplay struct {
-	out   io.Writer
+	log   zerolog.Logger
 	tally *tally
 	shown int // episodes
 	last  time.Time
 }
 
+func newLineDisplay(out io.Writer, asJSON bool) *lineDisplay {
+	if !asJSON {
+		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: time.TimeOnly}
+	}
+	return &lineDisplay{log: zerolog.New(out).With().Timestamp().Logger()}
+}
+
 func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
-	fmt.Fprintf(d.out, "%s: task %s, strategy %s, %g Hz\n", clean(spec.Name), clean(s.task()), s.file.Controller.Strategy, 1/spec.Period.Seconds())
+	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
+		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
 }
 
 func (d *lineDisplay) tick(*controller.Tick) {
 	y := d.tally
 	for ; d.shown < len(y.returns); d.shown++ {
-		fmt.Fprintf(d.out, "episode %d: return %.1f, labels %d\n", d.shown+1, y.returns[d.shown], y.applied)
+		d.log.Info().Int("episode", d.shown+1).Float64("return", rounded(y.returns[d.shown])).
+			Uint64("labels", y.applied).Msg("episode ends")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now
-		fmt.Fprintf(d.out, "tick %d: labels %d, asked %d, D-gap %.3f, lateness p99 %.0f µs\n",
-			y.last.Index, y.applied, y.asked, y.last.DGap, micros(y.lateness, 99))
+		d.log.Info().Uint64("tick", y.last.Index).Uint64("labels", y.applied).Uint64("asked", y.asked).
+			Float64("dgap", rounded(y.last.DGap)).Float64("lateness_p99_us", micros(y.lateness, 99)).Msg("running")
 	}
 }
 
+// rounded keeps lines short.
+func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
+
 func (d *lineDisplay) label(l rewardsrc.Label, err error) {
 	if err != nil {
-		fmt.Fprintln(d.out, "label refused:", clean(err.Error()))
+		d.log.Warn().Uint64("label", l.ID).Str("why", clean(err.Error())).Msg("label refused")
 	}
 }
 
 func (d *lineDisplay) notice(n keyboard.Notice) {
 	if n.Text != "" {
-		fmt.Fprintln(d.out, clean(n.Text))
+		d.log.Info().Msg(clean(n.Text))
 	}
 }
 
 func (d *lineDisplay) event(e flightlog.Event) {
-	fmt.Fprintf(d.out, "%s: %s\n", e.Level, clean(e.Text))
+	level := zerolog.InfoLevel
+	switch e.Level {
+	case flightlog.Warn:
+		level = zerolog.WarnLevel
+	case flightlog.Error:
+		level = zerolog.ErrorLevel
+	}
+	d.log.WithLevel(level).Msg(clean(e.Text))
 }
 
 func (d *lineDisplay) end() {}

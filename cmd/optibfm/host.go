@@ -40,13 +40,13 @@ type orders struct {
 	Spec      hal.Spec
 	Posture   string
 	Missing   []string // of the posture: what was not granted
-	Plain     bool     // no full screen
+	Show      string   // one of the displays of newDisplay
 	JSON      bool     // the summary as JSON
 	Invoked   invocation
 }
 
 // fullScreen reports whether the host will take the whole terminal.
-func (o orders) fullScreen() bool { return !o.Plain && !o.JSON && fullScreen(os.Stdout) != nil }
+func (o orders) fullScreen() bool { return o.Show == showAuto && fullScreen(os.Stdout) != nil }
 
 // newHostCommand is the host process. People do not call it: `run` starts it.
 func newHostCommand() *cobra.Command {
@@ -127,7 +127,7 @@ func openHost(out io.Writer) (*host, error) {
 		h.lines = newLineWriter(out)
 		out = h.lines
 	}
-	h.display = newDisplay(out, h.orders.Plain, h.orders.JSON)
+	h.display = newDisplay(out, h.orders.Show)
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ type runFlags struct {
 	fast   bool
 	oracle bool
 	plain  bool
+	jsonl  bool
 	json   bool
 }
 
@@ -64,6 +65,7 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels, ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "lines instead of the full screen")
+	fl.BoolVar(&f.jsonl, "jsonl", false, "lines of JSON, for a collector of logs; the summary is the last")
 	fl.BoolVar(&f.json, "json", false, "print the summary as JSON, without baselines, and nothing else")
 	return cmd
 }
@@ -98,6 +100,19 @@ func (f runFlags) overrides(driver string) []string {
 	return append(o, f.set...)
 }
 
+// show is how the flags want the run to be shown.
+func (f runFlags) show() string {
+	switch {
+	case f.json:
+		return showNone
+	case f.jsonl:
+		return showJSON
+	case f.plain:
+		return showLines
+	}
+	return showAuto
+}
+
 func run(ctx context.Context, f runFlags, out io.Writer) error {
 	s, err := openSession(f)
 	if err != nil {
@@ -111,19 +126,21 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if !s.file.Run.Lockstep {
 		ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 		defer stop()
-		// The console's lines and a full screen do not mix.
-		plain := f.plain || s.file.Operator.Source == configs.SourceConsole
-		return runControl(ctx, s, orders{Plain: plain, JSON: f.json, Invoked: invoked(os.Args[0], f.config)})
+		show := f.show()
+		if show == showAuto && s.file.Operator.Source == configs.SourceConsole {
+			show = showLines // the console's lines and a full screen do not mix
+		}
+		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal does not wait
-	result, err := runLockstep(ctx, s, newDisplay(out, f.plain, f.json))
+	result, err := runLockstep(ctx, s, newDisplay(out, f.show()))
 	if err != nil && result.tally == nil {
 		return err
 	}
 	result.invoked = invoked(os.Args[0], f.config)
-	return errors.Join(err, summarise(ctx, out, s, result, f.json))
+	return errors.Join(err, summarise(ctx, out, s, result, f.json || f.jsonl))
 }
 
 // stopSignals end a run in real time: the robot is halted first. A robot cannot

@@ -214,7 +214,7 @@ func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T)
 		}
 	}
 	var lines bytes.Buffer
-	d := &lineDisplay{out: &lines}
+	d := newLineDisplay(&lines, false)
 	d.begin(s.session, spec, nil, s.tally)
 	d.event(flightlog.Event{Text: evil})
 	d.label(rewardsrc.Label{}, errors.New(evil))
@@ -396,7 +396,7 @@ func TestOnlyATerminalGetsTheFullScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for _, d := range []display{newDisplay(file, false, false), newDisplay(&bytes.Buffer{}, false, false)} {
+	for _, d := range []display{newDisplay(file, showAuto), newDisplay(&bytes.Buffer{}, showAuto)} {
 		if _, ok := d.(*lineDisplay); !ok {
 			t.Errorf("chose a %T", d)
 		}
