@@ -6,7 +6,7 @@ at once and exactly, once half a second late and with every tenth answer
 mistaken. No limit on requests but κ and one open request at a time. Needs
 nothing but Python's standard library.
 
-    scripts/kappa.py --tasks corner,spin,orbit --seeds 5 --episodes 5
+    scripts/kappa.py --tasks corner,spin,south_wall --seeds 5 --episodes 5
 """
 
 import argparse
