@@ -78,20 +78,26 @@ func (a *api) functions() map[string]any {
 	}
 }
 
-// check turns a status into an error.
-func (a *api) check(status handle) error {
-	if code, _, _ := purego.SyscallN(a.getCode, status); int32(code) == 0 {
-		return nil
-	}
-	return errors.New(a.message(status))
-}
-
 // withStatus calls f with a status of its own.
 func (a *api) withStatus(f func(status handle)) error {
 	status := a.newStatus()
 	defer a.deleteStatus(status)
 	f(status)
-	return a.check(status)
+	if int32(new(caller).call(a.getCode, status)) == 0 {
+		return nil
+	}
+	return errors.New(a.message(status))
+}
+
+// caller calls functions of one argument without making garbage. It is used by
+// one goroutine at a time.
+type caller struct{ argument [1]uintptr }
+
+// call returns the function's result; of an int, the low half counts.
+func (c *caller) call(function, argument handle) uintptr {
+	c.argument[0] = argument
+	result, _, _ := purego.SyscallN(function, c.argument[:]...)
+	return result
 }
 
 // bytesOf copies a TF_Buffer: a pointer and a length.
@@ -106,9 +112,8 @@ func bytesOf(buffer handle) []byte {
 // pointer is the memory at a handle, which Go neither moves nor frees.
 func pointer(h handle) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&h)) }
 
-// tensor is a TF_Tensor and, for those that are written here, its memory.
+// tensor is a TF_Tensor that is written here, and its memory.
 type tensor struct {
-	api    *api
 	handle handle
 	f32    []float32
 }
@@ -120,22 +125,17 @@ func (a *api) newTensor(dims ...int) (tensor, error) {
 	for i, d := range dims {
 		sizes[i], n = int64(d), n*d
 	}
-	t := tensor{api: a, handle: a.allocate(int32(float32Type), &sizes[0], int32(len(dims)), uint64(4*n))}
+	t := tensor{handle: a.allocate(int32(float32Type), &sizes[0], int32(len(dims)), uint64(4*n))}
 	if t.handle == 0 {
 		return tensor{}, fmt.Errorf("tensorflow: no memory for a tensor of %v: use fewer candidates", dims)
 	}
-	t.f32 = unsafe.Slice((*float32)(pointer(a.data(t.handle))), n)
+	t.f32 = unsafe.Slice((*float32)(pointer(new(caller).call(a.tensorData, t.handle))), n)
 	return t, nil
 }
 
-func (a *api) data(t handle) handle {
-	address, _, _ := purego.SyscallN(a.tensorData, t)
-	return address
-}
-
-func (t *tensor) free() {
+func (a *api) free(t *tensor) {
 	if t.handle != 0 {
-		purego.SyscallN(t.api.deleteTensor, t.handle)
+		new(caller).call(a.deleteTensor, t.handle)
 	}
 	*t = tensor{}
 }
@@ -144,31 +144,39 @@ func (t *tensor) free() {
 // out. Its memory is used again in every call; the results are TensorFlow's
 // and are freed by done, which every call is followed by.
 type run struct {
-	feeds   []edge
-	values  []handle
-	fetches []edge
-	results []handle
+	caller
+	feeds     []edge
+	values    []handle
+	fetches   []edge
+	results   []handle
+	arguments [12]uintptr
 }
 
 func newRun(feeds, fetches []edge) *run {
 	return &run{feeds: feeds, values: make([]handle, len(feeds)), fetches: fetches, results: make([]handle, len(fetches))}
 }
 
-// do calls TF_SessionRun.
-func (r *run) do(a *api, session, status handle) error {
-	purego.SyscallN(a.sessionRun, session, 0,
+// do calls TF_SessionRun and reports whether it succeeded; status says why not.
+func (r *run) do(a *api, session, status handle) bool {
+	r.arguments = [12]uintptr{
+		session, 0,
 		uintptr(unsafe.Pointer(&r.feeds[0])), uintptr(unsafe.Pointer(&r.values[0])), uintptr(len(r.feeds)),
 		uintptr(unsafe.Pointer(&r.fetches[0])), uintptr(unsafe.Pointer(&r.results[0])), uintptr(len(r.fetches)),
-		0, 0, 0, status)
+		0, 0, 0, status,
+	}
+	purego.SyscallN(a.sessionRun, r.arguments[:]...)
 	runtime.KeepAlive(r)
-	return a.check(status)
+	return int32(r.call(a.getCode, status)) == 0
 }
+
+// data is the memory of a result.
+func (r *run) data(a *api, i int) unsafe.Pointer { return pointer(r.call(a.tensorData, r.results[i])) }
 
 // done frees the results.
 func (r *run) done(a *api) {
 	for i, h := range r.results {
 		if h != 0 {
-			purego.SyscallN(a.deleteTensor, h)
+			r.call(a.deleteTensor, h)
 		}
 		r.results[i] = 0
 	}

@@ -95,7 +95,7 @@ func (m *graphModel) takeCandidates(candidates []float32) error {
 		if err != nil {
 			return err
 		}
-		m.candidates.free()
+		m.session.api.free(&m.candidates)
 		m.candidates, m.search.values[1] = t, t.handle
 	}
 	for at := 0; at < len(candidates); at += d {

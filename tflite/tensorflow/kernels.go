@@ -35,6 +35,9 @@ func (a *api) kernelsOf(uses map[use]int) ([]Kernel, error) {
 	return all, nil
 }
 
+// anyDevice is the device type of kernels that do not compute.
+const anyDevice = "DEFAULT"
+
 func (a *api) registered(u use) (cpu, gpu bool, err error) {
 	var buffer handle
 	if err := a.withStatus(func(status handle) { buffer = a.kernels(u.op, status) }); err != nil {
@@ -44,8 +47,8 @@ func (a *api) registered(u use) (cpu, gpu bool, err error) {
 	// KernelList, tensorflow/core/framework/kernel_def.proto.
 	err = eachField(bytesOf(buffer), func(field protowire.Number, kernel []byte, _ uint64) error {
 		device, fits, err := kernelFor(kernel, u.t)
-		cpu = cpu || fits && device == "CPU"
-		gpu = gpu || fits && device == "GPU"
+		cpu = cpu || fits && (device == "CPU" || device == anyDevice)
+		gpu = gpu || fits && (device == "GPU" || device == anyDevice)
 		return err
 	})
 	return cpu, gpu, err

@@ -115,7 +115,7 @@ func (m *graphModel) mendDevice() string {
 	if err == nil && !gpu {
 		return "the library " + m.report.Library + " is built for the CPU only: install one with CUDA (docs/tensorflow.md), or set model.tensorflow.device to /CPU:0, or model.backend to native"
 	}
-	return "check the driver (nvidia-smi; on a Jetson tegrastats), the CUDA and cuDNN libraries of this version, and that the user of the host process is in the groups video and render; TF_CPP_MIN_LOG_LEVEL=0 tells what TensorFlow missed"
+	return "check the driver (nvidia-smi; on a Jetson tegrastats), the CUDA and cuDNN libraries of this version, and that the user of the host process is in the groups video and render; TF_CPP_MIN_LOG_LEVEL=0 tells what TensorFlow missed; /CPU:0 works without a GPU"
 }
 
 // allocate makes the tensors whose sizes do not change.
@@ -184,7 +184,7 @@ func (m *graphModel) Dims() tflite.Dims { return m.dims }
 // Close implements Model.
 func (m *graphModel) Close() error {
 	for _, t := range []*tensor{&m.obs, &m.candidates, &m.z, &m.action, &m.belief.mean, &m.belief.invR, &m.belief.beta} {
-		t.free()
+		m.session.api.free(t)
 	}
 	return m.session.close()
 }
@@ -273,14 +273,15 @@ func (m *graphModel) Psi(dst, obs, action []float32, z []float64) error {
 }
 
 func (m *graphModel) do(r *run) error {
-	if err := r.do(m.session.api, m.session.session, m.session.status); err != nil {
-		r.done(m.session.api)
-		return fmt.Errorf("tensorflow: a run on %s failed: %w", m.report.Device, err)
+	s := m.session
+	if r.do(s.api, s.session, s.status) {
+		return nil
 	}
-	return nil
+	r.done(s.api)
+	return fmt.Errorf("tensorflow: a run on %s failed: %s", m.report.Device, s.api.message(s.status))
 }
 
 // result is the memory of a run's result.
 func result[T bool | int64 | float32 | float64](m *graphModel, r *run, i int) *T {
-	return (*T)(pointer(m.session.api.data(r.results[i])))
+	return (*T)(r.data(m.session.api, i))
 }

@@ -63,8 +63,6 @@ func shared(t testing.TB, name string) *tflite.Bundle {
 	return b
 }
 
-var small = tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}
-
 // architectures are the shapes that the graph has to get right.
 func architectures() map[string]tflite.Manifest {
 	plain := tflitetest.Manifest(small)
@@ -150,7 +148,7 @@ func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
 		check(name, bundle(t, m))
 	}
 	for _, name := range []string{"cheetah", "walker"} {
-		t.Run(name, func(t *testing.T) { check("reference", shared(t, name)) })
+		t.Run(name, func(t *testing.T) { check("checkpoint", shared(t, name)) })
 	}
 }
 
