@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/configs"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+)
+
+// backendOptions are the flags of `model backend`.
+type backendOptions struct {
+	bundle     string
+	config     tensorflow.Config
+	candidates int
+	searches   int
+	operations bool
+}
+
+func newModelBackend() *cobra.Command {
+	o := backendOptions{bundle: configs.EmbeddedRover, config: tensorflow.DefaultConfig(), candidates: 128, searches: 100}
+	cmd := &cobra.Command{
+		Use: "backend", Args: cobra.NoArgs,
+		Short: "Check that TensorFlow is there, works and agrees with the native search",
+		Long: `Loads TensorFlow as a run with model.backend: tensorflow does, says what it found,
+and searches with it and natively. Fails where it is missing, too old, without
+the device, or of another opinion than the native search.`,
+		Example: `  optibfm model backend                       # the first GPU
+  optibfm model backend --device /CPU:0 --operations`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd.OutOrStdout()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.bundle, "bundle", o.bundle, "the model: embedded:rover, or the folder of a bundle")
+	f.StringVar(&o.config.Device, "device", o.config.Device, "where the graph is placed")
+	f.StringVar(&o.config.Library, "library", "", "the folder of the library (default: where the install script puts it)")
+	f.IntVar(&o.config.IntraOpThreads, "intra-op-threads", o.config.IntraOpThreads, "threads for one operation; 0: all cores")
+	f.IntVar(&o.config.InterOpThreads, "inter-op-threads", o.config.InterOpThreads, "operations side by side; 0: all cores, -1: none")
+	f.BoolVar(&o.config.TF32, "tf32", false, "let a GPU round the inputs of products")
+	f.IntVar(&o.candidates, "candidates", o.candidates, "candidates of a search")
+	f.IntVar(&o.searches, "searches", o.searches, "searches that are compared")
+	f.BoolVar(&o.operations, "operations", false, "list the operations of the graph and their kernels")
+	return cmd
+}
+
+func (o backendOptions) check(out io.Writer) error {
+	if o.candidates < 1 || o.candidates > 1<<16 || o.searches < 1 {
+		return fmt.Errorf("--candidates %d, --searches %d: want 1 to %d and at least 1", o.candidates, o.searches, 1<<16)
+	}
+	bundle, err := openBundle(configs.Model{Bundle: o.bundle})
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	m, err := tensorflow.New(bundle, o.config, o.candidates)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	report := m.Report()
+	fmt.Fprintf(out, "TensorFlow  %s, %s, ready in %.1f s\n", report.Version, report.Library, time.Since(started).Seconds())
+	fmt.Fprintf(out, "devices     %s; the graph is on %s\n", deviceList(report.Devices), report.Device)
+	if err := printKernels(out, report.Kernels, o.operations); err != nil {
+		return err
+	}
+	network, err := bundle.NewNetwork()
+	if err != nil {
+		return err
+	}
+	c := comparison{dims: bundle.Dims(), candidates: o.candidates, tolerance: 1e-4}
+	if o.config.TF32 {
+		c.tolerance = 1e-2
+	}
+	if err := c.run(network, m, o.searches); err != nil {
+		return err
+	}
+	return c.print(out)
+}
+
+func deviceList(devices []tensorflow.Device) string {
+	var words []string
+	for _, d := range devices {
+		word := strings.TrimPrefix(d.Name, "/device:")
+		if d.Type == "GPU" {
+			word += fmt.Sprintf(" (%d MiB)", d.Memory>>20)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+func printKernels(out io.Writer, kernels []tensorflow.Kernel, all bool) error {
+	nodes, cpu, gpu := 0, 0, 0
+	for _, k := range kernels {
+		nodes += k.Nodes
+		if k.CPU {
+			cpu++
+		}
+		if k.GPU {
+			gpu++
+		}
+	}
+	fmt.Fprintf(out, "operations  %d of %d kinds; this library has %d for the CPU, %d for the GPU\n", nodes, len(kernels), cpu, gpu)
+	if !all {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, k := range kernels {
+		fmt.Fprintf(table, "  %s\t%d\tCPU %s\tGPU %s\n", k.Op, k.Nodes, yesNo(k.CPU), yesNo(k.GPU))
+	}
+	return table.Flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// comparison searches with two models.
+type comparison struct {
+	dims       tflite.Dims
+	candidates int
+	tolerance  float64 // relative, of the scores
+	times      [2][]time.Duration
+	others     int     // searches with another index
+	worst      float64 // relative difference of two scores
+}
+
+func (c *comparison) run(native, other tflite.Model, searches int) error {
+	rng := rand.New(rand.NewPCG(1, 2))
+	normal := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+	d := c.dims
+	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
+	for range searches {
+		obs, zs := normal(d.Obs), normal(c.candidates*d.Latent)
+		var best [2]int
+		var score [2]float32
+		for i, m := range []tflite.Model{native, other} {
+			start := time.Now()
+			var err error
+			if best[i], score[i], err = m.Search(obs, zs, belief); err != nil {
+				return err
+			}
+			c.times[i] = append(c.times[i], time.Since(start))
+		}
+		if best[0] != best[1] {
+			c.others++
+		}
+		c.worst = max(c.worst, math.Abs(float64(score[1]-score[0]))/math.Abs(float64(score[0])))
+	}
+	return nil
+}
+
+func (c *comparison) print(out io.Writer) error {
+	for i, name := range []string{"native", "TensorFlow"} {
+		slices.Sort(c.times[i])
+		n := len(c.times[i])
+		fmt.Fprintf(out, "%-11s a search of %d candidates takes p50 %.2f ms, p99 %.2f ms\n", name, c.candidates,
+			float64(c.times[i][n/2].Microseconds())/1000, float64(c.times[i][n*99/100].Microseconds())/1000)
+	}
+	fmt.Fprintf(out, "agreement   %d searches, %d with another best, scores differ by at most %.1e\n", len(c.times[0]), c.others, c.worst)
+	if !(c.worst <= c.tolerance) {
+		return fmt.Errorf("model backend: the scores differ by %.1e, want at most %.0e: do not use this library; TF32, if on, allows 1e-2 (--tf32)", c.worst, c.tolerance)
+	}
+	return nil
+}
