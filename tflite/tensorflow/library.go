@@ -17,11 +17,8 @@ import (
 // Built reports whether this program can load TensorFlow.
 const Built = true
 
-// libraryFile is the C API of the pip wheels; the framework lies beside it.
-const (
-	libraryFile   = "libtensorflow_cc.so.2"
-	frameworkFile = "libtensorflow_framework.so.2"
-)
+// libraryFile has the C API in the pip wheels. It finds what lies beside it.
+const libraryFile = "libtensorflow_cc.so.2"
 
 // The oldest version whose C API and whose operations are as they are used
 // here: that of JetPack 6.
@@ -77,8 +74,12 @@ func candidates(configured string) []string {
 	return append(files, filepath.Join("/opt/optibfm/tensorflow", libraryFile), libraryFile)
 }
 
-// resolve is the library in a folder, or the file itself.
+// resolve is the absolute path of the library in a folder, or of the file
+// itself.
 func resolve(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return filepath.Join(path, libraryFile)
 	}
@@ -95,10 +96,6 @@ func open(files []string) (string, uintptr, error) {
 				tried = append(tried, err.Error())
 				continue
 			}
-		}
-		// A wheel of another build may lack the search path between the two.
-		if _, err := purego.Dlopen(filepath.Join(filepath.Dir(path), frameworkFile), purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil && filepath.IsAbs(path) {
-			return "", 0, fmt.Errorf("tensorflow: %w: %w: run scripts/install-tensorflow.sh again", ErrNoLibrary, err)
 		}
 		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 		if err == nil {
