@@ -88,8 +88,8 @@ EOF
 }
 
 install() {
-  mkdir -p "$dir/.."
-  free=$(df -Pm "$dir/.." | awk 'NR == 2 {print $4}')
+  mkdir -p "$(dirname "$dir")"
+  free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 {print $4}')
   [ "$free" -ge 3000 ] || fail "$(dirname "$dir") has $free MB free, 3000 are needed" "free some, or choose another folder with --dir"
   work=$(mktemp -d "$dir.XXXXXX")
   mkdir "$work/wheel" "$work/new"
