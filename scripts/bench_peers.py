@@ -24,6 +24,7 @@ candidate is a row with the observation in it, and V is factorised anew.
 """
 
 import argparse
+import copy
 import hashlib
 import json
 import math
@@ -129,6 +130,15 @@ class Bundle:
         self.actor = [self.stack(f"_actor.{part}", 0, 1) for part in ("embed_s", "embed_z", "policy")]
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
 
+    def converted(self, convert):
+        """The same bundle with every array passed through convert."""
+        other = copy.copy(self)
+        pairs = lambda layers: [(convert(weight), convert(bias)) for weight, bias in layers]
+        other.b, other.actor = pairs(self.b), [pairs(part) for part in self.actor]
+        other.f = [[pairs(part) for part in member] for member in self.f]
+        other.inv_cov = convert(self.inv_cov)
+        return other
+
     def stack(self, prefix, member, members):
         """The layers of a Sequential in order: (weight, bias), or (gain, shift) of a LayerNorm."""
         numbers = sorted(int(name.split(".")[-2]) for name in self.tensors if name.startswith(prefix + ".") and name.endswith(".weight"))
@@ -145,7 +155,7 @@ class Bundle:
 
 
 # --- the networks, once for every framework ----------------------------------
-# ops has constant, linear, layer_norm, tanh, relu, concat, unit and stack.
+# ops has linear, matmul, layer_norm, tanh, relu, concat, unit and stack.
 
 
 def sequential(ops, layers, x, embedding):
@@ -354,33 +364,24 @@ class Torch:
 
     def __init__(self, bundle, threads, n):
         import torch
-        self.torch, self.bundle, self.n = torch, bundle, n
+        self.torch, self.bundle, self.n = torch, bundle.converted(torch.tensor), n
         if threads:
             torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
         torch.manual_seed(1)
-        self.known = {}
         self.v, self.b, self.z = torch.eye(bundle.d), torch.zeros(bundle.d), torch.randn(1, bundle.d)
-        phi_of(self, bundle, torch.zeros(1, bundle.obs))  # takes the weights over before anything is traced
-        self.psi(*(np.ones((1, k), np.float32) for k in (bundle.obs, bundle.action, bundle.d)))
-        self.act(*(np.ones((1, k), np.float32) for k in (bundle.obs, bundle.d)))
         wrap = torch.compile if self.compiled else lambda f: f
         self.steps = {name: wrap(getattr(self, name + "_step")) for name in STEPS}
 
     # ops
-    def constant(self, array):
-        if id(array) not in self.known:
-            self.known[id(array)] = self.torch.tensor(array), array
-        return self.known[id(array)][0]
-
     def linear(self, x, w, b):
-        return self.torch.addmm(self.constant(b), x, self.constant(w))
+        return self.torch.addmm(b, x, w)
 
     def matmul(self, x, w):
-        return x @ self.constant(w)
+        return x @ w
 
     def layer_norm(self, x, gain, shift):
-        return self.torch.nn.functional.layer_norm(x, gain.shape, self.constant(gain), self.constant(shift), self.bundle.eps)
+        return self.torch.nn.functional.layer_norm(x, gain.shape, gain, shift, self.bundle.eps)
 
     def tanh(self, x):
         return self.torch.tanh(x)

@@ -59,7 +59,7 @@ func TestACallAllocatesNothing(t *testing.T) {
 }
 
 // residentKiB is the memory that this process has, on both sides.
-func residentKiB(t *testing.T) int {
+func residentKiB(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
