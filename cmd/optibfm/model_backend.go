@@ -20,6 +20,7 @@ import (
 // backendOptions are the flags of `model backend`.
 type backendOptions struct {
 	bundle     string
+	savedModel string
 	config     tensorflow.Config
 	candidates int
 	searches   int
@@ -40,6 +41,7 @@ the device, or of another opinion than the native search.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.bundle, "bundle", o.bundle, "the model: embedded:rover, or the folder of a bundle")
+	f.StringVar(&o.savedModel, "saved-model", "", "time a SavedModel with the signatures phi, policy and psi instead")
 	f.StringVar(&o.config.Device, "device", o.config.Device, "where the graph is placed")
 	f.StringVar(&o.config.Library, "library", "", "the folder of the library (default: where the install script puts it)")
 	f.IntVar(&o.config.IntraOpThreads, "intra-op-threads", o.config.IntraOpThreads, "threads for one operation; 0: all cores")
@@ -55,34 +57,51 @@ func (o backendOptions) check(out io.Writer) error {
 	if o.candidates < 1 || o.candidates > 1<<16 || o.searches < 1 {
 		return fmt.Errorf("--candidates %d, --searches %d: want 1 to %d and at least 1", o.candidates, o.searches, 1<<16)
 	}
+	if o.savedModel != "" {
+		m, err := tensorflow.LoadSavedModel(o.savedModel, o.config, o.candidates)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		printReport(out, m.Report())
+		d := m.Dims()
+		fmt.Fprintf(out, "sizes       observation %d, action %d, d %d, ensemble %d\n", d.Obs, d.Action, d.Latent, d.Ensemble)
+		return o.compare(out, d, contender{"SavedModel", m})
+	}
 	bundle, err := openBundle(configs.Model{Bundle: o.bundle})
 	if err != nil {
-		return err
-	}
-	started := time.Now()
-	m, err := tensorflow.New(bundle, o.config, o.candidates)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	report := m.Report()
-	fmt.Fprintf(out, "TensorFlow  %s, %s, ready in %.1f s\n", report.Version, report.Library, time.Since(started).Seconds())
-	fmt.Fprintf(out, "devices     %s; the graph is on %s\n", deviceList(report.Devices), report.Device)
-	if err := printKernels(out, report.Kernels, o.operations); err != nil {
 		return err
 	}
 	network, err := bundle.NewNetwork()
 	if err != nil {
 		return err
 	}
-	c := comparison{dims: bundle.Dims(), candidates: o.candidates, tolerance: 1e-4}
+	m, err := tensorflow.New(bundle, o.config, o.candidates)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	printReport(out, m.Report())
+	if err := printKernels(out, m.Report().Kernels, o.operations); err != nil {
+		return err
+	}
+	return o.compare(out, bundle.Dims(), contender{"native", network}, contender{"TensorFlow", m})
+}
+
+func (o backendOptions) compare(out io.Writer, d tflite.Dims, models ...contender) error {
+	c := comparison{dims: d, candidates: o.candidates, models: models, times: make([][]time.Duration, len(models)), tolerance: 1e-4}
 	if o.config.TF32 {
 		c.tolerance = 1e-2
 	}
-	if err := c.run(network, m, o.searches); err != nil {
+	if err := c.run(o.searches); err != nil {
 		return err
 	}
 	return c.print(out)
+}
+
+func printReport(out io.Writer, r tensorflow.Report) {
+	fmt.Fprintf(out, "TensorFlow  %s, %s\n", r.Version, r.Library)
+	fmt.Fprintf(out, "devices     %s; the graph is on %s\n", deviceList(r.Devices), r.Device)
 }
 
 func deviceList(devices []tensorflow.Device) string {
@@ -126,17 +145,24 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// comparison searches with two models.
+// contender is a model that searches.
+type contender struct {
+	name  string
+	model tflite.Model
+}
+
+// comparison searches with models in turn; the first is the reference.
 type comparison struct {
 	dims       tflite.Dims
 	candidates int
+	models     []contender
 	tolerance  float64 // relative, of the scores
-	times      [2][]time.Duration
-	others     int     // searches with another index
-	worst      float64 // relative difference of two scores
+	times      [][]time.Duration
+	others     int     // searches with another index than the reference
+	worst      float64 // relative difference of a score from the reference's
 }
 
-func (c *comparison) run(native, other tflite.Model, searches int) error {
+func (c *comparison) run(searches int) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	normal := func(n int) []float32 {
 		x := make([]float32, n)
@@ -148,31 +174,43 @@ func (c *comparison) run(native, other tflite.Model, searches int) error {
 	d := c.dims
 	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
 	for range searches {
-		obs, zs := normal(d.Obs), normal(c.candidates*d.Latent)
-		var best [2]int
-		var score [2]float32
-		for i, m := range []tflite.Model{native, other} {
-			start := time.Now()
-			var err error
-			if best[i], score[i], err = m.Search(obs, zs, belief); err != nil {
-				return err
-			}
-			c.times[i] = append(c.times[i], time.Since(start))
+		if err := c.search(normal(d.Obs), normal(c.candidates*d.Latent), belief); err != nil {
+			return err
 		}
-		if best[0] != best[1] {
+	}
+	return nil
+}
+
+func (c *comparison) search(obs, candidates []float32, belief tflite.Belief) error {
+	var best int
+	var score float32
+	for i, m := range c.models {
+		start := time.Now()
+		index, value, err := m.model.Search(obs, candidates, belief)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		c.times[i] = append(c.times[i], time.Since(start))
+		if i == 0 {
+			best, score = index, value
+			continue
+		}
+		if index != best {
 			c.others++
 		}
-		c.worst = max(c.worst, math.Abs(float64(score[1]-score[0]))/math.Abs(float64(score[0])))
+		c.worst = max(c.worst, math.Abs(float64(value-score))/math.Abs(float64(score)))
 	}
 	return nil
 }
 
 func (c *comparison) print(out io.Writer) error {
-	for i, name := range []string{"native", "TensorFlow"} {
-		slices.Sort(c.times[i])
-		n := len(c.times[i])
-		fmt.Fprintf(out, "%-11s a search of %d candidates takes p50 %.2f ms, p99 %.2f ms\n", name, c.candidates,
-			float64(c.times[i][n/2].Microseconds())/1000, float64(c.times[i][n*99/100].Microseconds())/1000)
+	for i, m := range c.models {
+		times := slices.Sorted(slices.Values(c.times[i]))
+		fmt.Fprintf(out, "%-11s a search of %d candidates takes p50 %.2f ms, p99 %.2f ms\n", m.name, c.candidates,
+			float64(times[len(times)/2].Microseconds())/1000, float64(times[len(times)*99/100].Microseconds())/1000)
+	}
+	if len(c.models) == 1 {
+		return nil
 	}
 	fmt.Fprintf(out, "agreement   %d searches, %d with another best, scores differ by at most %.1e\n", len(c.times[0]), c.others, c.worst)
 	if !(c.worst <= c.tolerance) {

@@ -28,7 +28,7 @@ type edge struct {
 // api are the functions. Those that a search calls are addresses, called
 // without reflection; the others are called at the start.
 type api struct {
-	sessionRun, deleteTensor, tensorData, getCode handle
+	sessionRun, deleteTensor, tensorData, tensorSize, getCode handle
 
 	version       func() string
 	newStatus     func() handle
@@ -46,10 +46,11 @@ type api struct {
 	deleteOptions func(handle)
 	setConfig     func(options handle, config *byte, size uint64, status handle)
 	newSession    func(graph, options, status handle) handle
+	loadSaved     func(options, runOptions handle, dir string, tags **byte, tagCount int32, graph, metaGraph, status handle) handle
+	newMetaGraph  func() handle
 	closeSession  func(session, status handle)
 	deleteSession func(session, status handle)
 	allocate      func(t int32, dims *int64, rank int32, size uint64) handle
-	tensorSize    func(handle) uint64
 	listDevices   func(session, status handle) handle
 	deleteDevices func(handle)
 	deviceCount   func(handle) int32
@@ -70,7 +71,8 @@ func (a *api) functions() map[string]any {
 		"TF_NewImportGraphDefOptions": &a.newImport, "TF_DeleteImportGraphDefOptions": &a.deleteImport,
 		"TF_GraphImportGraphDef": &a.importGraph, "TF_GraphOperationByName": &a.operation,
 		"TF_NewSessionOptions": &a.newOptions, "TF_DeleteSessionOptions": &a.deleteOptions, "TF_SetConfig": &a.setConfig,
-		"TF_NewSession": &a.newSession, "TF_CloseSession": &a.closeSession, "TF_DeleteSession": &a.deleteSession,
+		"TF_NewSession": &a.newSession, "TF_LoadSessionFromSavedModel": &a.loadSaved, "TF_NewBuffer": &a.newMetaGraph,
+		"TF_CloseSession": &a.closeSession, "TF_DeleteSession": &a.deleteSession,
 		"TF_AllocateTensor": &a.allocate, "TF_TensorByteSize": &a.tensorSize,
 		"TF_SessionListDevices": &a.listDevices, "TF_DeleteDeviceList": &a.deleteDevices, "TF_DeviceListCount": &a.deviceCount,
 		"TF_DeviceListName": &a.deviceName, "TF_DeviceListType": &a.deviceType, "TF_DeviceListMemoryBytes": &a.deviceMemory,
@@ -171,6 +173,9 @@ func (r *run) do(a *api, session, status handle) bool {
 
 // data is the memory of a result.
 func (r *run) data(a *api, i int) unsafe.Pointer { return pointer(r.call(a.tensorData, r.results[i])) }
+
+// size is the bytes of a result.
+func (r *run) size(a *api, i int) int { return int(r.call(a.tensorSize, r.results[i])) }
 
 // done frees the results.
 func (r *run) done(a *api) {

@@ -112,6 +112,18 @@ func (m *graphModel) takeCandidates(candidates []float32) error {
 // takeBelief writes the belief; what lies below R⁻¹'s diagonal is not read.
 func (m *graphModel) takeBelief(b tflite.Belief) error {
 	d := m.dims.Latent
+	if err := checkBelief(b, d); err != nil {
+		return err
+	}
+	copy(m.belief.mean.f32, b.Mean)
+	for i := range d {
+		copy(m.belief.invR.f32[i*d+i:(i+1)*d], b.InvR[i*d+i:(i+1)*d])
+	}
+	m.belief.beta.f32[0] = b.Beta
+	return nil
+}
+
+func checkBelief(b tflite.Belief, d int) error {
 	if err := length("the belief's mean", len(b.Mean), d); err != nil {
 		return err
 	}
@@ -121,11 +133,6 @@ func (m *graphModel) takeBelief(b tflite.Belief) error {
 	if finite(b.Mean, errBelief) != nil || finite(b.InvR, errBelief) != nil || b.Beta-b.Beta != 0 || b.Beta < 0 {
 		return errBelief
 	}
-	copy(m.belief.mean.f32, b.Mean)
-	for i := range d {
-		copy(m.belief.invR.f32[i*d+i:(i+1)*d], b.InvR[i*d+i:(i+1)*d])
-	}
-	m.belief.beta.f32[0] = b.Beta
 	return nil
 }
 

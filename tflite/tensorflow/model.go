@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"optibfm/tflite"
@@ -90,32 +89,14 @@ func (m *graphModel) open(b *tflite.Bundle, n int) error {
 
 // findDevice refuses a device that the session does not have, before a run
 // would.
-func (m *graphModel) findDevice() error {
-	devices, err := m.session.devices()
-	if err != nil {
+func (m *graphModel) findDevice() (err error) {
+	if m.report.Devices, err = m.session.devices(); err != nil {
 		return err
 	}
-	m.report.Devices = devices
-	var names []string
-	for _, d := range devices {
-		if d.Name == "/device:"+m.report.Device[1:] {
-			return nil
-		}
-		names = append(names, strings.TrimPrefix(d.Name, "/device:"))
+	if !hasDevice(m.report.Devices, m.report.Device) {
+		return missingDevice(m.session.api, m.report)
 	}
-	return fmt.Errorf("tensorflow: device: %w: %s (TensorFlow %s has %s): %s", ErrNoDevice, m.report.Device, m.report.Version, strings.Join(names, ", "), m.mendDevice())
-}
-
-// mendDevice tells a library without GPU from a machine without one.
-func (m *graphModel) mendDevice() string {
-	if strings.HasPrefix(m.report.Device, "/CPU") {
-		return "use /CPU:0"
-	}
-	_, gpu, err := m.session.api.registered(use{"MatMul", float32Type})
-	if err == nil && !gpu {
-		return "the library " + m.report.Library + " is built for the CPU only: install one with CUDA (docs/tensorflow.md), or set model.tensorflow.device to /CPU:0, or model.backend to native"
-	}
-	return "check the driver (nvidia-smi; on a Jetson tegrastats), the CUDA and cuDNN libraries of this version, and that the user of the host process is in the groups video and render; TF_CPP_MIN_LOG_LEVEL=0 tells what TensorFlow missed; /CPU:0 works without a GPU"
+	return nil
 }
 
 // allocate makes the tensors whose sizes do not change.

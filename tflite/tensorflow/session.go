@@ -5,6 +5,7 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -19,17 +20,20 @@ type session struct {
 
 // newSession makes an empty graph and a session on the device.
 func newSession(a *api, c Config) (*session, error) {
+	return openSession(a, c, func(graph, options, status handle) handle { return a.newSession(graph, options, status) })
+}
+
+func openSession(a *api, c Config, open func(graph, options, status handle) handle) (*session, error) {
 	s := &session{api: a, graph: a.newGraph(), status: a.newStatus()}
 	options := a.newOptions()
 	defer a.deleteOptions(options)
 	config := c.proto()
 	err := a.withStatus(func(status handle) { a.setConfig(options, &config[0], uint64(len(config)), status) })
 	if err == nil {
-		err = a.withStatus(func(status handle) { s.session = a.newSession(s.graph, options, status) })
+		err = a.withStatus(func(status handle) { s.session = open(s.graph, options, status) })
 	}
 	if err != nil {
-		s.close()
-		return nil, fmt.Errorf("tensorflow: no session: %w", err)
+		return nil, errors.Join(fmt.Errorf("tensorflow: no session: %w", err), s.close())
 	}
 	return s, nil
 }
@@ -85,11 +89,16 @@ func (s *session) load(graphDef []byte) error {
 	return nil
 }
 
-// edges finds the first outputs of operations.
+// edges finds tensors, each named by its operation and, where it is not the
+// first output, a colon and the output's number.
 func (s *session) edges(names ...string) ([]edge, error) {
 	edges := make([]edge, len(names))
 	for i, name := range names {
-		edges[i].operation = s.api.operation(s.graph, name)
+		operation, output, _ := strings.Cut(name, ":")
+		if n, err := strconv.ParseInt(output, 10, 32); err == nil {
+			edges[i].index = int32(n)
+		}
+		edges[i].operation = s.api.operation(s.graph, operation)
 		if edges[i].operation == 0 {
 			return nil, fmt.Errorf("tensorflow: the graph has no operation %q", name)
 		}

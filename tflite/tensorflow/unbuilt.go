@@ -14,3 +14,12 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 	}
 	return nil, ErrNotBuilt
 }
+
+// LoadSavedModel returns ErrNotBuilt: this program was built without the tag
+// tensorflow.
+func LoadSavedModel(_ string, c Config, _ int) (Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNotBuilt
+}
