@@ -17,6 +17,8 @@
 // it loads the library when New is called, so the same program runs with and
 // without it; no C compiler and no header is needed, and cross-compiling works
 // as ever. The program is then linked dynamically with the C library. The
+// Its threads are then that library's too, each with 8 MB of stack that a
+// control process that locks its memory keeps: one more reason for the tag. The
 // library comes from scripts/install-tensorflow.sh; docs/tensorflow.md is the
 // manual, `optibfm model backend` the check.
 //
