@@ -16,11 +16,11 @@
 //
 // it loads the library when New is called, so the same program runs with and
 // without it; no C compiler and no header is needed, and cross-compiling works
-// as ever. The program is then linked dynamically with the C library. The
-// Its threads are then that library's too, each with 8 MB of stack that a
-// control process that locks its memory keeps: one more reason for the tag. The
-// library comes from scripts/install-tensorflow.sh; docs/tensorflow.md is the
-// manual, `optibfm model backend` the check.
+// as ever. The program is then linked dynamically with the C library (libc),
+// and its threads are libc's, each with 8 MB of stack that a control process
+// with locked memory keeps: that is why there is a tag. TensorFlow comes from
+// scripts/install-tensorflow.sh; docs/tensorflow.md is the manual,
+// `optibfm model backend` the check.
 //
 //	m, err := tensorflow.New(bundle, tensorflow.DefaultConfig(), 128)
 //	if errors.Is(err, tensorflow.ErrNoDevice) { ... } // also ErrNoLibrary, ErrVersion, ErrNotBuilt
