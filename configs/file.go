@@ -10,6 +10,7 @@ import (
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rtloop"
+	"optibfm/tflite/tensorflow"
 )
 
 // Version is the version of the configuration format that this package reads.
@@ -27,6 +28,12 @@ const (
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
 	SourceNone     = "none"     // nobody
+)
+
+// The values of model.backend.
+const (
+	BackendNative     = "native"     // this program's own kernels, on the CPU
+	BackendTensorFlow = "tensorflow" // TensorFlow, on the device that model.tensorflow names
 )
 
 // EmbeddedRover as model.bundle is the rover's model within the program.
@@ -69,6 +76,13 @@ type Model struct {
 	// WarmStart is an .npz file with phi [n,d] and reward [n] that the
 	// belief learns before the run. Empty: none.
 	WarmStart string `yaml:"warm_start"`
+	// Backend evaluates the planner's candidates: native or tensorflow.
+	// The control thread's networks are native always. Where TensorFlow
+	// cannot be had, loop.posture decides: warn goes on with native, strict
+	// refuses to start.
+	Backend string `yaml:"backend"`
+	// TensorFlow counts where backend is tensorflow.
+	TensorFlow tensorflow.Config `yaml:"tensorflow"`
 }
 
 // Operator chooses a label source; only the chosen source's section counts.
@@ -132,7 +146,7 @@ func Default() File {
 	return File{
 		Version:    Version,
 		Robot:      Robot{Driver: DriverRover, Rover: robot},
-		Model:      Model{Bundle: EmbeddedRover},
+		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.DefaultConfig(),
 		Loop:       loop,
 		Operator: Operator{

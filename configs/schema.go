@@ -40,6 +40,8 @@ func limits() map[string]limit {
 		"robot.bridge.stale_ms":                 {min: 0, max: 3_600_000},
 		"robot.bridge.deadman_ms":               {min: 0, max: 3_600_000},
 		"robot.bridge.start_timeout_ms":         {min: 0, max: 3_600_000},
+		"model.tensorflow.intra_op_threads":     {min: 0, max: 1024},
+		"model.tensorflow.inter_op_threads":     {min: -1, max: 1024},
 		"controller.candidates":                 {min: 0, max: 65_536},
 		"controller.replan_every_ticks":         {min: 0},
 		"controller.sigma":                      {min: 0, above: true},

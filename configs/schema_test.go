@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../rewardsrc/scripted", "../rewardsrc/keyboard"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}

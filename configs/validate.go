@@ -59,6 +59,7 @@ func (f File) problems() []problem {
 	c := checker{file: reflect.ValueOf(f)}
 	c.choices()
 	c.numbers(f)
+	c.takeOver("model.tensorflow", f.Model.TensorFlow.Validate())
 	c.takeOver("controller", f.Controller.Validate(0))
 	c.takeOver("loop", f.Loop.Validate())
 	c.takeOver("operator.scripted", f.Operator.Scripted.Validate())
@@ -107,6 +108,7 @@ func enums() map[string][]string {
 		"robot.driver":             {DriverRover, DriverBridge},
 		"robot.rover.task":         tasks,
 		"robot.bridge.mode":        {bridge.Lockstep, bridge.Free, ""},
+		"model.backend":            {BackendNative, BackendTensorFlow},
 		"controller.strategy":      controller.Strategies(),
 		"controller.beta.schedule": {controller.Constant, controller.Theory, controller.Misspecified},
 		"loop.posture":             {rtloop.Strict, rtloop.Warn},

@@ -158,11 +158,15 @@ func (h *host) readOrders() error {
 }
 
 func (h *host) openPlanning() error {
-	network, err := h.session.bundle.NewNetwork()
+	searcher, note, err := openSearcher(h.session)
 	if err != nil {
 		return err
 	}
-	planner, err := controller.NewPlanner(h.session.file.Controller, network)
+	if note != "" {
+		h.orders.Missing = append(h.orders.Missing, "TensorFlow")
+		h.orders.Posture += "\n" + note
+	}
+	planner, err := controller.NewPlanner(h.session.file.Controller, searcher)
 	if err != nil {
 		return err
 	}

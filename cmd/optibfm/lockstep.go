@@ -78,11 +78,11 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 }
 
 func (r *lockstep) openPlanner() error {
-	network, err := r.session.bundle.NewNetwork()
+	searcher, _, err := openSearcher(r.session)
 	if err != nil {
 		return err
 	}
-	planner, err := controller.NewPlanner(r.session.file.Controller, network)
+	planner, err := controller.NewPlanner(r.session.file.Controller, searcher)
 	if err != nil {
 		return err
 	}

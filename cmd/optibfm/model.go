@@ -32,7 +32,7 @@ becomes a bundle with "model import", which adds Cov B: φ needs it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBench())
+	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBench(), newModelBackend(), newModelSteps())
 	return cmd
 }
 

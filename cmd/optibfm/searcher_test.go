@@ -1,0 +1,48 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/rtloop"
+	"optibfm/tflite"
+)
+
+// withoutTensorFlow asks for a library that is not there.
+func withoutTensorFlow(t *testing.T, posture string) *session {
+	return testSession(t, func(f *configs.File) {
+		f.Model.Backend = configs.BackendTensorFlow
+		f.Model.TensorFlow.Library = filepath.Join(t.TempDir(), "nowhere")
+		f.Loop.Posture = posture
+	})
+}
+
+func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
+	searcher, note, err := openSearcher(withoutTensorFlow(t, rtloop.Warn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, native := searcher.(*tflite.Network); !native {
+		t.Errorf("the searcher is a %T", searcher)
+	}
+	if !strings.Contains(note, "the search is native") {
+		t.Errorf("the note is %q", note)
+	}
+}
+
+func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
+	if _, _, err := openSearcher(withoutTensorFlow(t, rtloop.Strict)); err == nil || !strings.Contains(err.Error(), "model.backend") {
+		t.Errorf("%v: want an error that names model.backend", err)
+	}
+}
+
+func TestAStrategyThatEvaluatesNothingDoesNotLoadTensorFlow(t *testing.T) {
+	s := withoutTensorFlow(t, rtloop.Strict)
+	s.file.Controller.Strategy = controller.Thompson
+	if _, note, err := openSearcher(s); err != nil || note != "" {
+		t.Errorf("%q, %v", note, err)
+	}
+}

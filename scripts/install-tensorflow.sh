@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Installs TensorFlow's C library for `model.backend: tensorflow`, from a pip
+# wheel, in a folder of its own: no Python packages are installed, nothing else
+# on the machine changes. Running it again does nothing where all is well.
+# docs/tensorflow.md says which wheel a machine needs.
+set -euo pipefail
+
+version=2.20.0
+dir=${XDG_DATA_HOME:-$HOME/.local/share}/optibfm/tensorflow
+wheel= program= gpu=
+
+usage() {
+  cat <<EOF
+usage: install-tensorflow.sh [--dir DIR] [--wheel FILE] [--gpu] [--program OPTIBFM]
+
+  --dir DIR           where to (default: $dir; for all users: /opt/optibfm/tensorflow)
+  --wheel FILE        this wheel instead of TensorFlow $version from PyPI: on a
+                      Jetson, NVIDIA's wheel for its JetPack
+  --gpu               on amd64, the PyPI wheel with CUDA (1.3 GB; CUDA and cuDNN
+                      are yours to install) instead of the one for the CPU
+  --program OPTIBFM   an optibfm built with -tags tensorflow, to search with
+                      (default: the one in PATH)
+EOF
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dir) dir=${2:?--dir needs a folder}; shift 2 ;;
+    --wheel) wheel=${2:?--wheel needs a file}; shift 2 ;;
+    --gpu) gpu=1; shift ;;
+    --program) program=${2:?--program needs a file}; shift 2 ;;
+    -h | --help) usage; exit ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+
+ok() { printf 'ok    %s\n' "$*"; }
+note() { printf 'note  %s\n' "$*"; }
+fail() { # WHAT, MEND
+  printf 'FAIL  %s\n      do: %s\n' "$1" "$2" >&2
+  exit 1
+}
+
+# The wheel is for CPython 3.12 whatever runs here: only its libraries are used.
+case $(uname -m)-${gpu:-cpu} in
+  x86_64-cpu) package=tensorflow-cpu platform=manylinux_2_17_x86_64 sum=c7a9224185818094ed95c4e114d3efe77241db35fbf0b75251fb2bf6222dd6a7 ;;
+  x86_64-1) package=tensorflow platform=manylinux_2_17_x86_64 sum=25265b0bc527e0d54b1e9cc60c44a24f44a809fe27666b905f0466471f9c52ec ;;
+  aarch64-cpu) package=tensorflow platform=manylinux_2_17_aarch64 sum=2bfbfb3dd0e22bffc45fe1e922390d27753e99261fab8a882e802cf98a0e078f ;;
+  aarch64-1) fail "PyPI has no wheel with CUDA for aarch64" "on a Jetson, give NVIDIA's wheel with --wheel" ;;
+  *) fail "no wheel for $(uname -s) on $(uname -m)" "use model.backend: native" ;;
+esac
+
+command -v python3 >/dev/null || fail "python3 is missing, which reads the wheel" "sudo apt-get install python3 python3-pip"
+work=
+trap '[ -z "$work" ] || rm -rf "$work"' EXIT
+
+source_of() { # what the folder is made from
+  if [ -n "$wheel" ]; then sha256sum "$wheel" | cut -d' ' -f1; else echo "$sum"; fi
+}
+
+# download WHEEL_DIR
+download() {
+  python3 -m pip --version >/dev/null 2>&1 || fail "pip is missing, which downloads the wheel" "sudo apt-get install python3-pip, or download $package $version for $platform elsewhere and give it with --wheel"
+  echo "$package==$version --hash=sha256:$sum" >"$1/requirements.txt"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    --implementation cp --python-version 3.12 --abi cp312 --platform "$platform" -d "$1" -r "$1/requirements.txt" ||
+    fail "the download of $package $version failed" "see pip's message above; without a network, download it elsewhere and give it with --wheel"
+}
+
+# unpack WHEEL TARGET: the libraries, and the licences that go with them.
+unpack() {
+  python3 - "$1" "$2" <<'EOF' || fail "$1 has no TensorFlow library in it" "give a wheel of TensorFlow 2.16 or later"
+import os, shutil, sys, zipfile
+wheel, target = sys.argv[1:]
+needed = {"libtensorflow_cc.so.2", "libtensorflow_framework.so.2"}
+if not zipfile.is_zipfile(wheel):
+    sys.exit(f"{wheel} is not a wheel, or is cut short")
+with zipfile.ZipFile(wheel) as z:
+    for name in z.namelist():
+        folder, _, base = name.rpartition("/")
+        library = folder == "tensorflow" and base in needed
+        if library or folder == "tensorflow.libs" and base or base in ("LICENSE", "THIRD_PARTY_NOTICES.txt"):
+            with z.open(name) as src, open(os.path.join(target, base), "wb") as dst:
+                shutil.copyfileobj(src, dst, 1 << 20)
+            needed.discard(base)
+sys.exit("missing: " + ", ".join(sorted(needed)) if needed else 0)
+EOF
+}
+
+install() {
+  mkdir -p "$(dirname "$dir")"
+  free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 {print $4}')
+  [ "$free" -ge 3000 ] || fail "$(dirname "$dir") has $free MB free, 3000 are needed" "free some, or choose another folder with --dir"
+  work=$(mktemp -d "$dir.XXXXXX")
+  mkdir "$work/wheel" "$work/new"
+  if [ -z "$wheel" ]; then
+    note "downloading $package $version"
+    download "$work/wheel"
+    set -- "$work"/wheel/*.whl
+  else
+    set -- "$wheel"
+  fi
+  unpack "$1" "$work/new"
+  source_of >"$work/new/wheel.sha256"
+  chmod -R a+rX "$work/new"
+  rm -rf "$dir"
+  mv "$work/new" "$dir"
+}
+
+[ -z "$wheel" ] || [ -r "$wheel" ] || fail "$wheel cannot be read" "give the path of a .whl file"
+if [ -d "$dir" ] && [ ! -f "$dir/wheel.sha256" ] && [ -n "$(ls -A "$dir")" ]; then
+  fail "$dir has files in it that this script did not put there" "choose another folder with --dir"
+fi
+if [ "$(cat "$dir/wheel.sha256" 2>/dev/null)" = "$(source_of)" ]; then
+  ok "already installed in $dir"
+else
+  install
+  ok "installed in $dir ($(du -sm "$dir" | cut -f1) MB)"
+fi
+
+missing=$(ldd "$dir/libtensorflow_cc.so.2" 2>&1 | grep -E 'not found|not a dynamic' || true)
+[ -z "$missing" ] || fail "the library does not fit this system: $missing" "install what is missing (CUDA and cuDNN of the wheel's version for a wheel with CUDA), or use a wheel for $(uname -m)"
+ok "its libraries are there"
+
+# A smoke run without optibfm: the version, and the devices of a session.
+TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2} python3 - "$dir/libtensorflow_cc.so.2" <<'EOF' || fail "the library does not load or has no devices" "see the message above"
+import ctypes, sys
+tf = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+def call(name, result, *arguments):
+    function = getattr(tf, name)
+    function.restype = result
+    return function(*arguments)
+pointer = lambda name, *arguments: ctypes.c_void_p(call(name, ctypes.c_void_p, *arguments))
+version = call("TF_Version", ctypes.c_char_p).decode()
+if tuple(int(n) for n in version.split(".")[:2]) < (2, 16):
+    sys.exit(f"TensorFlow {version} is too old: 2.16 or later is needed")
+status, options = pointer("TF_NewStatus"), pointer("TF_NewSessionOptions")
+session = pointer("TF_NewSession", pointer("TF_NewGraph"), options, status)
+if call("TF_GetCode", ctypes.c_int, status):
+    sys.exit(call("TF_Message", ctypes.c_char_p, status).decode())
+devices = pointer("TF_SessionListDevices", session, status)
+names = [call("TF_DeviceListName", ctypes.c_char_p, devices, i, status).decode().rpartition("device:")[2]
+         for i in range(call("TF_DeviceListCount", ctypes.c_int, devices))]
+print(f"ok    TensorFlow {version} with {', '.join(names)}")
+if not any(name.startswith("GPU") for name in names):
+    print("note  no GPU: model.tensorflow.device must be /CPU:0 (docs/tensorflow.md)")
+EOF
+
+[ -n "$program" ] || program=$(command -v optibfm || true)
+if [ -z "$program" ]; then
+  note "no optibfm in PATH: check it later with: optibfm model backend"
+elif ! "$program" model backend --library "$dir" --device /CPU:0 --searches 20; then
+  fail "$program does not search with it" "build it with: go build -tags tensorflow ./cmd/optibfm"
+else
+  ok "$program searches with it"
+fi
+[ "$dir" = "${XDG_DATA_HOME:-$HOME/.local/share}/optibfm/tensorflow" ] || [ "$dir" = /opt/optibfm/tensorflow ] ||
+  note "set model.tensorflow.library to $dir (or OPTIBFM_TENSORFLOW, in the environment)"

@@ -1,0 +1,145 @@
+//go:build tensorflow
+
+package tensorflow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// kernelsOf asks the library which devices it has the operations for, at the
+// types they are used with.
+func (a *api) kernelsOf(uses map[use]int) ([]Kernel, error) {
+	byOp := make(map[string]*Kernel)
+	for u, n := range uses {
+		cpu, gpu, err := a.registered(u)
+		if err != nil {
+			return nil, err
+		}
+		k, ok := byOp[u.op]
+		if !ok {
+			k = &Kernel{Op: u.op, CPU: true, GPU: true}
+			byOp[u.op] = k
+		}
+		k.Nodes += n
+		k.CPU, k.GPU = k.CPU && cpu, k.GPU && gpu
+	}
+	var all []Kernel
+	for _, k := range byOp {
+		all = append(all, *k)
+	}
+	slices.SortFunc(all, func(x, y Kernel) int { return cmp.Compare(x.Op, y.Op) })
+	return all, nil
+}
+
+// anyDevice is the device type of kernels that do not compute.
+const anyDevice = "DEFAULT"
+
+func (a *api) registered(u use) (cpu, gpu bool, err error) {
+	var buffer handle
+	if err := a.withStatus(func(status handle) { buffer = a.kernels(u.op, status) }); err != nil {
+		return false, false, fmt.Errorf("tensorflow: kernels of %s: %w", u.op, err)
+	}
+	defer a.deleteBuffer(buffer)
+	// KernelList, tensorflow/core/framework/kernel_def.proto.
+	err = eachField(bytesOf(buffer), func(field protowire.Number, kernel []byte, _ uint64) error {
+		device, fits, err := kernelFor(kernel, u.t)
+		cpu = cpu || fits && (device == "CPU" || device == anyDevice)
+		gpu = gpu || fits && (device == "GPU" || device == anyDevice)
+		return err
+	})
+	return cpu, gpu, err
+}
+
+// kernelFor reads a KernelDef: its device, and whether no constraint of the
+// operation's main type (T, dtype or SrcT) keeps t out.
+func kernelFor(kernel []byte, t dtype) (device string, fits bool, err error) {
+	fits = true
+	err = eachField(kernel, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 2:
+			device = string(value)
+		case 3:
+			name, types, err := constraint(value)
+			if (name == "T" || name == "dtype" || name == "SrcT") && !slices.Contains(types, t) {
+				fits = false
+			}
+			return err
+		}
+		return nil
+	})
+	return device, fits, err
+}
+
+// constraint reads KernelDef.AttrConstraint: an attribute and its types.
+func constraint(wire []byte) (name string, types []dtype, err error) {
+	err = eachField(wire, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 1:
+			name = string(value)
+		case 2: // AttrValue, of which only a list of types is used
+			return eachField(value, func(field protowire.Number, list []byte, _ uint64) error {
+				if field != 1 {
+					return nil
+				}
+				return eachField(list, func(field protowire.Number, packed []byte, single uint64) error {
+					if field == 6 {
+						types = append(types, typesOf(packed, single)...)
+					}
+					return nil
+				})
+			})
+		}
+		return nil
+	})
+	return name, types, err
+}
+
+// typesOf reads a repeated enum, packed or one at a time.
+func typesOf(packed []byte, single uint64) []dtype {
+	if packed == nil {
+		return []dtype{dtype(single)}
+	}
+	var types []dtype
+	for len(packed) > 0 {
+		v, n := protowire.ConsumeVarint(packed)
+		if n < 0 {
+			return types
+		}
+		types, packed = append(types, dtype(v)), packed[n:]
+	}
+	return types
+}
+
+// eachField calls f for every field of a message: bytes for a field with a
+// length, a number for a varint.
+func eachField(wire []byte, f func(field protowire.Number, value []byte, number uint64) error) error {
+	for len(wire) > 0 {
+		field, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		var value []byte
+		var number uint64
+		switch kind {
+		case protowire.BytesType:
+			value, n = protowire.ConsumeBytes(wire)
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(wire)
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, wire)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		if err := f(field, value, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}

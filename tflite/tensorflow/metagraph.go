@@ -1,0 +1,120 @@
+//go:build tensorflow
+
+package tensorflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// This file reads the signatures of a SavedModel, from MetaGraphDef in
+// tensorflow/core/protobuf/meta_graph.proto.
+
+// signature is a function of a SavedModel: its tensors by their keys.
+type signature struct {
+	inputs, outputs map[string]tensorInfo
+}
+
+// tensorInfo is a tensor's name in the graph, type and shape; -1 is a size
+// that is not fixed.
+type tensorInfo struct {
+	name string
+	t    dtype
+	dims []int
+}
+
+func readSignatures(metaGraph []byte) (map[string]signature, error) {
+	signatures := make(map[string]signature)
+	err := eachField(metaGraph, func(field protowire.Number, entry []byte, _ uint64) error {
+		if field != 5 { // signature_def
+			return nil
+		}
+		return mapEntry(entry, func(name string, value []byte) error {
+			s := signature{make(map[string]tensorInfo), make(map[string]tensorInfo)}
+			signatures[name] = s
+			return eachField(value, func(field protowire.Number, entry []byte, _ uint64) error {
+				into, ok := map[protowire.Number]map[string]tensorInfo{1: s.inputs, 2: s.outputs}[field]
+				if !ok {
+					return nil
+				}
+				return mapEntry(entry, func(key string, info []byte) (err error) {
+					into[key], err = readTensorInfo(info)
+					return err
+				})
+			})
+		})
+	})
+	return signatures, err
+}
+
+// mapEntry reads an entry of a map from strings to messages.
+func mapEntry(entry []byte, f func(key string, value []byte) error) error {
+	var key string
+	var value []byte
+	err := eachField(entry, func(field protowire.Number, v []byte, _ uint64) error {
+		switch field {
+		case 1:
+			key = string(v)
+		case 2:
+			value = v
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f(key, value)
+}
+
+func readTensorInfo(wire []byte) (tensorInfo, error) {
+	var info tensorInfo
+	err := eachField(wire, func(field protowire.Number, value []byte, number uint64) error {
+		switch field {
+		case 1:
+			info.name = string(value)
+		case 2:
+			info.t = dtype(number)
+		case 3:
+			return eachField(value, func(field protowire.Number, dim []byte, _ uint64) error {
+				if field != 2 {
+					return nil
+				}
+				size := 0
+				err := eachField(dim, func(field protowire.Number, _ []byte, number uint64) error {
+					if field == 1 {
+						size = int(int64(number))
+					}
+					return nil
+				})
+				info.dims = append(info.dims, size)
+				return err
+			})
+		}
+		return nil
+	})
+	return info, err
+}
+
+// pick returns tensors of a signature in the order of keys, or says what it
+// has.
+func pick(name string, of map[string]tensorInfo, keys []string, rank []int) ([]tensorInfo, error) {
+	found := make([]tensorInfo, len(keys))
+	for i, key := range keys {
+		info, ok := of[key]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("signature %s has no %q (it has %s): name its arguments and results as docs/tensorflow.md says", name, key, strings.Join(slices.Sorted(maps.Keys(of)), ", "))
+		case info.t != float32Type || len(info.dims) != rank[i]:
+			return nil, fmt.Errorf("signature %s: %q is of type %d and shape %v, want float32 and %d dimensions", name, key, info.t, info.dims, rank[i])
+		}
+		found[i] = info
+	}
+	if len(of) != len(keys) {
+		return nil, fmt.Errorf("signature %s has %s: want %s and nothing else", name, strings.Join(slices.Sorted(maps.Keys(of)), ", "), strings.Join(keys, ", "))
+	}
+	return found, nil
+}

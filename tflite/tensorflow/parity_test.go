@@ -1,0 +1,209 @@
+//go:build tensorflow
+
+package tensorflow_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+	"optibfm/tflite/tflitetest"
+)
+
+// onCPU is what every machine can run.
+func onCPU() tensorflow.Config {
+	c := tensorflow.DefaultConfig()
+	c.Device = "/CPU:0"
+	return c
+}
+
+// open makes a model, or skips where there is no library.
+func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow.Model {
+	t.Helper()
+	m, err := tensorflow.New(b, c, n)
+	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func native(t testing.TB, b *tflite.Bundle) *tflite.Network {
+	t.Helper()
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// shared returns a reference checkpoint, or skips.
+func shared(t testing.TB, name string) *tflite.Bundle {
+	t.Helper()
+	dir := filepath.Join("..", "..", "..", "shared", name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the reference checkpoint %s is not here: %v", name, err)
+	}
+	b, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// architectures are the shapes that the graph has to get right.
+func architectures() map[string]tflite.Manifest {
+	plain := tflitetest.Manifest(small)
+	deep := plain
+	deep.Architecture.NormObs, deep.LayerNormEps = true, 1e-6
+	deep.Architecture.F = tflite.ForwardArch{Hidden: 24, HiddenLayers: 2, EmbeddingLayers: 3, NumParallel: 3}
+	deep.Architecture.B = tflite.BackArch{Hidden: 20, HiddenLayers: 3, Norm: true}
+	deep.Architecture.Actor = tflite.ActorArch{Hidden: 28, HiddenLayers: 2, EmbeddingLayers: 4}
+	bare := plain
+	bare.Architecture.NormZ = false
+	bare.Architecture.F = tflite.ForwardArch{Hidden: 16, HiddenLayers: 0, EmbeddingLayers: 2, NumParallel: 1}
+	bare.Architecture.B = tflite.BackArch{Hidden: 16, HiddenLayers: 1}
+	bare.Architecture.Actor = tflite.ActorArch{Hidden: 16, HiddenLayers: 0, EmbeddingLayers: 2}
+	return map[string]tflite.Manifest{"plain": plain, "deep": deep, "bare": bare}
+}
+
+func bundle(t testing.TB, m tflite.Manifest) *tflite.Bundle {
+	t.Helper()
+	b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func randoms(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// relative is max|x - y| / max|y|.
+func relative[T float32 | float64](x, y []T) float64 {
+	var difference, size float64
+	for i := range y {
+		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))
+		size = max(size, math.Abs(float64(y[i])))
+	}
+	return difference / size
+}
+
+// agree compares φ, π and ψ over cases and returns the largest relative errors.
+func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cases int) (phi, action, psi float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(4, 5))
+	d := n.Dims()
+	for range cases {
+		obs, z := randoms(rng, d.Obs), make([]float64, d.Latent)
+		for i := range z {
+			z[i] = rng.NormFloat64() * math.Exp(rng.NormFloat64())
+		}
+		wantPhi, gotPhi := make([]float64, d.Latent), make([]float64, d.Latent)
+		wantAction, gotAction := make([]float32, d.Action), make([]float32, d.Action)
+		wantPsi, gotPsi := make([]float32, d.Ensemble*d.Latent), make([]float32, d.Ensemble*d.Latent)
+		if phiToo {
+			if err := errors.Join(n.Phi(wantPhi, obs), m.Phi(gotPhi, obs)); err != nil {
+				t.Fatal(err)
+			}
+			phi = max(phi, relative(gotPhi, wantPhi))
+		}
+		if err := errors.Join(n.Act(wantAction, obs, z), m.Act(gotAction, obs, z),
+			n.Psi(wantPsi, obs, wantAction, z), m.Psi(gotPsi, obs, wantAction, z)); err != nil {
+			t.Fatal(err)
+		}
+		action, psi = max(action, relative(gotAction, wantAction)), max(psi, relative(gotPsi, wantPsi))
+	}
+	return phi, action, psi
+}
+
+func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
+	check := func(name string, b *tflite.Bundle) {
+		t.Run(name, func(t *testing.T) {
+			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), 200)
+			t.Logf("largest relative errors of 200 cases: phi %.2g, action %.2g, psi %.2g", phi, action, psi)
+			if worst := max(phi, action, psi); !(worst <= 1e-4) {
+				t.Errorf("%g, want at most 1e-4", worst)
+			}
+		})
+	}
+	for name, m := range architectures() {
+		check(name, bundle(t, m))
+	}
+	for _, name := range []string{"cheetah", "walker"} {
+		t.Run(name, func(t *testing.T) { check("checkpoint", shared(t, name)) })
+	}
+}
+
+// sameBest searches many times with both and returns how often they differ in
+// the index though the scores are further apart than 1e-5.
+func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, candidates int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(6, 7))
+	d := n.Dims()
+	ties := 0
+	worst := 0.0
+	for i := range searches {
+		obs, zs := randoms(rng, d.Obs), randoms(rng, candidates*d.Latent)
+		belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent), Beta: rng.Float32()}
+		want, score, err := n.Search(obs, zs, belief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, gotScore, err := m.Search(obs, zs, belief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := math.Abs(float64(score))
+		worst = max(worst, math.Abs(float64(gotScore-score))/size)
+		if got == want {
+			continue
+		}
+		ties++
+		// Both agree that the two are equal: the other's score, natively.
+		_, other, err := n.Search(obs, zs[got*d.Latent:(got+1)*d.Latent], belief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !(float64(score-other) <= 1e-5*size) {
+			t.Fatalf("search %d: found %d, natively %d, whose scores are %g and %g", i, got, want, other, score)
+		}
+	}
+	t.Logf("%d searches of %d: %d with another index (all ties within 1e-5), largest relative difference of a score %.2g", searches, candidates, ties, worst)
+}
+
+func TestSearchFindsTheNativeBest(t *testing.T) {
+	searches := 10_000
+	if testing.Short() {
+		searches = 500
+	}
+	for name, m := range architectures() {
+		t.Run(name, func(t *testing.T) {
+			b := bundle(t, m)
+			sameBest(t, open(t, b, onCPU(), 32), native(t, b), searches, 32)
+		})
+	}
+	for _, name := range []string{"cheetah", "walker"} {
+		t.Run(name, func(t *testing.T) {
+			b := shared(t, name)
+			sameBest(t, open(t, b, onCPU(), 128), native(t, b), searches/50, 128)
+		})
+	}
+}

@@ -1,0 +1,114 @@
+//go:build tensorflow
+
+package tensorflow_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+	"optibfm/tflite/tflitetest"
+)
+
+// answers are what TensorFlow's Python says of testdata/savedmodel.
+type answers struct {
+	Obs, Action, Psi, Z, Mean []float32
+	InvR                      []float32 `json:"inv_r"`
+	Beta, Score               float32
+	Phi                       []float64
+	Best                      int
+}
+
+func readAnswers(t *testing.T) (a answers) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/savedmodel.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
+	t.Helper()
+	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
+	m, err := tensorflow.LoadSavedModel(dir, onCPU(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func TestASavedModelAnswersAsInPython(t *testing.T) {
+	m, want := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+	if d := m.Dims(); d != (tflite.Dims{Obs: 5, Action: 2, Latent: 4, Ensemble: 3}) {
+		t.Fatalf("sizes %+v", d)
+	}
+	z := make([]float64, 4)
+	for i := range z {
+		z[i] = float64(want.Z[i])
+	}
+	phi, action, psi := make([]float64, 4), make([]float32, 2), make([]float32, 12)
+	if err := errors.Join(m.Phi(phi, want.Obs), m.Act(action, want.Obs, z), m.Psi(psi, want.Obs, want.Action, z)); err != nil {
+		t.Fatal(err)
+	}
+	if worst := max(relative(phi, want.Phi), relative(action, want.Action), relative(psi, want.Psi)); !(worst < 1e-5) {
+		t.Errorf("φ %v, π %v, ψ %v, want %v, %v, %v", phi, action, psi, want.Phi, want.Action, want.Psi)
+	}
+	belief := tflite.Belief{Mean: want.Mean, InvR: want.InvR, Beta: want.Beta}
+	best, score, err := m.Search(want.Obs, want.Z, belief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
+		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
+	}
+	if allocs := testing.AllocsPerRun(20, func() {
+		if _, _, err := m.Search(want.Obs, want.Z, belief); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs != 0 {
+		t.Errorf("a search makes %g allocations", allocs)
+	}
+}
+
+func TestASavedModelRefusesBadInputs(t *testing.T) {
+	m, a := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR}
+	for name, call := range map[string]func() error{
+		"short observation": func() error { _, _, err := m.Search(a.Obs[1:], a.Z, belief); return err },
+		"part of a z":       func() error { _, _, err := m.Search(a.Obs, a.Z[1:], belief); return err },
+		"no belief":         func() error { _, _, err := m.Search(a.Obs, a.Z, tflite.Belief{}); return err },
+		"z of zeros":        func() error { return m.Act(make([]float32, 2), a.Obs, make([]float64, 4)) },
+		"short φ":           func() error { return m.Phi(make([]float64, 3), a.Obs) },
+	} {
+		if call() == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func TestADirectoryThatIsNoSavedModelIsAnError(t *testing.T) {
+	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
+	damaged := t.TempDir()
+	if err := os.WriteFile(filepath.Join(damaged, "saved_model.pb"), []byte("no"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{t.TempDir(), damaged} {
+		if _, err := tensorflow.LoadSavedModel(dir, onCPU(), 1); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%v: want an error that names the directory", err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+//go:build tensorflow
+
+package tensorflow
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// session is a graph in TensorFlow and a session that runs it.
+type session struct {
+	api            *api
+	graph, session handle
+	status         handle // of the runs
+}
+
+// newSession makes an empty graph and a session on the device.
+func newSession(a *api, c Config) (*session, error) {
+	return openSession(a, c, func(graph, options, status handle) handle { return a.newSession(graph, options, status) })
+}
+
+func openSession(a *api, c Config, open func(graph, options, status handle) handle) (*session, error) {
+	s := &session{api: a, graph: a.newGraph(), status: a.newStatus()}
+	options := a.newOptions()
+	defer a.deleteOptions(options)
+	config := c.proto()
+	err := a.withStatus(func(status handle) { a.setConfig(options, &config[0], uint64(len(config)), status) })
+	if err == nil {
+		err = a.withStatus(func(status handle) { s.session = open(s.graph, options, status) })
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("tensorflow: no session: %w", err), s.close())
+	}
+	return s, nil
+}
+
+// proto is the session's ConfigProto, from
+// tensorflow/core/protobuf/config.proto.
+func (c Config) proto() []byte {
+	var wire []byte
+	if strings.HasPrefix(c.Device, "/CPU") { // a GPU is not even opened
+		wire = appendMessage(wire, 1, appendVarint(appendString(nil, 1, "GPU"), 2, 0)) // device_count
+	}
+	wire = appendVarint(wire, 2, uint64(c.IntraOpThreads))
+	wire = appendVarint(wire, 5, uint64(int64(c.InterOpThreads)))
+	wire = appendMessage(wire, 6, appendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
+	wire = appendVarint(wire, 7, 0)                                                          // allow_soft_placement
+	return appendVarint(wire, 9, 1)                                                          // use_per_session_threads
+}
+
+// devices lists what the session has.
+func (s *session) devices() ([]Device, error) {
+	a := s.api
+	var list handle
+	if err := a.withStatus(func(status handle) { list = a.listDevices(s.session, status) }); err != nil {
+		return nil, fmt.Errorf("tensorflow: the devices are not known: %w", err)
+	}
+	defer a.deleteDevices(list)
+	devices := make([]Device, a.deviceCount(list))
+	for i := range devices {
+		err := a.withStatus(func(status handle) {
+			devices[i].Name = a.deviceName(list, int32(i), status)
+			devices[i].Type = a.deviceType(list, int32(i), status)
+			devices[i].Memory = a.deviceMemory(list, int32(i), status)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("tensorflow: device %d: %w", i, err)
+		}
+		if at := strings.LastIndex(devices[i].Name, "/device:"); at >= 0 {
+			devices[i].Name = devices[i].Name[at:]
+		}
+	}
+	return devices, nil
+}
+
+// load adds a graph.
+func (s *session) load(graphDef []byte) error {
+	a := s.api
+	buffer, options := a.newBuffer(&graphDef[0], uint64(len(graphDef))), a.newImport()
+	defer a.deleteBuffer(buffer)
+	defer a.deleteImport(options)
+	if err := a.withStatus(func(status handle) { a.importGraph(s.graph, buffer, options, status) }); err != nil {
+		return fmt.Errorf("tensorflow: the graph was not taken: %w", err)
+	}
+	return nil
+}
+
+// edges finds tensors, each named by its operation and, where it is not the
+// first output, a colon and the output's number.
+func (s *session) edges(names ...string) ([]edge, error) {
+	edges := make([]edge, len(names))
+	for i, name := range names {
+		operation, output, _ := strings.Cut(name, ":")
+		if n, err := strconv.ParseInt(output, 10, 32); err == nil {
+			edges[i].index = int32(n)
+		}
+		edges[i].operation = s.api.operation(s.graph, operation)
+		if edges[i].operation == 0 {
+			return nil, fmt.Errorf("tensorflow: the graph has no operation %q", name)
+		}
+	}
+	return edges, nil
+}
+
+func (s *session) close() error {
+	a := s.api
+	var err error
+	if s.session != 0 {
+		err = errors.Join(
+			a.withStatus(func(status handle) { a.closeSession(s.session, status) }),
+			a.withStatus(func(status handle) { a.deleteSession(s.session, status) }))
+	}
+	if s.graph != 0 {
+		a.deleteGraph(s.graph)
+		a.deleteStatus(s.status)
+	}
+	s.session, s.graph, s.status = 0, 0, 0
+	return err
+}

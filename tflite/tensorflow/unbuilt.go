@@ -1,0 +1,25 @@
+//go:build !tensorflow
+
+package tensorflow
+
+import "optibfm/tflite"
+
+// Built reports whether this program can load TensorFlow.
+const Built = false
+
+// New returns ErrNotBuilt: this program was built without the tag tensorflow.
+func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNotBuilt
+}
+
+// LoadSavedModel returns ErrNotBuilt: this program was built without the tag
+// tensorflow.
+func LoadSavedModel(_ string, c Config, _ int) (Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNotBuilt
+}

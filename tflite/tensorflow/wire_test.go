@@ -1,0 +1,98 @@
+//go:build tensorflow
+
+package tensorflow
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// These tests need no library.
+
+func TestEveryNodeOfTheGraphIsOnTheDevice(t *testing.T) {
+	g := newGraph(tflitetest.Bundle(tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}, 1), "/GPU:0")
+	var names []string
+	err := eachField(g.bytes(), func(field protowire.Number, node []byte, _ uint64) error {
+		if field != 1 {
+			return nil
+		}
+		var name, device string
+		err := eachField(node, func(field protowire.Number, value []byte, _ uint64) error {
+			switch field {
+			case 1:
+				name = string(value)
+			case 4:
+				device = string(value)
+			}
+			return nil
+		})
+		if device != "/GPU:0" {
+			t.Errorf("%s is on %q", name, device)
+		}
+		if slices.Contains(names, name) {
+			t.Errorf("two nodes are called %s", name)
+		}
+		names = append(names, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{obsName, candidateName, meanName, invRName, betaName, phiName, actionName, psiName, bestName, scoreName, finiteName} {
+		if !slices.Contains(names, name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+func TestAVersionThatIsTooOldIsAnError(t *testing.T) {
+	for version, good := range map[string]bool{"2.16.1": true, "2.21.0-rc0": true, "2.15.1": false, "1.15.5": false, "3.0.0": false, "": false, "x.y": false} {
+		if err := checkVersion(version); (err == nil) != good {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
+func FuzzSignatures(f *testing.F) {
+	saved, err := os.ReadFile("testdata/savedmodel/saved_model.pb")
+	if err != nil {
+		f.Fatal(err)
+	}
+	// A SavedModel holds MetaGraphDefs in its field 2.
+	err = eachField(saved, func(field protowire.Number, meta []byte, _ uint64) error {
+		if field == 2 {
+			signatures, err := readSignatures(meta)
+			if err != nil || len(signatures["psi"].inputs) != 3 {
+				f.Errorf("%v, %v", signatures, err)
+			}
+			f.Add(meta)
+		}
+		return nil
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{0x2a, 0x02, 0x0a, 0x00})
+	f.Fuzz(func(t *testing.T, meta []byte) {
+		signatures, err := readSignatures(meta)
+		if err != nil {
+			return
+		}
+		for name, s := range signatures {
+			_, _ = pick(name, s.inputs, []string{"obs", "action", "z"}, []int{2, 2, 2})
+		}
+	})
+}
+
+func FuzzKernels(f *testing.F) {
+	f.Add([]byte{0x12, 0x03, 'C', 'P', 'U'}, int32(1))
+	f.Fuzz(func(t *testing.T, kernel []byte, kind int32) {
+		_, _, _ = kernelFor(kernel, dtype(kind))
+	})
+}
