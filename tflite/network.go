@@ -43,6 +43,7 @@ type Network struct {
 	latent  kernel.Rows // [1, d], B(s) or ψ
 	wide    []float64   // [d], φ(s) or z in float64
 	search  search
+	grad    *gradient // made by the first Gradient
 }
 
 // Option changes how a Network works.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -25,6 +26,10 @@ type weights struct {
 	mean, scale []float32 // of the normaliser; nil without
 	cov         *covariance
 	widest      int // elements of the widest layer, of an observation and of z
+
+	// transposed returns the weights as Gradient needs them, which the first call
+	// makes: most users need none.
+	transposed func() transposed
 }
 
 // checkTensors compares the tensors that are there with those that the
@@ -74,6 +79,7 @@ func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 		w.f = append(w.f, p.twin("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
 			a.F.EmbeddingLayers, a.F.HiddenLayers, member, a.F.NumParallel))
 	}
+	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
 	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
 	if a.NormObs {
 		var err error
@@ -117,10 +123,10 @@ func (p parts) outIn(name string, member, members int) (w []float32, out, in int
 		return weight.float32s(), weight.Shape[0], weight.Shape[1]
 	}
 	in, out = weight.Shape[1], weight.Shape[2]
-	return transposed(weight.float32s()[member*in*out:][:in*out], in, out), out, in
+	return transpose(weight.float32s()[member*in*out:][:in*out], in, out), out, in
 }
 
-func transposed(w []float32, rows, columns int) []float32 {
+func transpose(w []float32, rows, columns int) []float32 {
 	t := make([]float32, len(w))
 	for r := range rows {
 		for c := range columns {

@@ -239,11 +239,11 @@ func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
 		for i, v := range in {
 			got, want := float64(x.Data[i]), math.Tanh(float64(v))
 			worst = max(worst, math.Abs(got-want)/want)
-			if !(got <= 1) || float64(-tanh32(-v)) != float64(tanh32(v)) || math.Abs(float64(tanh32(v))-got) > 4e-7*want {
+			if !(got <= 1) || float64(-tanh32(-v)) != float64(tanh32(v)) || math.Abs(float64(tanh32(v))-got) > 8e-7*want {
 				t.Fatalf("tanh %v is %v, in Go %v", v, got, tanh32(v))
 			}
 			if math.Abs(got-want) > 4e-7*want+1e-45 {
-				t.Fatalf("tanh %v is %v, want %v", v, got, want, k)
+				t.Fatalf("tanh %v is %v, want %v", v, got, want)
 			}
 		}
 	}

@@ -82,6 +82,18 @@ func (m *Matrix) Set(w []float32, stride int) {
 	}
 }
 
+// Transposed returns wᵀ, [in, out].
+func (m *Matrix) Transposed() *Matrix {
+	t := &Matrix{in: m.out, out: m.in, packed: Aligned(Padded(m.in) * m.out)}
+	for o := range m.out {
+		panel := m.packed[(o-o%panelWidth)*m.in:]
+		for k := range m.in {
+			t.packed[(k-k%panelWidth)*m.out+o*panelWidth+k%panelWidth] = panel[k*panelWidth+o%panelWidth]
+		}
+	}
+	return t
+}
+
 // Lists are the memory that products with sparse inputs work in.
 type Lists struct {
 	inputs  []uint32 // [tiles, inputBlock]

@@ -16,9 +16,6 @@ func NewLayerNorm(gain, bias []float32, eps float64) LayerNorm {
 	return l
 }
 
-// Gain returns the gain, which is read-only.
-func (l LayerNorm) Gain() []float32 { return l.gain }
-
 // Tanh replaces each of n rows by tanh of its LayerNorm.
 func (l LayerNorm) Tanh(x Rows, n int) {
 	width := Padded(len(l.gain))
@@ -36,6 +33,22 @@ func (l LayerNorm) Moments(row []float32) (mean, scale float64) {
 	mean = (sum(row[:whole]) + portableSum(row[whole:])) / n
 	variance := (squares(row[:whole], mean) + portableSquares(row[whole:], mean)) / n
 	return mean, 1 / math.Sqrt(variance+l.eps)
+}
+
+// Back turns the gradient of a row's LayerNorm into that of its input, in place.
+// With x̂ = (x - mean)·scale and g = gain·grad it is scale·(g - mean g - x̂·mean(g·x̂)).
+func (l LayerNorm) Back(grad, x []float32) {
+	mean, scale := l.Moments(x)
+	var sum, product float64
+	for k, v := range grad {
+		g := float64(v) * float64(l.gain[k])
+		sum += g
+		product += g * (float64(x[k]) - mean) * scale
+	}
+	sum, product = sum/float64(len(x)), product/float64(len(x))
+	for k, v := range grad {
+		grad[k] = float32(scale * (float64(v)*float64(l.gain[k]) - sum - (float64(x[k])-mean)*scale*product))
+	}
 }
 
 // Tanh replaces the first width elements of n rows by their tanh.
