@@ -3,206 +3,183 @@ package tflite
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"optibfm/tflite/internal/kernel"
 )
 
 // linear is y = w·x + bias, w [out, in].
 type linear struct {
-	w    blas32.General
+	w    *kernel.Matrix
 	bias []float32
 }
 
-func (l linear) out() int { return l.w.Rows }
+func (l linear) out() int { return l.w.Out() }
 
-// inputs returns the part of w that multiplies the inputs from..to.
-func (l linear) inputs(from, to int) blas32.General {
-	return blas32.General{Rows: l.w.Rows, Cols: to - from, Stride: l.w.Stride, Data: l.w.Data[from:]}
+// pair is a linear layer whose input is two vectors, one behind the other: the
+// first is the same for every row of a search or comes from another layer.
+type pair struct {
+	first, second *kernel.Matrix // second is nil where there is only one vector
+	bias          []float32
 }
 
-// rows applies l to n rows.
-func (l linear) rows(dst, x []float32, n int) {
-	repeat(dst, l.bias, n)
-	addRows(dst, l.w, x, n)
-}
+func (p pair) out() int { return p.first.Out() }
 
-// repeat writes row n times, padded.
-func repeat(dst, row []float32, n int) {
-	stride := padded(len(row))
-	for i := range n {
-		copy(dst[i*stride:], row)
-	}
-}
-
-// layerNorm is y = gain·(x - mean x)/√(var x + eps) + bias.
-type layerNorm struct {
-	gain, bias []float32
-	eps        float64
-}
-
-// tanhRows normalises each of n rows and applies tanh, in place.
-func (l layerNorm) tanhRows(x []float32, n int) {
-	width, stride := len(l.gain), padded(len(l.gain))
-	for i := range n {
-		row := x[i*stride : i*stride+width]
-		mean, scale := l.moments(row)
-		for k, v := range row {
-			row[k] = (v-mean)*scale*l.gain[k] + l.bias[k]
-		}
-		tanh(row)
-	}
-}
-
-// moments returns a row's mean and the reciprocal of its deviation. The sums
-// are float64: they cost little beside the products.
-func (l layerNorm) moments(row []float32) (mean, scale float32) {
-	sum := 0.0
-	for _, v := range row {
-		sum += float64(v)
-	}
-	m := sum / float64(len(row))
-	squares := 0.0
-	for _, v := range row {
-		squares += (float64(v) - m) * (float64(v) - m)
-	}
-	return float32(m), float32(1 / math.Sqrt(squares/float64(len(row))+l.eps))
-}
-
-// embedding is linear, LayerNorm, tanh, then pairs of linear and ReLU. Its
-// input is an observation followed by what varies between candidates.
+// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU.
+// Its input is an observation followed by what varies between candidates.
 type embedding struct {
-	first linear
-	norm  layerNorm
+	first pair
+	norm  kernel.LayerNorm
 	more  []linear
 }
 
 func (e embedding) out() int { return e.more[len(e.more)-1].out() }
 
+// varies tells whether the embedding sees more than the observation.
+func (e embedding) varies() bool { return e.first.second != nil }
+
 // twin is the shape of the actor and of every member of F: two embeddings side
 // by side and a trunk with ReLU between its layers.
 type twin struct {
 	left, right embedding
-	trunk       []linear
+	join        pair     // the trunk's first layer
+	trunk       []linear // its others
 }
 
 // backward is B(s).
 type backward struct {
 	first linear
-	norm  layerNorm
+	norm  kernel.LayerNorm
 	more  []linear // ReLU between them, none after the last
 	unit  bool     // scale to the norm √d
 }
 
 // widest returns the largest number of elements that a row takes anywhere.
 func (t twin) widest() int {
-	w := max(t.left.first.out(), t.right.first.out())
+	w := max(t.left.first.out(), t.right.first.out(), t.join.out())
 	for _, l := range t.trunk {
 		w = max(w, l.out())
 	}
 	return w
 }
 
-// scratch is the memory that the layers work in: room for n rows, each padded.
+// scratch is the memory that the layers work in: room for n rows.
 type scratch struct {
-	n           int
-	a, b        []float32 // [n, widest], the input and the output of a layer in turn
-	left, right []float32 // [n, widest], the outputs of the embeddings
-	once        []float32 // [widest], what all rows share
+	a, b        kernel.Rows // [n, widest], the input and the output of a layer in turn
+	left, right kernel.Rows // [n, widest], the outputs of the embeddings
+	lists       *kernel.Lists
 }
 
 func newScratch(n, widest int) scratch {
-	size := n * padded(widest)
 	return scratch{
-		n: n,
-		a: aligned[float32](size), b: aligned[float32](size),
-		left: aligned[float32](size), right: aligned[float32](size),
-		once: aligned[float32](widest),
+		a: kernel.NewRows(n, widest), b: kernel.NewRows(n, widest),
+		left: kernel.NewRows(n, widest), right: kernel.NewRows(n, widest),
+		lists: kernel.NewLists(n, widest),
 	}
 }
 
-// embed evaluates e for one observation and the n rows of varying, which is
-// empty where the input is the observation alone (then n is 1). The products
-// with the observation are the same for every row and are made once.
-func (s *scratch) embed(dst []float32, e embedding, obs, varying []float32, n int) {
-	start := s.once[:e.first.out()]
-	copy(start, e.first.bias)
-	addProduct(start, e.first.inputs(0, len(obs)), obs)
-	in, out := s.a, s.b
-	repeat(in, start, n)
-	if len(varying) > 0 {
-		addRows(in, e.first.inputs(len(obs), e.first.w.Cols), varying, n)
+// shared is what a twin makes of an observation once for all rows: where the
+// sums of its first layers start.
+type shared struct {
+	left, right, join []float32
+}
+
+func newShared(t twin) shared {
+	return shared{kernel.Aligned(t.left.first.out()), kernel.Aligned(t.right.first.out()), kernel.Aligned(t.join.out())}
+}
+
+// share fills w. Where nothing varies on the left, its whole embedding and its
+// part of the trunk's first layer are the same for every row.
+func (s *scratch) share(w shared, t twin, obs []float32) {
+	row := kernel.Rows{Data: obs}
+	for _, side := range []struct {
+		start []float32
+		e     embedding
+	}{{w.left, t.left}, {w.right, t.right}} {
+		side.e.first.first.Multiply(kernel.Repeated(side.start), row, kernel.Repeated(side.e.first.bias), 1, false, nil)
 	}
-	e.norm.tanhRows(in, n)
+	if t.left.varies() {
+		copy(w.join, t.join.bias)
+		return
+	}
+	s.embed(s.left, t.left, w.left, kernel.Rows{}, 1)
+	t.join.first.Multiply(kernel.Repeated(w.join), s.left, kernel.Repeated(t.join.bias), 1, false, s.lists)
+}
+
+// embed evaluates e for n rows of varying.
+func (s *scratch) embed(dst kernel.Rows, e embedding, start []float32, varying kernel.Rows, n int) {
+	in, out := s.a, s.b
+	if e.varies() {
+		e.first.second.Multiply(in, varying, kernel.Repeated(start), n, false, nil)
+	} else {
+		copy(in.Data, start)
+	}
+	e.norm.Tanh(in, n)
+	lists := (*kernel.Lists)(nil) // tanh leaves no zeros, ReLU does
 	for i, l := range e.more {
 		if i == len(e.more)-1 {
 			out = dst
 		}
-		l.rows(out, in, n)
-		relu(out[:n*padded(l.out())])
-		in, out = out, in
+		l.w.Multiply(out, in, kernel.Repeated(l.bias), n, true, lists)
+		in, out, lists = out, in, s.lists
 	}
 }
 
-// twin evaluates t for one observation and n rows of what varies on either
-// side. Where nothing varies on the left, its embedding and its part of the
-// trunk's first layer are the same for every row and are made once.
-func (s *scratch) twin(dst []float32, t twin, obs, left, right []float32, n int) {
-	first := t.trunk[0]
-	half := t.left.out()
-	leftRows := n
-	if len(left) == 0 {
-		leftRows = 1
+// twin evaluates t for n rows of what varies on either side.
+func (s *scratch) twin(dst kernel.Rows, t twin, w shared, left, right kernel.Rows, n int) {
+	s.embed(s.right, t.right, w.right, right, n)
+	in, out, start := s.a, s.b, kernel.Repeated(w.join)
+	if t.left.varies() {
+		s.embed(s.left, t.left, w.left, left, n)
 	}
-	s.embed(s.left, t.left, obs, left, leftRows)
-	s.embed(s.right, t.right, obs, right, n)
-
-	in, out := s.a, s.b
-	if len(t.trunk) == 1 {
+	if len(t.trunk) == 0 {
 		in = dst
 	}
-	if leftRows == n {
-		repeat(in, first.bias, n)
-		addRows(in, first.inputs(0, half), s.left, n)
-	} else {
-		start := s.once[:first.out()]
-		copy(start, first.bias)
-		addProduct(start, first.inputs(0, half), s.left[:half])
-		repeat(in, start, n)
+	if t.left.varies() {
+		t.join.first.Multiply(in, s.left, start, n, false, s.lists)
+		start = in
 	}
-	addRows(in, first.inputs(half, first.w.Cols), s.right, n)
-	for i, l := range t.trunk[1:] {
-		relu(in[:n*padded(l.w.Cols)])
-		if i == len(t.trunk)-2 {
+	t.join.second.Multiply(in, s.right, start, n, len(t.trunk) > 0, s.lists)
+	for i, l := range t.trunk {
+		last := i == len(t.trunk)-1
+		if last {
 			out = dst
 		}
-		l.rows(out, in, n)
+		l.w.Multiply(out, in, kernel.Repeated(l.bias), n, !last, s.lists)
 		in, out = out, in
 	}
 }
 
 // backward evaluates B of one observation.
-func (s *scratch) backward(dst []float32, b backward, obs []float32) {
+func (s *scratch) backward(dst kernel.Rows, b backward, obs []float32) {
 	in, out := s.a, s.b
-	b.first.rows(in, obs, 1)
-	b.norm.tanhRows(in, 1)
+	b.first.w.Multiply(in, kernel.Rows{Data: obs}, kernel.Repeated(b.first.bias), 1, false, nil)
+	b.norm.Tanh(in, 1)
+	lists := (*kernel.Lists)(nil)
 	for i, l := range b.more {
-		if i > 0 {
-			relu(in[:l.w.Cols])
-		}
-		if i == len(b.more)-1 {
+		last := i == len(b.more)-1
+		if last {
 			out = dst
 		}
-		l.rows(out, in, 1)
-		in, out = out, in
+		l.w.Multiply(out, in, kernel.Repeated(l.bias), 1, !last, lists)
+		in, out, lists = out, in, s.lists
 	}
 	if b.unit {
-		toSphere(dst)
+		toSphere(dst.Row(0, b.more[len(b.more)-1].out()))
 	}
 }
 
 // toSphere scales x to the norm √len(x); a zero x stays, as in PyTorch.
 func toSphere(x []float32) {
-	scale := float32(math.Sqrt(float64(len(x)))) / max(norm(x), 1e-12)
+	scale := float32(math.Sqrt(float64(len(x))) / max(norm(x), 1e-12))
 	for i := range x {
 		x[i] *= scale
 	}
+}
+
+// norm is ‖x‖, summed in float64.
+func norm(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
 }

@@ -38,3 +38,12 @@ type Model interface {
 	// scores tie) and that score.
 	Search(obs, candidates []float32, belief Belief) (best int, score float32, err error)
 }
+
+// Differentiable is a Model whose score can be climbed.
+type Differentiable interface {
+	Model
+	// Gradient writes the gradient of Search's score with respect to a candidate
+	// z, [d], of any positive norm, and returns the score. Where the score has a
+	// kink (ReLU, the least of the members) it is a one-sided one.
+	Gradient(dz, obs, z []float32, belief Belief) (score float32, err error)
+}

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"optibfm/tflite/internal/kernel"
 )
 
 // Sentinels of a Network's methods. They are ready-made: the control thread
@@ -32,33 +34,57 @@ const minNorm = 1e-9
 type Network struct {
 	weights *weights
 	arch    Architecture
-	one     scratch   // for one row: Phi, Act, Psi
-	obs     []float32 // [O], normalised
-	action  []float32 // [A], given to Psi
-	z       []float32 // [d], as the networks take it
-	back    []float32 // [d], B(s)
-	wide    []float64 // [d], φ(s) or z in float64
-	search  searchScratch
+	one     scratch     // for one row: Phi, Act, Psi
+	actor   shared      // what the actor makes of the observation
+	f       []shared    // [E], what the members of F make of it
+	obs     []float32   // [O], normalised
+	action  kernel.Rows // [1, A]
+	z       kernel.Rows // [1, d], as the networks take it
+	latent  kernel.Rows // [1, d], B(s) or ψ
+	wide    []float64   // [d], φ(s) or z in float64
+	search  search
+	grad    *gradient // made by the first Gradient
 }
+
+// Option changes how a Network works.
+type Option func(*Network)
+
+// Workers lets Search use up to n processors, the caller's included: n-1
+// goroutines, which the first Search starts and Close ends. Without it, or with
+// n below 2, a Network starts no goroutine. The number changes no result.
+func Workers(n int) Option { return func(net *Network) { net.search.workers = max(n, 1) } }
 
 // NewNetwork returns an evaluator of the bundle. Networks share the bundle's
 // weights, each has its own scratch memory.
-func (b *Bundle) NewNetwork() (*Network, error) {
+func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	if b.weights == nil {
 		return nil, errors.New("tflite: the bundle is empty: make it with Load, LoadDir or New")
 	}
 	d := b.Dims()
-	return &Network{
+	n := &Network{
 		weights: b.weights,
 		arch:    b.Architecture,
 		one:     newScratch(1, b.weights.widest),
-		obs:     aligned[float32](d.Obs),
-		action:  aligned[float32](d.Action),
-		z:       aligned[float32](d.Latent),
-		back:    aligned[float32](d.Latent),
-		wide:    aligned[float64](d.Latent),
-	}, nil
+		actor:   newShared(b.weights.actor),
+		obs:     make([]float32, d.Obs),
+		action:  kernel.NewRows(1, d.Action),
+		z:       kernel.NewRows(1, d.Latent),
+		latent:  kernel.NewRows(1, d.Latent),
+		wide:    make([]float64, d.Latent),
+	}
+	for _, f := range b.weights.f {
+		n.f = append(n.f, newShared(f))
+	}
+	n.search.workers = 1
+	for _, o := range options {
+		o(n)
+	}
+	return n, nil
 }
+
+// Close ends the goroutines of Workers. A Network that is closed works on
+// without them.
+func (n *Network) Close() { n.search.close() }
 
 // Dims implements Model.
 func (n *Network) Dims() Dims { return n.arch.dims() }
@@ -91,11 +117,12 @@ func (n *Network) Backward(dst []float64, obs []float32) error {
 	if err := n.takeObs(obs); err != nil {
 		return err
 	}
-	n.one.backward(n.back, n.weights.b, n.obs)
-	if !allFinite(n.back) {
+	n.one.backward(n.latent, n.weights.b, n.obs)
+	back := n.latent.Row(0, n.arch.Latent)
+	if !allFinite(back) {
 		return errPhi
 	}
-	for i, x := range n.back {
+	for i, x := range back {
 		dst[i] = float64(x)
 	}
 	return nil
@@ -113,14 +140,16 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 		return err
 	}
 	copy(n.wide, z)
-	if err := n.takeZ(n.z); err != nil {
+	if err := n.takeZ(n.z.Row(0, n.arch.Latent)); err != nil {
 		return err
 	}
-	n.one.twin(dst, n.weights.actor, n.obs, nil, n.z, 1)
-	tanh(dst)
-	if !allFinite(dst) {
+	n.one.share(n.actor, n.weights.actor, n.obs)
+	n.one.twin(n.action, n.weights.actor, n.actor, kernel.Rows{}, n.z, 1)
+	if !allFinite(n.action.Row(0, n.arch.Action)) { // tanh would hide an infinity
 		return errPolicy
 	}
+	kernel.Tanh(n.action, 1, n.arch.Action)
+	copy(dst, n.action.Data)
 	return nil
 }
 
@@ -144,12 +173,14 @@ func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 		return err
 	}
 	copy(n.wide, z)
-	if err := n.takeZ(n.z); err != nil {
+	if err := n.takeZ(n.z.Row(0, d)); err != nil {
 		return err
 	}
-	copy(n.action, action)
+	copy(n.action.Data, action)
 	for m, f := range n.weights.f {
-		n.one.twin(dst[m*d:(m+1)*d], f, n.obs, n.action, n.z, 1)
+		n.one.share(n.f[m], f, n.obs)
+		n.one.twin(n.latent, f, n.f[m], n.action, n.z, 1)
+		copy(dst[m*d:(m+1)*d], n.latent.Data)
 	}
 	if !allFinite(dst) {
 		return errPsi
@@ -198,16 +229,6 @@ func length(what string, got, want int) error {
 		return fmt.Errorf("tflite: %s has %d elements, the model's has %d", what, got, want)
 	}
 	return nil
-}
-
-// rowsFinite is allFinite of n padded rows.
-func rowsFinite(x []float32, n, width int) bool {
-	for i := range n {
-		if !allFinite(x[i*padded(width) : i*padded(width)+width]) {
-			return false
-		}
-	}
-	return true
 }
 
 func allFinite(x []float32) bool {

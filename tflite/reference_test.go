@@ -136,12 +136,17 @@ func (r reference) act(obs []float32, z []float64) []float64 {
 }
 
 func (r reference) psi(obs, action []float32, z []float64) []float64 {
-	f := r.m.Architecture.F
-	s := r.normalise(obs)
-	var wide, all []float64
+	var wide []float64
 	for _, v := range action {
 		wide = append(wide, float64(v))
 	}
+	return r.psiWide(obs, wide, z)
+}
+
+func (r reference) psiWide(obs []float32, wide, z []float64) []float64 {
+	f := r.m.Architecture.F
+	s := r.normalise(obs)
+	var all []float64
 	for member := range f.NumParallel {
 		left := r.embedding("_forward_map.embed_sa", f.EmbeddingLayers, member, concat(s, wide))
 		right := r.embedding("_forward_map.embed_z", f.EmbeddingLayers, member, concat(s, r.project(z)))

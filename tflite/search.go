@@ -1,37 +1,64 @@
 package tflite
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
 
-// searchScratch is the memory of Search, grown to the largest n seen. Rows are
-// padded.
-type searchScratch struct {
-	rows    scratch
-	z       []float32 // [n, d], as the networks take it
-	actions []float32 // [n, A]
-	psi     []float32 // [n, d], of one member
-	member  []float32 // [n], the scores of one member
-	scores  []float32 // [n], the least over the members
+	"optibfm/tflite/internal/kernel"
+)
+
+// batch is how many candidates the members after the first evaluate at once: two
+// tiles of the kernels. It does not depend on the number of workers, so that the
+// same candidates are evaluated whatever that is.
+const batch = 12
+
+// search is the memory of Search, grown to the largest n seen.
+type search struct {
+	pool
+	room    int
+	z       kernel.Rows    // [n, d], as the networks take it
+	actions kernel.Rows    // [n, A]
+	scores  []float32      // [n], the least upper bound over the members so far
+	order   []int          // [n], the candidates, the greatest score of the first member first
+	next    []int          // the candidates of the batch that are still in the race
+	metric  *kernel.Matrix // [d+1, d], R⁻ᵀ and below it ẑᵀ
+	rows    []float32      // [d+1, d], of metric
+	none    []float32      // [d+1], zeros
+	beta    float32
+	member  int
+	work    int // ensemble members that were evaluated, summed over the candidates
 }
 
-func (s *searchScratch) grow(n, widest int, d Dims) {
-	if s.rows.n >= n {
-		return
+func (n *Network) growSearch(count int) {
+	s, d := &n.search, n.arch.Latent
+	if s.metric == nil {
+		s.rows = make([]float32, (d+1)*d)
+		s.metric = kernel.Pack(s.rows, d+1, d, d)
+		s.none = kernel.Aligned(d + 1)
+		s.next = make([]int, batch)
 	}
-	*s = searchScratch{
-		rows:    newScratch(n, widest),
-		z:       aligned[float32](n * padded(d.Latent)),
-		actions: aligned[float32](n * padded(d.Action)),
-		psi:     aligned[float32](n * padded(d.Latent)),
-		member:  make([]float32, n),
-		scores:  make([]float32, n),
+	if s.room < count {
+		s.room = count
+		s.z, s.actions = kernel.NewRows(count, d), kernel.NewRows(count, n.arch.Action)
+		s.scores, s.order = make([]float32, count), make([]int, count)
 	}
+	s.grow(n, max(count, batch))
 }
 
 // Search implements Model. What does not depend on the candidate is evaluated
 // once: the actor's embed_s and its part of the trunk, and the products of
 // every first layer with the observation. A candidate gets the same action and
-// ψ, bit for bit, as from Act and Psi. It allocates only where n is larger than
-// it has been.
+// ψ, bit for bit, as from Act and Psi.
+//
+// The score is the least over the ensemble's members, so that a member bounds it
+// from above. The first member evaluates all candidates; the others evaluate
+// them in the order of these bounds, in batches, and stop at the first bound that
+// is below the best score found. The result is the one of evaluating all: only
+// a ψ that is not finite goes unnoticed where it is not needed.
+//
+// Search allocates only where n is larger than it has been.
 func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, score float32, err error) {
 	d := n.arch.Latent
 	if len(candidates) == 0 || len(candidates)%d != 0 {
@@ -44,15 +71,15 @@ func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, sc
 		return 0, 0, err
 	}
 	count := len(candidates) / d
-	n.search.grow(count, n.weights.widest, n.Dims())
+	n.growSearch(count)
 	if err := n.takeCandidates(candidates, count); err != nil {
 		return 0, 0, err
 	}
-	if err := n.scoreCandidates(belief, count); err != nil {
+	n.takeBelief(belief)
+	if err := n.firstMember(count); err != nil {
 		return 0, 0, err
 	}
-	best = argmax(n.search.scores[:count])
-	return best, n.search.scores[best], nil
+	return n.otherMembers(count)
 }
 
 func checkBelief(b Belief, d int) error {
@@ -75,59 +102,117 @@ func (n *Network) takeCandidates(candidates []float32, count int) error {
 		for k, x := range candidates[i*d : (i+1)*d] {
 			n.wide[k] = float64(x)
 		}
-		at := i * padded(d)
-		if err := n.takeZ(n.search.z[at : at+d]); err != nil {
+		if err := n.takeZ(n.search.z.Row(i, d)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// scoreCandidates fills the scores, the least upper confidence bound over the members.
-func (n *Network) scoreCandidates(belief Belief, count int) error {
+// takeBelief packs R⁻ᵀ and ẑᵀ; what lies below R⁻¹'s diagonal is not read.
+func (n *Network) takeBelief(b Belief) {
 	s, d := &n.search, n.arch.Latent
-	s.rows.twin(s.actions, n.weights.actor, n.obs, nil, s.z, count)
-	tanh(s.actions[:count*padded(n.arch.Action)])
-	if !rowsFinite(s.actions, count, n.arch.Action) {
-		return errPolicy
-	}
-	for m, f := range n.weights.f {
-		s.rows.twin(s.psi, f, n.obs, s.actions, s.z, count)
-		if !rowsFinite(s.psi, count, d) {
-			return errPsi
+	for j := range d {
+		for i := range j + 1 {
+			s.rows[j*d+i] = b.InvR[i*d+j]
 		}
-		member := s.member[:count]
-		bounds(member, s.psi, belief)
-		for i, score := range member {
-			if m == 0 || score < s.scores[i] {
-				s.scores[i] = score
+	}
+	copy(s.rows[d*d:], b.Mean)
+	s.metric.Set(s.rows, d)
+	s.beta = b.Beta
+}
+
+// firstMember finds the actions and the first member's bounds of all candidates.
+func (n *Network) firstMember(count int) error {
+	s := &n.search
+	n.one.share(n.actor, n.weights.actor, n.obs)
+	n.one.share(n.f[0], n.weights.f[0], n.obs)
+	s.work = count
+	return s.run(n, stageFirst, count)
+}
+
+// first is firstMember's work on the candidates from..to.
+func (n *Network) first(w *worker, from, to int) error {
+	s, count := &n.search, to-from
+	actions := s.actions.From(from)
+	w.scratch.twin(actions, n.weights.actor, n.actor, kernel.Rows{}, s.z.From(from), count)
+	for i := range count {
+		if !allFinite(actions.Row(i, n.arch.Action)) {
+			return errPolicy
+		}
+	}
+	kernel.Tanh(actions, count, n.arch.Action)
+	w.scratch.twin(w.psi, n.weights.f[0], n.f[0], actions, s.z.From(from), count)
+	return n.bounds(s.scores[from:to], w, count)
+}
+
+// otherMembers lowers the scores of the candidates that may be the best, and
+// returns the best.
+func (n *Network) otherMembers(count int) (best int, score float32, err error) {
+	s := &n.search
+	members := len(n.weights.f)
+	order := s.order[:count]
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
+	})
+	for m := 1; m < members; m++ {
+		n.one.share(n.f[m], n.weights.f[m], n.obs)
+	}
+	best, score = -1, float32(math.Inf(-1))
+	for len(order) > 0 {
+		s.next = s.next[:0]
+		for len(order) > 0 && len(s.next) < batch && s.scores[order[0]] >= score {
+			s.next, order = append(s.next, order[0]), order[1:]
+		}
+		if len(s.next) == 0 {
+			break
+		}
+		for s.member = 1; s.member < members && len(s.next) > 0; s.member++ {
+			s.work += len(s.next)
+			if err := s.run(n, stageOther, len(s.next)); err != nil {
+				return 0, 0, err
+			}
+			s.next = slices.DeleteFunc(s.next, func(i int) bool { return s.scores[i] < score })
+		}
+		for _, i := range s.next {
+			if s.scores[i] > score || s.scores[i] == score && i < best {
+				best, score = i, s.scores[i]
 			}
 		}
-		if !allFinite(member) {
-			return errPsi
-		}
+	}
+	return best, score, nil
+}
+
+// other is the work of one member on the candidates from..to of the batch.
+func (n *Network) other(w *worker, from, to int) error {
+	s, d, count := &n.search, n.arch.Latent, to-from
+	for i, c := range s.next[from:to] {
+		copy(w.z.Row(i, d), s.z.Row(c, d))
+		copy(w.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
+	}
+	w.scratch.twin(w.psi, n.weights.f[s.member], n.f[s.member], w.actions, w.z, count)
+	if err := n.bounds(w.scores, w, count); err != nil {
+		return err
+	}
+	for i, c := range s.next[from:to] {
+		s.scores[c] = min(s.scores[c], w.scores[i])
 	}
 	return nil
 }
 
-// bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of every padded row of psi. It overwrites psi.
-func bounds(dst, psi []float32, b Belief) {
-	d, stride := len(b.Mean), padded(len(b.Mean))
-	for i := range dst {
-		dst[i] = dot(b.Mean, psi[i*stride:i*stride+d])
-	}
-	timesUpper(psi, b.InvR, len(dst), d)
-	for i := range dst {
-		dst[i] += b.Beta * norm(psi[i*stride:i*stride+d])
-	}
-}
-
-func argmax(x []float32) int {
-	best := 0
-	for i, v := range x {
-		if v > x[best] {
-			best = i
+// bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of the first count rows of w.psi.
+func (n *Network) bounds(dst []float32, w *worker, count int) error {
+	s, d := &n.search, n.arch.Latent
+	s.metric.Multiply(w.metric, w.psi, kernel.Repeated(s.none), count, false, nil)
+	for i := range count {
+		row := w.metric.Row(i, d+1)
+		dst[i] = row[d] + s.beta*float32(norm(row[:d]))
+		if !isFinite(dst[i]) || !allFinite(w.psi.Row(i, d)) {
+			return errPsi
 		}
 	}
-	return best
+	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"optibfm/tflite/internal/kernel"
 )
 
 // obsEps is what the observation normaliser adds to the variance.
@@ -24,6 +26,10 @@ type weights struct {
 	mean, scale []float32 // of the normaliser; nil without
 	cov         *covariance
 	widest      int // elements of the widest layer, of an observation and of z
+
+	// transposed returns the weights as Gradient needs them, which the first call
+	// makes: most users need none.
+	transposed func() transposed
 }
 
 // checkTensors compares the tensors that are there with those that the
@@ -67,12 +73,13 @@ func elements(shape []int) int {
 // newWeights builds the networks from checked tensors.
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
-	p := parts{tensors: tensors, eps: m.LayerNormEps}
+	p := parts{tensors: tensors, eps: m.LayerNormEps, obs: a.Obs}
 	w := &weights{b: p.backward(a), actor: p.twin("_actor.embed_s", "_actor.embed_z", "_actor.policy", a.Actor.EmbeddingLayers, a.Actor.HiddenLayers, 0, 1)}
 	for member := range a.F.NumParallel {
 		w.f = append(w.f, p.twin("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
 			a.F.EmbeddingLayers, a.F.HiddenLayers, member, a.F.NumParallel))
 	}
+	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
 	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
 	if a.NormObs {
 		var err error
@@ -106,37 +113,59 @@ func normaliser(tensors map[string]Tensor) (mean, scale []float32, err error) {
 type parts struct {
 	tensors map[string]Tensor
 	eps     float64
+	obs     int // elements of an observation
+}
+
+// outIn returns the weights of a layer as [out, in].
+func (p parts) outIn(name string, member, members int) (w []float32, out, in int) {
+	weight := p.tensors[name+".weight"]
+	if members == 1 {
+		return weight.float32s(), weight.Shape[0], weight.Shape[1]
+	}
+	in, out = weight.Shape[1], weight.Shape[2]
+	return transpose(weight.float32s()[member*in*out:][:in*out], in, out), out, in
+}
+
+func transpose(w []float32, rows, columns int) []float32 {
+	t := make([]float32, len(w))
+	for r := range rows {
+		for c := range columns {
+			t[c*rows+r] = w[r*columns+c]
+		}
+	}
+	return t
+}
+
+// bias copies the bias to where it has room for whole panels.
+func (p parts) bias(name string, member, out int) []float32 {
+	b := kernel.Aligned(out)
+	copy(b, p.tensors[name+".bias"].float32s()[member*out:])
+	return b
 }
 
 func (p parts) linear(name string, member, members int) linear {
-	weight, bias := p.tensors[name+".weight"], p.tensors[name+".bias"]
-	if members == 1 {
-		out, in := weight.Shape[0], weight.Shape[1]
-		return linear{blas32.General{Rows: out, Cols: in, Stride: in, Data: weight.float32s()}, bias.float32s()}
-	}
-	in, out := weight.Shape[1], weight.Shape[2]
-	inOut := weight.float32s()[member*in*out : (member+1)*in*out]
-	return linear{transposed(inOut, in, out), bias.float32s()[member*out : (member+1)*out]}
+	w, out, in := p.outIn(name, member, members)
+	return linear{kernel.Pack(w, out, in, in), p.bias(name, member, out)}
 }
 
-func transposed(inOut []float32, in, out int) blas32.General {
-	w := blas32.General{Rows: out, Cols: in, Stride: in, Data: make([]float32, in*out)}
-	for i := range in {
-		for o := range out {
-			w.Data[o*in+i] = inOut[i*out+o]
-		}
+// pair splits a layer's inputs after the first split.
+func (p parts) pair(name string, split, member, members int) pair {
+	w, out, in := p.outIn(name, member, members)
+	l := pair{first: kernel.Pack(w, out, split, in), bias: p.bias(name, member, out)}
+	if in > split {
+		l.second = kernel.Pack(w[split:], out, in-split, in)
 	}
-	return w
+	return l
 }
 
-func (p parts) layerNorm(name string, member, members int) layerNorm {
+func (p parts) layerNorm(name string, member, members int) kernel.LayerNorm {
 	gain, bias := p.tensors[name+".weight"].float32s(), p.tensors[name+".bias"].float32s()
 	width := len(gain) / members
-	return layerNorm{gain[member*width : (member+1)*width], bias[member*width : (member+1)*width], p.eps}
+	return kernel.NewLayerNorm(gain[member*width:][:width], bias[member*width:][:width], p.eps)
 }
 
 func (p parts) embedding(prefix string, count, member, members int) embedding {
-	e := embedding{first: p.linear(prefix+".0", member, members), norm: p.layerNorm(prefix+".1", member, members)}
+	e := embedding{first: p.pair(prefix+".0", p.obs, member, members), norm: p.layerNorm(prefix+".1", member, members)}
 	for i := range count - 1 {
 		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), member, members))
 	}
@@ -145,8 +174,9 @@ func (p parts) embedding(prefix string, count, member, members int) embedding {
 
 func (p parts) twin(left, right, trunk string, embeddingLayers, hiddenLayers, member, members int) twin {
 	t := twin{left: p.embedding(left, embeddingLayers, member, members), right: p.embedding(right, embeddingLayers, member, members)}
-	for i := range hiddenLayers + 1 {
-		t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i), member, members))
+	t.join = p.pair(numbered(trunk, 0), t.left.out(), member, members)
+	for i := range hiddenLayers {
+		t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i+2), member, members))
 	}
 	return t
 }

@@ -1,0 +1,110 @@
+package tflite_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// score is Search's score of z in float64.
+func (r reference) score(obs []float32, z []float64, b tflite.Belief) float64 {
+	d := len(z)
+	psi := r.psiWide(obs, r.act(obs, z), z)
+	least := math.Inf(1)
+	for ; len(psi) > 0; psi = psi[d:] {
+		var mean, squares float64
+		for j := range d {
+			mean += psi[j] * float64(b.Mean[j])
+			x := 0.0
+			for i := range j + 1 {
+				x += float64(b.InvR[i*d+j]) * psi[i]
+			}
+			squares += x * x
+		}
+		least = min(least, mean+float64(b.Beta)*math.Sqrt(squares))
+	}
+	return least
+}
+
+func TestGradientAgreesWithFiniteDifferencesInFloat64(t *testing.T) {
+	for name, m := range architectures() {
+		tensors := tflitetest.Tensors(m.Architecture, 5)
+		b, err := tflite.New(m, tensors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := b.NewNetwork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reference{m, tensors}
+		rng := rand.New(rand.NewPCG(4, 4))
+		for range 8 {
+			a := m.Architecture
+			obs, z, belief := randoms32(rng, a.Obs), randoms32(rng, a.Latent), knowing(rng, a.Latent, []float32{0, 1, 3}[rng.IntN(3)])
+			dz, wide := make([]float32, a.Latent), make([]float64, a.Latent)
+			for i, x := range z {
+				wide[i] = float64(x)
+			}
+			score, err := n.Gradient(dz, obs, z, belief)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := r.score(obs, wide, belief); !(math.Abs(float64(score)-want) < 1e-4*(1+math.Abs(want))) {
+				t.Errorf("%s: score %g, want %g", name, score, want)
+			}
+			if _, searched, err := n.Search(obs, z, belief); err != nil || !(math.Abs(float64(score-searched)) < 1e-4*(1+math.Abs(float64(searched)))) {
+				t.Errorf("%s: score %g, Search has %g (%v)", name, score, searched, err)
+			}
+			var want []float64
+			largest := 0.0
+			for i := range wide {
+				const h = 1e-6
+				at := wide[i]
+				wide[i] = at + h
+				up := r.score(obs, wide, belief)
+				wide[i] = at - h
+				want = append(want, (up-r.score(obs, wide, belief))/(2*h))
+				wide[i] = at
+				largest = max(largest, math.Abs(want[i]))
+			}
+			for i, w := range want {
+				if !(math.Abs(float64(dz[i])-w) <= 2e-4*largest) {
+					t.Errorf("%s: element %d of the gradient is %g, finite differences give %g (the largest is %g)", name, i, dz[i], w, largest)
+				}
+			}
+		}
+	}
+}
+
+func TestGradientRefusesWhatSearchRefusesAndAllocatesNothing(t *testing.T) {
+	n := tflitetest.Network(small, 1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	obs, z, dz, belief := randoms32(rng, small.Obs), randoms32(rng, small.Latent), make([]float32, small.Latent), knowing(rng, small.Latent, 1)
+	if allocs := testing.AllocsPerRun(10, func() {
+		if _, err := n.Gradient(dz, obs, z, belief); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs != 0 {
+		t.Errorf("%g allocations", allocs)
+	}
+	bad := append([]float32{float32(math.NaN())}, obs[1:]...)
+	if _, err := n.Gradient(dz, bad, z, belief); !errors.Is(err, tflite.ErrNotFinite) {
+		t.Errorf("a NaN in the observation: %v", err)
+	}
+	if _, err := n.Gradient(dz, obs, make([]float32, small.Latent), belief); !errors.Is(err, tflite.ErrNoDirection) {
+		t.Errorf("z = 0: %v", err)
+	}
+	for what, call := range map[string]func() error{
+		"dz": func() error { _, err := n.Gradient(dz[1:], obs, z, belief); return err },
+		"z":  func() error { _, err := n.Gradient(dz, obs, z[1:], belief); return err },
+	} {
+		if call() == nil {
+			t.Errorf("%s of a wrong length passed", what)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// zeros is the fraction of sparse inputs that are 0. Candidates are neighbours:
+// the same inputs are 0 in nearly all rows.
+const zeros = 0.5
+
+func activations(rng *rand.Rand, n, width int, zero float64) Rows {
+	x := NewRows(n, width)
+	for k := range width {
+		if rng.Float64() < zero {
+			continue
+		}
+		for r := range n {
+			x.Row(r, width)[k] = float32(rng.NormFloat64())
+		}
+	}
+	return x
+}
+
+func weightsOf(rng *rand.Rand, out, in int) []float32 {
+	w := make([]float32, out*in)
+	for i := range w {
+		w[i] = float32(rng.NormFloat64())
+	}
+	return w
+}
+
+// best runs f and returns the shortest time of a call, in nanoseconds: what the
+// machine can do while nobody else runs on it.
+func best(b *testing.B, f func()) float64 {
+	start := time.Now()
+	f()
+	calls := 1 + int(20*time.Microsecond/(1+time.Since(start)))
+	least := math.Inf(1)
+	for b.Loop() {
+		start = time.Now()
+		for range calls {
+			f()
+		}
+		least = min(least, float64(time.Since(start))/float64(calls))
+	}
+	return least
+}
+
+// BenchmarkMultiply reports GFLOP/s and the weights' GB/s as if every input
+// were multiplied.
+func BenchmarkMultiply(b *testing.B) {
+	for _, n := range []int{1, 12, 128} {
+		for _, size := range []int{256, 1024} {
+			for _, kind := range []string{"dense", "sparse"} {
+				b.Run(fmt.Sprintf("%s/rows=%d/size=%d", kind, n, size), func(b *testing.B) {
+					rng := rand.New(rand.NewPCG(1, 2))
+					m := Pack(weightsOf(rng, size, size), size, size, size)
+					x, y, lists := activations(rng, n, size, zeros), NewRows(n, size), NewLists(n, size)
+					if kind == "dense" {
+						lists = nil
+					}
+					start := Repeated(Aligned(size))
+					ns := best(b, func() { m.Multiply(y, x, start, n, true, lists) })
+					b.ReportMetric(float64(2*n*size*size)/ns, "GFLOP/s")
+					b.ReportMetric(float64(4*size*size)/ns, "GB/s")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkRoof measures what the machine can do: one tile whose numbers stay
+// in the first-level cache, and reading 8 MB, the weights of a large policy.
+func BenchmarkRoof(b *testing.B) {
+	b.Run("multiply-add", func(b *testing.B) {
+		x, w, y := Aligned(tileRows*128), Aligned(128*panelWidth), Aligned(tileRows*panelWidth)
+		ns := best(b, func() { denseTile(tileRows, y, panelWidth, x, 128, w, 128, y, panelWidth, 0) })
+		b.ReportMetric(2*tileRows*128*panelWidth/ns, "GFLOP/s")
+	})
+	b.Run("read", func(b *testing.B) {
+		x := Aligned(2 << 20)
+		b.ReportMetric(float64(4*len(x))/best(b, func() { sum(x) }), "GB/s")
+	})
+}
+
+func BenchmarkLayerNormTanh(b *testing.B) {
+	for _, size := range []int{256, 1024} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			l := NewLayerNorm(weightsOf(rng, 1, size), weightsOf(rng, 1, size), 1e-5)
+			x := activations(rng, 1, size, 0)
+			b.ReportMetric(best(b, func() { l.Tanh(x, 1) })/float64(size), "ns/element")
+		})
+	}
+}
+
+func BenchmarkActive(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x, list := activations(rng, tileRows, inputBlock, zeros), make([]uint32, inputBlock)
+	b.ReportMetric(best(b, func() { active(tileRows, list, x.Data, x.Stride, inputBlock) })/inputBlock, "ns/input")
+}

@@ -1,0 +1,485 @@
+// Command generate writes kernel_amd64.s: the same few loops for every number
+// of rows and outputs that a tile may have. It is a module of its own, so that
+// the robot's program does not depend on the assembler's library.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// tileRows by 2 vectors of sums, 2 vectors of weights and 2 of inputs take all
+// 16 registers.
+const tileRows = 6
+
+func main() {
+	ConstraintExpr("amd64,!noasm")
+	for rows := 1; rows <= tileRows; rows++ {
+		dense(rows)
+		sparse(rows)
+		active(rows)
+	}
+	for _, panels := range []int{2, 3, 4} {
+		vector(panels)
+		sparseVector(panels)
+	}
+	sum()
+	squares()
+	normTanh()
+	tanh()
+	Generate()
+}
+
+func load(name string) Register { return Load(Param(name), GP64()) }
+
+// inBytes loads a number of elements and turns it into bytes.
+func inBytes(name string) Register {
+	r := load(name)
+	SHLQ(U8(2), r)
+	return r
+}
+
+func vectors(n int) []VecVirtual {
+	v := make([]VecVirtual, n)
+	for i := range v {
+		v[i] = YMM()
+	}
+	return v
+}
+
+// floored raises the sums to the floor. The sum is the second source of VMAXPS:
+// where it is NaN, it stays.
+func floored(sums []VecVirtual) {
+	floor := YMM()
+	address, err := Param("floor").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(address.Addr, floor)
+	for _, s := range sums {
+		VMAXPS(s, floor, s)
+	}
+}
+
+// loop repeats body, which handles step elements, while at least step of n are
+// left.
+func loop(label string, n Register, step int, body func()) {
+	JMP(LabelRef(label + "_test"))
+	Label(label)
+	body()
+	Label(label + "_test")
+	SUBQ(U8(step), n)
+	JGE(LabelRef(label))
+	ADDQ(U8(step), n)
+}
+
+// dense: rows of x by one panel of 16 outputs.
+func dense(rows int) {
+	TEXT(fmt.Sprintf("dense%d", rows), NOSPLIT, "func(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)")
+	Doc(fmt.Sprintf("dense%d computes %d rows by 16 outputs.", rows, rows))
+	sums := loadTile(rows)
+	x, stride := load("x"), inBytes("xStride")
+	far := x
+	if rows > 3 { // the rows from the fourth on have a base of their own
+		far = GP64()
+		LEAQ(Mem{Base: x, Index: stride, Scale: 2}, far)
+		ADDQ(stride, far)
+	}
+	at := func(r, k int) Mem {
+		base := x
+		if r >= 3 {
+			base, r = far, r-3
+		}
+		m := Mem{Base: base, Disp: 4 * k}
+		if r > 0 {
+			m.Index, m.Scale = stride, uint8(r)
+		}
+		return m
+	}
+	w, k := load("w"), load("k")
+	step := func(unroll int) func() {
+		return func() {
+			for i := range unroll {
+				w0, w1 := YMM(), YMM()
+				VMOVUPS(Mem{Base: w, Disp: 64 * i}, w0)
+				VMOVUPS(Mem{Base: w, Disp: 64*i + 32}, w1)
+				for r := range rows {
+					v := YMM()
+					VBROADCASTSS(at(r, i), v)
+					VFMADD231PS(w0, v, sums[2*r])
+					VFMADD231PS(w1, v, sums[2*r+1])
+				}
+			}
+			ADDQ(U32(64*unroll), w)
+			ADDQ(U8(4*unroll), x)
+			if rows > 3 {
+				ADDQ(U8(4*unroll), far)
+			}
+		}
+	}
+	loop("four", k, 4, step(4))
+	loop("one", k, 1, step(1))
+	storeTile(sums)
+}
+
+// loadTile loads the sums of rows by 16 outputs.
+func loadTile(rows int) []VecVirtual {
+	start, stride := load("start"), inBytes("startStride")
+	sums := vectors(2 * rows)
+	for r := range rows {
+		VMOVUPS(Mem{Base: start}, sums[2*r])
+		VMOVUPS(Mem{Base: start, Disp: 32}, sums[2*r+1])
+		if r < rows-1 {
+			ADDQ(stride, start)
+		}
+	}
+	return sums
+}
+
+func storeTile(sums []VecVirtual) {
+	floored(sums)
+	dst, stride := load("dst"), inBytes("dstStride")
+	rows := len(sums) / 2
+	for r := range rows {
+		VMOVUPS(sums[2*r], Mem{Base: dst})
+		VMOVUPS(sums[2*r+1], Mem{Base: dst, Disp: 32})
+		if r < rows-1 {
+			ADDQ(stride, dst)
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+func loadSums(start Register, n int) []VecVirtual {
+	sums := vectors(n)
+	for i, s := range sums {
+		VMOVUPS(Mem{Base: start, Disp: 32 * i}, s)
+	}
+	return sums
+}
+
+func storeSums(sums []VecVirtual) {
+	floored(sums)
+	dst := load("dst")
+	for i, s := range sums {
+		VMOVUPS(s, Mem{Base: dst, Disp: 32 * i})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// vector: one row by several panels of 16 outputs, each panelStride elements
+// after the one before: as many sums as it takes to hide the latency of the
+// multiply-add.
+func vector(panels int) {
+	TEXT(fmt.Sprintf("vector%d", panels), NOSPLIT, "func(dst, x, w *float32, panelStride, k int, start *float32, floor float32)")
+	Doc(fmt.Sprintf("vector%d computes one row by %d panels of 16 outputs.", panels, panels))
+	sums := loadSums(load("start"), 2*panels)
+	x, w, stride, k := load("x"), load("w"), inBytes("panelStride"), load("k")
+	triple := GP64()
+	if panels == 4 {
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, triple)
+	}
+	at := func(panel, disp int) Mem {
+		m := Mem{Base: w, Disp: disp}
+		switch panel {
+		case 1, 2:
+			m.Index, m.Scale = stride, uint8(panel)
+		case 3:
+			m.Index, m.Scale = triple, 1
+		}
+		return m
+	}
+	step := func(unroll int) func() {
+		return func() {
+			for i := range unroll {
+				v := YMM()
+				VBROADCASTSS(Mem{Base: x, Disp: 4 * i}, v)
+				for p := range panels {
+					VFMADD231PS(at(p, 64*i), v, sums[2*p])
+					VFMADD231PS(at(p, 64*i+32), v, sums[2*p+1])
+				}
+			}
+			ADDQ(U8(4*unroll), x)
+			ADDQ(U32(64*unroll), w)
+		}
+	}
+	loop("four", k, 4, step(4))
+	loop("one", k, 1, step(1))
+	storeSums(sums)
+}
+
+// listed repeats body for every input in a list, four at a time. at is the
+// input's number, w64 the offset of its weights in a panel.
+func listed(list, n Register, body func(at, w64 Register)) {
+	step := func(unroll int) func() {
+		return func() {
+			for i := range unroll {
+				at, w64 := GP64(), GP64()
+				MOVL(Mem{Base: list, Disp: 4 * i}, at.As32())
+				MOVQ(at, w64)
+				SHLQ(U8(6), w64)
+				body(at, w64)
+			}
+			ADDQ(U8(4*unroll), list)
+		}
+	}
+	loop("four", n, 4, step(4))
+	loop("one", n, 1, step(1))
+}
+
+// sparse: rows of x by one panel of 16 outputs, over the inputs in a list.
+func sparse(rows int) {
+	TEXT(fmt.Sprintf("sparse%d", rows), NOSPLIT, "func(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)")
+	Doc(fmt.Sprintf("sparse%d computes %d rows by 16 outputs over the listed inputs.", rows, rows))
+	sums := loadTile(rows)
+	stride := inBytes("xStride")
+	x := []Register{load("x")}
+	for r := 1; r < rows; r++ {
+		x = append(x, GP64())
+		LEAQ(Mem{Base: x[r-1], Index: stride, Scale: 1}, x[r])
+	}
+	w := load("w")
+	listed(load("list"), load("n"), func(at, w64 Register) {
+		w0, w1 := YMM(), YMM()
+		VMOVUPS(Mem{Base: w, Index: w64, Scale: 1}, w0)
+		VMOVUPS(Mem{Base: w, Index: w64, Scale: 1, Disp: 32}, w1)
+		for r := range rows {
+			v := YMM()
+			VBROADCASTSS(Mem{Base: x[r], Index: at, Scale: 4}, v)
+			VFMADD231PS(w0, v, sums[2*r])
+			VFMADD231PS(w1, v, sums[2*r+1])
+		}
+	})
+	storeTile(sums)
+}
+
+// sparseVector: vector over the inputs in a list.
+func sparseVector(panels int) {
+	TEXT(fmt.Sprintf("sparseVector%d", panels), NOSPLIT, "func(dst, x, w *float32, panelStride int, list *uint32, n int, start *float32, floor float32)")
+	Doc(fmt.Sprintf("sparseVector%d computes one row by %d panels of 16 outputs over the listed inputs.", panels, panels))
+	sums := loadSums(load("start"), 2*panels)
+	x, stride := load("x"), inBytes("panelStride")
+	w := []Register{load("w")}
+	for p := 1; p < panels; p++ {
+		w = append(w, GP64())
+		LEAQ(Mem{Base: w[p-1], Index: stride, Scale: 1}, w[p])
+	}
+	listed(load("list"), load("n"), func(at, w64 Register) {
+		v := YMM()
+		VBROADCASTSS(Mem{Base: x, Index: at, Scale: 4}, v)
+		for p := range panels {
+			VFMADD231PS(Mem{Base: w[p], Index: w64, Scale: 1}, v, sums[2*p])
+			VFMADD231PS(Mem{Base: w[p], Index: w64, Scale: 1, Disp: 32}, v, sums[2*p+1])
+		}
+	})
+	storeSums(sums)
+}
+
+// active: the list of the inputs that are not 0 in every row, without a branch
+// that could be predicted wrongly: every input is written to the list's end, and
+// a carry, set where it is to stay, is added to the list's length. The bits of a
+// number that is 0 are 0 but for its sign, which doubling drops.
+func active(rows int) {
+	TEXT(fmt.Sprintf("active%d", rows), NOSPLIT, "func(list *uint32, x *float32, xStride, k int) int")
+	Doc(fmt.Sprintf("active%d lists the inputs below k that are not 0 in %d rows; list has room for k.", rows, rows))
+	list, stride, k := load("list"), inBytes("xStride"), load("k")
+	x := []Register{load("x")}
+	for r := 1; r < rows; r++ {
+		x = append(x, GP64())
+		LEAQ(Mem{Base: x[r-1], Index: stride, Scale: 1}, x[r])
+	}
+	at, n, bits, none := GP64(), GP64(), GP32(), GP32()
+	XORQ(at, at)
+	XORQ(n, n)
+	XORL(none, none)
+	zero := YMM()
+	VPXOR(zero, zero, zero)
+	loop("eight", k, 8, func() {
+		v := YMM()
+		VMOVUPS(Mem{Base: x[0], Index: at, Scale: 4}, v)
+		for _, row := range x[1:] {
+			VPOR(Mem{Base: row, Index: at, Scale: 4}, v, v)
+		}
+		VPADDD(v, v, v)
+		VPCMPEQD(zero, v, v)
+		VMOVMSKPS(v, bits)
+		NOTL(bits)
+		for range 8 {
+			MOVL(at.As32(), Mem{Base: list, Index: n, Scale: 4})
+			INCL(at.As32())
+			SHRL(U8(1), bits)
+			ADCQ(Imm(0), n)
+		}
+	})
+	loop("one", k, 1, func() {
+		MOVL(at.As32(), Mem{Base: list, Index: n, Scale: 4})
+		MOVL(Mem{Base: x[0], Index: at, Scale: 4}, bits)
+		for _, row := range x[1:] {
+			ORL(Mem{Base: row, Index: at, Scale: 4}, bits)
+		}
+		INCL(at.As32())
+		ADDL(bits, bits)
+		CMPL(none, bits)
+		ADCQ(Imm(0), n)
+	})
+	Store(n, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// returnTotal returns the sum of four vectors of four float64.
+func returnTotal(sums []VecVirtual) {
+	VADDPD(sums[0], sums[1], sums[0])
+	VADDPD(sums[2], sums[3], sums[2])
+	VADDPD(sums[0], sums[2], sums[0])
+	high := XMM()
+	VEXTRACTF128(U8(1), sums[0], high)
+	VADDPD(high, sums[0].AsX(), high)
+	VHADDPD(high, high, high)
+	Store(high, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+func zeros(n int) []VecVirtual {
+	v := vectors(n)
+	for _, s := range v {
+		VXORPD(s, s, s)
+	}
+	return v
+}
+
+func sum() {
+	TEXT("sum16", NOSPLIT, "func(x *float32, n int) float64")
+	Doc("sum16 adds up n elements, a multiple of 16.")
+	x, n := load("x"), load("n")
+	sums := zeros(4)
+	loop("more", n, 16, func() {
+		for i, s := range sums {
+			v := YMM()
+			VCVTPS2PD(Mem{Base: x, Disp: 16 * i}, v)
+			VADDPD(v, s, s)
+		}
+		ADDQ(U8(64), x)
+	})
+	returnTotal(sums)
+}
+
+func squares() {
+	TEXT("squares16", NOSPLIT, "func(x *float32, n int, mean float64) float64")
+	Doc("squares16 adds up (x - mean)² of n elements, a multiple of 16.")
+	x, n := load("x"), load("n")
+	mean := YMM()
+	address, err := Param("mean").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSD(address.Addr, mean)
+	sums := zeros(4)
+	loop("more", n, 16, func() {
+		for i, s := range sums {
+			v := YMM()
+			VCVTPS2PD(Mem{Base: x, Disp: 16 * i}, v)
+			VSUBPD(mean, v, v)
+			VFMADD231PD(v, v, s)
+		}
+		ADDQ(U8(64), x)
+	})
+	returnTotal(sums)
+}
+
+// The rows of the table that tanh.go passes, 8 equal numbers each.
+const (
+	limit, minusLimit = 0, 1
+	one, minusOne     = 2, 3
+	numerator         = 4 // c0 to c4
+	denominator       = 9 // c1 to c4; c0 is one
+	degree            = 4
+)
+
+func row(table Register, i int) Mem { return Mem{Base: table, Disp: 32 * i} }
+
+// applyTanh replaces x by tanh x. Where an operand of VMINPS or VMAXPS is NaN
+// the second source is the result: x stays NaN.
+func applyTanh(x VecVirtual, table Register) {
+	clamp(x, table, minusLimit, limit)
+	s, p, q := YMM(), YMM(), YMM()
+	VMULPS(x, x, s)
+	VMOVUPS(row(table, numerator+degree), p)
+	for i := degree - 1; i >= 0; i-- {
+		VFMADD213PS(row(table, numerator+i), s, p)
+	}
+	VMOVUPS(row(table, denominator+degree-1), q)
+	for i := degree - 2; i >= 0; i-- {
+		VFMADD213PS(row(table, denominator+i), s, q)
+	}
+	VFMADD213PS(row(table, one), s, q)
+	VMULPS(x, p, p)
+	VDIVPS(q, p, x)
+	clamp(x, table, minusOne, one)
+}
+
+func clamp(x VecVirtual, table Register, low, high int) {
+	bound := YMM()
+	VMOVUPS(row(table, low), bound)
+	VMAXPS(x, bound, x)
+	VMOVUPS(row(table, high), bound)
+	VMINPS(x, bound, x)
+}
+
+func broadcast(name string) VecVirtual {
+	v := YMM()
+	address, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(address.Addr, v)
+	return v
+}
+
+func normTanh() {
+	TEXT("normTanh16", NOSPLIT, "func(x, gain, bias *float32, n int, mean, scale float32, table *[13][8]float32)")
+	Doc("normTanh16 computes x ← tanh((x-mean)·scale·gain + bias) of n elements, a multiple of 16.")
+	x, gain, bias, n, table := load("x"), load("gain"), load("bias"), load("n"), load("table")
+	mean, scale := broadcast("mean"), broadcast("scale")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+			VSUBPS(mean, v, v)
+			VMULPS(scale, v, v)
+			b := YMM()
+			VMOVUPS(Mem{Base: bias, Disp: 32 * i}, b)
+			VFMADD132PS(Mem{Base: gain, Disp: 32 * i}, b, v)
+			applyTanh(v, table)
+			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
+		}
+		ADDQ(U8(64), x)
+		ADDQ(U8(64), gain)
+		ADDQ(U8(64), bias)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func tanh() {
+	TEXT("tanh16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
+	Doc("tanh16 computes x ← tanh x of n elements, a multiple of 16.")
+	x, n, table := load("x"), load("n"), load("table")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+			applyTanh(v, table)
+			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
+		}
+		ADDQ(U8(64), x)
+	})
+	VZEROUPPER()
+	RET()
+}

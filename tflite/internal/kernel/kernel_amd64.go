@@ -1,0 +1,143 @@
+//go:build amd64 && !noasm
+
+package kernel
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+const tileRows = 6
+
+// accelerated: the processor and the operating system have what the assembly needs.
+var accelerated = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+func denseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
+	if !accelerated {
+		portableDense(rows, dst, dstStride, x, xStride, w, k, start, startStride, floor)
+		return
+	}
+	switch rows {
+	case 1:
+		dense1(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	case 2:
+		dense2(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	case 3:
+		dense3(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	case 4:
+		dense4(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	case 5:
+		dense5(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	case 6:
+		dense6(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+	}
+}
+
+func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
+	if !accelerated {
+		portableVector(panels, dst, x, w, panelStride, k, start, floor)
+		return
+	}
+	switch panels {
+	case 1:
+		dense1(&dst[0], 0, &x[0], 0, &w[0], k, &start[0], 0, floor)
+	case 2:
+		vector2(&dst[0], &x[0], &w[0], panelStride, k, &start[0], floor)
+	case 3:
+		vector3(&dst[0], &x[0], &w[0], panelStride, k, &start[0], floor)
+	case 4:
+		vector4(&dst[0], &x[0], &w[0], panelStride, k, &start[0], floor)
+	}
+}
+
+func sparseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, list []uint32, start []float32, startStride int, floor float32) {
+	if !accelerated {
+		portableSparse(rows, dst, dstStride, x, xStride, w, list, start, startStride, floor)
+		return
+	}
+	first := unsafe.SliceData(list)
+	switch rows {
+	case 1:
+		sparse1(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	case 2:
+		sparse2(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	case 3:
+		sparse3(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	case 4:
+		sparse4(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	case 5:
+		sparse5(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	case 6:
+		sparse6(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+	}
+}
+
+func sparseVectorTile(panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32) {
+	if !accelerated {
+		portableSparseVector(panels, dst, x, w, panelStride, list, start, floor)
+		return
+	}
+	first := unsafe.SliceData(list)
+	switch panels {
+	case 1:
+		sparse1(&dst[0], 0, &x[0], 0, &w[0], first, len(list), &start[0], 0, floor)
+	case 2:
+		sparseVector2(&dst[0], &x[0], &w[0], panelStride, first, len(list), &start[0], floor)
+	case 3:
+		sparseVector3(&dst[0], &x[0], &w[0], panelStride, first, len(list), &start[0], floor)
+	case 4:
+		sparseVector4(&dst[0], &x[0], &w[0], panelStride, first, len(list), &start[0], floor)
+	}
+}
+
+func active(rows int, list []uint32, x []float32, xStride, k int) int {
+	if !accelerated {
+		return portableActive(rows, list, x, xStride, k)
+	}
+	switch rows {
+	case 1:
+		return active1(&list[0], &x[0], xStride, k)
+	case 2:
+		return active2(&list[0], &x[0], xStride, k)
+	case 3:
+		return active3(&list[0], &x[0], xStride, k)
+	case 4:
+		return active4(&list[0], &x[0], xStride, k)
+	case 5:
+		return active5(&list[0], &x[0], xStride, k)
+	}
+	return active6(&list[0], &x[0], xStride, k)
+}
+
+// The lengths from here on are multiples of 16.
+
+func sum(x []float32) float64 {
+	if !accelerated || len(x) == 0 {
+		return portableSum(x)
+	}
+	return sum16(&x[0], len(x))
+}
+
+func squares(x []float32, mean float64) float64 {
+	if !accelerated || len(x) == 0 {
+		return portableSquares(x, mean)
+	}
+	return squares16(&x[0], len(x), mean)
+}
+
+func normTanh(x, gain, bias []float32, mean, scale float32) {
+	if !accelerated || len(x) == 0 {
+		portableNormTanh(x, gain, bias, mean, scale)
+		return
+	}
+	normTanh16(&x[0], &gain[0], &bias[0], len(x), mean, scale, &tanhTable)
+}
+
+func tanhRow(x []float32) {
+	if !accelerated || len(x) == 0 {
+		portableTanh(x)
+		return
+	}
+	tanh16(&x[0], len(x), &tanhTable)
+}

@@ -1,0 +1,309 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// guard is written around the memory of a test: who writes there changes it, who
+// reads there gets NaN.
+var guard = float32(math.NaN())
+
+// guarded returns n random numbers within guards, and the whole with the guards.
+func guarded(rng *rand.Rand, n int) (x, whole []float32) {
+	const edge = 24
+	whole = make([]float32, n+2*edge)
+	for i := range whole {
+		whole[i] = guard
+	}
+	x = whole[edge : edge+n : edge+n]
+	for i := range x {
+		if x[i] = float32(rng.NormFloat64()); rng.IntN(3) == 0 {
+			x[i] = 0
+		}
+	}
+	return x, whole
+}
+
+// sameBits compares, guards included.
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+}
+
+func checkClose(t *testing.T, what string, got, want []float32, terms int) {
+	t.Helper()
+	for i, w := range want {
+		if !(math.Abs(float64(got[i]-w)) <= 2e-6*(math.Sqrt(float64(terms))+math.Abs(float64(w)))) {
+			t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], w)
+		}
+	}
+}
+
+// reference is start + x·wᵀ in float64.
+func reference(w []float32, out, in, stride int, x, start Rows, n int, relu bool) []float32 {
+	var y []float32
+	for r := range n {
+		for o := range out {
+			sum := float64(start.Data[r*start.Stride+o])
+			for k := range in {
+				sum += float64(w[o*stride+k]) * float64(x.Data[r*x.Stride+k])
+			}
+			if relu {
+				sum = max(sum, 0)
+			}
+			y = append(y, float32(sum))
+		}
+	}
+	return y
+}
+
+func TestMultiplyAgreesWithBruteForceAndStaysWithinItsMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 3000 {
+		n, in, out := 1+rng.IntN(20), 1+rng.IntN(70), 1+rng.IntN(70)
+		if rng.IntN(20) == 0 {
+			in += inputBlock * rng.IntN(3)
+		}
+		checkMultiply(t, rng, n, in, out)
+	}
+	for size := 1; size <= 70; size++ {
+		checkMultiply(t, rng, 1+size%7, size, size)
+	}
+}
+
+func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
+	t.Helper()
+	stride := in + rng.IntN(3)
+	w, _ := guarded(rng, out*stride)
+	m := Pack(w, out, in, stride)
+	xStride, yStride := in+rng.IntN(5), Padded(out)+rng.IntN(5)
+	xs, xWhole := guarded(rng, (n-1)*xStride+in)
+	ys, yWhole := guarded(rng, (n-1)*yStride+Padded(out))
+	x, y := Rows{xs, xStride}, Rows{ys, yStride}
+	start := Repeated(Aligned(out))
+	copy(start.Data, w)
+	if rng.IntN(2) == 0 {
+		start = y
+	}
+	relu := rng.IntN(2) == 0
+	want := reference(w, out, in, stride, x, Rows{slices.Clone(start.Data), start.Stride}, n, relu)
+	xBefore, yBefore := slices.Clone(xWhole), slices.Clone(yWhole)
+	what := fmt.Sprintf("%d rows of [%d, %d]", n, out, in)
+	var first []float32
+	for _, lists := range []*Lists{nil, NewLists(n, in)} {
+		copy(yWhole, yBefore)
+		m.Multiply(y, x, start, n, relu, lists)
+		for r := range n {
+			checkClose(t, what, y.Row(r, out), want[r*out:][:out], in)
+		}
+		edge := (len(yWhole) - len(ys)) / 2
+		if !sameBits(xWhole, xBefore) || !sameBits(yWhole[:edge], yBefore[:edge]) || !sameBits(yWhole[edge+len(ys):], yBefore[edge+len(ys):]) {
+			t.Fatalf("%s: something was written outside of the result", what)
+		}
+		for r := range n {
+			gap := r*yStride + Padded(out)
+			if stop := min((r+1)*yStride, len(ys)); gap < stop && !sameBits(ys[gap:stop], yBefore[edge+gap:edge+stop]) {
+				t.Fatalf("%s: something was written between the rows", what)
+			}
+		}
+		if first == nil {
+			first = slices.Clone(ys)
+		}
+		for r := range n {
+			if !slices.Equal(y.Row(r, out), first[r*yStride:][:out]) {
+				t.Fatalf("%s: leaving the zeros out changes row %d", what, r)
+			}
+		}
+	}
+}
+
+func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, in := range []int{1, 7, 255, 256, 257, 600} {
+		for _, n := range []int{2, 5, 6, 7, 13, 128} {
+			const out = 75
+			w, _ := guarded(rng, out*in)
+			m, lists := Pack(w, out, in, in), NewLists(n, in)
+			x, y, one := NewRows(n, in), NewRows(n, out), NewRows(1, out)
+			for r := range n {
+				row, _ := guarded(rng, in)
+				copy(x.Row(r, in), row)
+			}
+			start := Repeated(Aligned(out))
+			for _, l := range []*Lists{nil, lists} {
+				m.Multiply(y, x, start, n, false, l)
+				for r := range n {
+					m.Multiply(one, x.From(r), start, 1, false, l)
+					if !slices.Equal(one.Row(0, out), y.Row(r, out)) {
+						t.Fatalf("%d rows, %d inputs: row %d is another alone", n, in, r)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTilesAgreeWithThePortableOnes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for k := 1; k <= 70; k++ {
+		for rows := 1; rows <= tileRows; rows++ {
+			x, _ := guarded(rng, (rows-1)*(k+1)+k)
+			w, _ := guarded(rng, k*panelWidth)
+			start, _ := guarded(rng, rows*panelWidth)
+			floor := float32(math.Inf(-1))
+			if k%2 == 0 {
+				floor = 0
+			}
+			got, gotWhole := guarded(rng, rows*panelWidth)
+			want := make([]float32, len(got))
+			list, reference := make([]uint32, k), make([]uint32, k)
+			n := active(rows, list, x, k+1, k)
+			if m := portableActive(rows, reference, x, k+1, k); n != m || !slices.Equal(list[:n], reference[:m]) {
+				t.Fatalf("k %d, %d rows: active inputs %v, want %v", k, rows, list[:n], reference[:m])
+			}
+			for _, sparse := range []bool{false, true} {
+				if sparse {
+					sparseTile(rows, got, panelWidth, x, k+1, w, list[:n], start, panelWidth, floor)
+					portableSparse(rows, want, panelWidth, x, k+1, w, list[:n], start, panelWidth, floor)
+				} else {
+					denseTile(rows, got, panelWidth, x, k+1, w, k, start, panelWidth, floor)
+					portableDense(rows, want, panelWidth, x, k+1, w, k, start, panelWidth, floor)
+				}
+				checkClose(t, fmt.Sprintf("k %d, %d rows, sparse %v", k, rows, sparse), got, want, k)
+				checkGuards(t, gotWhole, len(got))
+			}
+		}
+		for panels := 1; panels <= groupPanels; panels++ {
+			x, _ := guarded(rng, k)
+			w, _ := guarded(rng, panels*k*panelWidth)
+			start, _ := guarded(rng, panels*panelWidth)
+			got, gotWhole := guarded(rng, panels*panelWidth)
+			want := make([]float32, len(got))
+			list := make([]uint32, k)
+			list = list[:active(1, list, x, 0, k)]
+			vectorTile(panels, got, x, w, k*panelWidth, k, start, 0)
+			portableVector(panels, want, x, w, k*panelWidth, k, start, 0)
+			checkClose(t, fmt.Sprintf("k %d, %d panels", k, panels), got, want, k)
+			sparseVectorTile(panels, got, x, w, k*panelWidth, list, start, 0)
+			portableSparseVector(panels, want, x, w, k*panelWidth, list, start, 0)
+			checkClose(t, fmt.Sprintf("k %d, %d panels, sparse", k, panels), got, want, k)
+			checkGuards(t, gotWhole, len(got))
+		}
+	}
+}
+
+func checkGuards(t *testing.T, whole []float32, n int) {
+	t.Helper()
+	edge := (len(whole) - n) / 2
+	for _, v := range append(slices.Clone(whole[:edge]), whole[edge+n:]...) {
+		if !math.IsNaN(float64(v)) {
+			t.Fatal("something was written outside of the result")
+		}
+	}
+}
+
+func TestANaNStaysOne(t *testing.T) {
+	nan := float32(math.NaN())
+	w := []float32{1, 1}
+	m := Pack(w, 1, 2, 2)
+	for _, n := range []int{1, 2} {
+		x, y := NewRows(n, 2), NewRows(n, 1)
+		x.Data[1] = nan
+		for _, lists := range []*Lists{nil, NewLists(n, 2)} {
+			m.Multiply(y, x, Repeated(Aligned(1)), n, true, lists)
+			if v := y.Data[0]; v == v {
+				t.Errorf("%d rows, lists %v: %v", n, lists != nil, v)
+			}
+		}
+	}
+	x := NewRows(1, 3)
+	x.Data[1] = nan
+	Tanh(x, 1, 3)
+	if v := x.Data[1]; v == v || x.Data[0] != 0 {
+		t.Errorf("tanh: %v", x.Data[:3])
+	}
+}
+
+func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
+	x := NewRows(1, 16)
+	worst := 0.0
+	for bits := uint32(0); bits < 0x7f800000; bits += 16 * 97 {
+		for i := range 16 {
+			x.Data[i] = math.Float32frombits(bits + uint32(i)*97)
+		}
+		in := slices.Clone(x.Data[:16])
+		Tanh(x, 1, 16)
+		for i, v := range in {
+			got, want := float64(x.Data[i]), math.Tanh(float64(v))
+			worst = max(worst, math.Abs(got-want)/want)
+			if !(got <= 1) || float64(-tanh32(-v)) != float64(tanh32(v)) || math.Abs(float64(tanh32(v))-got) > 8e-7*want {
+				t.Fatalf("tanh %v is %v, in Go %v", v, got, tanh32(v))
+			}
+			if math.Abs(got-want) > 4e-7*want+1e-45 {
+				t.Fatalf("tanh %v is %v, want %v", v, got, want)
+			}
+		}
+	}
+	t.Logf("largest relative error %.2g", worst)
+}
+
+func TestLayerNormAgreesWithFloat64(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for width := 1; width <= 70; width++ {
+		gain, _ := guarded(rng, width)
+		bias, _ := guarded(rng, width)
+		x := NewRows(3, width)
+		var want []float32
+		for r := range 3 {
+			row, _ := guarded(rng, width)
+			copy(x.Row(r, width), row)
+			mean, variance := 0.0, 0.0
+			for _, v := range row {
+				mean += float64(v) / float64(width)
+			}
+			for _, v := range row {
+				variance += (float64(v) - mean) * (float64(v) - mean) / float64(width)
+			}
+			for k, v := range row {
+				want = append(want, float32(math.Tanh((float64(v)-mean)/math.Sqrt(variance+1e-5)*float64(gain[k])+float64(bias[k]))))
+			}
+		}
+		NewLayerNorm(gain, bias, 1e-5).Tanh(x, 3)
+		for r := range 3 {
+			checkClose(t, fmt.Sprint("width ", width), x.Row(r, width), want[r*width:][:width], 100)
+		}
+	}
+}
+
+func TestTooShortSlicesPanic(t *testing.T) {
+	m := Pack(make([]float32, 6), 2, 3, 3)
+	good := NewRows(2, 3)
+	for what, call := range map[string]func(){
+		"x":     func() { m.Multiply(good, Rows{make([]float32, 5), 3}, good, 2, false, nil) },
+		"dst":   func() { m.Multiply(Rows{make([]float32, 2), 2}, good, good, 2, false, nil) },
+		"start": func() { m.Multiply(good, good, Rows{make([]float32, 2), 0}, 2, false, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", what)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func TestMultiplyAllocatesNothing(t *testing.T) {
+	m, lists := Pack(make([]float32, 40*300), 40, 300, 300), NewLists(9, 300)
+	x, y, start := NewRows(9, 300), NewRows(9, 40), Repeated(Aligned(40))
+	if allocs := testing.AllocsPerRun(10, func() {
+		m.Multiply(y, x, start, 9, true, lists)
+		m.Multiply(y, x, start, 1, true, nil)
+	}); allocs != 0 {
+		t.Errorf("%g allocations", allocs)
+	}
+}

@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+const (
+	panelWidth  = 16 // outputs of a panel
+	groupPanels = 4  // panels that one row takes at once
+
+	// inputBlock is how many inputs the tiles take at once: a panel of so many,
+	// 16 KiB, stays in the first-level cache while the rows pass by.
+	inputBlock = 256
+)
+
+// Padded is the room that a row of a width takes: the least multiple of 16.
+func Padded(width int) int { return (width + panelWidth - 1) &^ (panelWidth - 1) }
+
+// Rows are rows of numbers, Stride elements apart. A Stride of 0 repeats one
+// row.
+type Rows struct {
+	Data   []float32
+	Stride int
+}
+
+// NewRows returns n rows of zeros with room for Padded(width) elements each.
+func NewRows(n, width int) Rows {
+	stride := Padded(width)
+	if stride%256 == 0 {
+		// Rows a multiple of 1 KiB apart would compete for few of the
+		// first-level cache's sets.
+		stride += panelWidth
+	}
+	return Rows{Aligned(n * stride), stride}
+}
+
+// From returns the rows from number i on.
+func (r Rows) From(i int) Rows { return Rows{r.Data[i*r.Stride:], r.Stride} }
+
+// Row returns the first width elements of row i.
+func (r Rows) Row(i, width int) []float32 { return r.Data[i*r.Stride:][:width] }
+
+// Repeated returns one row, with room for Padded elements, for every row.
+func Repeated(row []float32) Rows { return Rows{Data: row[:Padded(len(row))]} }
+
+// Aligned returns n zeros that begin a cache line, with room for Padded(n).
+func Aligned(n int) []float32 {
+	const line = 16
+	x := make([]float32, Padded(n)+line)
+	skip := (line - int(uintptr(unsafe.Pointer(&x[0]))/4%line)) % line
+	return x[skip:][:n]
+}
+
+// Matrix is a packed matrix of weights, w [out, in]: panels [in, 16].
+type Matrix struct {
+	in, out int
+	packed  []float32
+}
+
+// Pack packs w, [out, in] with rows stride apart.
+func Pack(w []float32, out, in, stride int) *Matrix {
+	m := &Matrix{in: in, out: out, packed: Aligned(Padded(out) * in)}
+	m.Set(w, stride)
+	return m
+}
+
+// In returns the number of inputs.
+func (m *Matrix) In() int { return m.in }
+
+// Out returns the number of outputs.
+func (m *Matrix) Out() int { return m.out }
+
+// Set replaces the weights. Nobody may use the matrix meanwhile.
+func (m *Matrix) Set(w []float32, stride int) {
+	for o := range m.out {
+		panel := m.packed[(o-o%panelWidth)*m.in:]
+		for k, v := range w[o*stride:][:m.in] {
+			panel[k*panelWidth+o%panelWidth] = v
+		}
+	}
+}
+
+// Transposed returns wᵀ, [in, out].
+func (m *Matrix) Transposed() *Matrix {
+	t := &Matrix{in: m.out, out: m.in, packed: Aligned(Padded(m.in) * m.out)}
+	for o := range m.out {
+		panel := m.packed[(o-o%panelWidth)*m.in:]
+		for k := range m.in {
+			t.packed[(k-k%panelWidth)*m.out+o*panelWidth+k%panelWidth] = panel[k*panelWidth+o%panelWidth]
+		}
+	}
+	return t
+}
+
+// Lists are the memory that products with sparse inputs work in.
+type Lists struct {
+	inputs  []uint32 // [tiles, inputBlock]
+	lengths []int    // [tiles]
+}
+
+// NewLists returns lists for up to n rows of up to in inputs.
+func NewLists(n, in int) *Lists {
+	tiles := tilesOf(n)
+	return &Lists{make([]uint32, max(tiles*inputBlock, in)), make([]int, tiles)}
+}
+
+// Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it where relu
+// is set. dst is [n, out], x [n, in], start [n, out]; dst and start may be the
+// same, x no part of dst. Where lists are given, inputs that are 0 in all rows of
+// a tile are left out; without lists every input is multiplied. It panics where a
+// slice is too short.
+func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) {
+	m.check(dst, x, start, n)
+	floor := float32(math.Inf(-1))
+	if relu {
+		floor = 0
+	}
+	if n == 1 {
+		m.single(dst.Data, x.Data, start.Data, floor, lists)
+		return
+	}
+	for from := 0; from < m.in; from += inputBlock {
+		b := block{from: from, inputs: min(inputBlock, m.in-from), floor: float32(math.Inf(-1))}
+		if from+b.inputs == m.in {
+			b.floor = floor
+		}
+		if lists == nil {
+			m.dense(dst, x, start, n, b)
+		} else {
+			m.sparse(dst, x, start, n, b, lists)
+		}
+		start = dst
+	}
+}
+
+// check panics where a tile would reach beyond a slice: the assembly does not.
+func (m *Matrix) check(dst, x, start Rows, n int) {
+	out := Padded(m.out)
+	if n < 1 || len(x.Data) < (n-1)*x.Stride+m.in || len(dst.Data) < (n-1)*dst.Stride+out || len(start.Data) < (n-1)*start.Stride+out ||
+		x.Stride < 0 || dst.Stride < 0 || start.Stride < 0 {
+		panic(fmt.Sprintf("kernel: %d rows of [%d, %d]: dst has %d elements, x %d, start %d", n, m.out, m.in, len(dst.Data), len(x.Data), len(start.Data)))
+	}
+}
+
+// single takes four panels at once and all inputs: nobody else would use the
+// weights again.
+func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) {
+	panel := panelWidth * m.in
+	var list []uint32
+	if lists != nil {
+		list = lists.inputs[:m.in]
+		list = list[:active(1, list, x, 0, m.in)]
+	}
+	for at := 0; at < m.out; {
+		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
+		if lists == nil {
+			vectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, m.in, start[at:], floor)
+		} else {
+			sparseVectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, list, start[at:], floor)
+		}
+		at += panels * panelWidth
+	}
+}
+
+// block is some of the inputs.
+type block struct {
+	from, inputs int
+	floor        float32
+}
+
+// tilesOf is the number of tiles of n rows; tile returns the rows of one. Their
+// heights are nearly equal: a low tile costs more than its share.
+func tilesOf(n int) int { return (n + tileRows - 1) / tileRows }
+
+func tile(t, n int) (row, stop int) { return t * n / tilesOf(n), (t + 1) * n / tilesOf(n) }
+
+// dense takes panel by panel, and for each panel all rows.
+func (m *Matrix) dense(dst, x, start Rows, n int, b block) {
+	for at := 0; at < m.out; at += panelWidth {
+		w := m.packed[at*m.in+b.from*panelWidth:]
+		for t := range tilesOf(n) {
+			row, stop := tile(t, n)
+			denseTile(stop-row, dst.Data[row*dst.Stride+at:], dst.Stride, x.Data[row*x.Stride+b.from:], x.Stride,
+				w, b.inputs, start.Data[row*start.Stride+at:], start.Stride, b.floor)
+		}
+	}
+}
+
+// sparse is dense over the inputs that are not 0 in all rows of a tile.
+func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) {
+	for t := range tilesOf(n) {
+		row, stop := tile(t, n)
+		lists.lengths[t] = active(stop-row, lists.inputs[t*inputBlock:][:b.inputs], x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
+	}
+	for at := 0; at < m.out; at += panelWidth {
+		w := m.packed[at*m.in+b.from*panelWidth:]
+		for t := range tilesOf(n) {
+			row, stop := tile(t, n)
+			sparseTile(stop-row, dst.Data[row*dst.Stride+at:], dst.Stride, x.Data[row*x.Stride+b.from:], x.Stride,
+				w, lists.inputs[t*inputBlock:][:lists.lengths[t]], start.Data[row*start.Stride+at:], start.Stride, b.floor)
+		}
+	}
+}

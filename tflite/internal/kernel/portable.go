@@ -1,0 +1,99 @@
+package kernel
+
+// The tiles in Go: the reference for the assembly, and what other processors use.
+
+// portableDense computes rows by 16 outputs of dst = max(start + x·w, floor).
+// w is [k, 16].
+func portableDense(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
+	for r := range rows {
+		sums := [panelWidth]float32(start[r*startStride:])
+		for i, v := range x[r*xStride:][:k] {
+			multiplyAdd(&sums, v, (*[panelWidth]float32)(w[i*panelWidth:]))
+		}
+		store(dst[r*dstStride:], &sums, floor)
+	}
+}
+
+// portableSparse is portableDense over the listed inputs.
+func portableSparse(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, list []uint32, start []float32, startStride int, floor float32) {
+	for r := range rows {
+		sums := [panelWidth]float32(start[r*startStride:])
+		row := x[r*xStride:]
+		for _, i := range list {
+			multiplyAdd(&sums, row[i], (*[panelWidth]float32)(w[i*panelWidth:]))
+		}
+		store(dst[r*dstStride:], &sums, floor)
+	}
+}
+
+// portableVector computes one row by several panels, panelStride elements apart.
+func portableVector(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
+	for p := range panels {
+		portableDense(1, dst[p*panelWidth:], 0, x, 0, w[p*panelStride:], k, start[p*panelWidth:], 0, floor)
+	}
+}
+
+// portableSparseVector is portableVector over the listed inputs.
+func portableSparseVector(panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32) {
+	for p := range panels {
+		portableSparse(1, dst[p*panelWidth:], 0, x, 0, w[p*panelStride:], list, start[p*panelWidth:], 0, floor)
+	}
+}
+
+// portableActive lists the inputs below k that are not 0 in every row and
+// returns their number. list has room for k.
+func portableActive(rows int, list []uint32, x []float32, xStride, k int) int {
+	n := 0
+	for i := range k {
+		list[n] = uint32(i)
+		for r := range rows {
+			if x[r*xStride+i] != 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+func multiplyAdd(sums *[panelWidth]float32, v float32, w *[panelWidth]float32) {
+	for j := range sums {
+		sums[j] += v * w[j]
+	}
+}
+
+// store writes the sums, at least floor; a NaN stays one.
+func store(dst []float32, sums *[panelWidth]float32, floor float32) {
+	for j, v := range sums {
+		dst[j] = max(v, floor)
+	}
+}
+
+func portableSum(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v)
+	}
+	return sum
+}
+
+func portableSquares(x []float32, mean float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		d := float64(v) - mean
+		sum += d * d
+	}
+	return sum
+}
+
+func portableNormTanh(x, gain, bias []float32, mean, scale float32) {
+	for i, v := range x {
+		x[i] = tanh32((v-mean)*scale*gain[i] + bias[i])
+	}
+}
+
+func portableTanh(x []float32) {
+	for i, v := range x {
+		x[i] = tanh32(v)
+	}
+}
