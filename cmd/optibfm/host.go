@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/tflite"
 )
 
 // Descriptors that the host process inherits.
@@ -124,7 +126,8 @@ func (h *host) readOrders() error {
 }
 
 func (h *host) openPlanning() error {
-	network, err := h.session.bundle.NewNetwork()
+	// All processors: the control thread, in its own process, goes before them.
+	network, err := h.session.bundle.NewNetwork(tflite.Workers(runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func newRunCommand() *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "rover", "a configuration: a file, or one of `optibfm config list`")
 	fl.StringArrayVar(&f.set, "set", nil, "override a key, such as controller.gate.kappa=0.1; may be repeated")
 	fl.StringVar(&f.task, "task", "", "task of a simulated robot (robot.rover.task or robot.bridge.task)")
-	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: ucb, ucb_sphere, thompson, random or fixed")
+	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: ucb, ucb_sphere, ucb_gradient, thompson, random or fixed")
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard or none")
 	fl.IntVar(&f.episodes, "episodes", 0, "run.episodes")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
