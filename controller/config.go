@@ -13,15 +13,16 @@ import (
 
 // The strategies.
 const (
-	UCB       = "ucb"        // optimism: the best of n candidates from the confidence ellipsoid
-	UCBSphere = "ucb_sphere" // the same score over n candidates from the whole sphere
-	Thompson  = "thompson"   // a sample of the posterior
-	Random    = "random"     // a uniform direction: the baseline that learns nothing
-	Fixed     = "fixed"      // a given z
+	UCB         = "ucb"          // optimism: the best of n candidates from the confidence ellipsoid
+	UCBSphere   = "ucb_sphere"   // the same score over n candidates from the whole sphere
+	UCBGradient = "ucb_gradient" // the same score, climbed from the belief's mean
+	Thompson    = "thompson"     // a sample of the posterior
+	Random      = "random"       // a uniform direction: the baseline that learns nothing
+	Fixed       = "fixed"        // a given z
 )
 
 // Strategies lists the strategies.
-func Strategies() []string { return []string{UCB, UCBSphere, Thompson, Random, Fixed} }
+func Strategies() []string { return []string{UCB, UCBSphere, UCBGradient, Thompson, Random, Fixed} }
 
 // ErrConfig is wrapped by every error about a configuration.
 var ErrConfig = errors.New("controller: configuration")
@@ -29,7 +30,7 @@ var ErrConfig = errors.New("controller: configuration")
 // Config says how the controller decides. The zero value is not useful: start
 // from DefaultConfig.
 type Config struct {
-	Strategy   string `yaml:"strategy"`           // ucb, ucb_sphere, thompson, random or fixed
+	Strategy   string `yaml:"strategy"`           // ucb, ucb_sphere, ucb_gradient, thompson, random or fixed
 	Candidates int    `yaml:"candidates"`         // n, candidates of ucb and ucb_sphere; 0: 128 and 512
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
 
@@ -39,6 +40,8 @@ type Config struct {
 	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
 	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); needed where ρ^(d-1) < 0.5
 
+	Gradient GradientConfig `yaml:"gradient"` // of ucb_gradient
+
 	FixedZ []float64 `yaml:"fixed_z,omitempty"` // z of the fixed strategy, [d]
 	Seed   uint64    `yaml:"seed"`              // of candidates, samples and the fallback direction
 
@@ -47,6 +50,13 @@ type Config struct {
 	Guard  GuardConfig  `yaml:"guard"`
 
 	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
+}
+
+// GradientConfig says how ucb_gradient climbs: by Adam (Kingma & Ba, "Adam: A
+// Method for Stochastic Optimization", 2015).
+type GradientConfig struct {
+	Steps        int     `yaml:"steps"`         // gradients of a plan, in [1, 1000]; the paper: 2 to 16
+	LearningRate float64 `yaml:"learning_rate"` // length of a step of an element of z, where z has the norm √d; in (0, 10]
 }
 
 // GateConfig says when a label is asked for.
@@ -81,6 +91,7 @@ func DefaultConfig() Config {
 		Sigma:    1,
 		Lambda:   1,
 		Rho:      1,
+		Gradient: GradientConfig{Steps: 8, LearningRate: 0.1},
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
 		},
@@ -128,6 +139,12 @@ func (c Config) checkPlanning(v *verdict, d int) {
 	}
 	if _, err := c.Beta.schedule(); err != nil {
 		v.bad("beta", c.Beta, err.Error())
+	}
+	if c.Gradient.Steps < 1 || c.Gradient.Steps > 1000 {
+		v.bad("gradient.steps", c.Gradient.Steps, "use 1 to 1000")
+	}
+	if !(c.Gradient.LearningRate > 0 && c.Gradient.LearningRate <= 10) {
+		v.bad("gradient.learning_rate", c.Gradient.LearningRate, "use a number above 0 and at most 10")
 	}
 	c.checkFixedZ(v, d)
 	if c.MaxPlanAge < 1 {

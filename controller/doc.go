@@ -87,16 +87,19 @@
 // The [Planner] works on copies of state and belief. It plans at the start of
 // an episode and every replan_every_ticks:
 //
-//	ucb         n = 128 candidates ẑ + R⁻¹(2β ξ), ξ uniform in the unit ball;
-//	            the one with the greatest min over the ensemble of
-//	            ψᵀẑ + β‖ψ‖_{V⁻¹}, ψ = ψ(s_t, π_z(s_t), z)
-//	ucb_sphere  the same score over n = 512 uniform directions
-//	thompson    z ~ N(ẑ, V⁻¹)
-//	random      a uniform direction, which learns nothing
-//	fixed       a given z
+//	ucb           n = 128 candidates ẑ + R⁻¹(2β ξ), ξ uniform in the unit ball;
+//	              the one with the greatest min over the ensemble of
+//	              ψᵀẑ + β‖ψ‖_{V⁻¹}, ψ = ψ(s_t, π_z(s_t), z)
+//	ucb_sphere    the same score over n = 512 uniform directions
+//	ucb_gradient  the same score, climbed from ẑ by a few steps of Adam; the best z
+//	              on the way, ẑ included
+//	thompson      z ~ N(ẑ, V⁻¹)
+//	random        a uniform direction, which learns nothing
+//	fixed         a given z
 //
 // Random numbers are seeded by configuration and tick, so a plan does not
-// depend on the plans before it. A z with ‖z‖ < 1e-9 has no direction, and
+// depend on the plans before it, but for ucb_gradient, whose optimizer keeps its
+// state within an episode. A z with ‖z‖ < 1e-9 has no direction, and
 // before the first plan there is none: a fixed seeded direction of norm √d
 // stands in (FlagFallbackZ).
 //

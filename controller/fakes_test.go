@@ -62,6 +62,11 @@ func (m *stubModel) Search(obs, candidates []float32, b tflite.Belief) (int, flo
 	return 0, 0, nil
 }
 
+func (m *stubModel) Gradient(dz, _, _ []float32, _ tflite.Belief) (float32, error) {
+	clear(dz)
+	return 0, nil
+}
+
 // stubSource hands out the labels that a test puts into its queue and notes
 // what it is asked and shown.
 type stubSource struct {

@@ -37,6 +37,7 @@ type Planner struct {
 	narrow     []float32 // candidates for the model
 	mean32     []float32
 	invR32     []float32
+	climb      *ascent // of ucb_gradient
 }
 
 // NewPlanner makes a planner. The model is the planner's own instance. Only
@@ -64,6 +65,13 @@ func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 		n := cfg.candidates()
 		p.candidates = make([]float64, n*d)
 		p.narrow = make([]float32, n*d)
+	}
+	if cfg.Strategy == UCBGradient {
+		if p.climb, err = newAscent(cfg.Gradient, model); err != nil {
+			return nil, err
+		}
+	}
+	if p.candidates != nil || p.climb != nil {
 		p.invR = make([]float64, d*d)
 		p.invR32 = make([]float32, d*d)
 		p.mean32 = make([]float32, d)
@@ -83,7 +91,8 @@ func (p *Planner) Due(s *State) bool {
 // Plan brings dst, which holds the plan of the call before, up to date with s:
 // a new z where one is due, otherwise the word that the old one still holds.
 // fresh tells which. The same configuration, model and state give the same
-// plan. ElapsedNS is left to the caller, who has a clock. After an error dst
+// plan; with ucb_gradient it depends on the plans of the episode before it too,
+// by the optimizer's state. ElapsedNS is left to the caller, who has a clock. After an error dst
 // must not be used, and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
@@ -122,8 +131,19 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 		p.belief.SampleGaussian(dst.Z, p.random)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
+	case UCBGradient:
+		return p.ascend(s, dst)
 	}
 	return nil
+}
+
+// narrowBelief is the belief as the model takes it.
+func (p *Planner) narrowBelief(beta float64) tflite.Belief {
+	p.belief.Mean(p.z)
+	narrow(p.mean32, p.z)
+	p.belief.InvR(p.invR)
+	narrow(p.invR32, p.invR)
+	return tflite.Belief{Mean: p.mean32, InvR: p.invR32, Beta: float32(beta)}
 }
 
 // search draws the candidates and takes the best.
@@ -132,11 +152,7 @@ func (p *Planner) search(s *State, dst *Plan) error {
 	dst.Beta = beta
 	p.draw(beta)
 	narrow(p.narrow, p.candidates)
-	p.belief.Mean(p.z)
-	narrow(p.mean32, p.z)
-	p.belief.InvR(p.invR)
-	narrow(p.invR32, p.invR)
-	best, score, err := p.model.Search(s.Obs, p.narrow, tflite.Belief{Mean: p.mean32, InvR: p.invR32, Beta: float32(beta)})
+	best, score, err := p.model.Search(s.Obs, p.narrow, p.narrowBelief(beta))
 	if err != nil {
 		return err
 	}

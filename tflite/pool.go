@@ -22,8 +22,8 @@ type worker struct {
 type stage int
 
 const (
-	stageFirst stage = iota // actor and first member of all candidates
-	stageOther              // another member of a batch
+	stageLeading stage = iota // actor and leading member of all candidates
+	stageOther                // another member of a batch
 )
 
 // pool divides the rows of a search between workers. The first is the caller;
@@ -133,8 +133,8 @@ func (p *pool) help(w *worker) {
 		}
 		to := min(from+p.chunk, p.count)
 		var err error
-		if p.stage == stageFirst {
-			err = p.network.first(w, from, to)
+		if p.stage == stageLeading {
+			err = p.network.leading(w, from, to)
 		} else {
 			err = p.network.other(w, from, to)
 		}

@@ -9,10 +9,10 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// batch is how many candidates the members after the first evaluate at once: two
-// tiles of the kernels. It does not depend on the number of workers, so that the
-// same candidates are evaluated whatever that is.
-const batch = 12
+// batch is how many candidates the members after the leading one evaluate at
+// once: a tile of the kernels. It does not depend on the number of workers, so
+// that the same candidates are evaluated whatever that is.
+const batch = 6
 
 // search is the memory of Search, grown to the largest n seen.
 type search struct {
@@ -21,14 +21,16 @@ type search struct {
 	z       kernel.Rows    // [n, d], as the networks take it
 	actions kernel.Rows    // [n, A]
 	scores  []float32      // [n], the least upper bound over the members so far
-	order   []int          // [n], the candidates, the greatest score of the first member first
+	order   []int          // [n], the candidates, the greatest bound of the leading member first
 	next    []int          // the candidates of the batch that are still in the race
 	metric  *kernel.Matrix // [d+1, d], R⁻ᵀ and below it ẑᵀ
 	rows    []float32      // [d+1, d], of metric
 	none    []float32      // [d+1], zeros
 	beta    float32
-	member  int
-	work    int // ensemble members that were evaluated, summed over the candidates
+	lead    int   // the member that evaluates all candidates
+	member  int   // the one that evaluates the batch
+	binding []int // [n], the member whose bound is the score
+	work    int   // members that were evaluated, summed over the candidates
 }
 
 func (n *Network) growSearch(count int) {
@@ -42,7 +44,7 @@ func (n *Network) growSearch(count int) {
 	if s.room < count {
 		s.room = count
 		s.z, s.actions = kernel.NewRows(count, d), kernel.NewRows(count, n.arch.Action)
-		s.scores, s.order = make([]float32, count), make([]int, count)
+		s.scores, s.order, s.binding = make([]float32, count), make([]int, count), make([]int, count)
 	}
 	s.grow(n, max(count, batch))
 }
@@ -53,9 +55,10 @@ func (n *Network) growSearch(count int) {
 // ψ, bit for bit, as from Act and Psi.
 //
 // The score is the least over the ensemble's members, so that a member bounds it
-// from above. The first member evaluates all candidates; the others evaluate
-// them in the order of these bounds, in batches, and stop at the first bound that
-// is below the best score found. The result is the one of evaluating all: only
+// from above. One member evaluates all candidates: the one that had the least
+// bound of the best candidate of the search before. The others evaluate them in
+// the order of these bounds, in batches, and stop at the first bound that is below
+// the best score found. The result is, to the bit, the one of evaluating all: only
 // a ψ that is not finite goes unnoticed where it is not needed.
 //
 // Search allocates only where n is larger than it has been.
@@ -76,10 +79,13 @@ func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, sc
 		return 0, 0, err
 	}
 	n.takeBelief(belief)
-	if err := n.firstMember(count); err != nil {
+	if err := n.leadingMember(count); err != nil {
 		return 0, 0, err
 	}
-	return n.otherMembers(count)
+	if best, score, err = n.otherMembers(count); err == nil {
+		n.search.lead = n.search.binding[best]
+	}
+	return best, score, err
 }
 
 func checkBelief(b Belief, d int) error {
@@ -122,17 +128,20 @@ func (n *Network) takeBelief(b Belief) {
 	s.beta = b.Beta
 }
 
-// firstMember finds the actions and the first member's bounds of all candidates.
-func (n *Network) firstMember(count int) error {
+// leadingMember finds the actions and one member's bounds of all candidates.
+func (n *Network) leadingMember(count int) error {
 	s := &n.search
 	n.one.share(n.actor, n.weights.actor, n.obs)
-	n.one.share(n.f[0], n.weights.f[0], n.obs)
+	n.one.share(n.f[s.lead], n.weights.f[s.lead], n.obs)
 	s.work = count
-	return s.run(n, stageFirst, count)
+	for i := range count {
+		s.binding[i] = s.lead
+	}
+	return s.run(n, stageLeading, count)
 }
 
-// first is firstMember's work on the candidates from..to.
-func (n *Network) first(w *worker, from, to int) error {
+// leading is the work of leadingMember on the candidates from..to.
+func (n *Network) leading(w *worker, from, to int) error {
 	s, count := &n.search, to-from
 	actions := s.actions.From(from)
 	w.scratch.twin(actions, n.weights.actor, n.actor, kernel.Rows{}, s.z.From(from), count)
@@ -142,7 +151,7 @@ func (n *Network) first(w *worker, from, to int) error {
 		}
 	}
 	kernel.Tanh(actions, count, n.arch.Action)
-	w.scratch.twin(w.psi, n.weights.f[0], n.f[0], actions, s.z.From(from), count)
+	w.scratch.twin(w.psi, n.weights.f[s.lead], n.f[s.lead], actions, s.z.From(from), count)
 	return n.bounds(s.scores[from:to], w, count)
 }
 
@@ -158,8 +167,10 @@ func (n *Network) otherMembers(count int) (best int, score float32, err error) {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(s.scores[b], s.scores[a]), cmp.Compare(a, b))
 	})
-	for m := 1; m < members; m++ {
-		n.one.share(n.f[m], n.weights.f[m], n.obs)
+	for m, f := range n.weights.f {
+		if m != s.lead {
+			n.one.share(n.f[m], f, n.obs)
+		}
 	}
 	best, score = -1, float32(math.Inf(-1))
 	for len(order) > 0 {
@@ -170,7 +181,10 @@ func (n *Network) otherMembers(count int) (best int, score float32, err error) {
 		if len(s.next) == 0 {
 			break
 		}
-		for s.member = 1; s.member < members && len(s.next) > 0; s.member++ {
+		for s.member = 0; s.member < members && len(s.next) > 0; s.member++ {
+			if s.member == s.lead {
+				continue
+			}
 			s.work += len(s.next)
 			if err := s.run(n, stageOther, len(s.next)); err != nil {
 				return 0, 0, err
@@ -198,7 +212,9 @@ func (n *Network) other(w *worker, from, to int) error {
 		return err
 	}
 	for i, c := range s.next[from:to] {
-		s.scores[c] = min(s.scores[c], w.scores[i])
+		if w.scores[i] < s.scores[c] {
+			s.scores[c], s.binding[c] = w.scores[i], s.member
+		}
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package tflite
 
-import "slices"
+import (
+	"slices"
+
+	"optibfm/tflite/internal/kernel"
+)
 
 // Layers are a bundle's networks taken apart, for a backend that builds them
 // anew. See FORMAT.md for what happens between the layers.
@@ -46,7 +50,8 @@ type BackLayers struct {
 func (b *Bundle) Layers() Layers {
 	w := b.weights
 	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.copied()}
-	l.B = BackLayers{First: w.b.first.copied(), Gain: slices.Clone(w.b.norm.gain), Shift: slices.Clone(w.b.norm.bias), More: allCopied(w.b.more)}
+	gain, shift := copiedNorm(w.b.norm)
+	l.B = BackLayers{First: w.b.first.copied(), Gain: gain, Shift: shift, More: allCopied(w.b.more)}
 	for _, f := range w.f {
 		l.F = append(l.F, f.copied())
 	}
@@ -57,18 +62,41 @@ func (b *Bundle) Layers() Layers {
 }
 
 func (t twin) copied() TwinLayers {
-	return TwinLayers{Left: t.left.copied(), Right: t.right.copied(), Trunk: allCopied(t.trunk)}
+	return TwinLayers{
+		Left: t.left.copied(), Right: t.right.copied(),
+		Trunk: append([]Linear{t.join.copied()}, allCopied(t.trunk)...),
+	}
 }
 
 func (e embedding) copied() EmbeddingLayers {
-	return EmbeddingLayers{First: e.first.copied(), Gain: slices.Clone(e.norm.gain), Shift: slices.Clone(e.norm.bias), More: allCopied(e.more)}
+	gain, shift := copiedNorm(e.norm)
+	return EmbeddingLayers{First: e.first.copied(), Gain: gain, Shift: shift, More: allCopied(e.more)}
 }
 
-func (l linear) copied() Linear {
-	c := Linear{In: l.w.Cols, Out: l.w.Rows, Weight: make([]float32, l.w.Cols*l.w.Rows), Bias: slices.Clone(l.bias)}
-	for o := range c.Out {
-		for i := range c.In {
-			c.Weight[i*c.Out+o] = l.w.Data[o*l.w.Stride+i]
+func copiedNorm(n kernel.LayerNorm) (gain, shift []float32) {
+	gain, shift = n.Gain()
+	return slices.Clone(gain), slices.Clone(shift)
+}
+
+func (p pair) copied() Linear {
+	if p.second == nil {
+		return copiedLinear(p.bias, p.first)
+	}
+	return copiedLinear(p.bias, p.first, p.second)
+}
+
+func (l linear) copied() Linear { return copiedLinear(l.bias, l.w) }
+
+// copiedLinear unpacks the weights of inputs that lie behind each other.
+func copiedLinear(bias []float32, parts ...*kernel.Matrix) Linear {
+	out := parts[0].Out()
+	c := Linear{Out: out, Bias: slices.Clone(bias[:out])}
+	for _, m := range parts {
+		c.In += m.In()
+		for in := range m.In() {
+			for o := range out {
+				c.Weight = append(c.Weight, m.At(o, in))
+			}
 		}
 	}
 	return c

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/tflite"
 )
 
 // Descriptors that the host process inherits.
@@ -158,7 +160,8 @@ func (h *host) readOrders() error {
 }
 
 func (h *host) openPlanning() error {
-	searcher, note, err := openSearcher(h.session)
+	// All processors: the control thread, in its own process, goes before them.
+	searcher, note, err := openSearcher(h.session, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}

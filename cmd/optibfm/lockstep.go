@@ -78,7 +78,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 }
 
 func (r *lockstep) openPlanner() error {
-	searcher, _, err := openSearcher(r.session)
+	searcher, _, err := openSearcher(r.session, 1)
 	if err != nil {
 		return err
 	}

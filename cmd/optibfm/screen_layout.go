@@ -79,7 +79,7 @@ func (s *screen) about() string {
 func (s *screen) strategy() string {
 	k := s.session.file.Controller
 	switch k.Strategy {
-	case controller.UCB, controller.UCBSphere:
+	case controller.UCB, controller.UCBSphere, controller.UCBGradient:
 		if k.Beta.Schedule != controller.Constant {
 			return k.Strategy + " β " + k.Beta.Schedule
 		}

@@ -12,12 +12,12 @@ import (
 )
 
 // openSearcher makes the model that the planner's candidates are evaluated
-// with. Where the configuration asks for TensorFlow and it cannot be had,
+// with; a native one uses up to so many processors. Where the configuration asks for TensorFlow and it cannot be had,
 // posture strict is an error, and posture warn tells on standard error and in
 // note, a line for the posture, that the search is native. A session of
 // TensorFlow lives as long as the process, as the library does.
-func openSearcher(s *session) (searcher tflite.Model, note string, err error) {
-	network, err := s.bundle.NewNetwork()
+func openSearcher(s *session, processors int) (searcher tflite.Model, note string, err error) {
+	network, err := s.bundle.NewNetwork(tflite.Workers(processors))
 	if err != nil {
 		return nil, "", err
 	}

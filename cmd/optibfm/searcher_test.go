@@ -42,7 +42,7 @@ func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
 func TestAStrategyThatEvaluatesNothingDoesNotLoadTensorFlow(t *testing.T) {
 	s := withoutTensorFlow(t, rtloop.Strict)
 	s.file.Controller.Strategy = controller.Thompson
-	if _, note, err := openSearcher(s); err != nil || note != "" {
+	if _, note, err := openSearcher(s, 1); err != nil || note != "" {
 		t.Errorf("%q, %v", note, err)
 	}
 }

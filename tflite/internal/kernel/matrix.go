@@ -203,3 +203,8 @@ func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) {
 		}
 	}
 }
+
+// At returns one weight.
+func (m *Matrix) At(out, in int) float32 {
+	return m.packed[(out-out%panelWidth)*m.in+in*panelWidth+out%panelWidth]
+}

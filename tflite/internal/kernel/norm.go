@@ -57,3 +57,6 @@ func Tanh(x Rows, n, width int) {
 		tanhRow(x.Row(i, Padded(width)))
 	}
 }
+
+// Gain returns the gain and the bias. They must not be modified.
+func (l LayerNorm) Gain() (gain, bias []float32) { return l.gain, l.bias }

@@ -1,0 +1,116 @@
+package tflite
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"optibfm/internal/npz"
+	"optibfm/posterior"
+)
+
+func TestTheShortcutSavesWorkOnTrainedModels(t *testing.T) {
+	for _, name := range []string{"cheetah", "walker"} {
+		dir := filepath.Join("..", "..", "shared", name)
+		if _, err := os.Stat(dir); err != nil {
+			t.Skipf("the reference checkpoint %s is not here: %v", name, err)
+		}
+		b, err := LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states := observations(t, dir, b.Dims().Obs)
+		n, err := b.NewNetwork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, labels := range []int{0, 100, 1000} {
+			const searches, candidates = 30, 128
+			work := 0
+			for seed := range uint64(searches) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				belief, zs := afterLabels(t, n, states, labels, candidates, rng)
+				obs := states[rng.IntN(len(states))]
+				for range 2 { // the second knows the leading member from the first, as from plan to plan
+					if _, _, err := n.Search(obs, zs, belief); err != nil {
+						t.Fatal(err)
+					}
+				}
+				work += n.search.work
+			}
+			all := searches * candidates * b.Dims().Ensemble
+			t.Logf("%s after %d labels: %.0f %% of the members' evaluations are saved", name, labels, 100*(1-float64(work)/float64(all)))
+			if work >= all {
+				t.Errorf("%s after %d labels: nothing is saved", name, labels)
+			}
+		}
+	}
+}
+
+func observations(t *testing.T, dir string, width int) (states [][]float32) {
+	t.Helper()
+	archive, err := npz.ReadFile(filepath.Join(dir, "obs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range archive {
+		array, err := archive.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := array.Float32s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(all) >= width; all = all[width:] {
+			states = append(states, all[:width])
+		}
+	}
+	return states
+}
+
+// afterLabels is the belief after labels of a random linear reward, and the
+// candidates that the ucb strategy draws from it at β = 1. B stands for φ, which
+// would need a cov_b: the shape of the belief is what matters here.
+func afterLabels(t *testing.T, n *Network, states [][]float32, labels, count int, rng *rand.Rand) (Belief, []float32) {
+	t.Helper()
+	d := n.arch.Latent
+	belief, err := posterior.New(d, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, phi := make([]float64, d), make([]float64, d)
+	for i := range task {
+		task[i] = rng.NormFloat64()
+	}
+	for range labels {
+		if err := n.Backward(phi, states[rng.IntN(len(states))]); err != nil {
+			t.Fatal(err)
+		}
+		reward := 0.0
+		for i, x := range phi {
+			reward += x * task[i]
+		}
+		if err := belief.Update(phi, reward, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mean, invR, z := make([]float64, d), make([]float64, d*d), make([]float64, d)
+	belief.Mean(mean)
+	belief.InvR(invR)
+	var zs []float32
+	for range count {
+		belief.SampleEllipsoid(z, 2, rng)
+		zs = append(zs, narrow(z)...)
+	}
+	return Belief{Mean: narrow(mean), InvR: narrow(invR), Beta: 1}, zs
+}
+
+func narrow(x []float64) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(v)
+	}
+	return y
+}
