@@ -24,7 +24,6 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
-	"optibfm/tflite"
 )
 
 // Descriptors that the host process inherits.

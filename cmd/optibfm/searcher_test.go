@@ -21,7 +21,7 @@ func withoutTensorFlow(t *testing.T, posture string) *session {
 }
 
 func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
-	searcher, note, err := openSearcher(withoutTensorFlow(t, rtloop.Warn))
+	searcher, note, err := openSearcher(withoutTensorFlow(t, rtloop.Warn), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
 }
 
 func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
-	if _, _, err := openSearcher(withoutTensorFlow(t, rtloop.Strict)); err == nil || !strings.Contains(err.Error(), "model.backend") {
+	if _, _, err := openSearcher(withoutTensorFlow(t, rtloop.Strict), 1); err == nil || !strings.Contains(err.Error(), "model.backend") {
 		t.Errorf("%v: want an error that names model.backend", err)
 	}
 }
