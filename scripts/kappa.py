@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Labels used against average reward, for several thresholds κ of the label gate.
 
-The rover, in lockstep, and a scripted operator who answers only when asked: once
-at once and exactly, once half a second late and with every tenth answer
-mistaken. No limit on requests but κ and one open request at a time. Needs
+The rover, in lockstep, and a scripted operator who answers only when asked: at
+once and exactly, half a second late, and late with every tenth answer mistaken. No limit on requests but κ and one open request at a time. Needs
 nothing but Python's standard library.
 
     scripts/kappa.py --tasks corner,spin,south_wall --seeds 5 --episodes 5
@@ -17,6 +16,7 @@ import sys
 
 OPERATORS = {
     "exact, at once": [],
+    "exact, 0.5 s late": ["operator.scripted.delay_s=0.5"],
     "0.5 s late, 10 % mistakes": ["operator.scripted.delay_s=0.5", "operator.scripted.mistake_probability=0.1"],
 }
 
