@@ -31,7 +31,7 @@
 //
 // github.com/tensorflow/tensorflow/tensorflow/go does not build as a
 // dependency; github.com/wamuir/graft is the same binding, regenerated. It was
-// tried and left out: it frees tensors in finalizers, which the small Go heap of
+// considered and left out: it frees tensors in finalizers, which the small Go heap of
 // a planner hardly ever runs; its session, graph and tensors keep their C handles
 // to themselves, so nothing can be reused around it; and it needs cgo, headers
 // and the library to build. The 30 functions of the C API that are used here are
