@@ -668,8 +668,11 @@ func checkLabels(t *testing.T, r *flightlog.Reader, acknowledged []uint64) {
 	}
 }
 
-func lastTickAt(t *testing.T, r *flightlog.Reader) (at int64) {
+// lastTickAt is when the last tick in a log was done, or when the log began
+// where it was killed before the first.
+func lastTickAt(t *testing.T, r *flightlog.Reader) int64 {
 	t.Helper()
+	at := r.Metadata().Clock.MonoNS
 	for record, err := range r.Records() {
 		if err != nil {
 			t.Fatal(err)
