@@ -237,7 +237,7 @@ func TestOverridesChangeSingleValues(t *testing.T) {
 		cfg.Model.Bundle != "007" {
 		t.Errorf("got %+v", cfg)
 	}
-	if cfg.Robot.Rover.Task != "corner" || cfg.Controller.Gate.TimeoutS != 5 {
+	if cfg.Robot.Rover.Task != "south_wall" || cfg.Controller.Gate.TimeoutS != 5 {
 		t.Errorf("other values changed: %+v", cfg)
 	}
 }
