@@ -91,7 +91,7 @@ install() {
   mkdir -p "$(dirname "$dir")"
   free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 {print $4}')
   [ "$free" -ge 3000 ] || fail "$(dirname "$dir") has $free MB free, 3000 are needed" "free some, or choose another folder with --dir"
-  work=$(mktemp -d "$dir.XXXXXX")
+  work=$(mktemp -d -p "$(dirname "$dir")")
   mkdir "$work/wheel" "$work/new"
   if [ -z "$wheel" ]; then
     note "downloading $package $version"
