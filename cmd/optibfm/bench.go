@@ -21,7 +21,7 @@ func newBenchCommand() *cobra.Command {
 	bundle, span := configs.EmbeddedRover, time.Second
 	cmd := &cobra.Command{
 		Use: "bench", Args: cobra.NoArgs,
-		Short: "time the belief, the model and a whole control tick on this machine",
+		Short: "Time the belief, the model and a whole control tick on this machine",
 		Long: `Time the belief, the model and a whole control tick on this machine, at the
 dimensions of a bundle. Each row is the mean over --span; run it on an idle
 machine, and compare ratios rather than runs of different days.`,

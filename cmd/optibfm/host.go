@@ -53,7 +53,7 @@ func (o orders) fullScreen() bool { return o.Show == showAuto && fullScreen(os.S
 func newHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "host", Hidden: true, Args: cobra.NoArgs,
-		Short: "the host process of run",
+		Short: "The host process of run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The control process ends the run, not the terminal; and a
 			// closed pipe ends what is shown, not what is recorded.

@@ -40,7 +40,7 @@ func newJitterCommand() *cobra.Command {
 	o := jitterOptions{periodMS: 1, seconds: 60, slice: 5, fifo: 80}
 	cmd := &cobra.Command{
 		Use: "jitter", Args: cobra.NoArgs,
-		Short: "measure how punctually this machine wakes the control loop, beside cyclictest",
+		Short: "Measure how punctually this machine wakes the control loop, beside cyclictest",
 		Long: `Measure how late the bare control loop wakes on this machine. Where cyclictest
 (Debian: rt-tests) is installed, the two take turns of --slice seconds at the
 same priority on the same processors, so that both see the same minute and

@@ -19,7 +19,7 @@ func main() {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optibfm",
-		Short: "a robot finds out its task from a few reward labels",
+		Short: "A robot finds out its task from a few reward labels",
 		Long: `optibfm drives a robot that has a behaviour foundation model, learns from reward
 labels which task its operator wants, and asks for a label only when one would
 teach it something.

@@ -43,7 +43,7 @@ func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs,
-		Short: "run a robot: by default the built-in rover with a simulated operator",
+		Short: "Run a robot: by default the built-in rover with a simulated operator",
 		Example: `  optibfm run                                  watch the rover find out its task
   optibfm run --operator keyboard --task spin  label it yourself
   optibfm run --fast --json                    in lockstep, as fast as it can

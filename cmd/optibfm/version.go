@@ -14,7 +14,7 @@ var release string
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Args: cobra.NoArgs,
-		Short: "print the version",
+		Short: "Print the version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "optibfm %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
