@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"os/user"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -78,7 +79,7 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
 	h.cmd.SysProcAttr = attributes
-	if err := h.cmd.Start(); err != nil {
+	if err := startWithoutRights(h.cmd); err != nil {
 		if s.file.Run.HostUser != "" && errors.Is(err, os.ErrPermission) {
 			return nil, fmt.Errorf("run.host_user: %w: only root can start a process as %s: run as root, or leave the key empty", err, s.file.Run.HostUser)
 		}
@@ -224,4 +225,48 @@ func (h *hostProcess) giveBack(died bool) error {
 		err = h.restore()
 	}
 	return errors.Join(err, h.crash.Close())
+}
+
+// startWithoutRights starts a process that has none of the capabilities which
+// make this one real-time, and can gain none. All of that belongs to the thread
+// that forks, so it is one that ends afterwards.
+func startWithoutRights(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err := giveUpRights(); err != nil {
+			started <- err
+			return
+		}
+		started <- cmd.Start()
+	}()
+	return <-started
+}
+
+// giveUpRights takes the calling thread's capabilities. Root keeps them: it
+// needs them to become another user, which takes them too.
+func giveUpRights() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("ambient capabilities: %w", err)
+	}
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}
+
+// dropRealTime gives up the right to real-time priorities, which limits hand
+// down to child processes. The host does so before anything else.
+func dropRealTime() error {
+	if err := unix.Setrlimit(unix.RLIMIT_RTPRIO, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("host: giving up real-time priorities: %w", err)
+	}
+	return nil
 }

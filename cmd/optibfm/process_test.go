@@ -258,6 +258,26 @@ func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testin
 	}
 }
 
+func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	w.start(t, cmd)
+	host := fmt.Sprintf("/proc/%d/", hostOf(t, cmd))
+	for file, want := range map[string]string{"status": `NoNewPrivs:\s+1`, "limits": `Max realtime priority\s+0\s+0`} {
+		text, err := os.ReadFile(host + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s does not say %s:\n%s", file, want, text)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
 func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
 	for _, s := range stopSignals {
 		signal := s.(syscall.Signal)
