@@ -225,9 +225,12 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return fmt.Sprintf("%s: found %v: %s", e.Key, e.Found, e.Mend) }
 
-// candidates returns n with the strategy's default filled in.
-func (c Config) candidates() int {
+// Searched is how many candidates a plan evaluates, the strategy's default
+// filled in; 0 for the strategies that evaluate none.
+func (c Config) Searched() int {
 	switch {
+	case c.Strategy != UCB && c.Strategy != UCBSphere:
+		return 0
 	case c.Candidates > 0:
 		return c.Candidates
 	case c.Strategy == UCBSphere:

@@ -62,7 +62,7 @@ func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 		z: make([]float64, d),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
-		n := cfg.candidates()
+		n := cfg.Searched()
 		p.candidates = make([]float64, n*d)
 		p.narrow = make([]float32, n*d)
 	}

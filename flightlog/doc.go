@@ -5,8 +5,8 @@
 // # The file
 //
 // A log is an MCAP file (https://mcap.dev/spec) with protobuf messages; their
-// definitions are in the file, so Foxglove, PlotJuggler and the mcap command
-// read it without this program. Topics:
+// definitions are in the file, so programs for such files (Foxglove, PlotJuggler,
+// the mcap command) need nothing of this one. Topics:
 //
 //	/tick      controller.Tick: everything about one control period
 //	/label     a press, as it came from its source

@@ -55,7 +55,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := s.checkTerminal(); err != nil {
 		return err
 	}
-	robot, err := openRobot(ctx, s.file.Robot, monotonic)
+	robot, err := openRobot(ctx, s.file.Robot, rtloop.Now)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (c *control) beat(b rtloop.Beat) error {
 	if err == nil {
 		err = c.arm(t)
 	}
-	t.Done = monotonic()
+	t.Done = rtloop.Now()
 	c.link.commit(t)
 	return err
 }

@@ -84,7 +84,7 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 // tick runs one beat, lets the planner answer it, and throws its record away.
 func (e *twoEnds) tick() error {
 	e.host.hostBeat.Add(1)
-	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: monotonic(), Wake: monotonic()})
+	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: rtloop.Now(), Wake: rtloop.Now()})
 	e.beats++
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rtloop"
 )
 
 // Descriptors that the host process inherits.
@@ -238,7 +239,7 @@ func (h *host) run(alive context.Context) (err error) {
 	wg.Go(func() { h.beat(stop) })
 	wg.Go(func() {
 		if err := h.planning.run(stop); err != nil {
-			offer(h.planning.events, flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: err.Error()})
+			offer(h.planning.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 		}
 	})
 	h.link.ready.Store(1)
@@ -273,7 +274,7 @@ func (h *host) serve(alive context.Context) error {
 			if h.link.ended.Load() != 0 {
 				continue
 			}
-			h.note(h.writeEvent(flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: errOrphaned.Error()}))
+			h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errOrphaned.Error()}))
 			return errors.Join(errOrphaned, h.takeTicks())
 		case <-ticker.C:
 		}
@@ -284,7 +285,7 @@ func (h *host) serve(alive context.Context) error {
 func (h *host) drain() {
 	h.takeNotes()
 	if fault := h.fault(); fault != controller.FaultNone {
-		h.note(h.writeEvent(flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
 	}
 }
 
@@ -351,7 +352,7 @@ func (h *host) count(t *controller.Tick) {
 
 // warn shows what the log has in its own way.
 func (h *host) warn(text string) {
-	h.display.event(flightlog.Event{At: monotonic(), Level: flightlog.Warn, Text: text})
+	h.display.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: text})
 }
 
 func (h *host) takeRequests() {
@@ -416,7 +417,7 @@ func (h *host) note(err error) {
 		return
 	}
 	h.logErr = err
-	h.display.event(flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: err.Error()})
+	h.display.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 }
 
 // beat tells the control process that the host is alive.

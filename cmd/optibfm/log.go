@@ -26,8 +26,8 @@ func newLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Look into the log of a run, and mend one that was cut off",
-		Long: `A log is an MCAP file with protobuf messages: Foxglove, PlotJuggler and the mcap
-command open it as it is. "optibfm replay" verifies it.`,
+		Long: `A log is an MCAP file with protobuf messages and their definitions, the format of
+Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

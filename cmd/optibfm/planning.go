@@ -7,6 +7,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/rtloop"
 )
 
 // pollEvery is how often the host looks for something new: the delay that it
@@ -65,7 +66,7 @@ func (p *planning) answer(state *controller.State) error {
 	fresh, err := p.planner.Plan(state, p.plan)
 	if err != nil {
 		if !p.failed {
-			offer(p.events, flightlog.Event{At: monotonic(), Level: flightlog.Error, Text: err.Error()})
+			offer(p.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 		}
 		p.failed = true
 		return nil
@@ -73,7 +74,7 @@ func (p *planning) answer(state *controller.State) error {
 	p.failed = false
 	if fresh {
 		p.plan.ElapsedNS = int64(time.Since(started))
-		entry := logged(p.plan, monotonic(), p.strategy)
+		entry := logged(p.plan, rtloop.Now(), p.strategy)
 		entry.Z = slices.Clone(entry.Z)
 		offer(p.plans, entry)
 	}

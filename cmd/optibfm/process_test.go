@@ -30,6 +30,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -117,7 +118,7 @@ func (w *watched) Arm() error {
 // their age.
 func (w *watched) Sense(obs []float32) (int64, error) {
 	_, err := w.Robot.Sense(obs)
-	return monotonic(), err
+	return rtloop.Now(), err
 }
 
 func (w *watched) Act(a []float32) error {
@@ -639,7 +640,7 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	}
 	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
 	host := hostOf(t, cmd)
-	killed := monotonic()
+	killed := rtloop.Now()
 	if rng.IntN(2) == 0 { // either may die first
 		_ = syscall.Kill(host, syscall.SIGKILL)
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -22,7 +21,7 @@ func openSearcher(s *session, processors int) (searcher tflite.Model, note strin
 		return nil, "", err
 	}
 	m := s.file.Model
-	n := searched(s.file.Controller)
+	n := s.file.Controller.Searched()
 	if m.Backend != configs.BackendTensorFlow || n == 0 {
 		return network, "", nil
 	}
@@ -36,18 +35,4 @@ func openSearcher(s *session, processors int) (searcher tflite.Model, note strin
 	note = fmt.Sprintf("TensorFlow on %s: not granted, the search is native: %v", m.TensorFlow.Device, err)
 	fmt.Fprintln(os.Stderr, "optibfm: "+note)
 	return network, note, nil
-}
-
-// searched is how many candidates the strategy evaluates, 0 for those that
-// evaluate none.
-func searched(c controller.Config) int {
-	switch {
-	case c.Strategy != controller.UCB && c.Strategy != controller.UCBSphere:
-		return 0
-	case c.Candidates > 0:
-		return c.Candidates
-	case c.Strategy == controller.UCBSphere:
-		return 512
-	}
-	return 128
 }

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/rtloop"
 	"optibfm/tflite"
 )
 
@@ -54,7 +54,7 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*fli
 	meta := flightlog.Metadata{
 		Program: version(), ModelHash: s.bundle.Hash, Posture: posture,
 		Robot: spec, Shape: s.shape(), Control: s.file.Controller, Config: s.yaml,
-		Clock: flightlog.Clock{Simulated: simulated, MonoNS: monotonic(), WallNS: now.UnixNano()},
+		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
 		Extra: map[string]string{"task": s.task()},
 	}
 	if simulated {
@@ -84,15 +84,6 @@ func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Opti
 		}
 		return w, path, nil
 	}
-}
-
-// monotonic returns CLOCK_MONOTONIC in nanoseconds.
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock always exists
-	}
-	return ts.Nano()
 }
 
 // settle writes down the configuration as it now is, which is what the host
