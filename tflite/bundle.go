@@ -37,6 +37,9 @@ func Load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	if formatOf(text) == savedFormatName {
+		return nil, ErrSavedModel
+	}
 	m, hash, err := parseManifest(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
@@ -54,7 +57,8 @@ func Load(fsys fs.FS) (*Bundle, error) {
 
 // LoadDir reads the model in a directory: a bundle, or a metamotivo FB
 // checkpoint (config.json and model.safetensors). Phi of a checkpoint without
-// cov_b returns ErrNoCovariance; everything else works.
+// cov_b returns ErrNoCovariance; everything else works. A bundle of a SavedModel
+// is ErrSavedModel: LoadSavedModel reads it.
 func LoadDir(dir string) (*Bundle, error) {
 	b, err := loadAny(os.DirFS(dir), filepath.Base(filepath.Clean(dir)))
 	if err != nil {
@@ -69,6 +73,9 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 	}
 	if _, err := fs.Stat(fsys, configFileName); err == nil {
 		return loadMetamotivo(fsys, name)
+	}
+	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
+		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE", name)
 	}
 	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, configFileName)
 }

@@ -25,7 +25,7 @@ func (e Errors) Worst() float64 { return max(e.Phi, e.Action, e.Psi) }
 // phi is computed with it instead of the bundle's own: vectors may come from
 // other observations than the bundle's cov_b does.
 func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
-	v, err := readVectors(b, vectors)
+	v, err := readVectors(b.Dims(), vectors)
 	if err != nil {
 		return Errors{}, err
 	}
@@ -33,7 +33,21 @@ func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 	if err != nil {
 		return Errors{}, err
 	}
-	d := b.Dims()
+	return v.compare(n)
+}
+
+// CheckEvaluator is Check for a model whose φ is its own: cov_b is not used.
+func CheckEvaluator(m Evaluator, vectors npz.Archive) (Errors, error) {
+	v, err := readVectors(m.Dims(), vectors)
+	if err != nil {
+		return Errors{}, err
+	}
+	return v.compare(m)
+}
+
+// compare evaluates the cases.
+func (v vectors) compare(n Evaluator) (Errors, error) {
+	d := n.Dims()
 	phi, action, psi := make([]float64, d.Latent), make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
 	e := Errors{Cases: v.n}
 	for i := range v.n {
@@ -57,8 +71,7 @@ type vectors struct {
 	psi, cov    []float64
 }
 
-func readVectors(b *Bundle, a npz.Archive) (vectors, error) {
-	d := b.Dims()
+func readVectors(d Dims, a npz.Archive) (vectors, error) {
 	var v vectors
 	obs, err := a.Shaped("obs", -1, d.Obs)
 	if err != nil {

@@ -34,20 +34,25 @@ func (m Manifest) Validate() error {
 	if err := m.Architecture.Validate(); err != nil {
 		return err
 	}
-	if m.Name == "" {
-		return errors.New("name is empty: give the model one")
-	}
 	if !(m.LayerNormEps > 0 && m.LayerNormEps < 1) {
 		return fmt.Errorf("layernorm_eps is %g, want between 0 and 1 (1e-5 in PyTorch, 1e-6 in flax)", m.LayerNormEps)
 	}
-	if !(m.Gamma >= 0 && m.Gamma < 1) || math.IsNaN(m.Gamma) {
-		return fmt.Errorf("gamma is %g, want 0 (not known) or up to 1", m.Gamma)
+	return checkDescription(m.Name, m.Gamma, m.Observation, m.Action, m.Architecture.dims())
+}
+
+// checkDescription reports the first thing that cannot be said of any model.
+func checkDescription(name string, gamma float64, observation, action []Channel, d Dims) error {
+	if name == "" {
+		return errors.New("name is empty: give the model one")
 	}
-	if n := len(m.Observation); n != 0 && n != m.Architecture.Obs {
-		return fmt.Errorf("observation names %d channels, the networks take %d: name all or none", n, m.Architecture.Obs)
+	if !(gamma >= 0 && gamma < 1) || math.IsNaN(gamma) {
+		return fmt.Errorf("gamma is %g, want 0 (not known) or up to 1", gamma)
 	}
-	if n := len(m.Action); n != 0 && n != m.Architecture.Action {
-		return fmt.Errorf("action names %d channels, the networks give %d: name all or none", n, m.Architecture.Action)
+	if n := len(observation); n != 0 && n != d.Obs {
+		return fmt.Errorf("observation names %d channels, the networks take %d: name all or none", n, d.Obs)
+	}
+	if n := len(action); n != 0 && n != d.Action {
+		return fmt.Errorf("action names %d channels, the networks give %d: name all or none", n, d.Action)
 	}
 	return nil
 }
@@ -69,20 +74,26 @@ type manifestFile struct {
 func encodeManifest(m Manifest, hash string) ([]byte, error) {
 	file := manifestFile{
 		Format: formatName, Version: formatVersion, Name: m.Name, Architecture: m.Architecture,
-		LayerNormEps: m.LayerNormEps, Gamma: m.Gamma, Observation: m.Observation, Action: m.Action,
-		Weights: hash, Provenance: m.Provenance,
-	}
-	if file.Observation == nil {
-		file.Observation = []Channel{}
-	}
-	if file.Action == nil {
-		file.Action = []Channel{}
-	}
-	if file.Provenance == nil {
-		file.Provenance = map[string]string{}
+		LayerNormEps: m.LayerNormEps, Gamma: m.Gamma, Observation: orEmpty(m.Observation), Action: orEmpty(m.Action),
+		Weights: hash, Provenance: orNone(m.Provenance),
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	return append(text, '\n'), err
+}
+
+// orEmpty and orNone are what is written instead of null.
+func orEmpty(channels []Channel) []Channel {
+	if channels == nil {
+		return []Channel{}
+	}
+	return channels
+}
+
+func orNone(provenance map[string]string) map[string]string {
+	if provenance == nil {
+		return map[string]string{}
+	}
+	return provenance
 }
 
 // parseManifest reads bfm.json and returns it with the hash of the weights.

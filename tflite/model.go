@@ -39,6 +39,13 @@ type Model interface {
 	Search(obs, candidates []float32, belief Belief) (best int, score float32, err error)
 }
 
+// Evaluator is a Model that also gives the successor features of an action.
+type Evaluator interface {
+	Model
+	// Psi writes ψ_m(s, a, z) of every ensemble member m, [E, d]. z is as in Act.
+	Psi(dst, obs, action []float32, z []float64) error
+}
+
 // Differentiable is a Model whose score can be climbed.
 type Differentiable interface {
 	Model

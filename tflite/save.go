@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -23,11 +24,15 @@ func Save(dir string, m Manifest, tensors map[string]Tensor) error {
 	if err != nil {
 		return fmt.Errorf("tflite: %w", err)
 	}
-	return writeDir(dir, map[string][]byte{manifestFileName: text, weightsFileName: raw.Bytes()})
+	return writeDir(dir, func(temporary string) error {
+		return errors.Join(
+			writeSynced(filepath.Join(temporary, manifestFileName), bytes.NewReader(text)),
+			writeSynced(filepath.Join(temporary, weightsFileName), &raw))
+	})
 }
 
-// writeDir writes the files into a directory beside dir and renames it.
-func writeDir(dir string, files map[string][]byte) (err error) {
+// writeDir has a directory beside dir filled and renames it.
+func writeDir(dir string, fill func(temporary string) error) (err error) {
 	dir = filepath.Clean(dir)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("tflite: %s has files in it (%s, ...): choose a new directory", dir, entries[0].Name())
@@ -41,10 +46,8 @@ func writeDir(dir string, files map[string][]byte) (err error) {
 			err = fmt.Errorf("tflite: %w", errors.Join(err, os.RemoveAll(temporary)))
 		}
 	}()
-	for name, content := range files {
-		if err := writeSynced(filepath.Join(temporary, name), content); err != nil {
-			return err
-		}
+	if err := fill(temporary); err != nil {
+		return err
 	}
 	if err := os.Chmod(temporary, 0o755); err != nil {
 		return err
@@ -56,11 +59,11 @@ func writeDir(dir string, files map[string][]byte) (err error) {
 	return os.Rename(temporary, dir)
 }
 
-func writeSynced(path string, content []byte) error {
+func writeSynced(path string, content io.Reader) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Sync(), f.Close())
 }

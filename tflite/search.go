@@ -18,15 +18,12 @@ const batch = 6
 type search struct {
 	pool
 	room    int
-	z       kernel.Rows    // [n, d], as the networks take it
-	actions kernel.Rows    // [n, A]
-	scores  []float32      // [n], the least upper bound over the members so far
-	order   []int          // [n], the candidates, the greatest bound of the leading member first
-	next    []int          // the candidates of the batch that are still in the race
-	metric  *kernel.Matrix // [d+1, d], R⁻ᵀ and below it ẑᵀ
-	rows    []float32      // [d+1, d], of metric
-	none    []float32      // [d+1], zeros
-	beta    float32
+	z       kernel.Rows // [n, d], as the networks take it
+	actions kernel.Rows // [n, A]
+	scores  []float32   // [n], the least upper bound over the members so far
+	order   []int       // [n], the candidates, the greatest bound of the leading member first
+	next    []int       // the candidates of the batch that are still in the race
+	metric  *metric
 	lead    int   // the member that evaluates all candidates
 	member  int   // the one that evaluates the batch
 	binding []int // [n], the member whose bound is the score
@@ -36,9 +33,7 @@ type search struct {
 func (n *Network) growSearch(count int) {
 	s, d := &n.search, n.arch.Latent
 	if s.metric == nil {
-		s.rows = make([]float32, (d+1)*d)
-		s.metric = kernel.Pack(s.rows, d+1, d, d)
-		s.none = kernel.Aligned(d + 1)
+		s.metric = newMetric(d)
 		s.next = make([]int, batch)
 	}
 	if s.room < count {
@@ -78,7 +73,7 @@ func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, sc
 	if err := n.takeCandidates(candidates, count); err != nil {
 		return 0, 0, err
 	}
-	n.takeBelief(belief)
+	n.search.metric.take(belief)
 	if err := n.leadingMember(count); err != nil {
 		return 0, 0, err
 	}
@@ -115,19 +110,6 @@ func (n *Network) takeCandidates(candidates []float32, count int) error {
 	return nil
 }
 
-// takeBelief packs R⁻ᵀ and ẑᵀ; what lies below R⁻¹'s diagonal is not read.
-func (n *Network) takeBelief(b Belief) {
-	s, d := &n.search, n.arch.Latent
-	for j := range d {
-		for i := range j + 1 {
-			s.rows[j*d+i] = b.InvR[i*d+j]
-		}
-	}
-	copy(s.rows[d*d:], b.Mean)
-	s.metric.Set(s.rows, d)
-	s.beta = b.Beta
-}
-
 // leadingMember finds the actions and one member's bounds of all candidates.
 func (n *Network) leadingMember(count int) error {
 	s := &n.search
@@ -152,7 +134,7 @@ func (n *Network) leading(w *worker, from, to int) error {
 	}
 	kernel.Tanh(actions, count, n.arch.Action)
 	w.scratch.twin(w.psi, n.weights.f[s.lead], n.f[s.lead], actions, s.z.From(from), count)
-	return n.bounds(s.scores[from:to], w, count)
+	return s.metric.bounds(s.scores[from:to], w.psi, w.metric, count)
 }
 
 // otherMembers lowers the scores of the candidates that may be the best, and
@@ -208,26 +190,12 @@ func (n *Network) other(w *worker, from, to int) error {
 		copy(w.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
 	}
 	w.scratch.twin(w.psi, n.weights.f[s.member], n.f[s.member], w.actions, w.z, count)
-	if err := n.bounds(w.scores, w, count); err != nil {
+	if err := s.metric.bounds(w.scores, w.psi, w.metric, count); err != nil {
 		return err
 	}
 	for i, c := range s.next[from:to] {
 		if w.scores[i] < s.scores[c] {
 			s.scores[c], s.binding[c] = w.scores[i], s.member
-		}
-	}
-	return nil
-}
-
-// bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of the first count rows of w.psi.
-func (n *Network) bounds(dst []float32, w *worker, count int) error {
-	s, d := &n.search, n.arch.Latent
-	s.metric.Multiply(w.metric, w.psi, kernel.Repeated(s.none), count, false, nil)
-	for i := range count {
-		row := w.metric.Row(i, d+1)
-		dst[i] = row[d] + s.beta*float32(norm(row[:d]))
-		if !isFinite(dst[i]) || !allFinite(w.psi.Row(i, d)) {
-			return errPsi
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 	t.Helper()
 	d, members := n.arch.Latent, len(n.weights.f)
 	n.growSearch(1)
-	n.takeBelief(belief)
+	n.search.metric.take(belief)
 	action, psi, z, bound := make([]float32, n.arch.Action), make([]float32, members*d), make([]float64, d), make([]float32, 1)
 	for i := range len(candidates) / d {
 		for k := range z {
@@ -58,7 +58,7 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 		for m := range members {
 			w := n.search.all[0]
 			copy(w.psi.Row(0, d), psi[m*d:])
-			if err := n.bounds(bound, w, 1); err != nil {
+			if err := n.search.metric.bounds(bound, w.psi, w.metric, 1); err != nil {
 				t.Fatal(err)
 			}
 			least = min(least, bound[0])

@@ -66,9 +66,7 @@ func (c Config) Validate() error {
 // Model is a model evaluated by TensorFlow. As any tflite.Model it is used by
 // one goroutine at a time.
 type Model interface {
-	tflite.Model
-	// Psi writes the successor features ψ_m(s, a, z) of every member, [E, d].
-	Psi(dst, obs, action []float32, z []float64) error
+	tflite.Evaluator
 	// Report says what the model runs on.
 	Report() Report
 	// Close gives the memory of the session back. The library stays loaded:

@@ -1,0 +1,186 @@
+package tflite
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The files need not be a real SavedModel here: TensorFlow alone looks inside.
+
+func savedModel(t *testing.T) SavedModel {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "exported")
+	for name, text := range map[string]string{"saved_model.pb": "graph", "variables/variables.index": "index", "variables.data": "numbers"} {
+		put(t, filepath.Join(dir, name), text)
+	}
+	return SavedModel{
+		Dir: dir, Name: "mine", Signatures: DefaultSignatures(), Sizes: Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2},
+		NormZ: true, Gamma: 0.9, Observation: []Channel{{"x", "m"}, {"v", ""}}, Provenance: map[string]string{"from": "a test"},
+	}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// savedBundle writes the bundle of savedModel.
+func savedBundle(t *testing.T) (dir string, m *SavedModel) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "bundle")
+	m, err := SaveSavedModel(dir, savedModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, m
+}
+
+func TestABundleOfASavedModelIsLoadedAsItWasWritten(t *testing.T) {
+	dir, m := savedBundle(t)
+	want := savedModel(t)
+	want.Dir, want.Hash = filepath.Join(dir, "saved_model"), m.Hash
+	want.Action = nil
+	if !reflect.DeepEqual(*m, want) {
+		t.Errorf("%+v\nwant %+v", *m, want)
+	}
+	if text, err := os.ReadFile(filepath.Join(m.Dir, "variables", "variables.index")); err != nil || string(text) != "index" {
+		t.Errorf("the copy has %q, %v", text, err)
+	}
+}
+
+func TestTheHashIsThatOfTheLinesOfSha256sum(t *testing.T) {
+	_, m := savedBundle(t)
+	var lines strings.Builder
+	for _, file := range [][2]string{{"saved_model.pb", "graph"}, {"variables.data", "numbers"}, {"variables/variables.index", "index"}} {
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256([]byte(file[1])), file[0])
+	}
+	sum := sha256.Sum256([]byte(lines.String()))
+	if want := hex.EncodeToString(sum[:]); m.Hash != want {
+		t.Errorf("%s, want %s", m.Hash, want)
+	}
+}
+
+func TestABundleOfASavedModelIsNoOtherBundle(t *testing.T) {
+	dir, m := savedBundle(t)
+	if _, err := LoadDir(dir); !errors.Is(err, ErrSavedModel) {
+		t.Errorf("%v, want ErrSavedModel", err)
+	}
+	if _, err := LoadDir(m.Dir); err == nil || !strings.Contains(err.Error(), "model import") {
+		t.Errorf("%v: want an error that says how to import it", err)
+	}
+}
+
+func TestADamagedBundleOfASavedModelIsRefused(t *testing.T) {
+	edit := func(from, to string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "bfm.json")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), from) {
+				t.Fatalf("no %s in %s", from, text)
+			}
+			put(t, path, strings.Replace(string(text), from, to, 1))
+		}
+	}
+	remove := func(name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cases := map[string]struct {
+		damage func(t *testing.T, dir string)
+		want   string
+	}{
+		"no bfm.json":       {remove("bfm.json"), "bfm.json"},
+		"no saved_model.pb": {remove("saved_model/saved_model.pb"), "saved_model.pb is missing"},
+		"a file less":       {remove("saved_model/variables/variables.index"), "sha256 of its files"},
+		"a changed file":    {func(t *testing.T, dir string) { put(t, filepath.Join(dir, "saved_model/variables.data"), "Numbers") }, "sha256 of its files"},
+		"a file more":       {func(t *testing.T, dir string) { put(t, filepath.Join(dir, "saved_model/assets/x"), "") }, "sha256 of its files"},
+		"a link": {func(t *testing.T, dir string) {
+			if err := os.Symlink("/etc/hostname", filepath.Join(dir, "saved_model/x")); err != nil {
+				t.Fatal(err)
+			}
+		}, "no regular file"},
+		"a folder that is a link": {func(t *testing.T, dir string) {
+			folder := filepath.Join(dir, "saved_model")
+			if err := errors.Join(os.Rename(folder, folder+"2"), os.Symlink(folder+"2", folder)); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a link"},
+		"an absolute path":    {edit(`"path": "saved_model"`, `"path": "/tmp"`), "want the name of a folder"},
+		"a path that leaves":  {edit(`"path": "saved_model"`, `"path": "../exported"`), "want the name of a folder"},
+		"a path up":           {edit(`"path": "saved_model"`, `"path": ".."`), "want the name of a folder"},
+		"the bundle itself":   {edit(`"path": "saved_model"`, `"path": "."`), "want the name of a folder"},
+		"no path":             {edit(`"path": "saved_model"`, `"path": ""`), "want the name of a folder"},
+		"a path that is not":  {edit(`"path": "saved_model"`, `"path": "other"`), "other"},
+		"another hash":        {edit(`"sha256": "`, `"sha256": "0`), "sha256 of its files"},
+		"another version":     {edit(`"version": 1`, `"version": 2`), "version 2"},
+		"another format":      {edit(`optibfm-savedmodel`, `optibfm-saved`), "format"},
+		"an unknown key":      {edit(`"norm_z"`, `"norm_y"`), "norm_y"},
+		"no sizes":            {edit(`"obs": 2`, `"obs": 0`), "obs is 0"},
+		"absurd sizes":        {edit(`"ensemble": 2`, `"ensemble": 200`), "ensemble is 200"},
+		"a signature of none": {edit(`"psi": "psi"`, `"psi": ""`), "name the signatures"},
+		"too few channels":    {edit(`"obs": 2`, `"obs": 3`), "observation names 2 channels"},
+		"no JSON":             {edit(`{`, ``), "JSON"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir, _ := savedBundle(t)
+			c.damage(t, dir)
+			if _, err := LoadSavedModel(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%v: want an error with %q and the directory", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeLoadedIsNotSaved(t *testing.T) {
+	for name, spoil := range map[string]func(*SavedModel){
+		"no sizes":         func(m *SavedModel) { m.Sizes = Dims{} },
+		"no name":          func(m *SavedModel) { m.Name = "" },
+		"a discount of 1":  func(m *SavedModel) { m.Gamma = 1 },
+		"no folder":        func(m *SavedModel) { m.Dir += "2" },
+		"no saved_model":   func(m *SavedModel) { m.Dir = filepath.Join(m.Dir, "variables") },
+		"too few channels": func(m *SavedModel) { m.Action = []Channel{{"a", ""}, {"b", ""}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := savedModel(t)
+			spoil(&m)
+			parent := t.TempDir()
+			if _, err := SaveSavedModel(filepath.Join(parent, "bundle"), m); err == nil {
+				t.Error("it is saved")
+			}
+			if left, err := os.ReadDir(parent); err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func FuzzSavedManifestNeverPanics(f *testing.F) {
+	text, err := encodeSavedManifest(SavedModel{Name: "x", Signatures: DefaultSignatures(), Sizes: Dims{1, 1, 1, 1}}, "saved_model")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"format":"optibfm-savedmodel","savedmodel":{"path":"../x","signatures":null}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, folder, err := parseSavedManifest(raw)
+		if err == nil && (m.Validate() != nil || !filepath.IsLocal(folder) || filepath.Base(folder) != folder) {
+			t.Errorf("an invalid manifest passed, with %q", folder)
+		}
+	})
+}
