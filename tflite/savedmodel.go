@@ -281,7 +281,7 @@ func parseSavedManifest(raw []byte) (*SavedModel, string, error) {
 	}
 	// The program leaves the bundle for nobody.
 	if !fs.ValidPath(folder) || folder == "." || strings.ContainsAny(folder, `/\`) {
-		return nil, "", fmt.Errorf("savedmodel: path is %q, want the name of a folder in the bundle, without / and ..", folder)
+		return nil, "", fmt.Errorf("savedmodel: path is %q, want the name of a folder in the bundle: no / and no .. in it", folder)
 	}
 	return m, folder, m.Validate()
 }

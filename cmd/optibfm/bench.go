@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -26,11 +27,11 @@ func newBenchCommand() *cobra.Command {
 dimensions of a bundle. Each row is the mean over --span; run it on an idle
 machine, and compare ratios rather than runs of different days.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := openBundle(configs.Model{Bundle: bundle})
+			m, err := openModel(configs.Model{Bundle: bundle})
 			if err != nil {
 				return err
 			}
-			return bench(cmd.OutOrStdout(), b, span)
+			return bench(cmd.OutOrStdout(), m, span)
 		},
 	}
 	cmd.Flags().StringVar(&bundle, "bundle", bundle, "the model: embedded:rover, or the folder of a bundle")
@@ -44,10 +45,11 @@ type measured struct {
 	call func() error
 }
 
-func bench(out io.Writer, b *tflite.Bundle, span time.Duration) error {
-	d := b.Dims()
-	fmt.Fprintf(out, "%s: obs %d, action %d, d %d, ensemble of %d\n\n", b.Name, d.Obs, d.Action, d.Latent, d.Ensemble)
-	rows, err := benchRows(b)
+func bench(out io.Writer, m networks, span time.Duration) error {
+	d := m.Dims()
+	fmt.Fprintf(out, "%s: obs %d, action %d, d %d, ensemble of %d\n\n", m.title(), d.Obs, d.Action, d.Latent, d.Ensemble)
+	rows, models, err := benchRows(m)
+	defer func() { _ = closeModels(models...) }()
 	if err != nil {
 		return err
 	}
@@ -62,34 +64,36 @@ func bench(out io.Writer, b *tflite.Bundle, span time.Duration) error {
 	return table.Flush()
 }
 
-func benchRows(b *tflite.Bundle) ([]measured, error) {
-	d := b.Dims()
-	rows, err := beliefRows(d.Latent)
-	if err != nil {
-		return nil, err
+// benchRows returns the rows and the models in them, which the caller releases.
+func benchRows(m networks) (rows []measured, models []tflite.Model, err error) {
+	d := m.Dims()
+	if rows, err = beliefRows(d.Latent); err != nil {
+		return nil, nil, err
 	}
 	bare, err := newBenchAgent(stubModel{d}, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rows = append(rows, measured{"control tick without networks", bare.tick})
-	network, err := b.NewNetwork()
+	network, err := m.evaluator(configs.Default())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	models = append(models, network)
 	whole, err := newBenchAgent(network, d)
 	if err != nil {
-		return nil, err
+		return nil, models, err
 	}
 	rows = append(rows, measured{"control tick, φ and π included", whole.tick})
 	for _, strategy := range []string{controller.Thompson, controller.UCB} {
-		plan, err := newBenchPlan(b, strategy)
+		plan, searcher, err := newBenchPlan(m, strategy)
 		if err != nil {
-			return nil, err
+			return nil, models, err
 		}
+		models = append(models, searcher)
 		rows = append(rows, measured{"plan, " + strategy, plan})
 	}
-	return rows, nil
+	return rows, models, nil
 }
 
 func beliefRows(d int) ([]measured, error) {
@@ -139,23 +143,24 @@ func (b *benchAgent) tick() error {
 	return b.agent.Step(b.t)
 }
 
-// newBenchPlan returns one plan of a strategy.
-func newBenchPlan(b *tflite.Bundle, strategy string) (func() error, error) {
-	network, err := b.NewNetwork()
+// newBenchPlan returns one plan of a strategy, on one processor, and the model
+// that it searches with.
+func newBenchPlan(m networks, strategy string) (func() error, tflite.Model, error) {
+	file := configs.Default()
+	file.Controller.Strategy = strategy
+	searcher, _, err := m.searcher(file, 1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	cfg := controller.DefaultConfig()
-	cfg.Strategy = strategy
-	planner, err := controller.NewPlanner(cfg, network)
+	planner, err := controller.NewPlanner(file.Controller, searcher)
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, closeModels(searcher))
 	}
-	d := b.Dims()
+	d := m.Dims()
 	plans := newStubPlans(controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent})
 	belief, err := posterior.New(d.Latent, 1, 1)
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, closeModels(searcher))
 	}
 	belief.State(plans.state.Belief)
 	plans.state.Valid, plans.state.Hash = 1, belief.Hash()
@@ -163,7 +168,7 @@ func newBenchPlan(b *tflite.Bundle, strategy string) (func() error, error) {
 		plans.state.Next++
 		_, err := planner.Plan(plans.state, plans.plan)
 		return err
-	}, nil
+	}, searcher, nil
 }
 
 // stubRobot senses and acts at no cost.

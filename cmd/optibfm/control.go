@@ -84,12 +84,17 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	o.Spec, o.Posture, o.ModelHash = robot.Spec(), granted.String(), s.bundle.Hash
+	o.Spec, o.Posture, o.ModelHash = robot.Spec(), granted.String(), s.model.hash()
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
+	caveat := s.model.caveat()
+	if caveat != "" {
+		o.Missing = append(o.Missing, "TensorFlow on the control thread")
+		o.Posture += "\n" + caveat
+	}
 	if !o.fullScreen() {
-		reportPosture(os.Stderr, granted)
+		reportPosture(os.Stderr, granted, caveat)
 	}
 	host, err := startHost(s, segment.File(), o)
 	if err != nil {
@@ -120,9 +125,13 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 }
 
 // reportPosture says, before anything moves, what the operating system refused.
-func reportPosture(out io.Writer, granted rtloop.Granted) {
+// caveat is what the model takes from the promise.
+func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	for _, g := range granted.Missing() {
 		fmt.Fprint(out, wrap(fmt.Sprintf("warning: loop.%s: %s: not granted (%s): %s", g.Request, g.Asked, g.Why, g.Mend)))
+	}
+	if caveat != "" {
+		fmt.Fprint(out, wrap("warning: "+caveat))
 	}
 }
 
@@ -131,7 +140,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	network, err := s.bundle.NewNetwork()
+	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func testSession(t *testing.T, change func(*configs.File)) *session {
 	if change != nil {
 		change(&file)
 	}
-	s := &session{file: file, bundle: tflitetest.Bundle(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}, 1)}
+	s := &session{file: file, model: nativeModel{tflitetest.Bundle(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}, 1)}}
 	if err := s.settle(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := s.bundle.NewNetwork()
+	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		t.Fatal(err)
 	}

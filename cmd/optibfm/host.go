@@ -111,10 +111,10 @@ func openHost(out io.Writer) (*host, error) {
 		return nil, fmt.Errorf("host: orders: %w: this command is started by `optibfm run`", err)
 	}
 	var err error
-	if h.session.bundle, err = openBundle(h.session.file.Model); err != nil {
+	if h.session.model, err = openModel(h.session.file.Model); err != nil {
 		return nil, err
 	}
-	if h.session.bundle.Hash != h.orders.ModelHash {
+	if h.session.model.hash() != h.orders.ModelHash {
 		return nil, fmt.Errorf("host: model.bundle: %s changed between two readings: leave the bundle alone during a run, and start again", h.session.file.Model.Bundle)
 	}
 	shape := h.session.shape()
@@ -161,7 +161,7 @@ func (h *host) readOrders() error {
 
 func (h *host) openPlanning() error {
 	// All processors: the control thread, in its own process, goes before them.
-	searcher, note, err := openSearcher(h.session, runtime.GOMAXPROCS(0))
+	searcher, note, err := h.session.model.searcher(h.session.file, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}

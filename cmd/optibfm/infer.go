@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -116,14 +117,15 @@ func featuresIn(archive npz.Archive, model string) (phi []float64, d int, err er
 
 // evaluate computes the features of observations.
 func evaluate(archive npz.Archive, model string) (phi []float64, d int, err error) {
-	bundle, err := openBundle(configs.Model{Bundle: model})
+	opened, err := openModel(configs.Model{Bundle: model})
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}
-	network, err := bundle.NewNetwork()
+	network, err := opened.evaluator(configs.Default())
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}
+	defer func() { err = errors.Join(err, closeModels(network)) }()
 	o, d := network.Dims().Obs, network.Dims().Latent
 	array, err := archive.Shaped("obs", -1, o)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/tflite"
 )
 
 // lockstep runs the agent and the planner in one goroutine, the planner inside
@@ -20,6 +21,7 @@ type lockstep struct {
 	session *session
 	display display
 	period  time.Duration
+	models  []tflite.Model // to be released
 	agent   *controller.Agent
 	plans   *controller.Lockstep
 	desk    *desk
@@ -44,6 +46,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	r := &lockstep{session: s, display: show, period: spec.Period, tally: newTally(shape), tick: controller.NewTick(shape),
 		belief: make([]float64, posterior.StateLen(shape.Latent))}
 	r.eps = newEpisodes(robot, s.file.Run)
+	defer func() { err = errors.Join(err, closeModels(r.models...)) }()
 	if err := r.openPlanner(); err != nil {
 		return result, err
 	}
@@ -55,10 +58,11 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
-	network, err := s.bundle.NewNetwork()
+	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		return result, err
 	}
+	r.models = append(r.models, network)
 	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans})
 	if err != nil {
 		return result, err
@@ -78,10 +82,11 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 }
 
 func (r *lockstep) openPlanner() error {
-	searcher, _, err := openSearcher(r.session, 1)
+	searcher, _, err := r.session.model.searcher(r.session.file, 1)
 	if err != nil {
 		return err
 	}
+	r.models = append(r.models, searcher)
 	planner, err := controller.NewPlanner(r.session.file.Controller, searcher)
 	if err != nil {
 		return err

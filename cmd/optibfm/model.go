@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/configs"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 )
@@ -26,64 +27,15 @@ func newModelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
 		Short: "Import, inspect, check and time behaviour foundation models",
-		Long: `A model is the directory of a bundle (bfm.json and model.safetensors) or of a
-metamotivo FB checkpoint (config.json and model.safetensors). A checkpoint
-becomes a bundle with "model import", which adds Cov B: φ needs it.`,
+		Long: `A model is the directory of a bundle (bfm.json and model.safetensors, or bfm.json
+and a TensorFlow SavedModel) or of a metamotivo FB checkpoint (config.json and
+model.safetensors). "model import" makes a bundle of a checkpoint, to which it
+adds Cov B (φ needs it), or of a SavedModel.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBench(), newModelBackend(), newModelSteps())
 	return cmd
-}
-
-func newModelImport() *cobra.Command {
-	var observations, out string
-	var options tflite.ImportOptions
-	cmd := &cobra.Command{
-		Use:   "import CHECKPOINT --observations obs.npz --out BUNDLE",
-		Short: "Make a bundle of a metamotivo FB checkpoint",
-		Example: `  optibfm model import checkpoints/walker --observations obs.npz --out models/walker
-  # obs.npz holds obs [n, O], observations of the training data; n of 10,000 or more`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			obs, err := readObservations(args[0], observations)
-			if err != nil {
-				return err
-			}
-			options.Provenance = map[string]string{"checkpoint": args[0], "observations": observations}
-			if err := tflite.Import(args[0], obs, out, options); err != nil {
-				return err
-			}
-			b, err := tflite.LoadDir(out)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, Cov B from %d observations\n", out, b.Name, len(obs)/b.Dims().Obs)
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&observations, "observations", "", "an .npz file with obs [n, O], observations of the training data")
-	cmd.Flags().StringVar(&out, "out", "", "the bundle's directory, new or empty")
-	cmd.Flags().StringVar(&options.Name, "name", "", "the model's name (default: the checkpoint's directory)")
-	cmd.Flags().Float64Var(&options.Gamma, "gamma", 0, "the discount it was trained with (0: not known)")
-	requireFlags(cmd, "observations", "out")
-	return cmd
-}
-
-func readObservations(checkpoint, path string) ([]float32, error) {
-	b, err := tflite.LoadDir(checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	archive, err := npz.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	obs, err := archive.Shaped("obs", -1, b.Dims().Obs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return obs.Float32s()
 }
 
 func newModelInspect() *cobra.Command {
@@ -92,46 +44,65 @@ func newModelInspect() *cobra.Command {
 		Short: "Print what a model says about itself",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := tflite.LoadDir(args[0])
+			m, err := openModelDir(args[0])
 			if err != nil {
 				return err
 			}
-			return printModel(cmd.OutOrStdout(), b)
+			return printModel(cmd.OutOrStdout(), m)
 		},
 	}
 }
 
-func printModel(w io.Writer, b *tflite.Bundle) error {
-	a, d := b.Architecture, b.Dims()
+func printModel(w io.Writer, m networks) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	row("name", "%s", b.Name)
-	row("sha256", "%s", b.Hash)
+	d := m.Dims()
+	row("name", "%s", m.title())
+	row("sha256", "%s", m.hash())
 	row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
+	switch m := m.(type) {
+	case nativeModel:
+		rowsOfNetworks(row, m.Bundle)
+		rowsOfDescription(row, m.Gamma, m.Observation, m.Action, m.Provenance)
+	case savedModel:
+		row("evaluated by", "TensorFlow only, from the SavedModel %s", m.Dir)
+		row("signatures", "φ %s, π %s, ψ %s", m.Signatures.Phi, m.Signatures.Policy, m.Signatures.Psi)
+		row("normalises", "z %t", m.NormZ)
+		rowsOfDescription(row, m.Gamma, m.Observation, m.Action, m.Provenance)
+	}
+	return table.Flush()
+}
+
+// rowsOfNetworks tells what is known of networks whose architecture is.
+func rowsOfNetworks(row func(name, format string, args ...any), b *tflite.Bundle) {
+	a := b.Architecture
 	row("F", "hidden %d, hidden layers %d, embedding layers %d", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers)
 	row("B", "hidden %d, hidden layers %d, normalised %t", a.B.Hidden, a.B.HiddenLayers, a.B.Norm)
 	row("actor", "hidden %d, hidden layers %d, embedding layers %d", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers)
 	row("parameters", "%d", parameters(a))
 	row("normalises", "observations %t, z %t", a.NormObs, a.NormZ)
 	row("layernorm eps", "%g", b.LayerNormEps)
-	if b.Gamma > 0 {
-		row("gamma", "%g", b.Gamma)
-	}
 	row("Cov B", "%s", map[bool]string{true: "there", false: "missing: add it with optibfm model import"}[b.HasCovariance()])
+}
+
+// rowsOfDescription tells what any bundle may say of itself.
+func rowsOfDescription(row func(name, format string, args ...any), gamma float64, observation, action []tflite.Channel, provenance map[string]string) {
+	if gamma > 0 {
+		row("gamma", "%g", gamma)
+	}
 	for _, side := range []struct {
 		name     string
 		channels []tflite.Channel
-	}{{"observation", b.Observation}, {"action", b.Action}} {
+	}{{"observation", observation}, {"action", action}} {
 		if len(side.channels) > 0 {
 			row(side.name, "%s", channelList(side.channels))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(b.Provenance)) {
-		row(key, "%s", b.Provenance[key])
+	for _, key := range slices.Sorted(maps.Keys(provenance)) {
+		row(key, "%s", provenance[key])
 	}
-	return table.Flush()
 }
 
 // parameters counts the numbers of the networks.
@@ -170,10 +141,10 @@ all cases. Fails where one is above the tolerance.
 
 vectors.npz holds obs [n, O], z [n, d] and the expected phi [n, d],
 action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
-file, phi is computed with it.`,
+file, phi is computed with it, unless the model is a SavedModel.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := tflite.LoadDir(args[0])
+			m, err := openModelDir(args[0])
 			if err != nil {
 				return err
 			}
@@ -181,7 +152,7 @@ file, phi is computed with it.`,
 			if err != nil {
 				return err
 			}
-			e, err := tflite.Check(b, vectors)
+			e, err := checkModel(m, vectors)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[1], err)
 			}
@@ -194,6 +165,18 @@ file, phi is computed with it.`,
 	}
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 1e-4, "the largest relative error that passes")
 	return cmd
+}
+
+func checkModel(m networks, vectors npz.Archive) (e tflite.Errors, err error) {
+	if native, ok := m.(nativeModel); ok {
+		return tflite.Check(native.Bundle, vectors)
+	}
+	n, err := m.evaluator(configs.Default())
+	if err != nil {
+		return tflite.Errors{}, err
+	}
+	defer func() { err = errors.Join(err, closeModels(n)) }()
+	return tflite.CheckEvaluator(n, vectors)
 }
 
 // evaluation is what `model eval` prints.
@@ -212,7 +195,7 @@ func newModelEval() *cobra.Command {
 policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := tflite.LoadDir(args[0])
+			m, err := openModelDir(args[0])
 			if err != nil {
 				return err
 			}
@@ -222,10 +205,10 @@ policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 			if err := errors.Join(readArray("obs", obs, &point), readArray("z", z, &task), readArray("action", action, &e.Action)); err != nil {
 				return err
 			}
-			if err := e.evaluate(b, point, task); err != nil {
+			if err := e.evaluate(m, point, task); err != nil {
 				return err
 			}
-			if !b.HasCovariance() {
+			if e.Phi == nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), tflite.ErrNoCovariance)
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
@@ -255,17 +238,19 @@ func readArray[T float32 | float64](flag, text string, into *[]T) error {
 	return nil
 }
 
-func (e *evaluation) evaluate(b *tflite.Bundle, obs []float32, z []float64) error {
-	n, err := b.NewNetwork()
+func (e *evaluation) evaluate(m networks, obs []float32, z []float64) (err error) {
+	n, err := m.evaluator(configs.Default())
 	if err != nil {
 		return err
 	}
-	d := b.Dims()
-	if b.HasCovariance() {
-		e.Phi = make([]float64, d.Latent)
-		if err := n.Phi(e.Phi, obs); err != nil {
-			return err
-		}
+	defer func() { err = errors.Join(err, closeModels(n)) }()
+	d := n.Dims()
+	e.Phi = make([]float64, d.Latent)
+	switch err := n.Phi(e.Phi, obs); {
+	case errors.Is(err, tflite.ErrNoCovariance):
+		e.Phi = nil
+	case err != nil:
+		return err
 	}
 	if e.Action == nil {
 		e.Action = make([]float32, d.Action)
@@ -292,11 +277,11 @@ func newModelBench() *cobra.Command {
 			if candidates < 1 || candidates > 1<<20 {
 				return fmt.Errorf("--candidates is %d, want 1 to %d", candidates, 1<<20)
 			}
-			b, err := tflite.LoadDir(args[0])
+			m, err := openModelDir(args[0])
 			if err != nil {
 				return err
 			}
-			return benchModel(cmd.OutOrStdout(), b, candidates, span)
+			return benchModel(cmd.OutOrStdout(), m, candidates, span)
 		},
 	}
 	cmd.Flags().IntVar(&candidates, "candidates", 128, "candidates of a search")
@@ -304,12 +289,13 @@ func newModelBench() *cobra.Command {
 	return cmd
 }
 
-func benchModel(w io.Writer, b *tflite.Bundle, candidates int, span time.Duration) error {
-	n, err := b.NewNetwork()
+func benchModel(w io.Writer, m networks, candidates int, span time.Duration) (err error) {
+	n, err := m.evaluator(configs.Default())
 	if err != nil {
 		return err
 	}
-	d := b.Dims()
+	defer func() { err = errors.Join(err, closeModels(n)) }()
+	d := n.Dims()
 	rng := rand.New(rand.NewPCG(1, 2))
 	obs, zs, z := make([]float32, d.Obs), make([]float32, candidates*d.Latent), make([]float64, d.Latent)
 	for i := range zs {

@@ -14,16 +14,7 @@ import (
 	"optibfm/internal/npz"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
-	"optibfm/tflite"
 )
-
-// openBundle loads the model that a configuration names.
-func openBundle(m configs.Model) (*tflite.Bundle, error) {
-	if m.Bundle == configs.EmbeddedRover {
-		return tflite.Load(rover.Model())
-	}
-	return tflite.LoadDir(m.Bundle)
-}
 
 // openRobot makes the robot, halted. now is its clock; nil is simulated time.
 func openRobot(ctx context.Context, r configs.Robot, now func() int64) (hal.Robot, error) {

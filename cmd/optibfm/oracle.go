@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"optibfm/configs"
@@ -18,7 +19,7 @@ const (
 
 // oracleZ infers the z of the rover's task from labelled observations, which
 // is the best that the model can be told.
-func (s *session) oracleZ() ([]float64, error) {
+func (s *session) oracleZ() (z []float64, err error) {
 	cfg := s.file.Robot.Rover
 	cfg.Now = nil
 	robot, err := rover.New(cfg)
@@ -31,10 +32,11 @@ func (s *session) oracleZ() ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	network, err := s.bundle.NewNetwork()
+	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, closeModels(network)) }()
 	d, o := network.Dims().Latent, network.Dims().Obs
 	phi, reward := make([]float64, oracleLabels*d), make([]float64, oracleLabels)
 	for i := range reward {
@@ -53,7 +55,7 @@ func (s *session) oracleZ() ([]float64, error) {
 	if err := belief.UpdateBatch(phi, reward, nil); err != nil {
 		return nil, err
 	}
-	z := make([]float64, d)
+	z = make([]float64, d)
 	belief.Mean(z)
 	return z, nil
 }

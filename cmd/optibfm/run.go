@@ -166,10 +166,13 @@ func openSession(f runFlags) (*session, error) {
 		return nil, err
 	}
 	s := &session{file: file}
-	if s.bundle, err = openBundle(file.Model); err != nil {
+	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
-	if err := file.Controller.Validate(s.bundle.Dims().Latent); err != nil {
+	if err := file.Controller.Validate(s.model.Dims().Latent); err != nil {
+		return nil, err
+	}
+	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
 	return s, s.settle()

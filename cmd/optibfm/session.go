@@ -15,19 +15,18 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/rtloop"
-	"optibfm/tflite"
 )
 
 // session is what both ways of running start from.
 type session struct {
-	file   configs.File
-	yaml   []byte // the configuration as it is recorded
-	bundle *tflite.Bundle
+	file  configs.File
+	yaml  []byte // the configuration as it is recorded
+	model networks
 }
 
 // shape is the size of the session's ticks.
 func (s *session) shape() controller.Shape {
-	d := s.bundle.Dims()
+	d := s.model.Dims()
 	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
 }
 
@@ -52,7 +51,7 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*fli
 	}
 	now := time.Now()
 	meta := flightlog.Metadata{
-		Program: version(), ModelHash: s.bundle.Hash, Posture: posture,
+		Program: version(), ModelHash: s.model.hash(), Posture: posture,
 		Robot: spec, Shape: s.shape(), Control: s.file.Controller, Config: s.yaml,
 		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
 		Extra: map[string]string{"task": s.task()},

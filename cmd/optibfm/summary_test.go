@@ -15,8 +15,8 @@ func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
 	s := testSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 2
 	})
-	s.bundle, _ = openBundle(s.file.Model)
-	if s.bundle == nil {
+	var err error
+	if s.model, err = openModel(s.file.Model); err != nil {
 		t.Skip("the rover's trained model is not embedded in this build")
 	}
 	o, err := runLockstep(context.Background(), s, quietDisplay{})

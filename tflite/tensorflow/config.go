@@ -10,7 +10,7 @@ import (
 
 // What New's errors wrap.
 var (
-	ErrNotBuilt  = errors.New("this program was built without TensorFlow: build it with -tags tensorflow (and install the library with scripts/install-tensorflow.sh), or set model.backend to native")
+	ErrNotBuilt  = errors.New("this program was built without TensorFlow: build it with `go build -tags tensorflow ./cmd/optibfm`, and install the library with scripts/install-tensorflow.sh")
 	ErrNoLibrary = errors.New("the TensorFlow library was not found")
 	ErrVersion   = errors.New("the TensorFlow library is of the wrong version")
 	ErrNoDevice  = errors.New("TensorFlow does not have the device")

@@ -26,7 +26,7 @@ func missingDevice(a *api, r Report) error {
 	case strings.HasPrefix(r.Device, "/CPU"):
 		mend = "use /CPU:0"
 	case err == nil && !gpu:
-		mend = "the library " + r.Library + " is built for the CPU only: install one with CUDA (docs/tensorflow.md), or set model.tensorflow.device to /CPU:0, or model.backend to native"
+		mend = "the library " + r.Library + " is built for the CPU only: install one with CUDA (docs/tensorflow.md), or set model.tensorflow.device to /CPU:0"
 	}
 	return fmt.Errorf("tensorflow: device: %w: %s (TensorFlow %s has %s): %s", ErrNoDevice, r.Device, r.Version, strings.Join(names, ", "), mend)
 }

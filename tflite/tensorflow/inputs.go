@@ -50,17 +50,18 @@ func (m *graphModel) takeObs(obs []float32) error {
 	return nil
 }
 
-// takeZ writes the task embedding in m.wide as the networks take it.
-func (m *graphModel) takeZ(dst []float32) error {
+// takeZ writes the task embedding z as the networks take it: √d·z/‖z‖ where it
+// is normalised.
+func takeZ(dst []float32, z []float64, normalised bool) error {
 	scale := 1.0
-	if m.normZ {
-		size := blas64.Nrm2(blas64.Vector{N: len(m.wide), Inc: 1, Data: m.wide})
+	if normalised {
+		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
 		if size < minNorm {
 			return tflite.ErrNoDirection
 		}
-		scale = math.Sqrt(float64(len(m.wide))) / size
+		scale = math.Sqrt(float64(len(z))) / size
 	}
-	for i, x := range m.wide {
+	for i, x := range z {
 		dst[i] = float32(x * scale)
 	}
 	return finite(dst, errZ)
@@ -72,7 +73,7 @@ func (m *graphModel) takeOneZ(z []float64) error {
 		return err
 	}
 	copy(m.wide, z)
-	return m.takeZ(m.z.f32)
+	return takeZ(m.z.f32, m.wide, m.normZ)
 }
 
 func (m *graphModel) takeAction(action []float32) error {
@@ -102,7 +103,7 @@ func (m *graphModel) takeCandidates(candidates []float32) error {
 		for i, x := range candidates[at : at+d] {
 			m.wide[i] = float64(x)
 		}
-		if err := m.takeZ(m.candidates.f32[at : at+d]); err != nil {
+		if err := takeZ(m.candidates.f32[at:at+d], m.wide, m.normZ); err != nil {
 			return err
 		}
 	}

@@ -3,11 +3,6 @@
 package tensorflow
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -22,9 +17,10 @@ type signature struct {
 // tensorInfo is a tensor's name in the graph, type and shape; -1 is a size
 // that is not fixed.
 type tensorInfo struct {
-	name string
-	t    dtype
-	dims []int
+	name     string
+	t        dtype
+	dims     []int
+	unranked bool // not even the number of dimensions is fixed
 }
 
 func readSignatures(metaGraph []byte) (map[string]signature, error) {
@@ -79,7 +75,10 @@ func readTensorInfo(wire []byte) (tensorInfo, error) {
 		case 2:
 			info.t = dtype(number)
 		case 3:
-			return eachField(value, func(field protowire.Number, dim []byte, _ uint64) error {
+			return eachField(value, func(field protowire.Number, dim []byte, number uint64) error {
+				if field == 3 {
+					info.unranked = number != 0
+				}
 				if field != 2 {
 					return nil
 				}
@@ -97,24 +96,4 @@ func readTensorInfo(wire []byte) (tensorInfo, error) {
 		return nil
 	})
 	return info, err
-}
-
-// pick returns tensors of a signature in the order of keys, or says what it
-// has.
-func pick(name string, of map[string]tensorInfo, keys []string, rank []int) ([]tensorInfo, error) {
-	found := make([]tensorInfo, len(keys))
-	for i, key := range keys {
-		info, ok := of[key]
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("signature %s has no %q (it has %s): name its arguments and results as docs/tensorflow.md says", name, key, strings.Join(slices.Sorted(maps.Keys(of)), ", "))
-		case info.t != float32Type || len(info.dims) != rank[i]:
-			return nil, fmt.Errorf("signature %s: %q is of type %d and shape %v, want float32 and %d dimensions", name, key, info.t, info.dims, rank[i])
-		}
-		found[i] = info
-	}
-	if len(of) != len(keys) {
-		return nil, fmt.Errorf("signature %s has %s: want %s and nothing else", name, strings.Join(slices.Sorted(maps.Keys(of)), ", "), strings.Join(keys, ", "))
-	}
-	return found, nil
 }

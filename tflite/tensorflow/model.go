@@ -94,7 +94,7 @@ func (m *graphModel) findDevice() (err error) {
 		return err
 	}
 	if !hasDevice(m.report.Devices, m.report.Device) {
-		return missingDevice(m.session.api, m.report)
+		return fmt.Errorf("%w; or set model.backend to native", missingDevice(m.session.api, m.report))
 	}
 	return nil
 }

@@ -5,11 +5,12 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"unsafe"
+
+	"gonum.org/v1/gonum/blas/blas64"
 
 	"optibfm/tflite"
 )
@@ -18,36 +19,45 @@ import (
 // make of an observation and of z is their own affair.
 type savedModel struct {
 	dims             tflite.Dims
+	normZ            bool
 	report           Report
 	session          *session
 	one, many        rows
 	phi, act, psi    *run
 	actMany, psiMany *run
-	scratch          []float64 // [d]
+	wide             []float64 // [d], a z in float64
+	scorer           *tflite.Scorer
 }
 
 // rows are inputs for a number of candidates.
 type rows struct{ obs, z, action tensor }
 
-// LoadSavedModel loads a SavedModel that was saved with three signatures, all
-// of float32 tensors with their batch n first:
+// LoadSavedModel loads the SavedModel in saved.Dir, which has three signatures
+// (saved.Signatures names them), all of float32 tensors with the batch n not
+// fixed:
 //
 //	phi     obs [n, O]                          -> phi [n, d]
 //	policy  obs [n, O], z [n, d]                -> action [n, A]
 //	psi     obs [n, O], action [n, A], z [n, d] -> psi [E, n, d]
 //
-// z has any positive norm: a network that normalises z does so itself. A search
-// is a run of policy and one of psi; the scores are made in Go. The graph is
-// placed by TensorFlow unless it was saved with devices: on the first GPU what
-// has a kernel for it, or, with a CPU as the device, on the CPU.
-func LoadSavedModel(dir string, c Config, n int) (Model, error) {
+// saved.Sizes are what they must have, or zero where they are not known yet.
+// With saved.NormZ they get √d·z/‖z‖, without z as it is. A search is a run of
+// policy and one of psi; tflite.Scorer makes the scores, as it does for the
+// native search. (A second graph would have to be fed with R⁻¹ in every search,
+// and saves nothing: ψ of 128 candidates is some 50 kB.)
+//
+// The graph is placed by TensorFlow unless it was saved with devices: on the
+// first GPU what has a kernel for it, or, with a CPU as the device, on the CPU.
+// Phi, Act, Psi and Search allocate nothing on Go's heap but where the number of
+// candidates changes.
+func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("tensorflow: a search among %d candidates: want at least 1", n)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "saved_model.pb")); err != nil {
+	if _, err := os.Stat(filepath.Join(saved.Dir, tflite.SavedModelFileName)); err != nil {
 		return nil, fmt.Errorf("tensorflow: %w: give the directory of a SavedModel", err)
 	}
 	a, path, err := load(c.Library)
@@ -57,13 +67,13 @@ func LoadSavedModel(dir string, c Config, n int) (Model, error) {
 	if err := a.setTF32(c.TF32); err != nil {
 		return nil, err
 	}
-	m := &savedModel{report: Report{Version: a.version(), Library: path, Device: c.Device}}
-	signatures, err := m.load(a, dir, c)
+	m := &savedModel{normZ: saved.NormZ, report: Report{Version: a.version(), Library: path, Device: c.Device}}
+	signatures, err := m.load(a, saved.Dir, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.open(signatures, n); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), m.Close())
+	if err := m.open(signatures, saved, n); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", saved.Dir, err), m.Close())
 	}
 	return m, nil
 }
@@ -87,7 +97,7 @@ func (m *savedModel) load(a *api, dir string, c Config) (map[string]signature, e
 	return signatures, nil
 }
 
-func (m *savedModel) open(signatures map[string]signature, n int) error {
+func (m *savedModel) open(signatures map[string]signature, saved tflite.SavedModel, n int) error {
 	var err error
 	if m.report.Devices, err = m.session.devices(); err != nil {
 		return err
@@ -95,20 +105,40 @@ func (m *savedModel) open(signatures map[string]signature, n int) error {
 	if !hasDevice(m.report.Devices, m.report.Device) {
 		return missingDevice(m.session.api, m.report)
 	}
-	if err := m.connect(signatures); err != nil {
+	if err := m.connect(signatures, saved.Signatures); err != nil {
 		return err
 	}
+	if saved.Sizes != (tflite.Dims{}) && saved.Sizes != m.dims {
+		return fmt.Errorf("the SavedModel has the sizes %+v, bfm.json says %+v: import it again", m.dims, saved.Sizes)
+	}
+	m.wide, m.scorer = make([]float64, m.dims.Latent), tflite.NewScorer(m.dims.Latent)
 	if err := m.one.grow(m.session.api, 1, m.dims); err != nil {
 		return err
 	}
 	m.phi.values[0] = m.one.obs.handle
 	copy(m.act.values, []handle{m.one.obs.handle, m.one.z.handle})
 	copy(m.psi.values, []handle{m.one.obs.handle, m.one.action.handle, m.one.z.handle})
-	m.scratch = make([]float64, m.dims.Latent)
-	d := m.dims.Latent
+	return m.warm(n)
+}
+
+// warm calls everything a few times: the first call of each builds its
+// executor.
+func (m *savedModel) warm(n int) error {
+	d := m.dims
+	obs, z, candidates := make([]float32, d.Obs), slices.Repeat([]float64{1}, d.Latent), slices.Repeat([]float32{1}, n*d.Latent)
+	phi, action, psi := make([]float64, d.Latent), make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
+	belief := tflite.Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent)}
 	for range warmRuns {
-		_, _, err := m.Search(make([]float32, m.dims.Obs), slices.Repeat([]float32{1}, n*d), tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d)})
-		if err != nil {
+		if err := m.Phi(phi, obs); err != nil {
+			return fmt.Errorf("the first φ failed: %w", err)
+		}
+		if err := m.Act(action, obs, z); err != nil {
+			return fmt.Errorf("the first π failed: %w", err)
+		}
+		if err := m.Psi(psi, obs, action, z); err != nil {
+			return fmt.Errorf("the first ψ failed: %w", err)
+		}
+		if _, _, err := m.Search(obs, candidates, belief); err != nil {
 			return fmt.Errorf("the first search failed: %w", err)
 		}
 	}
@@ -116,44 +146,27 @@ func (m *savedModel) open(signatures map[string]signature, n int) error {
 }
 
 // connect finds the signatures' tensors and the model's sizes.
-func (m *savedModel) connect(signatures map[string]signature) error {
-	call := func(name string, in []string, out string, rank int) (*run, []tensorInfo, error) {
-		s := signatures[name]
-		from, err := pick(name, s.inputs, in, []int{2, 2, 2})
-		if err != nil {
-			return nil, nil, err
-		}
-		to, err := pick(name, s.outputs, []string{out}, []int{rank})
-		if err != nil {
-			return nil, nil, err
-		}
-		all := append(from, to...)
-		var names []string
-		for _, info := range all {
-			names = append(names, info.name)
-		}
-		edges, err := m.session.edges(names...)
-		if err != nil {
-			return nil, nil, err
-		}
-		return newRun(edges[:len(in)], edges[len(in):]), all, nil
-	}
-	var infos []tensorInfo
-	var err error
-	if m.phi, _, err = call("phi", []string{"obs"}, "phi", 2); err != nil {
+func (m *savedModel) connect(signatures map[string]signature, names tflite.Signatures) error {
+	found, err := match(signatures, names)
+	if err != nil {
 		return err
 	}
-	if m.act, _, err = call("policy", []string{"obs", "z"}, "action", 2); err != nil {
-		return err
-	}
-	if m.psi, infos, err = call("psi", []string{"obs", "action", "z"}, "psi", 3); err != nil {
-		return err
+	m.dims = found.dims
+	for _, call := range []struct {
+		run **run
+		of  ends
+	}{{&m.phi, found.phi}, {&m.act, found.policy}, {&m.psi, found.psi}} {
+		in, err := m.session.edges(call.of.in...)
+		if err != nil {
+			return err
+		}
+		out, err := m.session.edges(call.of.out)
+		if err != nil {
+			return err
+		}
+		*call.run = newRun(in, out)
 	}
 	m.actMany, m.psiMany = newRun(m.act.feeds, m.act.fetches), newRun(m.psi.feeds, m.psi.fetches)
-	m.dims = tflite.Dims{Obs: infos[0].dims[1], Action: infos[1].dims[1], Latent: infos[2].dims[1], Ensemble: infos[3].dims[0]}
-	if d := m.dims; d.Obs < 1 || d.Action < 1 || d.Latent < 1 || d.Ensemble < 1 {
-		return fmt.Errorf("signature psi does not fix its sizes (%+v): save it with input shapes, and psi as [E, n, d]", d)
-	}
 	return nil
 }
 
@@ -273,39 +286,7 @@ func (m *savedModel) Search(obs, candidates []float32, belief tflite.Belief) (be
 		return 0, 0, err
 	}
 	defer m.psiMany.done(a)
-	if err := finite(psi, errPsi); err != nil {
-		return 0, 0, err
-	}
-	highest := math.Inf(-1)
-	for i := range n {
-		least := math.Inf(1)
-		for e := range m.dims.Ensemble {
-			at := (e*n + i) * d
-			least = min(least, m.bound(psi[at:at+d], belief))
-		}
-		if least > highest {
-			best, highest = i, least
-		}
-	}
-	return best, float32(highest), nil
-}
-
-// bound is ψᵀẑ + β‖R⁻ᵀψ‖.
-func (m *savedModel) bound(psi []float32, b tflite.Belief) float64 {
-	d := len(psi)
-	mean := 0.0
-	clear(m.scratch)
-	for i, x := range psi {
-		mean += float64(x) * float64(b.Mean[i])
-		for j := i; j < d; j++ {
-			m.scratch[j] += float64(x) * float64(b.InvR[i*d+j])
-		}
-	}
-	squares := 0.0
-	for _, x := range m.scratch {
-		squares += x * x
-	}
-	return mean + float64(b.Beta)*math.Sqrt(squares)
+	return m.scorer.Best(psi, m.dims.Ensemble, belief)
 }
 
 func (m *savedModel) takeObs(obs []float32) error {
@@ -326,10 +307,8 @@ func (m *savedModel) takeOne(obs []float32, z []float64) error {
 	if err := length("z", len(z), m.dims.Latent); err != nil {
 		return err
 	}
-	for i, x := range z {
-		m.one.z.f32[i] = float32(x)
-	}
-	return takenZ(m.one.z.f32)
+	copy(m.wide, z)
+	return m.takeZ(m.one.z.f32)
 }
 
 // takeCandidates writes the candidates, each with the observation beside it.
@@ -348,25 +327,24 @@ func (m *savedModel) takeCandidates(candidates []float32) error {
 	for row := range slices.Chunk(m.many.obs.f32, m.dims.Obs) {
 		copy(row, m.one.obs.f32)
 	}
-	copy(m.many.z.f32, candidates)
 	for at := 0; at < len(candidates); at += d {
-		if err := takenZ(candidates[at : at+d]); err != nil {
+		for i, x := range candidates[at : at+d] {
+			m.wide[i] = float64(x)
+		}
+		if err := m.takeZ(m.many.z.f32[at : at+d]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takenZ refuses a z that no network can normalise.
-func takenZ(z []float32) error {
-	squares := 0.0
-	for _, x := range z {
-		squares += float64(x) * float64(x)
-	}
-	if squares < minNorm*minNorm {
+// takeZ writes the task embedding in m.wide. One without direction is refused
+// here even where the networks normalise it themselves.
+func (m *savedModel) takeZ(dst []float32) error {
+	if blas64.Nrm2(blas64.Vector{N: len(m.wide), Inc: 1, Data: m.wide}) < minNorm {
 		return tflite.ErrNoDirection
 	}
-	return finite(z, errZ)
+	return takeZ(dst, m.wide, m.normZ)
 }
 
 // do runs r and returns its result, of n numbers, until r.done.

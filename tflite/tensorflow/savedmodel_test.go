@@ -36,10 +36,14 @@ func readAnswers(t *testing.T) (a answers) {
 	return a
 }
 
+func saved(dir string) tflite.SavedModel {
+	return tflite.SavedModel{Dir: dir, Signatures: tflite.DefaultSignatures()}
+}
+
 func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
 	t.Helper()
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
-	m, err := tensorflow.LoadSavedModel(dir, onCPU(), n)
+	m, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +111,7 @@ func TestADirectoryThatIsNoSavedModelIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{t.TempDir(), damaged} {
-		if _, err := tensorflow.LoadSavedModel(dir, onCPU(), 1); err == nil || !strings.Contains(err.Error(), dir) {
+		if _, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), 1); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v: want an error that names the directory", err)
 		}
 	}

@@ -2,7 +2,11 @@
 
 package tensorflow
 
-import "optibfm/tflite"
+import (
+	"fmt"
+
+	"optibfm/tflite"
+)
 
 // Built reports whether this program can load TensorFlow.
 const Built = false
@@ -12,14 +16,14 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, ErrNotBuilt
+	return nil, fmt.Errorf("%w; or set model.backend to native", ErrNotBuilt)
 }
 
 // LoadSavedModel returns ErrNotBuilt: this program was built without the tag
 // tensorflow.
-func LoadSavedModel(_ string, c Config, _ int) (Model, error) {
+func LoadSavedModel(_ tflite.SavedModel, c Config, _ int) (Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, ErrNotBuilt
+	return nil, fmt.Errorf("a SavedModel is evaluated by TensorFlow: %w", ErrNotBuilt)
 }

@@ -84,8 +84,8 @@ func FuzzSignatures(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for name, s := range signatures {
-			_, _ = pick(name, s.inputs, []string{"obs", "action", "z"}, []int{2, 2, 2})
+		if found, err := match(signatures, tflite.DefaultSignatures()); err == nil && (found.dims.Latent < 1 || len(found.psi.in) != 3) {
+			t.Errorf("%+v passed", found)
 		}
 	})
 }

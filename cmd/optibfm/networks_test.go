@@ -20,8 +20,10 @@ func withoutTensorFlow(t *testing.T, posture string) *session {
 	})
 }
 
+func searcherOf(s *session) (tflite.Model, string, error) { return s.model.searcher(s.file, 1) }
+
 func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
-	searcher, note, err := openSearcher(withoutTensorFlow(t, rtloop.Warn), 1)
+	searcher, note, err := searcherOf(withoutTensorFlow(t, rtloop.Warn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
 }
 
 func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
-	if _, _, err := openSearcher(withoutTensorFlow(t, rtloop.Strict), 1); err == nil || !strings.Contains(err.Error(), "model.backend") {
+	if _, _, err := searcherOf(withoutTensorFlow(t, rtloop.Strict)); err == nil || !strings.Contains(err.Error(), "model.backend") {
 		t.Errorf("%v: want an error that names model.backend", err)
 	}
 }
@@ -42,7 +44,7 @@ func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
 func TestAStrategyThatEvaluatesNothingDoesNotLoadTensorFlow(t *testing.T) {
 	s := withoutTensorFlow(t, rtloop.Strict)
 	s.file.Controller.Strategy = controller.Thompson
-	if _, note, err := openSearcher(s, 1); err != nil || note != "" {
+	if _, note, err := searcherOf(s); err != nil || note != "" {
 		t.Errorf("%q, %v", note, err)
 	}
 }
