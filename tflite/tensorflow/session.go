@@ -49,7 +49,9 @@ func (c Config) proto() []byte {
 	wire = appendVarint(wire, 5, uint64(int64(c.InterOpThreads)))
 	wire = appendMessage(wire, 6, appendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
 	wire = appendVarint(wire, 7, 0)                                                          // allow_soft_placement
-	return appendVarint(wire, 9, 1)                                                          // use_per_session_threads
+	// Operations stay on the calling thread only in a session without threads of
+	// its own: with them a negative number is taken for all cores.
+	return appendVarint(wire, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
 }
 
 // devices lists what the session has.
