@@ -71,7 +71,8 @@ type Robot struct {
 
 // Model says where the model comes from.
 type Model struct {
-	// Bundle is the folder of a model bundle, or embedded:rover.
+	// Bundle is the folder of a model bundle, or embedded:rover. It may be
+	// the bundle of a TensorFlow SavedModel.
 	Bundle string `yaml:"bundle"`
 	// WarmStart is an .npz file with phi [n,d] and reward [n] that the
 	// belief learns before the run. Empty: none.
@@ -79,9 +80,11 @@ type Model struct {
 	// Backend evaluates the planner's candidates: native or tensorflow.
 	// The control thread's networks are native always. Where TensorFlow
 	// cannot be had, loop.posture decides: warn goes on with native, strict
-	// refuses to start.
+	// refuses to start. A SavedModel is evaluated by TensorFlow whatever
+	// stands here, on the control thread too.
 	Backend string `yaml:"backend"`
-	// TensorFlow counts where backend is tensorflow.
+	// TensorFlow counts where backend is tensorflow or the bundle a
+	// SavedModel.
 	TensorFlow tensorflow.Config `yaml:"tensorflow"`
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,13 +81,86 @@ func TestASavedModelAnswersAsInPython(t *testing.T) {
 	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
 		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
 	}
-	if allocs := testing.AllocsPerRun(20, func() {
-		if _, _, err := m.Search(want.Obs, want.Z, belief); err != nil {
+}
+
+func TestACallOfASavedModelAllocatesNothing(t *testing.T) {
+	m, a := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR, Beta: a.Beta}
+	phi, action, psi, z := make([]float64, 4), make([]float32, 2), make([]float32, 12), []float64{1, 2, 3, 4}
+	for name, call := range map[string]func() error{
+		"search": func() error { _, _, err := m.Search(a.Obs, a.Z, belief); return err },
+		"phi":    func() error { return m.Phi(phi, a.Obs) },
+		"act":    func() error { return m.Act(action, a.Obs, z) },
+		"psi":    func() error { return m.Psi(psi, a.Obs, action, z) },
+	} {
+		if allocs := testing.AllocsPerRun(20, func() {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		}); allocs != 0 {
+			t.Errorf("%s makes %g allocations", name, allocs)
+		}
+	}
+}
+
+func TestNormZGivesASavedModelZOfTheNormOfTraining(t *testing.T) {
+	a := readAnswers(t)
+	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
+	actions := make(map[bool][]float32)
+	for _, normZ := range []bool{false, true} {
+		s := saved("testdata/savedmodel")
+		s.NormZ = normZ
+		m, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}); allocs != 0 {
-		t.Errorf("a search makes %g allocations", allocs)
+		actions[normZ] = make([]float32, 2)
+		if err := errors.Join(m.Act(actions[normZ], a.Obs, []float64{1, 2, 3, 4}), m.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	// This model normalises z itself: nothing but rounding changes.
+	if !(relative(actions[true], actions[false]) < 1e-5) {
+		t.Errorf("%v and %v", actions[true], actions[false])
+	}
+}
+
+func TestOnTheCallingThreadMeansThatNoOtherThreadWorks(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
+	c := onCPU()
+	c.IntraOpThreads, c.InterOpThreads = 1, -1
+	m, err := tensorflow.LoadSavedModel(saved("testdata/savedmodel"), c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	action, obs, z := make([]float32, 2), make([]float32, 5), []float64{1, 2, 3, 4}
+	before := handedOver(t)
+	for range 500 {
+		if err := m.Act(action, obs, z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waits := handedOver(t) - before; waits > 100 {
+		t.Errorf("the thread waited %d times in 500 calls: another one works for it", waits)
+	}
+}
+
+// handedOver is how often the calling thread has waited for something.
+func handedOver(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestASavedModelRefusesBadInputs(t *testing.T) {
