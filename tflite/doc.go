@@ -17,7 +17,9 @@
 // or a metamotivo checkpoint from a directory; New and Save make bundles. The
 // files are described in FORMAT.md. A Bundle may be shared by goroutines; each
 // takes a Network of its own, which shares the weights and has its own scratch
-// memory.
+// memory. A bundle may also be a TensorFlow SavedModel of any architecture: this
+// package reads and verifies it (LoadSavedModel) and probes what it answers
+// (Probe); package tensorflow evaluates it.
 //
 //	bundle, err := tflite.LoadDir("models/walker")
 //	network, err := bundle.NewNetwork()

@@ -27,6 +27,9 @@
 //	defer m.Close()
 //	best, score, err := m.Search(obs, candidates, belief)
 //
+// LoadSavedModel makes a Model of a SavedModel whose signatures give φ, π and ψ:
+// its architecture is its own affair.
+//
 // # Why not the Go binding
 //
 // github.com/tensorflow/tensorflow/tensorflow/go does not build as a

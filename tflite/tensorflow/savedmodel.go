@@ -122,25 +122,21 @@ func (m *savedModel) open(signatures map[string]signature, saved tflite.SavedMod
 }
 
 // warm calls everything a few times: the first call of each builds its
-// executor.
+// executor. What it answers does not count: no observation is sure to be one of
+// the model's.
 func (m *savedModel) warm(n int) error {
 	d := m.dims
 	obs, z, candidates := make([]float32, d.Obs), slices.Repeat([]float64{1}, d.Latent), slices.Repeat([]float32{1}, n*d.Latent)
 	phi, action, psi := make([]float64, d.Latent), make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
 	belief := tflite.Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent)}
 	for range warmRuns {
-		if err := m.Phi(phi, obs); err != nil {
-			return fmt.Errorf("the first φ failed: %w", err)
+		_, _, search := m.Search(obs, candidates, belief)
+		for name, err := range map[string]error{"φ": m.Phi(phi, obs), "π": m.Act(action, obs, z), "ψ": m.Psi(psi, obs, action, z), "search": search} {
+			if err != nil && !errors.Is(err, tflite.ErrNotFinite) {
+				return fmt.Errorf("the first %s failed: %w", name, err)
+			}
 		}
-		if err := m.Act(action, obs, z); err != nil {
-			return fmt.Errorf("the first π failed: %w", err)
-		}
-		if err := m.Psi(psi, obs, action, z); err != nil {
-			return fmt.Errorf("the first ψ failed: %w", err)
-		}
-		if _, _, err := m.Search(obs, candidates, belief); err != nil {
-			return fmt.Errorf("the first search failed: %w", err)
-		}
+		clear(action) // where it is not finite
 	}
 	return nil
 }
