@@ -26,7 +26,7 @@ const (
 
 // ErrSavedModel is returned by LoadDir for a bundle of a SavedModel, which this
 // package reads with LoadSavedModel and evaluates nowhere.
-var ErrSavedModel = errors.New("tflite: the bundle is a SavedModel, which only TensorFlow evaluates")
+var ErrSavedModel = errors.New("tflite: the bundle is a SavedModel, which only TensorFlow evaluates: give a bundle with model.safetensors here")
 
 // Signatures are the names of a SavedModel's signatures.
 type Signatures struct {
