@@ -50,9 +50,11 @@ func (m *graphModel) takeObs(obs []float32) error {
 	return nil
 }
 
-// takeZ writes the task embedding z as the networks take it: √d·z/‖z‖ where it
-// is normalised.
-func takeZ(dst []float32, z []float64, normalised bool) error {
+// takeZ writes the task embedding in m.wide as the networks take it.
+func (m *graphModel) takeZ(dst []float32) error { return writeZ(dst, m.wide, m.normZ) }
+
+// writeZ writes z as it is, or √d·z/‖z‖.
+func writeZ(dst []float32, z []float64, normalised bool) error {
 	scale := 1.0
 	if normalised {
 		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
@@ -73,7 +75,7 @@ func (m *graphModel) takeOneZ(z []float64) error {
 		return err
 	}
 	copy(m.wide, z)
-	return takeZ(m.z.f32, m.wide, m.normZ)
+	return m.takeZ(m.z.f32)
 }
 
 func (m *graphModel) takeAction(action []float32) error {
@@ -103,7 +105,7 @@ func (m *graphModel) takeCandidates(candidates []float32) error {
 		for i, x := range candidates[at : at+d] {
 			m.wide[i] = float64(x)
 		}
-		if err := takeZ(m.candidates.f32[at:at+d], m.wide, m.normZ); err != nil {
+		if err := m.takeZ(m.candidates.f32[at : at+d]); err != nil {
 			return err
 		}
 	}

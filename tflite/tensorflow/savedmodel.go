@@ -340,7 +340,7 @@ func (m *savedModel) takeZ(dst []float32) error {
 	if blas64.Nrm2(blas64.Vector{N: len(m.wide), Inc: 1, Data: m.wide}) < minNorm {
 		return tflite.ErrNoDirection
 	}
-	return takeZ(dst, m.wide, m.normZ)
+	return writeZ(dst, m.wide, m.normZ)
 }
 
 // do runs r and returns its result, of n numbers, until r.done.

@@ -133,7 +133,8 @@ func (c *comparison) error() error {
 	return errors.New(text.String())
 }
 
-var typeNames = map[dtype]string{float32Type: "float32", float64Type: "float64", int32Type: "int32", int64Type: "int64", boolType: "bool", 7: "string", 14: "bfloat16", 19: "float16"}
+// typeNames are of tensorflow/core/framework/types.proto.
+var typeNames = map[dtype]string{float32Type: "float32", float64Type: "float64", 3: "int32", 7: "string", 9: "int64", 10: "bool", 14: "bfloat16", 19: "float16"}
 
 // String is the type and the shape; ? is a size that is not fixed.
 func (t tensorInfo) String() string {
