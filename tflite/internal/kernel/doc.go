@@ -36,4 +36,5 @@
 // writes.
 package kernel
 
-//go:generate go -C generate run . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+//go:generate go -C generate run ./amd64 -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+//go:generate go -C generate run ./arm64 -out ../kernel_arm64.s -stubs ../stubs_arm64.go
