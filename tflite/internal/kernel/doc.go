@@ -37,7 +37,7 @@
 // needs NEON, which every arm64 processor has. It was made for the Cortex-A78AE of a
 // Jetson Orin by counting what each loop asks of that core (the comment above a loop
 // has the count, generate/arm64/tiles.go the reasons): of the instructions of a tile
-// of 6 rows 86 % are multiply-adds, 70 % where the inputs are listed; of a row by 4
+// of 6 rows 86 % are multiply-adds, 69 % where the inputs are listed; of a row by 4
 // panels 62 % and 52 %. Its results are tested under qemu, which says nothing of
 // time: no arm64 processor has timed it.
 //

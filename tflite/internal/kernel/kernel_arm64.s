@@ -85,9 +85,9 @@ TEXT ·sparse1(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 38 instructions, of which 16 multiply-adds and 16 loads
+	// 4 inputs: 39 instructions, of which 16 multiply-adds and 16 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F4
 	FLDPQ 0(R12), (F5, F6)
@@ -96,7 +96,7 @@ four:
 	FLDPQ 32(R12), (F7, F8)
 	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
 	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F4
 	FLDPQ 0(R12), (F5, F6)
@@ -105,7 +105,7 @@ four:
 	FLDPQ 32(R12), (F7, F8)
 	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
 	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F4
 	FLDPQ 0(R12), (F5, F6)
@@ -114,7 +114,7 @@ four:
 	FLDPQ 32(R12), (F7, F8)
 	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
 	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F4
 	FLDPQ 0(R12), (F5, F6)
@@ -123,14 +123,15 @@ four:
 	FLDPQ 32(R12), (F7, F8)
 	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
 	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 11 instructions, of which 4 multiply-adds and 4 loads
+	// one input: 12 instructions, of which 4 multiply-adds and 4 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F4
 	FLDPQ 0(R12), (F5, F6)
@@ -139,6 +140,7 @@ one:
 	FLDPQ 32(R12), (F7, F8)
 	WORD $0x4f8410e2 // fmla v2.4s, v7.4s, v4.s[0]
 	WORD $0x4f841103 // fmla v3.4s, v8.4s, v4.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -346,9 +348,9 @@ TEXT ·sparse2(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 58 instructions, of which 32 multiply-adds and 20 loads
+	// 4 inputs: 59 instructions, of which 32 multiply-adds and 20 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F8
 	FMOVS (R3)(R11<<2), F9
@@ -362,7 +364,7 @@ four:
 	WORD $0x4f8811a3 // fmla v3.4s, v13.4s, v8.s[0]
 	WORD $0x4f891186 // fmla v6.4s, v12.4s, v9.s[0]
 	WORD $0x4f8911a7 // fmla v7.4s, v13.4s, v9.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F8
 	FMOVS (R3)(R11<<2), F9
@@ -376,7 +378,7 @@ four:
 	WORD $0x4f8811a3 // fmla v3.4s, v13.4s, v8.s[0]
 	WORD $0x4f891186 // fmla v6.4s, v12.4s, v9.s[0]
 	WORD $0x4f8911a7 // fmla v7.4s, v13.4s, v9.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F8
 	FMOVS (R3)(R11<<2), F9
@@ -390,7 +392,7 @@ four:
 	WORD $0x4f8811a3 // fmla v3.4s, v13.4s, v8.s[0]
 	WORD $0x4f891186 // fmla v6.4s, v12.4s, v9.s[0]
 	WORD $0x4f8911a7 // fmla v7.4s, v13.4s, v9.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F8
 	FMOVS (R3)(R11<<2), F9
@@ -404,14 +406,15 @@ four:
 	WORD $0x4f8811a3 // fmla v3.4s, v13.4s, v8.s[0]
 	WORD $0x4f891186 // fmla v6.4s, v12.4s, v9.s[0]
 	WORD $0x4f8911a7 // fmla v7.4s, v13.4s, v9.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 16 instructions, of which 8 multiply-adds and 5 loads
+	// one input: 17 instructions, of which 8 multiply-adds and 5 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F8
 	FMOVS (R3)(R11<<2), F9
@@ -425,6 +428,7 @@ one:
 	WORD $0x4f8811a3 // fmla v3.4s, v13.4s, v8.s[0]
 	WORD $0x4f891186 // fmla v6.4s, v12.4s, v9.s[0]
 	WORD $0x4f8911a7 // fmla v7.4s, v13.4s, v9.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -684,9 +688,9 @@ TEXT ·sparse3(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 78 instructions, of which 48 multiply-adds and 24 loads
+	// 4 inputs: 79 instructions, of which 48 multiply-adds and 24 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F12
 	FMOVS (R3)(R11<<2), F13
@@ -705,7 +709,7 @@ four:
 	WORD $0x4f8d1247 // fmla v7.4s, v18.4s, v13.s[0]
 	WORD $0x4f8e122a // fmla v10.4s, v17.4s, v14.s[0]
 	WORD $0x4f8e124b // fmla v11.4s, v18.4s, v14.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F12
 	FMOVS (R3)(R11<<2), F13
@@ -724,7 +728,7 @@ four:
 	WORD $0x4f8d1247 // fmla v7.4s, v18.4s, v13.s[0]
 	WORD $0x4f8e122a // fmla v10.4s, v17.4s, v14.s[0]
 	WORD $0x4f8e124b // fmla v11.4s, v18.4s, v14.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F12
 	FMOVS (R3)(R11<<2), F13
@@ -743,7 +747,7 @@ four:
 	WORD $0x4f8d1247 // fmla v7.4s, v18.4s, v13.s[0]
 	WORD $0x4f8e122a // fmla v10.4s, v17.4s, v14.s[0]
 	WORD $0x4f8e124b // fmla v11.4s, v18.4s, v14.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F12
 	FMOVS (R3)(R11<<2), F13
@@ -762,14 +766,15 @@ four:
 	WORD $0x4f8d1247 // fmla v7.4s, v18.4s, v13.s[0]
 	WORD $0x4f8e122a // fmla v10.4s, v17.4s, v14.s[0]
 	WORD $0x4f8e124b // fmla v11.4s, v18.4s, v14.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 21 instructions, of which 12 multiply-adds and 6 loads
+	// one input: 22 instructions, of which 12 multiply-adds and 6 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F12
 	FMOVS (R3)(R11<<2), F13
@@ -788,6 +793,7 @@ one:
 	WORD $0x4f8d1247 // fmla v7.4s, v18.4s, v13.s[0]
 	WORD $0x4f8e122a // fmla v10.4s, v17.4s, v14.s[0]
 	WORD $0x4f8e124b // fmla v11.4s, v18.4s, v14.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -1097,9 +1103,9 @@ TEXT ·sparse4(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 98 instructions, of which 64 multiply-adds and 28 loads
+	// 4 inputs: 99 instructions, of which 64 multiply-adds and 28 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F16
 	FMOVS (R3)(R11<<2), F17
@@ -1123,7 +1129,7 @@ four:
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F16
 	FMOVS (R3)(R11<<2), F17
@@ -1147,7 +1153,7 @@ four:
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F16
 	FMOVS (R3)(R11<<2), F17
@@ -1171,7 +1177,7 @@ four:
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F16
 	FMOVS (R3)(R11<<2), F17
@@ -1195,14 +1201,15 @@ four:
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 26 instructions, of which 16 multiply-adds and 7 loads
+	// one input: 27 instructions, of which 16 multiply-adds and 7 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F16
 	FMOVS (R3)(R11<<2), F17
@@ -1226,6 +1233,7 @@ one:
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -1585,9 +1593,9 @@ TEXT ·sparse5(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 118 instructions, of which 80 multiply-adds and 32 loads
+	// 4 inputs: 119 instructions, of which 80 multiply-adds and 32 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F20
 	FMOVS (R3)(R11<<2), F21
@@ -1616,7 +1624,7 @@ four:
 	WORD $0x4f97138f // fmla v15.4s, v28.4s, v23.s[0]
 	WORD $0x4f981372 // fmla v18.4s, v27.4s, v24.s[0]
 	WORD $0x4f981393 // fmla v19.4s, v28.4s, v24.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F20
 	FMOVS (R3)(R11<<2), F21
@@ -1645,7 +1653,7 @@ four:
 	WORD $0x4f97138f // fmla v15.4s, v28.4s, v23.s[0]
 	WORD $0x4f981372 // fmla v18.4s, v27.4s, v24.s[0]
 	WORD $0x4f981393 // fmla v19.4s, v28.4s, v24.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F20
 	FMOVS (R3)(R11<<2), F21
@@ -1674,7 +1682,7 @@ four:
 	WORD $0x4f97138f // fmla v15.4s, v28.4s, v23.s[0]
 	WORD $0x4f981372 // fmla v18.4s, v27.4s, v24.s[0]
 	WORD $0x4f981393 // fmla v19.4s, v28.4s, v24.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F20
 	FMOVS (R3)(R11<<2), F21
@@ -1703,14 +1711,15 @@ four:
 	WORD $0x4f97138f // fmla v15.4s, v28.4s, v23.s[0]
 	WORD $0x4f981372 // fmla v18.4s, v27.4s, v24.s[0]
 	WORD $0x4f981393 // fmla v19.4s, v28.4s, v24.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 31 instructions, of which 20 multiply-adds and 8 loads
+	// one input: 32 instructions, of which 20 multiply-adds and 8 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F20
 	FMOVS (R3)(R11<<2), F21
@@ -1739,6 +1748,7 @@ one:
 	WORD $0x4f97138f // fmla v15.4s, v28.4s, v23.s[0]
 	WORD $0x4f981372 // fmla v18.4s, v27.4s, v24.s[0]
 	WORD $0x4f981393 // fmla v19.4s, v28.4s, v24.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -2148,9 +2158,9 @@ TEXT ·sparse6(SB), NOSPLIT, $0-76
 	MOVD list+40(FP), R10
 	MOVD n+48(FP), R9
 	B four_test
-	// 4 inputs: 138 instructions, of which 96 multiply-adds and 36 loads
+	// 4 inputs: 139 instructions, of which 96 multiply-adds and 36 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F24
 	FMOVS (R3)(R11<<2), F25
@@ -2184,7 +2194,7 @@ four:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F24
 	FMOVS (R3)(R11<<2), F25
@@ -2218,7 +2228,7 @@ four:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F24
 	FMOVS (R3)(R11<<2), F25
@@ -2252,7 +2262,7 @@ four:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F24
 	FMOVS (R3)(R11<<2), F25
@@ -2286,14 +2296,15 @@ four:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 36 instructions, of which 24 multiply-adds and 9 loads
+	// one input: 37 instructions, of which 24 multiply-adds and 9 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	ADD R11<<6, R8, R12
 	FMOVS (R2)(R11<<2), F24
 	FMOVS (R3)(R11<<2), F25
@@ -2327,6 +2338,7 @@ one:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -2604,9 +2616,9 @@ TEXT ·sparseVector2(SB), NOSPLIT, $0-60
 	MOVD list+32(FP), R10
 	MOVD n+40(FP), R9
 	B four_test
-	// 4 inputs: 66 instructions, of which 32 multiply-adds and 24 loads
+	// 4 inputs: 67 instructions, of which 32 multiply-adds and 24 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2622,7 +2634,7 @@ four:
 	FLDPQ 32(R5), (F30, F31)
 	WORD $0x4f9013c6 // fmla v6.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013e7 // fmla v7.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2638,7 +2650,7 @@ four:
 	FLDPQ 32(R5), (F30, F31)
 	WORD $0x4f9013c6 // fmla v6.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013e7 // fmla v7.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2654,7 +2666,7 @@ four:
 	FLDPQ 32(R5), (F30, F31)
 	WORD $0x4f9013c6 // fmla v6.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013e7 // fmla v7.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2670,14 +2682,15 @@ four:
 	FLDPQ 32(R5), (F30, F31)
 	WORD $0x4f9013c6 // fmla v6.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013e7 // fmla v7.4s, v31.4s, v16.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 18 instructions, of which 8 multiply-adds and 6 loads
+	// one input: 19 instructions, of which 8 multiply-adds and 6 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2693,6 +2706,7 @@ one:
 	FLDPQ 32(R5), (F30, F31)
 	WORD $0x4f9013c6 // fmla v6.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013e7 // fmla v7.4s, v31.4s, v16.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -2883,9 +2897,9 @@ TEXT ·sparseVector3(SB), NOSPLIT, $0-60
 	MOVD list+32(FP), R10
 	MOVD n+40(FP), R9
 	B four_test
-	// 4 inputs: 94 instructions, of which 48 multiply-adds and 32 loads
+	// 4 inputs: 95 instructions, of which 48 multiply-adds and 32 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2908,7 +2922,7 @@ four:
 	FLDPQ 32(R6), (F26, F27)
 	WORD $0x4f90134a // fmla v10.4s, v26.4s, v16.s[0]
 	WORD $0x4f90136b // fmla v11.4s, v27.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2931,7 +2945,7 @@ four:
 	FLDPQ 32(R6), (F26, F27)
 	WORD $0x4f90134a // fmla v10.4s, v26.4s, v16.s[0]
 	WORD $0x4f90136b // fmla v11.4s, v27.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2954,7 +2968,7 @@ four:
 	FLDPQ 32(R6), (F26, F27)
 	WORD $0x4f90134a // fmla v10.4s, v26.4s, v16.s[0]
 	WORD $0x4f90136b // fmla v11.4s, v27.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -2977,14 +2991,15 @@ four:
 	FLDPQ 32(R6), (F26, F27)
 	WORD $0x4f90134a // fmla v10.4s, v26.4s, v16.s[0]
 	WORD $0x4f90136b // fmla v11.4s, v27.4s, v16.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 25 instructions, of which 12 multiply-adds and 8 loads
+	// one input: 26 instructions, of which 12 multiply-adds and 8 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3007,6 +3022,7 @@ one:
 	FLDPQ 32(R6), (F26, F27)
 	WORD $0x4f90134a // fmla v10.4s, v26.4s, v16.s[0]
 	WORD $0x4f90136b // fmla v11.4s, v27.4s, v16.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -3247,9 +3263,9 @@ TEXT ·sparseVector4(SB), NOSPLIT, $0-60
 	MOVD list+32(FP), R10
 	MOVD n+40(FP), R9
 	B four_test
-	// 4 inputs: 122 instructions, of which 64 multiply-adds and 40 loads
+	// 4 inputs: 123 instructions, of which 64 multiply-adds and 40 loads
 four:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3279,7 +3295,7 @@ four:
 	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4f9013ce // fmla v14.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013ef // fmla v15.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 4(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3309,7 +3325,7 @@ four:
 	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4f9013ce // fmla v14.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013ef // fmla v15.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 8(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3339,7 +3355,7 @@ four:
 	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4f9013ce // fmla v14.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013ef // fmla v15.4s, v31.4s, v16.s[0]
-	MOVWU.P 4(R10), R11
+	MOVWU 12(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3369,14 +3385,15 @@ four:
 	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4f9013ce // fmla v14.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013ef // fmla v15.4s, v31.4s, v16.s[0]
+	ADD $16, R10, R10
 four_test:
 	SUBS $4, R9, R9
 	BGE four
 	ADD $4, R9, R9
 	B one_test
-	// one input: 32 instructions, of which 16 multiply-adds and 10 loads
+	// one input: 33 instructions, of which 16 multiply-adds and 10 loads
 one:
-	MOVWU.P 4(R10), R11
+	MOVWU 0(R10), R11
 	FMOVS (R2)(R11<<2), F16
 	ADD R11<<6, R19, R4
 	ADD R11<<6, R20, R5
@@ -3406,6 +3423,7 @@ one:
 	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4f9013ce // fmla v14.4s, v30.4s, v16.s[0]
 	WORD $0x4f9013ef // fmla v15.4s, v31.4s, v16.s[0]
+	ADD $4, R10, R10
 one_test:
 	SUBS $1, R9, R9
 	BGE one
@@ -3672,8 +3690,9 @@ more:
 	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
 	WORD $0x4eb6f442 // fmin v2.4s, v2.4s, v22.4s
 	WORD $0x4eb6f463 // fmin v3.4s, v3.4s, v22.4s
-	FSTPQ.P (F0, F1), 32(R0)
-	FSTPQ.P (F2, F3), 32(R0)
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	ADD $64, R0, R0
 more_test:
 	SUBS $16, R9, R9
 	BGE more
@@ -3787,8 +3806,9 @@ more:
 	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
 	WORD $0x4eb6f442 // fmin v2.4s, v2.4s, v22.4s
 	WORD $0x4eb6f463 // fmin v3.4s, v3.4s, v22.4s
-	FSTPQ.P (F0, F1), 32(R0)
-	FSTPQ.P (F2, F3), 32(R0)
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	ADD $64, R0, R0
 more_test:
 	SUBS $16, R9, R9
 	BGE more

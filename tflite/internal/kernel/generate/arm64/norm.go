@@ -78,9 +78,11 @@ const (
 	degree            = 4
 )
 
-// The vectors of tanh: four of each, 16 elements, then what all share. A
+// The vectors of tanh: a group of each, 16 elements, then what all share. A
 // polynomial goes from one of steps to the next.
 const (
+	group = 4
+
 	values, squared     = 0, 4
 	step0, step1, step2 = 8, 12, 16
 
@@ -104,10 +106,9 @@ func (f *file) loadTable() {
 	f.tableRow(denominator+degree-1, leadingDivisor)
 }
 
-// four calls body for the first to the fourth vector: neighbours do not wait for
-// each other.
-func four(body func(i int)) {
-	for i := range 4 {
+// together calls body for each vector of a group: neighbours do not wait for each other.
+func together(body func(i int)) {
+	for i := range group {
 		body(i)
 	}
 }
@@ -116,8 +117,8 @@ func four(body func(i int)) {
 // is there and of the square. A load needs none of the arithmetic units that a
 // copy of a register would.
 func (f *file) power(to, from, coefficient int, shared bool) {
-	four(func(i int) { f.tableRow(coefficient, to+i) })
-	four(func(i int) {
+	together(func(i int) { f.tableRow(coefficient, to+i) })
+	together(func(i int) {
 		source := from + i
 		if shared {
 			source = from
@@ -126,14 +127,14 @@ func (f *file) power(to, from, coefficient int, shared bool) {
 	})
 }
 
-// applyTanh replaces the four vectors of values by their tanh. A NaN stays one.
+// applyTanh replaces the values by their tanh. A NaN stays one.
 func (f *file) applyTanh() {
 	clamp := func(low, high int) {
-		four(func(i int) { f.max4(values+i, values+i, bounds+low) })
-		four(func(i int) { f.min4(values+i, values+i, bounds+high) })
+		together(func(i int) { f.max4(values+i, values+i, bounds+low) })
+		together(func(i int) { f.min4(values+i, values+i, bounds+high) })
 	}
 	clamp(minusLimit, limit)
-	four(func(i int) { f.mul4(squared+i, values+i, values+i) })
+	together(func(i int) { f.mul4(squared+i, values+i, values+i) })
 	f.power(step0, leadingNumerator, numerator+3, true)
 	f.power(step1, step0, numerator+2, false)
 	f.power(step0, step1, numerator+1, false)
@@ -142,14 +143,14 @@ func (f *file) applyTanh() {
 	f.power(step2, step0, denominator+1, false)
 	f.power(step0, step2, denominator, false)
 	f.power(step2, step0, one, false)
-	four(func(i int) { f.mul4(step1+i, values+i, step1+i) })
-	four(func(i int) { f.div4(values+i, step1+i, step2+i) })
+	together(func(i int) { f.mul4(step1+i, values+i, step1+i) })
+	together(func(i int) { f.div4(values+i, step1+i, step2+i) })
 	clamp(minusOne, one)
 }
 
 // loadQuads loads 16 elements; post moves the address on.
 func (f *file) loadQuads(address string, v int, post bool) {
-	for i := 0; i < 4; i += 2 {
+	for i := 0; i < group; i += 2 {
 		at := fmt.Sprintf("FLDPQ %d(%s)", 16*i, address)
 		if post {
 			at = fmt.Sprintf("FLDPQ.P 32(%s)", address)
@@ -158,10 +159,14 @@ func (f *file) loadQuads(address string, v int, post bool) {
 	}
 }
 
+// storeQuads stores 16 elements and moves the address on, apart: with the last
+// store the next load would have to wait for the arithmetic where a core does both
+// at once.
 func (f *file) storeQuads(address string, v int) {
-	for i := 0; i < 4; i += 2 {
-		f.line("FSTPQ.P (F%d, F%d), 32(%s)", v+i, v+i+1, address)
+	for i := 0; i < group; i += 2 {
+		f.line("FSTPQ (F%d, F%d), %d(%s)", v+i, v+i+1, 16*i, address)
 	}
+	f.line("ADD $%d, %s, %s", 16*group, address, address)
 }
 
 func (f *file) normTanh() {
@@ -174,13 +179,13 @@ func (f *file) normTanh() {
 	f.loadTable()
 	f.broadcast("mean", meanVector)
 	f.broadcast("scale", scaleVector)
-	f.loop("more", counter, 16, func() {
+	f.loop("more", counter, 4*group, func() {
 		f.loadQuads("R0", step0, false)
 		f.loadQuads("R1", step1, true)
 		f.loadQuads("R2", values, true)
-		four(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
-		four(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
-		four(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
+		together(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
+		together(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
+		together(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
 		f.applyTanh()
 		f.storeQuads("R0", values)
 	})
@@ -192,7 +197,7 @@ func (f *file) tanh() {
 	f.load("x", "R0")
 	f.load("n", counter)
 	f.loadTable()
-	f.loop("more", counter, 16, func() {
+	f.loop("more", counter, 4*group, func() {
 		f.loadQuads("R0", values, false)
 		f.applyTanh()
 		f.storeQuads("R0", values)
