@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/hal/rover"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -86,6 +87,20 @@ func bundle(t testing.TB, m tflite.Manifest) *tflite.Bundle {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// bundles are a bundle of each architecture, and the rover's.
+func bundles(t testing.TB) map[string]*tflite.Bundle {
+	t.Helper()
+	all := make(map[string]*tflite.Bundle)
+	for name, m := range architectures() {
+		all[name] = bundle(t, m)
+	}
+	var err error
+	if all["rover"], err = tflite.Load(rover.Model()); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func randoms(rng *rand.Rand, n int) []float32 {

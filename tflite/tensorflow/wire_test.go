@@ -93,6 +93,6 @@ func FuzzSignatures(f *testing.F) {
 func FuzzKernels(f *testing.F) {
 	f.Add([]byte{0x12, 0x03, 'C', 'P', 'U'}, int32(1))
 	f.Fuzz(func(t *testing.T, kernel []byte, kind int32) {
-		_, _, _ = kernelFor(kernel, dtype(kind))
+		_, _, _ = kernelFor(kernel, map[string]dtype{"T": dtype(kind)})
 	})
 }
