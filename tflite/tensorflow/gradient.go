@@ -41,13 +41,10 @@ func (a *api) differentiate(graphDef []byte) (extended []byte, name string, err 
 	return bytesOf(buffer), fmt.Sprintf("%s:%d", a.operationName(slope.operation), slope.index), nil
 }
 
-// NewDifferentiable is New for climbing a score instead of searching among
-// candidates: its graph has the score's gradient too.
-func NewDifferentiable(b *tflite.Bundle, c Config) (Differentiable, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	m, err := newGraphModel(b, c, true)
+// NewDifferentiable is New with the score's gradient, which takes longer to
+// start: for a strategy that climbs.
+func NewDifferentiable(b *tflite.Bundle, c Config, n int) (Differentiable, error) {
+	m, err := newGraphModel(b, c, n, true)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +56,6 @@ func NewDifferentiable(b *tflite.Bundle, c Config) (Differentiable, error) {
 }
 
 func (m *climber) warm() error {
-	if err := m.graphModel.warm(1); err != nil {
-		return err
-	}
 	obs, z, belief := m.question(1)
 	for range warmRuns {
 		if _, err := m.Gradient(make([]float32, m.dims.Latent), obs, z, belief); err != nil {

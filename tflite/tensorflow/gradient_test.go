@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"optibfm/tflite"
@@ -17,19 +16,7 @@ import (
 // climb makes a model with a gradient, or skips where there is no library.
 func climb(t testing.TB, b *tflite.Bundle) tensorflow.Differentiable {
 	t.Helper()
-	m, err := tensorflow.NewDifferentiable(b, onCPU())
-	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
-		t.Skipf("%v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
+	return opened(t, func() (tensorflow.Differentiable, error) { return tensorflow.NewDifferentiable(b, onCPU(), 1) })
 }
 
 // slope is the gradient at z.
@@ -43,14 +30,21 @@ func slope(t testing.TB, m tflite.Differentiable, obs, z []float32, b tflite.Bel
 	return dz, score
 }
 
+func norm(x []float32) float64 {
+	squares := 0.0
+	for _, v := range x {
+		squares += float64(v) * float64(v)
+	}
+	return math.Sqrt(squares)
+}
+
 // apart is ‖x - y‖/‖y‖.
 func apart(x, y []float32) float64 {
-	var difference, size float64
+	difference := make([]float32, len(y))
 	for i, v := range y {
-		difference += math.Pow(float64(x[i])-float64(v), 2)
-		size += math.Pow(float64(v), 2)
+		difference[i] = x[i] - v
 	}
-	return math.Sqrt(difference / size)
+	return norm(difference) / norm(y)
 }
 
 func nudged(rng *rand.Rand, x []float32, by float64) []float32 {
@@ -127,11 +121,11 @@ func TestTheGradientIsTheSlopeOfTheScore(t *testing.T) {
 				obs, z, along := randoms(rng, d.Obs), randoms(rng, d.Latent), randoms(rng, d.Latent)
 				b := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent), Beta: rng.Float32()}
 				got, score := slope(t, m, obs, z, b)
-				const h = 1.0 / 256
-				at := func(h float32) float64 {
+				h := norm(z) / norm(along) / 1000
+				at := func(h float64) float64 {
 					moved := make([]float32, len(z))
 					for i, v := range z {
-						moved[i] = v + h*along[i]
+						moved[i] = v + float32(h)*along[i]
 					}
 					_, score, err := m.Search(obs, moved, b)
 					if err != nil {
@@ -140,15 +134,13 @@ func TestTheGradientIsTheSlopeOfTheScore(t *testing.T) {
 					return float64(score)
 				}
 				up, down := (at(h)-float64(score))/h, (float64(score)-at(-h))/h
-				var slope, size, length float64
+				var slope float64
 				for i, v := range along {
 					slope += float64(v) * float64(got[i])
-					size += float64(got[i]) * float64(got[i])
-					length += float64(v) * float64(v)
 				}
 				// Where the score bends, or rounds, the two one-sided slopes
 				// tell how much: the gradient's lies between them.
-				bend, scale := math.Abs(up-down), math.Sqrt(size*length)
+				bend, scale := math.Abs(up-down), norm(got)*norm(along)
 				bends += bend / scale / cases
 				if off := math.Abs(slope - (up+down)/2); !(off <= bend+3e-3*scale) {
 					t.Errorf("the slope is %g, finite differences give %g and %g", slope, down, up)
@@ -162,11 +154,11 @@ func TestTheGradientIsTheSlopeOfTheScore(t *testing.T) {
 	}
 }
 
-// sure is a belief without uncertainty: ‖R⁻ᵀψ‖ is 0 and has no slope.
 func TestABeliefWithoutWidthHasAGradient(t *testing.T) {
 	m, n := climb(t, tflitetest.Bundle(small, 1)), tflitetest.Network(small, 1)
 	q := ask(small, 1)
 	for _, beta := range []float32{0, 1, 1e6} {
+		// ‖R⁻ᵀψ‖ is 0, where a norm has no slope.
 		sure := tflite.Belief{Mean: q.belief.Mean, InvR: make([]float32, small.Latent*small.Latent), Beta: beta}
 		got, _ := slope(t, m, q.obs, q.candidates, sure)
 		if want, _ := slope(t, n, q.obs, q.candidates, sure); !(apart(got, want) <= within) {
@@ -203,6 +195,14 @@ func TestAGradientRefusesWhatTheNativeOneRefuses(t *testing.T) {
 	}
 	if after, _ := slope(t, m, q.obs, q.candidates, q.belief); apart(after, before) != 0 {
 		t.Errorf("the gradient was %v and is %v", before, after)
+	}
+}
+
+func TestAModelWithAGradientSearchesToo(t *testing.T) {
+	q := ask(small, 16)
+	best, score := q.of(t, climb(t, tflitetest.Bundle(small, 1)))
+	if want, wantScore := q.of(t, tflitetest.Network(small, 1)); best != want || !(relative([]float32{score}, []float32{wantScore}) <= within) {
+		t.Errorf("best %d with %g, want %d with %g", best, score, want, wantScore)
 	}
 }
 

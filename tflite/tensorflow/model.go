@@ -41,24 +41,21 @@ const warmRuns = 3
 // ErrNoLibrary, ErrVersion or ErrNoDevice where they are about those. Two
 // models may be open at a time; tf32 counts for all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
+	m, err := newGraphModel(b, c, n, false)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// newGraphModel makes the gradient only where it is asked for.
+func newGraphModel(b *tflite.Bundle, c Config, n int, gradient bool) (*graphModel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("tensorflow: a search among %d candidates: want at least 1", n)
 	}
-	m, err := newGraphModel(b, c, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.warm(n); err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return m, nil
-}
-
-// newGraphModel makes the session, and the gradient where it is asked for.
-func newGraphModel(b *tflite.Bundle, c Config, gradient bool) (*graphModel, error) {
 	a, path, err := load(c.Library)
 	if err != nil {
 		return nil, err
@@ -71,13 +68,13 @@ func newGraphModel(b *tflite.Bundle, c Config, gradient bool) (*graphModel, erro
 	if m.session, err = newSession(a, c); err != nil {
 		return nil, err
 	}
-	if err := m.open(b, gradient); err != nil {
+	if err := m.open(b, n, gradient); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *graphModel) open(b *tflite.Bundle, gradient bool) error {
+func (m *graphModel) open(b *tflite.Bundle, n int, gradient bool) error {
 	if err := m.findDevice(); err != nil {
 		return err
 	}
@@ -99,7 +96,10 @@ func (m *graphModel) open(b *tflite.Bundle, gradient bool) error {
 	if err := m.allocate(); err != nil {
 		return err
 	}
-	return m.connect(b.HasCovariance(), slope)
+	if err := m.connect(b.HasCovariance(), slope); err != nil {
+		return err
+	}
+	return m.warm(n)
 }
 
 // findDevice refuses a device that the session does not have, before a run

@@ -26,7 +26,14 @@ func onCPU() tensorflow.Config {
 // open makes a model, or skips where there is no library.
 func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow.Model {
 	t.Helper()
-	m, err := tensorflow.New(b, c, n)
+	return opened(t, func() (tensorflow.Model, error) { return tensorflow.New(b, c, n) })
+}
+
+// opened is a model for the length of a test, which skips where there is no
+// library.
+func opened[M tensorflow.Model](t testing.TB, open func() (M, error)) M {
+	t.Helper()
+	m, err := open()
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skipf("%v", err)
 	}

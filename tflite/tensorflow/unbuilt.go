@@ -17,7 +17,7 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 
 // NewDifferentiable returns ErrNotBuilt: this program was built without the tag
 // tensorflow.
-func NewDifferentiable(_ *tflite.Bundle, c Config) (Differentiable, error) {
+func NewDifferentiable(_ *tflite.Bundle, c Config, _ int) (Differentiable, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
