@@ -159,15 +159,16 @@ func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cas
 func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
 	check := func(name string, b *tflite.Bundle) {
 		t.Run(name, func(t *testing.T) {
-			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), 200)
-			t.Logf("largest relative errors of 200 cases: phi %.2g, action %.2g, psi %.2g", phi, action, psi)
+			const cases = 1000
+			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), cases)
+			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", cases, phi, action, psi)
 			if worst := max(phi, action, psi); !(worst <= 1e-4) {
 				t.Errorf("%g, want at most 1e-4", worst)
 			}
 		})
 	}
-	for name, m := range architectures() {
-		check(name, bundle(t, m))
+	for name, b := range bundles(t) {
+		check(name, b)
 	}
 	for _, name := range []string{"cheetah", "walker"} {
 		t.Run(name, func(t *testing.T) { check("checkpoint", shared(t, name)) })
@@ -214,11 +215,10 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 func TestSearchFindsTheNativeBest(t *testing.T) {
 	searches := 10_000
 	if testing.Short() {
-		searches = 500
+		searches = 2000
 	}
-	for name, m := range architectures() {
+	for name, b := range bundles(t) {
 		t.Run(name, func(t *testing.T) {
-			b := bundle(t, m)
 			sameBest(t, open(t, b, onCPU(), 32), native(t, b), searches, 32)
 		})
 	}
