@@ -75,7 +75,7 @@ func TestASavedModelAnswersAsInPython(t *testing.T) {
 	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
 		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
 	}
-	allocatesNothing(t, "a search", func() error { _, _, err := m.Search(want.Obs, want.Z, belief); return err })
+	allocatesNothing(t, "search", func() error { _, _, err := m.Search(want.Obs, want.Z, belief); return err })
 }
 
 func TestASavedModelRefusesBadInputs(t *testing.T) {
