@@ -22,7 +22,6 @@ const (
 	float64Type dtype = 2
 	int32Type   dtype = 3
 	int64Type   dtype = 9
-	boolType    dtype = 10
 )
 
 // graphDefProducer is the GraphDef version that the graph is written in,

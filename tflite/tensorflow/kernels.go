@@ -28,7 +28,7 @@ func usesOf(graphDef []byte) (map[string]*use, error) {
 		if err := u.read(node); err != nil {
 			return err
 		}
-		key := fmt.Sprint(u.op, u.types)
+		key := fmt.Sprintf("%s %v", u.op, u.types)
 		if uses[key] == nil {
 			uses[key] = &u
 		}
