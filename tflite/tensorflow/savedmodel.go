@@ -69,7 +69,7 @@ func LoadSavedModel(dir string, c Config, n int) (Model, error) {
 }
 
 func (m *savedModel) load(a *api, dir string, c Config) (map[string]signature, error) {
-	meta := a.newMetaGraph()
+	meta := a.emptyBuffer()
 	defer a.deleteBuffer(meta)
 	tag := append([]byte("serve"), 0)
 	tags := [1]*byte{&tag[0]}
@@ -132,7 +132,7 @@ func (m *savedModel) connect(signatures map[string]signature) error {
 		for _, info := range all {
 			names = append(names, info.name)
 		}
-		edges, err := m.session.edges(names...)
+		edges, err := m.session.api.edges(m.session.graph, names...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -75,13 +75,7 @@ func TestASavedModelAnswersAsInPython(t *testing.T) {
 	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
 		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
 	}
-	if allocs := testing.AllocsPerRun(20, func() {
-		if _, _, err := m.Search(want.Obs, want.Z, belief); err != nil {
-			t.Fatal(err)
-		}
-	}); allocs != 0 {
-		t.Errorf("a search makes %g allocations", allocs)
-	}
+	allocatesNothing(t, "search", func() error { _, _, err := m.Search(want.Obs, want.Z, belief); return err })
 }
 
 func TestASavedModelRefusesBadInputs(t *testing.T) {

@@ -15,6 +15,15 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 	return nil, ErrNotBuilt
 }
 
+// NewDifferentiable returns ErrNotBuilt: this program was built without the tag
+// tensorflow.
+func NewDifferentiable(_ *tflite.Bundle, c Config, _ int) (Differentiable, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNotBuilt
+}
+
 // LoadSavedModel returns ErrNotBuilt: this program was built without the tag
 // tensorflow.
 func LoadSavedModel(_ string, c Config, _ int) (Model, error) {
