@@ -58,13 +58,38 @@ source_of() { # what the folder is made from
   if [ -n "$wheel" ]; then sha256sum "$wheel" | cut -d' ' -f1; else echo "$sum"; fi
 }
 
+pip=(python3 -m pip)
+# pip 25.1 and later resume a download that broke off: so often, after so many
+# seconds without a byte. Older ones ignore the first.
+export PIP_RESUME_RETRIES=${PIP_RESUME_RETRIES:-50} PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-60} PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# fetch DIR NAME VERSION SHA256 [OPTION...]: a wheel, from the registry.
+fetch() {
+  mkdir -p "$1"
+  echo "$2==$3 --hash=sha256:$4" >"$1/requirements.txt"
+  "${pip[@]}" download --quiet --no-deps --require-hashes --only-binary=:all: -d "$1" -r "$1/requirements.txt" "${@:5}"
+}
+
+# resumable: where pip cannot resume, a newer one that runs from its wheel.
+resumable() {
+  case $("${pip[@]}" download --help) in *--resume-retries*) return ;; esac
+  fetch "$work/pip" pip 25.3 9655943313a94722b7774661c21049070f6bbb0a1516bf02f7c8d5d9201514cd || return 0
+  local wheels=("$work"/pip/*.whl)
+  pip=(python3 "${wheels[0]}/pip")
+}
+
 # download WHEEL_DIR
 download() {
   python3 -m pip --version >/dev/null 2>&1 || fail "pip is missing, which downloads the wheel" "sudo apt-get install python3-pip, or download $package $version for $platform elsewhere and give it with --wheel"
-  echo "$package==$version --hash=sha256:$sum" >"$1/requirements.txt"
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
-    --implementation cp --python-version 3.12 --abi cp312 --platform "$platform" -d "$1" -r "$1/requirements.txt" ||
-    fail "the download of $package $version failed" "see pip's message above; without a network, download it elsewhere and give it with --wheel"
+  local attempt
+  for attempt in 1 2 3; do
+    resumable
+    fetch "$1" "$package" "$version" "$sum" --implementation cp --python-version 3.12 --abi cp312 --platform "$platform" && return
+    note "attempt $attempt of 3 failed: pip's message is above"
+    sleep "$attempt"
+  done
+  fail "$package $version cannot be downloaded: is the package registry (PyPI, or PIP_INDEX_URL) reachable?" \
+    "see pip's message above and try again; without a network, download it elsewhere and give it with --wheel"
 }
 
 # unpack WHEEL TARGET: the libraries, and the licences that go with them.
@@ -92,7 +117,7 @@ install() {
   free=$(df -Pm "$(dirname "$dir")" | awk 'NR == 2 {print $4}')
   [ "$free" -ge 3000 ] || fail "$(dirname "$dir") has $free MB free, 3000 are needed" "free some, or choose another folder with --dir"
   work=$(mktemp -d -p "$(dirname "$dir")")
-  mkdir "$work/wheel" "$work/new"
+  mkdir "$work/new"
   if [ -z "$wheel" ]; then
     note "downloading $package $version"
     download "$work/wheel"

@@ -56,8 +56,9 @@
 // # Kernels
 //
 // Everything is a product with a weight matrix; internal/kernel makes it, with
-// assembly on amd64 (AVX2 and FMA) and in Go elsewhere and with the build tag
-// noasm. Expect the Go loops to be an order of magnitude slower.
+// assembly on amd64 (AVX2 and FMA) and arm64 (NEON), and in Go elsewhere and with the
+// build tag noasm. Expect the Go loops to be an order of magnitude slower. On arm64
+// nothing was timed yet: BenchmarkMultiply and BenchmarkRoof in internal/kernel do it.
 //
 // Measured on one core of a shared AMD EPYC (Zen 3, no AVX-512), Go 1.26, the
 // shortest of many calls, with 24 observations, 6 actions, d = 50 and 128

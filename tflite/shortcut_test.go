@@ -71,7 +71,10 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 }
 
 func TestSearchFindsTheBitsOfEvaluatingEveryMemberForEachCandidateAlone(t *testing.T) {
-	searches := 0
+	searches, rounds := 0, 120
+	if testing.Short() {
+		rounds = 20
+	}
 	for members := 1; members <= 3; members++ {
 		for seed := range uint64(3) {
 			b := randomBundle(t, members, seed)
@@ -89,7 +92,7 @@ func TestSearchFindsTheBitsOfEvaluatingEveryMemberForEachCandidateAlone(t *testi
 				nets = append(nets, n)
 			}
 			rng := rand.New(rand.NewPCG(seed, 2))
-			for range 120 {
+			for range rounds {
 				count := []int{1, 2, 7, 13, 40, 61}[rng.IntN(6)]
 				obs, candidates := gaussians(rng, 3), gaussians(rng, count*5)
 				for range rng.IntN(4) * count / 4 { // candidates that tie

@@ -31,10 +31,10 @@ func newModelBackend() *cobra.Command {
 	o := backendOptions{bundle: configs.EmbeddedRover, config: tensorflow.DefaultConfig(), candidates: 128, searches: 100}
 	cmd := &cobra.Command{
 		Use: "backend", Args: cobra.NoArgs,
-		Short: "Check that TensorFlow is there, works and agrees with the native search",
+		Short: "Check that TensorFlow is there, works and agrees with the native networks",
 		Long: `Loads TensorFlow as a run with model.backend: tensorflow does, says what it found,
-and searches with it and natively. Fails where it is missing, too old, without
-the device, or of another opinion than the native search.`,
+and searches and differentiates with it and natively. Fails where it is missing,
+too old, without the device, or of another opinion than the native networks.`,
 		Example: `  optibfm model backend                       # the first GPU
   optibfm model backend --device /CPU:0 --operations`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd.OutOrStdout()) },
@@ -48,7 +48,7 @@ the device, or of another opinion than the native search.`,
 	f.IntVar(&o.config.InterOpThreads, "inter-op-threads", o.config.InterOpThreads, "operations side by side; 0: all cores, -1: none")
 	f.BoolVar(&o.config.TF32, "tf32", false, "let a GPU round the inputs of products")
 	f.IntVar(&o.candidates, "candidates", o.candidates, "candidates of a search")
-	f.IntVar(&o.searches, "searches", o.searches, "searches that are compared")
+	f.IntVar(&o.searches, "searches", o.searches, "searches, and gradients, that are compared")
 	f.BoolVar(&o.operations, "operations", false, "list the operations of the graph and their kernels")
 	return cmd
 }
@@ -72,7 +72,7 @@ func (o backendOptions) check(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := tensorflow.New(bundle, o.config, o.candidates)
+	m, err := tensorflow.NewDifferentiable(bundle, o.config, o.candidates)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,10 @@ func (o backendOptions) check(out io.Writer) error {
 	if err := printKernels(out, m.Report().Kernels, o.operations); err != nil {
 		return err
 	}
-	return o.compare(out, bundle.Dims(), contender{"native", network}, contender{"TensorFlow", m})
+	if err := o.compare(out, bundle.Dims(), contender{"native", network}, contender{"TensorFlow", m}); err != nil {
+		return err
+	}
+	return o.compareGradients(out, bundle.Dims(), network, m)
 }
 
 // timeSaved searches with a SavedModel, which has no native search beside it.
@@ -172,14 +175,7 @@ type comparison struct {
 }
 
 func (c *comparison) run(searches int) error {
-	rng := rand.New(rand.NewPCG(1, 2))
-	normal := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		return x
-	}
+	normal := normals()
 	d := c.dims
 	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
 	for range searches {
@@ -214,9 +210,7 @@ func (c *comparison) search(obs, candidates []float32, belief tflite.Belief) err
 
 func (c *comparison) print(out io.Writer) error {
 	for i, m := range c.models {
-		times := slices.Sorted(slices.Values(c.times[i]))
-		fmt.Fprintf(out, "%-11s a search of %d candidates takes p50 %.2f ms, p99 %.2f ms\n", m.name, c.candidates,
-			float64(times[len(times)/2].Microseconds())/1000, float64(times[len(times)*99/100].Microseconds())/1000)
+		fmt.Fprintf(out, "%-11s a search of %d candidates takes %s\n", m.name, c.candidates, typical(c.times[i]))
 	}
 	if len(c.models) == 1 {
 		return nil
@@ -226,4 +220,65 @@ func (c *comparison) print(out io.Writer) error {
 		return fmt.Errorf("model backend: the scores differ by %.1e, want at most %.0e: do not use this library; TF32, if on, allows 1e-2 (--tf32)", c.worst, c.tolerance)
 	}
 	return nil
+}
+
+// compareGradients differentiates with both. What counts is the median: at a kink
+// of the score, where a ReLU or the least member is at a tie, both are right and
+// differ.
+func (o backendOptions) compareGradients(out io.Writer, d tflite.Dims, native, accelerated tflite.Differentiable) error {
+	normal, tolerance := normals(), 1e-4
+	if o.config.TF32 {
+		tolerance = 1e-1 // rounded, many a ReLU is on the other side of its kink
+	}
+	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
+	want, got := make([]float32, d.Latent), make([]float32, d.Latent)
+	var off []float64
+	var times []time.Duration
+	for range o.searches {
+		obs, z := normal(d.Obs), normal(d.Latent)
+		if _, err := native.Gradient(want, obs, z, belief); err != nil {
+			return fmt.Errorf("native: %w", err)
+		}
+		start := time.Now()
+		if _, err := accelerated.Gradient(got, obs, z, belief); err != nil {
+			return fmt.Errorf("TensorFlow: %w", err)
+		}
+		times = append(times, time.Since(start))
+		off = append(off, apart(got, want))
+	}
+	slices.Sort(off)
+	median := off[len(off)/2]
+	fmt.Fprintf(out, "gradients   one takes %s; they differ by %.1e of their norm (median; at most %.1e)\n", typical(times), median, off[len(off)-1])
+	if !(median <= tolerance) {
+		return fmt.Errorf("model backend: the gradients differ by %.1e of their norm, want at most %.0e: do not use this library for ucb_gradient", median, tolerance)
+	}
+	return nil
+}
+
+// apart is ‖x - y‖/‖y‖.
+func apart(x, y []float32) float64 {
+	difference, size := 0.0, 0.0
+	for i, v := range y {
+		difference = math.Hypot(difference, float64(x[i])-float64(v))
+		size = math.Hypot(size, float64(v))
+	}
+	return difference / size
+}
+
+// normals draws vectors, the same ones in the same order.
+func normals() func(n int) []float32 {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+}
+
+func typical(times []time.Duration) string {
+	times = slices.Sorted(slices.Values(times))
+	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms",
+		float64(times[len(times)/2].Microseconds())/1000, float64(times[len(times)*99/100].Microseconds())/1000)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/hal/rover"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -82,11 +83,18 @@ func (m nativeModel) searcher(f configs.File, processors int) (tflite.Model, str
 	if err != nil {
 		return nil, "", err
 	}
-	n := f.Controller.Searched()
-	if f.Model.Backend != configs.BackendTensorFlow || n == 0 {
+	if f.Model.Backend != configs.BackendTensorFlow {
 		return network, "", nil
 	}
-	accelerated, err := tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
+	var accelerated tflite.Model
+	switch n := f.Controller.Searched(); {
+	case n > 0:
+		accelerated, err = tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
+	case f.Controller.Strategy == controller.UCBGradient:
+		accelerated, err = tensorflow.NewDifferentiable(m.Bundle, f.Model.TensorFlow, 1)
+	default: // nothing is evaluated
+		return network, "", nil
+	}
 	if err == nil {
 		return accelerated, "", nil
 	}

@@ -41,6 +41,14 @@ func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
 	}
 }
 
+func TestTheGradientStrategyAsksForTensorFlowToo(t *testing.T) {
+	s := withoutTensorFlow(t, rtloop.Strict)
+	s.file.Controller.Strategy = controller.UCBGradient
+	if _, _, err := searcherOf(s); err == nil || !strings.Contains(err.Error(), "model.backend") {
+		t.Errorf("%v: want an error that names model.backend", err)
+	}
+}
+
 func TestAStrategyThatEvaluatesNothingDoesNotLoadTensorFlow(t *testing.T) {
 	s := withoutTensorFlow(t, rtloop.Strict)
 	s.file.Controller.Strategy = controller.Thompson

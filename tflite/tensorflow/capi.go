@@ -39,15 +39,19 @@ type api struct {
 	newGraph      func() handle
 	deleteGraph   func(handle)
 	newImport     func() handle
+	importDevice  func(options handle, device string)
 	deleteImport  func(handle)
 	importGraph   func(graph, buffer, options, status handle)
+	exportGraph   func(graph, buffer, status handle)
 	operation     func(graph handle, name string) handle
+	operationName func(handle) string
+	addGradients  func(graph handle, y *edge, ny int32, x *edge, nx int32, dy *edge, status handle, dx *edge)
 	newOptions    func() handle
 	deleteOptions func(handle)
 	setConfig     func(options handle, config *byte, size uint64, status handle)
 	newSession    func(graph, options, status handle) handle
 	loadSaved     func(options, runOptions handle, dir string, tags **byte, tagCount int32, graph, metaGraph, status handle) handle
-	newMetaGraph  func() handle
+	emptyBuffer   func() handle
 	closeSession  func(session, status handle)
 	deleteSession func(session, status handle)
 	allocate      func(t int32, dims *int64, rank int32, size uint64) handle
@@ -69,9 +73,10 @@ func (a *api) functions() map[string]any {
 		"TF_NewBufferFromString": &a.newBuffer, "TF_DeleteBuffer": &a.deleteBuffer,
 		"TF_NewGraph": &a.newGraph, "TF_DeleteGraph": &a.deleteGraph,
 		"TF_NewImportGraphDefOptions": &a.newImport, "TF_DeleteImportGraphDefOptions": &a.deleteImport,
-		"TF_GraphImportGraphDef": &a.importGraph, "TF_GraphOperationByName": &a.operation,
+		"TF_ImportGraphDefOptionsSetDefaultDevice": &a.importDevice, "TF_GraphImportGraphDef": &a.importGraph, "TF_GraphToGraphDef": &a.exportGraph,
+		"TF_GraphOperationByName": &a.operation, "TF_OperationName": &a.operationName, "TF_AddGradients": &a.addGradients,
 		"TF_NewSessionOptions": &a.newOptions, "TF_DeleteSessionOptions": &a.deleteOptions, "TF_SetConfig": &a.setConfig,
-		"TF_NewSession": &a.newSession, "TF_LoadSessionFromSavedModel": &a.loadSaved, "TF_NewBuffer": &a.newMetaGraph,
+		"TF_NewSession": &a.newSession, "TF_LoadSessionFromSavedModel": &a.loadSaved, "TF_NewBuffer": &a.emptyBuffer,
 		"TF_CloseSession": &a.closeSession, "TF_DeleteSession": &a.deleteSession,
 		"TF_AllocateTensor": &a.allocate, "TF_TensorByteSize": &a.tensorSize,
 		"TF_SessionListDevices": &a.listDevices, "TF_DeleteDeviceList": &a.deleteDevices, "TF_DeviceListCount": &a.deviceCount,

@@ -74,6 +74,12 @@ type Model interface {
 	Close() error
 }
 
+// Differentiable is a Model whose score can be climbed.
+type Differentiable interface {
+	Model
+	tflite.Differentiable
+}
+
 // Report says what a Model runs on.
 type Report struct {
 	Version string   // of TensorFlow

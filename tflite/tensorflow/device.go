@@ -21,7 +21,7 @@ func missingDevice(a *api, r Report) error {
 	}
 	mend := "check the driver (nvidia-smi; on a Jetson tegrastats), the CUDA and cuDNN libraries of this version, and that the user of the host process is in the groups video and render; " +
 		"TF_CPP_MIN_LOG_LEVEL=0 tells what TensorFlow missed; /CPU:0 works without a GPU"
-	_, gpu, err := a.registered(use{"MatMul", float32Type})
+	_, gpu, err := a.registered(use{op: "MatMul", types: map[string]dtype{"T": float32Type}})
 	switch {
 	case strings.HasPrefix(r.Device, "/CPU"):
 		mend = "use /CPU:0"

@@ -30,6 +30,8 @@
 // LoadSavedModel makes a Model of a SavedModel whose signatures give φ, π and ψ:
 // its architecture is its own affair.
 //
+// NewDifferentiable makes a model that has the score's gradient too.
+//
 // # Why not the Go binding
 //
 // github.com/tensorflow/tensorflow/tensorflow/go does not build as a
@@ -37,7 +39,7 @@
 // considered and left out: it frees tensors in finalizers, which the small Go heap of
 // a planner hardly ever runs; its session, graph and tensors keep their C handles
 // to themselves, so nothing can be reused around it; and it needs cgo, headers
-// and the library to build. The 30 functions of the C API that are used here are
+// and the library to build. The 37 functions of the C API that are used here are
 // called through github.com/ebitengine/purego instead, which is pure Go, and
 // the graph is written as the protocol buffer that TensorFlow imports.
 //
@@ -50,18 +52,30 @@
 // without a word. Normalising the observation and z is done in Go, in the
 // precision in which tflite does it.
 //
+// # The gradient
+//
+// NewDifferentiable has TensorFlow derive the gradient of the scores with respect
+// to the candidates (TF_AddGradients, from the registered gradients of its
+// operations) in a graph of its own, exports that, and imports it into the
+// session's, where its nodes are placed on the device as all others are. A call
+// of Gradient is a run for one candidate; the way through the norm of z is added
+// in Go, in float64. The root in ‖R⁻ᵀψ‖ has no slope at 0: the graph bounds
+// its argument from below such that none passes.
+//
 // # Memory
 //
 // A call allocates nothing on Go's heap. Input tensors are TensorFlow's, are
 // made once, and are written in place; the candidates' is made again where
 // their number changes. TensorFlow makes the result tensors of a run (three of
-// up to 8 bytes for a search) and its own scratch; the results are freed
+// up to 8 bytes for a search, the gradient's besides) and its own scratch; the results are freed
 // before the call returns, the scratch goes back to TensorFlow's allocator.
 //
 // # Numbers
 //
-// φ, π and ψ agree with tflite's to 1e-4 (relative; about 5e-6 measured), with
+// φ, π and ψ agree with tflite's to 1e-4 (relative; at most 4e-5 measured), with
 // TF32 on a GPU to 1e-2. Where two scores are closer than that, the index may be
-// the other one. LayerNorm squares in float32 here and in float64 in tflite: a
+// the other one. Gradients agree to 1e-4 of their norm (about 1e-5 measured) but
+// at kinks, where a ReLU or the least member is at a tie; where members tie
+// exactly, Gradient is the mean of theirs. LayerNorm squares in float32 here and in float64 in tflite: a
 // hidden activation above 1e19 is ErrNotFinite here first.
 package tensorflow

@@ -22,7 +22,6 @@ const (
 	float64Type dtype = 2
 	int32Type   dtype = 3
 	int64Type   dtype = 9
-	boolType    dtype = 10
 )
 
 // graphDefProducer is the GraphDef version that the graph is written in,
@@ -37,17 +36,10 @@ type graphDef struct {
 	device string
 	wire   []byte
 	names  map[string]int // nodes whose name begins so
-	uses   map[use]int
-}
-
-// use is an operation at the type that its kernels are chosen by.
-type use struct {
-	op string
-	t  dtype
 }
 
 func newGraphDef(device string) *graphDef {
-	return &graphDef{device: device, names: make(map[string]int), uses: make(map[use]int)}
+	return &graphDef{device: device, names: make(map[string]int)}
 }
 
 // bytes is the encoded GraphDef.
@@ -58,7 +50,7 @@ func (g *graphDef) bytes() []byte {
 
 // add appends a node. Its name is the operation's with a number, or what name
 // says.
-func (g *graphDef) add(name, op string, t dtype, inputs []ref, attributes ...attribute) ref {
+func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) ref {
 	if name == "" {
 		name = op
 	}
@@ -67,7 +59,6 @@ func (g *graphDef) add(name, op string, t dtype, inputs []ref, attributes ...att
 		name += "_" + strconv.Itoa(n)
 	}
 	g.names[name]++
-	g.uses[use{op, t}]++
 	node := appendString(nil, 1, name)
 	node = appendString(node, 2, op)
 	for _, input := range inputs {
@@ -155,5 +146,5 @@ func (g *graphDef) ints(values []int, dims ...int) ref {
 }
 
 func (g *graphDef) constant(t dtype, dims []int, raw []byte) ref {
-	return g.add("", "Const", t, nil, typed("dtype", t), content("value", t, dims, raw))
+	return g.add("", "Const", nil, typed("dtype", t), content("value", t, dims, raw))
 }

@@ -21,6 +21,7 @@ var (
 	errBelief = fmt.Errorf("tensorflow: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", tflite.ErrNotFinite)
 	errPhi    = fmt.Errorf("tensorflow: φ is %w: the observation is far from the training data", tflite.ErrNotFinite)
 	errPolicy = fmt.Errorf("tensorflow: the policy's action is %w: the observation is far from the training data", tflite.ErrNotFinite)
+	errSlope  = fmt.Errorf("tensorflow: the score's gradient is %w: the observation is far from the training data", tflite.ErrNotFinite)
 	errPsi    = fmt.Errorf("tensorflow: ψ is %w: the observation is far from the training data", tflite.ErrNotFinite)
 )
 

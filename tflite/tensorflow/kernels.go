@@ -10,12 +10,64 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// kernelsOf asks the library which devices it has the operations for, at the
-// types they are used with.
-func (a *api) kernelsOf(uses map[use]int) ([]Kernel, error) {
+// use is an operation at the types that its kernels are chosen by.
+type use struct {
+	op    string
+	types map[string]dtype // by the names of its attributes
+	nodes int
+}
+
+// usesOf counts the operations of a GraphDef.
+func usesOf(graphDef []byte) (map[string]*use, error) {
+	uses := make(map[string]*use)
+	err := eachField(graphDef, func(field protowire.Number, node []byte, _ uint64) error {
+		if field != 1 {
+			return nil
+		}
+		u := use{types: make(map[string]dtype)}
+		if err := u.read(node); err != nil {
+			return err
+		}
+		key := fmt.Sprintf("%s %v", u.op, u.types)
+		if uses[key] == nil {
+			uses[key] = &u
+		}
+		uses[key].nodes++
+		return nil
+	})
+	return uses, err
+}
+
+// read takes the operation and the types of a NodeDef.
+func (u *use) read(node []byte) error {
+	return eachField(node, func(field protowire.Number, value []byte, _ uint64) error {
+		switch field {
+		case 2:
+			u.op = string(value)
+		case 5:
+			return mapEntry(value, func(name string, attribute []byte) error {
+				return eachField(attribute, func(field protowire.Number, _ []byte, number uint64) error {
+					if field == 6 {
+						u.types[name] = dtype(number)
+					}
+					return nil
+				})
+			})
+		}
+		return nil
+	})
+}
+
+// kernelsOf asks the library which devices it has a graph's operations for, at
+// the types they are used with.
+func (a *api) kernelsOf(graphDef []byte) ([]Kernel, error) {
+	uses, err := usesOf(graphDef)
+	if err != nil {
+		return nil, fmt.Errorf("tensorflow: the graph cannot be read: %w", err)
+	}
 	byOp := make(map[string]*Kernel)
-	for u, n := range uses {
-		cpu, gpu, err := a.registered(u)
+	for _, u := range uses {
+		cpu, gpu, err := a.registered(*u)
 		if err != nil {
 			return nil, err
 		}
@@ -24,7 +76,7 @@ func (a *api) kernelsOf(uses map[use]int) ([]Kernel, error) {
 			k = &Kernel{Op: u.op, CPU: true, GPU: true}
 			byOp[u.op] = k
 		}
-		k.Nodes += n
+		k.Nodes += u.nodes
 		k.CPU, k.GPU = k.CPU && cpu, k.GPU && gpu
 	}
 	var all []Kernel
@@ -46,7 +98,7 @@ func (a *api) registered(u use) (cpu, gpu bool, err error) {
 	defer a.deleteBuffer(buffer)
 	// KernelList, tensorflow/core/framework/kernel_def.proto.
 	err = eachField(bytesOf(buffer), func(field protowire.Number, kernel []byte, _ uint64) error {
-		device, fits, err := kernelFor(kernel, u.t)
+		device, fits, err := kernelFor(kernel, u.types)
 		cpu = cpu || fits && (device == "CPU" || device == anyDevice)
 		gpu = gpu || fits && (device == "GPU" || device == anyDevice)
 		return err
@@ -54,9 +106,9 @@ func (a *api) registered(u use) (cpu, gpu bool, err error) {
 	return cpu, gpu, err
 }
 
-// kernelFor reads a KernelDef: its device, and whether no constraint of the
-// operation's main type (T, dtype or SrcT) keeps t out.
-func kernelFor(kernel []byte, t dtype) (device string, fits bool, err error) {
+// kernelFor reads a KernelDef: its device, and whether no constraint keeps the
+// types out.
+func kernelFor(kernel []byte, of map[string]dtype) (device string, fits bool, err error) {
 	fits = true
 	err = eachField(kernel, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
@@ -64,7 +116,7 @@ func kernelFor(kernel []byte, t dtype) (device string, fits bool, err error) {
 			device = string(value)
 		case 3:
 			name, types, err := constraint(value)
-			if (name == "T" || name == "dtype" || name == "SrcT") && !slices.Contains(types, t) {
+			if t, ok := of[name]; ok && !slices.Contains(types, t) {
 				fits = false
 			}
 			return err

@@ -29,6 +29,7 @@ type graphModel struct {
 
 	search, act, psi *run
 	phi              *run // nil without Cov B
+	gradient         *run // nil where it was not asked for
 }
 
 // warmRuns are made before the first plan: the first builds the executor and,
@@ -40,6 +41,15 @@ const warmRuns = 3
 // ErrNoLibrary, ErrVersion or ErrNoDevice where they are about those. Two
 // models may be open at a time; tf32 counts for all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
+	m, err := newGraphModel(b, c, n, false)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// newGraphModel makes the gradient only where it is asked for.
+func newGraphModel(b *tflite.Bundle, c Config, n int, gradient bool) (*graphModel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -58,22 +68,27 @@ func New(b *tflite.Bundle, c Config, n int) (Model, error) {
 	if m.session, err = newSession(a, c); err != nil {
 		return nil, err
 	}
-	if err := m.open(b, n); err != nil {
+	if err := m.open(b, n, gradient); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *graphModel) open(b *tflite.Bundle, n int) error {
+func (m *graphModel) open(b *tflite.Bundle, n int, gradient bool) error {
 	if err := m.findDevice(); err != nil {
 		return err
 	}
-	graph := newGraph(b, m.report.Device)
+	a, graph, slope := m.session.api, newGraph(b, m.report.Device).bytes(), ""
 	var err error
-	if m.report.Kernels, err = m.session.api.kernelsOf(graph.uses); err != nil {
+	if gradient {
+		if graph, slope, err = a.differentiate(graph); err != nil {
+			return err
+		}
+	}
+	if m.report.Kernels, err = a.kernelsOf(graph); err != nil {
 		return err
 	}
-	if err := m.session.load(graph.bytes()); err != nil {
+	if err := a.load(m.session.graph, graph, m.report.Device); err != nil {
 		return err
 	}
 	layers := b.Layers()
@@ -81,7 +96,7 @@ func (m *graphModel) open(b *tflite.Bundle, n int) error {
 	if err := m.allocate(); err != nil {
 		return err
 	}
-	if err := m.connect(b.HasCovariance()); err != nil {
+	if err := m.connect(b.HasCovariance(), slope); err != nil {
 		return err
 	}
 	return m.warm(n)
@@ -118,13 +133,14 @@ func (m *graphModel) allocate() error {
 	return nil
 }
 
-// connect finds the ends of the calls in the graph.
-func (m *graphModel) connect(phi bool) error {
+// connect finds the ends of the calls in the graph. slope is the tensor of the
+// gradient, "" where there is none.
+func (m *graphModel) connect(phi bool, slope string) error {
 	s := m.session
 	var err error
 	call := func(feeds, fetches []string, values ...tensor) *run {
-		from, failedFrom := s.edges(feeds...)
-		to, failedTo := s.edges(fetches...)
+		from, failedFrom := s.api.edges(s.graph, feeds...)
+		to, failedTo := s.api.edges(s.graph, fetches...)
 		err = errors.Join(err, failedFrom, failedTo)
 		r := newRun(from, to)
 		for i, t := range values {
@@ -139,21 +155,29 @@ func (m *graphModel) connect(phi bool) error {
 	if phi {
 		m.phi = call([]string{obsName}, []string{phiName}, m.obs)
 	}
+	if slope != "" {
+		m.gradient = call([]string{obsName, candidateName, meanName, invRName, betaName}, []string{slope, scoreName, finiteName},
+			m.obs, m.z, m.belief.mean, m.belief.invR, m.belief.beta)
+	}
 	return err
 }
 
 func (m *graphModel) warm(n int) error {
-	d := m.dims.Latent
-	candidates := slices.Repeat([]float32{1}, n*d)
-	belief := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
-	obs := make([]float32, m.dims.Obs)
-	copy(obs, m.mean)
+	obs, candidates, belief := m.question(n)
 	for range warmRuns {
 		if _, _, err := m.Search(obs, candidates, belief); err != nil {
 			return fmt.Errorf("tensorflow: the first search on %s failed: %w", m.report.Device, err)
 		}
 	}
 	return nil
+}
+
+// question is one that any model can answer.
+func (m *graphModel) question(n int) (obs, candidates []float32, belief tflite.Belief) {
+	d := m.dims.Latent
+	obs = make([]float32, m.dims.Obs)
+	copy(obs, m.mean)
+	return obs, slices.Repeat([]float32{1}, n*d), tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
 }
 
 // Report implements Model.

@@ -38,24 +38,38 @@ func (q question) of(t testing.TB, m tflite.Model) (int, float32) {
 }
 
 func TestACallAllocatesNothing(t *testing.T) {
-	m := open(t, tflitetest.Bundle(small, 1), onCPU(), 16)
+	m := climb(t, tflitetest.Bundle(small, 1))
 	q := ask(small, 16)
 	phi, action, psi, z := make([]float64, small.Latent), make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent), make([]float64, small.Latent)
 	z[0] = 1
+	dz := make([]float32, small.Latent)
 	for name, call := range map[string]func() error{
 		"search": func() error { _, _, err := m.Search(q.obs, q.candidates, q.belief); return err },
 		"phi":    func() error { return m.Phi(phi, q.obs) },
 		"act":    func() error { return m.Act(action, q.obs, z) },
 		"psi":    func() error { return m.Psi(psi, q.obs, action, z) },
+		"gradient": func() error {
+			_, err := m.Gradient(dz, q.obs, q.candidates[:small.Latent], q.belief)
+			return err
+		},
 	} {
+		allocatesNothing(t, name, call)
+	}
+}
+
+func allocatesNothing(t *testing.T, name string, call func() error) {
+	t.Run(name, func(t *testing.T) {
+		if raced {
+			t.Skip("the race detector's instrumentation allocates")
+		}
 		if allocs := testing.AllocsPerRun(20, func() {
 			if err := call(); err != nil {
 				t.Fatal(err)
 			}
 		}); allocs != 0 {
-			t.Errorf("%s makes %g allocations", name, allocs)
+			t.Errorf("%g allocations", allocs)
 		}
-	}
+	})
 }
 
 // residentKiB is the memory that this process has, on both sides.
@@ -192,7 +206,7 @@ func TestALibraryThatIsNotThereIsAnErrorThatNamesTheScript(t *testing.T) {
 }
 
 func TestEveryOperationHasAKernelForItsDevice(t *testing.T) {
-	r := open(t, tflitetest.Bundle(small, 1), onCPU(), 1).Report()
+	r := climb(t, tflitetest.Bundle(small, 1)).Report()
 	gpu := 0
 	for _, k := range r.Kernels {
 		t.Logf("%-18s nodes %3d  CPU %t  GPU %t", k.Op, k.Nodes, k.CPU, k.GPU)

@@ -21,6 +21,7 @@ const (
 	phiName       = "phi"        // φ(s), [1, d], float64; not there without Cov B
 	actionName    = "action"     // π_z(s), [n, A]
 	psiName       = "psi"        // ψ, [E, n, d]
+	leastName     = "least"      // of the members' bounds, [n]
 	bestName      = "best"       // of the greatest score, [], int64
 	scoreName     = "score"      // the greatest score, []
 	finiteName    = "finite"     // whether every score is finite, [], bool
@@ -36,7 +37,7 @@ func newGraph(b *tflite.Bundle, device string) *graphDef {
 		n.phi(layers.B, layers.Cov, a)
 	}
 	// Fed or not, action must be one node: the members' ψ hang on it.
-	action := n.add(actionName, "Tanh", float32Type, []ref{n.twin(layers.Actor, "", z)}, typed("T", float32Type))
+	action := n.add(actionName, "Tanh", []ref{n.twin(layers.Actor, "", z)}, typed("T", float32Type))
 	var members []ref
 	for _, f := range layers.F {
 		members = append(members, n.twin(f, action, z))
@@ -59,7 +60,7 @@ func (n networks) linear(x ref, l tflite.Linear) ref {
 }
 
 func (n networks) biasAdd(x ref, l tflite.Linear) ref {
-	return n.add("", "BiasAdd", float32Type, []ref{x, n.floats(l.Bias, l.Out)}, typed("T", float32Type))
+	return n.add("", "BiasAdd", []ref{x, n.floats(l.Bias, l.Out)}, typed("T", float32Type))
 }
 
 // split is the layer for an input in two parts, of which one may have a
@@ -125,15 +126,20 @@ func (n networks) toSphere(x ref, d int) ref {
 	return n.binary("Mul", n.binary("RealDiv", x, size), n.floats([]float32{float32(math.Sqrt(float64(d)))}))
 }
 
+// leastSquare is about the least normal float32.
+const leastSquare = 2e-38
+
 // scores adds the belief's part: the least upper confidence bound over the
 // members for every candidate, and the best of them.
 func (n networks) scores(psi ref, members, d int) {
 	mean, invR, beta := n.placeholder(meanName, d, 1), n.placeholder(invRName, d, d), n.placeholder(betaName)
 	rows := n.reshape(psi, -1, d)
 	whitened := n.matMul(float32Type, rows, invR)
-	width := n.unary("Sqrt", n.reduce("", "Sum", n.unary("Square", whitened), 1, true))
+	// Where ‖R⁻ᵀψ‖² vanishes its root has no slope: the Maximum passes none.
+	square := n.binary("Maximum", n.reduce("", "Sum", n.unary("Square", whitened), 1, true), n.floats([]float32{leastSquare}))
+	width := n.unary("Sqrt", square)
 	bound := n.binary("AddV2", n.matMul(float32Type, rows, mean), n.binary("Mul", width, beta))
-	least := n.reduce("", "Min", n.reshape(bound, members, -1), 0, false)
+	least := n.reduce(leastName, "Min", n.reshape(bound, members, -1), 0, false)
 	n.argMax(bestName, least)
 	n.reduce(scoreName, "Max", least, 0, false)
 	n.allFinite(finiteName, n.reshape(bound, -1))

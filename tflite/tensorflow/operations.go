@@ -6,53 +6,53 @@ package tensorflow
 // the types used here; `optibfm model backend` lists what the library has.
 
 func (g *graphDef) placeholder(name string, dims ...int) ref {
-	return g.add(name, "Placeholder", float32Type, nil, typed("dtype", float32Type), shaped("shape", dims))
+	return g.add(name, "Placeholder", nil, typed("dtype", float32Type), shaped("shape", dims))
 }
 
 // unary is y = op(x).
 func (g *graphDef) unary(op string, x ref) ref {
-	return g.add("", op, float32Type, []ref{x}, typed("T", float32Type))
+	return g.add("", op, []ref{x}, typed("T", float32Type))
 }
 
 // binary is op(x, y), the smaller repeated over the larger.
 func (g *graphDef) binary(op string, x, y ref) ref {
-	return g.add("", op, float32Type, []ref{x, y}, typed("T", float32Type))
+	return g.add("", op, []ref{x, y}, typed("T", float32Type))
 }
 
 func (g *graphDef) matMul(t dtype, x, y ref) ref {
-	return g.add("", "MatMul", t, []ref{x, y}, typed("T", t), flag("transpose_a", false), flag("transpose_b", false))
+	return g.add("", "MatMul", []ref{x, y}, typed("T", t), flag("transpose_a", false), flag("transpose_b", false))
 }
 
 // reduce is op over an axis, which stays with the size 1 where keep is true.
 func (g *graphDef) reduce(name, op string, x ref, axis int, keep bool) ref {
-	return g.add(name, op, float32Type, []ref{x, g.ints([]int{axis}, 1)}, typed("T", float32Type), typed("Tidx", int32Type), flag("keep_dims", keep))
+	return g.add(name, op, []ref{x, g.ints([]int{axis}, 1)}, typed("T", float32Type), typed("Tidx", int32Type), flag("keep_dims", keep))
 }
 
 func (g *graphDef) reshape(x ref, dims ...int) ref {
-	return g.add("", "Reshape", float32Type, []ref{x, g.ints(dims, len(dims))}, typed("T", float32Type), typed("Tshape", int32Type))
+	return g.add("", "Reshape", []ref{x, g.ints(dims, len(dims))}, typed("T", float32Type), typed("Tshape", int32Type))
 }
 
 // pack puts tensors of one shape side by side along a new first axis.
 func (g *graphDef) pack(name string, parts []ref) ref {
-	return g.add(name, "Pack", float32Type, parts, typed("T", float32Type), count("N", len(parts)), count("axis", 0))
+	return g.add(name, "Pack", parts, typed("T", float32Type), count("N", len(parts)), count("axis", 0))
 }
 
 // argMax is the lowest index of the greatest element of a vector.
 func (g *graphDef) argMax(name string, x ref) ref {
-	return g.add(name, "ArgMax", float32Type, []ref{x, g.ints([]int{0})},
+	return g.add(name, "ArgMax", []ref{x, g.ints([]int{0})},
 		typed("T", float32Type), typed("Tidx", int32Type), typed("output_type", int64Type))
 }
 
 // allFinite is whether no element of a vector is NaN or infinite.
 func (g *graphDef) allFinite(name string, x ref) ref {
 	finite := g.unary("IsFinite", x)
-	return g.add(name, "All", boolType, []ref{finite, g.ints([]int{0}, 1)}, typed("Tidx", int32Type), flag("keep_dims", false))
+	return g.add(name, "All", []ref{finite, g.ints([]int{0}, 1)}, typed("Tidx", int32Type), flag("keep_dims", false))
 }
 
 func (g *graphDef) widen(x ref) ref {
-	return g.add("", "Cast", float32Type, []ref{x}, typed("SrcT", float32Type), typed("DstT", float64Type), flag("Truncate", false))
+	return g.add("", "Cast", []ref{x}, typed("SrcT", float32Type), typed("DstT", float64Type), flag("Truncate", false))
 }
 
 func (g *graphDef) named(name string, t dtype, x ref) ref {
-	return g.add(name, "Identity", t, []ref{x}, typed("T", t))
+	return g.add(name, "Identity", []ref{x}, typed("T", t))
 }

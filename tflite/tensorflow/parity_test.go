@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/hal/rover"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -25,7 +26,14 @@ func onCPU() tensorflow.Config {
 // open makes a model, or skips where there is no library.
 func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow.Model {
 	t.Helper()
-	m, err := tensorflow.New(b, c, n)
+	return opened(t, func() (tensorflow.Model, error) { return tensorflow.New(b, c, n) })
+}
+
+// opened is a model for the length of a test, which skips where there is no
+// library.
+func opened[M tensorflow.Model](t testing.TB, open func() (M, error)) M {
+	t.Helper()
+	m, err := open()
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skipf("%v", err)
 	}
@@ -88,6 +96,20 @@ func bundle(t testing.TB, m tflite.Manifest) *tflite.Bundle {
 	return b
 }
 
+// bundles are a bundle of each architecture, and the rover's.
+func bundles(t testing.TB) map[string]*tflite.Bundle {
+	t.Helper()
+	all := make(map[string]*tflite.Bundle)
+	for name, m := range architectures() {
+		all[name] = bundle(t, m)
+	}
+	var err error
+	if all["rover"], err = tflite.Load(rover.Model()); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func randoms(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -137,15 +159,16 @@ func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cas
 func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
 	check := func(name string, b *tflite.Bundle) {
 		t.Run(name, func(t *testing.T) {
-			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), 200)
-			t.Logf("largest relative errors of 200 cases: phi %.2g, action %.2g, psi %.2g", phi, action, psi)
+			const cases = 1000
+			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), cases)
+			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", cases, phi, action, psi)
 			if worst := max(phi, action, psi); !(worst <= 1e-4) {
 				t.Errorf("%g, want at most 1e-4", worst)
 			}
 		})
 	}
-	for name, m := range architectures() {
-		check(name, bundle(t, m))
+	for name, b := range bundles(t) {
+		check(name, b)
 	}
 	for _, name := range []string{"cheetah", "walker"} {
 		t.Run(name, func(t *testing.T) { check("checkpoint", shared(t, name)) })
@@ -192,11 +215,10 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 func TestSearchFindsTheNativeBest(t *testing.T) {
 	searches := 10_000
 	if testing.Short() {
-		searches = 500
+		searches = 2000
 	}
-	for name, m := range architectures() {
+	for name, b := range bundles(t) {
 		t.Run(name, func(t *testing.T) {
-			b := bundle(t, m)
 			sameBest(t, open(t, b, onCPU(), 32), native(t, b), searches, 32)
 		})
 	}

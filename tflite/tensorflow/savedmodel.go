@@ -79,7 +79,7 @@ func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 }
 
 func (m *savedModel) load(a *api, dir string, c Config) (map[string]signature, error) {
-	meta := a.newMetaGraph()
+	meta := a.emptyBuffer()
 	defer a.deleteBuffer(meta)
 	tag := append([]byte("serve"), 0)
 	tags := [1]*byte{&tag[0]}
@@ -152,11 +152,11 @@ func (m *savedModel) connect(signatures map[string]signature, names tflite.Signa
 		run **run
 		of  ends
 	}{{&m.phi, found.phi}, {&m.act, found.policy}, {&m.psi, found.psi}} {
-		in, err := m.session.edges(call.of.in...)
+		in, err := m.session.api.edges(m.session.graph, call.of.in...)
 		if err != nil {
 			return err
 		}
-		out, err := m.session.edges(call.of.out)
+		out, err := m.session.api.edges(m.session.graph, call.of.out)
 		if err != nil {
 			return err
 		}

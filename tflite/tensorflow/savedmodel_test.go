@@ -93,13 +93,7 @@ func TestACallOfASavedModelAllocatesNothing(t *testing.T) {
 		"act":    func() error { return m.Act(action, a.Obs, z) },
 		"psi":    func() error { return m.Psi(psi, a.Obs, action, z) },
 	} {
-		if allocs := testing.AllocsPerRun(20, func() {
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
-		}); allocs != 0 {
-			t.Errorf("%s makes %g allocations", name, allocs)
-		}
+		allocatesNothing(t, name, call)
 	}
 }
 

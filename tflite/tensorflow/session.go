@@ -79,28 +79,28 @@ func (s *session) devices() ([]Device, error) {
 	return devices, nil
 }
 
-// load adds a graph.
-func (s *session) load(graphDef []byte) error {
-	a := s.api
+// load adds nodes to a graph; those that name no device are placed on device.
+func (a *api) load(graph handle, graphDef []byte, device string) error {
 	buffer, options := a.newBuffer(&graphDef[0], uint64(len(graphDef))), a.newImport()
 	defer a.deleteBuffer(buffer)
 	defer a.deleteImport(options)
-	if err := a.withStatus(func(status handle) { a.importGraph(s.graph, buffer, options, status) }); err != nil {
+	a.importDevice(options, device)
+	if err := a.withStatus(func(status handle) { a.importGraph(graph, buffer, options, status) }); err != nil {
 		return fmt.Errorf("tensorflow: the graph was not taken: %w", err)
 	}
 	return nil
 }
 
-// edges finds tensors, each named by its operation and, where it is not the
-// first output, a colon and the output's number.
-func (s *session) edges(names ...string) ([]edge, error) {
+// edges finds tensors of a graph, each named by its operation and, where it is
+// not the first output, a colon and the output's number.
+func (a *api) edges(graph handle, names ...string) ([]edge, error) {
 	edges := make([]edge, len(names))
 	for i, name := range names {
 		operation, output, _ := strings.Cut(name, ":")
 		if n, err := strconv.ParseInt(output, 10, 32); err == nil {
 			edges[i].index = int32(n)
 		}
-		edges[i].operation = s.api.operation(s.graph, operation)
+		edges[i].operation = a.operation(graph, operation)
 		if edges[i].operation == 0 {
 			return nil, fmt.Errorf("tensorflow: the graph has no operation %q", name)
 		}

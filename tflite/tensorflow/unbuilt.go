@@ -19,6 +19,15 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 	return nil, fmt.Errorf("%w; or set model.backend to native", ErrNotBuilt)
 }
 
+// NewDifferentiable returns ErrNotBuilt: this program was built without the tag
+// tensorflow.
+func NewDifferentiable(_ *tflite.Bundle, c Config, _ int) (Differentiable, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNotBuilt
+}
+
 // LoadSavedModel returns ErrNotBuilt: this program was built without the tag
 // tensorflow.
 func LoadSavedModel(_ tflite.SavedModel, c Config, _ int) (Model, error) {

@@ -3,6 +3,7 @@
 package tensorflow
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -51,6 +52,43 @@ func TestEveryNodeOfTheGraphIsOnTheDevice(t *testing.T) {
 	}
 }
 
+func TestUsesCountsOperationsByTheirTypes(t *testing.T) {
+	g := newGraphDef("/CPU:0")
+	x := g.floats([]float32{1})
+	g.binary("AddV2", x, x)
+	g.binary("AddV2", x, x)
+	g.widen(x)
+	uses, err := usesOf(g.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := make(map[string]int)
+	for key, u := range uses {
+		counted[key] = u.nodes
+	}
+	if want := map[string]int{"Const map[dtype:1]": 1, "AddV2 map[T:1]": 2, "Cast map[DstT:2 SrcT:1]": 1}; !maps.Equal(counted, want) {
+		t.Errorf("%v, want %v", counted, want)
+	}
+}
+
+func TestAKernelOfAnotherTypeDoesNotFit(t *testing.T) {
+	// device_type CPU; constraint: Tidx is int32 or int64
+	list := appendVarint(appendVarint(nil, 6, uint64(int32Type)), 6, uint64(int64Type))
+	kernel := appendMessage(appendString(nil, 2, "CPU"), 3, appendMessage(appendString(nil, 1, "Tidx"), 2, appendMessage(nil, 1, list)))
+	for _, c := range []struct {
+		types map[string]dtype
+		fits  bool
+	}{
+		{map[string]dtype{"Tidx": int64Type, "T": float32Type}, true},
+		{map[string]dtype{"Tidx": float32Type}, false},
+	} {
+		device, fits, err := kernelFor(kernel, c.types)
+		if device != "CPU" || fits != c.fits || err != nil {
+			t.Errorf("%v: %s, %t, %v", c.types, device, fits, err)
+		}
+	}
+}
+
 func TestAVersionThatIsTooOldIsAnError(t *testing.T) {
 	for version, good := range map[string]bool{"2.16.1": true, "2.21.0-rc0": true, "2.15.1": false, "1.15.5": false, "3.0.0": false, "": false, "x.y": false} {
 		if err := checkVersion(version); (err == nil) != good {
@@ -92,7 +130,9 @@ func FuzzSignatures(f *testing.F) {
 
 func FuzzKernels(f *testing.F) {
 	f.Add([]byte{0x12, 0x03, 'C', 'P', 'U'}, int32(1))
+	f.Add(newGraph(tflitetest.Bundle(tflite.Dims{Obs: 1, Action: 1, Latent: 2, Ensemble: 1}, 1), "/CPU:0").bytes()[:2000], int32(1))
 	f.Fuzz(func(t *testing.T, kernel []byte, kind int32) {
-		_, _, _ = kernelFor(kernel, dtype(kind))
+		_, _ = usesOf(kernel)
+		_, _, _ = kernelFor(kernel, map[string]dtype{"T": dtype(kind)})
 	})
 }

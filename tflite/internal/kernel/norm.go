@@ -37,17 +37,18 @@ func (l LayerNorm) Moments(row []float32) (mean, scale float64) {
 
 // Back turns the gradient of a row's LayerNorm into that of its input, in place.
 // With x̂ = (x - mean)·scale and g = gain·grad it is scale·(g - mean g - x̂·mean(g·x̂)).
+// No compiler may fuse its products and sums.
 func (l LayerNorm) Back(grad, x []float32) {
 	mean, scale := l.Moments(x)
 	var sum, product float64
 	for k, v := range grad {
 		g := float64(v) * float64(l.gain[k])
 		sum += g
-		product += g * (float64(x[k]) - mean) * scale
+		product += float64(g * (float64(x[k]) - mean) * scale)
 	}
 	sum, product = sum/float64(len(x)), product/float64(len(x))
 	for k, v := range grad {
-		grad[k] = float32(scale * (float64(v)*float64(l.gain[k]) - sum - (float64(x[k])-mean)*scale*product))
+		grad[k] = float32(scale * (float64(float64(v)*float64(l.gain[k])) - sum - float64((float64(x[k])-mean)*scale*product)))
 	}
 }
 

@@ -81,7 +81,7 @@ func portableSquares(x []float32, mean float64) float64 {
 	sum := 0.0
 	for _, v := range x {
 		d := float64(v) - mean
-		sum += d * d
+		sum += float64(d * d) // no compiler may fuse it: rows end here on every processor
 	}
 	return sum
 }

@@ -1,17 +1,10 @@
-//go:build amd64 && !noasm
+//go:build (amd64 || arm64) && !noasm
 
 package kernel
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "unsafe"
 
 const tileRows = 6
-
-// accelerated: the processor and the operating system have what the assembly needs.
-var accelerated = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func denseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
 	if !accelerated {

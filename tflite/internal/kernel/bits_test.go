@@ -1,0 +1,71 @@
+//go:build (amd64 || arm64) && !noasm
+
+package kernel
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestEveryProcessorWithAssemblyGivesTheSameBits holds what amd64 and arm64 share
+// to one number. Who changes the arithmetic changes it on both.
+func TestEveryProcessorWithAssemblyGivesTheSameBits(t *testing.T) {
+	if !accelerated {
+		t.Skip("this processor has no AVX2 or no FMA")
+	}
+	const want = 0xd27ab001
+	digest := crc32.NewIEEE()
+	rng := rand.New(rand.NewPCG(9, 9))
+	// No function of the math package, which may differ, makes these numbers.
+	numbers := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			if v := 2*rng.Float32() - 1; v > -0.4 {
+				x[i] = v
+			}
+		}
+		return x
+	}
+	for _, n := range []int{1, 2, 5, 6, 13} {
+		const in, hidden, out = 300, 75, 37
+		first, second := Pack(numbers(hidden*in), hidden, in, in), Pack(numbers(out*hidden), out, hidden, hidden)
+		norm := NewLayerNorm(numbers(hidden), numbers(hidden), 1e-5)
+		for _, sparse := range []bool{false, true} {
+			var lists *Lists
+			if sparse {
+				lists = NewLists(n, in)
+			}
+			x, h, y := NewRows(n, in), NewRows(n, hidden), NewRows(n, out)
+			for r := range n {
+				copy(x.Row(r, in), numbers(in))
+			}
+			first.Multiply(h, x, Repeated(Aligned(hidden)), n, sparse, lists)
+			norm.Tanh(h, n)
+			norm.Back(h.Row(0, hidden), numbers(hidden))
+			second.Multiply(y, h, Repeated(Aligned(out)), n, !sparse, lists)
+			Tanh(y, n, out)
+			for r := range n {
+				if err := binary.Write(digest, binary.LittleEndian, bits(y.Row(r, out))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if got := digest.Sum32(); got != want {
+		t.Errorf("the results' checksum is %#x, want %#x", got, want)
+	}
+}
+
+// bits returns the numbers' bits, those of 0 without a sign.
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		if v != 0 {
+			b[i] = math.Float32bits(v)
+		}
+	}
+	return b
+}

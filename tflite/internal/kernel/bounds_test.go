@@ -1,0 +1,54 @@
+//go:build linux
+
+package kernel
+
+import (
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// fenced returns n zeros that end where memory ends: touching the next byte kills
+// the test.
+func fenced[T float32 | uint32](t *testing.T, n int) []T {
+	t.Helper()
+	page := os.Getpagesize()
+	room := (4*n + page - 1) &^ (page - 1)
+	memory, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Munmap(memory); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := syscall.Mprotect(memory[room:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/4)[room/4-n:]
+}
+
+func TestNothingIsReadOrWrittenBeyondTheSlices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for n := 1; n <= 13; n++ {
+		for range 12 {
+			in, out := 1+rng.IntN(40), 1+rng.IntN(100)
+			m := &Matrix{in: in, out: out, packed: fenced[float32](t, Padded(out)*in)}
+			x := Rows{fenced[float32](t, (n-1)*in+in), in}
+			for i := range x.Data {
+				x.Data[i] = float32(rng.IntN(2))
+			}
+			y := Rows{fenced[float32](t, n*Padded(out)), Padded(out)}
+			start := Rows{Data: fenced[float32](t, Padded(out))}
+			lists := &Lists{fenced[uint32](t, (tilesOf(n)-1)*inputBlock+in), make([]int, tilesOf(n))}
+			m.Multiply(y, x, start, n, true, nil)
+			m.Multiply(y, x, start, n, true, lists)
+			Tanh(y, n, out)
+			norm := LayerNorm{fenced[float32](t, Padded(out))[:out], fenced[float32](t, Padded(out))[:out], 1e-5}
+			norm.Tanh(y, n)
+		}
+	}
+}

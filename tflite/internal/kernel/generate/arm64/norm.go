@@ -1,0 +1,206 @@
+package main
+
+import "fmt"
+
+// The sums have the order of those for amd64, so that a row's mean and deviation
+// are the same bits: element i of 16 goes to half-vector i/2.
+const halves = 8
+
+func (f *file) zeroSums() {
+	for s := range halves {
+		f.line("VEOR V%d.B16, V%d.B16, V%d.B16", s, s, s)
+	}
+}
+
+// eachHalf loads 16 elements, turns them into float64, and calls body with each
+// half-vector's register and sum.
+func (f *file) eachHalf(x string, body func(v, sum int)) {
+	const quad, double = 16, 20
+	for i := 0; i < 4; i += 2 {
+		f.line("FLDPQ.P 32(%s), (F%d, F%d)", x, quad+i, quad+i+1)
+	}
+	for s := range halves {
+		if s%2 == 0 {
+			f.widen(double+s, quad+s/2)
+		} else {
+			f.widenHigh(double+s, quad+s/2)
+		}
+		body(double+s, s)
+	}
+}
+
+func (f *file) returnTotal() {
+	for _, s := range []int{0, 1, 4, 5} {
+		f.add2(s, s, s+2)
+	}
+	f.add2(0, 0, 4)
+	f.add2(1, 1, 5)
+	f.add2(0, 0, 1)
+	f.addPair(0, 0)
+	f.line("FMOVD F0, %s", f.parameters["ret"])
+	f.line("RET")
+}
+
+func (f *file) sum() {
+	f.function("sum16", "adds up n elements, a multiple of 16.", "x *float32, n int", "float64")
+	f.load("x", "R0")
+	f.load("n", counter)
+	f.zeroSums()
+	f.loop("more", counter, 16, func() {
+		f.eachHalf("R0", func(v, sum int) { f.add2(sum, sum, v) })
+	})
+	f.returnTotal()
+}
+
+func (f *file) squares() {
+	const mean = 31
+	f.function("squares16", "adds up (x - mean)² of n elements, a multiple of 16.", "x *float32, n int, mean float64", "float64")
+	f.load("x", "R0")
+	f.load("n", counter)
+	f.line("FMOVD %s, F%d", f.parameters["mean"], mean)
+	f.line("VDUP V%d.D[0], V%d.D2", mean, mean)
+	f.zeroSums()
+	f.loop("more", counter, 16, func() {
+		f.eachHalf("R0", func(v, sum int) {
+			f.sub2(v, v, mean)
+			f.line("VFMLA V%d.D2, V%d.D2, V%d.D2", v, v, sum)
+		})
+	})
+	f.returnTotal()
+}
+
+// The rows of the table that tanh.go passes, 8 equal numbers each.
+const (
+	limit, minusLimit = 0, 1
+	one, minusOne     = 2, 3
+	numerator         = 4 // c0 to c4
+	denominator       = 9 // c1 to c4; c0 is one
+	degree            = 4
+)
+
+// The vectors of tanh: a group of each, 16 elements, then what all share. A
+// polynomial goes from one of steps to the next.
+const (
+	group = 4
+
+	values, squared     = 0, 4
+	step0, step1, step2 = 8, 12, 16
+
+	bounds           = 20 // the table's first four rows
+	leadingNumerator = 24
+	leadingDivisor   = 25
+	meanVector       = 26
+	scaleVector      = 27
+)
+
+const table = "R3"
+
+func (f *file) tableRow(i, v int) { f.line("FMOVQ %d(%s), F%d", 32*i, table, v) }
+
+func (f *file) loadTable() {
+	f.load("table", table)
+	for i := range 4 {
+		f.tableRow(i, bounds+i)
+	}
+	f.tableRow(numerator+degree, leadingNumerator)
+	f.tableRow(denominator+degree-1, leadingDivisor)
+}
+
+// together calls body for each vector of a group: neighbours do not wait for each other.
+func together(body func(i int)) {
+	for i := range group {
+		body(i)
+	}
+}
+
+// power adds to a coefficient of the table, which it loads, the product of what
+// is there and of the square. A load needs none of the arithmetic units that a
+// copy of a register would.
+func (f *file) power(to, from, coefficient int, shared bool) {
+	together(func(i int) { f.tableRow(coefficient, to+i) })
+	together(func(i int) {
+		source := from + i
+		if shared {
+			source = from
+		}
+		f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", squared+i, source, to+i)
+	})
+}
+
+// applyTanh replaces the values by their tanh. A NaN stays one.
+func (f *file) applyTanh() {
+	clamp := func(low, high int) {
+		together(func(i int) { f.max4(values+i, values+i, bounds+low) })
+		together(func(i int) { f.min4(values+i, values+i, bounds+high) })
+	}
+	clamp(minusLimit, limit)
+	together(func(i int) { f.mul4(squared+i, values+i, values+i) })
+	f.power(step0, leadingNumerator, numerator+3, true)
+	f.power(step1, step0, numerator+2, false)
+	f.power(step0, step1, numerator+1, false)
+	f.power(step1, step0, numerator, false)
+	f.power(step0, leadingDivisor, denominator+2, true)
+	f.power(step2, step0, denominator+1, false)
+	f.power(step0, step2, denominator, false)
+	f.power(step2, step0, one, false)
+	together(func(i int) { f.mul4(step1+i, values+i, step1+i) })
+	together(func(i int) { f.div4(values+i, step1+i, step2+i) })
+	clamp(minusOne, one)
+}
+
+// loadQuads loads 16 elements; post moves the address on.
+func (f *file) loadQuads(address string, v int, post bool) {
+	for i := 0; i < group; i += 2 {
+		at := fmt.Sprintf("FLDPQ %d(%s)", 16*i, address)
+		if post {
+			at = fmt.Sprintf("FLDPQ.P 32(%s)", address)
+		}
+		f.line("%s, (F%d, F%d)", at, v+i, v+i+1)
+	}
+}
+
+// storeQuads stores 16 elements and moves the address on, apart: with the last
+// store the next load would have to wait for the arithmetic where a core does both
+// at once.
+func (f *file) storeQuads(address string, v int) {
+	for i := 0; i < group; i += 2 {
+		f.line("FSTPQ (F%d, F%d), %d(%s)", v+i, v+i+1, 16*i, address)
+	}
+	f.line("ADD $%d, %s, %s", 16*group, address, address)
+}
+
+func (f *file) normTanh() {
+	f.function("normTanh16", "computes x ← tanh((x-mean)·scale·gain + bias) of n elements, a multiple of 16.",
+		"x *float32, gain *float32, bias *float32, n int, mean float32, scale float32, table *[13][8]float32", "")
+	f.load("x", "R0")
+	f.load("gain", "R1")
+	f.load("bias", "R2")
+	f.load("n", counter)
+	f.loadTable()
+	f.broadcast("mean", meanVector)
+	f.broadcast("scale", scaleVector)
+	f.loop("more", counter, 4*group, func() {
+		f.loadQuads("R0", step0, false)
+		f.loadQuads("R1", step1, true)
+		f.loadQuads("R2", values, true)
+		together(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
+		together(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
+		together(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
+		f.applyTanh()
+		f.storeQuads("R0", values)
+	})
+	f.line("RET")
+}
+
+func (f *file) tanh() {
+	f.function("tanh16", "computes x ← tanh x of n elements, a multiple of 16.", "x *float32, n int, table *[13][8]float32", "")
+	f.load("x", "R0")
+	f.load("n", counter)
+	f.loadTable()
+	f.loop("more", counter, 4*group, func() {
+		f.loadQuads("R0", values, false)
+		f.applyTanh()
+		f.storeQuads("R0", values)
+	})
+	f.line("RET")
+}
