@@ -6,7 +6,8 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// Work is what the matrix products of a Network took: nearly all of its time.
+// Work is what the matrix products of a Network took. What stands between them
+// (LayerNorm, tanh, the choice of what is not 0) is not counted.
 type Work struct {
 	FLOPs int64 // floating-point operations in float32, two for a multiply-add
 	Bytes int64 // weights, inputs and outputs of the products, each read or written once a product

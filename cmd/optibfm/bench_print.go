@@ -80,7 +80,7 @@ func (p *benchPrinter) steps(r benchReport) {
 		p.line(format, s.Name, brief(s.P50), brief(s.P99), brief(s.Max), fmt.Sprintf("%.1f", s.Ratio), paper, amount(s.Garbage)+" B")
 	}
 	p.text("A step is φ, a label into the belief, a new z, π; on one processor, but for TensorFlow. " +
-		"The paper's are its ratios on an RTX 4090, another machine with larger networks.")
+		"The paper's ratios are of an RTX 4090, which evaluates all candidates at once: another machine.")
 }
 
 func (p *benchPrinter) stages(r benchReport) {
@@ -132,15 +132,21 @@ func planned(r benchReport) string {
 	case r.Size > 0:
 		text += fmt.Sprintf(", %d candidates", r.Size)
 	}
-	if r.Replan == 0 {
-		return text
+	switch r.Replan {
+	case 0:
+		return text + ", once an episode"
+	case 1:
+		return text + ", every tick"
 	}
-	return text + fmt.Sprintf(", every %s", tickCount(r.Replan))
+	return text + fmt.Sprintf(", every %d ticks", r.Replan)
 }
 
 func ages(a allowance) string {
 	if a.ZAgeMax == 0 {
 		return fmt.Sprintf("from %s on, for the whole episode", tickCount(a.ZAgeMin))
+	}
+	if a.ZAgeMin == a.ZAgeMax {
+		return fmt.Sprintf("%s: %s", tickCount(a.ZAgeMin), brief(float64(a.ZAgeMin)*a.PeriodNS))
 	}
 	return fmt.Sprintf("%d to %s: %s to %s", a.ZAgeMin, tickCount(a.ZAgeMax), brief(float64(a.ZAgeMin)*a.PeriodNS), brief(float64(a.ZAgeMax)*a.PeriodNS))
 }
