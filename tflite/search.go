@@ -222,7 +222,7 @@ func (n *Network) other(w *worker, from, to int) error {
 // bounds writes ψᵀẑ + β‖R⁻ᵀψ‖ of the first count rows of w.psi.
 func (n *Network) bounds(dst []float32, w *worker, count int) error {
 	s, d := &n.search, n.arch.Latent
-	w.scratch.multiply(s.metric, w.metric, w.psi, kernel.Repeated(s.none), count, false, nil)
+	w.scratch.work.add(s.metric.Multiply(w.metric, w.psi, kernel.Repeated(s.none), count, false, nil))
 	for i := range count {
 		row := w.metric.Row(i, d+1)
 		dst[i] = row[d] + s.beta*float32(norm(row[:d]))

@@ -1,10 +1,6 @@
 package tflite
 
-import (
-	"strings"
-
-	"optibfm/tflite/internal/kernel"
-)
+import "strings"
 
 // Work is what the matrix products of a Network took. What stands between them
 // (LayerNorm, tanh, the choice of what is not 0) is not counted.
@@ -30,15 +26,9 @@ func (n *Network) Work() Work {
 	return sum
 }
 
-// multiply is w.Multiply, counted.
-func (s *scratch) multiply(w *kernel.Matrix, dst, x, start kernel.Rows, n int, relu bool, lists *kernel.Lists) {
-	multiplied := w.Multiply(dst, x, start, n, relu, lists)
-	inputs := multiplied // whose weights were read
-	if n > 1 {
-		inputs = (multiplied + n - 1) / n
-	}
-	s.work.FLOPs += int64(2 * multiplied * w.Out())
-	s.work.Bytes += int64(4 * (inputs*w.Out() + n*(w.In()+w.Out())))
+func (w *Work) add(flops, bytes int) {
+	w.FLOPs += int64(flops)
+	w.Bytes += int64(bytes)
 }
 
 // FLOPs are the floating-point operations of the matrix products of an

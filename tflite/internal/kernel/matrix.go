@@ -109,18 +109,21 @@ func NewLists(n, in int) *Lists {
 // Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it where relu
 // is set. dst is [n, out], x [n, in], start [n, out]; dst and start may be the
 // same, x no part of dst. Where lists are given, inputs that are 0 in all rows of
-// a tile are left out; without lists every input is multiplied. It returns how
-// many inputs it multiplied, summed over the rows, and panics where a slice is
-// too short.
-func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (multiplied int) {
+// a tile are left out; without lists every input is multiplied. It returns the
+// floating-point operations that it took, two for a multiply-add, and the bytes of
+// the weights, the inputs and the outputs that these were about, and panics where
+// a slice is too short.
+func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (flops, bytes int) {
 	m.check(dst, x, start, n)
 	floor := float32(math.Inf(-1))
 	if relu {
 		floor = 0
 	}
 	if n == 1 {
-		return m.single(dst.Data, x.Data, start.Data, floor, lists)
+		multiplied := m.single(dst.Data, x.Data, start.Data, floor, lists)
+		return m.effort(1, multiplied, multiplied)
 	}
+	multiplied := 0 // inputs, summed over the rows
 	for from := 0; from < m.in; from += inputBlock {
 		b := block{from: from, inputs: min(inputBlock, m.in-from), floor: float32(math.Inf(-1))}
 		if from+b.inputs == m.in {
@@ -134,7 +137,13 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (m
 		}
 		start = dst
 	}
-	return multiplied
+	return m.effort(n, multiplied, (multiplied+n-1)/n)
+}
+
+// effort counts products of n rows: of so many inputs, summed over the rows, with
+// the weights of so many inputs.
+func (m *Matrix) effort(n, multiplied, read int) (flops, bytes int) {
+	return 2 * multiplied * m.out, 4 * (read*m.out + n*(m.in+m.out))
 }
 
 // check panics where a tile would reach beyond a slice: the assembly does not.
@@ -147,7 +156,7 @@ func (m *Matrix) check(dst, x, start Rows, n int) {
 }
 
 // single takes four panels at once and all inputs: nobody else would use the
-// weights again.
+// weights again. It returns how many inputs are not left out.
 func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) (multiplied int) {
 	panel := panelWidth * m.in
 	multiplied = m.in
