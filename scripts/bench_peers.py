@@ -52,6 +52,7 @@ import numpy as np
 STEPS = ["policy", "thompson", "ucb"]
 PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
 BETA = 1.0
+AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
 
 
 # --- bundles ---------------------------------------------------------------
@@ -551,7 +552,7 @@ class Torch:
 
 
 class TorchCompile(Torch):
-    """Each step compiled by Inductor, the weights frozen, the kernels chosen by trial."""
+    """Each step compiled by Inductor, the weights frozen; with --autotune the kernels are chosen by trial."""
 
     def prepared(self, step):
         torch = self.torch
@@ -566,7 +567,7 @@ class TorchCompile(Torch):
             def forward(self, *inputs):
                 return step(*inputs)
 
-        return torch.compile(Step().eval(), mode="max-autotune-no-cudagraphs")
+        return torch.compile(Step().eval(), mode="max-autotune-no-cudagraphs" if os.environ.get(AUTOTUNE) else None)
 
 
 class Jax:
@@ -715,12 +716,14 @@ def work(o):
 class Contender:
     """A process that answers requests, stopped while others are asked."""
 
-    def __init__(self, name, command, threads, only=None):
+    def __init__(self, name, command, threads, only=None, autotune=False):
         self.name, self.only = name, only
         env = dict(os.environ)
         if threads:
             for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS"):
                 env[key] = str(threads)
+        if autotune:
+            env[AUTOTUNE] = "1"
         if name.startswith("onnxruntime"):
             env["OPENBLAS_NUM_THREADS"] = "1"  # of the belief, which is small: the cores are the session's
         self.log = tempfile.TemporaryFile("w+")
@@ -759,7 +762,7 @@ def start(o, bundle, threads):
                                                    "--library", o.tensorflow, "--threads", str(threads)], threads, only=("ucb", "search")))
     for peer in o.peers:
         c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
-                             "--candidates", str(o.candidates)], threads)
+                             "--candidates", str(o.candidates)], threads, autotune=o.autotune)
         contenders.append(c)
         try:
             got = c.ask(json.dumps(case))
@@ -810,6 +813,7 @@ def measure(o, bundle, threads):
 
 def rounds(o, contenders):
     counts, results = {}, {c.name: {} for c in contenders}
+    began = time.monotonic()
     for c in list(contenders):
         for step in STEPS + (["tick", "search"] if c.name.startswith("optibfm") else []):
             if c.only and step not in c.only:
@@ -823,6 +827,8 @@ def rounds(o, contenders):
             counts[c.name, step] = max(3, min(2000, int(o.slice / each)))
             results[c.name][step] = []
         c.pause()
+    per_round = o.slice * len(counts)
+    print(f"ready after {time.monotonic() - began:.0f} s; {o.rounds} rounds of about {per_round:.0f} s", file=sys.stderr, flush=True)
     for r in range(o.rounds):
         for c in contenders[r % len(contenders):] + contenders[:r % len(contenders)]:
             if c.process.poll() is not None:
@@ -923,7 +929,7 @@ def bars(axis, rows):
     for i, r in enumerate(rows):
         text = f"{r['median_ms']:.3g} ms" + ("" if r["contender"] == "optibfm" else f", {r['ratio']:.1f}x")
         axis.text(1.02, i, text, transform=axis.get_yaxis_transform(), fontsize=7, va="center")
-    axis.set_xlim(0, 1.05 * max(r["p90_ms"] for r in rows))
+    axis.set_xlim(0, 1.2 * max(times))  # a busy machine's whiskers may leave the picture
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
 
@@ -956,6 +962,7 @@ def main():
     p.add_argument("--threads", nargs="*", type=int, default=[1, 0], help="cores; 0: all")
     p.add_argument("--rounds", type=int, default=20)
     p.add_argument("--slice", type=float, default=0.3, help="seconds of a step in a round")
+    p.add_argument("--autotune", action="store_true", help="let torch-compile try kernels: a minute and a half more for each table")
     p.add_argument("--markdown", help="write the tables here")
     p.add_argument("--json", help="write all figures here")
     p.add_argument("--plot", help="write a picture here")
