@@ -13,7 +13,7 @@ import (
 
 // periodSection is a plan as a run makes it: the configuration's strategy, on
 // its backend and on all processors; and one with four times the candidates or
-// gradient steps, which shows what each more costs.
+// gradient steps, which shows what each costs where there are many.
 type periodSection struct {
 	rows       []*timed
 	plan, more *timed // more is nil where the strategy has neither
@@ -115,10 +115,10 @@ func (b *benchmark) allowance() allowance {
 	if b.file.Controller.Strategy == controller.UCBGradient {
 		a.What = "gradient steps"
 	}
-	each := max(b.period.more.p99()-plan, 1) / float64(b.period.sizeMore-b.period.size)
+	each := b.period.more.p99() / float64(b.period.sizeMore)
 	for _, k := range []int{1, 2, 5} {
-		left := float64(k)*period - tick - float64(pollEvery) - plan
-		a.Room = append(a.Room, share{k, max(int64(float64(b.period.size)+left/each), 0)})
+		left := float64(k)*period - tick - float64(pollEvery)
+		a.Room = append(a.Room, share{k, max(int64(left/each), 0)})
 	}
 	return a
 }

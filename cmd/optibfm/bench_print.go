@@ -155,7 +155,7 @@ func extrapolated(r benchReport) string {
 	if len(r.Plans) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" The %s are extrapolated from %d and %d more.", r.Allowance.What, r.Size, (moreTimes-1)*r.Size)
+	return fmt.Sprintf(" The %s are extrapolated from a plan with %d (p99 %s).", r.Allowance.What, r.SizeMore, brief(r.Plans[1].P99))
 }
 
 func tickCount(n uint64) string {

@@ -238,6 +238,24 @@ func TestAgeOfZIsThatOfThePlanInForce(t *testing.T) {
 	}
 }
 
+func TestTheRoomOfAPeriodIsWhatIsLeftByTheTickAndTheDelayOfLooking(t *testing.T) {
+	b := &benchmark{file: configs.Default()}
+	b.file.Loop.PeriodMS = 10
+	b.control.tick, b.period.plan, b.period.more = newTimed("", nil), newTimed("", nil), newTimed("", nil)
+	b.period.size, b.period.sizeMore = 100, 400
+	for row, ms := range map[*timed]float64{b.control.tick: 1, b.period.plan: 1, b.period.more: 4} { // 10 µs a candidate
+		if err := row.times.RecordValue(int64(ms * 1e6)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []int64{850, 1850, 4850} { // 10, 20, 50 ms less 1 and 0.5
+		got := b.allowance().Room[i]
+		if far := got.Size - want; far < -5 || far > 5 {
+			t.Errorf("%d periods: %d candidates, want %d", got.Periods, got.Size, want)
+		}
+	}
+}
+
 func TestTimesAndNumbersHaveThreeDigits(t *testing.T) {
 	for got, want := range map[string]string{
 		brief(5): "5 ns", brief(999.4): "999 ns", brief(999.6): "1.00 µs", brief(12345): "12.3 µs", brief(2e6): "2 ms", brief(1.5e9): "1.50 s",
