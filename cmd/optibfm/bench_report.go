@@ -14,22 +14,21 @@ import (
 
 // benchReport is what `optibfm bench` prints.
 type benchReport struct {
-	Model    benchModelReport   `json:"model"`
-	Machine  benchMachineReport `json:"machine"`
-	Strategy string             `json:"strategy"`
-	Size     int                `json:"size,omitempty"` // candidates or gradient steps of a plan
-	Replan   uint64             `json:"replan_every_ticks"`
-
-	SizeMore  int          `json:"size_more,omitempty"` // of the second plan, from which Allowance.Room is
-	Control   []rowReport  `json:"control"`
-	Searched  int          `json:"searched"`
-	Search    []rowReport  `json:"search"`
-	Steps     []stepReport `json:"steps"`
-	Plans     []rowReport  `json:"plans"`
-	Limits    limitsReport `json:"limits"`
-	Stages    []stage      `json:"stages"`
-	Allowance allowance    `json:"allowance"`
-	Backend   string       `json:"tensorflow"` // what it is, or why there is none
+	Model     benchModelReport   `json:"model"`
+	Machine   benchMachineReport `json:"machine"`
+	Strategy  string             `json:"strategy"`
+	Size      int                `json:"size,omitempty"`      // candidates or gradient steps of a plan
+	SizeMore  int                `json:"size_more,omitempty"` // of the second plan, from which Allowance.Room is
+	Replan    uint64             `json:"replan_every_ticks"`
+	Control   []rowReport        `json:"control"`
+	Searched  int                `json:"searched"`
+	Search    []rowReport        `json:"search"`
+	Steps     []stepReport       `json:"steps"`
+	Plans     []rowReport        `json:"plans"`
+	Limits    limitsReport       `json:"limits"`
+	Stages    []stage            `json:"stages"`
+	Allowance allowance          `json:"allowance"`
+	Backend   string             `json:"tensorflow"` // what it is, or why there is none
 }
 
 type benchModelReport struct {
