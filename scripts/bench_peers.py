@@ -384,7 +384,7 @@ class OnnxShared(OnnxRuntime):
         psi = shared_psi_of(ops, self.bundle, t["obs"], action, z)
         width = ops.node("ReduceL2", [ops.node("MatMul", [psi, t["half"]])], axes=[2], keepdims=1)
         mean = ops.node("MatMul", [psi, t["mean"]])
-        score = ops.node("ReduceMin", [ops.node("Add", [mean, ops.matmul_scalar(width, BETA)])], axes=[0, 2], keepdims=0)
+        score = ops.node("ReduceMin", [ops.node("Add", [mean, ops.times(width, BETA)])], axes=[0, 2], keepdims=0)
         best = ops.node("ArgMax", [score], axis=0, keepdims=1)
         return {"act": ops.node("Gather", [action, best], axis=0), "best": ops.node("Gather", [t["z"], best], axis=0)}
 
@@ -428,7 +428,7 @@ class OnnxOps:
     def matmul(self, x, w):
         return self.node("MatMul", [x, self.constant(w)])
 
-    def matmul_scalar(self, x, factor):
+    def times(self, x, factor):
         return self.node("Mul", [x, self.constant(np.float32(factor))])
 
     def layer_norm(self, x, gain, shift):
@@ -444,7 +444,7 @@ class OnnxOps:
         return self.node("Concat", parts, axis=1)
 
     def unit(self, x, d):
-        return self.matmul_scalar(self.node("LpNormalization", [x], axis=1, p=2), math.sqrt(d))
+        return self.times(self.node("LpNormalization", [x], axis=1, p=2), math.sqrt(d))
 
     def stack(self, parts):
         axis = self.constant(np.array([0], np.int64))
