@@ -2,13 +2,13 @@
 """Time the same step in optibfm and in what one would run instead.
 
     pip install numpy scipy torch onnx onnxruntime jax matplotlib
-    python3 bench_peers.py --optibfm ./optibfm --hidden 256 1024 --threads 1 0 --json peers.json --plot peers.png
+    python3 bench_peers.py --optibfm ./optibfm --hidden 256 1024 --threads 1 2 --markdown peers.md --json peers.json --plot peers.png
 
 Every contender is a process of its own that reads the same bundle and answers
 requests for steps; the requests go round, so that what else happens on the
 machine meets all of them alike, and who is not asked is stopped. Before
 anything is timed, each contender's phi, action and psi are compared with
-optibfm's. A thread count of 1 binds everything to one core; 0 is all cores.
+optibfm's. A thread count binds everything to as many cores; 0 is all of them.
 
 The steps (the paper's; n candidates, d latent dimensions):
 
@@ -20,7 +20,15 @@ The steps (the paper's; n candidates, d latent dimensions):
     tick      (optibfm only) phi(s), a label, the D-gap, the action
 
 The peers are written plainly, as the published implementations are: every
-candidate is a row with the observation in it, and V is factorised anew.
+candidate is a row with the observation in it, V is factorised anew, and the
+action of the best candidate is evaluated once more. onnxruntime-shared and
+jax-shared are what one can make of that without leaving the framework: what
+does not depend on the candidate is evaluated once, the scores and their maximum
+are part of the compiled graph, and the best candidate's action is the one that
+the search has found.
+
+Reported are medians over all calls and over the rounds the median of the ratio
+to optibfm's median in the same round, each with the 10th and 90th percentile.
 """
 
 import argparse
@@ -42,8 +50,9 @@ from pathlib import Path
 import numpy as np
 
 STEPS = ["policy", "thompson", "ucb"]
-PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "jax"]
+PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
 BETA = 1.0
+AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
 
 
 # --- bundles ---------------------------------------------------------------
@@ -129,6 +138,10 @@ class Bundle:
         self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")] for m in range(self.members)]
         self.actor = [self.stack(f"_actor.{part}", 0, 1) for part in ("embed_s", "embed_z", "policy")]
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
+        # First layers apart: what the observation, or the left embedding, is multiplied by, the rest, the bias.
+        self.f_split = [[split(left[0], self.obs), split(right[0], self.obs)] for left, right, _ in self.f]
+        left, right, trunk = self.actor
+        self.actor_split = [split(right[0], self.obs), split(trunk[0], left[-1][0].shape[1])]
 
     def converted(self, convert):
         """The same bundle with every array passed through convert."""
@@ -136,6 +149,8 @@ class Bundle:
         pairs = lambda layers: [(convert(weight), convert(bias)) for weight, bias in layers]
         other.b, other.actor = pairs(self.b), [pairs(part) for part in self.actor]
         other.f = [[pairs(part) for part in member] for member in self.f]
+        triples = lambda layers: [tuple(convert(part) for part in layer) for layer in layers]
+        other.f_split, other.actor_split = [triples(member) for member in self.f_split], triples(self.actor_split)
         other.inv_cov = convert(self.inv_cov)
         return other
 
@@ -152,6 +167,11 @@ class Bundle:
                 weight = weight.T
             layers.append((np.ascontiguousarray(weight, np.float32), np.ascontiguousarray(bias, np.float32)))
         return layers
+
+
+def split(layer, at):
+    weight, bias = layer
+    return np.ascontiguousarray(weight[:at]), np.ascontiguousarray(weight[at:]), bias
 
 
 # --- the networks, once for every framework ----------------------------------
@@ -192,6 +212,33 @@ def psi_of(ops, bundle, obs, action, z):
     right = ops.concat([obs, ops.unit(z, bundle.d)])
     left = ops.concat([obs, action])
     return ops.stack([twin(ops, f, left, right) for f in bundle.f])
+
+
+# The same for the candidates of one observation, obs [1, O].
+
+
+def shared_embedding(ops, layers, first, obs, varying):
+    observed, rest, bias = first
+    start = ops.linear(obs, observed, bias)
+    return sequential(ops, layers[1:], ops.linear(varying, rest, start), True)
+
+
+def shared_action_of(ops, bundle, obs, unit_z):
+    (left, right, trunk), (first, join) = bundle.actor, bundle.actor_split
+    of_left, of_right, bias = join
+    start = ops.linear(sequential(ops, left, obs, True), of_left, bias)
+    h = ops.linear(shared_embedding(ops, right, first, obs, unit_z), of_right, start)
+    if len(trunk) > 1:
+        h = sequential(ops, trunk[1:], ops.relu(h), False)
+    return ops.tanh(h)
+
+
+def shared_psi_of(ops, bundle, obs, action, unit_z):
+    members = []
+    for (left, right, trunk), (of_action, of_z) in zip(bundle.f, bundle.f_split):
+        h = ops.concat([shared_embedding(ops, left, of_action, obs, action), shared_embedding(ops, right, of_z, obs, unit_z)])
+        members.append(sequential(ops, trunk, h, False))
+    return ops.stack(members)
 
 
 # --- contenders ------------------------------------------------------------
@@ -271,8 +318,9 @@ class OnnxRuntime(NumPy):
     def __init__(self, bundle, threads, n):
         super().__init__(bundle, threads, n)
         shapes = {"obs": bundle.obs, "z": bundle.d, "action": bundle.action}
+        # One thread for phi, a single row: a second pool that waits by spinning would take a core from the others.
         self.sessions = {
-            "phi": self.session(threads, {"obs": shapes["obs"]}, lambda o, t: {"phi": phi_of(o, bundle, t["obs"])}),
+            "phi": self.session(1, {"obs": shapes["obs"]}, lambda o, t: {"phi": phi_of(o, bundle, t["obs"])}),
             "act": self.session(threads, {k: shapes[k] for k in ("obs", "z")}, lambda o, t: {"act": action_of(o, bundle, t["obs"], t["z"])}),
             "psi": self.session(threads, shapes, lambda o, t: {"psi": psi_of(o, bundle, t["obs"], t["action"], t["z"])}),
             "both": self.session(threads, {k: shapes[k] for k in ("obs", "z")}, self.both),
@@ -282,17 +330,23 @@ class OnnxRuntime(NumPy):
         action = action_of(ops, self.bundle, t["obs"], t["z"])
         return {"act": action, "psi": psi_of(ops, self.bundle, t["obs"], action, t["z"])}
 
-    def session(self, threads, inputs, build):
+    def session(self, threads, widths, build):
+        """A session whose inputs are any number of rows."""
+        return self.build(threads, {name: ["n", width] for name, width in widths.items()}, build)
+
+    def build(self, threads, inputs, build):
         import onnx
         import onnxruntime
         ops = OnnxOps(self.bundle.eps)
         outputs = build(ops, {name: name for name in inputs})
         nodes = ops.nodes + [onnx.helper.make_node("Identity", [ref], [name]) for name, ref in outputs.items()]
         value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        graph = onnx.helper.make_graph(nodes, "bfm", [value(k, ["n", v]) for k, v in inputs.items()],
+        graph = onnx.helper.make_graph(nodes, "bfm", [value(k, shape) for k, shape in inputs.items()],
                                        [value(k, None) for k in outputs], ops.constants)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
         options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -310,6 +364,41 @@ class OnnxRuntime(NumPy):
         return self.sessions["both"].run(None, {"obs": obs, "z": z.astype(np.float32, copy=False)})
 
 
+class OnnxShared(OnnxRuntime):
+    """One graph from the candidates to the best one's action."""
+
+    def __init__(self, bundle, threads, n):
+        super().__init__(bundle, threads, n)
+        self.identity = np.eye(bundle.d, dtype=np.float32)
+        inputs = {"obs": [1, bundle.obs], "z": [n, bundle.d], "mean": [bundle.d, 1], "half": [bundle.d, bundle.d]}
+        self.plan = self.build(threads, inputs, self.best)
+        del self.sessions["both"]
+        single = {"obs": [1, bundle.obs], "z": [1, bundle.d]}
+        self.sessions["act"] = self.build(threads, single, lambda o, t: {"act": shared_action_of(o, bundle, t["obs"], o.unit(t["z"], bundle.d))})
+        self.sessions["psi"] = self.build(threads, {**single, "action": [1, bundle.action]}, lambda o, t: {
+            "psi": shared_psi_of(o, bundle, t["obs"], t["action"], o.unit(t["z"], bundle.d))})
+
+    def best(self, ops, t):
+        z = ops.unit(t["z"], self.bundle.d)
+        action = shared_action_of(ops, self.bundle, t["obs"], z)
+        psi = shared_psi_of(ops, self.bundle, t["obs"], action, z)
+        width = ops.node("ReduceL2", [ops.node("MatMul", [psi, t["half"]])], axes=[2], keepdims=1)
+        mean = ops.node("MatMul", [psi, t["mean"]])
+        score = ops.node("ReduceMin", [ops.node("Add", [mean, ops.times(width, BETA)])], axes=[0, 2], keepdims=0)
+        best = ops.node("ArgMax", [score], axis=0, keepdims=1)
+        return {"act": ops.node("Gather", [action, best], axis=0), "best": ops.node("Gather", [t["z"], best], axis=0)}
+
+    def ucb(self, obs):
+        factor, mean = self.learn(obs)
+        d = self.bundle.d
+        half = self.solve(factor, self.identity, lower=True, check_finite=False).T  # V = L L', half = 1/L'
+        ball = self.rng.standard_normal((self.n, d), np.float32)
+        ball *= 2 * BETA * self.rng.random((self.n, 1), np.float32) ** (1 / d) / np.linalg.norm(ball, axis=1, keepdims=True)
+        feeds = {"obs": obs, "z": mean + ball @ half.T, "mean": mean[:, None], "half": np.ascontiguousarray(half)}
+        action, self.z = self.plan.run(None, feeds)
+        return action
+
+
 class OnnxOps:
     """Operations that write an ONNX graph; tensors are names."""
 
@@ -324,6 +413,8 @@ class OnnxOps:
 
     def constant(self, array):
         import onnx
+        if isinstance(array, str):  # the output of a node
+            return array
         array = np.ascontiguousarray(array)
         if id(array) not in self.known:
             name = f"c{len(self.constants)}"
@@ -336,6 +427,9 @@ class OnnxOps:
 
     def matmul(self, x, w):
         return self.node("MatMul", [x, self.constant(w)])
+
+    def times(self, x, factor):
+        return self.node("Mul", [x, self.constant(np.float32(factor))])
 
     def layer_norm(self, x, gain, shift):
         return self.node("LayerNormalization", [x, self.constant(gain), self.constant(shift)], epsilon=self.eps)
@@ -350,7 +444,7 @@ class OnnxOps:
         return self.node("Concat", parts, axis=1)
 
     def unit(self, x, d):
-        return self.node("Mul", [self.node("LpNormalization", [x], axis=1, p=2), self.constant(np.float32(math.sqrt(d)))])
+        return self.times(self.node("LpNormalization", [x], axis=1, p=2), math.sqrt(d))
 
     def stack(self, parts):
         axis = self.constant(np.array([0], np.int64))
@@ -358,20 +452,28 @@ class OnnxOps:
 
 
 class Torch:
-    """Everything in PyTorch, eager or compiled."""
-
-    compiled = False
+    """Everything in PyTorch, eager, in inference mode."""
 
     def __init__(self, bundle, threads, n):
         import torch
-        self.torch, self.bundle, self.n = torch, bundle.converted(torch.tensor), n
+        import torch._inductor.config
+        self.torch, self.n = torch, n
+        self.weights = torch.nn.ParameterList()
+        self.bundle = bundle.converted(self.parameter)
         if threads:
             torch.set_num_threads(threads)
+        torch.set_num_interop_threads(1)
         torch.set_grad_enabled(False)
         torch.manual_seed(1)
         self.v, self.b, self.z = torch.eye(bundle.d), torch.zeros(bundle.d), torch.randn(1, bundle.d)
-        wrap = torch.compile if self.compiled else lambda f: f
-        self.steps = {name: wrap(getattr(self, name + "_step")) for name in STEPS}
+        self.steps = {name: self.prepared(getattr(self, name + "_step")) for name in STEPS}
+
+    def parameter(self, array):
+        self.weights.append(self.torch.nn.Parameter(self.torch.tensor(array), requires_grad=False))
+        return self.weights[-1]
+
+    def prepared(self, step):
+        return self.torch.inference_mode()(step)
 
     # ops
     def linear(self, x, w, b):
@@ -450,7 +552,22 @@ class Torch:
 
 
 class TorchCompile(Torch):
-    compiled = True
+    """Each step compiled by Inductor, the weights frozen; with --autotune the kernels are chosen by trial."""
+
+    def prepared(self, step):
+        torch = self.torch
+        torch._inductor.config.freezing = True
+        weights = self.weights
+
+        class Step(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weights = weights
+
+            def forward(self, *inputs):
+                return step(*inputs)
+
+        return torch.compile(Step().eval(), mode="max-autotune-no-cudagraphs" if os.environ.get(AUTOTUNE) else None)
 
 
 class Jax:
@@ -544,7 +661,33 @@ class Jax:
         return np.asarray(action)
 
 
-CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime, "jax": Jax}
+class JaxShared(Jax):
+    """The candidates share what they can; the action of the best is not evaluated twice."""
+
+    def psi(self, obs, action, z):
+        jnp = self.np
+        return np.asarray(shared_psi_of(self, self.bundle, jnp.asarray(obs), jnp.asarray(action), self.unit(jnp.asarray(z), self.bundle.d)))
+
+    def act(self, obs, z):
+        return np.asarray(shared_action_of(self, self.bundle, self.np.asarray(obs), self.unit(self.np.asarray(z), self.bundle.d)))
+
+    def ucb_step(self, obs, v, b, key):
+        jnp, d, n = self.np, self.bundle.d, self.n
+        v, b, factor, mean = self.learn(obs, v, b)
+        half = self.jax.scipy.linalg.solve_triangular(factor, jnp.eye(d), lower=True)  # 1/L
+        key, first, second = self.jax.random.split(key, 3)
+        ball = self.jax.random.normal(first, (n, d))
+        ball *= 2 * BETA * self.jax.random.uniform(second, (n, 1)) ** (1 / d) / jnp.linalg.norm(ball, axis=1, keepdims=True)
+        z = mean + ball @ half
+        unit = self.unit(z, d)
+        action = shared_action_of(self, self.bundle, obs, unit)
+        psi = shared_psi_of(self, self.bundle, obs, action, unit)
+        best = (psi @ mean + BETA * jnp.linalg.norm(psi @ half.T, axis=2)).min(axis=0).argmax()
+        return v, b, key, z[best][None], action[best][None]
+
+
+CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime,
+              "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared}
 
 
 # --- a contender as a process ------------------------------------------------
@@ -573,12 +716,16 @@ def work(o):
 class Contender:
     """A process that answers requests, stopped while others are asked."""
 
-    def __init__(self, name, command, threads, only=None):
+    def __init__(self, name, command, threads, only=None, autotune=False):
         self.name, self.only = name, only
         env = dict(os.environ)
         if threads:
             for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS"):
                 env[key] = str(threads)
+        if autotune:
+            env[AUTOTUNE] = "1"
+        if name.startswith("onnxruntime"):
+            env["OPENBLAS_NUM_THREADS"] = "1"  # of the belief, which is small: the cores are the session's
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
 
@@ -615,7 +762,7 @@ def start(o, bundle, threads):
                                                    "--library", o.tensorflow, "--threads", str(threads)], threads, only=("ucb", "search")))
     for peer in o.peers:
         c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
-                             "--candidates", str(o.candidates)], threads)
+                             "--candidates", str(o.candidates)], threads, autotune=o.autotune)
         contenders.append(c)
         try:
             got = c.ask(json.dumps(case))
@@ -652,8 +799,8 @@ def reference(o, bundle):
 def measure(o, bundle, threads):
     """{contender: {step: {round: [ns]}}}, the rounds interleaved."""
     cores = os.sched_getaffinity(0)
-    if threads == 1:
-        os.sched_setaffinity(0, {min(cores)})  # and of the processes that start now
+    if threads:
+        os.sched_setaffinity(0, sorted(cores)[:threads])  # and of the processes that start now
     contenders = []
     try:
         contenders = start(o, bundle, threads)
@@ -666,6 +813,7 @@ def measure(o, bundle, threads):
 
 def rounds(o, contenders):
     counts, results = {}, {c.name: {} for c in contenders}
+    began = time.monotonic()
     for c in list(contenders):
         for step in STEPS + (["tick", "search"] if c.name.startswith("optibfm") else []):
             if c.only and step not in c.only:
@@ -679,6 +827,8 @@ def rounds(o, contenders):
             counts[c.name, step] = max(3, min(2000, int(o.slice / each)))
             results[c.name][step] = []
         c.pause()
+    per_round = o.slice * len(counts)
+    print(f"ready after {time.monotonic() - began:.0f} s; {o.rounds} rounds of about {per_round:.0f} s", file=sys.stderr, flush=True)
     for r in range(o.rounds):
         for c in contenders[r % len(contenders):] + contenders[:r % len(contenders)]:
             if c.process.poll() is not None:
@@ -691,49 +841,97 @@ def rounds(o, contenders):
     return results
 
 
+def spread(values):
+    """The median and the 10th and 90th percentile."""
+    p10, p50, p90 = np.quantile(values, [0.1, 0.5, 0.9])
+    return float(p10), float(p50), float(p90)
+
+
 def summary(results):
-    """Rows: contender, step, median and p99 in ms, ratio to optibfm (median over rounds)."""
+    """Rows: contender, step, its milliseconds and its ratio to optibfm."""
     rows = []
     for name, steps in results.items():
         for step, per_round in steps.items():
             if not per_round:
                 continue
             times = np.concatenate(per_round) / 1e6
+            p10, p50, p90 = spread(times)
+            row = {"contender": name, "step": step, "median_ms": p50, "p10_ms": p10, "p90_ms": p90, "p99_ms": float(np.quantile(times, 0.99)),
+                   "calls": len(times), "rounds": len(per_round)}
             ours = results["optibfm"].get(step)
-            ratio = statistics.median(statistics.median(b) / statistics.median(a) for a, b in zip(ours, per_round)) if ours else None
-            rows.append({"contender": name, "step": step, "median_ms": float(np.median(times)), "p99_ms": float(np.quantile(times, 0.99)),
-                         "steps": len(times), "ratio_to_optibfm": ratio})
+            if ours:
+                ratios = [statistics.median(theirs) / statistics.median(own) for own, theirs in zip(ours, per_round)]
+                row["ratio_p10"], row["ratio"], row["ratio_p90"] = spread(ratios)
+            rows.append(row)
     return rows
 
 
 def table(title, rows):
+    """Markdown: a contender a line, a step a column."""
     steps = [s for s in STEPS + ["tick", "search"] if any(r["step"] == s for r in rows)]
     cell = {(r["contender"], r["step"]): r for r in rows}
-    print(f"\n{title}\nmedian ms (times optibfm's)\n")
-    print(f"{'':14}" + "".join(f"{s:>20}" for s in steps))
+    lines = [f"### {title}", "", "Median ms (p10 to p90), times optibfm's.", ""]
+    table = [["", *steps]]
     for name in dict.fromkeys(r["contender"] for r in rows):
-        line = f"{name:14}"
-        for s in steps:
-            r = cell.get((name, s))
-            line += f"{'-':>20}" if r is None else f"{r['median_ms']:>12.3f} ({r['ratio_to_optibfm']:4.2f}x)"
-        print(line)
+        table.append([name, *(written(cell.get((name, s))) for s in steps)])
+    widths = [max(len(line[i]) for line in table) for i in range(len(steps) + 1)]
+    for number, line in enumerate(table):
+        lines.append("| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))) + " |")
+        if number == 0:
+            lines.append("| " + " | ".join("-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)) + " |")
+    return "\n".join([*lines, "", *verdict(cell, steps), ""])
+
+
+def written(row):
+    if row is None:
+        return "-"
+    number = lambda ms: f"{ms:.3g}" if ms < 100 else f"{ms:.0f}"
+    text = f"{number(row['median_ms'])} ({number(row['p10_ms'])} to {number(row['p90_ms'])})"
+    return text if row["contender"] == "optibfm" else f"{text}, {row['ratio']:.2f}x"
+
+
+def verdict(cell, steps):
+    """What optibfm takes of each peer's time, and of the fastest policy."""
+    lines = []
+    for step in steps:
+        shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
+        if shares:
+            lines.append(f"- {step}: optibfm's time as a share of " + ", ".join(shares))
+    policies = [r for (name, s), r in cell.items() if s == "policy" and not name.startswith("optibfm")]
+    tick = cell.get(("optibfm", "tick"))
+    if policies and tick:
+        least = min(policies, key=lambda r: r["median_ms"])
+        lines.append(f"- a control tick (phi, update, D-gap, policy) takes {tick['median_ms'] / least['median_ms']:.2f} of the time of the "
+                     f"fastest peer's policy alone ({least['contender']})")
+    return lines
 
 
 def plot(path, runs):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(len(runs), len(STEPS), figsize=(4 * len(STEPS), 2.6 * len(runs)), squeeze=False)
+    figure, axes = pyplot.subplots(len(runs), len(STEPS), figsize=(4.6 * len(STEPS), 2.9 * len(runs)), squeeze=False, layout="constrained")
     for line, run in zip(axes, runs):
         for axis, step in zip(line, STEPS):
-            rows = [r for r in run["rows"] if r["step"] == step][::-1]
-            axis.barh([r["contender"] for r in rows], [r["median_ms"] for r in rows],
-                      color=["tab:orange" if r["contender"].startswith("optibfm") else "tab:blue" for r in rows])
-            axis.set_title(f"{step}, {run['title']}", fontsize=8)
-            axis.set_xlabel("median ms", fontsize=8)
-            axis.tick_params(labelsize=8)
-    figure.tight_layout()
+            bars(axis, [r for r in run["rows"] if r["step"] == step][::-1])
+            axis.set_title(f"{step}: {run['title']}", fontsize=9, loc="left")
+    for axis in axes[-1]:
+        axis.set_xlabel("ms, median; line: 10th to 90th percentile", fontsize=8)
     figure.savefig(path, dpi=120)
+
+
+def bars(axis, rows):
+    """A bar a contender, with its time and its ratio beside it."""
+    names, times = [r["contender"] for r in rows], [r["median_ms"] for r in rows]
+    whiskers = [[r["median_ms"] - r["p10_ms"] for r in rows], [r["p90_ms"] - r["median_ms"] for r in rows]]
+    ours = ["tab:orange" if name.startswith("optibfm") else "tab:gray" for name in names]
+    axis.barh(names, times, xerr=whiskers, color=ours, error_kw={"elinewidth": 0.8, "ecolor": "black"})
+    for i, r in enumerate(rows):
+        text = f"{r['median_ms']:.3g} ms" + ("" if r["contender"] == "optibfm" else f", {r['ratio']:.1f}x")
+        axis.text(1.02, i, text, transform=axis.get_yaxis_transform(), fontsize=7, va="center")
+    axis.set_xlim(0, 1.2 * max(times))  # a busy machine's whiskers may leave the picture
+    axis.tick_params(labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def versions():
@@ -761,10 +959,12 @@ def main():
     p.add_argument("--hidden", nargs="*", type=int, default=[256, 1024], help="widths of the random networks")
     p.add_argument("--sizes", nargs=3, type=int, default=[24, 6, 50], metavar=("OBS", "ACTION", "D"))
     p.add_argument("--candidates", type=int, default=128)
-    p.add_argument("--threads", nargs="*", type=int, default=[1, 0], help="1: one core; 0: all")
+    p.add_argument("--threads", nargs="*", type=int, default=[1, 0], help="cores; 0: all")
     p.add_argument("--rounds", type=int, default=20)
     p.add_argument("--slice", type=float, default=0.3, help="seconds of a step in a round")
-    p.add_argument("--json", help="write all medians here")
+    p.add_argument("--autotune", action="store_true", help="let torch-compile try kernels: a minute and a half more for each table")
+    p.add_argument("--markdown", help="write the tables here")
+    p.add_argument("--json", help="write all figures here")
     p.add_argument("--plot", help="write a picture here")
     p.add_argument("--worker", help=argparse.SUPPRESS)
     p.add_argument("--worker-threads", type=int, default=0, help=argparse.SUPPRESS)
@@ -783,10 +983,13 @@ def main():
         for name, bundle in bundles:
             for threads in o.threads:
                 title = f"{name}, n {o.candidates}, {'one core' if threads == 1 else f'{threads} threads' if threads else 'all cores'}"
-                runs.append({"title": title, "rows": summary(measure(o, bundle, threads))})
-                table(title, runs[-1]["rows"])
+                runs.append({"title": title, "threads": threads, "rows": summary(measure(o, bundle, threads))})
+                print("\n" + table(title, runs[-1]["rows"]), flush=True)
     if o.json:
         Path(o.json).write_text(json.dumps({"cpu": cpu(), "versions": versions(), "runs": runs}, indent=1))
+    if o.markdown:
+        head = f"{cpu()}; " + ", ".join(f"{name} {version}" for name, version in versions().items())
+        Path(o.markdown).write_text("\n\n".join([head, *(table(run["title"], run["rows"]) for run in runs)]))
     if o.plot:
         plot(o.plot, runs)
 

@@ -256,14 +256,14 @@ func (s *scratch) record(tape *twinTape, t twin, w shared, left, right kernel.Ro
 	start := kernel.Repeated(w.join)
 	if t.left.varies() {
 		s.recordEmbedding(&tape.left, t.left, w.left, left)
-		t.join.first.Multiply(tape.join, tape.left.output(), start, 1, false, s.lists)
+		s.work.add(t.join.first.Multiply(tape.join, tape.left.output(), start, 1, false, s.lists))
 		start = tape.join
 	}
 	s.recordEmbedding(&tape.right, t.right, w.right, right)
-	t.join.second.Multiply(tape.join, tape.right.output(), start, 1, len(t.trunk) > 0, s.lists)
+	s.work.add(t.join.second.Multiply(tape.join, tape.right.output(), start, 1, len(t.trunk) > 0, s.lists))
 	in := tape.join
 	for i, l := range t.trunk {
-		l.w.Multiply(tape.trunk[i], in, kernel.Repeated(l.bias), 1, i < len(t.trunk)-1, s.lists)
+		s.work.add(l.w.Multiply(tape.trunk[i], in, kernel.Repeated(l.bias), 1, i < len(t.trunk)-1, s.lists))
 		in = tape.trunk[i]
 	}
 }
@@ -271,12 +271,12 @@ func (s *scratch) record(tape *twinTape, t twin, w shared, left, right kernel.Ro
 func (t *embeddingTape) output() kernel.Rows { return t.more[len(t.more)-1] }
 
 func (s *scratch) recordEmbedding(tape *embeddingTape, e embedding, start []float32, varying kernel.Rows) {
-	e.first.second.Multiply(tape.first, varying, kernel.Repeated(start), 1, false, nil)
+	s.work.add(e.first.second.Multiply(tape.first, varying, kernel.Repeated(start), 1, false, nil))
 	copy(tape.tanh.Data, tape.first.Data)
 	e.norm.Tanh(tape.tanh, 1)
 	in, lists := tape.tanh, (*kernel.Lists)(nil)
 	for i, l := range e.more {
-		l.w.Multiply(tape.more[i], in, kernel.Repeated(l.bias), 1, true, lists)
+		s.work.add(l.w.Multiply(tape.more[i], in, kernel.Repeated(l.bias), 1, true, lists))
 		in, lists = tape.more[i], s.lists
 	}
 }
@@ -293,7 +293,7 @@ func (s *scratch) backTwin(g *gradient, t twin, back twinBack, tape *twinTape) {
 		}
 		masked(g.a, below, t.trunk[i].w.In())
 	}
-	back.joinLast.Multiply(g.split, g.a, kernel.Repeated(g.zero[:t.right.out()]), 1, false, s.lists)
+	s.work.add(back.joinLast.Multiply(g.split, g.a, kernel.Repeated(g.zero[:t.right.out()]), 1, false, s.lists))
 	if t.left.varies() {
 		s.back(g, back.joinFirst)
 	}
@@ -317,7 +317,7 @@ func (s *scratch) backEmbedding(g *gradient, dst []float32, e embedding, back em
 
 // back replaces the gradient in g.a by wᵀ of it.
 func (s *scratch) back(g *gradient, w *kernel.Matrix) {
-	w.Multiply(g.b, g.a, kernel.Repeated(g.zero[:w.Out()]), 1, false, s.lists)
+	s.work.add(w.Multiply(g.b, g.a, kernel.Repeated(g.zero[:w.Out()]), 1, false, s.lists))
 	g.a, g.b = g.b, g.a
 }
 

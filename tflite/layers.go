@@ -66,6 +66,7 @@ type scratch struct {
 	a, b        kernel.Rows // [n, widest], the input and the output of a layer in turn
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
 	lists       *kernel.Lists
+	work        Work
 }
 
 func newScratch(n, widest int) scratch {
@@ -94,21 +95,21 @@ func (s *scratch) share(w shared, t twin, obs []float32) {
 		start []float32
 		e     embedding
 	}{{w.left, t.left}, {w.right, t.right}} {
-		side.e.first.first.Multiply(kernel.Repeated(side.start), row, kernel.Repeated(side.e.first.bias), 1, false, nil)
+		s.work.add(side.e.first.first.Multiply(kernel.Repeated(side.start), row, kernel.Repeated(side.e.first.bias), 1, false, nil))
 	}
 	if t.left.varies() {
 		copy(w.join, t.join.bias)
 		return
 	}
 	s.embed(s.left, t.left, w.left, kernel.Rows{}, 1)
-	t.join.first.Multiply(kernel.Repeated(w.join), s.left, kernel.Repeated(t.join.bias), 1, false, s.lists)
+	s.work.add(t.join.first.Multiply(kernel.Repeated(w.join), s.left, kernel.Repeated(t.join.bias), 1, false, s.lists))
 }
 
 // embed evaluates e for n rows of varying.
 func (s *scratch) embed(dst kernel.Rows, e embedding, start []float32, varying kernel.Rows, n int) {
 	in, out := s.a, s.b
 	if e.varies() {
-		e.first.second.Multiply(in, varying, kernel.Repeated(start), n, false, nil)
+		s.work.add(e.first.second.Multiply(in, varying, kernel.Repeated(start), n, false, nil))
 	} else {
 		copy(in.Data, start)
 	}
@@ -118,7 +119,7 @@ func (s *scratch) embed(dst kernel.Rows, e embedding, start []float32, varying k
 		if i == len(e.more)-1 {
 			out = dst
 		}
-		l.w.Multiply(out, in, kernel.Repeated(l.bias), n, true, lists)
+		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), n, true, lists))
 		in, out, lists = out, in, s.lists
 	}
 }
@@ -134,16 +135,16 @@ func (s *scratch) twin(dst kernel.Rows, t twin, w shared, left, right kernel.Row
 		in = dst
 	}
 	if t.left.varies() {
-		t.join.first.Multiply(in, s.left, start, n, false, s.lists)
+		s.work.add(t.join.first.Multiply(in, s.left, start, n, false, s.lists))
 		start = in
 	}
-	t.join.second.Multiply(in, s.right, start, n, len(t.trunk) > 0, s.lists)
+	s.work.add(t.join.second.Multiply(in, s.right, start, n, len(t.trunk) > 0, s.lists))
 	for i, l := range t.trunk {
 		last := i == len(t.trunk)-1
 		if last {
 			out = dst
 		}
-		l.w.Multiply(out, in, kernel.Repeated(l.bias), n, !last, s.lists)
+		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), n, !last, s.lists))
 		in, out = out, in
 	}
 }
@@ -151,7 +152,7 @@ func (s *scratch) twin(dst kernel.Rows, t twin, w shared, left, right kernel.Row
 // backward evaluates B of one observation.
 func (s *scratch) backward(dst kernel.Rows, b backward, obs []float32) {
 	in, out := s.a, s.b
-	b.first.w.Multiply(in, kernel.Rows{Data: obs}, kernel.Repeated(b.first.bias), 1, false, nil)
+	s.work.add(b.first.w.Multiply(in, kernel.Rows{Data: obs}, kernel.Repeated(b.first.bias), 1, false, nil))
 	b.norm.Tanh(in, 1)
 	lists := (*kernel.Lists)(nil)
 	for i, l := range b.more {
@@ -159,7 +160,7 @@ func (s *scratch) backward(dst kernel.Rows, b backward, obs []float32) {
 		if last {
 			out = dst
 		}
-		l.w.Multiply(out, in, kernel.Repeated(l.bias), 1, !last, lists)
+		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), 1, !last, lists))
 		in, out, lists = out, in, s.lists
 	}
 	if b.unit {

@@ -36,10 +36,10 @@ func (m *metric) take(b Belief) {
 }
 
 // bounds writes the bounds of the first count rows of psi, [n, d]. It works in
-// room, [n, d+1].
-func (m *metric) bounds(dst []float32, psi, room kernel.Rows, count int) error {
+// room, [n, d+1], and adds what it took to work.
+func (m *metric) bounds(dst []float32, psi, room kernel.Rows, count int, work *Work) error {
 	d := m.dim
-	m.packed.Multiply(room, psi, kernel.Repeated(m.none), count, false, nil)
+	work.add(m.packed.Multiply(room, psi, kernel.Repeated(m.none), count, false, nil))
 	for i := range count {
 		row := room.Row(i, d+1)
 		dst[i] = row[d] + m.beta*float32(norm(row[:d]))
@@ -57,6 +57,7 @@ type Scorer struct {
 	metric *metric
 	room   kernel.Rows // [E·n, d+1]
 	bounds []float32   // [E·n]
+	work   Work
 }
 
 // NewScorer makes a scorer of ψ with d elements, at least 1.
@@ -79,7 +80,7 @@ func (s *Scorer) Best(psi []float32, members int, belief Belief) (best int, scor
 		s.room, s.bounds = kernel.NewRows(rows, d+1), make([]float32, rows)
 	}
 	s.metric.take(belief)
-	if err := s.metric.bounds(s.bounds, kernel.Rows{Data: psi, Stride: d}, s.room, rows); err != nil {
+	if err := s.metric.bounds(s.bounds, kernel.Rows{Data: psi, Stride: d}, s.room, rows, &s.work); err != nil {
 		return 0, 0, err
 	}
 	n := rows / members

@@ -134,7 +134,7 @@ func (n *Network) leading(w *worker, from, to int) error {
 	}
 	kernel.Tanh(actions, count, n.arch.Action)
 	w.scratch.twin(w.psi, n.weights.f[s.lead], n.f[s.lead], actions, s.z.From(from), count)
-	return s.metric.bounds(s.scores[from:to], w.psi, w.metric, count)
+	return s.metric.bounds(s.scores[from:to], w.psi, w.metric, count, &w.scratch.work)
 }
 
 // otherMembers lowers the scores of the candidates that may be the best, and
@@ -190,7 +190,7 @@ func (n *Network) other(w *worker, from, to int) error {
 		copy(w.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
 	}
 	w.scratch.twin(w.psi, n.weights.f[s.member], n.f[s.member], w.actions, w.z, count)
-	if err := s.metric.bounds(w.scores, w.psi, w.metric, count); err != nil {
+	if err := s.metric.bounds(w.scores, w.psi, w.metric, count, &w.scratch.work); err != nil {
 		return err
 	}
 	for i, c := range s.next[from:to] {

@@ -58,7 +58,7 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 		for m := range members {
 			w := n.search.all[0]
 			copy(w.psi.Row(0, d), psi[m*d:])
-			if err := n.search.metric.bounds(bound, w.psi, w.metric, 1); err != nil {
+			if err := n.search.metric.bounds(bound, w.psi, w.metric, 1, &w.scratch.work); err != nil {
 				t.Fatal(err)
 			}
 			least = min(least, bound[0])

@@ -4,233 +4,247 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal"
-	"optibfm/posterior"
-	"optibfm/rewardsrc"
 	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
 )
 
+// benchOptions are the flags of `optibfm bench`.
+type benchOptions struct {
+	config        string
+	set           []string
+	bundle        string // "": the configuration's
+	candidates    int    // 0: the configuration's
+	gradientSteps int    // 0: the configuration's
+	periodMS      float64
+	tensorflow    string // folder of the library
+	device        string // "": the configuration's
+	span          time.Duration
+	count         int
+	json          bool
+}
+
 func newBenchCommand() *cobra.Command {
-	bundle, span := configs.EmbeddedRover, time.Second
+	o := benchOptions{config: "rover", span: 500 * time.Millisecond}
 	cmd := &cobra.Command{
 		Use: "bench", Args: cobra.NoArgs,
-		Short: "Time the belief, the model and a whole control tick on this machine",
-		Long: `Time the belief, the model and a whole control tick on this machine, at the
-dimensions of a bundle. Each row is the mean over --span; run it on an idle
-machine, and compare ratios rather than runs of different days.`,
+		Short: "Time everything that a robot computes on this machine, beside the machine's limits",
+		Long: `Time everything that a robot computes on this machine, beside the machine's
+limits: the belief, the networks, a whole control tick, the search on every
+backend, and the step as the OpTI-BFM paper's table has it. The sizes are those
+of a model, the strategies those of a configuration.
+
+All rows take turns, so that whatever else happens on the machine meets all of
+them alike. Each call is timed by itself. Run it on an idle machine, and compare
+ratios within a run rather than figures of different days.`,
+		Example: `  optibfm bench                                  the built-in rover
+  optibfm bench --config myrobot.yaml            what this robot would compute
+  optibfm bench --bundle models/cheetah --period-ms 10 --candidates 256
+  optibfm bench --tensorflow ~/tf --device /CPU:0`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := openModel(configs.Model{Bundle: bundle})
-			if err != nil {
-				return err
-			}
-			return bench(cmd.OutOrStdout(), m, span)
+			return o.run(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&bundle, "bundle", bundle, "the model: embedded:rover, or the folder of a bundle")
-	cmd.Flags().DurationVar(&span, "span", span, "how long each is repeated")
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "c", o.config, "a configuration, by name or file: its model, strategy, candidates and period")
+	addSetFlag(cmd, &o.set)
+	f.StringVar(&o.bundle, "bundle", "", "another model: embedded:rover, or the folder of a bundle")
+	f.IntVar(&o.candidates, "candidates", 0, "candidates of a search")
+	f.IntVar(&o.gradientSteps, "gradient-steps", 0, "steps of ucb_gradient; the paper has 2 to 16")
+	f.Float64Var(&o.periodMS, "period-ms", 0, "time from one tick to the next")
+	f.StringVar(&o.tensorflow, "tensorflow", "", "the folder of the TensorFlow library: search with it too")
+	f.StringVar(&o.device, "device", "", "of TensorFlow, such as /GPU:0 or /CPU:0")
+	f.DurationVar(&o.span, "span", o.span, "how long each row is repeated in all")
+	f.IntVar(&o.count, "count", 0, "how often each row is repeated, instead of --span")
+	f.BoolVar(&o.json, "json", false, "print JSON, times in nanoseconds")
+	cmd.MarkFlagsMutuallyExclusive("span", "count")
 	return cmd
 }
 
-// measured is one row of the table.
-type measured struct {
-	name string
-	call func() error
-}
-
-func bench(out io.Writer, m networks, span time.Duration) error {
-	d := m.Dims()
-	fmt.Fprintf(out, "%s: obs %d, action %d, d %d, ensemble of %d\n\n", m.title(), d.Obs, d.Action, d.Latent, d.Ensemble)
-	rows, models, err := benchRows(m)
-	defer func() { _ = closeModels(models...) }()
+func (o benchOptions) run(out io.Writer) error {
+	b, err := newBenchmark(o)
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, r := range rows {
-		perCall, allocs, err := timeCalls(r.call, span)
-		if err != nil {
-			return fmt.Errorf("bench: %s: %w", r.name, err)
-		}
-		fmt.Fprintf(table, "%s\t%.2f µs\t%.0f allocs\t\n", r.name, float64(perCall.Nanoseconds())/1000, allocs)
+	defer b.close()
+	if !o.json {
+		b.printHead(out)
 	}
-	return table.Flush()
-}
-
-// benchRows returns the rows and the models in them, which the caller releases.
-func benchRows(m networks) (rows []measured, models []tflite.Model, err error) {
-	d := m.Dims()
-	if rows, err = beliefRows(d.Latent); err != nil {
-		return nil, nil, err
-	}
-	bare, err := newBenchAgent(stubModel{d}, d)
-	if err != nil {
-		return nil, nil, err
-	}
-	rows = append(rows, measured{"control tick without networks", bare.tick})
-	network, err := m.evaluator(configs.Default())
-	if err != nil {
-		return nil, nil, err
-	}
-	models = append(models, network)
-	whole, err := newBenchAgent(network, d)
-	if err != nil {
-		return nil, models, err
-	}
-	rows = append(rows, measured{"control tick, φ and π included", whole.tick})
-	for _, strategy := range []string{controller.Thompson, controller.UCB} {
-		plan, searcher, err := newBenchPlan(m, strategy)
-		if err != nil {
-			return nil, models, err
-		}
-		models = append(models, searcher)
-		rows = append(rows, measured{"plan, " + strategy, plan})
-	}
-	return rows, models, nil
-}
-
-func beliefRows(d int) ([]measured, error) {
-	belief, err := posterior.New(d, 1, 0.999)
-	if err != nil {
-		return nil, err
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	const psis = 256
-	phi, z, psi, scores := make([]float64, d), make([]float64, d), make([]float64, psis*d), make([]float64, psis)
-	for _, x := range [][]float64{phi, psi} {
-		for i := range x {
-			x[i] = rng.NormFloat64()
-		}
-	}
-	return []measured{
-		{"belief: update", func() error { return belief.Update(phi, 0.5, 1) }},
-		{"belief: update and ẑ", func() error { err := belief.Update(phi, 0.5, 1); belief.Mean(z); return err }},
-		{"belief: forgetting", func() error { belief.Forget(); return nil }},
-		{"belief: D-gap", func() error { belief.NormSq(phi); return nil }},
-		{"belief: UCB of 256 ψ", func() error { belief.UCB(scores, psi, psis, 1); return nil }},
-		{"belief: hash", func() error { belief.Hash(); return nil }},
-	}, nil
-}
-
-// benchAgent runs an agent in which every tick has a label.
-type benchAgent struct {
-	agent *controller.Agent
-	t     *controller.Tick
-}
-
-func newBenchAgent(model tflite.Model, d tflite.Dims) (*benchAgent, error) {
-	cfg := controller.DefaultConfig()
-	cfg.Rho = 0.999
-	shape := controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
-	parts := controller.Parts{Robot: newStubRobot(d), Source: &stubSource{}, Model: model, Plans: newStubPlans(shape)}
-	agent, err := controller.NewAgent(cfg, parts)
-	if err != nil {
-		return nil, err
-	}
-	return &benchAgent{agent: agent, t: controller.NewTick(shape)}, agent.Arm()
-}
-
-func (b *benchAgent) tick() error {
-	b.t.Index++
-	b.t.Elapsed = 1
-	return b.agent.Step(b.t)
-}
-
-// newBenchPlan returns one plan of a strategy, on one processor, and the model
-// that it searches with.
-func newBenchPlan(m networks, strategy string) (func() error, tflite.Model, error) {
-	file := configs.Default()
-	file.Controller.Strategy = strategy
-	searcher, _, err := m.searcher(file, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	planner, err := controller.NewPlanner(file.Controller, searcher)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeModels(searcher))
-	}
-	d := m.Dims()
-	plans := newStubPlans(controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent})
-	belief, err := posterior.New(d.Latent, 1, 1)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeModels(searcher))
-	}
-	belief.State(plans.state.Belief)
-	plans.state.Valid, plans.state.Hash = 1, belief.Hash()
-	return func() error {
-		plans.state.Next++
-		_, err := planner.Plan(plans.state, plans.plan)
+	if err := measure(b.rows(), o.pace()); err != nil {
 		return err
-	}, searcher, nil
-}
-
-// stubRobot senses and acts at no cost.
-type stubRobot struct{ spec hal.Spec }
-
-func newStubRobot(d tflite.Dims) *stubRobot {
-	spec := hal.Spec{Name: "bench", Period: 20 * time.Millisecond}
-	for i := range d.Obs {
-		spec.Obs = append(spec.Obs, hal.Channel{Name: fmt.Sprintf("o%d", i)})
 	}
-	for i := range d.Action {
-		spec.Action = append(spec.Action, hal.Channel{Name: fmt.Sprintf("a%d", i), Min: -1, Max: 1})
+	report := b.report()
+	if o.json {
+		return report.writeJSON(out)
 	}
-	return &stubRobot{spec}
+	return report.print(out)
 }
 
-func (r *stubRobot) Spec() hal.Spec                     { return r.spec }
-func (r *stubRobot) Sense(obs []float32) (int64, error) { obs[0] = 0.1; return 0, nil }
-func (r *stubRobot) Act([]float32) error                { return nil }
-func (r *stubRobot) Arm() error                         { return nil }
-func (r *stubRobot) Halt() error                        { return nil }
-
-// stubSource labels every tick.
-type stubSource struct{ id uint64 }
-
-func (s *stubSource) Ask(r rewardsrc.Request) {}
-func (s *stubSource) Halt() error             { return nil }
-func (s *stubSource) Poll(dst []rewardsrc.Label) int {
-	s.id++
-	dst[0] = rewardsrc.Label{ID: s.id, Tick: s.id, Kind: rewardsrc.Value, Value: 0.5}
-	return 1
-}
-
-// stubPlans confirms one plan for ever.
-type stubPlans struct {
-	state *controller.State
-	plan  *controller.Plan
-}
-
-func newStubPlans(s controller.Shape) *stubPlans {
-	p := &stubPlans{state: controller.NewState(s), plan: controller.NewPlan(s)}
-	for i := range p.plan.Z {
-		p.plan.Z[i] = 1
-	}
-	return p
-}
-
-func (p *stubPlans) State() *controller.State { return p.state }
-func (p *stubPlans) Offer() error             { p.plan.Confirmed = p.state.Tick(); return nil }
-func (p *stubPlans) Latest() *controller.Plan { return p.plan }
-
-// stubModel costs nothing.
-type stubModel struct{ dims tflite.Dims }
-
-func (m stubModel) Dims() tflite.Dims { return m.dims }
-func (m stubModel) Phi(dst []float64, obs []float32) error {
-	for i := range dst {
-		dst[i] = 0.1
+func (o benchOptions) check() error {
+	switch {
+	case o.candidates < 0 || o.candidates > 1<<16:
+		return fmt.Errorf("bench: --candidates is out of range (%d): give 1 to %d", o.candidates, 1<<16)
+	case o.gradientSteps < 0 || o.gradientSteps > 1000:
+		return fmt.Errorf("bench: --gradient-steps is out of range (%d): give 1 to 1000", o.gradientSteps)
+	case o.periodMS < 0 || o.periodMS > 60_000 || o.periodMS != o.periodMS:
+		return fmt.Errorf("bench: --period-ms is out of range (%g): give a number above 0 and at most 60000", o.periodMS)
+	case o.span <= 0 || o.span > time.Hour:
+		return fmt.Errorf("bench: --span is out of range (%v): give a time above 0 and at most 1h", o.span)
+	case o.count < 0 || o.count > 1e9:
+		return fmt.Errorf("bench: --count is out of range (%d): give 1 to 1000000000", o.count)
 	}
 	return nil
 }
-func (m stubModel) Act(dst, obs []float32, z []float64) error { clear(dst); return nil }
-func (m stubModel) Search(obs, candidates []float32, belief tflite.Belief) (int, float32, error) {
-	return 0, 0, nil
+
+// file is the configuration with what the flags change.
+func (o benchOptions) file() (configs.File, error) {
+	if err := o.check(); err != nil {
+		return configs.File{}, err
+	}
+	file, err := configs.Load(o.config, o.set...)
+	if err != nil {
+		return file, err
+	}
+	if o.bundle != "" {
+		file.Model.Bundle = o.bundle
+	}
+	if o.candidates > 0 {
+		file.Controller.Candidates = o.candidates
+	}
+	if o.gradientSteps > 0 {
+		file.Controller.Gradient.Steps = o.gradientSteps
+	}
+	if o.periodMS > 0 {
+		file.Loop.PeriodMS = o.periodMS
+	}
+	if o.tensorflow != "" {
+		file.Model.TensorFlow.Library = o.tensorflow
+	}
+	if o.device != "" {
+		file.Model.TensorFlow.Device = o.device
+	}
+	return file, file.Model.TensorFlow.Validate()
+}
+
+// benchmark is one run of `optibfm bench`: what is measured, section by section.
+type benchmark struct {
+	options benchOptions
+	file    configs.File
+	model   networks
+	cases   *benchCases
+	tf      tflite.Model // nil where it is not to be had
+	tfNote  string       // what it is, or why there is none
+
+	control controlSection
+	search  searchSection
+	steps   stepSection
+	roof    roofSection
+	period  periodSection
+
+	opened []tflite.Model
+}
+
+func newBenchmark(o benchOptions) (*benchmark, error) {
+	file, err := o.file()
+	if err != nil {
+		return nil, err
+	}
+	b := &benchmark{options: o, file: file}
+	if b.model, err = openModel(file.Model); err != nil {
+		return nil, err
+	}
+	if err := b.open(); err != nil {
+		b.close()
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return b, nil
+}
+
+// open prepares all sections.
+func (b *benchmark) open() (err error) {
+	if b.cases, err = newBenchCases(b); err != nil {
+		return err
+	}
+	b.openTensorFlow()
+	return errors.Join(b.openControl(), b.openSearch(), b.openSteps(), b.openPeriod(), b.openRoof())
+}
+
+func (b *benchmark) close() {
+	for _, m := range b.opened {
+		if n, ok := m.(*tflite.Network); ok {
+			n.Close()
+		}
+	}
+	_ = closeModels(b.opened...) // the process ends
+}
+
+// native is the bundle that this program evaluates itself, nil for a SavedModel.
+func (b *benchmark) native() *tflite.Bundle {
+	if m, ok := b.model.(nativeModel); ok {
+		return m.Bundle
+	}
+	return nil
+}
+
+// network makes an evaluator that is closed with the benchmark. A native one may
+// use so many processors; of a SavedModel there is one, the control thread's.
+func (b *benchmark) network(processors int) (m tflite.Model, err error) {
+	if native := b.native(); native != nil {
+		m, err = native.NewNetwork(tflite.Workers(processors))
+	} else if len(b.opened) > 0 {
+		return b.opened[0], nil
+	} else {
+		m, err = b.model.evaluator(b.file)
+	}
+	if err == nil {
+		b.opened = append(b.opened, m)
+	}
+	return m, err
+}
+
+// searched is how many candidates the searches have, whatever the strategy.
+func (b *benchmark) searched() int {
+	c := b.file.Controller
+	if c.Strategy != controller.UCBSphere {
+		c.Strategy = controller.UCB
+	}
+	return c.Searched()
+}
+
+// openTensorFlow opens TensorFlow where somebody, or a SavedModel, asks for it.
+func (b *benchmark) openTensorFlow() {
+	native := b.native()
+	asked := b.options.tensorflow != "" || b.options.device != "" || b.file.Model.Backend == configs.BackendTensorFlow
+	if native != nil && !asked {
+		b.tfNote = "TensorFlow was not asked for: --tensorflow DIR, --device, or model.backend."
+		return
+	}
+	var m tensorflow.Model
+	var err error
+	if native != nil {
+		m, err = tensorflow.New(native, b.file.Model.TensorFlow, b.searched())
+	} else {
+		m, err = tensorflow.LoadSavedModel(*b.model.(savedModel).SavedModel, b.file.Model.TensorFlow, b.searched())
+	}
+	if err != nil {
+		b.tfNote = fmt.Sprintf("TensorFlow takes no part: %v.", err)
+		return
+	}
+	b.tf, b.opened = m, append(b.opened, m)
+	r := m.Report()
+	b.tfNote = fmt.Sprintf("TensorFlow is %s on %s, %s.", r.Version, r.Device, r.Library)
+}
+
+// rows are all that is timed, in the order in which they take turns.
+func (b *benchmark) rows() []*timed {
+	var rows []*timed
+	for _, section := range [][]*timed{b.control.rows, b.search.rows, b.steps.rows, b.period.rows, b.roof.rows} {
+		rows = append(rows, section...)
+	}
+	return rows
 }

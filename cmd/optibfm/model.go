@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +23,7 @@ import (
 func newModelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Import, inspect, check and time behaviour foundation models",
+		Short: "Import, inspect and check behaviour foundation models",
 		Long: `A model is the directory of a bundle (bfm.json and model.safetensors, or bfm.json
 and a TensorFlow SavedModel) or of a metamotivo FB checkpoint (config.json and
 model.safetensors). "model import" makes a bundle of a checkpoint, to which it
@@ -34,7 +31,7 @@ adds Cov B (φ needs it), or of a SavedModel.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBench(), newModelBackend(), newModelSteps())
+	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend(), newModelSteps())
 	return cmd
 }
 
@@ -264,92 +261,6 @@ func (e *evaluation) evaluate(m networks, obs []float32, z []float64) (err error
 	}
 	e.Psi = slices.Collect(slices.Chunk(psi, d.Latent))
 	return nil
-}
-
-func newModelBench() *cobra.Command {
-	var candidates int
-	var span time.Duration
-	cmd := &cobra.Command{
-		Use:   "bench BUNDLE",
-		Short: "Time φ, π and the search on this machine",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if candidates < 1 || candidates > 1<<20 {
-				return fmt.Errorf("--candidates is %d, want 1 to %d", candidates, 1<<20)
-			}
-			m, err := openModelDir(args[0])
-			if err != nil {
-				return err
-			}
-			return benchModel(cmd.OutOrStdout(), m, candidates, span)
-		},
-	}
-	cmd.Flags().IntVar(&candidates, "candidates", 128, "candidates of a search")
-	cmd.Flags().DurationVar(&span, "span", time.Second, "how long each is repeated")
-	return cmd
-}
-
-func benchModel(w io.Writer, m networks, candidates int, span time.Duration) (err error) {
-	n, err := m.evaluator(configs.Default())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeModels(n)) }()
-	d := n.Dims()
-	rng := rand.New(rand.NewPCG(1, 2))
-	obs, zs, z := make([]float32, d.Obs), make([]float32, candidates*d.Latent), make([]float64, d.Latent)
-	for i := range zs {
-		zs[i] = float32(rng.NormFloat64())
-	}
-	for i := range z {
-		z[i] = rng.NormFloat64()
-	}
-	belief := tflite.Belief{Mean: zs[:d.Latent], InvR: make([]float32, d.Latent*d.Latent), Beta: 1}
-	for i := range d.Latent {
-		belief.InvR[i*d.Latent+i] = 1
-	}
-	phi, action := make([]float64, d.Latent), make([]float32, d.Action)
-	calls := []struct {
-		name string
-		call func() error
-	}{
-		{"phi", func() error { return n.Phi(phi, obs) }},
-		{"action", func() error { return n.Act(action, obs, z) }},
-		{fmt.Sprintf("search, n = %d", candidates), func() error { _, _, err := n.Search(obs, zs, belief); return err }},
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, c := range calls {
-		perCall, allocs, err := timeCalls(c.call, span)
-		if errors.Is(err, tflite.ErrNoCovariance) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(table, "%s\t%d ns/op\t%.1f allocs/op\t\n", c.name, perCall.Nanoseconds(), allocs)
-	}
-	return table.Flush()
-}
-
-// timeCalls repeats call for at least span and returns the time and the
-// allocations of one. The first call, which may grow memory, is not counted.
-func timeCalls(call func() error, span time.Duration) (perCall time.Duration, allocs float64, err error) {
-	if err := call(); err != nil {
-		return 0, 0, err
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := time.Now()
-	count := 0
-	for count == 0 || time.Since(start) < span {
-		if err := call(); err != nil {
-			return 0, 0, err
-		}
-		count++
-	}
-	elapsed := time.Since(start)
-	runtime.ReadMemStats(&after)
-	return elapsed / time.Duration(count), float64(after.Mallocs-before.Mallocs) / float64(count), nil
 }
 
 // requireFlags marks flags without which a command has nothing to do.

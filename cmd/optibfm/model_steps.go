@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,11 @@ answers each line with the nanoseconds of every step as a JSON array. Steps:
   tick      φ, one label into the belief, D-gap, π: a control tick
   thompson  φ, one label into the belief, a z drawn from it, π
   search    the search of ucb alone, among its last candidates
-  ucb       φ, one label into the belief, candidates drawn, searched, π of the best`,
+  ucb       φ, one label into the belief, candidates drawn, searched, π of the best
+
+Every hundredth step begins with a belief that knows nothing: the more it knows,
+the more alike are the candidates, and the less there is to evaluate. The native
+search uses GOMAXPROCS processors.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := tflite.LoadDir(args[0])
 			if err != nil {
@@ -78,7 +83,7 @@ type stepper struct {
 }
 
 func newStepper(b *tflite.Bundle, n int) (*stepper, error) {
-	network, err := b.NewNetwork()
+	network, err := b.NewNetwork(tflite.Workers(runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +139,10 @@ func (s *stepper) policy(obs []float32) error { return s.network.Act(s.action, o
 
 // learn gives the belief the label of an observation.
 func (s *stepper) learn(obs []float32) error {
+	const most = 100 // labels
+	if s.count%most == 0 {
+		s.belief.Reset()
+	}
 	if err := s.network.Phi(s.phi, obs); err != nil {
 		return err
 	}

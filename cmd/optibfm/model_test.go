@@ -108,18 +108,6 @@ func TestModelCheckFailsAboveTheTolerance(t *testing.T) {
 	}
 }
 
-func TestModelBenchReportsEachCall(t *testing.T) {
-	out, err := modelRun("bench", modelBundle(t), "--span", "1ms", "--candidates", "4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"phi", "action", "search, n = 4", "ns/op"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-}
-
 func TestModelImportThenCheckAgreesWithPyTorch(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "cheetah")
 	if _, err := os.Stat(dir); err != nil {
@@ -151,7 +139,6 @@ func TestModelCommandsNameWhatIsWrong(t *testing.T) {
 		{"observation has 3", []string{"eval", dir, "--obs", "[1, 2, 3]", "--z", "[1, 2, 3]"}},
 		{"no direction", []string{"eval", dir, "--obs", "[1, 2]", "--z", "[0, 0, 0]"}},
 		{"required", []string{"import", dir}},
-		{"--candidates", []string{"bench", dir, "--candidates", "0"}},
 		{"nowhere.npz", []string{"check", dir, "nowhere.npz"}},
 	} {
 		if _, err := modelRun(c.args...); err == nil || !strings.Contains(err.Error(), c.words) {

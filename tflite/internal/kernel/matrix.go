@@ -109,18 +109,21 @@ func NewLists(n, in int) *Lists {
 // Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it where relu
 // is set. dst is [n, out], x [n, in], start [n, out]; dst and start may be the
 // same, x no part of dst. Where lists are given, inputs that are 0 in all rows of
-// a tile are left out; without lists every input is multiplied. It panics where a
-// slice is too short.
-func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) {
+// a tile are left out; without lists every input is multiplied. It returns the
+// floating-point operations that it took, two for a multiply-add, and the bytes of
+// the weights, the inputs and the outputs that these were about, and panics where
+// a slice is too short.
+func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (flops, bytes int) {
 	m.check(dst, x, start, n)
 	floor := float32(math.Inf(-1))
 	if relu {
 		floor = 0
 	}
 	if n == 1 {
-		m.single(dst.Data, x.Data, start.Data, floor, lists)
-		return
+		multiplied := m.single(dst.Data, x.Data, start.Data, floor, lists)
+		return m.effort(1, multiplied, multiplied)
 	}
+	multiplied := 0 // inputs, summed over the rows
 	for from := 0; from < m.in; from += inputBlock {
 		b := block{from: from, inputs: min(inputBlock, m.in-from), floor: float32(math.Inf(-1))}
 		if from+b.inputs == m.in {
@@ -128,11 +131,19 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) {
 		}
 		if lists == nil {
 			m.dense(dst, x, start, n, b)
+			multiplied += n * b.inputs
 		} else {
-			m.sparse(dst, x, start, n, b, lists)
+			multiplied += m.sparse(dst, x, start, n, b, lists)
 		}
 		start = dst
 	}
+	return m.effort(n, multiplied, (multiplied+n-1)/n)
+}
+
+// effort counts products of n rows: of so many inputs, summed over the rows, with
+// the weights of so many inputs.
+func (m *Matrix) effort(n, multiplied, read int) (flops, bytes int) {
+	return 2 * multiplied * m.out, 4 * (read*m.out + n*(m.in+m.out))
 }
 
 // check panics where a tile would reach beyond a slice: the assembly does not.
@@ -145,13 +156,15 @@ func (m *Matrix) check(dst, x, start Rows, n int) {
 }
 
 // single takes four panels at once and all inputs: nobody else would use the
-// weights again.
-func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) {
+// weights again. It returns how many inputs are not left out.
+func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) (multiplied int) {
 	panel := panelWidth * m.in
+	multiplied = m.in
 	var list []uint32
 	if lists != nil {
 		list = lists.inputs[:m.in]
-		list = list[:active(1, list, x, 0, m.in)]
+		multiplied = active(1, list, x, 0, m.in)
+		list = list[:multiplied]
 	}
 	for at := 0; at < m.out; {
 		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
@@ -162,6 +175,7 @@ func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) {
 		}
 		at += panels * panelWidth
 	}
+	return multiplied
 }
 
 // block is some of the inputs.
@@ -188,11 +202,13 @@ func (m *Matrix) dense(dst, x, start Rows, n int, b block) {
 	}
 }
 
-// sparse is dense over the inputs that are not 0 in all rows of a tile.
-func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) {
+// sparse is dense over the inputs that are not 0 in all rows of a tile. It
+// returns how many these are, summed over the rows.
+func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) (multiplied int) {
 	for t := range tilesOf(n) {
 		row, stop := tile(t, n)
 		lists.lengths[t] = active(stop-row, lists.inputs[t*inputBlock:][:b.inputs], x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
+		multiplied += (stop - row) * lists.lengths[t]
 	}
 	for at := 0; at < m.out; at += panelWidth {
 		w := m.packed[at*m.in+b.from*panelWidth:]
@@ -202,6 +218,7 @@ func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) {
 				w, lists.inputs[t*inputBlock:][:lists.lengths[t]], start.Data[row*start.Stride+at:], start.Stride, b.floor)
 		}
 	}
+	return multiplied
 }
 
 // At returns one weight.
