@@ -37,6 +37,7 @@ func (t *timed) on(m tflite.Model) *timed {
 }
 
 func (t *timed) calls() int64     { return t.times.TotalCount() }
+func (t *timed) least() float64   { return float64(t.times.Min()) }
 func (t *timed) p50() float64     { return float64(t.times.ValueAtQuantile(50)) }
 func (t *timed) p99() float64     { return float64(t.times.ValueAtQuantile(99)) }
 func (t *timed) max() float64     { return float64(t.times.Max()) }

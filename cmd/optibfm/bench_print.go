@@ -101,9 +101,9 @@ func (p *benchPrinter) stages(r benchReport) {
 		}
 		limits += fmt.Sprintf(" %s at %s", l.Level, rate(l.GBS))
 	}
-	p.text(limits + " GB/s: medians of turns between the rows.")
+	p.text(limits + " GB/s. All rates are those of the fastest call, between the other rows.")
 	p.text("dense: FLOPs of all products, each candidate alone, every member. done: less what ReLU made 0, candidates share, or cannot win. " +
-		"roof: the lesser of the peak and FLOPs a byte times the bandwidth of the nearest level that holds the weights; " +
+		"roof: the lesser of the peak and FLOPs a byte times the rate at which as many bytes as the weights are read; " +
 		"LayerNorm and tanh take time, but no FLOPs here.")
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"os"
 
 	"optibfm/tflite/roof"
@@ -13,6 +12,7 @@ type roofSection struct {
 	levels []roof.Level
 	peak   limit
 	reads  []limit // one a level
+	stages []stageLimit
 }
 
 // limit is a row that does a known amount of work.
@@ -21,8 +21,9 @@ type limit struct {
 	unit float64 // of work in a call: operations or bytes
 }
 
-// rate is in units a nanosecond: GFLOP/s or GB/s.
-func (l limit) rate() float64 { return l.unit / l.row.p50() }
+// rate is in units a nanosecond: GFLOP/s or GB/s. It is that of the fastest call,
+// as a stage's is: what the machine can do while nobody else runs on it.
+func (l limit) rate() float64 { return l.unit / l.row.least() }
 
 // peakRounds is enough work for the clock not to matter.
 const peakRounds = 10_000
@@ -40,23 +41,42 @@ func (b *benchmark) openRoof() error {
 	}
 	r.rows = []*timed{r.peak.row}
 	for _, l := range levels {
-		buffer := roof.NewBuffer(l.Buffer)
-		read := limit{newTimed("read "+l.Name, func() error { roof.Read(buffer); return nil }), float64(roof.Read(buffer))}
-		r.reads = append(r.reads, read)
-		r.rows = append(r.rows, read.row)
+		r.reads = append(r.reads, r.newRead(l.Name, l.Buffer))
 	}
+	b.openStages()
 	return nil
 }
 
-// bandwidth is that of the nearest level that holds so many bytes.
-func (r *roofSection) bandwidth(bytes float64) (name string, rate float64) {
-	level := roof.Of(r.levels, int64(bytes))
-	for i, l := range r.levels {
-		if l == level {
-			return l.Name, r.reads[i].rate()
-		}
+// newRead adds a row that reads a buffer.
+func (r *roofSection) newRead(name string, size int) limit {
+	buffer := roof.NewBuffer(size)
+	read := limit{newTimed("read "+name, func() error { roof.Read(buffer); return nil }), float64(roof.Read(buffer))}
+	r.rows = append(r.rows, read.row)
+	return read
+}
+
+// stageLimit is a stage with what limits it: reading as many bytes as its weights.
+type stageLimit struct {
+	name    string
+	row     *timed
+	dense   int64 // operations with nothing shared or left out
+	weights limit
+}
+
+// openStages has the networks of a native bundle. Two operations are one weight of
+// four bytes.
+func (b *benchmark) openStages() {
+	native := b.native()
+	if native == nil {
+		return
 	}
-	return "", math.NaN() // Of returns one of them
+	flops, members := native.Architecture.FLOPs(), native.Dims().Ensemble
+	add := func(name string, row *timed, dense, one int64) {
+		b.roof.stages = append(b.roof.stages, stageLimit{name, row, dense, b.roof.newRead("weights of "+name, max(int(2*one), 4096))})
+	}
+	add("φ", b.control.phi, flops.Phi, flops.Phi)
+	add("π", b.control.act, flops.Act, flops.Act)
+	add("search", b.search.one, flops.Search(b.searched(), members), flops.Search(1, members))
 }
 
 // stage is the evaluation of one of a native bundle's networks beside the limits.
@@ -67,34 +87,26 @@ type stage struct {
 	Bytes      float64 `json:"bytes"`       // that the products read and wrote
 	GFLOPS     float64 `json:"gflops"`
 	GBS        float64 `json:"gbs"`
-	Level      string  `json:"level"` // the nearest that holds the weights that were read
+	ReadGBS    float64 `json:"read_gbs"` // at which as many bytes as the weights can be read
 	RoofGFLOPS float64 `json:"roof_gflops"`
 	OfRoof     float64 `json:"of_roof"`
-	Bound      string  `json:"bound"` // peak, or the level whose bandwidth is the roof
+	Bound      string  `json:"bound"` // peak or read: what the roof is
 }
 
-func (b *benchmark) stages() []stage {
-	native := b.native()
-	if native == nil {
-		return nil
+func (b *benchmark) stages() (stages []stage) {
+	for _, l := range b.roof.stages {
+		stages = append(stages, l.report(b.roof.peak.rate()))
 	}
-	flops, members := native.Architecture.FLOPs(), native.Dims().Ensemble
-	return []stage{
-		b.stage("φ", b.control.phi, flops.Phi, flops.Phi),
-		b.stage("π", b.control.act, flops.Act, flops.Act),
-		b.stage("search", b.search.one, flops.Search(b.searched(), members), flops.Search(1, members)),
-	}
+	return stages
 }
 
-// stage sets a row beside the limits. one are the operations of its networks for
-// one row of inputs: two for each weight of four bytes.
-func (b *benchmark) stage(name string, row *timed, dense, one int64) stage {
-	s := stage{Name: name, DenseFLOPs: dense, FLOPs: row.flops(), Bytes: row.traffic()}
-	s.GFLOPS, s.GBS = s.FLOPs/row.p50(), s.Bytes/row.p50()
-	level, bandwidth := b.roof.bandwidth(min(s.Bytes, float64(2*one)))
-	s.Level, s.Bound, s.RoofGFLOPS = level, "peak", b.roof.peak.rate()
-	if slope := s.FLOPs / s.Bytes * bandwidth; slope < s.RoofGFLOPS {
-		s.Bound, s.RoofGFLOPS = level, slope
+// report sets a stage beside its limits.
+func (l stageLimit) report(peak float64) stage {
+	s := stage{Name: l.name, DenseFLOPs: l.dense, FLOPs: l.row.flops(), Bytes: l.row.traffic(), ReadGBS: l.weights.rate()}
+	s.GFLOPS, s.GBS = s.FLOPs/l.row.least(), s.Bytes/l.row.least()
+	s.Bound, s.RoofGFLOPS = "peak", peak
+	if slope := s.FLOPs / s.Bytes * s.ReadGBS; slope < peak {
+		s.Bound, s.RoofGFLOPS = "read", slope
 	}
 	s.OfRoof = s.GFLOPS / s.RoofGFLOPS
 	return s

@@ -2,7 +2,6 @@ package roof_test
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"optibfm/tflite/roof"
@@ -11,9 +10,7 @@ import (
 // The most that a product of 2 operations a byte can reach on one core, its
 // weights in a megabyte.
 func Example() {
-	levels, _ := roof.Levels(os.DirFS("/sys")) // without /sys there is the memory alone
-	level := roof.Of(levels, 1<<20)
-	buffer := roof.NewBuffer(level.Buffer)
+	buffer := roof.NewBuffer(1 << 20)
 
 	start := time.Now()
 	flops := roof.MultiplyAdds(100_000)

@@ -76,13 +76,3 @@ func cache(root fs.FS, dir string) (level int, size int64, err error) {
 	kib, err := strconv.ParseInt(strings.TrimSuffix(text, "K"), 10, 32)
 	return level, kib << 10, err
 }
-
-// Of returns the nearest level that holds so many bytes.
-func Of(levels []Level, bytes int64) Level {
-	for _, l := range levels {
-		if l.Size >= bytes {
-			return l
-		}
-	}
-	return levels[len(levels)-1]
-}

@@ -14,8 +14,8 @@ func MultiplyAdds(rounds int) (flops int64) {
 // line is what Read reads at once.
 const line = 512
 
-// Read reads the buffer once, from its beginning to its end, and returns how many
-// bytes that are: all but a rest of less than 512.
+// Read reads the buffer once, in four streams where there are instructions for
+// it, and returns how many bytes that are: all but a rest of less than 512.
 func Read(buffer []byte) int64 {
 	n := len(buffer) / line * line
 	if n > 0 {

@@ -51,11 +51,6 @@ func TestLevelsAreTheCachesAndThenTheMemory(t *testing.T) {
 	if fmt.Sprint(levels) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", levels, want)
 	}
-	for bytes, name := range map[int64]string{1: "L2", 512 << 10: "L2", 1 << 20: "L3", 33 << 20: "memory"} {
-		if got := Of(levels, bytes).Name; got != name {
-			t.Errorf("%d bytes lie in %s, want %s", bytes, got, name)
-		}
-	}
 }
 
 func TestLevelsWithoutSysAreTheMemoryAndAnError(t *testing.T) {
