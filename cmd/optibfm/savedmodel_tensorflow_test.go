@@ -145,9 +145,9 @@ func TestInferAndBenchTakeASavedModel(t *testing.T) {
 	}
 	var out bytes.Buffer
 	cmd := newBenchCommand()
-	cmd.SetArgs([]string{"--bundle", dir, "--span", "1ms"})
+	cmd.SetArgs([]string{"--bundle", dir, "--device", "/CPU:0", "--span", "1ms"})
 	cmd.SetOut(&out)
-	if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), "plan, ucb") {
+	if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), "TensorFlow /CPU:0  ") {
 		t.Errorf("%s\n%v", out.String(), err)
 	}
 	text, err := modelRun("eval", dir, "--obs", "[1,2,3,4,5,6]", "--z", "[1,0,0,0,0,0,0,0]")
