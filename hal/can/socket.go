@@ -164,9 +164,12 @@ func (s *Socket) Send(f *Frame, deadline int64) error {
 // Receive waits for the next frame of the bus. An error wraps hal.ErrTimeout,
 // hal.ErrBus, hal.ErrShort or hal.ErrProtocol.
 func (s *Socket) Receive(f *Frame, deadline int64) error {
-	for {
-		if s.lost {
+	for reports := 0; ; {
+		switch {
+		case s.lost:
 			return s.errLost
+		case reports == reportsMost:
+			return s.errTimeout
 		}
 		n, err := unix.Read(s.fd, s.raw[:])
 		switch {
@@ -176,6 +179,7 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 				return err
 			}
 			s.report(f)
+			reports++
 		case err == nil && n > 0:
 			return s.errShort
 		case err == unix.EINTR:
@@ -190,6 +194,10 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 		}
 	}
 }
+
+// reportsMost bounds how many error frames Receive passes over: a controller that
+// reports without end must not hold the thread.
+const reportsMost = 64
 
 // drainMost bounds Drain: a babbling bus must not hold the thread.
 const drainMost = 1024

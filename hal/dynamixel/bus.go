@@ -73,6 +73,9 @@ func (b *bus) receive(deadline int64) (Packet, error) {
 			return Packet{}, err
 		}
 		b.held += n
+		if serial.Monotonic() > deadline { // a babbling line must not hold the thread
+			return Packet{}, hal.ErrTimeout
+		}
 	}
 }
 
