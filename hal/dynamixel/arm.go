@@ -13,50 +13,56 @@ import (
 // any: the present positions, and 0 in the other modes), switches the torque on,
 // and reads all of that back. Where it fails, it leaves the torque off.
 func (d *Device) Arm() error {
-	if d.bus.port.Lost() {
-		if err := d.bus.port.Reopen(); err != nil {
-			d.faults.Count(err)
+	if d.bus.Port.Lost() {
+		if err := d.bus.Port.Reopen(); err != nil {
+			d.bus.Faults.Count(err)
 			return fmt.Errorf("dynamixel: arm: %w", err)
 		}
 	}
-	d.armed, d.bus.deadman = false, 0
+	d.disarm()
 	if err := d.arm(); err != nil {
-		_ = d.setAll(regTorqueEnable, 0)
-		_ = d.setAll(regWatchdog, 0)
+		_ = d.bus.SetAll(regTorqueEnable, 0)
+		_ = d.bus.SetAll(regWatchdog, 0)
 		return fmt.Errorf("dynamixel: arm: %w", err)
 	}
-	d.armed, d.bus.tripped = true, false
-	d.bus.deadman = d.Deadman()
+	d.armed = true
+	d.bus.Guard(d.Deadman())
 	return nil
 }
 
+// disarm forgets that the servos are armed; it tells them nothing.
+func (d *Device) disarm() {
+	d.armed = false
+	d.bus.Guard(0)
+}
+
 func (d *Device) arm() error {
-	if _, err := d.gather(regHardwareError, 1); err != nil {
+	if _, err := d.bus.Gather(regHardwareError, 1); err != nil {
 		return err
 	}
 	for i := range d.servos {
-		if s := &d.servos[i]; s.answer[0] != 0 {
-			d.faults.Device++
-			return fmt.Errorf("%w: hardware error %#02x", s.errAlert, s.answer[0])
+		if status := d.bus.Answer(i)[0]; status != 0 {
+			d.bus.Faults.Device++
+			return fmt.Errorf("%w: hardware error %#02x", d.servos[i].errAlert, status)
 		}
 	}
 	if err := d.firstGoals(); err != nil {
 		return err
 	}
 	// 0 ends a trip, which makes the goals writable again.
-	if err := errors.Join(d.setAll(regWatchdog, 0), d.sendGoals(), d.setAll(regWatchdog, d.watchdog)); err != nil {
+	if err := errors.Join(d.bus.SetAll(regWatchdog, 0), d.sendGoals(), d.bus.SetAll(regWatchdog, d.watchdog)); err != nil {
 		return err
 	}
-	if _, err := d.gather(regWatchdog, goalsSize); err != nil {
+	if _, err := d.bus.Gather(regWatchdog, goalsSize); err != nil {
 		return err
 	}
 	if err := d.confirm(goalHeld, d.watchdog); err != nil {
 		return err
 	}
-	if err := d.setAll(regTorqueEnable, 1); err != nil {
+	if err := d.bus.SetAll(regTorqueEnable, 1); err != nil {
 		return err
 	}
-	if _, err := d.gather(regTorqueEnable, 1); err != nil {
+	if _, err := d.bus.Gather(regTorqueEnable, 1); err != nil {
 		return err
 	}
 	return d.confirm(firstByteIs, 1)
@@ -67,14 +73,14 @@ func (d *Device) firstGoals() error {
 	if d.goals {
 		return nil
 	}
-	if _, err := d.gather(regPresent, presentSize); err != nil {
+	if _, err := d.bus.Gather(regPresent, presentSize); err != nil {
 		return err
 	}
 	for i := range d.servos {
 		s := &d.servos[i]
 		s.goal = 0
 		if s.mode.goal == regGoalPosition {
-			s.goal = min(max(int32(binary.LittleEndian.Uint32(s.answer[6:])), s.low), s.high)
+			s.goal = min(max(int32(binary.LittleEndian.Uint32(d.bus.Answer(i)[6:])), s.low), s.high)
 		}
 	}
 	d.goals = true
@@ -84,7 +90,7 @@ func (d *Device) firstGoals() error {
 // Halt implements hal.Device. It returns the first servo's error that does not
 // confirm; every other one has still been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
-	d.armed, d.bus.deadman = false, 0
+	d.disarm()
 	err := d.setGoals(failsafe)
 	if err != nil {
 		failsafe = nil // the torque can still be switched off
@@ -92,7 +98,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	for try := range 2 {
 		problem := d.tryToHalt(failsafe != nil)
 		if problem == nil {
-			d.faults.Mended += uint64(try)
+			d.bus.Faults.Mended += uint64(try)
 			return err
 		}
 		if try == 1 {
@@ -107,54 +113,39 @@ func (d *Device) tryToHalt(goals bool) error {
 	if goals {
 		err = d.sendGoals()
 	}
-	check, register, size := goalHeld, uint16(regWatchdog), goalsSize
+	check, register, size := goalHeld, regWatchdog, goalsSize
 	if d.config.HaltTorqueOff {
-		err = d.setAll(regTorqueEnable, 0)
+		err = d.bus.SetAll(regTorqueEnable, 0)
 		check, register, size = firstByteIs, regTorqueEnable, 1
 	}
 	if err != nil {
 		return err
 	}
-	d.order = d.order[:0]
-	for i := range d.servos {
-		d.order = append(d.order, i)
-	}
-	if err := d.query(register, size); err != nil {
-		return err
-	}
-	for i := range d.servos {
-		if problem := d.servos[i].problem; problem != nil {
-			d.faults.Count(problem)
-			err = d.servos[i].errs.of(problem)
-		}
-	}
-	if err != nil {
+	if err := d.bus.GatherOnce(register, size); err != nil {
 		return err
 	}
 	return d.confirm(check, 0)
 }
 
 // confirm compares what the servos hold with what was written.
-func (d *Device) confirm(holds func(s *servo, value byte) bool, value byte) error {
+func (d *Device) confirm(holds func(s *servo, answer []byte, value byte) bool, value byte) error {
 	for i := range d.servos {
-		s := &d.servos[i]
-		if !holds(s, value) {
-			d.faults.Device++
-			return s.errs.of(hal.ErrDevice)
+		if !holds(&d.servos[i], d.bus.Answer(i), value) {
+			return d.bus.Fail(i, hal.ErrDevice)
 		}
 	}
 	return nil
 }
 
-func firstByteIs(s *servo, value byte) bool { return s.answer[0] == value }
+func firstByteIs(_ *servo, answer []byte, value byte) bool { return answer[0] == value }
 
 // goalHeld looks at the block of watchdog and goals. A watchdog of 0 to compare
 // with means any that has not tripped.
-func goalHeld(s *servo, watchdog byte) bool {
-	if s.answer[0] == watchdogTripped || (watchdog != 0 && s.answer[0] != watchdog) {
+func goalHeld(s *servo, answer []byte, watchdog byte) bool {
+	if answer[0] == watchdogTripped || (watchdog != 0 && answer[0] != watchdog) {
 		return false
 	}
-	held := s.answer[s.mode.goal-regWatchdog:]
+	held := answer[s.mode.goal-regWatchdog:]
 	if s.mode.size == 2 {
 		return int16(binary.LittleEndian.Uint16(held)) == int16(s.goal)
 	}
@@ -170,9 +161,9 @@ func (d *Device) Reboot(name string) error {
 		if s.Name != name {
 			continue
 		}
-		d.armed, d.bus.deadman = false, 0
-		if _, err := d.bus.ask(s.id, RebootNow, nil, 0); err != nil {
-			d.faults.Count(err)
+		d.disarm()
+		if _, err := d.bus.Ask(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: RebootNow}), 0); err != nil {
+			d.bus.Faults.Count(err)
 			return fmt.Errorf("dynamixel: reboot %q (ID %d): %w", s.Name, s.ID, err)
 		}
 		return nil

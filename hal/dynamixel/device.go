@@ -2,29 +2,29 @@ package dynamixel
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"optibfm/hal"
 	"optibfm/hal/serial"
+	"optibfm/hal/servobus"
 )
 
 // Device is a chain of servos. It implements hal.Device, hal.Guarded and
 // hal.Counting.
 type Device struct {
 	config   Config
-	bus      bus
+	bus      *servobus.Bus
+	protocol *protocol2
 	servos   []servo
 	groups   []group
 	inputs   []hal.Signal
 	outputs  []hal.Signal
 	watchdog byte
 	armed    bool
-	goals    bool // there has been a Write, or Arm has made goals
-	faults   hal.Faults
-	order    []int // of the servos that are asked
+	goals    bool   // there has been a Write, or Arm has made goals
+	data     []byte // of a sync write
 
 	errTripped, errNotFinite error
 }
@@ -39,15 +39,8 @@ type servo struct {
 	low      int32   // limits of its goal
 	high     int32
 	goal     int32
-	answer   [goalsSize]byte
-	problem  error // a kind of package hal; nil: answer is good
-	alert    bool
-	errs     kinds
 	errAlert error
 }
-
-// kinds are the errors of one servo.
-type kinds struct{ timeout, checksum, short, protocol, device error }
 
 // group are servos of the same mode: one sync write.
 type group struct {
@@ -79,13 +72,18 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	members := make([]servobus.Member, len(c.Servos))
+	for i, s := range c.Servos {
+		members[i] = servobus.Member{Name: s.Name, ID: byte(s.ID)}
+	}
+	protocol := newProtocol(len(members))
 	d := &Device{
-		config: c, bus: newBus(port, len(c.Servos)), watchdog: watchdog,
-		servos: make([]servo, len(c.Servos)), order: make([]int, 0, len(c.Servos)),
+		config: c, bus: servobus.New("dynamixel", port, protocol, members), protocol: protocol, watchdog: watchdog,
+		servos: make([]servo, len(members)), data: make([]byte, 0, len(members)*(1+4)),
 		errTripped:   fmt.Errorf("dynamixel: %s: %w (silence longer than its deadman: the servos may have stopped by themselves): arm again", c.Port.Path, hal.ErrDevice),
 		errNotFinite: fmt.Errorf("dynamixel: %s: an output is not finite: guard the action", c.Port.Path),
 	}
-	d.bus.timeout = c.onTheLine(goalsSize, 510*time.Microsecond) + 20*time.Millisecond // while opening, nothing is known of them
+	d.bus.SetTimeout(c.onTheLine(goalsSize, 510*time.Microsecond) + 20*time.Millisecond) // while opening, nothing is known of them
 	var slowest time.Duration
 	for i := range d.servos {
 		delay, err := d.meet(i)
@@ -94,9 +92,11 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 		}
 		slowest = max(slowest, delay)
 	}
-	if d.bus.timeout, err = c.timeout(slowest); err != nil {
+	timeout, err := c.timeout(slowest)
+	if err != nil {
 		return nil, err
 	}
+	d.bus.SetTimeout(timeout)
 	d.name()
 	return d, nil
 }
@@ -119,12 +119,11 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	s := &d.servos[i]
 	s.Servo, s.id = d.config.Servos[i], byte(d.config.Servos[i].ID)
-	s.errs = newKinds(s.Servo)
 	s.errAlert = fmt.Errorf("dynamixel: %q (ID %d): %w (overload, heat, voltage, shock or encoder, see register 70): mend the cause, then reboot the servo", s.Name, s.ID, hal.ErrDevice)
 	if s.mode, err = modeByName(s.Servo.mode()); err != nil {
 		return 0, err
 	}
-	answer, err := d.bus.ask(s.id, Ping, nil, 3)
+	answer, err := d.bus.Ask(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: Ping}), 3)
 	if err != nil {
 		return 0, fmt.Errorf("dynamixel: %q (ID %d): ping: %w: see power, ID and baud", s.Name, s.ID, err)
 	}
@@ -137,8 +136,13 @@ func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	return returnDelay, d.learnLimits(s)
 }
 
+// read gives size bytes of the registers of one servo, while opening.
+func (d *Device) read(id byte, register, size int) ([]byte, error) {
+	return d.bus.Ask(id, d.protocol.append(nil, id, ReadData, register, size, nil), size)
+}
+
 func (d *Device) checkSettings(s *servo) (returnDelay time.Duration, err error) {
-	setting, err := d.bus.read(s.id, regReturnDelay, 3) // and drive mode, operating mode
+	setting, err := d.read(s.id, regReturnDelay, 3) // and drive mode, operating mode
 	if err != nil {
 		return 0, fmt.Errorf("read its settings: %w", err)
 	}
@@ -149,7 +153,7 @@ func (d *Device) checkSettings(s *servo) (returnDelay time.Duration, err error) 
 	if drive&driveTorqueByGoal != 0 {
 		return 0, fmt.Errorf("its drive mode lets a goal switch the torque on (%#02x): clear bit 3 of register 10, goals are also sent while disarmed", drive)
 	}
-	level, err := d.bus.read(s.id, regStatusReturn, 1)
+	level, err := d.read(s.id, regStatusReturn, 1)
 	if err != nil {
 		return 0, fmt.Errorf("read its status return level: %w: set register 68 to 2", err)
 	}
@@ -164,7 +168,7 @@ func (d *Device) checkSettings(s *servo) (returnDelay time.Duration, err error) 
 
 // learnLimits reads the limits that the servo itself holds goals to.
 func (d *Device) learnLimits(s *servo) error {
-	limit, err := d.bus.read(s.id, regLimits, limitsSize)
+	limit, err := d.read(s.id, regLimits, limitsSize)
 	if err != nil {
 		return fmt.Errorf("dynamixel: %q (ID %d): read its limits: %w", s.Name, s.ID, err)
 	}
@@ -210,33 +214,6 @@ func (d *Device) name() {
 	}
 }
 
-func newKinds(s Servo) kinds {
-	of := func(kind error, mend string) error {
-		return fmt.Errorf("dynamixel: %q (ID %d): %w: %s", s.Name, s.ID, kind, mend)
-	}
-	return kinds{
-		timeout:  of(hal.ErrTimeout, "see its power and cable"),
-		checksum: of(hal.ErrChecksum, "see wiring, termination and baud"),
-		short:    of(hal.ErrShort, "see whether two servos have this ID"),
-		protocol: of(hal.ErrProtocol, "see whether two servos have this ID"),
-		device:   of(hal.ErrDevice, "it refused the instruction or does not hold what was written: arm again"),
-	}
-}
-
-func (k *kinds) of(kind error) error {
-	switch kind {
-	case hal.ErrChecksum:
-		return k.checksum
-	case hal.ErrShort:
-		return k.short
-	case hal.ErrProtocol:
-		return k.protocol
-	case hal.ErrDevice:
-		return k.device
-	}
-	return k.timeout
-}
-
 // Inputs implements hal.Device.
 func (d *Device) Inputs() []hal.Signal { return d.inputs }
 
@@ -245,7 +222,7 @@ func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
 // Faults implements hal.Counting. A servo that did not answer counts one
 // timeout for each try.
-func (d *Device) Faults() hal.Faults { return d.faults }
+func (d *Device) Faults() hal.Faults { return d.bus.Faults }
 
 // Deadman implements hal.Guarded.
 func (d *Device) Deadman() time.Duration {
@@ -256,20 +233,20 @@ func (d *Device) Deadman() time.Duration {
 }
 
 // Timeout is the limit of one transaction, T in the package documentation.
-func (d *Device) Timeout() time.Duration { return d.bus.timeout }
+func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
 // Close implements hal.Device.
-func (d *Device) Close() error { return d.bus.port.Close() }
+func (d *Device) Close() error { return d.bus.Port.Close() }
 
 // Read implements hal.Device. The sample's time is that of the request.
 func (d *Device) Read(dst []float64) (at int64, err error) {
-	at, err = d.gather(regPresent, presentSize)
+	at, err = d.bus.Gather(regPresent, presentSize)
 	if err != nil {
 		return 0, err
 	}
 	for i := range d.servos {
 		s := &d.servos[i]
-		a := s.answer[:presentSize]
+		a := d.bus.Answer(i)
 		effort := s.model.ampere
 		if effort == 0 {
 			effort = 1.0 / fullLoad
@@ -277,8 +254,8 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		dst[3*i] = float64(int32(binary.LittleEndian.Uint32(a[6:]))-middle) * radPerStep
 		dst[3*i+1] = float64(int32(binary.LittleEndian.Uint32(a[2:]))) * radPerSecond
 		dst[3*i+2] = float64(int16(binary.LittleEndian.Uint16(a))) * effort
-		if s.alert {
-			d.faults.Device++
+		if d.bus.Alert(i) {
+			d.bus.Faults.Device++
 			err = s.errAlert
 		}
 	}
@@ -287,8 +264,8 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 
 // Write implements hal.Device.
 func (d *Device) Write(outputs []float64) error {
-	if d.bus.tripped {
-		d.faults.Device++
+	if d.bus.Tripped() {
+		d.bus.Faults.Device++
 		return d.errTripped
 	}
 	if err := d.setGoals(outputs); err != nil {
@@ -314,10 +291,9 @@ func (d *Device) setGoals(outputs []float64) error {
 }
 
 func (d *Device) sendGoals() error {
-	deadline := d.bus.deadline()
+	deadline := d.bus.Deadline()
 	for i := range d.groups {
 		if err := d.sendGroup(&d.groups[i], deadline); err != nil {
-			d.faults.Count(err)
 			return err
 		}
 	}
@@ -325,8 +301,7 @@ func (d *Device) sendGoals() error {
 }
 
 func (d *Device) sendGroup(g *group, deadline int64) error {
-	p := binary.LittleEndian.AppendUint16(d.bus.params[:0], g.mode.goal)
-	p = binary.LittleEndian.AppendUint16(p, uint16(g.mode.size))
+	p := d.data[:0]
 	for _, i := range g.member {
 		s := &d.servos[i]
 		p = append(p, s.id)
@@ -336,126 +311,5 @@ func (d *Device) sendGroup(g *group, deadline int64) error {
 			p = binary.LittleEndian.AppendUint32(p, uint32(s.goal))
 		}
 	}
-	return d.bus.send(Broadcast, SyncWrite, p, deadline)
-}
-
-// setAll writes one byte to the same register of every servo.
-func (d *Device) setAll(register uint16, value byte) error {
-	p := binary.LittleEndian.AppendUint16(d.bus.params[:0], register)
-	p = append(p, 1, 0)
-	for i := range d.servos {
-		p = append(p, d.servos[i].id, value)
-	}
-	err := d.bus.send(Broadcast, SyncWrite, p, d.bus.deadline())
-	if err != nil {
-		d.faults.Count(err)
-	}
-	return err
-}
-
-// gather reads the same registers of every servo, and asks those once more whose
-// answers were missing or bad. at is the time of the first request.
-func (d *Device) gather(register uint16, size int) (at int64, err error) {
-	d.order = d.order[:0]
-	for i := range d.servos {
-		d.order = append(d.order, i)
-	}
-	if err := d.query(register, size); err != nil {
-		return 0, err
-	}
-	at = d.bus.lastSent
-	if !d.keepMissing() {
-		return at, nil
-	}
-	asked := len(d.order)
-	if err := d.query(register, size); err != nil {
-		return 0, err
-	}
-	missing := d.keepMissing()
-	d.faults.Mended += uint64(asked - len(d.order))
-	if missing {
-		s := &d.servos[d.order[0]]
-		return 0, s.errs.of(s.problem)
-	}
-	return at, nil
-}
-
-// keepMissing counts the servos of the order that have not answered well, and
-// leaves only them in it, the first one last: servos answer in turn, and those
-// behind a dead one may have waited for it.
-func (d *Device) keepMissing() bool {
-	kept := d.order[:0]
-	for _, i := range d.order {
-		if problem := d.servos[i].problem; problem != nil {
-			d.faults.Count(problem)
-			kept = append(kept, i)
-		}
-	}
-	if len(kept) > 1 {
-		first := kept[0]
-		copy(kept, kept[1:])
-		kept[len(kept)-1] = first
-	}
-	d.order = kept
-	return len(kept) > 0
-}
-
-// query sends one sync read to the servos of the order and takes what comes by
-// the deadline. An error is the port's.
-func (d *Device) query(register uint16, size int) error {
-	p := binary.LittleEndian.AppendUint16(d.bus.params[:0], register)
-	p = binary.LittleEndian.AppendUint16(p, uint16(size))
-	for _, i := range d.order {
-		s := &d.servos[i]
-		s.problem, s.alert = hal.ErrTimeout, false
-		p = append(p, s.id)
-	}
-	deadline := d.bus.deadline()
-	if err := d.bus.send(Broadcast, SyncRead, p, deadline); err != nil {
-		d.faults.Count(err)
-		return err
-	}
-	for outstanding := len(d.order); outstanding > 0; {
-		p, err := d.bus.receive(deadline)
-		switch {
-		case err == nil:
-			if d.accept(p, size) {
-				outstanding--
-			}
-		case errors.Is(err, hal.ErrTimeout):
-			return nil
-		case errors.Is(err, hal.ErrBus):
-			d.faults.Count(err)
-			return err
-		default:
-			d.blame(err)
-		}
-	}
-	return nil
-}
-
-// accept takes an answer. It says whether it was one that is waited for.
-func (d *Device) accept(p Packet, size int) bool {
-	for _, i := range d.order {
-		s := &d.servos[i]
-		if s.id != p.ID || p.Instruction != Status || s.problem == nil {
-			continue
-		}
-		data, err := payload(p, size)
-		s.problem = err
-		s.alert = len(p.Params) > 0 && p.Params[0]&Alert != 0
-		copy(s.answer[:], data)
-		return true
-	}
-	return false
-}
-
-// blame attributes a damaged answer to the servo whose turn it was.
-func (d *Device) blame(kind error) {
-	for _, i := range d.order {
-		if s := &d.servos[i]; s.problem == hal.ErrTimeout {
-			s.problem = kind
-			return
-		}
-	}
+	return d.bus.SyncWrite(g.mode.goal, g.mode.size, p, deadline)
 }

@@ -81,7 +81,7 @@ const (
 type mode struct {
 	name    string
 	number  byte // register 11
-	goal    uint16
+	goal    int  // register
 	size    int
 	unit    string
 	perStep float64 // in unit; of the current, after the model

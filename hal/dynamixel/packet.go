@@ -3,9 +3,9 @@ package dynamixel
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 
 	"optibfm/hal"
+	"optibfm/hal/servobus"
 )
 
 // Instructions of Protocol 2.0 (e-manual, "Instruction Packet").
@@ -36,9 +36,6 @@ const (
 	crcSize    = 2
 	maxLength  = 512 // of the length field; ours are far below
 )
-
-// ErrIncomplete is what Decode returns while the packet has not arrived whole.
-var ErrIncomplete = errors.New("dynamixel: the packet has not arrived whole")
 
 var header = []byte{0xFF, 0xFF, 0xFD, 0x00}
 
@@ -85,17 +82,18 @@ func unstuff(params []byte) []byte {
 }
 
 // Decode takes the first packet out of b, whatever stands before it. used is
-// how much of b is done with, also after an error. The error is ErrIncomplete
-// (read more, behind what is left), hal.ErrChecksum or hal.ErrProtocol. The
+// how much of b is done with, also after an error. The error is
+// servobus.ErrIncomplete (read more, behind what is left), hal.ErrChecksum or
+// hal.ErrProtocol. The
 // parameters are unstuffed inside b.
 func Decode(b []byte) (p Packet, used int, err error) {
 	start := bytes.Index(b, header)
 	if start < 0 {
-		return p, len(b) - min(len(b), len(header)-1), ErrIncomplete
+		return p, len(b) - min(len(b), len(header)-1), servobus.ErrIncomplete
 	}
 	rest := b[start:]
 	if len(rest) < headerSize {
-		return p, start, ErrIncomplete
+		return p, start, servobus.ErrIncomplete
 	}
 	length := int(binary.LittleEndian.Uint16(rest[5:]))
 	if length < 1+crcSize || length > maxLength {
@@ -103,7 +101,7 @@ func Decode(b []byte) (p Packet, used int, err error) {
 	}
 	size := headerSize + length
 	if len(rest) < size {
-		return p, start, ErrIncomplete
+		return p, start, servobus.ErrIncomplete
 	}
 	if CRC(rest[:size-crcSize]) != binary.LittleEndian.Uint16(rest[size-crcSize:]) {
 		return p, start + len(header), hal.ErrChecksum // a header inside it may be the true one

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/hal/servobus"
 )
 
 func unhex(s string) []byte {
@@ -164,13 +165,13 @@ func FuzzDecode(f *testing.F) {
 		for len(b) > 0 {
 			whole := bytes.Clone(b)
 			p, used, err := Decode(b)
-			if used < 0 || used > len(b) || (err != nil && !errors.Is(err, ErrIncomplete) && used == 0) {
+			if used < 0 || used > len(b) || (err != nil && !errors.Is(err, servobus.ErrIncomplete) && used == 0) {
 				t.Fatalf("%x: used %d of %d, %v", whole, used, len(b), err)
 			}
 			if err == nil && len(p.Params)+headerSize+1+crcSize > used {
 				t.Fatalf("%x: %d parameters of %d bytes", whole, len(p.Params), used)
 			}
-			if errors.Is(err, ErrIncomplete) {
+			if errors.Is(err, servobus.ErrIncomplete) {
 				return
 			}
 			b = b[used:]

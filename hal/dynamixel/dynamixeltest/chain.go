@@ -11,6 +11,7 @@ import (
 
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/hal/servobus"
 )
 
 // Registers that tests look at (e-manual, control table of the X series).
@@ -197,7 +198,7 @@ func (c *Chain) serve() {
 				c.handle(p)
 			}
 			held = copy(buf, buf[used:held])
-			if err == dynamixel.ErrIncomplete {
+			if err == servobus.ErrIncomplete {
 				break
 			}
 		}
