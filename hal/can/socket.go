@@ -29,17 +29,17 @@ type Socket struct {
 
 // Faults counts what the controller has reported (linux/can/error.h), in frames.
 type Faults struct {
-	BusOff     uint64 // it has left the bus
-	Restarted  uint64 // it has come back
-	Passive    uint64 // 128 errors or more: it cannot tell others any more
-	Warning    uint64 // 96 errors or more
-	Overflow   uint64 // frames were lost in its buffers
-	NoAck      uint64 // nobody acknowledged a frame
-	Arbitr     uint64 // arbitration lost, in one-shot mode
-	Protocol   uint64 // bits, stuffing, CRC: wiring, termination or bit rate
-	Transceive uint64 // the transceiver
-	TxTimeout  uint64 // the driver gave a frame up
-	Other      uint64
+	BusOff      uint64 // it has left the bus
+	Restarted   uint64 // it has come back
+	Passive     uint64 // 128 errors or more: it cannot tell others any more
+	Warning     uint64 // 96 errors or more
+	Overflow    uint64 // frames were lost in its buffers
+	NoAck       uint64 // nobody acknowledged a frame
+	Arbitration uint64 // it was lost, in one-shot mode
+	Protocol    uint64 // bits, stuffing, CRC: wiring, termination or bit rate
+	Transceiver uint64
+	TxTimeout   uint64 // the driver gave a frame up
+	Other       uint64
 }
 
 const unixPrefix = "unix:"
@@ -227,9 +227,9 @@ func (s *Socket) report(f *Frame) {
 		}
 	}
 	count(unix.CAN_ERR_TX_TIMEOUT, &s.faults.TxTimeout)
-	count(unix.CAN_ERR_LOSTARB, &s.faults.Arbitr)
+	count(unix.CAN_ERR_LOSTARB, &s.faults.Arbitration)
 	count(unix.CAN_ERR_PROT|unix.CAN_ERR_BUSERROR, &s.faults.Protocol)
-	count(unix.CAN_ERR_TRX, &s.faults.Transceive)
+	count(unix.CAN_ERR_TRX, &s.faults.Transceiver)
 	count(unix.CAN_ERR_ACK, &s.faults.NoAck)
 	count(unix.CAN_ERR_BUSOFF, &s.faults.BusOff)
 	count(unix.CAN_ERR_RESTARTED, &s.faults.Restarted)

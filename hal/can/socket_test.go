@@ -136,7 +136,7 @@ func TestReportsOfTheControllerAreCountedByKind(t *testing.T) {
 		bus.Report(r.class, r.detail)
 	}
 	settle(t, s)
-	want := can.Faults{Passive: 1, Warning: 1, Overflow: 1, NoAck: 1, Protocol: 1, Transceive: 1, Arbitr: 1, TxTimeout: 1, Other: 1}
+	want := can.Faults{Passive: 1, Warning: 1, Overflow: 1, NoAck: 1, Protocol: 1, Transceiver: 1, Arbitration: 1, TxTimeout: 1, Other: 1}
 	if got := s.Faults(); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -42,7 +42,7 @@ func chain(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 			{Name: "leg", ID: 1}, {Name: "wheel", ID: 2, Mode: dynamixel.Velocity},
 			{Name: "gripper", ID: 3, Mode: dynamixel.Current}, {Name: "fan", ID: 4, Mode: dynamixel.PWM},
 		},
-		TimeoutMs: 50, DeadmanMs: 2000,
+		TimeoutMs: 100, DeadmanMs: 2000,
 	}
 }
 
@@ -212,7 +212,7 @@ func TestArmFailsWithTheTorqueOffWhenAServoDoesNotObey(t *testing.T) {
 
 func TestSilenceTripsTheServosAndThenWriteRefusesUntilArm(t *testing.T) {
 	c, config := chain(t)
-	config.DeadmanMs = 40
+	config.DeadmanMs = 200
 	d := open(t, config)
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestSilenceTripsTheServosAndThenWriteRefusesUntilArm(t *testing.T) {
 	if err := d.Write(goals); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(80 * time.Millisecond)
+	time.Sleep(320 * time.Millisecond)
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
 	}
@@ -440,6 +440,28 @@ func TestATickAllocatesNothing(t *testing.T) {
 		}
 		if err := d.Halt(out); err != nil {
 			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestADeadServoMakesNoTickAllocate(t *testing.T) {
+	c, config := chain(t)
+	config.TimeoutMs = 10
+	d := open(t, config)
+	c.Kill(2)
+	in, out := make([]float64, 12), make([]float64, 4)
+	n := testing.AllocsPerRun(5, func() {
+		if _, err := d.Read(in); err == nil {
+			t.Fatal("a dead servo answered")
+		}
+		if err := d.Write(out); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Halt(out); err == nil {
+			t.Fatal("a dead servo answered")
 		}
 	})
 	if n != 0 {

@@ -28,7 +28,7 @@ func arm(t *testing.T) (*feetechtest.Chain, feetech.Config) {
 	return c, feetech.Config{
 		Port:      serial.Config{Path: c.Path},
 		Servos:    []feetech.Servo{{Name: "shoulder", ID: 1}, {Name: "elbow", ID: 2}, {Name: "wheel", ID: 3, Mode: feetech.Velocity}},
-		TimeoutMs: 50,
+		TimeoutMs: 100,
 	}
 }
 
@@ -331,5 +331,54 @@ func TestATickAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestADeadServoMakesNoTickAllocate(t *testing.T) {
+	c, config := arm(t)
+	config.TimeoutMs = 10
+	d := open(t, config)
+	c.Miss(2, -1)
+	in, out := make([]float64, 9), make([]float64, 3)
+	n := testing.AllocsPerRun(5, func() {
+		if _, err := d.Read(in); err == nil {
+			t.Fatal("a dead servo answered")
+		}
+		if err := d.Write(out); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Halt(out); err == nil {
+			t.Fatal("a dead servo answered")
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	var servos []*feetechtest.Servo
+	config := feetech.Config{TimeoutMs: 100}
+	for i := range 12 {
+		servos = append(servos, feetechtest.NewServo(byte(i), 0))
+		config.Servos = append(config.Servos, feetech.Servo{Name: string(rune('a' + i)), ID: i})
+	}
+	c, err := feetechtest.New(servos...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	config.Port.Path = c.Path
+	d, err := feetech.Open(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	in := make([]float64, 36)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Read(in); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -226,7 +226,7 @@ func TestWheelsTurnOnlyWhileArmed(t *testing.T) {
 func TestSilenceHaltsTheFirmwareByItself(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) {
 		c := config(b.path)
-		c.DeadmanMs = 60
+		c.DeadmanMs = 200
 		d := open(t, c)
 		if err := d.Arm(); err != nil {
 			t.Fatal(err)
@@ -495,6 +495,30 @@ func TestATickAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations in Halt", n)
+	}
+}
+
+func TestASilentBoardMakesNoTickAllocate(t *testing.T) {
+	b, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := config(b.Path)
+	c.TimeoutMs, c.StaleMs = 10, 1
+	d := open(t, c)
+	b.Mute(true)
+	in, out := make([]float64, 5), make([]float64, 2)
+	time.Sleep(20 * time.Millisecond)
+	if n := testing.AllocsPerRun(5, func() {
+		if _, err := d.Read(in); !errors.Is(err, hal.ErrStale) {
+			t.Fatal(err)
+		}
+		if err := d.Halt(out); !errors.Is(err, hal.ErrTimeout) {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

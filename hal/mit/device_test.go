@@ -27,7 +27,7 @@ var (
 // legs is a hip (position), a wheel (velocity), a knee (torque) and an ankle
 // (impedance).
 func legs(dialect string) mit.Config {
-	c := mit.Config{Dialect: dialect, TimeoutMs: 50, Motors: []mit.Motor{
+	c := mit.Config{Dialect: dialect, TimeoutMs: 100, Motors: []mit.Motor{
 		{Name: "hip", ID: 1, Kp: 100, Kd: 1},
 		{Name: "wheel", ID: 2, Mode: mit.Velocity, Kd: 2},
 		{Name: "knee", ID: 3, Mode: mit.Torque},
@@ -208,7 +208,7 @@ func TestAMotorsOwnErrorIsADeviceError(t *testing.T) {
 
 func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
 	c := legs(mit.Damiao)
-	c.DeadmanMs = 50
+	c.DeadmanMs = 200
 	motors := start(t, &c)
 	d := open(t, c)
 	if d.Deadman() != 0 {
@@ -217,10 +217,10 @@ func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	if d.Deadman() != 50*time.Millisecond {
+	if d.Deadman() != 200*time.Millisecond {
 		t.Error(d.Deadman())
 	}
-	time.Sleep(80 * time.Millisecond)
+	time.Sleep(320 * time.Millisecond)
 	if _, on := motors.Goal(2); on {
 		t.Error("the motor did not stop")
 	}
@@ -392,6 +392,29 @@ func TestATickAllocatesNothing(t *testing.T) {
 		}
 		if err := d.Halt(goals); err != nil {
 			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestADeadMotorMakesNoTickAllocate(t *testing.T) {
+	c := legs("")
+	c.HaltExit, c.TimeoutMs = true, 10
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Mute(2, -1)
+	in := make([]float64, 12)
+	n := testing.AllocsPerRun(5, func() {
+		if err := d.Write(goals); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Read(in); err == nil {
+			t.Fatal("a dead motor answered")
+		}
+		if err := d.Halt(goals); err == nil {
+			t.Fatal("a dead motor answered")
 		}
 	})
 	if n != 0 {
