@@ -15,6 +15,7 @@ import (
 // Socket is a CAN interface. It is used by one thread.
 type Socket struct {
 	address string
+	only    []uint32
 	fd      int
 	lost    bool
 	busOff  bool
@@ -44,8 +45,10 @@ type Faults struct {
 
 const unixPrefix = "unix:"
 
-// Open opens an interface such as can0, or unix:/path of a simulator.
-func Open(address string) (*Socket, error) {
+// Open opens an interface such as can0, or unix:/path of a simulator. With only,
+// the kernel passes no other frames than those with these 11-bit IDs: a busy bus
+// then costs the control thread nothing. A simulator sends what it likes.
+func Open(address string, only ...uint32) (*Socket, error) {
 	if address == "" {
 		return nil, fmt.Errorf("can: the interface is empty: name one, such as can0 (ip link show type can)")
 	}
@@ -55,6 +58,7 @@ func Open(address string) (*Socket, error) {
 	}
 	s := &Socket{
 		address:    address,
+		only:       only,
 		fd:         -1,
 		errTimeout: fmt.Errorf("can: %s: %w: see power, wiring, IDs and bit rate", address, hal.ErrTimeout),
 		errLost:    fmt.Errorf("can: %s: %w (the interface is down or gone): ip link set it up, and arm again", address, hal.ErrBus),
@@ -62,7 +66,7 @@ func Open(address string) (*Socket, error) {
 		errBusOff:  fmt.Errorf("can: %s: %w (bus-off: the controller has left the bus): see wiring and termination; set restart-ms", address, hal.ErrBus),
 		errShort:   fmt.Errorf("can: %s: %w (a frame that is not 16 bytes)", address, hal.ErrShort),
 	}
-	fd, err := connect(address)
+	fd, err := connect(address, only)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func Open(address string) (*Socket, error) {
 	return s, nil
 }
 
-func openInterface(name string) (int, error) {
+func openInterface(name string, only []uint32) (int, error) {
 	there, err := net.InterfaceByName(name)
 	if err != nil {
 		return -1, fmt.Errorf("can: %s: %w: name an interface that there is (ip link show type can)", name, err)
@@ -83,6 +87,10 @@ func openInterface(name string) (int, error) {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("can: %s: ask for error frames: %w", name, err)
 	}
+	if err := filter(fd, only); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("can: %s: filter: %w", name, err)
+	}
 	if err := unix.Bind(fd, &unix.SockaddrCAN{Ifindex: there.Index}); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("can: %s: bind: %w: name a CAN interface", name, err)
@@ -90,7 +98,19 @@ func openInterface(name string) (int, error) {
 	return fd, nil
 }
 
-func openUnix(address string) (int, error) {
+// filter asks for data frames with these IDs. Error frames pass by another one.
+func filter(fd int, only []uint32) error {
+	if len(only) == 0 {
+		return nil
+	}
+	filters := make([]unix.CanFilter, len(only))
+	for i, id := range only {
+		filters[i] = unix.CanFilter{Id: id, Mask: unix.CAN_SFF_MASK | unix.CAN_EFF_FLAG | unix.CAN_RTR_FLAG}
+	}
+	return unix.SetsockoptCanRawFilter(fd, unix.SOL_CAN_RAW, unix.CAN_RAW_FILTER, filters)
+}
+
+func openUnix(address string, _ []uint32) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("can: %s: socket: %w", address, err)
@@ -104,7 +124,7 @@ func openUnix(address string) (int, error) {
 
 // Reopen tries once to open the interface again. It is not for a tick.
 func (s *Socket) Reopen() error {
-	fresh, err := Open(s.address)
+	fresh, err := Open(s.address, s.only...)
 	if err != nil {
 		return fmt.Errorf("%w: %w", hal.ErrBus, err)
 	}

@@ -199,6 +199,11 @@ func TestOnAVirtualInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
+	one, err := can.Open("vcan0", 0x7FF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
 	for _, f := range frames {
 		if err := a.Send(&f, soon()); err != nil {
 			t.Fatal(err)
@@ -207,6 +212,13 @@ func TestOnAVirtualInterface(t *testing.T) {
 		if err := b.Receive(&back, soon()); err != nil || back != f {
 			t.Errorf("%+v came as %+v, %v", f, back, err)
 		}
+	}
+	var f can.Frame
+	if err := one.Receive(&f, soon()); err != nil || f.ID != 0x7FF {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := one.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("passed the filter: %+v, %v", f, err)
 	}
 }
 

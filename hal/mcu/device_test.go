@@ -160,6 +160,17 @@ func next(t *testing.T, d *mcu.Device, ok func(sample []float64) bool) []float64
 
 func whatever(_ []float64) bool { return true }
 
+func TestTheHeaderIsAlsoCPlusPlus(t *testing.T) {
+	if _, err := exec.LookPath("c++"); err != nil {
+		t.Skip("there is no C++ compiler (c++): Arduino's language is not tested here")
+	}
+	compile := exec.Command("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Ifirmware", "-fsyntax-only", "-x", "c++", "-")
+	compile.Stdin = strings.NewReader("#define OPTIBFM_MCU_MAX_CHANNELS 4\n#define OPTIBFM_MCU_IMPLEMENTATION\n#include \"optibfm_mcu.h\"\n")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
+}
+
 func TestTheFirmwareTellsItsChannels(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) {
 		d := open(t, config(b.path))

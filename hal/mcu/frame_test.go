@@ -3,7 +3,10 @@ package mcu
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"testing"
 
 	"optibfm/hal"
@@ -154,4 +157,28 @@ func FuzzMessages(f *testing.F) {
 			t.Error("a state of a wrong length was taken")
 		}
 	})
+}
+
+func TestTheExamplesOfTheDocumentAreTrue(t *testing.T) {
+	document, err := os.ReadFile("PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]Frame{
+		"HELLO":    {Hello, 0, []byte{1}},
+		"DESCRIBE": {Describe, 1, []byte{0}},
+		"ARM":      {Arm, 2, []byte{200, 0}},
+		"COMMAND":  {Command, 3, []byte{200, 0, 0, 0, 0x80, 0x3F, 0, 0, 0x20, 0xC0}},
+		"HALT":     {Halt, 4, make([]byte, 8)},
+		"STATE":    {State, 0, []byte{Armed, 0, 200, 0}},
+	} {
+		line := regexp.MustCompile(`(?m)^    ` + name + `,.*: (.*)$`).FindSubmatch(document)
+		if line == nil {
+			t.Errorf("%s has no example", name)
+			continue
+		}
+		if want := fmt.Sprintf("% x", AppendFrame(nil, f)); string(line[1]) != want {
+			t.Errorf("%s is %s, the document says %s", name, want, line[1])
+		}
+	}
 }

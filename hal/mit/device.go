@@ -61,7 +61,11 @@ func Open(c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	bus, err := can.Open(c.Interface)
+	answers := make([]uint32, len(c.Motors))
+	for i, m := range c.Motors {
+		answers[i] = uint32(m.ReplyID)
+	}
+	bus, err := can.Open(c.Interface, answers...)
 	if err != nil {
 		return nil, fmt.Errorf("mit: %w", err)
 	}

@@ -1,8 +1,8 @@
 /*
  * The firmware's side of the microcontroller protocol, see ../PROTOCOL.md.
  *
- * C99, one header, no allocation, no interrupts, nothing of libc but string.h
- * and stdint.h. In one C file:
+ * C99 and C++, one header, no allocation, no interrupts, nothing of libc but
+ * string.h and stdint.h; about 1 KB of RAM. In one C file:
  *
  *     #define OPTIBFM_MCU_IMPLEMENTATION
  *     #include "optibfm_mcu.h"
@@ -25,7 +25,9 @@
 #include <string.h>
 
 #define OPTIBFM_MCU_VERSION 1
+#ifndef OPTIBFM_MCU_MAX_CHANNELS /* outputs; fewer save 8 bytes of RAM each */
 #define OPTIBFM_MCU_MAX_CHANNELS 48
+#endif
 #define OPTIBFM_MCU_MAX_FRAME 254
 #define OPTIBFM_MCU_MAX_TEXT 32
 
@@ -52,7 +54,8 @@ typedef struct {
 	const char *name; /* of the board, up to 32 bytes */
 	const optibfm_mcu_channel *inputs;
 	const optibfm_mcu_channel *outputs;
-	uint8_t n_inputs, n_outputs; /* up to 48 each */
+	uint8_t n_inputs;  /* up to 48 */
+	uint8_t n_outputs; /* up to OPTIBFM_MCU_MAX_CHANNELS */
 	/* Sends bytes to the host. May be called from every function below. */
 	void (*send)(void *user, const uint8_t *data, uint16_t size);
 	/* Brings the outputs to the actuators, at once. armed is 0 for the
@@ -254,7 +257,7 @@ static void optibfm_mcu_handle(optibfm_mcu *m, uint8_t type, uint8_t seq, const 
 		break;
 	case optibfm_mcu_halt:
 		optibfm_mcu_take(m, p, size, m->failsafe); /* a bad one halts too, with the failsafe that there is */
-		optibfm_mcu_stop(m, m->fault != 0 ? m->fault : OPTIBFM_MCU_CAUSE_HALT);
+		optibfm_mcu_stop(m, m->fault != 0 ? m->fault : (uint8_t)OPTIBFM_MCU_CAUSE_HALT);
 		optibfm_mcu_say_state(m);
 		break;
 	default:
