@@ -19,6 +19,8 @@ require (
 	golang.org/x/text v0.23.0
 	gonum.org/v1/gonum v0.17.0
 	google.golang.org/protobuf v1.36.10
+	periph.io/x/conn/v3 v3.7.2
+	periph.io/x/host/v3 v3.8.5
 	pgregory.net/rapid v1.2.0
 )
 
