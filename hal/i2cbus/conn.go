@@ -24,7 +24,8 @@ type Conn struct {
 	name   string
 	out    [MaxWrite]byte // a caller's array on its stack would be moved to the heap in every call
 	faults hal.Faults
-	failed Error
+	failed [4]Error // the newest
+	next   int
 }
 
 // NewConn returns the device at a 7-bit address. The name is for messages.
@@ -78,11 +79,13 @@ func (c *Conn) transact(w, r []byte) error {
 }
 
 // Fail counts a fault and returns its error: what a driver found wrong in an
-// answer that came. The error is overwritten by the next one of this device.
+// answer that came. The error's memory is used again by the fourth one after it.
 func (c *Conn) Fail(kind, cause error) error {
-	c.failed = Error{Device: c.name, Kind: kind, Cause: cause}
+	e := &c.failed[c.next%len(c.failed)]
+	c.next++
+	*e = Error{Device: c.name, Kind: kind, Cause: cause}
 	c.faults.Count(kind)
-	return &c.failed
+	return e
 }
 
 // kindOf sorts the errors of a bus.
