@@ -6,7 +6,7 @@ import "math"
 // the modes that have one.
 type BNO055 struct {
 	Chip
-	Boot int // reads of the chip's id after a reset that are not acknowledged in truth; here they give 0
+	Boot int // reads of the id, before and after a reset, for which the chip has not started
 }
 
 // NewBNO055 is a chip after power-on: in CONFIGMODE.
