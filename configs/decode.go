@@ -205,8 +205,20 @@ func (d *decoder) list(node ast.Node, v reflect.Value, path string) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
 	for i, item := range seq.Values {
-		d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		at := d.tokenPlace(firstToken(item))
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		d.places[itemPath] = position{key: at, value: at}
+		d.decode(item, v.Index(i), itemPath)
 	}
+}
+
+// firstToken is where an element of a list begins: a section's own token is
+// the colon after its first key.
+func firstToken(item ast.Node) *token.Token {
+	if entries, ok := entriesOf(item); ok && len(entries) > 0 {
+		return entries[0].Key.GetToken()
+	}
+	return item.GetToken()
 }
 
 func (d *decoder) scalar(node ast.Node, v reflect.Value, path string) {

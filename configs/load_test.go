@@ -15,12 +15,12 @@ import (
 )
 
 func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
-	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot"} {
+	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot", "composite"} {
 		if _, err := Load(name); err != nil {
 			t.Errorf("%s:\n%v", name, err)
 		}
 	}
-	if len(Names()) != 6 {
+	if len(Names()) != 7 {
 		t.Errorf("Names() = %v: a configuration is not tested", Names())
 	}
 }
@@ -70,6 +70,19 @@ func emptySlices(f *File) {
 	}
 	if len(f.Robot.Bridge.Command) == 0 {
 		f.Robot.Bridge.Command = nil
+	}
+	c := &f.Robot.Composite
+	if len(c.Devices) == 0 {
+		c.Devices, c.Observation, c.Action = nil, nil, nil
+	}
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		if len(d.BNO055.Read) == 0 {
+			d.BNO055.Read = nil
+		}
+		if len(d.PCA9685.Channels) == 0 {
+			d.PCA9685.Channels = nil
+		}
 	}
 	if len(f.Controller.FixedZ) == 0 {
 		f.Controller.FixedZ = nil

@@ -84,7 +84,5 @@ func (r *reckoner) step(at int64, sources, signals []float64) {
 	r.angle = math.Remainder(r.angle, 2*math.Pi)
 	r.speed, r.rate, r.at = speed, rate, at
 	sin, cos = math.Sincos(r.angle)
-	for i, v := range [...]float64{r.x, r.y, r.angle, cos, sin, speed, rate} {
-		signals[i] = v
-	}
+	copy(signals, []float64{r.x, r.y, r.angle, cos, sin, speed, rate})
 }

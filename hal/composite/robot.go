@@ -54,7 +54,7 @@ var (
 // New makes a robot and writes the disarmed outputs to its devices. They are
 // read, written, armed and halted in the order given, and closed by Close. now
 // is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an error the
-// devices are the caller's as before.
+// devices are halted, where they were written to, and the caller's.
 func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	parts := make([]Part, len(devices))
 	for i, d := range devices {
@@ -80,7 +80,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		d.disarmed[a.output] = a.gain*a.disarmed + a.offset
 	}
 	if err := r.Disarm(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.Halt())
 	}
 	return r, nil
 }

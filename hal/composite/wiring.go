@@ -233,6 +233,9 @@ func (w *wirer) actions() {
 		})
 		w.out.acts = append(w.out.acts, w.act(fmt.Sprintf("action[%d]", i), a, driven))
 	}
+	if len(w.errs) > 0 {
+		return // a wrong name is one mistake, not two
+	}
 	for i, p := range w.parts {
 		for _, s := range p.Outputs {
 			if driven[i][s.Name] == "" {

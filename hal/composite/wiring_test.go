@@ -86,7 +86,7 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 	b := newBench()
 	b.cfg.Observation[0].From, b.cfg.Action[0].To = "a.b", "c.d"
 	_, err := b.cfg.Spec(b.parts())
-	if err == nil || !strings.Contains(err.Error(), "observation[0]") || !strings.Contains(err.Error(), "action[0]") || !strings.Contains(err.Error(), "base.left") {
+	if err == nil || !strings.Contains(err.Error(), "observation[0]") || !strings.Contains(err.Error(), "action[0]") || strings.Contains(err.Error(), "nothing drives") {
 		t.Error(err)
 	}
 }
