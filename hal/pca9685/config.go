@@ -35,7 +35,8 @@ type Config struct {
 	// default; measure a pulse to correct its tolerance.
 	OscillatorHz float64 `yaml:"oscillator_hz"`
 	// OutputEnable is the GPIO line that is connected to OE, by the name that
-	// gpioinfo shows. Empty: none; then nothing but the bus stops the outputs.
+	// gpioinfo shows or as chip and number, gpiochip0:17. Empty: none; then
+	// nothing but the bus stops the outputs.
 	OutputEnable string `yaml:"output_enable"`
 	// WhenDisarmed is off (default) or pulses: what the outputs carry before
 	// Arm and after Halt.

@@ -32,6 +32,12 @@ const (
 	wakeTime = 500 * time.Microsecond // of the oscillator; section 7.3.1.1
 )
 
+// Line is a line of the computer that drives OE. periph.io's gpio.PinOut is one.
+type Line interface {
+	Out(gpio.Level) error
+	String() string
+}
+
 // Device is a PCA9685. It implements [hal.Device], [hal.Guarded] and
 // [hal.Counting].
 type Device struct {
@@ -44,7 +50,7 @@ type Device struct {
 	regs     []byte
 	check    []byte
 	armed    bool
-	enable   gpio.PinOut // nil: none
+	enable   Line // nil: none
 }
 
 // place is where an output's registers are within regs, and how its value
@@ -70,7 +76,7 @@ var (
 // enable is the line that is connected to OE, which is active low; nil where
 // there is none. The result is an [*Enabled] where there is one, and a
 // [*Device] otherwise.
-func New(bus i2c.Bus, enable gpio.PinOut, cfg Config) (hal.Device, error) {
+func New(bus i2c.Bus, enable Line, cfg Config) (hal.Device, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -116,13 +122,14 @@ func (d *Device) lay(cfg Config) {
 // else: the chip may still be doing what it was told by somebody else.
 func (d *Device) start() error {
 	steps := []func() error{
-		func() error { return d.setEnable(d.hold) },
+		func() error { return d.setEnable(false) },
 		d.allOff,
 		func() error { return d.conn.Write(regMode1, modeSleep|modeIncrement) }, // the prescaler is open while it sleeps
 		func() error { return d.conn.Write(regPrescale, d.prescale) },
 		func() error { return d.conn.Write(regMode2, mode2) },
 		d.wake,
 		d.verify,
+		func() error { return d.setEnable(d.hold) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -214,7 +214,7 @@ func TestHaltTriesTheBusWhereOEIsStuck(t *testing.T) {
 
 var errStuckPin = errors.New("the line is used by somebody else")
 
-type stuckPin struct{ gpio.PinOut }
+type stuckPin struct{ Line }
 
 func (stuckPin) Out(gpio.Level) error { return errStuckPin }
 

@@ -9,8 +9,7 @@ import (
 	"optibfm/hal/pca9685"
 )
 
-// On a robot the bus comes from i2cbus.Open, and the line from periph's
-// gpioreg.
+// On a robot the bus comes from i2cbus.Open, and the line from gpioline.Open.
 func Example() {
 	chip := i2cbustest.NewPCA9685()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip})
