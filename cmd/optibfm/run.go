@@ -172,5 +172,8 @@ func openSession(f runFlags) (*session, error) {
 	if err := file.Controller.Validate(s.bundle.Dims().Latent); err != nil {
 		return nil, err
 	}
+	if err := checkFit(file, s.bundle); err != nil {
+		return nil, err
+	}
 	return s, s.settle()
 }

@@ -258,22 +258,26 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Halt commands the failsafe outputs. With WhenDisarmed off it then turns all
-// outputs off and drives OE high; with pulses it drives OE high where the bus
-// is dead. Every step is tried, whatever became of those before.
+// Halt commands the failsafe outputs. With WhenDisarmed off it drives OE high
+// before, which needs no bus, and turns all outputs off after; with pulses it
+// drives OE high where the bus is dead. Every step is tried, whatever became of
+// those before: at most three transactions, each of them twice.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
+	var enableErr, offErr error
+	if !d.hold {
+		enableErr = d.setEnable(false)
+	}
 	err := d.put(failsafe)
 	if err == nil {
 		err = d.send()
 	}
 	if !d.hold {
-		return first(d.setEnable(false), err, d.allOff())
+		offErr = d.allOff()
+	} else if err != nil {
+		enableErr = d.setEnable(false)
 	}
-	if err != nil {
-		return first(err, d.setEnable(false))
-	}
-	return nil
+	return first(enableErr, err, offErr)
 }
 
 // first is the first error of those, all of which are counted.
