@@ -20,6 +20,7 @@ type Robot struct {
 	now     func() int64
 	devices []*device
 	values  []float64 // of all sources
+	last    []float64 // what was commanded last, a value for each action
 	frames  []float32 // the observation: History ticks, the oldest first
 	filled  bool
 	halted  bool
@@ -66,7 +67,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	}
 	r := &Robot{
 		wiring: *w, now: now, halted: true,
-		values: make([]float64, w.sources), frames: make([]float32, len(w.spec.Obs)),
+		values: make([]float64, w.sources), last: make([]float64, len(w.acts)), frames: make([]float32, len(w.spec.Obs)),
 	}
 	for i, d := range devices {
 		if d.Stale < 0 || d.FrozenTicks < 0 {
@@ -205,7 +206,8 @@ func (r *Robot) observe(at int64) error {
 	return nil
 }
 
-// Act commands the outputs of all devices. With the first error it stops: the
+// Act commands the outputs of all devices. No action changes faster than its
+// rate limit, counted from where Arm left it. With the first error it stops: the
 // robot is to be halted then.
 func (r *Robot) Act(action []float32) error {
 	if r.halted || r.cut.Load() {
@@ -217,7 +219,9 @@ func (r *Robot) Act(action []float32) error {
 	for i, a := range r.acts {
 		// A limit such as 0.1 is a little different as a float32.
 		v := min(max(float64(action[i]), a.low), a.high)
-		r.values[r.action+i] = v
+		// The controller limits rates too, but from the failsafe values.
+		v = min(max(v, r.last[i]-a.step), r.last[i]+a.step)
+		r.last[i], r.values[r.action+i] = v, v
 		r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
 	}
 	for _, d := range r.devices {
@@ -274,7 +278,7 @@ func (d *device) arm() error {
 func (r *Robot) Disarm() error {
 	r.halted = true
 	for i, a := range r.acts {
-		r.values[r.action+i] = a.disarmed
+		r.last[i], r.values[r.action+i] = a.disarmed, a.disarmed
 	}
 	var errs []error
 	for _, d := range r.devices {
@@ -289,7 +293,7 @@ func (r *Robot) Disarm() error {
 func (r *Robot) Halt() error {
 	r.halted = true
 	for i, a := range r.acts {
-		r.values[r.action+i] = a.failsafe
+		r.last[i], r.values[r.action+i] = a.failsafe, a.failsafe
 	}
 	for _, d := range r.devices {
 		d.late = d.failing

@@ -90,7 +90,7 @@ func newBench() *bench {
 			{Name: "last_left", PreviousAction: "left_wheel"},
 		},
 		Action: []Action{
-			{Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1, MaxRate: 4, Default: 0.25, Failsafe: -0.5, Disarmed: 0.5},
+			{Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1, Default: 0.25, Failsafe: -0.5, Disarmed: 0.5},
 			{Name: "right_wheel", To: "base.right", Scale: 500, Offset: 1500, Invert: true, Min: -1, Max: 1},
 		},
 	}
@@ -139,6 +139,22 @@ func TestAnObservationIsConvertedScaledAndShifted(t *testing.T) {
 	want := []float64{180 / math.Pi, -2 / 9.80665, 0.5*3 + 1, 0.5}
 	if got := wide(b.sense(t)); !near(got, want) {
 		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+func TestAnActionStartsFromWhereArmLeftIt(t *testing.T) {
+	b := newBench()
+	b.cfg.Action[0].MaxRate = 4 // 0.08 in a period
+	b.open(t)
+	must(t, b.robot.Arm()) // at the disarmed 0.5, not the failsafe -0.5
+	for _, want := range []float64{0.42, 0.34, 0.3, 0.3} {
+		must(t, b.robot.Act([]float32{0.3, -1}))
+		if got := (b.base.written[0] - 1500) / 500; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if b.base.written[1] != 2000 {
+			t.Errorf("an action without a rate limit: %v", b.base.written[1])
+		}
 	}
 }
 
@@ -470,6 +486,29 @@ func TestSenseAndActAllocateNothingAlsoWhenTheyFail(t *testing.T) {
 		breakIt()
 		if n := testing.AllocsPerRun(100, tick); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	bench := newBench()
+	bench.imu.log, bench.base.log = nil, nil
+	bench.cfg.History = 4
+	robot, err := New(bench.cfg, func() int64 { return bench.clock }, bench.devices...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		b.Fatal(err)
+	}
+	obs, action := make([]float32, 16), []float32{0.1, 0.2}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := robot.Sense(obs); err != nil {
+			b.Fatal(err)
+		}
+		if err := robot.Act(action); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

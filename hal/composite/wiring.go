@@ -43,7 +43,7 @@ type line struct {
 type drive struct {
 	device, output            int
 	gain, offset              float64
-	low, high                 float64
+	low, high, step           float64 // step: the largest change in a period
 	start, failsafe, disarmed float64
 }
 
@@ -273,8 +273,16 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 	}
 	return drive{
 		device: device, output: output, gain: gain, offset: a.Offset,
-		low: a.Min, high: a.Max, start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
+		low: a.Min, high: a.Max, step: w.step(a), start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
 	}
+}
+
+// step is the largest change of an action in a period.
+func (w *wirer) step(a Action) float64 {
+	if a.MaxRate == 0 {
+		return math.Inf(1)
+	}
+	return a.MaxRate * w.cfg.Period.Seconds()
 }
 
 // output finds a device's output by its name.

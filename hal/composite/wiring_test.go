@@ -18,6 +18,7 @@ func (b *bench) parts() (parts []Part) {
 
 func TestASpecNeedsNoDevices(t *testing.T) {
 	b := newBench()
+	b.cfg.Action[0].MaxRate = 4
 	spec, err := b.cfg.Spec(b.parts())
 	if err != nil {
 		t.Fatal(err)
