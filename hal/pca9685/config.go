@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 		wrong("address is none of this chip's (%#x): give 0x40 to 0x77, but not 0x70, which is for all chips", c.Address)
 	}
 	if !(c.OscillatorHz >= 20e6 && c.OscillatorHz <= 50e6) {
-		wrong("oscillator_hz is out of range (%g): give 20e6 to 50e6, or nothing for 25e6", c.OscillatorHz)
+		wrong("oscillator_hz is out of range (%g): give 20000000 to 50000000, or nothing for 25000000", c.OscillatorHz)
 	} else if p := prescale(c.OscillatorHz, c.FrequencyHz); !(p >= minPrescale && p <= maxPrescale) {
 		wrong("frequency_hz is out of range (%g): give %.0f to %.0f", c.FrequencyHz,
 			math.Ceil(c.OscillatorHz/resolution/(maxPrescale+1)), math.Floor(c.OscillatorHz/resolution/(minPrescale+1)))
