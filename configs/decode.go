@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -310,10 +312,28 @@ func setFloat(node ast.Node, v reflect.Value) string {
 		case uint64:
 			v.SetFloat(float64(x))
 		}
+	case *ast.StringNode:
+		x, ok := powerOfTen(n)
+		if !ok {
+			return kindOf(node) + ": write a number"
+		}
+		v.SetFloat(x)
 	default:
 		return kindOf(node) + ": write a number"
 	}
 	return ""
+}
+
+// power is a number such as 1e6 or -2E+07, which YAML has and its parser here
+// takes for text, though its writer writes them.
+var power = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
+func powerOfTen(n *ast.StringNode) (float64, bool) {
+	if n.Token.Type != token.StringType || !power.MatchString(n.Value) { // quoted is text
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(n.Value, 64)
+	return x, err == nil
 }
 
 // kindOf says in words what a node is.
