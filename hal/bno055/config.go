@@ -32,8 +32,11 @@ type Config struct {
 	AxisMap string `yaml:"axis_map"`
 	// ExternalCrystal is true where the board has one; many have.
 	ExternalCrystal bool `yaml:"external_crystal"`
-	// CalibrationFile holds a profile that is given to the chip at the start.
-	// Empty: none. A file that is missing is an error.
+	// Calibration is a profile that is given to the chip at the start, as
+	// Profile.String writes it. Empty: none.
+	Calibration string `yaml:"calibration"`
+	// CalibrationFile is a file with that, instead. A file that is missing is
+	// an error.
 	CalibrationFile string `yaml:"calibration_file"`
 	// ArmCalibration is the least calibration status, 0 (default) to 3, of the
 	// gyroscope, and in ndof of the system too, with which Arm succeeds.
@@ -141,6 +144,12 @@ func (c Config) Validate() error {
 	}
 	if c.ArmCalibration < 0 || c.ArmCalibration > 3 {
 		wrong("arm_calibration is out of range (%d): give 0 to 3", c.ArmCalibration)
+	}
+	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
+		wrong("calibration: %w", err)
+	}
+	if c.Calibration != "" && c.CalibrationFile != "" {
+		wrong("calibration_file is there beside calibration: give one of them")
 	}
 	for i, name := range c.Read {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {

@@ -82,7 +82,7 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	profile, err := readProfile(cfg.CalibrationFile)
+	profile, err := cfg.profile()
 	if err != nil {
 		return nil, err
 	}
@@ -333,17 +333,21 @@ func (d *Device) Close() error { return nil }
 // Faults counts what failed since New.
 func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
 
-func readProfile(file string) (*Profile, error) {
-	if file == "" {
+// profile is the calibration that the configuration gives, nil for none.
+func (c Config) profile() (*Profile, error) {
+	text := c.Calibration
+	if c.CalibrationFile != "" {
+		content, err := os.ReadFile(c.CalibrationFile)
+		if err != nil {
+			return nil, fmt.Errorf("bno055: calibration_file: %w", err)
+		}
+		text = string(content)
+	} else if text == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(file)
+	p, err := ParseProfile(text)
 	if err != nil {
-		return nil, fmt.Errorf("bno055: calibration_file: %w", err)
-	}
-	p, err := ParseProfile(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("bno055: calibration_file: %s: %w", file, err)
+		return nil, fmt.Errorf("bno055: calibration_file: %s: %w", c.CalibrationFile, err)
 	}
 	return &p, nil
 }

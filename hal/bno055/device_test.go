@@ -295,9 +295,11 @@ func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
 	if err := os.WriteFile(file, []byte(p.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other := newBench(t, Config{CalibrationFile: file})
-	if !slices.Equal(other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B]) {
-		t.Errorf("% x, want % x", other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B])
+	for _, cfg := range []Config{{CalibrationFile: file}, {Calibration: p.String()}} {
+		other := newBench(t, cfg)
+		if !slices.Equal(other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B]) {
+			t.Errorf("% x, want % x", other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B])
+		}
 	}
 }
 
@@ -324,6 +326,8 @@ func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
 		"mode is unknown":  {Bus: "x", Mode: "m4g"},
 		"axis_map":         {Bus: "x", AxisMap: "P8"},
 		"arm_calibration":  {Bus: "x", ArmCalibration: 4},
+		"calibration: thi": {Bus: "x", Calibration: "00"},
+		"calibration_file": {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
 		"read[1] is unkno": {Bus: "x", Read: []string{"gyro", "giro"}},
 		"read[1] is there": {Bus: "x", Read: []string{"gyro", "gyro"}},
 	} {

@@ -35,7 +35,7 @@
 //
 // The chip calibrates itself in motion and forgets it without power (section
 // 3.11). The inputs calibration_* tell how far it is, 0 to 3. A [Profile] that
-// was read from a calibrated chip with [Device.Profile] and kept in a file is
-// given back at every start; Config.ArmCalibration makes Arm wait for nothing
+// was read from a calibrated chip with [Device.Profile] and kept in a file, or in
+// the configuration, is given back at every start; Config.ArmCalibration makes Arm wait for nothing
 // less.
 package bno055

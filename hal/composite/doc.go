@@ -39,8 +39,10 @@
 //
 // Sense reads the devices one after the other, in their order; so those on one
 // bus do not meet. The time of the sample is the oldest device's. Act writes
-// them in the same order. Neither allocates, and each takes what its devices
-// state. What fails is an [*Error] that names the device and wraps a kind of
+// them in the same order. Neither allocates. Sense ends with the first device
+// that fails, and Act too, so that a bus that is held costs each of them one
+// device's worst case, which their packages state; Halt tries every device, those
+// that worked last first. What fails is an [*Error] that names the device and wraps a kind of
 // package hal; [Robot.Faults] counts them by device and kind.
 //
 // A device is stale when its newest sample is older than its stale time, and

@@ -27,14 +27,14 @@ const (
 )
 
 const (
-	chipID    = 0x68 // whatever AD0 is; section 4.32
+	chipID    = 0x68 // whatever AD0 is; register 117
 	dataReady = 0x01
 	reset     = 0x80
-	clockGyro = 0x01 // the gyroscope's oscillator, steadier than the internal one; section 4.28
+	clockGyro = 0x01 // the gyroscope's oscillator, steadier than the internal one; register 107
 
 	burst = 15
 
-	resetTime = 100 * time.Millisecond // section 4.28 of the register map, on resetting the interface
+	resetTime = 100 * time.Millisecond // register 107; given for a reset over SPI, no other is
 	startTime = 30 * time.Millisecond  // of the gyroscope; PS-MPU-6000A-00, section 6.1
 
 	standardGravity = 9.80665

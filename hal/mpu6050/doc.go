@@ -9,7 +9,7 @@
 //
 // One transaction takes 15 registers, 0x3A to 0x48: the interrupt status, then
 // accelerations, temperature and rates, which the chip holds still meanwhile
-// (register map RM-MPU-6000A-00, revision 4.2, sections 4.15 and 4.17 to 4.19).
+// (register map RM-MPU-6000A-00, revision 4.2, sections 4.16 to 4.19).
 // That is 0.4 ms at 400 kHz. The status tells whether the sample is a new one:
 // a chip that has lost its settings to a dip of the supply sleeps, has no new
 // samples, and is found out by the age of its last.
