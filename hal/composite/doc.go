@@ -42,8 +42,9 @@
 // them in the same order. Neither allocates. Sense ends with the first device
 // that fails, and Act too, so that a bus that is held costs each of them one
 // device's worst case, which their packages state; Halt tries every device, those
-// that worked last first. What fails is an [*Error] that names the device and wraps a kind of
-// package hal; [Robot.Faults] counts them by device and kind.
+// whose last transaction succeeded first. What fails is an [*Error] that names
+// the device and wraps a kind of package hal; [Robot.Faults] counts them by
+// device and kind.
 //
 // A device is stale when its newest sample is older than its stale time, and
 // frozen when a number of new samples have the same bits in all inputs, which
