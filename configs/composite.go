@@ -61,6 +61,10 @@ type DeviceConfig interface {
 	Outputs() []hal.Signal
 }
 
+// placed is a section that says where its device is, such as a bus and an
+// address.
+type placed interface{ Place() string }
+
 // Section is the section of the device's driver; nil where there is no such
 // driver.
 func (d Device) Section() DeviceConfig {
@@ -118,6 +122,7 @@ func (c Composite) Spec(period time.Duration) (hal.Spec, error) {
 func (c *checker) composite(f File) {
 	const section = "robot.composite"
 	r, before := f.Robot.Composite, len(c.found)
+	places := map[string]int{}
 	c.within(section+".i2c_timeout_ms", r.I2CTimeoutMS, 10, 1000)
 	for i, d := range r.Devices {
 		key := fmt.Sprintf("%s.devices[%d]", section, i)
@@ -129,6 +134,12 @@ func (c *checker) composite(f File) {
 			continue
 		}
 		c.takeOver(key+"."+d.Driver, options.Validate())
+		if p, ok := options.(placed); ok {
+			if first, taken := places[p.Place()]; taken {
+				c.add(key+"."+d.Driver, " is where devices[%d] is (%s): give every device its own place", first, p.Place())
+			}
+			places[p.Place()] = i
+		}
 	}
 	if len(c.found) > before {
 		return

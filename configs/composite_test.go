@@ -48,6 +48,16 @@ func TestAMistakeInADevicePointsToItsKey(t *testing.T) {
 	}
 }
 
+func TestTwoDevicesInOnePlaceAreRefused(t *testing.T) {
+	got := mistakes(t, compositeText(t, "    odometry: ", `      - name: other
+        driver: pca9685
+        pca9685: {bus: /dev/i2c-1, channels: [{name: left, pin: 5}]}
+    odometry: `))
+	if len(got) != 1 || !strings.Contains(got[0].Problem, "devices[2].pca9685 is where devices[1] is (/dev/i2c-1, address 0x40)") {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestAMissingKeyInAListPointsToItsElement(t *testing.T) {
 	text := compositeText(t, "{name: right_wheel, to: base.right,", "{name: right_wheel,")
 	got := mistakes(t, text)

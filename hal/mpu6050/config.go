@@ -53,6 +53,11 @@ func (Config) Inputs() []hal.Signal { return inputs }
 // Outputs is empty.
 func (Config) Outputs() []hal.Signal { return nil }
 
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string {
+	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
+}
+
 // Validate returns an error that names every key with a value that the chip
 // does not have.
 func (c Config) Validate() error {

@@ -77,6 +77,11 @@ func (c Config) Outputs() []hal.Signal {
 	return signals
 }
 
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string {
+	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
+}
+
 // Validate returns an error that names every key with a value that the chip
 // does not have.
 func (c Config) Validate() error {
