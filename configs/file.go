@@ -18,8 +18,9 @@ const Version = 1
 
 // The values of robot.driver.
 const (
-	DriverRover  = "rover"  // the built-in simulator
-	DriverBridge = "bridge" // a robot in another process
+	DriverRover     = "rover"     // the built-in simulator
+	DriverBridge    = "bridge"    // a robot in another process
+	DriverComposite = "composite" // a robot made of devices
 )
 
 // The values of operator.source.
@@ -61,12 +62,14 @@ type File struct {
 
 // Robot chooses a driver; only the chosen driver's section counts.
 type Robot struct {
-	// Driver is rover or bridge.
+	// Driver is rover, bridge or composite.
 	Driver string `yaml:"driver"`
 	// Rover is the built-in simulated robot.
 	Rover rover.Config `yaml:"rover"`
 	// Bridge is a robot in another process.
 	Bridge bridge.Config `yaml:"bridge"`
+	// Composite is a robot made of devices on this computer's buses.
+	Composite Composite `yaml:"composite"`
 }
 
 // Model says where the model comes from.
@@ -148,7 +151,7 @@ func Default() File {
 	loop.PeriodMS = robot.PeriodMS
 	return File{
 		Version:    Version,
-		Robot:      Robot{Driver: DriverRover, Rover: robot},
+		Robot:      Robot{Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10}},
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.DefaultConfig(),
 		Loop:       loop,

@@ -40,6 +40,8 @@ func limits() map[string]limit {
 		"robot.bridge.stale_ms":                 {min: 0, max: 3_600_000},
 		"robot.bridge.deadman_ms":               {min: 0, max: 3_600_000},
 		"robot.bridge.start_timeout_ms":         {min: 0, max: 3_600_000},
+		"robot.composite.i2c_timeout_ms":        {min: 10, max: 1000},
+		"robot.composite.history":               {min: 0},
 		"model.tensorflow.intra_op_threads":     {min: 0, max: 1024},
 		"model.tensorflow.inter_op_threads":     {min: -1, max: 1024},
 		"controller.candidates":                 {min: 0, max: 65_536},

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../tflite/tensorflow"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,11 @@ func (r *refiner) refine(s *jsonschema.Schema, v reflect.Value, path string) {
 		}
 		return
 	}
-	if v.Kind() != reflect.Slice {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+		r.refine(s.Items, reflect.New(v.Type().Elem()).Elem(), path+"[]")
+		return
+	}
+	if v.Kind() != reflect.Slice && !strings.Contains(path, "[]") {
 		s.Default = v.Interface()
 	}
 	for _, choice := range enums()[path] {
@@ -111,6 +115,9 @@ func TestEveryKeyHasADescriptionAndNoOtherKeyIsAllowed(t *testing.T) {
 		for key, p := range properties {
 			check(p.(map[string]any), join2(path, key))
 		}
+		if items, ok := s["items"].(map[string]any); ok && items["properties"] != nil {
+			check(items, path+"[]")
+		}
 	}
 	var s map[string]any
 	if err := json.Unmarshal(Schema(), &s); err != nil {
@@ -125,6 +132,12 @@ func TestTheLoaderEnforcesTheLimitsOfTheSchema(t *testing.T) {
 		if strings.HasPrefix(path, "robot.bridge") {
 			cfg.Robot.Driver = DriverBridge
 			cfg.Robot.Bridge.Address = "unix:/tmp/x"
+		}
+		if strings.HasPrefix(path, "robot.composite") {
+			var err error
+			if cfg, err = Load("composite"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		field, _, ok := lookup(reflect.ValueOf(&cfg).Elem(), path)
 		if !ok {

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"optibfm/controller"
+	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rtloop"
@@ -47,7 +49,7 @@ func placeOf(places map[string]position, path string, start place) place {
 		return at.value
 	}
 	for path != "" {
-		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		path = around(path)
 		if at, ok := places[path]; ok {
 			return at.key
 		}
@@ -69,6 +71,8 @@ func (f File) problems() []problem {
 		c.takeOver("robot.rover", f.Robot.Rover.Validate())
 	case DriverBridge:
 		c.takeOver("robot.bridge", f.Robot.Bridge.Validate())
+	case DriverComposite:
+		c.composite(f)
 	}
 	if len(c.found) == 0 {
 		c.together(f)
@@ -94,7 +98,8 @@ func (c *checker) has(path string) bool {
 	return false
 }
 
-// enums are the keys that have one of a few values.
+// enums are the keys that have one of a few values; [] stands for every element
+// of a list.
 func enums() map[string][]string {
 	modes := make([]string, 0, 2)
 	for _, m := range scripted.Modes() {
@@ -105,21 +110,28 @@ func enums() map[string][]string {
 		tasks = append(tasks, t.Name)
 	}
 	return map[string][]string{
-		"robot.driver":             {DriverRover, DriverBridge},
-		"robot.rover.task":         tasks,
-		"robot.bridge.mode":        {bridge.Lockstep, bridge.Free, ""},
-		"model.backend":            {BackendNative, BackendTensorFlow},
-		"controller.strategy":      controller.Strategies(),
-		"controller.beta.schedule": {controller.Constant, controller.Theory, controller.Misspecified},
-		"loop.posture":             {rtloop.Strict, rtloop.Warn},
-		"operator.source":          {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
-		"operator.scripted.mode":   modes,
+		"robot.driver":                                      {DriverRover, DriverBridge, DriverComposite},
+		"robot.rover.task":                                  tasks,
+		"robot.bridge.mode":                                 {bridge.Lockstep, bridge.Free, ""},
+		"robot.composite.devices[].driver":                  deviceDrivers(),
+		"robot.composite.devices[].bno055.mode":             {bno055.IMU, bno055.NDOF, ""},
+		"robot.composite.devices[].pca9685.when_disarmed":   {pca9685.Off, pca9685.Pulses, ""},
+		"robot.composite.devices[].pca9685.channels[].kind": {pca9685.Pulse, pca9685.Duty, ""},
+		"model.backend":                                     {BackendNative, BackendTensorFlow},
+		"controller.strategy":                               controller.Strategies(),
+		"controller.beta.schedule":                          {controller.Constant, controller.Theory, controller.Misspecified},
+		"loop.posture":                                      {rtloop.Strict, rtloop.Warn},
+		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
+		"operator.scripted.mode":                            modes,
 	}
 }
 
 func (c *checker) choices() {
 	all := enums()
 	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if strings.Contains(path, "[]") {
+			continue // checked with the rest of their lists
+		}
 		choices := all[path]
 		v, _, _ := lookup(c.file, path)
 		if !slices.Contains(choices, v.String()) {
@@ -216,6 +228,9 @@ func (c *checker) together(f File) {
 	}
 	if f.Run.Lockstep && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free {
 		c.add("run.lockstep", " is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep")
+	}
+	if f.Run.Lockstep && f.Robot.Driver == DriverComposite {
+		c.add("run.lockstep", " is true, but the robot's time is its own (robot.driver: composite): set it to false")
 	}
 	if f.Run.Lockstep && (f.Operator.Source == SourceKeyboard || f.Operator.Source == SourceConsole) {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)

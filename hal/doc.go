@@ -52,6 +52,8 @@
 // # Drivers and fakes
 //
 // Each driver is a package of its own below this one: hal/bridge talks to a
-// robot in another process, such as a simulator in Python. Package hal/haltest
+// robot in another process, such as a simulator in Python; hal/composite makes
+// a robot of devices, each of which is a [Device] in a package of its own, such
+// as hal/bno055. Package hal/haltest
 // has a programmable fake robot for the tests of whatever uses a Robot.
 package hal

@@ -55,7 +55,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := s.checkTerminal(); err != nil {
 		return err
 	}
-	robot, err := openRobot(ctx, s.file.Robot, rtloop.Now)
+	robot, err := openRobot(ctx, s.file, rtloop.Now)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type lockstep struct {
 
 // runLockstep runs a session to its end and returns what happened.
 func runLockstep(ctx context.Context, s *session, show display) (result outcome, err error) {
-	robot, err := openRobot(ctx, s.file.Robot, nil)
+	robot, err := openRobot(ctx, s.file, nil)
 	if err != nil {
 		return result, err
 	}

@@ -17,15 +17,21 @@ import (
 )
 
 // openRobot makes the robot, halted. now is its clock; nil is simulated time.
-func openRobot(ctx context.Context, r configs.Robot, now func() int64) (hal.Robot, error) {
-	switch r.Driver {
+func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
+	switch r := f.Robot; r.Driver {
 	case configs.DriverRover:
 		r.Rover.Now = now
 		return rover.New(r.Rover)
 	case configs.DriverBridge:
 		return bridge.Dial(ctx, r.Bridge)
+	case configs.DriverComposite:
+		robot, err := openDevices(attached, r.Composite, f.Loop.Period(), now)
+		if err != nil { // a nil *composed is no nil Robot
+			return nil, err
+		}
+		return robot, nil
 	}
-	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s or %s", r.Driver, configs.DriverRover, configs.DriverBridge)
+	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
 }
 
 // closeRobot halts a robot and releases what it holds.

@@ -40,6 +40,9 @@ const actAsProgram = "OPTIBFM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
+		if orders := os.Getenv(rigOrders); orders != "" {
+			attached = rigFromOrders(orders).hardware()
+		}
 		main()
 		return
 	}

@@ -175,5 +175,8 @@ func openSession(f runFlags) (*session, error) {
 	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
+	if err := checkFit(file, s.bundle); err != nil {
+		return nil, err
+	}
 	return s, s.settle()
 }
