@@ -41,6 +41,7 @@ type Lamp interface {
 	// Signal begins to show a signal at now, CLOCK_MONOTONIC nanoseconds.
 	Signal(s Signal, now int64)
 	// Tick brings the lamp to where it shall be at now and returns when it
-	// must be called next, math.MaxInt64 for never.
+	// must be called next, math.MaxInt64 for never. It may tell the panel
+	// what it saw, as Conn.Read does.
 	Tick(now int64) (next int64)
 }

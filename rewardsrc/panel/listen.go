@@ -135,17 +135,17 @@ func (p *Panel) serve(conn Conn) error {
 
 // tick does what is due and returns when it must be called again.
 func (p *Panel) tick(lamp Lamp) (next int64) {
+	next = math.MaxInt64
+	if lamp != nil {
+		next = lamp.Tick(p.now())
+	}
 	now := p.now()
 	if deflection := p.stream.due(now); deflection != 0 {
 		p.queue(press{
 			kind: Good.kind(), mode: rewardsrc.Held, value: p.cfg.value(deflection), stream: p.stream.number, at: now,
 		})
 	}
-	next = p.stream.wake(now)
-	if lamp != nil {
-		next = min(next, lamp.Tick(now))
-	}
-	return next
+	return min(next, p.stream.wake(now))
 }
 
 // show hands the waiting signals to the lamp.
