@@ -240,13 +240,16 @@ func (s *screen) drawBelief(p *section, rows int) {
 	}
 	x = p.text(x, p.y, k, fmt.Sprintf("%-6s", nats(t.DGap)))
 	x = p.text(x, p.y, inkDim, " nats")
-	if gate.Off {
+	switch {
+	case gate.Off:
 		p.text(x, p.y, inkDim, "; never asks")
-	} else {
-		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", gate.Kappa))
+	case t.Flags.Has(controller.FlagUnreachable):
+		p.text(x, p.y, inkBad, "; asks nobody: no operator")
+	default:
+		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
 	}
 	p.y++
-	kappa := gate.Kappa
+	kappa := t.Kappa
 	if gate.Off {
 		kappa = 0
 	}
