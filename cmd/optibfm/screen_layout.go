@@ -357,7 +357,7 @@ func (s *screen) drawEvent(c *canvas, y int) {
 	if about := s.about(); about != "" {
 		x := c.text(1, y, inkDim, "task: ")
 		x = c.text(x, y, inkPlain, about)
-		if !s.person() {
+		if !s.human() {
 			c.text(x, y, inkDim, " (the robot is not told)")
 		}
 	}
@@ -382,7 +382,7 @@ func (s *screen) drawRequest(c *canvas, y int) {
 	switch {
 	case t.Fault != controller.FaultNone:
 		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
-	case s.request != 0 && s.person():
+	case s.request != 0 && s.human():
 		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
 		c.text(1, y, inkAsk, "asked for a label: the simulated operator thinks")
