@@ -71,7 +71,9 @@ func (s *stream) due(now int64) float64 {
 	if s.stuck || now < s.next {
 		return 0
 	}
-	s.next = max(s.next+s.interval, now) // a late one is not made up for
+	if s.next += s.interval; s.next <= now { // what is missed is not made up for
+		s.next = now + s.interval
+	}
 	return s.level
 }
 
