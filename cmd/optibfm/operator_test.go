@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +41,21 @@ func (s *transcript) text() string {
 	return string(b)
 }
 
+// start starts a command that writes to the file.
+func (s *transcript) start(cmd *exec.Cmd) {
+	s.t.Helper()
+	out, err := os.Create(s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer out.Close() // the command has its own
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+}
+
 // wait waits until the command has said something.
 func (s *transcript) wait(words string) {
 	s.t.Helper()
@@ -61,16 +77,7 @@ func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 		"controller.gate.kappa=0", "controller.gate.requests_per_minute=0", "controller.gate.timeout_s=0.2", "controller.gate.backoff_s=0")...)
 	cmd.Env = append(cmd.Env, inputFolder+"="+machine.Dir)
 	said := &transcript{t, filepath.Join(t.TempDir(), "output")}
-	out, err := os.Create(said.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	said.start(cmd)
 	said.wait("label wanted")
 	device.Press(pedalGood)
 	said.wait("label +1 saved (1)")
@@ -97,6 +104,7 @@ func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 func checkAbsence(t *testing.T, r *flightlog.Reader) {
 	t.Helper()
 	var away, askedAfter, applied int
+	pressed := map[uint64]int64{}
 	var told []string
 	for record, err := range r.Records() {
 		if err != nil {
@@ -105,6 +113,9 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 		if e := record.Event; e != nil {
 			told = append(told, e.Text)
 		}
+		if l := record.Label; l != nil {
+			pressed[l.ID] = l.At
+		}
 		tick := record.Tick
 		if tick == nil || !tick.Flags.Has(controller.FlagArmed) {
 			continue
@@ -112,6 +123,7 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 		for _, l := range tick.Labels[:tick.NumLabels] {
 			if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
 				applied++
+				t.Logf("label %d: applied %v after the press", l.ID, time.Duration(tick.Done-pressed[l.ID]))
 			}
 		}
 		switch {
@@ -132,6 +144,77 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 	}
 	result, err := flightlog.Verify(r)
 	if err != nil || !result.OK() {
+		t.Errorf("replay: %v, %v", err, result.First)
+	}
+}
+
+func TestAHeldAxisTeachesSteadilyAndNothingIsAsked(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	slider := evdev.Info{Node: "event4", Bus: 5, Name: "A Slider"}
+	slider.Axes.Set(0)
+	device := machine.Plug(slider, map[uint16]evdev.Range{0: {Value: 512, Min: 0, Max: 1023}})
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "operator.source=evdev", "operator.label_mode=continuous", "operator.evdev.device.name=A Slider",
+		"operator.evdev.good=", "operator.evdev.bad=", "operator.evdev.axis.code=ABS_X", "operator.evdev.labels.interval_ms=100",
+		"controller.gate.kappa=0", "controller.credit.held.delay_s=0.1", "controller.credit.held.width_s=0.1")...)
+	cmd.Env = append(cmd.Env, inputFolder+"="+machine.Dir)
+	said := &transcript{t, filepath.Join(t.TempDir(), "output")}
+	said.start(cmd)
+	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 30 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	device.Move(0, 1023)
+	said.wait("saved (8)")
+	device.Move(0, 512)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	w.waitHalted(t, time.Now())
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, said.text())
+	}
+	checkStream(t, onlyLog(t, cmd))
+}
+
+// checkStream looks in a log for a stream of labels of weight 0.2, each about
+// the tenth of a second that began two tenths before it.
+func checkStream(t *testing.T, r *flightlog.Reader) {
+	t.Helper()
+	pressed := map[uint64]rewardsrc.Label{}
+	sensed := map[uint64]int64{}
+	applied := 0
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Label != nil {
+			pressed[record.Label.ID] = *record.Label
+		}
+		if record.Tick == nil {
+			continue
+		}
+		sensed[record.Tick.Index] = record.Tick.SenseAt
+		if record.Tick.Flags.Has(controller.FlagAsked) {
+			t.Errorf("tick %d asks", record.Tick.Index)
+		}
+		for _, l := range record.Tick.Labels[:record.Tick.NumLabels] {
+			if l.Outcome != controller.Applied {
+				continue
+			}
+			applied++
+			press := pressed[l.ID]
+			if press.Mode != rewardsrc.Held || press.Value != 1 || l.Confidence != 0.2 {
+				t.Errorf("label %+v, credited as %+v", press, l)
+			}
+			if lag := time.Duration(press.At - sensed[l.To]); lag < 100*time.Millisecond || lag > 200*time.Millisecond {
+				t.Errorf("label %d is about a state %v before it", l.ID, lag)
+			}
+		}
+	}
+	if applied < 6 {
+		t.Errorf("%d labels applied", applied)
+	}
+	if result, err := flightlog.Verify(r); err != nil || !result.OK() {
 		t.Errorf("replay: %v, %v", err, result.First)
 	}
 }
