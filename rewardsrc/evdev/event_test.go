@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -136,9 +137,18 @@ func sysfs(t *testing.T, nodes map[string]map[string]string) Kernel {
 	return k
 }
 
+// volumeButtons is the set of KEY_VOLUMEDOWN and KEY_VOLUMEUP, 114 and 115, as
+// the kernel prints it for this process.
+func volumeButtons() string {
+	if strconv.IntSize == 32 {
+		return "c0000 0 0 0"
+	}
+	return "c000000000000 0"
+}
+
 func TestDevicesAreDescribedWithoutOpeningThem(t *testing.T) {
 	k := sysfs(t, map[string]map[string]string{
-		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3", "uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": "c000000000000 0"},
+		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3", "uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
 		"event2":  {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver", "capabilities/key": "10000", "capabilities/abs": "3"},
 		"mouse0":  {"name": "no event node"},
 		"event3":  {}, // gone while it was read
