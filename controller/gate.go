@@ -65,6 +65,9 @@ func (g *Gate) Passes(normSq float64) bool { return !g.off && normSq >= g.thresh
 // Pass lets periods go by in which a label could be asked for: κ follows the
 // budget.
 func (g *Gate) Pass(periods uint64) {
+	if !g.pace.on {
+		return
+	}
 	g.pace.Pass(periods)
 	g.threshold = posterior.DGapThreshold(g.pace.Kappa(), g.weight)
 }

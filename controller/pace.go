@@ -66,9 +66,7 @@ func (p *Pace) Kappa() float64 {
 
 // Pass lets periods go by in which a label could be asked for.
 func (p *Pace) Pass(periods uint64) {
-	if p.on {
-		p.level = max(0, p.level-int64(min(periods, maxAdvance))*p.perPeriod)
-	}
+	p.level = max(0, p.level-int64(min(periods, maxAdvance))*p.perPeriod)
 }
 
 // Asked notes a request.

@@ -213,3 +213,17 @@ func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
 		t.Error("the return did not end the pause")
 	}
 }
+
+func BenchmarkGateThatFollowsABudget(b *testing.B) {
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.LabelsPerMinute = 0.01, 3
+	gate := NewGate(cfg, 1, time.Millisecond)
+	b.ReportAllocs()
+	for b.Loop() {
+		gate.pace.level = 3 * gate.pace.perAsk // else it is at rest, which costs less
+		gate.Pass(1)
+		if gate.Passes(1e-9) {
+			b.Fatal("κ is 0")
+		}
+	}
+}
