@@ -28,7 +28,8 @@ type Config struct {
 	// ActiveLow says that a pressed button pulls its line to ground.
 	ActiveLow bool `yaml:"active_low"`
 	// Bias is the resistor at the buttons' lines within the chip: pull_up,
-	// pull_down, off, or as_is where there is one outside.
+	// pull_down, off, or as_is where there is one outside. A chip without
+	// such resistors ignores it, and the kernel does not say so.
 	Bias string `yaml:"bias"`
 	// DebounceMS is how long a button must be steady, in [0, 1000] ms.
 	DebounceMS float64 `yaml:"debounce_ms"`
