@@ -7,6 +7,8 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rtloop"
@@ -28,6 +30,8 @@ const (
 	SourceScripted = "scripted" // a simulated operator, for robots that tell a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
+	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
+	SourceGPIO     = "gpio"     // buttons on the computer's pins
 	SourceNone     = "none"     // nobody
 )
 
@@ -35,6 +39,14 @@ const (
 const (
 	BackendNative     = "native"     // this program's own kernels, on the CPU
 	BackendTensorFlow = "tensorflow" // TensorFlow, on the device that model.tensorflow names
+)
+
+// The values of operator.label_mode.
+const (
+	ModeAny        = "any"         // answers, and presses that nobody asked for
+	ModePerRequest = "per_request" // answers only
+	ModeEvents     = "events"      // nothing is asked; presses are about what was just seen
+	ModeContinuous = "continuous"  // nothing is asked; a stream while something is held
 )
 
 // EmbeddedRover as model.bundle is the rover's model within the program.
@@ -93,12 +105,27 @@ type Model struct {
 
 // Operator chooses a label source; only the chosen source's section counts.
 type Operator struct {
-	// Source is scripted, keyboard, console or none.
+	// Source is scripted, keyboard, console, evdev, gpio or none.
 	Source string `yaml:"source"`
+	// LabelMode says what labels are about. any: a press answers the request
+	// that is open, or else is about what was just seen. per_request: a press
+	// that nobody asked for is refused. events: nothing is asked, every press
+	// is about what was just seen. continuous: nothing is asked, an axis or a
+	// held button gives a stream.
+	LabelMode string `yaml:"label_mode"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard says what keys mean; console uses its values too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
+	// Evdev is a gamepad, pedal, clicker, remote or another input device.
+	Evdev evdev.Config `yaml:"evdev"`
+	// GPIO is buttons on the computer's pins.
+	GPIO gpio.Config `yaml:"gpio"`
+}
+
+// NeverAsks reports whether the label mode leaves no request to answer.
+func (o Operator) NeverAsks() bool {
+	return o.LabelMode == ModeEvents || o.LabelMode == ModeContinuous
 }
 
 // Log says what is recorded.
@@ -156,9 +183,12 @@ func Default() File {
 		Controller: controller.DefaultConfig(),
 		Loop:       loop,
 		Operator: Operator{
-			Source:   SourceScripted,
-			Scripted: scripted.DefaultConfig(),
-			Keyboard: keyboard.DefaultConfig(),
+			Source:    SourceScripted,
+			LabelMode: ModeAny,
+			Scripted:  scripted.DefaultConfig(),
+			Keyboard:  keyboard.DefaultConfig(),
+			Evdev:     evdev.DefaultConfig(),
+			GPIO:      gpio.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},

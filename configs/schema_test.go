@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../tflite/tensorflow"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +173,11 @@ var dependsOnOthers = map[string]string{
 	"operator.scripted.reward_high":     "above reward_low",
 	"operator.scripted.absence.away_s":  "less than every_s",
 	"operator.scripted.absence.every_s": "more than away_s",
+	"controller.gate.labels_per_minute": "at most requests_per_minute",
+	"operator.evdev.labels.good_value":  "above bad_value",
+	"operator.evdev.labels.bad_value":   "below good_value",
+	"operator.gpio.labels.good_value":   "above bad_value",
+	"operator.gpio.labels.bad_value":    "below good_value",
 	"operator.keyboard.good_value":      "above bad_value",
 	"operator.keyboard.bad_value":       "below good_value",
 }

@@ -14,6 +14,8 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rtloop"
 )
@@ -66,6 +68,10 @@ func (f File) problems() []problem {
 	c.takeOver("loop", f.Loop.Validate())
 	c.takeOver("operator.scripted", f.Operator.Scripted.Validate())
 	c.takeOver("operator.keyboard", f.Operator.Keyboard.Validate())
+	c.takeOver("operator.evdev", f.Operator.Evdev.Validate())
+	c.takeOver("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
+	c.takeOver("operator.gpio", f.Operator.GPIO.Validate())
+	c.takeOver("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.takeOver("robot.rover", f.Robot.Rover.Validate())
@@ -121,7 +127,10 @@ func enums() map[string][]string {
 		"controller.strategy":                               controller.Strategies(),
 		"controller.beta.schedule":                          {controller.Constant, controller.Theory, controller.Misspecified},
 		"loop.posture":                                      {rtloop.Strict, rtloop.Warn},
-		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
+		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceNone},
+		"operator.label_mode":                               {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
+		"operator.evdev.axis.rest":                          evdev.Rests(),
+		"operator.gpio.bias":                                gpio.Biases(),
 		"operator.scripted.mode":                            modes,
 	}
 }
@@ -232,10 +241,30 @@ func (c *checker) together(f File) {
 	if f.Run.Lockstep && f.Robot.Driver == DriverComposite {
 		c.add("run.lockstep", " is true, but the robot's time is its own (robot.driver: composite): set it to false")
 	}
-	if f.Run.Lockstep && (f.Operator.Source == SourceKeyboard || f.Operator.Source == SourceConsole) {
+	if f.Run.Lockstep && f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
 	}
-	if f.Controller.Gate.Off && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
-		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off asks never: no label would come")
+	c.labelling(f.Operator)
+	if (f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
+		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off or operator.label_mode asks never: no label would come")
+	}
+}
+
+// labelling checks what the operator's source asks of the rest.
+func (c *checker) labelling(o Operator) {
+	streams := false
+	switch o.Source {
+	case SourceEvdev:
+		c.takeOver("operator.evdev", o.Evdev.Bound())
+		streams = o.Evdev.Axis.Code != "" || o.Evdev.Labels.HoldAfterMS > 0
+	case SourceGPIO:
+		c.takeOver("operator.gpio", o.GPIO.Bound())
+		streams = o.GPIO.Labels.HoldAfterMS > 0
+	}
+	if o.LabelMode == ModeContinuous && !streams {
+		c.add("operator.label_mode", " is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, or give labels.hold_after_ms of evdev or gpio", o.Source)
+	}
+	if o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick {
+		c.add("operator.label_mode", " is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")
 	}
 }

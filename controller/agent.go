@@ -26,9 +26,10 @@ type Parts struct {
 type Agent struct {
 	robot    hal.Robot
 	source   rewardsrc.Source
-	watcher  rewardsrc.Watcher // the source, where it watches rewards; else nil
-	rewarder hal.Rewarder      // the robot, where it is a simulator; else nil
-	resets   bool              // the robot can be reset: an episode starts at rest
+	watcher  rewardsrc.Watcher   // the source, where it watches rewards; else nil
+	operator rewardsrc.Reachable // the source, where its device can go away; else nil
+	rewarder hal.Rewarder        // the robot, where it is a simulator; else nil
+	resets   bool                // the robot can be reset: an episode starts at rest
 	model    tflite.Model
 	plans    Plans
 
@@ -45,6 +46,7 @@ type Agent struct {
 	hasPlan    bool
 	planTick   uint64 // of the last plan taken
 	fault      Fault
+	alone      bool      // the operator could not be reached in the tick before
 	fallback   []float64 // the direction that stands in for a z without one
 	labels     [MaxLabels]rewardsrc.Label
 }
@@ -88,6 +90,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		fallback:   make([]float64, dims.Latent),
 	}
 	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
+	a.operator, _ = parts.Source.(rewardsrc.Reachable)
 	a.rewarder, _ = parts.Robot.(hal.Rewarder)
 	_, a.resets = parts.Robot.(hal.Resetter)
 	direction(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
@@ -205,6 +208,7 @@ func (a *Agent) run(t *Tick) *FaultError {
 		a.learner.Advance(t.Elapsed)
 	}
 	a.expire(t)
+	a.reach(t)
 	if fault == FaultNone {
 		fault, cause = a.appraise(t)
 	}
@@ -277,6 +281,23 @@ func (a *Agent) expire(t *Tick) {
 	}
 }
 
+// reach finds out whether there is anybody to ask, and lets the gate's time
+// pass if so. Where a device came back, nobody waits for the pauses that its
+// absence made.
+func (a *Agent) reach(t *Tick) {
+	alone := a.operator != nil && !a.operator.Reachable()
+	if alone {
+		t.Flags |= FlagUnreachable
+	} else if a.alone {
+		a.gate.Resume()
+	}
+	a.alone = alone
+	if a.armed && !alone {
+		a.gate.Pass(t.Elapsed)
+	}
+	t.Kappa = a.gate.Kappa()
+}
+
 // appraise computes φ and the D-gap, and asks where the gate lets it.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
@@ -293,7 +314,7 @@ func (a *Agent) appraise(t *Tick) (Fault, error) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
-	if !a.armed {
+	if !a.armed || a.alone {
 		return FaultNone, nil
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {

@@ -52,7 +52,9 @@
 //     delay_s + width_s and delay_s earlier ([CreditConfig]). Their features
 //     are averaged with triangular weights, greatest in the middle, and enter
 //     as one rank-1 update. Where sensing paused and no state is in the
-//     window, the last one before it stands in, if it is near.
+//     window, the last one before it stands in, if it is near. The labels of
+//     a stream, from an axis or a button that is held, have a window of their
+//     own ([HeldConfig]).
 //
 // Nothing said is no label: it is never a reward of 0.
 //
@@ -78,6 +80,10 @@
 //   - answered by a value or by "can't tell" (which teaches nothing), or
 //   - expired after timeout_s. Then the gate pauses for backoff_s, twice as
 //     long each further time up to backoff_max_s, until somebody answers.
+//
+// With labels_per_minute κ is not fixed but follows the operator: see [Pace].
+// Nothing is asked while the source says that nobody can be reached
+// ([rewardsrc.Reachable], FlagUnreachable).
 //
 // The source is shown both. Requests expire also while nothing can be sensed,
 // and only an armed robot asks.

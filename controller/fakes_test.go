@@ -74,7 +74,11 @@ type stubSource struct {
 	asked   []rewardsrc.Request
 	onAsk   func(rewardsrc.Request)
 	watched []watched
+	away    bool
 }
+
+// Reachable implements rewardsrc.Reachable.
+func (s *stubSource) Reachable() bool { return !s.away }
 
 type watched struct {
 	tick   uint64

@@ -47,6 +47,7 @@ type Header struct {
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
 	DGap    float64 // log(1 + w NormSq), nats; the gate compares NormSq, this is for people
+	Kappa   float64 // κ in this tick, nats: a label was worth a request from this D-gap on
 	LogDet  float64 // log det V after this tick's labels
 	Request uint64  // ID of the request that is open after this tick, 0 for none
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
@@ -126,6 +127,7 @@ const (
 	FlagBadAction                       // the policy's action failed the guard
 	FlagLimited                         // a value or rate limit changed the action
 	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
+	FlagUnreachable                     // the operator could not be reached, so that nothing was asked
 )
 
 // Has reports whether all of want are set.
@@ -165,7 +167,7 @@ func (f Fault) String() string {
 
 // LayoutVersion changes with every change to the memory layout of a Tick, a
 // State or a Plan.
-const LayoutVersion = 1
+const LayoutVersion = 2
 
 // Shape is what the size of a Tick depends on.
 type Shape struct {

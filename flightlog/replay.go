@@ -118,7 +118,8 @@ func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
 type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
-	snapshots []place // by next
+	pace      *controller.Pace // nil: the log's κ was fixed
+	snapshots []place          // by next
 	result    Result
 	synced    bool   // the belief is known
 	started   bool   // there was a tick
@@ -142,7 +143,11 @@ func newReplay(r *Reader) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replay{reader: r, learner: learner, snapshots: snapshots}, nil
+	p := &replay{reader: r, learner: learner, snapshots: snapshots}
+	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
+		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
+	}
+	return p, nil
 }
 
 func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
@@ -204,7 +209,7 @@ func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
 
 // tick computes one tick again and compares it.
 func (p *replay) tick(t *controller.Tick) error {
-	p.noteGap(t)
+	gap := p.noteGap(t)
 	if err := p.takeSnapshots(t); err != nil {
 		return err
 	}
@@ -213,6 +218,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	}
 	p.started, p.last = true, t.Index
 	c := comparison{tick: t.Index, on: p.synced}
+	p.follow(t, gap, &c)
 	p.observe(t, &c)
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
@@ -233,6 +239,24 @@ func (p *replay) tick(t *controller.Tick) error {
 		p.result.First = c.first
 	}
 	return nil
+}
+
+// follow computes κ again, from who could be asked and was. After a gap it goes
+// on from the logged one.
+func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
+	if p.pace == nil {
+		return
+	}
+	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagUnreachable) {
+		p.pace.Pass(t.Elapsed)
+	}
+	if gap {
+		p.pace.Resume(t.Kappa)
+	}
+	c.near("kappa", t.Kappa, p.pace.Kappa())
+	if t.Flags.Has(controller.FlagAsked) {
+		p.pace.Asked()
+	}
 }
 
 // observe is the half of a tick before its labels.
@@ -292,8 +316,9 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 	return a.Kind != rewardsrc.Undo && a.From >= p.whole
 }
 
-// noteGap stops the comparison where records are missing before t.
-func (p *replay) noteGap(t *controller.Tick) {
+// noteGap stops the comparison where records are missing before t, and reports
+// whether some are.
+func (p *replay) noteGap(t *controller.Tick) bool {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
 		p.whole = t.Index
@@ -304,6 +329,7 @@ func (p *replay) noteGap(t *controller.Tick) {
 		p.missing = append(p.missing, lost)
 		p.lose(t.Index, missing, "dropped ticks")
 	}
+	return missing > 0
 }
 
 func (p *replay) lose(tick, missing uint64, reason string) {

@@ -16,10 +16,12 @@ var ErrWarmStart = errors.New("flightlog: the log starts with labels in its beli
 
 // Params are what WhatIf changes; nil leaves a parameter as it was.
 type Params struct {
-	Kappa  *float64 // label gate, nats
+	Kappa  *float64 // label gate, nats; fixed, unless LabelsPerMinute is given too
 	Lambda *float64 // prior
 	Rho    *float64 // forgetting
 	Beta   *float64 // weight of the uncertainty bonus, constant
+
+	LabelsPerMinute *float64 // what the operator can give: κ follows
 }
 
 // Answer is what WhatIf computed on the states that the robot saw. The robot
@@ -53,14 +55,14 @@ type Answer struct {
 // WhatIf runs the learner and the label gate over the logged states with other
 // parameters.
 //
-// With Kappa, the gate asks anew. A request about a tick is answered by the
+// With Kappa or LabelsPerMinute, the gate asks anew. A request about a tick is answered by the
 // logged label about that tick, at the tick when it was applied in the run; else
 // by the simulator's reward at once; else by nobody, and it expires. Presses
 // that the operator made unasked are applied as they came; labels that an
 // oracle gave unasked for a known tick are only answers. Labels that were
 // undone in the run are left out.
 //
-// Without Kappa, the logged labels are applied as they came, undos too.
+// Without them, the logged labels are applied as they came, undos too.
 func WhatIf(r *Reader, p Params) (Answer, error) {
 	verified, err := Verify(r)
 	if err != nil {
@@ -173,7 +175,11 @@ type answer struct {
 
 func newWhatIf(r *Reader, p Params, known *knownLabels) (*whatIf, error) {
 	cfg := r.meta.Control
+	if p.Kappa != nil {
+		cfg.Gate.LabelsPerMinute = 0
+	}
 	override(&cfg.Gate.Kappa, p.Kappa)
+	override(&cfg.Gate.LabelsPerMinute, p.LabelsPerMinute)
 	override(&cfg.Lambda, p.Lambda)
 	override(&cfg.Rho, p.Rho)
 	if p.Beta != nil {
@@ -188,7 +194,7 @@ func newWhatIf(r *Reader, p Params, known *knownLabels) (*whatIf, error) {
 	if cfg.Beta.Schedule == controller.Constant {
 		w.beta = cfg.Beta.Value
 	}
-	if p.Kappa != nil {
+	if p.Kappa != nil || p.LabelsPerMinute != nil {
 		cfg.Gate.Off = false
 		w.gate = controller.NewGate(cfg.Gate, learner.LabelWeight(), r.meta.Robot.Period)
 	}
@@ -248,11 +254,15 @@ func (w *whatIf) tick(t *controller.Tick) {
 	if armed {
 		w.learner.Advance(t.Elapsed)
 	}
+	asks := armed && !t.Flags.Has(controller.FlagUnreachable)
 	if w.gate != nil {
 		w.gate.Expire(t.Index)
+		if asks {
+			w.gate.Pass(t.Elapsed)
+		}
 	}
 	if !t.Flags.Has(controller.FlagBadObs) {
-		w.appraise(t, armed)
+		w.appraise(t, asks)
 	}
 	for _, a := range w.pending[t.Index] {
 		w.apply(a)
@@ -266,7 +276,7 @@ func (w *whatIf) tick(t *controller.Tick) {
 }
 
 // appraise observes a state and asks about it, as the agent does.
-func (w *whatIf) appraise(t *controller.Tick, armed bool) {
+func (w *whatIf) appraise(t *controller.Tick, asks bool) {
 	w.learner.Observe(t.Index, t.SenseAt, t.Phi)
 	normSq := w.learner.Belief().NormSq(t.Phi)
 	w.bonus += w.beta * math.Sqrt(normSq)
@@ -274,7 +284,7 @@ func (w *whatIf) appraise(t *controller.Tick, armed bool) {
 	if w.gate == nil {
 		return
 	}
-	if !armed || !w.gate.Passes(normSq) {
+	if !asks || !w.gate.Passes(normSq) {
 		return
 	}
 	dgap := posterior.DGap(normSq, w.learner.LabelWeight())

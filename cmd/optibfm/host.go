@@ -23,6 +23,8 @@ import (
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rtloop"
 )
@@ -97,8 +99,9 @@ type host struct {
 	display  display
 	lines    *lineWriter // what the display writes to; nil: the full screen
 	desk     *desk
-	watcher  rewardsrc.Watcher // may be nil
-	log      *flightlog.Writer // may be nil
+	watcher  rewardsrc.Watcher   // may be nil
+	operator rewardsrc.Reachable // nil: always there
+	log      *flightlog.Writer   // may be nil
 	logPath  string
 	tally    *tally
 	planning *planning
@@ -141,7 +144,12 @@ func openHost(out io.Writer) (*host, error) {
 		return nil, errors.Join(err, source.Halt())
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
-	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
+	h.operator, _ = source.(rewardsrc.Reachable)
+	h.desk = &desk{
+		source: source, log: h.log, tally: h.tally, notify: h.display.label,
+		answersOnly: h.session.file.Operator.LabelMode == configs.ModePerRequest,
+	}
+	h.reach()
 	return h, nil
 }
 
@@ -188,7 +196,11 @@ func (h *host) openSource() (rewardsrc.Source, error) {
 	case configs.SourceScripted:
 		return openScripted(o)
 	case configs.SourceKeyboard:
-		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.display.notice, OnKey: h.key})
+		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.notice, OnKey: h.key})
+	case configs.SourceEvdev:
+		return evdev.Open(o.Evdev, evdev.Options{System: inputDevices, Display: h.notice})
+	case configs.SourceGPIO:
+		return gpio.Open(o.GPIO, gpio.Options{Display: h.notice})
 	case configs.SourceConsole:
 		if h.orders.JSON { // standard output is the summary's
 			return openConsole(o.Keyboard, os.Stderr), nil
@@ -196,6 +208,37 @@ func (h *host) openSource() (rewardsrc.Source, error) {
 		return openConsole(o.Keyboard, os.Stdout), nil
 	}
 	return silent{}, nil
+}
+
+// inputDevices is where an evdev source looks; a test has its own.
+var inputDevices evdev.System = evdev.Kernel{}
+
+// notice shows what the operator's device has to say, and records what is
+// still of interest afterwards.
+func (h *host) notice(n rewardsrc.Notice) {
+	h.display.notice(n)
+	e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: n.Text}
+	switch n.Event {
+	case rewardsrc.Lost:
+		e.Level = flightlog.Error
+	case rewardsrc.Returned:
+		e.Level = flightlog.Info
+	case rewardsrc.Ignored:
+	default:
+		return
+	}
+	if h.log != nil {
+		h.note(h.log.WriteEvent(e))
+	}
+}
+
+// reach tells the control process whether there is anybody to ask.
+func (h *host) reach() {
+	away := uint64(0)
+	if h.operator != nil && !h.operator.Reachable() {
+		away = 1
+	}
+	h.link.away.Store(away)
 }
 
 // openConsole reads labels as lines of standard input.
@@ -369,6 +412,7 @@ func (h *host) takeRequests() {
 // wait in the device. Once the run has ended none is acknowledged: nobody would
 // apply it.
 func (h *host) takeLabels() {
+	h.reach()
 	var one [1]rewardsrc.Label
 	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
 		h.desk.pass(one[0], h.link.push)

@@ -108,7 +108,10 @@ func (r *lockstep) openDesk() error {
 	default:
 		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = &desk{source: source, log: r.log, tally: r.tally, notify: r.display.label}
+	r.desk = &desk{
+		source: source, log: r.log, tally: r.tally, notify: r.display.label,
+		answersOnly: o.LabelMode == configs.ModePerRequest,
+	}
 	r.source = newLockstepSource(r.desk)
 	return nil
 }

@@ -20,6 +20,7 @@ var errReplayDiffers = errors.New("replay: what was computed again differs from 
 // replayFlags are the what-if parameters of the command line.
 type replayFlags struct {
 	kappa, lambda, rho, beta float64
+	labelsPerMinute          float64
 	json                     bool
 }
 
@@ -32,7 +33,7 @@ func newReplayCommand() *cobra.Command {
 		Long: `Compute the belief again from the logged features and labels, with the code that
 ran on the robot, and compare every tick; exit status 1 says that one differs.
 
-With --kappa, --lambda, --rho or --beta, say also what the run would have asked
+With --kappa, --labels-per-minute, --lambda, --rho or --beta, say also what the run would have asked
 and learnt with other parameters, on the states that the robot saw: where it
 would have gone instead is not simulated. A request is answered by the logged
 label about that tick, or else by the simulator's reward, or by nobody.`,
@@ -48,6 +49,7 @@ label about that tick, or else by the simulator's reward, or by nobody.`,
 	}
 	flags := cmd.Flags()
 	flags.Float64Var(&f.kappa, "kappa", 0, "what if: D-gap from which on a label is asked for, nats")
+	flags.Float64Var(&f.labelsPerMinute, "labels-per-minute", 0, "what if: labels that the operator can give; kappa follows")
 	flags.Float64Var(&f.lambda, "lambda", 0, "what if: the prior, V = λI")
 	flags.Float64Var(&f.rho, "rho", 0, "what if: forgetting, in (0, 1]")
 	flags.Float64Var(&f.beta, "beta", 0, "what if: weight of the uncertainty bonus")
@@ -65,6 +67,7 @@ func (f *replayFlags) params(given func(name string) bool) *flightlog.Params {
 	}{
 		"kappa": {&p.Kappa, &f.kappa}, "lambda": {&p.Lambda, &f.lambda},
 		"rho": {&p.Rho, &f.rho}, "beta": {&p.Beta, &f.beta},
+		"labels-per-minute": {&p.LabelsPerMinute, &f.labelsPerMinute},
 	} {
 		if given(name) {
 			*flag.dst, any = flag.value, true
@@ -141,7 +144,7 @@ func gapText(g flightlog.Gap) string {
 
 func printAnswer(out io.Writer, was controller.Config, a *flightlog.Answer) {
 	fmt.Fprintf(out, "What if %s\n", changesText(was, a.Config))
-	if a.Asked > 0 || a.Config.Gate.Kappa != was.Gate.Kappa {
+	if a.Asked > 0 || a.Config.Gate != was.Gate {
 		row(out, "requests", "%s (the run: %s)", grouped(a.Asked), grouped(a.LoggedAsked))
 		row(out, "answered", "%s by a logged label, %s by the simulator's reward", grouped(a.ByLabel), grouped(a.ByReward))
 		row(out, "not", "%s without an answer in the log, %s \"can't tell\"", grouped(a.Unanswered), grouped(a.CantTell))
@@ -164,6 +167,7 @@ func changesText(was, is controller.Config) string {
 		}
 	}
 	note("kappa", was.Gate.Kappa, is.Gate.Kappa)
+	note("labels_per_minute", was.Gate.LabelsPerMinute, is.Gate.LabelsPerMinute)
 	note("lambda", was.Lambda, is.Lambda)
 	note("rho", was.Rho, is.Rho)
 	if was.Beta != is.Beta {
@@ -234,6 +238,7 @@ type replayPercentiles struct {
 
 type replayAnswer struct {
 	Kappa      float64   `json:"kappa"`
+	PerMinute  float64   `json:"labels_per_minute,omitempty"`
 	Lambda     float64   `json:"lambda"`
 	Rho        float64   `json:"rho"`
 	Beta       *float64  `json:"beta,omitempty"`
@@ -299,7 +304,7 @@ func inMicroseconds(p flightlog.Percentiles) *replayPercentiles {
 
 func answerJSON(a *flightlog.Answer) *replayAnswer {
 	report := &replayAnswer{
-		Kappa: a.Config.Gate.Kappa, Lambda: a.Config.Lambda, Rho: a.Config.Rho,
+		Kappa: a.Config.Gate.Kappa, PerMinute: a.Config.Gate.LabelsPerMinute, Lambda: a.Config.Lambda, Rho: a.Config.Rho,
 		Asked: a.Asked, ByLabel: a.ByLabel, ByReward: a.ByReward, CantTell: a.CantTell, Unanswered: a.Unanswered,
 		Unasked: a.Unasked, Labels: a.Labels, Missing: a.Missing,
 		Z: a.Z, ZNorm: a.ZNorm, Cosine: finiteOrNil(a.Cosine), MeanBonus: finiteOrNil(a.MeanBonus),

@@ -59,7 +59,7 @@ func newRunCommand() *cobra.Command {
 	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(roverTasks(), ", "))
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
-	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, none")
+	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
 	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
 	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
@@ -164,6 +164,9 @@ func openSession(f runFlags) (*session, error) {
 	file, err := configs.Load(f.config, f.overrides(base.Robot.Driver)...)
 	if err != nil {
 		return nil, err
+	}
+	if file.Operator.NeverAsks() {
+		file.Controller.Gate.Off = true
 	}
 	s := &session{file: file}
 	if s.model, err = openModel(file.Model); err != nil {

@@ -240,13 +240,16 @@ func (s *screen) drawBelief(p *section, rows int) {
 	}
 	x = p.text(x, p.y, k, fmt.Sprintf("%-6s", nats(t.DGap)))
 	x = p.text(x, p.y, inkDim, " nats")
-	if gate.Off {
+	switch {
+	case gate.Off:
 		p.text(x, p.y, inkDim, "; never asks")
-	} else {
-		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", gate.Kappa))
+	case t.Flags.Has(controller.FlagUnreachable):
+		p.text(x, p.y, inkBad, "; asks nobody: no operator")
+	default:
+		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
 	}
 	p.y++
-	kappa := gate.Kappa
+	kappa := t.Kappa
 	if gate.Off {
 		kappa = 0
 	}
@@ -354,7 +357,7 @@ func (s *screen) drawEvent(c *canvas, y int) {
 	if about := s.about(); about != "" {
 		x := c.text(1, y, inkDim, "task: ")
 		x = c.text(x, y, inkPlain, about)
-		if !s.person() {
+		if !s.human() {
 			c.text(x, y, inkDim, " (the robot is not told)")
 		}
 	}
@@ -379,7 +382,7 @@ func (s *screen) drawRequest(c *canvas, y int) {
 	switch {
 	case t.Fault != controller.FaultNone:
 		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
-	case s.request != 0 && s.person():
+	case s.request != 0 && s.human():
 		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
 		c.text(1, y, inkAsk, "asked for a label: the simulated operator thinks")

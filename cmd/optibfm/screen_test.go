@@ -81,7 +81,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 	t.Deadline = int64(i) * 50e6
 	t.Wake, t.Done = t.Deadline+60e3, t.Deadline+150e3
 	t.Reward, t.LogDet, t.PlanConfirmed, t.PlanScore = math.Sin(angle), float64(i)/10, uint64(max(i-3, 0)), 4.25
-	t.DGap = 2 / (1 + float64(i)/20)
+	t.DGap, t.Kappa = 2/(1+float64(i)/20), 0.2
 	if t.DGap >= 0.2 {
 		t.Flags |= controller.FlagGateOpen
 	}
@@ -228,7 +228,7 @@ func TestFramesOfAnySizeAndAnyNumbersCanBeDrawn(t *testing.T) {
 	s := newTestScreen(t, configs.Default(), roverSpec(t), 300)
 	last := &s.tally.last
 	for _, v := range []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {
-		last.Reward, last.DGap, last.LogDet, last.PlanScore, s.tally.running = v, v, v, v, v
+		last.Reward, last.DGap, last.Kappa, last.LogDet, last.PlanScore, s.tally.running = v, v, v, v, v, v
 		last.Z[0], last.Action[0], last.Obs[0] = v, float32(v), float32(v)
 		s.arena.add(last, s.elapsed()+time.Hour)
 		s.history.add(s.elapsed(), v, true, 1)

@@ -211,12 +211,12 @@ func (k *Keyboard) report() {
 
 // Acknowledge shows that a label is safe.
 func (k *Keyboard) Acknowledge(l rewardsrc.Label) {
-	k.display(Notice{Event: Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", describe(l), l.ID)})
+	k.display(Notice{Event: Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", l.Describe(), l.ID)})
 }
 
 // Refuse shows that a label does not count.
 func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
-	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", describe(l), reason)})
+	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", l.Describe(), reason)})
 }
 
 // Ignored returns how many keys were taken for a paste or found the queue full.
