@@ -390,6 +390,10 @@ function facts() {
     ['This device', hello ? `${hello.device}, ${hello.role === 'label' ? 'may label' : 'watches'}` : '–'],
     ['Labels come from', hello?.watch_only ? a.operator : state?.operator.device ?? 'nobody'],
     ['Devices connected', state?.devices ?? '–'],
+    ['Questions', state?.view ? `${state.view.asked} asked, ${state.view.answered} answered, ${state.view.expired} expired` : '–'],
+    ['Labels refused, undone', state?.view ? `${state.view.refused}, ${state.view.undone}` : '–'],
+    ['A tick’s work, p99', state?.view ? `${short(state.view.busy_p99_ms)} ms` : '–'],
+    ['Records dropped', state?.view?.dropped ?? '–'],
     ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'not known yet'],
     ['Labels on disk', a.record ? 'yes, before they are shown as saved' : 'NO: the log is off'],
     ['Connection', location.protocol === 'https:' ? 'encrypted' : 'not encrypted'],
@@ -491,19 +495,20 @@ function renderView() {
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   chip('armed', v.fault ? 'fault' : v.armed ? 'armed' : 'disarmed', v.fault ? 'bad' : v.armed ? 'warn' : 'idle');
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
-  text('labels', `${v.labels} count, ${v.answered} of ${v.asked} asked`);
+  text('labels', `${v.labels} in all`);
   text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
   text('return', short(v.return));
-  text('reward', v.reward === null ? `now ${short(v.estimate)}` : `now ${short(v.reward)}, expects ${short(v.estimate)}`);
+  text('reward', `now ${short(v.reward ?? v.estimate)}`);
   text('z-age', v.has_z ? `${short(v.z_age_ms)} ms` : 'no z');
   text('z-limit', a.max_z_age_ms ? `halts at ${short(a.max_z_age_ms)} ms` : '');
   text('belief', short(v.belief_norm));
   text('uncertainty', `here ±${short(v.uncertainty)} σ`);
   text('late', `${short(v.late_p99_ms)} ms`);
-  text('late-max', `max ${short(v.late_max_ms)}, busy ${short(v.busy_p99_ms)} ms`);
+  text('late-max', `max ${short(v.late_max_ms)} ms`);
   text('faults', v.fault || 'none');
   $('fault-tile').dataset.tone = v.fault ? 'bad' : '';
-  text('skipped', `${v.skipped} skipped, ${v.bad_obs} bad obs`);
+  text('skipped', v.bad_obs ? `${v.bad_obs} bad sensor ticks` : `${v.skipped} ticks skipped`);
+  $('real-key').hidden = v.reward === null;
   const points = history.shown();
   chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: a.kappa, zero: true,
     marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
