@@ -9,6 +9,7 @@ import (
 	"optibfm/hal/rover"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 	"optibfm/tflite/tensorflow"
 )
@@ -27,6 +28,7 @@ const (
 	SourceScripted = "scripted" // a simulated operator, for robots that tell a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
+	SourceWeb      = "web"      // a person with a browser
 	SourceNone     = "none"     // nobody
 )
 
@@ -87,12 +89,15 @@ type Model struct {
 
 // Operator chooses a label source; only the chosen source's section counts.
 type Operator struct {
-	// Source is scripted, keyboard, console or none.
+	// Source is scripted, keyboard, console, web or none.
 	Source string `yaml:"source"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard says what keys mean; console uses its values too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
+	// Web is the console in a browser; with watch_only it counts beside any
+	// other source.
+	Web web.Config `yaml:"web"`
 }
 
 // Log says what is recorded.
@@ -153,6 +158,7 @@ func Default() File {
 			Source:   SourceScripted,
 			Scripted: scripted.DefaultConfig(),
 			Keyboard: keyboard.DefaultConfig(),
+			Web:      web.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},

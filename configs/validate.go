@@ -13,6 +13,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -64,6 +65,7 @@ func (f File) problems() []problem {
 	c.takeOver("loop", f.Loop.Validate())
 	c.takeOver("operator.scripted", f.Operator.Scripted.Validate())
 	c.takeOver("operator.keyboard", f.Operator.Keyboard.Validate())
+	c.takeOver("operator.web", f.Operator.Web.Validate())
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.takeOver("robot.rover", f.Robot.Rover.Validate())
@@ -100,6 +102,10 @@ func enums() map[string][]string {
 	for _, m := range scripted.Modes() {
 		modes = append(modes, string(m))
 	}
+	webModes := make([]string, 0, 3)
+	for _, m := range web.Modes() {
+		webModes = append(webModes, string(m))
+	}
 	tasks := make([]string, 0, 16)
 	for _, t := range rover.Tasks() {
 		tasks = append(tasks, t.Name)
@@ -112,8 +118,10 @@ func enums() map[string][]string {
 		"controller.strategy":      controller.Strategies(),
 		"controller.beta.schedule": {controller.Constant, controller.Theory, controller.Misspecified},
 		"loop.posture":             {rtloop.Strict, rtloop.Warn},
-		"operator.source":          {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
+		"operator.source":          {SourceScripted, SourceKeyboard, SourceConsole, SourceWeb, SourceNone},
 		"operator.scripted.mode":   modes,
+		"operator.web.mode":        webModes,
+		"operator.web.tls":         web.TLSChoices(),
 	}
 }
 
@@ -217,8 +225,14 @@ func (c *checker) together(f File) {
 	if f.Run.Lockstep && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free {
 		c.add("run.lockstep", " is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep")
 	}
-	if f.Run.Lockstep && (f.Operator.Source == SourceKeyboard || f.Operator.Source == SourceConsole) {
+	if f.Run.Lockstep && slices.Contains([]string{SourceKeyboard, SourceConsole, SourceWeb}, f.Operator.Source) {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
+	}
+	if f.Run.Lockstep && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but nobody can watch what run.lockstep runs through: set one of them to false")
+	}
+	if f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but operator.source is web: nobody could label: set it to false, or choose another source")
 	}
 	if f.Controller.Gate.Off && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
 		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off asks never: no label would come")

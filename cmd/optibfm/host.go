@@ -24,6 +24,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -98,6 +99,7 @@ type host struct {
 	lines    *lineWriter // what the display writes to; nil: the full screen
 	desk     *desk
 	watcher  rewardsrc.Watcher // may be nil
+	web      *web.Server       // may be nil
 	log      *flightlog.Writer // may be nil
 	logPath  string
 	tally    *tally
@@ -137,8 +139,13 @@ func openHost(out io.Writer) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.session.file.Operator.Web.WatchOnly {
+		if err := h.openWeb(); err != nil {
+			return nil, errors.Join(err, source.Halt())
+		}
+	}
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
-		return nil, errors.Join(err, source.Halt())
+		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
@@ -194,6 +201,9 @@ func (h *host) openSource() (rewardsrc.Source, error) {
 			return openConsole(o.Keyboard, os.Stderr), nil
 		}
 		return openConsole(o.Keyboard, os.Stdout), nil
+	case configs.SourceWeb:
+		err := h.openWeb()
+		return h.web, err
 	}
 	return silent{}, nil
 }
@@ -436,7 +446,7 @@ func (h *host) beat(stop <-chan struct{}) {
 
 // close releases the operator's device and finishes the log.
 func (h *host) close() error {
-	err := h.desk.source.Halt()
+	err := errors.Join(h.desk.source.Halt(), h.haltWeb())
 	if h.log == nil {
 		return err
 	}

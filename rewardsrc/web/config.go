@@ -81,7 +81,7 @@ type Config struct {
 // DefaultConfig listens to this machine only: good 1, bad -1, at any time.
 func DefaultConfig() Config {
 	return Config{
-		Listen: "127.0.0.1:8642", TLS: TLSAuto, Mode: Sparse,
+		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto, Mode: Sparse,
 		GoodValue: 1, BadValue: -1,
 		SampleMS: 500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
 	}

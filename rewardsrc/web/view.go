@@ -25,12 +25,11 @@ type About struct {
 	Strategy string   `json:"strategy"`
 	Program  string   `json:"program"` // its version
 	PeriodMS Number   `json:"period_ms"`
-	Kappa    Number   `json:"kappa"`               // nats; NaN where nothing is asked
-	MaxAgeMS Number   `json:"max_z_age_ms"`        // an older z halts the robot
-	Missing  []string `json:"missing,omitempty"`   // of what was asked of the operating system
-	Record   bool     `json:"record"`              // labels are written to disk
-	Source   string   `json:"operator,omitempty"`  // who labels where the console only watches
-	Baseline Number   `json:"information_at_zero"` // log det V of the prior
+	Kappa    Number   `json:"kappa"`              // nats; NaN where nothing is asked
+	MaxAgeMS Number   `json:"max_z_age_ms"`       // an older z halts the robot
+	Missing  []string `json:"missing,omitempty"`  // of what was asked of the operating system
+	Record   bool     `json:"record"`             // labels are written to disk
+	Source   string   `json:"operator,omitempty"` // who labels where the console only watches
 }
 
 // View is what the live view shows. A new one is shown several times a second

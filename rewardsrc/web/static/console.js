@@ -288,8 +288,10 @@ function stop() {
   render();
   setTimeout(render, 1000);
 }
-$('stop').addEventListener('pointerdown', (e) => { if (e.button === 0) stop(); });
-$('stop').addEventListener('click', (e) => { if (e.detail === 0) stop(); });
+for (const b of document.querySelectorAll('.stop')) {
+  b.addEventListener('pointerdown', (e) => { if (e.button === 0) stop(); });
+  b.addEventListener('click', (e) => { if (e.detail === 0) stop(); });
+}
 
 /* ---- settings ------------------------------------------------------------ */
 
@@ -380,7 +382,7 @@ function describe() {
   desk.dataset.mode = hello.mode;
   desk.dataset.watch = hello.watch_only;
   $('slider-row').hidden = hello.watch_only || hello.mode !== 'continuous';
-  $('stop').hidden = !hello.can_stop;
+  for (const b of document.querySelectorAll('.stop')) b.hidden = !hello.can_stop;
   $('invite-watch').disabled = $('invite-label').disabled = hello.role !== 'label';
 }
 
@@ -464,7 +466,7 @@ function renderRequest() {
     $('detail').textContent = `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
     return;
   }
-  $('question').textContent = 'Nothing is asked';
+  $('question').textContent = connected() ? 'Nothing is asked' : 'Not connected';
   $('detail').textContent = !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
     : { per_request: 'Wait for a question', sparse: 'Press when you like or dislike what it does', continuous: 'Hold the slider while you judge' }[hello.mode];
 }
@@ -500,14 +502,14 @@ function renderView() {
   text('return', short(v.return));
   text('reward', `now ${short(v.reward ?? v.estimate)}`);
   text('z-age', v.has_z ? `${short(v.z_age_ms)} ms` : 'no z');
-  text('z-limit', a.max_z_age_ms ? `halts at ${short(a.max_z_age_ms)} ms` : '');
+  text('z-limit', a.max_z_age_ms ? `limit ${short(a.max_z_age_ms)} ms` : '');
   text('belief', short(v.belief_norm));
   text('uncertainty', `here ±${short(v.uncertainty)} σ`);
   text('late', `${short(v.late_p99_ms)} ms`);
   text('late-max', `max ${short(v.late_max_ms)} ms`);
   text('faults', v.fault || 'none');
   $('fault-tile').dataset.tone = v.fault ? 'bad' : '';
-  text('skipped', v.bad_obs ? `${v.bad_obs} bad sensor ticks` : `${v.skipped} ticks skipped`);
+  text('skipped', v.bad_obs ? `${v.bad_obs} bad samples` : `${v.skipped} skipped`);
   $('real-key').hidden = v.reward === null;
   const points = history.shown();
   chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: a.kappa, zero: true,
