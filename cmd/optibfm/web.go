@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/term"
+
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
@@ -104,7 +106,8 @@ func (h *host) announcer() func(web.Pairing) {
 	if h.orders.Show != showLines && h.orders.Show != showAuto {
 		out = newLineWriter(os.Stderr)
 	}
-	return func(p web.Pairing) { _, _ = io.WriteString(out, p.Text()) } // a line writer never fails before its end
+	coloured := h.orders.Show == showLines && term.IsTerminal(int(os.Stdout.Fd()))
+	return func(p web.Pairing) { _, _ = io.WriteString(out, p.Text(coloured)) } // a line writer never fails before its end
 }
 
 // displays shows a run in several ways at once.

@@ -205,4 +205,3 @@ func TestLabelsPerMinuteAreThoseOfTheLastSixtySeconds(t *testing.T) {
 		t.Errorf("after a long silence %v, want 1", got)
 	}
 }
-

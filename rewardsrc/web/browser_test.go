@@ -226,11 +226,6 @@ func (p *page) eval(expression string) string {
 	return fmt.Sprint(r.Result.Value)
 }
 
-func (p *page) text(id string) string {
-	p.t.Helper()
-	return p.eval("document.getElementById('" + id + "')?.innerText")
-}
-
 // until waits for an expression to match.
 func (p *page) until(expression, pattern string) string {
 	p.t.Helper()

@@ -9,7 +9,7 @@
 // second:
 //
 //	src, err := web.Open(web.DefaultConfig(), web.Options{Period: period, Stop: halt})
-//	fmt.Print(src.Pairing().Text()) // with a QR code
+//	fmt.Print(src.Pairing().Text(false)) // with a QR code
 //	...
 //	src.Show(web.View{Tick: t.Index, DGap: web.Number(t.DGap)})
 //	n := src.Poll(labels)

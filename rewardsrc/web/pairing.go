@@ -27,8 +27,7 @@ type Pairing struct {
 }
 
 // QR returns the URL as a QR code of half-block characters. Light is drawn,
-// dark is left out, so that it reads on a dark terminal; phones read the
-// inverse of a light one too.
+// dark is left out: as it is, it reads where text is light on dark.
 func (p Pairing) QR() string {
 	code, err := qr.Encode(p.URL, qr.L)
 	if err != nil {
@@ -78,10 +77,23 @@ func qrPath(text string) (path string, size int) {
 	return b.String(), code.Size
 }
 
-// Text is what a terminal shows: the QR code, the URL and what to look at.
-func (p Pairing) Text() string {
+const (
+	whiteOnBlack = "\x1b[97;40m"
+	asBefore     = "\x1b[0m"
+)
+
+// Text is what to show: the QR code, the URL and what to look at. On a
+// terminal the code brings its colours, so that it reads on a light one too.
+func (p Pairing) Text(terminal bool) string {
 	var b strings.Builder
-	b.WriteString("\n" + p.QR() + "\n")
+	b.WriteByte('\n')
+	for row := range strings.Lines(p.QR()) {
+		if terminal {
+			row = whiteOnBlack + strings.TrimSuffix(row, "\n") + asBefore + "\n"
+		}
+		b.WriteString(row)
+	}
+	b.WriteByte('\n')
 	fmt.Fprintf(&b, "Scan this, or open it on the device that labels (it works once):\n  %s\n", p.URL)
 	for _, other := range p.Others {
 		fmt.Fprintf(&b, "  %s\n", other)
