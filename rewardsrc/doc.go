@@ -36,7 +36,8 @@
 //   - rewardsrc/scripted is a simulated operator with a reaction delay,
 //     mistakes, noise and absences;
 //   - rewardsrc/keyboard is a person at a raw terminal;
-//   - rewardsrc/console reads lines, such as from a pipe or a serial line.
+//   - rewardsrc/console reads lines, such as from a pipe or a serial line;
+//   - rewardsrc/web is a person with a browser, on a phone or a laptop.
 //
 // A reward device never arms the robot and is not the emergency stop: losing
 // it stops the asking, not the robot.

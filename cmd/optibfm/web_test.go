@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -155,6 +156,43 @@ func TestALabelFromABrowserCountsAndItsStopHaltsTheRobotAndEndsTheRun(t *testing
 	}
 	if text := output.String(); !strings.Contains(text, "STOP was pressed in the web console, on device 1") || !strings.Contains(text, "NOT the emergency stop") {
 		t.Errorf("the output does not tell:\n%s", text)
+	}
+}
+
+func TestAConsoleThatOnlyWatchesTakesNoLabelsButStops(t *testing.T) {
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true", "operator.web.listen=127.0.0.1:0")...)
+	var output shared
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	p := pairFrom(t, &output)
+	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 3 && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	pressed := time.Now()
+	if got := p.post("/stop", "").StatusCode; got != http.StatusNoContent {
+		t.Fatalf("STOP: status %d", got)
+	}
+	w.waitHalted(t, pressed)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v\n%s", err, &output)
+	}
+}
+
+func TestAConsoleWhoseAddressIsTakenMovesNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "operator.source=web", "operator.web.listen="+l.Addr().String())...)
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "operator.web.listen") || w.acts.Load() != 0 {
+		t.Errorf("error %v after %d actions, want one that names operator.web.listen and no action:\n%s", err, w.acts.Load(), text)
 	}
 }
 

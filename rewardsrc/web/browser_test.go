@@ -463,7 +463,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.untilText("banner", "The run is over")
-	p.untilText("stop-text", "Halted")
+	p.untilText("stop-text", "The run is over")
 	p.picture("phone-stopped")
 	c.mustBeHealthy()
 }

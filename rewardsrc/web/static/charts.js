@@ -22,8 +22,8 @@ export class History {
   }
 }
 
-/** Draws lines over time: [{index, colour, width, fill}], with an optional limit and marks. */
-export function draw(canvas, points, { lines, limit = null, zero = false, marks = null, unit = '' }) {
+/** Draws lines over time: [{index, colour, width, fill}], with an optional limit and marks; root widens what is small. */
+export function draw(canvas, points, { lines, limit = null, zero = false, marks = null, root = false }) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth, height = canvas.clientHeight;
   if (!width || !height) return;
@@ -40,16 +40,17 @@ export function draw(canvas, points, { lines, limit = null, zero = false, marks 
   const left = 0, right = width - 44, top = 8, bottom = height - 14;
   const end = points.at(-1)?.[0] ?? span;
   const x = (t) => right - ((end - t) / span) * (right - left);
-  const y = (v) => bottom - ((v - low) / (high - low)) * (bottom - top);
+  const share = (v) => (root ? Math.sqrt(Math.max(0, (v - low) / (high - low))) : (v - low) / (high - low));
+  const y = (v) => bottom - share(v) * (bottom - top);
 
   g.font = '11px system-ui, "DejaVu Sans", sans-serif';
   g.textBaseline = 'middle';
   g.lineWidth = 1;
-  for (const v of [low, (low + high) / 2, high]) {
+  for (const v of [low, low + (high - low) * (root ? 0.25 : 0.5), high]) {
     g.strokeStyle = colour('--line');
     rule(g, left, right, y(v));
     g.fillStyle = colour('--dim');
-    g.fillText(short(v) + unit, right + 5, y(v));
+    g.fillText(short(v), right + 5, y(v));
   }
   g.textBaseline = 'alphabetic';
   for (const ago of [45, 30, 15]) g.fillText(`−${ago} s`, x(end - ago) - 12, height - 2);

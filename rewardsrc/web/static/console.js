@@ -183,7 +183,6 @@ const presses = {
     p.status = status;
     p.text = text ?? '';
     if (status === 'refused' || status === 'lost') {
-      $('spoken').textContent = `${words[p.kind]} does not count: ${p.text}`;
       if (options.vibrate) navigator.vibrate?.(220);
     }
   },
@@ -416,7 +415,7 @@ function chip(id, text, tone) {
 }
 
 function renderLink() {
-  if (!connected()) return chip('link', over ? 'ended' : 'offline', over ? 'idle' : 'bad');
+  if (!connected()) return chip('link', 'offline', over ? 'idle' : 'bad');
   if (performance.now() - stateAt > staleAfter) return chip('link', 'stalled', 'bad');
   if (!clock.known) return chip('link', '… ms', 'warn');
   chip('link', `${clock.rtt_ms < 10 ? clock.rtt_ms.toFixed(1) : Math.round(clock.rtt_ms)} ms`, clock.rtt_ms > 250 ? 'warn' : 'good');
@@ -466,8 +465,8 @@ function renderRequest() {
     $('detail').textContent = `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
     return;
   }
-  $('question').textContent = connected() ? 'Nothing is asked' : 'Not connected';
-  $('detail').textContent = !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
+  $('question').textContent = state.ended ? 'The run is over' : connected() ? 'Nothing is asked' : 'Not connected';
+  $('detail').textContent = state.ended || !connected() ? 'Presses are not taken' : !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
     : { per_request: 'Wait for a question', sparse: 'Press when you like or dislike what it does', continuous: 'Hold the slider while you judge' }[hello.mode];
 }
 
@@ -487,7 +486,7 @@ function renderSeat() {
 function renderStop() {
   const stopped = Boolean(state.stopped || state.ended);
   $('stop').dataset.state = stopped ? 'stopped' : '';
-  $('stop-text').textContent = state.ended ? 'Halted: the run is over' : state.stopped ? 'Halting…' : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
+  $('stop-text').textContent = state.ended ? 'The run is over' : state.stopped ? 'Halting…' : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
 }
 
 function renderView() {
@@ -495,7 +494,7 @@ function renderView() {
   if (!v) return;
   const a = hello.about;
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
-  chip('armed', v.fault ? 'fault' : v.armed ? 'armed' : 'disarmed', v.fault ? 'bad' : v.armed ? 'warn' : 'idle');
+  renderArmed(v);
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
   text('labels', `${v.labels} in all`);
   text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
@@ -512,7 +511,7 @@ function renderView() {
   text('skipped', v.bad_obs ? `${v.bad_obs} bad samples` : `${v.skipped} skipped`);
   $('real-key').hidden = v.reward === null;
   const points = history.shown();
-  chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: a.kappa, zero: true,
+  chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: a.kappa, zero: true, root: true,
     marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
     `${short(v.dgap)}${a.kappa === null ? '' : `  κ ${short(a.kappa)}`}`, `D-gap ${short(v.dgap)} nats; a label is asked for at ${short(a.kappa)}`);
   chart('estimate', points, { lines: [{ index: 3, colour: '--dim', width: 1.5 }, { index: 2, colour: '--green' }] },
@@ -529,6 +528,14 @@ function renderView() {
   });
   $('events').replaceChildren(...events);
   document.querySelector('.events').hidden = events.length === 0;
+}
+
+// What is not known is not shown as known.
+function renderArmed(v) {
+  if (v.fault) chip('armed', 'fault', 'bad');
+  else if (state.ended) chip('armed', 'ended', 'idle');
+  else if (!connected()) chip('armed', 'not known', 'idle');
+  else chip('armed', v.armed ? 'armed' : 'disarmed', v.armed ? 'warn' : 'idle');
 }
 
 let spoken = 0;
