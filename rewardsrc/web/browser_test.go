@@ -457,6 +457,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	p.untilText("banner", "STOP was pressed on device 1")
 	p.tap("good")
 	p.untilText("presses", "the run is over")
+	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
 	d.end()
 	d.End("STOP was pressed on device 1")
 	if err := d.Halt(); err != nil {

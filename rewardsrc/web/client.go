@@ -229,7 +229,15 @@ func (c *client) sayGoodbye(ctx context.Context) {
 	if text := c.newest.Swap(nil); text != nil && c.send(ctx, *text) != nil {
 		return
 	}
-	_ = c.conn.Close(websocket.StatusGoingAway, "the run is over") // it may be gone
+	c.hangUp(websocket.StatusGoingAway, "the run is over")
+}
+
+// hangUp ends the connection with a reason, but does not wait long for a browser
+// to agree.
+func (c *client) hangUp(code websocket.StatusCode, reason string) {
+	timer := time.AfterFunc(time.Second, func() { _ = c.conn.CloseNow() })
+	defer timer.Stop()
+	_ = c.conn.Close(code, reason) // it may be gone
 }
 
 func (c *client) send(ctx context.Context, text []byte) error {
@@ -265,16 +273,16 @@ func (c *client) read(ctx context.Context) {
 		}
 		now := c.server.now()
 		if !c.messages.Allow() {
-			_ = c.conn.Close(websocket.StatusPolicyViolation, "too many messages")
+			c.hangUp(websocket.StatusPolicyViolation, "too many messages")
 			return
 		}
 		m, err := parseMessage(data)
 		if kind != websocket.MessageText || err != nil {
-			_ = c.conn.Close(websocket.StatusPolicyViolation, "malformed message")
+			c.hangUp(websocket.StatusPolicyViolation, "malformed message")
 			return
 		}
 		if now >= c.session.expires {
-			_ = c.conn.Close(websocket.StatusPolicyViolation, "the session has expired")
+			c.hangUp(websocket.StatusPolicyViolation, "the session has expired")
 			return
 		}
 		c.handle(m, now)

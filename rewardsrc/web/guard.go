@@ -63,7 +63,7 @@ func (s *Server) hostAllowed(r *http.Request) bool {
 	at := local.AddrPort()
 	called, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
 	if err == nil {
-		return called.Port() == at.Port() && called.Addr().Unmap().WithZone("") == at.Addr().Unmap().WithZone("")
+		return called.Port() == at.Port() && called.Addr().Unmap() == at.Addr().Unmap().WithZone("")
 	}
 	_, ours, _ := net.SplitHostPort(local.String())
 	return lower(host) == "localhost" && port == ours && at.Addr().Unmap().IsLoopback()

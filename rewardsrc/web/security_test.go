@@ -140,6 +140,7 @@ func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
 		"192.0.2.9:" + port:    http.StatusMisdirectedRequest,
 		"localhost":            http.StatusMisdirectedRequest,
 		"robot.local":          http.StatusMisdirectedRequest,
+		"[::1%25x]:" + port:    http.StatusMisdirectedRequest,
 	} {
 		r, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/", nil)
 		r.Host = host

@@ -8,7 +8,7 @@ let socket = null, hello = null, state = null, history = new History();
 let stateAt = 0, retry = firstRetry, retryTimer = 0, over = false;
 let clock = { known: false, rtt_ms: null, bound_ms: null };
 let shownRequest = { id: 0, at: 0 }; // the request on the screen, and since when
-let stopSent = 0;
+let stopSent = 0, stoppedAt = 0;
 
 /* ---- the connection ------------------------------------------------------ */
 
@@ -121,6 +121,7 @@ function take(m) {
   state = m;
   stateAt = performance.now();
   over = Boolean(m.ended);
+  if (m.stopped) stoppedAt ||= stateAt;
   history.add(m.view);
   for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text);
   if (first) presses.reconnected();
@@ -439,6 +440,9 @@ function renderBanner() {
   }
   if (state?.view?.fault) return banner.set(`Halted by a fault: ${state.view.fault}.`, 'bad');
   if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, 'calm');
+  if (stoppedAt && now - stoppedAt > 2000) {
+    return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
+  }
   if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
   if (hello && !connected()) return banner.set('Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.', 'bad');
   if (stale) return banner.set('No news from the robot’s computer.', 'bad');
