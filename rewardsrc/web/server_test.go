@@ -163,7 +163,10 @@ func (b *browser) listen() {
 		default:
 			var r reply
 			_ = json.Unmarshal(data, &r)
-			b.replies <- r
+			select {
+			case b.replies <- r:
+			default: // a flood's
+			}
 		}
 	}
 }
