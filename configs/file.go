@@ -11,6 +11,7 @@ import (
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 	"optibfm/tflite/tensorflow"
 )
@@ -32,6 +33,7 @@ const (
 	SourceConsole  = "console"  // lines on standard input
 	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
 	SourceGPIO     = "gpio"     // buttons on the computer's pins
+	SourceWeb      = "web"      // a person with a browser
 	SourceNone     = "none"     // nobody
 )
 
@@ -105,7 +107,7 @@ type Model struct {
 
 // Operator chooses a label source; only the chosen source's section counts.
 type Operator struct {
-	// Source is scripted, keyboard, console, evdev, gpio or none.
+	// Source is scripted, keyboard, console, evdev, gpio, web or none.
 	Source string `yaml:"source"`
 	// LabelMode says what labels are about. any: a press answers the request
 	// that is open, or else is about what was just seen. per_request: a press
@@ -121,6 +123,9 @@ type Operator struct {
 	Evdev evdev.Config `yaml:"evdev"`
 	// GPIO is buttons on the computer's pins.
 	GPIO gpio.Config `yaml:"gpio"`
+	// Web is the console in a browser; with watch_only it counts beside any
+	// other source.
+	Web web.Config `yaml:"web"`
 }
 
 // NeverAsks reports whether the label mode leaves no request to answer.
@@ -189,6 +194,7 @@ func Default() File {
 			Keyboard:  keyboard.DefaultConfig(),
 			Evdev:     evdev.DefaultConfig(),
 			GPIO:      gpio.DefaultConfig(),
+			Web:       web.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../tflite/tensorflow"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../rewardsrc/web", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}
@@ -169,6 +169,8 @@ var dependsOnOthers = map[string]string{
 	"loop.period_ms":                    "the rover's",
 	"robot.rover.arena_m":               "radius_m",
 	"robot.rover.period_ms":             "the loop's",
+	"operator.web.good_value":           "above bad_value",
+	"operator.web.bad_value":            "below good_value",
 	"operator.scripted.reward_low":      "below reward_high",
 	"operator.scripted.reward_high":     "above reward_low",
 	"operator.scripted.absence.away_s":  "less than every_s",

@@ -17,6 +17,7 @@ import (
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -72,6 +73,7 @@ func (f File) problems() []problem {
 	c.takeOver("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
 	c.takeOver("operator.gpio", f.Operator.GPIO.Validate())
 	c.takeOver("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
+	c.takeOver("operator.web", f.Operator.Web.Validate())
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.takeOver("robot.rover", f.Robot.Rover.Validate())
@@ -111,6 +113,10 @@ func enums() map[string][]string {
 	for _, m := range scripted.Modes() {
 		modes = append(modes, string(m))
 	}
+	webModes := make([]string, 0, 3)
+	for _, m := range web.Modes() {
+		webModes = append(webModes, string(m))
+	}
 	tasks := make([]string, 0, 16)
 	for _, t := range rover.Tasks() {
 		tasks = append(tasks, t.Name)
@@ -127,11 +133,13 @@ func enums() map[string][]string {
 		"controller.strategy":                               controller.Strategies(),
 		"controller.beta.schedule":                          {controller.Constant, controller.Theory, controller.Misspecified},
 		"loop.posture":                                      {rtloop.Strict, rtloop.Warn},
-		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceNone},
+		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb, SourceNone},
 		"operator.label_mode":                               {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
 		"operator.evdev.axis.rest":                          evdev.Rests(),
 		"operator.gpio.bias":                                gpio.Biases(),
 		"operator.scripted.mode":                            modes,
+		"operator.web.mode":                                 webModes,
+		"operator.web.tls":                                  web.TLSChoices(),
 	}
 }
 
@@ -243,6 +251,12 @@ func (c *checker) together(f File) {
 	}
 	if f.Run.Lockstep && f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
+	}
+	if f.Run.Lockstep && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but nobody can watch what run.lockstep runs through: set one of them to false")
+	}
+	if f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but operator.source is web: nobody could label: set it to false, or choose another source")
 	}
 	c.labelling(f.Operator)
 	if (f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {

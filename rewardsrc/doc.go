@@ -42,7 +42,8 @@
 //   - rewardsrc/console reads lines, such as from a pipe or a serial line;
 //   - rewardsrc/evdev is a gamepad, pedal, clicker or remote;
 //   - rewardsrc/gpio is buttons, a light and a buzzer on the computer's pins;
-//     what these two have in common is rewardsrc/panel.
+//     what these two have in common is rewardsrc/panel;
+//   - rewardsrc/web is a person with a browser, on a phone or a laptop.
 //
 // A reward device never arms the robot and is not the emergency stop: losing
 // it stops the asking, not the robot. docs/labels.md is the operator's manual.

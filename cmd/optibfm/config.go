@@ -142,11 +142,11 @@ func checkModelOf(file configs.File) error {
 	if _, err := os.Stat(file.Model.Bundle); file.Model.Bundle != configs.EmbeddedRover && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	bundle, err := openBundle(file.Model)
+	model, err := openModel(file.Model)
 	if err != nil {
 		return fmt.Errorf("model.bundle: %w", err)
 	}
-	return checkFit(file, bundle)
+	return checkFit(file, model)
 }
 
 func newConfigShowCommand() *cobra.Command {

@@ -138,7 +138,7 @@ func (o *opener) close() error {
 
 // checkFit compares a robot made of devices with the channels that the model
 // names, before anything is opened.
-func checkFit(f configs.File, bundle *tflite.Bundle) error {
+func checkFit(f configs.File, model networks) error {
 	if f.Robot.Driver != configs.DriverComposite {
 		return nil
 	}
@@ -146,10 +146,11 @@ func checkFit(f configs.File, bundle *tflite.Bundle) error {
 	if err != nil {
 		return err
 	}
-	return composite.CheckModel(spec, channelsOf(bundle.Observation), channelsOf(bundle.Action))
+	observation, action := model.channels()
+	return composite.CheckModel(spec, robotChannels(observation), robotChannels(action))
 }
 
-func channelsOf(named []tflite.Channel) []hal.Channel {
+func robotChannels(named []tflite.Channel) []hal.Channel {
 	list := make([]hal.Channel, len(named))
 	for i, c := range named {
 		list[i] = hal.Channel{Name: c.Name, Unit: c.Unit}

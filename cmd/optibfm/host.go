@@ -26,6 +26,7 @@ import (
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -101,6 +102,7 @@ type host struct {
 	desk     *desk
 	watcher  rewardsrc.Watcher   // may be nil
 	operator rewardsrc.Reachable // nil: always there
+	web      *web.Server         // may be nil
 	log      *flightlog.Writer   // may be nil
 	logPath  string
 	tally    *tally
@@ -140,8 +142,13 @@ func openHost(out io.Writer) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.session.file.Operator.Web.WatchOnly {
+		if err := h.openWeb(); err != nil {
+			return nil, errors.Join(err, source.Halt())
+		}
+	}
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
-		return nil, errors.Join(err, source.Halt())
+		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
@@ -206,6 +213,9 @@ func (h *host) openSource() (rewardsrc.Source, error) {
 			return openConsole(o.Keyboard, os.Stderr), nil
 		}
 		return openConsole(o.Keyboard, os.Stdout), nil
+	case configs.SourceWeb:
+		err := h.openWeb()
+		return h.web, err
 	}
 	return silent{}, nil
 }
@@ -480,7 +490,7 @@ func (h *host) beat(stop <-chan struct{}) {
 
 // close releases the operator's device and finishes the log.
 func (h *host) close() error {
-	err := h.desk.source.Halt()
+	err := errors.Join(h.desk.source.Halt(), h.haltWeb())
 	if h.log == nil {
 		return err
 	}

@@ -23,9 +23,10 @@ type planning struct {
 	planner   *controller.Planner
 	plan      *controller.Plan
 	strategy  string
-	failed    bool   // the last state could not be planned for
-	every     uint64 // ticks between snapshots
-	due       uint64 // the tick of the next one
+	failed    bool         // the last state could not be planned for
+	watch     *beliefWatch // of the live view; may be nil
+	every     uint64       // ticks between snapshots
+	due       uint64       // the tick of the next one
 	plans     chan flightlog.Plan
 	snapshots chan flightlog.Snapshot
 	events    chan flightlog.Event
@@ -58,6 +59,9 @@ func (p *planning) run(stop <-chan struct{}) error {
 func (p *planning) answer(state *controller.State) error {
 	if state.Next >= p.due {
 		p.snapshot(state)
+	}
+	if p.watch != nil {
+		p.watch.take(state)
 	}
 	if state.Valid == 0 {
 		return nil

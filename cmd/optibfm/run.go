@@ -59,7 +59,7 @@ func newRunCommand() *cobra.Command {
 	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(roverTasks(), ", "))
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
-	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, none")
+	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
 	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
 	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
@@ -127,8 +127,8 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 		ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 		defer stop()
 		show := f.show()
-		if show == showAuto && s.file.Operator.Source == configs.SourceConsole {
-			show = showLines // the console's lines and a full screen do not mix
+		if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
+			show = showLines // the console's lines, or a QR code, and a full screen do not mix
 		}
 		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
 	}
@@ -178,7 +178,7 @@ func openSession(f runFlags) (*session, error) {
 	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
-	if err := checkFit(file, s.bundle); err != nil {
+	if err := checkFit(file, s.model); err != nil {
 		return nil, err
 	}
 	return s, s.settle()

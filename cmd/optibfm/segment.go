@@ -50,7 +50,8 @@ type stopReason = uint64
 
 const (
 	stopNone     stopReason = iota
-	stopOperator            // the person at the console
+	stopOperator            // the person at the terminal
+	stopWeb                 // STOP in a browser
 )
 
 const (
