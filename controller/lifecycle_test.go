@@ -83,7 +83,7 @@ func FuzzLifecycle(f *testing.F) {
 
 func TestNoSequenceOfActsAndFaultsMovesARobotThatMayNotMove(t *testing.T) {
 	armed := 0
-	for seed := range uint64(200) {
+	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		m := newMachine(t)
 		for range 200 {
