@@ -56,6 +56,10 @@ type Safety struct {
 	Limits []controller.StopLimit `yaml:"limits"`
 }
 
+// Attended reports whether a person is to arm the robot, at the start or after
+// a stop.
+func (s Safety) Attended() bool { return s.Arm == ArmOperator || s.AfterStop == AfterStopHold }
+
 // Rules are what the controller is told of f.Safety. A simulator needs no
 // deadman.
 func (f File) Rules(simulator bool) controller.Safety {

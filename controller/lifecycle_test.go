@@ -202,6 +202,9 @@ func (m *machine) tick() {
 	if got := m.rig.tick.Flags.Has(FlagStopped); got != (mode == Stopped) {
 		m.t.Fatalf("the tick's flags are %b while %v", m.rig.tick.Flags, mode)
 	}
+	if got := m.rig.tick.Mode(); got != mode {
+		m.t.Fatalf("the tick says %v, the agent %v", got, mode)
+	}
 	if m.rig.tick.Fault != m.rig.agent.Cause() {
 		m.t.Fatalf("the tick says %v, the agent %v", m.rig.tick.Fault, m.rig.agent.Cause())
 	}

@@ -132,6 +132,17 @@ const (
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
+// Mode is whether the robot might move when the tick ended.
+func (t *Tick) Mode() Mode {
+	switch {
+	case t.Flags.Has(FlagStopped):
+		return Stopped
+	case t.Flags.Has(FlagArmed):
+		return Armed
+	}
+	return Disarmed
+}
+
 // Fault says why the robot was stopped. Its numbers are in logs.
 type Fault uint32
 

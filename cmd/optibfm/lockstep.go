@@ -59,7 +59,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	if err != nil {
 		return result, err
 	}
-	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans})
+	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
 	if err != nil {
 		return result, err
 	}

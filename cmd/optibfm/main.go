@@ -35,5 +35,6 @@ teach it something.
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
 		newBenchCommand(), newJitterCommand(), newVersionCommand(),
 	)
+	root.AddCommand(newOperateCommands()...)
 	return root
 }

@@ -57,6 +57,9 @@ func (s *screen) drawHeader(c *canvas) {
 	if s.session.file.Run.Lockstep {
 		mode = fmt.Sprintf("lockstep %.3g×", s.speed())
 	}
+	if s.session.file.Safety.Attended() {
+		mode = s.tally.last.Mode().String()
+	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
 	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
@@ -377,8 +380,12 @@ func (s *screen) drawRequest(c *canvas, y int) {
 	t := &s.tally.last
 	left := max(s.closes-s.elapsed(), 0)
 	switch {
+	case t.Fault != controller.FaultNone && s.session.file.Safety.AfterStop == configs.AfterStopHold:
+		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "mend it, then: optibfm reset")
 	case t.Fault != controller.FaultNone:
 		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
+	case t.Mode() == controller.Disarmed && s.session.file.Safety.Attended():
+		banner(inkAskBanner, "DISARMED", "to let it move: optibfm arm")
 	case s.request != 0 && s.person():
 		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
