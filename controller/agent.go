@@ -200,6 +200,14 @@ func (a *Agent) Reset() error {
 	return nil
 }
 
+// haltAgain tells the robot again; one that does not obey is neither reset nor
+// armed.
+func (a *Agent) haltAgain() {
+	if a.restless = a.robot.Halt() != nil; a.restless {
+		a.note(FaultAct)
+	}
+}
+
 func (a *Agent) haltRobot() error {
 	a.guard.restart()
 	err := a.robot.Halt()
@@ -234,7 +242,7 @@ func (a *Agent) Step(t *Tick) error {
 	a.noteArmed(work)
 	a.guard.repeat(work.Action)
 	if a.restless && !a.Armed() {
-		a.restless = a.robot.Halt() != nil
+		a.haltAgain()
 	}
 	a.run(work)
 	a.noteStopped(work)

@@ -263,6 +263,9 @@ func TestAHaltThatFailedIsTriedAgainInEachTick(t *testing.T) {
 	if robot.Halts != 4 {
 		t.Errorf("%d halts", robot.Halts)
 	}
+	if err := r.agent.Reset(); !errors.Is(err, ErrPresent) {
+		t.Errorf("reset of a robot that does not halt: %v", err)
+	}
 	robot.HaltErr = nil
 	r.steps(5)
 	if robot.Halts != 5 {

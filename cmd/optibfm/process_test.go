@@ -40,6 +40,10 @@ const actAsProgram = "OPTIBFM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
+		if spoil := os.Getenv(spoiledHost); spoil != "" && len(os.Args) > 1 && os.Args[1] == "host" {
+			runSpoiledHost(spoil)
+			return
+		}
 		main()
 		return
 	}
