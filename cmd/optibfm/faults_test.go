@@ -261,7 +261,7 @@ var faultTable = []injected{
 	{name: "the host is dead", inject: func(r *faultRig) { r.hostGone.Store(true) }, want: controller.FaultHost, ticks: 1, ends: true},
 	{name: "the control socket's goroutine panics", inject: func(r *faultRig) { r.board.broken.Store(&errSocketDied) }, want: controller.FaultPanic, ticks: 1, ends: true},
 	{name: "an operator says stop", inject: func(r *faultRig) { r.board.stopping.Store(true) }, want: controller.FaultOperator, ticks: 1, gone: true},
-	{name: "an operator says stop in the host", inject: func(r *faultRig) { r.host.stop.Store(stopRobot) }, want: controller.FaultOperator, ticks: 1, gone: true},
+	{name: "the person at the keyboard presses the space bar", inject: func(r *faultRig) { (&host{link: r.host}).key(' ') }, want: controller.FaultOperator, ticks: 1, gone: true},
 }
 
 func TestEveryInjectedFaultStopsTheRobotWithinItsTicksAndIsHeldUntilResetAndArmed(t *testing.T) {

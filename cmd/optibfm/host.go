@@ -214,8 +214,11 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 
 // key is a key that is no label.
 func (h *host) key(k keyboard.Key) {
-	if k == 'q' || k == keyboard.CtrlC {
+	switch k {
+	case 'q', keyboard.CtrlC:
 		h.link.stop.Store(stopOperator)
+	case ' ': // the largest one
+		h.link.stop.CompareAndSwap(stopNone, stopRobot)
 	}
 }
 

@@ -416,7 +416,12 @@ func (s *screen) drawKeys(c *canvas, y int) {
 		return
 	}
 	x := 1
-	for _, k := range strings.Split("+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit", ",") {
+	keys := "+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit"
+	if s.session.file.Safety.Attended() {
+		x = key(c, x, y, "SPACE", "STOP")
+		keys = "+ good,0 neither,- bad,? can't tell,u undo,q quit"
+	}
+	for _, k := range strings.Split(keys, ",") {
 		name, means, _ := strings.Cut(k, " ")
 		x = key(c, x, y, name, means)
 	}

@@ -196,6 +196,7 @@ func TestTheScreenSaysThatTheRobotWasHalted(t *testing.T) {
 func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
 	file := configs.Default()
 	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
+	file.Operator.Source = configs.SourceKeyboard
 	s := newTestScreen(t, file, roverSpec(t), 100)
 	s.tally.last.Flags &^= controller.FlagArmed
 	checkGolden(t, "disarmed", paint(s, 80, 24))
