@@ -243,7 +243,7 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
 			func(r *attendedRun) { time.Sleep(2 * time.Second); r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
 			controller.FaultHost},
-		{"the planner's process is starved past the plan's age (SIGSTOP)", []string{"controller.max_plan_age_ticks=15", "run.host_timeout_s=30"},
+		{"the planner's process is starved past the plan's age (SIGSTOP)", []string{"controller.max_plan_age_ticks=50", "run.host_timeout_s=30"},
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
 			controller.FaultStalePlan},
