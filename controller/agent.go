@@ -293,7 +293,6 @@ func (a *Agent) noteStopped(t *Tick) {
 	t.Fault = a.life.Cause()
 	if a.tripped != nil {
 		a.guard.repeat(t.Action)
-		t.Hash = a.learner.belief.Hash()
 	}
 }
 
@@ -315,6 +314,7 @@ func (a *Agent) run(t *Tick) {
 	}
 	a.listen(t)
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
+		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)
 		return
 	}

@@ -114,7 +114,7 @@ type Flags uint32
 
 // The flags of a tick.
 const (
-	FlagArmed         Flags = 1 << iota // the robot was armed when the tick began: time counted for forgetting, and but for FlagEpisodeEnd the action went to the actuators
+	FlagArmed         Flags = 1 << iota // the robot was armed when the tick began: time counted for forgetting, and but for FlagEpisodeEnd and FlagStopped the action went to the actuators
 	FlagEpisodeStart                    // the first tick of an episode
 	FlagReward                          // Reward is valid
 	FlagGateOpen                        // the D-gap was at least κ

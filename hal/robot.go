@@ -31,7 +31,8 @@ type Robot interface {
 	// slice is not kept.
 	Act(action []float32) error
 
-	// Arm ends the halted state.
+	// Arm ends the halted state. It may take some periods (torque on, a
+	// deadman set and read back), but less than the loop's watchdog.
 	Arm() error
 
 	// Halt brings the actuators to their failsafe output. It is idempotent,

@@ -69,6 +69,7 @@ func (c *control) obey() error {
 	if a == actNone {
 		return nil
 	}
+	c.acted = true
 	was := c.agent.Mode()
 	refusal := c.do(a)
 	c.board.show(c.agent)
@@ -110,6 +111,16 @@ func (c *control) stop(fault controller.Fault, cause error) error {
 		cause = errors.Join(cause, err)
 	}
 	return c.outlast(&controller.FaultError{Fault: fault, Tick: c.at.Load(), Err: cause})
+}
+
+// overrun answers missed ticks: with a stop, unless a robot was just armed or
+// disarmed, which may take some periods.
+func (c *control) overrun(uint64) (goOn bool) {
+	if c.acted {
+		c.acted = false
+		return true
+	}
+	return c.hold && c.stop(controller.FaultOverrun, rtloop.ErrOverrun) == nil
 }
 
 // outlast notes a stop, and returns it where the run does not outlast it.

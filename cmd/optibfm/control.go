@@ -30,6 +30,7 @@ type control struct {
 	arming  bool   // arm as soon as there is a plan
 	planned bool   // there is one
 	hold    bool   // a stop does not end the run
+	acted   bool   // an operator's act took its time in this tick
 	board   switchboard
 	socket  *controlSocket // may be nil
 
@@ -186,9 +187,7 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	}
 	stuck := sync.OnceFunc(c.cutOff)
 	loop.OnStuck = func(time.Duration) { stuck() }
-	if c.hold {
-		loop.OnOverrun = func(uint64) bool { return c.stop(controller.FaultOverrun, rtloop.ErrOverrun) == nil }
-	}
+	loop.OnOverrun = c.overrun
 	c.openToOperators(loop, stuck)
 	over := make(chan error, 1)
 	go func() {
@@ -269,6 +268,7 @@ func (c *control) reason(err error) controller.Fault {
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
 	c.at.Store(b.Index)
+	c.acted = false
 	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
 		return &controller.FaultError{Fault: controller.FaultStuck, Tick: b.Index, Err: errStuck}
 	}
@@ -316,6 +316,7 @@ func (c *control) armItself(t *controller.Tick) error {
 	if !c.arming || !t.Flags.Has(controller.FlagReplanned) {
 		return nil
 	}
+	c.acted = true
 	err := c.agent.Arm()
 	if errors.Is(err, controller.ErrPresent) {
 		return nil // with a later plan, then

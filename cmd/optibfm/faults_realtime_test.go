@@ -105,3 +105,29 @@ func TestMissedTicksAreHeldAndTheLoopGoesOn(t *testing.T) {
 		t.Errorf("%v, %d halts", e.agent.Mode(), robot.halts.Load())
 	}
 }
+
+func TestARobotThatTakesSomePeriodsToArmIsNotStoppedForThem(t *testing.T) {
+	robot, e := newHanging(t, configs.AfterStopHold)
+	if err := e.agent.Disarm(); err != nil {
+		t.Fatal(err)
+	}
+	robot.arm = func() error { time.Sleep(150 * time.Millisecond); return robot.Rover.Arm() } // 30 periods
+	e.planned = true
+	e.board.asked.Store(1<<8 | uint64(actArm))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	senses := 0
+	armed := false
+	robot.sense = func() {
+		if senses++; senses == 20 {
+			armed = e.agent.Armed()
+			cancel()
+		}
+	}
+	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if !armed {
+		t.Errorf("%v by %v", e.agent.Mode(), e.agent.Cause())
+	}
+}
