@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -326,9 +327,8 @@ func readParent(pid int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rest, ok := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), ") ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 2 {
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
 		return 0, fmt.Errorf("/proc/%d/stat is not as proc(5) says", pid)
 	}
 	return strconv.Atoi(fields[1])
