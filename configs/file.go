@@ -66,6 +66,8 @@ type File struct {
 	Controller controller.Config `yaml:"controller"`
 	// Loop is the real-time loop; lockstep uses its period only.
 	Loop rtloop.Config `yaml:"loop"`
+	// Safety says who arms the robot and what stops it.
+	Safety Safety `yaml:"safety"`
 	// Operator says who labels.
 	Operator Operator `yaml:"operator"`
 	// Log says what is recorded.
@@ -187,6 +189,7 @@ func Default() File {
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.DefaultConfig(),
 		Loop:       loop,
+		Safety:     Safety{Arm: ArmAutomatic, AfterStop: AfterStopEnd},
 		Operator: Operator{
 			Source:    SourceScripted,
 			LabelMode: ModeAny,

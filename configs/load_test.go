@@ -65,6 +65,12 @@ func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
 
 // emptySlices makes no difference between no list and an empty one.
 func emptySlices(f *File) {
+	if len(f.Safety.FrozenChannels) == 0 {
+		f.Safety.FrozenChannels = nil
+	}
+	if len(f.Safety.Limits) == 0 {
+		f.Safety.Limits = nil
+	}
 	if len(f.Loop.CPUs) == 0 {
 		f.Loop.CPUs = nil
 	}

@@ -68,6 +68,8 @@ func limits() map[string]limit {
 		"loop.max_missed_ticks":                 {min: -1},
 		"loop.memory_limit_mib":                 {min: 16, max: 1 << 24},
 		"loop.watchdog_ms":                      {min: 0, max: 3_600_000},
+		"safety.max_sample_age_ms":              {min: 0, max: 60_000},
+		"safety.frozen_ticks":                   {min: 0, max: 1e9},
 		"operator.scripted.delay_s":             {min: 0, max: 60},
 		"operator.scripted.interval_s":          {min: 0, max: 3600},
 		"operator.scripted.mistake_probability": {min: 0, max: 1},

@@ -64,6 +64,7 @@ func (f File) problems() []problem {
 	c := checker{file: reflect.ValueOf(f)}
 	c.choices()
 	c.numbers(f)
+	c.checkSafety(f)
 	c.takeOver("model.tensorflow", f.Model.TensorFlow.Validate())
 	c.takeOver("controller", f.Controller.Validate(0))
 	c.takeOver("loop", f.Loop.Validate())
@@ -133,6 +134,8 @@ func enums() map[string][]string {
 		"controller.strategy":                               controller.Strategies(),
 		"controller.beta.schedule":                          {controller.Constant, controller.Theory, controller.Misspecified},
 		"loop.posture":                                      {rtloop.Strict, rtloop.Warn},
+		"safety.arm":                                        {ArmAutomatic, ArmOperator},
+		"safety.after_stop":                                 {AfterStopEnd, AfterStopHold},
 		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb, SourceNone},
 		"operator.label_mode":                               {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
 		"operator.evdev.axis.rest":                          evdev.Rests(),
@@ -184,7 +187,6 @@ func (c *checker) numbers(f File) {
 	c.within("run.duration_s", f.Run.DurationS, 0, 1e9)
 	c.within("run.episode_s", f.Run.EpisodeS, 0, 1e9)
 	c.within("run.episodes", float64(f.Run.Episodes), 0, 1e9)
-	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
 	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
 }
 
@@ -240,6 +242,7 @@ func (c *checker) locate(section string, err error) (path, text string) {
 
 // together checks what sections ask of each other.
 func (c *checker) together(f File) {
+	c.checkSafetyTogether(f)
 	if f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9 {
 		c.add("loop.period_ms", " is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value", f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
 	}

@@ -134,7 +134,7 @@ func TestTheLayoutIsThatOfItsVersion(t *testing.T) {
 }
 
 func TestFaultsAndOutcomesHaveNames(t *testing.T) {
-	for f := FaultNone; f <= FaultPanic; f++ {
+	for f := FaultNone; f <= FaultOperator; f++ {
 		if f.String() == "" || f.String()[0] == 'F' {
 			t.Errorf("fault %d: %q", f, f)
 		}

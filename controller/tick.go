@@ -42,7 +42,7 @@ type Header struct {
 	Step    uint32 // steps taken in the episode; its return is the sum of Reward over Step >= 1
 
 	Flags Flags
-	Fault Fault // why the robot was halted, FaultNone until then
+	Fault Fault // why the robot is stopped: the first cause, latched until a reset; else FaultNone
 
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
@@ -115,7 +115,7 @@ type Flags uint32
 
 // The flags of a tick.
 const (
-	FlagArmed         Flags = 1 << iota // the robot was armed: time counted for forgetting, and but for FlagEpisodeEnd the action went to the actuators
+	FlagArmed         Flags = 1 << iota // the robot was armed when the tick began: time counted for forgetting, and but for FlagEpisodeEnd and FlagStopped the action went to the actuators
 	FlagEpisodeStart                    // the first tick of an episode
 	FlagReward                          // Reward is valid
 	FlagGateOpen                        // the D-gap was at least κ
@@ -128,33 +128,51 @@ const (
 	FlagLimited                         // a value or rate limit changed the action
 	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
 	FlagUnreachable                     // the operator could not be reached, so that nothing was asked
+	FlagStopped                         // a stop is latched, by Fault; with FlagArmed: since this tick
 )
 
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// Fault says why the robot was halted.
+// Mode is whether the robot might move when the tick ended.
+func (t *Tick) Mode() Mode {
+	switch {
+	case t.Flags.Has(FlagStopped):
+		return Stopped
+	case t.Flags.Has(FlagArmed):
+		return Armed
+	}
+	return Disarmed
+}
+
+// Fault says why the robot was stopped. Its numbers are in logs.
 type Fault uint32
 
 // The faults.
 const (
-	FaultNone      Fault = iota
-	FaultSense           // Sense failed too often in a row
-	FaultObs             // too many bad observations in a row
-	FaultModel           // the model failed too often in a row
-	FaultAct             // Act failed
-	FaultStalePlan       // z was older than its limit
-	FaultHost            // the host process fell silent or sent garbage, or the planner failed in lockstep
-	FaultOverrun         // too many missed deadlines in a row
-	FaultBelief          // the belief lost its positive definiteness
-	FaultStuck           // the control thread hung and the watchdog halted the robot
-	FaultPanic           // a panic
+	FaultNone        Fault = iota
+	FaultSense             // Sense failed too often in a row
+	FaultObs               // too many bad observations in a row
+	FaultModel             // the model failed too often in a row
+	FaultAct               // Act failed
+	FaultStalePlan         // z was older than its limit
+	FaultHost              // the host process fell silent or sent garbage, or the planner failed in lockstep
+	FaultOverrun           // too many missed deadlines in a row
+	FaultBelief            // the belief lost its positive definiteness
+	FaultStuck             // the control thread hung and the watchdog halted the robot
+	FaultPanic             // a panic
+	FaultEStop             // the emergency stop was pressed, or its line was lost
+	FaultLimit             // an observation left the range that Safety.Limits gives it
+	FaultStaleSample       // the newest sample was too old
+	FaultFrozen            // a sensor gave the same value for too long
+	FaultOperator          // an operator said stop
 )
 
 var faultNames = [...]string{
 	"none", "sensing failed", "bad observations", "model failed", "actuation failed",
 	"plan too old", "host failed", "deadlines missed", "belief broken",
 	"control thread stuck", "panic",
+	"emergency stop", "beyond a limit", "sample too old", "sensor frozen", "operator's stop",
 }
 
 // String names the fault in words for people.

@@ -59,9 +59,10 @@ type Signal struct {
 	Unit string // SI, such as "rad/s"; empty for dimensionless
 }
 
-// Guarded is implemented by devices that stop by themselves when they hear
-// nothing: Deadman is the time after which they do, as it was set and read back
-// by Arm; 0 where there is none.
+// Guarded is implemented by devices, and by robots, that stop by themselves when
+// they hear nothing: Deadman is the time after which they do, as it was set and
+// read back by Arm; 0 where there is none. A robot of several devices has the
+// longest of its actuators' times, and 0 where one of them has none.
 type Guarded interface {
 	Deadman() time.Duration
 }

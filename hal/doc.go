@@ -22,6 +22,11 @@
 // was never armed, has lost its connection or has just failed; it does what
 // still can be done and returns quickly. Arm is an operator's explicit act.
 //
+// Three optional interfaces say more about rest. A [Disarmer] has an output for
+// an orderly stop that is not the failsafe one. A [StopInput] tells of an
+// emergency stop. A robot that is [Guarded] stops by itself when it hears
+// nothing, which is what is left when the computer dies.
+//
 // # Channels
 //
 // A [Spec] names every element of the observation and of the action, in the

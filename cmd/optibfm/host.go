@@ -69,14 +69,19 @@ func newHostCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			alive := h.watchLifeline()
-			err = h.run(alive)
-			if h.tally.ticks == 0 || errors.Is(err, errOrphaned) {
-				return err
-			}
-			return errors.Join(err, summarise(alive, cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON))
+			return h.serveAndSummarise(cmd.OutOrStdout())
 		},
 	}
+}
+
+// serveAndSummarise is the host's life.
+func (h *host) serveAndSummarise(out io.Writer) error {
+	alive := h.watchLifeline()
+	err := h.run(alive)
+	if h.tally.ticks == 0 || errors.Is(err, errOrphaned) {
+		return err
+	}
+	return errors.Join(err, summarise(alive, out, h.session, h.outcome(), h.orders.JSON))
 }
 
 // keepCrash makes the runtime write the trace of a panic to f too, for what it
@@ -108,6 +113,7 @@ type host struct {
 	tally    *tally
 	planning *planning
 	logErr   error // the first failure of the log
+	mode     controller.Mode
 }
 
 func openHost(out io.Writer) (*host, error) {
@@ -261,8 +267,11 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 
 // key is a key that is no label.
 func (h *host) key(k keyboard.Key) {
-	if k == 'q' || k == keyboard.CtrlC {
+	switch k {
+	case 'q', keyboard.CtrlC:
 		h.link.stop.Store(stopOperator)
+	case ' ': // the largest one
+		h.link.stop.CompareAndSwap(stopNone, stopRobot)
 	}
 }
 
@@ -380,6 +389,7 @@ func (h *host) takeTicks() error {
 			h.note(h.log.WriteTick(t))
 		}
 		h.count(t)
+		h.noteMode(t)
 		h.display.tick(t)
 		h.link.releaseTick()
 	}
@@ -401,6 +411,22 @@ func (h *host) count(t *controller.Tick) {
 			h.warn(fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome))
 		}
 	}
+}
+
+// noteMode records when an operator's robot is armed, disarmed or stopped. A
+// simulator arms itself, and ends with its stop, which is recorded then.
+func (h *host) noteMode(t *controller.Tick) {
+	mode := t.Mode()
+	if mode == h.mode || !h.session.file.Safety.Attended() {
+		return
+	}
+	h.mode = mode
+	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
+	if mode == controller.Stopped {
+		event.Level = flightlog.Error
+		event.Text += ": " + t.Fault.String() + ": see `optibfm status`; when it is mended: optibfm reset"
+	}
+	h.note(h.writeEvent(event))
 }
 
 // warn shows what the log has in its own way.

@@ -63,7 +63,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	r.models = append(r.models, network)
-	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans})
+	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
 	if err != nil {
 		return result, err
 	}

@@ -26,6 +26,7 @@ teach it something.
 
   optibfm run                       the built-in rover and a simulated operator
   optibfm run --operator keyboard   you are the operator
+  optibfm arm                       let a real robot move; also disarm, stop, reset, status
   optibfm replay FILE               verify and explain what a log says`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -35,5 +36,6 @@ teach it something.
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
 		newLabelCommand(), newBenchCommand(), newJitterCommand(), newVersionCommand(),
 	)
+	root.AddCommand(newOperateCommands()...)
 	return root
 }

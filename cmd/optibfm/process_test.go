@@ -50,6 +50,10 @@ func TestMain(m *testing.M) {
 		if dir := os.Getenv(inputFolder); dir != "" {
 			inputDevices = evdevtest.Machine{Dir: dir}
 		}
+		if spoil := os.Getenv(spoiledHost); spoil != "" && len(os.Args) > 1 && os.Args[1] == "host" {
+			runSpoiledHost(spoil)
+			return
+		}
 		main()
 		return
 	}

@@ -57,6 +57,9 @@ func (s *screen) drawHeader(c *canvas) {
 	if s.session.file.Run.Lockstep {
 		mode = fmt.Sprintf("lockstep %.3g×", s.speed())
 	}
+	if s.session.file.Safety.Attended() {
+		mode = s.tally.last.Mode().String()
+	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
 	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
@@ -380,8 +383,12 @@ func (s *screen) drawRequest(c *canvas, y int) {
 	t := &s.tally.last
 	left := max(s.closes-s.elapsed(), 0)
 	switch {
+	case t.Fault != controller.FaultNone && s.session.file.Safety.AfterStop == configs.AfterStopHold:
+		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "mend it, then: optibfm reset")
 	case t.Fault != controller.FaultNone:
 		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
+	case t.Mode() == controller.Disarmed && s.session.file.Safety.Attended():
+		banner(inkAskBanner, "DISARMED", "to let it move: optibfm arm")
 	case s.request != 0 && s.human():
 		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
@@ -412,7 +419,12 @@ func (s *screen) drawKeys(c *canvas, y int) {
 		return
 	}
 	x := 1
-	for _, k := range strings.Split("+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit", ",") {
+	keys := "+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit"
+	if s.session.file.Safety.Attended() {
+		x = key(c, x, y, "SPACE", "STOP")
+		keys = "+ good,0 neither,- bad,? can't tell,u undo,q quit"
+	}
+	for _, k := range strings.Split(keys, ",") {
 		name, means, _ := strings.Cut(k, " ")
 		x = key(c, x, y, name, means)
 	}

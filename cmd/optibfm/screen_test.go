@@ -193,6 +193,18 @@ func TestTheScreenSaysThatTheRobotWasHalted(t *testing.T) {
 	checkGolden(t, "halted", paint(s, 80, 24))
 }
 
+func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
+	file := configs.Default()
+	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
+	file.Operator.Source = configs.SourceKeyboard
+	s := newTestScreen(t, file, roverSpec(t), 100)
+	s.tally.last.Flags &^= controller.FlagArmed
+	checkGolden(t, "disarmed", paint(s, 80, 24))
+	s.tally.last.Flags |= controller.FlagStopped
+	s.tally.last.Fault = controller.FaultEStop
+	checkGolden(t, "stopped", paint(s, 80, 24))
+}
+
 func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301"
 	file := configs.Default()

@@ -25,7 +25,7 @@ const (
 
 	wordHostBeat = "host beat" // counts up while the host lives
 	wordReady    = "ready"     // the host is ready: 1
-	wordStop     = "stop"      // the host asks for an end: a stopReason
+	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
 	wordAway     = "away"      // the operator's device is gone: 1
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 )
@@ -45,13 +45,14 @@ func openWords(segment *shm.Segment) (w words, err error) {
 	return w, errors.Join(errs[:]...)
 }
 
-// stopReason says who asked for the end of a run.
+// stopReason says who asked for the end of a run, or for a stop. The host can
+// ask for nothing that makes a robot move.
 type stopReason = uint64
 
 const (
 	stopNone     stopReason = iota
-	stopOperator            // the person at the terminal
-	stopWeb                 // STOP in a browser
+	stopOperator            // the person at the console ends the run
+	stopRobot               // the person at the console stops the robot; taken back when that is done
 )
 
 const (

@@ -65,12 +65,12 @@ func (h *host) aboutRun() web.About {
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 
 // stopFromWeb returns what STOP does: the control process sees the word in its
-// next tick, halts the robot and ends the run, which nothing in the console
-// can begin again. The first press is recorded.
+// next tick and latches a stop, which nothing in the console can undo; by
+// safety.after_stop that ends the run. The first press is recorded.
 func (h *host) stopFromWeb() func(by string) {
 	var once sync.Once
 	return func(by string) {
-		h.link.stop.Store(stopWeb)
+		h.link.stop.CompareAndSwap(stopNone, stopRobot)
 		once.Do(func() {
 			offer(h.planning.events, flightlog.Event{
 				At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
@@ -84,8 +84,6 @@ func (h *host) whyEnded() string {
 	switch fault := h.fault(); {
 	case fault != controller.FaultNone:
 		return "the robot was halted: " + fault.String()
-	case h.link.stop.Load() == stopWeb:
-		return "STOP was pressed, the robot is halted"
 	case h.link.ended.Load() == 0:
 		return "the host process failed; the robot is halted by the control process or its own deadman"
 	}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/rtloop"
+)
+
+// simulator reports whether nobody is hurt when the robot moves: it can be
+// reset, which no body can.
+func simulator(r hal.Robot) bool { return resetter(r) != nil }
+
+// checkArming refuses, before anything is armed, what a strict posture does not
+// allow a real robot, and warns of it in another.
+func checkArming(out io.Writer, robot hal.Robot, file configs.File) error {
+	if simulator(robot) {
+		return nil
+	}
+	var wrong []error
+	if file.Safety.Arm == configs.ArmAutomatic {
+		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, which is no simulator, as soon as there is a plan: set it to operator"))
+	}
+	if _, ok := robot.(hal.Guarded); !ok && file.Safety.ExternalDeadman == "" {
+		wrong = append(wrong, errors.New("safety.external_deadman: this robot's driver has no deadman, so that nothing stops it when this computer dies: add one, and say here which"))
+	}
+	if file.Loop.Posture == rtloop.Strict {
+		return errors.Join(wrong...)
+	}
+	for _, err := range wrong {
+		fmt.Fprint(out, wrap("warning: "+err.Error()))
+	}
+	return nil
+}
+
+// deadman says in words what stops the robot when this computer dies.
+func deadman(robot hal.Robot, s configs.Safety) string {
+	words := "none known"
+	if _, ok := robot.(hal.Guarded); ok {
+		words = "the driver's"
+	}
+	if simulator(robot) {
+		words = "a simulator needs none"
+	}
+	if s.ExternalDeadman != "" {
+		words = s.ExternalDeadman
+	}
+	return words
+}
+
+// obey does what operators have asked for since the last tick: at the control
+// socket, or a stop from the host.
+func (c *control) obey() error {
+	if broken := c.board.broken.Load(); broken != nil {
+		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.at.Load(), Err: *broken}
+	}
+	if c.board.stopping.Load() || c.link.stop.Load() == stopRobot {
+		err := c.stop(controller.FaultOperator, errSaidStop)
+		c.board.show(c.agent)
+		c.board.stopping.Store(false)
+		c.link.stop.CompareAndSwap(stopRobot, stopNone)
+		return err
+	}
+	number, a := c.board.next()
+	if a == actNone {
+		return nil
+	}
+	c.acted = true
+	was := c.agent.Mode()
+	refusal := c.do(a)
+	c.board.show(c.agent)
+	c.board.answer(number, refusal)
+	if was != controller.Stopped && c.agent.Mode() == controller.Stopped { // it did not disarm
+		return c.outlast(&controller.FaultError{Fault: c.agent.Cause(), Tick: c.at.Load(), Err: refusal})
+	}
+	return nil
+}
+
+// do is an operator's act. It may take the robot's time, and allocate.
+func (c *control) do(a act) error {
+	switch a {
+	case actDisarm:
+		c.arming = false
+		return c.agent.Disarm()
+	case actReset, actArm:
+		if c.silent() {
+			return errHostSilent
+		}
+	}
+	if a == actReset {
+		return c.agent.Reset()
+	}
+	if !c.planned {
+		return errNoPlanYet
+	}
+	c.arming = false
+	return c.agent.Arm()
+}
+
+// stop latches a stop that the agent did not find by itself. Its error ends the
+// run.
+func (c *control) stop(fault controller.Fault, cause error) error {
+	if c.agent.Mode() == controller.Stopped {
+		return nil
+	}
+	if err := c.agent.Halt(fault); err != nil {
+		cause = errors.Join(cause, err)
+	}
+	return c.outlast(&controller.FaultError{Fault: fault, Tick: c.at.Load(), Err: cause})
+}
+
+// overrun answers missed ticks: with a stop, unless a robot was just armed or
+// disarmed, which may take some periods.
+func (c *control) overrun(uint64) (goOn bool) {
+	if c.acted {
+		c.acted = false
+		return true
+	}
+	return c.hold && c.stop(controller.FaultOverrun, rtloop.ErrOverrun) == nil
+}
+
+// outlast notes a stop, and returns it where the run does not outlast it.
+func (c *control) outlast(err error) error {
+	var fault *controller.FaultError
+	if !errors.As(err, &fault) {
+		return err
+	}
+	c.board.stopped.Store(fault)
+	if c.hold {
+		return nil
+	}
+	return err
+}
