@@ -24,6 +24,10 @@ type Composite struct {
 	Devices []Device `yaml:"devices"`
 	// Odometry reckons where a robot on two wheels is.
 	Odometry composite.Odometry `yaml:"odometry"`
+	// StopInput is the device's input, such as base.estop_closed, that is 1 while
+	// the circuit of the emergency stop is closed: 0, or not to be read, is
+	// pressed. Empty: none.
+	StopInput string `yaml:"stop_input"`
 	// History is the number of ticks in an observation, the oldest first.
 	// 0: 1.
 	History int `yaml:"history"`
@@ -95,7 +99,7 @@ func (d Device) Part() composite.Part {
 // control.
 func (c Composite) Config(period time.Duration) composite.Config {
 	return composite.Config{
-		Name: c.Name, Period: period, History: c.History, Odometry: c.Odometry, Observation: c.Observation, Action: c.Action,
+		Name: c.Name, Period: period, History: c.History, Odometry: c.Odometry, StopInput: c.StopInput, Observation: c.Observation, Action: c.Action,
 	}
 }
 

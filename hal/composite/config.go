@@ -12,6 +12,7 @@ type Config struct {
 	Period      time.Duration // of control
 	History     int           // ticks in an observation; 0 is 1
 	Odometry    Odometry
+	StopInput   string // a device's input, above 0.5 while the emergency stop's normally closed circuit is closed; "": none
 	Observation []Observation
 	Action      []Action
 }

@@ -11,8 +11,8 @@ import (
 	"optibfm/hal"
 )
 
-// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop]
-// and [hal.Guarded]. But for HaltBeside, it belongs to one goroutine. Sense and
+// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop],
+// [hal.Guarded], [hal.Disarmer] and [hal.StopInput]. But for HaltBeside, it belongs to one goroutine. Sense and
 // Act allocate nothing, also when they fail; the error of a call is overwritten
 // by the next one of its kind.
 type Robot struct {
@@ -24,6 +24,7 @@ type Robot struct {
 	frames  []float32 // the observation: History ticks, the oldest first
 	filled  bool
 	halted  bool
+	pressed bool        // the emergency stop, by its input
 	cut     atomic.Bool // HaltBeside was called
 }
 
@@ -47,9 +48,11 @@ type device struct {
 }
 
 var (
-	_ hal.Robot    = (*Robot)(nil)
-	_ hal.Backstop = (*Robot)(nil)
-	_ hal.Guarded  = (*Robot)(nil)
+	_ hal.Robot     = (*Robot)(nil)
+	_ hal.Backstop  = (*Robot)(nil)
+	_ hal.Guarded   = (*Robot)(nil)
+	_ hal.Disarmer  = (*Robot)(nil)
+	_ hal.StopInput = (*Robot)(nil)
 )
 
 // New makes a robot and writes the disarmed outputs to its devices. They are
@@ -67,7 +70,8 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	}
 	r := &Robot{
 		wiring: *w, now: now, halted: true,
-		values: make([]float64, w.sources), last: make([]float64, len(w.acts)), frames: make([]float32, len(w.spec.Obs)),
+		pressed: w.stop >= 0,
+		values:  make([]float64, w.sources), last: make([]float64, len(w.acts)), frames: make([]float32, len(w.spec.Obs)),
 	}
 	for i, d := range devices {
 		if d.Stale < 0 || d.FrozenTicks < 0 {
@@ -110,8 +114,10 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if len(obs) != len(r.frames) {
 		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.frames))
 	}
-	for _, d := range r.devices {
-		if err := d.read(); err != nil {
+	for i, d := range r.devices {
+		err := d.read()
+		r.noteStop(i, err)
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -124,6 +130,18 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	copy(obs, r.frames)
 	return at, nil
 }
+
+// noteStop looks at the stop input when its device was read, in vain or not.
+func (r *Robot) noteStop(device int, err error) {
+	first, count := r.first[device], len(r.devices[device].inputs)
+	if r.stop >= first && r.stop < first+count {
+		r.pressed = err != nil || r.values[r.stop] <= 0.5
+	}
+}
+
+// StopPressed implements hal.StopInput. A Sense that failed before it came to
+// the input's device leaves what the one before found.
+func (r *Robot) StopPressed() bool { return r.pressed }
 
 // oldest is the time of the oldest sample, none of which may be stale when all
 // are there.

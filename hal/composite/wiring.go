@@ -28,6 +28,7 @@ type wiring struct {
 	acts     []drive
 	first    []int // of each device's inputs in the list of sources
 	odometry int   // of its first signal, -1 where there is none
+	stop     int   // source of the stop input, -1 where there is none
 	action   int   // of the first action
 	sources  int
 	reckon   reckoner
@@ -68,6 +69,7 @@ type wirer struct {
 func (c Config) wire(parts []Part) (*wiring, error) {
 	w := &wirer{cfg: c, parts: parts}
 	w.layOut()
+	w.stopInput()
 	w.observations()
 	w.actions()
 	if len(w.errs) > 0 {
@@ -102,6 +104,27 @@ func (w *wirer) layOut() {
 	w.out.action = w.out.sources
 	w.out.sources += len(w.cfg.Action)
 	w.odometry()
+}
+
+// stopInput finds the emergency stop's circuit, which only a device can read.
+func (w *wirer) stopInput() {
+	w.out.stop = -1
+	if w.cfg.StopInput == "" {
+		return
+	}
+	index, signal, err := w.source(w.cfg.StopInput)
+	inputs := w.out.sources - len(w.cfg.Action)
+	if w.out.odometry >= 0 {
+		inputs = w.out.odometry
+	}
+	switch {
+	case err != nil:
+		w.wrong("stop_input", "%w", err)
+	case index >= inputs || signal.Unit != "":
+		w.wrong("stop_input", "not a switch (%q, unit %q): give a device's input without a unit", w.cfg.StopInput, signal.Unit)
+	default:
+		w.out.stop = index
+	}
 }
 
 // source finds a source by its name.
@@ -229,7 +252,7 @@ func (w *wirer) actions() {
 	}
 	for i, a := range w.cfg.Action {
 		w.out.spec.Action = append(w.out.spec.Action, hal.Channel{
-			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate, Failsafe: a.Failsafe,
+			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate, Failsafe: a.Failsafe, Disarmed: a.Disarmed,
 		})
 		w.out.acts = append(w.out.acts, w.act(fmt.Sprintf("action[%d]", i), a, driven))
 	}

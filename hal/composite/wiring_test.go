@@ -26,7 +26,7 @@ func TestASpecNeedsNoDevices(t *testing.T) {
 	if spec.Name != "cart" || spec.Period != 20*time.Millisecond || len(spec.Obs) != 4 || len(spec.Action) != 2 {
 		t.Errorf("%+v", spec)
 	}
-	want := hal.Channel{Name: "left_wheel", Min: -1, Max: 1, MaxRate: 4, Failsafe: -0.5}
+	want := hal.Channel{Name: "left_wheel", Min: -1, Max: 1, MaxRate: 4, Failsafe: -0.5, Disarmed: 0.5}
 	if spec.Action[0] != want || spec.Obs[2] != (hal.Channel{Name: "speed", Min: -9, Max: 9}) {
 		t.Errorf("%+v, %+v", spec.Action[0], spec.Obs[2])
 	}
