@@ -205,10 +205,17 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	}()
 	err := c.await(ctx, over, stuck)
 	c.link.ended.Store(1 + uint64(c.reason(err)))
-	if errors.Is(err, errDone) {
+	if errors.Is(err, errDone) || asWished(err) {
 		return nil
 	}
 	return err
+}
+
+// asWished reports whether all that ended the run is an operator's stop: that is
+// no failure, after which a service would be started again.
+func asWished(err error) bool {
+	var fault *controller.FaultError
+	return errors.As(err, &fault) && fault.Err == errSaidStop
 }
 
 // openToOperators lets the socket answer, where there is one.

@@ -25,7 +25,7 @@ import (
 // segment.
 func openOnRig(t *testing.T) (*rig, *twoEnds) {
 	t.Helper()
-	s, err := openSession(runFlags{config: "composite", operator: "none"})
+	s, err := openSession(runFlags{config: "composite", operator: "none", set: []string{"safety.external_deadman=the test's"}})
 	if err != nil {
 		t.Fatal(err)
 	}
