@@ -344,3 +344,20 @@ func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
 		t.Errorf("the second row begins with %q, want the quiet zone and the finder pattern", got)
 	}
 }
+
+func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string) {} })
+	cookie := pairWith(t, s, token(s.Pairing().URL))
+	if got := post(t, s, "/stop", "", cookie, nil).StatusCode; got != http.StatusNoContent {
+		t.Fatalf("status %d", got)
+	}
+	for _, step := range []struct {
+		fault   string
+		stopped bool
+	}{{"", true}, {"operator's stop", true}, {"operator's stop", true}, {"", false}} {
+		s.Show(View{Fault: step.fault})
+		if stopped := s.stopped.Load() != nil; stopped != step.stopped {
+			t.Errorf("fault %q: stopped is %v", step.fault, stopped)
+		}
+	}
+}

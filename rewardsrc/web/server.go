@@ -55,6 +55,7 @@ type Server struct {
 	opening     atomic.Int64 // connections that are no console (yet)
 	pairing     atomic.Pointer[Pairing]
 	stopped     atomic.Pointer[string] // who pressed STOP
+	halted      bool                   // by the newest view; the run's goroutine
 
 	mu       sync.Mutex
 	register register
@@ -317,6 +318,17 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 	}
 	s.stop(device.name)
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// Show gives the browsers a new view. One goroutine calls it. A stop that the
+// robot was released from, at the control socket, is over here too.
+func (s *Server) Show(v View) {
+	halted := v.Fault != ""
+	if s.halted && !halted {
+		s.stopped.Store(nil)
+	}
+	s.halted = halted
+	s.desk.Show(v)
 }
 
 // stop halts the robot. The first to press is remembered.

@@ -121,7 +121,8 @@ function take(m) {
   state = m;
   stateAt = performance.now();
   over = Boolean(m.ended);
-  if (m.stopped) stoppedAt ||= stateAt;
+  stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset takes it back
+  if (m.stopped) stopSent = 0;
   history.add(m.view);
   for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text);
   if (first) presses.reconnected();
@@ -438,7 +439,7 @@ function renderBanner() {
   if (stopSent && !state?.stopped && !state?.ended && now - stopSent > 900 && now - stopSent < 60000) {
     return banner.set('STOP is NOT confirmed: use the emergency stop now.', 'bad');
   }
-  if (state?.view?.fault) return banner.set(`Halted by a fault: ${state.view.fault}.`, 'bad');
+  if (state?.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
   if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, 'calm');
   if (stoppedAt && now - stoppedAt > 2000) {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
@@ -536,7 +537,7 @@ function renderView() {
 
 // What is not known is not shown as known.
 function renderArmed(v) {
-  if (v.fault) chip('armed', 'fault', 'bad');
+  if (v.fault) chip('armed', 'stopped', 'bad');
   else if (state.ended) chip('armed', 'ended', 'idle');
   else if (!connected()) chip('armed', 'not known', 'idle');
   else chip('armed', v.armed ? 'armed' : 'disarmed', v.armed ? 'warn' : 'idle');
