@@ -150,6 +150,7 @@ func (s *Server) enter(c *client) []byte {
 	defer s.mu.Unlock()
 	if !s.cfg.WatchOnly {
 		s.seat.enter(c)
+		s.noteSeat()
 	}
 	wake(s.changed)
 	return marshal(hello{
@@ -165,6 +166,7 @@ func (s *Server) dismiss(c *client) {
 	defer s.mu.Unlock()
 	delete(s.clients, c)
 	s.seat.leave(c, s.connection(c.session) != nil, s.now())
+	s.noteSeat()
 	wake(s.changed)
 	s.serving.Done()
 }
@@ -389,11 +391,19 @@ func (s *Server) seated(c *client) bool {
 	return s.seat.client == c
 }
 
+// Reachable implements [rewardsrc.Reachable]: a browser has the seat and is
+// connected.
+func (s *Server) Reachable() bool { return s.taken.Load() }
+
+// noteSeat is called by whoever holds the mutex and may have changed the seat.
+func (s *Server) noteSeat() { s.taken.Store(s.seat.client != nil) }
+
 // reseat is the hand-over of the one place from which labels are taken.
 func (s *Server) reseat(c *client, wish string) (refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer wake(s.changed)
+	defer s.noteSeat()
 	switch {
 	case s.cfg.WatchOnly:
 		return "this console only watches"

@@ -37,7 +37,8 @@ type Options struct {
 	Now func() int64
 }
 
-// Server is a [rewardsrc.Source] and [rewardsrc.Acknowledger] whose devices
+// Server is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable] whose devices
 // are browsers. The methods of those interfaces, Show, Note and Settle are
 // called by one goroutine; none of them waits for a browser, or does more work
 // because there are many.
@@ -56,6 +57,7 @@ type Server struct {
 	pairing     atomic.Pointer[Pairing]
 	stopped     atomic.Pointer[string] // who pressed STOP
 	halted      bool                   // by the newest view; the run's goroutine
+	taken       atomic.Bool            // the seat, by a browser that is connected
 
 	mu       sync.Mutex
 	register register
@@ -76,6 +78,7 @@ type Server struct {
 var (
 	_ rewardsrc.Source       = (*Server)(nil)
 	_ rewardsrc.Acknowledger = (*Server)(nil)
+	_ rewardsrc.Reachable    = (*Server)(nil)
 )
 
 //go:embed static

@@ -534,3 +534,21 @@ func TestAPageIsServedWithHeadersThatKeepItToItself(t *testing.T) {
 		}
 	}
 }
+
+func TestAConsoleIsReachableWhileABrowserThatLabelsIsConnected(t *testing.T) {
+	s := open(t, nil)
+	if s.Reachable() {
+		t.Error("reachable without a browser")
+	}
+	b, _ := pairedBrowser(t, s)
+	b.until("the seat", func(st state) bool { return st.Operator.Conn != 0 })
+	if !s.Reachable() {
+		t.Error("not reachable with a browser")
+	}
+	_ = b.conn.CloseNow()
+	for deadline := time.Now().Add(5 * time.Second); s.Reachable(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("reachable after the browser has left")
+		}
+	}
+}
