@@ -130,6 +130,10 @@ func (o importOptions) importSavedModel(out io.Writer, dir string) error {
 	if saved.Name == "" {
 		saved.Name = filepath.Base(filepath.Clean(dir))
 	}
+	var err error
+	if saved.Hash, err = tflite.HashSavedModel(dir); err != nil {
+		return fmt.Errorf("model import: %w", err)
+	}
 	config := tensorflow.DefaultConfig()
 	config.Device, config.Library = cpuDevice, o.library
 	model, err := tensorflow.LoadSavedModel(saved, config, probed)
