@@ -27,6 +27,9 @@ does not depend on the candidate is evaluated once, the scores and their maximum
 are part of the compiled graph, and the best candidate's action is the one that
 the search has found.
 
+The times of the peers are those of a call from Python, which is how one would
+call them: some ten microseconds of each are the interpreter's.
+
 Reported are medians over all calls and over the rounds the median of the ratio
 to optibfm's median in the same round, each with the 10th and 90th percentile.
 """

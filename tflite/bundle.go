@@ -14,8 +14,9 @@ import (
 // Files of a bundle, and of a metamotivo checkpoint.
 const (
 	manifestFileName = "bfm.json"
-	configFileName   = "config.json"
-	weightsFileName  = "model.safetensors"
+	// CheckpointFileName is what the folder of a metamotivo checkpoint is known by.
+	CheckpointFileName = "config.json"
+	weightsFileName    = "model.safetensors"
 )
 
 // ErrNoCovariance is returned by Phi where the model came without cov_b.
@@ -71,23 +72,23 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 	if _, err := fs.Stat(fsys, manifestFileName); err == nil {
 		return Load(fsys)
 	}
-	if _, err := fs.Stat(fsys, configFileName); err == nil {
+	if _, err := fs.Stat(fsys, CheckpointFileName); err == nil {
 		return loadMetamotivo(fsys, name)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
 		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE", name)
 	}
-	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, configFileName)
+	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, CheckpointFileName)
 }
 
 func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
-	text, err := readFile(fsys, configFileName, maxHeaderBytes)
+	text, err := readFile(fsys, CheckpointFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
 	a, err := parseMetamotivo(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", configFileName, err)
+		return nil, fmt.Errorf("%s: %w", CheckpointFileName, err)
 	}
 	raw, err := readFile(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {

@@ -95,21 +95,30 @@ func loadSavedModel(dir string) (*SavedModel, error) {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
 	m.Dir = filepath.Join(dir, folder)
-	hash, err := hashSavedModel(m.Dir)
+	return m, m.Verify()
+}
+
+// Verify reads the files in m.Dir and reports whether they are others than
+// m.Hash says. Who has them read by others does it once more when they are read:
+// somebody may have changed them meanwhile.
+func (m *SavedModel) Verify() error {
+	hash, err := HashSavedModel(m.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if hash != m.Hash {
-		return nil, fmt.Errorf("%s: sha256 of its files is %s, %s says %s: a file is damaged, changed, missing or too many: copy the bundle again, or import the SavedModel again",
-			folder, hash, manifestFileName, m.Hash)
+		return fmt.Errorf("%s: sha256 of its files is %s, want %s: a file is damaged, changed, missing or too many: copy the bundle again, or import the SavedModel again",
+			filepath.Base(m.Dir), hash, m.Hash)
 	}
-	return m, nil
+	return nil
 }
 
 // SaveSavedModel writes the bundle of a SavedModel, m.Dir, as a new directory,
 // with a copy of its files, and returns it as LoadSavedModel does. The directory
-// appears whole or not at all; one that has files in it is left alone. It is for
-// a model that TensorFlow has loaded: `optibfm model import`.
+// appears whole or not at all; one that has files in it is left alone. m.Hash, if
+// it is not empty, is that of the files that were loaded and tried: a copy that
+// has another is refused. It is for a model that TensorFlow has loaded: `optibfm
+// model import`.
 func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
@@ -119,9 +128,13 @@ func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 		if err := copySavedModel(into, m.Dir); err != nil {
 			return err
 		}
+		tried := m.Hash
 		var err error
-		if m.Hash, err = hashSavedModel(into); err != nil {
+		if m.Hash, err = HashSavedModel(into); err != nil {
 			return err
+		}
+		if tried != "" && tried != m.Hash {
+			return fmt.Errorf("%s changed while it was imported: leave it alone meanwhile, and import it again", m.Dir)
 		}
 		text, err := encodeSavedManifest(m, savedFolder)
 		if err != nil {
@@ -181,9 +194,9 @@ func eachSavedFile(dir string, visit func(name string) error) error {
 	return nil
 }
 
-// hashSavedModel is the sha256 of the lines that `sha256sum` prints of the files
-// in the order of eachSavedFile.
-func hashSavedModel(dir string) (string, error) {
+// HashSavedModel is the sha256 of the lines that `sha256sum` prints of the files
+// of a SavedModel, in the order of their paths' bytes.
+func HashSavedModel(dir string) (string, error) {
 	all := sha256.New()
 	err := eachSavedFile(dir, func(name string) error {
 		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))

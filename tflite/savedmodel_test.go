@@ -152,6 +152,7 @@ func TestWhatCannotBeLoadedIsNotSaved(t *testing.T) {
 		"no sizes":         func(m *SavedModel) { m.Sizes = Dims{} },
 		"no name":          func(m *SavedModel) { m.Name = "" },
 		"a discount of 1":  func(m *SavedModel) { m.Gamma = 1 },
+		"other files":      func(m *SavedModel) { m.Hash = strings.Repeat("0", 64) },
 		"no folder":        func(m *SavedModel) { m.Dir += "2" },
 		"no saved_model":   func(m *SavedModel) { m.Dir = filepath.Join(m.Dir, "variables") },
 		"too few channels": func(m *SavedModel) { m.Action = []Channel{{"a", ""}, {"b", ""}} },

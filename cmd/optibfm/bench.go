@@ -224,13 +224,7 @@ func (b *benchmark) openTensorFlow() {
 		b.tfNote = "TensorFlow was not asked for: --tensorflow DIR, --device, or model.backend."
 		return
 	}
-	var m tensorflow.Model
-	var err error
-	if native != nil {
-		m, err = tensorflow.New(native, b.file.Model.TensorFlow, b.searched())
-	} else {
-		m, err = tensorflow.LoadSavedModel(*b.model.(savedModel).SavedModel, b.file.Model.TensorFlow, b.searched())
-	}
+	m, err := b.newTensorFlow(native)
 	if err != nil {
 		b.tfNote = fmt.Sprintf("TensorFlow takes no part: %v.", err)
 		return
@@ -238,6 +232,19 @@ func (b *benchmark) openTensorFlow() {
 	b.tf, b.opened = m, append(b.opened, m)
 	r := m.Report()
 	b.tfNote = fmt.Sprintf("TensorFlow is %s on %s, %s.", r.Version, r.Device, r.Library)
+}
+
+// newTensorFlow makes what a run would make, with the gradient where the strategy
+// climbs.
+func (b *benchmark) newTensorFlow(native *tflite.Bundle) (tensorflow.Model, error) {
+	c := b.file.Model.TensorFlow
+	switch {
+	case native == nil:
+		return tensorflow.LoadSavedModel(*b.model.(savedModel).SavedModel, c, b.searched())
+	case b.file.Controller.Strategy == controller.UCBGradient:
+		return tensorflow.NewDifferentiable(native, c, b.searched())
+	}
+	return tensorflow.New(native, c, b.searched())
 }
 
 // rows are all that is timed, in the order in which they take turns.

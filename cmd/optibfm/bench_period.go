@@ -59,7 +59,8 @@ func (b *benchmark) openPeriod() error {
 // planningModel is what a run would plan with.
 func (b *benchmark) planningModel() (tflite.Model, error) {
 	asked := b.native() == nil || b.file.Model.Backend == configs.BackendTensorFlow
-	if asked && b.tf != nil && b.file.Controller.Searched() > 0 {
+	evaluates := b.file.Controller.Searched() > 0 || b.file.Controller.Strategy == controller.UCBGradient
+	if asked && b.tf != nil && evaluates {
 		return b.tf, nil
 	}
 	return b.network(runtime.GOMAXPROCS(0))

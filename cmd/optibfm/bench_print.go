@@ -121,10 +121,13 @@ func (p *benchPrinter) allowance(r benchReport) {
 		for _, s := range a.Room {
 			parts = append(parts, fmt.Sprintf("%s within %s", scaled(float64(s.Size), ""), periodCount(s.Periods)))
 		}
-		p.line(format, a.What, strings.Join(parts, ", "))
+		p.line(format, sized(a.What), strings.Join(parts, ", "))
 	}
 	p.text("Computing alone: `optibfm jitter` measures how late the machine wakes the loop." + extrapolated(r))
 }
+
+// sized is a heading that fits its column.
+func sized(what string) string { return strings.TrimPrefix(what, "gradient ") }
 
 // planned names the plan.
 func planned(r benchReport) string {

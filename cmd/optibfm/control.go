@@ -366,7 +366,7 @@ func (c *control) silent() bool { return c.hostSilent > c.hostPatience }
 
 // What ends the loop besides a fault that the agent found.
 var (
-	errStuck      = errors.New("a tick did not end, by loop.watchdog_ms or after a signal: find what held it up, in the driver first")
+	errStuck      = errors.New("a tick did not end, by loop.watchdog_ms or after a signal: find what held it up: the driver first, or TensorFlow with a SavedModel")
 	errHostGone   = errors.New("the host process died: it said why, or somebody killed it")
 	errHostSilent = errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up")
 )

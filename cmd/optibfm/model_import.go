@@ -80,6 +80,10 @@ func channelsOf(words []string) []tflite.Channel {
 }
 
 func (o importOptions) importCheckpoint(out io.Writer, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, tflite.CheckpointFileName)); err != nil {
+		return fmt.Errorf("model import: %w: a checkpoint is a folder with %s, a SavedModel one with %s; a bundle needs no import",
+			err, tflite.CheckpointFileName, tflite.SavedModelFileName)
+	}
 	if o.observations == "" {
 		return errors.New("model import: --observations is missing: give an .npz file with obs [n, O], observations of the training data; a SavedModel is a folder with " + tflite.SavedModelFileName)
 	}
@@ -129,6 +133,10 @@ func (o importOptions) importSavedModel(out io.Writer, dir string) error {
 	}
 	if saved.Name == "" {
 		saved.Name = filepath.Base(filepath.Clean(dir))
+	}
+	var err error
+	if saved.Hash, err = tflite.HashSavedModel(dir); err != nil {
+		return fmt.Errorf("model import: %w", err)
 	}
 	config := tensorflow.DefaultConfig()
 	config.Device, config.Library = cpuDevice, o.library

@@ -105,15 +105,15 @@ func (m nativeModel) searcher(f configs.File, processors int) (tflite.Model, str
 	if err == nil {
 		return accelerated, "", nil
 	}
-	note, err := insteadOf(f, err, "the search is native")
+	note, err := insteadOf(f, "model.backend", err, "the search is native")
 	return network, note, err
 }
 
 // insteadOf decides by the posture whether a search without the TensorFlow that
-// was asked for will do.
-func insteadOf(f configs.File, missing error, instead string) (note string, err error) {
+// key asks for will do.
+func insteadOf(f configs.File, key string, missing error, instead string) (note string, err error) {
 	if f.Loop.Posture == rtloop.Strict {
-		return "", fmt.Errorf("model.backend: %w (with loop.posture: warn %s)", missing, instead)
+		return "", fmt.Errorf("%s: %w (with loop.posture: warn %s)", key, missing, instead)
 	}
 	note = fmt.Sprintf("TensorFlow on %s: not granted, %s: %v", f.Model.TensorFlow.Device, instead, missing)
 	warn(note)

@@ -65,7 +65,7 @@ func (m savedModel) searcher(f configs.File, _ int) (tflite.Model, string, error
 	if err == nil || !errors.Is(err, tensorflow.ErrNoDevice) || c.Device == cpuDevice {
 		return searcher, "", err
 	}
-	note, err := insteadOf(f, err, "the search is on "+cpuDevice)
+	note, err := insteadOf(f, "model.tensorflow.device", err, "the search is on "+cpuDevice)
 	if err != nil {
 		return nil, "", err
 	}

@@ -26,7 +26,7 @@ func importSaved(t *testing.T, more ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
 	_, err := modelRun(append([]string{"import", exported, "--out", dir}, more...)...)
-	if errors.Is(err, tensorflow.ErrNoLibrary) {
+	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -167,8 +167,25 @@ func TestADeviceThatIsNotThereIsTheCPUOrAnError(t *testing.T) {
 		t.Error(err)
 	}
 	s.file.Loop.Posture = "strict"
-	if _, _, err := s.model.searcher(s.file, 1); !errors.Is(err, tensorflow.ErrNoDevice) {
+	if _, _, err := s.model.searcher(s.file, 1); !errors.Is(err, tensorflow.ErrNoDevice) || !strings.HasPrefix(err.Error(), "model.tensorflow.device: ") {
 		t.Errorf("%v, want ErrNoDevice", err)
+	}
+}
+
+func TestBenchTimesAGradientPlanOnTheBackendOfTheRun(t *testing.T) {
+	importSaved(t) // or skip
+	o := benchOptions{config: "rover", device: cpuDevice, set: []string{"model.backend=tensorflow", "controller.strategy=ucb_gradient"}, span: 1}
+	b, err := newBenchmark(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	if b.tf == nil {
+		t.Fatal(b.tfNote)
+	}
+	m, err := b.planningModel()
+	if err != nil || m != b.tf {
+		t.Errorf("the plan is made with %T, %v; want TensorFlow", m, err)
 	}
 }
 
@@ -209,6 +226,8 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 		"a signature that is not there": {exported, []string{"--psi", "psy"}, []string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
 		"a signature of another kind":   {exported, []string{"--phi", "policy"}, []string{"out action", "unexpected", "out phi"}},
 		"float64 results":               {replaced(t, "StatefulPartitionedCall:0\x10\x01", "StatefulPartitionedCall:0\x10\x02"), nil, []string{"float32 [n, d]", "float64 [?, 8]", "type"}},
+		"results that are not finite":   {replaced(t, "Tanh", "Acos"), nil, []string{"not finite"}},
+		"actions beyond 1":              {replaced(t, "Tanh", "Cosh"), nil, []string{"π: action 0 is", "want -1 to 1"}},
 		"too few channels":              {exported, []string{"--obs-channels", "x"}, []string{"observation names 1 channels, the networks take 6"}},
 		"a discount above 1":            {exported, []string{"--gamma", "2"}, []string{"gamma is 2"}},
 		"a damaged graph":               {replaced(t, "MatMul", "MatNul"), nil, []string{"altered", "MatNul"}},

@@ -103,10 +103,15 @@ func TestAStrategyThatEvaluatesNothingDoesNotLoadASavedModel(t *testing.T) {
 	}
 }
 
-func TestImportingACheckpointNeedsObservationsAndASavedModelHasNone(t *testing.T) {
-	_, without := modelRun("import", modelBundle(t), "--out", "x")
+func TestImportingACheckpointNeedsObservationsAndNothingElseHasThem(t *testing.T) {
+	checkpoint := t.TempDir()
+	if err := os.WriteFile(filepath.Join(checkpoint, tflite.CheckpointFileName), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, without := modelRun("import", checkpoint, "--out", "x")
 	_, with := modelRun("import", exported, "--out", "x", "--observations", "obs.npz")
-	for want, err := range map[string]error{"--observations is missing": without, "leave the flag out": with} {
+	_, bundle := modelRun("import", modelBundle(t), "--out", "x")
+	for want, err := range map[string]error{"--observations is missing": without, "leave the flag out": with, "a bundle needs no import": bundle} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}

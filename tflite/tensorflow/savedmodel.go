@@ -40,7 +40,8 @@ type rows struct{ obs, z, action tensor }
 //	policy  obs [n, O], z [n, d]                -> action [n, A]
 //	psi     obs [n, O], action [n, A], z [n, d] -> psi [E, n, d]
 //
-// saved.Sizes are what they must have, or zero where they are not known yet.
+// saved.Sizes are what they must have, or zero where they are not known yet, and
+// saved.Hash is that of the files, or empty where it is not known yet.
 // With saved.NormZ they get √d·z/‖z‖, without z as it is. A search is a run of
 // policy and one of psi; tflite.Scorer makes the scores, as it does for the
 // native search. (A second graph would have to be fed with R⁻¹ in every search,
@@ -71,6 +72,11 @@ func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 	signatures, err := m.load(a, saved.Dir, c)
 	if err != nil {
 		return nil, err
+	}
+	if saved.Hash != "" { // TensorFlow has read the files now
+		if err := saved.Verify(); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", saved.Dir, err), m.Close())
+		}
 	}
 	if err := m.open(signatures, saved, n); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", saved.Dir, err), m.Close())
@@ -173,7 +179,11 @@ func (r *rows) grow(a *api, n int, d tflite.Dims) error {
 	r.obs, errs[0] = a.newTensor(n, d.Obs)
 	r.z, errs[1] = a.newTensor(n, d.Latent)
 	r.action, errs[2] = a.newTensor(n, d.Action)
-	return errors.Join(errs[:]...)
+	err := errors.Join(errs[:]...)
+	if err != nil {
+		r.free(a) // or the next search would take the ones that are there for all
+	}
+	return err
 }
 
 func (r *rows) free(a *api) {

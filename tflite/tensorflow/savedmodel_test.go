@@ -3,6 +3,7 @@
 package tensorflow_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -100,7 +101,7 @@ func TestACallOfASavedModelAllocatesNothing(t *testing.T) {
 func TestNormZGivesASavedModelZOfTheNormOfTraining(t *testing.T) {
 	a := readAnswers(t)
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
-	actions := make(map[bool][]float32)
+	actions, huge := make(map[bool][]float32), make(map[bool][]float32)
 	for _, normZ := range []bool{false, true} {
 		s := saved("testdata/savedmodel")
 		s.NormZ = normZ
@@ -109,13 +110,25 @@ func TestNormZGivesASavedModelZOfTheNormOfTraining(t *testing.T) {
 			t.Fatal(err)
 		}
 		actions[normZ] = make([]float32, 2)
-		if err := errors.Join(m.Act(actions[normZ], a.Obs, []float64{1, 2, 3, 4}), m.Close()); err != nil {
+		if err := m.Act(actions[normZ], a.Obs, []float64{1, 2, 3, 4}); err != nil {
 			t.Fatal(err)
 		}
+		huge[normZ] = make([]float32, 2)
+		failed := m.Act(huge[normZ], a.Obs, []float64{1e30, 2e30, 3e30, 4e30})
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if normZ && failed != nil {
+			t.Fatal(failed)
+		}
 	}
-	// This model normalises z itself: nothing but rounding changes.
+	// This model normalises z itself: nothing but rounding changes, unless the
+	// square of z is more than its float32 holds.
 	if !(relative(actions[true], actions[false]) < 1e-5) {
 		t.Errorf("%v and %v", actions[true], actions[false])
+	}
+	if !(relative(huge[true], actions[true]) < 1e-5) || relative(huge[false], actions[false]) < 1e-5 {
+		t.Errorf("of a huge z: %v normalised, %v not, want %v and something else", huge[true], huge[false], actions[true])
 	}
 }
 
@@ -170,6 +183,61 @@ func TestASavedModelRefusesBadInputs(t *testing.T) {
 		if call() == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+}
+
+func TestWhatASavedModelAnswersInNaNIsAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "strange")
+	if err := os.CopyFS(dir, os.DirFS("testdata/savedmodel")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, tflite.SavedModelFileName)
+	graph, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{"Tanh", "Erfc"} { // the arc cosine of what is beyond 1 is NaN
+		graph = bytes.ReplaceAll(graph, []byte(op), []byte("Acos"))
+	}
+	if err := os.WriteFile(path, graph, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, a := openSaved(t, dir, 6), readAnswers(t)
+	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR}
+	obs := make([]float32, len(a.Obs))
+	for i, x := range a.Obs {
+		obs[i] = 100 * x
+	}
+	phi, action, psi, z := make([]float64, 4), make([]float32, 2), make([]float32, 12), []float64{1, 2, 3, 4}
+	for name, call := range map[string]func() error{
+		"search": func() error { _, _, err := m.Search(obs, a.Z, belief); return err },
+		"phi":    func() error { return m.Phi(phi, obs) },
+		"act":    func() error { return m.Act(action, obs, z) },
+		"psi":    func() error { return m.Psi(psi, obs, a.Action, z) },
+	} {
+		if err := call(); !errors.Is(err, tflite.ErrNotFinite) {
+			t.Errorf("%s: %v, want ErrNotFinite", name, err)
+		}
+	}
+}
+
+func TestFilesThatAreNotThoseOfTheBundleAnyMoreAreRefusedAfterLoading(t *testing.T) {
+	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
+	s := saved("testdata/savedmodel")
+	s.Hash = strings.Repeat("0", 64)
+	if _, err := tensorflow.LoadSavedModel(s, onCPU(), 1); err == nil || !strings.Contains(err.Error(), "sha256 of its files") {
+		t.Errorf("%v: want an error about the files", err)
+	}
+	var err error
+	if s.Hash, err = tflite.HashSavedModel(s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	m, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

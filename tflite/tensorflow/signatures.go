@@ -14,6 +14,9 @@ import (
 	"optibfm/tflite"
 )
 
+// maxSize is what a bundle may say of a size: its square is allocated.
+const maxSize = 16384
+
 // ends are the names of a signature's tensors in the graph.
 type ends struct {
 	in  []string
@@ -109,6 +112,8 @@ func (c *comparison) misfit(info tensorInfo, shape string) string {
 			return "n is fixed"
 		case letter != 'n' && size < 1:
 			return string(letter) + " is not fixed"
+		case letter != 'n' && size > maxSize:
+			return string(letter) + " is too large"
 		case letter != 'n' && seen && size != known:
 			return fmt.Sprintf("%c is %d above", letter, known)
 		}

@@ -48,6 +48,7 @@ func TestSignaturesThatDoNotFitAreShownBesideWhatIsExpected(t *testing.T) {
 		"no fixed width":     {func(s map[string]signature) { s["policy"].inputs["z"] = float(-1, -1) }, []string{"float32 [?, ?]", "d is not fixed"}},
 		"members in the row": {func(s map[string]signature) { s["psi"].outputs["psi"] = float(-1, 3, 4) }, []string{"float32 [E, n, d]", "float32 [?, 3, 4]", "E is not fixed"}},
 		"one member":         {func(s map[string]signature) { s["psi"].outputs["psi"] = float(-1, 4) }, []string{"float32 [E, n, d]", "float32 [?, 4]", "shape"}},
+		"a size of 2^40":     {func(s map[string]signature) { s["psi"].inputs["z"] = float(-1, 1<<40) }, []string{"psi", "in z", "d is too large"}},
 		"another d":          {func(s map[string]signature) { s["phi"].outputs["phi"] = float(-1, 6) }, []string{"phi", "float32 [?, 6]", "d is 4 above"}},
 		"another O":          {func(s map[string]signature) { s["policy"].inputs["obs"] = float(-1, 7) }, []string{"policy", "float32 [?, 7]", "O is 5 above"}},
 	}
