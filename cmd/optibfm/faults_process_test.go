@@ -334,11 +334,11 @@ func TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 }
 
 func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T) {
-	r := runAttended(t, "", "robot.bridge.deadman_ms=300", "loop.max_missed_ticks=50")
+	r := runAttended(t, "", "robot.bridge.deadman_ms=1000", "loop.max_missed_ticks=200")
 	r.arm()
 	stopped := time.Now()
 	r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
-	t.Logf("halted by its own server after %v, its deadman is 300 ms", r.robot.waitHalted(t, stopped))
+	t.Logf("halted by its own server after %v, its deadman is 1 s", r.robot.waitHalted(t, stopped))
 	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
 	r.awaitStop()
 	time.Sleep(100 * time.Millisecond) // a few ticks, in which it is found to be lost
