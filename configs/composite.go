@@ -8,6 +8,10 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bno055"
 	"optibfm/hal/composite"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 )
@@ -47,11 +51,19 @@ type Device struct {
 	FrozenTicks int `yaml:"frozen_ticks"`
 
 	// BNO055 is Bosch's IMU with fusion.
-	BNO055 bno055.Config `yaml:"bno055"`
+	BNO055 bno055.Config `yaml:"bno055,omitempty"`
 	// MPU6050 is InvenSense's IMU.
-	MPU6050 mpu6050.Config `yaml:"mpu6050"`
+	MPU6050 mpu6050.Config `yaml:"mpu6050,omitempty"`
 	// PCA9685 is NXP's PWM for servos, speed controllers and motor drivers.
-	PCA9685 pca9685.Config `yaml:"pca9685"`
+	PCA9685 pca9685.Config `yaml:"pca9685,omitempty"`
+	// MCU is a microcontroller that speaks the protocol of hal/mcu/PROTOCOL.md.
+	MCU mcu.Config `yaml:"mcu,omitempty"`
+	// Dynamixel is a chain of ROBOTIS X series servos.
+	Dynamixel dynamixel.Config `yaml:"dynamixel,omitempty"`
+	// Feetech is a chain of Feetech STS servos.
+	Feetech feetech.Config `yaml:"feetech,omitempty"`
+	// MIT is the motors of a CAN interface that take mini cheetah frames.
+	MIT mit.Config `yaml:"mit,omitempty"`
 }
 
 // DeviceConfig is what the section of a driver can do.

@@ -117,7 +117,7 @@ func TestTheReadyMadeRobotFitsTheRoversModel(t *testing.T) {
 }
 
 func TestEveryDriverHasASectionThatSaysWhatItHas(t *testing.T) {
-	if got := strings.Join(deviceDrivers(), " "); !strings.Contains(got, "bno055 mpu6050 pca9685") {
+	if got := strings.Join(deviceDrivers(), " "); !strings.Contains(got, "bno055 mpu6050 pca9685 mcu dynamixel feetech mit") {
 		t.Errorf("drivers: %s", got)
 	}
 	for _, driver := range deviceDrivers() {

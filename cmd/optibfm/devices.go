@@ -14,8 +14,12 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bno055"
 	"optibfm/hal/composite"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
 	"optibfm/hal/gpioline"
 	"optibfm/hal/i2cbus"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/tflite"
@@ -95,8 +99,24 @@ func (o *opener) open(d configs.Device) (hal.Device, error) {
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return mpu6050.New(bus, c, o.now) })
 	case pca9685.Config:
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return o.openPCA9685(bus, c) })
+	case mcu.Config:
+		return opened(mcu.Open(c))
+	case dynamixel.Config:
+		return opened(dynamixel.Open(c))
+	case feetech.Config:
+		return opened(feetech.Open(c))
+	case mit.Config:
+		return opened(mit.Open(c))
 	}
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
+}
+
+// opened keeps a nil pointer from becoming a device.
+func opened[D hal.Device](d D, err error) (hal.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // onBus opens a device on an I²C bus, which is opened once.
