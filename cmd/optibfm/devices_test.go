@@ -48,18 +48,14 @@ func TestARobotMadeOfDevicesIsControlledAndNothingIsAllocated(t *testing.T) {
 	if !e.agent.Armed() || r.seen.OE || r.pwm.Ticks(0) == 0 {
 		t.Fatalf("armed %v, OE %v, %d ticks", e.agent.Armed(), r.seen.OE, r.pwm.Ticks(0))
 	}
-	least := math.Inf(1) // what other tests left running may allocate once
-	for range 3 {
-		least = min(least, testing.AllocsPerRun(1, func() {
-			for range 200 {
-				if err := e.tick(); err != nil {
-					t.Fatal(err)
-				}
+	for _, a := range allocationsOf(func() {
+		for range 200 {
+			if err := e.tick(); err != nil {
+				t.Fatal(err)
 			}
-		}))
-	}
-	if least != 0 {
-		t.Errorf("%v allocations in 200 ticks", least)
+		}
+	}) {
+		t.Errorf("allocated in 200 ticks: %s", a)
 	}
 	if err := e.robot.Halt(); err != nil || !r.seen.OE || r.pwm.Ticks(0) != 0 {
 		t.Errorf("halted: OE %v, %d ticks, %v", r.seen.OE, r.pwm.Ticks(0), err)
