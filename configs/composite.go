@@ -77,6 +77,25 @@ type DeviceConfig interface {
 // address.
 type placed interface{ Place() string }
 
+// guarded is a section of a device that stops by itself after a silence, if it
+// is configured so.
+type guarded interface{ Deadman() time.Duration }
+
+// Unguarded names the devices with outputs that nothing stops when the control
+// process dies, as the configuration has them.
+func (c Composite) Unguarded() (names []string) {
+	for _, d := range c.Devices {
+		section := d.Section()
+		if len(section.Outputs()) == 0 {
+			continue
+		}
+		if g, ok := section.(guarded); !ok || g.Deadman() == 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
 // Section is the section of the device's driver; nil where there is no such
 // driver.
 func (d Device) Section() DeviceConfig {

@@ -376,6 +376,48 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	}
 }
 
+func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
+	base, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = base.Close() })
+	cmd := program(t, append(withoutWalls, "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000", "run.duration_s=2",
+		"robot.composite.devices[0].mcu.port.path="+base.Path)...)
+	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
+	cmd.Env = append(cmd.Env, rigOrders+"={}")
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if strings.Contains(string(output), "found no deadman") {
+		t.Errorf("it has one:\n%s", output)
+	}
+	farthest, asked := 0.0, 0.0
+	for record, err := range onlyLog(t, cmd).Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tick := record.Tick; tick != nil {
+			farthest = max(farthest, math.Hypot(float64(tick.Obs[0]), float64(tick.Obs[1])))
+			asked = max(asked, math.Abs(float64(tick.Obs[4])))
+		}
+	}
+	if farthest == 0 || asked == 0 || asked > 1.01 {
+		t.Errorf("it went %g m, its greatest speed was %g of the top speed", farthest, asked)
+	}
+	if outputs, armed := base.Outputs(); armed || outputs[0] != 0 {
+		t.Errorf("at the end: armed %v, %v", armed, outputs)
+	}
+}
+
+func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
+	_, _, output, err := runOnRig(t, map[string]any{}, "run.duration_s=0.2", "robot.composite.devices[0].stale_ms=1000")
+	if err != nil || !strings.Contains(strings.Join(strings.Fields(output), " "), "found no deadman of base:") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
 func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 	w := newWagon(t)
 	cmd, output := w.start(t)

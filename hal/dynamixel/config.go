@@ -117,6 +117,12 @@ func (c Config) Outputs() []hal.Signal {
 	return signals
 }
 
+// Deadman is the silence after which the servos will stop by themselves; 0: they
+// will not.
+func (c Config) Deadman() time.Duration {
+	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
+}
+
 // Place says where the device is: no two can be in one place.
 func (c Config) Place() string { return c.Port.Path }
 

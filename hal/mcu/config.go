@@ -95,6 +95,9 @@ func (c Config) Inputs() []hal.Signal { return signals(c.DeclaredInputs) }
 // Outputs lists what Write takes, as far as the configuration says it.
 func (c Config) Outputs() []hal.Signal { return signals(c.DeclaredOutputs) }
 
+// Deadman is the silence after which the firmware will halt.
+func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultDeadman) }
+
 // Place says where the device is: no two can be in one place.
 func (c Config) Place() string { return c.Port.Path }
 

@@ -126,6 +126,12 @@ func (m Motor) outputs() (signals []hal.Signal) {
 	return signals
 }
 
+// Deadman is the silence after which a motor will stop by itself; 0: it will not,
+// as far as is known here.
+func (c Config) Deadman() time.Duration {
+	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
+}
+
 // Place says where the device is: one device has all the motors of an interface.
 func (c Config) Place() string { return c.Interface }
 
