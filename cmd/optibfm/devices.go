@@ -56,7 +56,7 @@ func (c *composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.
 // openDevices opens the devices that a configuration names. Those on one bus
 // share it.
 func openDevices(h hardware, c configs.Composite, period time.Duration, now func() int64) (*composed, error) {
-	o := &opener{hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
+	o := newOpener(h, c, now)
 	var devices []composite.Device
 	for i, d := range c.Devices {
 		device, err := o.open(d)
@@ -88,6 +88,10 @@ type opener struct {
 	now     func() int64
 	buses   map[string]i2c.BusCloser
 	closers []io.Closer // in the order of opening
+}
+
+func newOpener(h hardware, c configs.Composite, now func() int64) *opener {
+	return &opener{hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
 }
 
 // open opens a device by its driver. This, the driver's section in

@@ -33,7 +33,7 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newBenchCommand(), newJitterCommand(), newVersionCommand(),
+		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newVersionCommand(),
 	)
 	return root
 }
