@@ -8,6 +8,10 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bno055"
 	"optibfm/hal/composite"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 )
@@ -51,11 +55,19 @@ type Device struct {
 	FrozenTicks int `yaml:"frozen_ticks"`
 
 	// BNO055 is Bosch's IMU with fusion.
-	BNO055 bno055.Config `yaml:"bno055"`
+	BNO055 bno055.Config `yaml:"bno055,omitempty"`
 	// MPU6050 is InvenSense's IMU.
-	MPU6050 mpu6050.Config `yaml:"mpu6050"`
+	MPU6050 mpu6050.Config `yaml:"mpu6050,omitempty"`
 	// PCA9685 is NXP's PWM for servos, speed controllers and motor drivers.
-	PCA9685 pca9685.Config `yaml:"pca9685"`
+	PCA9685 pca9685.Config `yaml:"pca9685,omitempty"`
+	// MCU is a microcontroller that speaks the protocol of hal/mcu/PROTOCOL.md.
+	MCU mcu.Config `yaml:"mcu,omitempty"`
+	// Dynamixel is a chain of ROBOTIS X series servos.
+	Dynamixel dynamixel.Config `yaml:"dynamixel,omitempty"`
+	// Feetech is a chain of Feetech STS servos.
+	Feetech feetech.Config `yaml:"feetech,omitempty"`
+	// MIT is the motors of a CAN interface that take mini cheetah frames.
+	MIT mit.Config `yaml:"mit,omitempty"`
 }
 
 // DeviceConfig is what the section of a driver can do.
@@ -68,6 +80,25 @@ type DeviceConfig interface {
 // placed is a section that says where its device is, such as a bus and an
 // address.
 type placed interface{ Place() string }
+
+// guarded is a section of a device that stops by itself after a silence, if it
+// is configured so.
+type guarded interface{ Deadman() time.Duration }
+
+// Unguarded names the devices with outputs that nothing stops when the control
+// process dies, as the configuration has them.
+func (c Composite) Unguarded() (names []string) {
+	for _, d := range c.Devices {
+		section := d.Section()
+		if len(section.Outputs()) == 0 {
+			continue
+		}
+		if g, ok := section.(guarded); !ok || g.Deadman() == 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
 
 // Section is the section of the device's driver; nil where there is no such
 // driver.

@@ -1,9 +1,13 @@
 package configs
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mit"
 	"optibfm/hal/rover"
 	"optibfm/tflite"
 )
@@ -88,8 +92,15 @@ func TestARobotMadeOfDevicesHasNoLockstep(t *testing.T) {
 	}
 }
 
-func TestTheReadyMadeRobotFitsTheRoversModel(t *testing.T) {
-	cfg, err := Load("composite")
+func TestTheReadyMadeRobotsFitTheRoversModel(t *testing.T) {
+	for _, name := range []string{"composite", "rover-mcu"} {
+		t.Run(name, func(t *testing.T) { checkRoverModel(t, name) })
+	}
+}
+
+func checkRoverModel(t *testing.T, name string) {
+	t.Helper()
+	cfg, err := Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +127,38 @@ func TestTheReadyMadeRobotFitsTheRoversModel(t *testing.T) {
 	}
 }
 
+func TestDevicesThatDoNotStopByThemselvesAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		name, change string
+		want         string
+	}{
+		{"composite", "run.seed=1", "[base]"}, // a PCA9685
+		{"rover-mcu", "run.seed=1", "[]"},
+		{"rover-mcu", "robot.composite.devices[0].mcu.deadman_ms=0", "[]"}, // its default
+	} {
+		cfg, err := Load(c.name, c.change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(cfg.Robot.Composite.Unguarded()); got != c.want {
+			t.Errorf("%s with %s: %s, want %s", c.name, c.change, got, c.want)
+		}
+	}
+	servo := []dynamixel.Servo{{Name: "pan", ID: 1}}
+	arm := Composite{Devices: []Device{
+		{Name: "guarded", Driver: "dynamixel", Dynamixel: dynamixel.Config{Servos: servo, DeadmanMs: 200}},
+		{Name: "limp", Driver: "dynamixel", Dynamixel: dynamixel.Config{Servos: servo}},
+		{Name: "sts", Driver: "feetech", Feetech: feetech.Config{Servos: []feetech.Servo{{Name: "pan", ID: 1}}}},
+		{Name: "cheetah", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}}},
+		{Name: "damiao", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}, DeadmanMs: 100}},
+	}}
+	if got := fmt.Sprint(arm.Unguarded()); got != "[limp sts cheetah]" {
+		t.Error(got)
+	}
+}
+
 func TestEveryDriverHasASectionThatSaysWhatItHas(t *testing.T) {
-	if got := strings.Join(deviceDrivers(), " "); !strings.Contains(got, "bno055 mpu6050 pca9685") {
+	if got := strings.Join(deviceDrivers(), " "); !strings.Contains(got, "bno055 mpu6050 pca9685 mcu dynamixel feetech mit") {
 		t.Errorf("drivers: %s", got)
 	}
 	for _, driver := range deviceDrivers() {

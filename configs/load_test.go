@@ -15,12 +15,12 @@ import (
 )
 
 func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
-	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot", "composite"} {
+	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot", "composite", "rover-mcu"} {
 		if _, err := Load(name); err != nil {
 			t.Errorf("%s:\n%v", name, err)
 		}
 	}
-	if len(Names()) != 7 {
+	if len(Names()) != 8 {
 		t.Errorf("Names() = %v: a configuration is not tested", Names())
 	}
 }
@@ -64,34 +64,20 @@ func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
 }
 
 // emptySlices makes no difference between no list and an empty one.
-func emptySlices(f *File) {
-	if len(f.Safety.FrozenChannels) == 0 {
-		f.Safety.FrozenChannels = nil
-	}
-	if len(f.Safety.Limits) == 0 {
-		f.Safety.Limits = nil
-	}
-	if len(f.Loop.CPUs) == 0 {
-		f.Loop.CPUs = nil
-	}
-	if len(f.Robot.Bridge.Command) == 0 {
-		f.Robot.Bridge.Command = nil
-	}
-	c := &f.Robot.Composite
-	if len(c.Devices) == 0 {
-		c.Devices, c.Observation, c.Action = nil, nil, nil
-	}
-	for i := range c.Devices {
-		d := &c.Devices[i]
-		if len(d.BNO055.Read) == 0 {
-			d.BNO055.Read = nil
+func emptySlices(f *File) { emptySlicesOf(reflect.ValueOf(f).Elem()) }
+
+func emptySlicesOf(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			emptySlicesOf(v.Field(i))
 		}
-		if len(d.PCA9685.Channels) == 0 {
-			d.PCA9685.Channels = nil
+	case v.Kind() == reflect.Slice && v.Len() == 0:
+		v.SetZero()
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			emptySlicesOf(v.Index(i))
 		}
-	}
-	if len(f.Controller.FixedZ) == 0 {
-		f.Controller.FixedZ = nil
 	}
 }
 

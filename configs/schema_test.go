@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../rewardsrc/web", "../tflite/tensorflow"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../hal/serial", "../hal/mcu", "../hal/dynamixel", "../hal/feetech", "../hal/mit", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../rewardsrc/web", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,12 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mit"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
+	"optibfm/hal/serial"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
@@ -123,26 +127,34 @@ func enums() map[string][]string {
 		tasks = append(tasks, t.Name)
 	}
 	return map[string][]string{
-		"robot.driver":                                      {DriverRover, DriverBridge, DriverComposite},
-		"robot.rover.task":                                  tasks,
-		"robot.bridge.mode":                                 {bridge.Lockstep, bridge.Free, ""},
-		"robot.composite.devices[].driver":                  deviceDrivers(),
-		"robot.composite.devices[].bno055.mode":             {bno055.IMU, bno055.NDOF, ""},
-		"robot.composite.devices[].pca9685.when_disarmed":   {pca9685.Off, pca9685.Pulses, ""},
-		"robot.composite.devices[].pca9685.channels[].kind": {pca9685.Pulse, pca9685.Duty, ""},
-		"model.backend":                                     {BackendNative, BackendTensorFlow},
-		"controller.strategy":                               controller.Strategies(),
-		"controller.beta.schedule":                          {controller.Constant, controller.Theory, controller.Misspecified},
-		"loop.posture":                                      {rtloop.Strict, rtloop.Warn},
-		"safety.arm":                                        {ArmAutomatic, ArmOperator},
-		"safety.after_stop":                                 {AfterStopEnd, AfterStopHold},
-		"operator.source":                                   {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb, SourceNone},
-		"operator.label_mode":                               {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
-		"operator.evdev.axis.rest":                          evdev.Rests(),
-		"operator.gpio.bias":                                gpio.Biases(),
-		"operator.scripted.mode":                            modes,
-		"operator.web.mode":                                 webModes,
-		"operator.web.tls":                                  web.TLSChoices(),
+		"robot.driver":                                       {DriverRover, DriverBridge, DriverComposite},
+		"robot.rover.task":                                   tasks,
+		"robot.bridge.mode":                                  {bridge.Lockstep, bridge.Free, ""},
+		"robot.composite.devices[].driver":                   deviceDrivers(),
+		"robot.composite.devices[].bno055.mode":              {bno055.IMU, bno055.NDOF, ""},
+		"robot.composite.devices[].pca9685.when_disarmed":    {pca9685.Off, pca9685.Pulses, ""},
+		"robot.composite.devices[].pca9685.channels[].kind":  {pca9685.Pulse, pca9685.Duty, ""},
+		"robot.composite.devices[].mcu.port.parity":          serial.Parities(),
+		"robot.composite.devices[].dynamixel.port.parity":    serial.Parities(),
+		"robot.composite.devices[].dynamixel.servos[].mode":  append(dynamixel.Modes(), ""),
+		"robot.composite.devices[].dynamixel.servos[].model": append(dynamixel.Models(), ""),
+		"robot.composite.devices[].feetech.port.parity":      serial.Parities(),
+		"robot.composite.devices[].feetech.servos[].mode":    {feetech.Position, feetech.Velocity, ""},
+		"robot.composite.devices[].mit.dialect":              {mit.Original, mit.Damiao, ""},
+		"robot.composite.devices[].mit.motors[].mode":        {mit.Position, mit.Velocity, mit.Torque, mit.Impedance, ""},
+		"model.backend":                                      {BackendNative, BackendTensorFlow},
+		"controller.strategy":                                controller.Strategies(),
+		"controller.beta.schedule":                           {controller.Constant, controller.Theory, controller.Misspecified},
+		"loop.posture":                                       {rtloop.Strict, rtloop.Warn},
+		"safety.arm":                                         {ArmAutomatic, ArmOperator},
+		"safety.after_stop":                                  {AfterStopEnd, AfterStopHold},
+		"operator.source":                                    {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb, SourceNone},
+		"operator.label_mode":                                {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
+		"operator.evdev.axis.rest":                           evdev.Rests(),
+		"operator.gpio.bias":                                 gpio.Biases(),
+		"operator.scripted.mode":                             modes,
+		"operator.web.mode":                                  webModes,
+		"operator.web.tls":                                   web.TLSChoices(),
 	}
 }
 

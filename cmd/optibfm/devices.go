@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"periph.io/x/conn/v3/gpio"
@@ -14,8 +15,12 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bno055"
 	"optibfm/hal/composite"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
 	"optibfm/hal/gpioline"
 	"optibfm/hal/i2cbus"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/tflite"
@@ -51,7 +56,7 @@ func (c *composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.
 // openDevices opens the devices that a configuration names. Those on one bus
 // share it.
 func openDevices(h hardware, c configs.Composite, period time.Duration, now func() int64) (*composed, error) {
-	o := &opener{hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
+	o := newOpener(h, c, now)
 	var devices []composite.Device
 	for i, d := range c.Devices {
 		device, err := o.open(d)
@@ -85,6 +90,10 @@ type opener struct {
 	closers []io.Closer // in the order of opening
 }
 
+func newOpener(h hardware, c configs.Composite, now func() int64) *opener {
+	return &opener{hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
+}
+
 // open opens a device by its driver. This, the driver's section in
 // configs.Device and its package are all that a driver is.
 func (o *opener) open(d configs.Device) (hal.Device, error) {
@@ -95,8 +104,24 @@ func (o *opener) open(d configs.Device) (hal.Device, error) {
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return mpu6050.New(bus, c, o.now) })
 	case pca9685.Config:
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return o.openPCA9685(bus, c) })
+	case mcu.Config:
+		return opened(mcu.Open(c))
+	case dynamixel.Config:
+		return opened(dynamixel.Open(c))
+	case feetech.Config:
+		return opened(feetech.Open(c))
+	case mit.Config:
+		return opened(mit.Open(c))
 	}
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
+}
+
+// opened keeps a nil pointer from becoming a device.
+func opened[D hal.Device](d D, err error) (hal.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // onBus opens a device on an I²C bus, which is opened once.
@@ -134,6 +159,17 @@ func (o *opener) close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// reportUnguarded warns, before anything moves, of devices that go on with what
+// they were told last when this computer dies.
+func reportUnguarded(out io.Writer, f configs.File) {
+	if f.Robot.Driver != configs.DriverComposite {
+		return
+	}
+	if names := f.Robot.Composite.Unguarded(); len(names) > 0 {
+		fmt.Fprint(out, wrap(fmt.Sprintf("warning: robot.composite: found no deadman of %s: when this computer dies they go on: set deadman_ms where the driver has it, else cut their supply or their enable line by a watchdog of its own", strings.Join(names, ", "))))
+	}
 }
 
 // checkFit compares a robot made of devices with the channels that the model

@@ -112,7 +112,7 @@ func (r *rig) wheel(pin int) float64 {
 func (r *rig) hardware() hardware {
 	return hardware{
 		i2c: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
-			if path != "/dev/i2c-1" || timeout != 10*time.Millisecond {
+			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
 				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
 			}
 			return &rigBus{r.bus, r}, nil

@@ -21,7 +21,7 @@ var units = map[string]unit{
 	"m/s": {"speed", 1}, "cm/s": {"speed", 1e-2}, "mm/s": {"speed", 1e-3}, "km/h": {"speed", 1 / 3.6},
 	"m/s^2": {"acceleration", 1}, "m/s²": {"acceleration", 1}, "g": {"acceleration", standardGravity}, "mg": {"acceleration", standardGravity * 1e-3},
 	"s": {"time", 1}, "ms": {"time", 1e-3}, "us": {"time", 1e-6}, "µs": {"time", 1e-6},
-	"N": {"force", 1}, "N*m": {"torque", 1}, "Nm": {"torque", 1}, "mNm": {"torque", 1e-3},
+	"N": {"force", 1}, "N·m": {"torque", 1}, "N*m": {"torque", 1}, "Nm": {"torque", 1}, "mNm": {"torque", 1e-3},
 	"A": {"current", 1}, "mA": {"current", 1e-3}, "V": {"voltage", 1}, "mV": {"voltage", 1e-3}, "W": {"power", 1},
 	"T": {"magnetic field", 1}, "uT": {"magnetic field", 1e-6}, "µT": {"magnetic field", 1e-6},
 	"Hz": {"frequency", 1}, "K": {"temperature", 1}, "Pa": {"pressure", 1}, "hPa": {"pressure", 100},

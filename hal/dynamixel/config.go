@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"optibfm/hal"
 	"optibfm/hal/serial"
 )
 
@@ -31,6 +32,10 @@ type Servo struct {
 	// Mode is position (default), extended_position, velocity, current or
 	// pwm. The servo must be set to it.
 	Mode string `yaml:"mode"`
+	// Model is what it must be, such as XL430-W250. Empty: any that is known
+	// here; one without a current sensor gives its load, and has to be named
+	// where an observation uses that.
+	Model string `yaml:"model"`
 }
 
 const (
@@ -61,6 +66,9 @@ func (c Config) Validate() error {
 		if _, err := modeByName(s.mode()); err != nil {
 			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
 		}
+		if err := s.checkModel(); err != nil {
+			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
+		}
 		names[s.Name], ids[s.ID] = true, true
 	}
 	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
@@ -77,6 +85,53 @@ func (c Config) watchdog() (byte, error) {
 		return byte(steps), nil
 	}
 	return 0, fmt.Errorf("dynamixel: deadman_ms: not a multiple of 20 up to %d (%v): the servos count in steps of 20 ms", maxWatchdog*20, c.DeadmanMs)
+}
+
+func (s Servo) checkModel() error {
+	if s.Model == "" {
+		return nil
+	}
+	m, err := modelByName(s.Model)
+	if err == nil && s.mode() == Current && m.ampere == 0 {
+		return fmt.Errorf("mode: a %s has no current mode: choose another", m.name)
+	}
+	return err
+}
+
+// Inputs lists what Read gives: three for each servo, in their order.
+func (c Config) Inputs() (signals []hal.Signal) {
+	for _, s := range c.Servos {
+		m, err := modelByName(s.Model)
+		signals = append(signals, s.inputs(err != nil || m.ampere > 0)...)
+	}
+	return signals
+}
+
+// Outputs lists what Write takes: the goal of each servo, in their order.
+func (c Config) Outputs() []hal.Signal {
+	signals := make([]hal.Signal, len(c.Servos))
+	for i, s := range c.Servos {
+		m, _ := modeByName(s.mode()) // Validate has found it
+		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: m.unit}
+	}
+	return signals
+}
+
+// Deadman is the silence after which the servos will stop by themselves; 0: they
+// will not.
+func (c Config) Deadman() time.Duration {
+	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
+}
+
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string { return c.Port.Path }
+
+func (s Servo) inputs(current bool) []hal.Signal {
+	effort := hal.Signal{Name: s.Name + "_load"}
+	if current {
+		effort = hal.Signal{Name: s.Name + "_current", Unit: "A"}
+	}
+	return []hal.Signal{{Name: s.Name + "_position", Unit: "rad"}, {Name: s.Name + "_velocity", Unit: "rad/s"}, effort}
 }
 
 func (s Servo) mode() string {

@@ -130,6 +130,9 @@ func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	if s.model, err = modelByNumber(binary.LittleEndian.Uint16(answer)); err != nil {
 		return 0, fmt.Errorf("dynamixel: %q (ID %d): %w", s.Name, s.ID, err)
 	}
+	if s.Model != "" && s.Model != s.model.name {
+		return 0, fmt.Errorf("dynamixel: %q (ID %d): it is a %s, the configuration says %s: see whether the IDs are swapped, or change model", s.Name, s.ID, s.model.name, s.Model)
+	}
 	if returnDelay, err = d.checkSettings(s); err != nil {
 		return 0, fmt.Errorf("dynamixel: %q (ID %d, %s): %w", s.Name, s.ID, s.model.name, err)
 	}
@@ -194,13 +197,9 @@ func (d *Device) learnLimits(s *servo) error {
 func (d *Device) name() {
 	for i := range d.servos {
 		s := &d.servos[i]
-		effort := hal.Signal{Name: s.Name + "_current", Unit: "A"}
-		if s.model.ampere == 0 {
-			effort = hal.Signal{Name: s.Name + "_load"}
-		}
-		d.inputs = append(d.inputs, hal.Signal{Name: s.Name + "_position", Unit: "rad"}, hal.Signal{Name: s.Name + "_velocity", Unit: "rad/s"}, effort)
-		d.outputs = append(d.outputs, hal.Signal{Name: s.Name + "_goal", Unit: s.mode.unit})
+		d.inputs = append(d.inputs, s.inputs(s.model.ampere > 0)...)
 	}
+	d.outputs = d.config.Outputs()
 	for _, m := range modes {
 		var members []int
 		for i := range d.servos {

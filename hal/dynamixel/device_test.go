@@ -3,6 +3,7 @@ package dynamixel_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,26 @@ func TestTheSignalsAreNamedAfterTheServos(t *testing.T) {
 		"leg_goal rad,wheel_goal rad/s,gripper_goal A,fan_goal "
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestAConfigurationThatNamesItsModelsKnowsTheSignals(t *testing.T) {
+	_, config := chain(t)
+	config.Servos[3].Model = "XL430-W250" // the only one that gives its load
+	d := open(t, config)
+	if !slices.Equal(config.Inputs(), d.Inputs()) || !slices.Equal(config.Outputs(), d.Outputs()) {
+		t.Errorf("%v %v, the device has %v %v", config.Inputs(), config.Outputs(), d.Inputs(), d.Outputs())
+	}
+	config.Servos[0].Model = "XL430-W250"
+	_ = d.Close()
+	if _, err := dynamixel.Open(config); err == nil || !strings.Contains(err.Error(), "the configuration says XL430-W250") {
+		t.Errorf("another model: %v", err)
+	}
+	for model, says := range map[string]string{"XL430-W250": "has no current mode", "XM430": "choose one of"} {
+		config.Servos[2].Model = model
+		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", model, err)
+		}
 	}
 }
 

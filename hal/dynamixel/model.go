@@ -3,6 +3,7 @@ package dynamixel
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Registers of the X series, the same in all models here (e-manual, "Control
@@ -68,6 +69,24 @@ func modelByNumber(number uint16) (model, error) {
 	return model{}, fmt.Errorf("its model number is not known here (%d): use an XL330, XL430-W250 or XM430", number)
 }
 
+func modelByName(name string) (model, error) {
+	for _, m := range models {
+		if m.name == name {
+			return m, nil
+		}
+	}
+	return model{}, fmt.Errorf("model: unknown (%q): choose one of %s", name, strings.Join(Models(), ", "))
+}
+
+// Models lists the names of the servos that are known here.
+func Models() []string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.name
+	}
+	return names
+}
+
 // The names of the modes.
 const (
 	Position         = "position"
@@ -95,6 +114,9 @@ var modes = []mode{
 	{ExtendedPosition, 4, regGoalPosition, 4, "rad", radPerStep, middle},
 	{PWM, 16, regGoalPWM, 2, "", 1.0 / fullPWM, 0},
 }
+
+// Modes lists the names of the modes.
+func Modes() []string { return []string{Position, ExtendedPosition, Velocity, Current, PWM} }
 
 func modeByName(name string) (mode, error) {
 	for _, m := range modes {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"optibfm/hal"
 	"optibfm/hal/serial"
 )
 
@@ -68,6 +69,29 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// Inputs lists what Read gives: three for each servo, in their order.
+func (c Config) Inputs() (signals []hal.Signal) {
+	for _, s := range c.Servos {
+		signals = append(signals, hal.Signal{Name: s.Name + "_position", Unit: "rad"}, hal.Signal{Name: s.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: s.Name + "_current", Unit: "A"})
+	}
+	return signals
+}
+
+// Outputs lists what Write takes: the goal of each servo, in their order.
+func (c Config) Outputs() []hal.Signal {
+	signals := make([]hal.Signal, len(c.Servos))
+	for i, s := range c.Servos {
+		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad"}
+		if s.mode() == Velocity {
+			signals[i].Unit = "rad/s"
+		}
+	}
+	return signals
+}
+
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string { return c.Port.Path }
 
 func (s Servo) mode() string {
 	if s.Mode == "" {

@@ -96,7 +96,7 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 	}
 	d := &Device{
 		config: c, bus: servobus.New("feetech", port, newProtocol(len(members)), members),
-		servos: make([]servo, len(members)), data: make([]byte, 0, len(members)*(1+goalSize)),
+		inputs: c.Inputs(), outputs: c.Outputs(), servos: make([]servo, len(members)), data: make([]byte, 0, len(members)*(1+goalSize)),
 		errNotFinite: fmt.Errorf("feetech: %s: an output is not finite: guard the action", c.Port.Path),
 	}
 	d.bus.SetTimeout(openingTimeout + c.Port.WireTime(2*leastSize+presentSize))
@@ -152,7 +152,9 @@ func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	}
 	d.live = d.live || torque[0] != 0 // left on: Halt must reach it
 	s.limit(setting[regLimits-regReturnDelay:])
-	d.name(s)
+	if s.wheel {
+		d.wheels++
+	}
 	return time.Duration(setting[0]) * delayUnit, nil
 }
 
@@ -172,16 +174,6 @@ func (s *servo) limit(angles []byte) {
 	case s.low == 0 && s.high == 0:
 		s.low, s.high = -manyTurns, manyTurns
 	}
-}
-
-func (d *Device) name(s *servo) {
-	d.inputs = append(d.inputs, hal.Signal{Name: s.Name + "_position", Unit: "rad"}, hal.Signal{Name: s.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: s.Name + "_current", Unit: "A"})
-	unit := "rad"
-	if s.wheel {
-		d.wheels++
-		unit = "rad/s"
-	}
-	d.outputs = append(d.outputs, hal.Signal{Name: s.Name + "_goal", Unit: unit})
 }
 
 // read gives registers of one servo, while opening.

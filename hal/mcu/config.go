@@ -3,8 +3,11 @@ package mcu
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
+	"optibfm/hal"
 	"optibfm/hal/serial"
 )
 
@@ -22,6 +25,19 @@ type Config struct {
 	// StartTimeoutMs limits the wait for the firmware when the port is opened,
 	// which resets many boards. Default: 3000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
+	// DeclaredInputs are those of the firmware, in its order: Open refuses a board with
+	// others. Empty: whatever the firmware says, unknown before it is opened.
+	DeclaredInputs []Declared `yaml:"inputs"`
+	// DeclaredOutputs are those of the firmware, in its order, likewise.
+	DeclaredOutputs []Declared `yaml:"outputs"`
+}
+
+// Declared is an input or an output of the firmware.
+type Declared struct {
+	// Name as the firmware has it.
+	Name string `yaml:"name"`
+	// Unit as the firmware has it; empty for dimensionless.
+	Unit string `yaml:"unit"`
 }
 
 const (
@@ -51,7 +67,70 @@ func (c Config) Validate() error {
 	if c.DeadmanMs != math.Trunc(c.DeadmanMs) {
 		return fmt.Errorf("mcu: deadman_ms: not whole (%v): the firmware counts whole milliseconds", c.DeadmanMs)
 	}
+	for _, list := range [][]Declared{c.DeclaredInputs, c.DeclaredOutputs} {
+		if err := checkList(list); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func checkList(list []Declared) error {
+	if len(list) > MaxChannels {
+		return fmt.Errorf("mcu: inputs, outputs: more than %d (%d): the protocol has no more", MaxChannels, len(list))
+	}
+	names := map[string]bool{}
+	for i, d := range list {
+		if d.Name == "" || names[d.Name] {
+			return fmt.Errorf("mcu: inputs, outputs: element %d: name: empty or given twice (%q): give the firmware's", i, d.Name)
+		}
+		names[d.Name] = true
+	}
+	return nil
+}
+
+// Inputs lists what Read gives, as far as the configuration says it.
+func (c Config) Inputs() []hal.Signal { return signals(c.DeclaredInputs) }
+
+// Outputs lists what Write takes, as far as the configuration says it.
+func (c Config) Outputs() []hal.Signal { return signals(c.DeclaredOutputs) }
+
+// Deadman is the silence after which the firmware will halt.
+func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultDeadman) }
+
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string { return c.Port.Path }
+
+func signals(declared []Declared) []hal.Signal {
+	list := make([]hal.Signal, len(declared))
+	for i, d := range declared {
+		list[i] = hal.Signal{Name: d.Name, Unit: d.Unit}
+	}
+	return list
+}
+
+// checkDeclared compares what the configuration says with what the firmware has.
+func (c Config) checkDeclared(inputs, outputs []hal.Signal) error {
+	for _, list := range []struct {
+		what             string
+		firmware, config []hal.Signal
+	}{{"inputs", inputs, c.Inputs()}, {"outputs", outputs, c.Outputs()}} {
+		if len(list.config) > 0 && !slices.Equal(list.firmware, list.config) {
+			return fmt.Errorf("%s: the firmware's are not the configuration's: make them the same, in the same order:\n  firmware: %s\n  configuration: %s", list.what, inWords(list.firmware), inWords(list.config))
+		}
+	}
+	return nil
+}
+
+func inWords(signals []hal.Signal) string {
+	words := make([]string, len(signals))
+	for i, s := range signals {
+		words[i] = fmt.Sprintf("{name: %s, unit: %s}", s.Name, s.Unit)
+		if s.Unit == "" {
+			words[i] = fmt.Sprintf("{name: %s}", s.Name)
+		}
+	}
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
 func orDefault(ms float64, d time.Duration) time.Duration {

@@ -15,6 +15,7 @@ import (
 
 // Device is a board. It implements hal.Device, hal.Guarded and hal.Counting.
 type Device struct {
+	config  Config
 	port    *serial.Port
 	timeout time.Duration
 	stale   time.Duration
@@ -69,6 +70,7 @@ func Open(c Config) (*Device, error) {
 	}
 	path := c.Port.Path
 	d := &Device{
+		config:  c,
 		port:    port,
 		timeout: orDefault(c.TimeoutMs, defaultTimeout), stale: orDefault(c.StaleMs, defaultStale),
 		deadman: uint16(orDefault(c.DeadmanMs, defaultDeadman).Milliseconds()),
@@ -117,6 +119,9 @@ func (d *Device) meet(patience time.Duration) error {
 		return err
 	}
 	if err := unique(d.outputs); err != nil {
+		return err
+	}
+	if err := d.config.checkDeclared(d.inputs, d.outputs); err != nil {
 		return err
 	}
 	d.values = make([]float64, inputs)

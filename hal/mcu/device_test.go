@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -434,6 +435,32 @@ func TestWhatIsNotFiniteIsNotSent(t *testing.T) {
 		if d.Write([]float64{0, v}) == nil {
 			t.Errorf("%v was sent", v)
 		}
+	}
+}
+
+func TestAFirmwareWithOtherChannelsThanTheConfigurationsIsRefused(t *testing.T) {
+	b, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := config(b.Path)
+	c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"}}
+	d, err := mcu.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.Outputs(), d.Outputs()) {
+		t.Errorf("%v, the device has %v", c.Outputs(), d.Outputs())
+	}
+	_ = d.Close()
+	c.DeclaredOutputs[0].Unit = "m/s"
+	if _, err = mcu.Open(c); err == nil || !strings.Contains(err.Error(), "firmware: [{name: left_velocity, unit: rad/s}") || !strings.Contains(err.Error(), "configuration: [{name: left_velocity, unit: m/s}") {
+		t.Error(err)
+	}
+	c.DeclaredOutputs[0].Name = "right_velocity"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "given twice") {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"optibfm/hal"
 )
 
 // Config describes the motors of one CAN interface. Zero values mean the
@@ -98,6 +100,40 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// Inputs lists what Read gives: three for each motor, in their order.
+func (c Config) Inputs() (signals []hal.Signal) {
+	for _, m := range c.Motors {
+		signals = append(signals, hal.Signal{Name: m.Name + "_position", Unit: "rad"}, hal.Signal{Name: m.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: m.Name + "_torque", Unit: "N·m"})
+	}
+	return signals
+}
+
+// Outputs lists what Write takes: one or three for each motor, after its mode.
+func (c Config) Outputs() (signals []hal.Signal) {
+	for _, m := range c.Motors {
+		signals = append(signals, m.outputs()...)
+	}
+	return signals
+}
+
+func (m Motor) outputs() (signals []hal.Signal) {
+	for _, s := range []struct{ mode, unit string }{{Position, "rad"}, {Velocity, "rad/s"}, {Torque, "N·m"}} {
+		if m.mode() == s.mode || m.mode() == Impedance {
+			signals = append(signals, hal.Signal{Name: m.Name + "_" + s.mode + "_goal", Unit: s.unit})
+		}
+	}
+	return signals
+}
+
+// Deadman is the silence after which a motor will stop by itself; 0: it will not,
+// as far as is known here.
+func (c Config) Deadman() time.Duration {
+	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
+}
+
+// Place says where the device is: one device has all the motors of an interface.
+func (c Config) Place() string { return c.Interface }
 
 func (m Motor) validate() error {
 	if m.Name == "" {

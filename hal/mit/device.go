@@ -70,7 +70,7 @@ func Open(c Config) (*Device, error) {
 		return nil, fmt.Errorf("mit: %w", err)
 	}
 	d := &Device{
-		config: c, bus: bus, timeout: c.timeout(), motors: make([]motor, len(c.Motors)),
+		config: c, bus: bus, timeout: c.timeout(), motors: make([]motor, len(c.Motors)), inputs: c.Inputs(),
 		errNotFinite: fmt.Errorf("mit: %s: an output is not finite: guard the action", c.Interface),
 	}
 	for i := range d.motors {
@@ -84,7 +84,7 @@ func Open(c Config) (*Device, error) {
 	return d, nil
 }
 
-// name makes motor i and its signals.
+// name makes motor i and its outputs.
 func (d *Device) name(i int) {
 	m := &d.motors[i]
 	m.Motor = d.config.Motors[i]
@@ -97,12 +97,7 @@ func (d *Device) name(i int) {
 		short:   of(hal.ErrShort, "see whether another device answers with its ID"),
 		device:  of(hal.ErrDevice, "it has an error, has left motor mode or was silent too long: mend the cause, then arm again"),
 	}
-	d.inputs = append(d.inputs, hal.Signal{Name: m.Name + "_position", Unit: "rad"}, hal.Signal{Name: m.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: m.Name + "_torque", Unit: "N·m"})
-	for _, s := range []struct{ mode, unit string }{{Position, "rad"}, {Velocity, "rad/s"}, {Torque, "N·m"}} {
-		if m.mode() == s.mode || m.mode() == Impedance {
-			d.outputs = append(d.outputs, hal.Signal{Name: m.Name + "_" + s.mode + "_goal", Unit: s.unit})
-		}
-	}
+	d.outputs = append(d.outputs, m.Motor.outputs()...)
 }
 
 func (d *Device) meet(m *motor) error {

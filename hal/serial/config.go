@@ -31,6 +31,9 @@ const (
 	Odd  = "odd"
 )
 
+// Parities lists the names of the parities, and "" for the default.
+func Parities() []string { return []string{None, Even, Odd, ""} }
+
 const (
 	defaultBaud = 1_000_000
 	maxBaud     = 12_000_000
