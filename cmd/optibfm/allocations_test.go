@@ -11,8 +11,9 @@ import (
 // allocationsOf runs f twice and returns what the second run allocated, each
 // with the functions that led to it. testing.AllocsPerRun counts what the whole
 // process allocates: what earlier tests have left running, the fakes of devices,
-// the runtime. Here only that counts which f called. The memory profile sees
-// every object but one of a few bytes that finds room in the block of another.
+// and each thread that the runtime starts when the machine is busy. Here only
+// that counts which f called. The memory profile sees every object but one of a
+// few bytes that finds room in the block of another.
 func allocationsOf(f func()) []string {
 	f()
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()

@@ -7,7 +7,8 @@
 //
 //	NAME_position  rad    0 at the middle (raw 2048), 4096 steps a turn
 //	NAME_velocity  rad/s
-//	NAME_current   A      or NAME_load, of full load, where the model has no current sensor (XL430)
+//	NAME_current   A      or NAME_load, of full load, where the model has no current sensor (XL430,
+//	                      to be named as Servo.Model, so that it is known without the servo)
 //
 //	NAME_goal      rad, rad/s, A or duty -1 to 1, after the mode
 //

@@ -2,7 +2,9 @@
 // protocol of PROTOCOL.md: wheel encoders, motors, an IMU, a battery, whatever
 // channels the firmware declares.
 //
-// Open asks the firmware for its channel lists; Inputs and Outputs are those. The
+// Open asks the firmware for its channel lists; Inputs and Outputs are those. A
+// robot's configuration names them too (Config.DeclaredInputs), so that the robot can
+// be checked without the board; Open refuses a board that has others. The
 // firmware sends samples at its own rate. Read takes what has arrived, without
 // waiting, and gives the newest one, with the firmware's time mapped onto
 // CLOCK_MONOTONIC; the same sample again where nothing new has come, and

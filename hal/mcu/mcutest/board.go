@@ -56,6 +56,9 @@ const (
 	CauseEStop   = 16
 )
 
+// fullLine is how long a line may be full before bytes are lost.
+const fullLine = time.Millisecond
+
 // Board is a running firmware. Its methods may be called by several goroutines.
 type Board struct {
 	Path string // of the port
@@ -222,6 +225,8 @@ func (b *Board) send(message byte, payload []byte) {
 			b.out[2] = 0x7F
 		}
 	}
+	// A UART sends whether anybody listens or not.
+	_ = b.line.SetWriteDeadline(time.Now().Add(fullLine))
 	_, _ = b.line.Write(b.out)
 }
 
