@@ -47,6 +47,7 @@ func newCredit(c *collected) *credit {
 			continue
 		}
 		entry := &credited{label: l}
+		c.narrow(&entry.AppliedLabel)
 		k.labels = append(k.labels, entry)
 		if l.Kind == rewardsrc.Value {
 			k.waiting = append(k.waiting, entry)
@@ -62,6 +63,38 @@ func newCredit(c *collected) *credit {
 		return 0
 	})
 	return k
+}
+
+// narrow limits what a label is about to ticks that the log holds, as a learner
+// does that never saw the others.
+func (c *collected) narrow(a *controller.AppliedLabel) {
+	if a.Kind != rewardsrc.Value || a.From == a.To {
+		return
+	}
+	held := func(pos int) bool { return !c.columns.flags[pos].Has(controller.FlagBadObs) }
+	from, _ := c.position(a.From)
+	end, found := c.position(a.To)
+	if found {
+		end++
+	}
+	for from < end && !held(from) {
+		from++
+	}
+	for from < end && !held(end-1) {
+		end--
+	}
+	if from >= end {
+		return
+	}
+	a.From, a.To = c.columns.index[from], c.columns.index[end-1]
+	middle, found := c.position(a.From + (a.To-a.From)/2)
+	if !found {
+		middle--
+	}
+	for middle > from && !held(middle) {
+		middle--
+	}
+	a.About = c.columns.index[middle]
 }
 
 // observe adds the φ of a tick to the labels that are about it.

@@ -142,7 +142,7 @@ class Page {
 
   drawBars(colours) {
     const { moments, d } = this.data, k = this.momentBefore();
-    const { ctx, width, height } = prepare(byId("bars"), 170);
+    const { ctx, width, height } = prepare(byId("bars"), 210);
     byId("belief-when").textContent = "";
     byId("belief-text").textContent = "";
     if (k < 0) {
@@ -151,23 +151,35 @@ class Page {
     }
     const z = moments.z.subarray(k * d, (k + 1) * d), sigma = moments.sigma.subarray(k * d, (k + 1) * d);
     const other = this.run ? this.run.z.subarray(k * d, (k + 1) * d) : null;
-    let most = 1e-9;
-    for (let i = 0; i < d; i++) most = Math.max(most, Math.abs(z[i]) + (sigma.length ? sigma[i] : 0), other ? Math.abs(other[i]) : 0);
-    const left = 34, step = (width - left) / d, zero = height / 2, unit = (height / 2 - 8) / most;
-    ctx.fillStyle = colours.dim;
+    // Where σ is far above ẑ, the bars stay readable and the whiskers run off.
+    let most = 1e-9, widest = 1e-9;
+    for (let i = 0; i < d; i++) {
+      most = Math.max(most, Math.abs(z[i]), other ? Math.abs(other[i]) : 0);
+      if (sigma.length) widest = Math.max(widest, sigma[i]);
+    }
+    most = Math.min(most + widest, 2 * most);
+    const left = 38, step = (width - left) / d, bar = Math.max(step * 0.72, 0.8);
+    const rows = { z: { zero: 70, unit: 62 / most }, sigma: { zero: height - 4, unit: 52 / widest } };
     ctx.textBaseline = "middle";
     ctx.textAlign = "right";
-    for (const v of niceSteps(-most, most, 4)) {
-      ctx.fillText(shortNumber(v), left - 4, zero - v * unit);
-      ctx.fillRect(left, Math.round(zero - v * unit), width - left, v === 0 ? 1 : 0.3);
-    }
+    const tick = (row, v) => {
+      const y = Math.round(row.zero - v * row.unit);
+      ctx.fillStyle = colours.dim;
+      ctx.fillText(shortNumber(v), left - 4, y);
+      ctx.fillStyle = colours.line;
+      ctx.fillRect(left, y, width - left, 1);
+    };
+    niceSteps(-most, most, 4).forEach((v) => tick(rows.z, v));
+    if (sigma.length) niceSteps(0, widest, 2).forEach((v) => tick(rows.sigma, v));
     for (let i = 0; i < d; i++) {
-      const x = left + i * step, bar = Math.max(step * 0.72, 0.8);
+      const x = left + i * step, { zero, unit } = rows.z;
       ctx.fillStyle = colours.blue;
       ctx.fillRect(x, zero, bar, -z[i] * unit);
       if (sigma.length) {
+        const top = Math.max(zero - (z[i] + sigma[i]) * unit, 2), bottom = Math.min(zero - (z[i] - sigma[i]) * unit, 138);
         ctx.fillStyle = colours.orange;
-        ctx.fillRect(x + bar / 2 - 0.6, zero - (z[i] + sigma[i]) * unit, 1.2, 2 * sigma[i] * unit);
+        ctx.fillRect(x + bar / 2 - 0.5, top, 1, bottom - top);
+        ctx.fillRect(x, rows.sigma.zero, bar, -sigma[i] * rows.sigma.unit);
       }
       if (other) {
         ctx.fillStyle = colours.purple;
@@ -175,7 +187,7 @@ class Page {
       }
     }
     byId("belief-when").textContent = "after tick " + (this.data.first_tick + this.tickAt(moments.pos[k]));
-    byId("belief-text").textContent = `‖ẑ‖ ${moments.norm[k].toFixed(4)}` + (this.spreads ? `, σ ${this.spreads[k].toFixed(4)} (rms over ${d} dimensions)` : "") +
+    byId("belief-text").textContent = `‖ẑ‖ ${moments.norm[k].toFixed(4)}` + (this.spreads ? `, σ ${this.spreads[k].toFixed(4)} (rms over ${d} dimensions), below: σ of each` : "") +
       (other ? `; what if: ‖ẑ‖ ${this.run.norm[k].toFixed(4)} (purple)` : "");
   }
 
@@ -270,8 +282,8 @@ function addPlots(page) {
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
-    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"], ["what if: not asked for", "purple"],
-  ], 104, (f, c) => {
+    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"], ["what if: not asked for", "purple"], ["ring: undo, can't tell, refused", "dim"],
+  ], 116, (f, c) => {
     const rows = { requests: 20, labels: 52, events: 88 };
     shadeGaps(f, c);
     f.ctx.textAlign = "right";
@@ -296,7 +308,7 @@ function addPlots(page) {
     data.events.forEach((e) => f.dot(e.time, rows.events, 3.5, e.level === "error" ? c.red : e.level === "warn" ? c.orange : c.dim));
   });
 
-  page.addPlot("D-gap, nats (log scale)", [["Δ(φ)", "blue"], ["κ", "orange"], ["what if", "purple"]], 130, (f, c) => {
+  page.addPlot("D-gap, nats (log scale)", [["Δ(φ)", "blue"], ["κ", "orange"], ["what if", "purple"]], 140, (f, c) => {
     const kappa = page.params?.kappa ?? null;
     f.range([series.dgap], { include: [config.kappa, kappa ?? NaN], log: true });
     f.axes();
@@ -308,7 +320,7 @@ function addPlots(page) {
   });
 
   const e = series.estimate, s = series.spread;
-  page.addPlot("Reward", [["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"], ["what if", "purple"]], 160, (f, c) => {
+  page.addPlot("Reward", [["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"], ["what if", "purple"]], 172, (f, c) => {
     f.range([e, series.reward].filter(Boolean), { include: sampled(labels.value) });
     f.axes();
     const lower = (i) => e.low(i) - s.high(i), upper = (i) => e.high(i) + s.high(i);
@@ -321,7 +333,7 @@ function addPlots(page) {
     }
   });
 
-  page.addPlot("Belief", [["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"]], 120, (f, c) => {
+  page.addPlot("Belief", [["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"]], 130, (f, c) => {
     const norms = data.moments.norm, curves = [new Series(norms, false)];
     if (page.spreads) curves.push(new Series(page.spreads, false));
     if (page.run) curves.push(new Series(page.run.norm, false));
@@ -337,25 +349,30 @@ function addPlots(page) {
     if (page.run) f.sparse(page.momentTimes, page.run.norm, c.purple, { dash: [4, 3] });
   });
 
-  page.addPlot("z: its age in ticks, and by how many degrees it turned", [["age", "blue"], ["turn / 10°", "orange"], [`limit ${config.max_plan_age}`, "red"]], 100, (f, c) => {
-    const turned = { low: (i) => series.turn.low(i) / 10, high: (i) => series.turn.high(i) / 10 };
-    f.range([series.age, turned], { include: [0, 1] });
+  page.addPlot("z turned, degrees", [["angle to the z before", "blue"]], 84, (f, c) => {
+    f.range([series.turn], { include: [0, 1] });
     f.axes();
-    f.line(turned, c.orange, { width: 1 });
-    f.line(series.age, c.blue, { width: 1.6 });
-    if (config.max_plan_age <= f.high) f.level(config.max_plan_age, c.red, "limit");
+    f.line(series.turn, c.blue, { width: 1 });
   });
 
-  page.addPlot("Timing, ms (log scale)", [["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"]], 110, (f, c) => {
+  page.addPlot("Age of z, ticks", [["age", "blue"], ["limit: an older one halts the robot", "red"]], 84, (f, c) => {
+    f.range([series.age], { include: [0, 2] });
+    f.axes();
+    f.line(series.age, c.blue);
+    if (config.max_plan_age <= f.high) f.level(config.max_plan_age, c.red, "limit");
+    else f.tag(`limit ${config.max_plan_age}`, c.dim, f.y1 + 7);
+  });
+
+  page.addPlot("Timing, ms (log scale)", [["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"]], series.late ? 124 : 60, (f, c) => {
     if (!series.late) {
       f.note("simulated time: nothing was timed");
       return;
     }
     f.range([series.late, series.busy], { include: [data.period_ms], log: true });
     f.axes();
-    f.level(data.period_ms, c.dim, "period");
     f.line(series.late, c.blue, { width: 1 });
     f.line(series.busy, c.orange, { width: 1 });
+    f.level(data.period_ms, c.dim, "period");
     for (let i = page.view.first; i <= page.view.last; i++) {
       if (series.skipped.high(i) > 0) f.span(page.view.time[i], page.view.time[i], f.y1, 8, c.red);
     }

@@ -1,6 +1,6 @@
 // plot.js: curves over time on a canvas.
 
-const gutter = { left: 58, right: 10, top: 6, bottom: 4 };
+const gutter = { left: 58, right: 10, top: 6, bottom: 18 };
 
 // Palette reads the colours of the style sheet, which follow light and dark.
 function palette() {
@@ -114,11 +114,16 @@ class Frame {
     this.verticals();
   }
 
+  // verticals draws the time axis, in seconds.
   verticals() {
-    const { colours, view } = this;
+    const { ctx, colours, view } = this;
+    ctx.fillStyle = colours.dim;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "top";
     for (const t of niceSteps(view.from, view.to, Math.max(2, (this.x1 - this.x0) / 90))) {
       const x = Math.round(this.x(t)) + 0.5;
       this.rule(x, this.y1, x, this.y0, colours.line);
+      ctx.fillText(+t.toPrecision(7) + " s", Math.min(x, this.x1 - 12), this.y0 + 4);
     }
   }
 
@@ -136,10 +141,18 @@ class Frame {
   level(value, colour, text) {
     const y = this.y(value);
     this.rule(this.x0, y, this.x1, y, colour, [6, 4]);
-    this.ctx.fillStyle = colour;
-    this.ctx.textAlign = "right";
-    this.ctx.textBaseline = y - this.y1 < 14 ? "top" : "bottom";
-    this.ctx.fillText(text, this.x1 - 2, y + (y - this.y1 < 14 ? 2 : -2));
+    this.tag(text, colour, y - this.y1 < 16 ? y + 9 : y - 9);
+  }
+
+  // tag writes a text at the right edge that curves do not run through.
+  tag(text, colour, y) {
+    const ctx = this.ctx, width = ctx.measureText(text).width;
+    ctx.fillStyle = this.colours.paper;
+    ctx.fillRect(this.x1 - width - 6, y - 7, width + 6, 14);
+    ctx.fillStyle = colour;
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    ctx.fillText(text, this.x1 - 3, y);
   }
 
   // line draws a series: where many points share a pixel, from the least to
@@ -241,7 +254,7 @@ class Frame {
     const x = Math.round(this.x(time)) + 0.5;
     if (x < this.x0 || x > this.x1 + 1) return;
     this.ctx.lineWidth = 1;
-    this.rule(x, 0, x, this.height, this.colours.ink);
+    this.rule(x, 0, x, this.y0, this.colours.ink);
   }
 
   note(text) {
