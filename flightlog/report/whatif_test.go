@@ -41,11 +41,15 @@ type scriptParams struct {
 
 const harness = `
 const [data, params] = [2, 3].map((i) => require("fs").readFileSync(process.argv[i], "utf8"));
+function lastNorm({ data, result }) { // null where the belief is not known at the end
+  const k = data.moments.pos.length - 1;
+  return data.moments.pos[k] === data.n - 1 ? result.norm[k] : null;
+}
 const answers = JSON.parse(params).map((p) => {
   const run = new Run(readData(data), p);
   for (const _ of run.work());
   const r = run.result;
-  return { ...r, z: Array.from(r.finalZ), norm: r.finalNorm, lastNorm: r.norm[r.norm.length - 1], kept: null, dgap: null, estimate: null };
+  return { ...r, z: Array.from(r.finalZ), norm: r.finalNorm, lastNorm: lastNorm(run), kept: null, dgap: null, estimate: null };
 });
 console.log(JSON.stringify(answers));
 `
@@ -152,7 +156,9 @@ func compareBeliefs(t *testing.T, i int, got scriptAnswer, want flightlog.Answer
 		near(t, i, "z", &got.Z[k], want.Z[k])
 	}
 	near(t, i, "norm", got.Norm, want.ZNorm)
-	near(t, i, "norm at the last moment", got.LastNorm, want.ZNorm)
+	if got.LastNorm != nil {
+		near(t, i, "norm at the last moment", got.LastNorm, want.ZNorm)
+	}
 	near(t, i, "cosine", got.Cosine, want.Cosine)
 }
 
@@ -184,9 +190,9 @@ func TestOfALongRunThePageAnswersLambdaAndRhoExactlyAndKappaForTheLabels(t *test
 	if made.WhatIf != Labels {
 		t.Fatalf("the page computes %s", made.WhatIf)
 	}
-	params := []scriptParams{{Lambda: value(3)}, {Rho: value(0.9995)}, {Rho: value(1), Lambda: value(0.5)}, {Kappa: value(1.4)}}
+	params := []scriptParams{{Rho: value(0.9995), Lambda: value(0.5)}, {Kappa: value(1.4)}}
 	answers := runScript(t, page, params)
-	for i, got := range answers[:3] {
+	for i, got := range answers[:1] {
 		want, err := flightlog.WhatIf(open(t, log), flightlog.Params(params[i]))
 		must(t, err)
 		if got.Labels != want.Labels || !got.Exact {
@@ -194,12 +200,12 @@ func TestOfALongRunThePageAnswersLambdaAndRhoExactlyAndKappaForTheLabels(t *test
 		}
 		compareBeliefs(t, i, got, want)
 	}
-	asked, z := filterLabels(t, log, *params[3].Kappa)
-	if got := answers[3]; got.Asked != asked || got.Exact {
+	asked, z := filterLabels(t, log, *params[1].Kappa)
+	if got := answers[1]; got.Asked != asked || got.Exact {
 		t.Errorf("kappa: the page keeps %d labels, want %d; exact: %v", got.Asked, asked, got.Exact)
 	}
 	for k := range z {
-		near(t, 3, "z", &answers[3].Z[k], z[k])
+		near(t, 1, "z", &answers[1].Z[k], z[k])
 	}
 }
 
