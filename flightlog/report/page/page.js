@@ -20,12 +20,15 @@ class Page {
     this.data = data;
     this.paired = data.bucket > 1;
     this.points = data.starts.time.length;
-    this.view = { time: data.starts.time, from: 0, to: 1, first: 0, last: -1 };
+    const join = (8 * data.bucket * data.period_ms) / 1e3;
+    this.view = { time: data.starts.time, join, from: 0, to: 1, first: 0, last: -1 };
     this.cursor = 0;
     this.run = null; // the what-if that is shown
     this.series = {};
     for (const [name, values] of Object.entries(data.columns)) this.series[name] = values.length ? new Series(values, this.paired) : null;
     this.momentTimes = Float64Array.from(data.moments.pos, (pos) => this.timeOf(pos));
+    const stride = data.moments.pos.length > 1 ? data.moments.pos[1] - data.moments.pos[0] : 1;
+    this.momentJoin = (Math.max(2 * stride, 8 * data.bucket) * data.period_ms) / 1e3;
     this.spreads = this.meanSigma();
     this.marks = [...new Set(Array.from(data.labels.pos, (pos) => this.pointOf(pos)))];
     this.plots = [];
@@ -134,8 +137,10 @@ class Page {
     this.tell();
   }
 
-  // momentBefore returns the newest moment of the belief at or before the cursor.
+  // momentBefore returns the newest moment of the belief at or before the
+  // cursor, -1 where the belief is not known.
   momentBefore() {
+    if (this.spansHere(this.data.gaps) !== null) return -1;
     const last = (this.cursor + 1) * this.data.bucket - 1;
     return lowerBound(this.data.moments.pos, last + 1) - 1;
   }
@@ -344,9 +349,10 @@ function addPlots(page) {
     shadeGaps(f, c);
     f.axes();
     if (!norms.length) f.note("the belief is not known: the log could not be replayed");
-    f.sparse(page.momentTimes, norms, c.blue);
-    if (page.spreads) f.sparse(page.momentTimes, page.spreads, c.orange);
-    if (page.run) f.sparse(page.momentTimes, page.run.norm, c.purple, { dash: [4, 3] });
+    const join = page.momentJoin;
+    f.sparse(page.momentTimes, norms, c.blue, { join });
+    if (page.spreads) f.sparse(page.momentTimes, page.spreads, c.orange, { join });
+    if (page.run) f.sparse(page.momentTimes, page.run.norm, c.purple, { dash: [4, 3], join });
   });
 
   page.addPlot("z turned, degrees", [["angle to the z before", "blue"]], 84, (f, c) => {
@@ -422,7 +428,7 @@ class WhatIf {
       { name: "beta", sign: "β", was: config.beta ?? 1, min: 0, max: 1e9, scale: withZero(logarithmic(-2, 2)), title: "weight of the uncertainty bonus: changes where the robot goes, not what it learns there" },
     ];
     this.note = [
-      study.mode === "labels" && `${study.why}, so a κ is answered only for the labels that the log holds: which of them would not have been asked for.`,
+      study.mode === "labels" && `Of this run ${study.why}, so a κ is answered only for the labels that the log holds: which of them would not have been asked for.`,
       study.mode === "nothing" && `Not computed here: ${study.why}. The command below may.`,
       study.warm && "The log starts with labels that it does not hold: λ and ρ cannot be changed.",
       costly && "ρ would take too long here.",

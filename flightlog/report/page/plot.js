@@ -156,8 +156,9 @@ class Frame {
   }
 
   // line draws a series: where many points share a pixel, from the least to
-  // the greatest of them.
-  line(series, colour, { dash = [], width = 1.3, time = this.view.time } = {}) {
+  // the greatest of them. Points further apart than join, in s, are not joined:
+  // nothing is known between them.
+  line(series, colour, { dash = [], width = 1.3, time = this.view.time, join = this.view.join } = {}) {
     const { ctx, view } = this;
     this.clip();
     ctx.strokeStyle = colour;
@@ -175,11 +176,11 @@ class Frame {
     };
     for (let i = Math.max(0, view.first - 1); i <= Math.min(view.last + 1, time.length - 1); i++) {
       const a = series.low(i), b = series.high(i);
-      if (Number.isNaN(a)) {
+      if (Number.isNaN(a) || time[i] - time[i - 1] > join) {
         flush();
         pen = false;
-        continue;
       }
+      if (Number.isNaN(a)) continue;
       const x = Math.round(this.x(time[i]) * 2) / 2;
       if (x !== column) {
         flush();
@@ -220,8 +221,8 @@ class Frame {
       run = [];
     };
     for (let i = view.first; i <= view.last; i += step) {
-      if (Number.isNaN(upper(i))) flush();
-      else run.push(i);
+      if (Number.isNaN(upper(i)) || view.time[i] - view.time[i - step] > view.join * step) flush();
+      if (!Number.isNaN(upper(i))) run.push(i);
     }
     flush();
     ctx.restore();
