@@ -56,6 +56,7 @@ class Page {
     Object.assign(this.view, { from, to: to > from ? to : from + 1 });
     this.view.first = Math.max(0, lowerBound(time, from) - 1);
     this.view.last = Math.min(time.length - 1, lowerBound(time, to));
+    this.stale = true;
   }
 
   zoom(factor) {
@@ -81,7 +82,7 @@ class Page {
     canvas.setAttribute("aria-label", title);
     figure.append(caption, canvas);
     byId("plots").append(figure);
-    this.plots.push({ canvas, height, draw });
+    this.plots.push({ canvas, height, draw, curves: element("canvas"), frame: null });
     this.listenTo(canvas);
   }
 
@@ -116,7 +117,8 @@ class Page {
     this.draw();
   }
 
-  // draw draws everything, at most once a frame.
+  // draw draws everything, at most once a frame. Where only the cursor moved,
+  // the curves are those of the frame before.
   draw() {
     if (this.drawing) return;
     this.drawing = true;
@@ -126,15 +128,30 @@ class Page {
     });
   }
 
+  // redraw draws the curves anew.
+  redraw() {
+    this.stale = true;
+    this.draw();
+  }
+
   drawNow() {
-    const colours = palette(), t = this.view.time[this.cursor];
+    const colours = palette();
     for (const plot of this.plots) {
-      const frame = new Frame(plot.canvas, plot.height, this.view, colours);
-      plot.draw(frame, colours);
-      if (this.points) frame.cursor(t);
+      if (this.stale) this.drawCurves(plot, colours);
+      plot.frame.ctx.clearRect(0, 0, plot.frame.width, plot.frame.height);
+      plot.frame.ctx.drawImage(plot.curves, 0, 0, plot.frame.width, plot.frame.height);
+      if (this.points) plot.frame.cursor(this.view.time[this.cursor]);
     }
+    this.stale = false;
     this.drawBars(colours);
     this.tell();
+  }
+
+  drawCurves(plot, colours) {
+    plot.frame = new Frame(plot.canvas, plot.height, this.view, colours);
+    plot.draw(plot.frame, colours);
+    Object.assign(plot.curves, { width: plot.canvas.width, height: plot.canvas.height });
+    plot.curves.getContext("2d").drawImage(plot.canvas, 0, 0);
   }
 
   // momentBefore returns the newest moment of the belief at or before the
@@ -284,6 +301,7 @@ function addPlots(page) {
   const dropped = (i) => page.run !== null && labels.row[i] >= 0 && labels.kind[i] === kind.value && !page.run.kept[labels.row[i]];
   const tint = (c, value) => (value > 0 ? c.green : value < 0 ? c.red : c.dim);
   const mostLabel = Math.max(1e-9, ...sampled(labels.value));
+  const dense = labels.pos.length > 5000;
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
@@ -334,7 +352,7 @@ function addPlots(page) {
     f.line(e, c.blue);
     if (page.run?.estimate) f.line(new Series(page.run.estimate, false), c.purple, { dash: [4, 3] });
     for (let i = 0; i < aboutTimes.length; i++) {
-      if (!Number.isNaN(aboutTimes[i])) f.dot(aboutTimes[i], f.y(labels.value[i]), 2.8, dropped(i) ? c.purple : tint(c, labels.value[i]), dropped(i));
+      if (!Number.isNaN(aboutTimes[i])) f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, dropped(i) ? c.purple : tint(c, labels.value[i]), dropped(i));
     }
   });
 
@@ -489,7 +507,7 @@ class WhatIf {
     page.run = null;
     if (!changed || this.data.study.mode === "nothing") {
       this.show();
-      page.draw();
+      page.redraw();
       return;
     }
     const run = new Run(this.data, { ...this.params }), work = run.work();
@@ -501,7 +519,7 @@ class WhatIf {
         if (step.done) {
           page.run = run.result;
           this.show();
-          page.draw();
+          page.redraw();
           return;
         }
         this.progress = step.value;
@@ -633,10 +651,11 @@ function start() {
   if (t >= 0) page.cursor = Math.min(page.points - 1, lowerBound(page.view.time, t - 1e-6));
   whatIf.take(wanted);
   page.drawNow();
-  addEventListener("resize", () => page.draw());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.draw());
+  addEventListener("resize", () => page.redraw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.redraw());
   const printing = (on) => () => {
     document.documentElement.classList.toggle("print", on);
+    page.stale = true;
     page.drawNow();
   };
   addEventListener("beforeprint", printing(true));

@@ -239,6 +239,11 @@ class Frame {
   dot(time, y, radius, colour, hollow) {
     const x = this.x(time), ctx = this.ctx;
     if (x < this.x0 - 3 || x > this.x1 + 3) return;
+    if (radius < 2) { // many: squares draw faster
+      ctx.fillStyle = colour;
+      ctx.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+      return;
+    }
     ctx.beginPath();
     ctx.arc(x, y, radius, 0, 2 * Math.PI);
     if (hollow) {
