@@ -70,7 +70,12 @@ type place struct {
 // label weights bit for bit, the D-gap and log det V to 1e-12. After a dropped
 // tick it resumes at the next snapshot. An error means that there was nothing
 // to compare or that the file could not be read; what differs is in the Result.
-func Verify(r *Reader) (Result, error) {
+func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
+
+// Follow is Verify, and calls visit after every tick with the belief that the
+// replay has then; nil where it is not known, between a gap and the next
+// snapshot. Neither may be kept or changed.
+func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief)) (Result, error) {
 	replay, err := newReplay(r)
 	if err != nil {
 		return Result{}, err
@@ -81,7 +86,11 @@ func Verify(r *Reader) (Result, error) {
 		if record.Tick == nil {
 			return nil
 		}
-		return replay.tick(record.Tick)
+		if err := replay.tick(record.Tick); err != nil || visit == nil {
+			return err
+		}
+		visit(record.Tick, replay.belief())
+		return nil
 	})
 	result := replay.result
 	result.Summary = counted.summary(r.meta.Clock)
@@ -205,6 +214,14 @@ func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
 		return true
 	})
 	return snapshot
+}
+
+// belief returns what is known of the belief.
+func (p *replay) belief() *posterior.Belief {
+	if !p.synced {
+		return nil
+	}
+	return p.learner.Belief()
 }
 
 // tick computes one tick again and compares it.

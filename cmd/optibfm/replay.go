@@ -22,6 +22,7 @@ type replayFlags struct {
 	kappa, lambda, rho, beta float64
 	labelsPerMinute          float64
 	json                     bool
+	html                     string
 }
 
 // newReplayCommand makes `optibfm replay`: compute the belief of a run again.
@@ -38,11 +39,15 @@ and learnt with other parameters, on the states that the robot saw: where it
 would have gone instead is not simulated. A request is answered by the logged
 label about that tick, or else by the simulator's reward, or by nobody.`,
 		Example: `  optibfm replay runs/20260101-120000-rover.mcap
-  optibfm replay run.mcap --kappa 0.1   # how many labels would that have asked?`,
+  optibfm replay run.mcap --kappa 0.1   # how many labels would that have asked?
+  optibfm replay run.mcap --html report.html`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := f.params(cmd.Flags().Changed)
 			return withLog(args[0], func(r *flightlog.Reader) error {
+				if f.html != "" {
+					return writeReport(cmd.OutOrStdout(), f.html, args[0], r)
+				}
 				return replayLog(cmd.OutOrStdout(), args[0], r, params, f.json)
 			})
 		},
@@ -54,6 +59,10 @@ label about that tick, or else by the simulator's reward, or by nobody.`,
 	flags.Float64Var(&f.rho, "rho", 0, "what if: forgetting, in (0, 1]")
 	flags.Float64Var(&f.beta, "beta", 0, "what if: weight of the uncertainty bonus")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.StringVar(&f.html, "html", "", "write a page for a browser to this file")
+	for _, other := range []string{"kappa", "lambda", "rho", "beta", "json"} {
+		cmd.MarkFlagsMutuallyExclusive("html", other) // the page has sliders for them
+	}
 	return cmd
 }
 
