@@ -33,7 +33,7 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newBenchCommand(), newJitterCommand(), newVersionCommand(),
+		newLabelCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
 	return root
 }
