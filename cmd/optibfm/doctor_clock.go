@@ -23,7 +23,7 @@ func (d *doctor) clockSource() finding {
 	if !ok {
 		return skipped("the kernel does not name its clock source")
 	}
-	look := lookAtClock()
+	look := d.clockLook()
 	values := map[string]float64{"read_ns": float64(look)}
 	if !slices.Contains(quickClocks, name) {
 		others, _ := d.read(folder + "available_clocksource")

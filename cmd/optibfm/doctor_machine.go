@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/warthog618/go-gpiocdev"
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ type machine struct {
 	links func() ([]byte, error)
 	// wallClock is the kernel's clock discipline, adjtimex(2).
 	wallClock func() (unix.Timex, int, error)
+	// clockLook is how long a look at CLOCK_MONOTONIC takes.
+	clockLook func() time.Duration
 	// space is statfs(2).
 	space func(path string) (unix.Statfs_t, error)
 	// line tells what is known of a GPIO line without requesting it. An empty
@@ -69,7 +72,7 @@ func thisMachine() machine {
 			return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
 		},
 		links:     func() ([]byte, error) { return syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC) },
-		wallClock: readWallClock,
+		wallClock: readWallClock, clockLook: lookAtClock,
 		space: func(path string) (s unix.Statfs_t, err error) {
 			return s, unix.Statfs(path, &s)
 		},
@@ -233,7 +236,7 @@ func (m machine) reach(p, what, subsystem, missing string) finding {
 	info, err := fs.Stat(m.files, named(absolute))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return broken(missing, "there is no %s", absolute)
+		return broken(missing, "%s is not there", absolute)
 	case err != nil && !errors.Is(err, fs.ErrPermission):
 		return broken(missing, "%s: %v", absolute, err)
 	case err == nil && info.Mode()&fs.ModeCharDevice == 0:
