@@ -127,8 +127,9 @@ func (p *doctorPrinter) paragraph(head string, indent int, text string) {
 }
 
 // fold breaks a text into lines of at most width columns, at spaces, and keeps
-// its own line breaks. Words that are longer stand alone. What stands between
-// backquotes is a command, and stays whole where a line can hold it.
+// its own line breaks. What stands between backquotes is a command, and stays
+// whole where a line can hold it. Longer paths are broken after a slash; other
+// words that are longer stand alone.
 func fold(text string, width int) (lines []string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		line := ""
@@ -151,6 +152,13 @@ func fold(text string, width int) (lines []string) {
 // foldWords splits at spaces outside of commands.
 func foldWords(text string, width int) (words []string) {
 	for _, word := range strings.Split(text, " ") {
+		for utf8.RuneCountInString(word) > width {
+			cut := strings.LastIndexByte(string([]rune(word)[:width]), '/') + 1
+			if cut == 0 {
+				break
+			}
+			words, word = append(words, word[:cut]), word[cut:]
+		}
 		last := len(words) - 1
 		if last >= 0 && strings.Count(words[last], "`")%2 == 1 && utf8.RuneCountInString(words[last])+1+utf8.RuneCountInString(word) <= width {
 			words[last] += " " + word

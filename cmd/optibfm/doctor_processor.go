@@ -93,7 +93,7 @@ func (d *doctor) idleStates() finding {
 // switched off refuse to be read.
 func (d *doctor) temperature() finding {
 	const near = 5.0 // °C
-	hottest, zone, left, read := 0.0, "", math.Inf(1), 0
+	hottest, zone, left := 0.0, "", math.Inf(1)
 	critical := false
 	for _, dir := range d.glob("/sys/class/thermal/thermal_zone*") {
 		milli, ok := d.number(dir + "/temp")
@@ -101,7 +101,6 @@ func (d *doctor) temperature() finding {
 		if !ok || celsius < -50 || celsius > 200 {
 			continue
 		}
-		read++
 		slow, stop := d.trips(dir)
 		critical = critical || celsius >= stop-near
 		if margin := slow - celsius; margin < left {
@@ -109,10 +108,10 @@ func (d *doctor) temperature() finding {
 			left, hottest, zone = margin, celsius, cmp.Or(kind, path.Base(dir))
 		}
 	}
-	if read == 0 {
+	if zone == "" {
 		return skipped("the kernel shows no thermal zone")
 	}
-	found := fmt.Sprintf("%d zones; nearest to its limit: %s, %.0f °C of %.0f", read, clean(zone), hottest, hottest+left)
+	found := fmt.Sprintf("nearest to its limit: %s, %.0f °C of %.0f", clean(zone), hottest, hottest+left)
 	values := map[string]float64{"celsius": hottest, "margin_celsius": left}
 	const mend = "cool it: fan, heat sink, free air; or choose a smaller power mode"
 	switch {

@@ -109,7 +109,7 @@ func (d *doctor) isolation() finding {
 			return fine("no processor is isolated, and loop.cpus asks for none")
 		}
 		return doubtful(fmt.Sprintf("set loop.cpus to one of them: `cpus: [%d]`", isolated[0]),
-			"processors %s are isolated, but loop.cpus is empty: the loop stays off them", showCPUs(isolated))
+			"isolated: %s; but loop.cpus is empty: the loop stays off them", showCPUs(isolated))
 	}
 	var shared, ticking []int
 	for _, cpu := range cpus {
@@ -123,12 +123,12 @@ func (d *doctor) isolation() finding {
 	if len(shared) > 0 {
 		list := showCPUs(cpus)
 		return doubtful(fmt.Sprintf("add to the kernel's command line `isolcpus=%s` `nohz_full=%s` `rcu_nocbs=%s` and reboot", list, list, list),
-			"processors %s of loop.cpus are not isolated: other work runs there too", showCPUs(shared))
+			"not isolated: %s, of loop.cpus: other work runs there too", showCPUs(shared))
 	}
 	if len(ticking) > 0 {
-		return fine("processors %s are isolated; the timer tick stays on %s (no nohz_full)", showCPUs(cpus), showCPUs(ticking))
+		return fine("isolated: %s; the timer tick stays on %s (no nohz_full)", showCPUs(cpus), showCPUs(ticking))
 	}
-	return fine("processors %s are isolated and without timer tick", showCPUs(cpus))
+	return fine("isolated: %s, without timer tick", showCPUs(cpus))
 }
 
 // preemption tells how soon the kernel lets go of a processor. A period below
@@ -177,8 +177,8 @@ func preemptionModel(version string) string {
 func (d *doctor) throttling() finding {
 	const least = 0.5 // of the time
 	if group, budget, ok := d.groupBudget(); ok && budget == 0 {
-		return lacking(fmt.Sprintf("give it some: `echo 200000 | sudo tee %s`; or boot a kernel without RT_GROUP_SCHED", group),
-			"this control group has no real-time time (%s is 0): no SCHED_FIFO", group)
+		return lacking("write 200000 into that file, as root; or boot a kernel without RT_GROUP_SCHED",
+			"this control group has no real-time time, hence no SCHED_FIFO: 0 in %s", group)
 	}
 	runtime, ok := d.number("/proc/sys/kernel/sched_rt_runtime_us")
 	if !ok {
@@ -238,7 +238,7 @@ func (d *doctor) otherThreads() finding {
 		return fine("no other thread goes before SCHED_FIFO %d", priority)
 	}
 	slices.Sort(above)
-	count := len(above)
+	count := float64(len(above))
 	above = slices.Compact(above)
 	const most = 5
 	list := strings.Join(above[:min(most, len(above))], ", ")
@@ -246,7 +246,7 @@ func (d *doctor) otherThreads() finding {
 		list += ", ..."
 	}
 	return doubtful("raise loop.fifo_priority (98 at most), lower theirs with `chrt`, or bind them to other processors with `taskset`",
-		"%d threads go before SCHED_FIFO %d: %s", count, priority, list)
+		"before SCHED_FIFO %d go: %s", priority, list).with(map[string]float64{"threads": count})
 }
 
 // thread is what proc_pid_stat(5) says of a thread's scheduling.
