@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/internal/npz"
+	"optibfm/tflite"
 )
 
 func TestTheModelIsOpenedFittedAndEvaluated(t *testing.T) {
@@ -80,6 +81,9 @@ func TestTensorFlowIsTriedInAProcessOfItsOwn(t *testing.T) {
 	if !f.Strict {
 		t.Error("posture strict refuses to start without TensorFlow")
 	}
+	var saved networks = savedModel{&tflite.SavedModel{}}
+	d.opened.Store(&saved)
+	verdict(t, "a SavedModel has no other", d.backend(t.Context()), statusFail, "the library was not found")
 }
 
 func TestWhatAProgramPrintsIsKeptShort(t *testing.T) {
