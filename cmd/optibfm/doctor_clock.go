@@ -64,5 +64,5 @@ func (d *doctor) synchronised() finding {
 	case state == unix.TIME_ERROR, t.Status&unix.STA_UNSYNC != 0:
 		return doubtful(mend, "not synchronised: times of logs may be wrong; the loop has its own clock")
 	}
-	return fine("synchronised, to %s", micro(time.Duration(t.Maxerror)*time.Microsecond))
+	return fine("synchronised, to %s", shortTime(time.Duration(t.Maxerror)*time.Microsecond))
 }

@@ -138,7 +138,7 @@ func judgeSyncs(times []time.Duration) finding {
 	}
 	slices.Sort(times)
 	p50, p99 := times[len(times)/2], times[len(times)*99/100]
-	found := fmt.Sprintf("p50 %s, p99 %s of %d", micro(p50), micro(p99), len(times))
+	found := fmt.Sprintf("p50 %s, p99 %s of %d", shortTime(p50), shortTime(p99), len(times))
 	const mend = "log to another disk (NVMe or eMMC, not an SD card or a network)"
 	var f finding
 	switch {

@@ -46,12 +46,12 @@ func wakeUpOptions(loop rtloop.Config, seconds float64) jitterOptions {
 // cyclictest is as late is slow itself; otherwise it is the program's company.
 func judgeWakeUps(r jitterResult, period time.Duration) finding {
 	l := r.Loop.Lateness
-	found := fmt.Sprintf("%d wake-ups: p50 %s, p99 %s, max %s late, of %s", l.Count, micro(l.P50), micro(l.P99), micro(l.Max), micro(period))
+	found := fmt.Sprintf("%d wake-ups: p50 %s, p99 %s, max %s late, of %s", l.Count, shortTime(l.P50), shortTime(l.P99), shortTime(l.Max), shortTime(period))
 	values := map[string]float64{"wakeups": float64(l.Count), "p50_us": us(l.P50), "p99_us": us(l.P99), "p99_9_us": us(l.P999), "max_us": us(l.Max)}
 	mend := "`optibfm jitter --hog 4` tells more; begin with the warnings of this list, and load less beside it"
 	switch c := r.Cyclictest; {
 	case c != nil && c.Cycles > 0:
-		found += fmt.Sprintf("; cyclictest: %s, %s, %s", micro(c.P50), micro(c.P99), micro(c.Max))
+		found += fmt.Sprintf("; cyclictest: %s, %s, %s", shortTime(c.P50), shortTime(c.P99), shortTime(c.Max))
 		values["cyclictest_p50_us"], values["cyclictest_p99_us"], values["cyclictest_max_us"] = us(c.P50), us(c.P99), us(c.Max)
 		if c.P99 < l.P99/4 {
 			mend = "cyclictest is much better: see that nothing limits this process (`LimitRTPRIO`, CPUQuota=, cpuset)"
@@ -78,8 +78,8 @@ func judgeWakeUps(r jitterResult, period time.Duration) finding {
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// micro writes a short time with the unit that suits it.
-func micro(d time.Duration) string {
+// shortTime writes a short time with the unit that suits it.
+func shortTime(d time.Duration) string {
 	if d >= 10*time.Millisecond {
 		return fmt.Sprintf("%.0f ms", float64(d)/1e6)
 	}

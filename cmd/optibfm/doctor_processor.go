@@ -81,9 +81,9 @@ func (d *doctor) idleStates() finding {
 		return fine("the kernel puts no processor to deep sleep")
 	}
 	exit := time.Duration(worst) * time.Microsecond
-	found := fmt.Sprintf("the deepest sleep, %s, takes %s to leave", clean(name), micro(exit))
+	found := fmt.Sprintf("the deepest sleep, %s, takes %s to leave", clean(name), shortTime(exit))
 	if exit > d.file.Loop.Period()/share {
-		return doubtful("forbid deep sleep for the loop's processors: `cpupower idle-set -D 100`, at every boot", "%s: long for a period of %s", found, micro(d.file.Loop.Period()))
+		return doubtful("forbid deep sleep for the loop's processors: `cpupower idle-set -D 100`, at every boot", "%s: long for a period of %s", found, shortTime(d.file.Loop.Period()))
 	}
 	return fine("%s", found)
 }
