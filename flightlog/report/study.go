@@ -189,6 +189,8 @@ func newStudy(c *collected, b *believed) study {
 		s.Mode, s.Why = Nothing, "the log could not be replayed"
 	case n == 0:
 		s.Mode, s.Why = Nothing, "the log holds no ticks"
+	case len(labels)*d*8 <= maxLabels && c.unreachable():
+		s.Mode, s.Why = Labels, "the operator could not be reached at times"
 	case fitsWhole(n, len(labels), d):
 	case len(labels)*d*8 <= maxLabels:
 		s.Mode, s.Why = Labels, "the features of all ticks would make the page too large"
@@ -208,6 +210,11 @@ func newStudy(c *collected, b *believed) study {
 		s.addAnswers(c, rows)
 	}
 	return s
+}
+
+// unreachable reports whether nobody could be asked in some tick.
+func (c *collected) unreachable() bool {
+	return slices.ContainsFunc(c.columns.flags, func(f controller.Flags) bool { return f.Has(controller.FlagUnreachable) })
 }
 
 // addLabels returns the rows of the labels by their ID.

@@ -151,7 +151,11 @@ func episodesText(episodes []flightlog.Episode) string {
 func faultsText(s *flightlog.Summary) string {
 	var parts []string
 	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
-		parts = append(parts, fmt.Sprintf("%s (%s ticks)", f, grouped(s.Faults[f])))
+		text := f.String()
+		if n := s.Faults[f]; n > 1 {
+			text += fmt.Sprintf(" (%s times)", grouped(n))
+		}
+		parts = append(parts, text)
 	}
 	text := "none"
 	if len(parts) > 0 {

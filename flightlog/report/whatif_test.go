@@ -39,6 +39,10 @@ type scriptParams struct {
 	Beta   *float64 `json:"beta"`
 }
 
+func (p scriptParams) params() flightlog.Params {
+	return flightlog.Params{Kappa: p.Kappa, Lambda: p.Lambda, Rho: p.Rho, Beta: p.Beta}
+}
+
 const harness = `
 const [data, params] = [2, 3].map((i) => require("fs").readFileSync(process.argv[i], "utf8"));
 function lastNorm({ data, result }) { // null where the belief is not known at the end
@@ -124,7 +128,7 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 				t.Fatalf("the page computes %s", made.WhatIf)
 			}
 			for i, got := range runScript(t, page, c.params) {
-				want, err := flightlog.WhatIf(open(t, log), flightlog.Params(c.params[i]))
+				want, err := flightlog.WhatIf(open(t, log), c.params[i].params())
 				must(t, err)
 				compareAnswers(t, i, got, want)
 			}
@@ -193,7 +197,7 @@ func TestOfALongRunThePageAnswersLambdaAndRhoExactlyAndKappaForTheLabels(t *test
 	params := []scriptParams{{Rho: value(0.9995), Lambda: value(0.5)}, {Kappa: value(1.4)}}
 	answers := runScript(t, page, params)
 	for i, got := range answers[:1] {
-		want, err := flightlog.WhatIf(open(t, log), flightlog.Params(params[i]))
+		want, err := flightlog.WhatIf(open(t, log), params[i].params())
 		must(t, err)
 		if got.Labels != want.Labels || !got.Exact {
 			t.Errorf("case %d: labels: the page has %d, the command %d; exact: %v", i, got.Labels, want.Labels, got.Exact)
