@@ -104,6 +104,9 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 		{Kappa: value(0.5)}, {Kappa: value(0.02)}, {Kappa: value(0)}, {Lambda: value(3)}, {Rho: value(0.99)}, {Rho: value(1)},
 		{Beta: value(2)}, {Kappa: value(0.3), Lambda: value(0.2), Rho: value(0.995), Beta: value(0.5)}, {Lambda: value(10), Rho: value(0.98)},
 	}
+	if testing.Short() {
+		every = every[7:]
+	}
 	logs := map[string]struct {
 		change func(*simulation)
 		params []scriptParams
