@@ -18,7 +18,7 @@ func Example() {
 	}
 	defer board.Close()
 
-	rover, err := mcu.Open(mcu.Config{Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 300})
+	rover, err := mcu.Open(mcu.Config{Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 300, TimeoutMs: 1000})
 	if err != nil {
 		log.Fatal(err)
 	}
