@@ -404,13 +404,15 @@ func (a *Agent) reach(t *Tick) {
 		a.gate.Resume()
 	}
 	a.alone = alone
-	if a.Armed() && !alone {
+	if t.Flags.Has(FlagArmed) && !alone {
 		a.gate.Pass(t.Elapsed)
 	}
 	t.Kappa = a.gate.Kappa()
 }
 
-// appraise computes φ and the D-gap, and asks where the gate lets it.
+// appraise computes φ and the D-gap, and asks where the gate lets it. Whether the
+// robot was armed when the tick began decides, here as in reach: that is what the
+// log says, and what replay goes by.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.unusable(t, FaultModel), err
@@ -426,7 +428,7 @@ func (a *Agent) appraise(t *Tick) (Fault, error) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
-	if !a.Armed() || a.alone {
+	if !t.Flags.Has(FlagArmed) || a.alone {
 		return FaultNone, nil
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
