@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"optibfm/hal"
 	"optibfm/posterior"
@@ -158,10 +159,19 @@ func (a *Agent) armRobot() error {
 	if err := a.robot.Arm(); err != nil {
 		return err
 	}
-	if a.deadman && (a.guarded == nil || a.guarded.Deadman() <= a.robot.Spec().Period) {
+	if a.deadman && a.Deadman() <= a.robot.Spec().Period {
 		return errNoDeadman
 	}
 	return nil
+}
+
+// Deadman is the time after which the robot stops by itself when it hears
+// nothing; 0 where it does not, or it is not known before it is armed.
+func (a *Agent) Deadman() time.Duration {
+	if a.guarded == nil {
+		return 0
+	}
+	return a.guarded.Deadman()
 }
 
 // Disarm is an orderly stop: the actuators go to their disarmed output, where

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +22,14 @@ import (
 	"optibfm/rtloop"
 )
 
+// unattended makes a robot arm itself, and its first stop the end.
+var unattended = []string{"safety.arm=automatic", "safety.after_stop=end", "safety.socket="}
+
 // openOnRig opens the ready-made robot of devices on a rig, and both ends of its
 // segment.
 func openOnRig(t *testing.T) (*rig, *twoEnds) {
 	t.Helper()
-	s, err := openSession(runFlags{config: "composite", operator: "none", set: []string{"safety.external_deadman=the test's"}})
+	s, err := openSession(runFlags{config: "composite", operator: "none", set: append(slices.Clone(unattended), "safety.external_deadman=the test's")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +200,7 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigReport, *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := program(t, append([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, set...)...)
+	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, unattended, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
 	cmd.Env = append(cmd.Env, rigOrders+"="+string(text))
 	output, runErr := cmd.CombinedOutput()
