@@ -33,8 +33,8 @@ type Options struct {
 	Now func() int64
 }
 
-// Console is a [rewardsrc.Source] and [rewardsrc.Acknowledger]. Its methods
-// are called by one goroutine.
+// Console is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable]. Its methods are called by one goroutine.
 type Console struct {
 	opts        Options
 	attribution rewardsrc.Attribution
@@ -173,6 +173,9 @@ func (c *Console) Acknowledge(l rewardsrc.Label) { c.say("saved", fmt.Sprintf("%
 
 // Refuse writes that a label does not count.
 func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.say("refused", reason.Error()) }
+
+// Reachable is false after the end of In: nobody could answer.
+func (c *Console) Reachable() bool { return c.ended.Load() == nil }
 
 // Err returns why no more labels will come, nil while In lives.
 func (c *Console) Err() error {

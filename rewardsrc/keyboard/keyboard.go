@@ -44,8 +44,9 @@ type Options struct {
 	Now func() int64
 }
 
-// Keyboard is a [rewardsrc.Source] and [rewardsrc.Acknowledger]. Halt may be
-// called by any goroutine, everything else by one.
+// Keyboard is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable]. Halt may be called by any goroutine, everything else by
+// one.
 type Keyboard struct {
 	cfg      Config
 	terminal *os.File
@@ -221,6 +222,9 @@ func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
 
 // Ignored returns how many keys were taken for a paste or found the queue full.
 func (k *Keyboard) Ignored() uint64 { return k.ignored.Load() }
+
+// Reachable implements [rewardsrc.Reachable]: the terminal is there.
+func (k *Keyboard) Reachable() bool { return k.lost.Load() == nil }
 
 // Err returns why no more labels will come, nil while the terminal lives.
 func (k *Keyboard) Err() error {

@@ -17,6 +17,7 @@ import (
 var (
 	_ rewardsrc.Source       = (*Keyboard)(nil)
 	_ rewardsrc.Acknowledger = (*Keyboard)(nil)
+	_ rewardsrc.Reachable    = (*Keyboard)(nil)
 )
 
 // desk is a keyboard on a pseudo-terminal, and what it showed.
@@ -227,8 +228,14 @@ func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !k.Reachable() {
+		t.Error("a terminal that is there is not reachable")
+	}
 	person.Close()
 	eventually(t, "the loss", func() bool { return k.Err() != nil })
+	if k.Reachable() {
+		t.Error("a terminal that is gone is asked")
+	}
 	if n := k.Poll(make([]rewardsrc.Label, 1)); n != 0 {
 		t.Errorf("%d labels", n)
 	}

@@ -17,6 +17,7 @@ const queueLen = 64
 type press struct {
 	id       uint64 // the browser's
 	kind     rewardsrc.Kind
+	mode     rewardsrc.Mode
 	value    float64
 	at       int64
 	request  uint64 // that the person saw, 0 for none
@@ -97,7 +98,7 @@ func (d *desk) Poll(dst []rewardsrc.Label) int {
 
 // label makes the label of a press, or says why there is none.
 func (d *desk) label(p press) (l rewardsrc.Label, reason string) {
-	l = rewardsrc.Label{Kind: p.kind, Tick: rewardsrc.NoTick, At: p.at, Value: p.value}
+	l = rewardsrc.Label{Kind: p.kind, Mode: p.mode, Tick: rewardsrc.NoTick, At: p.at, Value: p.value}
 	if p.kind == rewardsrc.Undo {
 		return l, ""
 	}
