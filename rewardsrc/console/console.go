@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"optibfm/rewardsrc"
 )
 
@@ -55,7 +53,7 @@ type timedEntry struct {
 // cannot interrupt a Read.
 func Open(opts Options) *Console {
 	if opts.Now == nil {
-		opts.Now = monotonic
+		opts.Now = rewardsrc.Monotonic
 	}
 	c := &Console{
 		opts:        opts,
@@ -195,12 +193,4 @@ func (c *Console) Halt() error {
 		}
 	})
 	return nil
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock exists on every Linux
-	}
-	return ts.Nano()
 }

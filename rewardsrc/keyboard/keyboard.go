@@ -106,7 +106,7 @@ func (k *Keyboard) defaults() {
 		k.terminal = os.Stdin
 	}
 	if k.now == nil {
-		k.now = monotonic
+		k.now = rewardsrc.Monotonic
 	}
 	if k.onKey == nil {
 		k.onKey = func(Key) {}
@@ -262,12 +262,4 @@ func (k *Keyboard) stopPrinter() {
 	case <-k.printer.done:
 	case <-time.After(patience):
 	}
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock exists on every Linux
-	}
-	return ts.Nano()
 }

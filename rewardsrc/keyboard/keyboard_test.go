@@ -76,10 +76,10 @@ func quick() Config {
 
 func TestKeysGiveLabelsWithTheMomentOfThePress(t *testing.T) {
 	d := newDesk(t, quick(), Options{})
-	before := monotonic()
+	before := rewardsrc.Monotonic()
 	d.typeKeys(t, "+")
 	plus := d.labels(t, 1)[0]
-	after := monotonic()
+	after := rewardsrc.Monotonic()
 	if plus.Kind != rewardsrc.Value || plus.Value != 1 || plus.Tick != rewardsrc.NoTick || plus.Request != 0 {
 		t.Errorf("+ gave %+v", plus)
 	}

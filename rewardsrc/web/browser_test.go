@@ -378,7 +378,7 @@ func scene(v View, t float64) View {
 // ask opens or closes a request from the recorder's goroutine.
 func (d *drive) ask(id uint64, lasts time.Duration) {
 	d.do <- func() {
-		now := monotonic()
+		now := rewardsrc.Monotonic()
 		d.Ask(rewardsrc.Request{ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period), DGap: 0.31, State: rewardsrc.Open})
 	}
 }
@@ -426,7 +426,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	p.picture("phone-asked")
 	p.tap("good")
-	if l := d.next(t); l.Request != 1 || l.Value != 1 || monotonic()-l.At > int64(10*time.Second) {
+	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(10*time.Second) {
 		t.Errorf("label %+v, want +1 on request 1", l)
 	}
 	p.untilText("presses", `Good\s+counted · \d+ ms`)

@@ -90,7 +90,7 @@ var static embed.FS
 // error.
 func Open(cfg Config, opts Options) (*Server, error) {
 	if opts.Now == nil {
-		opts.Now = monotonic
+		opts.Now = rewardsrc.Monotonic
 	}
 	tlsConfig, fingerprint, err := openTLS(cfg)
 	if err != nil {

@@ -232,7 +232,7 @@ func poll(t testing.TB, s *Server) rewardsrc.Label {
 func TestAPressOnARequestAnswersItAndIsAcknowledged(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
-	now := monotonic()
+	now := rewardsrc.Monotonic()
 	s.Ask(rewardsrc.Request{ID: 7, Tick: 40, At: now - 1e8, Until: 140, DGap: 0.3, State: rewardsrc.Open})
 	st := b.until("the request", func(st state) bool { return st.Request != nil })
 	if r := st.Request; r.ID != 7 || r.AgeMS < 100 || r.LeftMS < 1000 || r.LeftMS > 2000 || r.DGap != 0.3 {
@@ -274,13 +274,13 @@ func TestAnUnaskedPressIsCreditedToWhenThePersonPressed(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	time.Sleep(2 * clockBurst * clockBurstEvery)
-	before := monotonic()
+	before := rewardsrc.Monotonic()
 	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now() - 700})
 	if got := time.Duration(before - poll(t, s).At); got < 600*time.Millisecond || got > 800*time.Millisecond {
 		t.Errorf("credited to %v before it was sent, want 700 ms", got)
 	}
 	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now() + 60_000})
-	if at, now := poll(t, s).At, monotonic(); at > now || at < before {
+	if at, now := poll(t, s).At, rewardsrc.Monotonic(); at > now || at < before {
 		t.Errorf("a press from the future is credited to %v from now, want the moment it came", time.Duration(at-now))
 	}
 	b.write(message{Type: typePress, ID: 3, Kind: kindGood, At: b.now() - 10_000})
@@ -425,7 +425,7 @@ func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
 }
 
 func TestALatePressIsRefusedUnlessItAnswersARequest(t *testing.T) {
-	d := newDesk(Sparse, time.Second, monotonic)
+	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
 	if _, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true}); reason == "" {
 		t.Error("a late unasked press counts")
 	}

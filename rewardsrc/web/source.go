@@ -1,11 +1,8 @@
 package web
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"optibfm/rewardsrc"
 )
@@ -222,12 +219,4 @@ func (d *desk) offer(p press) bool {
 	default:
 		return false
 	}
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(fmt.Errorf("web: the monotonic clock: %w", err)) // every Linux has it
-	}
-	return ts.Nano()
 }
