@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/rtloop"
 )
 
 const realRobot = "version: 1\nrobot: {driver: bridge, bridge: {address: 'unix:/r', mode: free}}\nrun: {episode_s: 0}\n"
@@ -71,5 +73,25 @@ func TestSamplesOfSimulatedTimeHaveNoAge(t *testing.T) {
 	f.Run.Lockstep = true
 	if f.Rules(true).MaxSampleAge != 0 {
 		t.Error("lockstep has one")
+	}
+}
+
+func TestAReadyMadeRobotInAStrictPostureBootsDisarmedAndHoldsItsStops(t *testing.T) {
+	strict := 0
+	for _, name := range Names() {
+		f, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Loop.Posture != rtloop.Strict || f.Robot.Driver == DriverRover {
+			continue
+		}
+		strict++
+		if f.Safety.Arm != ArmOperator || f.Safety.AfterStop != AfterStopHold {
+			t.Errorf("%s: arm %s, after_stop %s", name, f.Safety.Arm, f.Safety.AfterStop)
+		}
+	}
+	if strict < 2 {
+		t.Errorf("%d configurations of real robots", strict)
 	}
 }

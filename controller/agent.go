@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"optibfm/hal"
 	"optibfm/posterior"
@@ -158,10 +159,19 @@ func (a *Agent) armRobot() error {
 	if err := a.robot.Arm(); err != nil {
 		return err
 	}
-	if a.deadman && (a.guarded == nil || a.guarded.Deadman() <= a.robot.Spec().Period) {
+	if a.deadman && a.Deadman() <= a.robot.Spec().Period {
 		return errNoDeadman
 	}
 	return nil
+}
+
+// Deadman is the time after which the robot stops by itself when it hears
+// nothing; 0 where it does not, or it is not known before it is armed.
+func (a *Agent) Deadman() time.Duration {
+	if a.guarded == nil {
+		return 0
+	}
+	return a.guarded.Deadman()
 }
 
 // Disarm is an orderly stop: the actuators go to their disarmed output, where
@@ -404,13 +414,15 @@ func (a *Agent) reach(t *Tick) {
 		a.gate.Resume()
 	}
 	a.alone = alone
-	if a.Armed() && !alone {
+	if t.Flags.Has(FlagArmed) && !alone {
 		a.gate.Pass(t.Elapsed)
 	}
 	t.Kappa = a.gate.Kappa()
 }
 
-// appraise computes φ and the D-gap, and asks where the gate lets it.
+// appraise computes φ and the D-gap, and asks where the gate lets it. Whether the
+// robot was armed when the tick began decides, here as in reach: that is what the
+// log says, and what replay goes by.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.unusable(t, FaultModel), err
@@ -426,7 +438,7 @@ func (a *Agent) appraise(t *Tick) (Fault, error) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
-	if !a.Armed() || a.alone {
+	if !t.Flags.Has(FlagArmed) || a.alone {
 		return FaultNone, nil
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {

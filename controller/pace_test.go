@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -152,6 +153,42 @@ func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
 	}
 	if asked < 4 {
 		t.Errorf("asked %d times: the test shows little", asked)
+	}
+}
+
+func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
+	r, robot := newStoppableRig(t, Safety{})
+	r.cfg.Gate.Kappa, r.cfg.Gate.LabelsPerMinute, r.cfg.Gate.TimeoutS, r.cfg.Gate.BackoffS = 0.01, 30, 0.1, 0
+	r.build(robot)
+	r.arm()
+	pace := NewPace(r.cfg.Gate, testPeriod)
+	raised := 0
+	for i := range 300 {
+		robot.Pressed = i%50 == 49
+		if i%50 == 9 && i > 9 {
+			if err := errors.Join(r.agent.Reset(), r.agent.Arm()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var fault *FaultError
+		if err := r.step(0, 0); err != nil && !errors.As(err, &fault) {
+			t.Fatal(err)
+		}
+		if r.tick.Flags.Has(FlagArmed) {
+			pace.Pass(r.tick.Elapsed)
+		}
+		if r.tick.Kappa != pace.Kappa() {
+			t.Fatalf("tick %d (%v): κ %g, want %g", r.tick.Index, r.tick.Mode(), r.tick.Kappa, pace.Kappa())
+		}
+		if r.tick.Flags.Has(FlagAsked) {
+			pace.Asked()
+		}
+		if r.tick.Flags.Has(FlagArmed|FlagStopped) && r.tick.Kappa > 0.01 {
+			raised++
+		}
+	}
+	if raised < 3 {
+		t.Errorf("%d stops with κ raised: the test shows little", raised)
 	}
 }
 

@@ -37,19 +37,16 @@ func checkArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// deadman says in words what stops the robot when this computer dies.
-func deadman(robot hal.Robot, s configs.Safety) string {
-	words := "none known"
-	if _, ok := robot.(hal.Guarded); ok {
-		words = "the driver's"
+// knownDeadman says in words what stops the robot when this computer dies, where
+// that is known before it is armed; else it is empty.
+func knownDeadman(robot hal.Robot, s configs.Safety) string {
+	switch {
+	case s.ExternalDeadman != "":
+		return s.ExternalDeadman
+	case simulator(robot):
+		return "a simulator needs none"
 	}
-	if simulator(robot) {
-		words = "a simulator needs none"
-	}
-	if s.ExternalDeadman != "" {
-		words = s.ExternalDeadman
-	}
-	return words
+	return ""
 }
 
 // obey does what operators have asked for since the last tick: at the control

@@ -226,7 +226,7 @@ func (c *control) openToOperators(loop *rtloop.Loop, cutOff func()) {
 	}
 	spec := c.robot.Spec()
 	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, cutOff
-	c.socket.period, c.socket.robot, c.socket.deadman = spec.Period, spec.Name, deadman(c.robot, c.session.file.Safety)
+	c.socket.period, c.socket.robot, c.socket.deadman = spec.Period, spec.Name, knownDeadman(c.robot, c.session.file.Safety)
 	go c.socket.serve()
 }
 

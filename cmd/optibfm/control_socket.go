@@ -41,7 +41,7 @@ type controlSocket struct {
 	live     func() rtloop.Live
 	period   time.Duration
 	robot    string
-	deadman  string        // in words
+	deadman  string        // in words; empty where the robot itself knows
 	cutOff   func()        // halts the robot past a control thread that does not answer a stop
 	done     chan struct{} // closed when the goroutine has ended
 }
@@ -233,6 +233,9 @@ func (s *controlSocket) condition(refusal error) condition {
 	if refusal != nil {
 		r.Error = refusal.Error()
 	}
+	if r.Deadman == "" {
+		r.Deadman = ownDeadman(time.Duration(b.deadman.Load()), controller.Mode(b.mode.Load()))
+	}
 	if age := b.planAge.Load(); age > 0 {
 		r.Planned, r.ZAgeMS = true, float64(age-1)*s.period.Seconds()*1000
 	}
@@ -246,6 +249,18 @@ func (s *controlSocket) condition(refusal error) condition {
 		r.Present = present.String()
 	}
 	return r
+}
+
+// ownDeadman says in words what the robot's driver has set. It sets it when it is
+// armed.
+func ownDeadman(after time.Duration, mode controller.Mode) string {
+	switch {
+	case after > 0:
+		return fmt.Sprintf("the robot's own, after %v", after)
+	case mode == controller.Armed:
+		return "NONE is known"
+	}
+	return "none is set; the robot's own is set when it is armed, where it has one"
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -17,6 +17,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/hal/haltest"
 	"optibfm/rtloop"
 )
 
@@ -42,7 +43,7 @@ func attend(t *testing.T, ticks bool) *attended {
 		t.Fatal(err)
 	}
 	a.socket.board, a.socket.live, a.socket.period = &a.board, func() rtloop.Live { return rtloop.Live{} }, time.Millisecond
-	a.socket.robot, a.socket.deadman, a.socket.cutOff = "fake", "none known", func() { a.cuts <- struct{}{} }
+	a.socket.robot, a.socket.cutOff = "fake", func() { a.cuts <- struct{}{} }
 	go a.socket.serve()
 	if ticks {
 		a.ended.Go(func() {
@@ -107,6 +108,25 @@ func TestAnOperatorArmsDisarmsStopsAndResetsARobotThroughTheSocket(t *testing.T)
 		if c.State != step.state || !strings.Contains(c.Error, step.refusal) || (c.Error == "") != (step.refusal == "") {
 			t.Fatalf("%s: %+v, want %s", step.word, c, step.state)
 		}
+	}
+}
+
+func TestAStatusSaysWhatStopsTheRobotWhenTheComputerDies(t *testing.T) {
+	for silence, want := range map[time.Duration]string{0: "NONE is known", 300 * time.Millisecond: "after 300ms"} {
+		a := attend(t, true)
+		a.mu.Lock()
+		a.robot.Silence = silence
+		a.mu.Unlock()
+		if c := a.hear("status"); !strings.Contains(c.Deadman, "none is set") {
+			t.Errorf("disarmed: %s", c.Deadman)
+		}
+		if c := a.hear("arm"); !strings.Contains(c.Deadman, want) {
+			t.Errorf("armed, %v: %s", silence, c.Deadman)
+		}
+	}
+	s := configs.Safety{ExternalDeadman: "relay K2"}
+	if got := knownDeadman(haltest.New(haltest.Spec(1, 1)), s); got != "relay K2" {
+		t.Error(got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,7 +199,7 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigReport, *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := program(t, append(append([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, unattended...), set...)...)
+	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, unattended, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
 	cmd.Env = append(cmd.Env, rigOrders+"="+string(text))
 	output, runErr := cmd.CombinedOutput()

@@ -36,6 +36,7 @@ type switchboard struct {
 	cause   atomic.Uint32 // controller.Fault
 	present atomic.Uint32 // controller.Fault
 	tick    atomic.Uint64
+	deadman atomic.Int64                          // the robot's own, ns; 0: none that is set
 	planAge atomic.Uint64                         // ticks + 1; 0: there is no plan
 	stopped atomic.Pointer[controller.FaultError] // the last stop
 
@@ -104,6 +105,7 @@ func (s *switchboard) show(a *controller.Agent) {
 	s.mode.Store(uint32(a.Mode()))
 	s.cause.Store(uint32(a.Cause()))
 	s.present.Store(uint32(a.Present()))
+	s.deadman.Store(int64(a.Deadman()))
 }
 
 // publish shows how the robot is, after each tick.

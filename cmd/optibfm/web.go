@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,31 +49,28 @@ func (h *host) haltWeb() error {
 
 func (h *host) aboutRun() web.About {
 	file, period := h.session.file, h.orders.Spec.Period
-	about := web.About{
+	return web.About{
 		Robot: h.orders.Spec.Name, Task: h.session.task(), Strategy: file.Controller.Strategy, Program: version(),
-		PeriodMS: web.Number(milliseconds(int64(period))), Kappa: web.Number(file.Controller.Gate.Kappa),
+		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.orders.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 	}
-	if file.Controller.Gate.Off {
-		about.Kappa = web.Number(math.NaN())
-	}
-	return about
 }
 
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 
 // stopFromWeb returns what STOP does: the control process sees the word in its
 // next tick and latches a stop, which nothing in the console can undo; by
-// safety.after_stop that ends the run. The first press is recorded.
-func (h *host) stopFromWeb() func(by string) {
-	var once sync.Once
-	return func(by string) {
+// safety.after_stop that ends the run. The first press is recorded, and the first
+// after each time that the robot was released from its stop.
+func (h *host) stopFromWeb() func(by string, first bool) {
+	return func(by string, first bool) {
 		h.link.stop.CompareAndSwap(stopNone, stopRobot)
-		once.Do(func() {
-			offer(h.planning.events, flightlog.Event{
-				At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
-			})
+		if !first {
+			return
+		}
+		offer(h.planning.events, flightlog.Event{
+			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
 }
@@ -117,18 +113,20 @@ type webView struct {
 
 	tally     *tally
 	period    time.Duration
+	never     bool   // asks for labels
 	announced uint64 // the number of the pairing that was shown
 
 	labels   perMinute
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
-	timed    int64 // when the quantiles were taken: they are dear
+	fault    controller.Fault // of the last view
+	timed    int64            // when the quantiles were taken: they are dear
 	quantile [3]web.Number
 }
 
-func (v *webView) begin(_ *session, spec hal.Spec, _ []string, y *tally) {
-	v.tally, v.period = y, spec.Period
+func (v *webView) begin(s *session, spec hal.Spec, _ []string, y *tally) {
+	v.tally, v.period, v.never = y, spec.Period, s.file.Controller.Gate.Off
 	v.announcePairing()
 }
 
@@ -149,10 +147,10 @@ func (v *webView) tick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
 	}
-	if t.Wake-v.shownAt < int64(viewEvery) && t.Fault == controller.FaultNone {
+	if t.Wake-v.shownAt < int64(viewEvery) && t.Fault == v.fault {
 		return
 	}
-	v.shownAt = t.Wake
+	v.shownAt, v.fault = t.Wake, t.Fault
 	v.server.Show(v.of(t, estimate))
 	v.late = 0
 	v.announcePairing()
@@ -184,7 +182,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	}
 	view := web.View{
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()), Armed: t.Flags.Has(controller.FlagArmed),
-		DGap: web.Number(t.DGap), Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
+		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa), Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: web.Number(math.NaN()), BeliefNorm: web.Number(math.NaN()),
 		Reward: web.Number(math.NaN()), Return: web.Number(v.expected),
 		Labels: y.applied, PerMinute: v.labels.rate(v.second(t)), Undone: y.undone, Refused: y.refused,
@@ -199,6 +197,9 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	}
 	if t.Flags.Has(controller.FlagReward) {
 		view.Reward, view.Return = web.Number(t.Reward), web.Number(y.running)
+	}
+	if v.never {
+		view.Kappa = web.Number(math.NaN())
 	}
 	if t.Fault != controller.FaultNone {
 		view.Fault = t.Fault.String()

@@ -227,6 +227,24 @@ func TestTheLiveViewShowsWhatTheBeliefHolds(t *testing.T) {
 	}
 }
 
+func TestTheLiveViewShowsTheKappaOfTheTick(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
+	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := controller.NewTick(shape)
+	tick.Kappa = 0.7 // gate.kappa is not: κ follows the operator
+	v := webView{belief: watch, tally: newTally(shape), period: time.Millisecond}
+	if got := v.of(tick, 0).Kappa; got != 0.7 {
+		t.Errorf("κ %g, want 0.7", got)
+	}
+	v.never = true
+	if got := v.of(tick, 0).Kappa; got == got {
+		t.Errorf("κ %g where nothing is asked, want NaN", got)
+	}
+}
+
 func TestLabelsPerMinuteAreThoseOfTheLastSixtySeconds(t *testing.T) {
 	var p perMinute
 	for second := range uint64(10) {

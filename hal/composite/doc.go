@@ -37,8 +37,8 @@
 //
 // # A tick
 //
-// Sense reads the devices one after the other, in their order; so those on one
-// bus do not meet. The time of the sample is the oldest device's. Act writes
+// Sense reads the devices one after the other, in their order but for that of the
+// stop input, which comes first; so those on one bus do not meet. The time of the sample is the oldest device's. Act writes
 // them in the same order. Neither allocates. Sense ends with the first device
 // that fails, and Act too, so that a bus that is held costs each of them one
 // device's worst case, which their packages state; Halt tries every device, those

@@ -19,6 +19,7 @@ type Robot struct {
 	wiring
 	now     func() int64
 	devices []*device
+	order   []int     // in which devices are read: that of the stop input first
 	values  []float64 // of all sources
 	last    []float64 // what was commanded last, a value for each action
 	frames  []float32 // the observation: History ticks, the oldest first
@@ -79,6 +80,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		}
 		r.devices = append(r.devices, newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)]))
 	}
+	r.order = r.readingOrder()
 	for _, a := range r.acts {
 		d := r.devices[a.device]
 		d.failsafe[a.output] = a.gain*a.failsafe + a.offset
@@ -88,6 +90,25 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		return nil, errors.Join(err, r.Halt())
 	}
 	return r, nil
+}
+
+// readingOrder puts the device of the emergency stop first, so that no other one's
+// failure keeps it from being read.
+func (r *Robot) readingOrder() (order []int) {
+	for i := range r.devices {
+		if r.hasStop(i) {
+			order = slices.Insert(order, 0, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+// hasStop reports whether the stop input is a device's.
+func (r *Robot) hasStop(device int) bool {
+	first := r.first[device]
+	return r.stop >= first && r.stop < first+len(r.devices[device].inputs)
 }
 
 func newDevice(d Device, period time.Duration, inputs []float64) *device {
@@ -105,7 +126,8 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 // oldest tick, then the next, up to the newest; NAME@-2 is NAME two ticks ago.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// Sense reads all devices, one after the other, and returns the time of the
+// Sense reads all devices, one after the other, the one of the stop input first,
+// and returns the time of the
 // oldest of their samples. It fails where one device does, has only a sample
 // that is too old, gives a number that is not finite, or is frozen. A device
 // that fails ends it: a bus that is held costs a tick one time-out, not one for
@@ -114,8 +136,8 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if len(obs) != len(r.frames) {
 		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.frames))
 	}
-	for i, d := range r.devices {
-		err := d.read()
+	for _, i := range r.order {
+		err := r.devices[i].read()
 		r.noteStop(i, err)
 		if err != nil {
 			return 0, err
@@ -131,16 +153,16 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	return at, nil
 }
 
-// noteStop looks at the stop input when its device was read, in vain or not.
+// noteStop looks at the stop input when its device was read, in vain or not. A
+// sample that is too old says nothing of a button.
 func (r *Robot) noteStop(device int, err error) {
-	first, count := r.first[device], len(r.devices[device].inputs)
-	if r.stop >= first && r.stop < first+count {
-		r.pressed = err != nil || r.values[r.stop] <= 0.5
+	if r.hasStop(device) {
+		d := r.devices[device]
+		r.pressed = err != nil || r.now()-d.at > d.stale || r.values[r.stop] <= 0.5
 	}
 }
 
-// StopPressed implements hal.StopInput. A Sense that failed before it came to
-// the input's device leaves what the one before found.
+// StopPressed implements hal.StopInput.
 func (r *Robot) StopPressed() bool { return r.pressed }
 
 // oldest is the time of the oldest sample, none of which may be stale when all

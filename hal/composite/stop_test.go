@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"optibfm/hal"
 )
@@ -57,6 +58,31 @@ func TestAnotherDevicesFailureDoesNotPressTheStopInput(t *testing.T) {
 	}
 	b.imu.readErr = hal.ErrTimeout
 	if _, err := b.robot.Sense(b.obs); err == nil || b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestAStopInputIsReadWhateverFailsBesideIt(t *testing.T) {
+	b := newStopBench(t) // the base comes after the IMU
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	b.imu.readErr = hal.ErrTimeout
+	b.base.sample[1] = 0
+	if _, err := b.robot.Sense(b.obs); err == nil || !b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestAStopInputWhoseSampleIsTooOldIsPressed(t *testing.T) {
+	b := newStopBench(t)
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	last := b.clock
+	b.base.at = &last // and no newer one comes
+	b.clock += int64(time.Second)
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, hal.ErrStale) || !b.robot.StopPressed() {
 		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
 	}
 }

@@ -93,11 +93,11 @@ func (b *board) edge(r panel.Role, id uapi.LineEventID, at int64, skip uint32) u
 }
 
 func (b *board) down(r panel.Role) uapi.LineEvent {
-	return b.edge(r, uapi.LineEventRisingEdge, monotonic(), 0)
+	return b.edge(r, uapi.LineEventRisingEdge, rewardsrc.Monotonic(), 0)
 }
 
 func (b *board) up(r panel.Role) uapi.LineEvent {
-	return b.edge(r, uapi.LineEventFallingEdge, monotonic(), 0)
+	return b.edge(r, uapi.LineEventFallingEdge, rewardsrc.Monotonic(), 0)
 }
 
 // send writes events as the kernel does.
@@ -116,14 +116,6 @@ func (b *board) send(t *testing.T, events ...uapi.LineEvent) {
 }
 
 func (b *board) press(t *testing.T, r panel.Role) { t.Helper(); b.send(t, b.down(r), b.up(r)) }
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err)
-	}
-	return ts.Nano()
-}
 
 func config() Config {
 	cfg := DefaultConfig()
@@ -229,7 +221,7 @@ func TestLostPressesAreTold(t *testing.T) {
 		}
 	})
 	b.press(t, panel.Good)
-	b.send(t, b.edge(panel.Good, uapi.LineEventRisingEdge, monotonic(), 20))
+	b.send(t, b.edge(panel.Good, uapi.LineEventRisingEdge, rewardsrc.Monotonic(), 20))
 	labels(t, p, 2)
 	p.Poll(nil)
 	if p.Missing() != 10 || !strings.Contains(told, "10 presses may be lost") {
@@ -277,7 +269,7 @@ func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
 func TestDebouncingHereNeedsNoFurtherEdge(t *testing.T) {
 	b := &board{}
 	p := open(t, b, config(), nil)
-	at := monotonic()
+	at := rewardsrc.Monotonic()
 	b.send(t, b.edge(panel.Bad, uapi.LineEventRisingEdge, at, 0), b.edge(panel.Bad, uapi.LineEventFallingEdge, at+1e6, 0), b.edge(panel.Bad, uapi.LineEventRisingEdge, at+2e6, 0))
 	if got := labels(t, p, 1)[0]; got.At != at || got.Value != -1 {
 		t.Errorf("label %+v, want a press at %d", got, at)

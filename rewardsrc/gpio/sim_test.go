@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"optibfm/rewardsrc"
 )
 
 // TestARealKernelChip presses a button of the kernel's gpio-sim: the requests,
@@ -54,7 +56,7 @@ func TestARealKernelChip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Halt()
-	before := monotonic()
+	before := rewardsrc.Monotonic()
 	for range 3 {
 		write(pull, "pull-down")
 		time.Sleep(30 * time.Millisecond)
@@ -62,7 +64,7 @@ func TestARealKernelChip(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 	}
 	for _, l := range labels(t, p, 3) {
-		if l.Value != cfg.Labels.GoodValue || l.At < before || l.At > monotonic() {
+		if l.Value != cfg.Labels.GoodValue || l.At < before || l.At > rewardsrc.Monotonic() {
 			t.Errorf("label %+v", l)
 		}
 	}

@@ -124,7 +124,7 @@ func (p *Panel) defaults() {
 		p.display = func(rewardsrc.Notice) {}
 	}
 	if p.now == nil {
-		p.now = monotonic
+		p.now = rewardsrc.Monotonic
 	}
 	if p.retry == 0 {
 		p.retry = time.Second
@@ -344,12 +344,4 @@ func (p *Panel) Halt() error {
 		p.haltErr = errors.Join(p.haltErr, p.wake.Close())
 	})
 	return p.haltErr
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock exists on every Linux
-	}
-	return ts.Nano()
 }

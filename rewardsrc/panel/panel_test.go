@@ -51,18 +51,10 @@ func (c *wireConn) Read() error {
 	}
 	for _, key := range buf[:n] {
 		r := panel.Role(strings.IndexByte("gbtu", key))
-		c.p.Down(r, now())
-		c.p.Up(r, now())
+		c.p.Down(r, rewardsrc.Monotonic())
+		c.p.Up(r, rewardsrc.Monotonic())
 	}
 	return nil
-}
-
-func now() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err)
-	}
-	return ts.Nano()
 }
 
 func (w *wire) press(t *testing.T, keys string) {

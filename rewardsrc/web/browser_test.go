@@ -289,6 +289,7 @@ type drive struct {
 	do     chan func()
 	quit   chan struct{}
 	done   chan struct{}
+	fault  string // of the robot; of the goroutine
 }
 
 func startDrive(t testing.TB, s *Server) *drive {
@@ -311,7 +312,7 @@ func (d *drive) run() {
 	defer close(d.done)
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	v := View{Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true, Labels: 17, Asked: 14, Answered: 12, Expired: 2}
+	v := View{Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true, Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15}
 	for i := range 300 { // a past for the curves
 		d.mu.Lock()
 		w := scene(v, float64(i-300)/5)
@@ -328,7 +329,9 @@ func (d *drive) run() {
 		case <-ticker.C:
 		}
 		if n%10 == 0 {
-			d.Show(scene(v, time.Since(started).Seconds()))
+			view := scene(v, time.Since(started).Seconds())
+			view.Fault = d.fault
+			d.Show(view)
 		}
 		var one [1]rewardsrc.Label
 		for d.Poll(one[:]) == 1 {
@@ -375,10 +378,13 @@ func scene(v View, t float64) View {
 // ask opens or closes a request from the recorder's goroutine.
 func (d *drive) ask(id uint64, lasts time.Duration) {
 	d.do <- func() {
-		now := monotonic()
+		now := rewardsrc.Monotonic()
 		d.Ask(rewardsrc.Request{ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period), DGap: 0.31, State: rewardsrc.Open})
 	}
 }
+
+// stops makes the robot stop by a fault; "" is its reset.
+func (d *drive) stops(fault string) { d.do <- func() { d.fault = fault } }
 
 func (d *drive) next(t testing.TB) rewardsrc.Label {
 	t.Helper()
@@ -394,8 +400,8 @@ func (d *drive) next(t testing.TB) rewardsrc.Label {
 func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan string) {
 	stopped := make(chan string, 16)
 	s := open(t, func(c *Config, o *Options) {
-		o.About = About{Robot: "rover", Task: "corner", Strategy: "ucb β 0.1", Program: "v0", PeriodMS: 20, Kappa: 0.15, MaxAgeMS: 500, Record: true}
-		o.Stop = func(by string) { stopped <- by }
+		o.About = About{Robot: "rover", Task: "corner", Strategy: "ucb β 0.1", Program: "v0", PeriodMS: 20, MaxAgeMS: 500, Record: true}
+		o.Stop = func(by string, _ bool) { stopped <- by }
 		c.RefractoryMS = 250
 		if change != nil {
 			change(c, o)
@@ -420,7 +426,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	p.picture("phone-asked")
 	p.tap("good")
-	if l := d.next(t); l.Request != 1 || l.Value != 1 || monotonic()-l.At > int64(10*time.Second) {
+	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(10*time.Second) {
 		t.Errorf("label %+v, want +1 on request 1", l)
 	}
 	p.untilText("presses", `Good\s+counted · \d+ ms`)
@@ -456,8 +462,21 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	}
 	p.untilText("banner", "STOP was pressed on device 1")
 	p.tap("good")
-	p.untilText("presses", "the run is over")
+	p.untilText("presses", "STOP was pressed")
 	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
+
+	d.stops("operator's stop") // and holds it, until it is reset
+	p.untilText("banner", "The robot is stopped: operator's stop")
+	p.untilText("stop-text", "^Stopped$")
+	d.stops("")
+	p.untilText("stop-text", "^STOP$")
+	p.until("document.getElementById('banner').hidden", "true")
+	p.tap("good")
+	if l := d.next(t); l.Kind != rewardsrc.Value {
+		t.Errorf("label %+v after a reset, want good", l)
+	}
+	p.tap("stop")
+	p.untilText("banner", "STOP was pressed on device 1")
 	d.end()
 	d.End("STOP was pressed on device 1")
 	if err := d.Halt(); err != nil {

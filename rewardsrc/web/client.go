@@ -332,7 +332,7 @@ func (c *client) press(m message, now int64) (refused string) {
 	case kindBad:
 		p.kind, p.value = rewardsrc.Value, s.cfg.BadValue
 	case kindValue:
-		p.kind, p.value = rewardsrc.Value, m.Value
+		p.kind, p.mode, p.value = rewardsrc.Value, rewardsrc.Held, m.Value
 	case kindCantTell:
 		p.kind = rewardsrc.CantTell
 	case kindUndo:
@@ -343,8 +343,10 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "this console only watches"
 	case !s.seated(c):
 		return "another device labels"
-	case s.stopped.Load() != nil || s.published.Load().ended != "":
+	case s.published.Load().ended != "":
 		return "the run is over"
+	case s.stopped.Load() != nil:
+		return "STOP was pressed"
 	case m.Kind == kindValue && s.cfg.Mode != Continuous:
 		return "only good and bad are taken"
 	case p.kind == rewardsrc.Value && !(p.value >= s.cfg.BadValue && p.value <= s.cfg.GoodValue):

@@ -17,7 +17,7 @@ func Example() {
 	cfg.Listen = "127.0.0.1:0"
 	src, err := web.Open(cfg, web.Options{
 		About: web.About{Robot: "rover"}, Period: 20 * time.Millisecond,
-		Stop: func(by string) { fmt.Println("halt: STOP on", by) },
+		Stop: func(by string, _ bool) { fmt.Println("halt: STOP on", by) },
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -90,7 +90,7 @@ func TestAHundredBrowsersAndAStalledOneDoNotHoldUpTheRecorder(t *testing.T) {
 }
 
 func TestTheRecordersPathAllocatesTheSameForNoBrowserAndForMany(t *testing.T) {
-	d := newDesk(Sparse, time.Second, monotonic) // without the goroutines, which allocate too
+	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic) // without the goroutines, which allocate too
 	labels := make([]rewardsrc.Label, 8)
 	if n := testing.AllocsPerRun(100, func() { d.Poll(labels) }); n != 0 {
 		t.Errorf("a Poll without presses allocates %v times, want 0", n)

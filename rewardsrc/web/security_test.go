@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
 
 func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
 	stopped := false
-	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string) { stopped = true } })
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string, bool) { stopped = true } })
 	code := token(s.Pairing().URL)
 	cookie := pairWith(t, s, code)
 	for name, origin := range map[string]string{
@@ -346,11 +347,18 @@ func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
 }
 
 func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
-	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string) {} })
+	var firsts []bool
+	s := open(t, func(_ *Config, o *Options) {
+		o.Stop = func(_ string, first bool) { firsts = append(firsts, first) }
+	})
 	cookie := pairWith(t, s, token(s.Pairing().URL))
-	if got := post(t, s, "/stop", "", cookie, nil).StatusCode; got != http.StatusNoContent {
-		t.Fatalf("status %d", got)
+	press := func() {
+		if got := post(t, s, "/stop", "", cookie, nil).StatusCode; got != http.StatusNoContent {
+			t.Fatalf("status %d", got)
+		}
 	}
+	press()
+	press()
 	for _, step := range []struct {
 		fault   string
 		stopped bool
@@ -359,5 +367,9 @@ func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
 		if stopped := s.stopped.Load() != nil; stopped != step.stopped {
 			t.Errorf("fault %q: stopped is %v", step.fault, stopped)
 		}
+	}
+	press()
+	if want := []bool{true, false, true}; !slices.Equal(firsts, want) {
+		t.Errorf("the first press of a stop: %v, want %v", firsts, want)
 	}
 }

@@ -30,8 +30,9 @@ type Options struct {
 
 	// Stop halts the robot; by names the device whose STOP was pressed. It
 	// is called by a goroutine of the server, for every press, and must not
-	// block. nil: the page has no STOP.
-	Stop func(by string)
+	// block. first: STOP was not pressed yet, or was taken back by a reset of
+	// the robot. nil: the page has no STOP.
+	Stop func(by string, first bool)
 
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
 	Now func() int64
@@ -89,7 +90,7 @@ var static embed.FS
 // error.
 func Open(cfg Config, opts Options) (*Server, error) {
 	if opts.Now == nil {
-		opts.Now = monotonic
+		opts.Now = rewardsrc.Monotonic
 	}
 	tlsConfig, fingerprint, err := openTLS(cfg)
 	if err != nil {
@@ -339,7 +340,6 @@ func (s *Server) stop(by string) {
 	if s.opts.Stop == nil {
 		return
 	}
-	s.opts.Stop(by)
-	s.stopped.CompareAndSwap(nil, &by)
+	s.opts.Stop(by, s.stopped.CompareAndSwap(nil, &by))
 	wake(s.changed)
 }

@@ -22,7 +22,7 @@ const soon = 5 * time.Second // for what should take milliseconds
 func open(t testing.TB, change func(*Config, *Options)) *Server {
 	t.Helper()
 	cfg, opts := DefaultConfig(), Options{
-		About: About{Robot: "rover", Strategy: "ucb", PeriodMS: 20, Kappa: 0.1, Record: true}, Period: 20 * time.Millisecond,
+		About: About{Robot: "rover", Strategy: "ucb", PeriodMS: 20, Record: true}, Period: 20 * time.Millisecond,
 	}
 	cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
 	if change != nil {
@@ -232,7 +232,7 @@ func poll(t testing.TB, s *Server) rewardsrc.Label {
 func TestAPressOnARequestAnswersItAndIsAcknowledged(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
-	now := monotonic()
+	now := rewardsrc.Monotonic()
 	s.Ask(rewardsrc.Request{ID: 7, Tick: 40, At: now - 1e8, Until: 140, DGap: 0.3, State: rewardsrc.Open})
 	st := b.until("the request", func(st state) bool { return st.Request != nil })
 	if r := st.Request; r.ID != 7 || r.AgeMS < 100 || r.LeftMS < 1000 || r.LeftMS > 2000 || r.DGap != 0.3 {
@@ -274,13 +274,13 @@ func TestAnUnaskedPressIsCreditedToWhenThePersonPressed(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	time.Sleep(2 * clockBurst * clockBurstEvery)
-	before := monotonic()
+	before := rewardsrc.Monotonic()
 	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now() - 700})
 	if got := time.Duration(before - poll(t, s).At); got < 600*time.Millisecond || got > 800*time.Millisecond {
 		t.Errorf("credited to %v before it was sent, want 700 ms", got)
 	}
 	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now() + 60_000})
-	if at, now := poll(t, s).At, monotonic(); at > now || at < before {
+	if at, now := poll(t, s).At, rewardsrc.Monotonic(); at > now || at < before {
 		t.Errorf("a press from the future is credited to %v from now, want the moment it came", time.Duration(at-now))
 	}
 	b.write(message{Type: typePress, ID: 3, Kind: kindGood, At: b.now() - 10_000})
@@ -341,7 +341,7 @@ func TestTheNewestWindowOfADeviceLabels(t *testing.T) {
 
 func TestAnInvitedWatcherWatchesAndStopsButNeverLabels(t *testing.T) {
 	by := make(chan string, 4)
-	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string) { by <- who } })
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
 	first, _ := pairedBrowser(t, s)
 	first.write(message{Type: typeInvite, Role: roleWatch})
 	invitation := first.reply()
@@ -373,7 +373,7 @@ func TestAnInvitedWatcherWatchesAndStopsButNeverLabels(t *testing.T) {
 
 func TestStopAlsoGoesByAPlainRequest(t *testing.T) {
 	by := make(chan string, 1)
-	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string) { by <- who } })
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
 	if got := post(t, s, "/stop", "", "", nil).StatusCode; got != http.StatusUnauthorized {
 		t.Errorf("a stranger's STOP: status %d, want 401", got)
 	}
@@ -425,7 +425,7 @@ func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
 }
 
 func TestALatePressIsRefusedUnlessItAnswersARequest(t *testing.T) {
-	d := newDesk(Sparse, time.Second, monotonic)
+	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
 	if _, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true}); reason == "" {
 		t.Error("a late unasked press counts")
 	}
@@ -443,8 +443,8 @@ func TestTheSliderGivesAnyValueInItsRangeAndNoOther(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.Mode = Continuous; c.GoodValue = 2 })
 	b, _ := pairedBrowser(t, s)
 	b.write(message{Type: typePress, ID: 1, Kind: kindValue, Value: 1.25, At: b.now()})
-	if got := poll(t, s).Value; got != 1.25 {
-		t.Errorf("value %g, want 1.25", got)
+	if got := poll(t, s); got.Value != 1.25 || got.Mode != rewardsrc.Held {
+		t.Errorf("value %g, mode %d, want 1.25 of a stream", got.Value, got.Mode)
 	}
 	b.write(message{Type: typePress, ID: 2, Kind: kindValue, Value: 2.5, At: b.now()})
 	if r := b.reply(); r.Type != "refused" || r.Press != 2 {

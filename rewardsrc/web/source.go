@@ -1,11 +1,8 @@
 package web
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"optibfm/rewardsrc"
 )
@@ -17,6 +14,7 @@ const queueLen = 64
 type press struct {
 	id       uint64 // the browser's
 	kind     rewardsrc.Kind
+	mode     rewardsrc.Mode
 	value    float64
 	at       int64
 	request  uint64 // that the person saw, 0 for none
@@ -97,7 +95,7 @@ func (d *desk) Poll(dst []rewardsrc.Label) int {
 
 // label makes the label of a press, or says why there is none.
 func (d *desk) label(p press) (l rewardsrc.Label, reason string) {
-	l = rewardsrc.Label{Kind: p.kind, Tick: rewardsrc.NoTick, At: p.at, Value: p.value}
+	l = rewardsrc.Label{Kind: p.kind, Mode: p.mode, Tick: rewardsrc.NoTick, At: p.at, Value: p.value}
 	if p.kind == rewardsrc.Undo {
 		return l, ""
 	}
@@ -221,12 +219,4 @@ func (d *desk) offer(p press) bool {
 	default:
 		return false
 	}
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(fmt.Errorf("web: the monotonic clock: %w", err)) // every Linux has it
-	}
-	return ts.Nano()
 }

@@ -25,7 +25,6 @@ type About struct {
 	Strategy string   `json:"strategy"`
 	Program  string   `json:"program"` // its version
 	PeriodMS Number   `json:"period_ms"`
-	Kappa    Number   `json:"kappa"`              // nats; NaN where nothing is asked
 	MaxAgeMS Number   `json:"max_z_age_ms"`       // an older z halts the robot
 	Missing  []string `json:"missing,omitempty"`  // of what was asked of the operating system
 	Record   bool     `json:"record"`             // labels are written to disk
@@ -41,6 +40,7 @@ type View struct {
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
 
 	DGap        Number `json:"dgap"`        // of the newest state, nats
+	Kappa       Number `json:"kappa"`       // a label is asked for at, nats; NaN where nothing is asked
 	Information Number `json:"information"` // log det V less that of the prior, nats
 	BeliefNorm  Number `json:"belief_norm"` // ‖ẑ‖
 	Estimate    Number `json:"estimate"`    // φᵀẑ: the reward that the belief expects of this state

@@ -160,7 +160,7 @@ const presses = {
     if (!connected()) {
       this.end(p, 'lost', 'not connected');
     } else if (!canLabel()) {
-      this.end(p, 'refused', hello.watch_only ? 'this console only watches' : state.ended || state.stopped ? 'the run is over' : 'another device labels');
+      this.end(p, 'refused', hello.watch_only ? 'this console only watches' : state.ended ? 'the run is over' : state.stopped ? 'STOP was pressed' : 'another device labels');
     } else {
       const message = { type: 'press', id: p.id, kind, at };
       if (value !== undefined) message.value = value;
@@ -491,7 +491,7 @@ function renderSeat() {
 function renderStop() {
   const stopped = Boolean(state.stopped || state.ended);
   $('stop').dataset.state = stopped ? 'stopped' : '';
-  $('stop-text').textContent = state.ended ? 'The run is over' : state.stopped ? 'Halting…' : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
+  $('stop-text').textContent = state.ended ? 'The run is over' : state.stopped ? (state.view?.fault ? 'Stopped' : 'Halting…') : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
 }
 
 function renderView() {
@@ -516,9 +516,9 @@ function renderView() {
   text('skipped', v.bad_obs ? `${v.bad_obs} bad samples` : `${v.skipped} skipped`);
   $('real-key').hidden = v.reward === null;
   const points = history.shown();
-  chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: a.kappa, zero: true, root: true,
+  chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: v.kappa, zero: true, root: true,
     marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
-    `${short(v.dgap)}${a.kappa === null ? '' : `  κ ${short(a.kappa)}`}`, `D-gap ${short(v.dgap)} nats; a label is asked for at ${short(a.kappa)}`);
+    `${short(v.dgap)}${v.kappa === null ? '' : `  κ ${short(v.kappa)}`}`, `D-gap ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
   chart('estimate', points, { lines: [{ index: 3, colour: '--dim', width: 1.5 }, { index: 2, colour: '--green' }] },
     short(v.estimate), `Expected reward ${short(v.estimate)}` + (v.reward === null ? '' : `; the simulator’s is ${short(v.reward)}`));
   chart('information', points, { lines: [{ index: 4, colour: '--blue', fill: true }], zero: true }, `${short(v.information)} nats`, `Knowledge ${short(v.information)} nats`);
