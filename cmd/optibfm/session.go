@@ -22,6 +22,7 @@ type session struct {
 	file  configs.File
 	yaml  []byte // the configuration as it is recorded
 	model networks
+	fresh bool // what earlier runs have learnt is set aside
 }
 
 // shape is the size of the session's ticks.
@@ -55,6 +56,9 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*fli
 		Robot: spec, Shape: s.shape(), Control: s.file.Controller, Config: s.yaml,
 		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
 		Extra: map[string]string{"task": s.task()},
+	}
+	if s.file.Run.Shadow {
+		meta.Extra["shadow"] = "the actions went nowhere: the robot was neither armed nor moved"
 	}
 	if simulated {
 		meta.Clock.MonoNS = 0
