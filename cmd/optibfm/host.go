@@ -160,6 +160,7 @@ func openHost(out io.Writer) (*host, error) {
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
+	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
 	h.desk = &desk{

@@ -53,7 +53,7 @@ func TestWhatWasLearntOutlivesAKilledRunAndTheNextGoesOnFromIt(t *testing.T) {
 		}
 		weight = r.Belief.Weight()
 	}
-	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0.5")...)
+	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=2")...)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "goes on from what was learnt") {
 		t.Fatalf("the last run: %v\n%s", err, out)
 	}
