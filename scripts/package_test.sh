@@ -13,6 +13,7 @@ work=$(mktemp -d)
 root=${2:-$work/root}
 registered=
 cleanup() {
+  if mountpoint -q "$root/proc"; then umount "$root/proc"; fi
   if [ -n "$registered" ]; then echo -1 >/proc/sys/fs/binfmt_misc/optibfm-test; fi
   rm -rf --one-file-system "$work"
 }
@@ -43,6 +44,7 @@ if [ -e "$root/debootstrap/debootstrap" ]; then # made with --foreign
 fi
 
 step "install"
+mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 cp "$deb" "$root/tmp/optibfm.deb"
 inside dpkg -i /tmp/optibfm.deb
 
@@ -76,11 +78,9 @@ as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-ne
 if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
   as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, which a root without devices and rights may have"
 fi
-mount --bind /proc "$root/proc"
 as_user optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
   --set loop.posture=warn --set loop.max_missed_ticks=-1 --set controller.max_plan_age_ticks=1000 --set run.host_timeout_s=60 --set run.duration_s=3 \
-  --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { umount "$root/proc"; cat "$work/run.log"; fail "a run as the service's user"; }
-umount "$root/proc"
+  --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run as the service's user"; }
 [ -s "$root/var/lib/optibfm/belief/belief" ] || fail "no belief was kept"
 ls "$root"/var/log/optibfm/*.mcap
 
