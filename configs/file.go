@@ -143,8 +143,18 @@ type Log struct {
 	Dir string `yaml:"dir"`
 	// FlushMS is the window of ticks that a crash can lose.
 	FlushMS float64 `yaml:"flush_ms"`
-	// SnapshotS is the time between two snapshots of the belief.
+	// SnapshotS is the time between two snapshots of the belief, in the log
+	// and in run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
+	// KeepGB is how much older logs in dir may hold, in GB of 10⁹ bytes, when
+	// a run starts. Those that were replayed are removed first, the oldest
+	// before the others; then the oldest of the rest lose their ticks, but no
+	// label that nobody has replayed and nothing that it is about. 0: no limit.
+	KeepGB float64 `yaml:"keep_gb"`
+	// MinFreeGB is what must be free on the disk of dir when a run starts, in
+	// GB of 10⁹ bytes. Older logs make room in the same way; where that is not
+	// enough, the run does not start. 0: it does not matter.
+	MinFreeGB float64 `yaml:"min_free_gb"`
 }
 
 // Run says how long a run lasts; what ends first, ends it.
@@ -167,6 +177,14 @@ type Run struct {
 	// HostTimeoutS is the silence of the host process after which the
 	// robot is halted.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
+	// StateDir is the folder in which the belief outlives the run: it is
+	// written down after every label and every log.snapshot_s, and the next
+	// run goes on from it. It must be of the same model, controller.lambda,
+	// rho and sigma. Empty: every run starts from nothing.
+	StateDir string `yaml:"state_dir"`
+	// Shadow runs everything but the actuators: the robot is sensed, neither
+	// armed nor moved, while the controller decides as if it were.
+	Shadow bool `yaml:"shadow"`
 }
 
 // Steps returns the periods of an episode, 0 for one without end.
@@ -199,7 +217,7 @@ func Default() File {
 			GPIO:      gpio.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 		},
-		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
+		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},
 	}
 }

@@ -108,6 +108,8 @@ func limits() map[string]limit {
 		"operator.web.max_late_s":               {min: 0.1, max: 60},
 		"log.flush_ms":                          {min: 1, max: 60_000},
 		"log.snapshot_s":                        {min: 0.1, max: 3600},
+		"log.keep_gb":                           {min: 0, max: 1e6},
+		"log.min_free_gb":                       {min: 0, max: 1e6},
 		"run.duration_s":                        {min: 0, max: 1e9},
 		"run.episodes":                          {min: 0, max: 1e9},
 		"run.episode_s":                         {min: 0, max: 1e9},

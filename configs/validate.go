@@ -199,6 +199,8 @@ func (c *checker) numbers(f File) {
 	c.within("run.duration_s", f.Run.DurationS, 0, 1e9)
 	c.within("run.episode_s", f.Run.EpisodeS, 0, 1e9)
 	c.within("run.episodes", float64(f.Run.Episodes), 0, 1e9)
+	c.within("log.keep_gb", f.Log.KeepGB, 0, 1e6)
+	c.within("log.min_free_gb", f.Log.MinFreeGB, 0, 1e6)
 	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
 }
 
@@ -263,6 +265,12 @@ func (c *checker) together(f File) {
 	}
 	if f.Run.Lockstep && f.Robot.Driver == DriverComposite {
 		c.add("run.lockstep", " is true, but the robot's time is its own (robot.driver: composite): set it to false")
+	}
+	if f.Run.Lockstep && f.Run.StateDir != "" {
+		c.add("run.state_dir", " is %s, but a run in lockstep is a function of its configuration, model and seed alone: leave it empty, or set run.lockstep to false", f.Run.StateDir)
+	}
+	if f.Run.Lockstep && f.Run.Shadow {
+		c.add("run.shadow", " is true, but nothing moves what run.lockstep runs: set one of them to false")
 	}
 	if f.Run.Lockstep && f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)

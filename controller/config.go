@@ -195,7 +195,7 @@ func (c Config) checkBelief(v *verdict, d int) {
 	if d == 0 || !(c.Lambda >= minLambda && c.Lambda <= maxLambda) {
 		return
 	}
-	if _, err := c.newBelief(d); err != nil {
+	if _, err := c.NewBelief(d); err != nil {
 		v.bad("rho", c.Rho, err.Error())
 	}
 }
@@ -269,8 +269,8 @@ func ticks(seconds float64, period time.Duration, least uint64) uint64 {
 	return max(n, least)
 }
 
-// newBelief makes the prior of c.
-func (c Config) newBelief(d int) (*posterior.Belief, error) {
+// NewBelief returns the belief of this configuration before the first label.
+func (c Config) NewBelief(d int) (*posterior.Belief, error) {
 	if c.ExactRestore {
 		return posterior.New(d, c.Lambda, c.Rho, posterior.WithExactRestore())
 	}

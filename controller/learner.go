@@ -63,7 +63,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if period <= 0 {
 		return nil, fmt.Errorf("%w: period: found %v: use a duration above 0", ErrConfig, period)
 	}
-	belief, err := cfg.newBelief(d)
+	belief, err := cfg.NewBelief(d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

@@ -34,6 +34,8 @@ type control struct {
 	board   switchboard
 	socket  *controlSocket // may be nil
 
+	recalled string // what became of earlier runs' belief, in words
+
 	hostGone     *atomic.Bool
 	hostBeat     uint64 // last seen
 	hostSilent   uint64 // ticks since it changed
@@ -96,7 +98,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	o.Spec, o.Posture, o.ModelHash = robot.Spec(), granted.String(), s.model.hash()
+	o.Spec, o.Posture, o.ModelHash, o.Recalled = robot.Spec(), granted.String(), s.model.hash(), c.recalled
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
@@ -161,12 +163,13 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	if err := warmStart(agent.Learner(), s.file.Model); err != nil {
+	recalled, err := teach(agent.Learner(), s)
+	if err != nil {
 		return nil, err
 	}
 	spec, run := robot.Spec(), s.file.Run
 	c := &control{
-		session: s, robot: robot, agent: agent, link: link,
+		session: s, robot: robot, agent: agent, link: link, recalled: recalled,
 		limit: periods(run.DurationS, spec.Period),
 		eps:   newEpisodes(robot, run), hostPatience: max(2, periods(run.HostTimeoutS, spec.Period)),
 		arming:    s.file.Safety.Arm == configs.ArmAutomatic,

@@ -118,6 +118,9 @@ func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
 	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
 		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	if s.file.Run.Shadow {
+		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
+	}
 }
 
 func (d *lineDisplay) tick(*controller.Tick) {

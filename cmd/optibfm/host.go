@@ -47,6 +47,7 @@ type orders struct {
 	Missing   []string // of the posture: what was not granted
 	Show      string   // one of the displays of newDisplay
 	JSON      bool     // the summary as JSON
+	Recalled  string   // what became of earlier runs' belief, in words
 	Invoked   invocation
 }
 
@@ -97,23 +98,25 @@ func keepCrash(f *os.File) error {
 // host is the process that has everything but the robot: planner, log,
 // operator and screen.
 type host struct {
-	orders   orders
-	session  *session
-	segment  *shm.Segment
-	link     *hostLink
-	lifeline *os.File
-	display  display
-	lines    *lineWriter // what the display writes to; nil: the full screen
-	desk     *desk
-	watcher  rewardsrc.Watcher   // may be nil
-	operator rewardsrc.Reachable // nil: always there
-	web      *web.Server         // may be nil
-	log      *flightlog.Writer   // may be nil
-	logPath  string
-	tally    *tally
-	planning *planning
-	logErr   error // the first failure of the log
-	mode     controller.Mode
+	orders     orders
+	session    *session
+	segment    *shm.Segment
+	link       *hostLink
+	lifeline   *os.File
+	display    display
+	lines      *lineWriter // what the display writes to; nil: the full screen
+	desk       *desk
+	watcher    rewardsrc.Watcher   // may be nil
+	operator   rewardsrc.Reachable // nil: always there
+	web        *web.Server         // may be nil
+	log        *flightlog.Writer   // may be nil
+	logPath    string
+	beforehand []string // what to record and show first
+	tally      *tally
+	planning   *planning
+	keep       *keeper // may be nil
+	logErr     error   // the first failure of the log
+	mode       controller.Mode
 }
 
 func openHost(out io.Writer) (*host, error) {
@@ -135,6 +138,9 @@ func openHost(out io.Writer) (*host, error) {
 	if h.link, err = newHostLink(h.segment, shape); err != nil {
 		return nil, err
 	}
+	if h.orders.Recalled != "" {
+		h.beforehand = append(h.beforehand, h.orders.Recalled)
+	}
 	h.tally = newTally(shape)
 	if !h.orders.fullScreen() {
 		h.lines = newLineWriter(out)
@@ -144,6 +150,10 @@ func openHost(out io.Writer) (*host, error) {
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}
+	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, h.planning.events); err != nil {
+		return nil, err
+	}
+	h.planning.keep = h.keep
 	source, err := h.openSource()
 	if err != nil {
 		return nil, err
@@ -156,6 +166,7 @@ func openHost(out io.Writer) (*host, error) {
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
+	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
 	h.desk = &desk{
@@ -296,9 +307,13 @@ func (h *host) run(alive context.Context) (err error) {
 	h.note(h.writeSnapshot(first))
 	h.display.begin(h.session, h.orders.Spec, h.orders.Missing, h.tally)
 	defer h.display.end() // also where this goroutine panics
+	for _, text := range h.beforehand {
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: text}))
+	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
+	kept := h.startKeeper()
 	wg.Go(func() {
 		if err := h.planning.run(stop); err != nil {
 			offer(h.planning.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
@@ -308,6 +323,7 @@ func (h *host) run(alive context.Context) (err error) {
 	err = h.serve(alive)
 	close(stop)
 	wg.Wait()
+	kept()
 	h.drain()
 	h.display.end()
 	if h.lines != nil { // before the summary
@@ -339,6 +355,27 @@ func (h *host) serve(alive context.Context) error {
 			h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errOrphaned.Error()}))
 			return errors.Join(errOrphaned, h.takeTicks())
 		case <-ticker.C:
+		}
+	}
+}
+
+// startKeeper starts to write the belief down. What it returns ends that, once
+// the planner has ended, with the last belief.
+func (h *host) startKeeper() (end func()) {
+	if h.keep == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.keep.run()
+	}()
+	return func() {
+		close(h.keep.newest)
+		<-done
+		last, _, err := h.link.newestState()
+		if err := errors.Join(err, h.keep.finish(last)); err != nil {
+			h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()}))
 		}
 	}
 }
@@ -390,6 +427,7 @@ func (h *host) takeTicks() error {
 		}
 		h.count(t)
 		h.noteMode(t)
+		h.keep.taught(t)
 		h.display.tick(t)
 		h.link.releaseTick()
 	}

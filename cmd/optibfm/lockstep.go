@@ -54,6 +54,11 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.closeLog()) }()
+	for _, text := range s.roomMade {
+		if err := r.log.WriteEvent(flightlog.Event{Level: flightlog.Info, Text: text}); err != nil {
+			return result, err
+		}
+	}
 	if err := r.openDesk(); err != nil {
 		return result, err
 	}

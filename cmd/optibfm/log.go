@@ -31,7 +31,7 @@ Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogInfo(), newLogRecover(), newLogCat())
+	cmd.AddCommand(newLogInfo(), newLogRecover(), newLogCat(), newLogRelease())
 	return cmd
 }
 

@@ -11,13 +11,23 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/hal/shadow"
 	"optibfm/internal/npz"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
 )
 
-// openRobot makes the robot, halted. now is its clock; nil is simulated time.
+// openRobot makes the robot, halted, and puts it out of reach where the run is
+// a shadow. now is its clock; nil is simulated time.
 func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
+	robot, err := openDriver(ctx, f, now)
+	if err != nil || !f.Run.Shadow {
+		return robot, err
+	}
+	return shadow.Wrap(robot), nil
+}
+
+func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
 	switch r := f.Robot; r.Driver {
 	case configs.DriverRover:
 		r.Rover.Now = now

@@ -25,6 +25,7 @@ type planning struct {
 	strategy  string
 	failed    bool         // the last state could not be planned for
 	watch     *beliefWatch // of the live view; may be nil
+	keep      *keeper      // may be nil
 	every     uint64       // ticks between snapshots
 	due       uint64       // the tick of the next one
 	plans     chan flightlog.Plan
@@ -57,9 +58,11 @@ func (p *planning) run(stop <-chan struct{}) error {
 }
 
 func (p *planning) answer(state *controller.State) error {
-	if state.Next >= p.due {
+	due := state.Next >= p.due
+	if due {
 		p.snapshot(state)
 	}
+	p.keep.look(state, due)
 	if p.watch != nil {
 		p.watch.take(state)
 	}

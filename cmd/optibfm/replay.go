@@ -33,6 +33,8 @@ func newReplayCommand() *cobra.Command {
 		Short: "Verify a log by computing the belief again, and ask what if",
 		Long: `Compute the belief again from the logged features and labels, with the code that
 ran on the robot, and compare every tick; exit status 1 says that one differs.
+A log that agrees is marked (FILE.replayed): where disk space is short, it makes
+room before those whose labels nobody has looked at.
 
 With --kappa, --labels-per-minute, --lambda, --rho or --beta, say also what the run would have asked
 and learnt with other parameters, on the states that the robot saw: where it
@@ -108,6 +110,9 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 	}
 	if err == nil && !result.OK() {
 		err = errReplayDiffers
+	}
+	if err == nil {
+		_ = flightlog.MarkReplayed(path) // a folder that cannot be written to is nobody's log.dir
 	}
 	return err
 }

@@ -33,6 +33,8 @@ type runFlags struct {
 	givenEpisodes, givenSeed bool // 0 may be meant
 
 	fast   bool
+	shadow bool
+	fresh  bool
 	oracle bool
 	plain  bool
 	jsonl  bool
@@ -63,6 +65,8 @@ func newRunCommand() *cobra.Command {
 	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
 	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
 	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
+	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
+	fl.BoolVar(&f.fresh, "fresh", false, "set aside what earlier runs have learnt (run.state_dir) and start from nothing")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels, ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "lines of JSON, for a collector of logs; the summary is the last")
@@ -96,6 +100,9 @@ func (f runFlags) overrides(driver string) []string {
 	}
 	if f.fast {
 		add("run.lockstep", true)
+	}
+	if f.shadow {
+		add("run.shadow", true)
 	}
 	return append(o, f.set...)
 }
@@ -168,7 +175,7 @@ func openSession(f runFlags) (*session, error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
 	}
-	s := &session{file: file}
+	s := &session{file: file, fresh: f.fresh}
 	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}

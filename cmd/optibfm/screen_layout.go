@@ -60,6 +60,9 @@ func (s *screen) drawHeader(c *canvas) {
 	if s.session.file.Safety.Attended() {
 		mode = s.tally.last.Mode().String()
 	}
+	if s.session.file.Run.Shadow {
+		mode = "SHADOW: it does not move"
+	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
 	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
