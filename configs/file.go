@@ -183,7 +183,8 @@ type Run struct {
 	// rho and sigma. Empty: every run starts from nothing.
 	StateDir string `yaml:"state_dir"`
 	// Shadow runs everything but the actuators: the robot is sensed, neither
-	// armed nor moved, while the controller decides as if it were.
+	// armed nor moved, while the controller decides as if it were, from the
+	// moment at which it would have been armed.
 	Shadow bool `yaml:"shadow"`
 }
 

@@ -60,14 +60,14 @@ type Safety struct {
 // a stop.
 func (s Safety) Attended() bool { return s.Arm == ArmOperator || s.AfterStop == AfterStopHold }
 
-// Rules are what the controller is told of f.Safety. A simulator needs no
-// deadman.
-func (f File) Rules(simulator bool) controller.Safety {
+// Rules are what the controller is told of f.Safety. What moves nothing, such as
+// a simulator, needs no deadman.
+func (f File) Rules(harmless bool) controller.Safety {
 	s := f.Safety
 	rules := controller.Safety{
 		Limits: s.Limits, FrozenTicks: s.FrozenTicks, FrozenChannels: s.FrozenChannels,
 		MaxSampleAge:   time.Duration(s.MaxSampleAgeMS * float64(time.Millisecond)),
-		RequireDeadman: f.Loop.Posture == rtloop.Strict && !simulator && s.ExternalDeadman == "",
+		RequireDeadman: f.Loop.Posture == rtloop.Strict && !harmless && s.ExternalDeadman == "",
 	}
 	if f.simulatedTime() { // its samples are as old as the run
 		rules.MaxSampleAge = 0

@@ -159,7 +159,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: link, Model: network, Plans: link, Safety: s.file.Rules(simulator(robot))})
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: link, Model: network, Plans: link, Safety: s.file.Rules(harmless(robot, s.file))})
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,11 @@ type Robot struct {
 }
 
 var (
-	_ hal.Robot    = (*Robot)(nil)
-	_ hal.Rewarder = (*Robot)(nil)
-	_ hal.Backstop = (*Robot)(nil)
-	_ io.Closer    = (*Robot)(nil)
+	_ hal.Robot     = (*Robot)(nil)
+	_ hal.Rewarder  = (*Robot)(nil)
+	_ hal.Backstop  = (*Robot)(nil)
+	_ hal.StopInput = (*Robot)(nil)
+	_ io.Closer     = (*Robot)(nil)
 )
 
 // Wrap puts a robot, which is halted, out of reach. The result owns it: Close
@@ -55,6 +56,12 @@ func (r *Robot) HaltBeside() {
 	if b, ok := r.body.(hal.Backstop); ok {
 		b.HaltBeside()
 	}
+}
+
+// StopPressed implements hal.StopInput where the wrapped robot does.
+func (r *Robot) StopPressed() bool {
+	s, ok := r.body.(hal.StopInput)
+	return ok && s.StopPressed()
 }
 
 // Reward implements hal.Rewarder where the wrapped robot does.

@@ -110,3 +110,20 @@ func Example() {
 	fmt.Println(robot.Arm(), robot.Act([]float32{1}), body.Acts)
 	// Output: <nil> <nil> 0
 }
+
+func TestTheEmergencyStopIsSeenThroughAShadow(t *testing.T) {
+	body := haltest.NewStoppable(haltest.Spec(1, 1))
+	r := shadow.Wrap(body)
+	for _, pressed := range []bool{true, false} {
+		body.Pressed = pressed
+		if _, err := r.Sense(make([]float32, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if r.StopPressed() != pressed {
+			t.Errorf("pressed %v: the shadow says %v", pressed, r.StopPressed())
+		}
+	}
+	if shadow.Wrap(haltest.New(haltest.Spec(1, 1))).StopPressed() {
+		t.Error("a robot without the input has it pressed")
+	}
+}
