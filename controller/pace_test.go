@@ -251,6 +251,28 @@ func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
 	}
 }
 
+func TestAnAbsenceStopsTheAskingAlsoWhereNothingElseDoes(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.RequestsPerMinute = 0.05, 0, 0 })
+	asked := func() (n int) {
+		for range 200 {
+			if err := r.step(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if r.tick.Flags.Has(FlagAsked) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := asked(); n < 2 {
+		t.Fatalf("asked %d times: the test shows nothing", n)
+	}
+	r.source.away = true
+	if n := asked(); n != 0 {
+		t.Errorf("asked %d times with nobody there", n)
+	}
+}
+
 func BenchmarkGateThatFollowsABudget(b *testing.B) {
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.01, 3

@@ -24,6 +24,7 @@ type fakeDevice struct {
 	written                            []float64
 	deadman                            time.Duration
 	reads                              int
+	onArm                              func()
 }
 
 func (d *fakeDevice) Inputs() []hal.Signal   { return d.inputs }
@@ -42,7 +43,13 @@ func (d *fakeDevice) Write(outputs []float64) error {
 	return d.writeErr
 }
 
-func (d *fakeDevice) Arm() error { d.note("arm"); return d.armErr }
+func (d *fakeDevice) Arm() error {
+	d.note("arm")
+	if d.onArm != nil {
+		d.onArm()
+	}
+	return d.armErr
+}
 
 func (d *fakeDevice) Halt(failsafe []float64) error {
 	d.note("halt")
@@ -528,5 +535,19 @@ func TestAnObservationOfTheWrongLengthIsRefused(t *testing.T) {
 	b := newBench().open(t)
 	if _, err := b.robot.Sense(make([]float32, 3)); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestARobotThatTheWatchdogHaltsWhileItIsArmedIsNotArmed(t *testing.T) {
+	b := newBench().open(t)
+	b.imu.onArm = func() { b.robot.HaltBeside() } // the next device would enable its outputs again
+	if err := b.robot.Arm(); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("arm: %v", err)
+	}
+	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("act: %v", err)
+	}
+	if last := b.log[len(b.log)-1]; last != "base halt" {
+		t.Errorf("the last thing done is %q, want a halt", last)
 	}
 }

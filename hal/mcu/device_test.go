@@ -379,6 +379,26 @@ func TestASilentBoardIsStaleAndHaltTriesTwice(t *testing.T) {
 	}
 }
 
+func TestABoardThatAnswersAHaltAndGoesOnHasNotHalted(t *testing.T) {
+	b, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	d := open(t, config(b.Path))
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	b.Stubborn(true)
+	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrDevice) {
+		t.Errorf("halt: %v", err)
+	}
+	b.Stubborn(false)
+	if err := d.Halt([]float64{0, 0}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHaltIsRepeatedWhenItsAnswerIsLost(t *testing.T) {
 	firmware := mcutest.Rover()
 	firmware.Hz = 2 // no sample takes the answer's place

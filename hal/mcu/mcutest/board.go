@@ -88,6 +88,7 @@ type Board struct {
 
 	drop, garble int
 	mute         bool
+	stubborn     bool
 	version      byte
 }
 
@@ -148,6 +149,9 @@ func (b *Board) Garble(n int) { b.change(func() { b.garble = n }) }
 
 // Mute stops or resumes everything that the board sends.
 func (b *Board) Mute(mute bool) { b.change(func() { b.mute = mute }) }
+
+// Stubborn makes it answer a halt and go on.
+func (b *Board) Stubborn(on bool) { b.change(func() { b.stubborn = on }) }
 
 // Version lets it claim another version of the protocol.
 func (b *Board) Version(v byte) { b.change(func() { b.version = v }) }
@@ -269,8 +273,10 @@ func (b *Board) handle(f mcu.Frame) {
 	case mcu.Command:
 		b.command(f)
 	case mcu.Halt:
-		b.take(f.Payload, b.failsafe)
-		b.halt(max(b.fault, CauseHalt))
+		if !b.stubborn {
+			b.take(f.Payload, b.failsafe)
+			b.halt(max(b.fault, CauseHalt))
+		}
 		b.sayState()
 	}
 }
