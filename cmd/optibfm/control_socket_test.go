@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -284,6 +285,40 @@ func TestOnlyRootTheServicesUserAndTheGroupMayOperate(t *testing.T) {
 		if err := mayOperate(&unix.Ucred{Pid: 1, Uid: c.uid, Gid: c.gid}, c.group); (err == nil) != c.may {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+func TestAStrangerIsRefusedAlsoWhereTheSocketsModeLetsHimIn(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	a := attend(t, true)
+	for path, mode := range map[string]os.FileMode{a.path: 0o666, filepath.Dir(a.path): 0o755, filepath.Dir(filepath.Dir(a.path)): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type answer struct {
+		line []byte
+		err  error
+	}
+	said := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		const nobody, asItWas = 65534, ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, asItWas, nobody, asItWas); errno != 0 {
+			said <- answer{err: errno}
+			return
+		}
+		line, err := exchange(a.path, "arm")
+		said <- answer{line, err}
+	}()
+	got := <-said
+	if got.err != nil || !strings.Contains(string(got.line), "user 65534 may not operate") {
+		t.Errorf("%v, %s", got.err, got.line)
+	}
+	if c := a.hear("status"); c.State != "disarmed" {
+		t.Errorf("the robot is %s", c.State)
 	}
 }
 

@@ -557,6 +557,33 @@ func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
 	}
 }
 
+func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
+	r := newFaultRig(t, configs.AfterStopHold)
+	r.planned = false // as before the planner's first answer
+	if err := r.do(actArm); !errors.Is(err, errNoPlanYet) || r.agent.Armed() {
+		t.Errorf("%v, armed %v", err, r.agent.Armed())
+	}
+	r.planned = true
+	if err := r.do(actArm); err != nil || !r.agent.Armed() {
+		t.Errorf("%v, armed %v", err, r.agent.Armed())
+	}
+}
+
+func TestAnActThatGotNoAnswerIsNotDoneLater(t *testing.T) {
+	r := newFaultRig(t, configs.AfterStopHold)
+	r.ticks(5)
+	if err := r.board.ask(actArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
+		t.Fatalf("no tick, and the answer is %v", err)
+	}
+	r.ticks(5) // the control thread is back: the operator may stand beside the robot by now
+	if r.agent.Armed() {
+		t.Fatal("armed when nobody expected it")
+	}
+	if err := r.say(actArm); err != nil || !r.agent.Armed() {
+		t.Errorf("%v, armed %v", err, r.agent.Armed())
+	}
+}
+
 // unguarded hides a deadman.
 type unguarded struct{ hal.Robot }
 
