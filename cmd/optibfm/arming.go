@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -28,8 +29,8 @@ func checkArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	if file.Safety.Arm == configs.ArmAutomatic {
 		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, which is no simulator, as soon as there is a plan: set it to operator"))
 	}
-	if _, ok := robot.(hal.Guarded); !ok && file.Safety.ExternalDeadman == "" {
-		wrong = append(wrong, errors.New("safety.external_deadman: this robot's driver has no deadman, so that nothing stops it when this computer dies: add one, and say here which"))
+	if parts := withoutDeadman(robot, file); parts != "" && file.Safety.ExternalDeadman == "" {
+		wrong = append(wrong, fmt.Errorf("safety.external_deadman: found no deadman of %s: when this computer dies it goes on: set deadman_ms where the driver has it, else cut supply or enable line by a watchdog of its own, and say here which", parts))
 	}
 	if file.Loop.Posture == rtloop.Strict {
 		return errors.Join(wrong...)
@@ -38,6 +39,18 @@ func checkArming(out io.Writer, robot hal.Robot, file configs.File) error {
 		fmt.Fprint(out, wrap("warning: "+err.Error()))
 	}
 	return nil
+}
+
+// withoutDeadman names what does not stop by itself when nothing is heard, as far as
+// that is known before it is armed.
+func withoutDeadman(robot hal.Robot, file configs.File) string {
+	if file.Robot.Driver == configs.DriverComposite {
+		return strings.Join(file.Robot.Composite.Unguarded(), ", ")
+	}
+	if _, ok := robot.(hal.Guarded); ok {
+		return ""
+	}
+	return "this robot's driver"
 }
 
 // knownDeadman says in words what stops the robot when this computer dies, where

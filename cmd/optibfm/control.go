@@ -109,7 +109,6 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	}
 	if !o.fullScreen() {
 		reportPosture(os.Stderr, granted, caveat)
-		reportUnguarded(os.Stderr, s.file)
 	}
 	host, err := startHost(s, segment.File(), o)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"periph.io/x/conn/v3/gpio"
@@ -159,17 +158,6 @@ func (o *opener) close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// reportUnguarded warns, before anything moves, of devices that go on with what
-// they were told last when this computer dies.
-func reportUnguarded(out io.Writer, f configs.File) {
-	if f.Robot.Driver != configs.DriverComposite {
-		return
-	}
-	if names := f.Robot.Composite.Unguarded(); len(names) > 0 {
-		fmt.Fprint(out, wrap(fmt.Sprintf("warning: robot.composite: found no deadman of %s: when this computer dies they go on: set deadman_ms where the driver has it, else cut their supply or their enable line by a watchdog of its own", strings.Join(names, ", "))))
-	}
 }
 
 // checkFit compares a robot made of devices with the channels that the model

@@ -422,7 +422,7 @@ func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = base.Close() })
-	cmd := program(t, append(slices.Concat(withoutWalls, unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000", "run.duration_s=2",
+	cmd := program(t, append(slices.Concat(withoutWalls, unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000", "run.duration_s=2", "safety.external_deadman=",
 		"robot.composite.devices[0].mcu.port.path="+base.Path)...)
 	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
 	cmd.Env = append(cmd.Env, rigOrders+"={}")
@@ -452,7 +452,7 @@ func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 }
 
 func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
-	_, _, output, err := runOnRig(t, map[string]any{}, "run.duration_s=0.2", "robot.composite.devices[0].stale_ms=1000")
+	_, _, output, err := runOnRig(t, map[string]any{}, "run.duration_s=0.2", "robot.composite.devices[0].stale_ms=1000", "safety.external_deadman=")
 	if err != nil || !strings.Contains(strings.Join(strings.Fields(output), " "), "found no deadman of base:") {
 		t.Errorf("%v\n%s", err, output)
 	}
