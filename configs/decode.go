@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -205,8 +207,20 @@ func (d *decoder) list(node ast.Node, v reflect.Value, path string) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
 	for i, item := range seq.Values {
-		d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		at := d.tokenPlace(firstToken(item))
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		d.places[itemPath] = position{key: at, value: at}
+		d.decode(item, v.Index(i), itemPath)
 	}
+}
+
+// firstToken is where an element of a list begins: a section's own token is
+// the colon after its first key.
+func firstToken(item ast.Node) *token.Token {
+	if entries, ok := entriesOf(item); ok && len(entries) > 0 {
+		return entries[0].Key.GetToken()
+	}
+	return item.GetToken()
 }
 
 func (d *decoder) scalar(node ast.Node, v reflect.Value, path string) {
@@ -298,10 +312,28 @@ func setFloat(node ast.Node, v reflect.Value) string {
 		case uint64:
 			v.SetFloat(float64(x))
 		}
+	case *ast.StringNode:
+		x, ok := powerOfTen(n)
+		if !ok {
+			return kindOf(node) + ": write a number"
+		}
+		v.SetFloat(x)
 	default:
 		return kindOf(node) + ": write a number"
 	}
 	return ""
+}
+
+// power is a number such as 1e6 or -2E+07, which YAML has and its parser here
+// takes for text, though its writer writes them.
+var power = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
+func powerOfTen(n *ast.StringNode) (float64, bool) {
+	if n.Token.Type != token.StringType || !power.MatchString(n.Value) { // quoted is text
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(n.Value, 64)
+	return x, err == nil
 }
 
 // kindOf says in words what a node is.

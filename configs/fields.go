@@ -2,6 +2,7 @@ package configs
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -35,18 +36,39 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// lookup finds the value at a path such as controller.gate.kappa. Where there
-// is none it returns the innermost section that there is and its path.
+// lookup finds the value at a path such as controller.gate.kappa or
+// robot.composite.action[0].to. Where there is none it returns the innermost
+// section that there is and its path.
 func lookup(v reflect.Value, path string) (found reflect.Value, section string, ok bool) {
-	for _, key := range strings.Split(path, ".") {
+	for _, step := range strings.Split(path, ".") {
 		if v.Kind() != reflect.Struct {
 			return v, section, false
 		}
+		key, index, isItem := strings.Cut(step, "[")
 		next, ok := fieldOf(v, key)
+		if ok && isItem {
+			next, ok = itemOf(next, index)
+		}
 		if !ok {
 			return v, section, false
 		}
-		v, section = next, join2(section, key)
+		v, section = next, join2(section, step)
 	}
 	return v, section, true
+}
+
+// itemOf finds an element of a list by what follows its bracket, such as "0]".
+func itemOf(list reflect.Value, index string) (reflect.Value, bool) {
+	digits, closed := strings.CutSuffix(index, "]")
+	i, err := strconv.Atoi(digits)
+	if list.Kind() != reflect.Slice || !closed || err != nil || i < 0 || i >= list.Len() {
+		return reflect.Value{}, false
+	}
+	return list.Index(i), true
+}
+
+// around is the path of the list or section that a path stands in, "" for the
+// outermost.
+func around(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }

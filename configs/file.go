@@ -7,8 +7,11 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 	"optibfm/tflite/tensorflow"
 )
@@ -18,8 +21,9 @@ const Version = 1
 
 // The values of robot.driver.
 const (
-	DriverRover  = "rover"  // the built-in simulator
-	DriverBridge = "bridge" // a robot in another process
+	DriverRover     = "rover"     // the built-in simulator
+	DriverBridge    = "bridge"    // a robot in another process
+	DriverComposite = "composite" // a robot made of devices
 )
 
 // The values of operator.source.
@@ -27,6 +31,9 @@ const (
 	SourceScripted = "scripted" // a simulated operator, for robots that tell a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
+	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
+	SourceGPIO     = "gpio"     // buttons on the computer's pins
+	SourceWeb      = "web"      // a person with a browser
 	SourceNone     = "none"     // nobody
 )
 
@@ -34,6 +41,14 @@ const (
 const (
 	BackendNative     = "native"     // this program's own kernels, on the CPU
 	BackendTensorFlow = "tensorflow" // TensorFlow, on the device that model.tensorflow names
+)
+
+// The values of operator.label_mode.
+const (
+	ModeAny        = "any"         // answers, and presses that nobody asked for
+	ModePerRequest = "per_request" // answers only
+	ModeEvents     = "events"      // nothing is asked; presses are about what was just seen
+	ModeContinuous = "continuous"  // nothing is asked; a stream while something is held
 )
 
 // EmbeddedRover as model.bundle is the rover's model within the program.
@@ -51,6 +66,8 @@ type File struct {
 	Controller controller.Config `yaml:"controller"`
 	// Loop is the real-time loop; lockstep uses its period only.
 	Loop rtloop.Config `yaml:"loop"`
+	// Safety says who arms the robot and what stops it.
+	Safety Safety `yaml:"safety"`
 	// Operator says who labels.
 	Operator Operator `yaml:"operator"`
 	// Log says what is recorded.
@@ -61,12 +78,14 @@ type File struct {
 
 // Robot chooses a driver; only the chosen driver's section counts.
 type Robot struct {
-	// Driver is rover or bridge.
+	// Driver is rover, bridge or composite.
 	Driver string `yaml:"driver"`
 	// Rover is the built-in simulated robot.
 	Rover rover.Config `yaml:"rover"`
 	// Bridge is a robot in another process.
 	Bridge bridge.Config `yaml:"bridge"`
+	// Composite is a robot made of devices on this computer's buses.
+	Composite Composite `yaml:"composite"`
 }
 
 // Model says where the model comes from.
@@ -90,12 +109,30 @@ type Model struct {
 
 // Operator chooses a label source; only the chosen source's section counts.
 type Operator struct {
-	// Source is scripted, keyboard, console or none.
+	// Source is scripted, keyboard, console, evdev, gpio, web or none.
 	Source string `yaml:"source"`
+	// LabelMode says what labels are about. any: a press answers the request
+	// that is open, or else is about what was just seen. per_request: a press
+	// that nobody asked for is refused. events: nothing is asked, every press
+	// is about what was just seen. continuous: nothing is asked, an axis or a
+	// held button gives a stream.
+	LabelMode string `yaml:"label_mode"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard says what keys mean; console uses its values too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
+	// Evdev is a gamepad, pedal, clicker, remote or another input device.
+	Evdev evdev.Config `yaml:"evdev"`
+	// GPIO is buttons on the computer's pins.
+	GPIO gpio.Config `yaml:"gpio"`
+	// Web is the console in a browser; with watch_only it counts beside any
+	// other source.
+	Web web.Config `yaml:"web"`
+}
+
+// NeverAsks reports whether the label mode leaves no request to answer.
+func (o Operator) NeverAsks() bool {
+	return o.LabelMode == ModeEvents || o.LabelMode == ModeContinuous
 }
 
 // Log says what is recorded.
@@ -106,8 +143,18 @@ type Log struct {
 	Dir string `yaml:"dir"`
 	// FlushMS is the window of ticks that a crash can lose.
 	FlushMS float64 `yaml:"flush_ms"`
-	// SnapshotS is the time between two snapshots of the belief.
+	// SnapshotS is the time between two snapshots of the belief, in the log
+	// and in run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
+	// KeepGB is how much older logs in dir may hold, in GB of 10⁹ bytes, when
+	// a run starts. Those that were replayed are removed first, the oldest
+	// before the others; then the oldest of the rest lose their ticks, but no
+	// label that nobody has replayed and nothing that it is about. 0: no limit.
+	KeepGB float64 `yaml:"keep_gb"`
+	// MinFreeGB is what must be free on the disk of dir when a run starts, in
+	// GB of 10⁹ bytes. Older logs make room in the same way; where that is not
+	// enough, the run does not start. 0: it does not matter.
+	MinFreeGB float64 `yaml:"min_free_gb"`
 }
 
 // Run says how long a run lasts; what ends first, ends it.
@@ -130,6 +177,15 @@ type Run struct {
 	// HostTimeoutS is the silence of the host process after which the
 	// robot is halted.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
+	// StateDir is the folder in which the belief outlives the run: it is
+	// written down after every label and every log.snapshot_s, and the next
+	// run goes on from it. It must be of the same model, controller.lambda,
+	// rho and sigma. Empty: every run starts from nothing.
+	StateDir string `yaml:"state_dir"`
+	// Shadow runs everything but the actuators: the robot is sensed, neither
+	// armed nor moved, while the controller decides as if it were, from the
+	// moment at which it would have been armed.
+	Shadow bool `yaml:"shadow"`
 }
 
 // Steps returns the periods of an episode, 0 for one without end.
@@ -148,16 +204,21 @@ func Default() File {
 	loop.PeriodMS = robot.PeriodMS
 	return File{
 		Version:    Version,
-		Robot:      Robot{Driver: DriverRover, Rover: robot},
+		Robot:      Robot{Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10}},
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.DefaultConfig(),
 		Loop:       loop,
+		Safety:     Safety{Arm: ArmAutomatic, AfterStop: AfterStopEnd},
 		Operator: Operator{
-			Source:   SourceScripted,
-			Scripted: scripted.DefaultConfig(),
-			Keyboard: keyboard.DefaultConfig(),
+			Source:    SourceScripted,
+			LabelMode: ModeAny,
+			Scripted:  scripted.DefaultConfig(),
+			Keyboard:  keyboard.DefaultConfig(),
+			Evdev:     evdev.DefaultConfig(),
+			GPIO:      gpio.DefaultConfig(),
+			Web:       web.DefaultConfig(),
 		},
-		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10},
+		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},
 	}
 }

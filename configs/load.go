@@ -122,7 +122,7 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 		return d.errs
 	}
 	for p := range places {
-		if strings.HasPrefix(p, path+".") {
+		if strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"[") {
 			delete(places, p)
 		}
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
-	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot"} {
+	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "robot", "composite", "rover-mcu"} {
 		if _, err := Load(name); err != nil {
 			t.Errorf("%s:\n%v", name, err)
 		}
 	}
-	if len(Names()) != 6 {
+	if len(Names()) != 8 {
 		t.Errorf("Names() = %v: a configuration is not tested", Names())
 	}
 }
@@ -43,7 +43,7 @@ func TestAVersionAloneIsTheDefault(t *testing.T) {
 
 func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
 	for _, name := range Names() {
-		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789", "model.bundle=a: #b \"c'")
+		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789", "run.duration_s=1000000", "controller.gate.kappa=1e-7", "model.bundle=a: #b \"c'")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,15 +64,20 @@ func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
 }
 
 // emptySlices makes no difference between no list and an empty one.
-func emptySlices(f *File) {
-	if len(f.Loop.CPUs) == 0 {
-		f.Loop.CPUs = nil
-	}
-	if len(f.Robot.Bridge.Command) == 0 {
-		f.Robot.Bridge.Command = nil
-	}
-	if len(f.Controller.FixedZ) == 0 {
-		f.Controller.FixedZ = nil
+func emptySlices(f *File) { emptySlicesOf(reflect.ValueOf(f).Elem()) }
+
+func emptySlicesOf(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			emptySlicesOf(v.Field(i))
+		}
+	case v.Kind() == reflect.Slice && v.Len() == 0:
+		v.SetZero()
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			emptySlicesOf(v.Index(i))
+		}
 	}
 }
 
@@ -221,6 +226,20 @@ func TestWindowsLineEndsAreFine(t *testing.T) {
 	cfg, err := Parse("c.yaml", []byte("version: 1\r\nrun:\r\n  episodes: 4\r\n"))
 	if err != nil || cfg.Run.Episodes != 4 {
 		t.Errorf("got %+v, %v", cfg.Run, err)
+	}
+}
+
+func TestANumberMayBeWrittenAsAPowerOfTen(t *testing.T) {
+	for text, want := range map[string]float64{"1e6": 1e6, "1e+06": 1e6, "5E-1": 0.5, "+2e2": 200, "1.5e3": 1500, "1e-0": 1} {
+		cfg, err := Parse("c.yaml", []byte("version: 1\nrun: {duration_s: "+text+"}\n"))
+		if err != nil || cfg.Run.DurationS != want {
+			t.Errorf("%s: %v, %v", text, cfg.Run.DurationS, err)
+		}
+	}
+	for _, text := range []string{"\"1e6\"", "'1e6'", "1e", "e6", "1e6x", "1e999", "0x1p4", "1_0e3", "1e6 2"} {
+		if got := mistakes(t, "version: 1\nrun: {duration_s: "+text+"}\n"); len(got) != 1 {
+			t.Errorf("%s: %v", text, got)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write schema.json")
 func makeSchema(t *testing.T) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{FieldNameTag: "yaml", DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}
-	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../tflite/tensorflow"} {
+	for _, dir := range []string{".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055", "../hal/mpu6050", "../hal/pca9685", "../hal/serial", "../hal/mcu", "../hal/dynamixel", "../hal/feetech", "../hal/mit", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev", "../rewardsrc/gpio", "../rewardsrc/web", "../tflite/tensorflow"} {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,11 @@ func (r *refiner) refine(s *jsonschema.Schema, v reflect.Value, path string) {
 		}
 		return
 	}
-	if v.Kind() != reflect.Slice {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+		r.refine(s.Items, reflect.New(v.Type().Elem()).Elem(), path+"[]")
+		return
+	}
+	if v.Kind() != reflect.Slice && !strings.Contains(path, "[]") {
 		s.Default = v.Interface()
 	}
 	for _, choice := range enums()[path] {
@@ -111,6 +115,9 @@ func TestEveryKeyHasADescriptionAndNoOtherKeyIsAllowed(t *testing.T) {
 		for key, p := range properties {
 			check(p.(map[string]any), join2(path, key))
 		}
+		if items, ok := s["items"].(map[string]any); ok && items["properties"] != nil {
+			check(items, path+"[]")
+		}
 	}
 	var s map[string]any
 	if err := json.Unmarshal(Schema(), &s); err != nil {
@@ -125,6 +132,12 @@ func TestTheLoaderEnforcesTheLimitsOfTheSchema(t *testing.T) {
 		if strings.HasPrefix(path, "robot.bridge") {
 			cfg.Robot.Driver = DriverBridge
 			cfg.Robot.Bridge.Address = "unix:/tmp/x"
+		}
+		if strings.HasPrefix(path, "robot.composite") {
+			var err error
+			if cfg, err = Load("composite"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		field, _, ok := lookup(reflect.ValueOf(&cfg).Elem(), path)
 		if !ok {
@@ -156,10 +169,17 @@ var dependsOnOthers = map[string]string{
 	"loop.period_ms":                    "the rover's",
 	"robot.rover.arena_m":               "radius_m",
 	"robot.rover.period_ms":             "the loop's",
+	"operator.web.good_value":           "above bad_value",
+	"operator.web.bad_value":            "below good_value",
 	"operator.scripted.reward_low":      "below reward_high",
 	"operator.scripted.reward_high":     "above reward_low",
 	"operator.scripted.absence.away_s":  "less than every_s",
 	"operator.scripted.absence.every_s": "more than away_s",
+	"controller.gate.labels_per_minute": "at most requests_per_minute",
+	"operator.evdev.labels.good_value":  "above bad_value",
+	"operator.evdev.labels.bad_value":   "below good_value",
+	"operator.gpio.labels.good_value":   "above bad_value",
+	"operator.gpio.labels.bad_value":    "below good_value",
 	"operator.keyboard.good_value":      "above bad_value",
 	"operator.keyboard.bad_value":       "below good_value",
 }

@@ -10,9 +10,18 @@ import (
 	"strings"
 
 	"optibfm/controller"
+	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mit"
+	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
+	"optibfm/hal/serial"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -47,7 +56,7 @@ func placeOf(places map[string]position, path string, start place) place {
 		return at.value
 	}
 	for path != "" {
-		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		path = around(path)
 		if at, ok := places[path]; ok {
 			return at.key
 		}
@@ -59,16 +68,24 @@ func (f File) problems() []problem {
 	c := checker{file: reflect.ValueOf(f)}
 	c.choices()
 	c.numbers(f)
+	c.checkSafety(f)
 	c.takeOver("model.tensorflow", f.Model.TensorFlow.Validate())
 	c.takeOver("controller", f.Controller.Validate(0))
 	c.takeOver("loop", f.Loop.Validate())
 	c.takeOver("operator.scripted", f.Operator.Scripted.Validate())
 	c.takeOver("operator.keyboard", f.Operator.Keyboard.Validate())
+	c.takeOver("operator.evdev", f.Operator.Evdev.Validate())
+	c.takeOver("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
+	c.takeOver("operator.gpio", f.Operator.GPIO.Validate())
+	c.takeOver("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
+	c.takeOver("operator.web", f.Operator.Web.Validate())
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.takeOver("robot.rover", f.Robot.Rover.Validate())
 	case DriverBridge:
 		c.takeOver("robot.bridge", f.Robot.Bridge.Validate())
+	case DriverComposite:
+		c.composite(f)
 	}
 	if len(c.found) == 0 {
 		c.together(f)
@@ -94,32 +111,59 @@ func (c *checker) has(path string) bool {
 	return false
 }
 
-// enums are the keys that have one of a few values.
+// enums are the keys that have one of a few values; [] stands for every element
+// of a list.
 func enums() map[string][]string {
 	modes := make([]string, 0, 2)
 	for _, m := range scripted.Modes() {
 		modes = append(modes, string(m))
+	}
+	webModes := make([]string, 0, 3)
+	for _, m := range web.Modes() {
+		webModes = append(webModes, string(m))
 	}
 	tasks := make([]string, 0, 16)
 	for _, t := range rover.Tasks() {
 		tasks = append(tasks, t.Name)
 	}
 	return map[string][]string{
-		"robot.driver":             {DriverRover, DriverBridge},
-		"robot.rover.task":         tasks,
-		"robot.bridge.mode":        {bridge.Lockstep, bridge.Free, ""},
-		"model.backend":            {BackendNative, BackendTensorFlow},
-		"controller.strategy":      controller.Strategies(),
-		"controller.beta.schedule": {controller.Constant, controller.Theory, controller.Misspecified},
-		"loop.posture":             {rtloop.Strict, rtloop.Warn},
-		"operator.source":          {SourceScripted, SourceKeyboard, SourceConsole, SourceNone},
-		"operator.scripted.mode":   modes,
+		"robot.driver":                                       {DriverRover, DriverBridge, DriverComposite},
+		"robot.rover.task":                                   tasks,
+		"robot.bridge.mode":                                  {bridge.Lockstep, bridge.Free, ""},
+		"robot.composite.devices[].driver":                   deviceDrivers(),
+		"robot.composite.devices[].bno055.mode":              {bno055.IMU, bno055.NDOF, ""},
+		"robot.composite.devices[].pca9685.when_disarmed":    {pca9685.Off, pca9685.Pulses, ""},
+		"robot.composite.devices[].pca9685.channels[].kind":  {pca9685.Pulse, pca9685.Duty, ""},
+		"robot.composite.devices[].mcu.port.parity":          serial.Parities(),
+		"robot.composite.devices[].dynamixel.port.parity":    serial.Parities(),
+		"robot.composite.devices[].dynamixel.servos[].mode":  append(dynamixel.Modes(), ""),
+		"robot.composite.devices[].dynamixel.servos[].model": append(dynamixel.Models(), ""),
+		"robot.composite.devices[].feetech.port.parity":      serial.Parities(),
+		"robot.composite.devices[].feetech.servos[].mode":    {feetech.Position, feetech.Velocity, ""},
+		"robot.composite.devices[].mit.dialect":              {mit.Original, mit.Damiao, ""},
+		"robot.composite.devices[].mit.motors[].mode":        {mit.Position, mit.Velocity, mit.Torque, mit.Impedance, ""},
+		"model.backend":                                      {BackendNative, BackendTensorFlow},
+		"controller.strategy":                                controller.Strategies(),
+		"controller.beta.schedule":                           {controller.Constant, controller.Theory, controller.Misspecified},
+		"loop.posture":                                       {rtloop.Strict, rtloop.Warn},
+		"safety.arm":                                         {ArmAutomatic, ArmOperator},
+		"safety.after_stop":                                  {AfterStopEnd, AfterStopHold},
+		"operator.source":                                    {SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb, SourceNone},
+		"operator.label_mode":                                {ModeAny, ModePerRequest, ModeEvents, ModeContinuous},
+		"operator.evdev.axis.rest":                           evdev.Rests(),
+		"operator.gpio.bias":                                 gpio.Biases(),
+		"operator.scripted.mode":                             modes,
+		"operator.web.mode":                                  webModes,
+		"operator.web.tls":                                   web.TLSChoices(),
 	}
 }
 
 func (c *checker) choices() {
 	all := enums()
 	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if strings.Contains(path, "[]") {
+			continue // checked with the rest of their lists
+		}
 		choices := all[path]
 		v, _, _ := lookup(c.file, path)
 		if !slices.Contains(choices, v.String()) {
@@ -155,7 +199,8 @@ func (c *checker) numbers(f File) {
 	c.within("run.duration_s", f.Run.DurationS, 0, 1e9)
 	c.within("run.episode_s", f.Run.EpisodeS, 0, 1e9)
 	c.within("run.episodes", float64(f.Run.Episodes), 0, 1e9)
-	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
+	c.within("log.keep_gb", f.Log.KeepGB, 0, 1e6)
+	c.within("log.min_free_gb", f.Log.MinFreeGB, 0, 1e6)
 	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
 }
 
@@ -211,16 +256,52 @@ func (c *checker) locate(section string, err error) (path, text string) {
 
 // together checks what sections ask of each other.
 func (c *checker) together(f File) {
+	c.checkSafetyTogether(f)
 	if f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9 {
 		c.add("loop.period_ms", " is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value", f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
 	}
 	if f.Run.Lockstep && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free {
 		c.add("run.lockstep", " is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep")
 	}
-	if f.Run.Lockstep && (f.Operator.Source == SourceKeyboard || f.Operator.Source == SourceConsole) {
+	if f.Run.Lockstep && f.Robot.Driver == DriverComposite {
+		c.add("run.lockstep", " is true, but the robot's time is its own (robot.driver: composite): set it to false")
+	}
+	if f.Run.Lockstep && f.Run.StateDir != "" {
+		c.add("run.state_dir", " is %s, but a run in lockstep is a function of its configuration, model and seed alone: leave it empty, or set run.lockstep to false", f.Run.StateDir)
+	}
+	if f.Run.Lockstep && f.Run.Shadow {
+		c.add("run.shadow", " is true, but nothing moves what run.lockstep runs: set one of them to false")
+	}
+	if f.Run.Lockstep && f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone {
 		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
 	}
-	if f.Controller.Gate.Off && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
-		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off asks never: no label would come")
+	if f.Run.Lockstep && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but nobody can watch what run.lockstep runs through: set one of them to false")
+	}
+	if f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly {
+		c.add("operator.web.watch_only", " is true, but operator.source is web: nobody could label: set it to false, or choose another source")
+	}
+	c.labelling(f.Operator)
+	if (f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
+		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off or operator.label_mode asks never: no label would come")
+	}
+}
+
+// labelling checks what the operator's source asks of the rest.
+func (c *checker) labelling(o Operator) {
+	streams := false
+	switch o.Source {
+	case SourceEvdev:
+		c.takeOver("operator.evdev", o.Evdev.Bound())
+		streams = o.Evdev.Axis.Code != "" || o.Evdev.Labels.HoldAfterMS > 0
+	case SourceGPIO:
+		c.takeOver("operator.gpio", o.GPIO.Bound())
+		streams = o.GPIO.Labels.HoldAfterMS > 0
+	}
+	if o.LabelMode == ModeContinuous && !streams {
+		c.add("operator.label_mode", " is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, or give labels.hold_after_ms of evdev or gpio", o.Source)
+	}
+	if o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick {
+		c.add("operator.label_mode", " is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"optibfm/hal"
 	"optibfm/posterior"
@@ -18,6 +19,7 @@ type Parts struct {
 	Source rewardsrc.Source
 	Model  tflite.Model // evaluated for φ and π only; the agent's own instance
 	Plans  Plans
+	Safety Safety // what stops the robot besides its faults
 }
 
 // Agent is the half of the controller that runs in every tick, on the control
@@ -26,9 +28,12 @@ type Parts struct {
 type Agent struct {
 	robot    hal.Robot
 	source   rewardsrc.Source
-	watcher  rewardsrc.Watcher // the source, where it watches rewards; else nil
-	rewarder hal.Rewarder      // the robot, where it is a simulator; else nil
-	resets   bool              // the robot can be reset: an episode starts at rest
+	watcher  rewardsrc.Watcher   // the source, where it watches rewards; else nil
+	operator rewardsrc.Reachable // the source, where its device can go away; else nil
+	rewarder hal.Rewarder        // the robot, where it is a simulator; else nil
+	resets   bool                // the robot can be reset: an episode starts at rest
+	disarmer hal.Disarmer        // the robot, where its disarmed output is not the failsafe one; else nil
+	guarded  hal.Guarded         // the robot, where it may have a deadman; else nil
 	model    tflite.Model
 	plans    Plans
 
@@ -37,22 +42,26 @@ type Agent struct {
 	learner    *Learner
 	gate       *Gate
 	guard      *guard
+	stops      stops
+	deadman    bool // is required
 	maxPlanAge uint64
-	armed      bool
-	wasArmed   bool   // in the tick before
-	armedAt    uint64 // the first armed tick
-	sensedAt   int64  // time of the last sample
-	hasPlan    bool
-	planTick   uint64 // of the last plan taken
-	fault      Fault
-	fallback   []float64 // the direction that stands in for a z without one
-	labels     [MaxLabels]rewardsrc.Label
+
+	life     Lifecycle
+	present  Fault       // what would stop the robot, by the last tick
+	tripped  *FaultError // the stop of the tick at work
+	restless bool        // the robot did not take the last Halt: it is told again
+
+	wasArmed bool   // in the tick before
+	armedAt  uint64 // the first armed tick
+	sensedAt int64  // time of the last sample
+	hasPlan  bool
+	planTick uint64    // of the last plan taken
+	alone    bool      // the operator could not be reached in the tick before
+	fallback []float64 // the direction that stands in for a z without one
+	labels   [MaxLabels]rewardsrc.Label
 }
 
-// ErrFaulted is returned by Arm after a fault.
-var ErrFaulted = errors.New("the robot was halted by a fault")
-
-// FaultError is returned by Step when it halted the robot.
+// FaultError is returned by Step when it stopped the robot.
 type FaultError struct {
 	Fault Fault
 	Tick  uint64
@@ -76,6 +85,10 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	stops, err := newStops(parts.Safety, parts.Robot)
+	if err != nil {
+		return nil, err
+	}
 	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans,
@@ -84,12 +97,17 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		learner:    learner,
 		gate:       NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
 		guard:      newGuard(cfg.Guard, spec),
+		stops:      stops,
+		deadman:    parts.Safety.RequireDeadman,
 		maxPlanAge: cfg.MaxPlanAge,
 		fallback:   make([]float64, dims.Latent),
 	}
 	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
+	a.operator, _ = parts.Source.(rewardsrc.Reachable)
 	a.rewarder, _ = parts.Robot.(hal.Rewarder)
 	_, a.resets = parts.Robot.(hal.Resetter)
+	a.disarmer, _ = parts.Robot.(hal.Disarmer)
+	a.guarded, _ = parts.Robot.(hal.Guarded)
 	direction(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
 	return a, nil
 }
@@ -105,36 +123,109 @@ func (a *Agent) Shape() Shape { return a.shape }
 func (a *Agent) Learner() *Learner { return a.learner }
 
 // Armed reports whether actions go to the actuators.
-func (a *Agent) Armed() bool { return a.armed }
+func (a *Agent) Armed() bool { return a.life.Mode() == Armed }
+
+// Mode is whether the robot may move.
+func (a *Agent) Mode() Mode { return a.life.Mode() }
+
+// Cause is why the robot is stopped: the first cause, latched; else FaultNone.
+func (a *Agent) Cause() Fault { return a.life.Cause() }
+
+// Present is what the last tick found that stops the robot, or would stop one
+// that moves: it keeps Arm and Reset from succeeding.
+func (a *Agent) Present() Fault { return a.present }
 
 // Arm lets actions go to the actuators from the next tick on. It is an
-// operator's explicit act. After a fault it is refused with ErrFaulted: make a
-// new agent. An armed robot stays as it is.
+// operator's explicit act. It is refused with ErrFaulted while a stop is
+// latched, and with ErrPresent while there is something that would stop the
+// robot. One that refuses, or that has not set a deadman which is required, is
+// halted again. An armed robot stays as it is.
 func (a *Agent) Arm() error {
-	if a.fault != FaultNone {
-		return fmt.Errorf("controller: arm: %w (%s): find the cause and start again", ErrFaulted, a.fault)
-	}
-	if a.armed { // its actuators are not where a halted robot's are
+	if a.Armed() { // its actuators are not where a halted robot's are
 		return nil
 	}
-	if err := a.robot.Arm(); err != nil {
+	next := a.life
+	if err := next.Arm(a.present); err != nil {
 		return fmt.Errorf("controller: arm: %w", err)
 	}
-	a.guard.restart()
-	a.armed = true
+	if err := a.armRobot(); err != nil {
+		return fmt.Errorf("controller: arm: %w", errors.Join(err, a.haltRobot()))
+	}
+	a.life = next
 	return nil
 }
 
-// Halt disarms and brings the actuators to their failsafe output. The first
-// fault stays the reported one; with FaultNone the robot can be armed again.
-// An error is the robot's; the agent is disarmed nevertheless.
-func (a *Agent) Halt(fault Fault) error {
-	a.armed = false
-	a.guard.restart()
-	if a.fault == FaultNone {
-		a.fault = fault
+func (a *Agent) armRobot() error {
+	if err := a.robot.Arm(); err != nil {
+		return err
 	}
-	return a.robot.Halt()
+	if a.deadman && a.Deadman() <= a.robot.Spec().Period {
+		return errNoDeadman
+	}
+	return nil
+}
+
+// Deadman is the time after which the robot stops by itself when it hears
+// nothing; 0 where it does not, or it is not known before it is armed.
+func (a *Agent) Deadman() time.Duration {
+	if a.guarded == nil {
+		return 0
+	}
+	return a.guarded.Deadman()
+}
+
+// Disarm is an orderly stop: the actuators go to their disarmed output, where
+// the robot has one, else to their failsafe output, and the robot can be armed
+// again. A robot that cannot be disarmed is stopped (FaultAct). One that is not
+// armed stays as it is. An error is the robot's; the agent is disarmed
+// nevertheless.
+func (a *Agent) Disarm() error {
+	if !a.Armed() {
+		return nil
+	}
+	if a.disarmer == nil {
+		return a.Halt(FaultNone)
+	}
+	if err := a.disarmer.Disarm(); err != nil {
+		return errors.Join(err, a.Halt(FaultAct))
+	}
+	a.life.Disarm()
+	a.guard.restartDisarmed()
+	return nil
+}
+
+// Halt brings the actuators to their failsafe output and latches the stop; the
+// first cause stays the reported one. With FaultNone nothing is latched: that
+// is the end of a run. An error is the robot's; no action reaches it
+// nevertheless, and each Step tells it again until it obeys.
+func (a *Agent) Halt(fault Fault) error {
+	a.life.Stop(fault)
+	return a.haltRobot()
+}
+
+// Reset clears a latched stop. It is an operator's explicit act, and refused
+// with ErrPresent while there is still something to stop for. The robot is then
+// disarmed: a reset is no restart.
+func (a *Agent) Reset() error {
+	if err := a.life.Reset(a.present); err != nil {
+		return fmt.Errorf("controller: reset: %w", err)
+	}
+	return nil
+}
+
+// haltAgain tells the robot again; one that does not obey is neither reset nor
+// armed.
+func (a *Agent) haltAgain() {
+	if a.restless = a.robot.Halt() != nil; a.restless {
+		a.note(FaultAct)
+	}
+}
+
+func (a *Agent) haltRobot() error {
+	a.guard.restart()
+	err := a.robot.Halt()
+	a.restless = err != nil
+	return err
 }
 
 // Step runs one tick:
@@ -148,8 +239,9 @@ func (a *Agent) Halt(fault Fault) error {
 //
 // The caller has filled t's Index, which counts up, Elapsed, Deadline, Wake,
 // Episode, Step and the episode flags; Done and the recording are the caller's
-// too. Step fills the rest. An error is a *FaultError; the robot is then
-// halted.
+// too. Step fills the rest. An error is a *FaultError: this tick has stopped the
+// robot. A caller may go on: a stopped robot senses, learns and plans, and what
+// is wrong with it is no error any more.
 //
 // t is read once at the start and written once at the end.
 func (a *Agent) Step(t *Tick) error {
@@ -157,74 +249,108 @@ func (a *Agent) Step(t *Tick) error {
 	*work.Header = Header{
 		Index: t.Index, Elapsed: t.Elapsed, Deadline: t.Deadline, Wake: t.Wake, Done: t.Done,
 		Episode: t.Episode, Step: t.Step,
-		Flags: t.Flags & (FlagEpisodeStart | FlagEpisodeEnd), Fault: a.fault,
-	}
+		Flags: t.Flags & (FlagEpisodeStart | FlagEpisodeEnd)}
 	clear(work.Z)
+	a.present, a.tripped = FaultNone, nil
 	a.noteArmed(work)
 	a.guard.repeat(work.Action)
-	err := a.run(work)
-	if err != nil {
-		a.stop(work, err)
+	if a.restless && !a.Armed() {
+		a.haltAgain()
 	}
+	a.run(work)
+	a.noteStopped(work)
 	work.Request = a.gate.OpenRequest()
 	t.CopyFrom(work)
-	if err != nil {
-		return err
+	if a.tripped != nil {
+		return a.tripped
 	}
 	return nil
 }
 
 func (a *Agent) noteArmed(t *Tick) {
-	if a.armed {
+	armed := a.Armed()
+	if armed {
 		t.Flags |= FlagArmed
 		if !a.wasArmed {
 			a.armedAt = t.Index
 		}
 	}
-	a.wasArmed = a.armed
+	a.wasArmed = armed
 }
 
-// stop halts the robot for a fault.
-func (a *Agent) stop(t *Tick, fault *FaultError) {
-	fault.Tick = t.Index
-	if err := a.Halt(fault.Fault); err != nil {
-		fault.Err = errors.Join(fault.Err, err)
+// note notes the first thing that is wrong in a tick.
+func (a *Agent) note(fault Fault) {
+	if a.present == FaultNone {
+		a.present = fault
 	}
-	a.guard.repeat(t.Action)
-	t.Fault = a.fault
-	t.Hash = a.learner.belief.Hash()
 }
 
-func (a *Agent) run(t *Tick) *FaultError {
+// trip stops the robot, at once. Nothing of a stopped robot stops it again.
+func (a *Agent) trip(t *Tick, fault Fault, cause error) {
+	a.note(fault)
+	if a.life.Mode() == Stopped {
+		return
+	}
+	a.tripped = &FaultError{Fault: fault, Tick: t.Index, Err: cause}
+	if err := a.Halt(fault); err != nil {
+		a.tripped.Err = errors.Join(cause, err)
+	}
+}
+
+// noteStopped records a latched stop. In the tick of the stop the actuators
+// have gone to their failsafe output.
+func (a *Agent) noteStopped(t *Tick) {
+	if a.life.Mode() == Stopped {
+		t.Flags |= FlagStopped
+	}
+	t.Fault = a.life.Cause()
+	if a.tripped != nil {
+		a.guard.repeat(t.Action)
+	}
+}
+
+func (a *Agent) run(t *Tick) {
 	if a.resets && t.Flags.Has(FlagEpisodeStart) {
 		a.guard.restart()
 		a.guard.repeat(t.Action)
 	}
 	fault, cause := a.perceive(t)
-	if a.armed {
+	if stop, why := a.stops.check(t, fault == FaultNone); stop != FaultNone {
+		a.trip(t, stop, why)
+	}
+	if t.Flags.Has(FlagArmed) {
 		a.learner.Advance(t.Elapsed)
 	}
 	a.expire(t)
+	a.reach(t)
 	if fault == FaultNone {
 		fault, cause = a.appraise(t)
 	}
 	a.listen(t)
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
-		return &FaultError{Fault: FaultBelief, Err: errBelief}
+		t.Hash = a.learner.belief.Hash()
+		a.trip(t, FaultBelief, errBelief)
+		return
 	}
 	if err := a.offer(t, fault == FaultNone); err != nil {
-		return &FaultError{Fault: FaultHost, Err: err}
+		a.trip(t, FaultHost, err)
+		return
 	}
 	if planFault, err := a.follow(t); planFault != FaultNone {
-		return &FaultError{Fault: planFault, Err: err}
+		a.trip(t, planFault, err)
+		return
 	}
 	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
 		fault, cause = a.decide(t)
 	}
-	if a.guard.tooMany(fault != FaultNone) {
-		return &FaultError{Fault: fault, Err: cause}
+	if fault != FaultNone {
+		a.note(fault)
 	}
-	return a.actuate(t)
+	if a.guard.tooMany(fault != FaultNone) {
+		a.trip(t, fault, cause)
+		return
+	}
+	a.actuate(t)
 }
 
 var (
@@ -277,7 +403,26 @@ func (a *Agent) expire(t *Tick) {
 	}
 }
 
-// appraise computes φ and the D-gap, and asks where the gate lets it.
+// reach finds out whether there is anybody to ask, and lets the gate's time
+// pass if so. Where a device came back, nobody waits for the pauses that its
+// absence made.
+func (a *Agent) reach(t *Tick) {
+	alone := a.operator != nil && !a.operator.Reachable()
+	if alone {
+		t.Flags |= FlagUnreachable
+	} else if a.alone {
+		a.gate.Resume()
+	}
+	a.alone = alone
+	if t.Flags.Has(FlagArmed) && !alone {
+		a.gate.Pass(t.Elapsed)
+	}
+	t.Kappa = a.gate.Kappa()
+}
+
+// appraise computes φ and the D-gap, and asks where the gate lets it. Whether the
+// robot was armed when the tick began decides, here as in reach: that is what the
+// log says, and what replay goes by.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.unusable(t, FaultModel), err
@@ -293,7 +438,7 @@ func (a *Agent) appraise(t *Tick) (Fault, error) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
-	if !a.armed {
+	if !t.Flags.Has(FlagArmed) || a.alone {
 		return FaultNone, nil
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
@@ -373,6 +518,9 @@ func (a *Agent) follow(t *Tick) (Fault, error) {
 
 func (a *Agent) withoutPlan(t *Tick) (Fault, error) {
 	a.fallBack(t)
+	if !a.Armed() {
+		return FaultNone, nil
+	}
 	return a.checkAge(t, a.armedAt)
 }
 
@@ -383,12 +531,16 @@ func (a *Agent) fallBack(t *Tick) {
 
 // checkAge bounds the age of z. A robot that stands still needs no plan, and
 // one that is armed without any gets as much time as a plan has; but a plan
-// that aged while it stood still does not move it.
+// that aged while it stood still does not let it be armed.
 func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
-	if a.armed && t.Index-since > a.maxPlanAge {
-		return FaultStalePlan, errNoPlan
+	if t.Index-since <= a.maxPlanAge {
+		return FaultNone, nil
 	}
-	return FaultNone, nil
+	a.note(FaultStalePlan)
+	if !a.Armed() {
+		return FaultNone, nil
+	}
+	return FaultStalePlan, errNoPlan
 }
 
 // decide evaluates the policy and limits its action.
@@ -409,13 +561,13 @@ func (a *Agent) decide(t *Tick) (Fault, error) {
 	return FaultNone, nil
 }
 
-func (a *Agent) actuate(t *Tick) *FaultError {
-	if !a.armed || t.Flags.Has(FlagEpisodeEnd) {
-		return nil
+func (a *Agent) actuate(t *Tick) {
+	if !a.Armed() || t.Flags.Has(FlagEpisodeEnd) {
+		return
 	}
 	if err := a.robot.Act(t.Action); err != nil {
-		return &FaultError{Fault: FaultAct, Err: err}
+		a.trip(t, FaultAct, err)
+		return
 	}
 	a.guard.sent(t.Action)
-	return nil
 }

@@ -86,3 +86,32 @@ func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *tes
 		}
 	}
 }
+
+func TestATickOfAStoppedRobotAllocatesNothingEither(t *testing.T) {
+	r, robot := newStoppableRig(t, Safety{
+		Limits:       []StopLimit{{Channel: "o0", Min: -2, Max: 2}},
+		MaxSampleAge: 2 * testPeriod, FrozenTicks: 5, FrozenChannels: []string{"o1"},
+	})
+	r.arm()
+	r.steps(10)
+	robot.Pressed = true
+	r.fails(FaultEStop)
+	robot.HaltErr = errOut
+	if err := r.agent.Halt(FaultAct); err == nil { // and it is told again in every tick
+		t.Fatal("Halt succeeded")
+	}
+	ticks := 0
+	robot.Observe = func(_ int, obs []float32) error {
+		obs[0] = float32(ticks % 7) // the limit is left now and then
+		return nil
+	}
+	n := testing.AllocsPerRun(500, func() {
+		ticks++
+		if err := r.step(uint64(ticks%3), 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations a tick", n)
+	}
+}

@@ -66,14 +66,23 @@ type GateConfig struct {
 	TimeoutS          float64 `yaml:"timeout_s"`           // after this an unanswered request is dropped
 	BackoffS          float64 `yaml:"backoff_s"`           // pause after an unanswered request; doubles with each further one
 	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // the longest pause
+	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // what the operator can give: κ rises above kappa to ask about so often; 0: κ is kappa
 	Off               bool    `yaml:"off,omitempty"`       // never ask: labels come unasked
 }
 
 // CreditConfig says which states an unasked press is about: those sensed
 // between delay+width and delay before it.
 type CreditConfig struct {
-	DelayS float64 `yaml:"delay_s"` // shortest reaction time, s, >= 0
-	WidthS float64 `yaml:"width_s"` // length of the window, s, >= 0
+	DelayS float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0
+	WidthS float64    `yaml:"width_s"` // length of the window, s, >= 0
+	Held   HeldConfig `yaml:"held"`
+}
+
+// HeldConfig is the same for each label of a stream, given by an axis that is
+// deflected or a button that is held: the hand follows the eye.
+type HeldConfig struct {
+	DelayS float64 `yaml:"delay_s"` // by how much the hand lags, s, >= 0
+	WidthS float64 `yaml:"width_s"` // length of the window, s, >= 0: about the time between two labels
 }
 
 // GuardConfig says what the guards tolerate.
@@ -95,7 +104,7 @@ func DefaultConfig() Config {
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
 		},
-		Credit:     CreditConfig{DelayS: 0.2, WidthS: 0.4},
+		Credit:     CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}},
 		Guard:      GuardConfig{MaxBadTicks: 3},
 		MaxPlanAge: 25,
 	}
@@ -116,11 +125,7 @@ func (c Config) Validate(d int) error {
 	c.checkPlanning(&v, d)
 	c.checkBelief(&v, d)
 	c.Gate.check(&v)
-	v.notNegative("credit.delay_s", c.Credit.DelayS)
-	v.notNegative("credit.width_s", c.Credit.WidthS)
-	if c.Credit.DelayS+c.Credit.WidthS > 600 {
-		v.bad("credit", c.Credit.DelayS+c.Credit.WidthS, "keep delay_s + width_s within 600")
-	}
+	c.Credit.check(&v)
 	if c.Guard.MaxBadTicks < 0 || c.Guard.MaxBadTicks > 1000 {
 		v.bad("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use 0 to 1000")
 	}
@@ -128,6 +133,19 @@ func (c Config) Validate(d int) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrConfig, errors.Join(v.errs...))
+}
+
+func (c CreditConfig) check(v *verdict) {
+	for _, w := range []struct {
+		key          string
+		delay, width float64
+	}{{"credit", c.DelayS, c.WidthS}, {"credit.held", c.Held.DelayS, c.Held.WidthS}} {
+		v.notNegative(w.key+".delay_s", w.delay)
+		v.notNegative(w.key+".width_s", w.width)
+		if w.delay+w.width > 600 {
+			v.bad(w.key, w.delay+w.width, "keep delay_s + width_s within 600")
+		}
+	}
 }
 
 func (c Config) checkPlanning(v *verdict, d int) {
@@ -177,7 +195,7 @@ func (c Config) checkBelief(v *verdict, d int) {
 	if d == 0 || !(c.Lambda >= minLambda && c.Lambda <= maxLambda) {
 		return
 	}
-	if _, err := c.newBelief(d); err != nil {
+	if _, err := c.NewBelief(d); err != nil {
 		v.bad("rho", c.Rho, err.Error())
 	}
 }
@@ -186,6 +204,12 @@ func (g GateConfig) check(v *verdict) {
 	v.notNegative("gate.kappa", g.Kappa)
 	if g.RequestsPerMinute < 0 || g.RequestsPerMinute > 10_000 {
 		v.bad("gate.requests_per_minute", g.RequestsPerMinute, "use 1 to 10000, or 0 for no limit")
+	}
+	if !(g.LabelsPerMinute >= 0 && g.LabelsPerMinute <= 1000) {
+		v.bad("gate.labels_per_minute", g.LabelsPerMinute, "use a number up to 1000, or 0 to leave kappa as it is")
+	}
+	if n := g.RequestsPerMinute; n > 0 && g.LabelsPerMinute > float64(n) {
+		v.bad("gate.labels_per_minute", g.LabelsPerMinute, fmt.Sprintf("requests_per_minute (%d) forbids that: use less, or raise requests_per_minute", n))
 	}
 	if !(g.TimeoutS > 0 && g.TimeoutS <= 3600) {
 		v.bad("gate.timeout_s", g.TimeoutS, "use a number above 0 and at most 3600")
@@ -245,8 +269,8 @@ func ticks(seconds float64, period time.Duration, least uint64) uint64 {
 	return max(n, least)
 }
 
-// newBelief makes the prior of c.
-func (c Config) newBelief(d int) (*posterior.Belief, error) {
+// NewBelief returns the belief of this configuration before the first label.
+func (c Config) NewBelief(d int) (*posterior.Belief, error) {
 	if c.ExactRestore {
 		return posterior.New(d, c.Lambda, c.Rho, posterior.WithExactRestore())
 	}

@@ -49,7 +49,11 @@ func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
 		"gate.backoff_max_s":       numbers(func(c *Config, x float64) { c.Gate.BackoffMaxS = x }, 0.5, nan, inf, 86_401),
 		"credit.delay_s":           numbers(func(c *Config, x float64) { c.Credit.DelayS = x }, -1, nan),
 		"credit.width_s":           numbers(func(c *Config, x float64) { c.Credit.WidthS = x }, -1, nan),
-		"credit":                   numbers(func(c *Config, x float64) { c.Credit = CreditConfig{x, x} }, 301),
+		"credit":                   numbers(func(c *Config, x float64) { c.Credit = CreditConfig{DelayS: x, WidthS: x} }, 301),
+		"credit.held.delay_s":      numbers(func(c *Config, x float64) { c.Credit.Held.DelayS = x }, -1, nan),
+		"credit.held.width_s":      numbers(func(c *Config, x float64) { c.Credit.Held.WidthS = x }, -1, nan),
+		"credit.held":              numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
+		"gate.labels_per_minute":   numbers(func(c *Config, x float64) { c.Gate.LabelsPerMinute = x }, -1, 31, nan, inf),
 		"guard.max_bad_ticks":      {func(c *Config) { c.Guard.MaxBadTicks = -1 }, func(c *Config) { c.Guard.MaxBadTicks = 1001 }},
 		"max_plan_age_ticks":       {func(c *Config) { c.MaxPlanAge = 0 }},
 	}

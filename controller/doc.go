@@ -52,7 +52,9 @@
 //     delay_s + width_s and delay_s earlier ([CreditConfig]). Their features
 //     are averaged with triangular weights, greatest in the middle, and enter
 //     as one rank-1 update. Where sensing paused and no state is in the
-//     window, the last one before it stands in, if it is near.
+//     window, the last one before it stands in, if it is near. The labels of
+//     a stream, from an axis or a button that is held, have a window of their
+//     own ([HeldConfig]).
 //
 // Nothing said is no label: it is never a reward of 0.
 //
@@ -78,6 +80,10 @@
 //   - answered by a value or by "can't tell" (which teaches nothing), or
 //   - expired after timeout_s. Then the gate pauses for backoff_s, twice as
 //     long each further time up to backoff_max_s, until somebody answers.
+//
+// With labels_per_minute κ is not fixed but follows the operator: see [Pace].
+// Nothing is asked while the source says that nobody can be reached
+// ([rewardsrc.Reachable], FlagUnreachable).
 //
 // The source is shown both. Requests expire also while nothing can be sensed,
 // and only an armed robot asks.
@@ -118,17 +124,29 @@
 // # Safety
 //
 // A robot starts disarmed: it senses, learns and plans, and does not act.
-// [Agent.Arm] is an operator's explicit act; nothing in a label causes it.
+// [Agent.Arm] is an operator's explicit act; nothing in a label causes it. The
+// state machine is [Lifecycle]:
+//
+//	disarmed ── Arm ──> armed ── Disarm ──> disarmed
+//	any ── Stop ──> stopped ── Reset ──> disarmed
 //
 // A tick with a bad observation, bad features or a bad action is answered with
 // the last good action. After guard.max_bad_ticks of them in a row the next
-// one halts the robot, as does any of these at once: a failed Act, a plan that
+// one stops the robot, as does any of these at once: a failed Act, a plan that
 // is not finite or from the future, a z that is too old, an error of the
-// planner in lockstep. The error is a [*FaultError]; the agent then stays
-// disarmed, and Arm returns [ErrFaulted].
+// planner in lockstep, and what [Safety] names: an emergency stop, a sample
+// that is too old, a value beyond its limit, a sensor that stands still.
+//
+// A stop is the robot's Halt, its failsafe output, and latches with its first
+// cause. Step returns it as a [*FaultError], once. A caller that goes on has a
+// robot that senses, learns and plans and does not move; what is wrong then is
+// [Agent.Present]. [Agent.Reset] clears the stop when nothing is present any
+// more, into disarmed: a reset is no restart. A Halt that failed is repeated in
+// every tick. Disarming is something else than a stop: an orderly end of
+// moving, to an output of its own (hal.Disarmer), that latches nothing.
 //
 // Rate limits are per period and do not grow over skipped ticks. They start
-// from the failsafe output, where actuators are after Halt, and at the start
+// from the output where Halt or Disarm left the actuators, and at the start
 // of an episode only where the robot is a simulator that can be reset.
 //
 // # Episodes

@@ -74,7 +74,11 @@ type stubSource struct {
 	asked   []rewardsrc.Request
 	onAsk   func(rewardsrc.Request)
 	watched []watched
+	away    bool
 }
+
+// Reachable implements rewardsrc.Reachable.
+func (s *stubSource) Reachable() bool { return !s.away }
 
 type watched struct {
 	tick   uint64
@@ -145,8 +149,11 @@ type rig struct {
 	plans  Plans
 	agent  *Agent
 	tick   *Tick
+	safety Safety
 	next   uint64
-	random *rand.Rand
+
+	frozenClock bool // the robot's samples age
+	random      *rand.Rand
 }
 
 const (
@@ -185,7 +192,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 
 func (r *rig) build(robot hal.Robot) {
 	r.t.Helper()
-	agent, err := NewAgent(r.cfg, Parts{Robot: robot, Source: r.source, Model: r.model, Plans: r.plans})
+	agent, err := NewAgent(r.cfg, Parts{Robot: robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: r.safety})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -219,7 +226,12 @@ func (r *rig) step(skip uint64, flags Flags) error {
 		r.tick.Elapsed = 0
 	}
 	r.next++
-	r.robot.Now = int64(r.tick.Index+1) * int64(testPeriod)
+	r.tick.Wake = int64(r.tick.Index+1) * int64(testPeriod)
+	if !r.frozenClock {
+		r.robot.Now = r.tick.Wake
+	} else {
+		r.robot.Now -= int64(testPeriod) // which a Sense adds
+	}
 	return r.agent.Step(r.tick)
 }
 

@@ -13,8 +13,10 @@ const remembered = 16
 
 // Gate decides when a label is asked for: where the D-gap is at least κ, one
 // request at a time, within the limit per minute, and less often while nobody
-// answers. Its time is the tick index, so that replay decides the same.
+// answers. Its κ is fixed, or follows the operator's budget ([Pace]). Its time is the tick index, so that replay decides the same.
 type Gate struct {
+	pace      *Pace
+	weight    float64 // 1/σ²
 	threshold float64 // on ‖φ‖²_{V⁻¹}: expm1(κ)·σ²
 	off       bool
 	timeout   uint64 // ticks
@@ -41,8 +43,11 @@ type known struct {
 // configuration must have passed Config.Validate and the period be positive.
 func NewGate(cfg GateConfig, labelWeight float64, period time.Duration) *Gate {
 	pause := ticks(cfg.BackoffS, period, 0)
+	pace := NewPace(cfg, period)
 	return &Gate{
-		threshold: posterior.DGapThreshold(cfg.Kappa, labelWeight),
+		pace:      pace,
+		weight:    labelWeight,
+		threshold: posterior.DGapThreshold(pace.Kappa(), labelWeight),
 		off:       cfg.Off,
 		timeout:   ticks(cfg.TimeoutS, period, 1),
 		minute:    ticks(60, period, 1),
@@ -57,6 +62,22 @@ func NewGate(cfg GateConfig, labelWeight float64, period time.Duration) *Gate {
 // D-gap is at least κ.
 func (g *Gate) Passes(normSq float64) bool { return !g.off && normSq >= g.threshold }
 
+// Pass lets periods go by in which a label could be asked for: κ follows the
+// budget.
+func (g *Gate) Pass(periods uint64) {
+	if !g.pace.on {
+		return
+	}
+	g.pace.Pass(periods)
+	g.threshold = posterior.DGapThreshold(g.pace.Kappa(), g.weight)
+}
+
+// Kappa is the present κ, nats.
+func (g *Gate) Kappa() float64 { return g.pace.Kappa() }
+
+// Resume ends the pauses: whoever did not answer can be reached again.
+func (g *Gate) Resume() { g.pause, g.notBefore = g.pauseMin, 0 }
+
 // Ask opens a request about the state of a tick if the limits allow. The
 // caller has checked Passes.
 func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool) {
@@ -68,6 +89,7 @@ func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool
 		ID: g.lastID, Tick: tick, At: at, Until: tick + g.timeout, DGap: dgap, State: rewardsrc.Open,
 	}
 	g.known[g.lastID%remembered] = known{id: g.lastID, tick: tick}
+	g.pace.Asked()
 	if n := uint64(len(g.opened)); n > 0 {
 		g.opened[g.openedN%n] = tick
 		g.openedN++
@@ -113,7 +135,7 @@ func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
 		return rewardsrc.Request{}, false
 	}
 	k.closed = true
-	g.pause, g.notBefore = g.pauseMin, 0
+	g.Resume()
 	if g.open.State != rewardsrc.Open || g.open.ID != id {
 		return rewardsrc.Request{}, false
 	}

@@ -48,6 +48,14 @@ func (g *guard) restart() {
 	g.badTicks = 0
 }
 
+// restartDisarmed starts from the disarmed output, or the limit next to it.
+func (g *guard) restartDisarmed() {
+	for i, c := range g.action {
+		g.last[i] = float32(min(max(c.Disarmed, c.Min), c.Max))
+	}
+	g.badTicks = 0
+}
+
 // admits reports whether an observation is finite and plausible.
 func (g *guard) admits(obs []float32) bool {
 	for i, x := range obs {

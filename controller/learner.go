@@ -41,11 +41,18 @@ type Learner struct {
 	clock   uint64  // periods that counted for forgetting
 	perUnit float64 // 1/σ², the weight of a sure label
 	rho     float64
-	delay   int64     // credit window, ns
-	width   int64     // ns
+	press   window    // credited to a press
+	held    window    // credited to a label of a stream
 	reach   int64     // how far before an empty window a state may stand in for it, ns
 	phi     []float64 // scratch: φ̄ of the label at hand
 	ledger  *ledger
+}
+
+// window is the part of the past that a label is about, ns before it.
+type window struct{ delay, width int64 }
+
+func newWindow(delayS, widthS float64) window {
+	return window{int64(delayS * float64(time.Second)), int64(widthS * float64(time.Second))}
 }
 
 // NewLearner makes a learner for features of dimension d at the given period.
@@ -56,7 +63,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if period <= 0 {
 		return nil, fmt.Errorf("%w: period: found %v: use a duration above 0", ErrConfig, period)
 	}
-	belief, err := cfg.newBelief(d)
+	belief, err := cfg.NewBelief(d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -69,8 +76,8 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		past:    newHistory(held, d),
 		perUnit: 1 / float64(cfg.Sigma*cfg.Sigma),
 		rho:     cfg.Rho,
-		delay:   int64(cfg.Credit.DelayS * float64(time.Second)),
-		width:   int64(cfg.Credit.WidthS * float64(time.Second)),
+		press:   newWindow(cfg.Credit.DelayS, cfg.Credit.WidthS),
+		held:    newWindow(cfg.Credit.Held.DelayS, cfg.Credit.Held.WidthS),
 		reach:   max(int64(time.Second), 2*int64(period)),
 		phi:     make([]float64, d),
 		ledger:  newLedger(undoable, d),
@@ -82,13 +89,19 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 // thread.
 func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 	const slackS = 2
-	if n := ticks(cfg.Credit.WidthS, period, 0); n > maxWindow {
-		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
-			Key: "credit.width_s", Found: fmt.Sprintf("%g (%d periods of %v)", cfg.Credit.WidthS, n, period),
-			Mend: fmt.Sprintf("keep it within %d periods", maxWindow),
-		})
+	credit := cfg.Credit
+	for _, w := range []struct {
+		key   string
+		width float64
+	}{{"credit.width_s", credit.WidthS}, {"credit.held.width_s", credit.Held.WidthS}} {
+		if n := ticks(w.width, period, 0); n > maxWindow {
+			return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
+				Key: w.key, Found: fmt.Sprintf("%g (%d periods of %v)", w.width, n, period),
+				Mend: fmt.Sprintf("keep it within %d periods", maxWindow),
+			})
+		}
 	}
-	longest := max(cfg.Gate.TimeoutS, cfg.Credit.DelayS+cfg.Credit.WidthS) + slackS
+	longest := max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS, credit.Held.DelayS+credit.Held.WidthS) + slackS
 	n := ticks(longest, period, 64)
 	if n > maxHistory/uint64(8*d) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
@@ -207,8 +220,12 @@ func (l *Learner) credit(label rewardsrc.Label, asked uint64) (from, to uint64, 
 	if label.At < 0 { // no clock says so; below, nothing can overflow
 		return 0, 0, false
 	}
-	until := label.At - l.delay
-	return l.past.window(until-l.width, until, l.reach, maxWindow)
+	w := l.press
+	if label.Mode == rewardsrc.Held {
+		w = l.held
+	}
+	until := label.At - w.delay
+	return l.past.window(until-w.width, until, l.reach, maxWindow)
 }
 
 // undo takes a label back with the weight that it has by now.

@@ -47,7 +47,7 @@ func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 	if err := cfg.Validate(d); err != nil {
 		return nil, err
 	}
-	belief, err := cfg.newBelief(d)
+	belief, err := cfg.NewBelief(d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

@@ -130,7 +130,7 @@ func (m *spyModel) Search(obs, candidates []float32, b tflite.Belief) (int, floa
 // beliefOf returns the belief in a state.
 func beliefOf(t testing.TB, cfg Config, s *State) *posterior.Belief {
 	t.Helper()
-	b, err := cfg.newBelief(rigLatent)
+	b, err := cfg.NewBelief(rigLatent)
 	if err != nil {
 		t.Fatal(err)
 	}

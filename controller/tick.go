@@ -42,11 +42,12 @@ type Header struct {
 	Step    uint32 // steps taken in the episode; its return is the sum of Reward over Step >= 1
 
 	Flags Flags
-	Fault Fault // why the robot was halted, FaultNone until then
+	Fault Fault // why the robot is stopped: the first cause, latched until a reset; else FaultNone
 
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
 	DGap    float64 // log(1 + w NormSq), nats; the gate compares NormSq, this is for people
+	Kappa   float64 // κ in this tick, nats: a label was worth a request from this D-gap on
 	LogDet  float64 // log det V after this tick's labels
 	Request uint64  // ID of the request that is open after this tick, 0 for none
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
@@ -114,7 +115,7 @@ type Flags uint32
 
 // The flags of a tick.
 const (
-	FlagArmed         Flags = 1 << iota // the robot was armed: time counted for forgetting, and but for FlagEpisodeEnd the action went to the actuators
+	FlagArmed         Flags = 1 << iota // the robot was armed when the tick began: time counted for forgetting, and but for FlagEpisodeEnd and FlagStopped the action went to the actuators
 	FlagEpisodeStart                    // the first tick of an episode
 	FlagReward                          // Reward is valid
 	FlagGateOpen                        // the D-gap was at least κ
@@ -126,33 +127,52 @@ const (
 	FlagBadAction                       // the policy's action failed the guard
 	FlagLimited                         // a value or rate limit changed the action
 	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
+	FlagUnreachable                     // the operator could not be reached, so that nothing was asked
+	FlagStopped                         // a stop is latched, by Fault; with FlagArmed: since this tick
 )
 
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// Fault says why the robot was halted.
+// Mode is whether the robot might move when the tick ended.
+func (t *Tick) Mode() Mode {
+	switch {
+	case t.Flags.Has(FlagStopped):
+		return Stopped
+	case t.Flags.Has(FlagArmed):
+		return Armed
+	}
+	return Disarmed
+}
+
+// Fault says why the robot was stopped. Its numbers are in logs.
 type Fault uint32
 
 // The faults.
 const (
-	FaultNone      Fault = iota
-	FaultSense           // Sense failed too often in a row
-	FaultObs             // too many bad observations in a row
-	FaultModel           // the model failed too often in a row
-	FaultAct             // Act failed
-	FaultStalePlan       // z was older than its limit
-	FaultHost            // the host process fell silent or sent garbage, or the planner failed in lockstep
-	FaultOverrun         // too many missed deadlines in a row
-	FaultBelief          // the belief lost its positive definiteness
-	FaultStuck           // the control thread hung and the watchdog halted the robot
-	FaultPanic           // a panic
+	FaultNone        Fault = iota
+	FaultSense             // Sense failed too often in a row
+	FaultObs               // too many bad observations in a row
+	FaultModel             // the model failed too often in a row
+	FaultAct               // Act failed
+	FaultStalePlan         // z was older than its limit
+	FaultHost              // the host process fell silent or sent garbage, or the planner failed in lockstep
+	FaultOverrun           // too many missed deadlines in a row
+	FaultBelief            // the belief lost its positive definiteness
+	FaultStuck             // the control thread hung and the watchdog halted the robot
+	FaultPanic             // a panic
+	FaultEStop             // the emergency stop was pressed, or its line was lost
+	FaultLimit             // an observation left the range that Safety.Limits gives it
+	FaultStaleSample       // the newest sample was too old
+	FaultFrozen            // a sensor gave the same value for too long
+	FaultOperator          // an operator said stop
 )
 
 var faultNames = [...]string{
 	"none", "sensing failed", "bad observations", "model failed", "actuation failed",
 	"plan too old", "host failed", "deadlines missed", "belief broken",
 	"control thread stuck", "panic",
+	"emergency stop", "beyond a limit", "sample too old", "sensor frozen", "operator's stop",
 }
 
 // String names the fault in words for people.
@@ -165,7 +185,7 @@ func (f Fault) String() string {
 
 // LayoutVersion changes with every change to the memory layout of a Tick, a
 // State or a Plan.
-const LayoutVersion = 1
+const LayoutVersion = 2
 
 // Shape is what the size of a Tick depends on.
 type Shape struct {

@@ -129,7 +129,7 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Episode, p.Step = t.Episode, t.Step
 	p.Flags, p.Fault = uint32(t.Flags), uint32(t.Fault)
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
-	p.Request, p.Hash = t.Request, t.Hash
+	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
 	p.PlanTick, p.PlanConfirmed, p.PlanScore = t.PlanTick, t.PlanConfirmed, t.PlanScore
 	p.Obs, p.Phi, p.Z, p.Action = t.Obs, t.Phi, t.Z, t.Action
 	p.Labels = p.Labels[:0]
@@ -165,7 +165,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Episode: p.Episode, Step: p.Step,
 		Flags: controller.Flags(p.Flags), Fault: controller.Fault(p.Fault),
 		Reward: p.Reward, NormSq: p.NormSq, DGap: p.Dgap, LogDet: p.Logdet,
-		Request: p.Request, Hash: p.Hash,
+		Request: p.Request, Hash: p.Hash, Kappa: p.Kappa,
 		PlanTick: p.PlanTick, PlanConfirmed: p.PlanConfirmed, PlanScore: p.PlanScore,
 		NumLabels: uint64(len(p.Labels)),
 	}
@@ -199,7 +199,7 @@ func decodeKind(k flightlogpb.Kind) (rewardsrc.Kind, error) {
 func labelMessage(l rewardsrc.Label) *flightlogpb.Label {
 	return &flightlogpb.Label{
 		Id: l.ID, Request: l.Request, Tick: l.Tick, AtNs: l.At, Undoes: l.Undoes,
-		Value: l.Value, Weight: l.Weight, Kind: flightlogpb.Kind(l.Kind),
+		Value: l.Value, Weight: l.Weight, Kind: flightlogpb.Kind(l.Kind), Mode: uint32(l.Mode),
 	}
 }
 
@@ -208,9 +208,12 @@ func decodeLabel(p *flightlogpb.Label) (*rewardsrc.Label, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Mode > 255 {
+		return nil, fmt.Errorf("%w (mode %d)", errRange, p.Mode)
+	}
 	return &rewardsrc.Label{
 		ID: p.Id, Request: p.Request, Tick: p.Tick, At: p.AtNs, Undoes: p.Undoes,
-		Value: p.Value, Weight: p.Weight, Kind: kind,
+		Value: p.Value, Weight: p.Weight, Kind: kind, Mode: rewardsrc.Mode(p.Mode),
 	}, nil
 }
 

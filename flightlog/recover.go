@@ -40,7 +40,7 @@ func Recover(in, out string) (Recovered, error) {
 	if err != nil {
 		return Recovered{}, fmt.Errorf("flightlog.Recover: %w: give a name that is not taken", err)
 	}
-	result, err := r.copyTo(f)
+	result, err := r.copyTo(f, everything)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -61,8 +61,12 @@ func same(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// copyTo writes what can be read with the library's own writer.
-func (r *Reader) copyTo(f *os.File) (Recovered, error) {
+// everything keeps every record.
+func everything(*Record) bool { return true }
+
+// copyTo writes what can be read, and is to be kept, with the library's own
+// writer.
+func (r *Reader) copyTo(f *os.File, keep func(*Record) bool) (Recovered, error) {
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	w, err := mcap.NewWriter(buffered, &mcap.WriterOptions{
 		IncludeCRC: true, Chunked: true, ChunkSize: 1 << 20, Compression: mcap.CompressionZSTD,
@@ -74,7 +78,7 @@ func (r *Reader) copyTo(f *os.File) (Recovered, error) {
 		return Recovered{}, err
 	}
 	result := Recovered{Messages: make(map[string]uint64), From: r.size, Cut: r.cut}
-	if result.Damage, err = r.copyMessages(w, result.Messages); err != nil {
+	if result.Damage, err = r.copyMessages(w, keep, result.Messages); err != nil {
 		return Recovered{}, err
 	}
 	if err := w.Close(); err != nil {
@@ -124,8 +128,8 @@ func (r *Reader) copyAttachments(w *mcap.Writer) error {
 }
 
 // copyMessages copies the messages as they are, without decoding them, but
-// only those that decode.
-func (r *Reader) copyMessages(w *mcap.Writer, copied map[string]uint64) (damage []error, err error) {
+// only those that decode and are to be kept.
+func (r *Reader) copyMessages(w *mcap.Writer, keep func(*Record) bool, copied map[string]uint64) (damage []error, err error) {
 	var sequence [numChannels]uint32
 	for record, err := range r.Records() {
 		if errors.Is(err, ErrDamaged) {
@@ -134,6 +138,9 @@ func (r *Reader) copyMessages(w *mcap.Writer, copied map[string]uint64) (damage 
 		}
 		if err != nil {
 			return damage, err
+		}
+		if !keep(record) {
+			continue
 		}
 		channel := record.channel
 		err = w.WriteMessage(&mcap.Message{

@@ -70,7 +70,12 @@ type place struct {
 // label weights bit for bit, the D-gap and log det V to 1e-12. After a dropped
 // tick it resumes at the next snapshot. An error means that there was nothing
 // to compare or that the file could not be read; what differs is in the Result.
-func Verify(r *Reader) (Result, error) {
+func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
+
+// Follow is Verify, and calls visit after every tick with the belief that the
+// replay has then; nil where it is not known, between a gap and the next
+// snapshot. Neither may be kept or changed.
+func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief)) (Result, error) {
 	replay, err := newReplay(r)
 	if err != nil {
 		return Result{}, err
@@ -81,7 +86,11 @@ func Verify(r *Reader) (Result, error) {
 		if record.Tick == nil {
 			return nil
 		}
-		return replay.tick(record.Tick)
+		if err := replay.tick(record.Tick); err != nil || visit == nil {
+			return err
+		}
+		visit(record.Tick, replay.belief())
+		return nil
 	})
 	result := replay.result
 	result.Summary = counted.summary(r.meta.Clock)
@@ -118,7 +127,8 @@ func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
 type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
-	snapshots []place // by next
+	pace      *controller.Pace // nil: the log's κ was fixed
+	snapshots []place          // by next
 	result    Result
 	synced    bool   // the belief is known
 	started   bool   // there was a tick
@@ -142,7 +152,11 @@ func newReplay(r *Reader) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replay{reader: r, learner: learner, snapshots: snapshots}, nil
+	p := &replay{reader: r, learner: learner, snapshots: snapshots}
+	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
+		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
+	}
+	return p, nil
 }
 
 func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
@@ -202,9 +216,17 @@ func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
 	return snapshot
 }
 
+// belief returns what is known of the belief.
+func (p *replay) belief() *posterior.Belief {
+	if !p.synced {
+		return nil
+	}
+	return p.learner.Belief()
+}
+
 // tick computes one tick again and compares it.
 func (p *replay) tick(t *controller.Tick) error {
-	p.noteGap(t)
+	gap := p.noteGap(t)
 	if err := p.takeSnapshots(t); err != nil {
 		return err
 	}
@@ -213,6 +235,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	}
 	p.started, p.last = true, t.Index
 	c := comparison{tick: t.Index, on: p.synced}
+	p.follow(t, gap, &c)
 	p.observe(t, &c)
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
@@ -233,6 +256,24 @@ func (p *replay) tick(t *controller.Tick) error {
 		p.result.First = c.first
 	}
 	return nil
+}
+
+// follow computes κ again, from who could be asked and was. After a gap it goes
+// on from the logged one.
+func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
+	if p.pace == nil {
+		return
+	}
+	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagUnreachable) {
+		p.pace.Pass(t.Elapsed)
+	}
+	if gap {
+		p.pace.Resume(t.Kappa)
+	}
+	c.near("kappa", t.Kappa, p.pace.Kappa())
+	if t.Flags.Has(controller.FlagAsked) {
+		p.pace.Asked()
+	}
 }
 
 // observe is the half of a tick before its labels.
@@ -292,8 +333,9 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 	return a.Kind != rewardsrc.Undo && a.From >= p.whole
 }
 
-// noteGap stops the comparison where records are missing before t.
-func (p *replay) noteGap(t *controller.Tick) {
+// noteGap stops the comparison where records are missing before t, and reports
+// whether some are.
+func (p *replay) noteGap(t *controller.Tick) bool {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
 		p.whole = t.Index
@@ -304,6 +346,7 @@ func (p *replay) noteGap(t *controller.Tick) {
 		p.missing = append(p.missing, lost)
 		p.lose(t.Index, missing, "dropped ticks")
 	}
+	return missing > 0
 }
 
 func (p *replay) lose(tick, missing uint64, reason string) {

@@ -27,6 +27,7 @@ type simulation struct {
 	labels  func(index uint64) bool  // an oracle labels this tick at once
 	keep    bool                     // no press is taken back
 	silent  bool                     // nobody presses
+	away    func(index uint64) bool  // the operator cannot be reached
 	noStart bool                     // no snapshot at the start
 	warm    bool                     // the belief starts with labels
 }
@@ -77,7 +78,14 @@ func (s simulation) run(t *testing.T) (path string, z []float64) {
 			tick.Flags |= controller.FlagReward
 		}
 		gate.Expire(index)
-		if gate.Passes(tick.NormSq) && !s.silent {
+		away := s.away != nil && s.away(index)
+		if away {
+			tick.Flags |= controller.FlagUnreachable
+		} else {
+			gate.Pass(elapsed)
+		}
+		tick.Kappa = gate.Kappa()
+		if gate.Passes(tick.NormSq) && !s.silent && !away {
 			if request, ok := gate.Ask(index, tick.SenseAt, tick.DGap); ok {
 				tick.Flags |= controller.FlagAsked
 				must(t, w.WriteRequest(request))
@@ -340,6 +348,68 @@ func TestTheKappaOfTheRunAsksWhatTheRunAsked(t *testing.T) {
 		t.Fatalf("got %+v", answer)
 	}
 	sameVector(t, answer.Z, z, 1e-9)
+}
+
+// budgeted is a run in which κ follows the operator, who is away for a while.
+func budgeted() simulation {
+	cfg := simulationConfig()
+	cfg.Gate.LabelsPerMinute, cfg.Gate.Kappa = 20, 0.02
+	return simulation{cfg: cfg, ticks: 1500, keep: true, away: func(i uint64) bool { return i >= 300 && i < 500 }}
+}
+
+func TestAKappaThatFollowsTheOperatorIsReplayed(t *testing.T) {
+	run := budgeted()
+	path, _ := run.run(t)
+	result, err := Verify(open(t, path))
+	must(t, err)
+	if !result.OK() || result.Summary.Asked < 5 {
+		t.Fatalf("%d asked; first difference: %v", result.Summary.Asked, result.First)
+	}
+	run.change = func(t *controller.Tick) {
+		if t.Index >= 700 && t.Index < 704 {
+			t.Kappa *= 1 + 1e-9
+		}
+	}
+	path, _ = run.run(t)
+	result, err = Verify(open(t, path))
+	must(t, err)
+	if result.OK() || result.First.Field != "kappa" || result.First.Tick < 700 || result.First.Tick > 703 {
+		t.Errorf("a changed κ: first difference %v", result.First)
+	}
+}
+
+func TestAfterAGapTheReplayGoesOnFromTheLoggedKappa(t *testing.T) {
+	run := budgeted()
+	run.every = 7
+	run.drop = func(i uint64) bool { return i >= 20 && i < 90 }
+	path, _ := run.run(t)
+	result, err := Verify(open(t, path))
+	must(t, err)
+	if !result.OK() || len(result.Gaps) == 0 || !result.Gaps[0].Ended || result.Verified < 1000 {
+		t.Fatalf("%d verified, gaps %+v, first difference %v", result.Verified, result.Gaps, result.First)
+	}
+}
+
+func TestTheBudgetOfTheRunAsksWhatTheRunAskedAndAnotherDoesNot(t *testing.T) {
+	run := budgeted()
+	path, z := run.run(t)
+	same, err := WhatIf(open(t, path), Params{LabelsPerMinute: &run.cfg.Gate.LabelsPerMinute})
+	must(t, err)
+	if same.Asked != same.LoggedAsked || same.Asked == 0 {
+		t.Fatalf("asked %d, the run %d", same.Asked, same.LoggedAsked)
+	}
+	sameVector(t, same.Z, z, 1e-9)
+	few := 1.0
+	less, err := WhatIf(open(t, path), Params{LabelsPerMinute: &few})
+	must(t, err)
+	if less.Asked >= same.Asked {
+		t.Errorf("with one label a minute %d are asked for, with twenty %d", less.Asked, same.Asked)
+	}
+	fixed, err := WhatIf(open(t, path), Params{Kappa: &run.cfg.Gate.Kappa})
+	must(t, err)
+	if fixed.Config.Gate.LabelsPerMinute != 0 {
+		t.Error("a given κ is not fixed")
+	}
 }
 
 func TestARecoveredLogHoldsWhatTheCutOneHeld(t *testing.T) {

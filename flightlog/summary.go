@@ -24,10 +24,10 @@ type Summary struct {
 	Answered uint64
 	Expired  uint64
 
-	Episodes []Episode // of simulators, where there were rewards
-	Faults   map[controller.Fault]uint64
-	Warnings uint64 // events
-	Errors   uint64 // events
+	Episodes []Episode                   // of simulators, where there were rewards
+	Faults   map[controller.Fault]uint64 // stops, by their first cause
+	Warnings uint64                      // events
+	Errors   uint64                      // events
 
 	Late Percentiles // wake-up after the deadline; zeros in lockstep
 	Busy Percentiles // from wake-up to done; zeros in lockstep
@@ -49,6 +49,7 @@ type tally struct {
 	Summary
 	first, last int64
 	lastIndex   uint64
+	fault       controller.Fault // of the last tick
 	late, busy  *hdrhistogram.Histogram
 }
 
@@ -103,9 +104,10 @@ func (s *tally) addTick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
 	}
-	if t.Fault != controller.FaultNone {
+	if t.Fault != controller.FaultNone && t.Fault != s.fault { // a robot that is held stopped was stopped once
 		s.Faults[t.Fault]++
 	}
+	s.fault = t.Fault
 	applied := s.addLabels(t)
 	s.addToEpisode(t, applied)
 	record(s.late, t.Wake-t.Deadline)

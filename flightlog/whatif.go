@@ -16,10 +16,12 @@ var ErrWarmStart = errors.New("flightlog: the log starts with labels in its beli
 
 // Params are what WhatIf changes; nil leaves a parameter as it was.
 type Params struct {
-	Kappa  *float64 // label gate, nats
+	Kappa  *float64 // label gate, nats; fixed, unless LabelsPerMinute is given too
 	Lambda *float64 // prior
 	Rho    *float64 // forgetting
 	Beta   *float64 // weight of the uncertainty bonus, constant
+
+	LabelsPerMinute *float64 // what the operator can give: κ follows
 }
 
 // Answer is what WhatIf computed on the states that the robot saw. The robot
@@ -53,20 +55,20 @@ type Answer struct {
 // WhatIf runs the learner and the label gate over the logged states with other
 // parameters.
 //
-// With Kappa, the gate asks anew. A request about a tick is answered by the
+// With Kappa or LabelsPerMinute, the gate asks anew. A request about a tick is answered by the
 // logged label about that tick, at the tick when it was applied in the run; else
 // by the simulator's reward at once; else by nobody, and it expires. Presses
 // that the operator made unasked are applied as they came; labels that an
 // oracle gave unasked for a known tick are only answers. Labels that were
 // undone in the run are left out.
 //
-// Without Kappa, the logged labels are applied as they came, undos too.
+// Without them, the logged labels are applied as they came, undos too.
 func WhatIf(r *Reader, p Params) (Answer, error) {
 	verified, err := Verify(r)
 	if err != nil {
 		return Answer{}, err
 	}
-	known, err := r.collectLabels()
+	known, err := CollectAnswers(r)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -82,24 +84,26 @@ func WhatIf(r *Reader, p Params) (Answer, error) {
 	return w.finish(), nil
 }
 
-// knownLabels is what a log holds about labels, by ID and by the tick that they
-// are about.
-type knownLabels struct {
+// Answers are what a log holds about labels, by ID and by the tick that they
+// are about: what WhatIf answers requests with.
+type Answers struct {
 	presses  map[uint64]rewardsrc.Label
-	about    map[uint64]knownAnswer // the newest label about exactly that tick
+	about    map[uint64]KnownAnswer // the newest label about exactly that tick
 	cantTell map[uint64]bool        // ticks of requests that were answered so
 	undone   map[uint64]bool
 }
 
-type knownAnswer struct {
-	label   controller.AppliedLabel
-	applied uint64 // the tick in which it was applied
+// KnownAnswer is a label about exactly one tick.
+type KnownAnswer struct {
+	Label   controller.AppliedLabel
+	Applied uint64 // the tick in which it was applied
 }
 
-// collectLabels reads what is known about labels in the whole log.
-func (r *Reader) collectLabels() (*knownLabels, error) {
-	k := &knownLabels{
-		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]knownAnswer),
+// CollectAnswers reads what is known about labels in the whole log. Damaged
+// places are passed over.
+func CollectAnswers(r *Reader) (*Answers, error) {
+	k := &Answers{
+		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]KnownAnswer),
 		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool),
 	}
 	asked := make(map[uint64]uint64) // request to tick
@@ -126,26 +130,38 @@ func (r *Reader) collectLabels() (*knownLabels, error) {
 		}
 	}
 	for tick, a := range k.about {
-		if k.undone[a.label.ID] {
+		if k.undone[a.Label.ID] {
 			delete(k.about, tick)
 		}
 	}
 	return k, err
 }
 
-func (k *knownLabels) add(a controller.AppliedLabel, tick uint64) {
+func (k *Answers) add(a controller.AppliedLabel, tick uint64) {
 	switch {
 	case a.Outcome != controller.Applied:
 	case a.Kind == rewardsrc.Undo:
 		k.undone[a.Undoes] = true
-	case a.From == a.To && !k.volunteered(a):
-		k.about[a.From] = knownAnswer{a, tick}
+	case a.From == a.To && !k.Volunteered(a):
+		k.about[a.From] = KnownAnswer{a, tick}
 	}
 }
 
-// volunteered reports whether a label was a press that nobody had asked for,
+// About returns the newest label about exactly this tick that was not undone.
+func (k *Answers) About(tick uint64) (KnownAnswer, bool) {
+	known, ok := k.about[tick]
+	return known, ok
+}
+
+// CantTell reports whether a request about this tick was answered so.
+func (k *Answers) CantTell(tick uint64) bool { return k.cantTell[tick] }
+
+// Undone reports whether the label of this ID was taken back.
+func (k *Answers) Undone(id uint64) bool { return k.undone[id] }
+
+// Volunteered reports whether a label was a press that nobody had asked for,
 // about a moment that only its time tells.
-func (k *knownLabels) volunteered(a controller.AppliedLabel) bool {
+func (k *Answers) Volunteered(a controller.AppliedLabel) bool {
 	press, ok := k.presses[a.ID]
 	if !ok {
 		return a.Request == 0 && a.From != a.To
@@ -154,7 +170,7 @@ func (k *knownLabels) volunteered(a controller.AppliedLabel) bool {
 }
 
 type whatIf struct {
-	known   *knownLabels
+	known   *Answers
 	learner *controller.Learner
 	gate    *controller.Gate // nil: the logged labels are applied as they came
 	beta    float64
@@ -171,9 +187,13 @@ type answer struct {
 	asked uint64
 }
 
-func newWhatIf(r *Reader, p Params, known *knownLabels) (*whatIf, error) {
+func newWhatIf(r *Reader, p Params, known *Answers) (*whatIf, error) {
 	cfg := r.meta.Control
+	if p.Kappa != nil {
+		cfg.Gate.LabelsPerMinute = 0
+	}
 	override(&cfg.Gate.Kappa, p.Kappa)
+	override(&cfg.Gate.LabelsPerMinute, p.LabelsPerMinute)
 	override(&cfg.Lambda, p.Lambda)
 	override(&cfg.Rho, p.Rho)
 	if p.Beta != nil {
@@ -188,7 +208,7 @@ func newWhatIf(r *Reader, p Params, known *knownLabels) (*whatIf, error) {
 	if cfg.Beta.Schedule == controller.Constant {
 		w.beta = cfg.Beta.Value
 	}
-	if p.Kappa != nil {
+	if p.Kappa != nil || p.LabelsPerMinute != nil {
 		cfg.Gate.Off = false
 		w.gate = controller.NewGate(cfg.Gate, learner.LabelWeight(), r.meta.Robot.Period)
 	}
@@ -248,11 +268,15 @@ func (w *whatIf) tick(t *controller.Tick) {
 	if armed {
 		w.learner.Advance(t.Elapsed)
 	}
+	asks := armed && !t.Flags.Has(controller.FlagUnreachable)
 	if w.gate != nil {
 		w.gate.Expire(t.Index)
+		if asks {
+			w.gate.Pass(t.Elapsed)
+		}
 	}
 	if !t.Flags.Has(controller.FlagBadObs) {
-		w.appraise(t, armed)
+		w.appraise(t, asks)
 	}
 	for _, a := range w.pending[t.Index] {
 		w.apply(a)
@@ -266,7 +290,7 @@ func (w *whatIf) tick(t *controller.Tick) {
 }
 
 // appraise observes a state and asks about it, as the agent does.
-func (w *whatIf) appraise(t *controller.Tick, armed bool) {
+func (w *whatIf) appraise(t *controller.Tick, asks bool) {
 	w.learner.Observe(t.Index, t.SenseAt, t.Phi)
 	normSq := w.learner.Belief().NormSq(t.Phi)
 	w.bonus += w.beta * math.Sqrt(normSq)
@@ -274,7 +298,7 @@ func (w *whatIf) appraise(t *controller.Tick, armed bool) {
 	if w.gate == nil {
 		return
 	}
-	if !armed || !w.gate.Passes(normSq) {
+	if !asks || !w.gate.Passes(normSq) {
 		return
 	}
 	dgap := posterior.DGap(normSq, w.learner.LabelWeight())
@@ -286,19 +310,19 @@ func (w *whatIf) appraise(t *controller.Tick, armed bool) {
 
 // find looks for the answer to a request about t, the present tick.
 func (w *whatIf) find(t *controller.Tick, request rewardsrc.Request) {
-	if known, ok := w.known.about[t.Index]; ok {
+	if known, ok := w.known.About(t.Index); ok {
 		w.answer.ByLabel++
-		at := max(known.applied, t.Index)
+		at := max(known.Applied, t.Index)
 		w.pending[at] = append(w.pending[at], answer{
 			label: rewardsrc.Label{
-				ID: known.label.ID, Request: request.ID, Tick: t.Index,
-				Value: known.label.Value, Weight: known.label.Confidence, Kind: rewardsrc.Value,
+				ID: known.Label.ID, Request: request.ID, Tick: t.Index,
+				Value: known.Label.Value, Weight: known.Label.Confidence, Kind: rewardsrc.Value,
 			},
 			asked: t.Index,
 		})
 		return
 	}
-	if w.known.cantTell[t.Index] {
+	if w.known.CantTell(t.Index) {
 		w.answer.CantTell++
 		w.gate.Answer(request.ID)
 		return
@@ -322,7 +346,7 @@ func (w *whatIf) wanted(a controller.AppliedLabel) bool {
 	if w.gate == nil {
 		return true
 	}
-	return a.Kind == rewardsrc.Value && w.known.volunteered(a) && !w.known.undone[a.ID]
+	return a.Kind == rewardsrc.Value && w.known.Volunteered(a) && !w.known.Undone(a.ID)
 }
 
 // again turns what was applied back into the label that it was.
@@ -331,7 +355,7 @@ func (w *whatIf) again(a controller.AppliedLabel) answer {
 	if a.Request == 0 && a.Kind == rewardsrc.Value {
 		w.answer.Unasked++
 	}
-	if press, ok := w.known.presses[a.ID]; ok && w.known.volunteered(a) {
+	if press, ok := w.known.presses[a.ID]; ok && w.known.Volunteered(a) {
 		label.Tick, label.At = rewardsrc.NoTick, press.At
 	}
 	return answer{label: label}

@@ -118,7 +118,11 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}
-	w, err := newWriter(path, f, meta, opts)
+	var w *Writer
+	err = lock(f) // so that MakeRoom of another run leaves it alone
+	if err == nil {
+		w, err = newWriter(path, f, meta, opts)
+	}
 	if err == nil && !opts.NoSync {
 		err = syncDir(filepath.Dir(path))
 	}

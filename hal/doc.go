@@ -22,6 +22,11 @@
 // was never armed, has lost its connection or has just failed; it does what
 // still can be done and returns quickly. Arm is an operator's explicit act.
 //
+// Three optional interfaces say more about rest. A [Disarmer] has an output for
+// an orderly stop that is not the failsafe one. A [StopInput] tells of an
+// emergency stop. A robot that is [Guarded] stops by itself when it hears
+// nothing, which is what is left when the computer dies.
+//
 // # Channels
 //
 // A [Spec] names every element of the observation and of the action, in the
@@ -52,6 +57,8 @@
 // # Drivers and fakes
 //
 // Each driver is a package of its own below this one: hal/bridge talks to a
-// robot in another process, such as a simulator in Python. Package hal/haltest
+// robot in another process, such as a simulator in Python; hal/composite makes
+// a robot of devices, each of which is a [Device] in a package of its own, such
+// as hal/bno055. Package hal/haltest
 // has a programmable fake robot for the tests of whatever uses a Robot.
 package hal

@@ -31,13 +31,32 @@ type Robot interface {
 	// slice is not kept.
 	Act(action []float32) error
 
-	// Arm ends the halted state.
+	// Arm ends the halted state. It may take some periods (torque on, a
+	// deadman set and read back), but less than the loop's watchdog.
 	Arm() error
 
 	// Halt brings the actuators to their failsafe output. It is idempotent,
 	// works with the robot half broken, and latches: Act returns ErrHalted
 	// until Arm.
 	Halt() error
+}
+
+// Disarmer is implemented by robots whose actuators have a disarmed output that
+// is not the failsafe one: servos that go limp, an ESC without pulses. Disarm is
+// an orderly stop, called by the control thread; it is idempotent and latches as
+// Halt does: Act returns ErrHalted until Arm. A robot without it is halted
+// instead. It never stands in for Halt: what ends in danger ends in Halt.
+type Disarmer interface {
+	Disarm() error
+}
+
+// StopInput is implemented by robots with an input for an emergency stop.
+// StopPressed tells what the last Sense found, also where that Sense failed; it
+// takes no time. The input is normally closed: one that is open, lost, cannot
+// be read or was never read is pressed. It is a way to tell the program, and
+// no safety function: the button itself cuts the power of the actuators.
+type StopInput interface {
+	StopPressed() bool
 }
 
 // Backstop is implemented by drivers that have a second path to the failsafe
@@ -82,4 +101,8 @@ type Channel struct {
 	MaxRate float64
 	// Failsafe is what Halt commands on an action channel.
 	Failsafe float64
+	// Disarmed is what Disarm commands on an action channel of a Disarmer. It
+	// may be outside of Min and Max, such as an ESC's silence; rate limits
+	// start from the limit that is nearer.
+	Disarmed float64
 }

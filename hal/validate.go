@@ -17,7 +17,8 @@ const (
 // Validate reports the first thing that makes s unusable, or nil: the robot
 // and its channels have names, unique in their list; there is at least one
 // channel of each kind and at most [MaxChannels]; the limits of actions are
-// finite with Min < Max and Failsafe between them; the limits of observations
+// finite with Min < Max and Failsafe between them; their disarmed output is
+// finite; the limits of observations
 // are both 0 or finite with Min < Max; no rate limit is negative; the period is
 // positive.
 func (s Spec) Validate() error {
@@ -98,6 +99,9 @@ func checkActionChannel(c *Channel) error {
 	}
 	if !(c.Failsafe >= c.Min && c.Failsafe <= c.Max) {
 		return fmt.Errorf("the failsafe value is not within the limits (%v, limits %v to %v): move it inside", c.Failsafe, c.Min, c.Max)
+	}
+	if math.IsNaN(c.Disarmed) || math.IsInf(c.Disarmed, 0) {
+		return fmt.Errorf("the disarmed value is not finite (%v): give a number", c.Disarmed)
 	}
 	return nil
 }

@@ -29,6 +29,18 @@ const (
 	Undo
 )
 
+// Mode says how a label was given; it chooses the credit window of one that
+// answers no request.
+type Mode uint8
+
+// The modes of a label.
+const (
+	// Press is one press: an answer, or a remark about what was just seen.
+	Press Mode = iota
+	// Held is one of a stream, given while an axis is deflected or a key held.
+	Held
+)
+
 // NoTick in Label.Tick says that the source does not know the tick.
 const NoTick = ^uint64(0)
 
@@ -53,6 +65,8 @@ type Label struct {
 	Weight float64
 	// Kind says which of the fields above matter.
 	Kind Kind
+	// Mode says how it was given.
+	Mode Mode
 }
 
 // RequestState says where a request is in its life.
@@ -98,4 +112,13 @@ type Acknowledger interface {
 	// Refuse says that the label was dropped and does not count, and why,
 	// such as a full ring. The operator may press again.
 	Refuse(label Label, reason error)
+}
+
+// Reachable is implemented by sources whose device can go away and come back:
+// a remote that was switched off, a console that nobody has open. A robot asks
+// nothing while nobody can be reached; it goes on doing what it does.
+type Reachable interface {
+	// Reachable reports whether a request would be seen and could be
+	// answered. It never blocks.
+	Reachable() bool
 }

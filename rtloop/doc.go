@@ -35,7 +35,8 @@
 // which [Report.Identity] checks against the clock. Skipped ticks with no
 // punctual one in between are counted together, and MaxMissed of them end the
 // loop with [ErrOverrun]: a body that always takes 1.1 periods is stopped just
-// as one long stall is.
+// as one long stall is. Where the body can be made safe without ending the loop,
+// Loop.OnOverrun does that, and the loop goes on.
 //
 // A process that is stopped (SIGSTOP, a debugger) and continued finds many
 // periods skipped at once, and so usually ends in ErrOverrun: after such a gap

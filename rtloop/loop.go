@@ -51,6 +51,12 @@ type Loop struct {
 	// the body: use only what is safe beside it, such as a second path to
 	// the actuators.
 	OnStuck func(stalled time.Duration)
+	// OnOverrun, if not nil, is called on the control thread when MaxMissed
+	// ticks were missed, at once: before the thread sleeps again, and before
+	// the next beat. missed counts them since the last punctual beat. Where it
+	// returns true the loop goes on and counts anew; else, and without it, the
+	// loop ends with ErrOverrun.
+	OnOverrun func(missed uint64) (goOn bool)
 	// Notify, if not nil, is told that the service is ready after the first
 	// tick, is fed while ticks go on, and is told when the loop stops.
 	Notify *Notifier
@@ -98,7 +104,7 @@ func (l *Loop) Live() Live {
 }
 
 // Run calls body once a period until ctx is done, body returns an error or
-// too many ticks are missed. The first tick is one period after the call. A
+// too many ticks are missed and OnOverrun does not say to go on. The first tick is one period after the call. A
 // cancelled context ends the loop at its next wake-up, within a period, and is
 // not an error. The report is complete whatever the error.
 //
@@ -217,7 +223,7 @@ func (l *Loop) begin() {
 func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	s := &l.schedule
 	s.giveUpBefore(l.clock.now())
-	if s.misses >= l.limit {
+	if l.overrun() {
 		return true, ErrOverrun
 	}
 	due := s.deadline(s.next)
@@ -231,7 +237,7 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	}
 	l.noteWake(wake - due)
 	s.giveUpSlept(wake)
-	if s.misses >= l.limit {
+	if l.overrun() {
 		return true, ErrOverrun
 	}
 	beat := s.begin(wake)
@@ -242,6 +248,19 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	}
 	l.noteDone(l.clock.now() - wake)
 	return false, nil
+}
+
+// overrun reports whether too many ticks were missed to go on.
+func (l *Loop) overrun() bool {
+	s := &l.schedule
+	if s.misses < l.limit {
+		return false
+	}
+	if l.OnOverrun == nil || !l.OnOverrun(s.misses) {
+		return true
+	}
+	s.misses = 0
+	return false
 }
 
 func (l *Loop) noteWake(lateness int64) {

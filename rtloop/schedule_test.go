@@ -2,6 +2,7 @@ package rtloop
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -213,5 +214,48 @@ func BenchmarkTick(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = l.tick(body)
+	}
+}
+
+func TestALoopWhoseOverrunIsAnsweredGoesOnCountsAnewAndKeepsItsPhase(t *testing.T) {
+	c := &handClock{}
+	l := loopOnClock(c, 3)
+	var answered []uint64
+	l.OnOverrun = func(missed uint64) bool {
+		answered = append(answered, missed)
+		return len(answered) < 4
+	}
+	late := int64(0)
+	body := func(b Beat) error {
+		if b.Deadline%millisecond != 0 {
+			t.Fatalf("the phase moved: %d", b.Deadline)
+		}
+		c.time += late
+		return nil
+	}
+	tick := func() (bool, error) { return l.tick(body) }
+	if stop, err := tick(); stop {
+		t.Fatal(err)
+	}
+	late = 10 * millisecond // a body that stalls, for 9 deadlines: found when it ends
+	for i := range 3 {
+		if stop, err := tick(); stop || len(answered) != i {
+			t.Fatalf("tick %d: %v, answered %v", i, err, answered)
+		}
+	}
+	late = 0
+	if stop, err := tick(); stop || len(answered) != 3 {
+		t.Fatalf("%v, answered %v", err, answered)
+	}
+	c.late = func() int64 { return 5 * millisecond } // a sleep that stalls: found at the wake-up
+	stop, err := tick()
+	if !stop || !errors.Is(err, ErrOverrun) || len(answered) != 4 {
+		t.Fatalf("stop %v, %v, answered %v", stop, err, answered)
+	}
+	if want := []uint64{9, 9, 9, 5}; !slices.Equal(answered, want) {
+		t.Errorf("answered %v, want %v", answered, want)
+	}
+	if r := l.report(); !r.Identity() {
+		t.Errorf("%d ticks + %d skipped, but %d periods", r.Ticks, r.Skipped, r.Periods)
 	}
 }

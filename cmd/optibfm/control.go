@@ -28,6 +28,13 @@ type control struct {
 	eps     episodes
 	limit   uint64 // ticks; 0: none
 	arming  bool   // arm as soon as there is a plan
+	planned bool   // there is one
+	hold    bool   // a stop does not end the run
+	acted   bool   // an operator's act took its time in this tick
+	board   switchboard
+	socket  *controlSocket // may be nil
+
+	recalled string // what became of earlier runs' belief, in words
 
 	hostGone     *atomic.Bool
 	hostBeat     uint64 // last seen
@@ -55,9 +62,12 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := s.checkTerminal(); err != nil {
 		return err
 	}
-	robot, err := openRobot(ctx, s.file.Robot, rtloop.Now)
+	robot, err := openRobot(ctx, s.file, rtloop.Now)
 	if err != nil {
 		return err
+	}
+	if err := checkArming(os.Stderr, robot, s.file); err != nil {
+		return errors.Join(err, closeRobot(robot))
 	}
 	var c *control
 	segment, err := shm.Create(segmentLayout(s.shape(), robot.Spec().Period))
@@ -76,6 +86,10 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if c, err = newControl(s, robot, segment); err != nil {
 		return err
 	}
+	if c.socket, err = listenControl(s.file.Safety); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.socket.close()) }()
 	loop, granted, err := rtloop.Prepare(s.file.Loop)
 	if err != nil {
 		return err
@@ -84,7 +98,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	o.Spec, o.Posture, o.ModelHash = robot.Spec(), granted.String(), s.model.hash()
+	o.Spec, o.Posture, o.ModelHash, o.Recalled = robot.Spec(), granted.String(), s.model.hash(), c.recalled
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
@@ -144,18 +158,21 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: link, Model: network, Plans: link})
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: link, Model: network, Plans: link, Safety: s.file.Rules(harmless(robot, s.file))})
 	if err != nil {
 		return nil, err
 	}
-	if err := warmStart(agent.Learner(), s.file.Model); err != nil {
+	recalled, err := teach(agent.Learner(), s)
+	if err != nil {
 		return nil, err
 	}
 	spec, run := robot.Spec(), s.file.Run
 	c := &control{
-		session: s, robot: robot, agent: agent, link: link,
+		session: s, robot: robot, agent: agent, link: link, recalled: recalled,
 		limit: periods(run.DurationS, spec.Period),
-		eps:   newEpisodes(robot, run), arming: true, hostPatience: max(2, periods(run.HostTimeoutS, spec.Period)),
+		eps:   newEpisodes(robot, run), hostPatience: max(2, periods(run.HostTimeoutS, spec.Period)),
+		arming:    s.file.Safety.Arm == configs.ArmAutomatic,
+		hold:      s.file.Safety.AfterStop == configs.AfterStopHold,
 		abandoned: make(chan struct{}),
 	}
 	return c, c.offerFirst()
@@ -182,6 +199,8 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	}
 	stuck := sync.OnceFunc(c.cutOff)
 	loop.OnStuck = func(time.Duration) { stuck() }
+	loop.OnOverrun = c.overrun
+	c.openToOperators(loop, stuck)
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.beat)
@@ -189,10 +208,28 @@ func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
 	}()
 	err := c.await(ctx, over, stuck)
 	c.link.ended.Store(1 + uint64(c.reason(err)))
-	if errors.Is(err, errDone) {
+	if errors.Is(err, errDone) || asWished(err) {
 		return nil
 	}
 	return err
+}
+
+// asWished reports whether all that ended the run is an operator's stop: that is
+// no failure, after which a service would be started again.
+func asWished(err error) bool {
+	var fault *controller.FaultError
+	return errors.As(err, &fault) && fault.Err == errSaidStop
+}
+
+// openToOperators lets the socket answer, where there is one.
+func (c *control) openToOperators(loop *rtloop.Loop, cutOff func()) {
+	if c.socket == nil {
+		return
+	}
+	spec := c.robot.Spec()
+	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, cutOff
+	c.socket.period, c.socket.robot, c.socket.deadman = spec.Period, spec.Name, knownDeadman(c.robot, c.session.file.Safety)
+	go c.socket.serve()
 }
 
 // cutOff halts the robot past a control thread that hangs in its driver.
@@ -250,10 +287,11 @@ func (c *control) reason(err error) controller.Fault {
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
 	c.at.Store(b.Index)
+	c.acted = false
 	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
 		return &controller.FaultError{Fault: controller.FaultStuck, Tick: b.Index, Err: errStuck}
 	}
-	if c.limit > 0 && b.Index >= c.limit || c.link.stop.Load() != stopNone {
+	if c.limit > 0 && b.Index >= c.limit || c.link.stop.Load() == stopOperator {
 		return errDone
 	}
 	t, err := c.link.nextTick()
@@ -271,30 +309,47 @@ func (c *control) beat(b rtloop.Beat) error {
 	if err := c.checkHost(t); err != nil {
 		return err
 	}
-	err = c.agent.Step(t)
-	c.eps.end(t)
-	if err == nil {
-		err = c.arm(t)
+	if err := c.obey(); err != nil {
+		return err
 	}
+	err = c.step(t)
 	t.Done = rtloop.Now()
 	c.link.commit(t)
+	c.board.publish(c.agent, t, c.planned)
 	return err
 }
 
-// arm arms once there is a plan to follow: a simulator needs no operator's
+func (c *control) step(t *controller.Tick) error {
+	err := c.agent.Step(t)
+	c.eps.end(t)
+	if err != nil {
+		return c.outlast(err)
+	}
+	c.planned = c.planned || t.Flags.Has(controller.FlagReplanned)
+	return c.armItself(t)
+}
+
+// armItself arms once there is a plan to follow: a simulator needs no operator's
 // word for it.
-func (c *control) arm(t *controller.Tick) error {
+func (c *control) armItself(t *controller.Tick) error {
 	if !c.arming || !t.Flags.Has(controller.FlagReplanned) {
 		return nil
 	}
-	c.arming = false
-	if err := c.agent.Arm(); err != nil {
-		return &controller.FaultError{Fault: controller.FaultAct, Tick: t.Index, Err: err}
+	c.acted = true
+	err := c.agent.Arm()
+	if errors.Is(err, controller.ErrPresent) {
+		return nil // with a later plan, then
 	}
-	return nil
+	c.arming = false // after a stop it is an operator's act
+	if err == nil || errors.Is(err, controller.ErrFaulted) {
+		return nil
+	}
+	return c.stop(controller.FaultAct, err)
 }
 
-// checkHost notes a host that has ended or fallen silent.
+// checkHost notes a host that has ended or fallen silent. One that has ended
+// took the log and the planner with it, so the run ends; one that was silent may
+// speak again.
 func (c *control) checkHost(t *controller.Tick) error {
 	if c.hostGone.Load() {
 		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostGone}
@@ -304,11 +359,13 @@ func (c *control) checkHost(t *controller.Tick) error {
 		return c.link.err()
 	}
 	// A loop that was itself held up has not seen the whole time go by.
-	if c.hostSilent += min(t.Elapsed, 2); c.hostSilent > c.hostPatience {
-		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostSilent}
+	if c.hostSilent += min(t.Elapsed, 2); c.silent() {
+		return c.stop(controller.FaultHost, errHostSilent)
 	}
 	return nil
 }
+
+func (c *control) silent() bool { return c.hostSilent > c.hostPatience }
 
 // What ends the loop besides a fault that the agent found.
 var (

@@ -30,8 +30,9 @@ type controlLink struct {
 }
 
 var (
-	_ rewardsrc.Source = (*controlLink)(nil)
-	_ controller.Plans = (*controlLink)(nil)
+	_ rewardsrc.Source    = (*controlLink)(nil)
+	_ rewardsrc.Reachable = (*controlLink)(nil)
+	_ controller.Plans    = (*controlLink)(nil)
 )
 
 func newControlLink(segment *shm.Segment, shape controller.Shape) (*controlLink, error) {
@@ -120,6 +121,10 @@ func (l *controlLink) Poll(dst []rewardsrc.Label) (n int) {
 	}
 	return n
 }
+
+// Reachable implements rewardsrc.Reachable: the host says whether the
+// operator's device is there.
+func (l *controlLink) Reachable() bool { return l.away.Load() == 0 }
 
 // Halt implements rewardsrc.Source: the device is the host's.
 func (l *controlLink) Halt() error { return nil }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"optibfm/flightlog"
@@ -15,7 +16,12 @@ type desk struct {
 	lastID uint64
 	tally  *tally
 	notify func(rewardsrc.Label, error) // shows what became of a label; may be nil
+
+	answersOnly bool // a reward that nobody asked for is refused
 }
+
+// errNotAsked refuses a press that answers nothing, where only answers count.
+var errNotAsked = errors.New("nothing was asked (operator.label_mode: per_request)")
 
 // ask records a request notice and shows it to the operator.
 func (d *desk) ask(r rewardsrc.Request) error {
@@ -32,7 +38,10 @@ func (d *desk) ask(r rewardsrc.Request) error {
 // written it is in the log; next must therefore only fail when the run is over.
 func (d *desk) pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	label.ID = d.lastID + 1
-	err := d.record(label)
+	err := d.admit(label)
+	if err == nil {
+		err = d.record(label)
+	}
 	if err == nil {
 		d.lastID++
 		err = next(label)
@@ -47,6 +56,15 @@ func (d *desk) pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	if d.notify != nil {
 		d.notify(label, err)
 	}
+}
+
+// admit refuses what the label mode does not take. A press that came too late
+// for its request names the tick: it was meant as an answer.
+func (d *desk) admit(label rewardsrc.Label) error {
+	if d.answersOnly && label.Kind == rewardsrc.Value && label.Request == 0 && label.Tick == rewardsrc.NoTick {
+		return errNotAsked
+	}
+	return nil
 }
 
 func (d *desk) record(label rewardsrc.Label) error {

@@ -59,6 +59,45 @@ func (quietDisplay) notice(keyboard.Notice)                     {}
 func (quietDisplay) event(flightlog.Event)                      {}
 func (quietDisplay) end()                                       {}
 
+// displays shows a run in several ways at once.
+type displays []display
+
+func (d displays) begin(s *session, spec hal.Spec, missing []string, y *tally) {
+	for _, each := range d {
+		each.begin(s, spec, missing, y)
+	}
+}
+
+func (d displays) tick(t *controller.Tick) {
+	for _, each := range d {
+		each.tick(t)
+	}
+}
+
+func (d displays) label(l rewardsrc.Label, err error) {
+	for _, each := range d {
+		each.label(l, err)
+	}
+}
+
+func (d displays) notice(n keyboard.Notice) {
+	for _, each := range d {
+		each.notice(n)
+	}
+}
+
+func (d displays) event(e flightlog.Event) {
+	for _, each := range d {
+		each.event(e)
+	}
+}
+
+func (d displays) end() {
+	for _, each := range d {
+		each.end()
+	}
+}
+
 // lineDisplay writes a line now and then, for pipes, files and services: text
 // for people, or JSON for a collector of logs.
 type lineDisplay struct {
@@ -79,6 +118,9 @@ func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
 	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
 		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	if s.file.Run.Shadow {
+		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
+	}
 }
 
 func (d *lineDisplay) tick(*controller.Tick) {

@@ -23,7 +23,10 @@ import (
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -44,6 +47,7 @@ type orders struct {
 	Missing   []string // of the posture: what was not granted
 	Show      string   // one of the displays of newDisplay
 	JSON      bool     // the summary as JSON
+	Recalled  string   // what became of earlier runs' belief, in words
 	Invoked   invocation
 }
 
@@ -66,14 +70,19 @@ func newHostCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			alive := h.watchLifeline()
-			err = h.run(alive)
-			if h.tally.ticks == 0 || errors.Is(err, errOrphaned) {
-				return err
-			}
-			return errors.Join(err, summarise(alive, cmd.OutOrStdout(), h.session, h.outcome(), h.orders.JSON))
+			return h.serveAndSummarise(cmd.OutOrStdout())
 		},
 	}
+}
+
+// serveAndSummarise is the host's life.
+func (h *host) serveAndSummarise(out io.Writer) error {
+	alive := h.watchLifeline()
+	err := h.run(alive)
+	if h.tally.ticks == 0 || errors.Is(err, errOrphaned) {
+		return err
+	}
+	return errors.Join(err, summarise(alive, out, h.session, h.outcome(), h.orders.JSON))
 }
 
 // keepCrash makes the runtime write the trace of a panic to f too, for what it
@@ -89,20 +98,25 @@ func keepCrash(f *os.File) error {
 // host is the process that has everything but the robot: planner, log,
 // operator and screen.
 type host struct {
-	orders   orders
-	session  *session
-	segment  *shm.Segment
-	link     *hostLink
-	lifeline *os.File
-	display  display
-	lines    *lineWriter // what the display writes to; nil: the full screen
-	desk     *desk
-	watcher  rewardsrc.Watcher // may be nil
-	log      *flightlog.Writer // may be nil
-	logPath  string
-	tally    *tally
-	planning *planning
-	logErr   error // the first failure of the log
+	orders     orders
+	session    *session
+	segment    *shm.Segment
+	link       *hostLink
+	lifeline   *os.File
+	display    display
+	lines      *lineWriter // what the display writes to; nil: the full screen
+	desk       *desk
+	watcher    rewardsrc.Watcher   // may be nil
+	operator   rewardsrc.Reachable // nil: always there
+	web        *web.Server         // may be nil
+	log        *flightlog.Writer   // may be nil
+	logPath    string
+	beforehand []string // what to record and show first
+	tally      *tally
+	planning   *planning
+	keep       *keeper // may be nil
+	logErr     error   // the first failure of the log
+	mode       controller.Mode
 }
 
 func openHost(out io.Writer) (*host, error) {
@@ -124,6 +138,9 @@ func openHost(out io.Writer) (*host, error) {
 	if h.link, err = newHostLink(h.segment, shape); err != nil {
 		return nil, err
 	}
+	if h.orders.Recalled != "" {
+		h.beforehand = append(h.beforehand, h.orders.Recalled)
+	}
 	h.tally = newTally(shape)
 	if !h.orders.fullScreen() {
 		h.lines = newLineWriter(out)
@@ -133,15 +150,30 @@ func openHost(out io.Writer) (*host, error) {
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}
+	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, h.planning.events); err != nil {
+		return nil, err
+	}
+	h.planning.keep = h.keep
 	source, err := h.openSource()
 	if err != nil {
 		return nil, err
 	}
-	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
-		return nil, errors.Join(err, source.Halt())
+	if h.session.file.Operator.Web.WatchOnly {
+		if err := h.openWeb(); err != nil {
+			return nil, errors.Join(err, source.Halt())
+		}
 	}
+	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
+		return nil, errors.Join(err, source.Halt(), h.haltWeb())
+	}
+	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
-	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
+	h.operator, _ = source.(rewardsrc.Reachable)
+	h.desk = &desk{
+		source: source, log: h.log, tally: h.tally, notify: h.display.label,
+		answersOnly: h.session.file.Operator.LabelMode == configs.ModePerRequest,
+	}
+	h.reach()
 	return h, nil
 }
 
@@ -188,14 +220,52 @@ func (h *host) openSource() (rewardsrc.Source, error) {
 	case configs.SourceScripted:
 		return openScripted(o)
 	case configs.SourceKeyboard:
-		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.display.notice, OnKey: h.key})
+		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.notice, OnKey: h.key})
+	case configs.SourceEvdev:
+		return evdev.Open(o.Evdev, evdev.Options{System: inputDevices, Display: h.notice})
+	case configs.SourceGPIO:
+		return gpio.Open(o.GPIO, gpio.Options{Display: h.notice})
 	case configs.SourceConsole:
 		if h.orders.JSON { // standard output is the summary's
 			return openConsole(o.Keyboard, os.Stderr), nil
 		}
 		return openConsole(o.Keyboard, os.Stdout), nil
+	case configs.SourceWeb:
+		err := h.openWeb()
+		return h.web, err
 	}
 	return silent{}, nil
+}
+
+// inputDevices is where an evdev source looks; a test has its own.
+var inputDevices evdev.System = evdev.Kernel{}
+
+// notice shows what the operator's device has to say, and records what is
+// still of interest afterwards.
+func (h *host) notice(n rewardsrc.Notice) {
+	h.display.notice(n)
+	e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: n.Text}
+	switch n.Event {
+	case rewardsrc.Lost:
+		e.Level = flightlog.Error
+	case rewardsrc.Returned:
+		e.Level = flightlog.Info
+	case rewardsrc.Ignored:
+	default:
+		return
+	}
+	if h.log != nil {
+		h.note(h.log.WriteEvent(e))
+	}
+}
+
+// reach tells the control process whether there is anybody to ask.
+func (h *host) reach() {
+	away := uint64(0)
+	if h.operator != nil && !h.operator.Reachable() {
+		away = 1
+	}
+	h.link.away.Store(away)
 }
 
 // openConsole reads labels as lines of standard input.
@@ -208,8 +278,11 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 
 // key is a key that is no label.
 func (h *host) key(k keyboard.Key) {
-	if k == 'q' || k == keyboard.CtrlC {
+	switch k {
+	case 'q', keyboard.CtrlC:
 		h.link.stop.Store(stopOperator)
+	case ' ': // the largest one
+		h.link.stop.CompareAndSwap(stopNone, stopRobot)
 	}
 }
 
@@ -234,9 +307,13 @@ func (h *host) run(alive context.Context) (err error) {
 	h.note(h.writeSnapshot(first))
 	h.display.begin(h.session, h.orders.Spec, h.orders.Missing, h.tally)
 	defer h.display.end() // also where this goroutine panics
+	for _, text := range h.beforehand {
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: text}))
+	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
+	kept := h.startKeeper()
 	wg.Go(func() {
 		if err := h.planning.run(stop); err != nil {
 			offer(h.planning.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
@@ -246,6 +323,7 @@ func (h *host) run(alive context.Context) (err error) {
 	err = h.serve(alive)
 	close(stop)
 	wg.Wait()
+	kept()
 	h.drain()
 	h.display.end()
 	if h.lines != nil { // before the summary
@@ -277,6 +355,27 @@ func (h *host) serve(alive context.Context) error {
 			h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errOrphaned.Error()}))
 			return errors.Join(errOrphaned, h.takeTicks())
 		case <-ticker.C:
+		}
+	}
+}
+
+// startKeeper starts to write the belief down. What it returns ends that, once
+// the planner has ended, with the last belief.
+func (h *host) startKeeper() (end func()) {
+	if h.keep == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.keep.run()
+	}()
+	return func() {
+		close(h.keep.newest)
+		<-done
+		last, _, err := h.link.newestState()
+		if err := errors.Join(err, h.keep.finish(last)); err != nil {
+			h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()}))
 		}
 	}
 }
@@ -327,6 +426,8 @@ func (h *host) takeTicks() error {
 			h.note(h.log.WriteTick(t))
 		}
 		h.count(t)
+		h.noteMode(t)
+		h.keep.taught(t)
 		h.display.tick(t)
 		h.link.releaseTick()
 	}
@@ -350,6 +451,22 @@ func (h *host) count(t *controller.Tick) {
 	}
 }
 
+// noteMode records when an operator's robot is armed, disarmed or stopped. A
+// simulator arms itself, and ends with its stop, which is recorded then.
+func (h *host) noteMode(t *controller.Tick) {
+	mode := t.Mode()
+	if mode == h.mode || !h.session.file.Safety.Attended() {
+		return
+	}
+	h.mode = mode
+	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
+	if mode == controller.Stopped {
+		event.Level = flightlog.Error
+		event.Text += ": " + t.Fault.String() + ": see `optibfm status`; when it is mended: optibfm reset"
+	}
+	h.note(h.writeEvent(event))
+}
+
 // warn shows what the log has in its own way.
 func (h *host) warn(text string) {
 	h.display.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: text})
@@ -369,6 +486,7 @@ func (h *host) takeRequests() {
 // wait in the device. Once the run has ended none is acknowledged: nobody would
 // apply it.
 func (h *host) takeLabels() {
+	h.reach()
 	var one [1]rewardsrc.Label
 	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
 		h.desk.pass(one[0], h.link.push)
@@ -436,7 +554,7 @@ func (h *host) beat(stop <-chan struct{}) {
 
 // close releases the operator's device and finishes the log.
 func (h *host) close() error {
-	err := h.desk.source.Halt()
+	err := errors.Join(h.desk.source.Halt(), h.haltWeb())
 	if h.log == nil {
 		return err
 	}

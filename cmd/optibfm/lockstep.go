@@ -36,7 +36,7 @@ type lockstep struct {
 
 // runLockstep runs a session to its end and returns what happened.
 func runLockstep(ctx context.Context, s *session, show display) (result outcome, err error) {
-	robot, err := openRobot(ctx, s.file.Robot, nil)
+	robot, err := openRobot(ctx, s.file, nil)
 	if err != nil {
 		return result, err
 	}
@@ -54,6 +54,11 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.closeLog()) }()
+	for _, text := range s.roomMade {
+		if err := r.log.WriteEvent(flightlog.Event{Level: flightlog.Info, Text: text}); err != nil {
+			return result, err
+		}
+	}
 	if err := r.openDesk(); err != nil {
 		return result, err
 	}
@@ -63,7 +68,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	r.models = append(r.models, network)
-	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans})
+	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
 	if err != nil {
 		return result, err
 	}
@@ -108,7 +113,10 @@ func (r *lockstep) openDesk() error {
 	default:
 		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = &desk{source: source, log: r.log, tally: r.tally, notify: r.display.label}
+	r.desk = &desk{
+		source: source, log: r.log, tally: r.tally, notify: r.display.label,
+		answersOnly: o.LabelMode == configs.ModePerRequest,
+	}
 	r.source = newLockstepSource(r.desk)
 	return nil
 }

@@ -31,7 +31,7 @@ Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogInfo(), newLogRecover(), newLogCat())
+	cmd.AddCommand(newLogInfo(), newLogRecover(), newLogCat(), newLogRelease())
 	return cmd
 }
 
@@ -235,7 +235,11 @@ func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
 func faultsText(s flightlog.Summary) string {
 	var parts []string
 	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
-		parts = append(parts, fmt.Sprintf("%s (%s ticks)", f, grouped(s.Faults[f])))
+		part := f.String()
+		if n := s.Faults[f]; n > 1 {
+			part += fmt.Sprintf(" (%s stops)", grouped(n))
+		}
+		parts = append(parts, part)
 	}
 	text := "none"
 	if len(parts) > 0 {

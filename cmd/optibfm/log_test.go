@@ -116,6 +116,36 @@ func TestReplayAnswersWhatIf(t *testing.T) {
 	expectLog(t, out, `"ok": true`, `"lambda": 2`)
 }
 
+func TestReplayWritesAPageAlsoWhereTheLogDiffers(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "report.html")
+	for _, differs := range []bool{false, true} {
+		out, err := logOutput(t, "replay", writeTestLog(t, differs), "--html", page)
+		if errors.Is(err, errReplayDiffers) != differs {
+			t.Errorf("differs %v: got %v", differs, err)
+		}
+		content, err := os.ReadFile(page)
+		mustLog(t, err)
+		expectLog(t, out, page, "of 50 ticks")
+		expectLog(t, string(content), "<!DOCTYPE html>", "</html>")
+		if strings.Contains(string(content), "1 DIFFER. The first: tick 30: hash") != differs {
+			t.Errorf("differs %v: the page says otherwise", differs)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(page), ".report-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAPageThatCannotBeWrittenIsAnError(t *testing.T) {
+	_, err := logOutput(t, "replay", writeTestLog(t, false), "--html", filepath.Join(t.TempDir(), "no", "report.html"))
+	if err == nil || !strings.Contains(err.Error(), "--html") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := logOutput(t, "replay", writeTestLog(t, false), "--html", "x.html", "--kappa", "1"); err == nil {
+		t.Error("--html with --kappa was accepted")
+	}
+}
+
 func TestACutLogIsDescribedAndRecovered(t *testing.T) {
 	path := writeTestLog(t, false)
 	whole, err := os.ReadFile(path)

@@ -26,6 +26,7 @@ teach it something.
 
   optibfm run                       the built-in rover and a simulated operator
   optibfm run --operator keyboard   you are the operator
+  optibfm arm                       let a real robot move; also disarm, stop, reset, status
   optibfm replay FILE               verify and explain what a log says`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -33,7 +34,8 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newBenchCommand(), newJitterCommand(), newVersionCommand(),
+		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
+	root.AddCommand(newOperateCommands()...)
 	return root
 }

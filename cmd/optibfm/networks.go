@@ -18,6 +18,9 @@ type networks interface {
 	Dims() tflite.Dims
 	title() string // for people
 	hash() string  // of what is evaluated, as the log keeps it
+	// channels are those that the model was trained with, none where they are
+	// not known.
+	channels() (observation, action []tflite.Channel)
 
 	// fits reports what of a configuration the model cannot do, before
 	// anything is opened.
@@ -68,8 +71,12 @@ func closeModels(models ...tflite.Model) error {
 // nativeModel is a bundle of our own format, or a checkpoint.
 type nativeModel struct{ *tflite.Bundle }
 
-func (m nativeModel) title() string           { return m.Name }
-func (m nativeModel) hash() string            { return m.Hash }
+func (m nativeModel) title() string { return m.Name }
+func (m nativeModel) hash() string  { return m.Hash }
+func (m nativeModel) channels() (observation, action []tflite.Channel) {
+	return m.Observation, m.Action
+}
+
 func (m nativeModel) fits(configs.File) error { return nil }
 func (m nativeModel) caveat() string          { return "" }
 

@@ -11,21 +11,37 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/hal/shadow"
 	"optibfm/internal/npz"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
 )
 
-// openRobot makes the robot, halted. now is its clock; nil is simulated time.
-func openRobot(ctx context.Context, r configs.Robot, now func() int64) (hal.Robot, error) {
-	switch r.Driver {
+// openRobot makes the robot, halted, and puts it out of reach where the run is
+// a shadow. now is its clock; nil is simulated time.
+func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
+	robot, err := openDriver(ctx, f, now)
+	if err != nil || !f.Run.Shadow {
+		return robot, err
+	}
+	return shadow.Wrap(robot), nil
+}
+
+func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
+	switch r := f.Robot; r.Driver {
 	case configs.DriverRover:
 		r.Rover.Now = now
 		return rover.New(r.Rover)
 	case configs.DriverBridge:
 		return bridge.Dial(ctx, r.Bridge)
+	case configs.DriverComposite:
+		robot, err := openDevices(attached, r.Composite, f.Loop.Period(), now)
+		if err != nil { // a nil *composed is no nil Robot
+			return nil, err
+		}
+		return robot, nil
 	}
-	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s or %s", r.Driver, configs.DriverRover, configs.DriverBridge)
+	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
 }
 
 // closeRobot halts a robot and releases what it holds.

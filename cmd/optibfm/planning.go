@@ -23,9 +23,11 @@ type planning struct {
 	planner   *controller.Planner
 	plan      *controller.Plan
 	strategy  string
-	failed    bool   // the last state could not be planned for
-	every     uint64 // ticks between snapshots
-	due       uint64 // the tick of the next one
+	failed    bool         // the last state could not be planned for
+	watch     *beliefWatch // of the live view; may be nil
+	keep      *keeper      // may be nil
+	every     uint64       // ticks between snapshots
+	due       uint64       // the tick of the next one
 	plans     chan flightlog.Plan
 	snapshots chan flightlog.Snapshot
 	events    chan flightlog.Event
@@ -56,8 +58,13 @@ func (p *planning) run(stop <-chan struct{}) error {
 }
 
 func (p *planning) answer(state *controller.State) error {
-	if state.Next >= p.due {
+	due := state.Next >= p.due
+	if due {
 		p.snapshot(state)
+	}
+	p.keep.look(state, due)
+	if p.watch != nil {
+		p.watch.take(state)
 	}
 	if state.Valid == 0 {
 		return nil

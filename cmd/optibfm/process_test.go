@@ -30,6 +30,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -38,8 +39,21 @@ import (
 // actAsProgram makes the test binary be the program itself.
 const actAsProgram = "OPTIBFM_TEST_PROGRAM"
 
+// inputFolder gives that program the devices of an evdevtest.Machine.
+const inputFolder = "OPTIBFM_TEST_INPUT"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
+		if orders := os.Getenv(rigOrders); orders != "" {
+			attached = rigFromOrders(orders).hardware()
+		}
+		if dir := os.Getenv(inputFolder); dir != "" {
+			inputDevices = evdevtest.Machine{Dir: dir}
+		}
+		if spoil := os.Getenv(spoiledHost); spoil != "" && len(os.Args) > 1 && os.Args[1] == "host" {
+			runSpoiledHost(spoil)
+			return
+		}
 		main()
 		return
 	}

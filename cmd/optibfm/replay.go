@@ -20,7 +20,9 @@ var errReplayDiffers = errors.New("replay: what was computed again differs from 
 // replayFlags are the what-if parameters of the command line.
 type replayFlags struct {
 	kappa, lambda, rho, beta float64
+	labelsPerMinute          float64
 	json                     bool
+	html                     string
 }
 
 // newReplayCommand makes `optibfm replay`: compute the belief of a run again.
@@ -31,27 +33,38 @@ func newReplayCommand() *cobra.Command {
 		Short: "Verify a log by computing the belief again, and ask what if",
 		Long: `Compute the belief again from the logged features and labels, with the code that
 ran on the robot, and compare every tick; exit status 1 says that one differs.
+A log that agrees is marked (FILE.replayed): where disk space is short, it makes
+room before those whose labels nobody has looked at.
 
-With --kappa, --lambda, --rho or --beta, say also what the run would have asked
+With --kappa, --labels-per-minute, --lambda, --rho or --beta, say also what the run would have asked
 and learnt with other parameters, on the states that the robot saw: where it
 would have gone instead is not simulated. A request is answered by the logged
 label about that tick, or else by the simulator's reward, or by nobody.`,
 		Example: `  optibfm replay runs/20260101-120000-rover.mcap
-  optibfm replay run.mcap --kappa 0.1   # how many labels would that have asked?`,
+  optibfm replay run.mcap --kappa 0.1   # how many labels would that have asked?
+  optibfm replay run.mcap --html report.html`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := f.params(cmd.Flags().Changed)
 			return withLog(args[0], func(r *flightlog.Reader) error {
+				if f.html != "" {
+					return writeReport(cmd.OutOrStdout(), f.html, args[0], r)
+				}
 				return replayLog(cmd.OutOrStdout(), args[0], r, params, f.json)
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.Float64Var(&f.kappa, "kappa", 0, "what if: D-gap from which on a label is asked for, nats")
+	flags.Float64Var(&f.labelsPerMinute, "labels-per-minute", 0, "what if: labels that the operator can give; kappa follows")
 	flags.Float64Var(&f.lambda, "lambda", 0, "what if: the prior, V = λI")
 	flags.Float64Var(&f.rho, "rho", 0, "what if: forgetting, in (0, 1]")
 	flags.Float64Var(&f.beta, "beta", 0, "what if: weight of the uncertainty bonus")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.StringVar(&f.html, "html", "", "write a page for a browser to this file")
+	for _, other := range []string{"kappa", "lambda", "rho", "beta", "json"} {
+		cmd.MarkFlagsMutuallyExclusive("html", other) // the page has sliders for them
+	}
 	return cmd
 }
 
@@ -65,6 +78,7 @@ func (f *replayFlags) params(given func(name string) bool) *flightlog.Params {
 	}{
 		"kappa": {&p.Kappa, &f.kappa}, "lambda": {&p.Lambda, &f.lambda},
 		"rho": {&p.Rho, &f.rho}, "beta": {&p.Beta, &f.beta},
+		"labels-per-minute": {&p.LabelsPerMinute, &f.labelsPerMinute},
 	} {
 		if given(name) {
 			*flag.dst, any = flag.value, true
@@ -96,6 +110,9 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 	}
 	if err == nil && !result.OK() {
 		err = errReplayDiffers
+	}
+	if err == nil {
+		_ = flightlog.MarkReplayed(path) // a folder that cannot be written to is nobody's log.dir
 	}
 	return err
 }
@@ -141,7 +158,7 @@ func gapText(g flightlog.Gap) string {
 
 func printAnswer(out io.Writer, was controller.Config, a *flightlog.Answer) {
 	fmt.Fprintf(out, "What if %s\n", changesText(was, a.Config))
-	if a.Asked > 0 || a.Config.Gate.Kappa != was.Gate.Kappa {
+	if a.Asked > 0 || a.Config.Gate != was.Gate {
 		row(out, "requests", "%s (the run: %s)", grouped(a.Asked), grouped(a.LoggedAsked))
 		row(out, "answered", "%s by a logged label, %s by the simulator's reward", grouped(a.ByLabel), grouped(a.ByReward))
 		row(out, "not", "%s without an answer in the log, %s \"can't tell\"", grouped(a.Unanswered), grouped(a.CantTell))
@@ -164,6 +181,7 @@ func changesText(was, is controller.Config) string {
 		}
 	}
 	note("kappa", was.Gate.Kappa, is.Gate.Kappa)
+	note("labels_per_minute", was.Gate.LabelsPerMinute, is.Gate.LabelsPerMinute)
 	note("lambda", was.Lambda, is.Lambda)
 	note("rho", was.Rho, is.Rho)
 	if was.Beta != is.Beta {
@@ -234,6 +252,7 @@ type replayPercentiles struct {
 
 type replayAnswer struct {
 	Kappa      float64   `json:"kappa"`
+	PerMinute  float64   `json:"labels_per_minute,omitempty"`
 	Lambda     float64   `json:"lambda"`
 	Rho        float64   `json:"rho"`
 	Beta       *float64  `json:"beta,omitempty"`
@@ -299,7 +318,7 @@ func inMicroseconds(p flightlog.Percentiles) *replayPercentiles {
 
 func answerJSON(a *flightlog.Answer) *replayAnswer {
 	report := &replayAnswer{
-		Kappa: a.Config.Gate.Kappa, Lambda: a.Config.Lambda, Rho: a.Config.Rho,
+		Kappa: a.Config.Gate.Kappa, PerMinute: a.Config.Gate.LabelsPerMinute, Lambda: a.Config.Lambda, Rho: a.Config.Rho,
 		Asked: a.Asked, ByLabel: a.ByLabel, ByReward: a.ByReward, CantTell: a.CantTell, Unanswered: a.Unanswered,
 		Unasked: a.Unasked, Labels: a.Labels, Missing: a.Missing,
 		Z: a.Z, ZNorm: a.ZNorm, Cosine: finiteOrNil(a.Cosine), MeanBonus: finiteOrNil(a.MeanBonus),

@@ -33,6 +33,8 @@ type runFlags struct {
 	givenEpisodes, givenSeed bool // 0 may be meant
 
 	fast   bool
+	shadow bool
+	fresh  bool
 	oracle bool
 	plain  bool
 	jsonl  bool
@@ -59,10 +61,12 @@ func newRunCommand() *cobra.Command {
 	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(roverTasks(), ", "))
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
-	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, none")
+	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
 	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
 	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
+	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
+	fl.BoolVar(&f.fresh, "fresh", false, "set aside what earlier runs have learnt (run.state_dir) and start from nothing")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels, ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "lines of JSON, for a collector of logs; the summary is the last")
@@ -97,6 +101,9 @@ func (f runFlags) overrides(driver string) []string {
 	if f.fast {
 		add("run.lockstep", true)
 	}
+	if f.shadow {
+		add("run.shadow", true)
+	}
 	return append(o, f.set...)
 }
 
@@ -127,8 +134,8 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 		ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 		defer stop()
 		show := f.show()
-		if show == showAuto && s.file.Operator.Source == configs.SourceConsole {
-			show = showLines // the console's lines and a full screen do not mix
+		if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
+			show = showLines // the console's lines, or a QR code, and a full screen do not mix
 		}
 		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
 	}
@@ -165,7 +172,10 @@ func openSession(f runFlags) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{file: file}
+	if file.Operator.NeverAsks() {
+		file.Controller.Gate.Off = true
+	}
+	s := &session{file: file, fresh: f.fresh}
 	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
@@ -173,6 +183,9 @@ func openSession(f runFlags) (*session, error) {
 		return nil, err
 	}
 	if err := s.model.fits(file); err != nil {
+		return nil, err
+	}
+	if err := checkFit(file, s.model); err != nil {
 		return nil, err
 	}
 	return s, s.settle()

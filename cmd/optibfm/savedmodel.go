@@ -22,6 +22,10 @@ const cpuDevice = "/CPU:0"
 func (m savedModel) title() string { return m.Name }
 func (m savedModel) hash() string  { return m.Hash }
 
+func (m savedModel) channels() (observation, action []tflite.Channel) {
+	return m.Observation, m.Action
+}
+
 func (m savedModel) fits(f configs.File) error {
 	switch {
 	case f.Controller.Strategy == controller.UCBGradient:

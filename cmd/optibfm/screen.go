@@ -59,13 +59,19 @@ func (s *screen) begin(of *session, spec hal.Spec, missing []string, y *tally) {
 	s.started = s.now()
 	if of.file.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.file.Robot.Rover.ArenaM}
-		if !s.person() { // a person has a task of their own
+		if !s.human() { // a person has a task of their own
 			s.arena.task = of.task()
 		}
 	} else {
 		s.channels = newChannels(spec.Obs)
 	}
 	s.terminal.start()
+}
+
+// human reports whether a person labels, wherever they are.
+func (s *screen) human() bool {
+	source := s.session.file.Operator.Source
+	return source != configs.SourceScripted && source != configs.SourceNone
 }
 
 // person reports whether a person labels at this terminal, which is then raw.
@@ -147,6 +153,8 @@ func (s *screen) notice(n keyboard.Notice) {
 	switch n.Event {
 	case keyboard.Wanted:
 		s.bell = s.session.file.Operator.Keyboard.Bell
+	case rewardsrc.Returned:
+		s.happened = message{s.elapsed(), n.Text, inkGood}
 	case keyboard.Ignored:
 		s.happened = message{s.elapsed(), n.Text, inkAsk}
 	case keyboard.Lost:

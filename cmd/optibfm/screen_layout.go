@@ -57,6 +57,12 @@ func (s *screen) drawHeader(c *canvas) {
 	if s.session.file.Run.Lockstep {
 		mode = fmt.Sprintf("lockstep %.3g×", s.speed())
 	}
+	if s.session.file.Safety.Attended() {
+		mode = s.tally.last.Mode().String()
+	}
+	if s.session.file.Run.Shadow {
+		mode = "SHADOW: it does not move"
+	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
 	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
@@ -240,13 +246,16 @@ func (s *screen) drawBelief(p *section, rows int) {
 	}
 	x = p.text(x, p.y, k, fmt.Sprintf("%-6s", nats(t.DGap)))
 	x = p.text(x, p.y, inkDim, " nats")
-	if gate.Off {
+	switch {
+	case gate.Off:
 		p.text(x, p.y, inkDim, "; never asks")
-	} else {
-		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", gate.Kappa))
+	case t.Flags.Has(controller.FlagUnreachable):
+		p.text(x, p.y, inkBad, "; asks nobody: no operator")
+	default:
+		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
 	}
 	p.y++
-	kappa := gate.Kappa
+	kappa := t.Kappa
 	if gate.Off {
 		kappa = 0
 	}
@@ -354,7 +363,7 @@ func (s *screen) drawEvent(c *canvas, y int) {
 	if about := s.about(); about != "" {
 		x := c.text(1, y, inkDim, "task: ")
 		x = c.text(x, y, inkPlain, about)
-		if !s.person() {
+		if !s.human() {
 			c.text(x, y, inkDim, " (the robot is not told)")
 		}
 	}
@@ -377,9 +386,13 @@ func (s *screen) drawRequest(c *canvas, y int) {
 	t := &s.tally.last
 	left := max(s.closes-s.elapsed(), 0)
 	switch {
+	case t.Fault != controller.FaultNone && s.session.file.Safety.AfterStop == configs.AfterStopHold:
+		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "mend it, then: optibfm reset")
 	case t.Fault != controller.FaultNone:
 		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
-	case s.request != 0 && s.person():
+	case t.Mode() == controller.Disarmed && s.session.file.Safety.Attended():
+		banner(inkAskBanner, "DISARMED", "to let it move: optibfm arm")
+	case s.request != 0 && s.human():
 		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
 		c.text(1, y, inkAsk, "asked for a label: the simulated operator thinks")
@@ -409,7 +422,12 @@ func (s *screen) drawKeys(c *canvas, y int) {
 		return
 	}
 	x := 1
-	for _, k := range strings.Split("+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit", ",") {
+	keys := "+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit"
+	if s.session.file.Safety.Attended() {
+		x = key(c, x, y, "SPACE", "STOP")
+		keys = "+ good,0 neither,- bad,? can't tell,u undo,q quit"
+	}
+	for _, k := range strings.Split(keys, ",") {
 		name, means, _ := strings.Cut(k, " ")
 		x = key(c, x, y, name, means)
 	}

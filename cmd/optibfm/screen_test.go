@@ -81,7 +81,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 	t.Deadline = int64(i) * 50e6
 	t.Wake, t.Done = t.Deadline+60e3, t.Deadline+150e3
 	t.Reward, t.LogDet, t.PlanConfirmed, t.PlanScore = math.Sin(angle), float64(i)/10, uint64(max(i-3, 0)), 4.25
-	t.DGap = 2 / (1 + float64(i)/20)
+	t.DGap, t.Kappa = 2/(1+float64(i)/20), 0.2
 	if t.DGap >= 0.2 {
 		t.Flags |= controller.FlagGateOpen
 	}
@@ -193,6 +193,18 @@ func TestTheScreenSaysThatTheRobotWasHalted(t *testing.T) {
 	checkGolden(t, "halted", paint(s, 80, 24))
 }
 
+func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
+	file := configs.Default()
+	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
+	file.Operator.Source = configs.SourceKeyboard
+	s := newTestScreen(t, file, roverSpec(t), 100)
+	s.tally.last.Flags &^= controller.FlagArmed
+	checkGolden(t, "disarmed", paint(s, 80, 24))
+	s.tally.last.Flags |= controller.FlagStopped
+	s.tally.last.Fault = controller.FaultEStop
+	checkGolden(t, "stopped", paint(s, 80, 24))
+}
+
 func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301"
 	file := configs.Default()
@@ -228,7 +240,7 @@ func TestFramesOfAnySizeAndAnyNumbersCanBeDrawn(t *testing.T) {
 	s := newTestScreen(t, configs.Default(), roverSpec(t), 300)
 	last := &s.tally.last
 	for _, v := range []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {
-		last.Reward, last.DGap, last.LogDet, last.PlanScore, s.tally.running = v, v, v, v, v
+		last.Reward, last.DGap, last.Kappa, last.LogDet, last.PlanScore, s.tally.running = v, v, v, v, v, v
 		last.Z[0], last.Action[0], last.Obs[0] = v, float32(v), float32(v)
 		s.arena.add(last, s.elapsed()+time.Hour)
 		s.history.add(s.elapsed(), v, true, 1)

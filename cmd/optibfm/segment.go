@@ -13,7 +13,7 @@ import (
 
 // segmentVersion changes with the sections below and what they mean; sizes
 // that depend on the model are checked by shm itself.
-const segmentVersion = controller.LayoutVersion<<16 | 1
+const segmentVersion = controller.LayoutVersion<<16 | 2
 
 // The sections of the segment between the control and the host process.
 const (
@@ -25,30 +25,34 @@ const (
 
 	wordHostBeat = "host beat" // counts up while the host lives
 	wordReady    = "ready"     // the host is ready: 1
-	wordStop     = "stop"      // the host asks for an end: a stopReason
+	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
+	wordAway     = "away"      // the operator's device is gone: 1
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 )
 
 // words are the counters and flags that both processes see.
 type words struct {
-	hostBeat, ready, stop, ended *atomic.Uint64
+	hostBeat, ready, stop, away, ended *atomic.Uint64
 }
 
 func openWords(segment *shm.Segment) (w words, err error) {
-	var errs [4]error
+	var errs [5]error
 	w.hostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.ready, errs[1] = segment.Word(wordReady)
 	w.stop, errs[2] = segment.Word(wordStop)
-	w.ended, errs[3] = segment.Word(wordEnded)
+	w.away, errs[3] = segment.Word(wordAway)
+	w.ended, errs[4] = segment.Word(wordEnded)
 	return w, errors.Join(errs[:]...)
 }
 
-// stopReason says who asked for the end of a run.
+// stopReason says who asked for the end of a run, or for a stop. The host can
+// ask for nothing that makes a robot move.
 type stopReason = uint64
 
 const (
 	stopNone     stopReason = iota
-	stopOperator            // the person at the console
+	stopOperator            // the person at the console ends the run
+	stopRobot               // the person at the console stops the robot; taken back when that is done
 )
 
 const (
@@ -90,6 +94,7 @@ func segmentLayout(s controller.Shape, period time.Duration) shm.Layout {
 			{Name: wordHostBeat, Kind: shm.KindWord},
 			{Name: wordReady, Kind: shm.KindWord},
 			{Name: wordStop, Kind: shm.KindWord},
+			{Name: wordAway, Kind: shm.KindWord},
 			{Name: wordEnded, Kind: shm.KindWord},
 		},
 	}

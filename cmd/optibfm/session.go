@@ -22,6 +22,9 @@ type session struct {
 	file  configs.File
 	yaml  []byte // the configuration as it is recorded
 	model networks
+	fresh bool // what earlier runs have learnt is set aside
+
+	roomMade []string // what createLog did to other logs, in words
 }
 
 // shape is the size of the session's ticks.
@@ -42,12 +45,15 @@ func (s *session) task() string {
 }
 
 // createLog starts the record of a run, or returns nil where it is off.
-func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*flightlog.Writer, string, error) {
+func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (w *flightlog.Writer, path string, err error) {
 	if !s.file.Log.Enabled {
 		return nil, "", nil
 	}
-	if err := os.MkdirAll(s.file.Log.Dir, 0o755); err != nil {
+	if err = os.MkdirAll(s.file.Log.Dir, 0o755); err != nil {
 		return nil, "", fmt.Errorf("log: %w: give a log.dir that can be written to, or set log.enabled=false", err)
+	}
+	if s.roomMade, err = makeRoom(s.file.Log); err != nil {
+		return nil, "", err
 	}
 	now := time.Now()
 	meta := flightlog.Metadata{
@@ -55,6 +61,9 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (*fli
 		Robot: spec, Shape: s.shape(), Control: s.file.Controller, Config: s.yaml,
 		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
 		Extra: map[string]string{"task": s.task()},
+	}
+	if s.file.Run.Shadow {
+		meta.Extra["shadow"] = "the actions went nowhere: the robot was neither armed nor moved"
 	}
 	if simulated {
 		meta.Clock.MonoNS = 0

@@ -213,6 +213,7 @@ type Tick struct {
 	Z             []float64              `protobuf:"fixed64,22,rep,packed,name=z,proto3" json:"z,omitempty"`
 	Action        []float32              `protobuf:"fixed32,23,rep,packed,name=action,proto3" json:"action,omitempty"`
 	PlanConfirmed uint64                 `protobuf:"varint,24,opt,name=plan_confirmed,json=planConfirmed,proto3" json:"plan_confirmed,omitempty"` // newest tick at which the planner was content with z
+	Kappa         float64                `protobuf:"fixed64,25,opt,name=kappa,proto3" json:"kappa,omitempty"`                                     // the gate's, nats: asked where dgap is at least this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +416,13 @@ func (x *Tick) GetPlanConfirmed() uint64 {
 	return 0
 }
 
+func (x *Tick) GetKappa() float64 {
+	if x != nil {
+		return x.Kappa
+	}
+	return 0
+}
+
 // AppliedLabel says what a label did to the belief.
 type AppliedLabel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -551,6 +559,7 @@ type Label struct {
 	Value         float64                `protobuf:"fixed64,6,opt,name=value,proto3" json:"value,omitempty"`
 	Weight        float64                `protobuf:"fixed64,7,opt,name=weight,proto3" json:"weight,omitempty"`
 	Kind          Kind                   `protobuf:"varint,8,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
+	Mode          uint32                 `protobuf:"varint,9,opt,name=mode,proto3" json:"mode,omitempty"` // rewardsrc.Mode: 0 a press, 1 of a stream
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,6 +648,13 @@ func (x *Label) GetKind() Kind {
 		return x.Kind
 	}
 	return Kind_KIND_UNSPECIFIED
+}
+
+func (x *Label) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
 }
 
 // Request asks for a label of one moment, or says how that ended. Topic
@@ -1092,7 +1108,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xe9\x04\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xff\x04\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1120,7 +1136,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x03phi\x18\x15 \x03(\x01R\x03phi\x12\f\n" +
 	"\x01z\x18\x16 \x03(\x01R\x01z\x12\x16\n" +
 	"\x06action\x18\x17 \x03(\x02R\x06action\x12%\n" +
-	"\x0eplan_confirmed\x18\x18 \x01(\x04R\rplanConfirmed\"\x99\x02\n" +
+	"\x0eplan_confirmed\x18\x18 \x01(\x04R\rplanConfirmed\x12\x14\n" +
+	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\"\x99\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1135,7 +1152,7 @@ const file_flightlog_proto_rawDesc = "" +
 	" \x01(\rR\aoutcome\x12\x1e\n" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
-	"confidence\"\xc7\x01\n" +
+	"confidence\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1144,7 +1161,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x06undoes\x18\x05 \x01(\x04R\x06undoes\x12\x14\n" +
 	"\x05value\x18\x06 \x01(\x01R\x05value\x12\x16\n" +
 	"\x06weight\x18\a \x01(\x01R\x06weight\x12%\n" +
-	"\x04kind\x18\b \x01(\x0e2\x11.optibfm.log.KindR\x04kind\"\xf5\x01\n" +
+	"\x04kind\x18\b \x01(\x0e2\x11.optibfm.log.KindR\x04kind\x12\x12\n" +
+	"\x04mode\x18\t \x01(\rR\x04mode\"\xf5\x01\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04tick\x18\x02 \x01(\x04R\x04tick\x12\x13\n" +

@@ -68,7 +68,9 @@ func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
 	if m.mode == lockstep {
 		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0), nil
 	}
-	return newRobot(sock, m, orDefault(config.TimeoutMs, period/2), orDefault(config.StaleMs, 3*period)), nil
+	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), orDefault(config.StaleMs, 3*period))
+	r.deadman = deadmanOf(config)
+	return r, nil
 }
 
 func handshake(ctx context.Context, sock *socket, config Config) (welcome, error) {
@@ -78,7 +80,7 @@ func handshake(ctx context.Context, sock *socket, config Config) (welcome, error
 	}
 	m := hello{mode: want, task: config.Task}
 	if want == free {
-		m.deadman = orDefault(config.DeadmanMs, freeDeadman)
+		m.deadman = deadmanOf(config)
 	}
 	payload := m.encode()
 	frame := make([]byte, headerSize, headerSize+len(payload))
@@ -105,6 +107,12 @@ func handshake(ctx context.Context, sock *socket, config Config) (welcome, error
 		err = malformed("welcome", "confirm the mode that hello asked for, or refuse", "the mode is another one (%d, asked for %d)", got.mode, want)
 	}
 	return got, err
+}
+
+// deadmanOf is what the server is asked for in free mode, in the whole
+// milliseconds that hello has.
+func deadmanOf(config Config) time.Duration {
+	return orDefault(config.DeadmanMs, freeDeadman).Truncate(time.Millisecond)
 }
 
 // helloDeadline is ctx's deadline where it has one. A server may have to build

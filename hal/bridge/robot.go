@@ -29,6 +29,7 @@ type Robot struct {
 	mode    mode
 	timeout time.Duration
 	stale   time.Duration
+	deadman time.Duration // 0: in lockstep, where the server waits for ever
 
 	out    []byte // the frame to send
 	seq    uint32 // of the last request; the hello was 0
@@ -53,6 +54,7 @@ var (
 	_ hal.Resetter = (*Robot)(nil)
 	_ hal.Rewarder = (*Robot)(nil)
 	_ hal.Backstop = (*Robot)(nil)
+	_ hal.Guarded  = (*Robot)(nil)
 	_ io.Closer    = (*Robot)(nil)
 )
 
@@ -119,6 +121,11 @@ func (r *Robot) update() error {
 	}
 	return err
 }
+
+// Deadman is the silence after which the server halts its robot: it was asked
+// for in hello, and the protocol obliges a server that answers with welcome to
+// keep it. 0 in lockstep.
+func (r *Robot) Deadman() time.Duration { return r.deadman }
 
 // Act sends the action. In lockstep it returns when the robot has made its
 // step. In free mode it returns at once, and the next Act tells if the server

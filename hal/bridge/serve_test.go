@@ -228,6 +228,9 @@ func TestTheRobotIsHaltedWhenItsClientVanishes(t *testing.T) {
 func TestTheDeadmanHaltsTheRobotOfASilentClient(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 30})
+	if got := r.Deadman(); got != 30*time.Millisecond {
+		t.Errorf("the client says %v", got)
+	}
 	check(t, r.Arm())
 	expectError(t, <-s.ends, "silent for longer than its deadman time (30ms)")
 	expectError(t, r.Arm(), "the server")

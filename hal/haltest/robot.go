@@ -29,6 +29,9 @@ type Robot struct {
 	// every call.
 	Senses, Acts, Arms, Halts int
 
+	// Silence is what Deadman tells while the robot is armed.
+	Silence time.Duration
+
 	// Refused counts the actions that Act did not pass on, for whatever reason.
 	Refused int
 
@@ -43,7 +46,10 @@ type Robot struct {
 	actions []float32 // ring of Kept actions
 }
 
-var _ hal.Robot = (*Robot)(nil)
+var (
+	_ hal.Robot   = (*Robot)(nil)
+	_ hal.Guarded = (*Robot)(nil)
+)
 
 // Spec is a valid description with the given sizes: observations o0, o1, ...
 // without limits, actions a0, a1, ... within ±1 that rest at 0, a period of
@@ -153,6 +159,14 @@ func (r *Robot) Halt() error {
 	r.Halts++
 	r.rest()
 	return r.HaltErr
+}
+
+// Deadman is Silence while the robot is armed, else 0: Arm sets it.
+func (r *Robot) Deadman() time.Duration {
+	if r.Halted {
+		return 0
+	}
+	return r.Silence
 }
 
 // Action is the n-th accepted action, n from 0 to Acts-1. It panics where it

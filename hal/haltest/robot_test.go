@@ -105,3 +105,40 @@ func TestSenseAndActAllocateNothing(t *testing.T) {
 		t.Error("an action is forgotten")
 	}
 }
+
+func TestAStopInputThatWasNeverReadIsPressed(t *testing.T) {
+	r := haltest.NewStoppable(haltest.Spec(1, 1))
+	if !r.StopPressed() {
+		t.Error("not pressed before the first Sense")
+	}
+	obs := make([]float32, 1)
+	for _, pressed := range []bool{false, true, false} {
+		r.Pressed = pressed
+		if _, err := r.Sense(obs); err != nil {
+			t.Fatal(err)
+		}
+		if r.StopPressed() != pressed {
+			t.Errorf("pressed: %v, told %v", pressed, r.StopPressed())
+		}
+	}
+}
+
+func TestDisarmAndHaltLatchWithOutputsOfTheirOwn(t *testing.T) {
+	spec := haltest.Spec(1, 1)
+	spec.Action[0].Failsafe, spec.Action[0].Disarmed = 0.25, -7
+	r := haltest.NewStoppable(spec)
+	for name, c := range map[string]struct {
+		stop func() error
+		want float32
+	}{"disarm": {r.Disarm, -7}, "halt": {r.Halt, 0.25}} {
+		if err := r.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.stop(); err != nil || r.Output[0] != c.want {
+			t.Errorf("%s: %v, output %v", name, err, r.Output)
+		}
+		if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
+			t.Errorf("%s does not latch: %v", name, err)
+		}
+	}
+}

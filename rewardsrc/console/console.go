@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"optibfm/rewardsrc"
 )
 
@@ -33,8 +31,8 @@ type Options struct {
 	Now func() int64
 }
 
-// Console is a [rewardsrc.Source] and [rewardsrc.Acknowledger]. Its methods
-// are called by one goroutine.
+// Console is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable]. Its methods are called by one goroutine.
 type Console struct {
 	opts        Options
 	attribution rewardsrc.Attribution
@@ -55,7 +53,7 @@ type timedEntry struct {
 // cannot interrupt a Read.
 func Open(opts Options) *Console {
 	if opts.Now == nil {
-		opts.Now = monotonic
+		opts.Now = rewardsrc.Monotonic
 	}
 	c := &Console{
 		opts:        opts,
@@ -174,6 +172,9 @@ func (c *Console) Acknowledge(l rewardsrc.Label) { c.say("saved", fmt.Sprintf("%
 // Refuse writes that a label does not count.
 func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.say("refused", reason.Error()) }
 
+// Reachable is false after the end of In: nobody could answer.
+func (c *Console) Reachable() bool { return c.ended.Load() == nil }
+
 // Err returns why no more labels will come, nil while In lives.
 func (c *Console) Err() error {
 	if err := c.ended.Load(); err != nil {
@@ -192,12 +193,4 @@ func (c *Console) Halt() error {
 		}
 	})
 	return nil
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock exists on every Linux
-	}
-	return ts.Nano()
 }

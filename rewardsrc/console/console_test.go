@@ -15,6 +15,7 @@ import (
 var (
 	_ rewardsrc.Source       = (*Console)(nil)
 	_ rewardsrc.Acknowledger = (*Console)(nil)
+	_ rewardsrc.Reachable    = (*Console)(nil)
 )
 
 // operator is a console and the other ends of its pipes.
@@ -136,6 +137,9 @@ func TestTheEndOfTheInputIsToldAndAnUnfinishedLineStillCounts(t *testing.T) {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+	if o.Reachable() {
+		t.Error("the end of the input is asked")
 	}
 	if !errors.Is(o.Err(), io.EOF) {
 		t.Errorf("Err() = %v, want io.EOF", o.Err())

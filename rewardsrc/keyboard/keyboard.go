@@ -44,8 +44,9 @@ type Options struct {
 	Now func() int64
 }
 
-// Keyboard is a [rewardsrc.Source] and [rewardsrc.Acknowledger]. Halt may be
-// called by any goroutine, everything else by one.
+// Keyboard is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable]. Halt may be called by any goroutine, everything else by
+// one.
 type Keyboard struct {
 	cfg      Config
 	terminal *os.File
@@ -105,7 +106,7 @@ func (k *Keyboard) defaults() {
 		k.terminal = os.Stdin
 	}
 	if k.now == nil {
-		k.now = monotonic
+		k.now = rewardsrc.Monotonic
 	}
 	if k.onKey == nil {
 		k.onKey = func(Key) {}
@@ -211,16 +212,19 @@ func (k *Keyboard) report() {
 
 // Acknowledge shows that a label is safe.
 func (k *Keyboard) Acknowledge(l rewardsrc.Label) {
-	k.display(Notice{Event: Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", describe(l), l.ID)})
+	k.display(Notice{Event: Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", l.Describe(), l.ID)})
 }
 
 // Refuse shows that a label does not count.
 func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
-	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", describe(l), reason)})
+	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", l.Describe(), reason)})
 }
 
 // Ignored returns how many keys were taken for a paste or found the queue full.
 func (k *Keyboard) Ignored() uint64 { return k.ignored.Load() }
+
+// Reachable implements [rewardsrc.Reachable]: the terminal is there.
+func (k *Keyboard) Reachable() bool { return k.lost.Load() == nil }
 
 // Err returns why no more labels will come, nil while the terminal lives.
 func (k *Keyboard) Err() error {
@@ -258,12 +262,4 @@ func (k *Keyboard) stopPrinter() {
 	case <-k.printer.done:
 	case <-time.After(patience):
 	}
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // the clock exists on every Linux
-	}
-	return ts.Nano()
 }

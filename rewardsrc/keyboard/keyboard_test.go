@@ -17,6 +17,7 @@ import (
 var (
 	_ rewardsrc.Source       = (*Keyboard)(nil)
 	_ rewardsrc.Acknowledger = (*Keyboard)(nil)
+	_ rewardsrc.Reachable    = (*Keyboard)(nil)
 )
 
 // desk is a keyboard on a pseudo-terminal, and what it showed.
@@ -75,10 +76,10 @@ func quick() Config {
 
 func TestKeysGiveLabelsWithTheMomentOfThePress(t *testing.T) {
 	d := newDesk(t, quick(), Options{})
-	before := monotonic()
+	before := rewardsrc.Monotonic()
 	d.typeKeys(t, "+")
 	plus := d.labels(t, 1)[0]
-	after := monotonic()
+	after := rewardsrc.Monotonic()
 	if plus.Kind != rewardsrc.Value || plus.Value != 1 || plus.Tick != rewardsrc.NoTick || plus.Request != 0 {
 		t.Errorf("+ gave %+v", plus)
 	}
@@ -227,8 +228,14 @@ func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !k.Reachable() {
+		t.Error("a terminal that is there is not reachable")
+	}
 	person.Close()
 	eventually(t, "the loss", func() bool { return k.Err() != nil })
+	if k.Reachable() {
+		t.Error("a terminal that is gone is asked")
+	}
 	if n := k.Poll(make([]rewardsrc.Label, 1)); n != 0 {
 		t.Errorf("%d labels", n)
 	}

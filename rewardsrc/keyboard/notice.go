@@ -1,45 +1,25 @@
 package keyboard
 
 import (
-	"fmt"
 	"os"
 
 	"optibfm/rewardsrc"
 )
 
-// Event says what a Notice is about.
-type Event uint8
+// Notice is something to show to the person at the keyboard.
+type Notice = rewardsrc.Notice
 
-// The events.
+// The events of a keyboard.
 const (
-	Wanted       Event = iota + 1 // a label is wanted; Notice.Request says for what
-	Closed                        // the request was answered or expired
-	Acknowledged                  // Notice.Label is safe on disk
-	Refused                       // Notice.Label does not count
-	Ignored                       // keys gave no labels
-	Lost                          // the terminal is gone; no more labels will come
+	Wanted       = rewardsrc.Wanted
+	Closed       = rewardsrc.Closed
+	Acknowledged = rewardsrc.Acknowledged
+	Refused      = rewardsrc.Refused
+	Ignored      = rewardsrc.Ignored
+	Lost         = rewardsrc.Lost
 )
 
-// Notice is something to show to the person at the keyboard.
-type Notice struct {
-	Event   Event
-	Request rewardsrc.Request // of Wanted and Closed
-	Label   rewardsrc.Label   // of Acknowledged and Refused
-	Text    string            // the same in words, one line
-}
-
 const keysHelp = "+ good, - bad, 0 neither, 1..9 graded, ? can't tell, u undo"
-
-// describe says what a label says.
-func describe(l rewardsrc.Label) string {
-	switch l.Kind {
-	case rewardsrc.CantTell:
-		return "can't tell"
-	case rewardsrc.Undo:
-		return "undo"
-	}
-	return fmt.Sprintf("label %+g", l.Value)
-}
 
 // printer writes notices to a terminal on a goroutine of its own, because a
 // terminal may stop reading. When it does, notices are lost, not delayed.

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"periph.io/x/conn/v3/gpio"
+	"periph.io/x/conn/v3/i2c"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/hal/bno055"
+	"optibfm/hal/composite"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/gpioline"
+	"optibfm/hal/i2cbus"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
+	"optibfm/hal/mpu6050"
+	"optibfm/hal/pca9685"
+	"optibfm/tflite"
+)
+
+// hardware is how buses and lines are opened.
+type hardware struct {
+	i2c  func(path string, timeout time.Duration) (i2c.BusCloser, error)
+	line func(name string, level gpio.Level) (outputLine, error)
+}
+
+// outputLine is a GPIO line that is driven.
+type outputLine interface {
+	pca9685.Line
+	io.Closer
+}
+
+// attached is the hardware of this computer. Tests have other.
+var attached = hardware{
+	i2c:  func(path string, timeout time.Duration) (i2c.BusCloser, error) { return i2cbus.Open(path, timeout) },
+	line: func(name string, level gpio.Level) (outputLine, error) { return gpioline.Open(name, level) },
+}
+
+// composed is a robot made of devices, with the buses that it holds.
+type composed struct {
+	*composite.Robot
+	opener *opener
+}
+
+// Close closes the devices, then the buses.
+func (c *composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.close()) }
+
+// openDevices opens the devices that a configuration names. Those on one bus
+// share it.
+func openDevices(h hardware, c configs.Composite, period time.Duration, now func() int64) (*composed, error) {
+	o := newOpener(h, c, now)
+	var devices []composite.Device
+	for i, d := range c.Devices {
+		device, err := o.open(d)
+		if err != nil {
+			err = fmt.Errorf("robot.composite.devices[%d] (%s): %w", i, d.Name, err)
+			return nil, errors.Join(err, closeDevices(devices), o.close())
+		}
+		devices = append(devices, composite.Device{Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks})
+	}
+	robot, err := composite.New(c.Config(period), now, devices...)
+	if err != nil {
+		return nil, errors.Join(err, closeDevices(devices), o.close())
+	}
+	return &composed{robot, o}, nil
+}
+
+func closeDevices(devices []composite.Device) error {
+	var errs []error
+	for _, d := range slices.Backward(devices) {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// opener opens devices and holds what they share.
+type opener struct {
+	hardware
+	timeout time.Duration
+	now     func() int64
+	buses   map[string]i2c.BusCloser
+	closers []io.Closer // in the order of opening
+}
+
+func newOpener(h hardware, c configs.Composite, now func() int64) *opener {
+	return &opener{hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
+}
+
+// open opens a device by its driver. This, the driver's section in
+// configs.Device and its package are all that a driver is.
+func (o *opener) open(d configs.Device) (hal.Device, error) {
+	switch c := d.Section().(type) {
+	case bno055.Config:
+		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return bno055.New(bus, c, o.now) })
+	case mpu6050.Config:
+		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return mpu6050.New(bus, c, o.now) })
+	case pca9685.Config:
+		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return o.openPCA9685(bus, c) })
+	case mcu.Config:
+		return opened(mcu.Open(c))
+	case dynamixel.Config:
+		return opened(dynamixel.Open(c))
+	case feetech.Config:
+		return opened(feetech.Open(c))
+	case mit.Config:
+		return opened(mit.Open(c))
+	}
+	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
+}
+
+// opened keeps a nil pointer from becoming a device.
+func opened[D hal.Device](d D, err error) (hal.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// onBus opens a device on an I²C bus, which is opened once.
+func onBus(o *opener, path string, open func(i2c.Bus) (hal.Device, error)) (hal.Device, error) {
+	bus, ok := o.buses[path]
+	if !ok {
+		var err error
+		if bus, err = o.i2c(path, o.timeout); err != nil {
+			return nil, err
+		}
+		o.buses[path] = bus
+		o.closers = append(o.closers, bus)
+	}
+	return open(bus)
+}
+
+// openPCA9685 takes OE, where there is one, and disables the outputs with it
+// from the first moment on.
+func (o *opener) openPCA9685(bus i2c.Bus, c pca9685.Config) (hal.Device, error) {
+	if c.OutputEnable == "" {
+		return pca9685.New(bus, nil, c)
+	}
+	enable, err := o.line(c.OutputEnable, gpio.High)
+	if err != nil {
+		return nil, fmt.Errorf("output_enable: %w", err)
+	}
+	o.closers = append(o.closers, enable)
+	return pca9685.New(bus, enable, c)
+}
+
+// close closes buses and lines, the last first.
+func (o *opener) close() error {
+	var errs []error
+	for _, c := range slices.Backward(o.closers) {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// checkFit compares a robot made of devices with the channels that the model
+// names, before anything is opened.
+func checkFit(f configs.File, model networks) error {
+	if f.Robot.Driver != configs.DriverComposite {
+		return nil
+	}
+	spec, err := f.Robot.Composite.Spec(f.Loop.Period())
+	if err != nil {
+		return err
+	}
+	observation, action := model.channels()
+	return composite.CheckModel(spec, robotChannels(observation), robotChannels(action))
+}
+
+func robotChannels(named []tflite.Channel) []hal.Channel {
+	list := make([]hal.Channel, len(named))
+	for i, c := range named {
+		list[i] = hal.Channel{Name: c.Name, Unit: c.Unit}
+	}
+	return list
+}

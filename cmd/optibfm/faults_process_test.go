@@ -1,0 +1,488 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/rewardsrc"
+)
+
+// A host process of a test may be spoiled: the first variable says how, the
+// second names a file, at whose appearance it is.
+const (
+	spoiledHost = "OPTIBFM_TEST_SPOIL"
+	spoiledWhen = "OPTIBFM_TEST_SPOIL_WHEN"
+)
+
+// spoils are what a host can do wrong from within.
+var spoils = map[string]func(h *host, now <-chan struct{}){
+	"planner panics": func(h *host, now <-chan struct{}) {
+		go func() {
+			<-now
+			close(h.planning.plans) // upon which the planner sends
+		}()
+	},
+	"recorder panics": func(h *host, now <-chan struct{}) {
+		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { panic("a recorder's mistake") }}
+	},
+	"any other goroutine panics": func(_ *host, now <-chan struct{}) {
+		go func() {
+			<-now
+			panic("a mistake somewhere")
+		}()
+	},
+	"recorder stalls for 2 s": func(h *host, now <-chan struct{}) {
+		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { time.Sleep(2 * time.Second) }}
+	},
+	"host tries to arm": func(h *host, _ <-chan struct{}) {
+		go func() {
+			for range 20 {
+				time.Sleep(50 * time.Millisecond)
+				line, err := exchange(h.session.file.Safety.Socket, "arm")
+				fmt.Fprintf(os.Stderr, "the host was answered: %s %v\n", line, err)
+				child := exec.Command("/proc/self/exe", "arm", "--socket", h.session.file.Safety.Socket)
+				child.Env = append(os.Environ(), actAsProgram+"=1")
+				text, _ := child.CombinedOutput()
+				fmt.Fprintf(os.Stderr, "its child was answered: %s\n", text)
+			}
+		}()
+	},
+}
+
+// spoiledSource does something once, in the recorder's goroutine.
+type spoiledSource struct {
+	rewardsrc.Source
+	now  <-chan struct{}
+	act  func()
+	done bool
+}
+
+func (s *spoiledSource) Poll(dst []rewardsrc.Label) int {
+	select {
+	case <-s.now:
+		if !s.done {
+			s.done = true
+			s.act()
+		}
+	default:
+	}
+	return s.Source.Poll(dst)
+}
+
+// runSpoiledHost is the host process with a mistake in it.
+func runSpoiledHost(spoil string) {
+	now := make(chan struct{})
+	go func() {
+		for {
+			if _, err := os.Stat(os.Getenv(spoiledWhen)); err == nil {
+				close(now)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	err := errors.Join(dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash")))
+	if err == nil {
+		var h *host
+		if h, err = openHost(os.Stdout); err == nil {
+			spoils[spoil](h, now)
+			err = h.serveAndSummarise(os.Stdout)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// attendedRun is `optibfm run` on a robot that an operator arms and whose stops
+// are held.
+type attendedRun struct {
+	t      *testing.T
+	robot  *watched
+	cmd    *exec.Cmd
+	socket string
+	spoil  string // the file that spoils the host
+	output *syncBuffer
+}
+
+// syncBuffer is written by a process and read meanwhile.
+type syncBuffer struct{ path string }
+
+func (b *syncBuffer) String() string {
+	text, _ := os.ReadFile(b.path)
+	return string(text)
+}
+
+// runAttended starts a run; spoil may be empty.
+func runAttended(t *testing.T, spoil string, set ...string) *attendedRun {
+	t.Helper()
+	w, base := serveWatched(t)
+	dir := t.TempDir()
+	r := &attendedRun{t: t, robot: w, socket: filepath.Join(dir, "s"), spoil: filepath.Join(dir, "now"), output: &syncBuffer{filepath.Join(dir, "output")}}
+	base = append(base, "safety.arm=operator", "safety.after_stop=hold", "safety.socket="+r.socket, "controller.replan_every_ticks=1")
+	r.cmd = program(t, append(base, set...)...)
+	r.cmd.Env = append(r.cmd.Env, spoiledHost+"="+spoil, spoiledWhen+"="+r.spoil)
+	out, err := os.Create(r.output.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	r.cmd.Stdout, r.cmd.Stderr = out, out
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Signal(syscall.SIGCONT)
+		_ = r.cmd.Process.Kill()
+		_, _ = r.cmd.Process.Wait()
+	})
+	return r
+}
+
+// say says a word; an error is that nobody answered.
+func (r *attendedRun) say(word string) (c condition, err error) {
+	line, err := exchange(r.socket, word)
+	if err == nil {
+		err = json.Unmarshal(line, &c)
+	}
+	return c, err
+}
+
+// must says a word until it is done: a machine under load is slow.
+func (r *attendedRun) must(word, state string) {
+	r.t.Helper()
+	var c condition
+	var err error
+	if !until(20*time.Second, func() bool {
+		c, err = r.say(word)
+		return err == nil && c.Error == "" && c.State == state
+	}) {
+		r.t.Fatalf("%s: want %s, found %+v, %v:\n%s", word, state, c, err, r.output)
+	}
+}
+
+// arm arms the robot and waits until it moves.
+func (r *attendedRun) arm() {
+	r.t.Helper()
+	acts := r.robot.acts.Load()
+	r.must("arm", "armed")
+	if !until(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
+		r.t.Fatalf("armed, it does not move:\n%s", r.output)
+	}
+}
+
+// awaitStop waits until the run says that the robot is stopped.
+func (r *attendedRun) awaitStop() condition {
+	r.t.Helper()
+	var c condition
+	if !until(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
+		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
+	}
+	return c
+}
+
+// goesOn checks that the robot moves for a while.
+func (r *attendedRun) goesOn(why string) {
+	r.t.Helper()
+	acts := r.robot.acts.Load()
+	time.Sleep(time.Second)
+	if n := r.robot.acts.Load() - acts; n < 20 {
+		r.t.Errorf("%s: %d acts in a second:\n%s", why, n, r.output)
+	}
+	select {
+	case <-r.robot.halted:
+		r.t.Errorf("%s: halted:\n%s", why, r.output)
+	default:
+	}
+}
+
+// end ends the run by a signal and returns how it ended.
+func (r *attendedRun) end() error {
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return r.cmd.Wait()
+}
+
+func (r *attendedRun) kill(pid int, signal syscall.Signal) {
+	r.t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *attendedRun) spoilNow() {
+	r.t.Helper()
+	if err := os.WriteFile(r.spoil, nil, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm is the fault
+// table's part that needs processes, where something can be mended.
+func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing.T) {
+	for _, f := range []struct {
+		name   string
+		set    []string
+		inject func(*attendedRun)
+		heal   func(*attendedRun)
+		want   controller.Fault
+	}{
+		{"the host is stopped for 2 s (SIGSTOP)", nil,
+			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
+			func(r *attendedRun) { time.Sleep(2 * time.Second); r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
+			controller.FaultHost},
+		{"the planner's process is starved past the plan's age (SIGSTOP)", []string{"controller.max_plan_age_ticks=50", "run.host_timeout_s=30"},
+			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
+			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
+			controller.FaultStalePlan},
+		{"the control process is stopped for 2 s (SIGSTOP)", []string{"loop.max_missed_ticks=50"},
+			func(r *attendedRun) {
+				r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
+				time.Sleep(2 * time.Second)
+				r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
+			},
+			func(*attendedRun) {}, controller.FaultOverrun},
+		{"the sensor is unplugged and plugged in", nil,
+			func(r *attendedRun) { r.robot.broken.Store(true) },
+			func(r *attendedRun) { r.robot.broken.Store(false) }, controller.FaultSense},
+		{"an operator says stop", nil,
+			func(r *attendedRun) { _, _ = r.say("stop") },
+			func(*attendedRun) {}, controller.FaultOperator},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			r := runAttended(t, "", f.set...)
+			r.arm()
+			sent := time.Now()
+			f.inject(r)
+			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
+			if c := r.awaitStop(); c.Cause != f.want.String() {
+				t.Errorf("the cause is %q, want %q", c.Cause, f.want)
+			}
+			f.heal(r)
+			acts := r.robot.acts.Load()
+			r.must("reset", "disarmed")
+			time.Sleep(100 * time.Millisecond)
+			if n := r.robot.acts.Load() - acts; n != 0 {
+				t.Errorf("it acted %d times without being armed", n)
+			}
+			r.arm()
+			if err := r.end(); err != nil {
+				t.Errorf("%v:\n%s", err, r.output)
+			}
+			checkStopIsLogged(t, r, f.want)
+		})
+	}
+}
+
+// checkStopIsLogged finds the stop in the log, and that the log verifies.
+func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault) {
+	t.Helper()
+	log := onlyLog(t, r.cmd)
+	summary, _, err := flightlog.Summarise(log)
+	if err != nil || summary.Faults[want] != 1 {
+		t.Errorf("the log tells of the stops %v, %v", summary.Faults, err)
+	}
+	result, err := flightlog.Verify(log)
+	if err != nil || !result.OK() {
+		t.Errorf("the replay: %v, %v", err, result.First)
+	}
+}
+
+// TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted is the part in which
+// the run has lost what it cannot do without.
+func TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted(t *testing.T) {
+	kill := func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGKILL) }
+	for _, f := range []struct {
+		name, spoil string
+		inject      func(*attendedRun)
+	}{
+		{"the host is killed (SIGKILL)", "", kill},
+		{"the host's planner panics", "planner panics", (*attendedRun).spoilNow},
+		{"the host's recorder panics", "recorder panics", (*attendedRun).spoilNow},
+		{"any other goroutine of the host panics", "any other goroutine panics", (*attendedRun).spoilNow},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			r := runAttended(t, f.spoil)
+			r.arm()
+			sent := time.Now()
+			f.inject(r)
+			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
+			if err := r.cmd.Wait(); err == nil {
+				t.Error("the program ended without an error")
+			}
+			if f.spoil != "" && !strings.Contains(r.output.String(), "goroutine ") {
+				t.Errorf("the panic is not shown:\n%s", r.output)
+			}
+			if _, err := os.Stat(r.socket); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket is left behind: %v", err)
+			}
+			onlyLog(t, r.cmd)
+		})
+	}
+}
+
+func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T) {
+	r := runAttended(t, "", "robot.bridge.deadman_ms=1000", "loop.max_missed_ticks=200")
+	r.arm()
+	stopped := time.Now()
+	r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
+	t.Logf("halted by its own server after %v, its deadman is 1 s", r.robot.waitHalted(t, stopped))
+	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
+	r.awaitStop()
+	time.Sleep(100 * time.Millisecond) // a few ticks, in which it is found to be lost
+	acts := r.robot.acts.Load()
+	for _, word := range []string{"reset", "arm"} {
+		if c, err := r.say(word); err != nil || c.Error == "" || c.State != "stopped" {
+			t.Errorf("%s of a robot that is lost: %+v, %v", word, c, err)
+		}
+	}
+	if r.robot.acts.Load() != acts {
+		t.Error("it moved")
+	}
+	_ = r.end() // it says that the robot is lost
+}
+
+func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		r := runAttended(t, "")
+		r.arm()
+		if stopped {
+			r.must("stop", "stopped")
+			r.robot.waitHalted(t, time.Now())
+		}
+		sent := time.Now()
+		if err := r.end(); err != nil {
+			t.Errorf("stopped %v: %v\n%s", stopped, err, r.output)
+		}
+		if !stopped {
+			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
+		}
+		if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
+			t.Errorf("the log was not finished: %+v", cut)
+		}
+	}
+}
+
+// TestNoProcessNuisanceStopsTheRobot is what the two processes bear.
+func TestNoProcessNuisanceStopsTheRobot(t *testing.T) {
+	for _, f := range []struct {
+		name, spoil string
+		inject      func(*attendedRun)
+	}{
+		{"the recorder stalls for 2 s, as on a slow disk", "recorder stalls for 2 s", (*attendedRun).spoilNow},
+		{"the log's folder is removed", "", func(r *attendedRun) {
+			if err := os.RemoveAll(logDir(r.cmd)); err != nil {
+				r.t.Fatal(err)
+			}
+		}},
+		{"the control socket is removed", "", func(r *attendedRun) {
+			if err := os.Remove(r.socket); err != nil {
+				r.t.Fatal(err)
+			}
+		}},
+		{"the host is stopped for less than its limit", "", func(r *attendedRun) {
+			pid := hostOf(r.t, r.cmd)
+			r.kill(pid, syscall.SIGSTOP)
+			time.Sleep(150 * time.Millisecond)
+			r.kill(pid, syscall.SIGCONT)
+		}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			r := runAttended(t, f.spoil)
+			r.arm()
+			f.inject(r)
+			r.goesOn(f.name)
+			_ = r.end()
+		})
+	}
+}
+
+func TestAFullDiskDoesNotStopTheRobotAndIsTold(t *testing.T) {
+	if err := exec.Command("unshare", "-Urm", "true").Run(); err != nil {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	w, set := serveWatched(t)
+	disk := t.TempDir()
+	inner := program(t, append(set, "log.dir="+disk, "log.flush_ms=20")...)
+	cmd := exec.Command("unshare", append([]string{"-Urm", "sh", "-c",
+		`mount -t tmpfs -o size=96k tmpfs "$0" && exec "$@"`, disk}, append([]string{exe(t)}, inner.Args[1:]...)...)...)
+	cmd.Env = inner.Env
+	output := w.start(t, cmd)
+	acts := w.acts.Load()
+	time.Sleep(4 * time.Second) // 200 ticks, of some 500 bytes, and the log's head
+	if n := w.acts.Load() - acts; n < 80 {
+		t.Errorf("%d acts in 4 s", n)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	w.waitHalted(t, time.Now())
+	_ = cmd.Wait() // the log's error is the program's
+	if !strings.Contains(output.String(), "no space left") {
+		t.Errorf("nobody was told:\n%s", output)
+	}
+}
+
+// exe is this test's own program, which /proc/self/exe is not for others.
+func exe(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *testing.T) {
+	r := runAttended(t, "host tries to arm")
+	if !until(20*time.Second, func() bool {
+		text := r.output.String()
+		return strings.Count(text, "the host was answered") >= 3 && strings.Count(text, "its child was answered") >= 3
+	}) {
+		t.Fatalf("the host did not try:\n%s", r.output)
+	}
+	if n := r.robot.acts.Load(); n != 0 || strings.Contains(r.output.String(), `"state":"armed"`) {
+		t.Errorf("%d acts:\n%s", n, r.output)
+	}
+	if !strings.Contains(r.output.String(), "belongs to the controller itself") {
+		t.Errorf("the refusal does not say why:\n%s", r.output)
+	}
+	checkNoListener(t, r)
+	r.arm() // a person can
+}
+
+// checkNoListener looks through the host's descriptors for the socket.
+func checkNoListener(t *testing.T, r *attendedRun) {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || fields[7] != r.socket {
+			continue
+		}
+		links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", hostOf(t, r.cmd)))
+		if err != nil || len(links) == 0 {
+			t.Fatalf("the host's descriptors: %v, %v", links, err)
+		}
+		for _, link := range links {
+			if target, _ := os.Readlink(link); target == "socket:["+fields[6]+"]" {
+				t.Errorf("the host has the control socket as %s", link)
+			}
+		}
+	}
+}

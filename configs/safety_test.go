@@ -1,0 +1,97 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/rtloop"
+)
+
+const realRobot = "version: 1\nrobot: {driver: bridge, bridge: {address: 'unix:/r', mode: free}}\nrun: {episode_s: 0}\n"
+
+func TestSafetyThatContradictsItselfOrTheRestIsRefused(t *testing.T) {
+	for want, set := range map[string][]string{
+		"safety.socket is empty, but safety.arm is operator":            {"safety.arm=operator"},
+		"safety.socket is empty, but safety.after_stop is hold":         {"safety.after_stop=hold"},
+		"safety.socket is too long":                                     {"safety.socket=/" + strings.Repeat("x", 107)},
+		"safety.arm is unknown (\"nobody\")":                            {"safety.arm=nobody"},
+		"safety.after_stop is unknown":                                  {"safety.after_stop=go on"},
+		"safety.arm is operator, but run.lockstep":                      {"safety.arm=operator", "safety.socket=/s", "run.lockstep=true", "robot.bridge.mode=lockstep"},
+		"safety.after_stop is hold, but run.lockstep":                   {"safety.after_stop=hold", "safety.socket=/s", "run.lockstep=true", "robot.bridge.mode=lockstep"},
+		"safety.frozen_channels is given, but safety.frozen_ticks is 0": {"safety.frozen_channels=[pitch]"},
+		"safety.limits: found {channel: \"pitch\", min: 1, max: -1}":    {"safety.limits=[{channel: pitch, min: 1, max: -1}]"},
+		"safety.limits: found {channel: \"\"":                           {"safety.limits=[{min: 1, max: 2}]"},
+		"safety.max_sample_age_ms is given, but the robot's time":       {"safety.max_sample_age_ms=50", "robot.bridge.mode=lockstep"},
+		"safety.max_sample_age_ms is out of range":                      {"safety.max_sample_age_ms=-1"},
+	} {
+		if _, err := Parse("c.yaml", []byte(realRobot), set...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q, got\n%v", set, want, err)
+		}
+	}
+}
+
+func TestTheRulesOfAConfigurationReachTheController(t *testing.T) {
+	f, err := Parse("c.yaml", []byte(realRobot), "loop.posture=strict", "safety.max_sample_age_ms=12.5",
+		"safety.frozen_ticks=7", "safety.frozen_channels=[yaw]", "safety.limits=[{channel: pitch, min: -0.5, max: 0.25}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := f.Rules(false)
+	if len(r.Limits) != 1 || r.Limits[0].Channel != "pitch" || r.Limits[0].Min != -0.5 || r.Limits[0].Max != 0.25 {
+		t.Errorf("limits %+v", r.Limits)
+	}
+	if r.MaxSampleAge != 12500*time.Microsecond || r.FrozenTicks != 7 || len(r.FrozenChannels) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestOnlyARealRobotInAStrictPostureMustHaveADeadmanOfItsOwn(t *testing.T) {
+	for _, c := range []struct {
+		posture, external string
+		simulator, want   bool
+	}{
+		{"strict", "", false, true},
+		{"strict", "relay K2", false, false},
+		{"strict", "", true, false},
+		{"warn", "", false, false},
+	} {
+		f := Default()
+		f.Loop.Posture, f.Safety.ExternalDeadman = c.posture, c.external
+		if got := f.Rules(c.simulator).RequireDeadman; got != c.want {
+			t.Errorf("%+v: required %v", c, got)
+		}
+	}
+}
+
+func TestSamplesOfSimulatedTimeHaveNoAge(t *testing.T) {
+	f := Default()
+	f.Safety.MaxSampleAgeMS = 10
+	if f.Rules(true).MaxSampleAge == 0 {
+		t.Error("the rover in real time has none")
+	}
+	f.Run.Lockstep = true
+	if f.Rules(true).MaxSampleAge != 0 {
+		t.Error("lockstep has one")
+	}
+}
+
+func TestAReadyMadeRobotInAStrictPostureBootsDisarmedAndHoldsItsStops(t *testing.T) {
+	strict := 0
+	for _, name := range Names() {
+		f, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Loop.Posture != rtloop.Strict || f.Robot.Driver == DriverRover {
+			continue
+		}
+		strict++
+		if f.Safety.Arm != ArmOperator || f.Safety.AfterStop != AfterStopHold {
+			t.Errorf("%s: arm %s, after_stop %s", name, f.Safety.Arm, f.Safety.AfterStop)
+		}
+	}
+	if strict < 2 {
+		t.Errorf("%d configurations of real robots", strict)
+	}
+}

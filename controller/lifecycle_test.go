@@ -1,0 +1,229 @@
+package controller
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestEveryEventInEveryModeGoesWhereTheStateMachineSays(t *testing.T) {
+	disarmed, armed := Lifecycle{}, Lifecycle{mode: Armed}
+	stopped := Lifecycle{mode: Stopped, cause: FaultEStop}
+	arm := func(present Fault) func(*Lifecycle) error {
+		return func(l *Lifecycle) error { return l.Arm(present) }
+	}
+	disarm := func(l *Lifecycle) error { l.Disarm(); return nil }
+	stop := func(cause Fault) func(*Lifecycle) error {
+		return func(l *Lifecycle) error { l.Stop(cause); return nil }
+	}
+	reset := func(present Fault) func(*Lifecycle) error {
+		return func(l *Lifecycle) error { return l.Reset(present) }
+	}
+	for _, c := range []struct {
+		name    string
+		from    Lifecycle
+		event   func(*Lifecycle) error
+		to      Lifecycle
+		refusal error
+	}{
+		{"a disarmed robot is armed", disarmed, arm(FaultNone), armed, nil},
+		{"arming is refused while a cause is present", disarmed, arm(FaultLimit), disarmed, ErrPresent},
+		{"a disarmed robot is disarmed", disarmed, disarm, disarmed, nil},
+		{"a disarmed robot is stopped", disarmed, stop(FaultEStop), stopped, nil},
+		{"a disarmed robot has nothing to reset", disarmed, reset(FaultNone), disarmed, nil},
+		{"an armed robot is armed", armed, arm(FaultNone), armed, nil},
+		{"an armed robot is disarmed", armed, disarm, disarmed, nil},
+		{"an armed robot is stopped", armed, stop(FaultEStop), stopped, nil},
+		{"a stop without a cause is an orderly one", armed, stop(FaultNone), disarmed, nil},
+		{"a reset does not disarm", armed, reset(FaultNone), armed, nil},
+		{"a stopped robot is not armed", stopped, arm(FaultNone), stopped, ErrFaulted},
+		{"a stop latches against disarming", stopped, disarm, stopped, nil},
+		{"the first cause stays", stopped, stop(FaultAct), stopped, nil},
+		{"a stop latches against an orderly one", stopped, stop(FaultNone), stopped, nil},
+		{"a reset disarms and does not arm", stopped, reset(FaultNone), disarmed, nil},
+		{"a reset is refused while the cause is present", stopped, reset(FaultEStop), stopped, ErrPresent},
+		{"a reset is refused while another cause is present", stopped, reset(FaultSense), stopped, ErrPresent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := c.from
+			if err := c.event(&l); !errors.Is(err, c.refusal) {
+				t.Errorf("error %v, want %v", err, c.refusal)
+			}
+			if l != c.to {
+				t.Errorf("%v (%v), want %v (%v)", l.Mode(), l.Cause(), c.to.Mode(), c.to.Cause())
+			}
+		})
+	}
+}
+
+func TestModesHaveNames(t *testing.T) {
+	for m, want := range map[Mode]string{Disarmed: "disarmed", Armed: "armed", Stopped: "stopped", 9: "Mode(9)"} {
+		if got := m.String(); got != want {
+			t.Errorf("%d is %q, want %q", m, got, want)
+		}
+	}
+}
+
+// FuzzLifecycle drives an agent on a fake robot with any sequence of acts and
+// faults, and checks after each that the robot moves only where it may.
+func FuzzLifecycle(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{evTick, evArm, evTick, evTick, evPress, evTick, evArm, evRelease, evReset, evTick, evReset, evTick, evArm, evTick})
+	f.Add([]byte{evTick, evArm, evSenseFails, evTick, evTick, evTick, evTick, evTick, evReset, evHeal, evReset, evTick, evArm, evTick})
+	f.Add([]byte{evTick, evArm, evTick, evActFails, evTick, evHaltFails, evTick, evHeal, evTick, evReset, evArm, evTick, evDisarm, evTick})
+	f.Add([]byte{evTick, evArm, evTilt, evTick, evReset, evTick, evHeal, evTick, evReset, evArm, evStop, evDisarm, evReset, evTick})
+	f.Fuzz(func(t *testing.T, events []byte) {
+		m := newMachine(t)
+		for _, e := range events[:min(len(events), 500)] {
+			m.do(e % numEvents)
+			m.check()
+		}
+	})
+}
+
+func TestNoSequenceOfActsAndFaultsMovesARobotThatMayNotMove(t *testing.T) {
+	armed := 0
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		m := newMachine(t)
+		for range 200 {
+			e := byte(random.IntN(int(2 * numEvents)))
+			if e >= numEvents { // so that something happens in between
+				e = [...]byte{evTick, evHeal, evRelease, evReset, evArm}[random.IntN(5)]
+			}
+			m.do(e)
+			m.check()
+		}
+		armed += m.robot.Acts
+	}
+	if armed < 1000 {
+		t.Errorf("only %d acts: the sequences are too tame", armed)
+	}
+}
+
+const (
+	evTick byte = iota
+	evArm
+	evDisarm
+	evStop
+	evReset
+	evPress
+	evRelease
+	evTilt
+	evSenseFails
+	evActFails
+	evArmFails
+	evHaltFails
+	evDisarmFails
+	evHeal
+	numEvents
+)
+
+// machine is an agent and what a model of it, of a few lines, expects.
+type machine struct {
+	t     *testing.T
+	rig   *rig
+	robot *stoppableRig
+	// licensed: there was an arm act since the boot, the last stop and the
+	// last disarm.
+	licensed bool
+	acts     int
+}
+
+func newMachine(t *testing.T) *machine {
+	r, robot := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -2, Max: 2}}})
+	return &machine{t: t, rig: r, robot: robot}
+}
+
+func (m *machine) do(event byte) {
+	agent, robot := m.rig.agent, m.robot
+	switch event {
+	case evTick:
+		m.tick()
+	case evArm:
+		before := agent.Mode()
+		err := agent.Arm()
+		m.licensed = m.licensed || err == nil
+		if err == nil && before == Stopped {
+			m.t.Fatal("a stopped robot was armed")
+		}
+	case evDisarm:
+		_ = agent.Disarm()
+		m.licensed = false
+	case evStop:
+		_ = agent.Halt(FaultOperator)
+		m.licensed = false
+	case evReset:
+		before := agent.Mode()
+		if err := agent.Reset(); err == nil && before == Stopped && agent.Present() != FaultNone {
+			m.t.Fatalf("reset with %v present", agent.Present())
+		}
+		if before != Armed && agent.Mode() == Armed {
+			m.t.Fatal("a reset armed the robot")
+		}
+	case evPress:
+		robot.Pressed = true
+	case evRelease:
+		robot.Pressed = false
+	case evTilt:
+		m.rig.observes0(3)
+	case evSenseFails:
+		robot.SenseErr = errOut
+	case evActFails:
+		robot.ActErr = errOut
+	case evArmFails:
+		robot.ArmErr = errOut
+	case evHaltFails:
+		robot.HaltErr = errOut
+	case evDisarmFails:
+		robot.DisarmErr = errOut
+	case evHeal:
+		robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr = nil, nil, nil, nil, nil
+		m.rig.observes0(0)
+	}
+}
+
+func (m *machine) tick() {
+	before := m.rig.agent.Mode()
+	err := m.rig.step(0, 0)
+	mode := m.rig.agent.Mode()
+	if (err != nil) != (before != Stopped && mode == Stopped) {
+		m.t.Fatalf("from %v to %v with the error %v", before, mode, err)
+	}
+	if mode == Stopped {
+		m.licensed = false
+	}
+	if acted := m.robot.Acts > m.acts; acted && before != Armed {
+		m.t.Fatalf("it acted while %v", before)
+	}
+	if m.robot.Pressed && mode != Stopped {
+		m.t.Fatalf("the emergency stop is pressed and the robot is %v", mode)
+	}
+	if got := m.rig.tick.Flags.Has(FlagStopped); got != (mode == Stopped) {
+		m.t.Fatalf("the tick's flags are %b while %v", m.rig.tick.Flags, mode)
+	}
+	if got := m.rig.tick.Mode(); got != mode {
+		m.t.Fatalf("the tick says %v, the agent %v", got, mode)
+	}
+	if m.rig.tick.Fault != m.rig.agent.Cause() {
+		m.t.Fatalf("the tick says %v, the agent %v", m.rig.tick.Fault, m.rig.agent.Cause())
+	}
+	m.acts = m.robot.Acts
+}
+
+// check holds after every event.
+func (m *machine) check() {
+	agent := m.rig.agent
+	if agent.Mode() == Armed && !m.licensed {
+		m.t.Fatal("armed without an operator's act since the boot, the last stop or the last disarm")
+	}
+	if (agent.Mode() == Stopped) != (agent.Cause() != FaultNone) {
+		m.t.Fatalf("%v, cause %v", agent.Mode(), agent.Cause())
+	}
+	if agent.Mode() != Armed && !m.robot.Halted {
+		m.t.Fatalf("the agent is %v and the robot is not halted", agent.Mode())
+	}
+	if m.robot.Acts != m.acts {
+		m.t.Fatal("an act outside of a tick")
+	}
+}

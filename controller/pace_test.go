@@ -1,0 +1,288 @@
+package controller
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"optibfm/rewardsrc"
+)
+
+// operate runs a gate for some minutes at 50 Hz against D-gaps that gap draws,
+// and returns the requests of each minute.
+func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked []int, gate *Gate) {
+	period := 20 * time.Millisecond
+	gate = NewGate(cfg, 1, period)
+	tick := uint64(0)
+	for minute := range minutes {
+		n := 0
+		for range int(time.Minute / period) {
+			gate.Expire(tick)
+			gate.Pass(1)
+			if dgap := gap(minute); gate.Passes(math.Expm1(dgap)) {
+				if r, ok := gate.Ask(tick, 0, dgap); ok {
+					n++
+					gate.Answer(r.ID)
+				}
+			}
+			tick++
+		}
+		asked = append(asked, n)
+	}
+	return asked, gate
+}
+
+func TestTheRequestRateMeetsTheBudgetWhateverTheGapsAre(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	gaps := map[string]func(int) float64{
+		"exponential":     func(int) float64 { return random.ExpFloat64() },
+		"nearly constant": func(int) float64 { return 0.7 + 1e-3*random.Float64() },
+		"heavy-tailed":    func(int) float64 { return 0.05 / math.Pow(1-random.Float64(), 0.7) },
+		"falling":         func(minute int) float64 { return random.ExpFloat64() * 4 / float64(1+minute) },
+	}
+	for name, gap := range gaps {
+		for _, budget := range []float64{0.5, 3, 12} {
+			cfg := DefaultConfig().Gate
+			cfg.Kappa, cfg.LabelsPerMinute = 0.01, budget
+			const minutes, settling = 60, 20
+			asked, _ := operate(cfg, minutes, gap)
+			total := 0
+			for _, n := range asked[settling:] {
+				total += n
+			}
+			rate := float64(total) / (minutes - settling)
+			t.Logf("%-15s %4g wanted: %6.3f a minute; first minute %d", name, budget, rate, asked[0])
+			if math.Abs(rate-budget) > 0.1*budget+0.1 {
+				t.Errorf("%s: %g a minute, want %g", name, rate, budget)
+			}
+		}
+	}
+}
+
+func TestTheSumOfRequestsIsTheBudgetAndTheMoveOfKappa(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 8))
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.LabelsPerMinute, cfg.RequestsPerMinute = 1e-3, 6, 0
+	asked, gate := operate(cfg, 30, func(int) float64 { return 1 + random.Float64() })
+	total := 0
+	for _, n := range asked {
+		total += n
+	}
+	if want := 6*30 + math.Log(gate.Kappa()/1e-3)/paceStep; math.Abs(float64(total)-want) > 1 {
+		t.Errorf("%d requests, want %g", total, want)
+	}
+}
+
+func TestKappaNeverFallsBelowTheConfigurations(t *testing.T) {
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.LabelsPerMinute = 0.2, 6
+	asked, gate := operate(cfg, 5, func(int) float64 { return 0.19 })
+	for _, n := range asked {
+		if n != 0 {
+			t.Fatalf("asked %v times although a label would teach less than kappa", asked)
+		}
+	}
+	if gate.Kappa() != 0.2 {
+		t.Errorf("κ is %g", gate.Kappa())
+	}
+}
+
+func TestWithoutABudgetKappaStays(t *testing.T) {
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.RequestsPerMinute = 0.3, 0
+	_, gate := operate(cfg, 1, func(int) float64 { return 1 })
+	if gate.Kappa() != 0.3 {
+		t.Errorf("κ is %g", gate.Kappa())
+	}
+}
+
+func TestAPaceResumesExactlyFromAnyKappa(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 9))
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.LabelsPerMinute = 0.05, 7.25
+	p, q := NewPace(cfg, time.Millisecond), NewPace(cfg, time.Millisecond)
+	for i := range 20_000 {
+		p.Pass(random.Uint64N(400))
+		if random.IntN(20) == 0 {
+			p.Asked()
+		}
+		q.Resume(p.Kappa())
+		if q.level != p.level {
+			t.Fatalf("step %d: level %d, want %d", i, q.level, p.level)
+		}
+	}
+	for _, bad := range []float64{nan, inf, 0, -1, 1e300} {
+		q.Resume(bad) // from a damaged log: it stays
+		if q.level != p.level {
+			t.Errorf("κ %g changed the level", bad)
+		}
+	}
+}
+
+func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS = 0.01, 3, 0.1
+		c.Gate.BackoffS = 0
+	})
+	pace := NewPace(r.cfg.Gate, testPeriod)
+	r.source.onAsk = obliging(r)
+	asked := 0
+	for range 3000 {
+		skip := uint64(0)
+		if r.random.IntN(40) == 0 {
+			skip = 3
+		}
+		if err := r.step(skip, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r.tick.Flags.Has(FlagArmed) {
+			pace.Pass(r.tick.Elapsed)
+		}
+		if r.tick.Kappa != pace.Kappa() {
+			t.Fatalf("tick %d: κ %g, want %g", r.tick.Index, r.tick.Kappa, pace.Kappa())
+		}
+		if open := r.tick.DGap >= r.tick.Kappa; open != r.tick.Flags.Has(FlagGateOpen) {
+			t.Fatalf("tick %d: D-gap %g, κ %g, gate open %v", r.tick.Index, r.tick.DGap, r.tick.Kappa, !open)
+		}
+		if r.tick.Flags.Has(FlagAsked) {
+			asked++
+			pace.Asked()
+		}
+	}
+	if asked < 4 {
+		t.Errorf("asked %d times: the test shows little", asked)
+	}
+}
+
+func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
+	r, robot := newStoppableRig(t, Safety{})
+	r.cfg.Gate.Kappa, r.cfg.Gate.LabelsPerMinute, r.cfg.Gate.TimeoutS, r.cfg.Gate.BackoffS = 0.01, 30, 0.1, 0
+	r.build(robot)
+	r.arm()
+	pace := NewPace(r.cfg.Gate, testPeriod)
+	raised := 0
+	for i := range 300 {
+		robot.Pressed = i%50 == 49
+		if i%50 == 9 && i > 9 {
+			if err := errors.Join(r.agent.Reset(), r.agent.Arm()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var fault *FaultError
+		if err := r.step(0, 0); err != nil && !errors.As(err, &fault) {
+			t.Fatal(err)
+		}
+		if r.tick.Flags.Has(FlagArmed) {
+			pace.Pass(r.tick.Elapsed)
+		}
+		if r.tick.Kappa != pace.Kappa() {
+			t.Fatalf("tick %d (%v): κ %g, want %g", r.tick.Index, r.tick.Mode(), r.tick.Kappa, pace.Kappa())
+		}
+		if r.tick.Flags.Has(FlagAsked) {
+			pace.Asked()
+		}
+		if r.tick.Flags.Has(FlagArmed|FlagStopped) && r.tick.Kappa > 0.01 {
+			raised++
+		}
+	}
+	if raised < 3 {
+		t.Errorf("%d stops with κ raised: the test shows little", raised)
+	}
+}
+
+func TestALabelOfAStreamHasItsOwnCreditWindow(t *testing.T) {
+	l, _ := newTestLearner(t, func(c *Config) {
+		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
+	})
+	period := int64(testPeriod)
+	for tick := range uint64(100) {
+		l.Observe(tick, int64(tick)*period, make([]float64, rigLatent))
+	}
+	at := 90 * period
+	press := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
+	held := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
+	back := func(s float64) uint64 { return 90 - uint64(s*1e9)/uint64(period) }
+	if press.From != back(0.6) || press.To != back(0.2) {
+		t.Errorf("a press is about ticks %d to %d, want %d to %d", press.From, press.To, back(0.6), back(0.2))
+	}
+	if held.From != back(0.1) || held.To != back(0.1) {
+		t.Errorf("a label of a stream is about ticks %d to %d, want %d", held.From, held.To, back(0.1))
+	}
+}
+
+func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.BackoffMaxS, c.Gate.LabelsPerMinute = 0.05, 3600, 3600, 1
+	})
+	run := func(n int) (asked int) {
+		for range n {
+			acted := r.robot.Acts
+			if err := r.step(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if r.robot.Acts != acted+1 {
+				t.Fatal("the robot does not act")
+			}
+			if r.tick.Flags.Has(FlagUnreachable) != r.source.away {
+				t.Fatalf("flags %b while away is %v", r.tick.Flags, r.source.away)
+			}
+			if r.tick.Flags.Has(FlagAsked) {
+				asked++
+			}
+		}
+		return asked
+	}
+	if run(20) != 1 { // it expires, and then the pause would be an hour
+		t.Fatal("not asked once at first")
+	}
+	r.source.away = true
+	kappa := r.tick.Kappa
+	if n := run(50); n != 0 {
+		t.Errorf("asked %d times with nobody there", n)
+	}
+	if r.tick.Kappa != kappa {
+		t.Error("κ moved while nobody could be asked")
+	}
+	r.source.away = false
+	if run(20) != 1 {
+		t.Error("the return did not end the pause")
+	}
+}
+
+func TestAnAbsenceStopsTheAskingAlsoWhereNothingElseDoes(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.RequestsPerMinute = 0.05, 0, 0 })
+	asked := func() (n int) {
+		for range 200 {
+			if err := r.step(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if r.tick.Flags.Has(FlagAsked) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := asked(); n < 2 {
+		t.Fatalf("asked %d times: the test shows nothing", n)
+	}
+	r.source.away = true
+	if n := asked(); n != 0 {
+		t.Errorf("asked %d times with nobody there", n)
+	}
+}
+
+func BenchmarkGateThatFollowsABudget(b *testing.B) {
+	cfg := DefaultConfig().Gate
+	cfg.Kappa, cfg.LabelsPerMinute = 0.01, 3
+	gate := NewGate(cfg, 1, time.Millisecond)
+	b.ReportAllocs()
+	for b.Loop() {
+		gate.pace.level = 3 * gate.pace.perAsk // else it is at rest, which costs less
+		gate.Pass(1)
+		if gate.Passes(1e-9) {
+			b.Fatal("κ is 0")
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package report
+
+import (
+	"io"
+	"os"
+	"testing"
+)
+
+// An hour at 50 Hz with d = 50, of which a label is asked for now and then.
+// With OPTIBFM_REPORT set to a path, the page is left there.
+func BenchmarkWriteOfAnHourAt50Hz(b *testing.B) {
+	s := simulated()
+	s.d, s.ticks, s.cfg.Gate.Kappa, s.cfg.Gate.RequestsPerMinute = 50, 180_000, 0.5, 20
+	log := s.write(b)
+	stat, err := os.Stat(log)
+	must(b, err)
+	page := int64(0)
+	for b.Loop() {
+		out := io.Writer(io.Discard)
+		if path := os.Getenv("OPTIBFM_REPORT"); path != "" {
+			file, err := os.Create(path)
+			must(b, err)
+			defer func() { _ = file.Close() }()
+			out = file
+		}
+		made, err := Write(out, open(b, log), log)
+		must(b, err)
+		page = made.Bytes
+	}
+	b.ReportMetric(float64(page)/1e6, "MB/page")
+	b.ReportMetric(float64(stat.Size())/1e6, "MB/log")
+}

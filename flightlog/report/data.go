@@ -1,0 +1,280 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/rewardsrc"
+)
+
+// maxNotes is how many faults and gaps the page lists.
+const maxNotes = 500
+
+// data is what the page's script reads, see page/data.js.
+type data struct {
+	Name      string      `json:"name"`
+	D         int         `json:"d"`
+	N         int         `json:"n"` // ticks
+	FirstTick uint64      `json:"first_tick"`
+	PeriodMS  float64     `json:"period_ms"`
+	Simulated bool        `json:"simulated"` // nothing was timed
+	Config    dataConfig  `json:"config"`
+	Bucket    int         `json:"bucket"` // ticks that share a point of a column
+	Columns   dataColumns `json:"columns"`
+	Starts    dataStarts  `json:"starts"`
+	Labels    dataLabels  `json:"labels"`
+	Requests  dataAsked   `json:"requests"`
+	Episodes  packed      `json:"episodes"` // uint32: positions at which one starts
+	Faults    []dataSpan  `json:"faults"`
+	Gaps      []dataSpan  `json:"gaps"` // what could not be verified
+	Events    []dataEvent `json:"events"`
+	Moments   dataMoments `json:"moments"`
+	Study     study       `json:"study"`
+}
+
+type dataConfig struct {
+	Kappa             float64 `json:"kappa"`
+	GateOff           bool    `json:"gate_off"`
+	RequestsPerMinute int     `json:"requests_per_minute"`
+	TimeoutS          float64 `json:"timeout_s"`
+	BackoffS          float64 `json:"backoff_s"`
+	BackoffMaxS       float64 `json:"backoff_max_s"`
+	Lambda            float64 `json:"lambda"`
+	Rho               float64 `json:"rho"`
+	ExactRestore      bool    `json:"exact_restore"`
+	LabelWeight       float64 `json:"label_weight"`
+	Beta              number  `json:"beta"` // null for a schedule
+	BetaSchedule      string  `json:"beta_schedule"`
+	MaxPlanAge        uint64  `json:"max_plan_age"`
+}
+
+// dataColumns are float32, one a tick or two a bucket, see column.
+type dataColumns struct {
+	DGap     packed `json:"dgap"`
+	Estimate packed `json:"estimate"`
+	Spread   packed `json:"spread"`
+	Reward   packed `json:"reward"` // empty where the log has none
+	Age      packed `json:"age"`
+	Turn     packed `json:"turn"`
+	Late     packed `json:"late"` // empty where nothing was timed
+	Busy     packed `json:"busy"` // empty where nothing was timed
+	Skipped  packed `json:"skipped"`
+}
+
+// dataStarts have one entry a point: the first tick of its bucket.
+type dataStarts struct {
+	Tick  packed `json:"tick"` // uint32: index since the first tick
+	Time  packed `json:"time"` // float64: s since the first tick
+	Flags packed `json:"flags"`
+}
+
+// dataLabels are columns over everything that came of labels.
+type dataLabels struct {
+	Pos     packed   `json:"pos"`     // uint32: of the tick that took it in
+	About   packed   `json:"about"`   // int32: of the tick that it is about, -1 where unknown
+	Value   packed   `json:"value"`   // float32
+	Kind    packed   `json:"kind"`    // uint8: rewardsrc.Kind
+	Outcome packed   `json:"outcome"` // uint8: controller.Outcome
+	Asked   packed   `json:"asked"`   // uint8
+	Row     packed   `json:"row"`     // int32: in study.labels, -1 for none
+	Words   []string `json:"words"`   // of the outcomes, by number
+}
+
+type dataAsked struct {
+	From  packed `json:"from"`  // uint32: position of the tick that it is about
+	To    packed `json:"to"`    // uint32: position of the tick in which it ended
+	State packed `json:"state"` // uint8: rewardsrc.RequestState
+	DGap  packed `json:"dgap"`  // float32
+}
+
+type dataSpan struct {
+	From int    `json:"from"` // positions, inclusive
+	To   int    `json:"to"`
+	Text string `json:"text"`
+}
+
+type dataEvent struct {
+	Time   float64    `json:"time"` // s since the first tick
+	Pos    int        `json:"pos"`
+	Level  string     `json:"level"`
+	Text   string     `json:"text"`
+	Fields [][]string `json:"fields,omitempty"`
+}
+
+// dataMoments is the belief at some ticks.
+type dataMoments struct {
+	Pos   packed `json:"pos"`   // uint32
+	Clock packed `json:"clock"` // uint32: periods that counted by then
+	Norm  packed `json:"norm"`  // float64
+	Z     packed `json:"z"`     // float32 [moments, d]
+	Sigma packed `json:"sigma"` // float32 [moments, d], or empty
+}
+
+func newData(c *collected, b *believed, s study, name string) data {
+	v, size := &c.columns, bucket(c.ticks())
+	d := data{
+		Name: name, D: c.meta.Shape.Latent, N: c.ticks(), Simulated: c.meta.Clock.Simulated,
+		PeriodMS: float64(c.meta.Robot.Period) / 1e6,
+		Config:   newDataConfig(c.meta.Control), Bucket: size,
+		Columns: dataColumns{
+			DGap: column(v.dgap, size), Estimate: column(b.estimate, size), Spread: column(b.spread, size),
+			Age: column(v.age, size), Turn: column(v.turn, size), Skipped: column(v.skipped, size),
+		},
+		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps), Events: newDataEvents(c),
+		Moments: newDataMoments(c, b.moments), Study: s,
+	}
+	if c.ticks() > 0 {
+		d.FirstTick = v.index[0]
+	}
+	if !math.IsNaN(meanOf(v.reward)) {
+		d.Columns.Reward = column(v.reward, size)
+	}
+	if !d.Simulated {
+		d.Columns.Late, d.Columns.Busy = column(v.late, size), column(v.busy, size)
+	}
+	d.addStarts(c)
+	d.addLabels(c)
+	d.addRequests(c)
+	return d
+}
+
+func newDataConfig(cfg controller.Config) dataConfig {
+	beta := number(math.NaN())
+	if cfg.Beta.Schedule == controller.Constant {
+		beta = number(cfg.Beta.Value)
+	}
+	return dataConfig{
+		Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, RequestsPerMinute: cfg.Gate.RequestsPerMinute,
+		TimeoutS: cfg.Gate.TimeoutS, BackoffS: cfg.Gate.BackoffS, BackoffMaxS: cfg.Gate.BackoffMaxS,
+		Lambda: cfg.Lambda, Rho: cfg.Rho, ExactRestore: cfg.ExactRestore, LabelWeight: 1 / float64(cfg.Sigma*cfg.Sigma),
+		Beta: beta, BetaSchedule: cfg.Beta.Schedule, MaxPlanAge: cfg.MaxPlanAge,
+	}
+}
+
+func (d *data) addStarts(c *collected) {
+	v := &c.columns
+	var tick, flags []uint32
+	var time []float64
+	for pos := 0; pos < c.ticks(); pos += d.Bucket {
+		tick = append(tick, uint32(v.index[pos]-v.index[0]))
+		time = append(time, v.time[pos])
+		all := controller.Flags(0)
+		for _, f := range v.flags[pos:min(pos+d.Bucket, c.ticks())] {
+			all |= f
+		}
+		flags = append(flags, uint32(all))
+	}
+	d.Starts = dataStarts{Tick: uint32s(tick), Time: float64s(time), Flags: uint32s(flags)}
+}
+
+func (d *data) addLabels(c *collected) {
+	var pos []uint32
+	var about, row []int32
+	var value []float32
+	var kind, outcome, asked []uint8
+	applied := int32(0)
+	for _, l := range c.labels {
+		pos = append(pos, uint32(l.pos))
+		where, found := c.position(l.About)
+		if !found || l.Outcome != controller.Applied || l.Kind != rewardsrc.Value {
+			where = -1
+		}
+		about = append(about, int32(where))
+		value = append(value, float32(l.Value))
+		kind, outcome = append(kind, uint8(l.Kind)), append(outcome, uint8(l.Outcome))
+		asked = append(asked, bit(l.Request != 0))
+		if l.Outcome != controller.Applied {
+			row = append(row, -1)
+			continue
+		}
+		row = append(row, applied)
+		applied++
+	}
+	d.Labels = dataLabels{
+		Pos: uint32s(pos), About: int32s(about), Value: float32s(value), Kind: bytesOf(kind), Outcome: bytesOf(outcome),
+		Asked: bytesOf(asked), Row: int32s(row),
+	}
+	for o := range controller.Duplicate + 1 {
+		d.Labels.Words = append(d.Labels.Words, o.String())
+	}
+}
+
+func (d *data) addRequests(c *collected) {
+	var from, to []uint32
+	var state []uint8
+	var dgap []float32
+	for _, id := range c.opened {
+		r := c.requests[id]
+		pos, found := c.position(r.tick)
+		if !found {
+			continue
+		}
+		from, to = append(from, uint32(pos)), append(to, uint32(c.closed(pos, id)))
+		state, dgap = append(state, uint8(r.state)), append(dgap, float32(r.dgap))
+	}
+	d.Requests = dataAsked{From: uint32s(from), To: uint32s(to), State: bytesOf(state), DGap: float32s(dgap)}
+}
+
+func faultSpans(c *collected) []dataSpan {
+	spans := []dataSpan{}
+	for _, f := range c.faults[:min(len(c.faults), maxNotes)] {
+		spans = append(spans, dataSpan{f.from, f.to, f.fault.String()})
+	}
+	return spans
+}
+
+func gapSpans(c *collected, gaps []flightlog.Gap) []dataSpan {
+	spans := []dataSpan{}
+	for _, g := range gaps[:min(len(gaps), maxNotes)] {
+		from, _ := c.position(g.Tick)
+		to := c.ticks() - 1
+		if g.Ended {
+			to, _ = c.position(g.Resumed)
+		}
+		spans = append(spans, dataSpan{from, to, gapText(g)})
+	}
+	return spans
+}
+
+func gapText(g flightlog.Gap) string {
+	text := fmt.Sprintf("from tick %d on not verified: %s", g.Tick, g.Reason)
+	if g.Missing > 0 {
+		text += fmt.Sprintf(" (%s periods)", grouped(g.Missing))
+	}
+	if !g.Ended {
+		return text + "; no snapshot follows"
+	}
+	return text + fmt.Sprintf("; again from tick %d on", g.Resumed)
+}
+
+func newDataEvents(c *collected) []dataEvent {
+	events := []dataEvent{}
+	for _, e := range c.events {
+		pos := c.at(e.At)
+		event := dataEvent{Pos: pos, Level: e.Level.String(), Text: e.Text}
+		if c.ticks() > 0 {
+			event.Time = float64(e.At-c.columns.sense[0]) / 1e9
+		}
+		for _, key := range slices.Sorted(maps.Keys(e.Fields)) {
+			event.Fields = append(event.Fields, []string{key, e.Fields[key]})
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+func newDataMoments(c *collected, moments []moment) dataMoments {
+	var pos, clock []uint32
+	var norm []float64
+	var z, sigma []float32
+	for _, m := range moments {
+		pos, clock = append(pos, uint32(m.pos)), append(clock, uint32(c.columns.clock[m.pos]))
+		norm = append(norm, m.norm)
+		z, sigma = append(z, m.z...), append(sigma, m.sigma...)
+	}
+	return dataMoments{Pos: uint32s(pos), Clock: uint32s(clock), Norm: float64s(norm), Z: float32s(z), Sigma: float32s(sigma)}
+}

@@ -1,0 +1,30 @@
+package report_test
+
+import (
+	"log"
+	"os"
+
+	"optibfm/flightlog"
+	"optibfm/flightlog/report"
+)
+
+// The page of a log, for a browser.
+func ExampleWrite() {
+	r, err := flightlog.Open("run.mcap")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	page, err := os.Create("report.html")
+	if err != nil {
+		log.Fatal(err)
+	}
+	made, err := report.Write(page, r, "run.mcap")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := page.Close(); err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("%d bytes; the sliders compute %s", made.Bytes, made.WhatIf)
+}

@@ -1,0 +1,211 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/flightlog"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+const hostileName = `<script>document.body.dataset.pwned=1</script>`
+
+// hostile is a run whose names look like markup.
+func hostile() simulation {
+	s := simulated()
+	s.ticks, s.name, s.fault = 60, hostileName, 40
+	s.events = []flightlog.Event{{
+		Level: flightlog.Warn, Text: `</script><img src=x onerror="document.body.dataset.pwned=1">`,
+		Fields: map[string]string{"<b>": `"'><svg onload=document.body.dataset.pwned=1>`},
+	}}
+	return s
+}
+
+// skeleton is a page without what is tested elsewhere: the style, the script
+// and the contents of the data, of which the shape stays.
+func skeleton(t *testing.T, page []byte) []byte {
+	t.Helper()
+	var d any
+	must(t, json.Unmarshal(embedded(t, page), &d))
+	var shape bytes.Buffer
+	describe(&shape, "", d)
+	page = regexp.MustCompile(`(?s)id="data">.*?</script>`).ReplaceAll(page, []byte("id=\"data\">\n"+shape.String()+"</script>"))
+	page = regexp.MustCompile(`(?s)<style>.*</style>`).ReplaceAll(page, []byte("<style></style>"))
+	page = regexp.MustCompile(`(?s)<script>"use strict".*?</script>`).ReplaceAll(page, []byte("<script></script>"))
+	return regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAll(page, []byte("sha256-&#39;"))
+}
+
+// describe writes the shape of a JSON value.
+func describe(out *bytes.Buffer, path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for key := range v {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			describe(out, path+"."+key, v[key])
+		}
+	case []any:
+		fmt.Fprintf(out, "%s: %d entries\n", path, len(v))
+	case string:
+		if raw, err := base64.StdEncoding.DecodeString(v); err == nil && len(v)%4 == 0 && len(v) > 12 {
+			fmt.Fprintf(out, "%s: %d bytes\n", path, len(raw))
+			return
+		}
+		fmt.Fprintf(out, "%s: %q\n", path, v)
+	default:
+		fmt.Fprintf(out, "%s: %v\n", path, v)
+	}
+}
+
+func TestThePageHasTheStructureOfTheGoldenFile(t *testing.T) {
+	page, _, _ := pageOf(t, hostile().write(t))
+	got := skeleton(t, page)
+	golden := filepath.Join("testdata", "page.golden")
+	if *update {
+		must(t, os.WriteFile(golden, got, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("the page differs from %s; after a wanted change: go test ./flightlog/report -run Golden -update\n%s", golden, firstDifference(got, want))
+	}
+}
+
+func firstDifference(got, want []byte) string {
+	a, b := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d\n got: %s\nwant: %s", i+1, a[i], b[i])
+		}
+	}
+	return "one is longer"
+}
+
+func TestThePageLoadsNothing(t *testing.T) {
+	page, _, _ := pageOf(t, simulated().write(t))
+	for _, forbidden := range []string{"http://", "https://", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket", "import(", "sendBeacon", "eval("} {
+		if bytes.Contains(page, []byte(forbidden)) {
+			t.Errorf("the page contains %q", forbidden)
+		}
+	}
+	for _, wanted := range []string{"default-src 'none'", "script-src 'sha256-"} {
+		if !bytes.Contains(page, []byte(wanted)) && !bytes.Contains(page, []byte(strings.ReplaceAll(wanted, "'", "&#39;"))) {
+			t.Errorf("the page's policy lacks %q", wanted)
+		}
+	}
+}
+
+func TestNamesFromTheLogAreEscaped(t *testing.T) {
+	page, _, _ := pageOf(t, hostile().write(t))
+	if n := bytes.Count(page, []byte("<script")); n != 2 {
+		t.Errorf("%d scripts, want the data and the program", n)
+	}
+	if bytes.Contains(page, []byte("<img")) || bytes.Contains(page, []byte("<svg")) {
+		t.Error("an event's text is markup")
+	}
+}
+
+func TestOfACutLogThePageSaysWhatIsMissing(t *testing.T) {
+	content, err := os.ReadFile(simulated().write(t))
+	must(t, err)
+	page := pageOfBytes(t, content[:len(content)*2/3])
+	for _, want := range []string{"was never closed", "the last tick is", "optibfm log recover"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestOfADamagedLogThePageSaysWhere(t *testing.T) {
+	content, err := os.ReadFile(simulated().write(t))
+	must(t, err)
+	for i := range 64 {
+		content[len(content)/2+i] ^= 0x5a
+	}
+	page := pageOfBytes(t, content)
+	for _, want := range []string{"Damaged: ", "periods have no record", "Belief: from tick"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestALogWithoutTicksOrSnapshotsIsAPageToo(t *testing.T) {
+	s := simulated()
+	s.ticks = 0
+	page, _, made := pageOf(t, s.write(t))
+	if made.WhatIf != Nothing || !bytes.Contains(page, []byte("holds no ticks")) {
+		t.Errorf("what-if %s", made.WhatIf)
+	}
+	s = simulated()
+	s.blind = true
+	page, _, made = pageOf(t, s.write(t))
+	if made.WhatIf != Nothing || made.Unverified == nil || !bytes.Contains(page, []byte("Not verified: ")) {
+		t.Errorf("what-if %s, unverified: %v", made.WhatIf, made.Unverified)
+	}
+}
+
+func TestADifferenceIsTheVerdict(t *testing.T) {
+	c := &collected{summary: flightlog.Summary{Ticks: 9}}
+	b := &believed{result: flightlog.Result{
+		Verified: 9, Differing: 2, First: &flightlog.Difference{Tick: 4, Field: "hash", Logged: "a", Computed: "b"},
+	}}
+	b.result.Summary.Ticks = 9
+	got := verdict(c, b)
+	if got.Grade != "bad" || !strings.Contains(got.Text, "2 DIFFER") || !strings.Contains(got.Text, "tick 4: hash") {
+		t.Errorf("verdict %+v", got)
+	}
+}
+
+func pageOfBytes(t *testing.T, log []byte) []byte {
+	t.Helper()
+	r, err := flightlog.NewReader(bytes.NewReader(log), int64(len(log)))
+	must(t, err)
+	var out bytes.Buffer
+	_, err = Write(&out, r, "cut.mcap")
+	must(t, err)
+	return out.Bytes()
+}
+
+func TestALongColumnKeepsItsSpikes(t *testing.T) {
+	n := 3 * maxPoints
+	x := make([]float64, n)
+	x[1000], x[200_000], x[300_000] = 9, -7, math.NaN()
+	size := bucket(n)
+	got := decode(t, column(x, size))
+	if len(got) > maxPoints || len(got) != 2*((n+size-1)/size) {
+		t.Fatalf("%d values for %d, %d a bucket", len(got), n, size)
+	}
+	if got[2*(1000/size)+1] != 9 || got[2*(200_000/size)] != -7 {
+		t.Error("a spike is lost")
+	}
+	if v := got[2*(300_000/size)]; v != v {
+		t.Error("a single unknown value hides its bucket")
+	}
+}
+
+func decode(t *testing.T, p packed) []float32 {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(string(p))
+	must(t, err)
+	out := make([]float32, len(raw)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+)
+
+// summary is the head of the page: what a person reads first, and prints.
+type summary struct {
+	Title   string
+	Name    string
+	Verdict notice
+	Notices []notice // what is missing or damaged
+	Rows    []row
+}
+
+// notice is a sentence with a grade: good, warn or bad.
+type notice struct{ Grade, Text string }
+
+// row is a name and what there is to say.
+type row struct {
+	Name string
+	Text []string // paragraphs
+}
+
+func newSummary(c *collected, b *believed, name string) summary {
+	s := summary{Title: orUnknown(c.meta.Robot.Name), Name: name, Verdict: verdict(c, b)}
+	if task := c.meta.Extra["task"]; task != "" {
+		s.Title += ": " + task
+	}
+	s.Notices = notices(c, b, name)
+	s.Rows = append(runRows(c), timingRows(c)...)
+	s.Rows = append(s.Rows, sourceRows(c)...)
+	return s
+}
+
+func verdict(c *collected, b *believed) notice {
+	r := &b.result
+	switch {
+	case b.failed != nil:
+		return notice{"bad", "Not verified: " + b.failed.Error()}
+	case !r.OK():
+		return notice{"bad", fmt.Sprintf("%s of %s ticks computed again: %s DIFFER. The first: %s",
+			grouped(r.Verified), grouped(r.Summary.Ticks), grouped(r.Differing), r.First)}
+	case c.ticks() == 0:
+		return notice{"warn", "The log holds no ticks"}
+	case r.Unverified > 0:
+		return notice{"warn", fmt.Sprintf("%s of %s ticks computed again: every hash, norm and weight agrees. %s could not be compared",
+			grouped(r.Verified), grouped(r.Summary.Ticks), grouped(r.Unverified))}
+	}
+	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", grouped(r.Verified))}
+}
+
+// notices say what is missing from the log.
+func notices(c *collected, b *believed, name string) []notice {
+	var found []notice
+	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
+	if cut := c.cut; cut != nil {
+		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost", cut.Reason, grouped(uint64(cut.Offset)), grouped(uint64(cut.Bytes)))
+		if cut.HasTick {
+			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
+		}
+		warn("%s", text)
+	}
+	const shown = 20
+	for _, err := range c.damage[:min(shown, len(c.damage))] {
+		warn("Damaged: %v", err)
+	}
+	if more := len(c.damage) - shown; more > 0 {
+		warn("%d more places are damaged", more)
+	}
+	if c.summary.Dropped > 0 {
+		warn("%s periods have no record: what a label about them taught is not known here", grouped(c.summary.Dropped))
+	}
+	gaps := b.result.Gaps
+	for _, g := range gaps[:min(shown, len(gaps))] {
+		warn("Belief: %s", gapText(g))
+	}
+	if more := len(gaps) - shown; more > 0 {
+		warn("Belief: %d more gaps", more)
+	}
+	if c.unlisted > 0 {
+		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, name)
+	}
+	if c.cut != nil || len(c.damage) > 0 {
+		warn("To save what can be read: optibfm log recover %s", name)
+	}
+	return found
+}
+
+func runRows(c *collected) []row {
+	s, m := &c.summary, &c.meta
+	rows := []row{
+		{"Run", []string{fmt.Sprintf("%s, %s ticks of %v: %s skipped, %s without a record, %s armed",
+			s.Duration.Round(100*time.Millisecond), grouped(s.Ticks), m.Robot.Period, grouped(s.Skipped), grouped(s.Dropped), grouped(s.Armed))}},
+		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β %s, d = %d",
+			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, betaText(m.Control.Beta), m.Shape.Latent)}},
+		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired", grouped(s.Asked), grouped(s.Answered), grouped(s.Expired))}},
+		{"Labels", []string{labelsText(s)}},
+	}
+	if len(s.Episodes) > 0 {
+		rows = append(rows, row{"Episodes", []string{episodesText(s.Episodes)}})
+	}
+	return append(rows, row{"Faults", []string{faultsText(s)}})
+}
+
+func betaText(b controller.Beta) string {
+	if b.Schedule == controller.Constant {
+		return fmt.Sprintf("= %g", b.Value)
+	}
+	return "by the schedule " + b.Schedule
+}
+
+func labelsText(s *flightlog.Summary) string {
+	if len(s.Labels) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, o := range slices.Sorted(maps.Keys(s.Labels)) {
+		text := grouped(s.Labels[o]) + " " + o.String()
+		if o == controller.Applied && s.Undone > 0 {
+			text += fmt.Sprintf(" (%s of them undos)", grouped(s.Undone))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func episodesText(episodes []flightlog.Episode) string {
+	const edge = 6
+	text := fmt.Sprintf("%d, returns", len(episodes))
+	for i, e := range episodes {
+		if len(episodes) > 2*edge && i == edge {
+			text += " ..."
+		}
+		if len(episodes) > 2*edge && i >= edge && i < len(episodes)-edge {
+			continue
+		}
+		text += fmt.Sprintf(" %.1f", e.Return)
+	}
+	return text
+}
+
+func faultsText(s *flightlog.Summary) string {
+	var parts []string
+	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
+		text := f.String()
+		if n := s.Faults[f]; n > 1 {
+			text += fmt.Sprintf(" (%s times)", grouped(n))
+		}
+		parts = append(parts, text)
+	}
+	text := "none"
+	if len(parts) > 0 {
+		text = strings.Join(parts, ", ")
+	}
+	if s.Warnings+s.Errors > 0 {
+		text += fmt.Sprintf("; %d warnings and %d errors among the events", s.Warnings, s.Errors)
+	}
+	return text
+}
+
+func timingRows(c *collected) []row {
+	s := &c.summary
+	var rows []row
+	if !c.meta.Clock.Simulated {
+		rows = append(rows, row{"Lateness", []string{percentilesText(s.Late)}}, row{"A tick takes", []string{percentilesText(s.Busy)}})
+	}
+	if plans := slices.Sorted(slices.Values(c.plans)); len(plans) > 0 && plans[len(plans)-1] > 0 {
+		at := func(q float64) float64 { return plans[int(q*float64(len(plans)-1))] }
+		rows = append(rows, row{"A plan takes", []string{fmt.Sprintf("p50 %.2f, p99 %.2f, max %.2f ms (%s plans)",
+			at(0.5), at(0.99), at(1), grouped(uint64(len(plans))))}})
+	}
+	return rows
+}
+
+func percentilesText(p flightlog.Percentiles) string {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return fmt.Sprintf("p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
+}
+
+func sourceRows(c *collected) []row {
+	m := &c.meta
+	rows := []row{
+		{"Started", []string{time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC")}},
+		{"Program", []string{fmt.Sprintf("%s, model %s", orUnknown(m.Program), orUnknown(m.ModelHash[:min(16, len(m.ModelHash))]))}},
+		{"Posture", strings.Split(orUnknown(m.Posture), "\n")},
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
+		if key != "task" { // it is in the title
+			rows = append(rows, row{key, []string{m.Extra[key]}})
+		}
+	}
+	return rows
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// grouped writes n with a comma between groups of three digits.
+func grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

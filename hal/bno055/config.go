@@ -1,0 +1,192 @@
+package bno055
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"optibfm/hal"
+)
+
+// The modes.
+const (
+	IMU  = "imu"  // accelerometer and gyroscope: a heading relative to the start
+	NDOF = "ndof" // the magnetometer too: a heading relative to magnetic north
+)
+
+// Config says where the chip is and what is read from it. Zero values mean the
+// defaults.
+type Config struct {
+	// Bus is the I²C bus, such as /dev/i2c-1.
+	Bus string `yaml:"bus"`
+	// Address is 0x28 (default), or 0x29 where the pin COM3 is high.
+	Address int `yaml:"address"`
+	// Mode is imu (default) or ndof.
+	Mode string `yaml:"mode"`
+	// Read lists the groups of inputs: quaternion, heading, euler, gyro, accel,
+	// linear_accel, gravity, calibration. Empty: heading, gyro and calibration.
+	Read []string `yaml:"read"`
+	// AxisMap is one of P0 to P7 for how the chip is mounted, P1 by default;
+	// section 3.4.
+	AxisMap string `yaml:"axis_map"`
+	// ExternalCrystal is true where the board has one; many have.
+	ExternalCrystal bool `yaml:"external_crystal"`
+	// Calibration is a profile that is given to the chip at the start, as
+	// Profile.String writes it. Empty: none.
+	Calibration string `yaml:"calibration"`
+	// CalibrationFile is a file with that, instead. A file that is missing is
+	// an error.
+	CalibrationFile string `yaml:"calibration_file"`
+	// ArmCalibration is the least calibration status, 0 (default) to 3, of the
+	// gyroscope, and in ndof of the system too, with which Arm succeeds.
+	ArmCalibration int `yaml:"arm_calibration"`
+}
+
+// group is a set of inputs that are read together.
+type group struct {
+	name   string
+	first  byte // register
+	signed int  // 16-bit numbers from first on
+	scale  float64
+	inputs []hal.Signal
+	decode func(d *Device, g *group, dst []float64) // nil: the numbers, scaled
+}
+
+func xyz(name, unit string) []hal.Signal {
+	return []hal.Signal{{Name: name + "_x", Unit: unit}, {Name: name + "_y", Unit: unit}, {Name: name + "_z", Unit: unit}}
+}
+
+// The groups, in the order of their registers; section 4.2. Scales are those of
+// tables 3-17 (100 bits for m/s²), 3-22 (900 for rad/s), 3-29 (900 for rad) and
+// 3-31 (2^14 for a quaternion's 1).
+var groups = []group{
+	{name: "accel", first: 0x08, signed: 3, scale: 1.0 / 100, inputs: xyz("accel", "m/s^2")},
+	{name: "gyro", first: 0x14, signed: 3, scale: 1.0 / 900, inputs: xyz("gyro", "rad/s")},
+	{name: "euler", first: 0x1A, signed: 3, scale: 1.0 / 900,
+		inputs: []hal.Signal{{Name: "euler_heading", Unit: "rad"}, {Name: "euler_roll", Unit: "rad"}, {Name: "euler_pitch", Unit: "rad"}}},
+	{name: "quaternion", first: 0x20, signed: 4, scale: 1.0 / (1 << 14),
+		inputs: []hal.Signal{{Name: "quaternion_w"}, {Name: "quaternion_x"}, {Name: "quaternion_y"}, {Name: "quaternion_z"}}},
+	{name: "heading", first: 0x20, signed: 4, scale: 1.0 / (1 << 14), decode: decodeHeading,
+		inputs: []hal.Signal{{Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"}, {Name: "tilt", Unit: "rad"}}},
+	{name: "linear_accel", first: 0x28, signed: 3, scale: 1.0 / 100, inputs: xyz("linear_accel", "m/s^2")},
+	{name: "gravity", first: 0x2E, signed: 3, scale: 1.0 / 100, inputs: xyz("gravity", "m/s^2")},
+	{name: "calibration", first: regCalibration, decode: decodeCalibration,
+		inputs: []hal.Signal{{Name: "calibration_system"}, {Name: "calibration_gyro"}, {Name: "calibration_accel"}, {Name: "calibration_mag"}}},
+}
+
+var (
+	defaultRead = []string{"heading", "gyro", "calibration"}
+	addresses   = []int{0x28, 0x29} // section 4.6
+	modes       = map[string]byte{IMU: 0x08, NDOF: 0x0C}
+)
+
+// axisMaps are AXIS_MAP_CONFIG and AXIS_MAP_SIGN of the placements of section
+// 3.4.
+var axisMaps = map[string][2]byte{
+	"P0": {0x21, 0x04}, "P1": {0x24, 0x00}, "P2": {0x24, 0x06}, "P3": {0x21, 0x02},
+	"P4": {0x24, 0x03}, "P5": {0x21, 0x01}, "P6": {0x21, 0x07}, "P7": {0x24, 0x05},
+}
+
+// Inputs lists what Read gives, in the order of the chip's registers, whatever
+// the order in Config.Read:
+//
+//	accel_x, _y, _z                   m/s^2, at rest the reaction to gravity
+//	gyro_x, _y, _z                    rad/s
+//	euler_heading, _roll, _pitch      rad, by the chip's own convention; section 3.6.5.4
+//	quaternion_w, _x, _y, _z          from the body's axes to the world's
+//	heading, heading_cos, heading_sin rad in [-π, π], counter-clockwise seen from above
+//	tilt                              rad in [0, π], between the body's z axis and up
+//	linear_accel_x, _y, _z            m/s^2, without gravity
+//	gravity_x, _y, _z                 m/s^2
+//	calibration_system, _gyro, _accel, _mag   0 (not calibrated) to 3
+//
+// A chip of the wrong mount has the wrong axes everywhere: see AxisMap.
+func (c Config) Inputs() []hal.Signal {
+	var all []hal.Signal
+	for _, g := range c.withDefaults().groups() {
+		all = append(all, g.inputs...)
+	}
+	return all
+}
+
+// Outputs is empty.
+func (Config) Outputs() []hal.Signal { return nil }
+
+// groups are those that are read.
+func (c Config) groups() []*group {
+	var read []*group
+	for i := range groups {
+		if slices.Contains(c.Read, groups[i].name) {
+			read = append(read, &groups[i])
+		}
+	}
+	return read
+}
+
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string {
+	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
+}
+
+// Validate returns an error that names every key with a value that the chip
+// does not have.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bno055: "+format, args...)) }
+	if c.Bus == "" {
+		wrong("bus is empty: give one, such as /dev/i2c-1")
+	}
+	if !slices.Contains(addresses, c.Address) {
+		wrong("address is none of this chip's (%#x): give 0x28 or 0x29", c.Address)
+	}
+	if _, ok := modes[c.Mode]; !ok {
+		wrong("mode is unknown (%q): choose %s or %s", c.Mode, IMU, NDOF)
+	}
+	if _, ok := axisMaps[c.AxisMap]; !ok {
+		wrong("axis_map is unknown (%q): choose P0 to P7", c.AxisMap)
+	}
+	if c.ArmCalibration < 0 || c.ArmCalibration > 3 {
+		wrong("arm_calibration is out of range (%d): give 0 to 3", c.ArmCalibration)
+	}
+	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
+		wrong("calibration: %w", err)
+	}
+	if c.Calibration != "" && c.CalibrationFile != "" {
+		wrong("calibration_file is there beside calibration: give one of them")
+	}
+	for i, name := range c.Read {
+		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
+			wrong("read[%d] is unknown (%q): choose from %s", i, name, groupNames())
+		}
+		if slices.Contains(c.Read[:i], name) {
+			wrong("read[%d] is there already (%q): keep one", i, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func groupNames() string {
+	names := make([]string, len(groups))
+	for i, g := range groups {
+		names[i] = g.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c Config) withDefaults() Config {
+	if c.Address == 0 {
+		c.Address = addresses[0]
+	}
+	if c.Mode == "" {
+		c.Mode = IMU
+	}
+	if c.AxisMap == "" {
+		c.AxisMap = "P1"
+	}
+	if len(c.Read) == 0 {
+		c.Read = defaultRead
+	}
+	return c
+}

@@ -1,0 +1,361 @@
+package bno055
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"periph.io/x/conn/v3/i2c"
+
+	"optibfm/hal"
+	"optibfm/hal/i2cbus"
+)
+
+// Registers of page 0; section 4.2.1.
+const (
+	regChipID      = 0x00
+	regPage        = 0x07
+	regQuaternion  = 0x20
+	regCalibration = 0x35
+	regSelfTest    = 0x36
+	regStatus      = 0x39
+	regError       = 0x3A
+	regUnits       = 0x3B
+	regMode        = 0x3D
+	regPower       = 0x3E
+	regTrigger     = 0x3F
+	regAxisMap     = 0x41
+	regAxisSign    = 0x42
+	regProfile     = 0x55
+)
+
+const (
+	chipID          = 0xA0
+	modeConfig      = 0x00
+	units           = 0x86 // m/s², rad/s, rad, °C, orientation as after a reset; section 3.6.1
+	triggerReset    = 0x20 // section 4.3.63
+	triggerCrystal  = 0x80
+	selfTestsPassed = 0x0F // of accelerometer, magnetometer, gyroscope and processor; section 4.3.55
+	statusError     = 1    // section 4.3.58
+	statusFusion    = 5
+
+	resetTime    = 650 * time.Millisecond // table 0-2, power-on reset
+	toConfigTime = 19 * time.Millisecond  // table 3-6
+	toModeTime   = 7 * time.Millisecond
+	pollTime     = 10 * time.Millisecond
+	patience     = time.Second
+)
+
+// Device is a BNO055. It implements [hal.Device] and [hal.Counting].
+type Device struct {
+	conn   *i2cbus.Conn
+	now    func() int64
+	sleep  func(time.Duration)
+	cfg    Config
+	groups []*group
+	inputs []hal.Signal
+	setup  []setting
+	first  byte // register at raw[0]
+	raw    []byte
+	check  []byte
+}
+
+var (
+	_ hal.Device   = (*Device)(nil)
+	_ hal.Counting = (*Device)(nil)
+)
+
+// setting is a register and what it shall hold.
+type setting struct{ reg, value byte }
+
+// New resets the chip, sets it up, gives it its calibration and waits until its
+// fusion runs, which takes about 0.8 s. now is CLOCK_MONOTONIC in nanoseconds.
+func New(bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
+	return open(bus, cfg, now, time.Sleep)
+}
+
+func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) (*Device, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	profile, err := cfg.profile()
+	if err != nil {
+		return nil, err
+	}
+	axes := axisMaps[cfg.AxisMap]
+	d := &Device{
+		now: now, sleep: sleep, cfg: cfg, groups: cfg.groups(), inputs: cfg.Inputs(),
+		setup: []setting{{regPage, 0}, {regPower, 0}, {regUnits, units}, {regAxisMap, axes[0]}, {regAxisSign, axes[1]}},
+		check: make([]byte, 1),
+	}
+	d.first = d.groups[0].first
+	for _, g := range d.groups {
+		d.first = min(d.first, g.first)
+	}
+	d.raw = make([]byte, regError+1-int(d.first))
+	if err := d.start(bus, profile); err != nil {
+		return nil, err
+	}
+	// What a chip that starts does not answer to is no fault.
+	d.conn = i2cbus.NewConn(bus, uint16(cfg.Address), "bno055")
+	return d, nil
+}
+
+func (d *Device) start(bus i2c.Bus, profile *Profile) error {
+	d.conn = i2cbus.NewConn(bus, uint16(d.cfg.Address), "bno055")
+	steps := []func() error{
+		d.awaitChip,
+		func() error { return d.change(modeConfig, toConfigTime) },
+		func() error { return d.conn.Write(regTrigger, triggerReset) },
+		func() error { d.sleep(resetTime); return d.awaitChip() },
+		d.configure,
+		func() error { return d.restore(profile) },
+		func() error { return d.change(modes[d.cfg.Mode], toModeTime) },
+		d.verify,
+		d.awaitFusion,
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until repeats try until it succeeds or patience is over.
+func (d *Device) until(try func() error) error {
+	for waited := time.Duration(0); ; waited += pollTime {
+		err := try()
+		if err == nil || waited >= patience {
+			return err
+		}
+		d.sleep(pollTime)
+	}
+}
+
+// awaitChip waits until the chip answers with its id, which it does not while
+// it starts.
+func (d *Device) awaitChip() error { return d.until(d.identify) }
+
+func (d *Device) identify() error {
+	if err := d.conn.Read(regChipID, d.check); err != nil {
+		return err
+	}
+	if id := d.check[0]; id != chipID {
+		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("it is another chip, or has not started: it says %#02x, a BNO055 %#02x", id, chipID))
+	}
+	return nil
+}
+
+// change changes the mode and waits.
+func (d *Device) change(mode byte, wait time.Duration) error {
+	err := d.conn.Write(regMode, mode)
+	d.sleep(wait)
+	return err
+}
+
+func (d *Device) configure() error {
+	for _, s := range d.setup {
+		if err := d.conn.Write(s.reg, s.value); err != nil {
+			return err
+		}
+	}
+	if d.cfg.ExternalCrystal {
+		return d.conn.Write(regTrigger, triggerCrystal)
+	}
+	return nil
+}
+
+// verify reads the settings back.
+func (d *Device) verify() error {
+	for _, s := range append(d.setup, setting{regMode, modes[d.cfg.Mode]}) {
+		if err := d.conn.Read(s.reg, d.check); err != nil {
+			return err
+		}
+		if d.check[0] != s.value {
+			return d.conn.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, it was set to %#02x", s.reg, d.check[0], s.value))
+		}
+	}
+	return nil
+}
+
+func (d *Device) awaitFusion() error {
+	values := make([]float64, len(d.inputs))
+	return d.until(func() error {
+		_, err := d.Read(values)
+		return err
+	})
+}
+
+// Inputs lists what Read gives; see [Config.Inputs].
+func (d *Device) Inputs() []hal.Signal { return d.inputs }
+
+// Outputs is empty.
+func (d *Device) Outputs() []hal.Signal { return nil }
+
+// Read fills dst, of the length of Inputs. One transaction, tried at most
+// twice.
+func (d *Device) Read(dst []float64) (at int64, err error) {
+	at = d.now()
+	if err := d.conn.Read(d.first, d.raw); err != nil {
+		return 0, err
+	}
+	if kind, cause := d.examine(); cause != nil {
+		return 0, d.conn.Fail(kind, cause)
+	}
+	for _, g := range d.groups {
+		n := len(g.inputs)
+		if g.decode != nil {
+			g.decode(d, g, dst[:n])
+		} else {
+			d.numbers(g, dst[:n])
+		}
+		dst = dst[n:]
+	}
+	return at, nil
+}
+
+var (
+	errSelfTest = errors.New("its self-test failed: replace it")
+	errIdle     = errors.New("its fusion does not run: it has lost its settings, its supply failed for a moment")
+	errNorm     = errors.New("its orientation is no unit quaternion: bits were lost on the wire")
+)
+
+// systemErrors are what the register SYS_ERR means; section 4.3.59.
+var systemErrors = [...]error{
+	errors.New("system error without a cause"),
+	errors.New("system error 1: peripherals could not be initialised"),
+	errors.New("system error 2: the system could not be initialised"),
+	errors.New("system error 3: the self-test failed"),
+	errors.New("system error 4: a register map value was out of range"),
+	errors.New("system error 5: a register map address was out of range"),
+	errors.New("system error 6: a register map write failed"),
+	errors.New("system error 7: low-power mode is not available in this mode"),
+	errors.New("system error 8: the accelerometer's power mode is not available"),
+	errors.New("system error 9: the fusion could not be configured"),
+	errors.New("system error 10: a sensor could not be configured"),
+	errors.New("system error of an unknown number"),
+}
+
+// examine looks for what is wrong with an answer.
+func (d *Device) examine() (kind, cause error) {
+	switch status := d.at(regStatus); {
+	case status == statusError:
+		return hal.ErrDevice, systemErrors[min(int(d.at(regError)), len(systemErrors)-1)]
+	case status != statusFusion:
+		return hal.ErrDevice, errIdle
+	case d.at(regSelfTest)&selfTestsPassed != selfTestsPassed:
+		return hal.ErrDevice, errSelfTest
+	case d.first <= regQuaternion && !d.upright():
+		return hal.ErrProtocol, errNorm
+	}
+	return nil, nil
+}
+
+// at is what a register held.
+func (d *Device) at(reg byte) byte { return d.raw[reg-d.first] }
+
+// upright reports whether the orientation is a unit quaternion, to 1 %.
+func (d *Device) upright() bool {
+	sum := 0.0
+	for i := range 4 {
+		v := d.number(regQuaternion + byte(2*i))
+		sum += v * v
+	}
+	const one = 1 << 28
+	return math.Abs(sum-one) <= 0.02*one
+}
+
+// number is a 16-bit number, low byte first.
+func (d *Device) number(reg byte) float64 {
+	return float64(int16(binary.LittleEndian.Uint16(d.raw[reg-d.first:])))
+}
+
+func (d *Device) numbers(g *group, dst []float64) {
+	for i := range g.signed {
+		dst[i] = d.number(g.first+byte(2*i)) * g.scale
+	}
+}
+
+// decodeHeading turns the orientation into a rotation about the vertical and
+// what is left.
+func decodeHeading(d *Device, g *group, dst []float64) {
+	var q [4]float64
+	d.numbers(g, q[:])
+	w, x, y, z := q[0], q[1], q[2], q[3]
+	cos, sin := w*w+x*x-y*y-z*z, 2*(w*z+x*y)
+	dst[0] = math.Atan2(sin, cos)
+	dst[2], dst[1] = math.Sincos(dst[0])
+	dst[3] = math.Atan2(2*math.Hypot(x*z+w*y, y*z-w*x), w*w-x*x-y*y+z*z)
+}
+
+// decodeCalibration takes the four fields of CALIB_STAT apart; section 4.3.54.
+func decodeCalibration(d *Device, _ *group, dst []float64) {
+	status := d.at(regCalibration)
+	for i := range dst {
+		dst[i] = float64(status >> (6 - 2*i) & 3)
+	}
+}
+
+// Write accepts nothing: there are no outputs.
+func (d *Device) Write([]float64) error { return nil }
+
+// Arm reads the settings back and checks that the chip is calibrated as far as
+// Config.ArmCalibration wants it.
+func (d *Device) Arm() error {
+	if err := d.verify(); err != nil {
+		return err
+	}
+	if err := d.conn.Read(regCalibration, d.check); err != nil {
+		return err
+	}
+	system, gyro := int(d.check[0]>>6&3), int(d.check[0]>>4&3)
+	if d.cfg.Mode == IMU {
+		system = 3 // needs the magnetometer
+	}
+	if least := d.cfg.ArmCalibration; gyro < least || system < least {
+		return fmt.Errorf("%s: it is not calibrated (gyroscope %d, system %d, arm_calibration wants %d): leave it still for some seconds, in ndof then move it in eights, or give it a calibration_file",
+			d.conn.Name(), gyro, system, least)
+	}
+	return nil
+}
+
+// Halt does nothing: a sensor moves nothing.
+func (d *Device) Halt([]float64) error { return nil }
+
+// Close does nothing: the bus is the caller's.
+func (d *Device) Close() error { return nil }
+
+// Faults counts what failed since New.
+func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
+
+// profile is the calibration that the configuration gives, nil for none.
+func (c Config) profile() (*Profile, error) {
+	text := c.Calibration
+	if c.CalibrationFile != "" {
+		content, err := os.ReadFile(c.CalibrationFile)
+		if err != nil {
+			return nil, fmt.Errorf("bno055: calibration_file: %w", err)
+		}
+		text = string(content)
+	} else if text == "" {
+		return nil, nil
+	}
+	p, err := ParseProfile(text)
+	if err != nil {
+		return nil, fmt.Errorf("bno055: calibration_file: %s: %w", c.CalibrationFile, err)
+	}
+	return &p, nil
+}
+
+// restore gives the chip its calibration; section 3.11.4.
+func (d *Device) restore(p *Profile) error {
+	if p == nil {
+		return nil
+	}
+	return d.conn.Write(regProfile, p[:]...)
+}

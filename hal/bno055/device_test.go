@@ -1,0 +1,385 @@
+package bno055
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"periph.io/x/conn/v3/i2c/i2ctest"
+
+	"optibfm/hal"
+	"optibfm/hal/i2cbus/i2cbustest"
+)
+
+// bench is a chip on a bus, a clock, and the driver.
+type bench struct {
+	*i2cbustest.Bus
+	chip  *i2cbustest.BNO055
+	clock int64
+	slept time.Duration
+	imu   *Device
+	value []float64
+}
+
+func (b *bench) open(cfg Config) (err error) {
+	cfg.Bus = "x"
+	b.imu, err = open(b, cfg, func() int64 { b.clock++; return b.clock }, func(d time.Duration) { b.slept += d })
+	if err == nil {
+		b.value = make([]float64, len(b.imu.Inputs()))
+	}
+	return err
+}
+
+func newBench(t *testing.T, cfg Config) *bench {
+	t.Helper()
+	chip := i2cbustest.NewBNO055()
+	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip}), chip: chip}
+	if err := b.open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) read(t *testing.T) map[string]float64 {
+	t.Helper()
+	if _, err := b.imu.Read(b.value); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for i, s := range b.imu.Inputs() {
+		values[s.Name] = b.value[i]
+	}
+	return values
+}
+
+func want(t *testing.T, got map[string]float64, wanted map[string]float64) {
+	t.Helper()
+	for name, v := range wanted {
+		if math.Abs(got[name]-v) > 1e-4 {
+			t.Errorf("%s is %g, want %g", name, got[name], v)
+		}
+	}
+}
+
+var everything = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
+
+func TestOpeningFollowsTheDatasheet(t *testing.T) {
+	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x29, W: w, R: r} }
+	running := make([]byte, 6) // 0x35 to 0x3A
+	running[1], running[4] = 0x0F, 5
+	profile := make([]byte, 22)
+	for i := range profile {
+		profile[i] = byte(i)
+	}
+	file := filepath.Join(t.TempDir(), "imu.cal")
+	if err := os.WriteFile(file, []byte(Profile(profile).String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
+		tx([]byte{0x00}, 0xA0),
+		tx([]byte{0x3D, 0x00}), // CONFIGMODE
+		tx([]byte{0x3F, 0x20}), // RST_SYS
+		tx([]byte{0x00}, 0xA0),
+		tx([]byte{0x07, 0}), tx([]byte{0x3E, 0}), tx([]byte{0x3B, 0x86}),
+		tx([]byte{0x41, 0x21}), tx([]byte{0x42, 0x04}), // P0
+		tx([]byte{0x3F, 0x80}), // external crystal
+		tx(append([]byte{0x55}, profile...)),
+		tx([]byte{0x3D, 0x0C}), // NDOF
+		tx([]byte{0x07}, 0), tx([]byte{0x3E}, 0), tx([]byte{0x3B}, 0x86), tx([]byte{0x41}, 0x21), tx([]byte{0x42}, 0x04), tx([]byte{0x3D}, 0x0C),
+		tx([]byte{0x35}, running...),
+	}}
+	var waits []time.Duration
+	_, err := open(bus, Config{Bus: "x", Address: 0x29, Mode: NDOF, Read: []string{"calibration"}, AxisMap: "P0", ExternalCrystal: true, CalibrationFile: file},
+		func() int64 { return 1 }, func(d time.Duration) { waits = append(waits, d) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Close(); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(waits, []time.Duration{19 * time.Millisecond, 650 * time.Millisecond, 7 * time.Millisecond}) {
+		t.Errorf("waited %v", waits)
+	}
+}
+
+// The representations of tables 3-22, 3-29, 3-31, 3-33 and 3-35.
+func TestASampleHasTheDatasheetsRepresentations(t *testing.T) {
+	b := newBench(t, Config{Read: everything})
+	b.chip.Little(0x08, 100, -981, 3)
+	b.chip.Little(0x14, 900, -1800, 9)
+	b.chip.Little(0x1A, 2827, -900, 450)
+	b.chip.Little(0x20, 8192, -8192, 8192, -8192)
+	b.chip.Little(0x28, -100, 50, 0)
+	b.chip.Little(0x2E, 0, 0, 981)
+	b.chip.Registers[0x35] = 0b11_10_01_00
+	want(t, b.read(t), map[string]float64{
+		"accel_x": 1, "accel_y": -9.81, "accel_z": 0.03, "gyro_x": 1, "gyro_y": -2, "gyro_z": 0.01,
+		"euler_heading": 3.14111, "euler_roll": -1, "euler_pitch": 0.5,
+		"quaternion_w": 0.5, "quaternion_x": -0.5, "quaternion_y": 0.5, "quaternion_z": -0.5,
+		"linear_accel_x": -1, "linear_accel_y": 0.5, "gravity_z": 9.81,
+		"calibration_system": 3, "calibration_gyro": 2, "calibration_accel": 1, "calibration_mag": 0,
+	})
+}
+
+func TestTheHeadingIsTheRotationAboutTheVertical(t *testing.T) {
+	b := newBench(t, Config{})
+	for _, yaw := range []float64{0, 1, -1, math.Pi / 2, 3, -3} {
+		b.chip.Turn(yaw, 0.5)
+		want(t, b.read(t), map[string]float64{"heading": yaw, "heading_cos": math.Cos(yaw), "heading_sin": math.Sin(yaw), "tilt": 0, "gyro_z": 0.5})
+	}
+	// Rolled by 0.4 rad about its own x axis after a turn by 1 rad.
+	q := [4]float64{math.Cos(0.5) * math.Cos(0.2), math.Cos(0.5) * math.Sin(0.2), math.Sin(0.5) * math.Sin(0.2), math.Sin(0.5) * math.Cos(0.2)}
+	for i, v := range q {
+		b.chip.Little(byte(0x20+2*i), int16(math.Round(v*16384)))
+	}
+	for name, v := range map[string]float64{"heading": 1, "tilt": 0.4} {
+		if got := b.read(t)[name]; math.Abs(got-v) > 1e-3 {
+			t.Errorf("rolled: %s is %g, want %g", name, got, v)
+		}
+	}
+}
+
+func TestOnlyWhatIsNeededIsRead(t *testing.T) {
+	for name, length := range map[string]int{"accel": 51, "gyro": 39, "quaternion": 27, "gravity": 13, "calibration": 6} {
+		if got := len(newBench(t, Config{Read: []string{name}}).imu.raw); got != length {
+			t.Errorf("%s: %d bytes, want %d", name, got, length)
+		}
+	}
+}
+
+func TestInputsAreInTheOrderOfTheChipWhateverIsAsked(t *testing.T) {
+	a, b := Config{Read: []string{"calibration", "gyro"}}.Inputs(), Config{Read: []string{"gyro", "calibration"}}.Inputs()
+	if !slices.Equal(a, b) || a[0].Name != "gyro_x" {
+		t.Errorf("%v and %v", a, b)
+	}
+}
+
+func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
+	b := newBench(t, Config{})
+	for name, c := range map[string]struct {
+		reg, flip   byte
+		kind, cause error
+	}{
+		"a bit of the orientation":  {0x21, 0x20, hal.ErrProtocol, errNorm},
+		"the self-test":             {0x36, 0x04, hal.ErrDevice, errSelfTest},
+		"the fusion stands":         {0x39, 0x05, hal.ErrDevice, errIdle},
+		"the fusion is switched":    {0x39, 0x03, hal.ErrDevice, errIdle},
+		"the system has an error":   {0x39, 0x04, hal.ErrDevice, systemErrors[0]},
+		"nobody drives the wire":    {0x39, 0xFA, hal.ErrDevice, errIdle},
+		"the wire is held at zeros": {0x39, 0x05, hal.ErrDevice, errIdle},
+	} {
+		b.chip.Flip[c.reg] = c.flip
+		if _, err := b.imu.Read(b.value); !errors.Is(err, c.kind) || !errors.Is(err, c.cause) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.chip.Flip[c.reg] = 0
+	}
+	b.chip.Flip[0x39] = 4
+	for code := range 256 {
+		b.chip.Registers[0x3A] = byte(code)
+		if _, err := b.imu.Read(b.value); !errors.Is(err, systemErrors[min(code, 11)]) {
+			t.Errorf("system error %d: %v", code, err)
+		}
+	}
+}
+
+func TestAChipThatLostItsPowerIsFoundInTheNextRead(t *testing.T) {
+	b := newBench(t, Config{})
+	b.chip.PowerCycle()
+	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrDevice) {
+		t.Error(err)
+	}
+	if err := b.imu.Arm(); !errors.Is(err, hal.ErrDevice) {
+		t.Errorf("arm: %v", err)
+	}
+	if err := b.open(Config{}); err != nil {
+		t.Errorf("opened anew: %v", err)
+	}
+}
+
+func TestOpeningWaitsForAChipThatStarts(t *testing.T) {
+	chip := i2cbustest.NewBNO055()
+	chip.Boot = 20
+	chip.PowerCycle()
+	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip}), chip: chip}
+	if err := b.open(Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.slept < 850*time.Millisecond || b.imu.Faults() != (hal.Faults{}) {
+		t.Errorf("waited %v, counted %+v", b.slept, b.imu.Faults())
+	}
+}
+
+func TestAnotherChipAndNoChipAreRefusedWithinPatience(t *testing.T) {
+	b := newBench(t, Config{})
+	b.slept = 0
+	b.chip.Flip[0] = 1
+	if err := b.open(Config{}); !errors.Is(err, hal.ErrProtocol) || !strings.Contains(err.Error(), "0xa1") {
+		t.Error(err)
+	}
+	b.chip.Unplugged = true
+	if err := b.open(Config{}); !errors.Is(err, hal.ErrBus) {
+		t.Error(err)
+	}
+	if b.slept > 3*patience {
+		t.Errorf("waited %v", b.slept)
+	}
+}
+
+func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+	b := newBench(t, Config{})
+	read := func() error { _, err := b.imu.Read(b.value); return err }
+	b.Nack(1)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	b.Nack(2)
+	if err := read(); !errors.Is(err, hal.ErrBus) {
+		t.Error(err)
+	}
+	b.Hold(time.Microsecond)
+	if err := read(); !errors.Is(err, hal.ErrTimeout) {
+		t.Error(err)
+	}
+	if got, want := b.imu.Faults(), (hal.Faults{Mended: 1, Bus: 1, Timeout: 1}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
+	b := newBench(t, Config{Read: everything})
+	for name, breakIt := range map[string]func(){
+		"whole": func() {}, "a wrong orientation": func() { b.chip.Flip[0x21] = 0x20 }, "unplugged": func() { b.chip.Unplugged = true },
+	} {
+		breakIt()
+		if n := testing.AllocsPerRun(100, func() { _, _ = b.imu.Read(b.value) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestArmWantsTheCalibrationThatIsConfigured(t *testing.T) {
+	for _, c := range []struct {
+		mode   string
+		status byte
+		ok     bool
+	}{
+		{IMU, 0b00_11_00_00, true}, {IMU, 0b11_10_11_11, false}, {NDOF, 0b11_11_00_00, true}, {NDOF, 0b10_11_11_11, false},
+	} {
+		b := newBench(t, Config{Mode: c.mode, ArmCalibration: 3})
+		b.chip.Registers[0x35] = c.status
+		if err := b.imu.Arm(); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "not calibrated") {
+			t.Errorf("%s, status %08b: %v", c.mode, c.status, err)
+		}
+	}
+}
+
+func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
+	b := newBench(t, Config{})
+	for i := range 22 {
+		b.chip.Registers[0x55+i] = byte(0xF0 ^ i)
+	}
+	p, err := b.imu.Profile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.imu.Read(b.value); err != nil {
+		t.Errorf("the fusion does not run any more: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "imu.cal")
+	if err := os.WriteFile(file, []byte(p.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []Config{{CalibrationFile: file}, {Calibration: p.String()}} {
+		other := newBench(t, cfg)
+		if !slices.Equal(other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B]) {
+			t.Errorf("% x, want % x", other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B])
+		}
+	}
+}
+
+func TestAFileThatIsNoCalibrationIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "imu.cal")
+	b := newBench(t, Config{})
+	if err := b.open(Config{CalibrationFile: file}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, text := range []string{"", "hello", profileMark + "00", profileMark + strings.Repeat("x", 44)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.open(Config{CalibrationFile: file}); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+	for says, cfg := range map[string]Config{
+		"bus is empty":     {},
+		"address is none":  {Bus: "x", Address: 0x40},
+		"mode is unknown":  {Bus: "x", Mode: "m4g"},
+		"axis_map":         {Bus: "x", AxisMap: "P8"},
+		"arm_calibration":  {Bus: "x", ArmCalibration: 4},
+		"calibration: thi": {Bus: "x", Calibration: "00"},
+		"calibration_file": {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
+		"read[1] is unkno": {Bus: "x", Read: []string{"gyro", "giro"}},
+		"read[1] is there": {Bus: "x", Read: []string{"gyro", "gyro"}},
+	} {
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+		if _, err := New(nil, cfg, nil); err == nil {
+			t.Errorf("%s: opened", says)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	good := make([]byte, 51)
+	good[0x21-8], good[0x36-8], good[0x39-8] = 0x40, 0x0F, 5
+	f.Add(good)
+	f.Add(slices.Repeat([]byte{0xFF}, 51))
+	cfg := Config{Bus: "x", Read: everything}.withDefaults()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if len(raw) < 51 {
+			return
+		}
+		d := &Device{cfg: cfg, groups: cfg.groups(), inputs: cfg.Inputs(), first: 0x08, raw: raw[:51]}
+		if _, cause := d.examine(); cause != nil {
+			return
+		}
+		for _, g := range d.groups {
+			dst := make([]float64, len(g.inputs))
+			if g.decode != nil {
+				g.decode(d, g, dst)
+			} else {
+				d.numbers(g, dst)
+			}
+			for i, v := range dst {
+				if math.IsNaN(v) || math.Abs(v) > 328 {
+					t.Errorf("%s is %g", g.inputs[i].Name, v)
+				}
+			}
+		}
+	})
+}
+
+func FuzzParseProfile(f *testing.F) {
+	f.Add(Profile{1, 2, 3}.String())
+	f.Add(profileMark)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParseProfile(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseProfile(p.String()); err != nil || again != p {
+			t.Errorf("%q reads back as %v, %v", p, again, err)
+		}
+	})
+}

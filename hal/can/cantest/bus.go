@@ -1,0 +1,114 @@
+// Package cantest is a CAN bus without hardware: a Unix socket that carries the
+// kernel's frames, on which a test answers.
+package cantest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal/can"
+)
+
+// Bus is the far end. Its methods may be called by several goroutines.
+type Bus struct {
+	Address string // for can.Open
+
+	folder   string
+	listener *net.UnixListener
+	done     sync.WaitGroup
+
+	mu   sync.Mutex
+	conn *net.UnixConn
+	raw  [can.Size]byte
+}
+
+// New makes a bus on which handle gets every frame that is sent. It may call Send.
+func New(handle func(b *Bus, f can.Frame)) (*Bus, error) {
+	folder, err := os.MkdirTemp("", "can")
+	if err != nil {
+		return nil, fmt.Errorf("cantest: %w", err)
+	}
+	path := filepath.Join(folder, "bus")
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("cantest: %w", err)
+	}
+	b := &Bus{Address: "unix:" + path, folder: folder, listener: listener}
+	b.done.Add(1)
+	go b.serve(handle)
+	return b, nil
+}
+
+// Close takes the interface down.
+func (b *Bus) Close() error {
+	err := b.listener.Close()
+	b.mu.Lock()
+	if b.conn != nil {
+		_ = b.conn.Close()
+	}
+	b.mu.Unlock()
+	b.done.Wait()
+	return errors.Join(err, os.RemoveAll(b.folder))
+}
+
+// serve takes one connection after the other.
+func (b *Bus) serve(handle func(*Bus, can.Frame)) {
+	defer b.done.Done()
+	for {
+		conn, err := b.listener.AcceptUnix()
+		if err != nil {
+			return
+		}
+		b.mu.Lock()
+		b.conn = conn
+		b.mu.Unlock()
+		b.listen(conn, handle)
+	}
+}
+
+func (b *Bus) listen(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
+	var raw [can.Size]byte
+	for {
+		n, err := conn.Read(raw[:])
+		if err != nil || n == 0 {
+			return
+		}
+		var f can.Frame
+		if _, err := f.Unmarshal(&raw); err == nil && n == can.Size {
+			handle(b, f)
+		}
+	}
+}
+
+// Send puts a frame on the bus. Without a listener it is lost, as on a bus.
+func (b *Bus) Send(f can.Frame) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f.Marshal(&b.raw)
+	b.write()
+}
+
+// Report sends an error frame of the controller: a class such as
+// unix.CAN_ERR_BUSOFF, and the detail of CAN_ERR_CRTL.
+func (b *Bus) Report(class uint32, controller byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	(&can.Frame{Len: 8, Data: [8]byte{1: controller}}).Marshal(&b.raw)
+	binary.NativeEndian.PutUint32(b.raw[:], class|unix.CAN_ERR_FLAG)
+	b.write()
+}
+
+// write sends b.raw.
+func (b *Bus) write() {
+	if b.conn != nil {
+		_, _ = b.conn.Write(b.raw[:])
+	}
+}

@@ -1,0 +1,285 @@
+package can_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal"
+	"optibfm/hal/can"
+	"optibfm/hal/can/cantest"
+	"optibfm/hal/serial"
+)
+
+func soon() int64 { return serial.After(time.Second) }
+
+// echo answers every frame with the same one.
+func echo(b *cantest.Bus, f can.Frame) { b.Send(f) }
+
+func connect(t *testing.T) (*can.Socket, *cantest.Bus) {
+	t.Helper()
+	bus, err := cantest.New(echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bus.Close() })
+	s, err := can.Open(bus.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, bus
+}
+
+var frames = []can.Frame{
+	{ID: 0},
+	{ID: 0x7FF, Len: 8, Data: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}},
+	{ID: 0x1FFFFFFF, Extended: true, Len: 3, Data: [8]byte{9, 8, 7}},
+	{ID: 1, Extended: true},
+	{ID: 0x123, Remote: true, Len: 2},
+}
+
+func TestFramesComeBackAsTheyWere(t *testing.T) {
+	s, _ := connect(t)
+	for _, f := range frames {
+		if err := s.Send(&f, soon()); err != nil {
+			t.Fatal(err)
+		}
+		var back can.Frame
+		if err := s.Receive(&back, soon()); err != nil || back != f {
+			t.Errorf("%+v came back as %+v, %v", f, back, err)
+		}
+	}
+}
+
+func TestTheLayoutIsThatOfTheKernel(t *testing.T) {
+	// struct can_frame of linux/can.h: can_id with flags in the host's order,
+	// len, three bytes unused, data from byte 8.
+	var raw [can.Size]byte
+	f := can.Frame{ID: 0x12345678, Extended: true, Remote: true, Len: 2, Data: [8]byte{0xAA, 0xBB}}
+	f.Marshal(&raw)
+	if id := binary.NativeEndian.Uint32(raw[:]); id != 0x80000000|0x40000000|0x12345678 {
+		t.Errorf("%x", id)
+	}
+	if raw[4] != 2 || raw[8] != 0xAA || raw[9] != 0xBB {
+		t.Errorf("%x", raw)
+	}
+}
+
+func TestSilenceIsATimeoutAndAnotherProgramsFrameIsNot(t *testing.T) {
+	s, _ := connect(t)
+	var f can.Frame
+	deadline := serial.After(5 * time.Millisecond)
+	if err := s.Receive(&f, deadline); !errors.Is(err, hal.ErrTimeout) {
+		t.Error(err)
+	}
+	if serial.Monotonic() < deadline {
+		t.Error("gave up before the deadline")
+	}
+}
+
+func TestAfterBusOffEverythingFailsAtOnceUntilTheControllerIsBack(t *testing.T) {
+	s, bus := connect(t)
+	settle(t, s)
+	bus.Report(unix.CAN_ERR_BUSOFF, 0)
+	var f can.Frame
+	for end := time.Now().Add(5 * time.Second); !s.BusOff() && time.Now().Before(end); {
+		_ = s.Receive(&f, serial.After(10*time.Millisecond))
+	}
+	if !s.BusOff() {
+		t.Fatal("not seen")
+	}
+	if err := s.Send(&frames[0], soon()); !errors.Is(err, hal.ErrBus) {
+		t.Errorf("send: %v", err)
+	}
+	if err := s.Receive(&f, serial.After(time.Hour)); !errors.Is(err, hal.ErrBus) {
+		t.Errorf("receive: %v", err)
+	}
+	bus.Report(unix.CAN_ERR_RESTARTED, 0)
+	for s.BusOff() {
+		_ = s.Receive(&f, serial.After(10*time.Millisecond))
+	}
+	settle(t, s)
+	if got := s.Faults(); got != (can.Faults{BusOff: 1, Restarted: 1}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// settle sends a frame and waits until it is back.
+func settle(t *testing.T, s *can.Socket) {
+	t.Helper()
+	var f can.Frame
+	if err := s.Send(&frames[1], soon()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Receive(&f, soon()); err != nil || f != frames[1] {
+		t.Fatalf("%+v, %v", f, err)
+	}
+}
+
+func TestReportsOfTheControllerAreCountedByKind(t *testing.T) {
+	s, bus := connect(t)
+	settle(t, s)
+	for _, r := range []struct {
+		class  uint32
+		detail byte
+	}{
+		{unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_TX_PASSIVE}, {unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_WARNING}, {unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_OVERFLOW},
+		{unix.CAN_ERR_ACK, 0}, {unix.CAN_ERR_PROT | unix.CAN_ERR_BUSERROR, 0}, {unix.CAN_ERR_TRX, 0}, {unix.CAN_ERR_LOSTARB, 0}, {unix.CAN_ERR_TX_TIMEOUT, 0}, {0, 0},
+	} {
+		bus.Report(r.class, r.detail)
+	}
+	settle(t, s)
+	want := can.Faults{Passive: 1, Warning: 1, Overflow: 1, NoAck: 1, Protocol: 1, Transceiver: 1, Arbitration: 1, TxTimeout: 1, Other: 1}
+	if got := s.Faults(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestDrainLeavesNothing(t *testing.T) {
+	s, bus := connect(t)
+	settle(t, s)
+	for range 5 {
+		bus.Send(frames[1])
+	}
+	if err := s.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	var f can.Frame
+	if err := s.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+func TestAnInterfaceThatGoesIsABusErrorAndCanBeReopened(t *testing.T) {
+	s, bus := connect(t)
+	settle(t, s)
+	if err := bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var f can.Frame
+	for name, err := range map[string]error{"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen()} {
+		if !errors.Is(err, hal.ErrBus) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !s.Lost() {
+		t.Error("not lost")
+	}
+}
+
+func TestWhatIsNoInterfaceIsRefused(t *testing.T) {
+	for _, address := range []string{"", "nonexistent0", "unix:/nonexistent", "lo"} {
+		if s, err := can.Open(address); err == nil {
+			_ = s.Close()
+			t.Errorf("%q was opened", address)
+		}
+	}
+}
+
+// TestOnAVirtualInterface needs vcan0: ip link add vcan0 type vcan && ip link
+// set vcan0 up.
+func TestOnAVirtualInterface(t *testing.T) {
+	if _, err := net.InterfaceByName("vcan0"); err != nil {
+		t.Skip("there is no vcan0 here: the kernel's own sockets are not tested")
+	}
+	a, err := can.Open("vcan0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := can.Open("vcan0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	one, err := can.Open("vcan0", 0x7FF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	for _, f := range frames {
+		if err := a.Send(&f, soon()); err != nil {
+			t.Fatal(err)
+		}
+		var back can.Frame
+		if err := b.Receive(&back, soon()); err != nil || back != f {
+			t.Errorf("%+v came as %+v, %v", f, back, err)
+		}
+	}
+	var f can.Frame
+	if err := one.Receive(&f, soon()); err != nil || f.ID != 0x7FF {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := one.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("passed the filter: %+v, %v", f, err)
+	}
+}
+
+func TestSendingAndReceivingAllocateNothing(t *testing.T) {
+	s, _ := connect(t)
+	f := frames[1]
+	n := testing.AllocsPerRun(50, func() {
+		if err := s.Send(&f, soon()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Receive(&f, soon()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Drain(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	f.Add(make([]byte, can.Size))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != can.Size {
+			return
+		}
+		var frame, back can.Frame
+		raw := [can.Size]byte(b)
+		isError, err := frame.Unmarshal(&raw)
+		if err != nil || isError {
+			return
+		}
+		frame.Marshal(&raw)
+		if _, err := back.Unmarshal(&raw); err != nil || back != frame {
+			t.Fatalf("%+v came back as %+v, %v", frame, back, err)
+		}
+	})
+}
+
+// A frame and its answer. The bus is a fake that sends everything back.
+func Example() {
+	bus, err := cantest.New(echo)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	s, err := can.Open(bus.Address) // on a robot: "can0"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	deadline := serial.After(time.Second)
+	if err := s.Send(&can.Frame{ID: 0x42, Len: 1, Data: [8]byte{7}}, deadline); err != nil {
+		log.Fatal(err)
+	}
+	var f can.Frame
+	if err := s.Receive(&f, deadline); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%#x %v\n", f.ID, f.Data[:f.Len])
+	// Output: 0x42 [7]
+}

@@ -1,0 +1,553 @@
+package composite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal"
+)
+
+// fakeDevice is a device in memory.
+type fakeDevice struct {
+	inputs, outputs []hal.Signal
+	sample          []float64
+	at              *int64
+	log             *[]string // what was done, in order
+	name            string
+
+	readErr, writeErr, armErr, haltErr error
+	written                            []float64
+	deadman                            time.Duration
+	reads                              int
+	onArm                              func()
+}
+
+func (d *fakeDevice) Inputs() []hal.Signal   { return d.inputs }
+func (d *fakeDevice) Outputs() []hal.Signal  { return d.outputs }
+func (d *fakeDevice) Deadman() time.Duration { return d.deadman }
+
+func (d *fakeDevice) Read(dst []float64) (int64, error) {
+	d.reads++
+	copy(dst, d.sample)
+	return *d.at, d.readErr
+}
+
+func (d *fakeDevice) Write(outputs []float64) error {
+	d.note("write")
+	copy(d.written, outputs)
+	return d.writeErr
+}
+
+func (d *fakeDevice) Arm() error {
+	d.note("arm")
+	if d.onArm != nil {
+		d.onArm()
+	}
+	return d.armErr
+}
+
+func (d *fakeDevice) Halt(failsafe []float64) error {
+	d.note("halt")
+	copy(d.written, failsafe)
+	return d.haltErr
+}
+
+func (d *fakeDevice) Close() error { d.note("close"); return nil }
+
+func (d *fakeDevice) note(what string) {
+	if d.log != nil {
+		*d.log = append(*d.log, d.name+" "+what)
+	}
+}
+
+// bench is a robot with an IMU and a base, and the clock of both.
+type bench struct {
+	cfg       Config
+	clock     int64
+	log       []string
+	imu, base *fakeDevice
+	devices   []Device
+	robot     *Robot
+	obs       []float32
+}
+
+func newBench() *bench {
+	b := &bench{clock: 1e9}
+	b.imu = &fakeDevice{
+		name: "imu", at: &b.clock, log: &b.log, sample: []float64{1, 2},
+		inputs: []hal.Signal{{Name: "gyro_z", Unit: "rad/s"}, {Name: "accel_z", Unit: "m/s^2"}},
+	}
+	b.base = &fakeDevice{
+		name: "base", at: &b.clock, log: &b.log, sample: []float64{3}, written: make([]float64, 2),
+		inputs:  []hal.Signal{{Name: "left_speed", Unit: "m/s"}},
+		outputs: []hal.Signal{{Name: "left", Unit: "us"}, {Name: "right", Unit: "us"}},
+	}
+	b.devices = []Device{{Name: "imu", Device: b.imu}, {Name: "base", Device: b.base}}
+	b.cfg = Config{
+		Name: "cart", Period: 20 * time.Millisecond,
+		Observation: []Observation{
+			{Name: "yaw_rate", Unit: "deg/s", From: "imu.gyro_z"},
+			{Name: "up", Unit: "g", From: "imu.accel_z", Invert: true},
+			{Name: "speed", From: "base.left_speed", Scale: 0.5, Offset: 1, Min: -9, Max: 9},
+			{Name: "last_left", PreviousAction: "left_wheel"},
+		},
+		Action: []Action{
+			{Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1, Default: 0.25, Failsafe: -0.5, Disarmed: 0.5},
+			{Name: "right_wheel", To: "base.right", Scale: 500, Offset: 1500, Invert: true, Min: -1, Max: 1},
+		},
+	}
+	return b
+}
+
+func (b *bench) open(t *testing.T) *bench {
+	t.Helper()
+	robot, err := New(b.cfg, func() int64 { return b.clock }, b.devices...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.robot, b.obs = robot, make([]float32, len(robot.Spec().Obs))
+	b.log = nil
+	return b
+}
+
+func (b *bench) sense(t *testing.T) []float32 {
+	t.Helper()
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	return b.obs
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func near(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-6*max(1, math.Abs(y)) })
+}
+
+func wide(v []float32) (w []float64) {
+	for _, x := range v {
+		w = append(w, float64(x))
+	}
+	return w
+}
+
+func TestAnObservationIsConvertedScaledAndShifted(t *testing.T) {
+	b := newBench().open(t)
+	want := []float64{180 / math.Pi, -2 / 9.80665, 0.5*3 + 1, 0.5}
+	if got := wide(b.sense(t)); !near(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+func TestAnActionStartsFromWhereArmLeftIt(t *testing.T) {
+	b := newBench()
+	b.cfg.Action[0].MaxRate = 4 // 0.08 in a period
+	b.open(t)
+	must(t, b.robot.Arm()) // at the disarmed 0.5, not the failsafe -0.5
+	for _, want := range []float64{0.42, 0.34, 0.3, 0.3} {
+		must(t, b.robot.Act([]float32{0.3, -1}))
+		if got := (b.base.written[0] - 1500) / 500; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if b.base.written[1] != 2000 {
+			t.Errorf("an action without a rate limit: %v", b.base.written[1])
+		}
+	}
+}
+
+func TestAnActionReachesItsOutputsScaledAndShifted(t *testing.T) {
+	b := newBench().open(t)
+	must(t, b.robot.Arm())
+	must(t, b.robot.Act([]float32{0.5, 0.2}))
+	if want := []float64{1750, 1400}; !near(b.base.written, want) {
+		t.Errorf("found %v, want %v", b.base.written, want)
+	}
+}
+
+func TestThePreviousActionIsWhatWasCommanded(t *testing.T) {
+	b := newBench().open(t)
+	last := func(when string, want float32) {
+		t.Helper()
+		if got := b.sense(t)[3]; got != want {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	last("opened", 0.5) // the disarmed value
+	must(t, b.robot.Arm())
+	last("armed", 0.25) // the default
+	must(t, b.robot.Act([]float32{0.75, 0}))
+	last("after an action", 0.75)
+	if err := b.robot.Act([]float32{2, 0}); err == nil {
+		t.Error("an action beyond the limits was accepted")
+	}
+	last("after a refused action", 0.75)
+	must(t, b.robot.Halt())
+	last("halted", -0.5)
+}
+
+func TestDisarmedAndFailsafeOutputsAreDifferentThings(t *testing.T) {
+	b := newBench().open(t)
+	if want := []float64{1750, 1500}; !near(b.base.written, want) {
+		t.Errorf("opened: %v, want the disarmed outputs %v", b.base.written, want)
+	}
+	must(t, b.robot.Arm())
+	if got := fmt.Sprint(b.log); got != "[base write imu arm base arm]" {
+		t.Errorf("arming: %s: the disarmed outputs are to be there before torque is", got)
+	}
+	must(t, b.robot.Act([]float32{1, 1}))
+	must(t, b.robot.Halt())
+	if want := []float64{1250, 1500}; !near(b.base.written, want) {
+		t.Errorf("halted: %v, want the failsafe outputs %v", b.base.written, want)
+	}
+	must(t, b.robot.Disarm())
+	if want := []float64{1750, 1500}; !near(b.base.written, want) {
+		t.Errorf("disarmed: %v, want %v", b.base.written, want)
+	}
+}
+
+func TestActIsRefusedUntilArmAndAfterHaltAndDisarm(t *testing.T) {
+	b := newBench().open(t)
+	refused := func(when string) {
+		t.Helper()
+		if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refused("opened")
+	for name, stop := range map[string]func() error{
+		"halted": b.robot.Halt, "disarmed": b.robot.Disarm, "halted beside": func() error { b.robot.HaltBeside(); return nil },
+	} {
+		must(t, b.robot.Arm())
+		must(t, b.robot.Act([]float32{0, 0}))
+		must(t, stop())
+		refused(name)
+	}
+}
+
+func TestWithAHistoryTheOldestTickComesFirst(t *testing.T) {
+	b := newBench()
+	b.cfg.Observation = b.cfg.Observation[2:3]
+	b.cfg.History = 3
+	b.open(t)
+	var got []string
+	for _, c := range b.robot.Spec().Obs {
+		got = append(got, c.Name)
+	}
+	if fmt.Sprint(got) != "[speed@-2 speed@-1 speed]" {
+		t.Errorf("channels %v", got)
+	}
+	for i, want := range [][]float64{{1, 1, 1}, {1, 1, 1.5}, {1, 1.5, 2}, {1.5, 2, 2.5}} {
+		b.base.sample[0] = float64(i)
+		if got := wide(b.sense(t)); !near(got, want) {
+			t.Errorf("tick %d: %v, want %v", i, got, want)
+		}
+	}
+	b.base.readErr = hal.ErrBus
+	if _, err := b.robot.Sense(b.obs); err == nil {
+		t.Error("no error")
+	}
+	b.base.readErr = nil
+	if got, want := wide(b.sense(t)), []float64{2, 2.5, 2.5}; !near(got, want) {
+		t.Errorf("after a tick that failed: %v, want %v", got, want)
+	}
+}
+
+func TestTheTimeIsThatOfTheOldestSample(t *testing.T) {
+	b := newBench()
+	older := b.clock - 5e6
+	b.base.at = &older
+	b.open(t)
+	if at, err := b.robot.Sense(b.obs); err != nil || at != older {
+		t.Errorf("time %d, want %d: %v", at, older, err)
+	}
+}
+
+func TestASampleThatIsTooOldIsRefused(t *testing.T) {
+	b := newBench()
+	b.devices[1].Stale = 10 * time.Millisecond
+	at := b.clock
+	b.base.at = &at
+	b.open(t)
+	b.clock += 10e6
+	b.sense(t)
+	b.clock++
+	_, err := b.robot.Sense(b.obs)
+	if !errors.Is(err, hal.ErrStale) || !strings.Contains(err.Error(), "base") {
+		t.Error(err)
+	}
+	at = b.clock
+	b.sense(t)
+	if f := b.robot.Faults(nil); f[1].Faults.Stale != 1 || f[0].Faults != (hal.Faults{}) {
+		t.Errorf("counted %+v", f)
+	}
+}
+
+func TestWithoutAStaleTimeItIsThreePeriods(t *testing.T) {
+	b := newBench()
+	at := b.clock
+	b.imu.at = &at
+	b.open(t)
+	b.clock += 60e6
+	b.sense(t)
+	b.clock++
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, hal.ErrStale) {
+		t.Error(err)
+	}
+}
+
+func TestADeviceWhoseBitsDoNotChangeIsFrozen(t *testing.T) {
+	b := newBench()
+	b.devices[0].FrozenTicks = 3
+	b.open(t)
+	tick := func() error {
+		b.clock += 1e6
+		_, err := b.robot.Sense(b.obs)
+		return err
+	}
+	for range 3 {
+		must(t, tick())
+	}
+	if err := tick(); !errors.Is(err, errFrozen) || !errors.Is(err, hal.ErrDevice) {
+		t.Errorf("frozen: %v", err)
+	}
+	b.imu.sample[1] = math.Nextafter(b.imu.sample[1], 9)
+	for range 3 {
+		must(t, tick())
+	}
+	for range 10 { // the same sample again is not a new one
+		b.clock -= 1e6
+		must(t, tick())
+	}
+	if f := b.robot.Faults(nil); f[0].Faults.Device != 1 {
+		t.Errorf("counted %+v", f)
+	}
+}
+
+func TestANumberThatIsNotFiniteIsRefused(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		b := newBench().open(t)
+		b.imu.sample[1] = bad
+		if _, err := b.robot.Sense(b.obs); !errors.Is(err, errNotFinite) || !errors.Is(err, hal.ErrProtocol) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	b := newBench().open(t)
+	b.imu.sample[0] = 1e300
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+}
+
+func TestATimeThatGoesBackIsRefused(t *testing.T) {
+	b := newBench().open(t)
+	b.sense(t)
+	at := b.clock - 1
+	b.imu.at = &at
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, errBackwards) {
+		t.Error(err)
+	}
+}
+
+func TestADeadBusCostsATickOneDevice(t *testing.T) {
+	b := newBench().open(t)
+	b.imu.readErr = fmt.Errorf("i2c: %w", hal.ErrTimeout)
+	_, err := b.robot.Sense(b.obs)
+	var e *Error
+	if !errors.As(err, &e) || e.Device != "imu" || e.Operation != "read" || !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("%v", err)
+	}
+	if b.base.reads != 0 {
+		t.Error("the next device was read")
+	}
+	if f := b.robot.Faults(nil); f[0].Faults.Timeout != 1 {
+		t.Errorf("counted %+v", f)
+	}
+}
+
+// countingDevice counts itself.
+type countingDevice struct{ *fakeDevice }
+
+func (countingDevice) Faults() hal.Faults { return hal.Faults{Bus: 7, Mended: 2} }
+
+func TestWhatADeviceCountsItselfIsNotCountedTwice(t *testing.T) {
+	b := newBench()
+	b.devices[0].Device = countingDevice{b.imu}
+	b.open(t)
+	b.imu.readErr = hal.ErrBus
+	_, _ = b.robot.Sense(b.obs)
+	if f := b.robot.Faults(nil)[0]; f.Name != "imu" || f.Faults != (hal.Faults{Bus: 7, Mended: 2}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestHaltReachesEveryDeviceAndTheBrokenOnesLast(t *testing.T) {
+	b := newBench().open(t)
+	b.imu.readErr, b.imu.haltErr, b.base.haltErr = hal.ErrTimeout, hal.ErrTimeout, hal.ErrBus
+	_, _ = b.robot.Sense(b.obs)
+	b.log = nil
+	err := b.robot.Halt()
+	if fmt.Sprint(b.log) != "[base halt imu halt]" {
+		t.Errorf("%v", b.log)
+	}
+	if !errors.Is(err, hal.ErrTimeout) || !errors.Is(err, hal.ErrBus) || !strings.Contains(err.Error(), "base: halt") || !strings.Contains(err.Error(), "imu: halt") {
+		t.Errorf("%v", err)
+	}
+	b.log = nil
+	_ = b.robot.Halt() // both failed now
+	if len(b.log) != 2 {
+		t.Errorf("again: %v", b.log)
+	}
+}
+
+func TestARobotOfWhichADeviceCannotBeArmedIsHalted(t *testing.T) {
+	b := newBench().open(t)
+	b.base.armErr = errors.New("the brake is on")
+	if err := b.robot.Arm(); !errors.Is(err, b.base.armErr) {
+		t.Error(err)
+	}
+	if fmt.Sprint(b.log) != "[base write imu arm base arm imu halt base halt]" && fmt.Sprint(b.log) != "[base write imu arm base arm base halt imu halt]" {
+		t.Errorf("%v", b.log)
+	}
+	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
+		t.Error(err)
+	}
+}
+
+func TestARobotThatCannotBeDisarmedIsNotOpened(t *testing.T) {
+	b := newBench()
+	b.base.writeErr = hal.ErrBus
+	if robot, err := New(b.cfg, func() int64 { return 0 }, b.devices...); robot != nil || !errors.Is(err, hal.ErrBus) {
+		t.Errorf("%v, %v", robot, err)
+	}
+}
+
+// guardedDevice has a second path.
+type guardedDevice struct {
+	*fakeDevice
+	cut int
+}
+
+func (g *guardedDevice) HaltBeside() { g.cut++ }
+
+func TestHaltBesideTakesEverySecondPath(t *testing.T) {
+	b := newBench()
+	g := &guardedDevice{fakeDevice: b.base}
+	b.devices[1].Device = g
+	b.open(t)
+	must(t, b.robot.Arm())
+	b.robot.HaltBeside()
+	if g.cut != 1 || len(b.log) != 3 {
+		t.Errorf("cut %d times, %v", g.cut, b.log)
+	}
+}
+
+func TestTheDeadmanIsTheWeakestDevices(t *testing.T) {
+	b := newBench().open(t)
+	if b.robot.Deadman() != 0 || fmt.Sprint(b.robot.Unguarded()) != "[base]" {
+		t.Errorf("%v, unguarded %v", b.robot.Deadman(), b.robot.Unguarded())
+	}
+	b.base.deadman = 200 * time.Millisecond
+	if b.robot.Deadman() != 200*time.Millisecond || b.robot.Unguarded() != nil {
+		t.Errorf("%v, unguarded %v", b.robot.Deadman(), b.robot.Unguarded())
+	}
+}
+
+func TestDevicesAreClosedTheLastFirst(t *testing.T) {
+	b := newBench().open(t)
+	must(t, b.robot.Close())
+	if fmt.Sprint(b.log) != "[base close imu close]" {
+		t.Errorf("%v", b.log)
+	}
+}
+
+func TestSenseAndActAllocateNothingAlsoWhenTheyFail(t *testing.T) {
+	b := newBench()
+	b.cfg.History = 3
+	b.cfg.Odometry = Odometry{Left: "action.left_wheel", Right: "base.left_speed", Scale: 1, YawRate: "imu.gyro_z"}
+	b.open(t)
+	b.imu.log, b.base.log = nil, nil
+	must(t, b.robot.Arm())
+	action := []float32{0.1, 0.2}
+	faults := make([]DeviceFaults, 0, 2)
+	tick := func() {
+		b.clock += 20e6
+		_, _ = b.robot.Sense(b.obs)
+		_ = b.robot.Act(action)
+		faults = b.robot.Faults(faults[:0])
+	}
+	for name, breakIt := range map[string]func(){
+		"whole":      func() {},
+		"not finite": func() { b.imu.sample[0] = math.NaN() },
+		"broken":     func() { b.imu.readErr, b.base.writeErr = hal.ErrBus, hal.ErrTimeout },
+	} {
+		breakIt()
+		if n := testing.AllocsPerRun(100, tick); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	bench := newBench()
+	bench.imu.log, bench.base.log = nil, nil
+	bench.cfg.History = 4
+	robot, err := New(bench.cfg, func() int64 { return bench.clock }, bench.devices...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := robot.Arm(); err != nil {
+		b.Fatal(err)
+	}
+	obs, action := make([]float32, 16), []float32{0.1, 0.2}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := robot.Sense(obs); err != nil {
+			b.Fatal(err)
+		}
+		if err := robot.Act(action); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestALimitThatIsNoFloat32IsKept(t *testing.T) {
+	b := newBench()
+	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed, b.cfg.Action[0].Default = 0.1, 0, 0
+	b.open(t)
+	must(t, b.robot.Arm())
+	must(t, b.robot.Act([]float32{float32(0.1), 0})) // a little more than 0.1
+	if b.base.written[0] > 1550 {
+		t.Errorf("%v", b.base.written[0])
+	}
+}
+
+func TestAnObservationOfTheWrongLengthIsRefused(t *testing.T) {
+	b := newBench().open(t)
+	if _, err := b.robot.Sense(make([]float32, 3)); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestARobotThatTheWatchdogHaltsWhileItIsArmedIsNotArmed(t *testing.T) {
+	b := newBench().open(t)
+	b.imu.onArm = func() { b.robot.HaltBeside() } // the next device would enable its outputs again
+	if err := b.robot.Arm(); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("arm: %v", err)
+	}
+	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("act: %v", err)
+	}
+	if last := b.log[len(b.log)-1]; last != "base halt" {
+		t.Errorf("the last thing done is %q, want a halt", last)
+	}
+}

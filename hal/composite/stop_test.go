@@ -1,0 +1,111 @@
+package composite
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal"
+)
+
+// newStopBench has a base with the circuit of an emergency stop, closed.
+func newStopBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench()
+	b.base.inputs = append(b.base.inputs, hal.Signal{Name: "estop_closed"})
+	b.base.sample = []float64{3, 1}
+	b.cfg.StopInput = "base.estop_closed"
+	b.open(t)
+	return b
+}
+
+func TestAStopInputIsPressedUntilItWasReadAndFoundClosed(t *testing.T) {
+	b := newStopBench(t)
+	if !b.robot.StopPressed() {
+		t.Error("not pressed before the first Sense")
+	}
+	for _, c := range []struct {
+		circuit float64
+		pressed bool
+	}{{1, false}, {0, true}, {1, false}, {0.5, true}} {
+		b.clock += 20e6
+		b.base.sample[1] = c.circuit
+		if _, err := b.robot.Sense(b.obs); err != nil {
+			t.Fatal(err)
+		}
+		if b.robot.StopPressed() != c.pressed {
+			t.Errorf("circuit %v: pressed is %v", c.circuit, b.robot.StopPressed())
+		}
+	}
+}
+
+func TestAStopInputThatCannotBeReadIsPressed(t *testing.T) {
+	b := newStopBench(t)
+	if _, err := b.robot.Sense(b.obs); err != nil || b.robot.StopPressed() {
+		t.Fatalf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+	b.base.readErr = hal.ErrTimeout
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, hal.ErrTimeout) || !b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestAnotherDevicesFailureDoesNotPressTheStopInput(t *testing.T) {
+	b := newStopBench(t)
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	b.imu.readErr = hal.ErrTimeout
+	if _, err := b.robot.Sense(b.obs); err == nil || b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestAStopInputIsReadWhateverFailsBesideIt(t *testing.T) {
+	b := newStopBench(t) // the base comes after the IMU
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	b.imu.readErr = hal.ErrTimeout
+	b.base.sample[1] = 0
+	if _, err := b.robot.Sense(b.obs); err == nil || !b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestAStopInputWhoseSampleIsTooOldIsPressed(t *testing.T) {
+	b := newStopBench(t)
+	if _, err := b.robot.Sense(b.obs); err != nil {
+		t.Fatal(err)
+	}
+	last := b.clock
+	b.base.at = &last // and no newer one comes
+	b.clock += int64(time.Second)
+	if _, err := b.robot.Sense(b.obs); !errors.Is(err, hal.ErrStale) || !b.robot.StopPressed() {
+		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
+	}
+}
+
+func TestARobotWithoutAStopInputIsNeverPressed(t *testing.T) {
+	b := newBench()
+	b.open(t)
+	if b.robot.StopPressed() {
+		t.Error("pressed")
+	}
+}
+
+func TestAStopInputIsADevicesSwitch(t *testing.T) {
+	for source, want := range map[string]string{
+		"imu.gyro_z":        "not a switch",
+		"action.left_wheel": "not a switch",
+		"base.nothing":      "no input of this name",
+		"estop":             "not a source",
+	} {
+		b := newBench()
+		b.cfg.StopInput = source
+		if _, err := New(b.cfg, func() int64 { return b.clock }, b.devices...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", source, err, want)
+		}
+	}
+}

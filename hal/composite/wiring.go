@@ -1,0 +1,329 @@
+package composite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"optibfm/hal"
+)
+
+// The sources that are not devices.
+const (
+	actionSource   = "action"
+	odometrySource = "odometry"
+)
+
+var odometrySignals = []hal.Signal{
+	{Name: "x", Unit: "m"}, {Name: "y", Unit: "m"}, {Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"},
+	{Name: "speed", Unit: "m/s"}, {Name: "yaw_rate", Unit: "rad/s"},
+}
+
+// wiring is a configuration with its names resolved. All sources lie in one
+// list: the devices' inputs, the odometry's signals, the actions.
+type wiring struct {
+	spec     hal.Spec
+	senses   []line // one for each element of a tick's observation
+	acts     []drive
+	first    []int // of each device's inputs in the list of sources
+	odometry int   // of its first signal, -1 where there is none
+	stop     int   // source of the stop input, -1 where there is none
+	action   int   // of the first action
+	sources  int
+	reckon   reckoner
+}
+
+// line turns a source into a number: gain * source + offset.
+type line struct {
+	source       int
+	gain, offset float64
+}
+
+// drive turns an action into a device's output.
+type drive struct {
+	device, output            int
+	gain, offset              float64
+	low, high, step           float64 // step: the largest change in a period
+	start, failsafe, disarmed float64
+}
+
+// Spec checks a configuration against the parts of a robot and describes the
+// robot. Nothing is opened. An error names every key that is wrong.
+func (c Config) Spec(parts []Part) (hal.Spec, error) {
+	w, err := c.wire(parts)
+	if err != nil {
+		return hal.Spec{}, err
+	}
+	return w.spec, nil
+}
+
+// wirer resolves names, and collects what is wrong.
+type wirer struct {
+	cfg   Config
+	parts []Part
+	out   wiring
+	errs  []error
+}
+
+func (c Config) wire(parts []Part) (*wiring, error) {
+	w := &wirer{cfg: c, parts: parts}
+	w.layOut()
+	w.stopInput()
+	w.observations()
+	w.actions()
+	if len(w.errs) > 0 {
+		return nil, errors.Join(w.errs...)
+	}
+	if err := w.out.spec.Validate(); err != nil {
+		return nil, fmt.Errorf("composite: %w", err)
+	}
+	return &w.out, nil
+}
+
+func (w *wirer) wrong(key, format string, args ...any) {
+	w.errs = append(w.errs, fmt.Errorf("composite: %s: "+format, append([]any{key}, args...)...))
+}
+
+// layOut gives every source its place in the list.
+func (w *wirer) layOut() {
+	names := map[string]bool{actionSource: true, odometrySource: true}
+	for i, p := range w.parts {
+		if p.Name == "" || strings.Contains(p.Name, ".") || names[p.Name] {
+			w.wrong(fmt.Sprintf("devices[%d].name", i), "not usable (%q): give a name of its own, without a dot, other than %s and %s", p.Name, actionSource, odometrySource)
+		}
+		names[p.Name] = true
+		w.out.first = append(w.out.first, w.out.sources)
+		w.out.sources += len(p.Inputs)
+	}
+	w.out.odometry = -1
+	if w.cfg.Odometry.Left != "" {
+		w.out.odometry = w.out.sources
+		w.out.sources += len(odometrySignals)
+	}
+	w.out.action = w.out.sources
+	w.out.sources += len(w.cfg.Action)
+	w.odometry()
+}
+
+// stopInput finds the emergency stop's circuit, which only a device can read.
+func (w *wirer) stopInput() {
+	w.out.stop = -1
+	if w.cfg.StopInput == "" {
+		return
+	}
+	index, signal, err := w.source(w.cfg.StopInput)
+	inputs := w.out.sources - len(w.cfg.Action)
+	if w.out.odometry >= 0 {
+		inputs = w.out.odometry
+	}
+	switch {
+	case err != nil:
+		w.wrong("stop_input", "%w", err)
+	case index >= inputs || signal.Unit != "":
+		w.wrong("stop_input", "not a switch (%q, unit %q): give a device's input without a unit", w.cfg.StopInput, signal.Unit)
+	default:
+		w.out.stop = index
+	}
+}
+
+// source finds a source by its name.
+func (w *wirer) source(name string) (index int, signal hal.Signal, err error) {
+	of, which, ok := strings.Cut(name, ".")
+	if !ok {
+		return 0, signal, fmt.Errorf("not a source (%q): write DEVICE.INPUT, such as imu.gyro_z", name)
+	}
+	signals, first, err := w.signals(of)
+	if err != nil {
+		return 0, signal, err
+	}
+	for i, s := range signals {
+		if s.Name == which {
+			return first + i, s, nil
+		}
+	}
+	return 0, signal, fmt.Errorf("%s has no input of this name (%q): it has %s", of, which, names(signals))
+}
+
+// signals are the sources of a device, of the odometry or of the actions.
+func (w *wirer) signals(of string) (signals []hal.Signal, first int, err error) {
+	switch {
+	case of == actionSource:
+		for _, a := range w.cfg.Action {
+			signals = append(signals, hal.Signal{Name: a.Name, Unit: a.Unit})
+		}
+		return signals, w.out.action, nil
+	case of == odometrySource && w.out.odometry >= 0:
+		return odometrySignals, w.out.odometry, nil
+	case of == odometrySource:
+		return nil, 0, errors.New("there is no odometry: give odometry.left and odometry.right")
+	}
+	for i, p := range w.parts {
+		if p.Name == of {
+			return p.Inputs, w.out.first[i], nil
+		}
+	}
+	return nil, 0, fmt.Errorf("there is no device of this name (%q): name one of the devices", of)
+}
+
+func names(signals []hal.Signal) string {
+	if len(signals) == 0 {
+		return "none"
+	}
+	list := make([]string, len(signals))
+	for i, s := range signals {
+		list[i] = s.Name
+	}
+	return strings.Join(list, ", ")
+}
+
+func (w *wirer) observations() {
+	for i, o := range w.cfg.Observation {
+		w.out.senses = append(w.out.senses, w.observation(fmt.Sprintf("observation[%d]", i), o))
+	}
+	w.out.spec = hal.Spec{Name: w.cfg.Name, Period: w.cfg.Period}
+	history := w.cfg.history()
+	if most := hal.MaxChannels; history < 1 || history*len(w.cfg.Observation) > most {
+		w.wrong("history", "out of range (%d): give 1 or more, with at most %d numbers altogether", w.cfg.History, most)
+		return
+	}
+	for age := history - 1; age >= 0; age-- {
+		for _, o := range w.cfg.Observation {
+			w.out.spec.Obs = append(w.out.spec.Obs, hal.Channel{Name: stacked(o.Name, age), Unit: o.Unit, Min: o.Min, Max: o.Max})
+		}
+	}
+}
+
+func (c Config) history() int {
+	if c.History == 0 {
+		return 1
+	}
+	return c.History
+}
+
+// stacked is the name of a channel some ticks ago.
+func stacked(name string, age int) string {
+	if age == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s@-%d", name, age)
+}
+
+func (w *wirer) observation(key string, o Observation) line {
+	from := o.From
+	if o.PreviousAction != "" {
+		key, from = key+".previous_action", actionSource+"."+o.PreviousAction
+	} else {
+		key += ".from"
+	}
+	if (o.From == "") == (o.PreviousAction == "") {
+		w.wrong(strings.TrimSuffix(strings.TrimSuffix(key, ".from"), ".previous_action"), "%q has no source, or two: give from or previous_action", o.Name)
+		return line{}
+	}
+	source, signal, err := w.source(from)
+	if err != nil {
+		w.wrong(key, "%w", err)
+		return line{}
+	}
+	gain, err := conversion(signal.Unit, o.Unit, o.Scale)
+	if err != nil {
+		w.wrong(key, "%q from %s: %w", o.Name, from, err)
+	}
+	if o.Invert {
+		gain = -gain
+	}
+	w.finite(key, gain, o.Offset)
+	return line{source: source, gain: gain, offset: o.Offset}
+}
+
+func (w *wirer) finite(key string, numbers ...float64) {
+	for _, v := range numbers {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			w.wrong(key, "a number is not finite (%v): give finite ones", v)
+			return
+		}
+	}
+}
+
+func (w *wirer) actions() {
+	driven := make([]map[string]string, len(w.parts)) // output to action
+	for i := range driven {
+		driven[i] = map[string]string{}
+	}
+	for i, a := range w.cfg.Action {
+		w.out.spec.Action = append(w.out.spec.Action, hal.Channel{
+			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate, Failsafe: a.Failsafe, Disarmed: a.Disarmed,
+		})
+		w.out.acts = append(w.out.acts, w.act(fmt.Sprintf("action[%d]", i), a, driven))
+	}
+	if len(w.errs) > 0 {
+		return // a wrong name is one mistake, not two
+	}
+	for i, p := range w.parts {
+		for _, s := range p.Outputs {
+			if driven[i][s.Name] == "" {
+				w.wrong("action", "nothing drives %s.%s: give it an action, or take the output out of the device", p.Name, s.Name)
+			}
+		}
+	}
+}
+
+func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
+	device, output, signal, err := w.output(a.To)
+	if err != nil {
+		w.wrong(key+".to", "%w", err)
+		return drive{}
+	}
+	if by, taken := driven[device][signal.Name]; taken {
+		w.wrong(key+".to", "%s is driven by %q already: give every action an output of its own", a.To, by)
+	}
+	driven[device][signal.Name] = a.Name
+	gain, err := conversion(a.Unit, signal.Unit, a.Scale)
+	if err != nil {
+		w.wrong(key+".to", "%q to %s: %w", a.Name, a.To, err)
+	}
+	if a.Invert {
+		gain = -gain
+	}
+	w.finite(key, gain, a.Offset)
+	for _, v := range []struct {
+		key   string
+		value float64
+	}{{"default", a.Default}, {"failsafe", a.Failsafe}, {"disarmed", a.Disarmed}} {
+		if !(v.value >= a.Min && v.value <= a.Max) {
+			w.wrong(key+"."+v.key, "not within the limits of %q (%v, limits %v to %v): move it inside", a.Name, v.value, a.Min, a.Max)
+		}
+	}
+	return drive{
+		device: device, output: output, gain: gain, offset: a.Offset,
+		low: a.Min, high: a.Max, step: w.step(a), start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
+	}
+}
+
+// step is the largest change of an action in a period.
+func (w *wirer) step(a Action) float64 {
+	if a.MaxRate == 0 {
+		return math.Inf(1)
+	}
+	return a.MaxRate * w.cfg.Period.Seconds()
+}
+
+// output finds a device's output by its name.
+func (w *wirer) output(name string) (device, output int, signal hal.Signal, err error) {
+	of, which, ok := strings.Cut(name, ".")
+	if !ok {
+		return 0, 0, signal, fmt.Errorf("not an output (%q): write DEVICE.OUTPUT, such as base.left", name)
+	}
+	for i, p := range w.parts {
+		if p.Name != of {
+			continue
+		}
+		for j, s := range p.Outputs {
+			if s.Name == which {
+				return i, j, s, nil
+			}
+		}
+		return 0, 0, signal, fmt.Errorf("%s has no output of this name (%q): it has %s", of, which, names(p.Outputs))
+	}
+	return 0, 0, signal, fmt.Errorf("there is no device of this name (%q): name one of the devices", of)
+}

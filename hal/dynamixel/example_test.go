@@ -1,0 +1,45 @@
+package dynamixel_test
+
+import (
+	"fmt"
+	"log"
+
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/dynamixel/dynamixeltest"
+	"optibfm/hal/serial"
+)
+
+// One XM430 in position mode, here a fake: arm, move, sense, halt.
+func Example() {
+	bus, err := dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+
+	arm, err := dynamixel.Open(dynamixel.Config{
+		Port:          serial.Config{Path: bus.Path, Baud: 1_000_000},
+		Servos:        []dynamixel.Servo{{Name: "elbow", ID: 1, Mode: dynamixel.Position}},
+		DeadmanMs:     200,
+		HaltTorqueOff: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer arm.Close()
+	if err := arm.Arm(); err != nil {
+		log.Fatal(err)
+	}
+	if err := arm.Write([]float64{0.5}); err != nil {
+		log.Fatal(err)
+	}
+	sample := make([]float64, len(arm.Inputs()))
+	if _, err := arm.Read(sample); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %.2f %s, stops after %v of silence\n", arm.Inputs()[0].Name, sample[0], arm.Inputs()[0].Unit, arm.Deadman())
+	if err := arm.Halt([]float64{0}); err != nil {
+		log.Fatal(err)
+	}
+	// Output: elbow_position 0.50 rad, stops after 200ms of silence
+}

@@ -1,0 +1,173 @@
+package i2cbus
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"periph.io/x/conn/v3/i2c"
+	"periph.io/x/conn/v3/physic"
+)
+
+// The limits of a bus's time-out.
+const (
+	DefaultTimeout = 10 * time.Millisecond
+	MaxTimeout     = time.Second
+)
+
+// The kernel's interface: include/uapi/linux/i2c-dev.h and i2c.h, explained in
+// Documentation/i2c/dev-interface.rst.
+const (
+	ioctlRetries = 0x0701
+	ioctlTimeout = 0x0702 // in units of 10 ms
+	ioctlFuncs   = 0x0705
+	ioctlRdwr    = 0x0707
+
+	funcI2C  = 0x1 // plain I²C transfers, not only SMBus ones
+	flagRead = 0x1
+	maxMsg   = 8192 // bytes in a message; i2c-dev.c refuses more
+)
+
+// message is struct i2c_msg. Its pointer is one for the garbage collector too.
+type message struct {
+	addr, flags, length uint16
+	_                   uint16
+	data                unsafe.Pointer
+}
+
+// transfer is struct i2c_rdwr_ioctl_data.
+type transfer struct {
+	messages unsafe.Pointer
+	count    uint32
+}
+
+// kernel is how ioctl is called: with a number, or with the address of one.
+type kernel struct {
+	set   func(fd uintptr, request uint, value uintptr) syscall.Errno
+	point func(fd uintptr, request uint, at unsafe.Pointer) syscall.Errno
+}
+
+// linux makes the system calls. They are ones of which the scheduler knows,
+// because they take as long as the transfer does.
+var linux = kernel{
+	set: func(fd uintptr, request uint, value uintptr) syscall.Errno {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, uintptr(request), value)
+		return errno
+	},
+	point: func(fd uintptr, request uint, at unsafe.Pointer) syscall.Errno {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, uintptr(request), uintptr(at))
+		return errno
+	},
+}
+
+// Bus is an I²C bus of the kernel. It implements [i2c.BusCloser]. Unlike
+// periph's own adapter it can limit the time of a transaction, keeps the
+// kernel's error number, and allocates nothing. Goroutines may share it.
+type Bus struct {
+	file *os.File
+	path string
+	kernel
+
+	mu       sync.Mutex
+	messages [2]message
+	transfer transfer
+}
+
+var _ i2c.BusCloser = (*Bus)(nil)
+
+// Open opens a bus such as /dev/i2c-1, and sets its adapter to give a transfer
+// up after timeout, rounded up to 10 ms and at most [MaxTimeout], and not to
+// repeat it. The setting is the adapter's: it holds for everybody who uses the
+// bus, until somebody sets another.
+func Open(path string, timeout time.Duration) (*Bus, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("i2cbus: %s: there is no such bus: enable it, load the kernel module i2c-dev, and see i2cdetect -l", path)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("i2cbus: %s: may not be opened by this user: add it to the group of the file (i2c)", path)
+	case err != nil:
+		return nil, fmt.Errorf("i2cbus: %w", err)
+	}
+	b, err := newBus(file, path, timeout, linux)
+	if err != nil {
+		file.Close()
+	}
+	return b, err
+}
+
+func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, error) {
+	if timeout <= 0 || timeout > MaxTimeout {
+		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v): give more than 0, up to %v", path, timeout, MaxTimeout)
+	}
+	b := &Bus{file: file, path: path, kernel: k}
+	var funcs uint64 // the kernel writes an unsigned long
+	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
+		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w): see i2cdetect -l", path, errno)
+	}
+	if funcs&funcI2C == 0 {
+		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x): use another bus", path, funcs)
+	}
+	const unit = 10 * time.Millisecond
+	if errno := k.set(file.Fd(), ioctlTimeout, uintptr((timeout+unit-1)/unit)); errno != 0 {
+		return nil, fmt.Errorf("i2cbus: %s: the adapter's time-out could not be set: %w", path, errno)
+	}
+	if errno := k.set(file.Fd(), ioctlRetries, 0); errno != 0 {
+		return nil, fmt.Errorf("i2cbus: %s: the adapter's retries could not be turned off: %w", path, errno)
+	}
+	return b, nil
+}
+
+func (b *Bus) String() string { return b.path }
+
+var (
+	errAddress = errors.New("i2cbus: the address is not a 7-bit one: give 0x08 to 0x77")
+	errLength  = errors.New("i2cbus: the message is too long: give at most 8192 bytes")
+)
+
+// Tx writes w, then reads r, in one transaction. Its errors are the kernel's:
+// ETIMEDOUT for a bus that is held, ENXIO or EREMOTEIO for a device that does
+// not answer, EAGAIN for lost arbitration, EIO for what adapters do not tell
+// apart; Documentation/i2c/fault-codes.rst.
+func (b *Bus) Tx(addr uint16, w, r []byte) error {
+	if addr < 0x08 || addr > 0x77 {
+		return errAddress
+	}
+	if len(w) > maxMsg || len(r) > maxMsg {
+		return errLength
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	if len(w) > 0 {
+		b.messages[n] = message{addr: addr, length: uint16(len(w)), data: unsafe.Pointer(&w[0])}
+		n++
+	}
+	if len(r) > 0 {
+		b.messages[n] = message{addr: addr, flags: flagRead, length: uint16(len(r)), data: unsafe.Pointer(&r[0])}
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	b.transfer = transfer{messages: unsafe.Pointer(&b.messages), count: uint32(n)}
+	errno := b.point(b.file.Fd(), ioctlRdwr, unsafe.Pointer(&b.transfer))
+	b.messages = [2]message{} // the caller's buffers are the caller's
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// SetSpeed is refused: Linux has the speed of a bus from the device tree.
+func (b *Bus) SetSpeed(physic.Frequency) error {
+	return fmt.Errorf("i2cbus: %s: the speed cannot be set from here: set it in the device tree (clock-frequency)", b.path)
+}
+
+// Close closes the bus.
+func (b *Bus) Close() error { return b.file.Close() }

@@ -1,0 +1,164 @@
+package i2cbus
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// fakeKernel is an adapter that echoes what was written, upside down.
+type fakeKernel struct {
+	funcs   uint64
+	set     map[uint]uintptr
+	fails   map[uint]syscall.Errno
+	written []byte
+	addr    uint16
+}
+
+func (k *fakeKernel) calls() kernel {
+	return kernel{
+		set: func(_ uintptr, request uint, value uintptr) syscall.Errno {
+			k.set[request] = value
+			return k.fails[request]
+		},
+		point: func(_ uintptr, request uint, at unsafe.Pointer) syscall.Errno {
+			if request == ioctlFuncs {
+				*(*uint64)(at) = k.funcs
+				return k.fails[request]
+			}
+			k.transfer((*transfer)(at))
+			return k.fails[request]
+		},
+	}
+}
+
+func (k *fakeKernel) transfer(t *transfer) {
+	k.written = k.written[:0]
+	for _, m := range unsafe.Slice((*message)(t.messages), t.count) {
+		data := unsafe.Slice((*byte)(m.data), m.length)
+		k.addr = m.addr
+		if m.flags&flagRead == 0 {
+			k.written = append(k.written, data...)
+			continue
+		}
+		for i := range data {
+			data[i] = ^k.written[0] + byte(i)
+		}
+	}
+}
+
+func newFakeBus(t *testing.T, k *fakeKernel, timeout time.Duration) (*Bus, error) {
+	t.Helper()
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	k.set = map[uint]uintptr{}
+	return newBus(file, "/dev/i2c-9", timeout, k.calls())
+}
+
+func TestOpeningABusBoundsItsTransfersInUnitsOfTenMilliseconds(t *testing.T) {
+	for timeout, want := range map[time.Duration]uintptr{
+		time.Millisecond: 1, 10 * time.Millisecond: 1, 11 * time.Millisecond: 2, time.Second: 100,
+	} {
+		k := &fakeKernel{funcs: funcI2C}
+		if _, err := newFakeBus(t, k, timeout); err != nil {
+			t.Fatal(err)
+		}
+		if retries, ok := k.set[ioctlRetries]; k.set[ioctlTimeout] != want || retries != 0 || !ok {
+			t.Errorf("%v: found %v, want the time-out %d and no retries", timeout, k.set, want)
+		}
+	}
+}
+
+func TestABusThatCannotBeBoundedIsRefused(t *testing.T) {
+	for says, c := range map[string]struct {
+		kernel  fakeKernel
+		timeout time.Duration
+	}{
+		"out of range":       {fakeKernel{funcs: funcI2C}, 0},
+		"up to 1s":           {fakeKernel{funcs: funcI2C}, 2 * time.Second},
+		"SMBus":              {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
+		"no I²C bus":         {fakeKernel{fails: map[uint]syscall.Errno{ioctlFuncs: syscall.ENOTTY}}, DefaultTimeout},
+		"time-out could not": {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlTimeout: syscall.EPERM}}, DefaultTimeout},
+		"retries could not":  {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRetries: syscall.EPERM}}, DefaultTimeout},
+	} {
+		if _, err := newFakeBus(t, &c.kernel, c.timeout); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+}
+
+func TestATransactionIsAWriteAndThenARead(t *testing.T) {
+	k := &fakeKernel{funcs: funcI2C}
+	b, err := newFakeBus(t, k, DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := make([]byte, 3)
+	if err := b.Tx(0x68, []byte{0x3b}, r); err != nil {
+		t.Fatal(err)
+	}
+	if k.addr != 0x68 || !slices.Equal(k.written, []byte{0x3b}) || !slices.Equal(r, []byte{0xc4, 0xc5, 0xc6}) {
+		t.Errorf("address %#x, wrote %x, read %x", k.addr, k.written, r)
+	}
+	if err := b.Tx(0x68, nil, nil); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+}
+
+func TestATransactionThatTheKernelWouldRefuseIsRefused(t *testing.T) {
+	b, err := newFakeBus(t, &fakeKernel{funcs: funcI2C}, DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []uint16{0, 7, 0x78, 0x400} {
+		if err := b.Tx(addr, []byte{0}, nil); !errors.Is(err, errAddress) {
+			t.Errorf("%#x: %v", addr, err)
+		}
+	}
+	if err := b.Tx(0x68, make([]byte, maxMsg+1), nil); !errors.Is(err, errLength) {
+		t.Error(err)
+	}
+}
+
+func TestTheKernelsErrorNumberIsKept(t *testing.T) {
+	k := &fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRdwr: syscall.EREMOTEIO}}
+	b, err := newFakeBus(t, k, DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Tx(0x68, []byte{1}, nil); !errors.Is(err, syscall.EREMOTEIO) {
+		t.Error(err)
+	}
+}
+
+func TestATransactionAllocatesNothingAlsoWhenItFails(t *testing.T) {
+	k := &fakeKernel{funcs: funcI2C, written: make([]byte, 0, 16)}
+	b, err := newFakeBus(t, k, DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, r := []byte{0x3b}, make([]byte, 14)
+	for _, errno := range []syscall.Errno{0, syscall.EREMOTEIO, syscall.ETIMEDOUT} {
+		k.fails = map[uint]syscall.Errno{ioctlRdwr: errno}
+		if n := testing.AllocsPerRun(100, func() { _ = b.Tx(0x68, w, r) }); n != 0 {
+			t.Errorf("errno %d: %v allocations", errno, n)
+		}
+	}
+}
+
+func TestABusThatIsNotThereIsRefusedWithTheWayToFindIt(t *testing.T) {
+	if _, err := Open("/dev/i2c-no-such", DefaultTimeout); err == nil || !strings.Contains(err.Error(), "i2cdetect") {
+		t.Error(err)
+	}
+	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "no I²C bus") {
+		t.Error(err)
+	}
+}

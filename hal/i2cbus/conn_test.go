@@ -1,0 +1,98 @@
+package i2cbus
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"periph.io/x/conn/v3/i2c/i2ctest"
+	"periph.io/x/conn/v3/physic"
+
+	"optibfm/hal"
+)
+
+// failingBus fails with the errors given, one a transaction, then works.
+type failingBus struct {
+	errs  []error
+	tries int
+}
+
+func (b *failingBus) String() string                  { return "bus" }
+func (b *failingBus) SetSpeed(physic.Frequency) error { return nil }
+func (b *failingBus) Tx(_ uint16, _, _ []byte) error {
+	b.tries++
+	if b.tries > len(b.errs) {
+		return nil
+	}
+	return b.errs[b.tries-1]
+}
+
+func TestRegistersAreReadAndWrittenAsTheChipExpects(t *testing.T) {
+	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
+		{Addr: 0x40, W: []byte{0x06, 1, 2, 3}},
+		{Addr: 0x40, W: []byte{0x06}, R: []byte{1, 2, 3}},
+	}}
+	c := NewConn(bus, 0x40, "chip")
+	if err := c.Write(0x06, 1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 3)
+	if err := c.Read(0x06, got); err != nil || !slices.Equal(got, []byte{1, 2, 3}) {
+		t.Errorf("read %x, %v", got, err)
+	}
+	if err := bus.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATransactionIsTriedAtMostTwiceAndATimeoutOnce(t *testing.T) {
+	nack := syscall.EREMOTEIO
+	for name, c := range map[string]struct {
+		errs  []error
+		tries int
+		kind  error
+		want  hal.Faults
+	}{
+		"works":            {nil, 1, nil, hal.Faults{}},
+		"one fault":        {[]error{nack}, 2, nil, hal.Faults{Mended: 1}},
+		"two faults":       {[]error{nack, nack, nack}, 2, hal.ErrBus, hal.Faults{Bus: 1}},
+		"a held bus":       {[]error{syscall.ETIMEDOUT, nack}, 1, hal.ErrTimeout, hal.Faults{Timeout: 1}},
+		"held in the end":  {[]error{nack, syscall.ETIMEDOUT}, 2, hal.ErrTimeout, hal.Faults{Timeout: 1}},
+		"short both times": {[]error{hal.ErrShort, hal.ErrShort}, 2, hal.ErrShort, hal.Faults{Short: 1}},
+	} {
+		bus := &failingBus{errs: c.errs}
+		conn := NewConn(bus, 0x40, "chip")
+		err := conn.Write(0)
+		if !errors.Is(err, c.kind) || bus.tries != c.tries || conn.Faults() != c.want {
+			t.Errorf("%s: %v after %d tries, %+v", name, err, bus.tries, conn.Faults())
+		}
+		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), "chip at 0x40 on bus: ")) {
+			t.Errorf("%s: %v does not say what happened, and where", name, err)
+		}
+	}
+}
+
+func TestAFailedTransactionAllocatesNothing(t *testing.T) {
+	bus := &failingBus{errs: make([]error, 1000)}
+	for i := range bus.errs {
+		bus.errs[i] = syscall.EREMOTEIO
+	}
+	conn, data := NewConn(bus, 0x40, "chip"), make([]byte, 14)
+	if n := testing.AllocsPerRun(100, func() {
+		_ = conn.Read(1, data)
+		_ = conn.Write(1, 2, 3)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestAWriteThatDoesNotFitPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("it did not panic")
+		}
+	}()
+	_ = NewConn(&failingBus{}, 0x40, "chip").Write(0, make([]byte, MaxWrite)...)
+}

@@ -1,0 +1,103 @@
+// Package i2cbustest has an I²C bus in memory, with chips that answer like the
+// real ones down to their registers and that can be broken in the ways buses
+// and chips break. It is for the tests of drivers, and of whatever uses them.
+package i2cbustest
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"periph.io/x/conn/v3/i2c"
+	"periph.io/x/conn/v3/physic"
+)
+
+// Bus is a bus with chips. Its errors are those of Linux.
+type Bus struct {
+	mu     sync.Mutex
+	chips  map[uint16]*Chip
+	held   time.Duration // how long a transaction waits for a bus that is held; 0: it is free
+	nacks  int
+	count  int
+	closed bool
+}
+
+var _ i2c.BusCloser = (*Bus)(nil)
+
+// New returns a bus with the chips at their addresses.
+func New(chips map[uint16]*Chip) *Bus { return &Bus{chips: chips} }
+
+func (b *Bus) String() string { return "i2c-fake" }
+
+// SetSpeed does nothing.
+func (b *Bus) SetSpeed(physic.Frequency) error { return nil }
+
+// Close notes that the bus was closed.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
+}
+
+// Closed reports whether Close was called.
+func (b *Bus) Closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// Hold makes every transaction fail with ETIMEDOUT after a time, as on a bus
+// whose clock or data line is held low. 0 lets it go.
+func (b *Bus) Hold(timeout time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = timeout
+}
+
+// Nack makes the next n transactions fail with EREMOTEIO, whatever the chip.
+func (b *Bus) Nack(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.nacks = n
+}
+
+// Transactions counts the calls of Tx.
+func (b *Bus) Transactions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count
+}
+
+// With calls f with a chip while no transaction is under way: the tests' way
+// to change and to see it.
+func (b *Bus) With(addr uint16, f func(*Chip)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	chip, ok := b.chips[addr]
+	if !ok {
+		panic(fmt.Sprintf("i2cbustest: no chip at %#02x", addr))
+	}
+	f(chip)
+}
+
+// Tx makes a transaction with the chip at addr.
+func (b *Bus) Tx(addr uint16, w, r []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.count++
+	if b.held > 0 {
+		time.Sleep(b.held)
+		return syscall.ETIMEDOUT
+	}
+	if b.nacks > 0 {
+		b.nacks--
+		return syscall.EREMOTEIO
+	}
+	chip := b.chips[addr]
+	if chip == nil || chip.Unplugged {
+		return syscall.EREMOTEIO
+	}
+	return chip.transact(w, r)
+}

@@ -1,0 +1,444 @@
+package mcu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"optibfm/hal"
+	"optibfm/hal/serial"
+)
+
+// Device is a board. It implements hal.Device, hal.Guarded and hal.Counting.
+type Device struct {
+	config  Config
+	port    *serial.Port
+	timeout time.Duration
+	stale   time.Duration
+	deadman uint16 // ms
+
+	name    string
+	inputs  []hal.Signal
+	outputs []hal.Signal
+
+	decoder Decoder
+	rx      []byte
+	tx      []byte
+	payload []byte
+	seq     byte // of the next frame to the board
+
+	clock    clock
+	wire     int64     // ns that a sample takes on the line
+	values   []float64 // the newest sample
+	at       int64     // its time; 0: there is none
+	nextSeq  byte      // of the frame that is expected from the board
+	counting bool      // nextSeq is known
+	status   status
+	answered bool // a STATE has arrived since it was last cleared
+	reply    []byte
+	replyTo  byte // the type of the reply that is waited for
+
+	armed           bool
+	lost, lostThere uint64
+	faults          hal.Faults
+
+	errStale, errHalted, errSilent, errNotFinite error
+}
+
+// status is what the board says of itself.
+type status struct {
+	state, cause byte
+	deadman      uint16
+	lost         uint16
+}
+
+const rxSize = 4096 // what the kernel's line discipline holds
+
+// Open opens the port, waits for the firmware, compares the protocol's version
+// asks for the channels and waits for a sample. The board stays in the state in which it is.
+func Open(c Config) (*Device, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	port, err := serial.Open(c.Port)
+	if err != nil {
+		return nil, fmt.Errorf("mcu: %w", err)
+	}
+	path := c.Port.Path
+	d := &Device{
+		config:  c,
+		port:    port,
+		timeout: orDefault(c.TimeoutMs, defaultTimeout), stale: orDefault(c.StaleMs, defaultStale),
+		deadman: uint16(orDefault(c.DeadmanMs, defaultDeadman).Milliseconds()),
+		rx:      make([]byte, rxSize), tx: make([]byte, 0, maxFrame+frameStuffed), payload: make([]byte, 0, maxFrame), reply: make([]byte, 0, maxFrame),
+		errStale:     fmt.Errorf("mcu: %s: %w: see whether the firmware runs, and the line", path, hal.ErrStale),
+		errHalted:    fmt.Errorf("mcu: %s: %w (the firmware is not armed: its deadman, a fault or a restart): mend the cause, then arm again", path, hal.ErrDevice),
+		errSilent:    fmt.Errorf("mcu: %s: %w: see power, wiring and baud, and whether the firmware speaks this protocol", path, hal.ErrTimeout),
+		errNotFinite: fmt.Errorf("mcu: %s: an output is not finite: guard the action", path),
+	}
+	if err := d.meet(orDefault(c.StartTimeoutMs, defaultStart)); err != nil {
+		_ = port.Close()
+		return nil, fmt.Errorf("mcu: %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// helloEvery is how often a board that is still starting is called.
+const helloEvery = 100 * time.Millisecond
+
+func (d *Device) meet(patience time.Duration) error {
+	if err := d.port.Write([]byte{0}, serial.After(patience)); err != nil { // ends what noise has begun
+		return err
+	}
+	welcome, err := d.request(Hello, Welcome, []byte{Version}, patience)
+	if err != nil {
+		return fmt.Errorf("no answer to HELLO within %v: %w", patience, err)
+	}
+	if len(welcome) < 1 || welcome[0] != Version {
+		return fmt.Errorf("the firmware's protocol is version %v, ours is %d: flash a firmware with our optibfm_mcu.h", welcome[:min(1, len(welcome))], Version)
+	}
+	if len(welcome) < welcomeHead || welcome[1] > MaxChannels || welcome[2] > MaxChannels {
+		return fmt.Errorf("its WELCOME is damaged (%x): flash a firmware with our optibfm_mcu.h", welcome)
+	}
+	inputs, outputs := int(welcome[1]), int(welcome[2])
+	d.name = strings.ToValidUTF8(string(welcome[welcomeHead:]), "?")
+	signals := make([]hal.Signal, 0, inputs+outputs)
+	for i := range inputs + outputs {
+		s, err := d.describe(byte(i), patience)
+		if err != nil {
+			return err
+		}
+		signals = append(signals, s)
+	}
+	d.inputs, d.outputs = signals[:inputs:inputs], signals[inputs:]
+	if err := unique(d.inputs); err != nil {
+		return err
+	}
+	if err := unique(d.outputs); err != nil {
+		return err
+	}
+	if err := d.config.checkDeclared(d.inputs, d.outputs); err != nil {
+		return err
+	}
+	d.values = make([]float64, inputs)
+	d.wire = int64(d.port.Config().WireTime(sampleHead + 4*inputs + frameHead + frameTail + frameStuffed))
+	for end := serial.After(patience); inputs > 0 && d.at == 0; {
+		if err := d.pump(end); err != nil {
+			return fmt.Errorf("no sample came within %v: %w", patience, err)
+		}
+	}
+	d.faults, d.lost = hal.Faults{}, 0 // a board that starts may have sent anything
+	return nil
+}
+
+func unique(signals []hal.Signal) error {
+	seen := map[string]bool{}
+	for _, s := range signals {
+		if seen[s.Name] {
+			return fmt.Errorf("two of its channels are called %q: give each its own name in the firmware", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
+}
+
+func (d *Device) describe(index byte, patience time.Duration) (hal.Signal, error) {
+	channel, err := d.request(Describe, Channel, []byte{index}, patience)
+	if err != nil {
+		return hal.Signal{}, fmt.Errorf("no answer about channel %d: %w", index, err)
+	}
+	if len(channel) == 0 || channel[0] != index {
+		return hal.Signal{}, fmt.Errorf("the answer about channel %d is about another (%x)", index, channel)
+	}
+	name, unit, ok := bytes.Cut(channel[1:], []byte{0})
+	for _, text := range [][]byte{name, unit} {
+		ok = ok && len(text) <= maxText && printable(text)
+	}
+	if !ok || len(name) == 0 {
+		return hal.Signal{}, fmt.Errorf("the answer about channel %d is not understood (%q): give it a name and a unit in ASCII, up to %d bytes", index, channel, maxText)
+	}
+	return hal.Signal{Name: string(name), Unit: string(unit)}, nil
+}
+
+func printable(text []byte) bool {
+	for _, b := range text {
+		if b < ' ' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// request sends a message until it is answered. It is for Open: it waits.
+func (d *Device) request(message, answer byte, payload []byte, patience time.Duration) ([]byte, error) {
+	end := serial.After(patience)
+	d.replyTo, d.reply = answer, d.reply[:0]
+	defer func() { d.replyTo = 0 }()
+	for {
+		deadline := min(end, serial.After(helloEvery))
+		if err := d.send(message, payload, deadline); err != nil {
+			return nil, err
+		}
+		for d.replyTo != 0 {
+			err := d.pump(deadline)
+			if errors.Is(err, hal.ErrTimeout) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if d.replyTo == 0 {
+			return bytes.Clone(d.reply), nil
+		}
+		if serial.Monotonic() >= end {
+			return nil, d.errSilent
+		}
+	}
+}
+
+// send writes one frame.
+func (d *Device) send(message byte, payload []byte, deadline int64) error {
+	d.tx = AppendFrame(d.tx[:0], Frame{Type: message, Seq: d.seq, Payload: payload})
+	d.seq++
+	return d.port.Write(d.tx, deadline)
+}
+
+// pump waits until something arrives and takes the frames out of it. Damaged
+// ones are counted.
+func (d *Device) pump(deadline int64) error {
+	n, err := d.port.Read(d.rx, deadline)
+	if err != nil {
+		return err
+	}
+	arrival := serial.Monotonic()
+	for rest := d.rx[:n]; len(rest) > 0; {
+		f, used, err := d.decoder.Next(rest)
+		rest = rest[used:]
+		if err == nil {
+			err = d.handle(f, arrival)
+		}
+		if err != nil && err != ErrIncomplete {
+			d.faults.Count(err)
+		}
+	}
+	return nil
+}
+
+func (d *Device) handle(f Frame, arrival int64) error {
+	d.countGap(f.Seq)
+	if f.Type == d.replyTo {
+		d.replyTo, d.reply = 0, append(d.reply[:0], f.Payload...)
+	}
+	switch f.Type {
+	case State:
+		return d.takeState(f.Payload)
+	case Sample:
+		return d.takeSample(f.Payload, arrival)
+	case Welcome, Channel:
+		return nil
+	}
+	return hal.ErrProtocol
+}
+
+// countGap counts the board's frames that did not arrive.
+func (d *Device) countGap(seq byte) {
+	if d.counting && seq != 0 { // 0: it may have started again
+		d.lost += uint64(seq - d.nextSeq)
+	}
+	d.counting, d.nextSeq = true, seq+1
+}
+
+func (d *Device) takeState(p []byte) error {
+	if len(p) != stateSize {
+		return hal.ErrShort
+	}
+	d.status.state, d.status.cause, d.status.deadman = p[0], p[1], binary.LittleEndian.Uint16(p[2:])
+	d.answered = true
+	return nil
+}
+
+func (d *Device) takeSample(p []byte, arrival int64) error {
+	if d.values == nil {
+		return nil // Open has not asked for the channels yet
+	}
+	switch want := sampleHead + 4*len(d.values); {
+	case len(p) < want:
+		return hal.ErrShort
+	case len(p) > want:
+		return hal.ErrProtocol
+	}
+	s := status{state: p[4], cause: p[5], deadman: binary.LittleEndian.Uint16(p[6:]), lost: binary.LittleEndian.Uint16(p[9:])}
+	d.lostThere += uint64(s.lost - d.status.lost)
+	d.status = s
+	d.at = d.clock.at(binary.LittleEndian.Uint32(p), arrival-d.wire)
+	for i := range d.values {
+		d.values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(p[sampleHead+4*i:])))
+	}
+	return nil
+}
+
+// Name is what the firmware calls itself.
+func (d *Device) Name() string { return d.name }
+
+// Inputs implements hal.Device.
+func (d *Device) Inputs() []hal.Signal { return d.inputs }
+
+// Outputs implements hal.Device.
+func (d *Device) Outputs() []hal.Signal { return d.outputs }
+
+// Faults implements hal.Counting.
+func (d *Device) Faults() hal.Faults { return d.faults }
+
+// Lost counts the frames that were missing here (from the board) and there (to
+// it), by their sequence numbers.
+func (d *Device) Lost() (here, there uint64) { return d.lost, d.lostThere }
+
+// Cause is why the firmware is halted, as its newest message says (PROTOCOL.md);
+// 0 while it is armed.
+func (d *Device) Cause() byte { return d.status.cause }
+
+// Deadman implements hal.Guarded: what the firmware has said that it enforces.
+func (d *Device) Deadman() time.Duration {
+	if !d.armed {
+		return 0
+	}
+	return time.Duration(d.deadman) * time.Millisecond
+}
+
+// Close implements hal.Device.
+func (d *Device) Close() error { return d.port.Close() }
+
+// maxReads bounds how much Read takes in one call: four full buffers of the
+// kernel, more than any line brings in a tick.
+const maxReads = 4
+
+// Read implements hal.Device. It does not wait.
+func (d *Device) Read(dst []float64) (at int64, err error) {
+	for range maxReads {
+		err := d.pump(0)
+		if errors.Is(err, hal.ErrTimeout) {
+			break // nothing more has arrived
+		}
+		if err != nil {
+			d.faults.Count(err)
+			return 0, err
+		}
+	}
+	if d.at == 0 || serial.Monotonic()-d.at > int64(d.stale) {
+		d.faults.Stale++
+		return 0, d.errStale
+	}
+	copy(dst, d.values)
+	return d.at, nil
+}
+
+// Write implements hal.Device.
+func (d *Device) Write(outputs []float64) error {
+	if d.armed && (d.status.state != Armed || d.status.deadman != d.deadman) {
+		d.faults.Device++
+		return d.errHalted
+	}
+	p, err := d.appendOutputs(binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman), outputs)
+	if err != nil {
+		return err
+	}
+	return d.counted(d.send(Command, p, serial.After(d.timeout)))
+}
+
+func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
+	for _, v := range outputs {
+		f := float32(v)
+		if math.IsNaN(v) || math.IsInf(float64(f), 0) {
+			return p, d.errNotFinite
+		}
+		p = binary.LittleEndian.AppendUint32(p, math.Float32bits(f))
+	}
+	return p, nil
+}
+
+// Arm implements hal.Device: it opens a lost port again, and has the firmware say
+// that it is armed and which deadman it enforces.
+func (d *Device) Arm() error {
+	if d.port.Lost() {
+		if err := d.counted(d.port.Reopen()); err != nil {
+			return fmt.Errorf("mcu: arm: %w", err)
+		}
+		d.decoder.Restart()
+		d.counting = false
+	}
+	p := binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman)
+	if err := d.change(Arm, p); err != nil {
+		return fmt.Errorf("mcu: arm: %w", err)
+	}
+	if d.status.state != Armed || d.status.deadman != d.deadman {
+		d.faults.Device++
+		return fmt.Errorf("mcu: arm: %w: state %d, cause %d, deadman %d ms", d.errHalted, d.status.state, d.status.cause, d.status.deadman)
+	}
+	d.armed = true
+	return nil
+}
+
+// Halt implements hal.Device. Where the firmware does not confirm, its deadman
+// still halts it.
+func (d *Device) Halt(failsafe []float64) error {
+	d.armed = false
+	p, err := d.appendOutputs(d.payload[:0], failsafe)
+	if err != nil {
+		return err
+	}
+	if err := d.change(Halt, p); err != nil {
+		return err
+	}
+	if d.status.state != Halted {
+		d.faults.Device++
+		return d.errHalted
+	}
+	return nil
+}
+
+// change sends a message that is answered by STATE, at most twice.
+func (d *Device) change(message byte, payload []byte) (err error) {
+	for try := range 2 {
+		if err = d.tryToChange(message, payload); err == nil {
+			d.faults.Mended += uint64(try)
+			return nil
+		}
+		d.faults.Count(err)
+		if errors.Is(err, hal.ErrBus) {
+			return err
+		}
+	}
+	return err
+}
+
+func (d *Device) tryToChange(message byte, payload []byte) error {
+	// What arrived before was not meant: it is taken first.
+	for range maxReads {
+		if err := d.pump(0); err != nil {
+			break
+		}
+	}
+	deadline := serial.After(d.timeout)
+	d.answered = false
+	if err := d.send(message, payload, deadline); err != nil {
+		return err
+	}
+	for !d.answered {
+		if err := d.pump(deadline); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Device) counted(err error) error {
+	if err != nil {
+		d.faults.Count(err)
+	}
+	return err
+}

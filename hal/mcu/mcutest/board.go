@@ -1,0 +1,326 @@
+// Package mcutest is a microcontroller without hardware: it speaks the protocol
+// of package mcu on a pseudo-terminal, with the states and the deadman that
+// PROTOCOL.md asks for, and can be told to fail.
+package mcutest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"optibfm/hal"
+	"optibfm/hal/mcu"
+	"optibfm/hal/serial/serialtest"
+)
+
+// Firmware is what a board is programmed with.
+type Firmware struct {
+	Name            string
+	Inputs, Outputs []hal.Signal
+	Hz              float64 // of the samples
+	// Step advances the body by dt seconds under the outputs and fills the
+	// inputs.
+	Step func(dt float64, outputs, inputs []float32)
+}
+
+// Rover is a differential drive with encoders and a battery: the wheels turn as
+// commanded.
+func Rover() Firmware {
+	return Firmware{
+		Name: "rover in Go",
+		Hz:   200,
+		Inputs: []hal.Signal{
+			{Name: "left_position", Unit: "rad"}, {Name: "right_position", Unit: "rad"},
+			{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"},
+			{Name: "battery", Unit: "V"},
+		},
+		Outputs: []hal.Signal{{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"}},
+		Step: func(dt float64, outputs, inputs []float32) {
+			for i, v := range outputs {
+				inputs[i] += v * float32(dt)
+				inputs[2+i] = v
+			}
+			inputs[4] = 12
+		},
+	}
+}
+
+// The causes of a halt (PROTOCOL.md).
+const (
+	CauseBoot    = 1
+	CauseHalt    = 2
+	CauseDeadman = 3
+	CauseEStop   = 16
+)
+
+// fullLine is how long a line may be full before bytes are lost.
+const fullLine = time.Millisecond
+
+// Board is a running firmware. Its methods may be called by several goroutines.
+type Board struct {
+	Path string // of the port
+
+	line     *serialtest.Line
+	firmware Firmware
+	stop     chan struct{}
+	done     sync.WaitGroup
+
+	mu       sync.Mutex
+	started  time.Time
+	state    byte
+	cause    byte
+	fault    byte
+	deadman  time.Duration
+	heard    time.Time
+	outputs  []float32
+	failsafe []float32
+	inputs   []float32
+	seq      byte
+	obeyed   byte
+	expected byte
+	counting bool
+	lost     uint16
+	out      []byte
+	payload  []byte
+
+	drop, garble int
+	mute         bool
+	stubborn     bool
+	version      byte
+}
+
+// New starts a board. Close ends it.
+func New(f Firmware) (*Board, error) {
+	line, err := serialtest.Open()
+	if err != nil {
+		return nil, fmt.Errorf("mcutest: %w", err)
+	}
+	b := &Board{
+		Path: line.Path, line: line, firmware: f, stop: make(chan struct{}), version: mcu.Version,
+		outputs: make([]float32, len(f.Outputs)), failsafe: make([]float32, len(f.Outputs)), inputs: make([]float32, len(f.Inputs)),
+	}
+	b.Restart()
+	b.done.Add(2)
+	go b.receive()
+	go b.tick()
+	return b, nil
+}
+
+// Close pulls the plug.
+func (b *Board) Close() error {
+	close(b.stop)
+	err := b.line.Close()
+	b.done.Wait()
+	return err
+}
+
+// Restart is what a reset does.
+func (b *Board) Restart() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.started, b.seq, b.counting, b.lost, b.fault = time.Now(), 0, false, 0, 0
+	clear(b.failsafe)
+	b.halt(CauseBoot)
+}
+
+// Fault halts with a cause and refuses to be armed until Clear.
+func (b *Board) Fault(cause byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = cause
+	b.halt(cause)
+}
+
+// Clear ends a fault. The board stays halted.
+func (b *Board) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = 0
+}
+
+// Drop swallows the next n frames to the host, Garble damages them.
+func (b *Board) Drop(n int) { b.change(func() { b.drop = n }) }
+
+// Garble damages the next n frames to the host.
+func (b *Board) Garble(n int) { b.change(func() { b.garble = n }) }
+
+// Mute stops or resumes everything that the board sends.
+func (b *Board) Mute(mute bool) { b.change(func() { b.mute = mute }) }
+
+// Stubborn makes it answer a halt and go on.
+func (b *Board) Stubborn(on bool) { b.change(func() { b.stubborn = on }) }
+
+// Version lets it claim another version of the protocol.
+func (b *Board) Version(v byte) { b.change(func() { b.version = v }) }
+
+// Outputs gives what is at the actuators, and whether the board is armed.
+func (b *Board) Outputs() (outputs []float32, armed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watch()
+	return append([]float32(nil), b.outputs...), b.state == mcu.Armed
+}
+
+func (b *Board) change(how func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	how()
+}
+
+func (b *Board) halt(cause byte) {
+	b.state, b.cause, b.deadman = mcu.Halted, cause, 0
+	copy(b.outputs, b.failsafe)
+}
+
+func (b *Board) watch() {
+	if b.state == mcu.Armed && time.Since(b.heard) > b.deadman {
+		b.halt(CauseDeadman)
+	}
+}
+
+func (b *Board) tick() {
+	defer b.done.Done()
+	period := time.Duration(float64(time.Second) / b.firmware.Hz)
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-ticker.C:
+		}
+		b.mu.Lock()
+		b.watch()
+		b.firmware.Step(period.Seconds(), b.outputs, b.inputs)
+		b.sample()
+		b.mu.Unlock()
+	}
+}
+
+func (b *Board) sample() {
+	p := binary.LittleEndian.AppendUint32(b.payload[:0], uint32(time.Since(b.started).Microseconds()))
+	p = append(p, b.state, b.cause)
+	p = binary.LittleEndian.AppendUint16(p, uint16(b.deadman.Milliseconds()))
+	p = append(p, b.obeyed)
+	p = binary.LittleEndian.AppendUint16(p, b.lost)
+	for _, v := range b.inputs {
+		p = binary.LittleEndian.AppendUint32(p, math.Float32bits(v))
+	}
+	b.payload = p
+	b.send(mcu.Sample, p)
+}
+
+func (b *Board) send(message byte, payload []byte) {
+	b.out = mcu.AppendFrame(b.out[:0], mcu.Frame{Type: message, Seq: b.seq, Payload: payload})
+	b.seq++
+	switch {
+	case b.mute:
+		return
+	case b.drop > 0:
+		b.drop--
+		return
+	case b.garble > 0:
+		b.garble--
+		b.out[2] ^= 0x80 // never makes a zero of it: code bytes and ours stay small or large
+		if b.out[2] == 0 {
+			b.out[2] = 0x7F
+		}
+	}
+	// A UART sends whether anybody listens or not.
+	_ = b.line.SetWriteDeadline(time.Now().Add(fullLine))
+	_, _ = b.line.Write(b.out)
+}
+
+func (b *Board) receive() {
+	defer b.done.Done()
+	var decoder mcu.Decoder
+	buf := make([]byte, 1024)
+	for {
+		n, err := b.line.Read(buf)
+		if err != nil {
+			return
+		}
+		b.mu.Lock()
+		for rest := buf[:n]; len(rest) > 0; {
+			f, used, err := decoder.Next(rest)
+			rest = rest[used:]
+			if err == nil {
+				b.handle(f)
+			} else if !errors.Is(err, mcu.ErrIncomplete) {
+				continue // the gap in its numbers will tell
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+func (b *Board) handle(f mcu.Frame) {
+	b.watch()
+	if b.counting {
+		b.lost += uint16(f.Seq - b.expected)
+	}
+	b.counting, b.expected = true, f.Seq+1
+	switch f.Type {
+	case mcu.Hello:
+		b.send(mcu.Welcome, append([]byte{b.version, byte(len(b.inputs)), byte(len(b.outputs))}, b.firmware.Name...))
+	case mcu.Describe:
+		b.describe(f.Payload)
+	case mcu.Arm:
+		b.arm(f.Payload)
+	case mcu.Command:
+		b.command(f)
+	case mcu.Halt:
+		if !b.stubborn {
+			b.take(f.Payload, b.failsafe)
+			b.halt(max(b.fault, CauseHalt))
+		}
+		b.sayState()
+	}
+}
+
+func (b *Board) describe(p []byte) {
+	channels := append(append([]hal.Signal(nil), b.firmware.Inputs...), b.firmware.Outputs...)
+	if len(p) != 1 || int(p[0]) >= len(channels) {
+		return
+	}
+	c := channels[p[0]]
+	b.send(mcu.Channel, []byte(string(p)+c.Name+"\x00"+c.Unit))
+}
+
+func (b *Board) arm(p []byte) {
+	if len(p) != 2 || binary.LittleEndian.Uint16(p) == 0 {
+		return
+	}
+	if b.fault == 0 {
+		b.state, b.cause, b.heard = mcu.Armed, 0, time.Now()
+		b.deadman = time.Duration(binary.LittleEndian.Uint16(p)) * time.Millisecond
+	}
+	b.sayState()
+}
+
+func (b *Board) command(f mcu.Frame) {
+	if b.state != mcu.Armed || len(f.Payload) < 2 || binary.LittleEndian.Uint16(f.Payload) == 0 || !b.take(f.Payload[2:], b.outputs) {
+		return
+	}
+	b.deadman = time.Duration(binary.LittleEndian.Uint16(f.Payload)) * time.Millisecond
+	b.heard, b.obeyed = time.Now(), f.Seq
+}
+
+func (b *Board) take(p []byte, to []float32) bool {
+	if len(p) != 4*len(to) {
+		return false
+	}
+	for i := range to {
+		to[i] = math.Float32frombits(binary.LittleEndian.Uint32(p[4*i:]))
+	}
+	return true
+}
+
+func (b *Board) sayState() {
+	p := append(b.payload[:0], b.state, b.cause)
+	b.payload = binary.LittleEndian.AppendUint16(p, uint16(b.deadman.Milliseconds()))
+	b.send(mcu.State, b.payload)
+}

@@ -1,0 +1,249 @@
+package mit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"optibfm/hal"
+	"optibfm/hal/can"
+	"optibfm/hal/serial"
+)
+
+// Registers of a DaMiao motor, and how to get at them.
+const (
+	registerID    = 0x7FF
+	readRegister  = 0x33
+	writeRegister = 0x55
+	regTimeout    = 9 // uint32
+	regPMax       = 21
+	regVMax       = 22
+	regTMax       = 23
+	timeoutUnit   = 50 * time.Microsecond
+	registerFrame = 8
+)
+
+// Arm implements hal.Device: it opens a lost interface again, sets and reads back
+// the motors' timeout (damiao), enters motor mode and commands each motor at once.
+// Where it fails, every motor is taken out of motor mode again.
+func (d *Device) Arm() error {
+	if d.bus.Lost() {
+		if err := d.bus.Reopen(); err != nil {
+			d.faults.Count(err)
+			return fmt.Errorf("mit: arm: %w", err)
+		}
+	}
+	d.armed = false
+	for i := range d.motors {
+		if err := d.arm(&d.motors[i]); err != nil {
+			for i := range d.motors {
+				_ = d.special(&d.motors[i], Exit)
+			}
+			return fmt.Errorf("mit: arm: %w", err)
+		}
+	}
+	d.armed = true
+	return nil
+}
+
+func (d *Device) arm(m *motor) error {
+	if d.config.Dialect == Damiao {
+		if m.status == statusSilence { // a passed timeout is what arming is for
+			if err := d.special(m, Clear); err != nil {
+				return err
+			}
+		}
+		if err := d.setDeadman(m); err != nil {
+			return err
+		}
+	}
+	if err := d.special(m, Enter); err != nil {
+		return err
+	}
+	if !d.written {
+		m.goal = m.rest()
+	}
+	deadline := serial.After(d.timeout)
+	if err := d.sendGoal(m, deadline); err != nil {
+		return err
+	}
+	if err := d.await(deadline); err != nil {
+		return err
+	}
+	wrong := m.code != 0 || (d.config.Dialect == Damiao && m.status != statusEnabled)
+	if m.problem != nil || wrong {
+		d.faults.Device++
+		return fmt.Errorf("%w: status %#x, error code %d", m.problems.device, m.status, m.code)
+	}
+	return nil
+}
+
+// rest is the goal of a motor that stays where it is.
+func (m *motor) rest() Goal {
+	switch m.mode() {
+	case Position, Impedance:
+		return Goal{Position: m.answer.Position, Kp: m.Kp, Kd: m.Kd}
+	case Velocity:
+		return Goal{Kd: m.Kd}
+	}
+	return Goal{}
+}
+
+// special sends one of the commands that are no goal and waits for its answer,
+// at most twice.
+func (d *Device) special(m *motor, command byte) error {
+	for try := range 2 {
+		d.takeArrived()
+		d.asked = 0
+		for i := range d.motors {
+			d.motors[i].waiting = false
+		}
+		d.frame.Data = [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, command}
+		deadline := serial.After(d.timeout)
+		if err := d.send(m, deadline); err != nil {
+			return err
+		}
+		if err := d.await(deadline); err != nil {
+			return err
+		}
+		if m.problem == nil {
+			d.faults.Mended += uint64(try)
+			return nil
+		}
+		d.faults.Count(m.problem)
+	}
+	return m.problems.timeout
+}
+
+// setDeadman sets the motor's timeout and reads it back. 0 switches it off.
+func (d *Device) setDeadman(m *motor) error {
+	m.deadman = 0
+	wanted := uint32(math.Round(d.config.DeadmanMs * float64(time.Millisecond) / float64(timeoutUnit)))
+	if _, err := d.register(m, writeRegister, regTimeout, wanted); err != nil {
+		return fmt.Errorf("%w: set its timeout (register 9)", err)
+	}
+	got, err := d.register(m, readRegister, regTimeout, 0)
+	if err != nil {
+		return fmt.Errorf("%w: read its timeout back (register 9)", err)
+	}
+	if got != wanted {
+		d.faults.Device++
+		return fmt.Errorf("%w: its timeout (register 9) is %v, not %v", m.problems.device, time.Duration(got)*timeoutUnit, time.Duration(wanted)*timeoutUnit)
+	}
+	m.deadman = time.Duration(got) * timeoutUnit
+	return nil
+}
+
+// checkRanges compares the codes' ranges with those that are set in the motor.
+func (d *Device) checkRanges(m *motor) error {
+	for _, r := range []struct {
+		register byte
+		key      string
+		want     float64
+	}{{regPMax, "p_max", m.PMax}, {regVMax, "v_max", m.VMax}, {regTMax, "t_max", m.TMax}} {
+		bits, err := d.register(m, readRegister, r.register, 0)
+		if err != nil {
+			return fmt.Errorf("mit: open: %w: read register %d", err, r.register)
+		}
+		if got := float64(math.Float32frombits(bits)); math.Abs(got-r.want) > 1e-4*r.want {
+			return fmt.Errorf("mit: %q (ID %d): %s is %v here and %v in the motor: make them the same, every torque is scaled by it", m.Name, m.ID, r.key, r.want, got)
+		}
+	}
+	return nil
+}
+
+// register reads or writes one register of a DaMiao motor, at most twice.
+func (d *Device) register(m *motor, how, number byte, value uint32) (uint32, error) {
+	for try := range 2 {
+		got, err := d.tryRegister(m, how, number, value)
+		if err == nil {
+			d.faults.Mended += uint64(try)
+			return got, nil
+		}
+		d.faults.Count(err)
+		if errors.Is(err, hal.ErrBus) {
+			return 0, err
+		}
+	}
+	return 0, m.problems.timeout
+}
+
+func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, error) {
+	if err := d.bus.Drain(); err != nil {
+		return 0, err
+	}
+	f := can.Frame{ID: registerID, Len: registerFrame, Data: [8]byte{byte(m.ID), byte(m.ID >> 8), how, number}}
+	binary.LittleEndian.PutUint32(f.Data[4:], value)
+	deadline := serial.After(d.timeout)
+	if err := d.bus.Send(&f, deadline); err != nil {
+		return 0, err
+	}
+	head := [4]byte(f.Data[:4])
+	for {
+		if err := d.bus.Receive(&f, deadline); err != nil {
+			return 0, err
+		}
+		if serial.Monotonic() > deadline { // a babbling bus must not hold the thread
+			return 0, hal.ErrTimeout
+		}
+		if f.ID == uint32(m.ReplyID) && f.Len == registerFrame && [4]byte(f.Data[:4]) == head {
+			return binary.LittleEndian.Uint32(f.Data[4:]), nil
+		}
+	}
+}
+
+// Halt implements hal.Device. Every motor is commanded, also after errors, and
+// those that do not answer once more.
+func (d *Device) Halt(failsafe []float64) error {
+	d.armed = false
+	d.takeArrived()
+	err := d.setGoals(failsafe)
+	if err == nil {
+		deadline := serial.After(d.timeout)
+		err = errorOf(d.command(deadline), d.collect(deadline))
+	}
+	d.asked = 0
+	if !d.config.HaltExit {
+		return err
+	}
+	return errorOf(err, d.exitAll())
+}
+
+// exitAll takes every motor out of motor mode, whatever happens.
+func (d *Device) exitAll() error {
+	missing := 0
+	for try := range 2 {
+		deadline := serial.After(d.timeout)
+		var lost error
+		for i := range d.motors {
+			m := &d.motors[i]
+			if try > 0 && m.problem == nil {
+				continue
+			}
+			d.frame.Data = [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, Exit}
+			if err := d.send(m, deadline); err != nil && lost == nil {
+				lost = err
+			}
+		}
+		err := errorOf(lost, d.await(deadline))
+		if err != nil && errors.Is(err, hal.ErrBus) {
+			return err
+		}
+		before := missing
+		if missing = d.countMissing(); missing == 0 {
+			d.faults.Mended += uint64(before)
+			return nil
+		}
+	}
+	return d.firstProblem()
+}
+
+// errorOf is the first of two errors: joining them would allocate.
+func errorOf(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}

@@ -1,0 +1,205 @@
+package mit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"optibfm/hal"
+)
+
+// Config describes the motors of one CAN interface. Zero values mean the
+// defaults.
+type Config struct {
+	// Interface is can0 or the like; unix:/path for a simulator.
+	Interface string `yaml:"interface"`
+	// Dialect is mit (default) or damiao.
+	Dialect string  `yaml:"dialect"`
+	Motors  []Motor `yaml:"motors"`
+	// TimeoutMs limits one round with all motors. Default: 2, and 0.3 for
+	// each motor.
+	TimeoutMs float64 `yaml:"timeout_ms"`
+	// DeadmanMs is the silence after which a motor stops by itself. damiao only.
+	// 0: it does not.
+	DeadmanMs float64 `yaml:"deadman_ms"`
+	// HaltExit lets Halt leave motor mode: the motors turn freely.
+	HaltExit bool `yaml:"halt_exit"`
+}
+
+// Motor is one motor.
+type Motor struct {
+	Name string `yaml:"name"`
+	// ID is what it listens to, 1 to 127; ReplyID is the ID of its answers'
+	// frames (often called master ID).
+	ID      int `yaml:"id"`
+	ReplyID int `yaml:"reply_id"`
+	// Mode is position (default), velocity, torque or impedance.
+	Mode string `yaml:"mode"`
+	// The gains: N·m/rad and N·m·s/rad.
+	Kp float64 `yaml:"kp"`
+	Kd float64 `yaml:"kd"`
+	// The ranges of the codes, as they are set in the motor: rad, rad/s, N·m.
+	// No defaults, but for KpMax 500 and KdMax 5.
+	PMax  float64 `yaml:"p_max"`
+	VMax  float64 `yaml:"v_max"`
+	TMax  float64 `yaml:"t_max"`
+	KpMax float64 `yaml:"kp_max"`
+	KdMax float64 `yaml:"kd_max"`
+}
+
+// The names of the dialects and modes.
+const (
+	Original  = "mit"
+	Damiao    = "damiao"
+	Position  = "position"
+	Velocity  = "velocity"
+	Torque    = "torque"
+	Impedance = "impedance"
+)
+
+const (
+	maxMotors    = 32
+	maxID        = 0x7F
+	maxReplyID   = 0x7FF
+	maxTimeoutMs = 1000
+	maxDeadmanMs = 10_000
+	defaultKpMax = 500
+	defaultKdMax = 5
+)
+
+// Validate reports the first setting that is wrong.
+func (c Config) Validate() error {
+	if c.Interface == "" {
+		return fmt.Errorf("mit: interface: it is empty: name one, such as can0")
+	}
+	if c.Dialect != "" && c.Dialect != Original && c.Dialect != Damiao {
+		return fmt.Errorf("mit: dialect: unknown (%q): choose mit or damiao", c.Dialect)
+	}
+	if len(c.Motors) == 0 || len(c.Motors) > maxMotors {
+		return fmt.Errorf("mit: motors: not between 1 and %d (%d): name those of the bus", maxMotors, len(c.Motors))
+	}
+	names, answers := map[string]bool{}, map[[2]int]bool{}
+	for i, m := range c.Motors {
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("mit: motors[%d] %q: %w", i, m.Name, err)
+		}
+		from := [2]int{m.ReplyID, c.firstByte(m.ID)}
+		if names[m.Name] || answers[from] {
+			return fmt.Errorf("mit: motors[%d] %q: its name, or what its answers are known by (reply_id %d, id %d), is that of another: give each its own", i, m.Name, m.ReplyID, m.ID)
+		}
+		names[m.Name], answers[from] = true, true
+	}
+	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
+		return fmt.Errorf("mit: timeout_ms: not between 0 and %d (%v): give milliseconds, or 0 for the default", maxTimeoutMs, c.TimeoutMs)
+	}
+	if !(c.DeadmanMs >= 0 && c.DeadmanMs <= maxDeadmanMs) {
+		return fmt.Errorf("mit: deadman_ms: not between 0 and %d (%v): give milliseconds, or 0 for none", maxDeadmanMs, c.DeadmanMs)
+	}
+	if c.DeadmanMs > 0 && c.Dialect != Damiao {
+		return fmt.Errorf("mit: deadman_ms: the mit dialect cannot set or read the motor's timeout: set it on the motor, and leave it out here")
+	}
+	return nil
+}
+
+// Inputs lists what Read gives: three for each motor, in their order.
+func (c Config) Inputs() (signals []hal.Signal) {
+	for _, m := range c.Motors {
+		signals = append(signals, hal.Signal{Name: m.Name + "_position", Unit: "rad"}, hal.Signal{Name: m.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: m.Name + "_torque", Unit: "N·m"})
+	}
+	return signals
+}
+
+// Outputs lists what Write takes: one or three for each motor, after its mode.
+func (c Config) Outputs() (signals []hal.Signal) {
+	for _, m := range c.Motors {
+		signals = append(signals, m.outputs()...)
+	}
+	return signals
+}
+
+func (m Motor) outputs() (signals []hal.Signal) {
+	for _, s := range []struct{ mode, unit string }{{Position, "rad"}, {Velocity, "rad/s"}, {Torque, "N·m"}} {
+		if m.mode() == s.mode || m.mode() == Impedance {
+			signals = append(signals, hal.Signal{Name: m.Name + "_" + s.mode + "_goal", Unit: s.unit})
+		}
+	}
+	return signals
+}
+
+// Deadman is the silence after which a motor will stop by itself; 0: it will not,
+// as far as is known here.
+func (c Config) Deadman() time.Duration {
+	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
+}
+
+// Place says where the device is: one device has all the motors of an interface.
+func (c Config) Place() string { return c.Interface }
+
+func (m Motor) validate() error {
+	if m.Name == "" {
+		return fmt.Errorf("name: it is empty: give one")
+	}
+	if m.ID < 1 || m.ID > maxID {
+		return fmt.Errorf("id: not between 1 and %d (%d): give the motor's own", maxID, m.ID)
+	}
+	if m.ReplyID < 0 || m.ReplyID > maxReplyID {
+		return fmt.Errorf("reply_id: not between 0 and %d (%d): give the motor's master ID", maxReplyID, m.ReplyID)
+	}
+	switch m.Mode {
+	case "", Position, Velocity, Torque, Impedance:
+	default:
+		return fmt.Errorf("mode: unknown (%q): choose position, velocity, torque or impedance", m.Mode)
+	}
+	r := m.span()
+	for _, s := range []struct {
+		key   string
+		value float64
+	}{{"p_max", r.PMax}, {"v_max", r.VMax}, {"t_max", r.TMax}, {"kp_max", r.KpMax}, {"kd_max", r.KdMax}} {
+		if !(s.value > 0) || math.IsInf(s.value, 1) {
+			return fmt.Errorf("%s: not a positive number (%v): give what is set in the motor", s.key, s.value)
+		}
+	}
+	if !(m.Kp >= 0 && m.Kp <= r.KpMax) || !(m.Kd >= 0 && m.Kd <= r.KdMax) {
+		return fmt.Errorf("kp, kd: not between 0 and the range (%v of %v, %v of %v): choose others", m.Kp, r.KpMax, m.Kd, r.KdMax)
+	}
+	if m.mode() == Position && m.Kp == 0 {
+		return fmt.Errorf("kp: it is 0, so that a position goal does nothing: give one")
+	}
+	if m.mode() == Velocity && m.Kd == 0 {
+		return fmt.Errorf("kd: it is 0, so that a velocity goal does nothing: give one")
+	}
+	return nil
+}
+
+func (m Motor) mode() string {
+	if m.Mode == "" {
+		return Position
+	}
+	return m.Mode
+}
+
+func (m Motor) span() Range {
+	r := Range{m.PMax, m.VMax, m.TMax, m.KpMax, m.KdMax}
+	if r.KpMax == 0 {
+		r.KpMax = defaultKpMax
+	}
+	if r.KdMax == 0 {
+		r.KdMax = defaultKdMax
+	}
+	return r
+}
+
+// firstByte is what tells the answers of motors on one reply ID apart.
+func (c Config) firstByte(id int) int {
+	if c.Dialect == Damiao {
+		return id & 0x0F
+	}
+	return id
+}
+
+func (c Config) timeout() time.Duration {
+	if c.TimeoutMs == 0 {
+		return 2*time.Millisecond + time.Duration(len(c.Motors))*300*time.Microsecond
+	}
+	return time.Duration(c.TimeoutMs * float64(time.Millisecond))
+}

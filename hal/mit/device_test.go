@@ -1,0 +1,482 @@
+package mit_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal"
+	"optibfm/hal/can"
+	"optibfm/hal/mit"
+	"optibfm/hal/mit/mittest"
+	"optibfm/hal/serial"
+)
+
+var (
+	_ hal.Device   = (*mit.Device)(nil)
+	_ hal.Guarded  = (*mit.Device)(nil)
+	_ hal.Counting = (*mit.Device)(nil)
+)
+
+// legs is a hip (position), a wheel (velocity), a knee (torque) and an ankle
+// (impedance).
+func legs(dialect string) mit.Config {
+	c := mit.Config{Dialect: dialect, TimeoutMs: 100, Motors: []mit.Motor{
+		{Name: "hip", ID: 1, Kp: 100, Kd: 1},
+		{Name: "wheel", ID: 2, Mode: mit.Velocity, Kd: 2},
+		{Name: "knee", ID: 3, Mode: mit.Torque},
+		{Name: "ankle", ID: 4, Mode: mit.Impedance, Kp: 50, Kd: 0.5},
+	}}
+	for i := range c.Motors {
+		m := &c.Motors[i]
+		m.PMax, m.VMax, m.TMax = 12.5, 65, 18
+		if dialect == mit.Damiao {
+			m.ReplyID = 0x10 + m.ID
+		}
+	}
+	return c
+}
+
+func start(t *testing.T, c *mit.Config) *mittest.Motors {
+	t.Helper()
+	motors, err := mittest.New(*c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = motors.Close() })
+	c.Interface = motors.Address
+	return motors
+}
+
+func open(t *testing.T, c mit.Config) *mit.Device {
+	t.Helper()
+	d, err := mit.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func inBoth(t *testing.T, test func(t *testing.T, c mit.Config)) {
+	for _, dialect := range []string{mit.Original, mit.Damiao} {
+		t.Run(dialect, func(t *testing.T) { test(t, legs(dialect)) })
+	}
+}
+
+var goals = []float64{1, 2, 3, -1, -2, -3}
+
+func TestTheSignalsAreNamedAfterTheMotors(t *testing.T) {
+	c := legs("")
+	start(t, &c)
+	d := open(t, c)
+	var names []string
+	for _, s := range append(d.Inputs()[:3:3], d.Outputs()...) {
+		names = append(names, s.Name+" "+s.Unit)
+	}
+	want := "hip_position rad,hip_velocity rad/s,hip_torque N·m,hip_position_goal rad,wheel_velocity_goal rad/s,knee_torque_goal N·m," +
+		"ankle_position_goal rad,ankle_velocity_goal rad/s,ankle_torque_goal N·m"
+	if got := strings.Join(names, ","); got != want {
+		t.Error(got)
+	}
+}
+
+func TestMotorsObeyOnlyWhileArmed(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		d := open(t, c)
+		sample := make([]float64, 12)
+		if err := d.Write(make([]float64, 6)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Read(sample); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Write(goals); err != nil {
+			t.Fatal(err)
+		}
+		before := serial.Monotonic()
+		at, err := d.Read(sample)
+		if err != nil || at > before {
+			t.Fatalf("%d, %v: the sample is that of the Write", at, err)
+		}
+		for i, want := range map[int]float64{0: 1, 4: 2, 8: 3, 9: -1, 10: -2, 11: -3} {
+			if math.Abs(sample[i]-want) > 0.02 {
+				t.Errorf("%s: %v, want %v", d.Inputs()[i].Name, sample[i], want)
+			}
+		}
+		for id, want := range map[int]mit.Goal{1: {Position: 1, Kp: 100, Kd: 1}, 2: {Velocity: 2, Kd: 2}, 3: {Torque: 3}, 4: {-1, -2, -3, 50, 0.5}} {
+			got, on := motors.Goal(id)
+			off := math.Abs(got.Position-want.Position) + math.Abs(got.Velocity-want.Velocity) + math.Abs(got.Torque-want.Torque) + math.Abs(got.Kp-want.Kp) + math.Abs(got.Kd-want.Kd)
+			if !on || off > 0.12 {
+				t.Errorf("motor %d: %+v, on %v", id, got, on)
+			}
+		}
+		if d.Faults() != (hal.Faults{}) {
+			t.Errorf("%+v", d.Faults())
+		}
+	})
+}
+
+func TestArmWithoutAWriteStaysWhereItIs(t *testing.T) {
+	c := legs("")
+	motors := start(t, &c)
+	motors.Put(1, mit.Answer{Position: 0.7})
+	d := open(t, c)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if goal, _ := motors.Goal(1); math.Abs(goal.Position-0.7) > 0.001 {
+		t.Errorf("%+v", goal)
+	}
+}
+
+func TestASecondReadAsksTheMotorsAgain(t *testing.T) {
+	c := legs("")
+	motors := start(t, &c)
+	d := open(t, c)
+	sample := make([]float64, 12)
+	for range 3 {
+		n := motors.Frames(1)
+		if _, err := d.Read(sample); err != nil {
+			t.Fatal(err)
+		}
+		if motors.Frames(1) != n+1 {
+			t.Error("not asked")
+		}
+	}
+}
+
+func TestAnAnswerThatIsMissingIsAskedForOnce(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault func(*mittest.Motors)
+		want  hal.Faults
+		err   error
+	}{
+		{"one lost", func(m *mittest.Motors) { m.Mute(2, 1) }, hal.Faults{Timeout: 1, Mended: 1}, nil},
+		{"one short", func(m *mittest.Motors) { m.Short(3, 1) }, hal.Faults{Short: 1, Mended: 1}, nil},
+		{"dead", func(m *mittest.Motors) { m.Mute(2, -1) }, hal.Faults{Timeout: 2}, hal.ErrTimeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := legs("")
+			motors := start(t, &c)
+			d := open(t, c)
+			test.fault(motors)
+			_, err := d.Read(make([]float64, 12))
+			if !errors.Is(err, test.err) {
+				t.Error(err)
+			}
+			if test.err != nil && !strings.Contains(err.Error(), "wheel") {
+				t.Error(err)
+			}
+			if d.Faults() != test.want {
+				t.Errorf("%+v, want %+v", d.Faults(), test.want)
+			}
+		})
+	}
+}
+
+func TestAMotorsOwnErrorIsADeviceError(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		d := open(t, c)
+		if err := d.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		motors.Fail(3, 0xB)
+		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
+			t.Error(err)
+		}
+		if err := d.Arm(); !errors.Is(err, hal.ErrDevice) {
+			t.Error(err)
+		}
+		if _, on := motors.Goal(1); on {
+			t.Error("a motor was left on")
+		}
+	})
+}
+
+func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
+	c := legs(mit.Damiao)
+	c.DeadmanMs = 200
+	motors := start(t, &c)
+	d := open(t, c)
+	if d.Deadman() != 0 {
+		t.Error("a deadman before Arm")
+	}
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if d.Deadman() != 200*time.Millisecond {
+		t.Error(d.Deadman())
+	}
+	time.Sleep(320 * time.Millisecond)
+	if _, on := motors.Goal(2); on {
+		t.Error("the motor did not stop")
+	}
+	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) {
+		t.Error(err)
+	}
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Read(make([]float64, 12)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHaltReachesEveryMotorAlsoWithOneDead(t *testing.T) {
+	for _, exit := range []bool{false, true} {
+		c := legs("")
+		c.HaltExit = exit
+		motors := start(t, &c)
+		d := open(t, c)
+		if err := d.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Write(goals); err != nil {
+			t.Fatal(err)
+		}
+		motors.Mute(1, -1)
+		if err := d.Halt(make([]float64, 6)); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") {
+			t.Error(err)
+		}
+		for id := 1; id <= 4; id++ {
+			goal, on := motors.Goal(id)
+			if on == exit || math.Abs(goal.Torque) > 0.01 || math.Abs(goal.Velocity) > 0.02 {
+				t.Errorf("exit %v: motor %d: %+v, on %v", exit, id, goal, on)
+			}
+		}
+	}
+}
+
+func TestBusOffIsABusErrorWithoutWaiting(t *testing.T) {
+	c := legs("")
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Mute(1, -1)
+	motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
+	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrBus) {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{"write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm()} {
+		if !errors.Is(err, hal.ErrBus) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if d.Bus().BusOff != 1 {
+		t.Errorf("%+v", d.Bus())
+	}
+}
+
+func TestAnInterfaceThatGoesIsABusError(t *testing.T) {
+	c := legs("")
+	motors := start(t, &c)
+	d := open(t, c)
+	if err := motors.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := d.Read(make([]float64, 12))
+	for name, err := range map[string]error{"read": readErr, "write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm()} {
+		if !errors.Is(err, hal.ErrBus) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestABabblingBusDoesNotHoldTheThread(t *testing.T) {
+	c := legs("")
+	c.TimeoutMs = 5
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Mute(1, -1)
+	stop := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				motors.Bus.Send(can.Frame{ID: 0x55, Len: 8})
+			}
+		}
+	}()
+	for range 3 {
+		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrTimeout) {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	_ = d.Close() // frees a sender that waits for room
+	<-finished
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	for name, how := range map[string]func(*mit.Config){
+		"no interface":    func(c *mit.Config) { c.Interface = "" },
+		"dialect":         func(c *mit.Config) { c.Dialect = "odrive" },
+		"no motors":       func(c *mit.Config) { c.Motors = nil },
+		"same name":       func(c *mit.Config) { c.Motors[1].Name = "hip" },
+		"same answers":    func(c *mit.Config) { c.Motors[1].ID = 1 },
+		"id":              func(c *mit.Config) { c.Motors[0].ID = 0 },
+		"reply":           func(c *mit.Config) { c.Motors[0].ReplyID = 0x800 },
+		"mode":            func(c *mit.Config) { c.Motors[0].Mode = "servo" },
+		"no range":        func(c *mit.Config) { c.Motors[0].TMax = 0 },
+		"range":           func(c *mit.Config) { c.Motors[0].PMax = math.NaN() },
+		"gain":            func(c *mit.Config) { c.Motors[0].Kp = 501 },
+		"no gain":         func(c *mit.Config) { c.Motors[0].Kp = 0 },
+		"no damping":      func(c *mit.Config) { c.Motors[1].Kd = 0 },
+		"timeout":         func(c *mit.Config) { c.TimeoutMs = math.Inf(1) },
+		"deadman unknown": func(c *mit.Config) { c.DeadmanMs = 100 },
+		"deadman":         func(c *mit.Config) { c.Dialect, c.DeadmanMs = mit.Damiao, -1 },
+	} {
+		c := legs("")
+		c.Interface = "can0"
+		how(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
+	c := legs(mit.Damiao)
+	start(t, &c)
+	c.Motors[2].TMax = 28
+	d, err := mit.Open(c)
+	if err == nil {
+		_ = d.Close()
+		t.Fatal("accepted")
+	}
+	if !strings.Contains(err.Error(), "t_max") || !strings.Contains(err.Error(), "knee") {
+		t.Error(err)
+	}
+}
+
+func TestAMotorThatIsNotThereIsRefused(t *testing.T) {
+	c := legs("")
+	motors := start(t, &c)
+	motors.Mute(4, -1)
+	if _, err := mit.Open(c); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
+		t.Error(err)
+	}
+}
+
+func TestATickAllocatesNothing(t *testing.T) {
+	c := legs("")
+	c.HaltExit = true
+	start(t, &c)
+	d := open(t, c)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	in := make([]float64, 12)
+	n := testing.AllocsPerRun(50, func() {
+		if err := d.Write(goals); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Read(in); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Halt(goals); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestADeadMotorMakesNoTickAllocate(t *testing.T) {
+	c := legs("")
+	c.HaltExit, c.TimeoutMs = true, 10
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Mute(2, -1)
+	in := make([]float64, 12)
+	n := testing.AllocsPerRun(5, func() {
+		if err := d.Write(goals); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Read(in); err == nil {
+			t.Fatal("a dead motor answered")
+		}
+		if err := d.Halt(goals); err == nil {
+			t.Fatal("a dead motor answered")
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	c := legs("")
+	motors, err := mittest.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer motors.Close()
+	c.Interface = motors.Address
+	d, err := mit.Open(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	in := make([]float64, 12)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Write(goals); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := d.Read(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A wheel on a CAN bus, here a fake: arm, turn, sense, halt.
+func Example() {
+	config := mit.Config{Motors: []mit.Motor{
+		{Name: "wheel", ID: 1, Mode: mit.Velocity, Kd: 1, PMax: 12.5, VMax: 65, TMax: 18},
+	}, HaltExit: true}
+	motors, err := mittest.New(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer motors.Close()
+	config.Interface = motors.Address // on a robot: "can0"
+
+	wheel, err := mit.Open(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer wheel.Close()
+	if err := wheel.Arm(); err != nil {
+		log.Fatal(err)
+	}
+	if err := wheel.Write([]float64{10}); err != nil {
+		log.Fatal(err)
+	}
+	sample := make([]float64, len(wheel.Inputs()))
+	if _, err := wheel.Read(sample); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %.1f %s\n", wheel.Inputs()[1].Name, sample[1], wheel.Inputs()[1].Unit)
+	if err := wheel.Halt([]float64{0}); err != nil {
+		log.Fatal(err)
+	}
+	// Output: wheel_velocity 10.0 rad/s
+}

@@ -1,0 +1,216 @@
+// Package mittest is a set of CAN motors without hardware: they obey mini cheetah
+// frames in either dialect, on a bus of package cantest, and can be told to fail.
+package mittest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"optibfm/hal/can"
+	"optibfm/hal/can/cantest"
+	"optibfm/hal/mit"
+)
+
+// Motors are on one bus. Their methods may be called by several goroutines.
+type Motors struct {
+	Address string // for mit.Config.Interface
+	Bus     *cantest.Bus
+
+	mu     sync.Mutex
+	damiao bool
+	motors []*motor
+}
+
+type motor struct {
+	id, replyID int
+	span        mit.Range
+	on          bool
+	goal        mit.Goal
+	now         mit.Answer
+	status      byte // damiao, where it is an error
+	code        byte // mit
+	timeout     uint32
+	heard       time.Time
+	mute        int // answers that it swallows; negative: all
+	short       int // answers of 3 bytes
+	frames      int
+}
+
+const (
+	registers   = 0x7FF
+	read        = 0x33
+	write       = 0x55
+	timeoutUnit = 50 * time.Microsecond
+	silence     = 0xD
+)
+
+// New starts the motors that a configuration names. Close ends them.
+func New(c mit.Config) (*Motors, error) {
+	m := &Motors{damiao: c.Dialect == mit.Damiao}
+	for _, each := range c.Motors {
+		span := mit.Range{PMax: each.PMax, VMax: each.VMax, TMax: each.TMax, KpMax: 500, KdMax: 5}
+		m.motors = append(m.motors, &motor{id: each.ID, replyID: each.ReplyID, span: span})
+	}
+	bus, err := cantest.New(m.handle)
+	if err != nil {
+		return nil, fmt.Errorf("mittest: %w", err)
+	}
+	m.Bus, m.Address = bus, bus.Address
+	return m, nil
+}
+
+// Close takes the interface down.
+func (m *Motors) Close() error { return m.Bus.Close() }
+
+// Goal gives what the motor was last told, and whether it is in motor mode.
+func (m *Motors) Goal(id int) (goal mit.Goal, on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := m.find(id)
+	m.watch(one)
+	return one.goal, one.on
+}
+
+// Put moves a motor.
+func (m *Motors) Put(id int, a mit.Answer) { m.change(id, func(one *motor) { one.now = a }) }
+
+// Fail gives it an error: a status (damiao) or an error code (mit).
+func (m *Motors) Fail(id int, problem byte) {
+	m.change(id, func(one *motor) { one.status, one.code, one.on = problem, problem, false })
+}
+
+// Mute lets it swallow n answers, or all with n < 0.
+func (m *Motors) Mute(id, n int) { m.change(id, func(one *motor) { one.mute = n }) }
+
+// Short shortens n answers.
+func (m *Motors) Short(id, n int) { m.change(id, func(one *motor) { one.short = n }) }
+
+// Frames counts what was sent to a motor.
+func (m *Motors) Frames(id int) (n int) {
+	m.change(id, func(one *motor) { n = one.frames })
+	return n
+}
+
+func (m *Motors) change(id int, how func(*motor)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	how(m.find(id))
+}
+
+func (m *Motors) find(id int) *motor {
+	for _, one := range m.motors {
+		if one.id == id {
+			return one
+		}
+	}
+	return nil
+}
+
+func (m *Motors) handle(b *cantest.Bus, f can.Frame) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.damiao && f.ID == registers {
+		m.register(b, f)
+		return
+	}
+	one := m.find(int(f.ID))
+	if one == nil || f.Len != 8 {
+		return
+	}
+	m.watch(one)
+	one.frames++
+	one.heard = time.Now()
+	m.obey(one, f.Data)
+	m.answer(b, one)
+}
+
+func (m *Motors) obey(one *motor, data [8]byte) {
+	if binary.BigEndian.Uint64(data[:])>>8 != 1<<56-1 {
+		if one.on {
+			one.goal = one.span.Unpack(data)
+			one.move()
+		}
+		return
+	}
+	switch data[7] {
+	case mit.Enter:
+		one.on = one.status == 0 && one.code == 0
+	case mit.Exit:
+		one.on = false
+	case mit.SetZero:
+		one.now.Position = 0
+	case mit.Clear:
+		one.status, one.code = 0, 0
+	}
+}
+
+// move is an ideal motor without load.
+func (one *motor) move() {
+	g := one.goal
+	if g.Kp > 0 {
+		one.now.Position = g.Position
+	}
+	one.now.Velocity, one.now.Torque = g.Velocity, g.Torque
+}
+
+// watch is the CAN timeout of a damiao motor.
+func (m *Motors) watch(one *motor) {
+	if m.damiao && one.on && one.timeout > 0 && time.Since(one.heard) > time.Duration(one.timeout)*timeoutUnit {
+		one.on, one.status = false, silence
+	}
+}
+
+func (m *Motors) answer(b *cantest.Bus, one *motor) {
+	if one.mute != 0 {
+		if one.mute > 0 {
+			one.mute--
+		}
+		return
+	}
+	f := can.Frame{ID: uint32(one.replyID), Len: 8}
+	one.span.PackAnswer(&f.Data, one.now)
+	if m.damiao {
+		status := one.status
+		if one.on {
+			status = 1
+		}
+		f.Data[0] = byte(one.id)&0x0F | status<<4
+		f.Data[6], f.Data[7] = 30, 31 // degrees
+	} else {
+		f.Data[0], f.Data[6], f.Data[7] = byte(one.id), 70, one.code
+	}
+	if one.short > 0 {
+		one.short--
+		f.Len = 3
+	}
+	b.Send(f)
+}
+
+// register answers reads and writes of a damiao motor's registers.
+func (m *Motors) register(b *cantest.Bus, f can.Frame) {
+	one := m.find(int(binary.LittleEndian.Uint16(f.Data[:])))
+	if one == nil || one.mute < 0 {
+		return
+	}
+	value := binary.LittleEndian.Uint32(f.Data[4:])
+	switch number := f.Data[3]; {
+	case number == 9 && f.Data[2] == write:
+		one.timeout = value
+	case number == 9:
+		value = one.timeout
+	case f.Data[2] != read:
+		return
+	case number == 21:
+		value = math.Float32bits(float32(one.span.PMax))
+	case number == 22:
+		value = math.Float32bits(float32(one.span.VMax))
+	case number == 23:
+		value = math.Float32bits(float32(one.span.TMax))
+	}
+	binary.LittleEndian.PutUint32(f.Data[4:], value)
+	f.ID = uint32(one.replyID)
+	b.Send(f)
+}

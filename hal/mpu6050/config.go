@@ -1,0 +1,99 @@
+package mpu6050
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"optibfm/hal"
+)
+
+// Config says where the chip is and how it measures. Zero values mean the
+// defaults.
+type Config struct {
+	// Bus is the I²C bus, such as /dev/i2c-1.
+	Bus string `yaml:"bus"`
+	// Address is 0x68 (default), or 0x69 where the pin AD0 is high.
+	Address int `yaml:"address"`
+	// GyroDPS is the full scale of the gyroscope in degrees per second: 250,
+	// 500 (default), 1000 or 2000.
+	GyroDPS int `yaml:"gyro_dps"`
+	// AccelG is the full scale of the accelerometer in g: 2, 4 (default), 8
+	// or 16.
+	AccelG int `yaml:"accel_g"`
+	// BandwidthHz is that of the low-pass filter: 5, 10, 20, 42 (default), 98
+	// or 188; it should be below half of the control rate.
+	BandwidthHz int `yaml:"bandwidth_hz"`
+	// RateHz is the rate of samples, 1000 (default) divided by a whole
+	// number; at least that of control.
+	RateHz int `yaml:"rate_hz"`
+}
+
+// DefaultRateHz is the rate of samples where Config gives none.
+const DefaultRateHz = 1000
+
+// The settings that the chip has, in the order of their codes.
+var (
+	gyroScales  = []int{250, 500, 1000, 2000}   // FS_SEL, section 4.4
+	accelScales = []int{2, 4, 8, 16}            // AFS_SEL, section 4.5
+	bandwidths  = []int{188, 98, 42, 20, 10, 5} // DLPF_CFG 1 to 6, section 4.3
+	addresses   = []int{0x68, 0x69}             // product specification PS-MPU-6000A-00, section 9.2
+	inputs      = []hal.Signal{                 // in the order of the registers
+		{Name: "accel_x", Unit: "m/s^2"}, {Name: "accel_y", Unit: "m/s^2"}, {Name: "accel_z", Unit: "m/s^2"},
+		{Name: "temperature", Unit: "K"},
+		{Name: "gyro_x", Unit: "rad/s"}, {Name: "gyro_y", Unit: "rad/s"}, {Name: "gyro_z", Unit: "rad/s"},
+	}
+)
+
+// Inputs lists what Read gives: accel_x, accel_y, accel_z (m/s^2, at rest the
+// reaction to gravity: +9.81 along the axis that points up), temperature (K, of
+// the chip), gyro_x, gyro_y, gyro_z (rad/s).
+func (Config) Inputs() []hal.Signal { return inputs }
+
+// Outputs is empty.
+func (Config) Outputs() []hal.Signal { return nil }
+
+// Place says where the device is: no two can be in one place.
+func (c Config) Place() string {
+	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
+}
+
+// Validate returns an error that names every key with a value that the chip
+// does not have.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{
+		oneOf("address", c.Address, addresses, "%#x"), oneOf("gyro_dps", c.GyroDPS, gyroScales, "%d"),
+		oneOf("accel_g", c.AccelG, accelScales, "%d"), oneOf("bandwidth_hz", c.BandwidthHz, bandwidths, "%d"),
+	}
+	if c.Bus == "" {
+		errs = append(errs, errors.New("mpu6050: bus is empty: give one, such as /dev/i2c-1"))
+	}
+	if c.RateHz < 4 || c.RateHz > 1000 || 1000%c.RateHz != 0 {
+		errs = append(errs, fmt.Errorf("mpu6050: rate_hz is not 1000 divided by a whole number up to 250 (%d): give 1000, 500, 250, 200 and so on", c.RateHz))
+	}
+	return errors.Join(errs...)
+}
+
+func oneOf(key string, value int, choices []int, format string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	text := ""
+	for _, choice := range choices {
+		text += fmt.Sprintf(" "+format, choice)
+	}
+	return fmt.Errorf("mpu6050: %s is unknown (%s): choose one of%s", key, fmt.Sprintf(format, value), text)
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		key   *int
+		value int
+	}{{&c.Address, addresses[0]}, {&c.GyroDPS, 500}, {&c.AccelG, 4}, {&c.BandwidthHz, 42}, {&c.RateHz, DefaultRateHz}} {
+		if *d.key == 0 {
+			*d.key = d.value
+		}
+	}
+	return c
+}

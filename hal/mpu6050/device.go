@@ -1,0 +1,203 @@
+package mpu6050
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"periph.io/x/conn/v3/i2c"
+
+	"optibfm/hal"
+	"optibfm/hal/i2cbus"
+)
+
+// Registers; RM-MPU-6000A-00 revision 4.2, section 3.
+const (
+	regRateDivider = 0x19
+	regConfig      = 0x1A
+	regGyroConfig  = 0x1B
+	regAccelConfig = 0x1C
+	regIntEnable   = 0x38
+	regIntStatus   = 0x3A
+	regPower       = 0x6B
+	regWhoAmI      = 0x75
+)
+
+const (
+	chipID    = 0x68 // whatever AD0 is; register 117
+	dataReady = 0x01
+	reset     = 0x80
+	clockGyro = 0x01 // the gyroscope's oscillator, steadier than the internal one; register 107
+
+	burst = 15
+
+	resetTime = 100 * time.Millisecond // register 107; given for a reset over SPI, no other is
+	startTime = 30 * time.Millisecond  // of the gyroscope; PS-MPU-6000A-00, section 6.1
+
+	standardGravity = 9.80665
+)
+
+// Device is an MPU-6050. It implements [hal.Device] and [hal.Counting].
+type Device struct {
+	conn  *i2cbus.Conn
+	now   func() int64
+	setup []setting
+	accel float64 // m/s^2 for a bit
+	gyro  float64 // rad/s for a bit
+	raw   []byte
+	check []byte
+	value []float64 // the newest sample
+	at    int64     // its time; 0: there is none
+}
+
+var (
+	_ hal.Device   = (*Device)(nil)
+	_ hal.Counting = (*Device)(nil)
+)
+
+// setting is a register and what it shall hold.
+type setting struct{ reg, value byte }
+
+// New resets the chip, sets it up and reads the settings back, which takes
+// some 150 ms. now is CLOCK_MONOTONIC in nanoseconds.
+func New(bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
+	return open(bus, cfg, now, time.Sleep)
+}
+
+func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) (*Device, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	gyro, accel := slices.Index(gyroScales, cfg.GyroDPS), slices.Index(accelScales, cfg.AccelG)
+	d := &Device{
+		conn: i2cbus.NewConn(bus, uint16(cfg.Address), "mpu6050"), now: now,
+		setup: []setting{
+			{regPower, clockGyro},
+			{regRateDivider, byte(1000/cfg.RateHz - 1)},
+			{regConfig, byte(1 + slices.Index(bandwidths, cfg.BandwidthHz))},
+			{regGyroConfig, byte(gyro << 3)},
+			{regAccelConfig, byte(accel << 3)},
+			{regIntEnable, dataReady},
+		},
+		// Sections 4.17 and 4.19: 16 bits, two's complement, full scale.
+		accel: standardGravity * float64(cfg.AccelG) / (1 << 15),
+		gyro:  math.Pi / 180 / gyroSensitivity[gyro],
+		raw:   make([]byte, burst), check: make([]byte, 1), value: make([]float64, len(inputs)),
+	}
+	if err := d.start(sleep); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// gyroSensitivity is in bits for a degree per second, as section 4.19 rounds
+// it.
+var gyroSensitivity = []float64{131, 65.5, 32.8, 16.4}
+
+func (d *Device) start(sleep func(time.Duration)) error {
+	if err := d.identify(); err != nil {
+		return err
+	}
+	if err := d.conn.Write(regPower, reset); err != nil {
+		return err
+	}
+	sleep(resetTime)
+	for _, s := range d.setup {
+		if err := d.conn.Write(s.reg, s.value); err != nil {
+			return err
+		}
+	}
+	sleep(startTime)
+	return d.verify()
+}
+
+var errOther = errors.New("it is another chip")
+
+func (d *Device) identify() error {
+	if err := d.conn.Read(regWhoAmI, d.check); err != nil {
+		return err
+	}
+	if id := d.check[0]; id != chipID {
+		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("%w: it says %#02x, an MPU-6050 %#02x", errOther, id, chipID))
+	}
+	return nil
+}
+
+// verify reads the settings back.
+func (d *Device) verify() error {
+	for _, s := range d.setup {
+		if err := d.conn.Read(s.reg, d.check); err != nil {
+			return err
+		}
+		if d.check[0] != s.value {
+			return d.conn.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, it was set to %#02x", s.reg, d.check[0], s.value))
+		}
+	}
+	return nil
+}
+
+// Inputs lists what Read gives; see [Config.Inputs].
+func (d *Device) Inputs() []hal.Signal { return inputs }
+
+// Outputs is empty.
+func (d *Device) Outputs() []hal.Signal { return nil }
+
+// ErrNoSample is the cause of Read's error while the chip has none yet.
+var ErrNoSample = errors.New("there is no sample yet")
+
+// Read fills dst, of length 7. Where the chip has no new sample it gives the
+// last one, with its time. One transaction of 15 bytes, tried at most twice.
+func (d *Device) Read(dst []float64) (at int64, err error) {
+	asked := d.now()
+	if err := d.conn.Read(regIntStatus, d.raw); err != nil {
+		return 0, err
+	}
+	if d.raw[0]&dataReady != 0 {
+		d.decode(d.raw[1:])
+		d.at = asked
+	}
+	if d.at == 0 {
+		return 0, d.conn.Fail(hal.ErrStale, ErrNoSample)
+	}
+	copy(dst, d.value)
+	return d.at, nil
+}
+
+// decode reads the 14 bytes of a sample.
+func (d *Device) decode(raw []byte) {
+	for i := range d.value {
+		bits := float64(int16(binary.BigEndian.Uint16(raw[2*i:])))
+		switch {
+		case i < 3:
+			d.value[i] = bits * d.accel
+		case i == 3:
+			d.value[i] = bits/340 + 36.53 + 273.15 // section 4.18, in kelvin
+		default:
+			d.value[i] = bits * d.gyro
+		}
+	}
+}
+
+// Write accepts nothing: there are no outputs.
+func (d *Device) Write([]float64) error { return nil }
+
+// Arm checks that this is still the chip that was set up.
+func (d *Device) Arm() error {
+	if err := d.identify(); err != nil {
+		return err
+	}
+	return d.verify()
+}
+
+// Halt does nothing: a sensor moves nothing.
+func (d *Device) Halt([]float64) error { return nil }
+
+// Close does nothing: the bus is the caller's.
+func (d *Device) Close() error { return nil }
+
+// Faults counts what failed.
+func (d *Device) Faults() hal.Faults { return d.conn.Faults() }

@@ -1,0 +1,332 @@
+package pca9685
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"periph.io/x/conn/v3/gpio"
+	"periph.io/x/conn/v3/gpio/gpiotest"
+	"periph.io/x/conn/v3/i2c/i2ctest"
+
+	"optibfm/hal"
+	"optibfm/hal/i2cbus/i2cbustest"
+)
+
+var twoWheels = []Channel{{Name: "left", Pin: 2}, {Name: "right", Pin: 4}}
+
+// bench is a chip on a bus with its OE line, and the driver.
+type bench struct {
+	*i2cbustest.Bus
+	chip *i2cbustest.PCA9685
+	oe   *gpiotest.Pin
+	pwm  hal.Device
+}
+
+func newBench(t *testing.T, cfg Config) *bench {
+	t.Helper()
+	chip := i2cbustest.NewPCA9685()
+	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip}), chip: chip, oe: &gpiotest.Pin{N: "OE"}}
+	b.open(t, cfg)
+	return b
+}
+
+func (b *bench) open(t *testing.T, cfg Config) {
+	t.Helper()
+	cfg.Bus = "x"
+	if cfg.Channels == nil {
+		cfg.Channels = twoWheels
+	}
+	var err error
+	if b.pwm, err = New(b, b.oe, cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) wantTicks(t *testing.T, when string, left, right int) {
+	t.Helper()
+	if l, r := b.chip.Ticks(2), b.chip.Ticks(4); l != left || r != right {
+		t.Errorf("%s: %d and %d ticks, want %d and %d", when, l, r, left, right)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Section 7.3.5: an output frequency of 200 Hz with the internal oscillator of
+// 25 MHz needs the prescale value 30, 1Eh, which is the reset value; the ends of
+// the range are 03h at 1526 Hz and FFh at 24 Hz, which is 23.85 Hz rounded up.
+func TestThePrescalerIsTheDatasheets(t *testing.T) {
+	for frequency, want := range map[float64]float64{200: 0x1E, 24: 0xFD, 1526: 0x03, 50: 121, 23.85: 0xFF} {
+		if got := prescale(25e6, frequency); got != want {
+			t.Errorf("%g Hz: %g, want %g", frequency, got, want)
+		}
+	}
+}
+
+func TestOpeningTurnsAllOffAndFollowsTheDatasheet(t *testing.T) {
+	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x41, W: w, R: r} }
+	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
+		tx([]byte{0xFD, 0x10}),             // ALL_LED_OFF_H: full off
+		tx([]byte{0x00, 0x30}),             // asleep, auto-increment
+		tx([]byte{0xFE, 0x1E}),             // 200 Hz
+		tx([]byte{0x01, 0x04}),             // totem pole
+		tx([]byte{0x00, 0x20}),             // awake
+		tx([]byte{0x00}, 0xA0),             // it was asleep with an output running
+		tx([]byte{0x00, 0xA0}),             // restart
+		tx([]byte{0x00}, 0x20),             // as set
+		tx([]byte{0x01}, 0x04),             //
+		tx([]byte{0xFE}, 0x1E),             //
+		tx([]byte{0x00}, 0x20),             // Arm: as set
+		tx([]byte{0x01}, 0x04),             //
+		tx([]byte{0xFE}, 0x1E),             //
+		tx([]byte{0x0A, 0, 0, 0xBA, 0x04}), // 1.5 ms: 1210 ticks of 31/25 µs
+		tx([]byte{0x00}, 0x20),             //
+	}}
+	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: []Channel{{Name: "servo", Pin: 1}}})
+	must(t, err)
+	must(t, pwm.Write([]float64{1500}))
+	must(t, pwm.Arm())
+	must(t, bus.Close())
+}
+
+func TestPulsesAndDutiesBecomeTicks(t *testing.T) {
+	b := newBench(t, Config{FrequencyHz: 50, Channels: []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}})
+	must(t, b.pwm.Arm())
+	perTick := 122 / 25.0 // µs, with the prescaler at 121
+	for _, c := range []struct {
+		pulse, duty  float64
+		servo, motor int
+	}{
+		{1500, 0.5, int(math.Round(1500 / perTick)), 2048},
+		{1000, 0.25, int(math.Round(1000 / perTick)), 1024},
+		{0, 0, 0, 0},
+		{4095 * perTick, 1, 4095, 4096},
+		{perTick, 1.0 / 4096, 1, 1},
+	} {
+		must(t, b.pwm.Write([]float64{c.pulse, c.duty}))
+		if servo, motor := b.chip.Ticks(15), b.chip.Ticks(0); servo != c.servo || motor != c.motor {
+			t.Errorf("%g us and %g: %d and %d ticks, want %d and %d", c.pulse, c.duty, servo, motor, c.servo, c.motor)
+		}
+	}
+	for pin := 1; pin < 15; pin++ {
+		if n := b.chip.Ticks(pin); n != 0 {
+			t.Errorf("pin %d, which is not used, has %d ticks", pin, n)
+		}
+	}
+}
+
+func TestTheOutputsHaveTheUnitsOfTheirKinds(t *testing.T) {
+	got := Config{Channels: []Channel{{Name: "a"}, {Name: "b", Kind: Duty}, {Name: "c", Kind: Pulse}}}.Outputs()
+	for i, want := range []hal.Signal{{Name: "a", Unit: "us"}, {Name: "b"}, {Name: "c", Unit: "us"}} {
+		if got[i] != want {
+			t.Errorf("found %+v, want %+v", got[i], want)
+		}
+	}
+}
+
+func TestAValueOutOfRangeWritesNothing(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	must(t, b.pwm.Arm())
+	before := b.Transactions()
+	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
+		if err := b.pwm.Write([]float64{1000, bad}); err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
+			t.Errorf("%g: %v", bad, err)
+		}
+	}
+	if b.Transactions() != before {
+		t.Error("something was written")
+	}
+	b.wantTicks(t, "after", 307, 307)
+}
+
+func TestWithOffThereArePulsesOnlyWhileArmed(t *testing.T) {
+	b := newBench(t, Config{})
+	wantOE := func(when string, want gpio.Level) {
+		t.Helper()
+		if b.oe.L != want {
+			t.Errorf("%s: OE is %v", when, b.oe.L)
+		}
+	}
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	b.wantTicks(t, "before Arm", 0, 0)
+	wantOE("before Arm", gpio.High)
+	must(t, b.pwm.Arm())
+	b.wantTicks(t, "armed", 307, 307)
+	wantOE("armed", gpio.Low)
+	must(t, b.pwm.Halt([]float64{1000, 1000}))
+	b.wantTicks(t, "halted", 0, 0)
+	wantOE("halted", gpio.High)
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	b.wantTicks(t, "written to after the halt", 0, 0)
+	must(t, b.pwm.Halt([]float64{1000, 1000}))
+}
+
+func TestWithPulsesTheOutputsHoldWhatIsCommandedAlsoDisarmed(t *testing.T) {
+	b := newBench(t, Config{WhenDisarmed: Pulses})
+	b.wantTicks(t, "opened", 0, 0)
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	b.wantTicks(t, "before Arm", 307, 307)
+	must(t, b.pwm.Arm())
+	must(t, b.pwm.Write([]float64{2000, 1000}))
+	must(t, b.pwm.Halt([]float64{1500, 1500}))
+	b.wantTicks(t, "halted", 307, 307)
+	if b.oe.L != gpio.Low {
+		t.Error("OE is high: the outputs do not hold")
+	}
+}
+
+func TestHaltDrivesOEWhereTheBusIsDead(t *testing.T) {
+	for _, disarmed := range []string{Off, Pulses} {
+		b := newBench(t, Config{WhenDisarmed: disarmed})
+		must(t, b.pwm.Arm())
+		b.Hold(time.Microsecond)
+		before := b.Transactions()
+		if err := b.pwm.Halt([]float64{1500, 1500}); !errors.Is(err, hal.ErrTimeout) {
+			t.Errorf("%s: %v", disarmed, err)
+		}
+		if b.oe.L != gpio.High {
+			t.Errorf("%s: OE is low", disarmed)
+		}
+		if n := b.Transactions() - before; n > 2 {
+			t.Errorf("%s: %d transactions on a held bus", disarmed, n)
+		}
+	}
+}
+
+func TestHaltTriesTheBusWhereOEIsStuck(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	must(t, b.pwm.Arm())
+	b.pwm.(*Enabled).enable = stuckPin{b.oe}
+	if err := b.pwm.Halt([]float64{1500, 1500}); !errors.Is(err, hal.ErrDevice) || !errors.Is(err, errStuckPin) {
+		t.Error(err)
+	}
+	b.wantTicks(t, "halted", 0, 0)
+}
+
+var errStuckPin = errors.New("the line is used by somebody else")
+
+type stuckPin struct{ Line }
+
+func (stuckPin) Out(gpio.Level) error { return errStuckPin }
+
+func TestOnlyAChipWithOEHasABackstop(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Arm())
+	b.pwm.(hal.Backstop).HaltBeside()
+	if b.oe.L != gpio.High {
+		t.Error("OE is low")
+	}
+	without, err := New(b, nil, Config{Bus: "x", Channels: twoWheels})
+	must(t, err)
+	if _, ok := without.(hal.Backstop); ok {
+		t.Error("a backstop without OE")
+	}
+	for _, d := range []hal.Device{b.pwm, without} {
+		if d.(hal.Guarded).Deadman() != 0 {
+			t.Error("the chip has no deadman")
+		}
+	}
+}
+
+func TestAChipThatLostItsPowerIsFoundInTheNextWrite(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Arm())
+	must(t, b.pwm.Write([]float64{1500, 1500}))
+	b.chip.PowerCycle()
+	if err := b.pwm.Write([]float64{1500, 1500}); !errors.Is(err, hal.ErrDevice) {
+		t.Error(err)
+	}
+	if err := b.pwm.Arm(); !errors.Is(err, hal.ErrDevice) {
+		t.Errorf("arm: %v", err)
+	}
+	if f := b.pwm.(hal.Counting).Faults(); f.Device != 2 {
+		t.Errorf("counted %+v", f)
+	}
+}
+
+func TestAnotherChipAtTheAddressIsRefused(t *testing.T) {
+	imu := i2cbustest.NewMPU6050()
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &imu.Chip})
+	imu.Written = func(*i2cbustest.Chip, byte, byte) {}
+	if _, err := New(bus, nil, Config{Bus: "x", Channels: twoWheels}); !errors.Is(err, hal.ErrDevice) {
+		t.Error(err)
+	}
+}
+
+func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Arm())
+	write := func() error { return b.pwm.Write([]float64{1500, 1500}) }
+	b.Nack(1)
+	must(t, write())
+	b.Nack(2)
+	if err := write(); !errors.Is(err, hal.ErrBus) {
+		t.Error(err)
+	}
+	b.Hold(time.Microsecond)
+	if err := write(); !errors.Is(err, hal.ErrTimeout) {
+		t.Error(err)
+	}
+	if got, want := b.pwm.(hal.Counting).Faults(), (hal.Faults{Mended: 1, Bus: 1, Timeout: 1}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	if _, err := New(b, b.oe, Config{Bus: "x", Channels: twoWheels}); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("opened on a held bus: %v", err)
+	}
+}
+
+func TestWriteAndHaltAllocateNothingAlsoWhenTheyFail(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Arm())
+	values, wrong := []float64{1500, 1400}, []float64{1500, -1}
+	work := func() {
+		_ = b.pwm.Write(values)
+		_ = b.pwm.Write(wrong)
+		_ = b.pwm.Halt(values)
+	}
+	if n := testing.AllocsPerRun(100, work); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	b.chip.Unplugged = true
+	if n := testing.AllocsPerRun(100, work); n != 0 {
+		t.Errorf("%v allocations with the chip unplugged", n)
+	}
+}
+
+func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+	with := func(change func(*Config)) Config {
+		c := Config{Bus: "x", Channels: twoWheels}
+		change(&c)
+		return c
+	}
+	for says, cfg := range map[string]Config{
+		"bus is empty":              with(func(c *Config) { c.Bus = "" }),
+		"address is none":           with(func(c *Config) { c.Address = 0x70 }),
+		"give 24 to 1525":           with(func(c *Config) { c.FrequencyHz = 20 }),
+		"frequency_hz is out":       with(func(c *Config) { c.FrequencyHz = math.NaN() }),
+		"oscillator_hz":             with(func(c *Config) { c.OscillatorHz = 1 }),
+		"when_disarmed":             with(func(c *Config) { c.WhenDisarmed = "limp" }),
+		"channels is empty":         with(func(c *Config) { c.Channels = nil }),
+		"channels[0].name is empty": with(func(c *Config) { c.Channels = []Channel{{}} }),
+		"channels[0].pin is out":    with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
+		"channels[1].pin is taken":  with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
+		"channels[1].name is taken": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}} }),
+		"channels[0].kind":          with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
+	} {
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+		if _, err := New(nil, nil, cfg); err == nil {
+			t.Errorf("%s: opened", says)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package serial
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal"
+	"optibfm/hal/serial/serialtest"
+)
+
+func connect(t *testing.T, c Config) (*Port, *serialtest.Line) {
+	t.Helper()
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = line.Close() })
+	c.Path = line.Path
+	port, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = port.Close() })
+	return port, line
+}
+
+func soon() int64 { return After(time.Second) }
+
+func TestEveryByteValueGoesBothWaysUnchanged(t *testing.T) {
+	port, line := connect(t, Config{})
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	if err := port.Write(all, soon()); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 256)
+	for n := 0; n < len(got); {
+		k, err := line.Read(got[n:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += k
+	}
+	if !bytes.Equal(got, all) {
+		t.Errorf("the far end got %x", got)
+	}
+	if _, err := line.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, 256)
+	if n, err := port.ReadFull(back, soon()); err != nil || !bytes.Equal(back, all) {
+		t.Errorf("%d bytes, %v: %x", n, err, back)
+	}
+}
+
+func TestAnUncommonRateIsSet(t *testing.T) {
+	port, _ := connect(t, Config{Baud: 123_457, Parity: Even})
+	got, err := unix.IoctlGetTermios(port.fd, unix.TCGETS2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Ospeed != 123_457 || got.Ispeed != 123_457 {
+		t.Errorf("rates %d, %d", got.Ispeed, got.Ospeed)
+	}
+	if got.Cflag&unix.CBAUD != unix.BOTHER {
+		t.Errorf("c_cflag %x", got.Cflag)
+	}
+}
+
+func TestSilenceEndsAtTheDeadlineWithATimeout(t *testing.T) {
+	port, line := connect(t, Config{})
+	if _, err := line.Write([]byte{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := After(5 * time.Millisecond)
+	n, err := port.ReadFull(make([]byte, 4), deadline)
+	if n != 3 || !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if Monotonic() < deadline {
+		t.Error("gave up before the deadline")
+	}
+	if port.Lost() {
+		t.Error("a timeout is no loss")
+	}
+}
+
+func TestAFullLineEndsAWriteWithATimeout(t *testing.T) {
+	port, _ := connect(t, Config{})
+	err := port.Write(make([]byte, 1<<20), After(5*time.Millisecond))
+	if !errors.Is(err, hal.ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+func TestDrainThrowsAwayALateAnswer(t *testing.T) {
+	port, line := connect(t, Config{})
+	if _, err := line.Write([]byte("late")); err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 1)
+	if _, err := port.ReadFull(one, soon()); err != nil { // it has arrived
+		t.Fatal(err)
+	}
+	if err := port.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Write([]byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 3)
+	if _, err := port.ReadFull(answer, soon()); err != nil || string(answer) != "new" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+func TestAPulledPlugIsABusErrorAtOnceAndForGood(t *testing.T) {
+	port, line := connect(t, Config{})
+	if _, err := line.Write([]byte{7}); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.Close(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1)
+	for range 2 {
+		if _, err := port.Read(buf, soon()); err != nil && !errors.Is(err, hal.ErrBus) {
+			t.Error(err)
+		}
+	}
+	if !port.Lost() {
+		t.Fatal("the loss was not seen")
+	}
+	for name, err := range map[string]error{
+		"write": port.Write(buf, soon()),
+		"drain": port.Drain(),
+	} {
+		if !errors.Is(err, hal.ErrBus) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := port.Reopen(); !errors.Is(err, hal.ErrBus) {
+		t.Errorf("reopening what is gone: %v", err)
+	}
+}
+
+func TestAPortThatIsBackCanBeReopened(t *testing.T) {
+	port, line := connect(t, Config{})
+	if err := port.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := port.Write([]byte{1}, soon()); !errors.Is(err, hal.ErrBus) {
+		t.Errorf("write on a closed port: %v", err)
+	}
+	if err := port.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := port.Write([]byte{42}, soon()); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 1)
+	if _, err := line.Read(got); err != nil || got[0] != 42 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestASecondProgramIsRefused(t *testing.T) {
+	_, line := connect(t, Config{})
+	if second, err := Open(Config{Path: line.Path}); err == nil {
+		_ = second.Close()
+		t.Error("the port was opened twice")
+	}
+}
+
+func TestAnEchoIsTakenOffAndCompared(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		flip byte
+		want error
+	}{{"as sent", 0, nil}, {"with a collision", 0x10, hal.ErrBus}} {
+		t.Run(test.name, func(t *testing.T) {
+			port, line := connect(t, Config{Echo: true})
+			sent := bytes.Repeat([]byte{1, 2, 3, 4}, 40)
+			go func() {
+				heard := make([]byte, len(sent))
+				for n := 0; n < len(heard); {
+					k, err := line.Read(heard[n:])
+					if err != nil {
+						return
+					}
+					n += k
+				}
+				heard[100] ^= test.flip
+				_, _ = line.Write(append(heard, 99))
+			}()
+			err := port.Write(sent, soon())
+			if !errors.Is(err, test.want) {
+				t.Fatal(err)
+			}
+			if test.want != nil {
+				return
+			}
+			answer := make([]byte, 1)
+			if _, err := port.ReadFull(answer, soon()); err != nil || answer[0] != 99 {
+				t.Errorf("%v, %v", answer, err)
+			}
+		})
+	}
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	for _, c := range []Config{
+		{},
+		{Path: line.Path, Baud: -1},
+		{Path: line.Path, Baud: 1 << 30},
+		{Path: line.Path, Parity: "mark"},
+		{Path: line.Path, RS485: true}, // a pseudo-terminal has no direction
+		{Path: "/dev/null"},
+		{Path: "/nonexistent/tty"},
+	} {
+		if port, err := Open(c); err == nil {
+			_ = port.Close()
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+}
+
+func TestTheWireTimeCountsStartStopAndParity(t *testing.T) {
+	if d := (Config{Baud: 10_000}).WireTime(3); d != 3*time.Millisecond {
+		t.Error(d)
+	}
+	if d := (Config{Baud: 11_000, Parity: Odd}).WireTime(5); d != 5*time.Millisecond {
+		t.Error(d)
+	}
+}
+
+func TestATransactionAllocatesNothing(t *testing.T) {
+	port, line := connect(t, Config{Echo: true})
+	go func() {
+		buf := make([]byte, 64)
+		for {
+			n, err := line.Read(buf)
+			if err != nil {
+				return
+			}
+			if _, err := line.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	request, answer := []byte{1, 2, 3, 4}, make([]byte, 4)
+	n := testing.AllocsPerRun(100, func() {
+		if err := port.Write(request, soon()); err != nil {
+			t.Fatal(err)
+		}
+		if err := port.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := port.Read(answer, After(0)); !errors.Is(err, hal.ErrTimeout) {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

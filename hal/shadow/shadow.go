@@ -1,0 +1,81 @@
+package shadow
+
+import (
+	"io"
+
+	"optibfm/hal"
+)
+
+// Robot is a robot whose actuators are out of reach. It is no simulator, whatever
+// it wraps: nothing resets a body that only stands by.
+type Robot struct {
+	body  hal.Robot
+	armed bool
+}
+
+var (
+	_ hal.Robot     = (*Robot)(nil)
+	_ hal.Rewarder  = (*Robot)(nil)
+	_ hal.Backstop  = (*Robot)(nil)
+	_ hal.StopInput = (*Robot)(nil)
+	_ io.Closer     = (*Robot)(nil)
+)
+
+// Wrap puts a robot, which is halted, out of reach. The result owns it: Close
+// closes it.
+func Wrap(body hal.Robot) *Robot { return &Robot{body: body} }
+
+// Spec implements hal.Robot.
+func (r *Robot) Spec() hal.Spec { return r.body.Spec() }
+
+// Sense implements hal.Robot: it is the wrapped robot's.
+func (r *Robot) Sense(obs []float32) (at int64, err error) { return r.body.Sense(obs) }
+
+// Act implements hal.Robot. The action goes nowhere.
+func (r *Robot) Act([]float32) error {
+	if !r.armed {
+		return hal.ErrHalted
+	}
+	return nil
+}
+
+// Arm implements hal.Robot. The wrapped robot stays halted.
+func (r *Robot) Arm() error {
+	r.armed = true
+	return nil
+}
+
+// Halt implements hal.Robot, and halts the wrapped robot too.
+func (r *Robot) Halt() error {
+	r.armed = false
+	return r.body.Halt()
+}
+
+// HaltBeside implements hal.Backstop where the wrapped robot does.
+func (r *Robot) HaltBeside() {
+	if b, ok := r.body.(hal.Backstop); ok {
+		b.HaltBeside()
+	}
+}
+
+// StopPressed implements hal.StopInput where the wrapped robot does.
+func (r *Robot) StopPressed() bool {
+	s, ok := r.body.(hal.StopInput)
+	return ok && s.StopPressed()
+}
+
+// Reward implements hal.Rewarder where the wrapped robot does.
+func (r *Robot) Reward() (reward float64, ok bool) {
+	if b, is := r.body.(hal.Rewarder); is {
+		return b.Reward()
+	}
+	return 0, false
+}
+
+// Close releases the wrapped robot. It does not halt it.
+func (r *Robot) Close() error {
+	if c, ok := r.body.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package shadow_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"optibfm/hal"
+	"optibfm/hal/haltest"
+	"optibfm/hal/shadow"
+)
+
+func TestNeitherArmNorActReachesTheRobot(t *testing.T) {
+	body := haltest.New(haltest.Spec(3, 2))
+	if err := body.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	r := shadow.Wrap(body)
+	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("before Arm, Act says %v", err)
+	}
+	if err := r.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := r.Act([]float32{1, -1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if body.Arms != 0 || body.Acts != 0 || body.Refused != 0 || !body.Halted {
+		t.Errorf("the robot was reached: %d arms, %d acts, %d refused, halted %t", body.Arms, body.Acts, body.Refused, body.Halted)
+	}
+}
+
+func TestSenseAndHaltReachTheRobot(t *testing.T) {
+	body := haltest.New(haltest.Spec(1, 1))
+	body.Observe = func(_ int, obs []float32) error {
+		obs[0] = 7
+		return nil
+	}
+	r := shadow.Wrap(body)
+	obs := make([]float32, 1)
+	if at, err := r.Sense(obs); err != nil || at == 0 || obs[0] != 7 {
+		t.Errorf("Sense: %v at %d, %v", obs, at, err)
+	}
+	halts := body.Halts
+	if err := errors.Join(r.Arm(), r.Halt()); err != nil || body.Halts != halts+1 {
+		t.Errorf("Halt: %v, %d halts", err, body.Halts-halts)
+	}
+	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
+		t.Errorf("after Halt, Act says %v", err)
+	}
+	body.HaltErr = errors.New("broken")
+	if err := r.Halt(); !errors.Is(err, body.HaltErr) {
+		t.Errorf("the robot's error was kept: %v", err)
+	}
+}
+
+// body is a robot with everything that one may have besides.
+type body struct {
+	*haltest.Robot
+	beside, closed bool
+}
+
+func (b *body) HaltBeside()             { b.beside = true }
+func (b *body) Reward() (float64, bool) { return 0.5, true }
+func (b *body) Close() error            { b.closed = true; return nil }
+func (b *body) Reset(uint64) error      { panic("a shadow resets nothing") }
+
+func TestWhatARobotHasBesidesIsPassedOnAndAPlainOneIsNotAsked(t *testing.T) {
+	rich := &body{Robot: haltest.New(haltest.Spec(1, 1))}
+	r := shadow.Wrap(rich)
+	r.HaltBeside()
+	if reward, ok := r.Reward(); !rich.beside || reward != 0.5 || !ok {
+		t.Errorf("beside %t, reward %g %t", rich.beside, reward, ok)
+	}
+	if err := r.Close(); err != nil || !rich.closed {
+		t.Errorf("close: %v, %t", err, rich.closed)
+	}
+	if _, ok := hal.Robot(r).(hal.Resetter); ok {
+		t.Error("a shadow says that it is a simulator")
+	}
+	plain := shadow.Wrap(haltest.New(haltest.Spec(1, 1)))
+	plain.HaltBeside()
+	if _, ok := plain.Reward(); ok {
+		t.Error("a reward out of nowhere")
+	}
+	if err := plain.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATickInTheShadowAllocatesNothing(t *testing.T) {
+	r := shadow.Wrap(haltest.New(haltest.Spec(4, 2)))
+	if err := r.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	obs, action := make([]float32, 4), make([]float32, 2)
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = r.Sense(obs)
+		_ = r.Act(action)
+	}); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+func Example() {
+	body := haltest.New(haltest.Spec(2, 1))
+	robot := shadow.Wrap(body)
+	fmt.Println(robot.Arm(), robot.Act([]float32{1}), body.Acts)
+	// Output: <nil> <nil> 0
+}
+
+func TestTheEmergencyStopIsSeenThroughAShadow(t *testing.T) {
+	body := haltest.NewStoppable(haltest.Spec(1, 1))
+	r := shadow.Wrap(body)
+	for _, pressed := range []bool{true, false} {
+		body.Pressed = pressed
+		if _, err := r.Sense(make([]float32, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if r.StopPressed() != pressed {
+			t.Errorf("pressed %v: the shadow says %v", pressed, r.StopPressed())
+		}
+	}
+	if shadow.Wrap(haltest.New(haltest.Spec(1, 1))).StopPressed() {
+		t.Error("a robot without the input has it pressed")
+	}
+}

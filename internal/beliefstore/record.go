@@ -1,0 +1,89 @@
+package beliefstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"optibfm/posterior"
+)
+
+// ErrDamaged says that bytes are not a whole record.
+var ErrDamaged = errors.New("not a whole record of a belief")
+
+// Record is a belief and where it comes from.
+type Record struct {
+	ModelHash string            // of the bundle whose features the labels were about
+	Sigma     float64           // σ: a label entered with weight 1/σ²
+	Program   string            // version that wrote it
+	Robot     string            // name
+	SavedAt   time.Time         // wall clock
+	Belief    *posterior.Belief // with its λ and ρ; its labels have the age that they had
+}
+
+// header is the first line of a file.
+type header struct {
+	Format    string    `json:"format"`
+	ModelHash string    `json:"model_hash"`
+	Sigma     float64   `json:"sigma"`
+	Program   string    `json:"program"`
+	Robot     string    `json:"robot"`
+	SavedAt   time.Time `json:"saved_at"`
+}
+
+const (
+	format    = "optibfm belief 1"
+	checkLen  = 8
+	maxHeader = 64 << 10 // bytes of the first line
+)
+
+// appendTo appends the record's bytes.
+func (r Record) appendTo(dst []byte) ([]byte, error) {
+	line, err := json.Marshal(header{format, r.ModelHash, r.Sigma, r.Program, r.Robot, r.SavedAt})
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = append(append(dst, line...), '\n')
+	if dst, err = r.Belief.AppendBinary(dst); err != nil {
+		return dst, err
+	}
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
+}
+
+// parse is the inverse of appendTo. Its errors wrap ErrDamaged.
+func parse(data []byte) (Record, error) {
+	r, err := read(data)
+	if err != nil {
+		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return r, nil
+}
+
+func read(data []byte) (Record, error) {
+	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
+	if end < 0 || len(data) < end+1+checkLen {
+		return Record{}, fmt.Errorf("it has no first line, or nothing behind it (%d bytes): is it another file, or cut off?", len(data))
+	}
+	var h header
+	if err := json.Unmarshal(data[:end], &h); err != nil {
+		return Record{}, fmt.Errorf("its first line: %w: is it another file?", err)
+	}
+	if h.Format != format {
+		return Record{}, fmt.Errorf("its format is %.40q, not %q: read it with the program that wrote it", h.Format, format)
+	}
+	body := data[:len(data)-checkLen]
+	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
+		return Record{}, fmt.Errorf("its checksum is wrong (%#x, not %#x)", got, want)
+	}
+	belief := new(posterior.Belief)
+	if err := belief.UnmarshalBinary(body[end+1:]); err != nil {
+		return Record{}, err
+	}
+	return Record{h.ModelHash, h.Sigma, h.Program, h.Robot, h.SavedAt, belief}, nil
+}

@@ -1,0 +1,198 @@
+package packaging_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fakeRobot is a folder with programs that stand in for ssh, scp and what a
+// robot has, in front of the real ones. Their state are files in it.
+type fakeRobot struct {
+	t   *testing.T
+	dir string
+}
+
+// fakes are the programs. $R is the robot's folder; every call is written down.
+var fakes = map[string]string{
+	"ssh": `shift; [ "${1:-}" != -t ] || shift; exec sh -c "$*"`,
+	"scp": `shift; for last; do :; done; for f; do [ "$f" = "$last" ] || cp "$f" "${last#*:}"; done`,
+	"id":  `echo 0`,
+	"apt-get": `for deb; do :; done
+[ ! -e "$R/install-fails" ] || { echo "E: broken"; exit 100; }
+cat "$deb" >"$R/installed"`,
+	"dpkg": `echo arm64`,
+	"dpkg-deb": `case "$3" in
+Version) sed -n 1p "$2" ;;
+Architecture) sed -n 2p "$2" ;;
+esac`,
+	"dpkg-query": `[ -e "$R/installed" ] && echo "installed $(sed -n 1p "$R/installed")"`,
+	"optibfm": `case "$1" in
+config) ! grep -q refuses "$R/installed" ;;
+doctor) exit 0 ;;
+esac`,
+	"systemd-run": `exit 1`,
+	"systemctl": `[ "$1" != --quiet ] || shift
+case "$1" in
+is-active) [ -e "$R/active" ] ;;
+stop) rm -f "$R/active" ;;
+restart)
+  rm -f "$R/active"
+  ! grep -q unready "$R/installed" || exit 1
+  touch "$R/active" ;;
+show)
+  n=$(cat "$R/starts" 2>/dev/null || echo 0)
+  ! grep -q dies "$R/installed" || n=$((n + 1))
+  echo $n | tee "$R/starts" ;;
+esac`,
+}
+
+func newFakeRobot(t *testing.T) *fakeRobot {
+	t.Helper()
+	r := &fakeRobot{t: t, dir: t.TempDir()}
+	for name, body := range fakes {
+		script := "#!/bin/sh\nR=" + r.dir + "\necho \"" + name + " $*\" >>\"$R/calls\"\n" + body + "\n"
+		r.write("bin/"+name, script, 0o755)
+	}
+	return r
+}
+
+func (r *fakeRobot) write(name, text string, mode os.FileMode) string {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+// deb is a package: its version, its architecture, and how it will behave.
+func (r *fakeRobot) deb(version, behaves string) string {
+	return r.write("optibfm_"+version+"_arm64.deb", version+"\narm64\n"+behaves+"\n", 0o644)
+}
+
+// flash runs the script and returns its exit status and what it said.
+func (r *fakeRobot) flash(args ...string) (int, string) {
+	r.t.Helper()
+	cmd := exec.Command("../scripts/flash.sh", append(args, "me@robot")...)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.dir, "bin")+":"+os.Getenv("PATH"),
+		"OPTIBFM_KEEP="+filepath.Join(r.dir, "keep"), "OPTIBFM_CONFIG="+filepath.Join(r.dir, "robot.yaml"), "OPTIBFM_SETTLE_S=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		r.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (r *fakeRobot) has(name string) bool {
+	_, err := os.Stat(filepath.Join(r.dir, name))
+	return err == nil
+}
+
+func (r *fakeRobot) version() string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, "installed"))
+	version, _, _ := strings.Cut(string(text), "\n")
+	return version
+}
+
+func (r *fakeRobot) calls() string {
+	text, _ := os.ReadFile(filepath.Join(r.dir, "calls"))
+	return string(text)
+}
+
+// expect checks how a flash ended.
+func (r *fakeRobot) expect(status int, out string, want int, version string, active bool, says string) {
+	r.t.Helper()
+	if status != want || r.version() != version || r.has("active") != active || !strings.Contains(out, says) {
+		r.t.Errorf("exit %d (want %d), installed %q (want %q), active %t (want %t), to say %q:\n%s",
+			status, want, r.version(), version, r.has("active"), active, says, out)
+	}
+}
+
+func TestAFlashInstallsStartsAndKeepsTheVersionBefore(t *testing.T) {
+	r := newFakeRobot(t)
+	status, out := r.flash("--deb", r.deb("1.0", ""))
+	r.expect(status, out, 0, "1.0", true, "1.0 is ready")
+	status, out = r.flash("--deb", r.deb("2.0", ""))
+	r.expect(status, out, 0, "2.0", true, "2.0 is ready; 1.0 is kept")
+	if !r.has("keep/previous.deb") {
+		t.Error("the version before is not kept")
+	}
+	status, out = r.flash("--deb", r.deb("2.0", "")) // once more
+	r.expect(status, out, 0, "2.0", true, "2.0 is ready")
+	calls := r.calls()
+	if stop, install := strings.LastIndex(calls, "systemctl stop"), strings.LastIndex(calls, "apt-get install"); stop < 0 || stop > install {
+		t.Error("the program was replaced before the robot was halted")
+	}
+	if !strings.Contains(calls, "--force-confold") || strings.Contains(calls, "enable") {
+		t.Errorf("calls:\n%s", calls)
+	}
+}
+
+func TestAVersionThatDoesNotBecomeReadyIsTakenBack(t *testing.T) {
+	for behaves, says := range map[string]string{
+		"unready": "did not become ready",
+		"dies":    "did not become ready",
+		"refuses": "does not take",
+	} {
+		t.Run(behaves, func(t *testing.T) {
+			r := newFakeRobot(t)
+			status, out := r.flash("--deb", r.deb("1.0", ""))
+			r.expect(status, out, 0, "1.0", true, "ready")
+			status, out = r.flash("--deb", r.deb("2.0", behaves))
+			r.expect(status, out, 3, "1.0", true, says)
+			if !strings.Contains(out, "1.0 is back and ready") {
+				t.Errorf("found:\n%s", out)
+			}
+			status, out = r.flash("--deb", r.deb("3.0", "")) // the way back is there again
+			r.expect(status, out, 0, "3.0", true, "1.0 is kept")
+		})
+	}
+}
+
+func TestAServiceThatDidNotRunIsNotStartedByGoingBack(t *testing.T) {
+	r := newFakeRobot(t)
+	r.flash("--deb", r.deb("1.0", ""))
+	if err := os.Remove(filepath.Join(r.dir, "active")); err != nil {
+		t.Fatal(err)
+	}
+	status, out := r.flash("--deb", r.deb("2.0", "unready"))
+	r.expect(status, out, 3, "1.0", false, "was not running, and is not")
+}
+
+func TestWithoutAVersionToGoBackToTheServiceIsLeftStopped(t *testing.T) {
+	r := newFakeRobot(t)
+	status, out := r.flash("--deb", r.deb("1.0", "unready"))
+	r.expect(status, out, 1, "1.0", false, "no version to go back to")
+}
+
+func TestAnInstallationThatFailsIsReported(t *testing.T) {
+	r := newFakeRobot(t)
+	r.flash("--deb", r.deb("1.0", ""))
+	r.write("install-fails", "", 0o644)
+	status, out := r.flash("--deb", r.deb("2.0", ""))
+	r.expect(status, out, 1, "1.0", false, "going back failed too")
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	r := newFakeRobot(t)
+	status, out := r.flash("--dry-run", "--deb", r.deb("1.0", ""))
+	r.expect(status, out, 0, "", false, "would run")
+	if calls := r.calls(); strings.Contains(calls, "scp") || strings.Contains(calls, "mkdir") || strings.Contains(calls, "systemctl") {
+		t.Errorf("calls:\n%s", calls)
+	}
+}
+
+func TestAPackageForAnotherProcessorIsRefused(t *testing.T) {
+	r := newFakeRobot(t)
+	deb := r.write("x.deb", "1.0\namd64\n\n", 0o644)
+	status, out := r.flash("--deb", deb)
+	r.expect(status, out, 1, "", false, "is for amd64, the robot is arm64")
+	status, out = r.flash("--deb", filepath.Join(r.dir, "none.deb"))
+	r.expect(status, out, 1, "", false, "is no file")
+}

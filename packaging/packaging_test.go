@@ -1,0 +1,81 @@
+package packaging_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/rtloop"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheInstalledConfigurationIsValidAndMovesNothingReal(t *testing.T) {
+	file, err := configs.Load("robot.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Robot.Driver != configs.DriverRover || file.Loop.Posture != rtloop.Strict || file.Log.MinFreeGB <= 0 {
+		t.Errorf("driver %s, posture %s, %g GB free", file.Robot.Driver, file.Loop.Posture, file.Log.MinFreeGB)
+	}
+	folders := read(t, "tmpfiles.conf")
+	for _, dir := range []string{file.Log.Dir, strings.TrimSuffix(file.Run.StateDir, "/belief")} {
+		if !regexp.MustCompile(`(?m)^d ` + dir + ` +\d+ optibfm optibfm$`).MatchString(folders) {
+			t.Errorf("%s is not made for the service's user:\n%s", dir, folders)
+		}
+	}
+}
+
+// unit returns the values of a key of the service.
+func unit(t *testing.T, key string) (values []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(read(t, "optibfm.service"), -1) {
+		values = append(values, m[1])
+	}
+	return values
+}
+
+func TestTheServiceStopsInOrderAndItsWatchdogIsTheLastOfThem(t *testing.T) {
+	for key, want := range map[string]string{
+		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Restart": "on-failure",
+		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "User": "optibfm", "WatchdogSec": "2",
+	} {
+		if got := unit(t, key); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: found %q, want %q", key, got, want)
+		}
+	}
+	file, err := configs.Load("robot.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Loop.WatchdogMS <= 0 || file.Loop.WatchdogMS >= 2000/2 {
+		t.Errorf("loop.watchdog_ms: found %g: the loop's own watchdog halts the robot before the service's kills the process", file.Loop.WatchdogMS)
+	}
+}
+
+func TestEveryGroupOfTheServiceExistsAndItsDevicesBelongToOne(t *testing.T) {
+	users, rules := read(t, "sysusers.conf"), read(t, "udev.rules")
+	for _, group := range strings.Fields(strings.Join(unit(t, "SupplementaryGroups"), " ")) {
+		if !strings.Contains(users, "m optibfm "+group+"\n") {
+			t.Errorf("the user is not made a member of %s", group)
+		}
+	}
+	for _, m := range regexp.MustCompile(`GROUP="(\w+)"`).FindAllStringSubmatch(rules, -1) {
+		if !strings.Contains(users, "m optibfm "+m[1]+"\n") {
+			t.Errorf("devices are given to %s, which the user is not in", m[1])
+		}
+	}
+	if families := unit(t, "RestrictAddressFamilies"); len(families) != 1 || !strings.Contains(families[0], "AF_CAN") {
+		t.Errorf("address families: %q", families)
+	}
+}

@@ -1,0 +1,151 @@
+package evdev_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rewardsrc/panel"
+)
+
+// bind runs Bind and lets react answer each thing that is said.
+func bind(opts evdev.BindOptions, react func(said string)) (cfg evdev.Config, said []string, err error) {
+	opts.Say = func(text string) {
+		said = append(said, text)
+		if react != nil {
+			react(text)
+		}
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = 5 * time.Second
+	}
+	cfg, err = evdev.Bind(context.Background(), opts)
+	return cfg, said, err
+}
+
+func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, _ := pad()
+	device := machine.Plug(info, padRanges())
+	mouse := evdev.Info{Node: "event2", Bus: 3, Vendor: 1, Product: 2, Name: "A Mouse"}
+	mouse.Keys.Set(272)
+	other := machine.Plug(mouse, nil)
+	tried := false
+	cfg, said, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles(), Axis: true}, func(text string) {
+		switch {
+		case strings.HasPrefix(text, "press the button for GOOD"):
+			device.Press(keyGood)
+		case strings.HasPrefix(text, "press the button for BAD"):
+			other.Press(272)      // another device
+			device.Press(keyGood) // taken
+		case strings.Contains(text, "BTN_A is GOOD already") && !tried:
+			tried = true
+			device.Press(keyBad)
+		case strings.HasPrefix(text, "press the button for CAN'T TELL"):
+			device.Press(keyTell)
+		case strings.HasPrefix(text, "press the button for UNDO"):
+			device.Press(keyUndo)
+		case strings.HasPrefix(text, "push the stick"):
+			device.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: -40}, evdevtest.Event{})
+			device.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: -100}, evdevtest.Event{})
+			device.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: 3}, evdevtest.Event{})
+		}
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(said, "\n"))
+	}
+	want := evdev.DefaultConfig()
+	want.Device = info.Match()
+	want.Good, want.Bad, want.CantTell, want.Undo = "BTN_A", "BTN_B", "BTN_X", "BTN_Y"
+	want.Axis.Code, want.Axis.Inverted = "ABS_Y", true
+	if cfg != want {
+		t.Errorf("configuration %+v\nwant %+v", cfg, want)
+	}
+	if !tried {
+		t.Error("one button was taken for two roles")
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, `that was usb 0001:0002 "A Mouse" (event2): use usb 046d:c216`) {
+		t.Errorf("another device was not refused:\n%s", all)
+	}
+}
+
+func TestBindingWithoutAPressNamesTheRole(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, _ := pad()
+	device := machine.Plug(info, padRanges())
+	short := evdev.BindOptions{System: machine, Roles: panel.Roles(), Timeout: 150 * time.Millisecond}
+	_, _, err := bind(short, nil)
+	if !errors.Is(err, evdev.ErrNobodyPressed) || !strings.Contains(err.Error(), "for GOOD") {
+		t.Errorf("error %v", err)
+	}
+	cfg, _, err := bind(short, func(text string) {
+		switch {
+		case strings.HasPrefix(text, "press the button for GOOD"):
+			device.Press(keyGood)
+		case strings.HasPrefix(text, "press the button for BAD"):
+			device.Press(keyBad)
+		}
+	})
+	if err != nil || cfg.Undo != "" || cfg.CantTell != "" || cfg.Bad != "BTN_B" {
+		t.Errorf("buttons that may be left out: %+v, %v", cfg, err)
+	}
+}
+
+func TestBindingSaysWhyItCannotListen(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	if _, _, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles()}, nil); err == nil || !strings.Contains(err.Error(), "plug it in") {
+		t.Errorf("without a device: %v", err)
+	}
+	info, _ := pad()
+	device := machine.Plug(info, padRanges())
+	if _, _, err := bind(evdev.BindOptions{System: machine, Device: "pedal"}, nil); err == nil || !strings.Contains(err.Error(), `no connected device is called "pedal"`) {
+		t.Errorf("with another name: %v", err)
+	}
+	device.Forbid()
+	if _, _, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles()}, nil); err == nil || !strings.Contains(err.Error(), "group input") || !strings.Contains(err.Error(), "udev rule") {
+		t.Errorf("without permission: %v", err)
+	}
+}
+
+func TestTwoEqualDevicesAreToldApartByWhereTheyArePlugged(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, _ := pad()
+	info.Phys = "usb-1/input0"
+	device := machine.Plug(info, padRanges())
+	twin := info
+	twin.Node, twin.Phys = "event8", "usb-2/input0"
+	machine.Plug(twin, padRanges())
+	cfg, _, err := bind(evdev.BindOptions{System: machine, Roles: []panel.Role{panel.Good}}, func(text string) {
+		if strings.HasPrefix(text, "press") {
+			device.Press(keyGood)
+		}
+	})
+	if err != nil || cfg.Device.Phys != "usb-1/input0" {
+		t.Errorf("device %+v, %v", cfg.Device, err)
+	}
+}
+
+func TestAPedalThatRestsAtOneEndIsBoundAsSuch(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, _ := pad()
+	for rest, limits := range map[string]evdev.Range{
+		evdev.RestLow:  {Value: 2, Min: 0, Max: 255},
+		evdev.RestHigh: {Value: 255, Min: 0, Max: 255},
+	} {
+		device := machine.Plug(info, map[uint16]evdev.Range{absY: limits})
+		cfg, _, err := bind(evdev.BindOptions{System: machine, Axis: true}, func(text string) {
+			if strings.HasPrefix(text, "push") {
+				device.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: 130}, evdevtest.Event{})
+				device.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: limits.Value}, evdevtest.Event{})
+			}
+		})
+		if err != nil || cfg.Axis.Rest != rest || cfg.Axis.Inverted {
+			t.Errorf("axis %+v, %v", cfg.Axis, err)
+		}
+		device.Unplug()
+	}
+}

@@ -1,0 +1,407 @@
+package evdev_test
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rewardsrc/panel"
+)
+
+const (
+	keyGood, keyBad, keyTell, keyUndo = 304, 305, 307, 308 // BTN_A, BTN_B, BTN_X, BTN_Y
+	absY                              = 1
+)
+
+// pad is a gamepad and the configuration that binds it.
+func pad() (evdev.Info, evdev.Config) {
+	info := evdev.Info{Node: "event7", Bus: 3, Vendor: 0x046d, Product: 0xc216, Name: "A Gamepad"}
+	for _, code := range []uint16{keyGood, keyBad, keyTell, keyUndo} {
+		info.Keys.Set(code)
+	}
+	info.Axes.Set(absY)
+	cfg := evdev.DefaultConfig()
+	cfg.Device = info.Match()
+	cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = "BTN_A", "BTN_B", "BTN_X", "BTN_Y"
+	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
+	return info, cfg
+}
+
+func padRanges() map[uint16]evdev.Range {
+	return map[uint16]evdev.Range{absY: {Min: -100, Max: 100}}
+}
+
+// notices collects what the operator is shown.
+type notices struct {
+	mu  sync.Mutex
+	all []rewardsrc.Notice
+}
+
+func (n *notices) show(x rewardsrc.Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, x)
+}
+
+func (n *notices) text(e rewardsrc.Event) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, x := range n.all {
+		if x.Event == e {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+// rig is a panel on a machine with a gamepad.
+type rig struct {
+	t       *testing.T
+	machine evdevtest.Machine
+	pad     *evdevtest.Device
+	panel   *panel.Panel
+	shown   notices
+	id      uint64
+}
+
+func newRig(t *testing.T, change func(*evdev.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, machine: evdevtest.Machine{Dir: t.TempDir()}}
+	info, cfg := pad()
+	if change != nil {
+		change(&cfg)
+	}
+	r.pad = r.machine.Plug(info, padRanges())
+	r.open(cfg)
+	return r
+}
+
+func (r *rig) open(cfg evdev.Config) {
+	r.t.Helper()
+	p, err := evdev.Open(cfg, evdev.Options{System: r.machine, Display: r.shown.show, Retry: 10 * time.Millisecond})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.panel = p
+	r.t.Cleanup(func() {
+		if err := p.Halt(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// labels waits for n labels and acknowledges them.
+func (r *rig) labels(n int) []rewardsrc.Label {
+	r.t.Helper()
+	var all []rewardsrc.Label
+	eventually(r.t, "the labels", func() bool {
+		dst := make([]rewardsrc.Label, 1)
+		for r.panel.Poll(dst) == 1 {
+			r.id++
+			dst[0].ID = r.id
+			r.panel.Acknowledge(dst[0])
+			all = append(all, dst[0])
+		}
+		return len(all) >= n
+	})
+	if len(all) != n {
+		r.t.Fatalf("%d labels, want %d: %+v", len(all), n, all)
+	}
+	return all
+}
+
+// settled gives what was sent the time to arrive; a key that is bound to
+// can't tell gives nothing by itself, so a last good press marks the end.
+func (r *rig) none(what string) {
+	r.t.Helper()
+	r.pad.Press(keyGood)
+	if got := r.labels(1)[0]; got.Value != 1 {
+		r.t.Errorf("%s gave %+v", what, got)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("never came: %s", what)
+}
+
+func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
+	r := newRig(t, nil)
+	at := r.pad.Now()
+	r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
+	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood}, evdevtest.Event{Kind: evdevtest.EvSyn})
+	got := r.labels(1)[0]
+	want := rewardsrc.Label{ID: 1, Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: at / 1000 * 1000}
+	if got != want {
+		t.Errorf("label %+v, want %+v", got, want)
+	}
+	r.pad.Press(keyBad)
+	if got := r.labels(1)[0]; got.Value != -1 {
+		t.Errorf("bad is %+v", got)
+	}
+	r.pad.Press(keyUndo)
+	if got := r.labels(1)[0]; got.Kind != rewardsrc.Undo {
+		t.Errorf("undo is %+v", got)
+	}
+}
+
+func TestATimeThatCannotBeIsReplacedByTheTimeOfReading(t *testing.T) {
+	r := newRig(t, nil)
+	before := r.pad.Now()
+	for _, at := range []int64{1, before + int64(time.Hour)} {
+		r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
+		r.pad.Up(keyGood)
+		if got := r.labels(1)[0]; got.At < before || got.At > r.pad.Now() {
+			t.Errorf("a press at %d is a label at %d", at, got.At)
+		}
+	}
+}
+
+func TestAnAnswerClosesTheRequestAndCantTellToo(t *testing.T) {
+	r := newRig(t, nil)
+	for id, key := range []uint16{keyGood, keyTell} {
+		request := rewardsrc.Request{ID: uint64(id) + 1, Tick: 40, State: rewardsrc.Open}
+		r.panel.Ask(request)
+		r.pad.Press(key)
+		if got := r.labels(1)[0]; got.Request != request.ID {
+			t.Errorf("label %+v does not answer", got)
+		}
+	}
+}
+
+func TestAutorepeatAndOtherKeysAndKeysHeldBeforeGiveNothing(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, cfg := pad()
+	r := &rig{t: t, machine: machine, pad: machine.Plug(info, padRanges())}
+	r.pad.Set(keyBad)
+	r.open(cfg)
+	r.pad.Up(keyBad)
+	r.none("letting go of a key that was held before")
+	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyBad, Value: 2}, evdevtest.Event{Kind: evdevtest.EvSyn})
+	r.pad.Press(30)
+	r.none("a repeat, or an unbound key")
+}
+
+func TestAPacketCountsOnlyWhenTheKernelCompletedIt(t *testing.T) {
+	r := newRig(t, nil)
+	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyBad, Value: 1})
+	time.Sleep(30 * time.Millisecond)
+	if n := r.panel.Poll(make([]rewardsrc.Label, 1)); n != 0 {
+		t.Fatal("half a packet gave a label")
+	}
+	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvSyn})
+	if got := r.labels(1)[0]; got.Value != -1 {
+		t.Errorf("label %+v", got)
+	}
+}
+
+func TestEventsThatTheKernelDroppedAreToldAndNotGuessed(t *testing.T) {
+	r := newRig(t, nil)
+	r.pad.Set(keyBad) // went down among the lost ones
+	r.pad.Send(
+		evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, // void: its packet was cut
+		evdevtest.Event{Kind: evdevtest.EvSyn, Code: evdevtest.SynDropped},
+		evdevtest.Event{Kind: evdevtest.EvKey, Code: keyTell, Value: 1}, // void
+		evdevtest.Event{Kind: evdevtest.EvSyn},
+	)
+	r.pad.Up(keyBad) // was known to be down: no press follows from it
+	r.pad.Press(keyBad)
+	if got := r.labels(1)[0]; got.Value != -1 {
+		t.Errorf("label %+v", got)
+	}
+	if got := r.panel.Missing(); got != 1 {
+		t.Errorf("%d presses missing, want 1", got)
+	}
+	if text := r.shown.text(rewardsrc.Ignored); !strings.Contains(text, "1 presses may be lost") {
+		t.Errorf("told: %q", text)
+	}
+}
+
+func TestADeviceThatGoesAndComesBackIsTold(t *testing.T) {
+	r := newRig(t, nil)
+	if !r.panel.Reachable() {
+		t.Fatal("not reachable at the start")
+	}
+	r.pad.Unplug()
+	eventually(t, "the loss", func() bool { r.panel.Poll(nil); return r.shown.text(rewardsrc.Lost) != "" })
+	if r.panel.Reachable() || r.panel.Err() == nil {
+		t.Error("reachable although it is gone")
+	}
+	if text := r.shown.text(rewardsrc.Lost); !strings.Contains(text, `usb 046d:c216 "A Gamepad"`) || !strings.Contains(text, "the robot goes on") {
+		t.Errorf("told: %q", text)
+	}
+	info, _ := pad()
+	info.Node = "event9" // as after a replug
+	r.pad = r.machine.Plug(info, padRanges())
+	eventually(t, "the return", func() bool { r.panel.Poll(nil); return r.shown.text(rewardsrc.Returned) != "" })
+	if !r.panel.Reachable() || r.panel.Err() != nil {
+		t.Error("not reachable although it is back")
+	}
+	r.none("a replug")
+}
+
+func TestADeviceThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+	r := &rig{t: t, machine: evdevtest.Machine{Dir: t.TempDir()}}
+	info, cfg := pad()
+	r.open(cfg)
+	r.panel.Poll(nil)
+	if r.panel.Reachable() || r.shown.text(rewardsrc.Lost) == "" {
+		t.Error("an absent device was not told of")
+	}
+	r.pad = r.machine.Plug(info, padRanges())
+	eventually(t, "the device", r.panel.Reachable)
+	r.none("waiting")
+}
+
+func TestADeviceThatCannotEverServeIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*evdevtest.Device)
+		change  func(*evdev.Config)
+		want    string
+	}{
+		"permission": {prepare: (*evdevtest.Device).Forbid, want: "group input"},
+		"grabbed":    {prepare: (*evdevtest.Device).GrabElsewhere, want: "grab to false"},
+		"key":        {change: func(c *evdev.Config) { c.Good = "KEY_F13" }, want: "has no KEY_F13"},
+		"axis":       {change: func(c *evdev.Config) { c.Axis.Code = "ABS_RZ" }, want: "has no ABS_RZ"},
+		"no device":  {change: func(c *evdev.Config) { c.Device = evdev.Match{} }, want: "label bind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := evdevtest.Machine{Dir: t.TempDir()}
+			info, cfg := pad()
+			device := machine.Plug(info, padRanges())
+			if c.prepare != nil {
+				c.prepare(device)
+			}
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			_, err := evdev.Open(cfg, evdev.Options{System: machine})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+			if name == "permission" && !errors.Is(err, fs.ErrPermission) {
+				t.Error("a caller cannot tell that it is the permission")
+			}
+		})
+	}
+}
+
+func TestADeflectedAxisGivesASteadyStreamUntilItRests(t *testing.T) {
+	r := newRig(t, func(c *evdev.Config) {
+		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2
+		c.Labels.IntervalMS, c.Labels.Weight = 20, 0.25
+	})
+	r.pad.Move(absY, 10) // within the dead zone
+	r.none("the dead zone")
+	r.pad.Move(absY, -60)
+	first := r.labels(1)[0]
+	if first.Mode != rewardsrc.Held || first.Weight != 0.25 || math.Abs(first.Value-0.5) > 1e-12 {
+		t.Errorf("label %+v, want 0.5 of a stream", first)
+	}
+	var rest []rewardsrc.Label
+	eventually(t, "a stream", func() bool { rest = append(rest, r.take()...); return len(rest) >= 5 })
+	last := first.At
+	for _, l := range rest {
+		if l.At <= last {
+			t.Errorf("label at %d after one at %d", l.At, last)
+		}
+		last = l.At
+	}
+	r.pad.Move(absY, 0)
+	time.Sleep(50 * time.Millisecond)
+	r.take()
+	r.none("an axis at rest")
+}
+
+// take returns what is there.
+func (r *rig) take() (all []rewardsrc.Label) {
+	dst := make([]rewardsrc.Label, 1)
+	for r.panel.Poll(dst) == 1 {
+		r.id++
+		dst[0].ID = r.id
+		r.panel.Acknowledge(dst[0])
+		all = append(all, dst[0])
+	}
+	return all
+}
+
+func TestAnAxisThatIsDeflectedAtTheStartCountsOnlyAfterItRested(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, cfg := pad()
+	cfg.Axis.Code, cfg.Labels.IntervalMS = "ABS_Y", 20
+	r := &rig{t: t, machine: machine, pad: machine.Plug(info, map[uint16]evdev.Range{absY: {Value: 80, Min: -100, Max: 100}})}
+	r.open(cfg)
+	r.pad.Move(absY, 90)
+	time.Sleep(50 * time.Millisecond)
+	r.none("an axis that was deflected from the start")
+	r.pad.Move(absY, 0)
+	r.pad.Move(absY, -100)
+	eventually(t, "labels", func() bool { l := r.take(); return len(l) > 0 && l[0].Value == -1 })
+}
+
+func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
+	r := newRig(t, func(c *evdev.Config) { c.Labels.HoldAfterMS, c.Labels.IntervalMS = 40, 20 })
+	r.pad.Press(keyGood)
+	r.labels(1) // ID 1: stays
+	r.pad.Down(keyBad)
+	first := r.labels(1)[0] // the press itself
+	if first.Mode != rewardsrc.Press || first.Weight != 0 {
+		t.Errorf("the press is %+v", first)
+	}
+	var held []rewardsrc.Label
+	eventually(t, "a stream", func() bool { held = append(held, r.take()...); return len(held) >= 3 })
+	r.pad.Up(keyBad)
+	time.Sleep(50 * time.Millisecond)
+	held = append(held, r.take()...)
+	for _, l := range held {
+		if l.Mode != rewardsrc.Held || l.Value != -1 {
+			t.Errorf("held: %+v", l)
+		}
+	}
+	r.pad.Press(keyUndo)
+	undos := r.labels(len(held))
+	for i, u := range undos {
+		if want := held[len(held)-1-i].ID; u.Kind != rewardsrc.Undo || u.Undoes != want {
+			t.Errorf("undo %d takes back %d, want %d", i, u.Undoes, want)
+		}
+	}
+	r.pad.Press(keyUndo)
+	if u := r.labels(1)[0]; u.Undoes != 0 {
+		t.Errorf("the next undo names label %d, want the newest that counts", u.Undoes)
+	}
+}
+
+func TestPollAllocatesNothingWhileNothingHappens(t *testing.T) {
+	r := newRig(t, nil)
+	dst := make([]rewardsrc.Label, 4)
+	if n := testing.AllocsPerRun(1000, func() { r.panel.Poll(dst) }); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+func TestHaltEndsThePanelWhileTheDeviceIsAbsentToo(t *testing.T) {
+	_, cfg := pad()
+	p, err := evdev.Open(cfg, evdev.Options{System: evdevtest.Machine{Dir: t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := p.Halt(); err != nil {
+			t.Error(err)
+		}
+	}
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open}) // too late, and no harm
+}

@@ -1,0 +1,113 @@
+package evdev
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc/panel"
+)
+
+// System is where devices are found and opened: [Kernel], or a test's.
+type System interface {
+	// List returns what is connected, without opening it.
+	List() ([]Info, error)
+	// Open opens one of them. The error wraps panel.ErrAbsent where it is
+	// not there any more.
+	Open(Info) (Input, error)
+}
+
+// Input is an open device.
+type Input interface {
+	// Fd is read for events, without blocking.
+	Fd() int
+	// Keys returns the keys that are down.
+	Keys() (Bits, error)
+	// Range returns where an axis is and between which values.
+	Range(axis uint16) (Range, error)
+	// Grab keeps the events from everybody else until Close.
+	Grab() error
+	Close() error
+}
+
+// Range is struct input_absinfo, as far as it is needed.
+type Range struct{ Value, Min, Max int32 }
+
+// input is a device node. Errors of its methods are errnos.
+type input struct{ fd int }
+
+// Open implements System.
+func (k Kernel) Open(info Info) (Input, error) {
+	path := filepath.Join(k.dev(), info.Node)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%s: %w: %s", path, err, PermissionMend)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return nil, fmt.Errorf("%s: %w (%w)", path, panel.ErrAbsent, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, requestClock, unix.CLOCK_MONOTONIC); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: CLOCK_MONOTONIC: %w: this is no input device", path, err), unix.Close(fd))
+	}
+	return &input{fd}, nil
+}
+
+// PermissionMend says how a user is let at input devices.
+const PermissionMend = "add the user that runs the host process to the group input (sudo usermod -aG input USER, then log in again), " +
+	"or write a udev rule for this device alone, such as SUBSYSTEM==\"input\", ATTRS{idVendor}==\"VVVV\", ATTRS{idProduct}==\"PPPP\", GROUP=\"USER\", MODE=\"0640\""
+
+// Requests of the kernel's include/uapi/linux/input.h, in the numbering of
+// include/uapi/asm-generic/ioctl.h, which amd64, arm and arm64 have.
+const (
+	requestClock = 1<<30 | 4<<16 | 'E'<<8 | 0xa0 // EVIOCSCLOCKID
+	requestGrab  = 1<<30 | 4<<16 | 'E'<<8 | 0x90 // EVIOCGRAB
+)
+
+func requestKeys(size uintptr) uintptr { return 2<<30 | size<<16 | 'E'<<8 | 0x18 } // EVIOCGKEY
+
+func requestRange(axis uint16, size uintptr) uintptr { // EVIOCGABS
+	return 2<<30 | size<<16 | 'E'<<8 | 0x40 + uintptr(axis)
+}
+
+func (i *input) Fd() int { return i.fd }
+
+func (i *input) Keys() (b Bits, err error) {
+	var raw [keyCount / 8]byte
+	if err := i.read(requestKeys(unsafe.Sizeof(raw)), unsafe.Pointer(&raw)); err != nil {
+		return b, err
+	}
+	// The kernel counts bits in longs; for a set of whole bytes that is the
+	// same as in bytes where these come in the order of little-endian
+	// machines, which is all that is run on.
+	for code := range uint16(keyCount) {
+		if raw[code/8]>>(code%8)&1 == 1 {
+			b.Set(code)
+		}
+	}
+	return b, nil
+}
+
+func (i *input) Range(axis uint16) (Range, error) {
+	var info struct{ Value, Minimum, Maximum, Fuzz, Flat, Resolution int32 }
+	if err := i.read(requestRange(axis, unsafe.Sizeof(info)), unsafe.Pointer(&info)); err != nil {
+		return Range{}, err
+	}
+	return Range{Value: info.Value, Min: info.Minimum, Max: info.Maximum}, nil
+}
+
+func (i *input) read(request uintptr, to unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(i.fd), request, uintptr(to)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func (i *input) Grab() error { return unix.IoctlSetInt(i.fd, requestGrab, 1) }
+
+func (i *input) Close() error { return unix.Close(i.fd) }

@@ -1,0 +1,110 @@
+package gpio
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"optibfm/rewardsrc/panel"
+)
+
+// Config says which pins are which. Start from [DefaultConfig]. A line is
+// given by its number on the chip or by its name (gpioinfo lists both), in
+// quotes.
+type Config struct {
+	// Chip is the GPIO chip: gpiochip0, or a path.
+	Chip string `yaml:"chip"`
+	// Good is the line of the button for a good reward. Empty: none.
+	Good string `yaml:"good"`
+	// Bad is the line of the button for a bad reward. Empty: none.
+	Bad string `yaml:"bad"`
+	// CantTell is the line of the button that closes a request without a
+	// label. Empty: none.
+	CantTell string `yaml:"cant_tell"`
+	// Undo is the line of the button that takes the newest label back.
+	// Empty: none.
+	Undo string `yaml:"undo"`
+	// ActiveLow says that a pressed button pulls its line to ground.
+	ActiveLow bool `yaml:"active_low"`
+	// Bias is the resistor at the buttons' lines within the chip: pull_up,
+	// pull_down, off, or as_is where there is one outside. A chip without
+	// such resistors ignores it, and the kernel does not say so.
+	Bias string `yaml:"bias"`
+	// DebounceMS is how long a button must be steady, in [0, 1000] ms.
+	DebounceMS float64 `yaml:"debounce_ms"`
+	// LED is the line of a light. Empty: none.
+	LED string `yaml:"led"`
+	// LEDActiveLow says that the light is on where its line is low.
+	LEDActiveLow bool `yaml:"led_active_low"`
+	// Buzzer is the line of a buzzer that sounds while it is on. Empty: none.
+	Buzzer string `yaml:"buzzer"`
+	// Labels says what presses are worth.
+	Labels panel.Config `yaml:"labels"`
+}
+
+// The values of Config.Bias.
+const (
+	PullUp   = "pull_up"
+	PullDown = "pull_down"
+	Off      = "off"
+	AsIs     = "as_is"
+)
+
+// Biases lists the values of Config.Bias.
+func Biases() []string { return []string{PullUp, PullDown, Off, AsIs} }
+
+// DefaultConfig is buttons to ground on the first chip, no line chosen yet.
+func DefaultConfig() Config {
+	return Config{Chip: "gpiochip0", ActiveLow: true, Bias: PullUp, DebounceMS: 10, Labels: panel.DefaultConfig()}
+}
+
+// buttons are the lines of the roles.
+func (c *Config) buttons() [panel.NumRoles]string {
+	return [panel.NumRoles]string{c.Good, c.Bad, c.CantTell, c.Undo}
+}
+
+// Validate returns an error that names every key with a value that makes no
+// sense. Labels is not looked at: panel.Config.Validate does that.
+func (c Config) Validate() error {
+	var errs []error
+	if !slices.Contains(Biases(), c.Bias) {
+		errs = append(errs, fmt.Errorf("gpio: bias is unknown (%q): use %s", c.Bias, strings.Join(Biases(), ", ")))
+	}
+	if !(c.DebounceMS >= 0 && c.DebounceMS <= 1000) {
+		errs = append(errs, fmt.Errorf("gpio: debounce_ms is out of range (%g): choose a value from 0 to 1000", c.DebounceMS))
+	}
+	return errors.Join(append(errs, c.checkLines()...)...)
+}
+
+func (c *Config) checkLines() (errs []error) {
+	buttons := c.buttons()
+	taken := make(map[string]string)
+	check := func(key, line string) {
+		if line == "" {
+			return
+		}
+		if other, twice := taken[line]; twice {
+			errs = append(errs, fmt.Errorf("gpio: %s is the same line as %s (%q): give each its own", key, other, line))
+		}
+		taken[line] = key
+	}
+	for _, r := range panel.Roles() {
+		check(r.String(), buttons[r])
+	}
+	check("led", c.LED)
+	check("buzzer", c.Buzzer)
+	return errs
+}
+
+// Bound says that there is a chip and a button that gives labels; a source of
+// this kind needs that.
+func (c Config) Bound() error {
+	switch {
+	case c.Chip == "":
+		return errors.New("gpio: chip is empty: give a chip that gpiodetect lists, such as gpiochip0")
+	case c.Good == "" && c.Bad == "":
+		return errors.New("gpio: good is empty, and so is bad: give the lines of the buttons, as gpioinfo lists them")
+	}
+	return nil
+}

@@ -1,0 +1,436 @@
+package gpio
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warthog618/go-gpiocdev/uapi"
+	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/panel"
+)
+
+// board is a chip that does not exist. It hands out real events of the
+// kernel's interface.
+type board struct {
+	mu        sync.Mutex
+	absent    bool
+	refuses   error // to be opened
+	debounced bool
+	pressed   [panel.NumRoles]bool
+	switched  [NumOutputs][]bool
+	closed    int
+
+	write *os.File // events
+	seqno uint32
+	line  [8]uint32 // line seqnos
+}
+
+// offsets of the buttons' lines.
+var offsets = [panel.NumRoles]uint32{17, 27, 22, 5}
+
+func (b *board) Open(Config) (Lines, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.absent {
+		return nil, panel.ErrAbsent
+	}
+	if b.refuses != nil {
+		return nil, b.refuses
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Dup(int(read.Fd()))
+	if err := errors.Join(err, read.Close(), unix.SetNonblock(fd, true)); err != nil {
+		return nil, err
+	}
+	b.write, b.seqno, b.line = write, 0, [8]uint32{}
+	return &boardLines{b, fd}, nil
+}
+
+type boardLines struct {
+	*board
+	fd int
+}
+
+func (l *boardLines) Fd() int         { return l.fd }
+func (l *boardLines) Debounced() bool { return l.debounced }
+func (l *boardLines) Button(offset uint32) (panel.Role, bool) {
+	i := slices.Index(offsets[:], offset)
+	return panel.Role(i), i >= 0
+}
+func (l *boardLines) Pressed() ([panel.NumRoles]bool, error) { return l.pressed, nil }
+func (l *boardLines) Set(o Output, on bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.switched[o] = append(l.switched[o], on)
+	return nil
+}
+func (l *boardLines) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed++
+	return unix.Close(l.fd)
+}
+
+// edge is one event; skip makes earlier ones of the line missing.
+func (b *board) edge(r panel.Role, id uapi.LineEventID, at int64, skip uint32) uapi.LineEvent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.line[r] += 1 + skip
+	b.seqno += 1 + skip
+	return uapi.LineEvent{Timestamp: uint64(at), ID: id, Offset: offsets[r], Seqno: b.seqno, LineSeqno: b.line[r]}
+}
+
+func (b *board) down(r panel.Role) uapi.LineEvent {
+	return b.edge(r, uapi.LineEventRisingEdge, rewardsrc.Monotonic(), 0)
+}
+
+func (b *board) up(r panel.Role) uapi.LineEvent {
+	return b.edge(r, uapi.LineEventFallingEdge, rewardsrc.Monotonic(), 0)
+}
+
+// send writes events as the kernel does.
+func (b *board) send(t *testing.T, events ...uapi.LineEvent) {
+	t.Helper()
+	var text []byte
+	var err error
+	for _, e := range events {
+		if text, err = binary.Append(text, binary.NativeEndian, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.write.Write(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *board) press(t *testing.T, r panel.Role) { t.Helper(); b.send(t, b.down(r), b.up(r)) }
+
+func config() Config {
+	cfg := DefaultConfig()
+	cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = "17", "27", "22", "5"
+	cfg.LED, cfg.Buzzer = "6", "13"
+	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
+	return cfg
+}
+
+func open(t *testing.T, b *board, cfg Config, show func(rewardsrc.Notice)) *panel.Panel {
+	t.Helper()
+	p, err := Open(cfg, Options{System: b, Display: show, Retry: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Halt(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// labels waits for n labels.
+func labels(t *testing.T, p *panel.Panel, n int) (all []rewardsrc.Label) {
+	t.Helper()
+	eventually(t, "labels", func() bool {
+		dst := make([]rewardsrc.Label, 8)
+		all = append(all, dst[:p.Poll(dst)]...)
+		return len(all) >= n
+	})
+	if len(all) != n {
+		t.Fatalf("%d labels, want %d: %+v", len(all), n, all)
+	}
+	return all
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("never came: %s", what)
+}
+
+func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
+	b := &board{debounced: true}
+	p := open(t, b, config(), nil)
+	p.Ask(rewardsrc.Request{ID: 4, Tick: 9, State: rewardsrc.Open})
+	tell := b.down(panel.CantTell)
+	b.send(t, tell, b.up(panel.CantTell))
+	good := b.down(panel.Good)
+	b.send(t, good, b.up(panel.Good))
+	b.press(t, panel.Bad)
+	b.press(t, panel.Undo)
+	got := labels(t, p, 4)
+	want := []rewardsrc.Label{
+		{Kind: rewardsrc.CantTell, Request: 4, Tick: 9, At: int64(tell.Timestamp)},
+		{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: int64(good.Timestamp)},
+		{Kind: rewardsrc.Value, Value: -1, Tick: rewardsrc.NoTick, At: got[2].At},
+		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: got[3].At},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("labels %+v\nwant %+v", got, want)
+	}
+}
+
+func TestAButtonThatWasHeldBeforeIsNoPress(t *testing.T) {
+	b := &board{debounced: true, pressed: [panel.NumRoles]bool{panel.Bad: true}}
+	p := open(t, b, config(), nil)
+	b.send(t, b.up(panel.Bad))
+	b.press(t, panel.Good)
+	if got := labels(t, p, 1)[0]; got.Value != 1 {
+		t.Errorf("label %+v", got)
+	}
+}
+
+func TestEdgesThatTheKernelLostAreCountedAsPresses(t *testing.T) {
+	for _, c := range []struct {
+		level   bool // before the gap
+		missing uint32
+		want    uint64
+	}{{false, 0, 0}, {false, 1, 1}, {false, 2, 1}, {false, 3, 2}, {true, 1, 0}, {true, 2, 1}, {true, 3, 1}} {
+		b := button{seqno: ^uint32(0) - 1, level: c.level} // the counter wraps
+		if got := b.lost(b.seqno + 1 + c.missing); got != c.want {
+			t.Errorf("level %v, %d edges missing: %d presses, want %d", c.level, c.missing, got, c.want)
+		}
+	}
+	if b := (button{seqno: 9}); b.lost(9) != 0 || b.lost(8) != 0 {
+		t.Error("a counter that stands or runs backwards is taken for a loss")
+	}
+}
+
+func TestLostPressesAreTold(t *testing.T) {
+	b := &board{debounced: true}
+	var told string
+	p := open(t, b, config(), func(n rewardsrc.Notice) {
+		if n.Event == rewardsrc.Ignored {
+			told = n.Text
+		}
+	})
+	b.press(t, panel.Good)
+	b.send(t, b.edge(panel.Good, uapi.LineEventRisingEdge, rewardsrc.Monotonic(), 20))
+	labels(t, p, 2)
+	p.Poll(nil)
+	if p.Missing() != 10 || !strings.Contains(told, "10 presses may be lost") {
+		t.Errorf("missing %d, told %q", p.Missing(), told)
+	}
+}
+
+func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
+	var b button
+	const period = 10
+	type step struct {
+		at   int64
+		down bool
+	}
+	var changes []step
+	seqno := uint32(0)
+	edge := func(down bool, at int64) {
+		if first, ok := b.settle(at, period); ok {
+			changes = append(changes, step{first, b.down})
+		}
+		seqno++
+		b.edge(down, at, seqno, period)
+	}
+	for i, at := range []int64{100, 101, 103, 104, 108} { // bounces down
+		edge(i%2 == 0, at)
+	}
+	for i, at := range []int64{200, 202, 204} { // and up
+		edge(i%2 == 1, at)
+	}
+	for i, at := range []int64{300, 304} { // a spike is nothing
+		edge(i%2 == 0, at)
+	}
+	edge(true, 400)
+	if _, ok := b.settle(409, period); ok {
+		t.Error("settled after 9 of 10")
+	}
+	if first, ok := b.settle(410, period); !ok || first != 400 {
+		t.Errorf("settled %v at %d", ok, first)
+	}
+	if want := []step{{100, true}, {200, false}}; !slices.Equal(changes, want) {
+		t.Errorf("changes %v, want %v", changes, want)
+	}
+}
+
+func TestDebouncingHereNeedsNoFurtherEdge(t *testing.T) {
+	b := &board{}
+	p := open(t, b, config(), nil)
+	at := rewardsrc.Monotonic()
+	b.send(t, b.edge(panel.Bad, uapi.LineEventRisingEdge, at, 0), b.edge(panel.Bad, uapi.LineEventFallingEdge, at+1e6, 0), b.edge(panel.Bad, uapi.LineEventRisingEdge, at+2e6, 0))
+	if got := labels(t, p, 1)[0]; got.At != at || got.Value != -1 {
+		t.Errorf("label %+v, want a press at %d", got, at)
+	}
+}
+
+func TestAnotherLinesEventsAndOddOnesAreIgnored(t *testing.T) {
+	b := &board{debounced: true}
+	p := open(t, b, config(), nil)
+	b.send(t, uapi.LineEvent{Offset: 99, ID: uapi.LineEventRisingEdge}, uapi.LineEvent{Offset: 17, ID: 7})
+	b.press(t, panel.Good)
+	labels(t, p, 1)
+}
+
+func TestTheLightBlinksWhileALabelIsWanted(t *testing.T) {
+	led := lamp{patterns: patterns[LED]}
+	buzzer := lamp{patterns: patterns[Buzzer]}
+	type look struct {
+		at          int64 // ms
+		led, buzzer bool
+	}
+	check := func(looks ...look) {
+		t.Helper()
+		for _, l := range looks {
+			if on, until := led.show(l.at * ms); on != l.led || until <= l.at*ms {
+				t.Errorf("%d ms: light %v until %d", l.at, on, until/ms)
+			}
+			if on, until := buzzer.show(l.at * ms); on != l.buzzer || until <= l.at*ms {
+				t.Errorf("%d ms: buzzer %v until %d", l.at, on, until/ms)
+			}
+		}
+	}
+	check(look{0, false, false})
+	led.signal(panel.Asking, 1000*ms)
+	buzzer.signal(panel.Asking, 1000*ms)
+	check(look{1000, true, true}, look{1080, true, false}, look{1250, false, false}, look{1500, true, false}, look{9000, true, false})
+	led.signal(panel.Idle, 9100*ms)
+	led.signal(panel.Acknowledged, 9100*ms)
+	buzzer.signal(panel.Idle, 9100*ms)
+	buzzer.signal(panel.Acknowledged, 9100*ms)
+	check(look{9100, true, true}, look{9150, true, false}, look{9210, true, true}, look{9500, false, false}, look{9999, false, false})
+	led.signal(panel.Refused, 10_000*ms)
+	buzzer.signal(panel.Refused, 10_000*ms)
+	check(look{10_000, true, true}, look{10_090, false, true}, look{10_170, true, true}, look{10_499, true, true}, look{10_500, true, false}, look{10_900, false, false})
+}
+
+func TestTheOutputsFollowWhatHappensAndEndDark(t *testing.T) {
+	b := &board{debounced: true}
+	p := open(t, b, config(), nil)
+	switched := func(o Output) []bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return slices.Clone(b.switched[o])
+	}
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+	eventually(t, "the blinking", func() bool { return len(switched(LED)) >= 3 && len(switched(Buzzer)) >= 2 })
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Expired})
+	eventually(t, "darkness", func() bool { l := switched(LED); return !l[len(l)-1] })
+	n := len(switched(LED))
+	p.Acknowledge(rewardsrc.Label{Kind: rewardsrc.Value})
+	eventually(t, "the acknowledgement", func() bool { return len(switched(LED)) == n+2 })
+	p.Refuse(rewardsrc.Label{Kind: rewardsrc.Value}, errors.New("full"))
+	eventually(t, "the refusal", func() bool { return len(switched(LED)) == n+12 })
+}
+
+func TestAChipThatGoesAndComesBackIsWaitedForAndAsksAgain(t *testing.T) {
+	b := &board{debounced: true}
+	var events []rewardsrc.Event
+	p := open(t, b, config(), func(n rewardsrc.Notice) { events = append(events, n.Event) })
+	b.mu.Lock()
+	b.absent = true
+	b.mu.Unlock()
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+	if err := b.write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Lost) })
+	b.mu.Lock()
+	n := len(b.switched[LED])
+	b.absent = false
+	b.mu.Unlock()
+	eventually(t, "the return", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Returned) })
+	eventually(t, "the blinking", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.switched[LED]) > n })
+	b.press(t, panel.Good)
+	if got := labels(t, p, 1)[0]; got.Request != 1 {
+		t.Errorf("label %+v does not answer the request that is still open", got)
+	}
+}
+
+func TestAChipThatCannotServeIsRefused(t *testing.T) {
+	if _, err := Open(config(), Options{System: &board{refuses: unix.EBUSY}}); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("error %v", err)
+	}
+	cfg := config()
+	cfg.Good, cfg.Bad = "", ""
+	if _, err := Open(cfg, Options{System: &board{}}); err == nil || !strings.Contains(err.Error(), "gpioinfo") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAConfigurationNamesEveryMistake(t *testing.T) {
+	cfg := config()
+	cfg.Bad, cfg.LED, cfg.Bias, cfg.DebounceMS = cfg.Good, cfg.Undo, "sideways", -1
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"bad is the same line as good", "led is the same line as undo", "bias is", "debounce_ms is"} {
+		if !strings.Contains(err.Error(), "gpio: "+want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("the default is refused: %v", err)
+	}
+}
+
+func TestTheRequestSaysWhatTheConfigurationSays(t *testing.T) {
+	cfg := config()
+	if got, want := buttonFlags(cfg), uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth|uapi.LineFlagV2ActiveLow|uapi.LineFlagV2BiasPullUp; got != want {
+		t.Errorf("flags %b, want %b", got, want)
+	}
+	cfg.ActiveLow, cfg.Bias = false, AsIs
+	if got, want := buttonFlags(cfg), uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth; got != want {
+		t.Errorf("flags %b, want %b", got, want)
+	}
+	if got := buttonFlags(cfg); got.HasRealtimeEventClock() {
+		t.Error("events are not on CLOCK_MONOTONIC")
+	}
+}
+
+func TestAnAbsentChipAndAFileThatIsNoneAreToldApart(t *testing.T) {
+	if _, err := (Kernel{}).Open(Config{Chip: "/nowhere/gpiochip0", Good: "1"}); !errors.Is(err, panel.ErrAbsent) {
+		t.Errorf("error %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "chip")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Kernel{}).Open(Config{Chip: path, Good: "1"}); err == nil || errors.Is(err, panel.ErrAbsent) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzEvent(f *testing.F) {
+	f.Add(make([]byte, eventSize))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < eventSize {
+			return
+		}
+		var want uapi.LineEvent
+		if _, err := binary.Decode(b, binary.NativeEndian, &want); err != nil {
+			t.Fatal(err)
+		}
+		want.Padding = [len(want.Padding)]uint32{}
+		if got := parseEvent(b); got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		c := conn{panel: nil, lines: &boardLines{board: &board{}}}
+		if _, ok := c.lines.Button(want.Offset); !ok {
+			c.take(want) // another line's: nothing happens
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package panel_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/panel"
+)
+
+// wire is a device of which each byte is a press: g good, b bad, t can't tell,
+// u undo.
+type wire struct {
+	write *os.File
+	opens atomic.Int32
+	fails atomic.Pointer[error]
+}
+
+type wireConn struct {
+	p  *panel.Panel
+	fd int
+}
+
+func (w *wire) Open(p *panel.Panel) (panel.Conn, error) {
+	w.opens.Add(1)
+	if err := w.fails.Load(); err != nil {
+		return nil, *err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	w.write = write
+	fd, err := unix.Dup(int(read.Fd()))
+	return &wireConn{p, fd}, errors.Join(err, read.Close())
+}
+
+func (c *wireConn) Fd() int      { return c.fd }
+func (c *wireConn) Close() error { return unix.Close(c.fd) }
+func (c *wireConn) Read() error {
+	buf := make([]byte, 256)
+	n, err := unix.Read(c.fd, buf)
+	if err != nil || n == 0 {
+		return errors.Join(errors.New("the wire is cut"), err)
+	}
+	for _, key := range buf[:n] {
+		r := panel.Role(strings.IndexByte("gbtu", key))
+		c.p.Down(r, rewardsrc.Monotonic())
+		c.p.Up(r, rewardsrc.Monotonic())
+	}
+	return nil
+}
+
+func (w *wire) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := w.write.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewardsrc.Notice)) *panel.Panel {
+	t.Helper()
+	cfg := panel.DefaultConfig()
+	cfg.RefractoryMS, cfg.ReactionMS = 0, 0
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := panel.Start(cfg, w, panel.Options{Name: "wire", Display: display, Retry: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Halt(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func collect(t *testing.T, p *panel.Panel, n int) (all []rewardsrc.Label) {
+	t.Helper()
+	dst := make([]rewardsrc.Label, 3)
+	for deadline := time.Now().Add(5 * time.Second); len(all) < n; time.Sleep(5 * time.Millisecond) {
+		all = append(all, dst[:p.Poll(dst)]...)
+		if time.Now().After(deadline) {
+			t.Fatalf("%d labels of %d", len(all), n)
+		}
+	}
+	return all
+}
+
+func TestPressesOfOneButtonWithinTheRefractoryTimeAreOne(t *testing.T) {
+	w := &wire{}
+	p := start(t, w, func(c *panel.Config) { c.RefractoryMS = 5000 }, nil)
+	w.press(t, "ggggbgb")
+	got := collect(t, p, 2)
+	time.Sleep(20 * time.Millisecond)
+	if extra := p.Poll(make([]rewardsrc.Label, 4)); len(got) != 2 || extra != 0 || got[0].Value != 1 || got[1].Value != -1 {
+		t.Errorf("labels %+v and %d more", got, extra)
+	}
+}
+
+func TestAFloodIsBoundedAndWhatIsLostIsTold(t *testing.T) {
+	w := &wire{}
+	var told string
+	p := start(t, w, nil, func(n rewardsrc.Notice) {
+		if n.Event == rewardsrc.Ignored {
+			told = n.Text
+		}
+	})
+	w.press(t, strings.Repeat("gb", 5000))
+	for deadline := time.Now().Add(5 * time.Second); p.Missing() < 10_000-64; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d missing", p.Missing())
+		}
+	}
+	if got := collect(t, p, 64); len(got) != 64 {
+		t.Errorf("%d labels", len(got))
+	}
+	if !strings.Contains(told, "9936 presses may be lost") {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestCantTellWithoutARequestIsNothing(t *testing.T) {
+	w := &wire{}
+	p := start(t, w, nil, nil)
+	w.press(t, "tg")
+	if got := collect(t, p, 1)[0]; got.Kind != rewardsrc.Value {
+		t.Errorf("label %+v", got)
+	}
+}
+
+func TestWhatBecameOfALabelIsShown(t *testing.T) {
+	var shown []rewardsrc.Notice
+	p := start(t, &wire{}, nil, func(n rewardsrc.Notice) { shown = append(shown, n) })
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Answered})
+	p.Acknowledge(rewardsrc.Label{ID: 7, Kind: rewardsrc.Value, Value: 1})
+	p.Refuse(rewardsrc.Label{ID: 8, Kind: rewardsrc.Undo}, errors.New("the disk is full"))
+	want := []rewardsrc.Event{rewardsrc.Wanted, rewardsrc.Closed, rewardsrc.Acknowledged, rewardsrc.Refused}
+	for i, e := range want {
+		if i >= len(shown) || shown[i].Event != e {
+			t.Fatalf("shown %+v", shown)
+		}
+	}
+	if shown[2].Text != "label +1 saved (7)" || shown[3].Text != "undo does NOT count: the disk is full: press again" {
+		t.Errorf("texts %q, %q", shown[2].Text, shown[3].Text)
+	}
+}
+
+func TestAReasonThatChangesWhileTheDeviceIsAwayIsTold(t *testing.T) {
+	w := &wire{}
+	var told []string
+	p := start(t, w, nil, func(n rewardsrc.Notice) { told = append(told, n.Text) })
+	refused := errors.New("permission denied")
+	w.fails.Store(&refused)
+	if err := w.write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(told) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		p.Poll(nil)
+	}
+	if all := strings.Join(told, "\n"); !strings.Contains(all, "permission denied") {
+		t.Errorf("told:\n%s", all)
+	}
+	if p.Reachable() || p.Err() == nil {
+		t.Error("reachable")
+	}
+}
+
+func TestADeviceThatWillNeverOpenIsAnErrorAndAnAbsentOneIsNot(t *testing.T) {
+	w := &wire{}
+	broken := errors.New("no such pin")
+	w.fails.Store(&broken)
+	if _, err := panel.Start(panel.DefaultConfig(), w, panel.Options{Name: "wire"}); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	absent := error(panel.ErrAbsent)
+	w.fails.Store(&absent)
+	p := start(t, w, nil, nil)
+	if p.Reachable() {
+		t.Error("reachable")
+	}
+	if _, err := panel.Start(panel.Config{}, w, panel.Options{}); err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
+		t.Errorf("an empty configuration: %v", err)
+	}
+}
+
+func TestADeviceIsLookedForAtALowRate(t *testing.T) {
+	w := &wire{}
+	absent := error(panel.ErrAbsent)
+	w.fails.Store(&absent)
+	p := start(t, w, nil, nil)
+	began := time.Now()
+	for range 200 { // signals must not hurry it
+		p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
+		time.Sleep(time.Millisecond)
+	}
+	if n, most := int64(w.opens.Load()), time.Since(began).Milliseconds()/10+2; n > most {
+		t.Errorf("looked %d times, at most %d looks fit with 10 ms between two", n, most)
+	}
+}

@@ -1,0 +1,98 @@
+package panel
+
+import "math"
+
+// longest is how long something can be held before it is taken for stuck, such
+// as a pedal under a box. It counts again once it was let go.
+const longest = int64(60e9)
+
+// stream turns what is held into labels at a steady rate. Times are
+// CLOCK_MONOTONIC nanoseconds.
+type stream struct {
+	interval  int64
+	holdAfter int64 // 0: buttons do not stream
+
+	axis  float64 // deflection, 0 at rest
+	down  [NumRoles]bool
+	since [NumRoles]int64 // when the button went down
+
+	level   float64 // what streams now, 0 for nothing
+	began   int64
+	next    int64
+	number  uint64 // counts streams
+	stuck   bool   // held too long: silent until it is let go
+	onStuck func() // tells so
+}
+
+// press notes that a button went down or up.
+func (s *stream) press(r Role, down bool, at int64) {
+	if down && !s.down[r] {
+		s.since[r] = at
+	}
+	s.down[r] = down
+}
+
+// rest forgets everything that is held.
+func (s *stream) rest() {
+	s.axis, s.level, s.stuck = 0, 0, false
+	clear(s.down[:])
+}
+
+// held returns the present deflection: the axis, else the button that was held
+// long enough; good and bad at once cancel out.
+func (s *stream) held(now int64) float64 {
+	if s.axis != 0 || s.holdAfter == 0 {
+		return s.axis
+	}
+	sum := 0.0
+	for r, down := range s.down {
+		if down && now-s.since[r] >= s.holdAfter {
+			sum += Role(r).deflection()
+		}
+	}
+	return sum
+}
+
+// due returns the deflection to give a label of at now, 0 for none.
+func (s *stream) due(now int64) float64 {
+	before := s.level
+	s.level = s.held(now)
+	switch {
+	case s.level == 0:
+		s.stuck = false
+		return 0
+	case before == 0:
+		s.began, s.next = now, now
+		s.number++
+	case !s.stuck && now-s.began >= longest:
+		s.stuck = true
+		s.onStuck()
+	}
+	if s.stuck || now < s.next {
+		return 0
+	}
+	if s.next += s.interval; s.next <= now { // what is missed is not made up for
+		s.next = now + s.interval
+	}
+	return s.level
+}
+
+// wake is when, after now, due must be asked next, math.MaxInt64 for not before
+// something changes.
+func (s *stream) wake(now int64) int64 {
+	switch {
+	case s.stuck:
+		return math.MaxInt64
+	case s.level != 0:
+		return s.next
+	case s.holdAfter == 0:
+		return math.MaxInt64
+	}
+	next := int64(math.MaxInt64)
+	for _, r := range []Role{Good, Bad} {
+		if long := s.since[r] + s.holdAfter; s.down[r] && long > now {
+			next = min(next, long)
+		}
+	}
+	return next
+}

@@ -1,0 +1,121 @@
+package panel
+
+import (
+	"math"
+	"testing"
+)
+
+const ms = int64(1e6)
+
+func newStream(holdAfterMS int64) *stream {
+	return &stream{interval: 100 * ms, holdAfter: holdAfterMS * ms, onStuck: func() {}}
+}
+
+// play asks the stream whenever it wants to be asked, until the end, and
+// returns when it gave labels.
+func play(t *testing.T, s *stream, from, to int64) (at []int64) {
+	t.Helper()
+	for now := from; now < to; {
+		if s.due(now) != 0 {
+			at = append(at, now/ms)
+		}
+		next := s.wake(now)
+		if next <= now {
+			t.Fatalf("at %d it wants to be asked at %d: the goroutine would never rest", now, next)
+		}
+		now = next
+	}
+	return at
+}
+
+func TestAStreamIsSteadyAndDoesNotMakeUpForLateness(t *testing.T) {
+	s := newStream(0)
+	s.axis = 0.5
+	if got := play(t, s, 0, 350*ms); len(got) != 4 || got[3] != 300 {
+		t.Errorf("labels at %v ms", got)
+	}
+	if s.due(990*ms) == 0 {
+		t.Fatal("nothing after a pause")
+	}
+	if next := s.wake(990 * ms); next != 1090*ms {
+		t.Errorf("next at %d ms", next/ms)
+	}
+	s.axis = 0
+	if s.due(2000*ms) != 0 || s.wake(2000*ms) != math.MaxInt64 {
+		t.Error("at rest it still gives labels, or wants to be asked")
+	}
+}
+
+func TestAButtonStreamsOnceItWasHeldLongEnough(t *testing.T) {
+	s := newStream(400)
+	s.press(Bad, true, 0)
+	if got := play(t, s, 0, 650*ms); len(got) != 3 || got[0] != 400 {
+		t.Errorf("labels at %v ms", got)
+	}
+	if s.level != -1 {
+		t.Errorf("level %g", s.level)
+	}
+	s.press(Undo, true, 650*ms) // cannot be held
+	s.press(Bad, false, 650*ms)
+	if got := play(t, s, 650*ms, 5000*ms); got != nil {
+		t.Errorf("labels at %v ms", got)
+	}
+}
+
+func TestGoodAndBadAtOnceCancelOut(t *testing.T) {
+	s := newStream(100)
+	s.press(Good, true, 0)
+	s.press(Bad, true, 0)
+	if got := play(t, s, 0, 1000*ms); got != nil {
+		t.Errorf("labels at %v ms", got)
+	}
+}
+
+func TestWhatIsHeldForAMinuteIsTakenForStuckUntilItIsLetGo(t *testing.T) {
+	s := newStream(0)
+	told := 0
+	s.onStuck = func() { told++ }
+	s.axis = 1
+	if got := play(t, s, 0, 10*longest); len(got) != int(longest/s.interval) || told != 1 {
+		t.Errorf("%d labels, told %d times", len(got), told)
+	}
+	s.axis = 0.9 // still held
+	if s.due(10*longest) != 0 {
+		t.Error("it counts although it was not let go")
+	}
+	s.axis = 0
+	s.due(10*longest + 1)
+	s.axis = 1
+	if s.due(10*longest+2) == 0 {
+		t.Error("it does not count again")
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte{1, 200, 2, 3}, uint16(300))
+	f.Fuzz(func(t *testing.T, acts []byte, hold uint16) {
+		s := newStream(int64(hold))
+		now := int64(0)
+		for _, act := range acts {
+			switch r := Role(act % NumRoles); {
+			case act < 64:
+				s.press(r, true, now)
+			case act < 128:
+				s.press(r, false, now)
+			case act < 192:
+				s.axis = float64(int(act)-160) / 32
+			default:
+				now += int64(act-191) * 7 * ms
+			}
+			if level := s.due(now); math.Abs(level) > 1 {
+				t.Fatalf("level %g", level)
+			}
+			if next := s.wake(now); next < now {
+				t.Fatalf("at %d it wants to be asked at %d", now, next)
+			}
+			if level := s.due(now); level != 0 {
+				t.Fatalf("two labels at one moment: %g", level)
+			}
+		}
+	})
+}

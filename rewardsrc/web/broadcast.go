@@ -1,0 +1,143 @@
+package web
+
+import (
+	"encoding/json"
+	"time"
+)
+
+const (
+	showEvery  = 200 * time.Millisecond // the live view
+	restAtMost = 25 * time.Millisecond  // between two states, however much happens
+	historyLen = 450                    // points: 90 s
+)
+
+// point is what the page's curves are drawn from, in the order of its index.
+type point [9]Number
+
+// history is the newest points of the live view, for browsers that come later.
+type history struct {
+	points []point
+	tick   uint64
+}
+
+func (h *history) add(v *View) {
+	if v.Tick == h.tick && len(h.points) > 0 || v.Tick == 0 {
+		return
+	}
+	h.tick = v.Tick
+	if len(h.points) == historyLen {
+		copy(h.points, h.points[1:])
+		h.points = h.points[:historyLen-1]
+	}
+	h.points = append(h.points, pointOf(v))
+}
+
+func pointOf(v *View) point {
+	return point{v.ElapsedS, v.DGap, v.Estimate, v.Reward, v.Information, v.BeliefNorm, v.LateMS, Number(v.Labels), Number(v.Asked)}
+}
+
+// state is what every browser is told, and all that it is told: nothing is
+// lost when one of them is skipped.
+type state struct {
+	Type     string        `json:"type"` // "state"
+	View     *View         `json:"view"`
+	Request  *requestState `json:"request"`
+	Outcomes []outcome     `json:"outcomes"`
+	Events   []eventState  `json:"events"`
+	Operator operatorState `json:"operator"`
+	Devices  int           `json:"devices"` // connected
+	Stopped  string        `json:"stopped,omitempty"`
+	Ended    string        `json:"ended,omitempty"`
+}
+
+type requestState struct {
+	ID      uint64 `json:"id"`
+	AgeMS   Number `json:"age_ms"` // of the moment that it is about
+	LeftMS  Number `json:"left_ms"`
+	TotalMS Number `json:"total_ms"`
+	DGap    Number `json:"dgap"`
+}
+
+type eventState struct {
+	AgeMS Number `json:"age_ms"`
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
+}
+
+// operatorState says who labels.
+type operatorState struct {
+	Conn   uint64 `json:"conn"`             // the connection that labels, 0 for none
+	Device string `json:"device,omitempty"` // whose it is, connected or not
+	Asking string `json:"asking,omitempty"` // the device that wants to
+}
+
+// broadcast tells the browsers what is new until Halt. It waits for none of
+// them: each has a place for the newest state and a goroutine that sends it.
+func (s *Server) broadcast() {
+	defer close(s.told)
+	ticker := time.NewTicker(showEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.quit:
+			s.tell()
+			return
+		case <-ticker.C:
+		case <-s.changed:
+		}
+		s.tell()
+		time.Sleep(restAtMost)
+	}
+}
+
+func (s *Server) tell() {
+	view := s.view.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history.add(view)
+	if len(s.clients) == 0 {
+		return
+	}
+	text, err := json.Marshal(s.state(view))
+	if err != nil {
+		panic(err) // plain data, and numbers that write themselves
+	}
+	for c := range s.clients {
+		c.newest.Store(&text)
+		wake(c.fresh)
+	}
+}
+
+// state is for whoever holds the mutex.
+func (s *Server) state(view *View) state {
+	b, now := s.published.Load(), s.now()
+	st := state{
+		Type: "state", View: view, Outcomes: b.outcomes, Ended: b.ended, Devices: len(s.clients),
+		Operator: operatorState{Device: nameOf(s.seat.holder), Asking: nameOf(s.seat.asking)},
+	}
+	if s.seat.client != nil {
+		st.Operator.Conn = s.seat.client.number
+	}
+	if r := b.request; r.id != 0 {
+		st.Request = &requestState{
+			ID: r.id, AgeMS: millis(now - r.at), LeftMS: millis(max(r.expires-now, 0)),
+			TotalMS: millis(r.expires - r.asked), DGap: Number(r.dgap),
+		}
+	}
+	for _, e := range b.events {
+		st.Events = append(st.Events, eventState{millis(now - e.at), e.level, e.text})
+	}
+	if by := s.stopped.Load(); by != nil {
+		st.Stopped = *by
+	}
+	return st
+}
+
+func nameOf(d *session) string {
+	if d == nil {
+		return ""
+	}
+	return d.name
+}
+
+func millis(ns int64) Number { return Number(float64(ns) / 1e6) }

@@ -1,0 +1,645 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"optibfm/rewardsrc"
+)
+
+var pictures = flag.String("pictures", "", "folder for screenshots of the console")
+
+// chrome is a headless browser, driven over the Chrome DevTools Protocol.
+type chrome struct {
+	t    testing.TB
+	conn *websocket.Conn
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan cdpAnswer
+	faults  []string // exceptions and console errors
+}
+
+type cdpAnswer struct {
+	ID     int             `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// startChrome starts a browser, or skips the test where there is none.
+func startChrome(t testing.TB) *chrome {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes seconds to start")
+	}
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium or Chrome in PATH: install one (apt-get install chromium) to test the page in a browser")
+	}
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--ignore-certificate-errors",
+		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("%s does not start: %v", path, err)
+	}
+	address := make(chan string, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if _, ws, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
+				address <- strings.TrimSpace(ws)
+			}
+		}
+	}()
+	c := &chrome{t: t, waiting: map[int]chan cdpAnswer{}}
+	t.Cleanup(func() {
+		if c.conn != nil {
+			_, _ = c.try("", "Browser.close", nil) // with all of its processes
+			_ = c.conn.CloseNow()
+		}
+		time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		<-ended
+		_ = cmd.Wait()
+	})
+	select {
+	case ws := <-address:
+		if c.conn, _, err = websocket.Dial(t.Context(), ws, nil); err != nil {
+			t.Fatal(err)
+		}
+	case <-ended:
+		t.Skipf("%s ended at once", path)
+	case <-time.After(60 * time.Second):
+		_ = cmd.Process.Kill()
+		t.Fatalf("%s did not come up", path)
+	}
+	c.conn.SetReadLimit(64 << 20)
+	go c.listen()
+	return c
+}
+
+func (c *chrome) listen() {
+	for {
+		_, data, err := c.conn.Read(context.Background())
+		if err != nil {
+			return
+		}
+		var a cdpAnswer
+		if json.Unmarshal(data, &a) != nil {
+			continue
+		}
+		c.mu.Lock()
+		if a.Method == "Runtime.exceptionThrown" || a.Method == "Log.entryAdded" && strings.Contains(string(a.Params), "Content Security") {
+			c.faults = append(c.faults, string(a.Params))
+		}
+		waiting := c.waiting[a.ID]
+		delete(c.waiting, a.ID)
+		c.mu.Unlock()
+		if waiting != nil {
+			waiting <- a
+		}
+	}
+}
+
+func (c *chrome) try(session, method string, params any) (json.RawMessage, error) {
+	c.mu.Lock()
+	c.next++
+	id, answer := c.next, make(chan cdpAnswer, 1)
+	c.waiting[id] = answer
+	c.mu.Unlock()
+	request := map[string]any{"id": id, "method": method}
+	if params != nil {
+		request["params"] = params
+	}
+	if session != "" {
+		request["sessionId"] = session
+	}
+	if err := c.conn.Write(context.Background(), websocket.MessageText, marshal(request)); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answer:
+		if a.Error != nil {
+			return nil, fmt.Errorf("%s: %s", method, a.Error.Message)
+		}
+		return a.Result, nil
+	case <-time.After(30 * time.Second):
+		return nil, fmt.Errorf("%s: no answer", method)
+	}
+}
+
+// page is a tab, with cookies of its own.
+type page struct {
+	*chrome
+	session string
+}
+
+type size struct{ width, height int }
+
+var (
+	small  = size{360, 640}
+	phone  = size{390, 844}
+	laptop = size{1280, 800}
+)
+
+func (c *chrome) page(at size) *page {
+	c.t.Helper()
+	p := &page{chrome: c}
+	var made struct{ BrowserContextID, TargetID, SessionID string }
+	p.do("Target.createBrowserContext", nil, &made)
+	p.do("Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": made.BrowserContextID}, &made)
+	p.do("Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &made)
+	p.session = made.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.resize(at)
+	return p
+}
+
+func (p *page) resize(at size) {
+	p.t.Helper()
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": at.width, "height": at.height, "deviceScaleFactor": 1, "mobile": at.width < 600}, nil)
+}
+
+func (p *page) theme(name string) {
+	p.t.Helper()
+	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": name}}}, nil)
+}
+
+func (p *page) do(method string, params, result any) {
+	p.t.Helper()
+	raw, err := p.try(p.session, method, params)
+	if err == nil && result != nil {
+		err = json.Unmarshal(raw, result)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *page) open(url string) {
+	p.t.Helper()
+	p.do("Page.navigate", map[string]any{"url": url}, nil)
+}
+
+// eval evaluates an expression to a string.
+func (p *page) eval(expression string) string {
+	p.t.Helper()
+	var r struct {
+		Result           struct{ Value any }
+		ExceptionDetails any
+	}
+	p.do("Runtime.evaluate", map[string]any{"expression": "String(" + expression + ")", "awaitPromise": true}, &r)
+	if r.ExceptionDetails != nil {
+		p.t.Fatalf("%s: %v", expression, r.ExceptionDetails)
+	}
+	return fmt.Sprint(r.Result.Value)
+}
+
+// until waits for an expression to match.
+func (p *page) until(expression, pattern string) string {
+	p.t.Helper()
+	want := regexp.MustCompile(pattern)
+	var got string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if got = p.eval(expression); want.MatchString(got) {
+			return got
+		}
+	}
+	p.t.Fatalf("%s is %q, want %s", expression, got, pattern)
+	return ""
+}
+
+func (p *page) untilText(id, pattern string) string {
+	p.t.Helper()
+	return p.until("document.getElementById('"+id+"')?.innerText", pattern)
+}
+
+// touchPoint is where a finger is.
+type touchPoint struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
+
+// tap touches the middle of an element, where it must be on top.
+func (p *page) tap(id string) {
+	p.t.Helper()
+	var at touchPoint
+	where := p.eval(`JSON.stringify((() => { const e = document.getElementById('` + id + `'), r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
+		return e.contains(document.elementFromPoint(x, y)) ? { x, y } : {}; })())`)
+	if err := json.Unmarshal([]byte(where), &at); err != nil || at.X == 0 {
+		p.t.Fatalf("%s cannot be touched (%s)", id, where)
+	}
+	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}}, nil)
+	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
+}
+
+// picture writes a screenshot where the flag asks for it.
+func (p *page) picture(name string) {
+	p.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	var shot struct{ Data string }
+	p.do("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	png, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// drive plays a robot and its recorder: it shows a view 20 times a second,
+// acknowledges labels and counts them, until the test ends or hands over.
+type drive struct {
+	*Server
+	labels chan rewardsrc.Label
+	do     chan func()
+	quit   chan struct{}
+	done   chan struct{}
+	fault  string // of the robot; of the goroutine
+}
+
+func startDrive(t testing.TB, s *Server) *drive {
+	d := &drive{Server: s, labels: make(chan rewardsrc.Label, 64), do: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
+	go d.run()
+	t.Cleanup(d.end)
+	return d
+}
+
+func (d *drive) end() {
+	select {
+	case <-d.quit:
+	default:
+		close(d.quit)
+	}
+	<-d.done
+}
+
+func (d *drive) run() {
+	defer close(d.done)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	v := View{Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true, Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15}
+	for i := range 300 { // a past for the curves
+		d.mu.Lock()
+		w := scene(v, float64(i-300)/5)
+		d.history.add(&w)
+		d.mu.Unlock()
+	}
+	var id uint64
+	for started, n := time.Now(), 0; ; n++ {
+		select {
+		case <-d.quit:
+			return
+		case f := <-d.do:
+			f()
+		case <-ticker.C:
+		}
+		if n%10 == 0 {
+			view := scene(v, time.Since(started).Seconds())
+			view.Fault = d.fault
+			d.Show(view)
+		}
+		var one [1]rewardsrc.Label
+		for d.Poll(one[:]) == 1 {
+			id++
+			one[0].ID = id
+			d.Acknowledge(one[0])
+			d.labels <- one[0]
+			d.Settle(id, true, "")
+			if one[0].Kind == rewardsrc.Value {
+				v.Labels++
+			}
+			if one[0].Request != 0 {
+				v.Answered++
+			}
+		}
+	}
+}
+
+// scene is what a run looks like t seconds after v.
+func scene(v View, t float64) View {
+	at := 60 + t
+	v.Tick += uint64(50 * at)
+	v.ElapsedS = Number(at)
+	v.Labels -= uint64(max(0, 17-math.Floor(at/3.5)))
+	if t < 0 {
+		v.Asked = uint64(at / 4.2)
+		v.Labels = uint64(at / 3.5)
+	}
+	decay := math.Exp(-at / 25)
+	v.DGap = Number(0.05 + 0.5*decay*(1+0.8*math.Sin(at*1.7)) + 0.1*math.Abs(math.Sin(at*0.6)))
+	v.Information = Number(14 * (1 - decay))
+	v.BeliefNorm = Number(2.4 * (1 - decay))
+	v.Reward = Number((1-decay)*0.8 + 0.15*math.Sin(at*0.9))
+	v.Estimate = v.Reward + Number(0.3*decay*math.Cos(at)+0.04*math.Sin(at*3))
+	v.Uncertainty = Number(0.2 + decay)
+	v.Return = Number(at * 0.6)
+	v.PerMinute = 12
+	v.LateMS = Number(0.06 + 0.05*math.Abs(math.Sin(at*7)*math.Sin(at*2.3)))
+	v.LateP99MS, v.LateMaxMS, v.BusyP99MS = 0.11, 0.34, 0.42
+	v.ZAgeMS = Number(60 + 40*math.Sin(at*5))
+	return v
+}
+
+// ask opens or closes a request from the recorder's goroutine.
+func (d *drive) ask(id uint64, lasts time.Duration) {
+	d.do <- func() {
+		now := rewardsrc.Monotonic()
+		d.Ask(rewardsrc.Request{ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period), DGap: 0.31, State: rewardsrc.Open})
+	}
+}
+
+// stops makes the robot stop by a fault; "" is its reset.
+func (d *drive) stops(fault string) { d.do <- func() { d.fault = fault } }
+
+func (d *drive) next(t testing.TB) rewardsrc.Label {
+	t.Helper()
+	select {
+	case l := <-d.labels:
+		return l
+	case <-time.After(20 * time.Second):
+		t.Fatal("no label came")
+		return rewardsrc.Label{}
+	}
+}
+
+func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan string) {
+	stopped := make(chan string, 16)
+	s := open(t, func(c *Config, o *Options) {
+		o.About = About{Robot: "rover", Task: "corner", Strategy: "ucb β 0.1", Program: "v0", PeriodMS: 20, MaxAgeMS: 500, Record: true}
+		o.Stop = func(by string, _ bool) { stopped <- by }
+		c.RefractoryMS = 250
+		if change != nil {
+			change(c, o)
+		}
+	})
+	return startDrive(t, s), stopped
+}
+
+func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
+	c := startChrome(t)
+	d, stopped := openForBrowser(t, nil)
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.until("document.body?.dataset.view", "console")
+	p.until("location.hash", "^$") // the code is not kept in the address
+	p.untilText("link", `\d ms`)
+	p.untilText("robot", "rover")
+	p.picture("phone")
+
+	d.ask(1, 6*time.Second)
+	p.untilText("question", `How was it 0\.\d s ago`)
+	time.Sleep(300 * time.Millisecond)
+	p.picture("phone-asked")
+	p.tap("good")
+	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(10*time.Second) {
+		t.Errorf("label %+v, want +1 on request 1", l)
+	}
+	p.untilText("presses", `Good\s+counted · \d+ ms`)
+	p.untilText("question", "Nothing is asked")
+
+	p.tap("bad")
+	if l := d.next(t); l.Request != 0 || l.Value != -1 {
+		t.Errorf("label %+v, want an unasked -1", l)
+	}
+	p.tap("undo")
+	if l := d.next(t); l.Kind != rewardsrc.Undo {
+		t.Errorf("label %+v, want an undo", l)
+	}
+	p.tap("cant")
+	p.untilText("presses", `nothing is asked\s+does NOT count`)
+
+	d.ask(2, 60*time.Second)
+	p.untilText("question", "How was it")
+	time.Sleep(200 * time.Millisecond)
+	p.tap("cant")
+	if l := d.next(t); l.Kind != rewardsrc.CantTell || l.Request != 2 {
+		t.Errorf("label %+v, want can't tell on request 2", l)
+	}
+
+	p.tap("stop")
+	select {
+	case by := <-stopped:
+		if by != "device 1" {
+			t.Errorf("stopped by %q", by)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("STOP did not arrive")
+	}
+	p.untilText("banner", "STOP was pressed on device 1")
+	p.tap("good")
+	p.untilText("presses", "STOP was pressed")
+	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
+
+	d.stops("operator's stop") // and holds it, until it is reset
+	p.untilText("banner", "The robot is stopped: operator's stop")
+	p.untilText("stop-text", "^Stopped$")
+	d.stops("")
+	p.untilText("stop-text", "^STOP$")
+	p.until("document.getElementById('banner').hidden", "true")
+	p.tap("good")
+	if l := d.next(t); l.Kind != rewardsrc.Value {
+		t.Errorf("label %+v after a reset, want good", l)
+	}
+	p.tap("stop")
+	p.untilText("banner", "STOP was pressed on device 1")
+	d.end()
+	d.End("STOP was pressed on device 1")
+	if err := d.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	p.untilText("banner", "The run is over")
+	p.untilText("stop-text", "The run is over")
+	p.picture("phone-stopped")
+	c.mustBeHealthy()
+}
+
+// mustBeHealthy fails where a page threw, or broke its own policy.
+func (c *chrome) mustBeHealthy() {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, fault := range c.faults {
+		c.t.Errorf("the page: %s", fault)
+	}
+}
+
+func TestAPageThatLostItsConnectionSaysSoLosesPressesLoudlyAndComesBack(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, nil)
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	d.setClosing(true) // nobody is let in
+	for _, conn := range d.connections() {
+		_ = conn.conn.CloseNow()
+	}
+	p.untilText("banner", "Connection lost")
+	p.tap("good")
+	p.untilText("presses", `Good · not connected\s+LOST`)
+	p.picture("phone-lost")
+	d.setClosing(false)
+	p.untilText("link", `\d ms`)
+	p.until("document.getElementById('banner').hidden", "true")
+	select {
+	case l := <-d.labels:
+		t.Errorf("the lost press came late: %+v", l)
+	case <-time.After(500 * time.Millisecond):
+	}
+	p.tap("good")
+	d.next(t)
+	c.mustBeHealthy()
+}
+
+func (s *Server) setClosing(closing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = closing
+}
+
+func (s *Server) connections() (all []*client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.clients {
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestAWrongCodeIsRefusedAndASecondDeviceAsksForTheLabels(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
+	stranger := c.page(phone)
+	stranger.open(base(d.Server) + "/#wrong")
+	stranger.untilText("pair-error", "not valid")
+	stranger.picture("phone-pairing")
+
+	first := c.page(laptop)
+	first.open(d.Pairing().URL)
+	first.untilText("link", `\d ms`)
+	second := c.page(phone)
+	second.open(d.Pairing().URL)
+	second.untilText("seat-text", "device 1 labels")
+	second.tap("good")
+	second.untilText("presses", `another device labels\s+does NOT count`)
+	second.tap("take")
+	first.untilText("seat-text", "device 2 wants to label")
+	first.picture("laptop-asked-to-hand-over")
+	first.tap("give")
+	first.untilText("seat-text", "device 2 labels")
+	second.until("document.getElementById('seat').hidden", "true")
+	second.tap("good")
+	d.next(t)
+	c.mustBeHealthy()
+}
+
+func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, nil)
+	p := c.page(laptop)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	d.ask(1, 30*time.Second)
+	p.untilText("question", "How was it")
+	for _, at := range []size{small, phone, laptop} {
+		for _, theme := range []string{"dark", "light"} {
+			p.resize(at)
+			p.theme(theme)
+			time.Sleep(400 * time.Millisecond)
+			p.picture(fmt.Sprintf("%d-%s", at.width, theme))
+		}
+		if got := p.eval("document.documentElement.scrollWidth"); got != fmt.Sprint(at.width) {
+			t.Errorf("at %d px the page is %s px wide: %s", at.width, got, p.eval(`[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)`))
+		}
+		for _, id := range []string{"good", "bad", "cant", "undo", "stop", "menu"} {
+			box := p.eval(`(() => { const r = document.getElementById('` + id + `').getBoundingClientRect(); return r.width >= 64 && r.height >= 64 && r.top >= 0 && r.bottom <= innerHeight && r.right <= innerWidth; })()`)
+			if box != "true" {
+				t.Errorf("at %dx%d the button %s is smaller than 64 px or out of sight", at.width, at.height, id)
+			}
+		}
+	}
+	unnamed := p.eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) => !(e.ariaLabel || e.innerText || e.labels?.length || e.closest('[hidden], dialog'))).map((e) => e.id)`)
+	if unnamed != "" {
+		t.Errorf("a screen reader has no name for: %s", unnamed)
+	}
+	p.tap("menu")
+	p.until("document.getElementById('settings').open", "true")
+	p.tap("invite-watch")
+	p.untilText("invite-url", base(d.Server)+"/#")
+	p.picture("laptop-settings")
+	c.mustBeHealthy()
+}
+
+func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.Mode, c.SampleMS = Continuous, 100 })
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	touch := func(kind string, fraction float64) {
+		points := []any{}
+		if kind != "touchEnd" {
+			var at touchPoint
+			where := p.eval(fmt.Sprintf(`JSON.stringify((() => { const r = document.getElementById('slider').getBoundingClientRect(); return { x: r.x + r.width * %g, y: r.y + r.height / 2 }; })())`, fraction))
+			if err := json.Unmarshal([]byte(where), &at); err != nil {
+				t.Fatal(err)
+			}
+			points = append(points, at)
+		}
+		p.do("Input.dispatchTouchEvent", map[string]any{"type": kind, "touchPoints": points}, nil)
+	}
+	touch("touchStart", 0.5)
+	touch("touchMove", 0.95)
+	var last rewardsrc.Label
+	for range 5 {
+		last = d.next(t)
+	}
+	p.picture("phone-slider")
+	touch("touchEnd", 0)
+	if last.Value < 0.7 || last.Value > 1 {
+		t.Errorf("value %g with the thumb near good, want about 0.9", last.Value)
+	}
+	time.Sleep(300 * time.Millisecond)
+	for len(d.labels) > 0 {
+		<-d.labels
+	}
+	time.Sleep(500 * time.Millisecond)
+	if n := len(d.labels); n > 0 {
+		t.Errorf("%d labels came after the slider was let go", n)
+	}
+	c.mustBeHealthy()
+}

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// certificateLife is that of a certificate made at the start. Some phones
+// refuse longer ones than 398 days.
+const certificateLife = 90 * 24 * time.Hour
+
+// openTLS returns what cfg wants, nil for none, and the fingerprint of a
+// self-signed certificate.
+func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
+	if !cfg.encrypted() {
+		return nil, "", nil
+	}
+	var cert tls.Certificate
+	if cfg.TLS == TLSFiles {
+		if cert, err = tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile); err != nil {
+			return nil, "", fmt.Errorf("web: tls: %w: give a certificate and its key in PEM, or choose self_signed", err)
+		}
+	} else {
+		if cert, err = selfSigned(cfg.Hosts, time.Now()); err != nil {
+			return nil, "", fmt.Errorf("web: tls: %w", err)
+		}
+		fingerprint = fingerprintOf(cert.Certificate[0])
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, fingerprint, nil
+}
+
+// selfSigned makes a certificate for this machine. Its key never leaves memory.
+func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "optibfm console"},
+		NotBefore: now.Add(-24 * time.Hour), // a robot without a battery-backed clock
+		NotAfter:  now.Add(certificateLife),
+		KeyUsage:  x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		DNSNames:              []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		template.DNSNames = append(template.DNSNames, name)
+	}
+	for _, host := range hosts {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	for _, ip := range addresses() {
+		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// fingerprintOf is the SHA-256 of a certificate as browsers write it.
+func fingerprintOf(der []byte) string {
+	sum := sha256.Sum256(der)
+	parts := make([]string, len(sum))
+	for i, b := range sum {
+		parts[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(parts, ":")
+}

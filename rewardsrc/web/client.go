@@ -1,0 +1,440 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
+
+	"optibfm/rewardsrc"
+)
+
+const (
+	writeWait   = 2 * time.Second  // for a browser to take a message
+	silenceWait = 10 * time.Second // for a browser to answer the clock
+
+	clockBurst      = 8 // exchanges at the start, in quick succession
+	clockBurstEvery = 40 * time.Millisecond
+	clockEvery      = 2 * time.Second
+
+	// What one browser may send.
+	messagesPerSecond, messageBurst = 40, 80
+	pressesPerSecond, pressBurst    = 15, 20
+)
+
+// client is a browser that is connected. Its reader is the goroutine of the
+// HTTP request; its writer is the only one that sends.
+type client struct {
+	server  *Server
+	conn    *websocket.Conn
+	session *session
+	number  uint64
+	origin  string
+
+	newest  atomic.Pointer[[]byte] // the state that was not sent yet
+	fresh   chan struct{}          // there is one; capacity 1
+	replies chan []byte            // for this browser alone
+	finish  chan struct{}          // closed when the run is over
+
+	clockMu  sync.Mutex
+	clock    clock
+	answered int64 // when the browser last answered
+
+	// Of the reader.
+	messages  *rate.Limiter
+	presses   *rate.Limiter
+	pressedAt map[string]float64 // by kind, the browser's ms
+}
+
+// hello is the first message to a browser.
+type hello struct {
+	Type         string  `json:"type"` // "hello"
+	Protocol     int     `json:"protocol"`
+	Conn         uint64  `json:"conn"`
+	Device       string  `json:"device"`
+	Role         string  `json:"role"`
+	WatchOnly    bool    `json:"watch_only"`
+	Mode         Mode    `json:"mode"`
+	Good         Number  `json:"good"`
+	Bad          Number  `json:"bad"`
+	RefractoryMS Number  `json:"refractory_ms"`
+	SampleMS     Number  `json:"sample_ms"`
+	CanStop      bool    `json:"can_stop"`
+	About        About   `json:"about"`
+	History      []point `json:"history"`
+}
+
+// reply is a message to one browser: a refused press, an invitation, a notice.
+type reply struct {
+	Type     string `json:"type"` // "refused", "invite" or "notice"
+	Press    uint64 `json:"press,omitempty"`
+	Text     string `json:"text,omitempty"`
+	URL      string `json:"url,omitempty"`
+	QR       string `json:"qr,omitempty"` // the path of an SVG
+	QRSize   int    `json:"qr_size,omitempty"`
+	Role     string `json:"role,omitempty"`
+	ExpiresS Number `json:"expires_s,omitempty"`
+}
+
+// clockMessage asks for the browser's time, and says what is known of it.
+type clockMessage struct {
+	Type    string `json:"type"` // "clock"
+	ID      uint64 `json:"id"`
+	RTTMS   Number `json:"rtt_ms"`
+	BoundMS Number `json:"bound_ms"` // on the error of the offset
+	Known   bool   `json:"known"`
+}
+
+func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
+	device := s.paired(r)
+	if device == nil {
+		http.Error(w, "this device is not paired", http.StatusUnauthorized)
+		return
+	}
+	c := &client{
+		server: s, session: device, origin: s.scheme() + "://" + r.Host,
+		fresh: make(chan struct{}, 1), replies: make(chan []byte, 16), finish: make(chan struct{}),
+		answered:  s.now(),
+		messages:  rate.NewLimiter(messagesPerSecond, messageBurst),
+		presses:   rate.NewLimiter(pressesPerSecond, pressBurst),
+		pressedAt: map[string]float64{},
+	}
+	if !s.admit(c) {
+		http.Error(w, "too many browsers are connected", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.dismiss(c)
+	var err error
+	if c.conn, err = websocket.Accept(w, r, nil); err != nil {
+		return // it has answered
+	}
+	defer c.conn.CloseNow()
+	c.conn.SetReadLimit(maxMessage)
+	first := s.enter(c)
+	ctx, cancel := context.WithCancel(s.over)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		c.write(ctx, first)
+	}()
+	c.read(ctx)
+	cancel()
+	<-done
+}
+
+// admit counts a browser in.
+func (s *Server) admit(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.clients) >= maxClients {
+		return false
+	}
+	s.numbered++
+	c.number = s.numbered
+	s.clients[c] = struct{}{}
+	s.serving.Add(1)
+	return true
+}
+
+// enter lets an admitted browser take part, and returns what it is told first.
+func (s *Server) enter(c *client) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cfg.WatchOnly {
+		s.seat.enter(c)
+		s.noteSeat()
+	}
+	wake(s.changed)
+	return marshal(hello{
+		Type: "hello", Protocol: 1, Conn: c.number, Device: c.session.name, Role: c.session.role,
+		WatchOnly: s.cfg.WatchOnly, Mode: s.cfg.Mode, Good: Number(s.cfg.GoodValue), Bad: Number(s.cfg.BadValue),
+		RefractoryMS: Number(s.cfg.RefractoryMS), SampleMS: Number(s.cfg.SampleMS),
+		CanStop: s.opts.Stop != nil, About: s.opts.About, History: s.history.points,
+	})
+}
+
+func (s *Server) dismiss(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.clients, c)
+	s.seat.leave(c, s.connection(c.session) != nil, s.now())
+	s.noteSeat()
+	wake(s.changed)
+	s.serving.Done()
+}
+
+// connection returns a connection of a device, the newest, or nil. It is for
+// whoever holds the mutex.
+func (s *Server) connection(d *session) (newest *client) {
+	for c := range s.clients {
+		if c.session == d && (newest == nil || c.number > newest.number) {
+			newest = c
+		}
+	}
+	return newest
+}
+
+// marshal is for what always has a JSON form.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain data, and numbers that write themselves
+	}
+	return text
+}
+
+// write sends until the connection ends. A browser that does not take a
+// message in time is dropped; it may come again.
+func (c *client) write(ctx context.Context, first []byte) {
+	if c.send(ctx, first) != nil {
+		return
+	}
+	exchange := time.NewTimer(0)
+	defer exchange.Stop()
+	for exchanges := uint64(0); ; {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.finish:
+			c.sayGoodbye(ctx)
+			return
+		case text := <-c.replies:
+			err = c.send(ctx, text)
+		case <-c.fresh:
+			if text := c.newest.Swap(nil); text != nil {
+				err = c.send(ctx, *text)
+			}
+		case <-exchange.C:
+			exchanges++
+			if err = c.askClock(ctx, exchanges); exchanges < clockBurst {
+				exchange.Reset(clockBurstEvery)
+			} else {
+				exchange.Reset(clockEvery)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *client) sayGoodbye(ctx context.Context) {
+	if text := c.newest.Swap(nil); text != nil && c.send(ctx, *text) != nil {
+		return
+	}
+	c.hangUp(websocket.StatusGoingAway, "the run is over")
+}
+
+// hangUp ends the connection with a reason, but does not wait long for a browser
+// to agree.
+func (c *client) hangUp(code websocket.StatusCode, reason string) {
+	timer := time.AfterFunc(time.Second, func() { _ = c.conn.CloseNow() })
+	defer timer.Stop()
+	_ = c.conn.Close(code, reason) // it may be gone
+}
+
+func (c *client) send(ctx context.Context, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWait)
+	defer cancel()
+	return c.conn.Write(ctx, websocket.MessageText, text)
+}
+
+// askClock begins a clock exchange, which also shows whether the browser is
+// still there.
+func (c *client) askClock(ctx context.Context, id uint64) error {
+	now := c.server.now()
+	c.clockMu.Lock()
+	best, known := c.clock.best(now)
+	silent := now - c.answered
+	c.clock.asked(id, now)
+	c.clockMu.Unlock()
+	if silent > int64(silenceWait) {
+		return context.DeadlineExceeded
+	}
+	return c.send(ctx, marshal(clockMessage{
+		Type: "clock", ID: id, Known: known, RTTMS: millis(2 * best.bound), BoundMS: millis(best.boundAt(now)),
+	}))
+}
+
+// read takes messages until the connection ends. One that is malformed, or one
+// too many, ends it.
+func (c *client) read(ctx context.Context) {
+	for {
+		kind, data, err := c.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		now := c.server.now()
+		if !c.messages.Allow() {
+			c.hangUp(websocket.StatusPolicyViolation, "too many messages")
+			return
+		}
+		m, err := parseMessage(data)
+		if kind != websocket.MessageText || err != nil {
+			c.hangUp(websocket.StatusPolicyViolation, "malformed message")
+			return
+		}
+		if now >= c.session.expires {
+			c.hangUp(websocket.StatusPolicyViolation, "the session has expired")
+			return
+		}
+		c.handle(m, now)
+	}
+}
+
+func (c *client) handle(m message, now int64) {
+	switch m.Type {
+	case typeClock:
+		c.clockMu.Lock()
+		c.clock.answered(m.ID, browserNS(m.At), now)
+		c.answered = now
+		c.clockMu.Unlock()
+	case typeStop:
+		c.server.stop(c.session.name)
+	case typePress:
+		if reason := c.press(m, now); reason != "" {
+			c.reply(reply{Type: "refused", Press: m.ID, Text: reason})
+		}
+	case typeInvite:
+		c.reply(c.server.invite(c, m.Role))
+	default:
+		if reason := c.server.reseat(c, m.Type); reason != "" {
+			c.reply(reply{Type: "notice", Text: reason})
+		}
+	}
+}
+
+// reply sends something to this browser alone. One that does not read what it
+// asked for gets no more answers.
+func (c *client) reply(r reply) {
+	select {
+	case c.replies <- marshal(r):
+	default:
+	}
+}
+
+// press hands a press on, or says why it does not count.
+func (c *client) press(m message, now int64) (refused string) {
+	s := c.server
+	p := press{id: m.ID, request: m.Request}
+	switch m.Kind {
+	case kindGood:
+		p.kind, p.value = rewardsrc.Value, s.cfg.GoodValue
+	case kindBad:
+		p.kind, p.value = rewardsrc.Value, s.cfg.BadValue
+	case kindValue:
+		p.kind, p.mode, p.value = rewardsrc.Value, rewardsrc.Held, m.Value
+	case kindCantTell:
+		p.kind = rewardsrc.CantTell
+	case kindUndo:
+		p.kind = rewardsrc.Undo
+	}
+	switch {
+	case s.cfg.WatchOnly:
+		return "this console only watches"
+	case !s.seated(c):
+		return "another device labels"
+	case s.published.Load().ended != "":
+		return "the run is over"
+	case s.stopped.Load() != nil:
+		return "STOP was pressed"
+	case m.Kind == kindValue && s.cfg.Mode != Continuous:
+		return "only good and bad are taken"
+	case p.kind == rewardsrc.Value && !(p.value >= s.cfg.BadValue && p.value <= s.cfg.GoodValue):
+		return "the value is out of range"
+	case !c.presses.Allow():
+		return "too many presses at once"
+	}
+	if m.Kind != kindValue && c.bounced(m) {
+		return "pressed twice: it counts once"
+	}
+	p.at, p.late = c.moment(m, now)
+	p.tooQuick = m.Request != 0 && m.At-m.Shown < s.cfg.ReactionMS
+	if !s.offer(p) {
+		return "too many presses wait: press again in a moment"
+	}
+	return ""
+}
+
+// bounced notes a press of a button, and reports whether it came too soon after
+// the one before. The browser's own clock tells best.
+func (c *client) bounced(m message) bool {
+	before, ok := c.pressedAt[m.Kind]
+	c.pressedAt[m.Kind] = m.At
+	return ok && math.Abs(m.At-before) < c.server.cfg.RefractoryMS
+}
+
+// moment is when the person pressed, in the robot's time: never later than the
+// press arrived. Without a clock it is that moment. late says that the press is
+// too old to be one of now.
+func (c *client) moment(m message, now int64) (at int64, late bool) {
+	c.clockMu.Lock()
+	at, _, known := c.clock.robotTime(browserNS(m.At), now)
+	c.clockMu.Unlock()
+	if !known {
+		return now, false
+	}
+	return min(at, now), now-at > int64(c.server.cfg.MaxLateS*1e9)
+}
+
+// seated reports whether labels are taken from this browser.
+func (s *Server) seated(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seat.client == c
+}
+
+// Reachable implements [rewardsrc.Reachable]: a browser has the seat and is
+// connected.
+func (s *Server) Reachable() bool { return s.taken.Load() }
+
+// noteSeat is called by whoever holds the mutex and may have changed the seat.
+func (s *Server) noteSeat() { s.taken.Store(s.seat.client != nil) }
+
+// reseat is the hand-over of the one place from which labels are taken.
+func (s *Server) reseat(c *client, wish string) (refused string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer wake(s.changed)
+	defer s.noteSeat()
+	switch {
+	case s.cfg.WatchOnly:
+		return "this console only watches"
+	case wish == typeTake:
+		return s.seat.take(c, s.now())
+	case s.seat.client != c:
+		return "this device does not label"
+	case s.seat.asking == nil:
+		return ""
+	case wish == typeGive:
+		s.seat.give(s.connection(s.seat.asking), s.now())
+	default:
+		s.seat.asking = nil
+	}
+	return ""
+}
+
+// invite makes a code for another device.
+func (s *Server) invite(c *client, role string) reply {
+	if c.session.role != roleLabel {
+		return reply{Type: "notice", Text: "this device was invited to watch: it cannot invite"}
+	}
+	s.mu.Lock()
+	token, err := s.register.issue(role, s.now(), inviteLife)
+	s.mu.Unlock()
+	if err != nil {
+		return reply{Type: "notice", Text: err.Error()}
+	}
+	url := c.origin + "/#" + token
+	path, size := qrPath(url)
+	return reply{Type: "invite", URL: url, QR: path, QRSize: size, Role: role, ExpiresS: Number(inviteLife.Seconds())}
+}

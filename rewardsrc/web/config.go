@@ -1,0 +1,161 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Mode says what a press means.
+type Mode string
+
+// The modes.
+const (
+	// PerRequest takes labels only while one is asked for.
+	PerRequest Mode = "per_request"
+	// Sparse takes labels at any time: one that nobody asked for is about
+	// the moments before the press.
+	Sparse Mode = "sparse"
+	// Continuous has a slider: while it is held, it gives a label every
+	// sample_ms.
+	Continuous Mode = "continuous"
+)
+
+// Modes lists the modes.
+func Modes() []Mode { return []Mode{PerRequest, Sparse, Continuous} }
+
+// The values of Config.TLS.
+const (
+	TLSAuto       = "auto"        // self_signed, but off where only this machine is listened to
+	TLSOff        = "off"         // plain HTTP: whoever reads the network can take the session over
+	TLSSelfSigned = "self_signed" // a certificate made at the start; its fingerprint is shown
+	TLSFiles      = "files"       // cert_file and key_file
+)
+
+// TLSChoices lists the values of Config.TLS.
+func TLSChoices() []string { return []string{TLSAuto, TLSOff, TLSSelfSigned, TLSFiles} }
+
+// Config describes the web console. Start from [DefaultConfig].
+type Config struct {
+	// Listen is the address and port that are listened on. The default is
+	// this machine only; 0.0.0.0:8642 is every network that it is in.
+	Listen string `yaml:"listen"`
+	// Hosts are further names by which browsers may call this machine, such
+	// as robot.local, with a port where it is not that of listen. The
+	// addresses of the machine itself need not be named. The first is the
+	// one in the QR code.
+	Hosts []string `yaml:"hosts,flow"`
+	// TLS is auto, off, self_signed or files. auto is off where only this
+	// machine is listened to, and self_signed otherwise.
+	TLS string `yaml:"tls"`
+	// CertFile is a PEM file with the certificate and its chain, for tls: files.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile is a PEM file with the private key, for tls: files.
+	KeyFile string `yaml:"key_file"`
+	// WatchOnly serves the live view and STOP, without labels, beside
+	// another operator.source.
+	WatchOnly bool `yaml:"watch_only"`
+	// Mode is per_request, sparse or continuous.
+	Mode Mode `yaml:"mode"`
+	// GoodValue is the reward of "good" and of the slider's upper end, in [-1000, 1000].
+	GoodValue float64 `yaml:"good_value"`
+	// BadValue is the reward of "bad" and of the slider's lower end, in
+	// [-1000, 1000]. Less than good_value.
+	BadValue float64 `yaml:"bad_value"`
+	// SampleMS is the time between two labels of a slider that is held, in [100, 10000] ms.
+	SampleMS float64 `yaml:"sample_ms"`
+	// RefractoryMS is the time in which presses of the same button count as
+	// one, in [0, 5000] ms.
+	RefractoryMS float64 `yaml:"refractory_ms"`
+	// ReactionMS is how soon after a request was shown a press can be its
+	// answer, in [0, 2000] ms.
+	ReactionMS float64 `yaml:"reaction_ms"`
+	// MaxLateS is how late a press that nobody asked for may arrive, in
+	// [0.1, 60] seconds; a later one is refused, not taken for one of now.
+	MaxLateS float64 `yaml:"max_late_s"`
+}
+
+// DefaultConfig listens to this machine only: good 1, bad -1, at any time.
+func DefaultConfig() Config {
+	return Config{
+		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto, Mode: Sparse,
+		GoodValue: 1, BadValue: -1,
+		SampleMS: 500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
+	}
+}
+
+// Validate returns an error that names every key with a value that makes no
+// sense.
+func (c Config) Validate() error {
+	errs := []error{
+		within("good_value", c.GoodValue, -1000, 1000),
+		within("bad_value", c.BadValue, -1000, 1000),
+		within("sample_ms", c.SampleMS, 100, 10_000),
+		within("refractory_ms", c.RefractoryMS, 0, 5000),
+		within("reaction_ms", c.ReactionMS, 0, 2000),
+		within("max_late_s", c.MaxLateS, 0.1, 60),
+		c.checkListen(), c.checkTLS(),
+	}
+	if c.GoodValue <= c.BadValue {
+		errs = append(errs, fmt.Errorf("web: good_value is not above bad_value (%g, %g): give the better reward to good", c.GoodValue, c.BadValue))
+	}
+	if c.Mode != PerRequest && c.Mode != Sparse && c.Mode != Continuous {
+		errs = append(errs, fmt.Errorf("web: mode is unknown (%q): choose one of %s, %s, %s", c.Mode, PerRequest, Sparse, Continuous))
+	}
+	for _, host := range c.Hosts {
+		if host == "" || strings.ContainsAny(host, "/@ *?#") {
+			errs = append(errs, fmt.Errorf("web: hosts: found %q: give names such as robot.local, or robot.local:8443", host))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkListen() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("web: listen is no address (%q): give one such as 127.0.0.1:8642", c.Listen)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+		return fmt.Errorf("web: listen names no address of this machine (%q): give one such as 127.0.0.1, 0.0.0.0 or [::]", host)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		return fmt.Errorf("web: listen has no port (%q): give one from 1 to 65535, or 0 for a free one", port)
+	}
+	return nil
+}
+
+func (c Config) checkTLS() error {
+	switch c.TLS {
+	case TLSAuto, TLSOff, TLSSelfSigned:
+		return nil
+	case TLSFiles:
+		if c.CertFile == "" || c.KeyFile == "" {
+			return errors.New("web: tls is files, but cert_file or key_file is empty: give both, or choose self_signed")
+		}
+		return nil
+	}
+	return fmt.Errorf("web: tls is unknown (%q): choose one of %s", c.TLS, strings.Join(TLSChoices(), ", "))
+}
+
+// local reports whether only this machine can reach the listener.
+func (c Config) local() bool {
+	host, _, _ := net.SplitHostPort(c.Listen)
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// encrypted reports whether connections are to be encrypted.
+func (c Config) encrypted() bool {
+	return c.TLS == TLSSelfSigned || c.TLS == TLSFiles || c.TLS == TLSAuto && !c.local()
+}
+
+// within also refuses NaN, which no comparison holds for.
+func within(key string, v, low, high float64) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return fmt.Errorf("web: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
+}

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// guard refuses what does not come from this console's own page on a device
+// that called this machine by a name of its own, and tells browsers to keep
+// the page to itself.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.visitors.mayAsk(r) {
+			http.Error(w, "too many requests: wait a few seconds", http.StatusTooManyRequests)
+			return
+		}
+		if !s.hostAllowed(r) {
+			http.Error(w, "this machine is not called that: use its address, or add the name to operator.web.hosts", http.StatusMisdirectedRequest)
+			return
+		}
+		setHeaders(w.Header(), r.Host)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// setHeaders lets the page load nothing from elsewhere, and nobody else embed
+// or read it.
+func setHeaders(h http.Header, host string) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; "+
+		"connect-src 'self' ws://"+host+" wss://"+host+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// hostAllowed reports whether the name that the browser called is one of this
+// machine: otherwise a page from elsewhere, whose name was made to point here
+// (DNS rebinding), could pass for the console's.
+func (s *Server) hostAllowed(r *http.Request) bool {
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host, port = strings.Trim(r.Host, "[]"), "80"
+		if s.encrypted {
+			port = "443"
+		}
+	}
+	if s.named[lower(net.JoinHostPort(host, port))] {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	at := local.AddrPort()
+	called, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
+	if err == nil {
+		return called.Port() == at.Port() && called.Addr().Unmap() == at.Addr().Unmap().WithZone("")
+	}
+	_, ours, _ := net.SplitHostPort(local.String())
+	return lower(host) == "localhost" && port == ours && at.Addr().Unmap().IsLoopback()
+}
+
+func lower(host string) string { return strings.ToLower(host) }
+
+// sameOrigin refuses requests that another page makes, and those of no page at
+// all.
+func (s *Server) sameOrigin(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if origin := r.Header.Get("Origin"); origin != s.scheme()+"://"+r.Host {
+			http.Error(w, "only the console's own page may do that", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// The limits on one address. 100 browsers behind one are within them.
+const (
+	asksPerSecond, askBurst   = 50, 400
+	pairsPerSecond, pairBurst = 1, 10
+	maxVisitors               = 512
+)
+
+// visitors limits what one address may do. The zero value is ready to use.
+type visitors struct {
+	mu     sync.Mutex
+	limits map[netip.Addr]*visitor
+}
+
+type visitor struct{ asks, pairs *rate.Limiter }
+
+func (v *visitors) of(r *http.Request) *visitor {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	addr := at.Addr().Unmap().WithZone("")
+	if addr.Is6() { // a household has many
+		prefix, _ := addr.Prefix(64)
+		addr = prefix.Addr()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.limits[addr]
+	if known == nil {
+		if v.limits == nil || len(v.limits) >= maxVisitors {
+			v.limits = map[netip.Addr]*visitor{}
+		}
+		known = &visitor{rate.NewLimiter(asksPerSecond, askBurst), rate.NewLimiter(pairsPerSecond, pairBurst)}
+		v.limits[addr] = known
+	}
+	return known
+}
+
+func (v *visitors) mayAsk(r *http.Request) bool  { return v.of(r).asks.Allow() }
+func (v *visitors) mayPair(r *http.Request) bool { return v.of(r).pairs.Allow() }

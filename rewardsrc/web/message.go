@@ -1,0 +1,113 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// maxMessage is the longest message of a browser, in bytes.
+const maxMessage = 512
+
+// The types of a browser's message.
+const (
+	typeClock  = "clock"  // the answer to a clock exchange: id, at
+	typePress  = "press"  // id, at, kind; request and shown where one was shown; value of kind value
+	typeStop   = "stop"   // halt the robot
+	typeTake   = "take"   // this device wants to label
+	typeGive   = "give"   // the labelling device lets the asking one label
+	typeKeep   = "keep"   // the labelling device does not
+	typeInvite = "invite" // a new pairing code: role
+)
+
+// The kinds of a press.
+const (
+	kindGood     = "good"
+	kindBad      = "bad"
+	kindValue    = "value"
+	kindCantTell = "cant_tell"
+	kindUndo     = "undo"
+)
+
+// The roles of a paired device.
+const (
+	roleLabel = "label" // may label, when nobody else does
+	roleWatch = "watch" // may watch, and stop
+)
+
+// message is what a browser sends.
+type message struct {
+	Type    string  `json:"type"`
+	ID      uint64  `json:"id"`      // of a press or an exchange; a browser counts to 2^53
+	At      float64 `json:"at"`      // performance.now() of the press or the answer, ms
+	Kind    string  `json:"kind"`    // of a press
+	Value   float64 `json:"value"`   // of a press of kind value
+	Request uint64  `json:"request"` // that was shown when the button was pressed, 0 for none
+	Shown   float64 `json:"shown"`   // when it appeared, performance.now(), ms
+	Role    string  `json:"role"`    // of an invitation
+}
+
+// errMessage is wrapped by every error about a message.
+var errMessage = errors.New("web: message")
+
+// maxBrowserMS bounds a browser's clock: some 30 years.
+const maxBrowserMS = 1e12
+
+// parseMessage reads a message. Whatever comes is checked as far as it can be
+// without knowing more.
+func parseMessage(data []byte) (m message, err error) {
+	if len(data) > maxMessage {
+		return m, fmt.Errorf("%w: %d bytes, at most %d are read", errMessage, len(data), maxMessage)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return message{}, fmt.Errorf("%w: %w", errMessage, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return message{}, fmt.Errorf("%w: more than one value", errMessage)
+	}
+	if err := m.check(); err != nil {
+		return message{}, fmt.Errorf("%w: %w", errMessage, err)
+	}
+	return m, nil
+}
+
+func (m *message) check() error {
+	if !(m.At >= 0 && m.At <= maxBrowserMS) || !(m.Shown >= 0 && m.Shown <= maxBrowserMS) {
+		return fmt.Errorf("no time of a browser (at %g, shown %g)", m.At, m.Shown)
+	}
+	if math.IsInf(m.Value, 0) || math.IsNaN(m.Value) {
+		return errors.New("no finite value")
+	}
+	switch m.Type {
+	case typeClock, typeStop, typeTake, typeGive, typeKeep:
+		return nil
+	case typeInvite:
+		if m.Role != roleLabel && m.Role != roleWatch {
+			return fmt.Errorf("unknown role %.16q", m.Role)
+		}
+		return nil
+	case typePress:
+		return m.checkPress()
+	}
+	return fmt.Errorf("unknown type %.16q", m.Type)
+}
+
+func (m *message) checkPress() error {
+	switch m.Kind {
+	case kindGood, kindBad, kindValue, kindCantTell, kindUndo:
+	default:
+		return fmt.Errorf("unknown kind %.16q", m.Kind)
+	}
+	if m.Request != 0 && m.Shown > m.At {
+		return fmt.Errorf("pressed at %g ms, before the request appeared at %g ms", m.At, m.Shown)
+	}
+	return nil
+}
+
+// browserNS turns a browser's milliseconds into nanoseconds.
+func browserNS(ms float64) int64 { return int64(ms * 1e6) }

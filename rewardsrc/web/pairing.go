@@ -1,0 +1,163 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"rsc.io/qr"
+)
+
+// Pairing is how a first device gets in.
+type Pairing struct {
+	// URL opens the console and pairs the device that opens it, once. What
+	// follows the # is the secret; browsers do not send it before the page
+	// does.
+	URL string
+	// Others are the same by other addresses of this machine.
+	Others []string
+	// Fingerprint is the SHA-256 of a self-signed certificate, as browsers
+	// show it; empty for any other.
+	Fingerprint string
+	// Exposed says that the connection is readable on the network.
+	Exposed bool
+	// Number counts the pairings: a code that was used is replaced.
+	Number uint64
+}
+
+// QR returns the URL as a QR code of half-block characters. Light is drawn,
+// dark is left out: as it is, it reads where text is light on dark.
+func (p Pairing) QR() string {
+	code, err := qr.Encode(p.URL, qr.L)
+	if err != nil {
+		return "" // longer than any QR code: the URL itself is shown too
+	}
+	const quiet = 2 // modules around it
+	black := func(x, y int) bool {
+		return x >= 0 && y >= 0 && x < code.Size && y < code.Size && code.Black(x, y)
+	}
+	var b strings.Builder
+	for y := -quiet; y < code.Size+quiet; y += 2 {
+		for x := -quiet; x < code.Size+quiet; x++ {
+			b.WriteString(halfBlock(black(x, y), black(x, y+1)))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func halfBlock(upperBlack, lowerBlack bool) string {
+	switch {
+	case upperBlack && lowerBlack:
+		return " "
+	case upperBlack:
+		return "▄"
+	case lowerBlack:
+		return "▀"
+	}
+	return "█"
+}
+
+// qrPath draws a QR code as the path of an SVG, one unit a module, and returns
+// the number of modules on a side.
+func qrPath(text string) (path string, size int) {
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		return "", 0
+	}
+	var b strings.Builder
+	for y := range code.Size {
+		for x := range code.Size {
+			if code.Black(x, y) {
+				fmt.Fprintf(&b, "M%d %dh1v1h-1z", x, y)
+			}
+		}
+	}
+	return b.String(), code.Size
+}
+
+const (
+	whiteOnBlack = "\x1b[97;40m"
+	asBefore     = "\x1b[0m"
+)
+
+// Text is what to show: the QR code, the URL and what to look at. On a
+// terminal the code brings its colours, so that it reads on a light one too.
+func (p Pairing) Text(terminal bool) string {
+	var b strings.Builder
+	b.WriteByte('\n')
+	for row := range strings.Lines(p.QR()) {
+		if terminal {
+			row = whiteOnBlack + strings.TrimSuffix(row, "\n") + asBefore + "\n"
+		}
+		b.WriteString(row)
+	}
+	b.WriteByte('\n')
+	fmt.Fprintf(&b, "Scan this, or open it on the device that labels (it works once):\n  %s\n", p.URL)
+	for _, other := range p.Others {
+		fmt.Fprintf(&b, "  %s\n", other)
+	}
+	if p.Fingerprint != "" {
+		fmt.Fprintf(&b, "The browser warns of this certificate. Go on only if it shows the SHA-256 fingerprint\n  %s\n", p.Fingerprint)
+	}
+	if p.Exposed {
+		b.WriteString("warning: operator.web.tls is off: whoever reads this network can take the console over\n")
+	}
+	b.WriteString("The console is NOT the emergency stop.\n")
+	return b.String()
+}
+
+// names are the hosts, with port where it is not the scheme's own, by which
+// this machine can be called, the best first.
+func names(cfg Config, bound net.Addr) []string {
+	tcp, ok := bound.(*net.TCPAddr)
+	if !ok {
+		return nil
+	}
+	port := fmt.Sprint(tcp.Port)
+	var list []string
+	for _, host := range cfg.Hosts {
+		list = append(list, withPort(host, port))
+	}
+	if !tcp.IP.IsUnspecified() {
+		return append(list, net.JoinHostPort(tcp.IP.String(), port))
+	}
+	for _, ip := range addresses() {
+		list = append(list, net.JoinHostPort(ip.String(), port))
+	}
+	return list
+}
+
+// withPort adds a port to a host that has none.
+func withPort(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+// addresses are those of this machine that others could reach; where it has
+// none, its own.
+func addresses() []netip.Addr {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	}
+	var four, six []netip.Addr
+	for _, a := range found {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil || !prefix.Addr().IsGlobalUnicast() {
+			continue
+		}
+		if ip := prefix.Addr().Unmap(); ip.Is4() {
+			four = append(four, ip)
+		} else {
+			six = append(six, ip)
+		}
+	}
+	if all := append(four, six...); len(all) > 0 {
+		return all
+	}
+	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+}

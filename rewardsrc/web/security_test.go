@@ -1,0 +1,375 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
+	s := open(t, nil)
+	for _, wrong := range []string{"", "x", strings.Repeat("A", 22)} {
+		if got := post(t, s, "/pair", `{"token":"`+wrong+`"}`, "", nil).StatusCode; got != http.StatusForbidden {
+			t.Errorf("code %q: status %d, want 403", wrong, got)
+		}
+	}
+	before := s.Pairing()
+	pairWith(t, s, token(before.URL))
+	if got := post(t, s, "/pair", `{"token":"`+token(before.URL)+`"}`, "", nil).StatusCode; got != http.StatusForbidden {
+		t.Errorf("a used code: status %d, want 403", got)
+	}
+	if after := s.Pairing(); after.Number != before.Number+1 || after.URL == before.URL {
+		t.Errorf("pairing %d after %d, want the next one with another code", after.Number, before.Number)
+	}
+	pairWith(t, s, token(s.Pairing().URL))
+}
+
+func TestAnInvitationExpiresAndTheCodeOfTheTerminalDoesNot(t *testing.T) {
+	var g register
+	lasting, _ := g.issue(roleLabel, 0, 0)
+	invited, _ := g.issue(roleWatch, 0, inviteLife)
+	if _, _, err := g.pair(invited, int64(inviteLife)+1); err == nil {
+		t.Error("an invitation works after its time")
+	}
+	if _, replace, err := g.pair(lasting, int64(time.Hour)); err != nil || !replace {
+		t.Errorf("the terminal's code after an hour: replace %v, %v", replace, err)
+	}
+	for range maxInvites + 1 {
+		if _, err := g.issue(roleWatch, 0, inviteLife); err != nil {
+			return
+		}
+	}
+	if _, err := g.issue(roleWatch, 0, inviteLife); err == nil {
+		t.Error("codes can be made without end")
+	}
+}
+
+func TestASessionEndsAfterADay(t *testing.T) {
+	var g register
+	code, _ := g.issue(roleLabel, 0, 0)
+	cookie, _, err := g.pair(code, 0)
+	if err != nil || g.find(cookie, int64(sessionLife)-1) == nil {
+		t.Fatalf("no session: %v", err)
+	}
+	if g.find(cookie, int64(sessionLife)) != nil {
+		t.Error("the session lives on after a day")
+	}
+}
+
+func TestTriesOfCodesAreLimited(t *testing.T) {
+	s := open(t, nil)
+	limited := 0
+	for range 3 * pairBurst {
+		if post(t, s, "/pair", `{"token":"guess"}`, "", nil).StatusCode == http.StatusTooManyRequests {
+			limited++
+		}
+	}
+	if limited < pairBurst {
+		t.Errorf("%d of %d tries were limited, want most", limited, 3*pairBurst)
+	}
+}
+
+func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
+	s := open(t, nil)
+	cookie := post(t, s, "/pair", `{"token":"`+token(s.Pairing().URL)+`"}`, "", nil).Header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("cookie %q without %s", cookie, want)
+		}
+	}
+	if strings.Contains(cookie, "Secure") {
+		t.Errorf("cookie %q is Secure without TLS: browsers would not send it", cookie)
+	}
+}
+
+func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
+	stopped := false
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string, bool) { stopped = true } })
+	code := token(s.Pairing().URL)
+	cookie := pairWith(t, s, code)
+	for name, origin := range map[string]string{
+		"another site": "https://evil.example", "another port": "http://127.0.0.1:1", "another scheme": strings.Replace(base(s), "http", "https", 1), "none": "", "null": "null",
+	} {
+		change := func(r *http.Request) {
+			r.Header.Set("Origin", origin)
+			if origin == "" {
+				r.Header.Del("Origin")
+			}
+		}
+		for _, path := range []string{"/stop", "/pair", "/session"} {
+			if got := post(t, s, path, `{"token":"`+token(s.Pairing().URL)+`"}`, cookie, change).StatusCode; got != http.StatusForbidden {
+				t.Errorf("%s from %s: status %d, want 403", path, name, got)
+			}
+		}
+		header := http.Header{"Cookie": {cookie}}
+		if origin != "" {
+			header.Set("Origin", origin)
+		}
+		if _, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header}); err == nil || answer == nil || answer.StatusCode != http.StatusForbidden {
+			t.Errorf("socket from %s: %v, want 403", name, err)
+		}
+	}
+	if stopped {
+		t.Error("another page stopped the robot")
+	}
+}
+
+func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"Robot.local", "proxy.example:9000"} })
+	_, port, _ := strings.Cut(strings.TrimPrefix(base(s), "http://"), ":")
+	if port == "" {
+		t.Fatal(base(s))
+	}
+	for host, want := range map[string]int{
+		"127.0.0.1:" + port:    http.StatusOK,
+		"localhost:" + port:    http.StatusOK,
+		"robot.local:" + port:  http.StatusOK,
+		"proxy.example:9000":   http.StatusOK,
+		"evil.example":         http.StatusMisdirectedRequest,
+		"evil.example:" + port: http.StatusMisdirectedRequest,
+		"127.0.0.1:1":          http.StatusMisdirectedRequest,
+		"192.0.2.9:" + port:    http.StatusMisdirectedRequest,
+		"localhost":            http.StatusMisdirectedRequest,
+		"robot.local":          http.StatusMisdirectedRequest,
+		"[::1%25x]:" + port:    http.StatusMisdirectedRequest,
+	} {
+		r, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/", nil)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("host %s: status %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+}
+
+func TestAStrangerGetsNoSocketAndNoState(t *testing.T) {
+	s := open(t, nil)
+	for name, cookie := range map[string]string{"none": "", "a guess": "optibfm=" + strings.Repeat("A", 22), "an empty one": "optibfm="} {
+		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}}})
+		if err == nil || answer == nil || answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("cookie: %s: %v, want 401", name, err)
+		}
+		if got := post(t, s, "/session", "", cookie, nil).StatusCode; got != http.StatusUnauthorized {
+			t.Errorf("cookie: %s: status %d, want 401", name, got)
+		}
+	}
+}
+
+// broken sends something and returns how the server ended the connection.
+func broken(t *testing.T, s *Server, send func(*browser)) websocket.StatusCode {
+	t.Helper()
+	b := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
+	send(b)
+	select {
+	case err := <-b.ended:
+		return websocket.CloseStatus(err)
+	case <-time.After(2 * soon):
+		t.Fatal("the connection goes on")
+		return 0
+	}
+}
+
+func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t *testing.T) {
+	s := open(t, nil)
+	for name, c := range map[string]struct {
+		send func(*browser)
+		want websocket.StatusCode
+	}{
+		"malformed": {func(b *browser) { b.raw([]byte(`{"type":`)) }, websocket.StatusPolicyViolation},
+		"unknown":   {func(b *browser) { b.raw([]byte(`{"type":"arm"}`)) }, websocket.StatusPolicyViolation},
+		"oversized": {func(b *browser) { b.raw([]byte(`{"type":"` + strings.Repeat("x", 4*maxMessage) + `"}`)) }, websocket.StatusMessageTooBig},
+		"binary": {func(b *browser) {
+			_ = b.conn.Write(context.Background(), websocket.MessageBinary, []byte(`{"type":"stop"}`))
+		}, websocket.StatusPolicyViolation},
+		"a flood": {func(b *browser) {
+			for i := range uint64(4 * messageBurst) {
+				b.write(message{Type: typePress, ID: i, Kind: kindGood, At: b.now()})
+			}
+		}, websocket.StatusPolicyViolation},
+	} {
+		if got := broken(t, s, c.send); got != c.want {
+			t.Errorf("%s: ended with %v, want %v", name, got, c.want)
+		}
+	}
+	b := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
+	b.until("a state", func(state) bool { return true })
+}
+
+func TestMorePressesThanAPersonMakesAreRefused(t *testing.T) {
+	s := open(t, nil)
+	b, _ := pairedBrowser(t, s)
+	for i := range uint64(2 * pressBurst) {
+		b.write(message{Type: typePress, ID: i + 1, Kind: kindGood, At: b.now()})
+	}
+	if r := b.reply(); r.Type != "refused" || !strings.Contains(r.Text, "too many presses") {
+		t.Errorf("reply %+v, want a refusal", r)
+	}
+}
+
+func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
+	p := s.Pairing()
+	if !strings.HasPrefix(p.URL, "https://") || p.Exposed {
+		t.Fatalf("pairing %+v, want https", p)
+	}
+	var seen string
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, // the fingerprint is what is trusted
+		VerifyConnection: func(c tls.ConnectionState) error {
+			seen = fingerprintOf(c.PeerCertificates[0].Raw)
+			return c.PeerCertificates[0].VerifyHostname("127.0.0.1")
+		},
+	}}}
+	r, _ := http.NewRequest(http.MethodPost, base(s)+"/pair", strings.NewReader(`{"token":"`+token(p.URL)+`"}`))
+	r.Header.Set("Origin", base(s))
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if seen != p.Fingerprint || !strings.Contains(p.Text(false), p.Fingerprint) {
+		t.Errorf("the certificate is %s, shown %s", seen, p.Fingerprint)
+	}
+	if cookie := answer.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-optibfm=") || !strings.Contains(cookie, "Secure") {
+		t.Errorf("cookie %q, want a __Host- one that is Secure", cookie)
+	}
+	plain, err := http.Get(strings.Replace(base(s), "https", "http", 1))
+	if err == nil {
+		body, _ := io.ReadAll(plain.Body)
+		plain.Body.Close()
+		if plain.StatusCode != http.StatusBadRequest {
+			t.Errorf("plain HTTP: %s %s, want nothing", plain.Status, body)
+		}
+	}
+}
+
+func TestACertificateThatCannotBeReadIsAnErrorThatSaysSo(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Listen, cfg.TLS, cfg.CertFile, cfg.KeyFile = "127.0.0.1:0", TLSFiles, filepath.Join(t.TempDir(), "none.pem"), "none.key"
+	if _, err := Open(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "none.pem") || !os.IsNotExist(unwrapAll(err)) {
+		t.Errorf("error %v, want one that names the file", err)
+	}
+}
+
+func unwrapAll(err error) error {
+	for {
+		inner, ok := err.(interface{ Unwrap() error })
+		if !ok || inner.Unwrap() == nil {
+			return err
+		}
+		if os.IsNotExist(err) {
+			return err
+		}
+		err = inner.Unwrap()
+	}
+}
+
+func TestAnAddressThatIsTakenIsAnErrorThatSaysSo(t *testing.T) {
+	s := open(t, nil)
+	cfg := DefaultConfig()
+	cfg.Listen = s.Address().String()
+	if _, err := Open(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "operator.web.listen") {
+		t.Errorf("error %v, want one that says what to change", err)
+	}
+}
+
+func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
+	for key, change := range map[string]func(*Config){
+		"listen":       func(c *Config) { c.Listen = "robot:1" },
+		"listen has":   func(c *Config) { c.Listen = "127.0.0.1:99999" },
+		"tls":          func(c *Config) { c.TLS = "yes" },
+		"cert_file":    func(c *Config) { c.TLS = TLSFiles },
+		"mode":         func(c *Config) { c.Mode = "often" },
+		"good_value":   func(c *Config) { c.GoodValue = c.BadValue },
+		"hosts":        func(c *Config) { c.Hosts = []string{"http://robot"} },
+		"max_late_s":   func(c *Config) { c.MaxLateS = 0 },
+		"sample_ms":    func(c *Config) { c.SampleMS = 1 },
+		"reaction_ms":  func(c *Config) { c.ReactionMS = -1 },
+		"refractory_m": func(c *Config) { c.RefractoryMS = 1e9 },
+	} {
+		cfg := DefaultConfig()
+		change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "web: "+key) && !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: error %v", key, err)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyAnExposedConsoleWithoutTLSWarns(t *testing.T) {
+	for listen, want := range map[string]struct{ encrypted, local bool }{
+		"127.0.0.1:0": {false, true}, "[::1]:0": {false, true}, "localhost:0": {false, true}, "0.0.0.0:0": {true, false}, "[::]:0": {true, false}, "192.0.2.1:0": {true, false},
+	} {
+		cfg := DefaultConfig()
+		cfg.Listen = listen
+		if cfg.encrypted() != want.encrypted || cfg.local() != want.local {
+			t.Errorf("%s: encrypted %v, local %v; want %+v", listen, cfg.encrypted(), cfg.local(), want)
+		}
+	}
+	s := open(t, func(c *Config, _ *Options) { c.Listen, c.TLS = "0.0.0.0:0", TLSOff })
+	if p := s.Pairing(); !p.Exposed || !strings.Contains(p.Text(false), "warning") {
+		t.Errorf("no warning in %q", p.Text(false))
+	}
+}
+
+func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
+	p := Pairing{URL: "https://192.0.2.7:8642/#abcdefghijklmnopqrstuv"}
+	rows := strings.Split(strings.TrimRight(p.QR(), "\n"), "\n")
+	width := len([]rune(rows[0]))
+	for _, row := range rows {
+		if len([]rune(row)) != width {
+			t.Fatalf("rows of %d and %d characters", width, len([]rune(row)))
+		}
+	}
+	if want := (width + 1) / 2; len(rows) != want {
+		t.Errorf("%d rows of %d characters, want %d: a square", len(rows), width, want)
+	}
+	// The finder pattern's upper left corner, inside a quiet zone of two.
+	if got := fmt.Sprintf("%.3s", string([]rune(rows[1])[:3])); got != "██ " {
+		t.Errorf("the second row begins with %q, want the quiet zone and the finder pattern", got)
+	}
+}
+
+func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
+	var firsts []bool
+	s := open(t, func(_ *Config, o *Options) {
+		o.Stop = func(_ string, first bool) { firsts = append(firsts, first) }
+	})
+	cookie := pairWith(t, s, token(s.Pairing().URL))
+	press := func() {
+		if got := post(t, s, "/stop", "", cookie, nil).StatusCode; got != http.StatusNoContent {
+			t.Fatalf("status %d", got)
+		}
+	}
+	press()
+	press()
+	for _, step := range []struct {
+		fault   string
+		stopped bool
+	}{{"", true}, {"operator's stop", true}, {"operator's stop", true}, {"", false}} {
+		s.Show(View{Fault: step.fault})
+		if stopped := s.stopped.Load() != nil; stopped != step.stopped {
+			t.Errorf("fault %q: stopped is %v", step.fault, stopped)
+		}
+	}
+	press()
+	if want := []bool{true, false, true}; !slices.Equal(firsts, want) {
+		t.Errorf("the first press of a stop: %v, want %v", firsts, want)
+	}
+}

@@ -1,0 +1,345 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"optibfm/rewardsrc"
+)
+
+const (
+	maxClients = 128                    // browsers that are connected at a time
+	maxConns   = 256                    // connections that are no console (yet)
+	patience   = 300 * time.Millisecond // for browsers, at the end
+)
+
+// Options are what a server works with besides its configuration.
+type Options struct {
+	About  About
+	Period time.Duration // of the robot: requests expire at a tick
+
+	// Stop halts the robot; by names the device whose STOP was pressed. It
+	// is called by a goroutine of the server, for every press, and must not
+	// block. first: STOP was not pressed yet, or was taken back by a reset of
+	// the robot. nil: the page has no STOP.
+	Stop func(by string, first bool)
+
+	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
+	Now func() int64
+}
+
+// Server is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
+// [rewardsrc.Reachable] whose devices
+// are browsers. The methods of those interfaces, Show, Note and Settle are
+// called by one goroutine; none of them waits for a browser, or does more work
+// because there are many.
+type Server struct {
+	*desk
+	cfg  Config
+	opts Options
+
+	listener    net.Listener
+	http        *http.Server
+	named       map[string]bool // host:port that the configuration allows
+	encrypted   bool
+	fingerprint string
+	visitors    visitors
+	opening     atomic.Int64 // connections that are no console (yet)
+	pairing     atomic.Pointer[Pairing]
+	stopped     atomic.Pointer[string] // who pressed STOP
+	halted      bool                   // by the newest view; the run's goroutine
+	taken       atomic.Bool            // the seat, by a browser that is connected
+
+	mu       sync.Mutex
+	register register
+	seat     seat
+	clients  map[*client]struct{}
+	numbered uint64 // clients so far
+	history  history
+	closing  bool
+
+	quit    chan struct{} // ends the broadcaster
+	told    chan struct{} // it has told everybody of the end
+	over    context.Context
+	cancel  context.CancelFunc
+	serving sync.WaitGroup
+	halt    sync.Once
+}
+
+var (
+	_ rewardsrc.Source       = (*Server)(nil)
+	_ rewardsrc.Acknowledger = (*Server)(nil)
+	_ rewardsrc.Reachable    = (*Server)(nil)
+)
+
+//go:embed static
+var static embed.FS
+
+// Open listens and serves until Halt. The configuration must have passed
+// Validate. A failure to listen or a certificate that cannot be read is an
+// error.
+func Open(cfg Config, opts Options) (*Server, error) {
+	if opts.Now == nil {
+		opts.Now = rewardsrc.Monotonic
+	}
+	tlsConfig, fingerprint, err := openTLS(cfg)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("web: %w: choose another operator.web.listen, or end what listens there", err)
+	}
+	s := &Server{
+		desk: newDesk(cfg.Mode, opts.Period, opts.Now), cfg: cfg, opts: opts,
+		listener: listener, encrypted: tlsConfig != nil, fingerprint: fingerprint,
+		named: map[string]bool{}, clients: map[*client]struct{}{},
+		quit: make(chan struct{}), told: make(chan struct{}),
+	}
+	port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
+	for _, host := range cfg.Hosts {
+		s.named[lower(withPort(host, port))] = true
+	}
+	s.over, s.cancel = context.WithCancel(context.Background())
+	s.renewPairing()
+	s.http = &http.Server{
+		Protocols: new(http.Protocols), // a WebSocket needs HTTP/1
+		Handler:   s.routes(), TLSConfig: tlsConfig,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+		ErrorLog:    log.New(io.Discard, "", 0), // strangers must not write into the robot's output
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { shrink(c); return ctx },
+		ConnState:   s.countConn,
+	}
+	s.http.Protocols.SetHTTP1(true)
+	s.serving.Go(s.serve)
+	go s.broadcast()
+	return s, nil
+}
+
+func (s *Server) serve() {
+	var err error
+	if s.encrypted {
+		err = s.http.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.http.Serve(s.listener)
+	}
+	if !errors.Is(err, http.ErrServerClosed) { // the page says nothing any more: that is seen
+		s.cancel()
+	}
+}
+
+// shrink keeps what waits for a slow browser in the kernel small: it would be
+// old when it is read.
+func shrink(c net.Conn) {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = outer.NetConn()
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(32 << 10) // a wish
+	}
+}
+
+// countConn closes connections that are too many. Those of consoles are
+// counted apart.
+func (s *Server) countConn(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.opening.Add(1) > maxConns {
+			_ = c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.opening.Add(-1)
+	}
+}
+
+// Address is what is listened on.
+func (s *Server) Address() net.Addr { return s.listener.Addr() }
+
+// Pairing is how the next device gets in. It changes when a device used it; its
+// Number tells.
+func (s *Server) Pairing() Pairing { return *s.pairing.Load() }
+
+// renewPairing puts out the code that is always there.
+func (s *Server) renewPairing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	token, err := s.register.issue(roleLabel, s.now(), 0)
+	if err != nil { // not reached: the page's own codes are fewer than the register takes
+		return
+	}
+	p := Pairing{Fingerprint: s.fingerprint, Exposed: !s.encrypted && !s.cfg.local(), Number: 1}
+	if old := s.pairing.Load(); old != nil {
+		p.Number = old.Number + 1
+	}
+	for _, name := range names(s.cfg, s.listener.Addr()) {
+		url := s.scheme() + "://" + name + "/#" + token
+		if p.URL == "" {
+			p.URL = url
+		} else {
+			p.Others = append(p.Others, url)
+		}
+	}
+	s.pairing.Store(&p)
+}
+
+func (s *Server) scheme() string {
+	if s.encrypted {
+		return "https"
+	}
+	return "http"
+}
+
+// End tells the browsers why the run is over; Halt follows.
+func (s *Server) End(why string) { s.end(why) }
+
+// Halt tells the browsers that the run is over and closes everything. It is
+// idempotent, and waits for nobody for long.
+func (s *Server) Halt() error {
+	s.halt.Do(func() {
+		if s.board.ended == "" {
+			s.end("the run is over")
+		}
+		close(s.quit)
+		<-s.told
+		s.mu.Lock()
+		s.closing = true
+		for c := range s.clients {
+			close(c.finish)
+		}
+		s.mu.Unlock()
+		time.AfterFunc(patience, s.cancel)
+		_ = s.http.Close() // hijacked connections are not its own; the rest may break off
+		s.serving.Wait()
+		s.cancel()
+	})
+	return nil
+}
+
+// routes are all that the server answers.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for path, file := range map[string]struct{ name, kind string }{
+		"GET /{$}":           {"index.html", "text/html; charset=utf-8"},
+		"GET /console.css":   {"console.css", "text/css; charset=utf-8"},
+		"GET /console.js":    {"console.js", "text/javascript; charset=utf-8"},
+		"GET /charts.js":     {"charts.js", "text/javascript; charset=utf-8"},
+		"GET /icon.svg":      {"icon.svg", "image/svg+xml"},
+		"GET /manifest.json": {"manifest.json", "application/manifest+json"},
+	} {
+		body, err := static.ReadFile("static/" + file.name)
+		if err != nil {
+			panic(err) // embedded
+		}
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", file.kind)
+			_, _ = w.Write(body)
+		})
+	}
+	mux.HandleFunc("GET /socket", s.sameOrigin(s.serveSocket))
+	mux.HandleFunc("POST /pair", s.sameOrigin(s.servePair))
+	mux.HandleFunc("POST /session", s.sameOrigin(s.serveSession))
+	mux.HandleFunc("POST /stop", s.sameOrigin(s.serveStop))
+	return s.guard(mux)
+}
+
+// servePair exchanges a code for a session.
+func (s *Server) servePair(w http.ResponseWriter, r *http.Request) {
+	if !s.visitors.mayPair(r) {
+		http.Error(w, "too many codes were tried: wait a few seconds", http.StatusTooManyRequests)
+		return
+	}
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 256)).Decode(&body); err != nil {
+		http.Error(w, "no code was sent", http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	cookie, lasting, err := s.register.pair(body.Token, s.now())
+	s.mu.Unlock()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if lasting {
+		s.renewPairing()
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookieName(), Value: cookie, Path: "/", MaxAge: int(sessionLife / time.Second),
+		HttpOnly: true, Secure: s.encrypted, SameSite: http.SameSiteStrictMode,
+	})
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// cookieName has the prefix that browsers let no other host set, where they
+// allow it.
+func (s *Server) cookieName() string {
+	if s.encrypted {
+		return "__Host-optibfm"
+	}
+	return "optibfm"
+}
+
+// paired returns the session of a request, nil for a stranger.
+func (s *Server) paired(r *http.Request) *session {
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.register.find(cookie.Value, s.now())
+}
+
+// serveSession tells a page whether its device is paired, which a socket that
+// is refused does not.
+func (s *Server) serveSession(w http.ResponseWriter, r *http.Request) {
+	if s.paired(r) == nil {
+		http.Error(w, "this device is not paired", http.StatusUnauthorized)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// serveStop is the second way of the STOP button, for a socket that hangs.
+func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
+	device := s.paired(r)
+	if device == nil {
+		http.Error(w, "this device is not paired", http.StatusUnauthorized)
+		return
+	}
+	s.stop(device.name)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Show gives the browsers a new view. One goroutine calls it. A stop that the
+// robot was released from, at the control socket, is over here too.
+func (s *Server) Show(v View) {
+	halted := v.Fault != ""
+	if s.halted && !halted {
+		s.stopped.Store(nil)
+	}
+	s.halted = halted
+	s.desk.Show(v)
+}
+
+// stop halts the robot. The first to press is remembered.
+func (s *Server) stop(by string) {
+	if s.opts.Stop == nil {
+		return
+	}
+	s.opts.Stop(by, s.stopped.CompareAndSwap(nil, &by))
+	wake(s.changed)
+}

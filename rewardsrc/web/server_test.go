@@ -1,0 +1,554 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"optibfm/rewardsrc"
+)
+
+const soon = 5 * time.Second // for what should take milliseconds
+
+func open(t testing.TB, change func(*Config, *Options)) *Server {
+	t.Helper()
+	cfg, opts := DefaultConfig(), Options{
+		About: About{Robot: "rover", Strategy: "ucb", PeriodMS: 20, Record: true}, Period: 20 * time.Millisecond,
+	}
+	cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
+	if change != nil {
+		change(&cfg, &opts)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(cfg, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Halt() })
+	return s
+}
+
+// token takes the code out of an address.
+func token(url string) string {
+	_, code, _ := strings.Cut(url, "#")
+	return code
+}
+
+func base(s *Server) string {
+	url, _, _ := strings.Cut(s.Pairing().URL, "/#")
+	return url
+}
+
+// post makes a request as the page does.
+func post(t testing.TB, s *Server, path, body, cookie string, change func(*http.Request)) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, base(s)+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Origin", base(s))
+	if cookie != "" {
+		r.Header.Set("Cookie", cookie)
+	}
+	if change != nil {
+		change(r)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+// pairWith exchanges a code for a cookie.
+func pairWith(t testing.TB, s *Server, code string) (cookie string) {
+	t.Helper()
+	answer := post(t, s, "/pair", `{"token":"`+code+`"}`, "", nil)
+	if answer.StatusCode != http.StatusNoContent {
+		t.Fatalf("pairing: %s", answer.Status)
+	}
+	name, _, _ := strings.Cut(answer.Header.Get("Set-Cookie"), ";")
+	return name
+}
+
+// browser is the other end of a socket.
+type browser struct {
+	t       testing.TB
+	conn    *websocket.Conn
+	hello   hello
+	replies chan reply
+	news    chan state // the newest
+	ended   chan error
+	delay   atomic.Int64 // before it answers the clock, ns
+	begun   time.Time    // of its clock
+}
+
+func dial(t testing.TB, s *Server, cookie string) *browser {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	conn, answer, err := websocket.Dial(ctx, base(s)+"/socket", &websocket.DialOptions{
+		HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
+	})
+	if err != nil {
+		t.Fatalf("%v (%v)", err, answer)
+	}
+	conn.SetReadLimit(1 << 20)
+	b := &browser{t: t, conn: conn, replies: make(chan reply, 64), news: make(chan state, 1), ended: make(chan error, 1), begun: time.Now().Add(-time.Hour)}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	_, data, err := conn.Read(ctx)
+	if err == nil {
+		err = json.Unmarshal(data, &b.hello)
+	}
+	if err != nil || b.hello.Type != "hello" {
+		t.Fatalf("first message %.80s, %v; want hello", data, err)
+	}
+	go b.listen()
+	return b
+}
+
+// pairedBrowser pairs with the code that is out and connects.
+func pairedBrowser(t testing.TB, s *Server) (*browser, string) {
+	t.Helper()
+	cookie := pairWith(t, s, token(s.Pairing().URL))
+	b := dial(t, s, cookie)
+	b.until("the seat", func(st state) bool { return st.Operator.Conn != 0 })
+	return b, cookie
+}
+
+func (b *browser) now() float64 { return float64(time.Since(b.begun)) / 1e6 }
+
+func (b *browser) listen() {
+	for {
+		_, data, err := b.conn.Read(context.Background())
+		if err != nil {
+			b.ended <- err
+			return
+		}
+		var kind struct {
+			Type string `json:"type"`
+			ID   uint64 `json:"id"`
+		}
+		if err := json.Unmarshal(data, &kind); err != nil {
+			b.ended <- err
+			return
+		}
+		switch kind.Type {
+		case "clock":
+			time.Sleep(time.Duration(b.delay.Load()))
+			b.write(message{Type: typeClock, ID: kind.ID, At: b.now()})
+		case "state":
+			var st state
+			if err := json.Unmarshal(data, &st); err != nil {
+				b.ended <- err
+				return
+			}
+			select {
+			case <-b.news:
+			default:
+			}
+			b.news <- st
+		default:
+			var r reply
+			_ = json.Unmarshal(data, &r)
+			select {
+			case b.replies <- r:
+			default: // a flood's
+			}
+		}
+	}
+}
+
+func (b *browser) write(m message) {
+	b.raw(marshal(m))
+}
+
+func (b *browser) raw(data []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	_ = b.conn.Write(ctx, websocket.MessageText, data) // a closed connection is seen by listen
+}
+
+func (b *browser) until(what string, ok func(state) bool) state {
+	b.t.Helper()
+	for deadline := time.After(soon); ; {
+		select {
+		case st := <-b.news:
+			if ok(st) {
+				return st
+			}
+		case err := <-b.ended:
+			b.ended <- err
+			select {
+			case st := <-b.news:
+				if ok(st) {
+					return st
+				}
+			default:
+			}
+			b.t.Fatalf("waiting for %s: %v", what, err)
+		case <-deadline:
+			b.t.Fatalf("no state with %s came", what)
+		}
+	}
+}
+
+func (b *browser) reply() reply {
+	b.t.Helper()
+	select {
+	case r := <-b.replies:
+		return r
+	case <-time.After(soon):
+		b.t.Fatal("no reply came")
+		return reply{}
+	}
+}
+
+// poll waits for a label.
+func poll(t testing.TB, s *Server) rewardsrc.Label {
+	t.Helper()
+	var one [1]rewardsrc.Label
+	for deadline := time.Now().Add(soon); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if s.Poll(one[:]) == 1 {
+			return one[0]
+		}
+	}
+	t.Fatal("no label came")
+	return rewardsrc.Label{}
+}
+
+func TestAPressOnARequestAnswersItAndIsAcknowledged(t *testing.T) {
+	s := open(t, nil)
+	b, _ := pairedBrowser(t, s)
+	now := rewardsrc.Monotonic()
+	s.Ask(rewardsrc.Request{ID: 7, Tick: 40, At: now - 1e8, Until: 140, DGap: 0.3, State: rewardsrc.Open})
+	st := b.until("the request", func(st state) bool { return st.Request != nil })
+	if r := st.Request; r.ID != 7 || r.AgeMS < 100 || r.LeftMS < 1000 || r.LeftMS > 2000 || r.DGap != 0.3 {
+		t.Errorf("request %+v, want ID 7 of 100 ms ago, 1.9 s left", r)
+	}
+	b.write(message{Type: typePress, ID: 11, Kind: kindGood, At: b.now() + 200, Request: 7, Shown: b.now()})
+	got := poll(t, s)
+	if got.Request != 7 || got.Tick != 40 || got.Value != 1 || got.Kind != rewardsrc.Value {
+		t.Fatalf("label %+v, want the answer to request 7", got)
+	}
+	got.ID = 3
+	s.Acknowledge(got)
+	st = b.until("the outcome", func(st state) bool { return len(st.Outcomes) > 0 })
+	if o := st.Outcomes[0]; o != (outcome{Press: 11, Status: statusSaved, Label: 3}) || st.Request != nil {
+		t.Errorf("outcome %+v, request %v; want press 11 saved, no request", o, st.Request)
+	}
+	s.Settle(3, true, "")
+	b.until("counted", func(st state) bool { return st.Outcomes[0].Status == statusCounted })
+	s.Settle(3, false, "too old")
+	b.until("not counted", func(st state) bool { return st.Outcomes[0].Status == statusRefused && st.Outcomes[0].Text == "too old" })
+}
+
+func TestARefusedLabelIsShownWithItsReason(t *testing.T) {
+	s := open(t, nil)
+	b, _ := pairedBrowser(t, s)
+	b.write(message{Type: typePress, ID: 5, Kind: kindBad, At: b.now()})
+	label := poll(t, s)
+	if label.Value != -1 || label.Tick != rewardsrc.NoTick || label.Request != 0 {
+		t.Fatalf("label %+v, want an unasked -1", label)
+	}
+	s.Refuse(label, errors.New("the disk is full"))
+	st := b.until("the outcome", func(st state) bool { return len(st.Outcomes) > 0 })
+	if o := st.Outcomes[0]; o.Press != 5 || o.Status != statusRefused || o.Text != "the disk is full" {
+		t.Errorf("outcome %+v, want press 5 refused for the disk", o)
+	}
+}
+
+func TestAnUnaskedPressIsCreditedToWhenThePersonPressed(t *testing.T) {
+	s := open(t, nil)
+	b, _ := pairedBrowser(t, s)
+	time.Sleep(2 * clockBurst * clockBurstEvery)
+	before := rewardsrc.Monotonic()
+	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now() - 700})
+	if got := time.Duration(before - poll(t, s).At); got < 600*time.Millisecond || got > 800*time.Millisecond {
+		t.Errorf("credited to %v before it was sent, want 700 ms", got)
+	}
+	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now() + 60_000})
+	if at, now := poll(t, s).At, rewardsrc.Monotonic(); at > now || at < before {
+		t.Errorf("a press from the future is credited to %v from now, want the moment it came", time.Duration(at-now))
+	}
+	b.write(message{Type: typePress, ID: 3, Kind: kindGood, At: b.now() - 10_000})
+	b.write(message{Type: typePress, ID: 4, Kind: kindBad, At: b.now()})
+	if got := poll(t, s); got.Value != -1 {
+		t.Errorf("a press of 10 s ago gave the label %+v, want none", got)
+	}
+}
+
+func TestOneDeviceLabelsAndTheOthersWatchUntilItHandsOver(t *testing.T) {
+	s := open(t, nil)
+	first, _ := pairedBrowser(t, s)
+	second := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
+	second.write(message{Type: typePress, ID: 1, Kind: kindGood, At: second.now()})
+	if r := second.reply(); r.Type != "refused" || r.Press != 1 || !strings.Contains(r.Text, "another device") {
+		t.Errorf("reply %+v, want press 1 refused: another device labels", r)
+	}
+	second.write(message{Type: typeGive})
+	if r := second.reply(); r.Type != "notice" {
+		t.Errorf("reply %+v to a hand-over by a watcher, want a notice", r)
+	}
+	second.write(message{Type: typeTake})
+	first.until("the wish", func(st state) bool { return st.Operator.Asking == "device 2" })
+	first.write(message{Type: typeKeep})
+	first.until("no wish", func(st state) bool { return st.Operator.Asking == "" })
+	second.write(message{Type: typeTake})
+	first.until("the wish", func(st state) bool { return st.Operator.Asking != "" })
+	first.write(message{Type: typeGive})
+	second.until("the seat", func(st state) bool { return st.Operator.Conn == second.hello.Conn })
+	second.write(message{Type: typePress, ID: 2, Kind: kindGood, At: second.now()})
+	poll(t, s)
+	first.write(message{Type: typePress, ID: 9, Kind: kindGood, At: first.now()})
+	if r := first.reply(); r.Type != "refused" {
+		t.Errorf("reply %+v to the device that handed over, want its press refused", r)
+	}
+}
+
+func TestADeviceThatComesBackLabelsAgain(t *testing.T) {
+	s := open(t, nil)
+	b, cookie := pairedBrowser(t, s)
+	_ = b.conn.CloseNow()
+	again := dial(t, s, cookie)
+	again.until("the seat", func(st state) bool { return st.Operator.Conn == again.hello.Conn })
+	again.write(message{Type: typePress, ID: 1, Kind: kindGood, At: again.now()})
+	poll(t, s)
+}
+
+func TestTheNewestWindowOfADeviceLabels(t *testing.T) {
+	s := open(t, nil)
+	old, cookie := pairedBrowser(t, s)
+	fresh := dial(t, s, cookie)
+	fresh.until("the seat", func(st state) bool { return st.Operator.Conn == fresh.hello.Conn })
+	old.write(message{Type: typePress, ID: 1, Kind: kindGood, At: old.now()})
+	if r := old.reply(); r.Type != "refused" {
+		t.Errorf("reply %+v to the older window, want its press refused", r)
+	}
+}
+
+func TestAnInvitedWatcherWatchesAndStopsButNeverLabels(t *testing.T) {
+	by := make(chan string, 4)
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
+	first, _ := pairedBrowser(t, s)
+	first.write(message{Type: typeInvite, Role: roleWatch})
+	invitation := first.reply()
+	if invitation.Type != "invite" || invitation.QRSize == 0 {
+		t.Fatalf("reply %+v, want an invitation", invitation)
+	}
+	watcher := dial(t, s, pairWith(t, s, token(invitation.URL)))
+	for _, m := range []message{{Type: typeTake}, {Type: typeInvite, Role: roleLabel}} {
+		watcher.write(m)
+		if r := watcher.reply(); r.Type != "notice" || r.Text == "" {
+			t.Errorf("%s by a watcher: reply %+v, want a notice", m.Type, r)
+		}
+	}
+	watcher.write(message{Type: typeStop})
+	select {
+	case who := <-by:
+		if who != "device 2" {
+			t.Errorf("stopped by %q, want device 2", who)
+		}
+	case <-time.After(soon):
+		t.Fatal("STOP did nothing")
+	}
+	first.until("stopped", func(st state) bool { return st.Stopped == "device 2" })
+	first.write(message{Type: typePress, ID: 1, Kind: kindGood, At: first.now()})
+	if r := first.reply(); r.Type != "refused" {
+		t.Errorf("reply %+v to a press after STOP, want it refused", r)
+	}
+}
+
+func TestStopAlsoGoesByAPlainRequest(t *testing.T) {
+	by := make(chan string, 1)
+	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
+	if got := post(t, s, "/stop", "", "", nil).StatusCode; got != http.StatusUnauthorized {
+		t.Errorf("a stranger's STOP: status %d, want 401", got)
+	}
+	cookie := pairWith(t, s, token(s.Pairing().URL))
+	if got := post(t, s, "/stop", "", cookie, nil).StatusCode; got != http.StatusNoContent || <-by != "device 1" {
+		t.Errorf("STOP: status %d, want 204 by device 1", got)
+	}
+}
+
+func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.Mode = PerRequest })
+	b, _ := pairedBrowser(t, s)
+	refusal := func(what string) string {
+		t.Helper()
+		var none [1]rewardsrc.Label
+		for deadline := time.Now().Add(soon); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if s.Poll(none[:]) != 0 {
+				t.Fatalf("%s gave a label", what)
+			}
+			if o := s.board.outcomes; len(o) > 0 {
+				s.board.outcomes = nil
+				return o[0].Text
+			}
+		}
+		t.Fatalf("%s: no outcome", what)
+		return ""
+	}
+	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
+	if got := refusal("an unasked press"); got != "nothing is asked" {
+		t.Errorf("refused because %q", got)
+	}
+	s.Ask(rewardsrc.Request{ID: 1, Tick: 9, Until: 99, State: rewardsrc.Open})
+	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: 500, Request: 1, Shown: 400})
+	if got := refusal("a press 100 ms after the question"); !strings.Contains(got, "before the question") {
+		t.Errorf("refused because %q", got)
+	}
+	b.write(message{Type: typePress, ID: 3, Kind: kindCantTell, At: 900, Request: 1, Shown: 400})
+	if got := poll(t, s); got.Kind != rewardsrc.CantTell || got.Request != 1 {
+		t.Errorf("label %+v, want can't tell on request 1", got)
+	}
+	b.write(message{Type: typePress, ID: 4, Kind: kindGood, At: 1000, Request: 1, Shown: 400})
+	if got := refusal("a second answer"); !strings.Contains(got, "answered already") {
+		t.Errorf("refused because %q", got)
+	}
+	b.write(message{Type: typePress, ID: 5, Kind: kindUndo, At: 1100})
+	if got := poll(t, s); got.Kind != rewardsrc.Undo {
+		t.Errorf("label %+v, want an undo", got)
+	}
+}
+
+func TestALatePressIsRefusedUnlessItAnswersARequest(t *testing.T) {
+	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
+	if _, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true}); reason == "" {
+		t.Error("a late unasked press counts")
+	}
+	d.Ask(rewardsrc.Request{ID: 4, Tick: 6, Until: 8, State: rewardsrc.Open})
+	d.Ask(rewardsrc.Request{ID: 4, State: rewardsrc.Expired})
+	if l, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true, request: 4}); reason != "" || l.Tick != 6 || l.Request != 4 {
+		t.Errorf("a late answer: %+v, %q; want it about tick 6", l, reason)
+	}
+	if _, reason := d.label(press{kind: rewardsrc.Value, request: 99}); reason == "" {
+		t.Error("an answer to a request that never was counts")
+	}
+}
+
+func TestTheSliderGivesAnyValueInItsRangeAndNoOther(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.Mode = Continuous; c.GoodValue = 2 })
+	b, _ := pairedBrowser(t, s)
+	b.write(message{Type: typePress, ID: 1, Kind: kindValue, Value: 1.25, At: b.now()})
+	if got := poll(t, s); got.Value != 1.25 || got.Mode != rewardsrc.Held {
+		t.Errorf("value %g, mode %d, want 1.25 of a stream", got.Value, got.Mode)
+	}
+	b.write(message{Type: typePress, ID: 2, Kind: kindValue, Value: 2.5, At: b.now()})
+	if r := b.reply(); r.Type != "refused" || r.Press != 2 {
+		t.Errorf("reply %+v to a value beyond good, want it refused", r)
+	}
+}
+
+func TestTwoPressesOfAButtonWithinTheRefractoryTimeAreOne(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.RefractoryMS = 250 })
+	b, _ := pairedBrowser(t, s)
+	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
+	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now() + 1})
+	if r := b.reply(); r.Press != 2 || !strings.Contains(r.Text, "twice") {
+		t.Errorf("reply %+v, want press 2 refused", r)
+	}
+	poll(t, s)
+}
+
+func TestAWatchOnlyConsoleTakesNoLabels(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.WatchOnly = true })
+	b := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
+	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
+	if r := b.reply(); r.Type != "refused" {
+		t.Errorf("reply %+v, want the press refused", r)
+	}
+	b.write(message{Type: typeTake})
+	if r := b.reply(); r.Type != "notice" {
+		t.Errorf("reply %+v, want a notice", r)
+	}
+}
+
+func TestTheEndIsToldToEveryBrowser(t *testing.T) {
+	s := open(t, nil)
+	b, _ := pairedBrowser(t, s)
+	s.End("a fault")
+	if err := s.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the end", func(st state) bool { return st.Ended == "a fault" })
+	if got := websocket.CloseStatus(<-b.ended); got != websocket.StatusGoingAway {
+		t.Errorf("closed with %v, want going away", got)
+	}
+	if err := s.Halt(); err != nil {
+		t.Fatal("a second Halt:", err)
+	}
+}
+
+func TestTheLiveViewAndItsPastArriveAndNumbersThatAreNoneAreDashes(t *testing.T) {
+	s := open(t, nil)
+	first, cookie := pairedBrowser(t, s)
+	zero := 0.0
+	s.Show(View{Tick: 5, ElapsedS: 0.1, Armed: true, DGap: 0.25, Reward: Number(zero / zero)})
+	s.Note(Warn, "the disk is slow")
+	st := first.until("the view", func(st state) bool { return st.View != nil && st.View.Tick == 5 && len(st.Events) == 1 })
+	if v := st.View; !v.Armed || v.DGap != 0.25 || v.Reward != 0 { // null leaves 0
+		t.Errorf("view %+v", v)
+	}
+	if e := st.Events[0]; e.Level != Warn || e.Text != "the disk is slow" {
+		t.Errorf("event %+v", e)
+	}
+	if got := dial(t, s, cookie).hello.History; len(got) != 1 || got[0][1] != 0.25 {
+		t.Errorf("history %v, want one point with the D-gap", got)
+	}
+}
+
+func TestAPageIsServedWithHeadersThatKeepItToItself(t *testing.T) {
+	s := open(t, nil)
+	for path, kind := range map[string]string{
+		"/": "text/html", "/console.js": "text/javascript", "/charts.js": "text/javascript",
+		"/console.css": "text/css", "/icon.svg": "image/svg+xml", "/manifest.json": "application/manifest+json",
+	} {
+		answer, err := http.Get(base(s) + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || !strings.HasPrefix(answer.Header.Get("Content-Type"), kind) || len(body) == 0 {
+			t.Errorf("%s: %s, %s, %d bytes", path, answer.Status, answer.Header.Get("Content-Type"), len(body))
+		}
+		if bytes.Contains(body, []byte("https://")) {
+			t.Errorf("%s names something elsewhere", path)
+		}
+		csp := answer.Header.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+	}
+}
+
+func TestAConsoleIsReachableWhileABrowserThatLabelsIsConnected(t *testing.T) {
+	s := open(t, nil)
+	if s.Reachable() {
+		t.Error("reachable without a browser")
+	}
+	b, _ := pairedBrowser(t, s)
+	b.until("the seat", func(st state) bool { return st.Operator.Conn != 0 })
+	if !s.Reachable() {
+		t.Error("not reachable with a browser")
+	}
+	_ = b.conn.CloseNow()
+	for deadline := time.Now().Add(5 * time.Second); s.Reachable(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("reachable after the browser has left")
+		}
+	}
+}

@@ -1,0 +1,568 @@
+import { History, draw, short } from '/charts.js';
+
+const $ = (id) => document.getElementById(id);
+const staleAfter = 1500, deadAfter = 4000; // ms without news
+const firstRetry = 250, longestRetry = 5000;
+
+let socket = null, hello = null, state = null, history = new History();
+let stateAt = 0, retry = firstRetry, retryTimer = 0, over = false;
+let clock = { known: false, rtt_ms: null, bound_ms: null };
+let shownRequest = { id: 0, at: 0 }; // the request on the screen, and since when
+let stopSent = 0, stoppedAt = 0;
+
+/* ---- the connection ------------------------------------------------------ */
+
+async function start() {
+  const token = location.hash.slice(1);
+  if (token) {
+    window.history.replaceState(null, '', location.pathname); // not in the browser's history
+    if (await pair(token)) return connect();
+  }
+  connect();
+}
+
+async function post(path, body) {
+  return fetch(path, { method: 'POST', body: body ? JSON.stringify(body) : null, keepalive: true, credentials: 'same-origin' });
+}
+
+async function pair(token) {
+  try {
+    const answer = await post('/pair', { token });
+    if (answer.ok) return true;
+    $('pair-error').textContent = (await answer.text()).trim();
+  } catch {
+    $('pair-error').textContent = 'The robot’s computer does not answer.';
+  }
+  return false;
+}
+
+async function connect() {
+  clearTimeout(retryTimer);
+  if (socket) return;
+  try {
+    const answer = await post('/session');
+    if (answer.status === 401) return show('pairing');
+    if (!answer.ok) return later();
+  } catch {
+    return later();
+  }
+  if (socket) return; // somebody else was faster
+  const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/socket`);
+  socket = mine;
+  mine.onmessage = (e) => { if (socket === mine) receive(JSON.parse(e.data)); };
+  mine.onclose = () => { if (socket === mine) lost(); };
+}
+
+function lost() {
+  const was = socket;
+  socket = null;
+  clock.known = false;
+  letGo();
+  presses.disconnected();
+  if (was && was.readyState < WebSocket.CLOSING) was.close();
+  render();
+  if (!over) later();
+}
+
+function later() {
+  show(hello ? 'console' : 'connecting');
+  render();
+  retryTimer = setTimeout(connect, retry * (0.75 + Math.random() / 2));
+  retry = Math.min(retry * 1.7, longestRetry);
+}
+
+function hurry() {
+  if (socket || over || document.body.dataset.view === 'pairing') return;
+  retry = firstRetry;
+  connect();
+}
+
+function send(message) {
+  if (!connected()) return false;
+  socket.send(JSON.stringify(message));
+  return true;
+}
+
+const connected = () => socket !== null && socket.readyState === WebSocket.OPEN && hello !== null && state !== null;
+
+function receive(m) {
+  switch (m.type) {
+    case 'clock':
+      socket.send(JSON.stringify({ type: 'clock', id: m.id, at: performance.now() }));
+      clock = m;
+      renderLink();
+      break;
+    case 'hello':
+      hello = m;
+      state = null;
+      retry = firstRetry;
+      history = new History(m.history);
+      show('console');
+      describe();
+      keepAwake();
+      break;
+    case 'state':
+      take(m);
+      break;
+    case 'refused':
+      presses.settle(m.press, 'refused', m.text);
+      break;
+    case 'notice':
+      banner.flash(m.text);
+      break;
+    case 'invite':
+      invitation(m);
+      break;
+  }
+}
+
+function take(m) {
+  const first = state === null;
+  state = m;
+  stateAt = performance.now();
+  over = Boolean(m.ended);
+  stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset takes it back
+  if (m.stopped) stopSent = 0;
+  history.add(m.view);
+  for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text);
+  if (first) presses.reconnected();
+  noteRequest(m.request);
+  render();
+}
+
+/* ---- the request --------------------------------------------------------- */
+
+function noteRequest(r) {
+  const id = r && canLabel() ? r.id : 0;
+  if (id === shownRequest.id) return;
+  shownRequest = { id, at: performance.now() };
+  if (!id) { $('spoken').textContent = 'The question is closed.'; return; }
+  $('spoken').textContent = `A label is wanted. D-gap ${short(r.dgap)}. ${Math.round(r.left_ms / 1000)} seconds left.`;
+  if (options.vibrate) navigator.vibrate?.([70, 50, 70]);
+  if (options.sound) beep();
+}
+
+const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.ended && !state.stopped && state.operator.conn === hello.conn);
+
+/* ---- presses ------------------------------------------------------------- */
+
+const words = { good: 'Good', bad: 'Bad', value: 'Slider', cant_tell: 'Can’t tell', undo: 'Undo' };
+
+const presses = {
+  next: Math.floor(Math.random() * 2 ** 31) * 2 ** 20, // this page's own numbers
+  list: [],
+
+  /** A button was pressed at a time of performance.now(). */
+  make(kind, at, value) {
+    const p = { id: ++this.next, kind, value, at, status: 'sent', text: '' };
+    this.list.unshift(p);
+    this.list.length = Math.min(this.list.length, 12);
+    if (!connected()) {
+      this.end(p, 'lost', 'not connected');
+    } else if (!canLabel()) {
+      this.end(p, 'refused', hello.watch_only ? 'this console only watches' : state.ended ? 'the run is over' : state.stopped ? 'STOP was pressed' : 'another device labels');
+    } else {
+      const message = { type: 'press', id: p.id, kind, at };
+      if (value !== undefined) message.value = value;
+      if (shownRequest.id && kind !== 'undo') {
+        message.request = shownRequest.id;
+        message.shown = Math.min(shownRequest.at, at);
+      }
+      send(message);
+    }
+    this.render();
+  },
+
+  settle(id, status, text) {
+    const p = this.list.find((q) => q.id === id);
+    if (!p || p.status === status || p.status === 'counted') return;
+    this.end(p, status, text);
+    this.render();
+  },
+
+  end(p, status, text) {
+    if (p.took === undefined && status !== 'lost') p.took = performance.now() - p.at;
+    p.status = status;
+    p.text = text ?? '';
+    if (status === 'refused' || status === 'lost') {
+      if (options.vibrate) navigator.vibrate?.(220);
+    }
+  },
+
+  /** What is under way now may have arrived or not: the robot will say. */
+  disconnected() {
+    for (const p of this.list) if (p.status === 'sent') p.status = 'unknown';
+    this.render();
+  },
+
+  /** The first state after a reconnection names what arrived. */
+  reconnected() {
+    setTimeout(() => {
+      for (const p of this.list) if (p.status === 'unknown') this.end(p, 'lost', 'the connection broke');
+      this.render();
+    }, 500);
+  },
+
+  render() {
+    $('presses').replaceChildren(...this.list.slice(0, 6).map((p) => {
+      const item = document.createElement('li');
+      item.dataset.status = p.status;
+      const what = document.createElement('span');
+      what.textContent = words[p.kind] + (p.value === undefined ? '' : ` ${p.value.toFixed(2)}`) + (p.text ? ` · ${p.text}` : '');
+      const result = document.createElement('b');
+      const took = p.took === undefined ? '' : ` · ${Math.round(p.took)} ms`;
+      result.textContent = {
+        sent: 'sending…', unknown: 'not known yet', lost: 'LOST',
+        saved: `saved${took}`, counted: `counted${took}`, refused: 'does NOT count',
+      }[p.status];
+      item.append(what, result);
+      return item;
+    }));
+  },
+};
+
+/** The moment of an event, in the time of performance.now(). */
+function moment(e) {
+  const now = performance.now();
+  return e.timeStamp > 0 && e.timeStamp <= now && now - e.timeStamp < 5000 ? e.timeStamp : now;
+}
+
+function button(id, kind) {
+  const b = $(id);
+  b.addEventListener('pointerdown', (e) => {
+    if (e.button !== 0) return;
+    b.dataset.pressed = 'true';
+    presses.make(kind, moment(e));
+  });
+  for (const end of ['pointerup', 'pointercancel', 'pointerleave']) b.addEventListener(end, () => { b.dataset.pressed = 'false'; });
+  // A keyboard or a screen reader clicks without a pointer.
+  b.addEventListener('click', (e) => { if (e.detail === 0) presses.make(kind, moment(e)); });
+}
+button('good', 'good');
+button('bad', 'bad');
+button('cant', 'cant_tell');
+button('undo', 'undo');
+
+document.addEventListener('keydown', (e) => {
+  if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || $('settings').open || e.target.tagName === 'INPUT') return;
+  const kind = { '+': 'good', '=': 'good', '-': 'bad', '?': 'cant_tell', t: 'cant_tell', u: 'undo' }[e.key];
+  if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
+  presses.make(kind, moment(e));
+});
+
+/* ---- the slider ---------------------------------------------------------- */
+
+let holding = 0;
+
+function sliderValue() {
+  const x = Number($('slider').value) / 100; // -1 to 1
+  return x >= 0 ? middle() + x * (hello.good - middle()) : middle() + x * (middle() - hello.bad);
+}
+const middle = () => (hello.good + hello.bad) / 2;
+
+function hold() {
+  if (holding || !hello) return;
+  const sample = () => presses.make('value', performance.now(), sliderValue());
+  holding = setInterval(sample, hello.sample_ms);
+  setTimeout(() => { if (holding) sample(); }, 60); // once the thumb is under the finger
+}
+
+function letGo() {
+  clearInterval(holding);
+  holding = 0;
+  $('slider').value = 0;
+  $('slider-value').textContent = 'let go: no labels';
+}
+
+$('slider').addEventListener('pointerdown', hold);
+$('slider').addEventListener('input', () => { if (hello) $('slider-value').textContent = `${holding ? 'holding' : ''} ${sliderValue().toFixed(2)}`; });
+for (const end of ['pointerup', 'pointercancel', 'lostpointercapture', 'keyup', 'blur']) $('slider').addEventListener(end, letGo);
+$('slider').addEventListener('keydown', (e) => { if (e.key.startsWith('Arrow')) hold(); });
+document.addEventListener('visibilitychange', () => { if (document.hidden) letGo(); else { hurry(); keepAwake(); } });
+
+/* ---- STOP ---------------------------------------------------------------- */
+
+function stop() {
+  stopSent = performance.now();
+  send({ type: 'stop' });
+  post('/stop').catch(() => {}); // a second way, for a socket that hangs
+  render();
+  setTimeout(render, 1000);
+}
+for (const b of document.querySelectorAll('.stop')) {
+  b.addEventListener('pointerdown', (e) => { if (e.button === 0) stop(); });
+  b.addEventListener('click', (e) => { if (e.detail === 0) stop(); });
+}
+
+/* ---- settings ------------------------------------------------------------ */
+
+const options = { vibrate: false, sound: false, theme: 'automatic' };
+try { Object.assign(options, JSON.parse(localStorage.getItem('optibfm') ?? '{}')); } catch { /* private browsing */ }
+let audio = null;
+
+function beep() {
+  if (!audio) return;
+  const tone = audio.createOscillator(), volume = audio.createGain();
+  tone.frequency.value = 880;
+  volume.gain.setValueAtTime(0.2, audio.currentTime);
+  volume.gain.exponentialRampToValueAtTime(0.001, audio.currentTime + 0.25);
+  tone.connect(volume).connect(audio.destination);
+  tone.start();
+  tone.stop(audio.currentTime + 0.26);
+}
+
+// Browsers let a page make sound after it was touched only.
+document.addEventListener('pointerdown', () => {
+  if (!options.sound) return;
+  audio ??= new AudioContext();
+  audio.resume();
+}, true);
+
+function applyOptions() {
+  try { localStorage.setItem('optibfm', JSON.stringify(options)); } catch { /* private browsing */ }
+  $('vibrate').setAttribute('aria-pressed', options.vibrate);
+  $('vibrate').hidden = !navigator.vibrate;
+  $('sound').setAttribute('aria-pressed', options.sound);
+  $('theme').textContent = `Theme: ${options.theme}`;
+  if (options.theme === 'automatic') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = options.theme;
+}
+
+$('menu').onclick = () => { facts(); $('invitation').hidden = true; $('settings').showModal(); };
+$('close').onclick = () => $('settings').close();
+$('vibrate').onclick = () => { options.vibrate = !options.vibrate; applyOptions(); if (options.vibrate) navigator.vibrate?.(70); };
+$('sound').onclick = () => { options.sound = !options.sound; applyOptions(); if (options.sound) { audio ??= new AudioContext(); audio.resume().then(beep); } };
+$('theme').onclick = () => { options.theme = { automatic: 'dark', dark: 'light', light: 'automatic' }[options.theme] ?? 'automatic'; applyOptions(); render(); };
+$('invite-watch').onclick = () => send({ type: 'invite', role: 'watch' });
+$('invite-label').onclick = () => send({ type: 'invite', role: 'label' });
+$('take').onclick = () => send({ type: 'take' });
+$('give').onclick = () => send({ type: 'give' });
+$('keep').onclick = () => send({ type: 'keep' });
+$('pair-form').onsubmit = async (e) => {
+  e.preventDefault();
+  if (await pair($('code').value.trim().replace(/^.*#/, ''))) connect();
+};
+
+function invitation(m) {
+  const margin = 2;
+  $('invite-qr').setAttribute('viewBox', `${-margin} ${-margin} ${m.qr_size + 2 * margin} ${m.qr_size + 2 * margin}`);
+  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  path.setAttribute('d', m.qr);
+  path.setAttribute('fill', '#000');
+  $('invite-qr').replaceChildren(path);
+  $('invite-text').textContent = `Works once, within ${Math.round(m.expires_s / 60)} minutes: ${m.role === 'label' ? 'may label after a hand-over' : 'may watch, and stop'}.`;
+  $('invite-url').textContent = m.url;
+  $('invitation').hidden = false;
+}
+
+async function keepAwake() {
+  try { await navigator.wakeLock?.request('screen'); } catch { /* a wish */ }
+}
+
+/* ---- what is shown ------------------------------------------------------- */
+
+function show(view) { document.body.dataset.view = view; }
+
+const banner = {
+  text: '', until: 0,
+  flash(text) { this.text = text; this.until = performance.now() + 4000; render(); setTimeout(render, 4100); },
+  set(text, tone) {
+    const b = $('banner');
+    if (b.textContent !== text) b.textContent = text;
+    b.dataset.tone = tone ?? '';
+    b.hidden = !text;
+  },
+};
+
+function describe() {
+  const a = hello.about;
+  $('robot').textContent = a.robot || 'optibfm';
+  $('task').textContent = [a.task, a.strategy, a.period_ms ? `${short(1000 / a.period_ms)} Hz` : ''].filter(Boolean).join(' · ');
+  document.title = `${a.robot} · optibfm`;
+  const desk = document.querySelector('.desk');
+  desk.dataset.mode = hello.mode;
+  desk.dataset.watch = hello.watch_only;
+  $('slider-row').hidden = hello.watch_only || hello.mode !== 'continuous';
+  for (const b of document.querySelectorAll('.stop')) b.hidden = !hello.can_stop;
+  $('invite-watch').disabled = $('invite-label').disabled = hello.role !== 'label';
+}
+
+function facts() {
+  const a = hello?.about ?? {};
+  const rows = [
+    ['This device', hello ? `${hello.device}, ${hello.role === 'label' ? 'may label' : 'watches'}` : '–'],
+    ['Labels come from', hello?.watch_only ? a.operator : state?.operator.device ?? 'nobody'],
+    ['Devices connected', state?.devices ?? '–'],
+    ['Questions', state?.view ? `${state.view.asked} asked, ${state.view.answered} answered, ${state.view.expired} expired` : '–'],
+    ['Labels refused, undone', state?.view ? `${state.view.refused}, ${state.view.undone}` : '–'],
+    ['A tick’s work, p99', state?.view ? `${short(state.view.busy_p99_ms)} ms` : '–'],
+    ['Records dropped', state?.view?.dropped ?? '–'],
+    ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'not known yet'],
+    ['Labels on disk', a.record ? 'yes, before they are shown as saved' : 'NO: the log is off'],
+    ['Connection', location.protocol === 'https:' ? 'encrypted' : 'not encrypted'],
+    ['Not granted', (a.missing ?? []).join(', ') || 'nothing'],
+    ['Program', a.program ?? '–'],
+  ];
+  $('facts').replaceChildren(...rows.flatMap(([name, value]) => {
+    const dt = document.createElement('dt'), dd = document.createElement('dd');
+    dt.textContent = name;
+    dd.textContent = value;
+    return [dt, dd];
+  }));
+}
+
+function chip(id, text, tone) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+  $(id).dataset.tone = tone;
+}
+
+function renderLink() {
+  if (!connected()) return chip('link', 'offline', over ? 'idle' : 'bad');
+  if (performance.now() - stateAt > staleAfter) return chip('link', 'stalled', 'bad');
+  if (!clock.known) return chip('link', '… ms', 'warn');
+  chip('link', `${clock.rtt_ms < 10 ? clock.rtt_ms.toFixed(1) : Math.round(clock.rtt_ms)} ms`, clock.rtt_ms > 250 ? 'warn' : 'good');
+}
+
+function render() {
+  renderLink();
+  renderBanner();
+  if (!hello || !state) return;
+  renderRequest();
+  renderSeat();
+  renderStop();
+  renderView();
+}
+
+function renderBanner() {
+  const now = performance.now(), stale = connected() && now - stateAt > staleAfter;
+  document.body.dataset.stale = !connected() || stale;
+  if (stopSent && !state?.stopped && !state?.ended && now - stopSent > 900 && now - stopSent < 60000) {
+    return banner.set('STOP is NOT confirmed: use the emergency stop now.', 'bad');
+  }
+  if (state?.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
+  if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, 'calm');
+  if (stoppedAt && now - stoppedAt > 2000) {
+    return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
+  }
+  if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
+  if (hello && !connected()) return banner.set('Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.', 'bad');
+  if (stale) return banner.set('No news from the robot’s computer.', 'bad');
+  if (now < banner.until) return banner.set(banner.text);
+  if (hello && !hello.about.record && !hello.watch_only) return banner.set('The log is off: labels are not kept on disk.');
+  banner.set('');
+}
+
+const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+
+function renderRequest() {
+  const r = state.request, since = performance.now() - stateAt, mine = canLabel();
+  document.querySelector('.desk').dataset.live = mine && connected();
+  const left = r ? Math.max(0, r.left_ms - since) : 0;
+  const open = Boolean(r) && left > 0 && connected();
+  $('request').dataset.open = open;
+  $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
+  $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
+  const idle = !open && hello.mode === 'per_request';
+  $('good').dataset.idle = $('bad').dataset.idle = idle;
+  $('cant').dataset.idle = !open;
+  if (open) {
+    $('question').textContent = `How was it ${seconds(r.age_ms + since)} ago?`;
+    $('detail').textContent = `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
+    return;
+  }
+  $('question').textContent = state.ended ? 'The run is over' : connected() ? 'Nothing is asked' : 'Not connected';
+  $('detail').textContent = state.ended || !connected() ? 'Presses are not taken' : !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
+    : { per_request: 'Wait for a question', sparse: 'Press when you like or dislike what it does', continuous: 'Hold the slider while you judge' }[hello.mode];
+}
+
+function renderSeat() {
+  const o = state.operator, mine = o.conn === hello.conn, box = $('seat');
+  $('give').hidden = $('keep').hidden = !(mine && o.asking);
+  $('take').hidden = mine || hello.role !== 'label';
+  box.hidden = hello.watch_only || Boolean(state.ended) || mine && !o.asking;
+  $('seat-text').textContent = mine ? `${o.asking} wants to label.`
+    : o.asking === hello.device ? `Asked ${o.device} to hand over…`
+    : o.device === hello.device ? 'Another window of this device labels.'
+    : !o.device ? 'Nobody labels.'
+    : o.conn ? `${o.device} labels.` : `${o.device} labels, but is not connected.`;
+  $('take').disabled = o.asking === hello.device;
+}
+
+function renderStop() {
+  const stopped = Boolean(state.stopped || state.ended);
+  $('stop').dataset.state = stopped ? 'stopped' : '';
+  $('stop-text').textContent = state.ended ? 'The run is over' : state.stopped ? (state.view?.fault ? 'Stopped' : 'Halting…') : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
+}
+
+function renderView() {
+  const v = state.view;
+  if (!v) return;
+  const a = hello.about;
+  const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
+  renderArmed(v);
+  text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
+  text('labels', `${v.labels} in all`);
+  text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
+  text('return', short(v.return));
+  text('reward', `now ${short(v.reward ?? v.estimate)}`);
+  text('z-age', v.has_z ? `${short(v.z_age_ms)} ms` : 'no z');
+  text('z-limit', a.max_z_age_ms ? `limit ${short(a.max_z_age_ms)} ms` : '');
+  text('belief', short(v.belief_norm));
+  text('uncertainty', `here ±${short(v.uncertainty)} σ`);
+  text('late', `${short(v.late_p99_ms)} ms`);
+  text('late-max', `max ${short(v.late_max_ms)} ms`);
+  text('faults', v.fault || 'none');
+  $('fault-tile').dataset.tone = v.fault ? 'bad' : '';
+  text('skipped', v.bad_obs ? `${v.bad_obs} bad samples` : `${v.skipped} skipped`);
+  $('real-key').hidden = v.reward === null;
+  const points = history.shown();
+  chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: v.kappa, zero: true, root: true,
+    marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
+    `${short(v.dgap)}${v.kappa === null ? '' : `  κ ${short(v.kappa)}`}`, `D-gap ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
+  chart('estimate', points, { lines: [{ index: 3, colour: '--dim', width: 1.5 }, { index: 2, colour: '--green' }] },
+    short(v.estimate), `Expected reward ${short(v.estimate)}` + (v.reward === null ? '' : `; the simulator’s is ${short(v.reward)}`));
+  chart('information', points, { lines: [{ index: 4, colour: '--blue', fill: true }], zero: true }, `${short(v.information)} nats`, `Knowledge ${short(v.information)} nats`);
+  chart('lateness', points, { lines: [{ index: 6, colour: '--amber', fill: true, width: 1.5 }], zero: true }, `${short(v.late_ms)} ms`, `Worst wake-up lately ${short(v.late_ms)} milliseconds late`);
+  const events = [...(state.events ?? [])].reverse().map((e) => {
+    const item = document.createElement('li'), when = document.createElement('time');
+    item.dataset.level = e.level;
+    const ago = e.age_ms / 1000;
+    when.textContent = ago < 60 ? `${ago.toFixed(0)} s ago` : `${Math.floor(ago / 60)} min ago`;
+    item.append(when, e.text);
+    return item;
+  });
+  $('events').replaceChildren(...events);
+  document.querySelector('.events').hidden = events.length === 0;
+}
+
+// What is not known is not shown as known.
+function renderArmed(v) {
+  if (v.fault) chip('armed', 'stopped', 'bad');
+  else if (state.ended) chip('armed', 'ended', 'idle');
+  else if (!connected()) chip('armed', 'not known', 'idle');
+  else chip('armed', v.armed ? 'armed' : 'disarmed', v.armed ? 'warn' : 'idle');
+}
+
+let spoken = 0;
+
+function chart(id, points, how, now, description) {
+  draw($(id), points, how);
+  $(`${id === 'estimate' ? 'reward' : id}-now`).textContent = now;
+  if (performance.now() - spoken < 5000 && $(id).ariaLabel) return; // not five times a second
+  $(id).ariaLabel = description;
+  if (id === 'lateness') spoken = performance.now();
+}
+
+/* ---- start --------------------------------------------------------------- */
+
+applyOptions();
+window.addEventListener('online', hurry);
+window.addEventListener('hashchange', start); // a code in this very window
+setInterval(() => {
+  if (!hello) return;
+  if (connected() && performance.now() - stateAt > deadAfter) lost();
+  renderBanner();
+  renderLink();
+  if (state) renderRequest();
+}, 100);
+start();

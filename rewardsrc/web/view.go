@@ -1,0 +1,160 @@
+package web
+
+import (
+	"math"
+	"strconv"
+
+	"optibfm/rewardsrc"
+)
+
+// Number is a number of a [View]. One that is not finite is shown as a dash.
+type Number float64
+
+// MarshalJSON implements json.Marshaler; JSON has no NaN and no infinities.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(n), 'g', 6, 64), nil
+}
+
+// About is what does not change during a run.
+type About struct {
+	Robot    string   `json:"robot"`
+	Task     string   `json:"task,omitempty"` // of a simulator
+	Strategy string   `json:"strategy"`
+	Program  string   `json:"program"` // its version
+	PeriodMS Number   `json:"period_ms"`
+	MaxAgeMS Number   `json:"max_z_age_ms"`       // an older z halts the robot
+	Missing  []string `json:"missing,omitempty"`  // of what was asked of the operating system
+	Record   bool     `json:"record"`             // labels are written to disk
+	Source   string   `json:"operator,omitempty"` // who labels where the console only watches
+}
+
+// View is what the live view shows. A new one is shown several times a second
+// ([Server.Show]).
+type View struct {
+	Tick     uint64 `json:"tick"`
+	ElapsedS Number `json:"elapsed_s"`
+	Armed    bool   `json:"armed"`
+	Fault    string `json:"fault,omitempty"` // why the robot was halted
+
+	DGap        Number `json:"dgap"`        // of the newest state, nats
+	Kappa       Number `json:"kappa"`       // a label is asked for at, nats; NaN where nothing is asked
+	Information Number `json:"information"` // log det V less that of the prior, nats
+	BeliefNorm  Number `json:"belief_norm"` // ‖ẑ‖
+	Estimate    Number `json:"estimate"`    // φᵀẑ: the reward that the belief expects of this state
+	Uncertainty Number `json:"uncertainty"` // √(φᵀV⁻¹φ): its standard deviation, in σ
+	Reward      Number `json:"reward"`      // a simulator's; NaN where there is none
+	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
+
+	Labels    uint64 `json:"labels"` // that count
+	PerMinute Number `json:"per_minute"`
+	Undone    uint64 `json:"undone"`
+	Refused   uint64 `json:"refused"`
+	Asked     uint64 `json:"asked"`
+	Answered  uint64 `json:"answered"`
+	Expired   uint64 `json:"expired"`
+
+	LateMS    Number `json:"late_ms"`     // the worst wake-up since the view before
+	LateP99MS Number `json:"late_p99_ms"` // of the run
+	LateMaxMS Number `json:"late_max_ms"`
+	BusyP99MS Number `json:"busy_p99_ms"` // a tick's work
+	Skipped   uint64 `json:"skipped"`     // periods
+	Dropped   uint64 `json:"dropped"`     // records
+	BadObs    uint64 `json:"bad_obs"`
+	Limited   uint64 `json:"limited"`
+	ZAgeMS    Number `json:"z_age_ms"`
+	HasZ      bool   `json:"has_z"`
+}
+
+// Level says how much an event matters.
+type Level string
+
+// The levels.
+const (
+	Info  Level = "info"
+	Warn  Level = "warn"
+	Error Level = "error"
+)
+
+// board is what the goroutine of the source tells the browsers, besides the
+// view. A published board never changes.
+type board struct {
+	request  openRequest
+	outcomes []outcome // the newest, oldest first
+	events   []event   // likewise
+	ended    string    // why no more labels are taken
+}
+
+const (
+	maxOutcomes = 24
+	maxEvents   = 12
+)
+
+type openRequest struct {
+	id      uint64 // 0: none
+	at      int64  // the moment that it is about
+	asked   int64
+	expires int64
+	dgap    float64
+}
+
+// outcome is what became of a press.
+type outcome struct {
+	Press  uint64 `json:"press"`
+	Status status `json:"status"`
+	Label  uint64 `json:"label,omitempty"`
+	Text   string `json:"text,omitempty"`
+}
+
+// status says how far a press came.
+type status string
+
+const (
+	statusSaved   status = "saved"   // the label is on disk and on its way
+	statusCounted status = "counted" // it is in the belief
+	statusRefused status = "refused" // it does not count
+)
+
+type event struct {
+	at    int64
+	level Level
+	text  string
+}
+
+// with returns list with v at its end, at most limit long, in memory of its own.
+func with[T any](list []T, v T, limit int) []T {
+	if len(list) >= limit {
+		list = list[len(list)-limit+1:]
+	}
+	fresh := make([]T, len(list), len(list)+1)
+	copy(fresh, list)
+	return append(fresh, v)
+}
+
+// requestBook is the newest requests, by their ID.
+type requestBook struct {
+	recent [8]rewardsrc.Request
+}
+
+// note keeps a request or how it ended.
+func (b *requestBook) note(r rewardsrc.Request) {
+	slot := &b.recent[r.ID%uint64(len(b.recent))]
+	if r.State != rewardsrc.Open && slot.ID != r.ID {
+		return
+	}
+	if r.State == rewardsrc.Open {
+		*slot = r
+		return
+	}
+	slot.State = r.State
+}
+
+// find returns a request that was asked not too long ago.
+func (b *requestBook) find(id uint64) *rewardsrc.Request {
+	if r := &b.recent[id%uint64(len(b.recent))]; id != 0 && r.ID == id {
+		return r
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Builds the Debian package: scripts/package.sh VERSION ARCH [FOLDER]
+#   VERSION  such as v1.2.3, or what `git describe --always` says
+#   ARCH     arm64 or amd64
+#   FOLDER   where the package goes; dist by default
+# The same commit gives the same bytes: SOURCE_DATE_EPOCH is the commit's time
+# unless it is set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() { echo "usage: scripts/package.sh VERSION arm64|amd64 [FOLDER]" >&2; exit 2; }
+[ $# -ge 2 ] || usage
+version=${1#v} arch=$2 folder=${3:-dist}
+case "$arch" in arm64 | amd64) ;; *) usage ;; esac
+# A package's version begins with a digit and knows no underscore.
+case "$version" in [0-9]*) ;; *) version="0~$version" ;; esac
+version=${version//_/-}
+
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+fi
+export SOURCE_DATE_EPOCH
+
+CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
+  -ldflags "-s -w -buildid= -X main.release=$version" -o "$work/optibfm" ./cmd/optibfm
+go -C packaging/mkdeb build -buildvcs=false -o "$work/mkdeb" .
+
+deb=$folder/optibfm_${version}_$arch.deb
+(cd packaging && VERSION=$version ARCH=$arch DIST=$work "$work/mkdeb" -config nfpm.yaml -target "$work/optibfm.deb")
+mv "$work/optibfm.deb" "$deb"
+echo "$deb"

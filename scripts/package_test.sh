@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Installs a package in a clean Debian and looks at everything that it should
+# have done: scripts/package_test.sh DEB [ROOT]
+#   ROOT  a Debian root; made with debootstrap (bookworm, minbase) where it is
+#         missing. It is written to: keep a copy to start from.
+# Needs root, debootstrap and, for another architecture, qemu-user-static.
+set -euo pipefail
+
+[ $# -ge 1 ] || { echo "usage: scripts/package_test.sh DEB [ROOT]" >&2; exit 2; }
+deb=$(realpath "$1")
+arch=$(dpkg-deb -f "$deb" Architecture)
+work=$(mktemp -d)
+root=${2:-$work/root}
+registered=
+cleanup() {
+  if mountpoint -q "$root/proc"; then umount "$root/proc"; fi
+  if [ -n "$registered" ]; then echo -1 >/proc/sys/fs/binfmt_misc/optibfm-test; fi
+  rm -rf --one-file-system "$work"
+}
+trap cleanup EXIT
+
+fail() { echo "FAIL: $*" >&2; exit 1; }
+step() { printf '\n== %s\n' "$*"; }
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+
+# emulate lets the kernel run arm64 programs for the time of this script.
+emulate() {
+  [ "$arch" = "$(dpkg --print-architecture)" ] && return
+  [ "$arch" = arm64 ] || fail "no emulator for $arch"
+  grep -qs enabled /proc/sys/fs/binfmt_misc/qemu-aarch64 && return
+  [ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
+  printf ':optibfm-test:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:%s:F' \
+    "$(command -v qemu-aarch64-static)" >/proc/sys/fs/binfmt_misc/register
+  registered=1
+}
+emulate
+
+if [ ! -e "$root/etc/debian_version" ]; then
+  step "a clean Debian for $arch"
+  debootstrap --arch="$arch" --variant=minbase --include=systemd,udev bookworm "$root" >"$work/debootstrap.log" || { tail -20 "$work/debootstrap.log"; exit 1; }
+fi
+if [ -e "$root/debootstrap/debootstrap" ]; then # made with --foreign
+  inside /debootstrap/debootstrap --second-stage >"$work/debootstrap.log" || { tail -20 "$work/debootstrap.log"; exit 1; }
+fi
+
+step "install"
+mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
+cp "$deb" "$root/tmp/optibfm.deb"
+inside dpkg -i /tmp/optibfm.deb
+
+step "files"
+expect() { # PATH MODE OWNER
+  found=$(inside stat -c '%a %U:%G' "$1") || fail "$1 is missing"
+  [ "$found" = "$2 $3" ] || fail "$1: found $found, want $2 $3"
+  echo "$1 $found"
+}
+expect /usr/bin/optibfm 755 root:root
+expect /etc/optibfm/robot.yaml 644 root:root
+expect /usr/lib/systemd/system/optibfm.service 644 root:root
+expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
+expect /var/lib/optibfm 750 optibfm:optibfm
+expect /var/lib/optibfm/models 755 root:root
+expect /var/log/optibfm 755 optibfm:optibfm
+expect /run/optibfm 750 optibfm:optibfm
+groups=$(inside id -Gn optibfm)
+for group in optibfm dialout gpio i2c input; do
+  grep -qw "$group" <<<"$groups" || fail "the user is not in $group: $groups"
+done
+echo "groups: $groups"
+[ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}')" = /etc/optibfm/robot.yaml ] || fail "the configuration is no conffile"
+[ ! -e "$root/etc/systemd/system/multi-user.target.wants/optibfm.service" ] || fail "the service is enabled"
+
+step "the program"
+inside optibfm version
+inside optibfm version | grep -q "linux/$arch" || fail "another architecture"
+inside optibfm config validate /etc/optibfm/robot.yaml
+as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-new-privs "$@"; }
+if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
+  as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, which a root without devices and rights may have"
+fi
+as_user optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
+  --set loop.posture=warn --set loop.max_missed_ticks=-1 --set controller.max_plan_age_ticks=1000 --set run.host_timeout_s=60 --set run.duration_s=3 \
+  --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run as the service's user"; }
+[ -s "$root/var/lib/optibfm/belief/belief" ] || fail "no belief was kept"
+ls "$root"/var/log/optibfm/*.mcap
+
+step "the unit"
+inside systemd-analyze verify --man=no /usr/lib/systemd/system/optibfm.service
+inside systemd-analyze security --offline=yes --threshold=30 --no-pager /usr/lib/systemd/system/optibfm.service | tail -n 1
+
+step "an upgrade keeps the configuration, the belief and the logs"
+echo "# mine" >>"$root/etc/optibfm/robot.yaml"
+before=$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/belief var/log/optibfm/*)
+inside dpkg -i /tmp/optibfm.deb >/dev/null
+[ "$before" = "$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/belief var/log/optibfm/*)" ] || fail "something changed"
+inside dpkg -r optibfm >/dev/null
+[ ! -e "$root/usr/bin/optibfm" ] && [ -e "$root/etc/optibfm/robot.yaml" ] || fail "removal"
+inside dpkg -P optibfm | tail -n 1
+[ ! -e "$root/etc/optibfm/robot.yaml" ] && [ -s "$root/var/lib/optibfm/belief/belief" ] || fail "purging"
+
+step "done: $arch"

@@ -1,0 +1,325 @@
+"""Serves a robot of ROS 2 over optibfm's bridge, in free mode.
+
+    python3 ros2_bridge.py myrobot.json --listen unix:/run/myrobot.sock
+
+It subscribes to sensor_msgs/JointState, sensor_msgs/Imu and nav_msgs/Odometry and
+publishes geometry_msgs/Twist or std_msgs/Float64MultiArray. Which field fills
+which element is a JSON file such as this one:
+
+    {
+      "name": "rover", "period": 0.05,
+      "topics": {"joints": "/joint_states", "imu": "/imu/data", "odometry": "/odom"},
+      "stale": 0.2,
+      "obs": [
+        {"name": "x", "from": "odometry.x", "scale": 0.5, "offset": 0, "unit": ""},
+        {"name": "yaw_rate", "from": "imu.gyro_z", "unit": "rad/s"},
+        {"name": "knee", "from": "joints.position.left_knee", "unit": "rad"}],
+      "command": {"type": "twist", "topic": "/cmd_vel", "deadman": 0.2},
+      "action": [
+        {"name": "forward", "to": "linear_x", "scale": 0.75, "min": -1, "max": 1},
+        {"name": "turn", "to": "angular_z", "scale": 6, "min": -1, "max": 1, "failsafe": 0}]
+    }
+
+Times are in seconds. With a newest message that is older than `stale` sensing fails
+(default: three periods). Units, scale (1), offset (0), min (-1), max (1), max_rate (0:
+none), failsafe (0) and the topics may be left out.
+
+    joints.{position,velocity,effort}.JOINT
+    imu.{gyro,accel}_{x,y,z}, imu.{roll,pitch,yaw,yaw_cos,yaw_sin}
+    odometry.{x,y,z,roll,pitch,yaw,yaw_cos,yaw_sin,speed,side_speed,yaw_rate}
+    Twist: {linear,angular}_{x,y,z}; what no action drives stays 0
+    with "type": "array": "to" is an index, from 0 without a gap
+
+A number is scale times the field, plus offset; ages are those of the messages'
+arrival here, so that the clocks of other computers need not agree.
+
+Safety. A Twist has no deadman of its own: whoever obeys it should stop where none
+comes (diff_drive_controller: cmd_vel_timeout). Here, the failsafe command is
+published at the start, by halt, when the client goes silent or leaves, and, from a
+timer of ROS, when no command has come for command.deadman seconds. The last one is
+beside the bridge's own deadman (robot.bridge.deadman_ms), and runs in a thread of its
+own; commands are then refused until the robot is armed again. Until it is armed, and
+after it was halted, nothing else is published.
+
+Needs rclpy, of a sourced ROS 2; tested without it, see test_ros2_bridge.py.
+"""
+
+import argparse
+import json
+import math
+import re
+import sys
+import threading
+import time
+
+import rclpy
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import Float64MultiArray
+
+import optibfm_bridge as bridge
+
+_TOPICS = {"joints": "/joint_states", "imu": "/imu/data", "odometry": "/odom"}
+_COMMAND_TOPICS = {"twist": "/cmd_vel", "array": "/commands"}
+_TYPES = {"joints": JointState, "imu": Imu, "odometry": Odometry}
+_TWIST = re.compile(r"(linear|angular)_([xyz])")
+_KEYS = {"name", "period", "topics", "stale", "obs", "command", "action"}
+_OBS_KEYS = {"name", "from", "unit", "scale", "offset"}
+_ACTION_KEYS = {"name", "to", "unit", "scale", "offset", "min", "max", "max_rate", "failsafe"}
+_COMMAND_KEYS = {"type", "topic", "deadman"}
+
+
+def _angles(q):
+    """Roll, pitch and yaw of a quaternion of any length but 0, in rad."""
+    w, x, y, z = q.w, q.x, q.y, q.z
+    n = w * w + x * x + y * y + z * z
+    if not n > 0 or not math.isfinite(n):
+        raise ValueError("the orientation is no quaternion: does the driver fill it?")
+    roll = math.atan2(2 * (w * x + y * z), w * w - x * x - y * y + z * z)
+    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x) / n)))
+    yaw = math.atan2(2 * (w * z + x * y), w * w + x * x - y * y - z * z)
+    return roll, pitch, yaw
+
+
+_ANGLES = {
+    "roll": lambda q: _angles(q)[0],
+    "pitch": lambda q: _angles(q)[1],
+    "yaw": lambda q: _angles(q)[2],
+    "yaw_cos": lambda q: math.cos(_angles(q)[2]),
+    "yaw_sin": lambda q: math.sin(_angles(q)[2]),
+}
+
+
+def _imu_field(name):
+    if name in _ANGLES:
+        return lambda m: _ANGLES[name](m.orientation)
+    part = re.fullmatch(r"(gyro|accel)_([xyz])", name)
+    if not part:
+        return None
+    vector = {"gyro": "angular_velocity", "accel": "linear_acceleration"}[part[1]]
+    return lambda m: getattr(getattr(m, vector), part[2])
+
+
+def _odometry_field(name):
+    if name in _ANGLES:
+        return lambda m: _ANGLES[name](m.pose.pose.orientation)
+    if name in ("x", "y", "z"):
+        return lambda m: getattr(m.pose.pose.position, name)
+    return {
+        "speed": lambda m: m.twist.twist.linear.x,
+        "side_speed": lambda m: m.twist.twist.linear.y,
+        "yaw_rate": lambda m: m.twist.twist.angular.z,
+    }.get(name)
+
+
+def _joint_field(name):
+    what, _, joint = name.partition(".")
+    if what not in ("position", "velocity", "effort") or not joint:
+        return None
+
+    def get(message):
+        if joint not in message.name:
+            raise ValueError(f"the joint states have no joint {joint!r}: they have {', '.join(message.name)}")
+        values = getattr(message, what)
+        index = list(message.name).index(joint)
+        if index >= len(values):
+            raise ValueError(f"the joint states have no {what} of {joint!r}")
+        return values[index]
+
+    return get
+
+
+_FIELDS = {"joints": _joint_field, "imu": _imu_field, "odometry": _odometry_field}
+
+
+def _check_keys(where, section, known):
+    unknown = set(section) - known
+    if unknown:
+        raise ValueError(f"{where}: {', '.join(sorted(unknown))}: no such key: there are {', '.join(sorted(known))}")
+
+
+def _number(where, section, key, default):
+    value = section.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{where}.{key}: not a finite number ({value!r}): give one")
+    return float(value)
+
+
+class _Element:
+    """One element of the observation: a field of a topic."""
+
+    def __init__(self, where, section):
+        _check_keys(where, section, _OBS_KEYS)
+        self.name, self.unit = section["name"], section.get("unit", "")
+        self.topic, _, field = section["from"].partition(".")
+        self.field = _FIELDS.get(self.topic, lambda _: None)(field)
+        if self.field is None:
+            raise ValueError(f"{where}.from: not understood ({section['from']!r}): see the top of ros2_bridge.py")
+        self.scale, self.offset = _number(where, section, "scale", 1), _number(where, section, "offset", 0)
+
+    def of(self, message):
+        return self.scale * self.field(message) + self.offset
+
+
+class Ros2Robot:
+    """A robot behind ROS topics, for optibfm_bridge.serve."""
+
+    def __init__(self, settings, node, clock=time.monotonic):
+        _check_keys("settings", settings, _KEYS)
+        self._clock = clock
+        self._lock = threading.Lock()  # of all below it: callbacks come from the executor's thread
+        self._newest = {}  # topic: message, when it came
+        self._commanded = None  # when the last command was; None: the failsafe is in force
+        self._tripped = False  # the deadman has: no command counts until arm
+        self._elements = [_Element(f"obs[{i}]", o) for i, o in enumerate(settings["obs"])]
+        self._stale = _number("settings", settings, "stale", 3 * settings["period"])
+        self._set_action(settings["action"])
+        self.spec = bridge.Spec(
+            name=settings["name"], period=_number("settings", settings, "period", 0),
+            obs=[bridge.Channel(e.name, e.unit) for e in self._elements], action=self._channels)
+        self.spec.validate()
+        self._subscribe(node, settings.get("topics", {}))
+        self._set_command(node, settings["command"])
+
+    def _set_action(self, actions):
+        self._channels, self._gains, self._to = [], [], []
+        for i, a in enumerate(actions):
+            where = f"action[{i}]"
+            _check_keys(where, a, _ACTION_KEYS)
+            self._channels.append(bridge.Channel(
+                a["name"], a.get("unit", ""), min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
+                max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
+            self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
+            self._to.append(a["to"])
+        if len(set(self._to)) != len(self._to):
+            raise ValueError(f"action: two drive the same output ({self._to}): give each its own")
+
+    def _subscribe(self, node, topics):
+        _check_keys("topics", topics, set(_TOPICS))
+        for topic in sorted({e.topic for e in self._elements}):
+            node.create_subscription(_TYPES[topic], topics.get(topic, _TOPICS[topic]),
+                                     lambda message, topic=topic: self._take(topic, message), qos_profile_sensor_data)
+
+    def _set_command(self, node, command):
+        _check_keys("command", command, _COMMAND_KEYS)
+        kind = command.get("type", "twist")
+        if kind == "twist":
+            wrong = [to for to in self._to if not isinstance(to, str) or not _TWIST.fullmatch(to)]
+            self._message = self._twist
+        elif kind == "array":
+            wrong = [] if sorted(map(str, self._to)) == sorted(map(str, range(len(self._to)))) else self._to
+            self._message = self._array
+        else:
+            raise ValueError(f"command.type: unknown ({kind!r}): choose twist or array")
+        if wrong:
+            raise ValueError(f"action: to: not outputs of type {kind} ({wrong}): see the top of ros2_bridge.py")
+        self._deadman = _number("command", command, "deadman", 0)
+        if not self._deadman > 0:
+            raise ValueError(f"command.deadman: not positive ({self._deadman}): give seconds, some periods")
+        self._publisher = node.create_publisher(Twist if kind == "twist" else Float64MultiArray,
+                                                command.get("topic", _COMMAND_TOPICS[kind]), 1)
+        self._timer = node.create_timer(min(self._deadman / 4, 0.05), self.watch)
+
+    def _take(self, topic, message):
+        with self._lock:
+            self._newest[topic] = message, self._clock()
+
+    # What optibfm_bridge calls.
+
+    def sense(self):
+        with self._lock:
+            newest = dict(self._newest)
+        now, oldest, values = self._clock(), math.inf, []
+        for e in self._elements:
+            if e.topic not in newest:
+                raise RuntimeError(f"no message of {e.topic} has come yet: is its topic published?")
+            message, at = newest[e.topic]
+            if now - at > self._stale:
+                raise RuntimeError(f"the newest message of {e.topic} is {now - at:.3f} s old: is its topic still published?")
+            oldest = min(oldest, at)
+            values.append(e.of(message))
+        return values, oldest
+
+    def arm(self):
+        self.sense()  # who cannot sense may not move
+        with self._lock:
+            self._tripped = False
+
+    def act(self, action):
+        with self._lock:
+            if self._tripped:
+                raise bridge.Halted(f"no command came for {self._deadman} s: arm it again")
+            self._publish(action)
+            self._commanded = self._clock()
+
+    def halt(self):
+        with self._lock:
+            self._fail_safe()
+
+    def watch(self):
+        """The deadman: called by a timer of ROS, in the executor's thread."""
+        with self._lock:
+            if self._commanded is not None and self._clock() - self._commanded > self._deadman:
+                self._tripped = True
+                self._fail_safe()
+
+    def _fail_safe(self):
+        self._commanded = None
+        self._publish([c.failsafe for c in self._channels])
+
+    def _publish(self, action):
+        self._publisher.publish(self._message([s * v + o for v, (s, o) in zip(action, self._gains)]))
+
+    def _twist(self, values):
+        message = Twist()
+        for to, value in zip(self._to, values):
+            vector, axis = _TWIST.fullmatch(to).groups()
+            setattr(getattr(message, vector), axis, value)
+        return message
+
+    def _array(self, values):
+        message = Float64MultiArray()
+        message.data = [v for _, v in sorted(zip(map(int, self._to), values))]
+        return message
+
+
+def _spin(executor):
+    try:
+        executor.spin()
+    except ExternalShutdownException:
+        pass
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Serves a robot of ROS 2 over optibfm's bridge.")
+    parser.add_argument("settings", help="JSON file, see the top of this script")
+    bridge.add_arguments(parser)
+    args = parser.parse_args()
+    # A signal must not take the publisher away before the last halt.
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("optibfm_bridge")
+    try:
+        with open(args.settings, encoding="utf-8") as f:
+            robot = Ros2Robot(json.load(f), node)
+    except (OSError, ValueError, KeyError) as e:
+        what = f"{e} is missing" if isinstance(e, KeyError) else e
+        sys.exit(f"ros2_bridge: {args.settings}: {what}")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    spinning = threading.Thread(target=_spin, args=(executor,), daemon=True)
+    spinning.start()
+    try:
+        bridge.run(robot, args)
+    finally:
+        robot.halt()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
