@@ -415,7 +415,7 @@ func TestAFullDiskDoesNotStopTheRobotAndIsTold(t *testing.T) {
 	}
 	w, set := serveWatched(t)
 	disk := t.TempDir()
-	inner := program(t, append(set, "log.dir="+disk, "log.flush_ms=20")...)
+	inner := program(t, append(set, "log.dir="+disk, "log.flush_ms=20", "log.min_free_gb=0")...)
 	cmd := exec.Command("unshare", append([]string{"-Urm", "sh", "-c",
 		`mount -t tmpfs -o size=96k tmpfs "$0" && exec "$@"`, disk}, append([]string{exe(t)}, inner.Args[1:]...)...)...)
 	cmd.Env = inner.Env
