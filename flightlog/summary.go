@@ -1,6 +1,10 @@
 package flightlog
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -31,6 +35,23 @@ type Summary struct {
 
 	Late Percentiles // wake-up after the deadline; zeros in lockstep
 	Busy Percentiles // from wake-up to done; zeros in lockstep
+}
+
+// Stops names the causes of the robot's stops, with their number where there was
+// more than one, or says "none".
+func (s *Summary) Stops() string {
+	var causes []string
+	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
+		cause := f.String()
+		if n := s.Faults[f]; n > 1 {
+			cause += fmt.Sprintf(" (%d stops)", n)
+		}
+		causes = append(causes, cause)
+	}
+	if len(causes) == 0 {
+		return "none"
+	}
+	return strings.Join(causes, ", ")
 }
 
 // Episode is a part of a simulated run between two resets.

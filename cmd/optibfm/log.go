@@ -233,18 +233,7 @@ func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
 }
 
 func faultsText(s flightlog.Summary) string {
-	var parts []string
-	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
-		part := f.String()
-		if n := s.Faults[f]; n > 1 {
-			part += fmt.Sprintf(" (%s stops)", grouped(n))
-		}
-		parts = append(parts, part)
-	}
-	text := "none"
-	if len(parts) > 0 {
-		text = strings.Join(parts, ", ")
-	}
+	text := s.Stops()
 	if s.Warnings+s.Errors > 0 {
 		text += fmt.Sprintf("; %d warnings and %d errors on /event", s.Warnings, s.Errors)
 	}

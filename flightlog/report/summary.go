@@ -149,18 +149,7 @@ func episodesText(episodes []flightlog.Episode) string {
 }
 
 func faultsText(s *flightlog.Summary) string {
-	var parts []string
-	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
-		text := f.String()
-		if n := s.Faults[f]; n > 1 {
-			text += fmt.Sprintf(" (%s times)", grouped(n))
-		}
-		parts = append(parts, text)
-	}
-	text := "none"
-	if len(parts) > 0 {
-		text = strings.Join(parts, ", ")
-	}
+	text := s.Stops()
 	if s.Warnings+s.Errors > 0 {
 		text += fmt.Sprintf("; %d warnings and %d errors among the events", s.Warnings, s.Errors)
 	}
