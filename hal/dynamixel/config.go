@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/serial"
+	"optibfm/hal/servobus"
 )
 
 // Config describes a chain of servos on one port.
@@ -52,24 +53,17 @@ func (c Config) Validate() error {
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("dynamixel: port: %w", err)
 	}
-	if len(c.Servos) == 0 || len(c.Servos) > maxServos {
-		return fmt.Errorf("dynamixel: servos: not between 1 and %d (%d): name those of the bus", maxServos, len(c.Servos))
+	member := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
+	if err := servobus.CheckMembers("dynamixel", len(c.Servos), maxServos, MaxID, member); err != nil {
+		return err
 	}
-	names, ids := map[string]bool{}, map[int]bool{}
 	for i, s := range c.Servos {
-		if s.Name == "" || names[s.Name] {
-			return fmt.Errorf("dynamixel: servos[%d]: name: empty or given twice (%q): give each servo its own", i, s.Name)
-		}
-		if s.ID < 0 || s.ID > MaxID || ids[s.ID] {
-			return fmt.Errorf("dynamixel: servos[%d] %q: id: not between 0 and %d, or given twice (%d): give the servo's own", i, s.Name, MaxID, s.ID)
-		}
 		if _, err := modeByName(s.mode()); err != nil {
 			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
 		}
 		if err := s.checkModel(); err != nil {
 			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
 		}
-		names[s.Name], ids[s.ID] = true, true
 	}
 	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
 		return fmt.Errorf("dynamixel: timeout_ms: not between 0 and %d (%v): give milliseconds, or 0 for the default", maxTimeoutMs, c.TimeoutMs)
