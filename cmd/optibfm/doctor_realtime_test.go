@@ -129,7 +129,7 @@ func lateness(p99, most time.Duration, cyclictest *cyclictestRun) jitterResult {
 
 func TestWakeUpsAreJudgedByThePeriodAndBesideCyclictest(t *testing.T) {
 	const ms = time.Millisecond
-	good := &cyclictestRun{Cycles: 1000, P50: ms / 50, P99: ms / 20, Max: ms / 10}
+	good := &cyclictestRun{wakeUpCounts{Cycles: 1000, P50: ms / 50, P99: ms / 20, Max: ms / 10}}
 	for _, c := range []struct {
 		name   string
 		r      jitterResult

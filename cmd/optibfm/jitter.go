@@ -6,15 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -34,10 +29,14 @@ type jitterOptions struct {
 	hogs     int
 	alone    bool
 	json     bool
+
+	config   string // of the program that takes turns with them; "": none
+	set      []string
+	browsers int
 }
 
 func newJitterCommand() *cobra.Command {
-	o := jitterOptions{periodMS: 1, seconds: 60, slice: 5, fifo: 80}
+	o := jitterOptions{periodMS: 1, seconds: 60, slice: 5, fifo: 80, browsers: 5}
 	cmd := &cobra.Command{
 		Use: "jitter", Args: cobra.NoArgs,
 		Short: "Measure how punctually this machine wakes the control loop, beside cyclictest",
@@ -47,11 +46,18 @@ same priority on the same processors, so that both see the same minute and
 neither disturbs the other; --seconds is the time of each. cyclictest is kept
 from changing the power management, which the loop does not do either.
 
+With --config a third takes turns with them: the program itself (optibfm run)
+under that configuration, with its log, a planner that never rests, and a web
+console that is open in --browsers, in one of which somebody labels. The loop's period,
+priority and processors are then those of the configuration. A robot that is not
+the built-in one senses and is not moved (run --shadow).
+
 "missed" is the ticks that the loop skipped; for cyclictest, the wake-ups that
 came a period or more late. --hog starts processes that each keep one processor
 busy.`,
 		Example: `  optibfm jitter --period-ms 20 --seconds 60
-  sudo optibfm jitter --period-ms 1 --fifo 80 --cpus 1 --hog 4 --json`,
+  sudo optibfm jitter --period-ms 1 --fifo 80 --cpus 1 --hog 4 --json
+  sudo optibfm jitter --config rover --set robot.rover.period_ms=5 --set loop.period_ms=5`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -71,6 +77,12 @@ busy.`,
 	f.IntVar(&o.hogs, "hog", 0, "number of processes that keep processors busy")
 	f.BoolVar(&o.alone, "alone", false, "leave cyclictest out")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVarP(&o.config, "config", "c", "", "measure the whole program too, under this `CONFIG`: a file, or a name (optibfm config list)")
+	f.StringArrayVar(&o.set, "set", nil, "override a key of that configuration: `KEY=VALUE`; repeatable")
+	f.IntVar(&o.browsers, "browsers", o.browsers, "how many have the program's console open")
+	for _, loops := range []string{"period-ms", "fifo", "cpus"} {
+		cmd.MarkFlagsMutuallyExclusive("config", loops)
+	}
 	return cmd
 }
 
@@ -81,27 +93,41 @@ type jitterResult struct {
 	Identity   bool           `json:"identity"` // ticks run + skipped = periods
 	Loop       rtloop.Report  `json:"loop"`
 	Cyclictest *cyclictestRun `json:"cyclictest,omitempty"`
+	Program    *programRun    `json:"program,omitempty"`
 	Note       string         `json:"note,omitempty"` // why there is no cyclictest
 }
 
-func (o jitterOptions) config() (rtloop.Config, error) {
-	cfg := rtloop.DefaultConfig()
+// loop is the configuration of the bare loop, and the program that takes turns
+// with it, if any.
+func (o jitterOptions) loop() (cfg rtloop.Config, program *programRun, err error) {
+	cfg = rtloop.DefaultConfig()
 	cfg.PeriodMS, cfg.Priority, cfg.CPUs = o.periodMS, o.fifo, o.cpus
+	if o.config != "" {
+		if program, cfg, err = newProgramRun(o.config, o.set, o.browsers); err != nil {
+			return cfg, nil, err
+		}
+	}
 	cfg.MaxMissed, cfg.WatchdogMS = rtloop.NoLimit, 0
 	if err := cfg.Validate(); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	if !(o.seconds > 0 && o.slice > 0) || o.hogs < 0 || o.hogs > 1000 {
-		return cfg, fmt.Errorf("jitter: seconds %v, slice %v, hog %d: give positive times and 0 to 1000 hogs", o.seconds, o.slice, o.hogs)
+		return cfg, nil, fmt.Errorf("jitter: seconds %v, slice %v, hog %d: give positive times and 0 to 1000 hogs", o.seconds, o.slice, o.hogs)
 	}
-	return cfg, nil
+	if o.config == "" && len(o.set) > 0 {
+		return cfg, nil, errors.New("jitter: --set overrides a configuration: give one with --config")
+	}
+	if o.browsers < 0 || o.browsers > mostBrowsers {
+		return cfg, nil, fmt.Errorf("jitter: found --browsers %d: the console takes 0 to %d", o.browsers, mostBrowsers)
+	}
+	return cfg, program, nil
 }
 
-// measureJitter lets the loop and cyclictest take turns until each had its
+// measureJitter lets the loop, cyclictest and the program take turns until each had its
 // time, or until ctx is done.
 func measureJitter(ctx context.Context, o jitterOptions) (jitterResult, error) {
-	r := jitterResult{PeriodMS: o.periodMS, Hogs: o.hogs}
-	cfg, err := o.config()
+	cfg, program, err := o.loop()
+	r := jitterResult{PeriodMS: cfg.PeriodMS, Hogs: o.hogs, Program: program}
 	if err != nil {
 		return r, err
 	}
@@ -127,11 +153,15 @@ func measureJitter(ctx context.Context, o jitterOptions) (jitterResult, error) {
 			return r, err
 		}
 		r.include(report)
-		if r.Cyclictest == nil || ctx.Err() != nil {
-			continue
+		if r.Cyclictest != nil && ctx.Err() == nil {
+			if err := r.Cyclictest.turn(ctx, cyclictest, cfg, turn); err != nil {
+				return r, err
+			}
 		}
-		if err := r.Cyclictest.turn(ctx, cyclictest, cfg, turn); err != nil {
-			return r, err
+		if program != nil && ctx.Err() == nil {
+			if err := program.turn(ctx, cfg, turn); err != nil {
+				return r, err
+			}
 		}
 	}
 	return r, nil
@@ -155,117 +185,6 @@ func loopTurn(ctx context.Context, cfg rtloop.Config, turn time.Duration) (rtloo
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	return loop.Run(ctx, func(rtloop.Beat) error { return nil })
-}
-
-// cyclictestRun is the sum of several runs of cyclictest.
-type cyclictestRun struct {
-	Cycles int64         `json:"cycles"`
-	P50    time.Duration `json:"p50_ns"`
-	P99    time.Duration `json:"p99_ns"`
-	P999   time.Duration `json:"p99_9_ns"`
-	Max    time.Duration `json:"max_ns"`
-	Missed int64         `json:"missed"` // wake-ups a period or more late
-
-	counts map[int]int64 // by latency in µs; beyond the histogram: the maximum
-}
-
-func newCyclictestRun() *cyclictestRun { return &cyclictestRun{counts: map[int]int64{}} }
-
-const cyclictestUpper = 200_000 // µs, of its histogram
-
-// turn runs cyclictest once.
-func (c *cyclictestRun) turn(ctx context.Context, program string, cfg rtloop.Config, turn time.Duration) error {
-	dir, err := os.MkdirTemp("", "optibfm-jitter")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	result := filepath.Join(dir, "result.json")
-	cmd := exec.CommandContext(ctx, program, cyclictestArguments(cfg, turn, result)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("jitter: cyclictest: %w (it said %q): mend that, or use --alone", err, strings.TrimSpace(string(said)))
-	}
-	text, err := os.ReadFile(result)
-	if err != nil {
-		return fmt.Errorf("jitter: cyclictest left no result: %w: use --alone", err)
-	}
-	return c.add(text, cfg.Period())
-}
-
-func cyclictestArguments(cfg rtloop.Config, turn time.Duration, result string) []string {
-	period := cfg.Period()
-	args := []string{
-		"--default-system", "--quiet", "--mlockall", "--threads=1",
-		"--interval=" + strconv.FormatInt(max(period.Microseconds(), 1), 10),
-		"--loops=" + strconv.FormatInt(max(int64(turn/period), 1), 10),
-		"--histogram=" + strconv.Itoa(cyclictestUpper), "--histfile=" + os.DevNull, "--json=" + result,
-	}
-	if cfg.Priority > 0 {
-		args = append(args, "--priority="+strconv.Itoa(cfg.Priority))
-	}
-	if len(cfg.CPUs) > 0 {
-		args = append(args, "--affinity="+strings.Trim(strings.ReplaceAll(fmt.Sprint(cfg.CPUs), " ", ","), "[]"))
-	}
-	return args
-}
-
-// add includes the JSON of one run of cyclictest.
-func (c *cyclictestRun) add(text []byte, period time.Duration) error {
-	var file struct {
-		Thread map[string]struct {
-			Histogram map[string]int64 `json:"histogram"`
-			Cycles    int64            `json:"cycles"`
-			Max       int              `json:"max"`
-		} `json:"thread"`
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return fmt.Errorf("jitter: cyclictest's result: %w: use --alone", err)
-	}
-	thread, ok := file.Thread["0"]
-	if !ok {
-		return errors.New("jitter: cyclictest's result has no thread 0: use --alone")
-	}
-	beyond := thread.Cycles
-	for latency, n := range thread.Histogram {
-		us, err := strconv.Atoi(latency)
-		if err != nil || us < 0 || n < 0 {
-			return fmt.Errorf("jitter: cyclictest's result has latency %q, %d times: use --alone", latency, n)
-		}
-		c.counts[us] += n
-		beyond -= n
-	}
-	if beyond > 0 {
-		c.counts[thread.Max] += beyond
-	}
-	c.sumUp(period)
-	return nil
-}
-
-func (c *cyclictestRun) sumUp(period time.Duration) {
-	c.Cycles, c.Missed, c.Max = 0, 0, 0
-	for us, n := range c.counts {
-		c.Cycles += n
-		latency := time.Duration(us) * time.Microsecond
-		c.Max = max(c.Max, latency)
-		if latency >= period {
-			c.Missed += n
-		}
-	}
-	c.P50, c.P99, c.P999 = c.percentile(0.5), c.percentile(0.99), c.percentile(0.999)
-}
-
-// percentile is the smallest latency that a fraction of the wake-ups kept.
-func (c *cyclictestRun) percentile(fraction float64) time.Duration {
-	seen := int64(0)
-	for _, us := range slices.Sorted(maps.Keys(c.counts)) {
-		seen += c.counts[us]
-		if float64(seen) >= fraction*float64(c.Cycles) {
-			return time.Duration(us) * time.Microsecond
-		}
-	}
-	return c.Max
 }
 
 // startHogs starts processes that keep processors busy, and returns what ends
@@ -312,6 +231,9 @@ func (r jitterResult) print(out io.Writer, asJSON bool) error {
 	if c := r.Cyclictest; c != nil {
 		row("cyclictest", c.P50, c.P99, c.P999, c.Max, c.Cycles, c.Missed)
 	}
+	if p := r.Program; p != nil {
+		row("program", p.P50, p.P99, p.P999, p.Max, p.Cycles, p.Missed)
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -321,6 +243,9 @@ func (r jitterResult) print(out io.Writer, asJSON bool) error {
 	}
 	if r.Note != "" {
 		fmt.Fprintln(out, r.Note)
+	}
+	if p := r.Program; p != nil {
+		fmt.Fprintf(out, "the program made %d plans, took %d labels from a console open in %d browsers, and dropped %d records\n", p.Plans, p.Labels, p.Browsers, p.Dropped)
 	}
 	_, err := fmt.Fprintf(out, "\n%d ticks run + %d skipped %s %d periods that began; %d garbage collections\n",
 		r.Loop.Ticks, r.Loop.Skipped, sign, r.Loop.Periods, r.Loop.GCCycles)

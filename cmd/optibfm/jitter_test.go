@@ -80,3 +80,45 @@ func TestCyclictestGetsTheLoopsPriorityAndProcessors(t *testing.T) {
 		}
 	}
 }
+
+func TestJitterMeasuresTheWholeProgramBesideTheBareLoop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the program")
+	}
+	t.Setenv(actAsProgram, "1")
+	o := jitterOptions{config: "rover", set: []string{"loop.posture=warn"}, seconds: 4, slice: 4, alone: true, browsers: 3}
+	r, err := measureJitter(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Program
+	if p.Cycles == 0 || p.Plans == 0 || p.Labels == 0 || p.Dropped != 0 {
+		t.Errorf("%+v: want ticks, plans and labels, and nothing dropped", p)
+	}
+	// A start and an end may each cost a period of the four seconds.
+	if periods := p.Cycles + p.Missed; periods < 78 || periods > 81 {
+		t.Errorf("%d ticks and %d missed in 80 periods of 50 ms", p.Cycles, p.Missed)
+	}
+	if r.PeriodMS != 50 || r.Loop.Period != 50*time.Millisecond {
+		t.Errorf("the loop ran at %v ms, want the configuration's 50", r.PeriodMS)
+	}
+	var out bytes.Buffer
+	if err := r.print(&out, false); err != nil || !strings.Contains(out.String(), "open in 3 browsers") {
+		t.Errorf("error %v, %s", err, &out)
+	}
+}
+
+func TestAProgramThatCannotRunIsNamedWithWhatItSaid(t *testing.T) {
+	t.Setenv(actAsProgram, "1")
+	o := jitterOptions{config: "rover", set: []string{"model.bundle=/nowhere"}, seconds: 0.1, slice: 0.1, alone: true}
+	if _, err := measureJitter(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("error %v, want what the program said", err)
+	}
+	o = jitterOptions{config: "rover", seconds: 1, slice: 1, browsers: mostBrowsers + 1}
+	if _, err := measureJitter(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--browsers") {
+		t.Errorf("error %v, want one about the browsers", err)
+	}
+	if _, err := measureJitter(t.Context(), jitterOptions{periodMS: 1, seconds: 1, slice: 1, set: []string{"a=b"}}); err == nil || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("error %v, want one about --set without --config", err)
+	}
+}

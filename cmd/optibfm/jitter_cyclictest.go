@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"optibfm/rtloop"
+)
+
+// cyclictestRun is the sum of several runs of cyclictest.
+type cyclictestRun struct{ wakeUpCounts }
+
+func newCyclictestRun() *cyclictestRun { return &cyclictestRun{newWakeUpCounts()} }
+
+const cyclictestUpper = 200_000 // µs, of its histogram
+
+// turn runs cyclictest once.
+func (c *cyclictestRun) turn(ctx context.Context, program string, cfg rtloop.Config, turn time.Duration) error {
+	dir, err := os.MkdirTemp("", "optibfm-jitter")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	result := filepath.Join(dir, "result.json")
+	cmd := exec.CommandContext(ctx, program, cyclictestArguments(cfg, turn, result)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("jitter: cyclictest: %w (it said %q): mend that, or use --alone", err, strings.TrimSpace(string(said)))
+	}
+	text, err := os.ReadFile(result)
+	if err != nil {
+		return fmt.Errorf("jitter: cyclictest left no result: %w: use --alone", err)
+	}
+	return c.add(text, cfg.Period())
+}
+
+func cyclictestArguments(cfg rtloop.Config, turn time.Duration, result string) []string {
+	period := cfg.Period()
+	args := []string{
+		"--default-system", "--quiet", "--mlockall", "--threads=1",
+		"--interval=" + strconv.FormatInt(max(period.Microseconds(), 1), 10),
+		"--loops=" + strconv.FormatInt(max(int64(turn/period), 1), 10),
+		"--histogram=" + strconv.Itoa(cyclictestUpper), "--histfile=" + os.DevNull, "--json=" + result,
+	}
+	if cfg.Priority > 0 {
+		args = append(args, "--priority="+strconv.Itoa(cfg.Priority))
+	}
+	if len(cfg.CPUs) > 0 {
+		args = append(args, "--affinity="+strings.Trim(strings.ReplaceAll(fmt.Sprint(cfg.CPUs), " ", ","), "[]"))
+	}
+	return args
+}
+
+// add includes the JSON of one run of cyclictest.
+func (c *cyclictestRun) add(text []byte, period time.Duration) error {
+	var file struct {
+		Thread map[string]struct {
+			Histogram map[string]int64 `json:"histogram"`
+			Cycles    int64            `json:"cycles"`
+			Max       int              `json:"max"`
+		} `json:"thread"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("jitter: cyclictest's result: %w: use --alone", err)
+	}
+	thread, ok := file.Thread["0"]
+	if !ok {
+		return errors.New("jitter: cyclictest's result has no thread 0: use --alone")
+	}
+	beyond := thread.Cycles
+	for latency, n := range thread.Histogram {
+		us, err := strconv.Atoi(latency)
+		if err != nil || us < 0 || n < 0 {
+			return fmt.Errorf("jitter: cyclictest's result has latency %q, %d times: use --alone", latency, n)
+		}
+		c.counts[us] += n
+		beyond -= n
+	}
+	if beyond > 0 {
+		c.counts[thread.Max] += beyond
+	}
+	c.sumUp(period)
+	return nil
+}
