@@ -44,6 +44,7 @@ const (
 	watchdogUnit = 20 * time.Millisecond
 	maxWatchdog  = 127
 	defaultSlack = 5 * time.Millisecond // the adapter and the scheduler
+	openingSlack = 20 * time.Millisecond
 	leastSlack   = time.Millisecond
 	maxTimeoutMs = 1000
 )

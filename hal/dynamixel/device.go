@@ -83,7 +83,7 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 		errTripped:   fmt.Errorf("dynamixel: %s: %w (silence longer than its deadman: the servos may have stopped by themselves): arm again", c.Port.Path, hal.ErrDevice),
 		errNotFinite: fmt.Errorf("dynamixel: %s: an output is not finite: guard the action", c.Port.Path),
 	}
-	d.bus.SetTimeout(c.onTheLine(goalsSize, 510*time.Microsecond) + 20*time.Millisecond) // while opening, nothing is known of them
+	d.bus.SetTimeout(c.onTheLine(goalsSize, 510*time.Microsecond) + max(openingSlack, c.wanted())) // while opening, nothing is known of them
 	var slowest time.Duration
 	for i := range d.servos {
 		delay, err := d.meet(i)
@@ -107,13 +107,16 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	if c.TimeoutMs == 0 {
 		return line + defaultSlack, nil
 	}
-	wanted := time.Duration(c.TimeoutMs * float64(time.Millisecond))
+	wanted := c.wanted()
 	if wanted < line+leastSlack {
 		return 0, fmt.Errorf("dynamixel: timeout_ms: the answers do not fit (%v; on the line they take %v, of it %v return delay for each servo): raise it or baud, and set register 9 of the servos to 0",
 			c.TimeoutMs, line, returnDelay)
 	}
 	return wanted, nil
 }
+
+// wanted is the limit that the configuration gives, 0 where it gives none.
+func (c Config) wanted() time.Duration { return time.Duration(c.TimeoutMs * float64(time.Millisecond)) }
 
 // meet finds servo i and checks that it is set up as this driver needs it.
 func (d *Device) meet(i int) (returnDelay time.Duration, err error) {

@@ -43,7 +43,7 @@ func chain(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 			{Name: "leg", ID: 1}, {Name: "wheel", ID: 2, Mode: dynamixel.Velocity},
 			{Name: "gripper", ID: 3, Mode: dynamixel.Current}, {Name: "fan", ID: 4, Mode: dynamixel.PWM},
 		},
-		TimeoutMs: 100, DeadmanMs: 2000,
+		TimeoutMs: 300, DeadmanMs: 2000,
 	}
 }
 
@@ -470,7 +470,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 
 func TestADeadServoMakesNoTickAllocate(t *testing.T) {
 	c, config := chain(t)
-	config.TimeoutMs = 10
+	config.TimeoutMs = 100
 	d := open(t, config)
 	c.Kill(2)
 	in, out := make([]float64, 12), make([]float64, 4)

@@ -20,6 +20,7 @@ func Example() {
 	arm, err := dynamixel.Open(dynamixel.Config{
 		Port:          serial.Config{Path: bus.Path, Baud: 1_000_000},
 		Servos:        []dynamixel.Servo{{Name: "elbow", ID: 1, Mode: dynamixel.Position}},
+		TimeoutMs:     100,
 		DeadmanMs:     200,
 		HaltTorqueOff: true,
 	})

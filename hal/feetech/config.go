@@ -94,6 +94,9 @@ func (s Servo) mode() string {
 	return s.Mode
 }
 
+// wanted is the limit that the configuration gives, 0 where it gives none.
+func (c Config) wanted() time.Duration { return time.Duration(c.TimeoutMs * float64(time.Millisecond)) }
+
 // timeout is the limit of one transaction.
 func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	n := len(c.Servos)
@@ -101,7 +104,7 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	if c.TimeoutMs == 0 {
 		return line + defaultSlack, nil
 	}
-	wanted := time.Duration(c.TimeoutMs * float64(time.Millisecond))
+	wanted := c.wanted()
 	if wanted < line+leastSlack {
 		return 0, fmt.Errorf("feetech: timeout_ms: the answers do not fit (%v; on the line they take %v, of it %v return delay for each servo): raise it or baud, and set register 7 of the servos to 0",
 			c.TimeoutMs, line, returnDelay)

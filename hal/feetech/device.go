@@ -99,7 +99,7 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 		inputs: c.Inputs(), outputs: c.Outputs(), servos: make([]servo, len(members)), data: make([]byte, 0, len(members)*(1+goalSize)),
 		errNotFinite: fmt.Errorf("feetech: %s: an output is not finite: guard the action", c.Port.Path),
 	}
-	d.bus.SetTimeout(openingTimeout + c.Port.WireTime(2*leastSize+presentSize))
+	d.bus.SetTimeout(max(openingTimeout, c.wanted()) + c.Port.WireTime(2*leastSize+presentSize))
 	var slowest time.Duration
 	for i := range d.servos {
 		delay, err := d.meet(i)

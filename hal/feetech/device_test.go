@@ -28,7 +28,7 @@ func arm(t *testing.T) (*feetechtest.Chain, feetech.Config) {
 	return c, feetech.Config{
 		Port:      serial.Config{Path: c.Path},
 		Servos:    []feetech.Servo{{Name: "shoulder", ID: 1}, {Name: "elbow", ID: 2}, {Name: "wheel", ID: 3, Mode: feetech.Velocity}},
-		TimeoutMs: 100,
+		TimeoutMs: 300,
 	}
 }
 
@@ -336,7 +336,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 
 func TestADeadServoMakesNoTickAllocate(t *testing.T) {
 	c, config := arm(t)
-	config.TimeoutMs = 10
+	config.TimeoutMs = 100
 	d := open(t, config)
 	c.Miss(2, -1)
 	in, out := make([]float64, 9), make([]float64, 3)

@@ -20,6 +20,7 @@ func Example() {
 	arm, err := feetech.Open(feetech.Config{
 		Port:          serial.Config{Path: bus.Path, Baud: 1_000_000},
 		Servos:        []feetech.Servo{{Name: "gripper", ID: 1}},
+		TimeoutMs:     100,
 		HaltTorqueOff: true,
 	})
 	if err != nil {
