@@ -222,6 +222,7 @@ var withoutWalls = []string{
 }
 
 func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
+	t.Parallel()
 	seconds := 3.0
 	if s := os.Getenv("OPTIBFM_RIG_SECONDS"); s != "" {
 		if _, err := fmt.Sscan(s, &seconds); err != nil {
@@ -233,6 +234,7 @@ func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
 	}
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
+			t.Parallel()
 			seen, cmd, output, err := runOnRig(t, map[string]any{},
 				append(withoutWalls, fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds), "robot.composite.devices[0].stale_ms=1000")...)
 			if err != nil {
@@ -264,6 +266,7 @@ func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
 }
 
 func TestABusThatIsHeldEndsARunWithTheMotorsDisabled(t *testing.T) {
+	t.Parallel()
 	seen, _, output, err := runOnRig(t, map[string]any{"Fault": "bus held", "After": 100}, "loop.period_ms=20", "run.duration_s=30")
 	if err == nil || !strings.Contains(output, "the device did not answer in time") {
 		t.Errorf("%v\n%s", err, output)

@@ -36,6 +36,7 @@ func loadWhen(t *testing.T, dir string, good func(beliefstore.Record) bool) beli
 }
 
 func TestWhatWasLearntOutlivesAKilledRunAndTheNextGoesOnFromIt(t *testing.T) {
+	t.Parallel()
 	dir, bundle := filepath.Join(t.TempDir(), "belief"), randomBundle(t)
 	weight := 0.0
 	for range 3 {
@@ -81,6 +82,7 @@ func checkLast(t *testing.T, r beliefstore.Record, result flightlog.Result) {
 }
 
 func TestABeliefThatWouldMeanSomethingElseIsRefusedAndFreshSetsItAside(t *testing.T) {
+	t.Parallel()
 	dir, bundle := t.TempDir(), randomBundle(t)
 	if out, err := program(t, append(taughtRun(dir, bundle), "run.duration_s=0.3")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -117,6 +119,7 @@ func TestABeliefThatWouldMeanSomethingElseIsRefusedAndFreshSetsItAside(t *testin
 }
 
 func TestADamagedBeliefIsRefusedBeforeAnythingMoves(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(beliefstore.Path(dir), []byte("{}\nnot a belief at all"), 0o600); err != nil {
 		t.Fatal(err)
@@ -128,6 +131,7 @@ func TestADamagedBeliefIsRefusedBeforeAnythingMoves(t *testing.T) {
 }
 
 func TestAShadowNeverReachesTheRobotAndSaysSo(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "run.shadow=true", "run.duration_s=1")...)
 	out, err := cmd.CombinedOutput()

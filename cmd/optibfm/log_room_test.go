@@ -11,6 +11,7 @@ import (
 )
 
 func TestAFullDiskIsReportedBeforeTheRobotMoves(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "run.duration_s=1", "log.min_free_gb=1000000")...)
 	out, err := cmd.CombinedOutput()
@@ -23,6 +24,7 @@ func TestAFullDiskIsReportedBeforeTheRobotMoves(t *testing.T) {
 }
 
 func TestAReplayedLogMakesRoomForTheNextRunWhichSaysSo(t *testing.T) {
+	t.Parallel()
 	cmd := program(t, "run.duration_s=3", "run.episode_s=0", "operator.scripted.mode=every_tick")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -60,6 +62,7 @@ func TestAReplayedLogMakesRoomForTheNextRunWhichSaysSo(t *testing.T) {
 }
 
 func TestReleaseMarksLogsAndNothingElse(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notes.mcap")
 	if err := os.WriteFile(path, []byte("no log"), 0o600); err != nil {
 		t.Fatal(err)

@@ -68,6 +68,7 @@ func (s *transcript) wait(words string) {
 }
 
 func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
+	t.Parallel()
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	device := machine.Plug(pedal("event3"), nil)
 	w, set := serveWatched(t)
@@ -149,6 +150,7 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 }
 
 func TestAHeldAxisTeachesSteadilyAndNothingIsAsked(t *testing.T) {
+	t.Parallel()
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	slider := evdev.Info{Node: "event4", Bus: 5, Name: "A Slider"}
 	slider.Axes.Set(0)

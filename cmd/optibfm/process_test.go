@@ -170,7 +170,9 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	w.address = address
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- bridge.Serve(ctx, l, hal.Robot(w), func(error) {}) }()
+	go func() {
+		served <- bridge.Serve(ctx, l, hal.Robot(w), func(err error) { t.Logf("a client of the robot left: %v", err) })
+	}()
 	t.Cleanup(func() {
 		stop()
 		if err := <-served; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
@@ -238,6 +240,7 @@ func hostOf(t *testing.T, cmd *exec.Cmd) int {
 }
 
 func TestTheControlProcessHaltsTheRobotWhenItsHostIsKilled(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	output := w.start(t, cmd)
@@ -256,6 +259,7 @@ func TestTheControlProcessHaltsTheRobotWhenItsHostIsKilled(t *testing.T) {
 }
 
 func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	output := w.start(t, cmd)
@@ -274,6 +278,7 @@ func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testin
 }
 
 func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	w.start(t, cmd)
@@ -294,9 +299,11 @@ func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
 }
 
 func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
+	t.Parallel()
 	for _, s := range stopSignals {
 		signal := s.(syscall.Signal)
 		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
 			w, set := serveWatched(t)
 			cmd := program(t, set...)
 			output := w.start(t, cmd)
@@ -316,6 +323,7 @@ func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
 }
 
 func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	output := w.start(t, cmd)
@@ -331,6 +339,7 @@ func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
 }
 
 func TestARobotWhoseServerDiesEndsTheRunWithAnError(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	between := filepath.Join(t.TempDir(), "between")
 	l, err := net.Listen("unix", between)
@@ -353,8 +362,10 @@ func TestARobotWhoseServerDiesEndsTheRunWithAnError(t *testing.T) {
 }
 
 func TestAHostThatIsStoppedOrCrashesHaltsTheRobot(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGABRT} {
 		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
 			w, set := serveWatched(t)
 			cmd := program(t, set...)
 			output := w.start(t, cmd)
@@ -375,22 +386,25 @@ func TestAHostThatIsStoppedOrCrashesHaltsTheRobot(t *testing.T) {
 }
 
 func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{10, 30, 60, 100, 200} {
 		w, set := serveWatched(t)
 		cmd := program(t, set...)
-		cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+		var output strings.Builder
+		cmd.Stdout, cmd.Stderr = &output, &output
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(after * time.Millisecond)
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt is ignored until it is asked for, where who started these tests ignores it
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
 		case <-time.After(hostEnd / 2):
-			_ = cmd.Process.Kill()
-			t.Fatalf("interrupted %d ms after the start, it still runs", after)
+			_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
+			<-ended
+			t.Fatalf("interrupted %d ms after the start, it still runs:\n%s", after, output.String())
 		}
 		w.mu.Lock()
 		if w.armed {
@@ -401,6 +415,7 @@ func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
 }
 
 func TestAClosedPipeDoesNotEndTheRun(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "run.duration_s=1")...)
 	out, err := cmd.StdoutPipe()
@@ -428,6 +443,7 @@ func TestAClosedPipeDoesNotEndTheRun(t *testing.T) {
 }
 
 func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
+	t.Parallel()
 	cmd := program(t, "operator.source=console", "operator.keyboard.reaction_ms=0", "run.duration_s=1", "run.episode_s=0", "controller.gate.kappa=0")
 	cmd.Args = append(cmd.Args, "--json")
 	stdin, err := cmd.StdinPipe()
@@ -462,6 +478,7 @@ func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
 }
 
 func TestWhatTheSystemRefusedIsToldAtTheStartAndNotOnStandardOutput(t *testing.T) {
+	t.Parallel()
 	cmd := program(t, "loop.cpus=[1023]", "run.duration_s=0.2", "run.episode_s=0")
 	cmd.Args = append(cmd.Args, "--json")
 	var messages strings.Builder
@@ -479,6 +496,7 @@ func TestWhatTheSystemRefusedIsToldAtTheStartAndNotOnStandardOutput(t *testing.T
 }
 
 func TestAHostThatCannotOpenItsLogEndsTheRunBeforeAnythingMoves(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "log.dir=/dev/null/logs")...)
 	output, err := cmd.CombinedOutput()
@@ -494,6 +512,7 @@ func TestAHostThatCannotOpenItsLogEndsTheRunBeforeAnythingMoves(t *testing.T) {
 }
 
 func TestARemoteSimulatorHasNoEpisodesInRealTime(t *testing.T) {
+	t.Parallel()
 	spec := haltest.Spec(6, 2)
 	spec.Period = 20 * time.Millisecond
 	address := "unix:" + filepath.Join(t.TempDir(), "simulator")
@@ -575,6 +594,7 @@ func (f *freezer) answer(client, server net.Conn) {
 }
 
 func TestTheWatchdogHaltsTheRobotWhenItsDriverHangs(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	between := filepath.Join(t.TempDir(), "between")
 	l, err := net.Listen("unix", between)
@@ -613,6 +633,7 @@ func kills() int {
 var saved = regexp.MustCompile(`saved \((\d+)\)`)
 
 func TestNoAcknowledgedLabelIsLostWhenEverythingIsKilled(t *testing.T) {
+	t.Parallel()
 	var worst time.Duration
 	labels := 0
 	for i := range kills() {

@@ -94,9 +94,9 @@ func wagonBundle(t *testing.T) string {
 }
 
 // open opens the wagon in this process, and both ends of its segment.
-func (w *wagon) open(t *testing.T) *twoEnds {
+func (w *wagon) open(t *testing.T, set ...string) *twoEnds {
 	t.Helper()
-	s, err := openSession(runFlags{config: wagonFile, operator: "none", set: append(w.set, "model.bundle="+wagonBundle(t), "log.dir="+t.TempDir())})
+	s, err := openSession(runFlags{config: wagonFile, operator: "none", set: slices.Concat(w.set, []string{"model.bundle=" + wagonBundle(t), "log.dir=" + t.TempDir()}, set)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (w *wagon) stopped(device string) error {
 }
 
 // waitStopped waits until devices are stopped, at most for a time.
-func (w *wagon) waitStopped(t *testing.T, patience time.Duration, devices ...string) time.Duration {
+func (w *wagon) waitStopped(t *testing.T, limit time.Duration, devices ...string) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	for {
@@ -146,8 +146,8 @@ func (w *wagon) waitStopped(t *testing.T, patience time.Duration, devices ...str
 		if err == nil {
 			return time.Since(begun)
 		}
-		if time.Since(begun) > patience {
-			t.Fatalf("after %v: %v", patience, err)
+		if time.Since(begun) > limit {
+			t.Fatalf("after %v: %v", limit, err)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -204,13 +204,33 @@ func TestATickOfAllKindsOfDevicesAllocatesNothing(t *testing.T) {
 	}
 }
 
+// patientDeadman is the deadman of a wagon whose control process may have to wait
+// for a processor.
+const patientDeadman = 2500 * time.Millisecond
+
+// patience is for fakes that a busy machine keeps waiting: unlike devices they
+// need its processors. A sample may be so old, an answer take a quarter of it: one
+// that is asked for again must not make the other devices' samples stale.
+func patience(age time.Duration) []string {
+	ms := func(key string, d time.Duration) string {
+		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
+	}
+	set := []string{ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
+	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
+		device := fmt.Sprintf("[%d].", i+1)
+		set = append(set, ms(device+"stale_ms", age), ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", patientDeadman))
+	}
+	return set
+}
+
 // A fault halts the robot within the stated ticks. Of the other devices every
 // one gets its failsafe output, and the one that is broken stops by itself where
 // it still can.
 func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 	// max_bad_ticks and one more; a CAN motor answers to the last tick's command.
 	const sensed = 2 + 1
-	const stale = 100/20 + 1
+	const age = 600 * time.Millisecond
+	const stale = int(age/(20*time.Millisecond)) + 1
 	sense, act := controller.FaultSense, controller.FaultAct
 	for name, c := range map[string]struct {
 		fail   func(*wagon)
@@ -240,7 +260,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWagon(t)
-			e := w.open(t)
+			e := w.open(t, patience(age)...)
 			for range 10 {
 				if err := w.pacedTick(e); err != nil {
 					t.Fatal(err)
@@ -260,11 +280,11 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 				if w.closed[device] {
 					continue
 				}
-				patience := time.Duration(0)
+				limit := time.Duration(0)
 				if device == c.broken {
-					patience = time.Second
+					limit = 2 * patientDeadman
 				}
-				if after := w.waitStopped(t, patience, device); device == c.broken {
+				if after := w.waitStopped(t, limit, device); device == c.broken {
 					t.Logf("%s stopped by itself, %v after the halt", device, after)
 				}
 			}
@@ -279,8 +299,9 @@ func (w *wagon) pacedTick(e *twoEnds) error {
 }
 
 func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWagon(t)
-	e := w.open(t)
+	e := w.open(t, patience(time.Second)...)
 	for i := range 40 {
 		switch i % 10 {
 		case 2:
@@ -361,16 +382,8 @@ func actAsDevices(t *testing.T) {
 	t.Cleanup(func() { set(unix.SchedAttr{Policy: unix.SCHED_NORMAL}) })
 }
 
-// patience is for fakes that a busy machine keeps waiting: unlike devices they
-// need its processors.
-var patience = []string{
-	"robot.composite.devices[0].stale_ms=3000", "robot.composite.devices[1].stale_ms=3000", "robot.composite.devices[2].stale_ms=3000", "robot.composite.devices[3].stale_ms=3000",
-	"robot.composite.devices[1].mcu.stale_ms=3000", "robot.composite.devices[1].mcu.timeout_ms=1000", "robot.composite.devices[1].mcu.deadman_ms=2500",
-	"robot.composite.devices[2].dynamixel.timeout_ms=1000", "robot.composite.devices[2].dynamixel.deadman_ms=2500",
-	"robot.composite.devices[3].mit.timeout_ms=1000", "robot.composite.devices[3].mit.deadman_ms=2500",
-}
-
 func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
+	t.Parallel()
 	seconds := 3.0
 	if s := os.Getenv("OPTIBFM_RIG_SECONDS"); s != "" {
 		if _, err := fmt.Sscan(s, &seconds); err != nil {
@@ -383,7 +396,7 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := newWagon(t)
-			cmd, output := w.start(t, append(patience, fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
+			cmd, output := w.start(t, append(patience(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
 			if os.Getenv("OPTIBFM_RIG_SECONDS") != "" {
 				actAsDevices(t)
 			}
@@ -417,12 +430,15 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 }
 
 func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
+	t.Parallel()
 	base, err := mcutest.New(mcutest.Rover())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = base.Close() })
 	cmd := program(t, append(slices.Concat(withoutWalls, unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000", "run.duration_s=2", "safety.external_deadman=",
+		"robot.composite.devices[0].stale_ms=3000", "robot.composite.devices[1].stale_ms=3000", "robot.composite.devices[0].mcu.stale_ms=3000",
+		"robot.composite.devices[0].mcu.timeout_ms=1000", "robot.composite.devices[0].mcu.deadman_ms=2500",
 		"robot.composite.devices[0].mcu.port.path="+base.Path)...)
 	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
 	cmd.Env = append(cmd.Env, rigOrders+"={}")
@@ -452,6 +468,7 @@ func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 }
 
 func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
+	t.Parallel()
 	_, _, output, err := runOnRig(t, map[string]any{}, "run.duration_s=0.2", "robot.composite.devices[0].stale_ms=1000", "safety.external_deadman=")
 	if err != nil || !strings.Contains(strings.Join(strings.Fields(output), " "), "found no deadman of base:") {
 		t.Errorf("%v\n%s", err, output)
@@ -459,11 +476,12 @@ func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
 }
 
 func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
+	t.Parallel()
 	w := newWagon(t)
-	cmd, output := w.start(t)
+	cmd, output := w.start(t, patience(2*time.Second)...)
 	w.waitMoving(t, cmd, output)
 	w.unplug("base")
-	after := w.waitStopped(t, 2*time.Second, "neck", "arm")
+	after := w.waitStopped(t, 2*patientDeadman, "neck", "arm")
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "composite: base:") {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -471,13 +489,13 @@ func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 }
 
 func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
+	t.Parallel()
 	w := newWagon(t)
-	cmd, output := w.start(t)
+	cmd, output := w.start(t, patience(2*time.Second)...)
 	w.waitMoving(t, cmd, output)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	const deadman, margin = 400 * time.Millisecond, 2 * time.Second
-	t.Logf("all stopped %v after the kill, their deadman is %v", w.waitStopped(t, deadman+margin, "base", "neck", "arm"), deadman)
+	t.Logf("all stopped %v after the kill, their deadman is %v", w.waitStopped(t, 2*patientDeadman, "base", "neck", "arm"), patientDeadman)
 	_ = cmd.Wait()
 }

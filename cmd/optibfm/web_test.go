@@ -120,6 +120,7 @@ func (p *phone) press(kind string) (status string) {
 }
 
 func TestALabelFromABrowserCountsAndItsStopHaltsTheRobotAndEndsTheRun(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60")...)
 	var output shared
@@ -160,6 +161,7 @@ func TestALabelFromABrowserCountsAndItsStopHaltsTheRobotAndEndsTheRun(t *testing
 }
 
 func TestAConsoleThatOnlyWatchesTakesNoLabelsButStops(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true", "operator.web.listen=127.0.0.1:0")...)
 	var output shared
@@ -183,6 +185,7 @@ func TestAConsoleThatOnlyWatchesTakesNoLabelsButStops(t *testing.T) {
 }
 
 func TestAConsoleWhoseAddressIsTakenMovesNothing(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
