@@ -44,6 +44,12 @@ var spoils = map[string]func(h *host, now <-chan struct{}){
 	"recorder stalls for 2 s": func(h *host, now <-chan struct{}) {
 		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
+	"GPU fails": func(h *host, now <-chan struct{}) {
+		h.loseGPU(now, func() (int, float32, error) { return 0, 0, errDeviceLost })
+	},
+	"GPU hangs": func(h *host, now <-chan struct{}) {
+		h.loseGPU(now, func() (int, float32, error) { select {} })
+	},
 	"host tries to arm": func(h *host, _ <-chan struct{}) {
 		go func() {
 			for range 20 {
