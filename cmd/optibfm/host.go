@@ -314,6 +314,7 @@ func (h *host) run(alive context.Context) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
 	kept := h.startKeeper()
+	tidied := startTidying(h.session.file.Log, h.planning.events, tidyEvery)
 	planned := make(chan struct{})
 	go func() {
 		defer close(planned)
@@ -331,6 +332,7 @@ func (h *host) run(alive context.Context) (err error) {
 		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errPlannerHangs.Error()}))
 	}
 	kept()
+	tidied()
 	h.drain()
 	h.display.end()
 	if h.lines != nil { // before the summary
