@@ -114,8 +114,8 @@ type Operator struct {
 	// LabelMode says what labels are about. any: a press answers the request
 	// that is open, or else is about what was just seen. per_request: a press
 	// that nobody asked for is refused. events: nothing is asked, every press
-	// is about what was just seen. continuous: nothing is asked, an axis or a
-	// held button gives a stream.
+	// is about what was just seen. continuous: nothing is asked, an axis, a
+	// held button or the slider of the source web gives a stream.
 	LabelMode string `yaml:"label_mode"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`

@@ -102,7 +102,7 @@ func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer board.Close()
-	for name, set := range map[string][]string{"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path, "robot.composite.stop_input="}} {
+	for name, set := range map[string][]string{"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path}} {
 		file, err := configs.Load(name, set...)
 		if err != nil {
 			t.Fatal(err)
