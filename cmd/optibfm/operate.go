@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,7 +110,8 @@ func exchange(path, word string) ([]byte, error) {
 	if err := c.SetDeadline(time.Now().Add(operatePatience)); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(c, word+"\n"); err != nil {
+	// Whoever may not speak may be told so before he has spoken.
+	if _, err := io.WriteString(c, word+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, err
 	}
 	line, err := bufio.NewReader(io.LimitReader(c, 64<<10)).ReadBytes('\n')
