@@ -145,11 +145,21 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 // Spec describes the robot, without opening anything. The configuration has to
 // be valid.
 func (c Composite) Spec(period time.Duration) (hal.Spec, error) {
+	return c.Config(period).Spec(c.parts())
+}
+
+// Failsafe is what a Halt commands: the outputs of each device, in its order. The
+// configuration has to be valid.
+func (c Composite) Failsafe(period time.Duration) ([][]float64, error) {
+	return c.Config(period).Failsafe(c.parts())
+}
+
+func (c Composite) parts() []composite.Part {
 	parts := make([]composite.Part, len(c.Devices))
 	for i, d := range c.Devices {
 		parts[i] = d.Part()
 	}
-	return c.Config(period).Spec(parts)
+	return parts
 }
 
 // composite checks a robot made of devices, first each device, then what is

@@ -114,8 +114,8 @@ type Operator struct {
 	// LabelMode says what labels are about. any: a press answers the request
 	// that is open, or else is about what was just seen. per_request: a press
 	// that nobody asked for is refused. events: nothing is asked, every press
-	// is about what was just seen. continuous: nothing is asked, an axis or a
-	// held button gives a stream.
+	// is about what was just seen. continuous: nothing is asked, an axis, a
+	// held button or the slider of the source web gives a stream.
 	LabelMode string `yaml:"label_mode"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
@@ -146,14 +146,14 @@ type Log struct {
 	// SnapshotS is the time between two snapshots of the belief, in the log
 	// and in run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
-	// KeepGB is how much older logs in dir may hold, in GB of 10⁹ bytes, when
-	// a run starts. Those that were replayed are removed first, the oldest
+	// KeepGB is how much logs in dir may hold, in GB of 10⁹ bytes, when a run
+	// starts and, looked at once a minute, while it goes on. Those that were replayed are removed first, the oldest
 	// before the others; then the oldest of the rest lose their ticks, but no
 	// label that nobody has replayed and nothing that it is about. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
 	// MinFreeGB is what must be free on the disk of dir when a run starts, in
-	// GB of 10⁹ bytes. Older logs make room in the same way; where that is not
-	// enough, the run does not start. 0: it does not matter.
+	// GB of 10⁹ bytes. Older logs make room in the same way, also while it goes
+	// on; where that is not enough, the run does not start. 0: it does not matter.
 	MinFreeGB float64 `yaml:"min_free_gb"`
 }
 

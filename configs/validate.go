@@ -118,10 +118,6 @@ func enums() map[string][]string {
 	for _, m := range scripted.Modes() {
 		modes = append(modes, string(m))
 	}
-	webModes := make([]string, 0, 3)
-	for _, m := range web.Modes() {
-		webModes = append(webModes, string(m))
-	}
 	tasks := make([]string, 0, 16)
 	for _, t := range rover.Tasks() {
 		tasks = append(tasks, t.Name)
@@ -153,7 +149,6 @@ func enums() map[string][]string {
 		"operator.evdev.axis.rest":                           evdev.Rests(),
 		"operator.gpio.bias":                                 gpio.Biases(),
 		"operator.scripted.mode":                             modes,
-		"operator.web.mode":                                  webModes,
 		"operator.web.tls":                                   web.TLSChoices(),
 	}
 }
@@ -297,9 +292,11 @@ func (c *checker) labelling(o Operator) {
 	case SourceGPIO:
 		c.takeOver("operator.gpio", o.GPIO.Bound())
 		streams = o.GPIO.Labels.HoldAfterMS > 0
+	case SourceWeb:
+		streams = true // a slider
 	}
 	if o.LabelMode == ModeContinuous && !streams {
-		c.add("operator.label_mode", " is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, or give labels.hold_after_ms of evdev or gpio", o.Source)
+		c.add("operator.label_mode", " is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
 	}
 	if o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick {
 		c.add("operator.label_mode", " is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")

@@ -191,12 +191,12 @@ func (m *roomMaker) removeOrThin(log logFile) error {
 	if time.Now().After(m.until) {
 		return nil
 	}
-	freed, labels, err := thin(log.path)
+	freed, labelled, err := thin(log.path)
 	switch {
 	case err != nil: // it may be damaged, or the disk too full to write beside it
 		m.room.Spared = append(m.room.Spared, filepath.Base(log.path))
 		return nil
-	case labels == 0:
+	case !labelled:
 		return m.remove(log)
 	case freed != 0:
 		m.room.Held -= freed

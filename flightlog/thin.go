@@ -78,19 +78,22 @@ func (e *essence) keeps(r *Record) bool {
 // snapshots, and the ticks that they are about, bit for bit. The log is the old
 // or the new one at any moment. It returns the bytes that this freed; a log
 // without any label it leaves alone, and says so.
-func thin(path string) (freed int64, labels int, err error) {
+func thin(path string) (freed int64, labelled bool, err error) {
 	r, err := Open(path)
 	if err != nil {
-		return 0, 0, err
+		return 0, false, err
 	}
 	defer func() { _ = r.Close() }()
+	if r.meta.Thinned() { // it is not read again and again: for its labels it was kept
+		return 0, true, nil
+	}
 	e, err := findEssence(r)
-	if err != nil || e.labels == 0 || r.meta.Thinned() {
-		return 0, e.labels, err
+	if err != nil || e.labels == 0 {
+		return 0, false, err
 	}
 	r.meta.Extra = withThinned(r.meta.Extra)
 	to, err := r.replaceBy(path, e.keeps)
-	return r.size - to, e.labels, err
+	return r.size - to, true, err
 }
 
 func withThinned(extra map[string]string) map[string]string {

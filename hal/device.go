@@ -67,6 +67,35 @@ type Guarded interface {
 	Deadman() time.Duration
 }
 
+// Bounded is implemented by devices, and by robots, that know how long they keep
+// the control thread at most. It is asked once, at the start.
+type Bounded interface {
+	Bounds() Bounds
+}
+
+// Bounds are how long calls take at most, whatever a bus does, less what the
+// computer itself takes. 0: no time, or not known.
+type Bounds struct {
+	Sense time.Duration // of a device: Read
+	Act   time.Duration // of a device: Write
+	Arm   time.Duration // of a robot: with the Halt that follows where it fails
+	Halt  time.Duration
+}
+
+// Plus adds what is done one after the other.
+func (b Bounds) Plus(c Bounds) Bounds {
+	return Bounds{Sense: b.Sense + c.Sense, Act: b.Act + c.Act, Arm: b.Arm + c.Arm, Halt: b.Halt + c.Halt}
+}
+
+// BoundsOf asks a robot or a device for its bounds; they are zero where it does
+// not know them.
+func BoundsOf(v any) Bounds {
+	if b, ok := v.(Bounded); ok {
+		return b.Bounds()
+	}
+	return Bounds{}
+}
+
 // Counting is implemented by devices that count what goes wrong.
 type Counting interface {
 	Faults() Faults

@@ -27,6 +27,9 @@
 // emergency stop. A robot that is [Guarded] stops by itself when it hears
 // nothing, which is what is left when the computer dies.
 //
+// A robot or device that is [Bounded] says how long its calls take at most. The
+// program compares that with the loop's period and watchdog before it arms.
+//
 // # Channels
 //
 // A [Spec] names every element of the observation and of the action, in the

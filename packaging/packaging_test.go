@@ -79,3 +79,30 @@ func TestEveryGroupOfTheServiceExistsAndItsDevicesBelongToOne(t *testing.T) {
 		t.Errorf("address families: %q", families)
 	}
 }
+
+func TestAKilledServiceIsHaltedAndOneThatEndedWellIsLeftAlone(t *testing.T) {
+	post, start := unit(t, "ExecStopPost"), unit(t, "ExecStart")
+	if len(post) != 1 || !strings.HasPrefix(post[0], "/usr/bin/optibfm halt --if-failed --config ") {
+		t.Fatalf("ExecStopPost: found %q", post)
+	}
+	_, config, _ := strings.Cut(post[0], "--config ")
+	if !strings.Contains(start[0], "--config "+config) {
+		t.Errorf("it halts the robot of %s, the service runs another: %q", config, start)
+	}
+}
+
+func TestTheDropInForAGPUUsesPatternsOnlyWhereTheServiceManagerKnowsThem(t *testing.T) {
+	text := read(t, "gpu.conf")
+	allowed := regexp.MustCompile(`(?m)^DeviceAllow=(\S+) rw$`).FindAllStringSubmatch(text, -1)
+	if len(allowed) != strings.Count(text, "DeviceAllow=") || len(allowed) < 5 {
+		t.Errorf("found %q", allowed)
+	}
+	for _, m := range allowed {
+		if strings.HasPrefix(m[1], "/dev/") && strings.ContainsAny(m[1], "*?[") {
+			t.Errorf("%s: a path is taken as it is written: use char- and a name of /proc/devices", m[1])
+		}
+	}
+	if !strings.Contains(text, "\nMemoryDenyWriteExecute=no\n") || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
+		t.Error("TensorFlow may not make code, or the package lacks the file")
+	}
+}

@@ -57,6 +57,7 @@ expect() { # PATH MODE OWNER
 expect /usr/bin/optibfm 755 root:root
 expect /etc/optibfm/robot.yaml 644 root:root
 expect /usr/lib/systemd/system/optibfm.service 644 root:root
+expect /usr/share/optibfm/gpu.conf 644 root:root
 expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
 expect /var/lib/optibfm 750 optibfm:optibfm
 expect /var/lib/optibfm/models 755 root:root
@@ -86,6 +87,10 @@ ls "$root"/var/log/optibfm/*.mcap
 
 step "the unit"
 inside systemd-analyze verify --man=no /usr/lib/systemd/system/optibfm.service
+inside install -Dm644 /usr/share/optibfm/gpu.conf /etc/systemd/system/optibfm.service.d/gpu.conf
+inside systemd-analyze verify --man=no /usr/lib/systemd/system/optibfm.service
+rm -r "$root/etc/systemd/system/optibfm.service.d"
+as_user optibfm halt --config /etc/optibfm/robot.yaml | grep "nothing to halt" || fail "halt"
 inside systemd-analyze security --offline=yes --threshold=30 --no-pager /usr/lib/systemd/system/optibfm.service | tail -n 1
 
 step "an upgrade keeps the configuration, the belief and the logs"

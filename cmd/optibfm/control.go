@@ -66,7 +66,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkArming(os.Stderr, robot, s.file); err != nil {
+	if err := errors.Join(checkArming(os.Stderr, robot, s.file), checkBounds(os.Stderr, robot, s.file)); err != nil {
 		return errors.Join(err, closeRobot(robot))
 	}
 	var c *control

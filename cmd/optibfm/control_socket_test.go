@@ -288,6 +288,30 @@ func TestOnlyRootTheServicesUserAndTheGroupMayOperate(t *testing.T) {
 	}
 }
 
+func TestARefusalIsHeardAlsoWhereItComesBeforeTheWord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "{}\n")
+			_ = c.Close()
+		}
+	}()
+	for range 500 {
+		if line, err := exchange(path, "arm"); err != nil || string(line) != "{}\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+}
+
 func TestAStrangerIsRefusedAlsoWhereTheSocketsModeLetsHimIn(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -44,6 +44,12 @@ var spoils = map[string]func(h *host, now <-chan struct{}){
 	"recorder stalls for 2 s": func(h *host, now <-chan struct{}) {
 		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
+	"GPU fails": func(h *host, now <-chan struct{}) {
+		h.loseGPU(now, func() (int, float32, error) { return 0, 0, errDeviceLost })
+	},
+	"GPU hangs": func(h *host, now <-chan struct{}) {
+		h.loseGPU(now, func() (int, float32, error) { select {} })
+	},
 	"host tries to arm": func(h *host, _ <-chan struct{}) {
 		go func() {
 			for range 20 {
@@ -127,27 +133,39 @@ func (b *syncBuffer) String() string {
 // runAttended starts a run; spoil may be empty.
 func runAttended(t *testing.T, spoil string, set ...string) *attendedRun {
 	t.Helper()
+	r := prepareAttended(t, spoil, set...)
+	r.start()
+	return r
+}
+
+// prepareAttended makes a run that is to be started.
+func prepareAttended(t *testing.T, spoil string, set ...string) *attendedRun {
+	t.Helper()
 	w, base := serveWatched(t)
 	dir := t.TempDir()
 	r := &attendedRun{t: t, robot: w, socket: filepath.Join(dir, "s"), spoil: filepath.Join(dir, "now"), output: &syncBuffer{filepath.Join(dir, "output")}}
 	base = append(base, "safety.arm=operator", "safety.after_stop=hold", "safety.socket="+r.socket, "controller.replan_every_ticks=1")
 	r.cmd = program(t, append(base, set...)...)
 	r.cmd.Env = append(r.cmd.Env, spoiledHost+"="+spoil, spoiledWhen+"="+r.spoil)
+	return r
+}
+
+func (r *attendedRun) start() {
+	r.t.Helper()
 	out, err := os.Create(r.output.path)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	defer out.Close()
 	r.cmd.Stdout, r.cmd.Stderr = out, out
 	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	r.t.Cleanup(func() {
 		_ = r.cmd.Process.Signal(syscall.SIGCONT)
 		_ = r.cmd.Process.Kill()
 		_, _ = r.cmd.Process.Wait()
 	})
-	return r
 }
 
 // say says a word; an error is that nobody answered.

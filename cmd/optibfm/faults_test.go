@@ -22,6 +22,8 @@ type faultRig struct {
 	t *testing.T
 	*twoEnds
 	robot  *haltest.Stoppable
+	gpu    *losable  // what the planner searches with
+	answer *planning // the planner at work
 	period time.Duration
 	last   controller.Tick // the newest record that the host got
 	labels uint64
@@ -61,6 +63,7 @@ func newFaultRig(t *testing.T, afterStop string) *faultRig {
 	r := &faultRig{t: t, robot: robot, period: spec.Period, random: rand.New(rand.NewPCG(1, 2))}
 	r.twoEnds = newTwoEndsWith(t, s, robot)
 	r.last = *controller.NewTick(s.shape())
+	r.planOnLosable(s)
 	r.heal()
 	return r
 }
@@ -70,6 +73,7 @@ func (r *faultRig) heal() {
 	robot := r.robot
 	robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr, robot.Pressed = nil, nil, nil, nil, nil, false
 	r.hostSilent, r.hostDeaf, r.planless, r.oldSamples, r.elapsed, r.spoilPlan = false, false, false, false, 0, nil
+	r.gpu.lost.Store(nil)
 	r.senses(func([]float32) {})
 }
 
@@ -138,12 +142,16 @@ func (r *faultRig) answerWithAPlan() {
 	if !fresh || state.Valid == 0 {
 		return
 	}
+	if r.spoilPlan == nil {
+		if err := r.answer.answer(state); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
 	if _, err := r.planner.Plan(state, r.plan); err != nil {
 		r.t.Fatal(err)
 	}
-	if r.spoilPlan != nil {
-		r.spoilPlan(r.plan)
-	}
+	r.spoilPlan(r.plan)
 	if err := r.host.publish(r.plan); err != nil {
 		r.t.Fatal(err)
 	}
@@ -254,6 +262,8 @@ var faultTable = []injected{
 	{name: "the robot's own deadman has halted it", inject: func(r *faultRig) { r.robot.Halted = true }, want: controller.FaultAct, ticks: 1, gone: true},
 	{name: "an actuator fails, and so does Halt", inject: func(r *faultRig) { r.robot.ActErr, r.robot.HaltErr = hal.ErrBus, hal.ErrBus }, want: controller.FaultAct, ticks: 1},
 	{name: "the planner hangs", inject: func(r *faultRig) { r.planless = true }, want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
+	{name: "the GPU is lost: every search fails", inject: losing(errDeviceLost), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
+	{name: "the GPU computes nonsense", inject: losing(nil), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
 	{name: "a plan is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Z[3] = nan() }), want: controller.FaultHost, ticks: 1},
 	{name: "a plan is of the future", inject: spoilingPlans(func(p *controller.Plan) { p.Confirmed += 1000 }), want: controller.FaultHost, ticks: 1},
 	{name: "a plan's score is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Score = nan() }), want: controller.FaultHost, ticks: 1},

@@ -314,16 +314,25 @@ func (h *host) run(alive context.Context) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
 	kept := h.startKeeper()
-	wg.Go(func() {
+	tidied := startTidying(h.session.file.Log, h.planning.events, tidyEvery)
+	planned := make(chan struct{})
+	go func() {
+		defer close(planned)
 		if err := h.planning.run(stop); err != nil {
 			offer(h.planning.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 		}
-	})
+	}()
 	h.link.ready.Store(1)
 	err = h.serve(alive)
 	close(stop)
 	wg.Wait()
+	select {
+	case <-planned:
+	case <-time.After(lastSearch): // a GPU that hangs must not cost the log its end
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errPlannerHangs.Error()}))
+	}
 	kept()
+	tidied()
 	h.drain()
 	h.display.end()
 	if h.lines != nil { // before the summary

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/rtloop"
 )
 
 // newLogRelease makes `optibfm log release`.
@@ -44,21 +46,106 @@ func releaseLog(path string) error {
 // makeRoom makes room for the log of a run and says in words what that cost.
 // With an error there is none, and the run must not start.
 func makeRoom(l configs.Log) (said []string, err error) {
-	room, err := flightlog.MakeRoom(l.Dir, flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9)})
+	done, amiss, err := tidyLogs(l, 0)
+	return append(done, amiss...), err
+}
+
+// tidyLogs makes room, but begins no log after patience; 0 is flightlog's own.
+// It says in words what it did, and what it could not do.
+func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err error) {
+	room, err := flightlog.MakeRoom(l.Dir, flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9), Patience: patience})
 	if len(room.Removed) > 0 {
-		said = append(said, "log.keep_gb, log.min_free_gb: removed, as replayed or without a label: "+strings.Join(room.Removed, ", "))
+		done = append(done, "log.keep_gb, log.min_free_gb: removed, as replayed or without a label: "+strings.Join(room.Removed, ", "))
 	}
 	if len(room.Thinned) > 0 {
-		said = append(said, "log.keep_gb, log.min_free_gb: thinned to the labels and what they are about: "+strings.Join(room.Thinned, ", "))
+		done = append(done, "log.keep_gb, log.min_free_gb: thinned to the labels and what they are about: "+strings.Join(room.Thinned, ", "))
 	}
 	if len(room.Spared) > 0 {
-		said = append(said, "log.dir: left alone, as they cannot be read or the disk is too full to thin them: "+strings.Join(room.Spared, ", "))
+		amiss = append(amiss, "log.dir: left alone, as they cannot be read or the disk is too full to thin them: "+strings.Join(room.Spared, ", "))
 	}
 	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
-		said = append(said, fmt.Sprintf("log.keep_gb: the labels of logs that nobody has replayed take %.2f GB: copy them, then `optibfm log release`", held))
+		amiss = append(amiss, fmt.Sprintf("log.keep_gb: the labels of logs that nobody has replayed, and the log of the run, take %.2f GB: copy the logs, then `optibfm log release`", held))
 	}
 	if err != nil {
-		return said, fmt.Errorf("log.min_free_gb: %w", err)
+		err = fmt.Errorf("log.min_free_gb: %w", err)
 	}
-	return said, nil
+	return done, amiss, err
+}
+
+// tidyEvery is how often the logs of a folder are looked at while a run goes on;
+// tests are less patient. After a look that left something amiss the next one is
+// twice as far: it has read logs in vain.
+var tidyEvery = time.Minute
+
+const (
+	tidySeldom  = time.Hour
+	tidyAtMost  = 5 * time.Second // then no other log is begun
+	tidyLastLog = 2 * time.Second // at the end of a run, for the one that is being thinned
+)
+
+// tidier makes room while the log of a run grows, which it leaves alone. Where
+// there is no room the run goes on: a full disk is told by the log itself.
+type tidier struct {
+	log    configs.Log
+	events chan flightlog.Event
+	amiss  bool // and that was said
+}
+
+// startTidying starts a tidier. What it returns ends it. A log that is being
+// thinned then is left as it was, where it takes long.
+func startTidying(l configs.Log, events chan flightlog.Event, every time.Duration) (end func()) {
+	if !l.Enabled || l.KeepGB == 0 && l.MinFreeGB == 0 {
+		return func() {}
+	}
+	t := &tidier{log: l, events: events}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		t.run(stop, every)
+	}()
+	return func() {
+		close(stop)
+		select {
+		case <-done:
+		case <-time.After(tidyLastLog):
+		}
+	}
+}
+
+func (t *tidier) run(stop <-chan struct{}, every time.Duration) {
+	for pause := every; ; {
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+		t.tidy()
+		if !t.amiss {
+			pause = every
+		} else {
+			pause = min(2*pause, tidySeldom)
+		}
+	}
+}
+
+// tidy looks once, and offers what a person should know. What is amiss it says
+// once, until all was well.
+func (t *tidier) tidy() {
+	done, amiss, err := tidyLogs(t.log, tidyAtMost)
+	for _, text := range done {
+		t.tell(flightlog.Info, text)
+	}
+	if err != nil {
+		amiss = append(amiss, err.Error())
+	}
+	if !t.amiss {
+		for _, text := range amiss {
+			t.tell(flightlog.Warn, text)
+		}
+	}
+	t.amiss = len(amiss) > 0
+}
+
+func (t *tidier) tell(level flightlog.Level, text string) {
+	offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})
 }

@@ -37,5 +37,6 @@ teach it something.
 		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newOperateCommands()...)
+	root.AddCommand(newHaltCommand())
 	return root
 }

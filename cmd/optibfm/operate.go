@@ -110,7 +110,8 @@ func exchange(path, word string) ([]byte, error) {
 	if err := c.SetDeadline(time.Now().Add(operatePatience)); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(c, word+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // a stranger is answered before he asks
+	// Whoever may not speak may be told so before he has spoken.
+	if _, err := io.WriteString(c, word+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, err
 	}
 	line, err := bufio.NewReader(io.LimitReader(c, 64<<10)).ReadBytes('\n')

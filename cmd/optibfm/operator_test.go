@@ -14,6 +14,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rewardsrc/web"
 )
 
 // pedal is a device with two buttons, KEY_A for good and KEY_B for bad.
@@ -263,5 +264,19 @@ func TestALabelModeWithoutRequestsTurnsTheGateOff(t *testing.T) {
 	}
 	if !s.file.Controller.Gate.Off || !recorded.Controller.Gate.Off {
 		t.Error("the robot would ask, or its log would say so")
+	}
+}
+
+func TestTheLabelModeIsThatOfTheWebConsoleToo(t *testing.T) {
+	for mode, want := range map[string]web.Mode{
+		configs.ModeAny: web.Sparse, configs.ModePerRequest: web.PerRequest, configs.ModeEvents: web.Sparse, configs.ModeContinuous: web.Continuous,
+	} {
+		file, err := configs.Load("rover-keyboard", "operator.source=web", "operator.label_mode="+mode)
+		if err != nil {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		if got := webMode(file.Operator.LabelMode); got != want {
+			t.Errorf("%s: the console is %s, want %s", mode, got, want)
+		}
 	}
 }

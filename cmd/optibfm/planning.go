@@ -33,6 +33,12 @@ type planning struct {
 	events    chan flightlog.Event
 }
 
+// errPlannerHangs is a planner that did not come back when the run was over.
+var errPlannerHangs = errors.New("host: the planner hangs in a search, and was left behind: find what holds the GPU, or with model.backend: native the computer, up")
+
+// lastSearch is how long the end of a run waits for a search.
+const lastSearch = 2 * time.Second
+
 // run plans until stop is closed. A state that cannot be planned for leaves
 // the old plan to age, which halts the robot if it goes on.
 func (p *planning) run(stop <-chan struct{}) error {
@@ -43,6 +49,11 @@ func (p *planning) run(stop <-chan struct{}) error {
 		case <-stop:
 			return nil
 		case <-ticker.C:
+		}
+		select { // a tick may have won: once stop is closed, the states are another's
+		case <-stop:
+			return nil
+		default:
 		}
 		state, fresh, err := p.link.newestState()
 		if err != nil {

@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 		if orders := os.Getenv(rigOrders); orders != "" {
 			attached = rigFromOrders(orders).hardware()
 		}
+		if os.Getenv(tidyOften) != "" {
+			tidyEvery = 20 * time.Millisecond
+		}
 		if dir := os.Getenv(inputFolder); dir != "" {
 			inputDevices = evdevtest.Machine{Dir: dir}
 		}

@@ -157,6 +157,9 @@ func (r *rig) fail() {
 	rigFaults[r.Fault](r)
 }
 
+// Timeout is what hardware wants it to be.
+func (b *rigBus) Timeout() time.Duration { return 10 * time.Millisecond }
+
 // Close writes the report.
 func (b *rigBus) Close() error {
 	r := b.rig

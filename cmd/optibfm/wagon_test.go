@@ -17,6 +17,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/mcu/mcutest"
@@ -215,7 +216,7 @@ func patience(age time.Duration) []string {
 	ms := func(key string, d time.Duration) string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
 	}
-	set := []string{ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
+	set := []string{"loop.watchdog_ms=20000", ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
 	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
 		device := fmt.Sprintf("[%d].", i+1)
 		set = append(set, ms(device+"stale_ms", age), ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", patientDeadman))
@@ -464,6 +465,35 @@ func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 	}
 	if outputs, armed := base.Outputs(); armed || outputs[0] != 0 {
 		t.Errorf("at the end: armed %v, %v", armed, outputs)
+	}
+}
+
+func TestTheEmergencyStopOfTheManualsRoverStopsItsRun(t *testing.T) {
+	t.Parallel()
+	base, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = base.Close() })
+	cmd := program(t, append(slices.Concat(withoutWalls, unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000",
+		"safety.external_deadman=", "robot.composite.devices[0].mcu.port.path="+base.Path)...)
+	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
+	cmd.Env = append(cmd.Env, rigOrders+"={}")
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if !until(30*time.Second, func() bool { outputs, armed := base.Outputs(); return armed && outputs[0] != 0 }) {
+		t.Fatal("it never moved")
+	}
+	base.Fault(mcutest.CauseEStop)
+	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), controller.FaultEStop.String()) {
+		t.Errorf("%v\n%s", err, output.String())
+	}
+	if summary, _, err := flightlog.Summarise(onlyLog(t, cmd)); err != nil || summary.Faults[controller.FaultEStop] != 1 {
+		t.Errorf("the log tells of the stops %v, %v", summary.Faults, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
@@ -30,7 +31,7 @@ func (h *host) openWeb() error {
 		return err
 	}
 	h.web, err = web.Open(h.session.file.Operator.Web, web.Options{
-		About: h.aboutRun(), Period: h.orders.Spec.Period, Stop: h.stopFromWeb(),
+		About: h.aboutRun(), Period: h.orders.Spec.Period, Mode: webMode(h.session.file.Operator.LabelMode), Stop: h.stopFromWeb(),
 	})
 	if err != nil {
 		return err
@@ -38,6 +39,17 @@ func (h *host) openWeb() error {
 	h.planning.watch = belief
 	h.display = displays{h.display, &webView{server: h.web, belief: belief, announce: h.announcer(), why: h.whyEnded}}
 	return nil
+}
+
+// webMode is what operator.label_mode means to a page.
+func webMode(labelMode string) web.Mode {
+	switch labelMode {
+	case configs.ModePerRequest:
+		return web.PerRequest
+	case configs.ModeContinuous:
+		return web.Continuous
+	}
+	return web.Sparse // whether something is asked is the robot's
 }
 
 func (h *host) haltWeb() error {

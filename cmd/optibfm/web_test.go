@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"regexp"
@@ -45,7 +46,7 @@ type phone struct {
 var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 
 // pairFrom pairs with the console whose code a program printed.
-func pairFrom(t *testing.T, output *shared) *phone {
+func pairFrom(t *testing.T, output fmt.Stringer) *phone {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if found := pairingURL.FindStringSubmatch(output.String()); found != nil {

@@ -66,6 +66,7 @@ type Device struct {
 var (
 	_ hal.Device   = (*Device)(nil)
 	_ hal.Counting = (*Device)(nil)
+	_ hal.Bounded  = (*Device)(nil)
 )
 
 // setting is a register and what it shall hold.
@@ -322,6 +323,13 @@ func (d *Device) Arm() error {
 			d.conn.Name(), gyro, system, least)
 	}
 	return nil
+}
+
+// Bounds has a transaction for a sample, and one for each setting that Arm reads
+// back, the mode and the calibration.
+func (d *Device) Bounds() hal.Bounds {
+	t := d.conn.Timeout()
+	return hal.Bounds{Sense: t, Arm: time.Duration(len(d.setup)+2) * t}
 }
 
 // Halt does nothing: a sensor moves nothing.

@@ -55,6 +55,7 @@ var (
 	_ hal.Rewarder = (*Robot)(nil)
 	_ hal.Backstop = (*Robot)(nil)
 	_ hal.Guarded  = (*Robot)(nil)
+	_ hal.Bounded  = (*Robot)(nil)
 	_ io.Closer    = (*Robot)(nil)
 )
 
@@ -126,6 +127,16 @@ func (r *Robot) update() error {
 // for in hello, and the protocol obliges a server that answers with welcome to
 // keep it. 0 in lockstep.
 func (r *Robot) Deadman() time.Duration { return r.deadman }
+
+// Bounds implements hal.Bounded. In free mode a call waits for the server once. In
+// lockstep nothing is known: a simulator takes its time, and the robot of one that
+// passes the timeout is lost.
+func (r *Robot) Bounds() hal.Bounds {
+	if r.mode == lockstep {
+		return hal.Bounds{}
+	}
+	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(haltTimeout), Halt: haltTimeout}
+}
 
 // Act sends the action. In lockstep it returns when the robot has made its
 // step. In free mode it returns at once, and the next Act tells if the server

@@ -261,3 +261,18 @@ func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
 		t.Error("the connection was not closed")
 	}
 }
+
+func TestACallWaitsOnceForItsTimeoutAndArmAndHaltATenthOfASecond(t *testing.T) {
+	for timeoutMs, want := range map[float64]hal.Bounds{
+		5:   {Sense: 5 * time.Millisecond, Act: 5 * time.Millisecond, Arm: 100 * time.Millisecond, Halt: 100 * time.Millisecond},
+		300: {Sense: 300 * time.Millisecond, Act: 300 * time.Millisecond, Arm: 300 * time.Millisecond, Halt: 100 * time.Millisecond},
+	} {
+		r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: timeoutMs})
+		if got := r.Bounds(); got != want {
+			t.Errorf("timeout_ms %v: %+v, want %+v", timeoutMs, got, want)
+		}
+	}
+	if got := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))}).Bounds(); got != (hal.Bounds{}) {
+		t.Errorf("in lockstep: %+v", got)
+	}
+}

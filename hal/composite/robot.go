@@ -12,8 +12,8 @@ import (
 )
 
 // Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop],
-// [hal.Guarded], [hal.Disarmer] and [hal.StopInput]. But for HaltBeside, it belongs to one goroutine. Sense and
-// Act allocate nothing, also when they fail; the error of a call is overwritten
+// [hal.Guarded], [hal.Disarmer], [hal.StopInput] and [hal.Bounded]. But for HaltBeside, it belongs to one
+// goroutine. Sense and Act allocate nothing, also when they fail; the error of a call is overwritten
 // by the next one of its kind.
 type Robot struct {
 	wiring
@@ -54,6 +54,7 @@ var (
 	_ hal.Guarded   = (*Robot)(nil)
 	_ hal.Disarmer  = (*Robot)(nil)
 	_ hal.StopInput = (*Robot)(nil)
+	_ hal.Bounded   = (*Robot)(nil)
 )
 
 // New makes a robot and writes the disarmed outputs to its devices. They are
@@ -388,6 +389,37 @@ func (d *device) deadman() time.Duration {
 		return g.Deadman()
 	}
 	return 0
+}
+
+// Share is a device's part of the time that a robot takes at most.
+type Share struct {
+	Name string // of the device
+	hal.Bounds
+}
+
+// Shares are the devices' parts of Bounds, in their order: what is called of each.
+func (r *Robot) Shares() []Share {
+	shares := make([]Share, len(r.devices))
+	for i, d := range r.devices {
+		b := hal.BoundsOf(d.Device.Device)
+		if len(d.inputs) == 0 {
+			b.Sense = 0
+		}
+		if len(d.outputs) == 0 {
+			b.Act = 0
+		}
+		b.Arm += b.Act + b.Halt // the disarmed outputs come first, a Halt follows a failure
+		shares[i] = Share{d.Name, b}
+	}
+	return shares
+}
+
+// Bounds is the sum of the devices' shares: they are called one after the other.
+func (r *Robot) Bounds() (sum hal.Bounds) {
+	for _, s := range r.Shares() {
+		sum = sum.Plus(s.Bounds)
+	}
+	return sum
 }
 
 // Unguarded names the devices with outputs that do not stop by themselves.

@@ -551,3 +551,27 @@ func TestARobotThatTheWatchdogHaltsWhileItIsArmedIsNotArmed(t *testing.T) {
 		t.Errorf("the last thing done is %q, want a halt", last)
 	}
 }
+
+// boundedDevice is a device that knows its times.
+type boundedDevice struct {
+	*fakeDevice
+	bounds hal.Bounds
+}
+
+func (d boundedDevice) Bounds() hal.Bounds { return d.bounds }
+
+func TestTheTimesOfTheDevicesThatAreCalledAddUp(t *testing.T) {
+	const ms = time.Millisecond
+	b := newBench()
+	all := hal.Bounds{Sense: 1 * ms, Act: 2 * ms, Arm: 10 * ms, Halt: 4 * ms}
+	b.devices[0].Device = boundedDevice{b.imu, all}
+	b.devices[1].Device = boundedDevice{b.base, all}
+	b.open(t)
+	// The IMU has no outputs, so that it is never written; it is halted all the same.
+	if got, want := b.robot.Bounds(), (hal.Bounds{Sense: 2 * ms, Act: 2 * ms, Arm: (10 + 4 + 10 + 2 + 4) * ms, Halt: 8 * ms}); got != want {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+	if shares := b.robot.Shares(); len(shares) != 2 || shares[1].Name != "base" || shares[1].Act != 2*ms || shares[0].Act != 0 {
+		t.Errorf("the shares are %+v", shares)
+	}
+}

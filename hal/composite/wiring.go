@@ -58,6 +58,23 @@ func (c Config) Spec(parts []Part) (hal.Spec, error) {
 	return w.spec, nil
 }
 
+// Failsafe is what Halt commands: the outputs of each part, in its order. With it a
+// device can be halted without the others.
+func (c Config) Failsafe(parts []Part) ([][]float64, error) {
+	w, err := c.wire(parts)
+	if err != nil {
+		return nil, err
+	}
+	outputs := make([][]float64, len(parts))
+	for i, p := range parts {
+		outputs[i] = make([]float64, len(p.Outputs))
+	}
+	for _, a := range w.acts {
+		outputs[a.device][a.output] = a.gain*a.failsafe + a.offset
+	}
+	return outputs, nil
+}
+
 // wirer resolves names, and collects what is wrong.
 type wirer struct {
 	cfg   Config

@@ -194,6 +194,12 @@ func (d *Device) Faults() hal.Faults { return d.bus.Faults }
 // Timeout is the limit of one transaction, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
+// Bounds implements hal.Bounded: see the package documentation.
+func (d *Device) Bounds() hal.Bounds {
+	t := d.Timeout()
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: 12 * t, Halt: 6 * t}
+}
+
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.bus.Port.Close() }
 

@@ -69,8 +69,9 @@ var linux = kernel{
 // periph's own adapter it can limit the time of a transaction, keeps the
 // kernel's error number, and allocates nothing. Goroutines may share it.
 type Bus struct {
-	file *os.File
-	path string
+	file    *os.File
+	path    string
+	timeout time.Duration // of the adapter
 	kernel
 
 	mu       sync.Mutex
@@ -105,7 +106,9 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 	if timeout <= 0 || timeout > MaxTimeout {
 		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v): give more than 0, up to %v", path, timeout, MaxTimeout)
 	}
-	b := &Bus{file: file, path: path, kernel: k}
+	const unit = 10 * time.Millisecond
+	units := (timeout + unit - 1) / unit
+	b := &Bus{file: file, path: path, timeout: units * unit, kernel: k}
 	var funcs uint64 // the kernel writes an unsigned long
 	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w): see i2cdetect -l", path, errno)
@@ -113,8 +116,7 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 	if funcs&funcI2C == 0 {
 		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x): use another bus", path, funcs)
 	}
-	const unit = 10 * time.Millisecond
-	if errno := k.set(file.Fd(), ioctlTimeout, uintptr((timeout+unit-1)/unit)); errno != 0 {
+	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(units)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: the adapter's time-out could not be set: %w", path, errno)
 	}
 	if errno := k.set(file.Fd(), ioctlRetries, 0); errno != 0 {
@@ -124,6 +126,9 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 }
 
 func (b *Bus) String() string { return b.path }
+
+// Timeout is the time after which the adapter gives a transfer up.
+func (b *Bus) Timeout() time.Duration { return b.timeout }
 
 var (
 	errAddress = errors.New("i2cbus: the address is not a 7-bit one: give 0x08 to 0x77")

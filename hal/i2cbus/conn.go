@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"periph.io/x/conn/v3/i2c"
 
@@ -35,6 +36,16 @@ func NewConn(bus i2c.Bus, addr uint16, name string) *Conn {
 
 // Name says which device this is: "mpu6050 at 0x68 on /dev/i2c-1".
 func (c *Conn) Name() string { return c.name }
+
+// Timeout is the longest time that a transaction takes, as its bus has it: a bus
+// that does not say is taken for one with the kernel's own, [MaxTimeout]. An
+// adapter that waits for each message of a transaction takes twice as long.
+func (c *Conn) Timeout() time.Duration {
+	if b, ok := c.bus.(interface{ Timeout() time.Duration }); ok {
+		return b.Timeout()
+	}
+	return MaxTimeout
+}
 
 // Faults counts what failed since NewConn.
 func (c *Conn) Faults() hal.Faults { return c.faults }

@@ -189,7 +189,7 @@ func TestTheFirmwareTellsItsChannels(t *testing.T) {
 				t.Errorf("output %d: %v", i, s)
 			}
 		}
-		if len(d.Inputs()) != 5 || len(d.Outputs()) != 2 {
+		if len(d.Inputs()) != 6 || len(d.Outputs()) != 2 {
 			t.Error("some are missing")
 		}
 	})
@@ -270,7 +270,7 @@ func TestAnEmergencyStopCannotBeArmedAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.estop(true)
-		next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseEStop })
+		next(t, d, func(s []float64) bool { return d.Cause() == mcutest.CauseEStop && s[5] == 0 })
 		if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
 			t.Error(err)
 		}
@@ -281,7 +281,7 @@ func TestAnEmergencyStopCannotBeArmedAway(t *testing.T) {
 			t.Error(err)
 		}
 		b.estop(false)
-		next(t, d, func([]float64) bool { return d.Arm() == nil })
+		next(t, d, func(s []float64) bool { return s[5] == 1 && d.Arm() == nil })
 	})
 }
 
@@ -289,7 +289,7 @@ func TestSampleTimesAreOfTheHostsClockAndNeverGoBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) { // the C firmware's clock wraps 0.3 s after its start
 		d := open(t, config(b.path))
 		next(t, d, whatever)
-		sample := make([]float64, 5)
+		sample := make([]float64, 6)
 		var before int64
 		for range 250 {
 			at, err := d.Read(sample)
@@ -365,7 +365,7 @@ func TestASilentBoardIsStaleAndHaltTriesTwice(t *testing.T) {
 	}
 	b.Mute(true)
 	time.Sleep(60 * time.Millisecond)
-	if _, err := d.Read(make([]float64, 5)); !errors.Is(err, hal.ErrStale) {
+	if _, err := d.Read(make([]float64, 6)); !errors.Is(err, hal.ErrStale) {
 		t.Error(err)
 	}
 	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrTimeout) {
@@ -441,7 +441,7 @@ func TestAPulledPlugIsABusError(t *testing.T) {
 	}
 	d := open(t, config(b.Path))
 	_ = b.Close()
-	_, readErr := d.Read(make([]float64, 5))
+	_, readErr := d.Read(make([]float64, 6))
 	for name, err := range map[string]error{"read": readErr, "write": d.Write([]float64{0, 0}), "halt": d.Halt([]float64{0, 0}), "arm": d.Arm()} {
 		if !errors.Is(err, hal.ErrBus) {
 			t.Errorf("%s: %v", name, err)
@@ -534,7 +534,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	in, out := make([]float64, 5), []float64{1, 2}
+	in, out := make([]float64, 6), []float64{1, 2}
 	n := testing.AllocsPerRun(50, func() {
 		if _, err := d.Read(in); err != nil {
 			t.Fatal(err)
@@ -566,7 +566,7 @@ func TestASilentBoardMakesNoTickAllocate(t *testing.T) {
 	c.TimeoutMs, c.StaleMs = 10, 1
 	d := open(t, c)
 	b.Mute(true)
-	in, out := make([]float64, 5), make([]float64, 2)
+	in, out := make([]float64, 6), make([]float64, 2)
 	time.Sleep(20 * time.Millisecond)
 	if n := testing.AllocsPerRun(5, func() {
 		if _, err := d.Read(in); !errors.Is(err, hal.ErrStale) {
@@ -591,7 +591,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	in, out := make([]float64, 5), make([]float64, 2)
+	in, out := make([]float64, 6), make([]float64, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = d.Read(in)

@@ -137,6 +137,12 @@ func (d *Device) Deadman() time.Duration {
 	return longest
 }
 
+// Bounds implements hal.Bounded: see the package documentation.
+func (d *Device) Bounds() hal.Bounds {
+	t := d.Timeout()
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(10*len(d.motors)) * t, Halt: 4 * t}
+}
+
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.bus.Close() }
 

@@ -56,6 +56,7 @@ type Device struct {
 var (
 	_ hal.Device   = (*Device)(nil)
 	_ hal.Counting = (*Device)(nil)
+	_ hal.Bounded  = (*Device)(nil)
 )
 
 // setting is a register and what it shall hold.
@@ -191,6 +192,13 @@ func (d *Device) Arm() error {
 		return err
 	}
 	return d.verify()
+}
+
+// Bounds has a transaction for a sample, and one for the identity and each setting
+// that Arm reads back.
+func (d *Device) Bounds() hal.Bounds {
+	t := d.conn.Timeout()
+	return hal.Bounds{Sense: t, Arm: time.Duration(len(d.setup)+1) * t}
 }
 
 // Halt does nothing: a sensor moves nothing.

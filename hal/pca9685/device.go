@@ -69,6 +69,7 @@ type Enabled struct{ *Device }
 var (
 	_ hal.Guarded  = (*Device)(nil)
 	_ hal.Counting = (*Device)(nil)
+	_ hal.Bounded  = (*Device)(nil)
 	_ hal.Backstop = (*Enabled)(nil)
 )
 
@@ -288,6 +289,13 @@ func first(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+// Bounds counts transactions: two for a Write and its check, three settings that
+// Arm reads back before it writes, and one more than a Write for Halt.
+func (d *Device) Bounds() hal.Bounds {
+	t := d.conn.Timeout()
+	return hal.Bounds{Act: 2 * t, Arm: 5 * t, Halt: 3 * t}
 }
 
 // Deadman is 0: the chip has no watchdog.

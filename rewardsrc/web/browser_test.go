@@ -606,7 +606,7 @@ func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
 
 func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {
 	c := startChrome(t)
-	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.Mode, c.SampleMS = Continuous, 100 })
+	d, _ := openForBrowser(t, func(c *Config, o *Options) { o.Mode, c.SampleMS = Continuous, 100 })
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
 	p.untilText("link", `\d ms`)

@@ -155,7 +155,7 @@ func (s *Server) enter(c *client) []byte {
 	wake(s.changed)
 	return marshal(hello{
 		Type: "hello", Protocol: 1, Conn: c.number, Device: c.session.name, Role: c.session.role,
-		WatchOnly: s.cfg.WatchOnly, Mode: s.cfg.Mode, Good: Number(s.cfg.GoodValue), Bad: Number(s.cfg.BadValue),
+		WatchOnly: s.cfg.WatchOnly, Mode: s.opts.Mode, Good: Number(s.cfg.GoodValue), Bad: Number(s.cfg.BadValue),
 		RefractoryMS: Number(s.cfg.RefractoryMS), SampleMS: Number(s.cfg.SampleMS),
 		CanStop: s.opts.Stop != nil, About: s.opts.About, History: s.history.points,
 	})
@@ -347,7 +347,7 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "the run is over"
 	case s.stopped.Load() != nil:
 		return "STOP was pressed"
-	case m.Kind == kindValue && s.cfg.Mode != Continuous:
+	case m.Kind == kindValue && s.opts.Mode != Continuous:
 		return "only good and bad are taken"
 	case p.kind == rewardsrc.Value && !(p.value >= s.cfg.BadValue && p.value <= s.cfg.GoodValue):
 		return "the value is out of range"

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Mode says what a press means.
+// Mode says what a press means. The empty one is Sparse.
 type Mode string
 
 // The modes.
@@ -23,9 +23,6 @@ const (
 	// sample_ms.
 	Continuous Mode = "continuous"
 )
-
-// Modes lists the modes.
-func Modes() []Mode { return []Mode{PerRequest, Sparse, Continuous} }
 
 // The values of Config.TLS.
 const (
@@ -58,8 +55,6 @@ type Config struct {
 	// WatchOnly serves the live view and STOP, without labels, beside
 	// another operator.source.
 	WatchOnly bool `yaml:"watch_only"`
-	// Mode is per_request, sparse or continuous.
-	Mode Mode `yaml:"mode"`
 	// GoodValue is the reward of "good" and of the slider's upper end, in [-1000, 1000].
 	GoodValue float64 `yaml:"good_value"`
 	// BadValue is the reward of "bad" and of the slider's lower end, in
@@ -81,7 +76,7 @@ type Config struct {
 // DefaultConfig listens to this machine only: good 1, bad -1, at any time.
 func DefaultConfig() Config {
 	return Config{
-		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto, Mode: Sparse,
+		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto,
 		GoodValue: 1, BadValue: -1,
 		SampleMS: 500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
 	}
@@ -101,9 +96,6 @@ func (c Config) Validate() error {
 	}
 	if c.GoodValue <= c.BadValue {
 		errs = append(errs, fmt.Errorf("web: good_value is not above bad_value (%g, %g): give the better reward to good", c.GoodValue, c.BadValue))
-	}
-	if c.Mode != PerRequest && c.Mode != Sparse && c.Mode != Continuous {
-		errs = append(errs, fmt.Errorf("web: mode is unknown (%q): choose one of %s, %s, %s", c.Mode, PerRequest, Sparse, Continuous))
 	}
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *?#") {

@@ -30,7 +30,7 @@
 // refused rather than taken for one of now. A page that has no connection sends
 // nothing later: it shows such presses as lost.
 //
-// [Mode] says which presses count: answers only (per_request), presses at any
+// [Options.Mode] says which presses count: answers only (per_request), presses at any
 // time (sparse), or a slider that gives a label every sample_ms while it is
 // held (continuous).
 //

@@ -293,7 +293,6 @@ func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
 		"listen has":   func(c *Config) { c.Listen = "127.0.0.1:99999" },
 		"tls":          func(c *Config) { c.TLS = "yes" },
 		"cert_file":    func(c *Config) { c.TLS = TLSFiles },
-		"mode":         func(c *Config) { c.Mode = "often" },
 		"good_value":   func(c *Config) { c.GoodValue = c.BadValue },
 		"hosts":        func(c *Config) { c.Hosts = []string{"http://robot"} },
 		"max_late_s":   func(c *Config) { c.MaxLateS = 0 },

@@ -27,6 +27,7 @@ const (
 type Options struct {
 	About  About
 	Period time.Duration // of the robot: requests expire at a tick
+	Mode   Mode
 
 	// Stop halts the robot; by names the device whose STOP was pressed. It
 	// is called by a goroutine of the server, for every press, and must not
@@ -92,6 +93,9 @@ func Open(cfg Config, opts Options) (*Server, error) {
 	if opts.Now == nil {
 		opts.Now = rewardsrc.Monotonic
 	}
+	if opts.Mode == "" {
+		opts.Mode = Sparse
+	}
 	tlsConfig, fingerprint, err := openTLS(cfg)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func Open(cfg Config, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("web: %w: choose another operator.web.listen, or end what listens there", err)
 	}
 	s := &Server{
-		desk: newDesk(cfg.Mode, opts.Period, opts.Now), cfg: cfg, opts: opts,
+		desk: newDesk(opts.Mode, opts.Period, opts.Now), cfg: cfg, opts: opts,
 		listener: listener, encrypted: tlsConfig != nil, fingerprint: fingerprint,
 		named: map[string]bool{}, clients: map[*client]struct{}{},
 		quit: make(chan struct{}), told: make(chan struct{}),

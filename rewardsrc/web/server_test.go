@@ -384,7 +384,7 @@ func TestStopAlsoGoesByAPlainRequest(t *testing.T) {
 }
 
 func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
-	s := open(t, func(c *Config, _ *Options) { c.Mode = PerRequest })
+	s := open(t, func(_ *Config, o *Options) { o.Mode = PerRequest })
 	b, _ := pairedBrowser(t, s)
 	refusal := func(what string) string {
 		t.Helper()
@@ -440,7 +440,7 @@ func TestALatePressIsRefusedUnlessItAnswersARequest(t *testing.T) {
 }
 
 func TestTheSliderGivesAnyValueInItsRangeAndNoOther(t *testing.T) {
-	s := open(t, func(c *Config, _ *Options) { c.Mode = Continuous; c.GoodValue = 2 })
+	s := open(t, func(c *Config, o *Options) { o.Mode = Continuous; c.GoodValue = 2 })
 	b, _ := pairedBrowser(t, s)
 	b.write(message{Type: typePress, ID: 1, Kind: kindValue, Value: 1.25, At: b.now()})
 	if got := poll(t, s); got.Value != 1.25 || got.Mode != rewardsrc.Held {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +27,8 @@ type Firmware struct {
 	Step func(dt float64, outputs, inputs []float32)
 }
 
-// Rover is a differential drive with encoders and a battery: the wheels turn as
-// commanded.
+// Rover is a differential drive with encoders, a battery and an emergency stop: the
+// wheels turn as commanded.
 func Rover() Firmware {
 	return Firmware{
 		Name: "rover in Go",
@@ -35,7 +36,7 @@ func Rover() Firmware {
 		Inputs: []hal.Signal{
 			{Name: "left_position", Unit: "rad"}, {Name: "right_position", Unit: "rad"},
 			{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"},
-			{Name: "battery", Unit: "V"},
+			{Name: "battery", Unit: "V"}, {Name: estopClosed},
 		},
 		Outputs: []hal.Signal{{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"}},
 		Step: func(dt float64, outputs, inputs []float32) {
@@ -47,6 +48,9 @@ func Rover() Firmware {
 		},
 	}
 }
+
+// estopClosed is the input that is 1 but while the board has the fault CauseEStop.
+const estopClosed = "estop_closed"
 
 // The causes of a halt (PROTOCOL.md).
 const (
@@ -195,8 +199,21 @@ func (b *Board) tick() {
 		b.mu.Lock()
 		b.watch()
 		b.firmware.Step(period.Seconds(), b.outputs, b.inputs)
+		b.readStop()
 		b.sample()
 		b.mu.Unlock()
+	}
+}
+
+// readStop is the emergency stop's contact, where the board has one.
+func (b *Board) readStop() {
+	i := slices.IndexFunc(b.firmware.Inputs, func(s hal.Signal) bool { return s.Name == estopClosed })
+	switch {
+	case i < 0:
+	case b.fault == CauseEStop:
+		b.inputs[i] = 0
+	default:
+		b.inputs[i] = 1
 	}
 }
 

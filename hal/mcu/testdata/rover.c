@@ -52,7 +52,8 @@ static void apply(void *user, const float *outputs, int armed)
 
 static const optibfm_mcu_channel inputs[] = {
 	{"left_position", "rad"}, {"right_position", "rad"},
-	{"left_velocity", "rad/s"}, {"right_velocity", "rad/s"}, {"battery", "V"}
+	{"left_velocity", "rad/s"}, {"right_velocity", "rad/s"}, {"battery", "V"},
+	{"estop_closed", ""} /* 1 while the emergency stop's circuit is closed */
 };
 static const optibfm_mcu_channel outputs[] = {
 	{"left_velocity", "rad/s"}, {"right_velocity", "rad/s"}
@@ -61,7 +62,7 @@ static const optibfm_mcu_channel outputs[] = {
 int main(void)
 {
 	static optibfm_mcu m;
-	float values[5] = {0, 0, 0, 0, 12};
+	float values[6] = {0, 0, 0, 0, 12, 1};
 	uint32_t begun = now_us(), offset = 0xffffffffu - 300000u - begun, last = begun;
 	struct sigaction action;
 	memset(&action, 0, sizeof action);
@@ -70,7 +71,7 @@ int main(void)
 	sigaction(SIGUSR2, &action, 0);
 	m.name = "rover in C";
 	m.inputs = inputs;
-	m.n_inputs = 5;
+	m.n_inputs = 6;
 	m.outputs = outputs;
 	m.n_outputs = 2;
 	m.send = send_all;
@@ -91,10 +92,12 @@ int main(void)
 			optibfm_mcu_receive(&m, bytes[i], now);
 		if (pressed) {
 			pressed = 0;
+			values[5] = 0;
 			optibfm_mcu_fault(&m, OPTIBFM_MCU_CAUSE_ESTOP);
 		}
 		if (released) {
 			released = 0;
+			values[5] = 1;
 			optibfm_mcu_clear_fault(&m);
 		}
 		optibfm_mcu_poll(&m, now);

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/hal/composite"
+	"optibfm/rtloop"
+)
+
+// checkBounds compares what a robot's calls take at most with what the loop has
+// for them, before anything is armed. Ticks that outlast the period are missed,
+// which a strict posture does not allow to be possible; a tick that outlasts the
+// watchdog's time would be taken for a driver that hangs, so that such a robot is
+// refused in any. It prints what it bears as warnings.
+func checkBounds(out io.Writer, robot hal.Robot, file configs.File) error {
+	if harmless(robot, file) {
+		return nil
+	}
+	b := hal.BoundsOf(robot)
+	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
+	tick := b.Sense + b.Act
+	if watchdog > 0 && tick > watchdog {
+		return fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
+			watchdog, tick, sharesOf(robot, senseAndAct), shorten)
+	}
+	var wrong []error
+	if tick > period {
+		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
+			period, tick, sharesOf(robot, senseAndAct), shorten))
+	}
+	for _, act := range []struct {
+		name string
+		of   func(hal.Bounds) time.Duration
+	}{
+		{"Arm", func(b hal.Bounds) time.Duration { return b.Arm }},
+		{"Halt", func(b hal.Bounds) time.Duration { return b.Halt }},
+	} {
+		if most := act.of(b) + tick; watchdog > 0 && most > watchdog {
+			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: where a bus does not answer the watchdog ends the run: raise it, or %s",
+				watchdog, act.name, most, sharesOf(robot, func(b hal.Bounds) time.Duration { return act.of(b) + senseAndAct(b) }), shorten))
+		}
+	}
+	if file.Loop.Posture == rtloop.Strict {
+		return errors.Join(wrong...)
+	}
+	for _, err := range wrong {
+		fmt.Fprint(out, wrap("warning: "+err.Error()))
+	}
+	return nil
+}
+
+// shorten is how every worst case becomes a better one.
+const shorten = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
+
+func senseAndAct(b hal.Bounds) time.Duration { return b.Sense + b.Act }
+
+// sharesOf says in words what of a robot's time is which device's.
+func sharesOf(robot hal.Robot, of func(hal.Bounds) time.Duration) string {
+	r, ok := robot.(interface{ Shares() []composite.Share })
+	if !ok {
+		return ""
+	}
+	var words []string
+	for _, s := range r.Shares() {
+		if t := of(s.Bounds); t > 0 {
+			words = append(words, fmt.Sprintf("%s %v", s.Name, t))
+		}
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
