@@ -60,6 +60,7 @@ _MAX_CHANNELS, _MAX_TASKS, _MAX_NAME = 1024, 256, 128
 _MAX_HELLO, _MAX_TEXT = 4096, 1024
 _MAX_AGE = 3600
 _PATIENCE = 60  # seconds that a server started by a client waits for it
+_START_PATIENCE = 60  # seconds from hello to the first request of a client with a deadman
 _HELLO_PATIENCE = 10
 
 
@@ -164,6 +165,7 @@ class _Session:
         self.halted = True
         self.mode = LOCKSTEP
         self.deadman = 0.0
+        self.heard = False  # a request came
         self.next_step = math.inf
         self.actions = struct.Struct(f"<{len(robot.spec.action)}f")
         self.observation = struct.Struct(f"<{len(robot.spec.obs)}f")
@@ -221,8 +223,8 @@ class _Session:
 
     def _answer(self):
         """Does one request; False after bye."""
-        deadline = time.monotonic() + self.deadman if self.mode == FREE and self.deadman else math.inf
-        kind, payload = self._receive(max(8, self.actions.size), deadline)
+        kind, payload = self._receive(max(8, self.actions.size), self._deadline())
+        self.heard = True
         if kind == BYE:
             return False
         sizes = {SENSE: 0, ACT: self.actions.size, RESET: 8, ARM: 0, HALT: 0}
@@ -241,6 +243,13 @@ class _Session:
         except Exception as e:  # the robot's own errors are the client's to judge
             self._refuse(ROBOT, kind, e)
         return True
+
+    def _deadline(self):
+        """Until when something has to be heard. Before its first request a client
+        may be busy with its own start, and the robot is halted."""
+        if self.mode != FREE or not self.deadman:
+            return math.inf
+        return time.monotonic() + (self.deadman if self.heard else _START_PATIENCE)
 
     def _do(self, kind, payload):
         if kind == ACT:

@@ -74,6 +74,10 @@ func Serve(ctx context.Context, l net.Listener, robot hal.Robot, report func(err
 	}
 }
 
+// startPatience is how long a client with a deadman may take from its hello to its
+// first request.
+const startPatience = time.Minute
+
 // session is one client's connection, at the server.
 type session struct {
 	conn    net.Conn
@@ -81,6 +85,7 @@ type session struct {
 	robot   hal.Robot
 	mode    mode
 	deadman time.Duration
+	heard   bool   // a request came
 	seq     uint32 // of the request in work
 	buf     []byte // payload received
 	out     []byte // frame to send
@@ -141,6 +146,9 @@ func (s *session) work() error {
 			return fmt.Errorf("bridge: deadline: %w", err)
 		}
 		h, payload, err := s.receive(limit)
+		if errors.Is(err, os.ErrDeadlineExceeded) && !s.heard {
+			return fmt.Errorf("bridge: the client said hello and asked for nothing for %v: see what it waits for", startPatience)
+		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v): see why it stopped", s.deadman)
 		}
@@ -150,15 +158,21 @@ func (s *session) work() error {
 		if h.kind == kindBye {
 			return nil
 		}
+		s.heard = true
 		if err := s.answer(h, payload); err != nil {
 			return err
 		}
 	}
 }
 
+// patience is until when something has to be heard. Before its first request a
+// client may be busy with its own start, and the robot is halted.
 func (s *session) patience() time.Time {
 	if s.deadman == 0 {
 		return time.Time{}
+	}
+	if !s.heard {
+		return time.Now().Add(startPatience)
 	}
 	return time.Now().Add(s.deadman)
 }

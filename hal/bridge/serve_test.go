@@ -240,6 +240,15 @@ func TestTheDeadmanHaltsTheRobotOfASilentClient(t *testing.T) {
 	}
 }
 
+func TestAClientThatTakesItsTimeToStartKeepsItsRobot(t *testing.T) {
+	s := serve(t, 1, 1).start(t)
+	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 20})
+	time.Sleep(100 * time.Millisecond) // it loads its model
+	check(t, r.Arm())
+	expectError(t, <-s.ends, "silent for longer than its deadman time (20ms)")
+	s.stop()
+}
+
 func TestFreelyTheNewestSampleIsSensedAndItsAgeIsKnown(t *testing.T) {
 	s := serve(t, 1, 1)
 	age := int64(2e9)
