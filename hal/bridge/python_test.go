@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -136,5 +137,26 @@ func TestACommandThatFailsIsReported(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", command, err)
 		}
+	}
+}
+
+func TestAPythonServersDeadmanCountsFromTheFirstRequest(t *testing.T) {
+	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(400 * time.Millisecond) // the client loads its model
+	if err := robot.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(600 * time.Millisecond) // the client hangs
+	if err := robot.Arm(); !errors.Is(err, bridge.ErrLost) {
+		t.Errorf("error %v, want %v", err, bridge.ErrLost)
+	}
+	if err := robot.Close(); err != nil {
+		t.Log(err)
+	}
+	if !strings.Contains(printed.String(), "halted") {
+		t.Errorf("the server printed %q", printed)
 	}
 }
