@@ -27,6 +27,18 @@ func (t Trial) ID() string {
 	return strings.Join([]string{t.Env, t.Task, t.Model.Bundle, t.Method, t.Params, fmt.Sprint(t.Trial)}, " ")
 }
 
+// needsStates is how many labelled states the trial needs at least, 0 for none.
+func (t Trial) needsStates() int {
+	n := t.settings.WarmStart[0]
+	if t.Method == Oracle {
+		n = max(n, t.settings.Labels[0])
+	}
+	if len(t.settings.Nonlinearity) > 0 {
+		n = max(n, 1)
+	}
+	return n
+}
+
 // Trials lists the trials of an experiment, those of one robot together.
 func (p Protocol) Trials() []Trial {
 	var list []Trial

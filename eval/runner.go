@@ -49,25 +49,36 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 			todo = append(todo, t)
 		}
 	}
+	lib := newLibrary()
+	if err := r.check(ctx, lib, todo); err != nil {
+		return err
+	}
 	if r.Progress != nil {
 		r.Progress.Begin(len(all), len(all)-len(todo))
 	}
-	if err := r.check(ctx, todo); err != nil {
-		return err
-	}
-	return (&pool{runner: r, hash: hash, library: newLibrary(), results: results, todo: todo}).run(ctx)
+	return (&pool{runner: r, hash: hash, library: lib, results: results, todo: todo}).run(ctx)
 }
 
 // check finds out beforehand what would fail after hours.
-func (r Runner) check(ctx context.Context, todo []Trial) error {
+func (r Runner) check(ctx context.Context, lib *library, todo []Trial) error {
 	checked := map[string]bool{}
-	for _, t := range todo {
-		if checked[t.Env] {
-			continue
+	once := func(what string, check func() error) error {
+		if checked[what] {
+			return nil
 		}
-		checked[t.Env] = true
-		if err := r.Worlds.Check(ctx, t.Env); err != nil {
-			return fmt.Errorf("environment %s: %w", t.Env, err)
+		checked[what] = true
+		return check()
+	}
+	for _, t := range todo {
+		err := once("robot "+t.Env, func() error { return r.Worlds.Check(ctx, t.Env) })
+		if err == nil {
+			err = once("model "+t.Env+" "+t.Model.Bundle, func() error { return lib.checkModel(t) })
+		}
+		if n := t.needsStates(); err == nil && n > 0 {
+			err = once(fmt.Sprint("states ", t.Env, t.Task, t.Model, n), func() error { return lib.checkStates(t, n) })
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", t.Env, t.Task, err)
 		}
 	}
 	return nil

@@ -177,6 +177,31 @@ func (l *library) model(bundle string) (*tflite.Bundle, error) {
 	})
 }
 
+// checkModel finds out whether a trial's model can be used at all.
+func (l *library) checkModel(t Trial) error {
+	b, err := l.model(t.Model.Bundle)
+	if err != nil {
+		return err
+	}
+	if !b.HasCovariance() {
+		return fmt.Errorf("eval: model: %s: %w", t.Model.Bundle, tflite.ErrNoCovariance)
+	}
+	return nil
+}
+
+// checkStates finds out whether a trial's labelled states are there.
+func (l *library) checkStates(t Trial, n int) error {
+	if t.Method == Oracle && len(t.settings.Nonlinearity) == 0 {
+		_, err := l.oracle(t.Env, t.Task, t.Model, n, t.random(statesStream))
+		return err
+	}
+	labelled, err := l.labelled(t.Env, t.Task, t.Model)
+	if err == nil && n > len(labelled.Reward) {
+		_, err = labelled.Draw(n, nil)
+	}
+	return err
+}
+
 // statesFileName and oracleFileName are looked for in a bundle.
 const (
 	statesFileName = "states.npz"
