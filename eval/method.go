@@ -12,6 +12,7 @@ const (
 	ThompsonEp  = "thompson_ep"  // ... every episode
 	Random      = "random"       // a new random z every step, which learns nothing
 	Oracle      = "oracle"       // the z of labelled states that were given beforehand
+	Collected   = "collected"    // the z of labels that another method collected first
 	LoLA        = "lola"         // policy search over z (Sikchi et al., 2025)
 )
 
@@ -42,10 +43,11 @@ var methods = map[string]method{
 	ThompsonEp:  learning(controller.Thompson, true, "sigma", "sampler"),
 	Random:      {controller.Random, false, []string{"nonlinearity"}},
 	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels"}},
+	Collected:   {controller.Fixed, false, []string{"nonlinearity", "labels", "by", "beta", "sigma", "lambda"}},
 	LoLA:        {"", false, []string{"nonlinearity", "noise", "learning_rate", "std", "horizon", "replay"}},
 }
 
 // Methods lists the names of the methods.
 func Methods() []string {
-	return []string{UCB, UCBEp, UCBGradient, UCBSphere, Thompson, ThompsonEp, Random, Oracle, LoLA}
+	return []string{UCB, UCBEp, UCBGradient, UCBSphere, Thompson, ThompsonEp, Random, Oracle, Collected, LoLA}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
@@ -140,8 +141,8 @@ func (c *checker) environment(path string, e Environment) {
 		c.add(path+".models", "has none: give at least one {bundle}")
 	}
 	for i, m := range e.Models {
-		if m.Bundle == "" {
-			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is empty: give the folder of a model bundle")
+		if m.Bundle == "" || strings.ContainsFunc(m.Bundle, unicode.IsControl) {
+			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is empty or no path (%q): give the folder of a model bundle", m.Bundle)
 		}
 		if slices.ContainsFunc(e.Models[:i], func(o Model) bool { return o.Bundle == m.Bundle }) {
 			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is there twice (%q): keep one", m.Bundle)

@@ -39,8 +39,9 @@ type Settings struct {
 	Nonlinearity []float64 `yaml:"nonlinearity,omitempty"` // α in r_α = z_rᵀφ + α (r - z_rᵀφ); left out: r
 	Inaccuracy   []float64 `yaml:"inaccuracy,omitempty"`   // α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0
 
-	// Of oracle: what z is inferred from.
-	Labels []int `yaml:"labels,omitempty"` // default 50,000
+	// Of oracle and collected: what z is inferred from.
+	Labels []int    `yaml:"labels,omitempty"` // how many; default 50,000
+	By     []string `yaml:"by,omitempty"`     // collected: the method that collected them, one of ucb (default), thompson, random
 
 	// Of lola (Sikchi et al., 2025).
 	LearningRate []float64 `yaml:"learning_rate,omitempty"` // of Adam, on the unit sphere; default 0.1
@@ -63,7 +64,7 @@ func defaultSettings() Settings {
 		Sampler: []string{SamplerCorrect}, PlanAge: []int{0}, WarmStart: []int{0},
 		LabelsPerMinute: []float64{0}, Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
-		Labels:       []int{50_000},
+		Labels: []int{50_000}, By: []string{UCB},
 		LearningRate: []float64{0.1}, Std: []float64{0.1}, Horizon: []int{100}, Replay: []int{1000},
 	}
 }
@@ -192,6 +193,12 @@ var ranges = map[string][2]float64{
 	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},
 }
 
+// choices are the values of each setting that is a name.
+var choices = map[string][]string{
+	"sampler": {SamplerCorrect, SamplerTransposed},
+	"by":      {UCB, Thompson, Random},
+}
+
 // problem is what is wrong with the value at a path below a setting's section.
 type problem struct{ path, text string }
 
@@ -215,8 +222,8 @@ func (s Settings) problems() (found []problem) {
 
 func outOfRange(key string, v reflect.Value) string {
 	if v.Kind() == reflect.String {
-		if name := v.String(); name != SamplerCorrect && name != SamplerTransposed {
-			return fmt.Sprintf("is unknown (%q): use %s or %s", name, SamplerCorrect, SamplerTransposed)
+		if choices := choices[key]; !slices.Contains(choices, v.String()) {
+			return fmt.Sprintf("is unknown (%q): use one of %s", v.String(), strings.Join(choices, ", "))
 		}
 		return ""
 	}

@@ -21,6 +21,8 @@ const (
 	statesStream = 0x737461746573
 	errorStream  = 0x6572726f72
 	searchStream = 0x7365617263
+
+	collectStream = 0x636f6c6c656374
 )
 
 // trialRun is a trial at work.
@@ -33,6 +35,8 @@ type trialRun struct {
 	config  controller.Config
 	plans   controller.Plans
 	source  rewardsrc.Source
+
+	inferred []float64 // z of collected
 }
 
 // runTrial runs a trial with an opened robot, which it leaves halted, and returns
@@ -47,17 +51,17 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 	if r.network, err = bundle.NewNetwork(); err != nil {
 		return nil, err
 	}
-	agent, err := r.build(bundle)
+	if err := r.bend(); err != nil {
+		return nil, err
+	}
+	if t.Method == Collected {
+		if r.inferred, err = r.collect(ctx, bundle); err != nil {
+			return nil, err
+		}
+	}
+	stepper, err := r.stepper(bundle, uint32(run.Episodes), t.Seed)
 	if err != nil {
 		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.source.Halt()) }()
-	if err := agent.Arm(); err != nil {
-		return nil, err
-	}
-	stepper := &simulate.Stepper{
-		Agent: agent, Period: robot.Spec().Period,
-		Episodes: simulate.Episodes{Robot: r.robot, Steps: uint32(run.EpisodeSteps), Limit: uint32(run.Episodes), Seed: t.Seed},
 	}
 	scores := &scores{run: run, base: base}
 	if err := r.step(ctx, stepper, scores); err != nil {
@@ -65,6 +69,48 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 	}
 	return scores.rows, nil
 }
+
+// stepper makes an armed agent and what steps it through its episodes.
+func (r *trialRun) stepper(bundle *tflite.Bundle, episodes uint32, seed uint64) (*simulate.Stepper, error) {
+	agent, err := r.build(bundle)
+	if err != nil {
+		return nil, err
+	}
+	return &simulate.Stepper{
+		Agent: agent, Period: r.robot.Spec().Period,
+		Episodes: simulate.Episodes{Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: episodes, Seed: seed},
+	}, agent.Arm()
+}
+
+// collect runs another method for as many ticks as labels are wanted, and infers z
+// from what it saw. The first of n labels are those of any larger n.
+func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float64, error) {
+	by := *r
+	by.trial.Method = r.trial.settings.By[0]
+	stepper, err := by.stepper(bundle, 0, scramble(r.trial.Seed))
+	if err != nil {
+		return nil, err
+	}
+	tick := controller.NewTick(stepper.Agent.Shape())
+	var seen Labelled
+	for range r.trial.settings.Labels[0] {
+		_, err := stepper.Step(tick)
+		if err := errors.Join(ctx.Err(), err, r.robot.err); err != nil {
+			return nil, err
+		}
+		seen.Phi = append(seen.Phi, tick.Phi...)
+		seen.Reward = append(seen.Reward, tick.Reward)
+	}
+	if err := r.robot.Halt(); err != nil {
+		return nil, err
+	}
+	r.robot.elapsed = 0
+	return seen.Infer(r.trial.settings.Lambda[0])
+}
+
+// scramble gives the collecting episodes other initial states than those that are
+// measured.
+func scramble(seed uint64) uint64 { return seed ^ collectStream }
 
 // step runs all ticks.
 func (r *trialRun) step(ctx context.Context, stepper *simulate.Stepper, scores *scores) error {
@@ -90,9 +136,6 @@ func (r *trialRun) step(ctx context.Context, stepper *simulate.Stepper, scores *
 // build puts the agent together: the shipped controller, with what a method has
 // of its own in the places that it has for it.
 func (r *trialRun) build(bundle *tflite.Bundle) (agent *controller.Agent, err error) {
-	if err := r.bend(); err != nil {
-		return nil, err
-	}
 	if r.config, err = r.controller(); err != nil {
 		return nil, err
 	}
@@ -113,7 +156,7 @@ func (r *trialRun) direct(bundle *tflite.Bundle) (err error) {
 		l := newLoLA(r.network, bundle.Gamma, r.trial, r.robot)
 		r.plans, r.source = l, l
 		return nil
-	case Random, Oracle:
+	case Random, Oracle, Collected:
 		r.source = silent{}
 	default:
 		if r.source, err = newOperator(r.trial); err != nil {
@@ -152,6 +195,8 @@ func (r *trialRun) controller() (controller.Config, error) {
 		z, err := r.library.oracle(r.trial.Env, r.trial.Task, r.trial.Model, s.Labels[0], r.trial.random(statesStream))
 		c.FixedZ = z
 		return c, err
+	case Collected:
+		c.FixedZ = r.inferred
 	case LoLA:
 		c.Strategy = controller.Random // of which nothing is asked: lola brings its own plans
 	}
