@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // maxFailed is how many trials may fail before the rest is not tried.
@@ -24,11 +25,12 @@ type Runner struct {
 
 // Progress follows a run.
 type Progress interface {
-	// Begin says how many trials there are, and how many of them were finished
-	// before.
-	Begin(trials, done int)
-	// Finished is a trial that has ended, with its number of steps.
-	Finished(t Trial, steps int)
+	// Begin tells the trials that are to be run, and how many were finished
+	// before. The list must not be changed.
+	Begin(todo []Trial, done int)
+	// Finished is a trial that has ended, with its number of steps and the time
+	// that it took.
+	Finished(t Trial, steps int, took time.Duration)
 }
 
 // Trials lists the trials that are the runner's.
@@ -54,7 +56,7 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 		return err
 	}
 	if r.Progress != nil {
-		r.Progress.Begin(len(all), len(all)-len(todo))
+		r.Progress.Begin(todo, len(all)-len(todo))
 	}
 	return (&pool{runner: r, hash: hash, library: lib, results: results, todo: todo}).run(ctx)
 }
@@ -126,7 +128,7 @@ func (p *pool) next() (t Trial, ok bool) {
 }
 
 // finished keeps what a trial gave. An error says that the run is to end.
-func (p *pool) finished(t Trial, rows []Row, err error) error {
+func (p *pool) finished(t Trial, rows []Row, took time.Duration, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -141,7 +143,7 @@ func (p *pool) finished(t Trial, rows []Row, err error) error {
 		return err
 	}
 	if p.runner.Progress != nil {
-		p.runner.Progress.Finished(t, int(rows[len(rows)-1].X))
+		p.runner.Progress.Finished(t, int(rows[len(rows)-1].X), took)
 	}
 	return nil
 }
@@ -161,11 +163,12 @@ func (w *worker) work(ctx context.Context) (err error) {
 		if !ok {
 			return nil
 		}
+		started := time.Now()
 		rows, err := w.trial(ctx, t)
 		if ctx.Err() != nil {
 			return ctx.Err() // whatever else: it was cut off
 		}
-		if err := w.finished(t, rows, err); err != nil {
+		if err := w.finished(t, rows, time.Since(started), err); err != nil {
 			return err
 		}
 	}

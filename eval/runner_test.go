@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tiny is an experiment on the rover with something of everything.
@@ -100,8 +101,8 @@ type stopAfter struct {
 	cancel context.CancelFunc
 }
 
-func (s *stopAfter) Begin(int, int) {}
-func (s *stopAfter) Finished(Trial, int) {
+func (s *stopAfter) Begin([]Trial, int) {}
+func (s *stopAfter) Finished(Trial, int, time.Duration) {
 	if s.left--; s.left == 0 {
 		s.cancel()
 	}

@@ -110,7 +110,7 @@ func runTrials(ctx context.Context, f evalFlags, r eval.Runner, out, progress io
 	if results.Version != "" && results.Version != version() {
 		fmt.Fprintf(progress, "%s: its trials are of version %s, this is %s\n", path, results.Version, version())
 	}
-	bar := newEvalBar(progress)
+	bar := newEvalBar(progress, f.jobs)
 	r.Progress, r.Worlds.Output = bar, bar
 	err = r.Run(ctx, results)
 	bar.end()
