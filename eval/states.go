@@ -36,7 +36,7 @@ func (s *States) Len() int {
 const rewardKey = "reward_"
 
 // ReadStates reads an .npz file with obs [n, O] and, for each task, reward_TASK
-// [n], as `scripts/dmc_bridge.py DOMAIN --states FILE` writes it.
+// [n], as scripts/label_states.py writes it.
 func ReadStates(path string, obs int, task string) (*States, error) {
 	archive, err := npz.ReadFile(path)
 	if err != nil {
@@ -215,7 +215,7 @@ const (
 )
 
 // errNoStates says that there are no labelled states for a model.
-var errNoStates = errors.New("there is no file of labelled states: record one with `scripts/dmc_bridge.py DOMAIN --states FILE`, and name it as the model's states or put it into the bundle as " + statesFileName)
+var errNoStates = errors.New("there is no file of labelled states: make one with scripts/label_states.py, and name it as the model's states or put it into the bundle as " + statesFileName)
 
 // labelled returns the labelled states of a model and a task.
 func (l *library) labelled(env, task string, m Model) (Labelled, error) {
