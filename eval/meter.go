@@ -3,17 +3,19 @@ package eval
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"optibfm/hal"
 )
 
-// meter is the robot as the agent sees it in a trial: it measures the time that
-// the simulator takes, which is not the agent's, and tells the trial's reward.
+// meter is the robot as the agent sees it in a trial: it measures the processor
+// time of the simulator, which is not the agent's, and tells the trial's reward.
 type meter struct {
 	Simulator
 	reward func(obs []float32, r float64) (float64, error) // may be nil
 
 	obs     []float32     // of the last Sense
-	elapsed time.Duration // within the simulator
+	elapsed time.Duration // processor time within the simulator
 	err     error         // of reward, the first
 }
 
@@ -28,24 +30,24 @@ func newMeter(s Simulator) *meter {
 }
 
 func (m *meter) Sense(obs []float32) (int64, error) {
-	defer m.measure(time.Now())
+	defer m.measure(processorTime())
 	at, err := m.Simulator.Sense(obs)
 	copy(m.obs, obs)
 	return at, err
 }
 
 func (m *meter) Act(action []float32) error {
-	defer m.measure(time.Now())
+	defer m.measure(processorTime())
 	return m.Simulator.Act(action)
 }
 
 func (m *meter) Reset(seed uint64) error {
-	defer m.measure(time.Now())
+	defer m.measure(processorTime())
 	return m.Simulator.Reset(seed)
 }
 
 func (m *meter) Reward() (float64, bool) {
-	defer m.measure(time.Now())
+	defer m.measure(processorTime())
 	r, ok := m.Simulator.Reward()
 	if !ok || m.reward == nil {
 		return r, ok
@@ -57,4 +59,14 @@ func (m *meter) Reward() (float64, bool) {
 	return r, err == nil
 }
 
-func (m *meter) measure(since time.Time) { m.elapsed += time.Since(since) }
+func (m *meter) measure(since time.Duration) { m.elapsed += processorTime() - since }
+
+// processorTime is that of the calling thread. What else the machine does, and the
+// wait for a simulator in another process, are not in it.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

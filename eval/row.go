@@ -16,7 +16,7 @@ const (
 	MeasureReward = "reward" // mean reward of the steps since the row before; x: steps so far
 	MeasureLabels = "labels" // labels used so far; x: steps so far
 	MeasureAsked  = "asked"  // requests opened so far; x: steps so far
-	MeasureHz     = "hz"     // ticks a second of the deciding side, without the simulator; x: ticks measured
+	MeasureHz     = "hz"     // ticks a second of processor time of the deciding side, without the simulator; x: ticks measured
 )
 
 // Row is one number of one trial, with what reproduces it. A results file is

@@ -9,8 +9,10 @@ import (
 // transposed draws z as another implementation does, by mistake: with R⁻ᵀ in the
 // place of R⁻¹. It is here to show what that costs.
 type transposed struct {
-	invR  []float64 // scratch, [d, d]
+	invR  []float64 // of the belief with the hash, [d, d]
 	mean  []float64
+	hash  uint64
+	known bool // hash is one
 	noise []float64
 	unit  *posterior.Belief // the standard normal distribution and the unit ball
 }
@@ -20,7 +22,7 @@ func newTransposed(d int) (*transposed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &transposed{make([]float64, d*d), make([]float64, d), make([]float64, d), unit}, nil
+	return &transposed{invR: make([]float64, d*d), mean: make([]float64, d), noise: make([]float64, d), unit: unit}, nil
 }
 
 func (t *transposed) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
@@ -35,8 +37,11 @@ func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand
 
 // skew writes ẑ + R⁻ᵀ noise.
 func (t *transposed) skew(dst []float64, b *posterior.Belief) {
-	b.Mean(t.mean)
-	b.InvR(t.invR)
+	if hash := b.Hash(); !t.known || hash != t.hash { // all candidates of a plan have one belief
+		b.Mean(t.mean)
+		b.InvR(t.invR)
+		t.known, t.hash = true, hash
+	}
 	d := len(dst)
 	copy(dst, t.mean)
 	for i := range d {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"time"
+	"runtime"
 
 	"optibfm/controller"
 	"optibfm/posterior"
@@ -104,7 +104,6 @@ func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float6
 	if err := r.robot.Halt(); err != nil {
 		return nil, err
 	}
-	r.robot.elapsed = 0
 	return seen.Infer(r.trial.settings.Lambda[0])
 }
 
@@ -115,7 +114,10 @@ func scramble(seed uint64) uint64 { return seed ^ collectStream }
 // step runs all ticks.
 func (r *trialRun) step(ctx context.Context, stepper *simulate.Stepper, scores *scores) error {
 	tick := controller.NewTick(stepper.Agent.Shape())
-	started := time.Now()
+	runtime.LockOSThread() // whose processor time is measured
+	defer runtime.UnlockOSThread()
+	r.robot.elapsed = 0
+	started := processorTime()
 	for !scores.exhausted() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -129,7 +131,7 @@ func (r *trialRun) step(ctx context.Context, stepper *simulate.Stepper, scores *
 		}
 		scores.tick(tick)
 	}
-	scores.finish(stepper.Index(), (time.Since(started) - r.robot.elapsed).Seconds())
+	scores.finish(stepper.Index(), (processorTime() - started - r.robot.elapsed).Seconds())
 	return nil
 }
 
