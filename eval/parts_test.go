@@ -262,13 +262,13 @@ func TestALinearRewardIsLinearAndTheTasksOwnIsUnchanged(t *testing.T) {
 }
 
 func TestStatesAreDrawnWithoutRepetition(t *testing.T) {
-	all := Labelled{Phi: []float64{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
+	all := &States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
 	drawn, err := all.Draw(3, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range drawn.Reward {
-		if drawn.Phi[2*i] != r || slices.Index(drawn.Reward, r) != i {
+		if float64(drawn.Obs[2*i]) != r || slices.Index(drawn.Reward, r) != i {
 			t.Errorf("drawn: %+v", drawn)
 		}
 	}

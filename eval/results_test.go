@@ -42,10 +42,17 @@ func TestAFileThatWasCutAnywhereIsGoneOnWithFromItsLastWholeTrial(t *testing.T) 
 	whole := finished(t, 3)
 	header := len(strings.Join(Columns, ",")) + 1
 	ends := []int{header, len(finished(t, 1)), len(finished(t, 2)), len(whole)}
+	path := filepath.Join(t.TempDir(), "results.csv")
 	for cut := range len(whole) + 1 {
-		r, path, err := opened(t, whole[:cut])
+		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenResults(path, "h")
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
 		}
 		want := header // a file without a whole header begins anew
 		for _, end := range ends {

@@ -51,7 +51,7 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 			todo = append(todo, t)
 		}
 	}
-	lib := newLibrary()
+	lib := &library{}
 	if err := r.check(ctx, lib, todo); err != nil {
 		return err
 	}
@@ -74,10 +74,7 @@ func (r Runner) check(ctx context.Context, lib *library, todo []Trial) error {
 	for _, t := range todo {
 		err := once("robot "+t.Env, func() error { return r.Worlds.Check(ctx, t.Env) })
 		if err == nil {
-			err = once("model "+t.Env+" "+t.Model.Bundle, func() error { return lib.checkModel(t) })
-		}
-		if n := t.needsStates(); err == nil && n > 0 {
-			err = once(fmt.Sprint("states ", t.Env, t.Task, t.Model, n), func() error { return lib.checkStates(t, n) })
+			err = once(fmt.Sprint(t.Method, t.needsStates(), t.stateKey()), func() error { return lib.check(t) })
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", t.Env, t.Task, err)

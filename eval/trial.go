@@ -194,7 +194,7 @@ func (r *trialRun) controller() (controller.Config, error) {
 	}
 	switch r.trial.Method {
 	case Oracle:
-		z, err := r.library.oracle(r.trial.Env, r.trial.Task, r.trial.Model, s.Labels[0], r.trial.random(statesStream))
+		z, err := r.library.oracle(r.trial, s.Labels[0])
 		c.FixedZ = z
 		return c, err
 	case Collected:
@@ -259,11 +259,7 @@ func (r *trialRun) warm(l *controller.Learner) error {
 	if n == 0 {
 		return nil
 	}
-	all, err := r.library.labelled(r.trial.Env, r.trial.Task, r.trial.Model)
-	if err != nil {
-		return err
-	}
-	drawn, err := all.Draw(n, r.trial.random(statesStream))
+	drawn, err := r.library.labelled(r.trial, n)
 	if err != nil {
 		return err
 	}
@@ -277,11 +273,7 @@ func (r *trialRun) bend() error {
 		return nil
 	}
 	alpha := r.trial.settings.Nonlinearity[0]
-	all, err := r.library.labelled(r.trial.Env, r.trial.Task, r.trial.Model)
-	if err != nil {
-		return err
-	}
-	z, err := all.Infer(1)
+	z, err := r.library.explained(r.trial)
 	if err != nil {
 		return err
 	}
