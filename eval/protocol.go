@@ -101,7 +101,6 @@ const (
 	Walker    = "walker"
 	Cheetah   = "cheetah"
 	Quadruped = "quadruped"
-	AntMaze   = "antmaze"
 )
 
 // EmbeddedRover as a bundle is the rover's model within the program.
