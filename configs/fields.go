@@ -15,11 +15,15 @@ func keyOf(f reflect.StructField) string {
 	return key
 }
 
-// keysOf lists the keys of a section in their order.
+// keysOf lists the keys of a section in their order, those of embedded structs
+// among them.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
-		if key := keyOf(t.Field(i)); key != "" {
+		f := t.Field(i)
+		if f.Anonymous {
+			keys = append(keys, keysOf(f.Type)...)
+		} else if key := keyOf(f); key != "" {
 			keys = append(keys, key)
 		}
 	}
@@ -29,7 +33,12 @@ func keysOf(t reflect.Type) []string {
 // fieldOf finds the field of a key.
 func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if key != "" && keyOf(v.Type().Field(i)) == key {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if found, ok := fieldOf(v.Field(i), key); ok {
+				return found, true
+			}
+		} else if key != "" && keyOf(f) == key {
 			return v.Field(i), true
 		}
 	}

@@ -75,29 +75,16 @@ func readFile(name string) ([]byte, error) {
 
 // Parse is Load of a text that is at hand; name is for messages.
 func Parse(name string, text []byte, set ...string) (File, error) {
-	src := newSource(name, string(text))
-	start := place{src: src, line: 1, column: 1}
-	if len(text) > maxSize {
-		return File{}, errorAt(start, "", fmt.Sprintf("the file is too large (over %d KiB): a configuration is short", maxSize>>10))
-	}
-	if !utf8.Valid(text) {
-		return File{}, errorAt(start, "", "the file is not text (invalid UTF-8): save it as UTF-8")
-	}
 	cfg := Default()
-	places := make(map[string]position)
-	d := newDecoder(src, places)
-	if root := d.parse(string(text)); root != nil {
-		d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
+	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
+	if !doc.Has("version") && len(errs) == 0 {
+		errs = append(errs, errorAt(doc.start, "version", fmt.Sprintf("version is missing: begin with 'version: %d'", Version)))
 	}
-	if _, ok := places["version"]; !ok && len(d.errs) == 0 {
-		d.fail(start, "version", fmt.Sprintf("version is missing: begin with 'version: %d'", Version))
-	}
-	errs := d.errs
 	for _, s := range set {
-		errs = append(errs, override(&cfg, places, s)...)
+		errs = append(errs, override(&cfg, doc.places, s)...)
 	}
 	if len(errs) == 0 {
-		errs = validate(&cfg, places, start)
+		errs = validate(&cfg, doc.places, doc.start)
 	}
 	if len(errs) > 0 {
 		return File{}, join(errs)

@@ -30,6 +30,7 @@ type Planner struct {
 	tick    uint64 // of the plan in force
 	random  *rand.Rand
 	source  *rand.PCG
+	sampler Sampler
 
 	z          []float64 // scratch, [d]
 	invR       []float64 // scratch, [d, d]
@@ -40,9 +41,37 @@ type Planner struct {
 	climb      *ascent // of ucb_gradient
 }
 
+// Sampler draws z from a belief: for ucb from the ellipsoid of a radius around
+// ẑ, for thompson from the posterior. A posterior.Belief is one, see
+// [BeliefSampler].
+type Sampler interface {
+	Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand)
+	Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand)
+}
+
+// BeliefSampler draws as the belief does. Every planner has it unless told
+// otherwise.
+type BeliefSampler struct{}
+
+// Ellipsoid is b.SampleEllipsoid.
+func (BeliefSampler) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
+	b.SampleEllipsoid(dst, radius, rng)
+}
+
+// Gaussian is b.SampleGaussian.
+func (BeliefSampler) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
+	b.SampleGaussian(dst, rng)
+}
+
 // NewPlanner makes a planner. The model is the planner's own instance. Only
 // the ucb strategies evaluate it.
 func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
+	return NewPlannerWithSampler(cfg, model, BeliefSampler{})
+}
+
+// NewPlannerWithSampler is NewPlanner with another way of drawing z, for studies of
+// what it is worth.
+func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Planner, error) {
 	d := model.Dims().Latent
 	if err := cfg.Validate(d); err != nil {
 		return nil, err
@@ -58,7 +87,7 @@ func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 	source := rand.NewPCG(cfg.Seed, 0)
 	p := &Planner{
 		cfg: cfg, model: model, belief: belief, beta: schedule,
-		source: source, random: rand.New(source),
+		source: source, random: rand.New(source), sampler: sampler,
 		z: make([]float64, d),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
@@ -128,7 +157,7 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	case Random:
 		direction(dst.Z, p.random)
 	case Thompson:
-		p.belief.SampleGaussian(dst.Z, p.random)
+		p.sampler.Gaussian(dst.Z, p.belief, p.random)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
 	case UCBGradient:
@@ -178,7 +207,7 @@ func (p *Planner) draw(beta float64) {
 			direction(z, p.random)
 			continue
 		}
-		p.belief.SampleEllipsoid(z, 2*beta, p.random)
+		p.sampler.Ellipsoid(z, p.belief, 2*beta, p.random)
 		if norm(z) < tinyNorm {
 			direction(z, p.random)
 		}

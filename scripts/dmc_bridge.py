@@ -14,6 +14,7 @@ A seed gives the same episode every time, and the same as dm_control's own
 """
 
 import argparse
+import logging
 import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
@@ -24,6 +25,8 @@ from dm_control.suite import cheetah, common, quadruped, walker
 from dm_control.utils import rewards
 
 import optibfm_bridge as bridge
+
+logging.getLogger("absl").setLevel(logging.ERROR)  # MuJoCo's remarks on dm_control's models
 
 _STEPS = 1000
 _INF = float("inf")
@@ -55,6 +58,33 @@ class WalkerFlip(walker.PlanarWalker):
         stand = super().get_reward(physics)
         spin = _at_least(physics.named.data.subtree_angmom["torso"][1], 5, 0)
         return stand * (5 * spin + 1) / 6
+
+
+class WalkerTracking(walker.PlanarWalker):
+    """Moves at a speed that changes: after 10,000 steps it goes from the first to the last in 10,000 more, in m/s."""
+
+    _BEGIN, _CHANGE = 10_000, 10_000
+
+    def __init__(self, first, last):
+        self._first, self._last, self._steps = first, last, 0
+        super().__init__(move_speed=0)
+
+    def initialize_episode(self, physics):
+        self._steps = 0
+        super().initialize_episode(physics)
+
+    def before_step(self, action, physics):
+        self._steps += 1
+        super().before_step(action, physics)
+
+    def target(self):
+        return self._first + (self._last - self._first) * min(max((self._steps - self._BEGIN) / self._CHANGE, 0), 1)
+
+    def get_reward(self, physics):
+        # 1 at the target, falling linearly to 0.5 at 2 m/s beside it and 0 at 4.
+        speed = self.target()
+        return float(rewards.tolerance(physics.horizontal_velocity(), bounds=(speed, speed), margin=2,
+                                       value_at_margin=0.5, sigmoid="linear"))
 
 
 class QuadrupedStand(quadruped.Move):
@@ -112,6 +142,15 @@ DOMAINS = {
     }),
 }
 
+# Tasks whose reward changes in the course of an episode of 30,000 steps, so that no
+# state has one: no z is inferred from labelled states for them.
+DRIFTING = {
+    "walker": {
+        "speedup": (_walker, lambda: WalkerTracking(0, 5)),
+        "slowdown": (_walker, lambda: WalkerTracking(5, 0)),
+    },
+}
+
 
 class Simulator:
     """A dm_control environment as a robot of the bridge."""
@@ -120,7 +159,8 @@ class Simulator:
 
     def __init__(self, domain, task):
         self._domain = domain
-        self._period, self._tasks = DOMAINS[domain]
+        self._period, tasks = DOMAINS[domain]
+        self._tasks = tasks | DRIFTING.get(domain, {})
         self.tasks = list(self._tasks)
         self.select(task)
 
@@ -175,7 +215,7 @@ class Simulator:
 
 def main():
     parser = argparse.ArgumentParser(description="Serves a robot of dm_control over optibfm's bridge.",
-                                     epilog="tasks: " + "; ".join(f"{d}: {' '.join(t)}" for d, (_, t) in DOMAINS.items()))
+                                     epilog="tasks: " + "; ".join(f"{d}: {' '.join(t | DRIFTING.get(d, {}))}" for d, (_, t) in DOMAINS.items()))
     parser.add_argument("domain", choices=DOMAINS)
     parser.add_argument("task", nargs="?", help="may be left to the client; default: the domain's first")
     bridge.add_arguments(parser)

@@ -10,11 +10,12 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/rtloop"
+	"optibfm/simulate"
 )
 
 // simulator reports whether nobody is hurt when the robot moves: it can be
 // reset, which no body can.
-func simulator(r hal.Robot) bool { return resetter(r) != nil }
+func simulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
 
 // harmless reports whether nothing moves whatever the program does.
 func harmless(r hal.Robot, f configs.File) bool { return simulator(r) || f.Run.Shadow }

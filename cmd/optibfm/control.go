@@ -16,6 +16,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rtloop"
+	"optibfm/simulate"
 )
 
 // control is the control process: it holds the robot and the belief, and
@@ -25,7 +26,7 @@ type control struct {
 	robot   hal.Robot
 	agent   *controller.Agent
 	link    *controlLink
-	eps     episodes
+	eps     simulate.Episodes
 	limit   uint64 // ticks; 0: none
 	arming  bool   // arm as soon as there is a plan
 	planned bool   // there is one
@@ -132,7 +133,7 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 	if math.Abs(period-file.Loop.PeriodMS) > 1e-9 {
 		return fmt.Errorf("loop.period_ms: it is not the robot's period (%g ms, not %g ms): give loop.period_ms the robot's value", file.Loop.PeriodMS, period)
 	}
-	if file.Run.EpisodeS > 0 && resetter(robot) != nil && !resetsWithinATick(robot) {
+	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !resetsWithinATick(robot) {
 		return fmt.Errorf("run.episode_s: found %g, but this robot's server may take seconds to start an episode, for which a control loop cannot wait: set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
 	}
 	return nil
@@ -298,7 +299,7 @@ func (c *control) beat(b rtloop.Beat) error {
 	if err != nil {
 		return err
 	}
-	over, err := c.eps.begin(t)
+	over, err := c.eps.Begin(t)
 	if over {
 		return errDone
 	}
@@ -321,7 +322,7 @@ func (c *control) beat(b rtloop.Beat) error {
 
 func (c *control) step(t *controller.Tick) error {
 	err := c.agent.Step(t)
-	c.eps.end(t)
+	c.eps.End(t)
 	if err != nil {
 		return c.outlast(err)
 	}

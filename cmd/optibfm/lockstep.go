@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/hal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/simulate"
 	"optibfm/tflite"
 )
 
@@ -20,13 +23,11 @@ import (
 type lockstep struct {
 	session *session
 	display display
-	period  time.Duration
 	models  []tflite.Model // to be released
-	agent   *controller.Agent
+	stepper simulate.Stepper
 	plans   *controller.Lockstep
 	desk    *desk
 	source  *lockstepSource
-	eps     episodes
 	log     *flightlog.Writer
 	logPath string
 	tally   *tally
@@ -43,9 +44,9 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	defer func() { err = errors.Join(err, closeRobot(robot)) }()
 	spec := robot.Spec()
 	shape := s.shape()
-	r := &lockstep{session: s, display: show, period: spec.Period, tally: newTally(shape), tick: controller.NewTick(shape),
+	r := &lockstep{session: s, display: show, tally: newTally(shape), tick: controller.NewTick(shape),
 		belief: make([]float64, posterior.StateLen(shape.Latent))}
-	r.eps = newEpisodes(robot, s.file.Run)
+	r.stepper = simulate.Stepper{Episodes: newEpisodes(robot, s.file.Run), Period: spec.Period}
 	defer func() { err = errors.Join(err, closeModels(r.models...)) }()
 	if err := r.openPlanner(); err != nil {
 		return result, err
@@ -68,13 +69,14 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	r.models = append(r.models, network)
-	r.agent, err = controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
 	if err != nil {
 		return result, err
 	}
-	if err := warmStart(r.agent.Learner(), s.file.Model); err != nil {
+	if err := warmStart(agent.Learner(), s.file.Model); err != nil {
 		return result, err
 	}
+	r.stepper.Agent = agent
 	show.begin(s, spec, nil, r.tally)
 	defer show.end()
 	err = r.run(ctx)
@@ -126,21 +128,17 @@ func (r *lockstep) run(ctx context.Context) error {
 	if err := r.snapshot(0); err != nil {
 		return err
 	}
-	if err := r.agent.Arm(); err != nil {
+	if err := r.stepper.Agent.Arm(); err != nil {
 		return err
 	}
-	limit := periods(r.session.file.Run.DurationS, r.period)
-	every := max(1, periods(r.session.file.Log.SnapshotS, r.period))
-	for index := uint64(0); ctx.Err() == nil && (limit == 0 || index < limit); index++ {
-		over, err := r.eps.begin(r.tick)
-		if over || err != nil {
+	limit := periods(r.session.file.Run.DurationS, r.stepper.Period)
+	every := max(1, periods(r.session.file.Log.SnapshotS, r.stepper.Period))
+	for ctx.Err() == nil && (limit == 0 || r.stepper.Index() < limit) {
+		if more, err := r.step(); !more || err != nil {
 			return err
 		}
-		if err := r.step(index); err != nil {
-			return err
-		}
-		if (index+1)%every == 0 {
-			if err := r.snapshot(index + 1); err != nil {
+		if next := r.stepper.Index(); next%every == 0 {
+			if err := r.snapshot(next); err != nil {
 				return err
 			}
 		}
@@ -148,16 +146,16 @@ func (r *lockstep) run(ctx context.Context) error {
 	return nil
 }
 
-func (r *lockstep) step(index uint64) error {
+// step runs a tick, if there is one more.
+func (r *lockstep) step() (more bool, err error) {
 	t := r.tick
-	t.Index, t.Elapsed = index, min(index, 1)
-	t.Deadline = int64(index) * int64(r.period)
-	t.Wake, t.Done = t.Deadline, t.Deadline
-	stepErr := r.agent.Step(t)
-	r.eps.end(t)
+	ran, err := r.stepper.Step(t)
+	if !ran {
+		return false, err
+	}
 	r.tally.add(t)
 	r.display.tick(t)
-	return errors.Join(stepErr, r.record(t), r.source.err)
+	return true, errors.Join(err, r.record(t), r.source.err)
 }
 
 func (r *lockstep) record(t *controller.Tick) error {
@@ -176,7 +174,7 @@ func (r *lockstep) snapshot(next uint64) error {
 	if r.log == nil {
 		return nil
 	}
-	belief := r.agent.Learner().Belief()
+	belief := r.stepper.Agent.Learner().Belief()
 	belief.State(r.belief)
 	return r.log.WriteSnapshot(next, r.belief, belief.Hash())
 }
@@ -191,4 +189,15 @@ func (r *lockstep) closeLog() error {
 // periods converts seconds to whole periods.
 func periods(seconds float64, period time.Duration) uint64 {
 	return uint64(seconds*float64(time.Second)/float64(period) + 0.5)
+}
+
+// newEpisodes divides a run as configured. Only a simulator has episodes.
+func newEpisodes(robot hal.Robot, run configs.Run) simulate.Episodes {
+	steps := run.Steps(robot.Spec().Period)
+	if steps == 0 {
+		return simulate.Episodes{}
+	}
+	return simulate.Episodes{
+		Robot: simulate.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)), Limit: uint32(run.Episodes), Seed: run.Seed,
+	}
 }

@@ -53,15 +53,6 @@ func closeRobot(r hal.Robot) error {
 	return err
 }
 
-// resetter returns the robot as a simulator with episodes, or nil.
-func resetter(r hal.Robot) hal.Resetter {
-	if b, ok := r.(*bridge.Robot); ok && !b.CanReset() {
-		return nil
-	}
-	s, _ := r.(hal.Resetter)
-	return s
-}
-
 // resetsWithinATick reports whether the robot starts an episode fast enough for
 // the control thread; another process need not.
 func resetsWithinATick(r hal.Robot) bool {

@@ -7,9 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal/collect"
-	"optibfm/hal/rover"
-	"optibfm/posterior"
+	"optibfm/eval"
 )
 
 const (
@@ -20,15 +18,7 @@ const (
 // oracleZ infers the z of the rover's task from labelled observations, which
 // is the best that the model can be told.
 func (s *session) oracleZ() (z []float64, err error) {
-	cfg := s.file.Robot.Rover
-	cfg.Now = nil
-	robot, err := rover.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	recording := collect.DefaultConfig()
-	recording.Transitions, recording.Seed = oracleLabels, s.file.Run.Seed+1
-	data, err := collect.Record(robot, recording)
+	states, err := eval.RoverStates(s.file.Robot.Rover, oracleLabels, s.file.Run.Seed+1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,27 +27,11 @@ func (s *session) oracleZ() (z []float64, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeModels(network)) }()
-	d, o := network.Dims().Latent, network.Dims().Obs
-	phi, reward := make([]float64, oracleLabels*d), make([]float64, oracleLabels)
-	for i := range reward {
-		obs := data.Obs[i*o : (i+1)*o]
-		if err := network.Phi(phi[i*d:(i+1)*d], obs); err != nil {
-			return nil, err
-		}
-		if reward[i], err = rover.Reward(cfg.Task, obs); err != nil {
-			return nil, err
-		}
-	}
-	belief, err := posterior.New(d, s.file.Controller.Lambda, 1)
+	labelled, err := states.Label(network)
 	if err != nil {
 		return nil, err
 	}
-	if err := belief.UpdateBatch(phi, reward, nil); err != nil {
-		return nil, err
-	}
-	z = make([]float64, d)
-	belief.Mean(z)
-	return z, nil
+	return labelled.Infer(s.file.Controller.Lambda)
 }
 
 // followOracle turns the session into one that follows the oracle's z.

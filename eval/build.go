@@ -1,0 +1,181 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+	"optibfm/tflite"
+)
+
+// Streams of random numbers of a trial's seed, beside the controller's and the
+// operator's own.
+const (
+	statesStream  = 0x737461746573
+	errorStream   = 0x6572726f72
+	searchStream  = 0x7365617263
+	collectStream = 0x636f6c6c656374
+)
+
+// build puts the agent together: the shipped controller, with what a method has
+// of its own in the places that it has for it.
+func (r *trialRun) build(bundle *tflite.Bundle) (agent *controller.Agent, err error) {
+	if r.config, err = r.controller(); err != nil {
+		return nil, err
+	}
+	if err := r.direct(bundle); err != nil {
+		return nil, err
+	}
+	agent, err = controller.NewAgent(r.config, controller.Parts{Robot: r.robot, Source: r.source, Model: r.network, Plans: r.plans})
+	if err != nil {
+		return nil, err
+	}
+	return agent, r.warm(agent.Learner())
+}
+
+// direct makes what chooses z and what it learns from.
+func (r *trialRun) direct(bundle *tflite.Bundle) (err error) {
+	switch r.trial.Method {
+	case LoLA:
+		l := newLoLA(r.network, bundle.Gamma, r.trial, r.robot)
+		r.plans, r.source = l, l
+		return nil
+	case Random, Oracle, Collected:
+		r.source = silent{}
+	default:
+		if r.source, err = newOperator(r.trial); err != nil {
+			return err
+		}
+	}
+	r.plans, err = r.planner(bundle)
+	return err
+}
+
+// random is a stream of random numbers of the trial.
+func (t Trial) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, stream)) }
+
+// controller is the configuration of the trial's method.
+func (r *trialRun) controller() (controller.Config, error) {
+	m, s := methods[r.trial.Method], r.trial.settings
+	c := controller.DefaultConfig()
+	c.Strategy, c.Seed = m.strategy, r.trial.Seed
+	if m.everyEp {
+		c.Replan = 0
+	}
+	c.Beta.Value = s.Beta[0]
+	c.Lambda, c.Rho = s.Lambda[0], s.Rho[0]
+	c.Candidates = s.Candidates[0]
+	c.Gradient = controller.GradientConfig{Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0]}
+	if m.strategy == controller.Thompson {
+		c.Sigma = s.Sigma[0]
+	}
+	c.Gate = gate(s, c.Gate)
+	c.MaxPlanAge += uint64(s.PlanAge[0])
+	if _, err := c.NewBelief(r.network.Dims().Latent); errors.Is(err, posterior.ErrForgetsPrior) {
+		c.ExactRestore = true
+	}
+	switch r.trial.Method {
+	case Oracle:
+		z, err := r.library.oracle(r.trial, s.Labels[0])
+		c.FixedZ = z
+		return c, err
+	case Collected:
+		c.FixedZ = r.inferred
+	case LoLA:
+		c.Strategy = controller.Random // of which nothing is asked: lola brings its own plans
+	}
+	return c, nil
+}
+
+// gate asks as often as the belief wants, or never, where labels come unasked.
+func gate(s Settings, g controller.GateConfig) controller.GateConfig {
+	g.Off = !s.asks()
+	g.RequestsPerMinute = 0
+	g.LabelsPerMinute = s.LabelsPerMinute[0]
+	if len(s.Kappa) > 0 {
+		g.Kappa = s.Kappa[0]
+	}
+	return g
+}
+
+// planner is what chooses z.
+func (r *trialRun) planner(bundle *tflite.Bundle) (controller.Plans, error) {
+	s := r.trial.settings
+	model, err := r.searched(bundle)
+	if err != nil {
+		return nil, err
+	}
+	var sampler controller.Sampler = controller.BeliefSampler{}
+	if s.Sampler[0] == SamplerTransposed {
+		if sampler, err = newTransposed(model.Dims().Latent); err != nil {
+			return nil, err
+		}
+	}
+	planner, err := controller.NewPlannerWithSampler(r.config, model, sampler)
+	if err != nil {
+		return nil, err
+	}
+	plans := controller.NewLockstep(planner)
+	if age := s.PlanAge[0]; age > 0 {
+		d := model.Dims()
+		return newDelayed(plans, controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}, age), nil
+	}
+	return plans, nil
+}
+
+// searched is the planner's own instance of the model.
+func (r *trialRun) searched(bundle *tflite.Bundle) (tflite.Model, error) {
+	network, err := bundle.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	if alpha := r.trial.settings.Inaccuracy[0]; alpha > 0 {
+		return newInaccurate(network, alpha, r.trial.random(errorStream)), nil
+	}
+	return network, nil
+}
+
+// warm gives the belief the labels that it shall know beforehand.
+func (r *trialRun) warm(l *controller.Learner) error {
+	n := r.trial.settings.WarmStart[0]
+	if n == 0 {
+		return nil
+	}
+	drawn, err := r.library.labelled(r.trial, n)
+	if err != nil {
+		return err
+	}
+	return l.WarmStart(drawn.Phi, drawn.Reward)
+}
+
+// bend makes the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the
+// task's reward best: α = 0 is linear, 1 the task's own.
+func (r *trialRun) bend() error {
+	if len(r.trial.settings.Nonlinearity) == 0 {
+		return nil
+	}
+	alpha := r.trial.settings.Nonlinearity[0]
+	z, err := r.library.explained(r.trial)
+	if err != nil {
+		return err
+	}
+	phi := make([]float64, len(z))
+	r.robot.reward = func(obs []float32, reward float64) (float64, error) {
+		if err := r.network.Phi(phi, obs); err != nil {
+			return 0, err
+		}
+		linear := 0.0
+		for i, x := range phi {
+			linear += x * z[i]
+		}
+		bent := linear + alpha*(reward-linear)
+		if math.IsNaN(bent) || math.IsInf(bent, 0) {
+			return 0, fmt.Errorf("eval: reward: it is not finite (%v)", bent)
+		}
+		return bent, nil
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package eval
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/internal/npz"
+)
+
+// labelledFile writes states of a rover with the rewards of spin.
+func labelledFile(t *testing.T, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "states.npz")
+	obs, reward := make([]float32, 6*n), make([]float32, n)
+	for i := range reward {
+		obs[6*i], obs[6*i+2], reward[i] = float32(i)/float32(n), 1, float32(i)
+	}
+	if err := npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, n, 6), "reward_spin": npz.Float32(reward, n)}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func roverTrial(method, task, states string, s Settings) Trial {
+	return Trial{Env: Rover, Task: task, Method: method, Model: Model{Bundle: EmbeddedRover, States: states}, settings: s.over(defaultSettings())}
+}
+
+func TestLabelledStatesComeFromTheFileThatTheProtocolNames(t *testing.T) {
+	path, lib := labelledFile(t, 50), &library{}
+	trial := roverTrial(Oracle, "spin", path, Settings{Labels: []int{20}})
+	if err := lib.check(trial); err != nil {
+		t.Fatal(err)
+	}
+	all, err := lib.labelledStates(trial)
+	if err != nil || len(all.Reward) != 50 || all.Reward[49] != 49 || all.Obs[6*49+2] != 1 {
+		t.Fatalf("%+v: %v", all, err)
+	}
+	a, err := lib.oracle(trial, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial.Seed++
+	b, err := lib.oracle(trial, 20)
+	if err != nil || slices.Equal(a, b) {
+		t.Errorf("two trials draw the same 20 of 50 states: %v", err)
+	}
+}
+
+func TestWhatATrialLacksIsSaidBeforeItRuns(t *testing.T) {
+	path := labelledFile(t, 50)
+	damaged := filepath.Join(t.TempDir(), "damaged.npz")
+	if err := os.WriteFile(damaged, []byte("PK\x03\x04 no archive"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		trial Trial
+		want  string
+	}{
+		"too few":        {roverTrial(Oracle, "spin", path, Settings{}), "there are 50, 50000 are wanted"},
+		"another task":   {roverTrial(Oracle, "corner", path, Settings{Labels: []int{10}}), "reward_corner"},
+		"no file":        {roverTrial(UCB, "spin", path+"x", Settings{WarmStart: []int{10}}), "no such file"},
+		"a damaged file": {roverTrial(UCB, "spin", damaged, Settings{WarmStart: []int{10}}), "damaged.npz"},
+	} {
+		if err := (&library{}).check(c.trial); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, want something of %q", name, err, c.want)
+		}
+	}
+	trial := roverTrial(Oracle, "walk", "", Settings{})
+	trial.Env = Cheetah
+	if err := (&library{}).check(trial); !errors.Is(err, errNoStates) {
+		t.Errorf("no states: %v", err)
+	}
+}
+
+func TestAnOraclesFileIsAMapFromTaskToZWithOrWithoutMoreBesideIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "oracle.json")
+	for text, want := range map[string]string{
+		`{"walk": [1, 2]}`: "",
+		`{"z": {"walk": [1, 2]}, "returns": {"walk": 900}}`: "",
+		`{"run": [1, 2]}`:             "no z of task walk",
+		`{"walk": 1}`:                 "no z of task walk",
+		`{"z": [1]}`:                  "want a map",
+		`[1]`:                         "want a map",
+		`{"walk": [1, 2]`:             "want a map",
+		`{"z": {"walk": ["1", "2"]}}`: "no z of task walk",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		z, err := readOracle(path, "walk", errNoStates)
+		if want == "" && (err != nil || !slices.Equal(z, []float64{1, 2})) {
+			t.Errorf("%s: z is %v: %v", text, z, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: z is %v, the error %v, want something of %q", text, z, err, want)
+		}
+	}
+	if _, err := readOracle(path+"x", "walk", errNoStates); !errors.Is(err, errNoStates) {
+		t.Errorf("no file: %v", err)
+	}
+}

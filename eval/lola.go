@@ -1,0 +1,199 @@
+package eval
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"optibfm/controller"
+	"optibfm/rewardsrc"
+	"optibfm/tflite"
+)
+
+const (
+	adamFirst, adamSecond, adamEpsilon = 0.9, 0.999, 1e-8
+
+	usualGamma = 0.98 // of a model that does not say
+)
+
+// lola is LoLA (Sikchi et al., "Fast Adaptation with Behavioral Foundation
+// Models", 2025) as the paper compares with it: a policy gradient in the space
+// of task embeddings. z is drawn from a Gaussian around θ on the unit sphere and
+// followed for a horizon of h steps. What it is worth is
+//
+//	R = Σ γ^k r_k + γ^h min over m of ψ_m(s_h, π_z(s_h), z)ᵀθ
+//
+// and after a replay of n/h of them θ climbs by one step of Adam along the mean
+// of (R - the mean of the others' R) ∇ log p(z | θ), and is normalised.
+//
+// It is a controller.Plans, so that the agent follows its z, and a
+// rewardsrc.Source that gives no label and watches the rewards.
+type lola struct {
+	model   tflite.Evaluator
+	robot   *meter // what was sensed last
+	random  *rand.Rand
+	gamma   float64
+	rate    float64
+	std     float64
+	noise   float64
+	horizon int
+	batch   int // horizons of a replay
+
+	theta, z      []float64 // [d], of norm 1
+	first, second []float64 // Adam's means
+	updates       int
+
+	step     int       // within the horizon
+	ret      float64   // Σ γ^k r_k
+	discount float64   // γ^k
+	tried    []float64 // [batch, d], the z of the horizons that are over
+	worth    []float64 // their R
+
+	reward  float64
+	begun   bool
+	episode uint32
+
+	state  *controller.State
+	plan   *controller.Plan
+	psi    []float32
+	action []float32
+}
+
+func newLoLA(model tflite.Evaluator, gamma float64, t Trial, robot *meter) *lola {
+	d, s := model.Dims(), t.settings
+	if gamma == 0 {
+		gamma = usualGamma
+	}
+	shape := controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+	l := &lola{
+		model: model, robot: robot, random: t.random(searchStream), gamma: gamma,
+		rate: s.LearningRate[0], std: s.Std[0], noise: s.Noise[0], horizon: s.Horizon[0], batch: s.Replay[0] / s.Horizon[0],
+		theta: make([]float64, d.Latent), z: make([]float64, d.Latent),
+		first: make([]float64, d.Latent), second: make([]float64, d.Latent), discount: 1,
+		state: controller.NewState(shape), plan: controller.NewPlan(shape),
+		psi: make([]float32, d.Ensemble*d.Latent), action: make([]float32, d.Action),
+	}
+	for i := range l.theta {
+		l.theta[i] = l.random.NormFloat64()
+	}
+	normalise(l.theta)
+	l.draw()
+	return l
+}
+
+func normalise(x []float64) {
+	square := 0.0
+	for _, v := range x {
+		square += v * v
+	}
+	scale := 1 / math.Sqrt(square)
+	for i := range x {
+		x[i] *= scale
+	}
+}
+
+// draw takes a new z, which the plan has with the norm √d.
+func (l *lola) draw() {
+	for i, x := range l.theta {
+		l.z[i] = x + l.std*l.random.NormFloat64()
+	}
+	normalise(l.z)
+	scale := math.Sqrt(float64(len(l.z)))
+	for i, x := range l.z {
+		l.plan.Z[i] = scale * x
+	}
+}
+
+// State is the buffer that the agent fills.
+func (l *lola) State() *controller.State { return l.state }
+
+// Offer learns from the step that led to the state, and chooses z.
+func (l *lola) Offer() error {
+	if l.begun && l.state.Episode == l.episode {
+		if err := l.learn(); err != nil {
+			return err
+		}
+	}
+	l.begun, l.episode = true, l.state.Episode
+	l.plan.Tick, l.plan.Confirmed = l.state.Tick(), l.state.Tick()
+	return nil
+}
+
+// Latest is the plan in force.
+func (l *lola) Latest() *controller.Plan { return l.plan }
+
+// learn takes a step's reward in.
+func (l *lola) learn() error {
+	l.ret += l.discount * l.reward
+	l.discount *= l.gamma
+	if l.step++; l.step < l.horizon {
+		return nil
+	}
+	value, err := l.value()
+	if err != nil {
+		return err
+	}
+	l.tried = append(l.tried, l.z...)
+	l.worth = append(l.worth, l.ret+l.discount*value)
+	l.step, l.ret, l.discount = 0, 0, 1
+	if len(l.worth) == l.batch {
+		l.climb()
+		l.tried, l.worth = l.tried[:0], l.worth[:0]
+	}
+	l.draw()
+	return nil
+}
+
+// value is what is to come after the horizon, if z is followed on.
+func (l *lola) value() (float64, error) {
+	if err := l.model.Act(l.action, l.robot.obs, l.plan.Z); err != nil {
+		return 0, err
+	}
+	if err := l.model.Psi(l.psi, l.robot.obs, l.action, l.plan.Z); err != nil {
+		return 0, err
+	}
+	least := math.Inf(1)
+	for d, m := len(l.theta), 0; m < len(l.psi); m += d {
+		sum := 0.0
+		for i, x := range l.theta {
+			sum += float64(l.psi[m+i]) * x
+		}
+		least = min(least, sum)
+	}
+	return least, nil
+}
+
+// climb moves θ by one step of Adam.
+func (l *lola) climb() {
+	n, total := float64(l.batch), 0.0
+	for _, r := range l.worth {
+		total += r
+	}
+	l.updates++
+	correctFirst, correctSecond := 1-math.Pow(adamFirst, float64(l.updates)), 1-math.Pow(adamSecond, float64(l.updates))
+	d := len(l.theta)
+	for i := range l.theta {
+		slope := 0.0
+		for b, r := range l.worth {
+			advantage := (n*r - total) / (n - 1)
+			slope += advantage * (l.tried[b*d+i] - l.theta[i]) / (l.std * l.std) / n
+		}
+		l.first[i] += (1 - adamFirst) * (slope - l.first[i])
+		l.second[i] += (1 - adamSecond) * (slope*slope - l.second[i])
+		l.theta[i] += l.rate * l.first[i] / correctFirst / (math.Sqrt(l.second[i]/correctSecond) + adamEpsilon)
+	}
+	normalise(l.theta)
+}
+
+// Watch sees the reward of each step.
+func (l *lola) Watch(_ uint64, _ int64, reward float64, _ bool) {
+	l.reward = reward + l.noise*l.random.NormFloat64()
+}
+
+// Ask is never called: nothing is asked of a source that the gate is off for.
+func (l *lola) Ask(rewardsrc.Request) {}
+
+// Poll gives no label.
+func (l *lola) Poll([]rewardsrc.Label) int { return 0 }
+
+// Halt has nothing to release.
+func (l *lola) Halt() error { return nil }

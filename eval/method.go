@@ -1,0 +1,53 @@
+package eval
+
+import "optibfm/controller"
+
+// The methods.
+const (
+	UCB         = "ucb"          // OpTI-BFM: a new z every step
+	UCBEp       = "ucb_ep"       // ... every episode
+	UCBGradient = "ucb_gradient" // ... every step, by gradients from ẑ
+	UCBSphere   = "ucb_sphere"   // ... every step, over directions of the whole sphere
+	Thompson    = "thompson"     // OpTI-BFM-TS: a new z every step
+	ThompsonEp  = "thompson_ep"  // ... every episode
+	Random      = "random"       // a new random z every step, which learns nothing
+	Oracle      = "oracle"       // the z of labelled states that were given beforehand
+	Collected   = "collected"    // the z of labels that another method collected first
+	LoLA        = "lola"         // policy search over z (Sikchi et al., 2025)
+)
+
+// method says how a method is built and what it can be told.
+type method struct {
+	strategy string   // of the controller; "" where it brings its own plans
+	everyEp  bool     // one z an episode
+	settings []string // that matter to it
+}
+
+var (
+	beliefSettings = []string{"lambda", "rho", "warm_start", "plan_age"}
+	labelSettings  = []string{"kappa", "labels_per_minute", "noise", "delay_s", "mistakes", "silence", "bias", "levels"}
+)
+
+func learning(strategy string, everyEp bool, own ...string) method {
+	settings := append([]string{"nonlinearity"}, own...)
+	settings = append(settings, beliefSettings...)
+	return method{strategy, everyEp, append(settings, labelSettings...)}
+}
+
+var methods = map[string]method{
+	UCB:         learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy"),
+	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy"),
+	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy"),
+	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate"),
+	Thompson:    learning(controller.Thompson, false, "sigma", "sampler"),
+	ThompsonEp:  learning(controller.Thompson, true, "sigma", "sampler"),
+	Random:      {controller.Random, false, []string{"nonlinearity"}},
+	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels"}},
+	Collected:   {controller.Fixed, false, []string{"nonlinearity", "labels", "by", "beta", "sigma", "lambda"}},
+	LoLA:        {"", false, []string{"nonlinearity", "noise", "learning_rate", "std", "horizon", "replay"}},
+}
+
+// Methods lists the names of the methods.
+func Methods() []string {
+	return []string{UCB, UCBEp, UCBGradient, UCBSphere, Thompson, ThompsonEp, Random, Oracle, Collected, LoLA}
+}

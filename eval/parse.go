@@ -1,0 +1,234 @@
+package eval
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"optibfm/configs"
+	"optibfm/hal/rover"
+)
+
+// maxTrials bounds an experiment: a misplaced zero is said at once.
+const maxTrials = 1_000_000
+
+// Load reads a protocol file.
+func Load(path string) (Protocol, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
+	}
+	defer f.Close()
+	const enough = 1 << 20 // Parse says what is too large
+	text, err := io.ReadAll(io.LimitReader(f, enough))
+	if err != nil {
+		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
+	}
+	return Parse(path, text)
+}
+
+// Parse reads a protocol; name is for messages. Mistakes are reported together,
+// each as a [*configs.Error] with its place.
+func Parse(name string, text []byte) (Protocol, error) {
+	p := Default()
+	doc, err := configs.Decode(name, text, &p)
+	if err != nil {
+		return Protocol{}, err
+	}
+	c := checker{doc: doc}
+	if !doc.Has("version") {
+		c.add("version", "is missing: begin with 'version: %d'", Version)
+	}
+	c.protocol(p)
+	if err := configs.Join(c.found); err != nil {
+		return Protocol{}, err
+	}
+	return p, nil
+}
+
+type checker struct {
+	doc   *configs.Document
+	found []*configs.Error
+}
+
+func (c *checker) add(path, format string, args ...any) {
+	c.found = append(c.found, c.doc.Mistake(path, path+" "+fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) within(path string, v, low, high int) {
+	if v < low || v > high {
+		c.add(path, "is out of range (%d): choose a value from %d to %d", v, low, high)
+	}
+}
+
+func (c *checker) protocol(p Protocol) {
+	if p.Version != Version {
+		c.add("version", "is %d: this program reads version %d", p.Version, Version)
+	}
+	if !isName(p.Experiment) {
+		c.add("experiment", "is no name (%q): use small letters, digits and _", p.Experiment)
+	}
+	c.run(p.Run)
+	if len(p.Environments) == 0 {
+		c.add("environments", "has none: give at least one {name, tasks, models}")
+	}
+	for i, e := range p.Environments {
+		c.environment(fmt.Sprintf("environments[%d]", i), e)
+		if slices.ContainsFunc(p.Environments[:i], func(o Environment) bool { return o.Name == e.Name }) {
+			c.add(fmt.Sprintf("environments[%d].name", i), "is there twice (%q): put its tasks together", e.Name)
+		}
+	}
+	if len(p.Methods) == 0 {
+		c.add("methods", "has none: give at least one {name}; they are %s", strings.Join(Methods(), ", "))
+	}
+	for i, m := range p.Methods {
+		c.method(fmt.Sprintf("methods[%d]", i), m)
+	}
+	c.settings("conditions", p.Conditions)
+	c.quick(p.Quick)
+	if len(c.found) == 0 {
+		c.together(p)
+	}
+}
+
+func isName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+func (c *checker) run(r Run) {
+	c.within("run.trials", r.Trials, 1, 10_000)
+	c.within("run.episodes", r.Episodes, 1, 100_000)
+	c.within("run.episode_steps", r.EpisodeSteps, 1, 10_000_000)
+	c.within("run.reward_every", r.RewardEvery, 0, 10_000_000)
+	for i, n := range r.LabelBudgets {
+		c.within(fmt.Sprintf("run.label_budgets[%d]", i), n, 1, 10_000_000)
+		if i > 0 && n <= r.LabelBudgets[i-1] {
+			c.add(fmt.Sprintf("run.label_budgets[%d]", i), "is not above the one before (%d): let them rise", n)
+		}
+	}
+}
+
+func (c *checker) quick(q Quick) {
+	for _, x := range []struct {
+		key   string
+		value int
+	}{{"trials", q.Trials}, {"episodes", q.Episodes}, {"episode_steps", q.EpisodeSteps}, {"reward_every", q.RewardEvery},
+		{"environments", q.Environments}, {"tasks", q.Tasks}, {"models", q.Models}, {"values", q.Values}} {
+		c.within("quick."+x.key, x.value, 0, 10_000_000)
+	}
+}
+
+func (c *checker) environment(path string, e Environment) {
+	tasks, known := environmentTasks()[e.Name]
+	if !known {
+		c.add(path+".name", "is unknown (%q): use one of %s", e.Name, strings.Join(Environments(), ", "))
+	}
+	if len(e.Tasks) == 0 {
+		c.add(path+".tasks", "has none: use some of %s", strings.Join(tasks, ", "))
+	}
+	for i, t := range e.Tasks {
+		if known && !slices.Contains(tasks, t) {
+			c.add(fmt.Sprintf("%s.tasks[%d]", path, i), "is unknown (%q): %s has %s", t, e.Name, strings.Join(tasks, ", "))
+		}
+		if slices.Contains(e.Tasks[:i], t) {
+			c.add(fmt.Sprintf("%s.tasks[%d]", path, i), "is there twice (%q): keep one", t)
+		}
+	}
+	if len(e.Models) == 0 {
+		c.add(path+".models", "has none: give at least one {bundle}")
+	}
+	for i, m := range e.Models {
+		if m.Bundle == "" || strings.ContainsFunc(m.Bundle, unicode.IsControl) {
+			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is empty or no path (%q): give the folder of a model bundle", m.Bundle)
+		}
+		if slices.ContainsFunc(e.Models[:i], func(o Model) bool { return o.Bundle == m.Bundle }) {
+			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is there twice (%q): keep one", m.Bundle)
+		}
+	}
+}
+
+func (c *checker) method(path string, m Method) {
+	known, ok := methods[m.Name]
+	if !ok {
+		c.add(path+".name", "is unknown (%q): use one of %s", m.Name, strings.Join(Methods(), ", "))
+		return
+	}
+	for _, key := range m.keys() {
+		if !slices.Contains(known.settings, key) {
+			c.add(path+"."+key, "means nothing to %s, which has %s: leave it out", m.Name, strings.Join(known.settings, ", "))
+		}
+	}
+	c.settings(path, m.Settings)
+}
+
+func (c *checker) settings(path string, s Settings) {
+	for _, p := range s.problems() {
+		c.add(path+"."+p.path, "%s", p.text)
+	}
+}
+
+// together checks what is wrong with the whole.
+func (c *checker) together(p Protocol) {
+	places := 0
+	for _, e := range p.Environments {
+		places += len(e.Tasks) * len(e.Models)
+	}
+	runs := 0
+	for _, m := range p.Methods {
+		runs += p.combined(m).count(maxTrials + 1)
+	}
+	if n := runs * places; n > maxTrials || n*p.Run.Trials > maxTrials {
+		c.add("run.trials", "makes more than %d trials of it all: use fewer values or trials", maxTrials)
+		return
+	}
+	seen := map[string]bool{}
+	for i, m := range p.Methods {
+		for _, cell := range p.combined(m).cells() {
+			id := m.Name + " " + cell.params()
+			if seen[id] {
+				c.add(fmt.Sprintf("methods[%d]", i), "is there twice (%s): keep one", id)
+				return
+			}
+			seen[id] = true
+			if wrong := contradiction(m.Name, cell.over(defaultSettings())); wrong != "" {
+				c.add(fmt.Sprintf("methods[%d]", i), "%s", wrong)
+				return
+			}
+		}
+	}
+}
+
+// contradiction says what of a cell cannot be together.
+func contradiction(name string, s Settings) string {
+	if horizon, replay := s.Horizon[0], s.Replay[0]; name == LoLA && (replay%horizon != 0 || replay < 2*horizon) {
+		return fmt.Sprintf("has a horizon of %d in a replay of %d: let the replay be a multiple, at least two", horizon, replay)
+	}
+	return ""
+}
+
+// combined are a method's settings with the conditions that matter to it.
+func (p Protocol) combined(m Method) Settings {
+	return m.Settings.over(p.Conditions.only(methods[m.Name].settings))
+}
+
+// Environments lists the names of the environments.
+func Environments() []string { return []string{Rover, Walker, Cheetah, Quadruped} }
+
+func environmentTasks() map[string][]string {
+	return map[string][]string{
+		Rover:     roverTasks(),
+		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown"},
+		Cheetah:   {"walk", "run", "walk_backward", "run_backward"},
+		Quadruped: {"stand", "walk", "run", "jump"},
+	}
+}
+
+func roverTasks() (names []string) {
+	for _, t := range rover.Tasks() {
+		names = append(names, t.Name)
+	}
+	return names
+}

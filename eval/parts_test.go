@@ -1,0 +1,278 @@
+package eval
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+func taughtBelief(t *testing.T, d int) *posterior.Belief {
+	t.Helper()
+	b, err := posterior.New(d, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	phi := make([]float64, d)
+	for range 3 * d {
+		for i := range phi {
+			phi[i] = random.NormFloat64() * float64(i+1)
+		}
+		if err := b.Update(phi, random.Float64(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// TestTheTransposedSamplersCovarianceIsThatOfTheMistake compares the samples' covariance
+// with (R Rᵀ)⁻¹, which gonum computes.
+func TestTheTransposedSamplersCovarianceIsThatOfTheMistake(t *testing.T) {
+	const d, n = 3, 200_000
+	b := taughtBelief(t, d)
+	s, err := newTransposed(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inverse := make([]float64, d*d)
+	b.InvR(inverse)
+	invR := mat.NewDense(d, d, inverse)
+	var wrong, right mat.Dense
+	wrong.Mul(invR.T(), invR) // R⁻ᵀ R⁻¹
+	right.Mul(invR, invR.T()) // R⁻¹ R⁻ᵀ = V⁻¹
+	mean, sum := make([]float64, d), mat.NewDense(d, d, nil)
+	b.Mean(mean)
+	random, z := rand.New(rand.NewPCG(3, 4)), make([]float64, d)
+	for range n {
+		s.Gaussian(z, b, random)
+		for i := range z {
+			z[i] -= mean[i]
+		}
+		v := mat.NewVecDense(d, z)
+		sum.RankOne(sum, 1.0/n, v, v)
+	}
+	scale := mat.Norm(&wrong, 2)
+	var off mat.Dense
+	off.Sub(sum, &wrong)
+	if e := mat.Norm(&off, 2) / scale; e > 0.02 {
+		t.Errorf("off by %g of (R Rᵀ)⁻¹", e)
+	}
+	off.Sub(sum, &right)
+	if e := mat.Norm(&off, 2) / scale; e < 0.05 {
+		t.Errorf("the covariance is V⁻¹ to %g: the mistake is not made", e)
+	}
+}
+
+func TestADelayedPlanIsAsOldAsItIsToBe(t *testing.T) {
+	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
+	model, err := tflitetest.Bundle(dims, 1).NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := controller.DefaultConfig()
+	cfg.Strategy = controller.Random
+	planner, err := controller.NewPlanner(cfg, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	belief, err := cfg.NewBelief(dims.Latent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := newDelayed(controller.NewLockstep(planner), controller.Shape{Obs: 3, Action: 2, Latent: 4}, 3)
+	for tick := range uint64(10) {
+		s := plans.State()
+		s.Next, s.Valid = tick+1, 1
+		belief.State(s.Belief)
+		s.Hash = belief.Hash()
+		if err := plans.Offer(); err != nil {
+			t.Fatal(err)
+		}
+		p := plans.Latest()
+		if tick < 3 && p != nil {
+			t.Fatalf("tick %d: there is a plan of tick %d", tick, p.Tick)
+		}
+		if tick >= 3 && (p == nil || p.Tick != tick-3) {
+			t.Fatalf("tick %d: the plan is %+v", tick, p)
+		}
+	}
+}
+
+func TestAnAccurateModelSearchesAsTheNetworkDoes(t *testing.T) {
+	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}
+	bundle := tflitetest.Bundle(dims, 1)
+	network, err := bundle.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := taughtBelief(t, dims.Latent)
+	mean, invR := make([]float64, 5), make([]float64, 25)
+	b.Mean(mean)
+	b.InvR(invR)
+	belief := tflite.Belief{Beta: 0.5, Mean: narrowed(mean), InvR: narrowed(invR)}
+	random := rand.New(rand.NewPCG(5, 6))
+	exact, wrong := newInaccurate(network, 0, random), newInaccurate(network, 1000, random)
+	differ := 0
+	for range 20 {
+		obs, candidates := narrowed(gaussian(3, 1, random)), narrowed(gaussian(5*30, 1, random))
+		best, score, err := network.Search(obs, candidates, belief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, same, err := exact.Search(obs, candidates, belief)
+		if err != nil || again != best || math.Abs(float64(same-score)) > 1e-4*math.Abs(float64(score)) {
+			t.Errorf("without an error: %d of score %g, the network: %d of %g: %v", again, same, best, score, err)
+		}
+		other, _, err := wrong.Search(obs, candidates, belief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other != best {
+			differ++
+		}
+	}
+	if differ < 10 {
+		t.Errorf("an error of 1000 changes %d of 20 choices", differ)
+	}
+}
+
+func narrowed(x []float64) []float32 {
+	y := make([]float32, len(x))
+	for i := range x {
+		y[i] = float32(x[i])
+	}
+	return y
+}
+
+// TestLoLAFindsTheDirectionThatIsRewarded rewards each step by the first element of
+// the z in force.
+func TestLoLAFindsTheDirectionThatIsRewarded(t *testing.T) {
+	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
+	network, err := tflitetest.Bundle(dims, 1).NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := Trial{Seed: 1, settings: Settings{LearningRate: []float64{0.1}, Std: []float64{0.1}, Horizon: []int{5}, Replay: []int{100}}.over(defaultSettings())}
+	l := newLoLA(network, 0.98, trial, &meter{obs: make([]float32, 3)})
+	begin := l.theta[0]
+	for tick := range uint64(20_000) {
+		s := l.State()
+		s.Next, s.Episode = tick+1, uint32(tick/1000)
+		l.Watch(tick, 0, 100*l.z[0], true)
+		if err := l.Offer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.theta[0] < 0.9 || begin > 0.9 {
+		t.Errorf("θ was %.2f and is %.2f of the direction", begin, l.theta[0])
+	}
+	norm := 0.0
+	for _, x := range l.plan.Z {
+		norm += x * x
+	}
+	if math.Abs(norm-4) > 1e-9 {
+		t.Errorf("‖z‖² is %g", norm)
+	}
+}
+
+func TestAnOperatorHasTheWeaknessesOfItsSettings(t *testing.T) {
+	source, err := newOperator(Trial{Env: Rover, settings: Settings{Bias: []float64{0.25}, Delay: []float64{0.1}}.over(defaultSettings())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher := source.(rewardsrc.Watcher)
+	var got []rewardsrc.Label
+	labels := make([]rewardsrc.Label, 8)
+	for tick := range uint64(4) {
+		watcher.Watch(tick, int64(tick)*50e6, 0.1, true)
+		got = append(got, labels[:source.Poll(labels)]...)
+	}
+	if len(got) != 2 || got[0].Tick != 0 || got[0].Value != 0.1+0.25*2 {
+		t.Errorf("the labels are %+v", got)
+	}
+	if s := (Settings{Kappa: []float64{0}}).over(defaultSettings()); !s.asks() {
+		t.Error("with a κ nothing is asked")
+	}
+	if s := defaultSettings(); s.asks() {
+		t.Error("without a κ something is asked")
+	}
+}
+
+func TestScoresGiveTheRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
+	s := &scores{run: Run{Episodes: 2, EpisodeSteps: 3, RewardEvery: 2, LabelBudgets: []int{2, 5}}}
+	tick := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1})
+	index := 0
+	for episode := range uint32(2) {
+		for step := range uint32(4) {
+			*tick.Header = controller.Header{Episode: episode, Step: step, Reward: float64(index), NumLabels: 1}
+			tick.Labels[0] = controller.AppliedLabel{Outcome: controller.Applied, Kind: rewardsrc.Value}
+			if step == 3 {
+				tick.Flags |= controller.FlagEpisodeEnd
+			}
+			index++
+			if !s.exhausted() {
+				s.tick(tick)
+			}
+		}
+	}
+	s.finish(5, 0.5)
+	type short struct {
+		measure  string
+		x, value float64
+	}
+	var got []short
+	for _, r := range s.rows {
+		if r.Measure != MeasureAsked {
+			got = append(got, short{r.Measure, r.X, r.Value})
+		}
+	}
+	// Ticks have the rewards 0 to 4; those of steps are 1, 2, 3. The fifth label
+	// comes with the first tick of the second episode.
+	want := []short{
+		{MeasureReward, 1, 1}, {MeasureLabels, 1, 2},
+		{MeasureReward, 2, 2}, {MeasureLabels, 2, 3},
+		{MeasureReturn, 0, 6},
+		{MeasureReward, 3, 3}, {MeasureLabels, 3, 5},
+		{MeasureHz, 5, 10},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v\nwant  %v", got, want)
+	}
+}
+
+func TestALinearRewardIsLinearAndTheTasksOwnIsUnchanged(t *testing.T) {
+	for alpha, same := range map[string]bool{"1": true, "0": false} {
+		plain := parsed(t, `{version: 1, experiment: a, run: {trials: 1, episodes: 1, episode_steps: 30}, environments: [{name: rover, tasks: [still], models: [{bundle: "embedded:rover"}]}], methods: [{name: random}]}`)
+		bent := plain
+		bent.Conditions.Nonlinearity = []float64{map[string]float64{"1": 1, "0": 0}[alpha]}
+		a, b := learned(t, plain)["random "], learned(t, bent)["random nonlinearity="+alpha]
+		if (math.Abs(a-b) < 1e-9) != same {
+			t.Errorf("α = %s: the return is %v, the task's own %v", alpha, b, a)
+		}
+	}
+}
+
+func TestStatesAreDrawnWithoutRepetition(t *testing.T) {
+	all := &States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
+	drawn, err := all.Draw(3, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range drawn.Reward {
+		if float64(drawn.Obs[2*i]) != r || slices.Index(drawn.Reward, r) != i {
+			t.Errorf("drawn: %+v", drawn)
+		}
+	}
+	if _, err := all.Draw(5, nil); err == nil {
+		t.Error("5 of 4 were drawn")
+	}
+}

@@ -1,0 +1,112 @@
+package eval
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Trial is one run of one method in one environment.
+type Trial struct {
+	Env    string
+	Task   string
+	Model  Model
+	Method string
+	Params string // as in a row
+	Trial  int    // from 0
+	Seed   uint64 // of everything random in it; the same for every method
+
+	settings Settings // one value each, defaults filled in
+}
+
+// ID names the trial among those of its protocol.
+func (t Trial) ID() string {
+	return strings.Join([]string{t.Env, t.Task, t.Model.Bundle, t.Method, t.Params, fmt.Sprint(t.Trial)}, " ")
+}
+
+// needsStates is how many labelled states the trial needs at least, 0 for none.
+func (t Trial) needsStates() int {
+	n := t.settings.WarmStart[0]
+	if t.Method == Oracle {
+		n = max(n, t.settings.Labels[0])
+	}
+	if len(t.settings.Nonlinearity) > 0 {
+		n = max(n, 1)
+	}
+	return n
+}
+
+// Trials lists the trials of an experiment, those of one robot together.
+func (p Protocol) Trials() []Trial {
+	var list []Trial
+	for _, e := range p.Environments {
+		for _, task := range e.Tasks {
+			for _, model := range e.Models {
+				for _, m := range p.Methods {
+					list = append(list, p.trials(e.Name, task, model, m)...)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (p Protocol) trials(env, task string, model Model, m Method) []Trial {
+	var list []Trial
+	for _, cell := range p.combined(m).cells() {
+		params := cell.params()
+		settings := cell.over(defaultSettings())
+		for i := range p.Run.Trials {
+			list = append(list, Trial{
+				Env: env, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
+				Seed: trialSeed(p.Run.Seed, env, task, i), settings: settings,
+			})
+		}
+	}
+	return list
+}
+
+// trialSeed depends on neither model nor method: all of them meet the same initial
+// states.
+func trialSeed(run uint64, env, task string, trial int) uint64 {
+	var b []byte
+	b = binary.LittleEndian.AppendUint64(b, run)
+	b = binary.LittleEndian.AppendUint64(b, uint64(trial))
+	b = append(b, env+" "+task...)
+	return xxhash.Sum64(b)
+}
+
+// Shard is one part of n of the trials.
+type Shard struct{ Index, Of int } // Index from 1
+
+// ParseShard reads "i/n".
+func ParseShard(text string) (Shard, error) {
+	index, of, _ := strings.Cut(text, "/")
+	i, errIndex := strconv.Atoi(index)
+	n, errOf := strconv.Atoi(of)
+	if errIndex != nil || errOf != nil || n < 1 || i < 1 || i > n {
+		return Shard{}, fmt.Errorf("eval: shard: not understood (%q): give i/n, such as 1/4 to 4/4", text)
+	}
+	return Shard{i, n}, nil
+}
+
+// String is "i/n".
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
+
+// of keeps the trials of the shard, every n-th, so that all shards have some of
+// every method.
+func (s Shard) of(trials []Trial) []Trial {
+	if s.Of <= 1 {
+		return trials
+	}
+	var list []Trial
+	for i, t := range trials {
+		if i%s.Of == s.Index-1 {
+			list = append(list, t)
+		}
+	}
+	return list
+}

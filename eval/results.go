@@ -1,0 +1,276 @@
+package eval
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ErrOtherProtocol is wrapped where a results file is of another experiment, or of
+// another version of it.
+var ErrOtherProtocol = errors.New("the results are of another protocol")
+
+// trialID is Trial.ID of a row's trial.
+func (r Row) trialID() string {
+	return strings.Join([]string{r.Env, r.Task, r.Bundle, r.Method, r.Params, fmt.Sprint(r.Trial)}, " ")
+}
+
+// Results is a results file that is being written: whole trials, one after the
+// other, each ending with a row of MeasureHz. It may be used by several
+// goroutines.
+type Results struct {
+	mu   sync.Mutex
+	path string
+	file *os.File
+	done map[string]bool // trials by ID
+	// Dropped says what of the file was not whole when it was opened, "" if
+	// nothing.
+	Dropped string
+	// Version is the program's that wrote the rows that were there, "" where
+	// there were none.
+	Version string
+}
+
+// OpenResults opens a results file to go on with it, or makes it. A trial that was
+// cut off at its end, by a kill or a full disk, is taken out; any other damage
+// is an error that wraps ErrResults. Rows with another protocol's hash are an
+// error that wraps ErrOtherProtocol.
+func OpenResults(path, protocolHash string) (*Results, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	r := &Results{path: path, done: map[string]bool{}}
+	whole, err := r.take(content, protocolHash)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	if err := r.begin(whole); err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	return r, nil
+}
+
+// begin cuts the file to what is whole of it and writes the header where there is
+// none.
+func (r *Results) begin(whole int) error {
+	if err := r.file.Truncate(int64(whole)); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
+	}
+	if _, err := r.file.Seek(int64(whole), io.SeekStart); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
+	}
+	if whole > 0 {
+		return nil
+	}
+	return r.write([]byte(strings.Join(Columns, ",") + "\n"))
+}
+
+// take notes the trials that are in a file, and returns how many of its bytes are
+// whole trials.
+func (r *Results) take(content []byte, protocolHash string) (whole int, err error) {
+	header := len(strings.Join(Columns, ",")) + 1
+	if len(content) < header && strings.HasPrefix(strings.Join(Columns, ",")+"\n", string(content)) {
+		r.dropped(len(content))
+		return 0, nil
+	}
+	// Half a line is no row, whatever is in it.
+	lines := content[:bytes.LastIndexByte(content, '\n')+1]
+	rows, ends, err := readEnds(lines)
+	if err != nil {
+		return 0, err
+	}
+	whole = header
+	for i, row := range rows {
+		if row.ProtocolHash != protocolHash {
+			return 0, fmt.Errorf("%w (experiment %s, hash %.12s, this one's is %.12s): write to another file with --out", ErrOtherProtocol, row.Experiment, row.ProtocolHash, protocolHash)
+		}
+		r.Version = row.Version
+		if row.Measure == MeasureHz {
+			r.done[row.trialID()] = true
+			whole = ends[i]
+		}
+	}
+	r.dropped(len(content) - whole)
+	return whole, nil
+}
+
+func (r *Results) dropped(n int) {
+	if n > 0 {
+		r.Dropped = fmt.Sprintf("%s: the last trial was cut off: its %d bytes are taken out", r.path, n)
+	}
+}
+
+// readEnds is ReadRows with the offset behind each row.
+func readEnds(content []byte) (rows []Row, ends []int, err error) {
+	rows, err = ReadRows(bytes.NewReader(content))
+	if err != nil {
+		return nil, nil, err
+	}
+	reader := csv.NewReader(bytes.NewReader(content))
+	reader.ReuseRecord = true
+	for n := -1; ; n++ {
+		if _, err := reader.Read(); err != nil {
+			return rows, ends, nil // ReadRows has read it all
+		}
+		if n >= 0 {
+			ends = append(ends, int(reader.InputOffset()))
+		}
+	}
+}
+
+// Done tells whether the file has a trial.
+func (r *Results) Done(t Trial) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done[t.ID()]
+}
+
+// Append writes a trial's rows, in one piece.
+func (r *Results) Append(rows []Row) error {
+	var text bytes.Buffer
+	if err := WriteRows(&text, rows); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.write(text.Bytes()); err != nil {
+		return err
+	}
+	r.done[rows[0].trialID()] = true
+	return nil
+}
+
+func (r *Results) write(text []byte) error {
+	if _, err := r.file.Write(text); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (r *Results) Close() error { return r.file.Close() }
+
+// ReadFile is ReadRows of the named file.
+func ReadFile(path string) ([]Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	defer f.Close()
+	rows, err := ReadRows(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
+}
+
+// Sort puts the trials of a results file in their order, whatever order they were
+// finished in.
+func Sort(path string) error {
+	rows, err := ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, rows)
+}
+
+// WriteFile writes a results file, the trials in their order. It appears whole or not
+// at all.
+func WriteFile(path string, rows []Row) (err error) {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, compareTrials)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.WriteString(strings.Join(Columns, ",") + "\n")
+	err = errors.Join(err, WriteRows(f, rows), f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrResults, path, err)
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	return nil
+}
+
+func compareTrials(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.Env, b.Env), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Bundle, b.Bundle),
+		cmp.Compare(a.Method, b.Method), cmp.Compare(a.Params, b.Params), cmp.Compare(a.Trial, b.Trial))
+}
+
+// Merge puts the results of several files, such as shards, together. A trial that is
+// in several of them must have the same rows in each, but for MeasureHz; those of
+// the first are kept. Files of one experiment must be of one protocol.
+func Merge(files map[string][]Row, order []string) ([]Row, error) {
+	hashes := map[string]Row{}  // by experiment
+	from := map[string]string{} // file by trial
+	kept := map[string][]Row{}  // by experiment and trial
+	var ids []string
+	for _, name := range order {
+		for id, rows := range byTrial(files[name]) {
+			first := rows[0]
+			if other, ok := hashes[first.Experiment]; ok && other.ProtocolHash != first.ProtocolHash {
+				return nil, fmt.Errorf("%w: %s: %w: experiment %s has the hash %.12s, and %.12s in another file", ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other.ProtocolHash)
+			}
+			hashes[first.Experiment] = first
+			if there, ok := kept[id]; ok {
+				if !sameRows(there, rows) {
+					return nil, fmt.Errorf("%w: %s: trial %s: its rows differ from those in %s: run one of them again", ErrResults, name, id, from[id])
+				}
+				continue
+			}
+			kept[id], from[id] = rows, name
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	var merged []Row
+	for _, id := range ids {
+		merged = append(merged, kept[id]...)
+	}
+	slices.SortStableFunc(merged, compareTrials)
+	return merged, nil
+}
+
+// byTrial divides rows by their trials.
+func byTrial(rows []Row) map[string][]Row {
+	trials := map[string][]Row{}
+	for _, r := range rows {
+		id := r.Experiment + " " + r.trialID()
+		trials[id] = append(trials[id], r)
+	}
+	return trials
+}
+
+// sameRows compares but for the measured speed and the version.
+func sameRows(a, b []Row) bool {
+	return slices.EqualFunc(a, b, func(x, y Row) bool {
+		if x.Measure == MeasureHz {
+			x.Value, y.Value = 0, 0
+		}
+		x.Version, y.Version = "", ""
+		return x == y
+	})
+}

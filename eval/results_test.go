@@ -1,0 +1,142 @@
+package eval
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// finished is a results file of n trials, its last row included.
+func finished(t *testing.T, n int) []byte {
+	t.Helper()
+	text := bytes.NewBufferString(strings.Join(Columns, ",") + "\n")
+	for i := range n {
+		rows := []Row{
+			{Experiment: "e", Env: "rover", Task: "spin", Bundle: "a,\"b", Method: "ucb", Params: "beta=1", Trial: i, Measure: MeasureReturn, X: 0, Value: 1.5, ProtocolHash: "h"},
+			{Experiment: "e", Env: "rover", Task: "spin", Bundle: "a,\"b", Method: "ucb", Params: "beta=1", Trial: i, Measure: MeasureHz, X: 10, Value: 99, ProtocolHash: "h"},
+		}
+		if err := WriteRows(text, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.Bytes()
+}
+
+func opened(t *testing.T, content []byte) (*Results, string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "results.csv")
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenResults(path, "h")
+	if err == nil {
+		t.Cleanup(func() { r.Close() })
+	}
+	return r, path, err
+}
+
+func TestAFileThatWasCutAnywhereIsGoneOnWithFromItsLastWholeTrial(t *testing.T) {
+	whole := finished(t, 3)
+	header := len(strings.Join(Columns, ",")) + 1
+	ends := []int{header, len(finished(t, 1)), len(finished(t, 2)), len(whole)}
+	path := filepath.Join(t.TempDir(), "results.csv")
+	for cut := range len(whole) + 1 {
+		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenResults(path, "h")
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := header // a file without a whole header begins anew
+		for _, end := range ends {
+			if end <= cut {
+				want = end
+			}
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, whole[:want]) {
+			t.Fatalf("cut at %d: %d bytes are left, want %d", cut, len(text), want)
+		}
+		if said := r.Dropped != ""; said != (cut != want && cut > 0) {
+			t.Fatalf("cut at %d: it says %q", cut, r.Dropped)
+		}
+	}
+}
+
+func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+	whole := string(finished(t, 3))
+	for name, text := range map[string]string{
+		"header":   strings.Replace(whole, "experiment", "experimnt", 1),
+		"number":   strings.Replace(whole, "1.5", "1.5x", 1),
+		"columns":  strings.Replace(whole, ",1.5", "", 1),
+		"infinite": strings.Replace(whole, "1.5", "NaN", 1),
+		"quote":    strings.Replace(whole, "ucb", `u"cb`, 1),
+		"binary":   "\x00\x01\x02" + whole,
+	} {
+		_, path, err := opened(t, []byte(text))
+		if !errors.Is(err, ErrResults) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now, _ := os.ReadFile(path); string(now) != text {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
+	read := func(text string) []Row {
+		rows, err := ReadRows(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	whole := string(finished(t, 2))
+	merge := func(other string) error {
+		_, err := Merge(map[string][]Row{"a": read(whole), "b": read(other)}, []string{"a", "b"})
+		return err
+	}
+	if err := merge(strings.ReplaceAll(whole, ",99,", ",77,")); err != nil {
+		t.Errorf("another speed: %v", err)
+	}
+	if err := merge(strings.ReplaceAll(whole, "1.5", "1.6")); !errors.Is(err, ErrResults) {
+		t.Errorf("another return: %v", err)
+	}
+	if err := merge(strings.ReplaceAll(whole, ",h\n", ",g\n")); !errors.Is(err, ErrOtherProtocol) {
+		t.Errorf("another protocol: %v", err)
+	}
+}
+
+func FuzzReadRows(f *testing.F) {
+	f.Add([]byte(strings.Join(Columns, ",") + "\ne,rover,spin,a,0,ucb,,0,1,return,0,1.5,v,m,h\n"))
+	f.Add([]byte(strings.Join(Columns, ",") + "\ne,rover,spin,a,0,ucb,,0,1,return,0,1.5"))
+	f.Add([]byte("a,b\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rows, err := ReadRows(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		out := bytes.NewBufferString(strings.Join(Columns, ",") + "\n")
+		if err := WriteRows(out, rows); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadRows(out)
+		if err != nil || len(again) != len(rows) {
+			t.Errorf("%d rows were written, %d read: %v", len(rows), len(again), err)
+		}
+		_, ends, err := readEnds(text)
+		if err != nil || len(ends) != len(rows) {
+			t.Errorf("%d rows, %d ends: %v", len(rows), len(ends), err)
+		}
+	})
+}

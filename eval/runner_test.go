@@ -1,0 +1,231 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tiny is an experiment on the rover with something of everything.
+const tiny = `
+version: 1
+experiment: tiny
+run: {trials: 2, episodes: 2, episode_steps: 20, reward_every: 7}
+environments:
+  - name: rover
+    tasks: [spin, corner]
+    models: [{bundle: "embedded:rover"}]
+methods:
+  - {name: ucb, beta: [0.1], candidates: [8]}
+  - {name: thompson, sigma: [0.1], kappa: [0.1], delay_s: [0.1], mistakes: [0.2], bias: [0.1]}
+  - {name: thompson_ep, warm_start: [5], plan_age: [2], sampler: [transposed]}
+  - {name: lola, horizon: [5], replay: [10], noise: [0.1]}
+  - {name: random}
+`
+
+func parsed(t *testing.T, text string) Protocol {
+	t.Helper()
+	p, err := Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run runs a protocol into a file and sorts it.
+func runInto(t *testing.T, path string, r Runner) {
+	t.Helper()
+	if err := runOnce(context.Background(), t, path, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sort(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
+	t.Helper()
+	hash, err := r.Protocol.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := OpenResults(path, hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	return r.Run(ctx, results)
+}
+
+// content is a results file without what is measured.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	rows, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if rows[i].Measure == MeasureHz {
+			rows[i].Value = 0
+		}
+	}
+	var text bytes.Buffer
+	if err := WriteRows(&text, rows); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+func TestTheRowsAreTheSameWhateverTheNumberOfJobs(t *testing.T) {
+	dir, p := t.TempDir(), parsed(t, tiny)
+	one, many := filepath.Join(dir, "one.csv"), filepath.Join(dir, "many.csv")
+	runInto(t, one, Runner{Protocol: p, Jobs: 1})
+	runInto(t, many, Runner{Protocol: p, Jobs: 5})
+	if a, b := content(t, one), content(t, many); a != b {
+		t.Errorf("with one job:\n%s\nwith five:\n%s", a, b)
+	}
+	if rows, _ := ReadFile(one); len(rows) < len(p.Trials())*5 {
+		t.Errorf("%d rows of %d trials", len(rows), len(p.Trials()))
+	}
+}
+
+// stopAfter cancels a run after some trials.
+type stopAfter struct {
+	left   int
+	cancel context.CancelFunc
+}
+
+func (s *stopAfter) Begin([]Trial, int) {}
+func (s *stopAfter) Finished(Trial, int, time.Duration) {
+	if s.left--; s.left == 0 {
+		s.cancel()
+	}
+}
+
+func TestARunThatWasKilledGoesOnAndGivesTheSameFile(t *testing.T) {
+	dir, p := t.TempDir(), parsed(t, tiny)
+	whole, killed := filepath.Join(dir, "whole.csv"), filepath.Join(dir, "killed.csv")
+	runInto(t, whole, Runner{Protocol: p, Jobs: 2})
+	ctx, cancel := context.WithCancel(context.Background())
+	err := runOnce(ctx, t, killed, Runner{Protocol: p, Jobs: 1, Progress: &stopAfter{6, cancel}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the interrupted run returned %v", err)
+	}
+	text, err := os.ReadFile(killed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A kill may leave any part of the last trial.
+	for _, cut := range []int{1, 200, 500} {
+		if err := os.WriteFile(killed, text[:len(text)-cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		hash, _ := p.Hash()
+		results, err := OpenResults(killed, hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results.Dropped == "" {
+			t.Errorf("%d bytes less: nothing was said of it", cut)
+		}
+		done := 0
+		for _, trial := range p.Trials() {
+			if results.Done(trial) {
+				done++
+			}
+		}
+		if done < 4 || done > 5 {
+			t.Errorf("%d bytes less: %d trials are done, of 6", cut, done)
+		}
+		if err := results.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runInto(t, killed, Runner{Protocol: p, Jobs: 2})
+	if a, b := content(t, whole), content(t, killed); a != b {
+		t.Errorf("at once:\n%s\nin two runs:\n%s", a, b)
+	}
+}
+
+func TestTheShardsMergedAreTheWhole(t *testing.T) {
+	dir, p := t.TempDir(), parsed(t, tiny)
+	whole := filepath.Join(dir, "whole.csv")
+	runInto(t, whole, Runner{Protocol: p, Jobs: 2})
+	files, order := map[string][]Row{}, []string{}
+	for i := range 3 {
+		path := filepath.Join(dir, "shard.csv")
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		runInto(t, path, Runner{Protocol: p, Jobs: 1, Shard: Shard{i + 1, 3}})
+		rows, err := ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := string(rune('a' + i))
+		files[name], order = rows, append(order, name)
+	}
+	slices.Reverse(order)
+	merged, err := Merge(files, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "merged.csv")
+	if err := WriteFile(path, merged); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := content(t, whole), content(t, path); a != b {
+		t.Errorf("whole:\n%s\nmerged:\n%s", a, b)
+	}
+}
+
+func TestAFinishedRunHasNothingToDo(t *testing.T) {
+	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
+	runInto(t, path, Runner{Protocol: p, Jobs: 2})
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runInto(t, path, Runner{Protocol: p, Jobs: 2})
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Error("the file has changed")
+	}
+}
+
+func TestResultsOfAnotherProtocolAreNotGoneOnWith(t *testing.T) {
+	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
+	p.Methods = p.Methods[4:]
+	runInto(t, path, Runner{Protocol: p, Jobs: 2})
+	p.Run.Trials++
+	hash, _ := p.Hash()
+	if _, err := OpenResults(path, hash); !errors.Is(err, ErrOtherProtocol) {
+		t.Errorf("it was opened: %v", err)
+	}
+}
+
+func TestAMissingModelIsSaidBeforeAnythingRuns(t *testing.T) {
+	p := parsed(t, strings.ReplaceAll(tiny, "embedded:rover", "nowhere"))
+	path := filepath.Join(t.TempDir(), "results.csv")
+	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 2})
+	if err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("the error is %v", err)
+	}
+	if rows, _ := ReadFile(path); len(rows) > 0 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+func TestAMissingPythonIsSaidBeforeAnythingRuns(t *testing.T) {
+	p := parsed(t, strings.Replace(strings.Replace(tiny, "name: rover", "name: cheetah", 1), "[spin, corner]", "[walk]", 1))
+	path := filepath.Join(t.TempDir(), "results.csv")
+	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Worlds: Worlds{Python: "no-such-python"}})
+	if !errors.Is(err, ErrPython) || !strings.Contains(err.Error(), "--python") {
+		t.Errorf("the error is %v", err)
+	}
+}

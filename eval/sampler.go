@@ -1,0 +1,52 @@
+package eval
+
+import (
+	"math/rand/v2"
+
+	"optibfm/posterior"
+)
+
+// transposed draws z as another implementation does, by mistake: with R⁻ᵀ in the
+// place of R⁻¹. It is here to show what that costs.
+type transposed struct {
+	invR  []float64 // of the belief with the hash, [d, d]
+	mean  []float64
+	hash  uint64
+	known bool // hash is one
+	noise []float64
+	unit  *posterior.Belief // the standard normal distribution and the unit ball
+}
+
+func newTransposed(d int) (*transposed, error) {
+	unit, err := posterior.New(d, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &transposed{invR: make([]float64, d*d), mean: make([]float64, d), noise: make([]float64, d), unit: unit}, nil
+}
+
+func (t *transposed) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
+	t.unit.SampleEllipsoid(t.noise, radius, rng)
+	t.skew(dst, b)
+}
+
+func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
+	t.unit.SampleGaussian(t.noise, rng)
+	t.skew(dst, b)
+}
+
+// skew writes ẑ + R⁻ᵀ noise.
+func (t *transposed) skew(dst []float64, b *posterior.Belief) {
+	if hash := b.Hash(); !t.known || hash != t.hash { // all candidates of a plan have one belief
+		b.Mean(t.mean)
+		b.InvR(t.invR)
+		t.known, t.hash = true, hash
+	}
+	d := len(dst)
+	copy(dst, t.mean)
+	for i := range d {
+		for k := range i + 1 { // R⁻¹ is upper triangular
+			dst[i] += t.invR[k*d+i] * t.noise[k]
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package eval
+
+import (
+	"optibfm/controller"
+	"optibfm/rewardsrc"
+)
+
+// scores turns the ticks of a trial into rows.
+type scores struct {
+	run  Run
+	base Row // of all rows
+	rows []Row
+
+	steps    int     // that were taken
+	returned float64 // by the episode so far
+	since    float64 // rewards since the last row of MeasureReward
+	from     int     // steps at that row
+	labels   int
+	asked    int
+	budget   int  // of run.LabelBudgets: how many are exhausted
+	reported bool // progress was at these steps
+}
+
+func (s *scores) add(measure string, x, value float64) {
+	row := s.base
+	row.Measure, row.X, row.Value = measure, x, value
+	s.rows = append(s.rows, row)
+}
+
+// tick takes a tick of an armed agent.
+func (s *scores) tick(t *controller.Tick) {
+	if t.Step == 0 {
+		s.returned = 0
+	} else {
+		s.steps++
+		s.reported = false
+		s.returned += t.Reward
+		s.since += t.Reward
+	}
+	for i := range t.NumLabels {
+		if l := &t.Labels[i]; l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
+			s.labels++
+		}
+	}
+	if t.Flags.Has(controller.FlagAsked) {
+		s.asked++
+	}
+	s.periodic()
+	s.budgets()
+	if t.Flags.Has(controller.FlagEpisodeEnd) {
+		s.add(MeasureReturn, float64(t.Episode), s.returned)
+	}
+}
+
+func (s *scores) periodic() {
+	if n := s.run.RewardEvery; n > 0 && s.steps > s.from && s.steps%n == 0 {
+		s.progress()
+	}
+}
+
+// budgets gives rows at the step in which a number of labels was reached.
+func (s *scores) budgets() {
+	for s.budget < len(s.run.LabelBudgets) && s.labels >= s.run.LabelBudgets[s.budget] {
+		s.budget++
+		s.progress()
+	}
+}
+
+// exhausted tells whether the largest budget of labels is.
+func (s *scores) exhausted() bool {
+	n := len(s.run.LabelBudgets)
+	return n > 0 && s.budget == n
+}
+
+// progress gives the rows of the steps so far.
+func (s *scores) progress() {
+	s.reported = true
+	if s.steps > s.from {
+		s.add(MeasureReward, float64(s.steps), s.since/float64(s.steps-s.from))
+		s.since, s.from = 0, s.steps
+	}
+	s.add(MeasureLabels, float64(s.steps), float64(s.labels))
+	s.add(MeasureAsked, float64(s.steps), float64(s.asked))
+}
+
+// finish closes the rows: the last one is MeasureHz, by which a whole trial is
+// known.
+func (s *scores) finish(ticks uint64, deciding float64) {
+	if !s.reported {
+		s.progress()
+	}
+	hz := 0.0
+	if deciding > 0 {
+		hz = float64(ticks) / deciding
+	}
+	s.add(MeasureHz, float64(ticks), hz)
+}

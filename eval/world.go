@@ -1,0 +1,107 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/rover"
+)
+
+// Simulator is a robot that can start over and tells the reward of its task.
+type Simulator interface {
+	hal.Robot
+	hal.Resetter
+	hal.Rewarder
+}
+
+// Worlds says how the environments are opened.
+type Worlds struct {
+	// Python is the interpreter, default python3.
+	Python string
+	// Bridge is the script that serves dm_control's robots, default
+	// scripts/dmc_bridge.py.
+	Bridge string
+	// Output gets what the interpreter prints.
+	Output io.Writer
+}
+
+// ErrPython is wrapped by the error of an interpreter that cannot serve the
+// environments.
+var ErrPython = errors.New("eval: python")
+
+func (w Worlds) python() string {
+	if w.Python == "" {
+		return "python3"
+	}
+	return w.Python
+}
+
+func (w Worlds) script() string {
+	if w.Bridge == "" {
+		return "scripts/dmc_bridge.py"
+	}
+	return w.Bridge
+}
+
+// Check finds out, before any trial, whether an environment can be opened.
+func (w Worlds) Check(ctx context.Context, env string) error {
+	if env == Rover {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, w.python(), w.script(), "--help").CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%w: %s is not there: install Python, or name the interpreter with --python", ErrPython, w.python())
+	case strings.Contains(string(out), "ModuleNotFoundError"):
+		return fmt.Errorf("%w: %s lacks a module (%s): `%s -m pip install -r scripts/requirements.txt`, or name another interpreter with --python",
+			ErrPython, w.python(), lastLine(out), w.python())
+	}
+	return fmt.Errorf("%w: %s %s failed (%w; %s): run it in the repository's folder, or name the script with --bridge",
+		ErrPython, w.python(), w.script(), err, lastLine(out))
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// Open makes the robot of an environment, with a task.
+func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
+	if env == Rover {
+		cfg := rover.DefaultConfig()
+		cfg.Task = task
+		return rover.New(cfg)
+	}
+	return bridge.Dial(ctx, bridge.Config{
+		Command: []string{w.python(), w.script(), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
+		TimeoutMs: bridgePatienceMS,
+	})
+}
+
+// bridgePatienceMS is far above any step of a simulator, also on a busy machine.
+const bridgePatienceMS = 60_000
+
+func closeSimulator(r Simulator) error {
+	if c, ok := r.(io.Closer); ok {
+		return c.Close()
+	}
+	return r.Halt()
+}
+
+// rewardRange is that of an environment's tasks.
+func rewardRange(env string) (low, high float64) {
+	if env == Rover {
+		return -1, 1
+	}
+	return 0, 1
+}

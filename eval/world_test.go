@@ -1,0 +1,39 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAnInterpreterThatCannotServeIsSaidWithWhatToDo(t *testing.T) {
+	script := func(text string) string {
+		path := filepath.Join(t.TempDir(), "bridge.sh")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		worlds Worlds
+		want   string
+	}{
+		"no interpreter": {Worlds{Python: "no-such-python"}, "--python"},
+		"no module":      {Worlds{Python: "sh", Bridge: script("echo \"ModuleNotFoundError: No module named 'dm_control'\" >&2; exit 1")}, "pip install -r scripts/requirements.txt"},
+		"no script":      {Worlds{Python: "sh", Bridge: "nowhere.py"}, "--bridge"},
+	} {
+		err := c.worlds.Check(context.Background(), Cheetah)
+		if !errors.Is(err, ErrPython) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, want something of %q", name, err, c.want)
+		}
+		if err := c.worlds.Check(context.Background(), Rover); err != nil {
+			t.Errorf("%s: the rover needs it: %v", name, err)
+		}
+	}
+	if err := (Worlds{Python: "sh", Bridge: script("exit 0")}).Check(context.Background(), Cheetah); err != nil {
+		t.Error(err)
+	}
+}
