@@ -31,7 +31,7 @@ type analysis struct {
 }
 
 // choiceKey is what a choice depends on.
-type choiceKey struct{ experiment, env, method, varied string }
+type choiceKey struct{ scope, env, method string }
 
 // sampleOf takes a number of each trial. A trial that has none is left out, and
 // so is one without an oracle where the numbers are to be relative.
@@ -70,20 +70,21 @@ func (a *analysis) sampleOf(ts trials, measure string, relative bool, number fun
 // environment and method, as the paper does: those with the greatest mean
 // return (or reward, where there are no returns) over all that is in the trials
 // and was varied on purpose. Settings that were not tried with all the varied
-// values are passed over where others were.
-func (a *analysis) best(ts trials, varied []string) trials {
+// values are passed over where others were. The scope names what the choice is
+// made for.
+func (a *analysis) best(scope string, ts trials, varied []string) trials {
 	var kept trials
 	for _, g := range ts.split([]string{"env", "method"}) {
-		choice := a.choose(g.trials, varied)
+		choice := a.choose(scope, g.trials, varied)
 		kept = append(kept, g.trials.where(func(t *trial) bool { return t.params.without(varied).String() == choice.Best })...)
 	}
 	return kept
 }
 
 // choose decides among the settings of one method in one environment.
-func (a *analysis) choose(ts trials, varied []string) Choice {
+func (a *analysis) choose(scope string, ts trials, varied []string) Choice {
 	first := ts[0]
-	key := choiceKey{first.experiment, first.env, first.method, parameters(keysOf(varied)).String()}
+	key := choiceKey{scope, first.env, first.method}
 	if known, there := a.choices[key]; there {
 		return known
 	}
@@ -116,14 +117,6 @@ func (a *analysis) choose(ts trials, varied []string) Choice {
 	return choice
 }
 
-func keysOf(keys []string) parameters {
-	var p parameters
-	for _, key := range keys {
-		p = append(p, parameter{key: key})
-	}
-	return p
-}
-
 // score is the mean by which settings are compared: relative to the oracle
 // where each task has one, so that no task counts more than another.
 func (a *analysis) score(ts trials, measure string) float64 {
@@ -132,7 +125,7 @@ func (a *analysis) score(ts trials, measure string) float64 {
 		if len(c) == 0 {
 			return 0, false
 		}
-		return c.mean(), true
+		return reduced(measure, c), true
 	}
 	all := a.sampleOf(ts, measure, false, number)
 	if len(all) == 0 {

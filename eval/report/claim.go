@@ -58,8 +58,7 @@ type quantity struct {
 	swept    bool       // and the sweep's parameter has the value that is judged
 	measure  string
 	relative bool
-	from, to float64
-	reduce   reduction
+	from, to float64 // of x
 }
 
 // Judgement is a claim with what the results say about it.
@@ -230,7 +229,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	if q.swept {
 		wanted = append(wanted, parameter{c.over.key, value})
 	}
-	matching := a.best(method, c.varied()).where(func(t *trial) bool { return has(t.params, wanted) })
+	matching := a.best("claim "+c.name, method, c.varied()).where(func(t *trial) bool { return has(t.params, wanted) })
 	if len(matching) == 0 {
 		return nil, fmt.Sprintf("no rows of %s with %s", q.method, wanted.label())
 	}
@@ -241,7 +240,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 			return 0, false
 		}
 		found = true
-		return q.reduce.apply(part), true
+		return reduced(q.measure, part), true
 	})
 	switch {
 	case len(s) > 0:

@@ -9,18 +9,17 @@ const (
 	equal        = 0.02 // of the oracle's return: a difference that does not count
 	robust       = 0.9  // of the return without the disturbance
 	graceful     = 0.8  // the same, where some loss is granted
-	fewLabels    = 0.1  // of the labels that an agent without a gate uses
 	littleGain   = 0.05 // of the oracle's return: not worth a slower loop
 	smallCost    = 0.1  // of the rate of the policy alone
 	moderate     = 10   // the greatest α at which successor features count as moderately wrong
-	partlyLinear = 1    // the greatest α at which a reward is still mostly linear
+	partlyLinear = 2    // the greatest α to which the claim about rewards that are not linear extends
 )
 
 // claims are what the paper says, in our words and its order.
 var claims = []claim{
 	{
 		name: "near-oracle", experiment: experimentMain,
-		text: "From the fifth episode on, ucb and thompson get 95 % of the return of an oracle that was told the task.",
+		text: "From the fifth episode on, ucb and thompson get 95 % of the return of an oracle that was told the task.",
 		checks: []check{
 			{text: "ucb, episodes 5 and later, of the oracle's return", of: returns(ucb, 4, anywhere), bound: nearOracle},
 			{text: "thompson, episodes 5 and later, of the oracle's return", of: returns(thompson, 4, anywhere), bound: nearOracle},
@@ -44,10 +43,10 @@ var claims = []claim{
 	{
 		name: "data", experiment: experimentData,
 		text: "States that ucb visited tell more about the task than as many that exploration without a task visited.",
-		over: &sweep{key: "n", which: "500 to 5,000 labels", wanted: func(v float64) bool { return v >= 500 && v <= 5000 }},
+		over: &sweep{key: "labels", which: "300 to 3,000 labels", wanted: func(v float64) bool { return v >= 300 && v <= 3000 }},
 		checks: []check{{
-			text: "return inferred from ucb's data less from RND's",
-			of:   swept(with(returns("inferred", 0, anywhere), "data", "ucb")), against: ref(swept(with(returns("inferred", 0, anywhere), "data", "rnd"))),
+			text: "return inferred from ucb's states less from RND's",
+			of:   swept(with(returns(oracle, 0, anywhere), "data", "ucb")), against: ref(swept(with(returns(oracle, 0, anywhere), "data", "rnd"))),
 		}},
 	},
 	{
@@ -77,61 +76,73 @@ var claims = []claim{
 	},
 	{
 		name: "warm", experiment: experimentWarm,
-		text: "Labels given beforehand lift the first episode.",
-		over: &sweep{key: "n", which: "1,000 labels or more", wanted: func(v float64) bool { return v >= 1000 }},
+		text: "Labels known beforehand lift the first episode.",
+		over: &sweep{key: "warm_start", which: "1,000 labels or more", wanted: func(v float64) bool { return v >= 1000 }},
 		checks: []check{
-			{text: "ucb's first episode less that without labels", of: swept(returns(ucb, 0, 0)), against: ref(with(returns(ucb, 0, 0), "n", "0"))},
-			{text: "thompson's first episode less that without labels", of: swept(returns(thompson, 0, 0)), against: ref(with(returns(thompson, 0, 0), "n", "0"))},
+			{text: "ucb's first episode less that without labels", of: swept(returns(ucb, 0, 0)), against: ref(with(returns(ucb, 0, 0), "warm_start", "0"))},
+			{text: "thompson's first episode less that without labels", of: swept(returns(thompson, 0, 0)), against: ref(with(returns(thompson, 0, 0), "warm_start", "0"))},
 		},
 	},
 	{
 		name: "kappa", experiment: experimentKappa,
-		text: "With some κ above 0, a tenth of the labels is enough for the same reward.",
+		text: "With some κ above 0, a tenth of the labels is enough for the same reward: 1,000 instead of 10,000.",
 		over: &sweep{key: "kappa", which: "κ above 0", wanted: func(v float64) bool { return v > 0 }, some: true},
 		checks: []check{
-			{text: "ucb's mean reward over that with κ = 0", of: swept(rewards(ucb)), against: ref(with(rewards(ucb), "kappa", "0")), ratio: true, bound: nearOracle},
-			{text: "ucb's labels over those with κ = 0", of: swept(labels(ucb)), against: ref(with(labels(ucb), "kappa", "0")), ratio: true, bound: fewLabels, atMost: true},
+			{text: "ucb's mean reward until 1,000 labels over that with κ = 0 until 10,000", of: swept(until(ucb, 1000)), against: ref(with(until(ucb, 10_000), "kappa", "0")), ratio: true, bound: nearOracle},
 		},
 	},
 	{
-		name: "gradient", experiment: experimentGradient,
-		text: "Gradient steps on the candidates gain little over drawing them, and make decisions slower.",
-		over: &sweep{key: "steps", which: "a gradient step or more", wanted: func(v float64) bool { return v > 0 }},
+		name: "gradient", experiment: experimentCompute,
+		text: "Gradient steps gain little over the best of 128 candidates.",
+		over: &sweep{key: "gradient_steps", which: "a gradient step or more", wanted: func(v float64) bool { return v > 0 }},
 		checks: []check{
-			{text: "ucb_gradient less ucb, all episodes", of: swept(returns(ucbGradient, 0, anywhere)), against: ref(returns(ucb, 0, anywhere)), bound: littleGain, atMost: true},
-			{text: "ucb_gradient's decisions a second over ucb's", of: swept(rates(ucbGradient)), against: ref(rates(ucb)), ratio: true, bound: 1, atMost: true},
+			{text: "ucb_gradient less ucb, all episodes", of: swept(returns(ucbGradient, 0, anywhere)), against: ref(with(returns(ucb, 0, anywhere), "candidates", "128")), bound: littleGain, atMost: true},
 		},
 	},
 	{
-		name: "features", experiment: experimentFeatures,
+		name: "gradient-rate", experiment: experimentCompute,
+		text: "Eight gradient steps or more make decisions slower than 128 candidates.",
+		over: &sweep{key: "gradient_steps", which: "eight gradient steps or more", wanted: func(v float64) bool { return v >= 8 }},
+		checks: []check{
+			{text: "ucb_gradient's decisions a second over ucb's", of: swept(rates(ucbGradient)), against: ref(with(rates(ucb), "candidates", "128")), ratio: true, bound: 1, atMost: true},
+		},
+	},
+	{
+		name: "overhead", experiment: experimentMain,
+		text:   "Inferring the task costs little beside acting: decisions come at a tenth of the policy's own rate or faster.",
+		checks: []check{{text: "ucb's decisions a second over the oracle's", of: rates(ucb), against: ref(rates(oracle)), ratio: true, bound: smallCost}},
+	},
+	{
+		name: "inaccurate", experiment: experimentFeatures,
 		text:   "Moderately wrong successor features cost little.",
-		over:   &sweep{key: "alpha", which: "α above 0, up to 10", wanted: between(0, moderate)},
-		checks: []check{kept("alpha", robust)},
+		over:   &sweep{key: "inaccuracy", which: "α above 0, up to 10", wanted: between(0, moderate)},
+		checks: []check{kept("inaccuracy", robust)},
 	},
 	{
 		name: "nonlinear", experiment: experimentRewards,
 		text:   "Rewards that the features express only in part are followed worse, but not abruptly so.",
-		over:   &sweep{key: "alpha", which: "α above 0, up to 1", wanted: between(0, partlyLinear)},
-		checks: []check{kept("alpha", graceful)},
+		over:   &sweep{key: "nonlinearity", which: "α above 0, up to 2", wanted: between(0, partlyLinear)},
+		checks: []check{kept("nonlinearity", graceful)},
 	},
 	{
-		name: "noise", experiment: experimentNoise,
+		name: "noisy", experiment: experimentNoise,
 		text:   "With β = 10, noise on the rewards costs little.",
 		over:   &sweep{key: "noise", which: "noise above 0, up to 10", wanted: between(0, 10)},
 		checks: []check{noisy()},
 	},
 	{
-		name: "overhead", experiment: experimentCompute,
-		text:   "Inferring the task costs little beside acting: decisions come at a tenth of the policy's own rate or faster.",
-		checks: []check{{text: "ucb's decisions a second over the oracle's", of: rates(ucb), against: ref(rates(oracle)), ratio: true, bound: smallCost}},
-	},
-	{
 		name: "sampler", experiment: experimentSampler,
-		text: "Drawing candidates with R⁻ᵀ instead of R⁻¹, as the published program does, costs return. (This one is ours.)",
-		checks: []check{{
-			text: "ucb with R⁻¹ less with R⁻ᵀ, all episodes",
-			of:   with(returns(ucb, 0, anywhere), "sampler", "right"), against: ref(with(returns(ucb, 0, anywhere), "sampler", "wrong")),
-		}},
+		text: "Drawing candidates with R⁻ᵀ instead of R⁻¹, as the published program does, costs return. (This claim is ours.)",
+		checks: []check{
+			{
+				text: "ucb with R⁻¹ less with R⁻ᵀ, all episodes",
+				of:   with(returns(ucb, 0, anywhere), "sampler", "correct"), against: ref(with(returns(ucb, 0, anywhere), "sampler", "transposed")),
+			},
+			{
+				text: "thompson with R⁻¹ less with R⁻ᵀ, all episodes",
+				of:   with(returns(thompson, 0, anywhere), "sampler", "correct"), against: ref(with(returns(thompson, 0, anywhere), "sampler", "transposed")),
+			},
+		},
 	},
 }
 
@@ -145,9 +156,9 @@ func rewards(method string) quantity {
 	return quantity{method: method, measure: eval.MeasureReward, from: -anywhere, to: anywhere}
 }
 
-// labels is the number that a method used in all.
-func labels(method string) quantity {
-	return quantity{method: method, measure: eval.MeasureLabels, from: -anywhere, to: anywhere, reduce: atLast}
+// until is the mean of a method's rewards until a number of labels is used.
+func until(method string, labels float64) quantity {
+	return quantity{method: method, measure: measureBudget, from: labels, to: labels}
 }
 
 func rates(method string) quantity {

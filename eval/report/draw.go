@@ -66,7 +66,7 @@ func style(out *plot.Plot, p *Panel) {
 	for _, a := range []*plot.Axis{&out.X, &out.Y} {
 		a.LineStyle.Color, a.Tick.LineStyle.Color = inkDim.light, inkDim.light
 		a.Tick.Length, a.Padding = 3, 3
-		a.Tick.Marker = plot.TickerFunc(shortTicks)
+		a.Tick.Marker = plot.TickerFunc(niceTicks)
 	}
 	switch {
 	case len(p.Ordinals) > 0:
@@ -94,6 +94,7 @@ func setRange(out *plot.Plot, p *Panel) {
 	if out.Y.Max <= out.Y.Min {
 		out.Y.Max = out.Y.Min + 1
 	}
+	out.Y.Max += 0.02 * (out.Y.Max - out.Y.Min)
 	switch {
 	case len(p.Ordinals) > 0:
 		out.X.Min, out.X.Max = -0.25, float64(len(p.Ordinals))-0.75
@@ -213,13 +214,21 @@ func (l *look) glyph() draw.GlyphStyle {
 	return draw.GlyphStyle{Color: l.ink.light, Radius: 2.6, Shape: l.shape}
 }
 
-// shortTicks are gonum's, with 20000 written as 20k.
-func shortTicks(low, high float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(low, high)
-	for i := range ticks {
-		if ticks[i].Label != "" {
-			ticks[i].Label = short(ticks[i].Value)
+// wantedTicks are about as many labels as an axis has.
+const wantedTicks = 5
+
+// niceTicks are labels at multiples of 1, 2 or 5 times a power of ten.
+func niceTicks(low, high float64) []plot.Tick {
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/wantedTicks)))
+	for _, unit := range []float64{1, 2, 5, 10} {
+		if (high-low)/(unit*step) <= wantedTicks+0.5 {
+			step *= unit
+			break
 		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low / step * (1 - 1e-9)); i*step <= high*(1+1e-9); i++ {
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: short(i * step)})
 	}
 	return ticks
 }
@@ -231,14 +240,22 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// decadeTicks are labelled at powers of ten.
+// decadeTicks are labelled at powers of ten, and between them where there is
+// room.
 func decadeTicks(low, high float64) []plot.Tick {
+	all := high/low < 150
 	var ticks []plot.Tick
 	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
 		for _, unit := range []float64{1, 2, 5} {
-			if v := decade * unit; v >= low && v <= high {
-				ticks = append(ticks, plot.Tick{Value: v, Label: map[bool]string{true: short(v)}[unit == 1]})
+			v := decade * unit
+			if v < low || v > high {
+				continue
 			}
+			tick := plot.Tick{Value: v}
+			if all || unit == 1 {
+				tick.Label = short(v)
+			}
+			ticks = append(ticks, tick)
 		}
 	}
 	return ticks

@@ -17,26 +17,29 @@ type figure struct {
 	experiment string
 	caption    string // what there is to see, in a sentence or two
 
-	measures []shown  // a row of panels each
-	x        axis     // what the measures are drawn against
-	panels   []string // fields of which each combination of values is a panel
-	lines    []string // fields of which each combination of values is a line
-	methods  []string // shown; none: all but the oracle
-	guide    *guide   // drawn dashed, if there is one
+	measures []shown           // a row of panels each
+	x        axis              // what the measures are drawn against
+	panels   []string          // fields of which each combination of values is a panel
+	lines    []string          // fields of which each combination of values is a line
+	absent   string            // what a line is called that lacks its parameter
+	methods  []string          // shown; none: all but the oracle
+	keep     func(*trial) bool // which trials belong into the figure; nil: all
+	vary     []string          // parameters that are not tuned, beside those of panels, lines and x
+	guide    *guide            // drawn dashed, if there is one
 }
 
 // shown is a measure as a figure shows it.
 type shown struct {
 	measure  string
-	label    string // of the axis
-	relative bool   // divided by the oracle's
-	from, to float64
-	reduce   reduction // how a number is made of a trial's curve where x is a parameter
+	label    string  // of the axis
+	relative bool    // divided by the oracle's
+	from, to float64 // of the rows' x
 }
 
 // axis is what is to the right: the rows' x, or a parameter.
 type axis struct {
 	key     string // of the parameter; "": the rows' x
+	oracle  string // the oracle's, where it has another
 	missing string // the value of trials that lack the parameter; "": they are not shown
 	label   string
 	offset  float64 // added to the rows' x, as in episodes that people count from 1
@@ -82,8 +85,9 @@ type Panel struct {
 type Series struct {
 	Label  string
 	Method string
-	Level  int // of the parameters that make lines: 0 for the least value
-	Levels int
+	Level  int    // of the parameters that make lines: 0 for the least value
+	Levels int    // how many there are
+	Kind   string // the name that makes the line: of the method or of a parameter's value; "" where it is a number
 	Params string // of the trials, less what x is
 	Points []Point
 }
@@ -103,8 +107,8 @@ func (a *analysis) build(f *figure) Figure {
 		return out
 	}
 	varied := f.varied()
-	best := a.best(ts, varied)
-	out.Choices = a.made(best, varied)
+	best := a.best("figure "+f.name, ts, varied)
+	out.Choices = a.made(f, best, varied)
 	groups := best.split(f.panels)
 	levels := f.levels(best)
 	for i := range f.measures {
@@ -127,6 +131,9 @@ func (a *analysis) build(f *figure) Figure {
 
 // shows says whether a trial belongs into the figure.
 func (f *figure) shows(t *trial) bool {
+	if f.keep != nil && !f.keep(t) {
+		return false
+	}
 	if len(f.methods) > 0 {
 		return slices.Contains(f.methods, t.method)
 	}
@@ -135,22 +142,22 @@ func (f *figure) shows(t *trial) bool {
 
 // varied are the parameters that the figure is about; all others are tuned.
 func (f *figure) varied() []string {
-	keys := slices.Concat(f.panels, f.lines)
-	if f.x.key != "" {
-		keys = append(keys, f.x.key)
-	}
+	keys := slices.Concat(f.panels, f.lines, f.vary, []string{f.x.key, f.x.oracle})
 	keys = slices.DeleteFunc(keys, isColumn)
 	slices.Sort(keys)
 	return keys
 }
 
-func isColumn(key string) bool { return key == "env" || key == "task" || key == "method" }
+// isColumn says whether a field is no parameter.
+func isColumn(key string) bool {
+	return slices.Contains([]string{"", "env", "task", "method", "labels by"}, key)
+}
 
 // made are the choices in which there was something to choose.
-func (a *analysis) made(ts trials, varied []string) []Choice {
+func (a *analysis) made(f *figure, ts trials, varied []string) []Choice {
 	var choices []Choice
 	for _, g := range ts.split([]string{"env", "method"}) {
-		if choice := a.choose(g.trials, varied); len(choice.Candidates) > 1 {
+		if choice := a.choose("figure "+f.name, g.trials, varied); len(choice.Candidates) > 1 {
 			choices = append(choices, choice)
 		}
 	}
@@ -190,8 +197,8 @@ func (a *analysis) panel(f *figure, m *shown, g group, levels []string) Panel {
 	for _, line := range g.trials.split(f.lines) {
 		first := line.trials[0]
 		s := Series{
-			Label: f.lineLabel(line.key), Method: first.method, Params: first.params.without([]string{f.x.key}).String(),
-			Levels: len(levels), Level: f.level(first, levels),
+			Label: f.lineLabel(line.key), Method: first.method, Params: first.params.without([]string{f.x.key, f.x.oracle}).String(),
+			Levels: len(levels), Level: f.level(first, levels), Kind: f.kind(first),
 		}
 		s.Points = a.points(f, m, line.trials, panel.Ordinals, width, panel.Title+"|"+s.Label)
 		if len(s.Points) > 0 {
@@ -210,6 +217,22 @@ func (f *figure) level(t *trial, levels []string) int {
 		values = append(values, t.field(key))
 	}
 	return slices.Index(levels, strings.Join(values, ";"))
+}
+
+// kind is the name that makes a line, if it is one.
+func (f *figure) kind(t *trial) string {
+	if slices.Contains(f.lines, "method") {
+		return t.method
+	}
+	keys := f.lineParameters()
+	if len(keys) != 1 {
+		return ""
+	}
+	value := t.field(keys[0])
+	if _, err := strconv.ParseFloat(value, 64); err == nil {
+		return ""
+	}
+	return value
 }
 
 func panelTitle(fields, values []string) string {
@@ -232,6 +255,8 @@ func (f *figure) lineLabel(values []string) string {
 			parts = append(parts, value)
 		case value != "":
 			parts = append(parts, symbol(f.lines[i])+" = "+value)
+		case f.absent != "":
+			parts = append(parts, f.absent)
 		}
 	}
 	if len(parts) == 0 {
@@ -241,7 +266,12 @@ func (f *figure) lineLabel(values []string) string {
 }
 
 // xValue is the value of the parameter that is drawn to the right.
-func (f *figure) xValue(t *trial) string { return cmp.Or(t.params.get(f.x.key), f.x.missing) }
+func (f *figure) xValue(t *trial) string {
+	if t.method == oracle && f.x.oracle != "" {
+		return t.params.get(f.x.oracle)
+	}
+	return cmp.Or(t.params.get(f.x.key), f.x.missing)
+}
 
 // ordinals are the values of the parameter to the right. They stand at equal
 // distances, as they often go from 0 through decades.
@@ -277,7 +307,8 @@ func (f *figure) binWidth(m *shown, ts trials) float64 {
 }
 
 // points are the estimates of a line. Where x is a parameter each trial gives
-// one number; where it is the rows', each gives its curve.
+// one number; where it is the rows', each gives its curve, of which an x is left
+// out that fewer than half of the trials have.
 func (a *analysis) points(f *figure, m *shown, ts trials, ordinals []string, width float64, name string) []Point {
 	curves := make(map[*trial]map[float64]float64, len(ts))
 	var xs []float64
@@ -296,6 +327,9 @@ func (a *analysis) points(f *figure, m *shown, ts trials, ordinals []string, wid
 			v, ok := curves[t][x]
 			return v, ok
 		})
+		if f.x.key == "" && 2*s.size() < len(ts) {
+			continue
+		}
 		if len(s) > 0 {
 			label := fmt.Sprintf("%s|%s|%s|%v", f.name, m.measure, name, x)
 			points = append(points, Point{x + f.x.offset, a.boot.estimate(label, s)})
@@ -314,7 +348,7 @@ func (f *figure) curveOf(m *shown, t *trial, ordinals []string, width float64) c
 		if x < 0 {
 			return nil
 		}
-		return curve{{float64(x), m.reduce.apply(c)}}
+		return curve{{float64(x), reduced(m.measure, c)}}
 	case width > 0:
 		return c.binned(width)
 	}
@@ -335,9 +369,9 @@ func bandsOf(panels []Panel) string {
 	}
 	switch {
 	case models > 1:
-		return "bands from the lowest to the highest mean of " + strconv.Itoa(models) + " models"
+		return "Bands: from the lowest to the highest mean of " + strconv.Itoa(models) + " models"
 	case known:
-		return "bands are 95 % intervals over trials (one model)"
+		return "Bands: 95 % intervals over trials (one model)"
 	}
-	return "no bands: one model and one trial a task"
+	return "No bands: one model, and one trial a task"
 }

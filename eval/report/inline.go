@@ -50,10 +50,6 @@ func (e *entry) mark() (template.HTML, error) {
 // become classes, which follow the page into the dark. Anything but groups,
 // paths and texts is an error.
 func inlined(svg io.Reader, size, label string) (template.HTML, error) {
-	classes := make(map[string]string)
-	for _, i := range inks() {
-		classes[css(i.light)] = i.class
-	}
 	var out strings.Builder
 	for in := xml.NewDecoder(svg); ; {
 		token, err := in.RawToken()
@@ -65,7 +61,7 @@ func inlined(svg io.Reader, size, label string) (template.HTML, error) {
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			attributes, err := inlinedElement(token, classes, size, label)
+			attributes, err := inlinedElement(token, size, label)
 			if err != nil {
 				return "", err
 			}
@@ -80,7 +76,7 @@ func inlined(svg io.Reader, size, label string) (template.HTML, error) {
 	}
 }
 
-func inlinedElement(e xml.StartElement, classes map[string]string, size, label string) (string, error) {
+func inlinedElement(e xml.StartElement, size, label string) (string, error) {
 	var out strings.Builder
 	write := func(name, value string) {
 		out.WriteString(" " + name + `="` + template.HTMLEscapeString(value) + `"`)
@@ -107,9 +103,10 @@ func inlinedElement(e xml.StartElement, classes map[string]string, size, label s
 		}
 		for property := range strings.SplitSeq(a.Value, ";") {
 			name, value, _ := strings.Cut(property, ":")
+			colour := classOf(value)
 			switch {
-			case classes[value] != "":
-				class = append(class, name[:1]+"-"+classes[value]) // f-m0, s-m0
+			case colour != "":
+				class = append(class, name[:1]+"-"+colour) // f-m0, s-m0
 			case name == "font-family":
 				write(name, fonts)
 			case strings.HasPrefix(name, "font-") && name != "font-size":

@@ -34,9 +34,6 @@ func (c curve) mean() float64 {
 	return sum / float64(len(c))
 }
 
-// last is the value at the greatest x.
-func (c curve) last() float64 { return c[len(c)-1].y }
-
 // binned is the means of the curve over bins of a width, each at its middle.
 func (c curve) binned(width float64) curve {
 	var out curve
@@ -51,47 +48,51 @@ func (c curve) binned(width float64) curve {
 	return out
 }
 
-// Budgets of labels go from 10 to 50,000, three a decade.
-var budgets = []float64{10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000}
+// Budgets of labels, as the protocol has them.
+var budgets = []float64{10, 30, 100, 300, 1000, 3000, 10_000}
 
 // budgetCurve is the mean reward up to the row at which each budget was used.
-// Rewards are means of the steps since the row before, labels are totals.
+// Rewards are means of the steps since the row before, labels are totals. Of a
+// budget that was used up before the first row nothing is known.
 func budgetCurve(rewards, labels curve) curve {
 	if len(rewards) == 0 || len(labels) == 0 {
 		return nil
 	}
 	var out curve
 	for _, budget := range budgets {
+		if labels[0].y > budget {
+			continue
+		}
 		end := math.Inf(1)
 		if used := slices.IndexFunc(labels, func(p point) bool { return p.y >= budget }); used >= 0 {
 			end = labels[used].x
 		}
-		sum, steps := 0.0, 0.0
-		for _, p := range rewards {
-			if p.x > end {
-				break
-			}
-			sum += p.y * (p.x - steps)
-			steps = p.x
-		}
-		if steps > 0 {
-			out = append(out, point{budget, sum / steps})
+		if spent := rewards.between(0, end); len(spent) > 0 {
+			out = append(out, point{budget, spent.meanReward()})
 		}
 	}
 	return out
 }
 
-// reduction makes one number of a curve.
-type reduction int
+// meanReward is the mean over all steps of what are means since the point
+// before.
+func (c curve) meanReward() float64 {
+	sum, steps := 0.0, 0.0
+	for _, p := range c {
+		sum += p.y * (p.x - steps)
+		steps = p.x
+	}
+	return sum / steps
+}
 
-const (
-	ofAll  reduction = iota // the mean
-	atLast                  // the value at the greatest x
-)
-
-func (r reduction) apply(c curve) float64 {
-	if r == atLast {
-		return c.last()
+// reduced makes one number of a curve that is not empty: its last value where it
+// counts, the mean elsewhere.
+func reduced(measure string, c curve) float64 {
+	switch measure {
+	case eval.MeasureLabels, eval.MeasureAsked:
+		return c[len(c)-1].y
+	case eval.MeasureReward:
+		return c.meanReward()
 	}
 	return c.mean()
 }

@@ -98,8 +98,20 @@ func hashSource(content string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Verdicts are the kinds in the order in which the page counts them.
-func (r *Report) Verdicts() []Verdict { return []Verdict{Holds, DoesNotHold, CannotTell} }
+// count is how many claims have a verdict, in words.
+type count struct {
+	Verdict Verdict
+	Text    string
+}
+
+// Counts are of all verdicts, in the page's order.
+func (r *Report) Counts() []count {
+	return []count{
+		{Holds, fmt.Sprintf("%d hold", r.Count(Holds))},
+		{DoesNotHold, fmt.Sprintf("%d do not hold", r.Count(DoesNotHold))},
+		{CannotTell, fmt.Sprintf("%d cannot be told", r.Count(CannotTell))},
+	}
+}
 
 // Hashes are the first characters of the experiment's protocols.
 func (e *ExperimentOrigin) Hashes() string {

@@ -3,9 +3,9 @@ package report
 import (
 	"fmt"
 	"image/color"
+	"math"
 	"strings"
 
-	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -85,37 +85,42 @@ var (
 )
 
 // looks gives each line of a figure, by label, its look: a method has the same
-// colour in every figure; where lines differ by a parameter, its value decides.
+// colour in every figure; where lines differ by a number, its size decides.
 func looks(f *Figure) map[string]look {
 	found := make(map[string]look)
-	methods := f.methods()
 	for i := range f.Panels {
 		for _, s := range f.Panels[i].Series {
 			if _, there := found[s.Label]; !there {
-				found[s.Label] = lookOf(&s, methods, len(found))
+				found[s.Label] = lookOf(&s, len(found))
 			}
 		}
 	}
 	return found
 }
 
-// lookOf is the look of the n-th line of a figure with these methods.
-func lookOf(s *Series, methods []string, n int) look {
+// lookOf is the look of the n-th line of a figure.
+func lookOf(s *Series, n int) look {
 	l := look{shape: shapes[n%len(shapes)]}
-	if s.Levels <= 1 || strings.HasPrefix(s.Label, s.Method) && len(methods) > 1 {
-		rank := methodRank(s.Method)
-		if rank == len(methodOrder) {
-			rank = n
+	switch {
+	case s.Kind == "" && s.Levels > 1:
+		l.ink = levelInks[scaled(s.Level, s.Levels, len(levelInks))]
+		if s.Levels > len(levelInks) {
+			l.dashes = dashes[n%len(dashes)]
 		}
-		l.ink = methodInks[rank%len(methodInks)]
-		l.dashes = dashes[s.Level%len(dashes)]
-		return l
-	}
-	l.ink = levelInks[scaled(s.Level, s.Levels, len(levelInks))]
-	if s.Levels > len(levelInks) {
-		l.dashes = dashes[n%len(dashes)]
+	case s.Kind == "" || s.Kind == s.Method:
+		l.ink, l.dashes = methodInk(s.Method, n), dashes[s.Level%len(dashes)]
+	default:
+		l.ink = methodInk(s.Kind, n)
 	}
 	return l
+}
+
+// methodInk is a method's colour, or the n-th where the name is no method's.
+func methodInk(name string, n int) ink {
+	if rank := methodRank(name); rank < len(methodOrder) {
+		return methodInks[rank]
+	}
+	return methodInks[n%len(methodInks)]
 }
 
 // scaled spreads the levels over n colours.
@@ -123,22 +128,23 @@ func scaled(level, levels, n int) int {
 	if levels <= 1 {
 		return 0
 	}
-	return int(scalar.Round(float64(level)*float64(n-1)/float64(levels-1), 0))
+	return int(math.Round(float64(level) * float64(n-1) / float64(levels-1)))
 }
 
-// methods are those of the lines, in the order in which they are found.
-func (f *Figure) methods() []string {
-	var methods []string
-	seen := make(map[string]bool)
-	for i := range f.Panels {
-		for _, s := range f.Panels[i].Series {
-			if !seen[s.Method] {
-				seen[s.Method] = true
-				methods = append(methods, s.Method)
-			}
+// classOf is the class of a colour as a drawing has it, "" if it is none of
+// ours. Where a colour is drawn faintly it may come back one shade darker.
+func classOf(drawn string) string {
+	var r, g, b int
+	if _, err := fmt.Sscanf(drawn, "#%02X%02X%02X", &r, &g, &b); err != nil {
+		return ""
+	}
+	near := func(have int, want uint8) bool { return have == int(want) || have+1 == int(want) }
+	for _, i := range inks() {
+		if near(r, i.light.R) && near(g, i.light.G) && near(b, i.light.B) {
+			return i.class
 		}
 	}
-	return methods
+	return ""
 }
 
 // inkStyle is the style sheet's part about the inks.

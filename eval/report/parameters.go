@@ -79,8 +79,8 @@ func (p parameters) join(equals, between string) string {
 
 // symbols are the keys that the paper writes as a letter.
 var symbols = map[string]string{
-	"alpha": "α", "beta": "β", "kappa": "κ", "lambda": "λ", "rho": "ρ", "sigma": "σ",
-	"noise": "noise σ", "delay_s": "delay (s)", "n": "labels n",
+	"beta": "β", "kappa": "κ", "lambda": "λ", "rho": "ρ", "sigma": "σ", "inaccuracy": "α", "nonlinearity": "α",
+	"labels_per_minute": "labels a minute", "warm_start": "labels beforehand", "plan_age": "age of z", "gradient_steps": "gradient steps",
 }
 
 func symbol(key string) string {
@@ -90,8 +90,38 @@ func symbol(key string) string {
 	return key
 }
 
+// weaknesses are the parameters that make labels such as people give them.
+var weaknesses = []string{"bias", "delay_s", "levels", "mistakes", "silence"}
+
+// Who gives the labels, as a field of trials.
+const (
+	everyStep      = "every step"
+	exactPerson    = "a person, exact"
+	weakPerson     = "a person with one weakness"
+	ordinaryPerson = "a person with all weaknesses"
+)
+
+// person says who gives the labels.
+func (p parameters) person() string {
+	n := 0
+	for _, key := range weaknesses {
+		if p.has(key) && p.get(key) != "0" {
+			n++
+		}
+	}
+	switch {
+	case n == 0 && !p.has("labels_per_minute"):
+		return everyStep
+	case n == 0:
+		return exactPerson
+	case n == 1:
+		return weakPerson
+	}
+	return ordinaryPerson
+}
+
 // compareValues orders the values of a parameter: numbers by size and before
-// all other text.
+// all other text, names of methods as methods are.
 func compareValues(a, b string) int {
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)
@@ -103,5 +133,5 @@ func compareValues(a, b string) int {
 	case errY == nil:
 		return 1
 	}
-	return cmp.Compare(a, b)
+	return compareMethods(a, b)
 }

@@ -68,7 +68,6 @@ func (a *analysis) declared() []figure {
 	for i := range all {
 		known = append(known, all[i].experiment)
 	}
-	known = append(known, experimentCompute) // a table
 	var experiments []string
 	for _, t := range a.trials {
 		if !slices.Contains(experiments, t.experiment) {

@@ -97,9 +97,9 @@ func always(share float64) func(int) float64 { return func(int) float64 { return
 // paper adds every experiment as the paper tells it.
 func (l *lab) paper() {
 	l.mainComparison(rises(0.6, 0.99, 1))
-	for _, n := range []int{100, 500, 1000, 5000, 50_000} {
+	for _, n := range []int{100, 300, 1000, 3000, 10_000} {
 		for source, half := range map[string]float64{"ucb": 60, "thompson": 90, "random": 600, "rnd": 300} {
-			l.returns(experimentData, "inferred", fmt.Sprintf("data=%s;n=%d", source, n), 1, always(float64(n)/(float64(n)+half)))
+			l.returns(experimentData, oracle, fmt.Sprintf("data=%s;labels=%d", source, n), 1, always(float64(n)/(float64(n)+half)))
 		}
 	}
 	l.returns(experimentEpisodes, ucb, "beta=0.1", 50, rises(0.6, 0.99, 1))
@@ -109,27 +109,26 @@ func (l *lab) paper() {
 	l.drift()
 	for _, n := range []int{0, 10, 100, 1000, 10_000} {
 		share := always(0.6 + 0.39*float64(n)/(float64(n)+80))
-		l.returns(experimentWarm, ucb, fmt.Sprintf("beta=0.1;n=%d", n), 1, share)
-		l.returns(experimentWarm, thompson, fmt.Sprintf("n=%d;sigma=0.1", n), 1, share)
+		l.returns(experimentWarm, ucb, fmt.Sprintf("beta=0.1;warm_start=%d", n), 1, share)
+		l.returns(experimentWarm, thompson, fmt.Sprintf("sigma=0.1;warm_start=%d", n), 1, share)
 	}
 	l.kappa()
-	l.returns(experimentGradient, ucb, "samples=128", 10, rises(0.6, 0.99, 1))
-	l.rates(experimentGradient, ucb, "samples=128", 400)
-	for _, n := range []int{16, 512} {
-		l.returns(experimentGradient, ucb, fmt.Sprintf("samples=%d", n), 10, rises(0.55, 0.985, 1.2))
-		l.rates(experimentGradient, ucb, fmt.Sprintf("samples=%d", n), 50_000/float64(n+20))
+	for _, n := range []int{8, 128, 512} {
+		l.returns(experimentCompute, ucb, fmt.Sprintf("beta=0.1;candidates=%d", n), 5, rises(0.6, 0.99-0.3/float64(n), 1))
+		l.rates(experimentCompute, ucb, fmt.Sprintf("beta=0.1;candidates=%d", n), 50_000/float64(n+20))
 	}
-	l.returns(experimentGradient, ucbSphere, "samples=512", 10, rises(0.4, 0.9, 3))
-	l.rates(experimentGradient, ucbSphere, "samples=512", 110)
-	for _, steps := range []int{1, 5, 20} {
-		l.returns(experimentGradient, ucbGradient, fmt.Sprintf("steps=%d", steps), 10, rises(0.6, 0.995, 1))
-		l.rates(experimentGradient, ucbGradient, fmt.Sprintf("steps=%d", steps), 400/float64(1+3*steps))
+	l.returns(experimentCompute, ucbSphere, "beta=0.1;candidates=512", 5, rises(0.4, 0.9, 3))
+	l.rates(experimentCompute, ucbSphere, "beta=0.1;candidates=512", 110)
+	for _, steps := range []int{2, 8, 16} {
+		l.returns(experimentCompute, ucbGradient, fmt.Sprintf("beta=0.1;gradient_steps=%d", steps), 5, rises(0.6, 0.995, 1))
+		l.rates(experimentCompute, ucbGradient, fmt.Sprintf("beta=0.1;gradient_steps=%d", steps), 900/float64(1+steps))
 	}
+	l.returns(experimentCompute, thompson, "sigma=0.1", 5, rises(0.5, 0.98, 1))
+	l.rates(experimentCompute, thompson, "sigma=0.1", 2500)
 	l.disturbances()
-	l.returns(experimentSampler, ucb, "sampler=right", 10, rises(0.6, 0.99, 1))
-	l.returns(experimentSampler, ucb, "sampler=wrong", 10, rises(0.4, 0.9, 3))
-	for method, hz := range map[string]float64{oracle: 4000, random: 3800, ucb: 450, thompson: 2500, lola: 3000} {
-		l.rates(experimentCompute, method, "", hz)
+	for method, tuned := range map[string]string{ucb: "beta=0.1", thompson: "sigma=0.1"} {
+		l.returns(experimentSampler, method, tuned+";sampler=correct", 10, rises(0.6, 0.99, 1))
+		l.returns(experimentSampler, method, tuned+";sampler=transposed", 10, rises(0.4, 0.9, 3))
 	}
 }
 
@@ -142,6 +141,8 @@ func (l *lab) mainComparison(share func(int) float64) {
 	l.returns(experimentMain, thompson, "sigma=0.001", 10, rises(0.3, 0.9, 2))
 	l.returns(experimentMain, lola, "horizon=100;lr=0.1", 10, rises(0.15, 0.5, 12))
 	l.returns(experimentMain, random, "", 10, always(0.15))
+	l.rates(experimentMain, oracle, "", 4000)
+	l.rates(experimentMain, ucb, "beta=0.1", 450)
 }
 
 func (l *lab) drift() {
@@ -168,13 +169,16 @@ func (l *lab) kappa() {
 			best := []float64{0.9, 0.9, 0.89, 0.6}[i]
 			l.each(l.envs(), func(env, task string, model, trial int) {
 				row := l.row(experimentKappa, env, task, method, "kappa="+kappa, model, trial)
-				for step := 500; step <= 30_000; step += 500 {
-					used := 400*(1-math.Exp(-float64(step)/400)) + asked*float64(step)
-					if kappa == "0" {
-						used = float64(step)
+				used, since := 0.0, 0
+				for step := 1; step <= 30_000 && used < 10_000; step++ {
+					before := used
+					used = asked*float64(step) + (1-asked)*400*(1-math.Exp(-float64(step)/400))
+					exhausted := slices.ContainsFunc(budgets, func(b float64) bool { return before < b && used >= b })
+					if step%1000 == 0 || exhausted {
+						l.add(row, eval.MeasureReward, float64(step), best*(1-math.Exp(-float64(step+since)/2/300))+0.02*l.rng.NormFloat64())
+						l.add(row, eval.MeasureLabels, float64(step), math.Ceil(used))
+						since = step
 					}
-					l.add(row, eval.MeasureReward, float64(step), best*(1-math.Exp(-float64(step)/3000))+0.02*l.rng.NormFloat64())
-					l.add(row, eval.MeasureLabels, float64(step), math.Round(used))
 				}
 			})
 		}
@@ -183,12 +187,12 @@ func (l *lab) kappa() {
 
 func (l *lab) disturbances() {
 	for i, alpha := range []string{"0", "1", "10", "100", "1000"} {
-		shares := []float64{0.95, 0.95, 0.93, 0.6, 0.2}
-		l.returns(experimentFeatures, ucb, "alpha="+alpha, 10, always(shares[i]))
-		l.returns(experimentFeatures, thompson, "alpha="+alpha, 10, always(0.94))
+		l.returns(experimentFeatures, ucb, "beta=0.1;inaccuracy="+alpha, 10, always([]float64{0.95, 0.95, 0.93, 0.6, 0.2}[i]))
 	}
-	for i, alpha := range []string{"0", "0.1", "0.5", "1", "2"} {
-		l.returns(experimentRewards, ucb, "alpha="+alpha, 10, always(0.95-0.04*float64(i)))
+	l.returns(experimentFeatures, thompson, "sigma=0.1", 10, always(0.94))
+	for i, alpha := range []string{"0", "0.5", "1", "2", "4"} {
+		l.returns(experimentRewards, oracle, "nonlinearity="+alpha, 10, always(1-0.05*float64(i)))
+		l.returns(experimentRewards, ucb, "beta=0.1;nonlinearity="+alpha, 10, always((1-0.05*float64(i))*(0.96-0.03*float64(i))))
 	}
 	for i, noise := range []string{"0", "0.1", "1", "10"} {
 		for _, beta := range []string{"0.1", "10"} {
@@ -196,17 +200,29 @@ func (l *lab) disturbances() {
 			l.returns(experimentNoise, ucb, "beta="+beta+";noise="+noise, 10, always(0.96-loss*float64(i)))
 		}
 	}
-	for i := range 5 {
-		l.returns(experimentPeople, ucb, fmt.Sprintf("delay_s=%g;mistakes=0;silence=0", []float64{0, 0.2, 1, 2, 4}[i]), 5, always(0.9-0.04*float64(i)))
-		if i == 0 {
-			continue
-		}
-		l.returns(experimentPeople, ucb, fmt.Sprintf("delay_s=0;mistakes=%g;silence=0", []float64{0, 0.05, 0.1, 0.2, 0.4}[i]), 5, always(0.9-0.08*float64(i)))
-		l.returns(experimentPeople, ucb, fmt.Sprintf("delay_s=0;mistakes=0;silence=%g", []float64{0, 0.3, 0.6, 0.9, 0.99}[i]), 5, always(0.9-0.02*float64(i)))
+	l.people()
+	for i, age := range []string{"0", "1", "2", "10"} {
+		l.returns(experimentAsync, ucb, "beta=0.1;plan_age="+age, 10, always(0.96-0.01*float64(i)))
 	}
-	for i, age := range []string{"0", "1", "3", "10"} {
-		l.returns(experimentAsync, ucb, "age="+age, 10, always(0.96-0.01*float64(i)))
+}
+
+func (l *lab) people() {
+	l.returns(experimentPeople, ucb, "beta=0.1", 30, rises(0.6, 0.99, 1))
+	for _, rate := range []int{10, 30, 120} {
+		l.returns(experimentPeople, ucb, fmt.Sprintf("beta=0.1;labels_per_minute=%d", rate), 30, rises(0.4, 0.98, 300/float64(rate)))
 	}
+	for params, share := range map[string]float64{
+		"delay_s=0.2;labels_per_minute=30": 0.93, "delay_s=1;labels_per_minute=30": 0.9, "delay_s=4;labels_per_minute=30": 0.7,
+		"labels_per_minute=30;mistakes=0.1": 0.9, "labels_per_minute=30;mistakes=0.3": 0.7,
+		"labels_per_minute=30;silence=0.25": 0.94, "labels_per_minute=30;silence=0.75": 0.9,
+		"bias=0.2;labels_per_minute=30": 0.93, "bias=0.5;labels_per_minute=30": 0.91,
+		"labels_per_minute=30;levels=2": 0.85, "labels_per_minute=30;levels=5": 0.93,
+	} {
+		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 30, rises(0.4, share, 10))
+	}
+	all := "bias=0.2;delay_s=1;labels_per_minute=30;levels=5;mistakes=0.1;silence=0.25"
+	l.returns(experimentPeople, ucb, "beta=0.1;"+all, 30, rises(0.3, 0.8, 15))
+	l.returns(experimentPeople, thompson, all+";sigma=0.1", 30, rises(0.3, 0.75, 15))
 }
 
 func must(t testing.TB, err error) {

@@ -24,7 +24,7 @@ type RateRow struct {
 // hyper-parameters.
 func (a *analysis) taskRows() []TaskRow {
 	var rows []TaskRow
-	best := a.best(a.trials.of(experimentMain), nil)
+	best := a.best("tasks", a.trials.of(experimentMain), nil)
 	for _, g := range best.split([]string{"env", "task", "method"}) {
 		number := func(t *trial) (float64, bool) {
 			c := t.curves[eval.MeasureReturn]

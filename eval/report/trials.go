@@ -54,6 +54,8 @@ func (t *trial) field(key string) string {
 		return t.task
 	case "method":
 		return t.method
+	case "labels by":
+		return t.params.person()
 	}
 	return t.params.get(key)
 }
