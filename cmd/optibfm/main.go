@@ -36,6 +36,9 @@ teach it something.
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
 		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
+	evaluation := &cobra.Command{Use: "eval", Short: "Experiments and what they found"}
+	evaluation.AddCommand(newEvalReportCommand())
+	root.AddCommand(evaluation)
 	root.AddCommand(newOperateCommands()...)
 	return root
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -18,7 +19,7 @@ const (
 	textSize  = vg.Length(10)
 	titleSize = vg.Length(11)
 	lineWidth = vg.Length(1.6)
-	fewPoints = 20 // up to which the points of a line are marked
+	fewPoints = 20 // up to which the points of lines are marked
 )
 
 // newPlot draws a panel, less its legend.
@@ -28,6 +29,7 @@ func newPlot(p *Panel, looks map[string]look) (*plot.Plot, error) {
 	style(out, p)
 	out.Add(grid())
 	var lines []plot.Plotter
+	marked := !slices.ContainsFunc(p.Series, func(s Series) bool { return len(s.Points) > fewPoints })
 	for i := range p.Series {
 		look := looks[p.Series[i].Label]
 		band, err := newBand(&p.Series[i], look)
@@ -37,7 +39,7 @@ func newPlot(p *Panel, looks map[string]look) (*plot.Plot, error) {
 		if band != nil {
 			out.Add(band)
 		}
-		line, err := newLine(&p.Series[i], look)
+		line, err := newLine(&p.Series[i], look, marked)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +187,7 @@ func newBand(s *Series, l look) (plot.Plotter, error) {
 	return area, nil
 }
 
-func newLine(s *Series, l look) ([]plot.Plotter, error) {
+func newLine(s *Series, l look, marked bool) ([]plot.Plotter, error) {
 	points := make(plotter.XYs, len(s.Points))
 	for i := range s.Points {
 		points[i] = plotter.XY{X: s.Points[i].X, Y: s.Points[i].Mean}
@@ -195,7 +197,7 @@ func newLine(s *Series, l look) ([]plot.Plotter, error) {
 		return nil, fmt.Errorf("line of %q: %w", s.Label, err)
 	}
 	line.LineStyle = l.line()
-	if len(points) > fewPoints {
+	if !marked && len(points) > 1 {
 		return []plot.Plotter{line}, nil
 	}
 	marks, err := plotter.NewScatter(points)
@@ -227,13 +229,16 @@ func niceTicks(low, high float64) []plot.Tick {
 		}
 	}
 	var ticks []plot.Tick
-	for i := math.Ceil(low / step * (1 - 1e-9)); i*step <= high*(1+1e-9); i++ {
+	for i := math.Ceil(low/step - 1e-9); i <= high/step+1e-9; i++ {
 		ticks = append(ticks, plot.Tick{Value: i * step, Label: short(i * step)})
 	}
 	return ticks
 }
 
 func short(v float64) string {
+	if v == 0 {
+		return "0" // also of -0
+	}
 	if math.Abs(v) >= 10_000 {
 		return strconv.FormatFloat(v/1000, 'g', 4, 64) + "k"
 	}

@@ -173,7 +173,7 @@ func (a *analysis) why(f *figure, ts trials) string {
 	return fmt.Sprintf("the rows have no measure %q", f.measures[0].measure)
 }
 
-// levels are the values of the parameters that make lines, in order.
+// levels are the values of what makes lines, beside the method, in order.
 func (f *figure) levels(ts trials) []string {
 	var levels []string
 	for _, g := range ts.split(f.lineParameters()) {
@@ -185,7 +185,7 @@ func (f *figure) levels(ts trials) []string {
 }
 
 func (f *figure) lineParameters() []string {
-	return slices.DeleteFunc(slices.Clone(f.lines), isColumn)
+	return slices.DeleteFunc(slices.Clone(f.lines), func(key string) bool { return key == "method" })
 }
 
 func (a *analysis) panel(f *figure, m *shown, g group, levels []string) Panel {

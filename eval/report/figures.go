@@ -80,13 +80,13 @@ var figures = []figure{
 		name: "kappa", title: "Fewer labels with κ", experiment: experimentKappa,
 		caption:  "Mean of all rewards up to the step at which a budget of labels is used up, or to the end where it is not.",
 		measures: []shown{everything(measureBudget, rewardLabel, false)}, x: axis{label: "budget of labels", log: true},
-		panels: []string{"env", "method"}, lines: []string{"kappa"}, absent: "every step",
+		panels: []string{"env", "method"}, lines: []string{"kappa"}, absent: everyStep,
 	},
 	{
 		name: "kappa-use", title: "Labels used with κ", experiment: experimentKappa,
 		caption:  "Labels used so far. A run ends where its last budget is used up.",
 		measures: []shown{everything(eval.MeasureLabels, "labels used", false)}, x: axis{label: "step"},
-		panels: []string{"env", "method"}, lines: []string{"kappa"}, absent: "every step",
+		panels: []string{"env", "method"}, lines: []string{"kappa"}, absent: everyStep,
 	},
 	{
 		name: "gradient", title: "Gradient steps", experiment: experimentCompute,
@@ -185,7 +185,7 @@ func (a *analysis) plainFigure(experiment string) figure {
 		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
 	}
 	for _, t := range ts {
-		if len(a.oracles.values(t, eval.MeasureReturn)) > 0 {
+		if len(t.curves[eval.MeasureReturn]) > 0 && len(a.oracles.values(t, eval.MeasureReturn)) > 0 {
 			return f
 		}
 	}

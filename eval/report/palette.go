@@ -43,11 +43,11 @@ var methodInks = []ink{
 	{"m0", rgb(0x0072b2), rgb(0x4aa8e0)}, // blue
 	{"m1", rgb(0xd55e00), rgb(0xff8b3d)}, // vermillion
 	{"m2", rgb(0x56b4e9), rgb(0x9ad4f7)}, // sky
-	{"m3", rgb(0xe69f00), rgb(0xf5c04a)}, // orange
+	{"m3", rgb(0xe69f00), rgb(0xf7d774)}, // orange
 	{"m4", rgb(0x009e73), rgb(0x2fc79a)}, // green
 	{"m5", rgb(0x8a6d1f), rgb(0xc8ab5c)}, // ochre
 	{"m6", rgb(0xcc79a7), rgb(0xe49ac4)}, // purple
-	{"m7", rgb(0x7d7d7d), rgb(0xa8a8a8)}, // grey
+	{"m7", rgb(0x7d7d7d), rgb(0x8c8c8c)}, // grey
 	{"m8", rgb(0x2b2b2b), rgb(0xdcdcdc)}, // black
 }
 

@@ -95,10 +95,10 @@ var weaknesses = []string{"bias", "delay_s", "levels", "mistakes", "silence"}
 
 // Who gives the labels, as a field of trials.
 const (
-	everyStep      = "every step"
-	exactPerson    = "a person, exact"
-	weakPerson     = "a person with one weakness"
-	ordinaryPerson = "a person with all weaknesses"
+	everyStep      = "a label every step"
+	exactPerson    = "asked, exact"
+	weakPerson     = "asked, with a weakness"
+	ordinaryPerson = "asked, with weaknesses"
 )
 
 // person says who gives the labels.

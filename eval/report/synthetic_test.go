@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,7 +23,7 @@ type lab struct {
 
 func newLab() *lab {
 	return &lab{
-		rng: rand.New(rand.NewPCG(1, 2)), trials: 6, models: 3, spread: 0.03,
+		rng: rand.New(rand.NewPCG(1, 2)), trials: 5, models: 2, spread: 0.02,
 		tasks: map[string][]string{
 			"cheetah": {"run", "walk"}, "quadruped": {"jump", "stand"}, "walker": {"run", "stand", "walk"},
 		},
@@ -48,12 +49,7 @@ func (l *lab) each(envs []string, do func(env, task string, model, trial int)) {
 }
 
 func (l *lab) envs() []string {
-	var envs []string
-	for env := range l.tasks {
-		envs = append(envs, env)
-	}
-	slices.Sort(envs)
-	return envs
+	return slices.Sorted(maps.Keys(l.tasks))
 }
 
 func (l *lab) row(experiment, env, task, method, params string, model, trial int) eval.Row {
@@ -98,7 +94,8 @@ func always(share float64) func(int) float64 { return func(int) float64 { return
 func (l *lab) paper() {
 	l.mainComparison(rises(0.6, 0.99, 1))
 	for _, n := range []int{100, 300, 1000, 3000, 10_000} {
-		for source, half := range map[string]float64{"ucb": 60, "thompson": 90, "random": 600, "rnd": 300} {
+		for i, source := range []string{"ucb", "thompson", "random", "rnd"} {
+			half := []float64{60, 90, 600, 300}[i]
 			l.returns(experimentData, oracle, fmt.Sprintf("data=%s;labels=%d", source, n), 1, always(float64(n)/(float64(n)+half)))
 		}
 	}
@@ -126,7 +123,8 @@ func (l *lab) paper() {
 	l.returns(experimentCompute, thompson, "sigma=0.1", 5, rises(0.5, 0.98, 1))
 	l.rates(experimentCompute, thompson, "sigma=0.1", 2500)
 	l.disturbances()
-	for method, tuned := range map[string]string{ucb: "beta=0.1", thompson: "sigma=0.1"} {
+	for i, method := range []string{ucb, thompson} {
+		tuned := []string{"beta=0.1", "sigma=0.1"}[i]
 		l.returns(experimentSampler, method, tuned+";sampler=correct", 10, rises(0.6, 0.99, 1))
 		l.returns(experimentSampler, method, tuned+";sampler=transposed", 10, rises(0.4, 0.9, 3))
 	}
@@ -211,14 +209,15 @@ func (l *lab) people() {
 	for _, rate := range []int{10, 30, 120} {
 		l.returns(experimentPeople, ucb, fmt.Sprintf("beta=0.1;labels_per_minute=%d", rate), 30, rises(0.4, 0.98, 300/float64(rate)))
 	}
-	for params, share := range map[string]float64{
+	one := map[string]float64{
 		"delay_s=0.2;labels_per_minute=30": 0.93, "delay_s=1;labels_per_minute=30": 0.9, "delay_s=4;labels_per_minute=30": 0.7,
 		"labels_per_minute=30;mistakes=0.1": 0.9, "labels_per_minute=30;mistakes=0.3": 0.7,
 		"labels_per_minute=30;silence=0.25": 0.94, "labels_per_minute=30;silence=0.75": 0.9,
 		"bias=0.2;labels_per_minute=30": 0.93, "bias=0.5;labels_per_minute=30": 0.91,
 		"labels_per_minute=30;levels=2": 0.85, "labels_per_minute=30;levels=5": 0.93,
-	} {
-		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 30, rises(0.4, share, 10))
+	}
+	for _, params := range slices.Sorted(maps.Keys(one)) {
+		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 30, rises(0.4, one[params], 10))
 	}
 	all := "bias=0.2;delay_s=1;labels_per_minute=30;levels=5;mistakes=0.1;silence=0.25"
 	l.returns(experimentPeople, ucb, "beta=0.1;"+all, 30, rises(0.3, 0.8, 15))

@@ -6,11 +6,12 @@ import (
 	"optibfm/eval"
 )
 
-// TaskRow is what a method got on a task of the main comparison.
+// TaskRow is what a method got in the main comparison.
 type TaskRow struct {
-	Env, Task, Method, Params string
-	Return                    Estimate  // sum of rewards of an episode, over all episodes
-	Relative                  *Estimate // to the oracle's, nil without one
+	Env, Method, Params string
+	Task                string    // "" for all tasks of the environment
+	Return              Estimate  // sum of rewards of an episode, over all episodes
+	Relative            *Estimate // to the oracle's, nil without one
 }
 
 // RateRow is how fast decisions come.
@@ -20,32 +21,40 @@ type RateRow struct {
 	Ticks                           int // measured in the longest trial
 }
 
-// taskRows are the main comparison task by task, with each method's best
-// hyper-parameters.
+// taskRows are the main comparison, environment by environment and then task by
+// task, with each method's best hyper-parameters.
 func (a *analysis) taskRows() []TaskRow {
-	var rows []TaskRow
 	best := a.best("tasks", a.trials.of(experimentMain), nil)
-	for _, g := range best.split([]string{"env", "task", "method"}) {
-		number := func(t *trial) (float64, bool) {
-			c := t.curves[eval.MeasureReturn]
-			return c.mean(), len(c) > 0
+	var rows []TaskRow
+	for _, env := range best.split([]string{"env"}) {
+		for _, method := range env.trials.split([]string{"method"}) {
+			rows = append(rows, a.taskRow(method.trials, "")...)
 		}
-		absolute := a.sampleOf(g.trials, eval.MeasureReturn, false, number)
-		if len(absolute) == 0 {
-			continue
+		for _, g := range env.trials.split([]string{"task", "method"}) {
+			rows = append(rows, a.taskRow(g.trials, g.key[0])...)
 		}
-		name := "task|" + g.key[0] + "|" + g.key[1] + "|" + g.key[2]
-		row := TaskRow{
-			Env: g.key[0], Task: g.key[1], Method: g.key[2], Params: g.trials[0].params.label(),
-			Return: a.boot.estimate(name, absolute),
-		}
-		if relative := a.sampleOf(g.trials, eval.MeasureReturn, true, number); len(relative) > 0 {
-			e := a.boot.estimate(name+"|relative", relative)
-			row.Relative = &e
-		}
-		rows = append(rows, row)
 	}
 	return rows
+}
+
+// taskRow is a row of a method's trials, none if they have no returns.
+func (a *analysis) taskRow(ts trials, task string) []TaskRow {
+	number := func(t *trial) (float64, bool) {
+		c := t.curves[eval.MeasureReturn]
+		return c.mean(), len(c) > 0
+	}
+	absolute := a.sampleOf(ts, eval.MeasureReturn, false, number)
+	if len(absolute) == 0 {
+		return nil
+	}
+	first := ts[0]
+	name := "task|" + first.env + "|" + task + "|" + first.method
+	row := TaskRow{Env: first.env, Task: task, Method: first.method, Params: first.params.label(), Return: a.boot.estimate(name, absolute)}
+	if relative := a.sampleOf(ts, eval.MeasureReturn, true, number); len(relative) == len(absolute) {
+		e := a.boot.estimate(name+"|relative", relative)
+		row.Relative = &e
+	}
+	return []TaskRow{row}
 }
 
 // rateRows are the rates of the experiment about compute, or of all where it

@@ -85,11 +85,12 @@ func (r *Report) writeMain(out io.Writer) {
 	if len(r.Tasks) == 0 {
 		return
 	}
-	fmt.Fprintln(out, "Return of the main comparison, all episodes (share of the oracle's)")
+	fmt.Fprintln(out, "Main comparison, all tasks and episodes: return, and share of the oracle's")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i := range r.Tasks {
-		row := &r.Tasks[i]
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\n", row.Env, row.Task, row.Method, row.Params, row.Return.String(), row.share())
+		if row := &r.Tasks[i]; row.Task == "" {
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", row.Env, row.Method, row.Params, row.Return.String(), row.share())
+		}
 	}
 	_ = table.Flush() // its writer is in memory
 	fmt.Fprintln(out)
