@@ -34,11 +34,8 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
+		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newEvalCommand(), newVersionCommand(),
 	)
-	evaluation := &cobra.Command{Use: "eval", Short: "Experiments and what they found"}
-	evaluation.AddCommand(newEvalReportCommand())
-	root.AddCommand(evaluation)
 	root.AddCommand(newOperateCommands()...)
 	return root
 }

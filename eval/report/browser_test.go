@@ -95,7 +95,7 @@ func TestInABrowserTheLinesHaveTheirColoursInLightAndDark(t *testing.T) {
 	page := pageOf(t, newReport(t, l.rows))
 	for _, dark := range []bool{false, true} {
 		theme := map[bool]string{false: "1", true: "0"}[dark]
-		picture := shoot(t, page, "--window-size=1280,2400", "--blink-settings=preferredColorScheme="+theme)
+		picture := shoot(t, page, "--window-size=900,1800", "--blink-settings=preferredColorScheme="+theme)
 		found := make(map[[3]uint32]bool)
 		for y := picture.Bounds().Min.Y; y < picture.Bounds().Max.Y; y++ {
 			for x := picture.Bounds().Min.X; x < picture.Bounds().Max.X; x++ {
@@ -116,7 +116,9 @@ func TestInABrowserTheLinesHaveTheirColoursInLightAndDark(t *testing.T) {
 }
 
 func TestInABrowserThePageIsNoWiderThanAPhone(t *testing.T) {
-	page := pageOf(t, newPaperReport(t))
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	page := pageOf(t, newReport(t, l.rows))
 	measure := `<script>document.body.dataset.width = document.documentElement.scrollWidth + " of " + window.innerWidth;</script></body>`
 	page = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
 	page = bytes.Replace(page, []byte("</body>"), []byte(measure), 1)

@@ -9,10 +9,11 @@ import (
 
 // Choice says which hyper-parameters a method is shown with in an environment.
 type Choice struct {
-	Experiment, Env, Method string
-	Measure                 string // by whose mean it was chosen
-	Candidates              []Candidate
-	Best                    string // Params of the best, as in the results
+	Experiment, Env string
+	Method          string // "collected by ucb" where a method differs by what it learns from
+	Measure         string // by whose mean it was chosen
+	Candidates      []Candidate
+	Best            string // Params of the best, as in the results
 }
 
 // Candidate is a setting of the hyper-parameters and the mean that it got over
@@ -66,6 +67,10 @@ func (a *analysis) sampleOf(ts trials, measure string, relative bool, number fun
 	return s
 }
 
+// tuned are the fields of which each combination of values has hyper-parameters
+// of its own.
+var tuned = []string{"env", "method", "by"}
+
 // best returns the trials with the best hyper-parameters, chosen for each
 // environment and method, as the paper does: those with the greatest mean
 // return (or reward, where there are no returns) over all that is in the trials
@@ -74,7 +79,7 @@ func (a *analysis) sampleOf(ts trials, measure string, relative bool, number fun
 // made for.
 func (a *analysis) best(scope string, ts trials, varied []string) trials {
 	var kept trials
-	for _, g := range ts.split([]string{"env", "method"}) {
+	for _, g := range ts.split(tuned) {
 		choice := a.choose(scope, g.trials, varied)
 		kept = append(kept, g.trials.where(func(t *trial) bool { return t.params.without(varied).String() == choice.Best })...)
 	}
@@ -84,7 +89,11 @@ func (a *analysis) best(scope string, ts trials, varied []string) trials {
 // choose decides among the settings of one method in one environment.
 func (a *analysis) choose(scope string, ts trials, varied []string) Choice {
 	first := ts[0]
-	key := choiceKey{scope, first.env, first.method}
+	method := first.method
+	if by := first.params.get("by"); by != "" {
+		method += " by " + by
+	}
+	key := choiceKey{scope, first.env, method}
 	if known, there := a.choices[key]; there {
 		return known
 	}
@@ -92,7 +101,7 @@ func (a *analysis) choose(scope string, ts trials, varied []string) Choice {
 	if !slices.ContainsFunc(ts, func(t *trial) bool { return len(t.curves[measure]) > 0 }) {
 		measure = eval.MeasureReward
 	}
-	choice := Choice{Experiment: first.experiment, Env: first.env, Method: first.method, Measure: measure}
+	choice := Choice{Experiment: first.experiment, Env: first.env, Method: method, Measure: measure}
 	settings := make(map[string]trials)
 	for _, t := range ts {
 		setting := t.params.without(varied).String()

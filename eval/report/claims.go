@@ -42,11 +42,11 @@ var claims = []claim{
 	},
 	{
 		name: "data", experiment: experimentData,
-		text: "States that ucb visited tell more about the task than as many that exploration without a task visited.",
+		text: "Labels that ucb collected tell more about the task than as many of the states that the model comes with.",
 		over: &sweep{key: "labels", which: "300 to 3,000 labels", wanted: func(v float64) bool { return v >= 300 && v <= 3000 }},
 		checks: []check{{
-			text: "return inferred from ucb's states less from RND's",
-			of:   swept(with(returns(oracle, 0, anywhere), "data", "ucb")), against: ref(swept(with(returns(oracle, 0, anywhere), "data", "rnd"))),
+			text: "return inferred from ucb's labels less from the model's own states",
+			of:   swept(with(returns(collected, 0, anywhere), "by", ucb)), against: ref(swept(returns(oracle, 0, anywhere))),
 		}},
 	},
 	{

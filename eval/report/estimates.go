@@ -22,7 +22,7 @@ var resultColumns = []column{
 	{"params", "key=value;key=value: what tells runs of a method apart"},
 	{"trial", "number of the trial, from 0"},
 	{"seed", "of the trial: all its random numbers follow from it"},
-	{"measure", "return: sum of the rewards of an episode; reward: mean since the row before; labels and asked: used and requested so far; hz: decisions a second"},
+	{"measure", "return: sum of the rewards of an episode; reward: mean since the row before; labels and asked: used and requested so far; hz: decisions a second of processor time"},
 	{"x", "the episode, from 0 (return); steps so far (reward, labels, asked); decisions measured (hz)"},
 	{"value", "of the measure"},
 	{"version", "of the program"},

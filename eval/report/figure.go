@@ -156,7 +156,7 @@ func isColumn(key string) bool {
 // made are the choices in which there was something to choose.
 func (a *analysis) made(f *figure, ts trials, varied []string) []Choice {
 	var choices []Choice
-	for _, g := range ts.split([]string{"env", "method"}) {
+	for _, g := range ts.split(tuned) {
 		if choice := a.choose("figure "+f.name, g.trials, varied); len(choice.Candidates) > 1 {
 			choices = append(choices, choice)
 		}
@@ -228,7 +228,7 @@ func (f *figure) kind(t *trial) string {
 	if len(keys) != 1 {
 		return ""
 	}
-	value := t.field(keys[0])
+	value := cmp.Or(t.field(keys[0]), t.method)
 	if _, err := strconv.ParseFloat(value, 64); err == nil {
 		return ""
 	}

@@ -18,6 +18,7 @@ const (
 	lola        = "lola"
 	random      = "random"
 	oracle      = "oracle"
+	collected   = "collected"
 )
 
 var methodOrder = []string{ucb, thompson, ucbEP, thompsonEP, ucbGradient, ucbSphere, lola, random, oracle}

@@ -81,11 +81,10 @@ func distance(candidate, t *trial) int {
 }
 
 // fair says whether a trial's return may be divided by an oracle's: no
-// parameter of both has different values but for the oracle's labels, the oracle
-// has not been told by what others collected, and the reward is the same.
+// parameter of both has different values but for the oracle's labels, and the
+// reward is the same.
 func fair(oracle, t parameters) bool {
-	return oracle.get("nonlinearity") == t.get("nonlinearity") && !oracle.has("data") &&
-		!contradict(oracle.without([]string{"labels"}), t)
+	return oracle.get("nonlinearity") == t.get("nonlinearity") && !contradict(oracle.without([]string{"labels"}), t)
 }
 
 // contradict says whether a parameter of both has different values.

@@ -64,20 +64,8 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 // declared are the figures, and a plain one for each experiment without one.
 func (a *analysis) declared() []figure {
 	all := slices.Clone(figures)
-	var known []string
-	for i := range all {
-		known = append(known, all[i].experiment)
-	}
-	var experiments []string
-	for _, t := range a.trials {
-		if !slices.Contains(experiments, t.experiment) {
-			experiments = append(experiments, t.experiment)
-		}
-	}
-	for _, experiment := range experiments {
-		if !slices.Contains(known, experiment) {
-			all = append(all, a.plainFigure(experiment))
-		}
+	for _, experiment := range a.comparisons()[1:] {
+		all = append(all, a.plainFigure(experiment))
 	}
 	return all
 }

@@ -94,15 +94,17 @@ func always(share float64) func(int) float64 { return func(int) float64 { return
 func (l *lab) paper() {
 	l.mainComparison(rises(0.6, 0.99, 1))
 	for _, n := range []int{100, 300, 1000, 3000, 10_000} {
-		for i, source := range []string{"ucb", "thompson", "random", "rnd"} {
-			half := []float64{60, 90, 600, 300}[i]
-			l.returns(experimentData, oracle, fmt.Sprintf("data=%s;labels=%d", source, n), 1, always(float64(n)/(float64(n)+half)))
+		for i, by := range []string{ucb, thompson, random} {
+			setting := []string{"beta=0.1;", "sigma=0.1;", ""}[i]
+			l.returns(experimentData, collected, fmt.Sprintf("%sby=%s;labels=%d", setting, by, n), 1, always(float64(n)/(float64(n)+[]float64{60, 90, 600}[i])))
 		}
+		l.returns(experimentData, oracle, fmt.Sprintf("labels=%d", n), 1, always(float64(n)/(float64(n)+300)))
 	}
-	l.returns(experimentEpisodes, ucb, "beta=0.1", 50, rises(0.6, 0.99, 1))
-	l.returns(experimentEpisodes, thompson, "sigma=0.1", 50, rises(0.5, 0.98, 1))
-	l.returns(experimentEpisodes, ucbEP, "beta=0.1", 50, rises(0.2, 0.98, 8))
-	l.returns(experimentEpisodes, thompsonEP, "sigma=0.1", 50, rises(0.15, 0.98, 10))
+	l.returns(experimentData, oracle, "labels=50000", 1, always(1))
+	l.returns(experimentEpisodes, ucb, "beta=0.1", 45, rises(0.6, 0.99, 1))
+	l.returns(experimentEpisodes, thompson, "sigma=0.1", 45, rises(0.5, 0.98, 1))
+	l.returns(experimentEpisodes, ucbEP, "beta=0.1", 45, rises(0.2, 0.98, 8))
+	l.returns(experimentEpisodes, thompsonEP, "sigma=0.1", 45, rises(0.15, 0.98, 10))
 	l.drift()
 	for _, n := range []int{0, 10, 100, 1000, 10_000} {
 		share := always(0.6 + 0.39*float64(n)/(float64(n)+80))
@@ -205,9 +207,9 @@ func (l *lab) disturbances() {
 }
 
 func (l *lab) people() {
-	l.returns(experimentPeople, ucb, "beta=0.1", 30, rises(0.6, 0.99, 1))
+	l.returns(experimentPeople, ucb, "beta=0.1", 10, rises(0.6, 0.99, 1))
 	for _, rate := range []int{10, 30, 120} {
-		l.returns(experimentPeople, ucb, fmt.Sprintf("beta=0.1;labels_per_minute=%d", rate), 30, rises(0.4, 0.98, 300/float64(rate)))
+		l.returns(experimentPeople, ucb, fmt.Sprintf("beta=0.1;labels_per_minute=%d", rate), 10, rises(0.4, 0.98, 300/float64(rate)))
 	}
 	one := map[string]float64{
 		"delay_s=0.2;labels_per_minute=30": 0.93, "delay_s=1;labels_per_minute=30": 0.9, "delay_s=4;labels_per_minute=30": 0.7,
@@ -217,11 +219,11 @@ func (l *lab) people() {
 		"labels_per_minute=30;levels=2": 0.85, "labels_per_minute=30;levels=5": 0.93,
 	}
 	for _, params := range slices.Sorted(maps.Keys(one)) {
-		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 30, rises(0.4, one[params], 10))
+		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 10, rises(0.4, one[params], 10))
 	}
 	all := "bias=0.2;delay_s=1;labels_per_minute=30;levels=5;mistakes=0.1;silence=0.25"
-	l.returns(experimentPeople, ucb, "beta=0.1;"+all, 30, rises(0.3, 0.8, 15))
-	l.returns(experimentPeople, thompson, all+";sigma=0.1", 30, rises(0.3, 0.75, 15))
+	l.returns(experimentPeople, ucb, "beta=0.1;"+all, 10, rises(0.3, 0.8, 15))
+	l.returns(experimentPeople, thompson, all+";sigma=0.1", 10, rises(0.3, 0.75, 15))
 }
 
 func must(t testing.TB, err error) {

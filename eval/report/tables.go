@@ -2,12 +2,14 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"optibfm/eval"
 )
 
-// TaskRow is what a method got in the main comparison.
+// TaskRow is what a method got in a comparison of methods.
 type TaskRow struct {
+	Experiment          string
 	Env, Method, Params string
 	Task                string    // "" for all tasks of the environment
 	Return              Estimate  // sum of rewards of an episode, over all episodes
@@ -21,17 +23,31 @@ type RateRow struct {
 	Ticks                           int // measured in the longest trial
 }
 
-// taskRows are the main comparison, environment by environment and then task by
+// comparisons are the experiments that compare methods on tasks and vary nothing
+// else: the main comparison and those that have no figure of their own.
+func (a *analysis) comparisons() []string {
+	experiments := []string{experimentMain}
+	for _, experiment := range a.trials.values("experiment") {
+		if !slices.ContainsFunc(figures, func(f figure) bool { return f.experiment == experiment }) {
+			experiments = append(experiments, experiment)
+		}
+	}
+	return experiments
+}
+
+// taskRows are the comparisons, environment by environment and then task by
 // task, with each method's best hyper-parameters.
 func (a *analysis) taskRows() []TaskRow {
-	best := a.best("tasks", a.trials.of(experimentMain), nil)
 	var rows []TaskRow
-	for _, env := range best.split([]string{"env"}) {
-		for _, method := range env.trials.split([]string{"method"}) {
-			rows = append(rows, a.taskRow(method.trials, "")...)
-		}
-		for _, g := range env.trials.split([]string{"task", "method"}) {
-			rows = append(rows, a.taskRow(g.trials, g.key[0])...)
+	for _, experiment := range a.comparisons() {
+		best := a.best("tasks "+experiment, a.trials.of(experiment), nil)
+		for _, env := range best.split(byEnv) {
+			for _, method := range env.trials.split(byMethod) {
+				rows = append(rows, a.taskRow(method.trials, "")...)
+			}
+			for _, g := range env.trials.split([]string{"task", "method"}) {
+				rows = append(rows, a.taskRow(g.trials, g.key[0])...)
+			}
 		}
 	}
 	return rows
@@ -48,8 +64,8 @@ func (a *analysis) taskRow(ts trials, task string) []TaskRow {
 		return nil
 	}
 	first := ts[0]
-	name := "task|" + first.env + "|" + task + "|" + first.method
-	row := TaskRow{Env: first.env, Task: task, Method: first.method, Params: first.params.label(), Return: a.boot.estimate(name, absolute)}
+	name := "task|" + first.experiment + "|" + first.env + "|" + task + "|" + first.method
+	row := TaskRow{Experiment: first.experiment, Env: first.env, Task: task, Method: first.method, Params: first.params.label(), Return: a.boot.estimate(name, absolute)}
 	if relative := a.sampleOf(ts, eval.MeasureReturn, true, number); len(relative) == len(absolute) {
 		e := a.boot.estimate(name+"|relative", relative)
 		row.Relative = &e

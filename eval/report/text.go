@@ -62,7 +62,7 @@ func (j *Judgement) Outcome() string {
 func (r *Report) WriteText(out io.Writer) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s rows, %s trials, %d models\n\n", grouped(r.Origin.Rows), grouped(r.Origin.Trials), len(r.Origin.Models))
-	r.writeMain(&text)
+	r.writeComparisons(&text)
 	fmt.Fprintf(&text, "%s\n", r.Headline())
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for i := range r.Claims {
@@ -80,20 +80,26 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// writeMain is the main comparison as a table, relative to the oracle.
-func (r *Report) writeMain(out io.Writer) {
-	if len(r.Tasks) == 0 {
-		return
-	}
-	fmt.Fprintln(out, "Main comparison, all tasks and episodes: return, and share of the oracle's")
+// writeComparisons are tables of the methods, over all tasks and episodes.
+func (r *Report) writeComparisons(out io.Writer) {
+	experiment := ""
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i := range r.Tasks {
-		if row := &r.Tasks[i]; row.Task == "" {
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", row.Env, row.Method, row.Params, row.Return.String(), row.share())
+		row := &r.Tasks[i]
+		if row.Task != "" {
+			continue
 		}
+		if row.Experiment != experiment {
+			experiment = row.Experiment
+			_ = table.Flush() // its writer is in memory
+			fmt.Fprintf(out, "%s: return of an episode, and as a share of the oracle's\n", experiment)
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", row.Env, row.Method, row.Params, row.Return.String(), row.share())
 	}
-	_ = table.Flush() // its writer is in memory
-	fmt.Fprintln(out)
+	_ = table.Flush()
+	if experiment != "" {
+		fmt.Fprintln(out)
+	}
 }
 
 // share is the return relative to the oracle's.
