@@ -75,6 +75,8 @@ func style(out *plot.Plot, p *Panel) {
 		out.X.Tick.Marker = ordinalTicks(p.Ordinals)
 	case p.LogX:
 		out.X.Scale, out.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decadeTicks)
+	default:
+		out.X.Tick.Marker = plot.TickerFunc(wholeTicks)
 	}
 }
 
@@ -233,6 +235,11 @@ func niceTicks(low, high float64) []plot.Tick {
 		ticks = append(ticks, plot.Tick{Value: i * step, Label: short(i * step)})
 	}
 	return ticks
+}
+
+// wholeTicks are those at whole numbers, such as episodes.
+func wholeTicks(low, high float64) []plot.Tick {
+	return slices.DeleteFunc(niceTicks(low, high), func(t plot.Tick) bool { return math.Abs(t.Value-math.Round(t.Value)) > 1e-9 })
 }
 
 func short(v float64) string {

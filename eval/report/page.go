@@ -32,7 +32,7 @@ type drawn struct {
 	*Figure
 	Plots  []template.HTML
 	Legend []key
-	File   string // "" where there is nothing to show
+	File   string // its path beside the page, without the ending
 }
 
 // key is a line of the page's legend.
@@ -45,10 +45,16 @@ type key struct {
 // and it has no script.
 func (r *Report) Page() ([]byte, error) {
 	var figures []drawn
+	var lacking []*Figure
 	for i := range r.Figures {
-		d, err := drawInline(&r.Figures[i])
+		f := &r.Figures[i]
+		if len(f.Panels) == 0 {
+			lacking = append(lacking, f)
+			continue
+		}
+		d, err := drawInline(f)
 		if err != nil {
-			return nil, fmt.Errorf("figure %s: %w", r.Figures[i].Name, err)
+			return nil, fmt.Errorf("figure %s: %w", f.Name, err)
 		}
 		figures = append(figures, d)
 	}
@@ -57,23 +63,20 @@ func (r *Report) Page() ([]byte, error) {
 	err := pageTemplate.Execute(&out, struct {
 		*Report
 		Drawn           []drawn
+		Lacking         []*Figure
 		Policy          string
 		Style           template.CSS
 		ResultColumns   []column
 		EstimateColumns []column
 	}{
-		r, figures, "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hashSource(style),
+		r, figures, lacking, "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hashSource(style),
 		template.CSS(style), resultColumns, estimateColumns,
 	})
 	return out.Bytes(), err
 }
 
 func drawInline(f *Figure) (drawn, error) {
-	d := drawn{Figure: f}
-	if len(f.Panels) == 0 {
-		return d, nil
-	}
-	d.File = FiguresName + "/" + f.Name
+	d := drawn{Figure: f, File: FiguresName + "/" + f.Name}
 	looks := looks(f)
 	for i := range f.Panels {
 		plot, err := f.Panels[i].inline(looks)

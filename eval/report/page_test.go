@@ -228,6 +228,12 @@ func TestTicksAreFewAndRound(t *testing.T) {
 	}
 }
 
+func TestEpisodesAreLabelledAtWholeNumbers(t *testing.T) {
+	if ticks := wholeTicks(1, 2); len(ticks) != 2 || ticks[0].Label != "1" || ticks[1].Label != "2" {
+		t.Errorf("%v", ticks)
+	}
+}
+
 func TestNumbersAreShownWithThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.95123: "0.951", 12345.6: "12346", 0.00001234: "1.23e-05", -0.5: "-0.5", 100: "100"} {
 		if got := number(v); got != want {

@@ -61,7 +61,7 @@ func (j *Judgement) Outcome() string {
 // WriteText writes the summary for a terminal.
 func (r *Report) WriteText(out io.Writer) error {
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "%s rows, %s trials, %d models\n\n", grouped(r.Origin.Rows), grouped(r.Origin.Trials), len(r.Origin.Models))
+	fmt.Fprintf(&text, "%s rows, %s trials, models: %d\n\n", grouped(r.Origin.Rows), grouped(r.Origin.Trials), len(r.Origin.Models))
 	r.writeComparisons(&text)
 	fmt.Fprintf(&text, "%s\n", r.Headline())
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
