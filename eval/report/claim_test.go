@@ -1,0 +1,200 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"optibfm/eval"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// paperRows are every experiment as the paper tells it.
+var paperRows = sync.OnceValue(func() []eval.Row {
+	l := newLab()
+	l.paper()
+	return l.rows
+})
+
+var paperReport = sync.OnceValues(func() (*Report, error) { return New(paperRows(), Options{Resamples: 400}) })
+
+func newPaperReport(t testing.TB) *Report {
+	t.Helper()
+	r, err := paperReport()
+	must(t, err)
+	return r
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		must(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s; after a wanted change: go test ./eval/report -update\n%s", path, got)
+	}
+}
+
+func TestTheSummaryOfThePapersOwnResultsIsTheGoldenOne(t *testing.T) {
+	var text bytes.Buffer
+	must(t, newPaperReport(t).WriteText(&text))
+	golden(t, "summary.golden", text.Bytes())
+}
+
+func TestEveryClaimHoldsWhereThingsAreAsThePaperTells(t *testing.T) {
+	for _, j := range newPaperReport(t).Claims {
+		if j.Verdict != Holds || j.Reason != "" || j.Decisive() == nil {
+			t.Errorf("%s: %s: %s", j.Name, j.Verdict, j.Reason)
+		}
+	}
+}
+
+func claimNamed(t *testing.T, r *Report, name string) Judgement {
+	t.Helper()
+	for _, j := range r.Claims {
+		if j.Name == name {
+			return j
+		}
+	}
+	t.Fatalf("no claim %q", name)
+	return Judgement{}
+}
+
+func TestAClaimDoesNotHoldWhereOneEnvironmentRefutesIt(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	for i := range l.rows {
+		if row := &l.rows[i]; row.Env == "walker" && row.Method == ucb {
+			row.Value *= 0.9
+		}
+	}
+	j := claimNamed(t, newReport(t, l.rows), "near-oracle")
+	if j.Verdict != DoesNotHold || !strings.HasPrefix(j.Reason, "walker: ucb, episodes 5 and later") {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+	for _, f := range j.Findings {
+		if want := map[bool]Verdict{true: DoesNotHold, false: Holds}[f.Env == "walker" && strings.HasPrefix(f.What, "ucb")]; f.Verdict != want {
+			t.Errorf("%s: %s, want %s", f.String(), f.Verdict, want)
+		}
+	}
+}
+
+func TestWhatCannotBeToldIsSaidWithItsReason(t *testing.T) {
+	noisy := newLab()
+	noisy.spread, noisy.trials = 0.4, 3
+	noisy.mainComparison(rises(0.6, 0.95, 1))
+
+	alone := newLab()
+	alone.trials = 1
+	alone.mainComparison(rises(0.6, 0.99, 1))
+
+	complete := newLab()
+	complete.mainComparison(rises(0.6, 0.99, 1))
+	without := func(method string) []eval.Row {
+		var rows []eval.Row
+		for _, row := range complete.rows {
+			if row.Method != method {
+				rows = append(rows, row)
+			}
+		}
+		return rows
+	}
+	dead := newLab()
+	dead.mainComparison(rises(0.6, 0.99, 1))
+	for i := range dead.rows {
+		if dead.rows[i].Method == oracle {
+			dead.rows[i].Value = 0
+		}
+	}
+	halved := newLab()
+	halved.mainComparison(rises(0.6, 0.99, 1))
+	var half []eval.Row
+	for _, row := range halved.rows {
+		if row.Method != lola || row.Task != "run" {
+			half = append(half, row)
+		}
+	}
+	for _, c := range []struct {
+		what, claim, reason string
+		rows                []eval.Row
+	}{
+		{"wide intervals", "near-oracle", "the interval covers 0.95", noisy.rows},
+		{"one trial", "near-oracle", "one trial of a task: no interval", alone.rows},
+		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive", without(oracle)},
+		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive", dead.rows},
+		{"no lola", "baselines", "no rows of lola", without(lola)},
+		{"a task without lola", "baselines", "not tried with the same models and tasks", half},
+		{"another experiment", "drift", `no rows of the experiment "drift"`, complete.rows},
+	} {
+		j := claimNamed(t, newReport(t, c.rows), c.claim)
+		if j.Verdict != CannotTell || !strings.Contains(j.Reason, c.reason) {
+			t.Errorf("%s: %s: %s, want %s", c.what, j.Verdict, j.Reason, c.reason)
+		}
+	}
+}
+
+func TestOneValueIsEnoughForSomeAndNoneForEvery(t *testing.T) {
+	for _, c := range []struct {
+		verdicts  []Verdict
+		all, some Verdict
+	}{
+		{[]Verdict{Holds, Holds}, Holds, Holds},
+		{[]Verdict{Holds, DoesNotHold}, DoesNotHold, Holds},
+		{[]Verdict{Holds, CannotTell}, CannotTell, Holds},
+		{[]Verdict{DoesNotHold, CannotTell}, DoesNotHold, CannotTell},
+		{[]Verdict{DoesNotHold}, DoesNotHold, DoesNotHold},
+	} {
+		if all(c.verdicts) != c.all || some(c.verdicts) != c.some {
+			t.Errorf("%v: all %s, some %s", c.verdicts, all(c.verdicts), some(c.verdicts))
+		}
+	}
+}
+
+func TestABoundIsMetByAWholeIntervalOnly(t *testing.T) {
+	for _, c := range []struct {
+		atMost    bool
+		low, high float64
+		want      Verdict
+	}{
+		{false, 0.95, 1, Holds}, {false, 0.94, 1, CannotTell}, {false, 0.8, 0.9, DoesNotHold},
+		{true, 0.8, 0.95, Holds}, {true, 0.8, 0.96, CannotTell}, {true, 0.96, 1, DoesNotHold},
+	} {
+		k := check{bound: 0.95, atMost: c.atMost}
+		if got, _ := k.decide(Interval{c.low, c.high}); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	if got, reason := (&check{}).decide(unknown()); got != CannotTell || reason == "" {
+		t.Errorf("an unknown interval: %s %q", got, reason)
+	}
+}
+
+func TestAClaimIsJudgedForEachValueOfItsSweep(t *testing.T) {
+	l := newLab()
+	l.drift()
+	for i := range l.rows {
+		if row := &l.rows[i]; row.Params != "rho=1" && row.Params != "rho=0.999" {
+			row.Value -= 0.6 // forgetting too much or too little
+		}
+	}
+	j := claimNamed(t, newReport(t, l.rows), "drift")
+	if j.Verdict != Holds {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+	if len(j.Findings) != 6 {
+		t.Errorf("%d findings, want two methods at three values of ρ", len(j.Findings))
+	}
+	for _, f := range j.Findings {
+		if want := map[bool]Verdict{true: Holds, false: DoesNotHold}[strings.Contains(f.What, "ρ = 0.999)")]; f.Verdict != want {
+			t.Errorf("%s: %s", f.String(), f.Verdict)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package report_test
+
+import (
+	"fmt"
+	"log"
+
+	"optibfm/eval"
+	"optibfm/eval/report"
+)
+
+// What a handful of rows say, without a page: report.Report.Write makes one.
+func Example() {
+	var rows []eval.Row
+	for trial := range 4 {
+		for method, returns := range map[string]float64{"oracle": 800, "ucb": 790, "thompson": 785, "random": 100, "lola": 300} {
+			for episode := range 5 {
+				rows = append(rows, eval.Row{
+					Experiment: "main", Env: "walker", Task: "walk", Method: method, Trial: trial, Seed: uint64(trial),
+					Measure: eval.MeasureReturn, X: float64(episode), Value: returns + float64(trial),
+				})
+			}
+		}
+	}
+	r, err := report.New(rows, report.Options{Seed: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range r.Claims[:3] {
+		claim := &r.Claims[i]
+		fmt.Printf("%s: %s\n  %s\n", claim.Name, claim.Verdict, claim.Outcome())
+	}
+	// Output:
+	// near-oracle: holds
+	//   walker: thompson, episodes 5 and later, of the oracle's return: 0.981 [0.979, 0.983], wanted at least 0.95
+	// baselines: holds
+	//   walker: thompson less lola, all episodes: 0.605 [0.602, 0.608], wanted at least 0
+	// ucb-thompson: holds
+	//   walker: ucb less thompson, episodes 2 and later: 0.00624 [0.00333, 0.00953], wanted at least -0.02
+}

@@ -1,0 +1,126 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the page's template and style
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+var (
+	//go:embed page/page.html
+	pageSource string
+	//go:embed page/page.css
+	pageStyle string
+)
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"grouped": grouped,
+	"grade":   grade,
+	"number":  number,
+	"short":   func(hash string) string { return hash[:min(len(hash), 12)] },
+}).Parse(pageSource))
+
+// grade is the class of a verdict.
+func grade(v Verdict) string { return [...]string{"warn", "good", "bad"}[v] }
+
+// drawn is a figure as the page shows it.
+type drawn struct {
+	*Figure
+	Plots  []template.HTML
+	Legend []key
+	File   string // its path beside the page, without the ending
+}
+
+// key is a line of the page's legend.
+type key struct {
+	Label string
+	Mark  template.HTML
+}
+
+// Page is the report as one page that loads nothing: its policy forbids it to,
+// and it has no script.
+func (r *Report) Page() ([]byte, error) {
+	var figures []drawn
+	var lacking []*Figure
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		if len(f.Panels) == 0 {
+			lacking = append(lacking, f)
+			continue
+		}
+		d, err := drawInline(f)
+		if err != nil {
+			return nil, fmt.Errorf("figure %s: %w", f.Name, err)
+		}
+		figures = append(figures, d)
+	}
+	style := pageStyle + inkStyle()
+	var out bytes.Buffer
+	err := pageTemplate.Execute(&out, struct {
+		*Report
+		Drawn           []drawn
+		Lacking         []*Figure
+		Policy          string
+		Style           template.CSS
+		ResultColumns   []column
+		EstimateColumns []column
+	}{
+		r, figures, lacking, "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hashSource(style),
+		template.CSS(style), resultColumns, estimateColumns,
+	})
+	return out.Bytes(), err
+}
+
+func drawInline(f *Figure) (drawn, error) {
+	d := drawn{Figure: f, File: FiguresName + "/" + f.Name}
+	looks := looks(f)
+	for i := range f.Panels {
+		plot, err := f.Panels[i].inline(looks)
+		if err != nil {
+			return d, err
+		}
+		d.Plots = append(d.Plots, plot)
+	}
+	for _, e := range f.legend() {
+		mark, err := e.mark()
+		if err != nil {
+			return d, err
+		}
+		d.Legend = append(d.Legend, key{e.label, mark})
+	}
+	return d, nil
+}
+
+// hashSource is how a content security policy names an inline style.
+func hashSource(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// count is how many claims have a verdict, in words.
+type count struct {
+	Verdict Verdict
+	Text    string
+}
+
+// Counts are of all verdicts, in the page's order.
+func (r *Report) Counts() []count {
+	return []count{
+		{Holds, fmt.Sprintf("%d hold", r.Count(Holds))},
+		{DoesNotHold, fmt.Sprintf("%d do not hold", r.Count(DoesNotHold))},
+		{CannotTell, fmt.Sprintf("%d cannot be told", r.Count(CannotTell))},
+	}
+}
+
+// Hashes are the first characters of the experiment's protocols.
+func (e *ExperimentOrigin) Hashes() string {
+	short := make([]string, len(e.Protocols))
+	for i, hash := range e.Protocols {
+		short[i] = hash[:min(len(hash), 12)]
+	}
+	return strings.Join(short, " ")
+}

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"optibfm/eval"
+)
+
+// Options are how the statistics are computed. The zero value is good.
+type Options struct {
+	Seed      uint64 // of the bootstrap
+	Resamples int    // of the bootstrap; 0: 2000
+}
+
+const (
+	defaultResamples = 2000
+	fewestResamples  = 100 // below which the ends of a 95 % interval are a matter of luck
+)
+
+// Report is what results say.
+type Report struct {
+	Claims  []Judgement // in the paper's order, all of them
+	Figures []Figure    // in the paper's order; those of experiments without rows say so
+	Choices []Choice    // of hyper-parameters, each once
+	Tasks   []TaskRow
+	Rates   []RateRow
+	Origin  Origin
+	Notices []string // what a reader must know before he believes the numbers
+	Options Options
+}
+
+// New computes a report. It fails where there are no rows (ErrNoRows), and
+// where rows contradict each other or cannot be understood (eval.ErrResults).
+// The same rows, in any order, and the same options give the same report.
+func New(rows []eval.Row, o Options) (*Report, error) {
+	if o.Resamples == 0 {
+		o.Resamples = defaultResamples
+	}
+	if o.Resamples < fewestResamples {
+		return nil, fmt.Errorf("eval report: resamples: found %d: want at least %d", o.Resamples, fewestResamples)
+	}
+	ts, repeated, err := newTrials(rows)
+	if err != nil {
+		return nil, err
+	}
+	a := &analysis{
+		trials: ts, oracles: newOracles(ts),
+		boot: bootstrap{o.Seed, o.Resamples}, choices: make(map[choiceKey]Choice),
+	}
+	r := &Report{Options: o, Origin: newOrigin(ts, len(rows))}
+	for i := range claims {
+		r.Claims = append(r.Claims, a.judge(&claims[i]))
+	}
+	for _, f := range a.declared() {
+		r.Figures = append(r.Figures, a.build(&f))
+	}
+	r.Choices = uniqueChoices(r.Figures)
+	r.Tasks, r.Rates = a.taskRows(), a.rateRows()
+	r.Notices = a.notices(&r.Origin, repeated)
+	return r, nil
+}
+
+// declared are the figures, and a plain one for each experiment without one.
+func (a *analysis) declared() []figure {
+	all := slices.Clone(figures)
+	for _, experiment := range a.comparisons()[1:] {
+		all = append(all, a.plainFigure(experiment))
+	}
+	return all
+}
+
+func uniqueChoices(figures []Figure) []Choice {
+	var all []Choice
+	for i := range figures {
+		for _, c := range figures[i].Choices {
+			if !slices.ContainsFunc(all, func(other Choice) bool {
+				return c.Experiment == other.Experiment && c.Env == other.Env && c.Method == other.Method && c.Best == other.Best
+			}) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// notices are what weakens the numbers.
+func (a *analysis) notices(o *Origin, repeated int) []string {
+	var notices []string
+	if repeated > 0 {
+		notices = append(notices, fmt.Sprintf("%d rows are there more than once and were counted once.", repeated))
+	}
+	for _, e := range o.Experiments {
+		if len(e.Protocols) > 1 {
+			notices = append(notices, fmt.Sprintf("The experiment %s was run with %d different protocols: its numbers mix them.", e.Name, len(e.Protocols)))
+		}
+	}
+	if len(o.Versions) > 1 {
+		notices = append(notices, fmt.Sprintf("The rows come from %d versions of the program.", len(o.Versions)))
+	}
+	if len(a.oracles.all) == 0 {
+		notices = append(notices, "There are no rows of the oracle: nothing can be said relative to it.")
+	}
+	single := 0
+	for _, g := range a.trials.split([]string{"experiment", "env", "task", "method"}) {
+		for _, count := range trialsPerSetting(g.trials) {
+			if count == 1 {
+				single++
+			}
+		}
+	}
+	if single > 0 {
+		notices = append(notices, fmt.Sprintf("%d settings were tried once with a model on a task: they have no intervals.", single))
+	}
+	return notices
+}
+
+// trialsPerSetting counts the trials of each model with each parameters.
+func trialsPerSetting(ts trials) []int {
+	type setting struct {
+		bfm    bfm
+		params string
+	}
+	counts := make(map[setting]int)
+	for _, t := range ts {
+		counts[setting{t.bfm, t.params.String()}]++
+	}
+	var all []int
+	for _, n := range counts {
+		all = append(all, n)
+	}
+	return all
+}
