@@ -20,6 +20,7 @@ require (
 	golang.org/x/term v0.37.0
 	golang.org/x/text v0.23.0
 	gonum.org/v1/gonum v0.17.0
+	gonum.org/v1/plot v0.16.0
 	google.golang.org/protobuf v1.36.10
 	periph.io/x/conn/v3 v3.7.2
 	pgregory.net/rapid v1.2.0
@@ -50,7 +51,6 @@ require (
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	golang.org/x/image v0.25.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
-	gonum.org/v1/plot v0.16.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	rsc.io/qr v0.2.0 // indirect
 )

@@ -34,7 +34,7 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
+		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newJitterCommand(), newDoctorCommand(), newEvalCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newOperateCommands()...)
 	return root

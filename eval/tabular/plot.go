@@ -1,0 +1,233 @@
+package tabular
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Size of the figure.
+const (
+	figureWidth  = 26 * vg.Centimeter
+	figureHeight = 30 * vg.Centimeter
+	figureDPI    = 110
+)
+
+// WriteSVG draws the report as six panels.
+func (r Report) WriteSVG(w io.Writer) error {
+	canvas := vgsvg.New(figureWidth, figureHeight)
+	if err := r.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// WritePNG draws the same.
+func (r Report) WritePNG(w io.Writer) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI))
+	if err := r.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+func (r Report) draw(canvas draw.Canvas) error {
+	var rows [][]*plot.Plot
+	for _, row := range [][2]func() (*panel, error){
+		{r.widthPanel, r.misspecifiedPanel},
+		{func() (*panel, error) { return r.regretPanel(FamilyFork) }, func() (*panel, error) { return r.regretPanel(FamilyRandom) }},
+		{r.worstPanel, r.boundPanel},
+	} {
+		var plots []*plot.Plot
+		for _, makePanel := range row {
+			p, err := makePanel()
+			if err != nil {
+				return fmt.Errorf("tabular: figure: %w", err)
+			}
+			plots = append(plots, p.Plot)
+		}
+		rows = append(rows, plots)
+	}
+	tiles := draw.Tiles{Rows: 3, Cols: 2, PadX: vg.Centimeter, PadY: vg.Centimeter,
+		PadTop: vg.Centimeter / 2, PadBottom: vg.Centimeter / 2, PadLeft: vg.Centimeter / 2, PadRight: vg.Centimeter / 2}
+	for i, row := range plot.Align(rows, tiles, canvas) {
+		for j, tile := range row {
+			rows[i][j].Draw(tile)
+		}
+	}
+	return nil
+}
+
+// The colours, told apart also by those who see fewer (Okabe and Ito, 2008).
+var colours = []color.RGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x55, 0x55, 0x55, 0xff},
+}
+
+// panel is a plot that gives each line the next colour.
+type panel struct {
+	*plot.Plot
+	lines int
+	floor float64 // what is less is drawn here: a logarithmic axis has no 0
+}
+
+func newPanel(title, x, y string) *panel {
+	p := &panel{Plot: plot.New(), floor: math.Inf(-1)}
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.Padding = vg.Millimeter * 2
+	p.Add(plotter.NewGrid())
+	p.Legend.Top = true
+	p.Legend.Left = true
+	p.Legend.TextStyle.Font.Size = 9
+	return p
+}
+
+func (p *panel) logarithmic(x, y bool) {
+	if x {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	if y {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+}
+
+func (p *panel) line(name string, points plotter.XYs) error {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	line.Color, line.Width = colours[p.lines%len(colours)], vg.Points(1.6)
+	p.lines++
+	p.Add(line)
+	p.Legend.Add(name, line)
+	return nil
+}
+
+// guide is a thin dashed line for comparison.
+func (p *panel) guide(name string, points plotter.XYs) error {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	line.Color, line.Dashes = color.Black, []vg.Length{vg.Points(4), vg.Points(3)}
+	p.Add(line)
+	if name != "" {
+		p.Legend.Add(name, line)
+	}
+	return nil
+}
+
+// curve draws a mean and the band around it.
+func (p *panel) curve(c Curve) error {
+	colour := colours[p.lines%len(colours)]
+	colour.R, colour.G, colour.B, colour.A = colour.R/6, colour.G/6, colour.B/6, 0xff/6 // premultiplied
+	var mean, outline plotter.XYs
+	for i, y := range c.Y {
+		mean = append(mean, plotter.XY{X: c.X[i], Y: max(y.Value, p.floor)})
+		outline = append(outline, plotter.XY{X: c.X[i], Y: max(y.Low, p.floor)})
+	}
+	for i, y := range slices.Backward(c.Y) {
+		outline = append(outline, plotter.XY{X: c.X[i], Y: max(y.High, p.floor)})
+	}
+	area, err := plotter.NewPolygon(outline)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	area.Color, area.LineStyle.Width = colour, 0
+	p.Add(area)
+	return p.line(c.Name, mean)
+}
+
+// curves draws those of a group whose name is wanted.
+func (r Report) curves(p *panel, group string, wanted func(name string) bool) error {
+	for _, c := range r.Curves {
+		if c.Group != group || !wanted(c.Name) {
+			continue
+		}
+		if err := p.curve(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// widthPanel shows how much of the width the runs have had need of.
+func (r Report) widthPanel() (*panel, error) {
+	p := newPanel("Confidence sets: how far away z* was", "greatest ‖z* - ẑ‖/β of a run (norm in V)", "share of runs up to here")
+	p.Legend.Left = false
+	p.Legend.Top = false
+	for _, w := range r.Widths {
+		if w.Delta != delta && (w.Control || w.Delta != 0.5) {
+			continue
+		}
+		var points plotter.XYs
+		for i, ratio := range w.Ratios {
+			points = append(points, plotter.XY{X: ratio, Y: float64(i+1) / float64(len(w.Ratios))})
+		}
+		if err := p.line(fmt.Sprintf("%s, δ = %g", w.Name, w.Delta), points); err != nil {
+			return nil, err
+		}
+	}
+	p.X.Min, p.Y.Min = 0, 0
+	return p, p.guide("the edge of the set", plotter.XYs{{X: 1, Y: 0}, {X: 1, Y: 1}})
+}
+
+func (r Report) misspecifiedPanel() (*panel, error) {
+	p := newPanel(fmt.Sprintf("Rewards off by ±%g", zeta), "labels", "share of runs with z* in every set so far")
+	p.logarithmic(true, false)
+	p.Legend.Top = false
+	p.Y.Min = 0
+	if err := r.curves(p, "misspecified", func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	return p, p.guide("1 - δ", plotter.XYs{{X: p.X.Min, Y: 1 - delta}, {X: p.X.Max, Y: 1 - delta}})
+}
+
+// isBound tells the curves of bounds from those of regret.
+func isBound(name string) bool { return strings.Contains(name, ": ") }
+
+func (r Report) regretPanel(family Family) (*panel, error) {
+	p := newPanel(fmt.Sprintf("Regret, %s", family), "episodes", "regret (mean, middle 90 % of runs)")
+	p.logarithmic(true, true)
+	p.floor = 0.1
+	err := r.curves(p, string(family), func(name string) bool { return !isBound(name) })
+	if err != nil {
+		return nil, err
+	}
+	return p, p.guide("√n", root(p.X.Max, 2))
+}
+
+// root is the line of scale·√n.
+func root(most, scale float64) plotter.XYs {
+	return plotter.XYs{{X: 1, Y: scale}, {X: most, Y: scale * math.Sqrt(most)}}
+}
+
+func (r Report) worstPanel() (*panel, error) {
+	p := newPanel("Regret on the worst task for each n, fork", "episodes", "greatest mean regret over tasks")
+	p.logarithmic(true, true)
+	if err := r.curves(p, "worst task", func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	return p, p.guide("√n", root(p.X.Max, 2))
+}
+
+func (r Report) boundPanel() (*panel, error) {
+	p := newPanel("Regret and its bounds, fork, ucb-EP", "episodes", "regret (mean, middle 90 % of runs)")
+	p.logarithmic(true, true)
+	p.floor = 0.1
+	return p, r.curves(p, string(FamilyFork), func(name string) bool {
+		return name == "ucb-EP" || strings.HasPrefix(name, "ucb-EP: ")
+	})
+}
