@@ -20,12 +20,3 @@ func BenchmarkOptimal(b *testing.B) {
 		policy = s.Optimal(tasks[i%len(tasks)], policy)
 	}
 }
-
-func solved(t testing.TB, m MDP) *Solution {
-	t.Helper()
-	s, err := Solve(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}

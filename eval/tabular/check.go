@@ -39,9 +39,7 @@ const (
 	sqrt     = 0.5 // the exponent of √n
 	nearly   = 0.9 // least exponent of what is called linear
 	tooNoisy = 3   // times σ: noise that the schedule does not know of
-
-	coverEpisodes  = 200
-	regretEpisodes = 1000
+	tasks    = 12  // of which the worst is looked for: each has 0.7 of the gaps of the one before
 )
 
 // deltas are the δ for which coverage is measured.
@@ -62,16 +60,32 @@ type checker struct {
 	cfg    Config
 	solved map[Family][]*Solution
 	report Report
+
+	coverEpisodes, regretEpisodes int
 }
 
 // Check measures everything and returns a report, the same for the same
-// configuration. It takes about a minute of two cores for 1,000 runs, and
-// stops with ctx.
+// configuration on the same machine. It stops with ctx.
 func Check(ctx context.Context, cfg Config) (Report, error) {
-	if cfg.Runs < 40 {
-		return Report{}, fmt.Errorf("%w: runs: found %d: use at least 40", ErrConfig, cfg.Runs)
+	c, err := newChecker(ctx, cfg)
+	if err != nil {
+		return Report{}, err
 	}
-	c := &checker{ctx: ctx, cfg: cfg, solved: map[Family][]*Solution{}, report: Report{Runs: cfg.Runs, Seed: cfg.Seed}}
+	err = c.run()
+	return c.report, err
+}
+
+func newChecker(ctx context.Context, cfg Config) (*checker, error) {
+	if cfg.Runs < 40 {
+		return nil, fmt.Errorf("%w: runs: found %d: use at least 40", ErrConfig, cfg.Runs)
+	}
+	return &checker{
+		ctx: ctx, cfg: cfg, solved: map[Family][]*Solution{}, report: Report{Runs: cfg.Runs, Seed: cfg.Seed},
+		coverEpisodes: 200, regretEpisodes: 1000,
+	}, nil
+}
+
+func (c *checker) run() error {
 	for _, part := range []struct {
 		what string
 		run  func() error
@@ -82,14 +96,14 @@ func Check(ctx context.Context, cfg Config) (Report, error) {
 		{"regret", c.regret},
 		{"regret on the worst task", c.worstTask},
 	} {
-		if cfg.Progress != nil {
-			cfg.Progress(part.what)
+		if c.cfg.Progress != nil {
+			c.cfg.Progress(part.what)
 		}
 		if err := part.run(); err != nil {
-			return Report{}, err
+			return err
 		}
 	}
-	return c.report, nil
+	return nil
 }
 
 func (c *checker) solve() error {
@@ -203,13 +217,13 @@ func (m method) greedy() method {
 // coverage holds the confidence sets against the truth.
 func (c *checker) coverage() error {
 	for _, delta := range deltas {
-		m := ucb(delta, coverEpisodes)
+		m := ucb(delta, c.coverEpisodes)
 		m.sets = []posterior.Schedule{confidence(m.config)}
 		if err := c.cover(m, []float64{delta}, false); err != nil {
 			return err
 		}
 	}
-	m := ucb(delta, coverEpisodes).named("thompson, every step").strategy(controller.Thompson).everyTick()
+	m := ucb(delta, c.coverEpisodes).named("thompson, every step").strategy(controller.Thompson).everyTick()
 	for _, delta := range deltas {
 		m.sets = append(m.sets, confidence(ucb(delta, 0).config))
 	}
@@ -248,7 +262,7 @@ func ratios(traces []Trace, set int) []float64 {
 // misspecified adds ±ζ to the reward of each state, and holds β and β′ against
 // the truth.
 func (c *checker) misspecified() error {
-	m := ucb(delta, coverEpisodes).named("ucb-EP, β′")
+	m := ucb(delta, c.coverEpisodes).named("ucb-EP, β′")
 	theory := confidence(m.config)
 	m.misfit = zeta
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, 1
@@ -268,7 +282,7 @@ func (c *checker) misspecified() error {
 // regret measures how it grows, and against what it may be.
 func (c *checker) regret() error {
 	runs := max(20, c.cfg.Runs/20)
-	ep := ucb(delta, regretEpisodes)
+	ep := ucb(delta, c.regretEpisodes)
 	for _, family := range []Family{FamilyRandom, FamilyFork} {
 		for _, m := range []method{
 			ep,
@@ -296,12 +310,12 @@ func (c *checker) regret() error {
 func (c *checker) worstTask() error {
 	runs := max(20, c.cfg.Runs/20)
 	for _, m := range []method{
-		ucb(delta, regretEpisodes).named("ucb-EP, exact search").exactly(),
-		ucb(delta, regretEpisodes).named("thompson-EP").strategy(controller.Thompson),
+		ucb(delta, c.regretEpisodes).named("ucb-EP, exact search").exactly(),
+		ucb(delta, c.regretEpisodes).named("thompson-EP").strategy(controller.Thompson),
 	} {
 		var byTask [][]Trace
-		for halvings := range 8 {
-			m.scale = math.Ldexp(1, -halvings)
+		for task := range tasks {
+			m.scale = math.Pow(0.5, float64(task)/2)
 			traces, err := c.trials(FamilyFork, runs, m)
 			if err != nil {
 				return err

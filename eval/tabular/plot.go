@@ -44,28 +44,19 @@ func (r Report) WritePNG(w io.Writer) error {
 }
 
 func (r Report) draw(canvas draw.Canvas) error {
-	var rows [][]*plot.Plot
-	for _, row := range [][2]func() (*panel, error){
-		{r.widthPanel, r.misspecifiedPanel},
-		{func() (*panel, error) { return r.regretPanel(FamilyFork) }, func() (*panel, error) { return r.regretPanel(FamilyRandom) }},
-		{r.worstPanel, r.boundPanel},
+	const gap = vg.Centimeter / 2
+	tiles := draw.Tiles{Rows: 3, Cols: 2, PadX: gap, PadY: gap, PadTop: gap, PadBottom: gap, PadLeft: gap, PadRight: gap}
+	for i, create := range []func() (*panel, error){
+		r.widthPanel, r.misspecifiedPanel,
+		func() (*panel, error) { return r.regretPanel(FamilyFork) },
+		func() (*panel, error) { return r.regretPanel(FamilyRandom) },
+		r.worstPanel, r.boundPanel,
 	} {
-		var plots []*plot.Plot
-		for _, makePanel := range row {
-			p, err := makePanel()
-			if err != nil {
-				return fmt.Errorf("tabular: figure: %w", err)
-			}
-			plots = append(plots, p.Plot)
+		p, err := create()
+		if err != nil {
+			return fmt.Errorf("tabular: figure: %w", err)
 		}
-		rows = append(rows, plots)
-	}
-	tiles := draw.Tiles{Rows: 3, Cols: 2, PadX: vg.Centimeter, PadY: vg.Centimeter,
-		PadTop: vg.Centimeter / 2, PadBottom: vg.Centimeter / 2, PadLeft: vg.Centimeter / 2, PadRight: vg.Centimeter / 2}
-	for i, row := range plot.Align(rows, tiles, canvas) {
-		for j, tile := range row {
-			rows[i][j].Draw(tile)
-		}
+		p.Draw(tiles.At(canvas, i%tiles.Cols, i/tiles.Cols))
 	}
 	return nil
 }
@@ -86,11 +77,18 @@ type panel struct {
 func newPanel(title, x, y string) *panel {
 	p := &panel{Plot: plot.New(), floor: math.Inf(-1)}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.Padding = vg.Millimeter * 2
-	p.Add(plotter.NewGrid())
-	p.Legend.Top = true
-	p.Legend.Left = true
+	p.Title.Padding = 2 * vg.Millimeter
+	for _, style := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		style.Font.Variant, style.Font.Size = "Sans", 10
+	}
+	p.Title.TextStyle.Font.Size = 12
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Padding, p.Legend.XOffs = vg.Millimeter/2, vg.Millimeter
 	p.Legend.TextStyle.Font.Size = 9
+	p.Add(plotter.NewGrid())
 	return p
 }
 
@@ -166,8 +164,6 @@ func (r Report) curves(p *panel, group string, wanted func(name string) bool) er
 // widthPanel shows how much of the width the runs have had need of.
 func (r Report) widthPanel() (*panel, error) {
 	p := newPanel("Confidence sets: how far away z* was", "greatest ‖z* - ẑ‖/β of a run (norm in V)", "share of runs up to here")
-	p.Legend.Left = false
-	p.Legend.Top = false
 	for _, w := range r.Widths {
 		if w.Delta != delta && (w.Control || w.Delta != 0.5) {
 			continue
@@ -180,7 +176,9 @@ func (r Report) widthPanel() (*panel, error) {
 			return nil, err
 		}
 	}
-	p.X.Min, p.Y.Min = 0, 0
+	// Shares end at 1; the legend is above.
+	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1.5
+	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 0.5, Label: "0.5"}, {Value: 1, Label: "1"}}
 	return p, p.guide("the edge of the set", plotter.XYs{{X: 1, Y: 0}, {X: 1, Y: 1}})
 }
 
@@ -195,18 +193,37 @@ func (r Report) misspecifiedPanel() (*panel, error) {
 	return p, p.guide("1 - δ", plotter.XYs{{X: p.X.Min, Y: 1 - delta}, {X: p.X.Max, Y: 1 - delta}})
 }
 
+// leastRegret is where logarithmic axes of regret begin.
+const leastRegret = 0.3
+
 // isBound tells the curves of bounds from those of regret.
 func isBound(name string) bool { return strings.Contains(name, ": ") }
 
 func (r Report) regretPanel(family Family) (*panel, error) {
-	p := newPanel(fmt.Sprintf("Regret, %s", family), "episodes", "regret (mean, middle 90 % of runs)")
+	p := newPanel(fmt.Sprintf("Regret, %s", family), "episodes", "mean regret")
 	p.logarithmic(true, true)
-	p.floor = 0.1
-	err := r.curves(p, string(family), func(name string) bool { return !isBound(name) })
-	if err != nil {
+	for _, c := range r.Curves {
+		if c.Group != string(family) || isBound(c.Name) {
+			continue
+		}
+		if err := p.line(c.Name, means(c)); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.guide("√n", root(p.X.Max, 2)); err != nil {
 		return nil, err
 	}
-	return p, p.guide("√n", root(p.X.Max, 2))
+	p.Y.Max = 1e6 // the legend is above the curves
+	return p, nil
+}
+
+// means are the points of a curve without its band.
+func means(c Curve) plotter.XYs {
+	var points plotter.XYs
+	for i, y := range c.Y {
+		points = append(points, plotter.XY{X: c.X[i], Y: max(y.Value, leastRegret)})
+	}
+	return points
 }
 
 // root is the line of scale·√n.
@@ -220,14 +237,18 @@ func (r Report) worstPanel() (*panel, error) {
 	if err := r.curves(p, "worst task", func(string) bool { return true }); err != nil {
 		return nil, err
 	}
-	return p, p.guide("√n", root(p.X.Max, 2))
+	err := p.guide("√n", root(p.X.Max, 2))
+	p.Y.Min, p.Y.Max = 1, 300
+	return p, err
 }
 
 func (r Report) boundPanel() (*panel, error) {
 	p := newPanel("Regret and its bounds, fork, ucb-EP", "episodes", "regret (mean, middle 90 % of runs)")
 	p.logarithmic(true, true)
-	p.floor = 0.1
-	return p, r.curves(p, string(FamilyFork), func(name string) bool {
+	p.floor = leastRegret
+	err := r.curves(p, string(FamilyFork), func(name string) bool {
 		return name == "ucb-EP" || strings.HasPrefix(name, "ucb-EP: ")
 	})
+	p.Y.Max = 1e6
+	return p, err
 }
