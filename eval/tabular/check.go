@@ -218,6 +218,7 @@ func (m method) greedy() method {
 func (c *checker) coverage() error {
 	for _, delta := range deltas {
 		m := ucb(delta, c.coverEpisodes)
+		m.config.Candidates = 32 // coverage is for whatever the robot does: a quarter of the search will do
 		m.sets = []posterior.Schedule{confidence(m.config)}
 		if err := c.cover(m, []float64{delta}, false); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -86,7 +87,7 @@ func newPanel(title, x, y string) *panel {
 	}
 	p.Title.TextStyle.Font.Size = 12
 	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding, p.Legend.XOffs = vg.Millimeter/2, vg.Millimeter
+	p.Legend.Padding, p.Legend.XOffs, p.Legend.YOffs = vg.Millimeter/2, vg.Millimeter, -vg.Millimeter
 	p.Legend.TextStyle.Font.Size = 9
 	p.Add(plotter.NewGrid())
 	return p
@@ -94,11 +95,42 @@ func newPanel(title, x, y string) *panel {
 
 func (p *panel) logarithmic(x, y bool) {
 	if x {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
 	}
 	if y {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
+}
+
+// every gives a tick each step from 0 to most.
+func every(step, most float64) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for x := 0.0; x <= most; x += step {
+		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
+	}
+	return ticks
+}
+
+// decades are the ticks of a logarithmic axis, none of them outside of it.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(low, high float64) []plot.Tick {
+	labels := []string{"1", "10", "100", "1000", "10⁴", "10⁵", "10⁶"}
+	var ticks []plot.Tick
+	for exponent := int(math.Floor(math.Log10(low))); math.Pow10(exponent) <= high; exponent++ {
+		for digit := 1; digit <= 9; digit++ {
+			tick := plot.Tick{Value: float64(digit) * math.Pow10(exponent)}
+			if tick.Value < low || tick.Value > high {
+				continue
+			}
+			if digit == 1 && exponent >= 0 && exponent < len(labels) {
+				tick.Label = labels[exponent]
+			}
+			ticks = append(ticks, tick)
+		}
+	}
+	return ticks
 }
 
 func (p *panel) line(name string, points plotter.XYs) error {
@@ -164,21 +196,18 @@ func (r Report) curves(p *panel, group string, wanted func(name string) bool) er
 // widthPanel shows how much of the width the runs have had need of.
 func (r Report) widthPanel() (*panel, error) {
 	p := newPanel("Confidence sets: how far away z* was", "greatest ‖z* - ẑ‖/β of a run (norm in V)", "share of runs up to here")
-	for _, w := range r.Widths {
-		if w.Delta != delta && (w.Control || w.Delta != 0.5) {
+	for _, c := range r.Curves {
+		if c.Group != "width" || !strings.HasSuffix(c.Name, fmt.Sprintf("δ = %g", delta)) {
 			continue
 		}
-		var points plotter.XYs
-		for i, ratio := range w.Ratios {
-			points = append(points, plotter.XY{X: ratio, Y: float64(i+1) / float64(len(w.Ratios))})
-		}
-		if err := p.line(fmt.Sprintf("%s, δ = %g", w.Name, w.Delta), points); err != nil {
+		if err := p.line(c.Name, means(c, 0)); err != nil {
 			return nil, err
 		}
 	}
 	// Shares end at 1; the legend is above.
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1.5
-	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 0.5, Label: "0.5"}, {Value: 1, Label: "1"}}
+	p.Y.Tick.Marker = every(0.5, 1)
+	p.X.Tick.Marker = every(0.5, p.X.Max)
 	return p, p.guide("the edge of the set", plotter.XYs{{X: 1, Y: 0}, {X: 1, Y: 1}})
 }
 
@@ -193,6 +222,9 @@ func (r Report) misspecifiedPanel() (*panel, error) {
 	return p, p.guide("1 - δ", plotter.XYs{{X: p.X.Min, Y: 1 - delta}, {X: p.X.Max, Y: 1 - delta}})
 }
 
+// regretLabel is short: a long label at a logarithmic axis shrinks the plot.
+const regretLabel = "regret"
+
 // leastRegret is where logarithmic axes of regret begin.
 const leastRegret = 0.3
 
@@ -200,13 +232,13 @@ const leastRegret = 0.3
 func isBound(name string) bool { return strings.Contains(name, ": ") }
 
 func (r Report) regretPanel(family Family) (*panel, error) {
-	p := newPanel(fmt.Sprintf("Regret, %s", family), "episodes", "mean regret")
+	p := newPanel(fmt.Sprintf("Mean regret, %s", family), "episodes", regretLabel)
 	p.logarithmic(true, true)
 	for _, c := range r.Curves {
 		if c.Group != string(family) || isBound(c.Name) {
 			continue
 		}
-		if err := p.line(c.Name, means(c)); err != nil {
+		if err := p.line(c.Name, means(c, leastRegret)); err != nil {
 			return nil, err
 		}
 	}
@@ -217,11 +249,11 @@ func (r Report) regretPanel(family Family) (*panel, error) {
 	return p, nil
 }
 
-// means are the points of a curve without its band.
-func means(c Curve) plotter.XYs {
+// means are the points of a curve without its band, none lower than floor.
+func means(c Curve, floor float64) plotter.XYs {
 	var points plotter.XYs
 	for i, y := range c.Y {
-		points = append(points, plotter.XY{X: c.X[i], Y: max(y.Value, leastRegret)})
+		points = append(points, plotter.XY{X: c.X[i], Y: max(y.Value, floor)})
 	}
 	return points
 }
@@ -232,7 +264,7 @@ func root(most, scale float64) plotter.XYs {
 }
 
 func (r Report) worstPanel() (*panel, error) {
-	p := newPanel("Regret on the worst task for each n, fork", "episodes", "greatest mean regret over tasks")
+	p := newPanel("Mean regret on the worst task for each n, fork", "episodes", regretLabel)
 	p.logarithmic(true, true)
 	if err := r.curves(p, "worst task", func(string) bool { return true }); err != nil {
 		return nil, err
@@ -243,7 +275,7 @@ func (r Report) worstPanel() (*panel, error) {
 }
 
 func (r Report) boundPanel() (*panel, error) {
-	p := newPanel("Regret and its bounds, fork, ucb-EP", "episodes", "regret (mean, middle 90 % of runs)")
+	p := newPanel("Regret and its bounds (mean, 90 % of runs), fork, ucb-EP", "episodes", regretLabel)
 	p.logarithmic(true, true)
 	p.floor = leastRegret
 	err := r.curves(p, string(FamilyFork), func(name string) bool {

@@ -49,7 +49,10 @@ func judge(surely, perhaps bool) Verdict {
 
 // Curve is a sum that grows, or a share that falls, over a run.
 type Curve struct {
-	Group string // "random" and "fork": regret over episodes; "worst task"; "misspecified": share covered over labels
+	// Group: "random" and "fork" are regret over episodes, and so is "worst task";
+	// "misspecified" is the share of runs covered so far, over labels; "width" is
+	// the share of runs whose greatest ‖z* - ẑ‖_V/β is at most x.
+	Group string
 	Name  string
 	X     []float64
 	Y     []Interval // mean and the range of the middle 90 % of runs; of a share its interval
@@ -61,18 +64,6 @@ type Report struct {
 	Seed   uint64
 	Claims []Claim
 	Curves []Curve
-	// Widths holds, for each coverage experiment, the greatest ‖z* - ẑ‖_V/β
-	// of each run, sorted.
-	Widths []Widths
-}
-
-// Widths are the sorted ratios of a coverage experiment.
-type Widths struct {
-	Name    string
-	Delta   float64
-	Control bool
-	Ratios  []float64
-	Covered Interval
 }
 
 // Count returns how many claims have a verdict.
@@ -89,7 +80,7 @@ func (r Report) Count(v Verdict) int {
 func (r *Report) addCoverage(name string, delta float64, control bool, ratios []float64) {
 	slices.Sort(ratios)
 	covered := Share(within(ratios), len(ratios))
-	r.Widths = append(r.Widths, Widths{Name: name, Delta: delta, Control: control, Ratios: ratios, Covered: covered})
+	r.Curves = append(r.Curves, widths(fmt.Sprintf("%s, δ = %g", name, delta), ratios))
 	c := Claim{
 		Group: "coverage", Measured: covered,
 		Text:    fmt.Sprintf("z* in all confidence sets of a run, δ = %g, %s", delta, name),
@@ -102,6 +93,17 @@ func (r *Report) addCoverage(name string, delta float64, control bool, ratios []
 		c.Group, c.Want, c.Verdict = "control", fmt.Sprintf("< %g", 1-delta), below(covered, 1-delta)
 	}
 	r.Claims = append(r.Claims, c)
+}
+
+// widths is the distribution of sorted ratios.
+func widths(name string, ratios []float64) Curve {
+	c := Curve{Group: "width", Name: name}
+	for i := range curvePoints {
+		at := (i*(len(ratios)-1) + (curvePoints-1)/2) / (curvePoints - 1)
+		share := float64(at+1) / float64(len(ratios))
+		c.X, c.Y = append(c.X, ratios[at]), append(c.Y, Interval{share, share, share})
+	}
+	return c
 }
 
 // within counts the ratios of at most 1.
