@@ -37,7 +37,6 @@ const (
 	zeta     = 0.2 // of the rewards that are not linear
 	pool     = 20  // decision processes of each family; run i takes number i modulo this
 	sqrt     = 0.5 // the exponent of √n
-	nearly   = 0.9 // least exponent of what is called linear
 	tooNoisy = 3   // times σ: noise that the schedule does not know of
 	tasks    = 12  // of which the worst is looked for: each has 0.7 of the gaps of the one before
 )

@@ -47,7 +47,7 @@
 // Misspecification. Where rewards are off the linear model by up to ζ, β′ of
 // posterior.Misspecified covers z*.
 //
-// Each claim has a control that must fail: labels that are noisier than β knows
+// Each claim has a control, which must fail it: labels that are noisier than β knows
 // of, β in place of β′, a robot that does not learn, and one that is greedy in
 // Fork. A claim is undecided where its interval reaches to both sides.
 //
