@@ -97,8 +97,9 @@ func (r *Report) addCoverage(name string, delta float64, control bool, ratios []
 // widths is the distribution of sorted ratios.
 func widths(name string, ratios []float64) Curve {
 	c := Curve{Group: "width", Name: name}
-	for i := range curvePoints {
-		at := (i*(len(ratios)-1) + (curvePoints-1)/2) / (curvePoints - 1)
+	points := min(widthPoints, len(ratios))
+	for i := range points {
+		at := i * (len(ratios) - 1) / (points - 1)
 		share := float64(at+1) / float64(len(ratios))
 		c.X, c.Y = append(c.X, ratios[at]), append(c.Y, Interval{share, share, share})
 	}
@@ -157,6 +158,7 @@ func survival(name string, traces []Trace, set int) Curve {
 // Of the curves and fits.
 const (
 	curvePoints = 40
+	widthPoints = 200
 	fitPoints   = 16
 )
 
