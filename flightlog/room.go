@@ -50,13 +50,17 @@ type Room struct {
 // What a person has said and nobody has replayed is never removed. Logs that are
 // being written, and those that are damaged, are left alone. Where the limit of
 // Keep cannot be met, that is no error: Room.Held tells. Where MinFree cannot
-// be met, the error is ErrNoRoom. A folder that is not there is empty.
+// be met, the error is ErrNoRoom. A folder that is not there is empty. What was
+// left where a process ended in the middle of thinning is removed in any case.
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
 		l.Free = freeBytes
 	}
 	if l.Patience <= 0 {
 		l.Patience = 30 * time.Second
+	}
+	if err := removeUnfinished(dir); err != nil {
+		return Room{}, fmt.Errorf("flightlog.MakeRoom: %w", err)
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
