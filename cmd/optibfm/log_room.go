@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -74,7 +75,8 @@ func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err 
 
 // tidyEvery is how often the logs of a folder are looked at while a run goes on;
 // tests are less patient. After a look that left something amiss the next one is
-// twice as far: it has read logs in vain.
+// twice as far, as it has read logs in vain; but never while log.min_free_gb is
+// violated, when each log that is released is wanted at once.
 var tidyEvery = time.Minute
 
 const (
@@ -88,7 +90,7 @@ const (
 type tidier struct {
 	log    configs.Log
 	events chan flightlog.Event
-	amiss  bool // and that was said
+	said   map[string]bool // what was amiss at the last look, less its numbers
 }
 
 // startTidying starts a tidier. What it returns ends it. A log that is being
@@ -119,18 +121,30 @@ func (t *tidier) run(stop <-chan struct{}, every time.Duration) {
 			return
 		case <-time.After(pause):
 		}
-		t.tidy()
-		if !t.amiss {
-			pause = every
-		} else {
-			pause = min(2*pause, tidySeldom)
-		}
+		pause = nextLook(pause, every, t.tidy())
 	}
 }
 
+// tidiness is how a look ended.
+type tidiness int
+
+const (
+	allWell tidiness = iota
+	amissYet
+	noRoom // log.min_free_gb is violated
+)
+
+// nextLook is the time to the next look, after one that came after pause.
+func nextLook(pause, every time.Duration, o tidiness) time.Duration {
+	if o != amissYet {
+		return every
+	}
+	return max(every, min(2*pause, tidySeldom))
+}
+
 // tidy looks once, and offers what a person should know. What is amiss it says
-// once, until all was well.
-func (t *tidier) tidy() {
+// once, until a look finds it well.
+func (t *tidier) tidy() tidiness {
 	done, amiss, err := tidyLogs(t.log, tidyAtMost)
 	for _, text := range done {
 		t.tell(flightlog.Info, text)
@@ -138,13 +152,30 @@ func (t *tidier) tidy() {
 	if err != nil {
 		amiss = append(amiss, err.Error())
 	}
-	if !t.amiss {
-		for _, text := range amiss {
+	t.warn(amiss)
+	switch {
+	case errors.Is(err, flightlog.ErrNoRoom):
+		return noRoom
+	case len(amiss) > 0:
+		return amissYet
+	}
+	return allWell
+}
+
+// warn says what is new. The gigabytes in a text change all the time.
+func (t *tidier) warn(amiss []string) {
+	now := make(map[string]bool, len(amiss))
+	for _, text := range amiss {
+		kind := gigabytesIn.ReplaceAllString(text, "")
+		if !t.said[kind] {
 			t.tell(flightlog.Warn, text)
 		}
+		now[kind] = true
 	}
-	t.amiss = len(amiss) > 0
+	t.said = now
 }
+
+var gigabytesIn = regexp.MustCompile(`\d+\.\d\d`)
 
 func (t *tidier) tell(level flightlog.Level, text string) {
 	offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})

@@ -176,6 +176,68 @@ func TestLogsMakeRoomWhileARunGoesOn(t *testing.T) {
 	}
 }
 
+func TestEachThingThatIsAmissIsToldOnceUntilItIsWell(t *testing.T) {
+	events := make(chan flightlog.Event, 64)
+	tidy := &tidier{events: events, log: configs.Log{Dir: t.TempDir(), KeepGB: 1e-9}}
+	told := func() (texts string) {
+		for len(events) > 0 {
+			texts += (<-events).Text + "\n"
+		}
+		return texts
+	}
+	if o := tidy.tidy(); o != allWell || told() != "" {
+		t.Fatalf("an empty folder: %v", o)
+	}
+	damaged := filepath.Join(tidy.log.Dir, "damaged.mcap")
+	if err := os.WriteFile(damaged, make([]byte, 1<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o, text := tidy.tidy(), told(); o != amissYet || !strings.Contains(text, "damaged.mcap") || !strings.Contains(text, "log.keep_gb") {
+		t.Errorf("%v, told %q", o, text)
+	}
+	if err := os.WriteFile(damaged, make([]byte, 20<<20), 0o600); err != nil { // the gigabytes change
+		t.Fatal(err)
+	}
+	if o, text := tidy.tidy(), told(); o != amissYet || text != "" {
+		t.Errorf("%v, told twice: %q", o, text)
+	}
+	tidy.log.MinFreeGB = 1e6
+	if o, text := tidy.tidy(), told(); o != noRoom || !strings.Contains(text, "log.min_free_gb") || strings.Contains(text, "log.keep_gb:") {
+		t.Errorf("%v: a full disk is told as %q", o, text)
+	}
+	if o, text := tidy.tidy(), told(); o != noRoom || text != "" {
+		t.Errorf("%v, told twice: %q", o, text)
+	}
+	tidy.log.MinFreeGB = 0
+	if o := tidy.tidy(); o != amissYet || told() != "" {
+		t.Errorf("%v", o)
+	}
+	tidy.log.MinFreeGB = 1e6
+	if o := tidy.tidy(); o != noRoom || told() == "" {
+		t.Error("a disk that is full again is not told")
+	}
+}
+
+func TestLooksAreSeldomerOnlyWhileTheDiskHasRoom(t *testing.T) {
+	const every = time.Minute
+	for _, c := range []struct {
+		after tidiness
+		pause time.Duration
+		next  time.Duration
+	}{
+		{allWell, every, every},
+		{allWell, tidySeldom, every},
+		{amissYet, every, 2 * every},
+		{amissYet, tidySeldom, tidySeldom},
+		{noRoom, every, every},
+		{noRoom, tidySeldom, every},
+	} {
+		if got := nextLook(c.pause, every, c.after); got != c.next {
+			t.Errorf("%v after %v: %v, want %v", c.after, c.pause, got, c.next)
+		}
+	}
+}
+
 // labelsOf counts what people said in a log.
 func labelsOf(t *testing.T, path string) (n int) {
 	t.Helper()
