@@ -75,7 +75,7 @@ func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err 
 
 // tidyEvery is how often the logs of a folder are looked at while a run goes on;
 // tests are less patient. After a look that left something amiss the next one is
-// twice as far, as it has read logs in vain; but never while log.min_free_gb is
+// twice as far, as it has read logs in vain; but not while log.min_free_gb is
 // violated, when each log that is released is wanted at once.
 var tidyEvery = time.Minute
 
@@ -91,6 +91,7 @@ type tidier struct {
 	log    configs.Log
 	events chan flightlog.Event
 	said   map[string]bool // what was amiss at the last look, less its numbers
+	free   func(dir string) (int64, error)
 }
 
 // startTidying starts a tidier. What it returns ends it. A log that is being
@@ -99,7 +100,7 @@ func startTidying(l configs.Log, events chan flightlog.Event, every time.Duratio
 	if !l.Enabled || l.KeepGB == 0 && l.MinFreeGB == 0 {
 		return func() {}
 	}
-	t := &tidier{log: l, events: events}
+	t := &tidier{log: l, events: events, free: flightlog.FreeBytes}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -115,36 +116,37 @@ func startTidying(l configs.Log, events chan flightlog.Event, every time.Duratio
 }
 
 func (t *tidier) run(stop <-chan struct{}, every time.Duration) {
-	for pause := every; ; {
+	pause, since := every, time.Duration(0)
+	for {
 		select {
 		case <-stop:
 			return
-		case <-time.After(pause):
+		case <-time.After(every):
 		}
-		pause = nextLook(pause, every, t.tidy())
+		if since += every; since < pause && !t.tooFull() {
+			continue
+		}
+		pause, since = nextPause(pause, every, t.tidy()), 0
 	}
 }
 
-// tidiness is how a look ended.
-type tidiness int
+// tooFull reports whether log.min_free_gb is violated.
+func (t *tidier) tooFull() bool {
+	free, err := t.free(t.log.Dir)
+	return err == nil && float64(free) < t.log.MinFreeGB*1e9
+}
 
-const (
-	allWell tidiness = iota
-	amissYet
-	noRoom // log.min_free_gb is violated
-)
-
-// nextLook is the time to the next look, after one that came after pause.
-func nextLook(pause, every time.Duration, o tidiness) time.Duration {
-	if o != amissYet {
+// nextPause is the time to the next look, unless the disk gets too full before.
+func nextPause(pause, every time.Duration, well bool) time.Duration {
+	if well {
 		return every
 	}
-	return max(every, min(2*pause, tidySeldom))
+	return min(2*pause, tidySeldom)
 }
 
 // tidy looks once, and offers what a person should know. What is amiss it says
 // once, until a look finds it well.
-func (t *tidier) tidy() tidiness {
+func (t *tidier) tidy() (well bool) {
 	done, amiss, err := tidyLogs(t.log, tidyAtMost)
 	for _, text := range done {
 		t.tell(flightlog.Info, text)
@@ -153,13 +155,7 @@ func (t *tidier) tidy() tidiness {
 		amiss = append(amiss, err.Error())
 	}
 	t.warn(amiss)
-	switch {
-	case errors.Is(err, flightlog.ErrNoRoom):
-		return noRoom
-	case len(amiss) > 0:
-		return amissYet
-	}
-	return allWell
+	return len(amiss) == 0
 }
 
 // warn says what is new. The gigabytes in a text change all the time.
