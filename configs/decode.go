@@ -173,7 +173,7 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 	key := name.Value
 	field, ok := fieldOf(v, key)
 	if !ok {
-		d.fail(keyPlace, join2(path, key), fmt.Sprintf("%s is no key: %s", shorten(join2(path, key)), suggest(key, keysOf(v.Type()))))
+		d.fail(keyPlace, join2(path, key), fmt.Sprintf("%s is no key: %s", shorten(join2(path, key)), suggestKey(join2(path, key), key, keysOf(v.Type()))))
 		return
 	}
 	if line, twice := seen[key]; twice {

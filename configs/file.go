@@ -147,13 +147,16 @@ type Log struct {
 	// and in run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
 	// KeepGB is how much logs in dir may hold, in GB of 10⁹ bytes, when a run
-	// starts and, looked at once a minute, while it goes on. Those that were replayed are removed first, the oldest
-	// before the others; then the oldest of the rest lose their ticks, but no
-	// label that nobody has replayed and nothing that it is about. 0: no limit.
+	// starts and while it goes on, looked at once a minute, and more seldom, once
+	// an hour at least, after looks in vain. Those that were replayed are removed
+	// first, the oldest before the others; then the oldest of the rest lose their
+	// ticks, but no label that nobody has replayed and nothing that it is about.
+	// 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
 	// MinFreeGB is what must be free on the disk of dir when a run starts, in
 	// GB of 10⁹ bytes. Older logs make room in the same way, also while it goes
-	// on; where that is not enough, the run does not start. 0: it does not matter.
+	// on, looked at once a minute; where that is not enough, the run does not
+	// start, and one that goes on says so. 0: it does not matter.
 	MinFreeGB float64 `yaml:"min_free_gb"`
 }
 

@@ -134,7 +134,7 @@ func unknownPath(section reflect.Value, sectionPath, path string) string {
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
 	wrong, _, _ := strings.Cut(rest, ".")
-	return fmt.Sprintf("%s is no key: %s", shorten(path), suggest(wrong, keysOf(section.Type())))
+	return fmt.Sprintf("%s is no key: %s", shorten(path), suggestKey(join2(sectionPath, wrong), wrong, keysOf(section.Type())))
 }
 
 // YAML writes a configuration in full, without comments; Parse reads it back.

@@ -289,6 +289,22 @@ func TestABadOverrideIsShownAsItWasTyped(t *testing.T) {
 	}
 }
 
+func TestAKeyOfAnEarlierVersionIsRefusedWithTheOneThatReplacedIt(t *testing.T) {
+	for _, replaced := range renamed {
+		path, _, _ := strings.Cut(replaced, " ")
+		if _, _, ok := lookup(reflect.ValueOf(Default()), path); !ok {
+			t.Errorf("%q names no key", replaced)
+		}
+	}
+	const want = "operator.web.mode is no key: operator.label_mode replaced it"
+	if _, err := Parse("kept.yaml", []byte("version: 1\noperator:\n  web: {mode: sparse}\n")); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("in a file: %v", err)
+	}
+	if _, err := Load("rover", "operator.web.mode=sparse"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with --set: %v", err)
+	}
+}
+
 func TestAFileIsLoadedByItsPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(path, []byte("version: 1\nrun: {episodes: 9}\n"), 0o600); err != nil {

@@ -14,6 +14,20 @@ func suggest(found string, choices []string) string {
 	return "use one of " + strings.Join(choices, ", ")
 }
 
+// renamed are the keys of earlier versions that others replaced, and what to do
+// with one in a file that was kept.
+var renamed = map[string]string{
+	"operator.web.mode": "operator.label_mode replaced it (sparse is now any)",
+}
+
+// suggestKey says what to write for a key that there is not at this path.
+func suggestKey(path, key string, keys []string) string {
+	if mend, ok := renamed[path]; ok {
+		return mend
+	}
+	return suggest(key, keys)
+}
+
 // nearest returns the choice that a few typing errors away from found, or "".
 func nearest(found string, choices []string) string {
 	best, bestDistance := "", 1+max(1, len(found)/3)

@@ -26,7 +26,7 @@ type Limits struct {
 	MinFree  int64         // bytes free on its disk; 0: none are asked for
 	Patience time.Duration // no log is thinned after so long; 0: 30 s
 
-	// Free returns the bytes free on the disk of a folder; nil: the kernel's.
+	// Free returns the bytes free on the disk of a folder; nil: FreeBytes.
 	Free func(dir string) (int64, error)
 }
 
@@ -50,13 +50,17 @@ type Room struct {
 // What a person has said and nobody has replayed is never removed. Logs that are
 // being written, and those that are damaged, are left alone. Where the limit of
 // Keep cannot be met, that is no error: Room.Held tells. Where MinFree cannot
-// be met, the error is ErrNoRoom. A folder that is not there is empty.
+// be met, the error is ErrNoRoom. A folder that is not there is empty. What was
+// left where a process ended in the middle of thinning is removed in any case.
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
-		l.Free = freeBytes
+		l.Free = FreeBytes
 	}
 	if l.Patience <= 0 {
 		l.Patience = 30 * time.Second
+	}
+	if err := removeUnfinished(dir); err != nil {
+		return Room{}, fmt.Errorf("flightlog.MakeRoom: %w", err)
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
@@ -72,7 +76,8 @@ func MakeRoom(dir string, l Limits) (Room, error) {
 	return m.room, nil
 }
 
-func freeBytes(dir string) (int64, error) {
+// FreeBytes returns the bytes on the disk of a folder that are free for anybody.
+func FreeBytes(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, fmt.Errorf("statfs: %w", err)

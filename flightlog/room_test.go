@@ -258,6 +258,32 @@ func TestWithinItsLimitsNothingIsTouchedAndAFolderThatIsNotThereIsEmpty(t *testi
 	}
 }
 
+func TestWhatAnInterruptedThinningLeftIsRemovedAndWhatIsBeingThinnedIsNot(t *testing.T) {
+	dir := t.TempDir()
+	leave := func(name string) string {
+		path := filepath.Join(dir, name+".mcap.thinning")
+		must(t, os.WriteFile(path, make([]byte, 1000), 0o600))
+		return path
+	}
+	agedLog(t, dir, "run", 20, 5, 1)
+	beside, alone := leave("run"), leave("gone")
+	live, err := os.Open(agedLog(t, dir, "live", 20, 5, 1))
+	must(t, err)
+	must(t, lock(live))
+	underWay := leave("live")
+	_, err = MakeRoom(dir, Limits{})
+	must(t, err)
+	if left := names(t, dir); left[filepath.Base(beside)] || left[filepath.Base(alone)] || !left[filepath.Base(underWay)] || !left["run.mcap"] {
+		t.Errorf("left: %v", left)
+	}
+	must(t, live.Close())
+	_, err = MakeRoom(dir, Limits{})
+	must(t, err)
+	if names(t, dir)[filepath.Base(underWay)] {
+		t.Error("what nobody thins any more is still there")
+	}
+}
+
 func TestOnASmallDiskOldLogsMakeRoomUntilThereIsNone(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {

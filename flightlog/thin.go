@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"optibfm/controller"
 )
@@ -104,13 +105,44 @@ func withThinned(extra map[string]string) map[string]string {
 	return all
 }
 
+// thinning ends the name of a log's essence while it is written.
+const thinning = ".thinning"
+
+// removeUnfinished removes what was left where a process ended while it thinned a
+// log of a folder. Whoever thins a log has locked it.
+func removeUnfinished(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.mcap"+thinning))
+	for _, path := range paths {
+		err = errors.Join(err, removeUnlessLocked(path, strings.TrimSuffix(path, thinning)))
+	}
+	return err
+}
+
+func removeUnlessLocked(path, log string) error {
+	f, err := os.Open(log)
+	switch {
+	case errors.Is(err, os.ErrNotExist): // nobody thins what is gone
+	case err != nil:
+		return err
+	default:
+		defer func() { _ = f.Close() }() // which unlocks it
+		if lock(f) != nil {
+			return nil
+		}
+	}
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // replaceBy writes what is kept of a log over it. It returns the new size.
 func (r *Reader) replaceBy(path string, keep func(*Record) bool) (int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}
-	fresh := path + ".thinning"
+	fresh := path + thinning
 	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, info.Mode().Perm())
 	if err != nil {
 		return 0, err

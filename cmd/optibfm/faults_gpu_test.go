@@ -130,7 +130,7 @@ func TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished(t *testing.T) {
 			if err := r.end(); err != nil {
 				t.Errorf("%v:\n%s", err, r.output)
 			}
-			told := map[string]string{"GPU fails": errDeviceLost.Error(), "GPU hangs": errPlannerHangs.Error()}[spoil]
+			told := map[string]string{"GPU fails": errDeviceLost.Error(), "GPU hangs": errSearchLeft.Error()}[spoil]
 			if !strings.Contains(r.output.String(), told) {
 				t.Errorf("nobody was told %q:\n%s", told, r.output)
 			}

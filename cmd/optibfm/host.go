@@ -329,7 +329,7 @@ func (h *host) run(alive context.Context) (err error) {
 	select {
 	case <-planned:
 	case <-time.After(lastSearch): // a GPU that hangs must not cost the log its end
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errPlannerHangs.Error()}))
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errSearchLeft.Error()}))
 	}
 	kept()
 	tidied()

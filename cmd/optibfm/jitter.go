@@ -48,9 +48,12 @@ from changing the power management, which the loop does not do either.
 
 With --config a third takes turns with them: the program itself (optibfm run)
 under that configuration, with its log, a planner that never rests, and a web
-console that is open in --browsers, in one of which somebody labels. The loop's period,
-priority and processors are then those of the configuration. A robot that is not
-the built-in one senses and is not moved (run --shadow).
+console that is open in --browsers, in one of which somebody labels. The loop's
+period, priority and processors are then those of the configuration. A robot that
+may have actuators is refused, as opening and halting one writes to its outputs:
+measure its loop with the simulated rover (the refusal says how). As it is only a
+measurement, the program runs as the same user, without a control socket, and
+takes every press at a console without TLS on the loopback.
 
 "missed" is the ticks that the loop skipped; for cyclictest, the wake-ups that
 came a period or more late. --hog starts processes that each keep one processor

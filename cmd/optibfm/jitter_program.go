@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/hal/bridge"
 	"optibfm/rtloop"
 )
 
@@ -36,10 +38,36 @@ func newProgramRun(config string, set []string, browsers int) (*programRun, rtlo
 	if err != nil {
 		return nil, rtloop.Config{}, err
 	}
-	if file.Robot.Driver != configs.DriverRover {
-		set = append(set, "run.shadow=true") // a measurement moves no machine
+	if !simulated(file.Robot) {
+		return nil, rtloop.Config{}, fmt.Errorf(machineRefused, file.Robot.Driver, file.Loop.PeriodMS)
 	}
 	return &programRun{wakeUpCounts: newWakeUpCounts(), Browsers: browsers, config: config, set: set}, file.Loop, nil
+}
+
+// machineRefused is why a configuration is not measured: a measurement moves no
+// machine, and not even a shadow keeps from the outputs what a robot writes to
+// them where it is opened and where it is halted.
+const machineRefused = "jitter: robot.driver is %s, and a run writes to that robot's outputs, also with run.shadow, when it opens and when it halts it: " +
+	"measure the same loop with the simulated rover (add --set robot.driver=rover --set robot.rover.period_ms=%[2]v --set model.bundle=embedded:rover), " +
+	"or the bare loop (--period-ms %[2]v without --config)"
+
+// simulated reports whether a robot has no actuators: the built-in one, and those
+// whose time waits for the program.
+func simulated(r configs.Robot) bool {
+	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
+}
+
+// forMeasurement is what a measurement changes in a configuration.
+var forMeasurement = []string{
+	"run.state_dir=", "run.lockstep=false", "run.episodes=0",
+	"run.host_user=",                                         // whose is not the folder of the log
+	"log.enabled=true", "log.keep_gb=0", "log.min_free_gb=0", // the folder is another, and soon gone
+	"safety.socket=", "safety.arm=automatic", "safety.after_stop=end", // the socket may be a service's
+	"safety.limits=[]", "safety.frozen_channels=[]", "safety.frozen_ticks=0", // a stop would end the measurement
+	"controller.replan_every_ticks=1", "loop.max_missed_ticks=" + strconv.Itoa(rtloop.NoLimit),
+	"operator.source=" + configs.SourceWeb, "operator.label_mode=" + configs.ModeAny, // no press is refused
+	"operator.web.watch_only=false", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60",
+	"operator.web.hosts=[]", "operator.web.tls=off", "operator.web.cert_file=", "operator.web.key_file=",
 }
 
 // turn runs the program with its log, a planner that never rests and a console
@@ -75,12 +103,8 @@ func (p *programRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Dura
 
 func (p *programRun) arguments(dir string, turn time.Duration) []string {
 	args := []string{"run", "--plain", "--fresh", "--config", p.config}
-	set := append(append([]string{}, p.set...),
-		"log.enabled=true", "log.dir="+dir, "run.state_dir=", "run.lockstep=false",
-		"run.episodes=0", "run.duration_s="+strconv.FormatFloat(turn.Seconds(), 'g', -1, 64),
-		"controller.replan_every_ticks=1", "loop.max_missed_ticks="+strconv.Itoa(rtloop.NoLimit),
-		"operator.source="+configs.SourceWeb, "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60")
-	for _, s := range set {
+	here := []string{"log.dir=" + dir, "run.duration_s=" + strconv.FormatFloat(turn.Seconds(), 'g', -1, 64)}
+	for _, s := range slices.Concat(p.set, forMeasurement, here) {
 		args = append(args, "--set", s)
 	}
 	return args

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"optibfm/configs"
 	"optibfm/rtloop"
 )
 
@@ -105,6 +109,80 @@ func TestJitterMeasuresTheWholeProgramBesideTheBareLoop(t *testing.T) {
 	var out bytes.Buffer
 	if err := r.print(&out, false); err != nil || !strings.Contains(out.String(), "open in 3 browsers") {
 		t.Errorf("error %v, %s", err, &out)
+	}
+}
+
+// realRobots are the ready-made configurations of robots with actuators.
+var realRobots = []string{"robot", "composite", "rover-mcu"}
+
+func TestARobotWithActuatorsIsNotMeasuredAndTheRoverInItsPlaceIs(t *testing.T) {
+	for _, name := range realRobots {
+		_, _, err := newProgramRun(name, nil, 1)
+		if err == nil || !strings.Contains(err.Error(), "outputs") {
+			t.Errorf("%s: %v, want a refusal", name, err)
+			continue
+		}
+		p, loop, err := newProgramRun(name, advisedSets(err.Error()), 1)
+		if err != nil {
+			t.Errorf("%s: the advice leads to %v", name, err)
+			continue
+		}
+		if own, _ := configs.Load(name); loop.PeriodMS != own.Loop.PeriodMS {
+			t.Errorf("%s: measured at %v ms, want %v", name, loop.PeriodMS, own.Loop.PeriodMS)
+		}
+		if _, err := configs.Load(name, setsOf(p.arguments(t.TempDir(), time.Second))...); err != nil {
+			t.Errorf("%s: what is measured is %v", name, err)
+		}
+	}
+	if _, _, err := newProgramRun("cheetah", nil, 1); err != nil {
+		t.Errorf("a simulator: %v", err)
+	}
+}
+
+// advisedSets are the --set that a message says to add.
+func advisedSets(text string) []string {
+	_, advice, _ := strings.Cut(text, "(add ")
+	advice, _, _ = strings.Cut(advice, ")")
+	return setsOf(strings.Fields(advice))
+}
+
+func setsOf(args []string) (set []string) {
+	for i, arg := range args {
+		if arg == "--set" {
+			set = append(set, args[i+1])
+		}
+	}
+	return set
+}
+
+// TestJitterMeasuresConfigurationsAsServicesHaveThem measures a robot's
+// configuration with a rover in its place, beside a service that holds its socket.
+func TestJitterMeasuresConfigurationsAsServicesHaveThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the program")
+	}
+	t.Setenv(actAsProgram, "1")
+	_, _, refusal := newProgramRun("rover-mcu", nil, 1)
+	dir, err := os.MkdirTemp("", "jitter") // short: a socket's path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	service, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Close() })
+	set := append(advisedSets(refusal.Error()), "loop.posture=warn",
+		"operator.source=web", "operator.label_mode=per_request", "operator.web.tls=self_signed", "operator.web.hosts=[robot.local]",
+		"safety.socket="+socket, "safety.limits=[{channel: tilt, min: -1, max: 1}]", "run.host_user=nobody", "log.min_free_gb=1e6")
+	r, err := measureJitter(t.Context(), jitterOptions{config: "rover-mcu", set: set, seconds: 3, slice: 3, alone: true, browsers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.Program; p.Cycles == 0 || p.Plans == 0 || p.Labels == 0 {
+		t.Errorf("%+v: want ticks, plans and labels", p)
 	}
 }
 

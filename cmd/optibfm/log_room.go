@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -74,7 +75,8 @@ func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err 
 
 // tidyEvery is how often the logs of a folder are looked at while a run goes on;
 // tests are less patient. After a look that left something amiss the next one is
-// twice as far: it has read logs in vain.
+// twice as far, as it has read logs in vain; but not while log.min_free_gb is
+// violated, when each log that is released is wanted at once.
 var tidyEvery = time.Minute
 
 const (
@@ -88,7 +90,8 @@ const (
 type tidier struct {
 	log    configs.Log
 	events chan flightlog.Event
-	amiss  bool // and that was said
+	said   map[string]bool // what was amiss at the last look, less its numbers
+	free   func(dir string) (int64, error)
 }
 
 // startTidying starts a tidier. What it returns ends it. A log that is being
@@ -97,7 +100,7 @@ func startTidying(l configs.Log, events chan flightlog.Event, every time.Duratio
 	if !l.Enabled || l.KeepGB == 0 && l.MinFreeGB == 0 {
 		return func() {}
 	}
-	t := &tidier{log: l, events: events}
+	t := &tidier{log: l, events: events, free: flightlog.FreeBytes}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -113,24 +116,37 @@ func startTidying(l configs.Log, events chan flightlog.Event, every time.Duratio
 }
 
 func (t *tidier) run(stop <-chan struct{}, every time.Duration) {
-	for pause := every; ; {
+	pause, since := every, time.Duration(0)
+	for {
 		select {
 		case <-stop:
 			return
-		case <-time.After(pause):
+		case <-time.After(every):
 		}
-		t.tidy()
-		if !t.amiss {
-			pause = every
-		} else {
-			pause = min(2*pause, tidySeldom)
+		if since += every; since < pause && !t.tooFull() {
+			continue
 		}
+		pause, since = nextPause(pause, every, t.tidy()), 0
 	}
 }
 
+// tooFull reports whether log.min_free_gb is violated.
+func (t *tidier) tooFull() bool {
+	free, err := t.free(t.log.Dir)
+	return err == nil && float64(free) < t.log.MinFreeGB*1e9
+}
+
+// nextPause is the time to the next look, unless the disk gets too full before.
+func nextPause(pause, every time.Duration, well bool) time.Duration {
+	if well {
+		return every
+	}
+	return min(2*pause, tidySeldom)
+}
+
 // tidy looks once, and offers what a person should know. What is amiss it says
-// once, until all was well.
-func (t *tidier) tidy() {
+// once, until a look finds it well.
+func (t *tidier) tidy() (well bool) {
 	done, amiss, err := tidyLogs(t.log, tidyAtMost)
 	for _, text := range done {
 		t.tell(flightlog.Info, text)
@@ -138,13 +154,24 @@ func (t *tidier) tidy() {
 	if err != nil {
 		amiss = append(amiss, err.Error())
 	}
-	if !t.amiss {
-		for _, text := range amiss {
+	t.warn(amiss)
+	return len(amiss) == 0
+}
+
+// warn says what is new. The gigabytes in a text change all the time.
+func (t *tidier) warn(amiss []string) {
+	now := make(map[string]bool, len(amiss))
+	for _, text := range amiss {
+		kind := gigabytesIn.ReplaceAllString(text, "")
+		if !t.said[kind] {
 			t.tell(flightlog.Warn, text)
 		}
+		now[kind] = true
 	}
-	t.amiss = len(amiss) > 0
+	t.said = now
 }
+
+var gigabytesIn = regexp.MustCompile(`\d+\.\d\d`)
 
 func (t *tidier) tell(level flightlog.Level, text string) {
 	offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})

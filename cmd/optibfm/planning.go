@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,10 +34,12 @@ type planning struct {
 	events    chan flightlog.Event
 }
 
-// errPlannerHangs is a planner that did not come back when the run was over.
-var errPlannerHangs = errors.New("host: the planner hangs in a search, and was left behind: find what holds the GPU, or with model.backend: native the computer, up")
+// errSearchLeft is a search that was not over soon after the run was.
+var errSearchLeft = fmt.Errorf("host: a search of the planner was not over %v after the run was, and was left behind: "+
+	"where plans take so long (/plan in the log), that is all; else find what holds the GPU up, or with model.backend: native the computer", lastSearch)
 
-// lastSearch is how long the end of a run waits for a search.
+// lastSearch is how long the end of a run waits for a search: for one that hangs
+// with its GPU too, so no longer. A slow one looks the same.
 const lastSearch = 2 * time.Second
 
 // run plans until stop is closed. A state that cannot be planned for leaves
