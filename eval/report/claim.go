@@ -67,6 +67,7 @@ type Judgement struct {
 	Verdict                 Verdict
 	Reason                  string // why it cannot be told, or what refutes it; "" where it holds
 	Findings                []Finding
+	Note                    string // what people say about it, "" if nothing
 }
 
 // Finding is a check in one environment.

@@ -198,3 +198,18 @@ func TestAClaimIsJudgedForEachValueOfItsSweep(t *testing.T) {
 		}
 	}
 }
+
+func TestNotesStandWithTheirClaims(t *testing.T) {
+	rows := []eval.Row{aRow(ucb, "", 0, 1)}
+	r, err := New(rows, Options{Notes: map[string]string{"drift": "nobody drove <yet>"}})
+	must(t, err)
+	if j := claimNamed(t, r, "drift"); j.Note != "nobody drove <yet>" {
+		t.Errorf("the note is %q", j.Note)
+	}
+	if !bytes.Contains(pageOf(t, r), []byte(`<p class="note">nobody drove &lt;yet&gt;</p>`)) {
+		t.Error("the page lacks the note")
+	}
+	if _, err := New(rows, Options{Notes: map[string]string{"drfit": ""}}); err == nil || !strings.Contains(err.Error(), `"drfit": use one of near-oracle`) {
+		t.Errorf("a note about nothing: %v", err)
+	}
+}

@@ -95,6 +95,16 @@ func drawInline(f *Figure) (drawn, error) {
 	return d, nil
 }
 
+// FigureOf is the first figure of an experiment, "" if nothing is shown of it.
+func (r *Report) FigureOf(experiment string) string {
+	for i := range r.Figures {
+		if f := &r.Figures[i]; f.Experiment == experiment && len(f.Panels) > 0 {
+			return f.Name
+		}
+	}
+	return ""
+}
+
 // hashSource is how a content security policy names an inline style.
 func hashSource(content string) string {
 	sum := sha256.Sum256([]byte(content))

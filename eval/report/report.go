@@ -2,15 +2,19 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"optibfm/eval"
 )
 
-// Options are how the statistics are computed. The zero value is good.
+// Options are how the statistics are computed and what is said beside them. The
+// zero value is good.
 type Options struct {
-	Seed      uint64 // of the bootstrap
-	Resamples int    // of the bootstrap; 0: 2000
+	Seed      uint64            // of the bootstrap
+	Resamples int               // of the bootstrap; 0: 2000
+	Notes     map[string]string // by a claim's name: what people found out about it, such as why it does not hold
 }
 
 const (
@@ -40,6 +44,9 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	if o.Resamples < fewestResamples {
 		return nil, fmt.Errorf("eval report: resamples: found %d: want at least %d", o.Resamples, fewestResamples)
 	}
+	if err := knownClaims(o.Notes); err != nil {
+		return nil, err
+	}
 	ts, repeated, err := newTrials(rows)
 	if err != nil {
 		return nil, err
@@ -50,7 +57,9 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	}
 	r := &Report{Options: o, Origin: newOrigin(ts, len(rows))}
 	for i := range claims {
-		r.Claims = append(r.Claims, a.judge(&claims[i]))
+		j := a.judge(&claims[i])
+		j.Note = o.Notes[j.Name]
+		r.Claims = append(r.Claims, j)
 	}
 	for _, f := range a.declared() {
 		r.Figures = append(r.Figures, a.build(&f))
@@ -59,6 +68,20 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	r.Tasks, r.Rates = a.taskRows(), a.rateRows()
 	r.Notices = a.notices(&r.Origin, repeated)
 	return r, nil
+}
+
+// knownClaims says whether all notes are about claims.
+func knownClaims(notes map[string]string) error {
+	var names []string
+	for i := range claims {
+		names = append(names, claims[i].name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(notes)) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("eval report: notes: no claim is called %q: use one of %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // declared are the figures, and a plain one for each experiment without one.
