@@ -119,11 +119,7 @@ type count struct {
 
 // Counts are of all verdicts, in the page's order.
 func (r *Report) Counts() []count {
-	return []count{
-		{Holds, fmt.Sprintf("%d hold", r.Count(Holds))},
-		{DoesNotHold, fmt.Sprintf("%d do not hold", r.Count(DoesNotHold))},
-		{CannotTell, fmt.Sprintf("%d cannot be told", r.Count(CannotTell))},
-	}
+	return []count{{Holds, r.words(Holds)}, {DoesNotHold, r.words(DoesNotHold)}, {CannotTell, r.words(CannotTell)}}
 }
 
 // Hashes are the first characters of the experiment's protocols.
