@@ -124,33 +124,70 @@ func (a *analysis) notices(o *Origin, repeated int) []string {
 	if len(a.oracles.all) == 0 {
 		notices = append(notices, "There are no rows of the oracle: nothing can be said relative to it.")
 	}
-	single := 0
-	for _, g := range a.trials.split([]string{"experiment", "env", "task", "method"}) {
-		for _, count := range trialsPerSetting(g.trials) {
-			if count == 1 {
+	if tasks := a.withoutOracle(); len(tasks) > 0 {
+		notices = append(notices, "Left out of everything relative, as the oracle is missing or its returns are not positive: "+strings.Join(tasks, ", ")+".")
+	}
+	single, unfinished := 0, 0
+	for _, g := range a.trials.split([]string{"experiment"}) {
+		counts := trialsPerSetting(g.trials)
+		most := slices.Max(counts)
+		for _, n := range counts {
+			if n == 1 {
 				single++
+			}
+			if n < most {
+				unfinished++
 			}
 		}
 	}
 	if single > 0 {
-		notices = append(notices, fmt.Sprintf("%d settings were tried once with a model on a task: they have no intervals.", single))
+		notices = append(notices, fmt.Sprintf("%s tried only once with a model on a task: no intervals.", settings(single)))
+	}
+	if unfinished > 0 {
+		notices = append(notices, fmt.Sprintf("%s tried less often than others of the experiment: it may not be finished.", settings(unfinished)))
 	}
 	return notices
 }
 
-// trialsPerSetting counts the trials of each model with each parameters.
+func settings(n int) string {
+	if n == 1 {
+		return "1 setting was"
+	}
+	return fmt.Sprintf("%s settings were", grouped(n))
+}
+
+// withoutOracle are the tasks, with the experiment, that have returns and
+// nothing to divide them by, where other tasks of the experiment have.
+func (a *analysis) withoutOracle() []string {
+	var all []string
+	for _, g := range a.trials.split([]string{"experiment"}) {
+		lacking, relative := make(map[string]bool), false
+		for _, t := range g.trials {
+			switch {
+			case len(t.curves[eval.MeasureReturn]) == 0:
+			case len(a.oracles.values(t, eval.MeasureReturn)) > 0:
+				relative = true
+			default:
+				lacking[fmt.Sprintf("%s/%s in %s", t.env, t.task, t.experiment)] = true
+			}
+		}
+		if relative {
+			all = append(all, slices.Sorted(maps.Keys(lacking))...)
+		}
+	}
+	return all
+}
+
+// trialsPerSetting counts the trials of each method with each parameters, by
+// model and task.
 func trialsPerSetting(ts trials) []int {
 	type setting struct {
-		bfm    bfm
-		params string
+		bfm                       bfm
+		env, task, method, params string
 	}
 	counts := make(map[setting]int)
 	for _, t := range ts {
-		counts[setting{t.bfm, t.params.String()}]++
+		counts[setting{t.bfm, t.env, t.task, t.method, t.params.String()}]++
 	}
-	var all []int
-	for _, n := range counts {
-		all = append(all, n)
-	}
-	return all
+	return slices.Collect(maps.Values(counts))
 }
