@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"optibfm/eval"
@@ -15,6 +16,7 @@ import (
 // evalReportFlags are the flags of eval report.
 type evalReportFlags struct {
 	out     string
+	notes   string
 	options report.Options
 }
 
@@ -39,6 +41,7 @@ The exit status says whether the report was made, not whether the claims hold.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "report", "`DIR` of the page and the figures; made if it is not there")
+	fl.StringVar(&f.notes, "notes", "", "YAML `FILE` of a claim's name: what there is to say about it, such as why it does not hold")
 	fl.IntVar(&f.options.Resamples, "resamples", 2000, "bootstrap `draws` of an interval")
 	fl.Uint64Var(&f.options.Seed, "seed", 0, "of the bootstrap")
 	return cmd
@@ -47,6 +50,9 @@ The exit status says whether the report was made, not whether the claims hold.`,
 func (f *evalReportFlags) run(out io.Writer, paths []string) error {
 	rows, err := readResults(paths)
 	if err != nil {
+		return err
+	}
+	if err := f.readNotes(); err != nil {
 		return err
 	}
 	r, err := report.New(rows, f.options)
@@ -62,6 +68,20 @@ func (f *evalReportFlags) run(out io.Writer, paths []string) error {
 	_, err = fmt.Fprintf(out, "\n%s, %s/*.svg and *.png, %s\n", filepath.Join(f.out, report.PageName), filepath.Join(f.out, report.FiguresName),
 		filepath.Join(f.out, report.EstimatesName))
 	return err
+}
+
+func (f *evalReportFlags) readNotes() error {
+	if f.notes == "" {
+		return nil
+	}
+	content, err := os.ReadFile(f.notes)
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(content, &f.options.Notes); err != nil {
+		return fmt.Errorf("%s: want lines of NAME: TEXT: %w", f.notes, err)
+	}
+	return nil
 }
 
 func readResults(paths []string) ([]eval.Row, error) {

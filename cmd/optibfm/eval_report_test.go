@@ -52,9 +52,17 @@ func evalReportOutput(args ...string) (string, error) {
 
 func TestEvalReportMakesOnePageOfSeveralFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "report")
-	out, err := evalReportOutput(writeResults(t, "walker"), writeResults(t, "cheetah"), "--out", folder, "--resamples", "200")
+	notes := filepath.Join(t.TempDir(), "notes.yaml")
+	if err := os.WriteFile(notes, []byte("near-oracle: |\n  The oracle of this test\n  is too good.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := evalReportOutput(writeResults(t, "walker"), writeResults(t, "cheetah"), "--out", folder, "--resamples", "200", "--notes", notes)
 	if err != nil {
 		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(folder, "index.html"))
+	if err != nil || !bytes.Contains(page, []byte("The oracle of this test")) {
+		t.Errorf("the page lacks the note: %v", err)
 	}
 	for _, want := range []string{"100 rows, 20 trials", "  cheetah  ucb", "  walker   ucb", "does not hold  near-oracle", "no rows of the experiment \"drift\"", filepath.Join(folder, "index.html")} {
 		if !strings.Contains(out, want) {
@@ -96,6 +104,9 @@ func TestEvalReportSaysWhatIsWrongWithAFileAndWritesNothing(t *testing.T) {
 	}
 	if _, err := evalReportOutput(good, "--resamples", "5", "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), "at least 100") {
 		t.Errorf("five draws: %v", err)
+	}
+	if _, err := evalReportOutput(good, "--notes", good, "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), "want lines of NAME: TEXT") {
+		t.Errorf("results as notes: %v", err)
 	}
 	if _, err := evalReportOutput(); err == nil {
 		t.Error("no file is enough")

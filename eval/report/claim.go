@@ -67,6 +67,7 @@ type Judgement struct {
 	Verdict                 Verdict
 	Reason                  string // why it cannot be told, or what refutes it; "" where it holds
 	Findings                []Finding
+	Note                    string // what people say about it, "" if nothing
 }
 
 // Finding is a check in one environment.
@@ -233,22 +234,36 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	if len(matching) == 0 {
 		return nil, fmt.Sprintf("no rows of %s with %s", q.method, wanted.label())
 	}
-	found := false
-	s := a.sampleOf(matching, q.measure, q.relative, func(t *trial) (float64, bool) {
+	number := func(t *trial) (float64, bool) {
 		part := t.curve(q.measure).between(q.from, q.to)
 		if len(part) == 0 {
 			return 0, false
 		}
-		found = true
 		return reduced(q.measure, part), true
-	})
-	switch {
-	case len(s) > 0:
-		return s, ""
-	case found:
-		return nil, "no oracle, or one whose returns are not positive"
 	}
-	return nil, fmt.Sprintf("no %s of %s in that range", q.measure, q.method)
+	all := a.sampleOf(matching, q.measure, false, number)
+	if len(all) == 0 {
+		return nil, fmt.Sprintf("no %s of %s in that range", q.measure, q.method)
+	}
+	if !q.relative {
+		return all, ""
+	}
+	s := a.sampleOf(matching, q.measure, true, number)
+	if lacking := missingFrom(s, all); lacking != "" {
+		return nil, "no oracle, or one whose returns are not positive, on " + lacking
+	}
+	return s, ""
+}
+
+// missingFrom is the first task that is in all but not in part, "" if there is
+// none.
+func missingFrom(part, all sample) string {
+	for i := range all {
+		if !slices.ContainsFunc(part, func(s stratum) bool { return s.bfm == all[i].bfm && s.task == all[i].task }) {
+			return all[i].task
+		}
+	}
+	return ""
 }
 
 // has says whether parameters have all the wanted values. Where a parameter is

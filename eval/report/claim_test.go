@@ -122,14 +122,21 @@ func TestWhatCannotBeToldIsSaidWithItsReason(t *testing.T) {
 			half = append(half, row)
 		}
 	}
+	var oneLess []eval.Row
+	for _, row := range complete.rows {
+		if row.Method != oracle || row.Env != "walker" || row.Task != "stand" {
+			oneLess = append(oneLess, row)
+		}
+	}
 	for _, c := range []struct {
 		what, claim, reason string
 		rows                []eval.Row
 	}{
 		{"wide intervals", "near-oracle", "the interval covers 0.95", noisy.rows},
 		{"one trial", "near-oracle", "one trial of a task: no interval", alone.rows},
-		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive", without(oracle)},
-		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive", dead.rows},
+		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", without(oracle)},
+		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", dead.rows},
+		{"a task without an oracle", "near-oracle", "walker: no oracle, or one whose returns are not positive, on walker/stand", oneLess},
 		{"no lola", "baselines", "no rows of lola", without(lola)},
 		{"a task without lola", "baselines", "not tried with the same models and tasks", half},
 		{"another experiment", "drift", `no rows of the experiment "drift"`, complete.rows},
@@ -196,5 +203,49 @@ func TestAClaimIsJudgedForEachValueOfItsSweep(t *testing.T) {
 		if want := map[bool]Verdict{true: Holds, false: DoesNotHold}[strings.Contains(f.What, "ρ = 0.999)")]; f.Verdict != want {
 			t.Errorf("%s: %s", f.String(), f.Verdict)
 		}
+	}
+}
+
+func TestNotesStandWithTheirClaims(t *testing.T) {
+	rows := []eval.Row{aRow(ucb, "", 0, 1)}
+	r, err := New(rows, Options{Notes: map[string]string{"drift": "nobody drove <yet>"}})
+	must(t, err)
+	if j := claimNamed(t, r, "drift"); j.Note != "nobody drove <yet>" {
+		t.Errorf("the note is %q", j.Note)
+	}
+	if !bytes.Contains(pageOf(t, r), []byte(`<p class="note">nobody drove &lt;yet&gt;</p>`)) {
+		t.Error("the page lacks the note")
+	}
+	if _, err := New(rows, Options{Notes: map[string]string{"drfit": ""}}); err == nil || !strings.Contains(err.Error(), `"drfit": use one of near-oracle`) {
+		t.Errorf("a note about nothing: %v", err)
+	}
+}
+
+func TestWhatWeakensTheNumbersIsNoticed(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	var rows []eval.Row
+	for _, row := range l.rows {
+		switch {
+		case row.Method == oracle && row.Task == "jump":
+			continue
+		case row.Method == lola && row.Trial > 0 && row.Task == "walk":
+			continue
+		case row.Env == "walker":
+			row.Version, row.ProtocolHash = "v0.7.0", "another"
+		}
+		rows = append(rows, row)
+	}
+	got := strings.Join(newReport(t, rows).Notices, "\n")
+	for _, want := range []string{
+		"main was run with 2 different protocols", "come from 2 versions", "not positive: quadruped/jump in main.",
+		"4 settings were tried only once", "4 settings were tried less often",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the notices lack %q:\n%s", want, got)
+		}
+	}
+	if notices := newPaperReport(t).Notices; len(notices) > 0 {
+		t.Errorf("nothing is wrong with the paper's own results, but: %q", notices)
 	}
 }

@@ -88,17 +88,9 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// setRange widens the axes to what the numbers are compared with, and where
-// there is one x or one y only.
+// setRange sets the axes' ranges. Where there is one x only it is widened.
 func setRange(out *plot.Plot, p *Panel) {
-	out.Y.Min = min(out.Y.Min, 0)
-	if p.Relative || len(p.Guide) > 0 {
-		out.Y.Max = max(out.Y.Max, 1.04)
-	}
-	if out.Y.Max <= out.Y.Min {
-		out.Y.Max = out.Y.Min + 1
-	}
-	out.Y.Max += 0.02 * (out.Y.Max - out.Y.Min)
+	out.Y.Min, out.Y.Max = p.Range.Low, p.Range.High
 	switch {
 	case len(p.Ordinals) > 0:
 		out.X.Min, out.X.Max = -0.25, float64(len(p.Ordinals))-0.75
@@ -218,14 +210,14 @@ func (l *look) glyph() draw.GlyphStyle {
 	return draw.GlyphStyle{Color: l.ink.light, Radius: 2.6, Shape: l.shape}
 }
 
-// wantedTicks are about as many labels as an axis has.
-const wantedTicks = 5
+// wantedTicks is one less than the most labels of an axis.
+const wantedTicks = 6
 
 // niceTicks are labels at multiples of 1, 2 or 5 times a power of ten.
 func niceTicks(low, high float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/wantedTicks)))
 	for _, unit := range []float64{1, 2, 5, 10} {
-		if (high-low)/(unit*step) <= wantedTicks+0.5 {
+		if (high-low)/(unit*step) <= wantedTicks {
 			step *= unit
 			break
 		}

@@ -64,7 +64,6 @@ type Figure struct {
 	Name, Title, Caption string
 	Experiment           string
 	Panels               []Panel // by measure, then by what makes a panel
-	Columns              int     // panels of each measure
 	Choices              []Choice
 	Bands                string // what the bands of the lines are
 	Missing              string // why there is nothing to show, "" if there is
@@ -76,6 +75,7 @@ type Panel struct {
 	Relative              bool     // the values are divided by the oracle's
 	LogX                  bool     // x is drawn on a logarithmic axis
 	Ordinals              []string // where x is a parameter: its values, x = 0, 1, ...
+	Range                 Interval // of y: the same in all panels of a measure
 	Series                []Series
 	Guide                 curve // dashed, if any
 	GuideLabel            string
@@ -112,21 +112,46 @@ func (a *analysis) build(f *figure) Figure {
 	groups := best.split(f.panels)
 	levels := f.levels(best)
 	for i := range f.measures {
-		panels := 0
+		var panels []Panel
 		for _, g := range groups {
-			panel := a.panel(f, &f.measures[i], g, levels)
-			if len(panel.Series) > 0 {
-				out.Panels = append(out.Panels, panel)
-				panels++
+			if panel := a.panel(f, &f.measures[i], g, levels); len(panel.Series) > 0 {
+				panels = append(panels, panel)
 			}
 		}
-		out.Columns = max(out.Columns, panels)
+		out.Panels = append(out.Panels, sameRange(panels)...)
 	}
 	if len(out.Panels) == 0 {
 		out.Missing = "no numbers to show: " + a.why(f, best)
 	}
 	out.Bands = bandsOf(out.Panels)
 	return out
+}
+
+// sameRange gives panels the least range of y that has all means and bands, 0,
+// and what the values are compared with.
+func sameRange(panels []Panel) []Panel {
+	y := Interval{0, 0}
+	for i := range panels {
+		if panels[i].Relative || len(panels[i].Guide) > 0 {
+			y.High = max(y.High, 1.04)
+		}
+		for _, s := range panels[i].Series {
+			for _, p := range s.Points {
+				y.Low, y.High = min(y.Low, p.Mean), max(y.High, p.Mean)
+				if band := p.band(); band.Known() {
+					y.Low, y.High = min(y.Low, band.Low), max(y.High, band.High)
+				}
+			}
+		}
+	}
+	if y.High <= y.Low {
+		y.High = y.Low + 1
+	}
+	y.High += 0.02 * (y.High - y.Low)
+	for i := range panels {
+		panels[i].Range = y
+	}
+	return panels
 }
 
 // shows says whether a trial belongs into the figure.

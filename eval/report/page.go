@@ -95,6 +95,16 @@ func drawInline(f *Figure) (drawn, error) {
 	return d, nil
 }
 
+// FigureOf is the first figure of an experiment, "" if nothing is shown of it.
+func (r *Report) FigureOf(experiment string) string {
+	for i := range r.Figures {
+		if f := &r.Figures[i]; f.Experiment == experiment && len(f.Panels) > 0 {
+			return f.Name
+		}
+	}
+	return ""
+}
+
 // hashSource is how a content security policy names an inline style.
 func hashSource(content string) string {
 	sum := sha256.Sum256([]byte(content))
@@ -109,11 +119,7 @@ type count struct {
 
 // Counts are of all verdicts, in the page's order.
 func (r *Report) Counts() []count {
-	return []count{
-		{Holds, fmt.Sprintf("%d hold", r.Count(Holds))},
-		{DoesNotHold, fmt.Sprintf("%d do not hold", r.Count(DoesNotHold))},
-		{CannotTell, fmt.Sprintf("%d cannot be told", r.Count(CannotTell))},
-	}
+	return []count{{Holds, r.words(Holds)}, {DoesNotHold, r.words(DoesNotHold)}, {CannotTell, r.words(CannotTell)}}
 }
 
 // Hashes are the first characters of the experiment's protocols.

@@ -217,7 +217,7 @@ func TestTicksAreFewAndRound(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
 		want      string
-	}{{1, 10, "2 4 6 8 10"}, {0, 1.06, "0 0.2 0.4 0.6 0.8 1"}, {0, 30_000, "0 10k 20k 30k"}, {0, 380, "0 100 200 300"}, {-0.3, 0.2, "-0.3 -0.2 -0.1 0 0.1 0.2"}} {
+	}{{1, 10, "2 4 6 8 10"}, {0, 1.06, "0 0.2 0.4 0.6 0.8 1"}, {0, 30_000, "0 5000 10k 15k 20k 25k 30k"}, {0, 380, "0 100 200 300"}, {-0.3, 0.2, "-0.3 -0.2 -0.1 0 0.1 0.2"}} {
 		var labels []string
 		for _, tick := range niceTicks(c.low, c.high) {
 			labels = append(labels, tick.Label)
@@ -231,6 +231,18 @@ func TestTicksAreFewAndRound(t *testing.T) {
 func TestEpisodesAreLabelledAtWholeNumbers(t *testing.T) {
 	if ticks := wholeTicks(1, 2); len(ticks) != 2 || ticks[0].Label != "1" || ticks[1].Label != "2" {
 		t.Errorf("%v", ticks)
+	}
+}
+
+func TestPanelsOfOneMeasureHaveTheSameScale(t *testing.T) {
+	for _, f := range newPaperReport(t).Figures {
+		scale := make(map[string]Interval)
+		for _, p := range f.Panels {
+			if known, there := scale[p.YLabel]; there && known != p.Range {
+				t.Errorf("%s: %s of %s is from %v, elsewhere from %v", f.Name, p.YLabel, p.Title, p.Range, known)
+			}
+			scale[p.YLabel] = p.Range
+		}
 	}
 }
 

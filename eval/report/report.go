@@ -2,15 +2,19 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"optibfm/eval"
 )
 
-// Options are how the statistics are computed. The zero value is good.
+// Options are how the statistics are computed and what is said beside them. The
+// zero value is good.
 type Options struct {
-	Seed      uint64 // of the bootstrap
-	Resamples int    // of the bootstrap; 0: 2000
+	Seed      uint64            // of the bootstrap
+	Resamples int               // of the bootstrap; 0: 2000
+	Notes     map[string]string // by a claim's name: what people found out about it, such as why it does not hold
 }
 
 const (
@@ -40,6 +44,9 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	if o.Resamples < fewestResamples {
 		return nil, fmt.Errorf("eval report: resamples: found %d: want at least %d", o.Resamples, fewestResamples)
 	}
+	if err := knownClaims(o.Notes); err != nil {
+		return nil, err
+	}
 	ts, repeated, err := newTrials(rows)
 	if err != nil {
 		return nil, err
@@ -50,7 +57,9 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	}
 	r := &Report{Options: o, Origin: newOrigin(ts, len(rows))}
 	for i := range claims {
-		r.Claims = append(r.Claims, a.judge(&claims[i]))
+		j := a.judge(&claims[i])
+		j.Note = o.Notes[j.Name]
+		r.Claims = append(r.Claims, j)
 	}
 	for _, f := range a.declared() {
 		r.Figures = append(r.Figures, a.build(&f))
@@ -59,6 +68,20 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	r.Tasks, r.Rates = a.taskRows(), a.rateRows()
 	r.Notices = a.notices(&r.Origin, repeated)
 	return r, nil
+}
+
+// knownClaims says whether all notes are about claims.
+func knownClaims(notes map[string]string) error {
+	var names []string
+	for i := range claims {
+		names = append(names, claims[i].name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(notes)) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("eval report: notes: no claim is called %q: use one of %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // declared are the figures, and a plain one for each experiment without one.
@@ -80,54 +103,6 @@ func uniqueChoices(figures []Figure) []Choice {
 				all = append(all, c)
 			}
 		}
-	}
-	return all
-}
-
-// notices are what weakens the numbers.
-func (a *analysis) notices(o *Origin, repeated int) []string {
-	var notices []string
-	if repeated > 0 {
-		notices = append(notices, fmt.Sprintf("%d rows are there more than once and were counted once.", repeated))
-	}
-	for _, e := range o.Experiments {
-		if len(e.Protocols) > 1 {
-			notices = append(notices, fmt.Sprintf("The experiment %s was run with %d different protocols: its numbers mix them.", e.Name, len(e.Protocols)))
-		}
-	}
-	if len(o.Versions) > 1 {
-		notices = append(notices, fmt.Sprintf("The rows come from %d versions of the program.", len(o.Versions)))
-	}
-	if len(a.oracles.all) == 0 {
-		notices = append(notices, "There are no rows of the oracle: nothing can be said relative to it.")
-	}
-	single := 0
-	for _, g := range a.trials.split([]string{"experiment", "env", "task", "method"}) {
-		for _, count := range trialsPerSetting(g.trials) {
-			if count == 1 {
-				single++
-			}
-		}
-	}
-	if single > 0 {
-		notices = append(notices, fmt.Sprintf("%d settings were tried once with a model on a task: they have no intervals.", single))
-	}
-	return notices
-}
-
-// trialsPerSetting counts the trials of each model with each parameters.
-func trialsPerSetting(ts trials) []int {
-	type setting struct {
-		bfm    bfm
-		params string
-	}
-	counts := make(map[setting]int)
-	for _, t := range ts {
-		counts[setting{t.bfm, t.params.String()}]++
-	}
-	var all []int
-	for _, n := range counts {
-		all = append(all, n)
 	}
 	return all
 }

@@ -19,9 +19,23 @@ func (r *Report) Count(v Verdict) int {
 	return n
 }
 
+// words say how many claims have a verdict.
+func (r *Report) words(v Verdict) string {
+	n := r.Count(v)
+	switch {
+	case v == CannotTell:
+		return fmt.Sprintf("%d cannot be told", n)
+	case n == 1:
+		return "1 " + v.String()
+	case v == Holds:
+		return fmt.Sprintf("%d hold", n)
+	}
+	return fmt.Sprintf("%d do not hold", n)
+}
+
 // Headline is the claims in one sentence.
 func (r *Report) Headline() string {
-	return fmt.Sprintf("Of %d claims %d hold, %d do not, %d cannot be told", len(r.Claims), r.Count(Holds), r.Count(DoesNotHold), r.Count(CannotTell))
+	return fmt.Sprintf("Of %d claims %s, %s, %s", len(r.Claims), r.words(Holds), r.words(DoesNotHold), r.words(CannotTell))
 }
 
 // Decisive is the finding that decided about a claim most narrowly, nil if

@@ -1,0 +1,101 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"optibfm/eval"
+)
+
+// notices are what weakens the numbers.
+func (a *analysis) notices(o *Origin, repeated int) []string {
+	var notices []string
+	if repeated > 0 {
+		notices = append(notices, fmt.Sprintf("%d rows are there more than once and were counted once.", repeated))
+	}
+	for _, e := range o.Experiments {
+		if len(e.Protocols) > 1 {
+			notices = append(notices, fmt.Sprintf("The experiment %s was run with %d different protocols: its numbers mix them.", e.Name, len(e.Protocols)))
+		}
+	}
+	if len(o.Versions) > 1 {
+		notices = append(notices, fmt.Sprintf("The rows come from %d versions of the program.", len(o.Versions)))
+	}
+	if len(a.oracles.all) == 0 {
+		notices = append(notices, "There are no rows of the oracle: nothing can be said relative to it.")
+	}
+	if tasks := a.withoutOracle(); len(tasks) > 0 {
+		notices = append(notices, "Left out of everything relative, as the oracle is missing or its returns are not positive: "+strings.Join(tasks, ", ")+".")
+	}
+	single, unfinished := a.few()
+	if single > 0 {
+		notices = append(notices, fmt.Sprintf("%s tried only once with a model on a task: no intervals.", settings(single)))
+	}
+	if unfinished > 0 {
+		notices = append(notices, fmt.Sprintf("%s tried less often than others of the experiment: it may not be finished.", settings(unfinished)))
+	}
+	return notices
+}
+
+// few counts the settings that were tried once, and those that were tried less
+// often than others of their experiment.
+func (a *analysis) few() (single, unfinished int) {
+	for _, g := range a.trials.split([]string{"experiment"}) {
+		counts := trialsPerSetting(g.trials)
+		most := slices.Max(counts)
+		for _, n := range counts {
+			if n == 1 {
+				single++
+			}
+			if n < most {
+				unfinished++
+			}
+		}
+	}
+	return single, unfinished
+}
+
+func settings(n int) string {
+	if n == 1 {
+		return "1 setting was"
+	}
+	return fmt.Sprintf("%s settings were", grouped(n))
+}
+
+// withoutOracle are the tasks, with the experiment, that have returns and
+// nothing to divide them by, where other tasks of the experiment have.
+func (a *analysis) withoutOracle() []string {
+	var all []string
+	for _, g := range a.trials.split([]string{"experiment"}) {
+		lacking, relative := make(map[string]bool), false
+		for _, t := range g.trials {
+			switch {
+			case len(t.curves[eval.MeasureReturn]) == 0:
+			case len(a.oracles.values(t, eval.MeasureReturn)) > 0:
+				relative = true
+			default:
+				lacking[fmt.Sprintf("%s/%s in %s", t.env, t.task, t.experiment)] = true
+			}
+		}
+		if relative {
+			all = append(all, slices.Sorted(maps.Keys(lacking))...)
+		}
+	}
+	return all
+}
+
+// trialsPerSetting counts the trials of each method with each parameters, by
+// model and task.
+func trialsPerSetting(ts trials) []int {
+	type setting struct {
+		bfm                       bfm
+		env, task, method, params string
+	}
+	counts := make(map[setting]int)
+	for _, t := range ts {
+		counts[setting{t.bfm, t.env, t.task, t.method, t.params.String()}]++
+	}
+	return slices.Collect(maps.Values(counts))
+}
