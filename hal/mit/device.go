@@ -140,7 +140,7 @@ func (d *Device) Deadman() time.Duration {
 // Bounds implements hal.Bounded: see the package documentation.
 func (d *Device) Bounds() hal.Bounds {
 	t := d.Timeout()
-	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(10*len(d.motors)) * t, Halt: 4 * t}
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(d.motors)) * t, Halt: 4 * t}
 }
 
 // Close implements hal.Device.

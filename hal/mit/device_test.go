@@ -365,6 +365,27 @@ func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
 	}
 }
 
+// A frame waits for its answer for a T at most, and each of these for its own.
+func TestArmTakesNoLongerThanItsBoundWhereEveryFirstAnswerIsLost(t *testing.T) {
+	c := legs(mit.Damiao)
+	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 20, 6000
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Fail(1, 0xD) // its timeout has passed, so that Arm clears that first
+	if _, err := d.Read(make([]float64, 3)); err == nil {
+		t.Fatal("a motor that has stopped by itself is well")
+	}
+	const lost, comes = true, false
+	motors.Lose(1, lost, comes, lost, comes, lost, comes, lost, comes, lost, lost, lost)
+	before := motors.Frames(1)
+	if err := d.Arm(); err == nil {
+		t.Fatal("armed without an answer to the goal")
+	}
+	if n, most := motors.Frames(1)-before, int(d.Bounds().Arm/d.Timeout()); n != most {
+		t.Errorf("%d frames, it has time for %d", n, most)
+	}
+}
+
 func TestAMotorThatIsNotThereIsRefused(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)

@@ -31,7 +31,7 @@
 // of the Write. Where there has been none since the last Read, it sends each motor
 // its last command again and waits. Whoever has not answered is asked once more.
 // With T = Config.TimeoutMs, Read takes at most 2T, Write T, Halt 4T, whatever the
-// bus does; Arm 10T for each motor. At 1 Mbit/s a frame takes up to 0.13 ms.
+// bus does; Arm 11T for each motor. At 1 Mbit/s a frame takes up to 0.13 ms.
 //
 // # Stopping by itself
 //
