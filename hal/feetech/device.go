@@ -276,7 +276,7 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0)
 }
 
-// sendGoals writes to position servos, and to the others.
+// sendGoals is one sync write for each mode in use.
 func (d *Device) sendGoals() error {
 	deadline := d.bus.Deadline()
 	if d.wheels < len(d.servos) {
