@@ -107,6 +107,17 @@ type Faults struct {
 	Timeout, Checksum, Short, Protocol, Device, Bus, Stale, Mended uint64
 }
 
+// KindOf is the kind that err wraps; nil where it wraps none: then the device was
+// understood, and it is something else that is wrong.
+func KindOf(err error) error {
+	for _, kind := range [...]error{ErrTimeout, ErrChecksum, ErrShort, ErrProtocol, ErrDevice, ErrStale, ErrBus} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
+}
+
 // Count adds one to the kind that err wraps; an error of no kind counts as the
 // bus's.
 func (f *Faults) Count(err error) {

@@ -63,6 +63,12 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := s.checkTerminal(); err != nil {
 		return err
 	}
+	// Opening a device may already move or stop it: no other process may have it.
+	socket, err := listenControl(s.file.Safety)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, socket.close()) }()
 	robot, err := openRobot(ctx, s.file, rtloop.Now)
 	if err != nil {
 		return err
@@ -87,10 +93,8 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if c, err = newControl(s, robot, segment); err != nil {
 		return err
 	}
-	if c.socket, err = listenControl(s.file.Safety); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.socket.close()) }()
+	c.socket = socket
+	defer socket.silence() // no word comes to a robot that is being closed
 	loop, granted, err := rtloop.Prepare(s.file.Loop)
 	if err != nil {
 		return err

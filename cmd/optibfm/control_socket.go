@@ -140,25 +140,34 @@ func clearAway(path string) error {
 		_ = c.Close() // it told what we wanted to know
 		return errSocketTaken
 	}
+	if errors.Is(err, syscall.EAGAIN) { // it listens, and others wait for it too
+		return errSocketTaken
+	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
 	return os.Remove(path)
 }
 
-// close ends the goroutine and removes the socket.
+// silence ends the goroutine. The socket goes on to say that somebody is there.
+func (s *controlSocket) silence() {
+	if s == nil || s.board == nil {
+		return
+	}
+	_ = s.listener.SetDeadline(time.Now()) // it can be set while the socket is open
+	<-s.done
+}
+
+// close gives the socket up and removes it.
 func (s *controlSocket) close() error {
 	if s == nil {
 		return nil
 	}
-	err := s.listener.Close() // the file stays: the listener was made from a descriptor
-	if s.board != nil {
-		<-s.done
-	}
-	return errors.Join(err, os.Remove(s.path))
+	s.silence()
+	return errors.Join(s.listener.Close(), os.Remove(s.path)) // the file stays: the listener was made from a descriptor
 }
 
-// serve answers until the socket is closed. It never takes the process with it:
+// serve answers until it is silenced. It never takes the process with it:
 // a panic here stops the robot in the next tick.
 func (s *controlSocket) serve() {
 	defer close(s.done)
@@ -170,7 +179,7 @@ func (s *controlSocket) serve() {
 	}()
 	for {
 		c, err := s.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 		if err == nil {

@@ -115,6 +115,18 @@ func (o *opener) open(d configs.Device) (hal.Device, error) {
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
 }
 
+// lineOf is the line or the bus that a device shares with no other, or with those that
+// have the same.
+func lineOf(d configs.Device) string {
+	switch section := d.Section().(type) {
+	case pca9685.Config:
+		return section.Bus
+	case interface{ Place() string }:
+		return section.Place()
+	}
+	return d.Name
+}
+
 // opened keeps a nil pointer from becoming a device.
 func opened[D hal.Device](d D, err error) (hal.Device, error) {
 	if err != nil {

@@ -60,6 +60,9 @@ func Open(c Config) (*Device, error) {
 		return nil, fmt.Errorf("dynamixel: %w", err)
 	}
 	d, err := newDevice(c, port)
+	if err == nil {
+		err = d.meetAll()
+	}
 	if err != nil {
 		_ = port.Close()
 		return nil, err
@@ -67,6 +70,7 @@ func Open(c Config) (*Device, error) {
 	return d, nil
 }
 
+// newDevice knows of its servos what the configuration says.
 func newDevice(c Config, port *serial.Port) (*Device, error) {
 	watchdog, err := c.watchdog()
 	if err != nil {
@@ -83,22 +87,37 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 		errTripped:   fmt.Errorf("dynamixel: %s: %w (silence longer than its deadman: the servos may have stopped by themselves): arm again", c.Port.Path, hal.ErrDevice),
 		errNotFinite: fmt.Errorf("dynamixel: %s: an output is not finite: guard the action", c.Port.Path),
 	}
+	for i, servo := range c.Servos {
+		s := &d.servos[i]
+		s.Servo, s.id = servo, byte(servo.ID)
+		s.errAlert = fmt.Errorf("%s: %w (overload, heat, voltage, shock or encoder, see register 70): mend the cause, then reboot the servo", s.where(), hal.ErrDevice)
+		if s.mode, err = modeByName(servo.mode()); err != nil {
+			return nil, err
+		}
+	}
 	d.bus.SetTimeout(c.onTheLine(goalsSize, 510*time.Microsecond) + max(openingSlack, c.wanted())) // while opening, nothing is known of them
+	return d, nil
+}
+
+func (s *servo) where() string { return fmt.Sprintf("dynamixel: %q (ID %d)", s.Name, s.ID) }
+
+// meetAll meets every servo, and sets the time-out that they need.
+func (d *Device) meetAll() error {
 	var slowest time.Duration
 	for i := range d.servos {
 		delay, err := d.meet(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		slowest = max(slowest, delay)
 	}
-	timeout, err := c.timeout(slowest)
+	timeout, err := d.config.timeout(slowest)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.bus.SetTimeout(timeout)
 	d.name()
-	return d, nil
+	return nil
 }
 
 // timeout is the limit of one transaction.
@@ -121,11 +140,6 @@ func (c Config) wanted() time.Duration { return time.Duration(c.TimeoutMs * floa
 // meet finds servo i and checks that it is set up as this driver needs it.
 func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	s := &d.servos[i]
-	s.Servo, s.id = d.config.Servos[i], byte(d.config.Servos[i].ID)
-	s.errAlert = fmt.Errorf("dynamixel: %q (ID %d): %w (overload, heat, voltage, shock or encoder, see register 70): mend the cause, then reboot the servo", s.Name, s.ID, hal.ErrDevice)
-	if s.mode, err = modeByName(s.Servo.mode()); err != nil {
-		return 0, err
-	}
 	answer, err := d.bus.Ask(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: Ping}), 3)
 	if err != nil {
 		return 0, fmt.Errorf("dynamixel: %q (ID %d): ping: %w: see power, ID and baud", s.Name, s.ID, err)
@@ -290,12 +304,23 @@ func (d *Device) setGoals(outputs []float64) error {
 		}
 	}
 	for i, v := range outputs {
-		s := &d.servos[i]
-		step := math.Round(v/s.perStep) + float64(s.mode.zero)
-		s.goal = int32(min(max(step, float64(s.low)), float64(s.high)))
+		d.servos[i].aim(v)
 	}
 	d.goals = true
 	return nil
+}
+
+func (s *servo) aim(output float64) {
+	step := math.Round(output/s.perStep) + float64(s.mode.zero)
+	s.goal = int32(min(max(step, float64(s.low)), float64(s.high)))
+}
+
+// appendGoal appends what is written to the servo's goal.
+func (s *servo) appendGoal(dst []byte) []byte {
+	if s.mode.size == 2 {
+		return binary.LittleEndian.AppendUint16(dst, uint16(s.goal))
+	}
+	return binary.LittleEndian.AppendUint32(dst, uint32(s.goal))
 }
 
 func (d *Device) sendGoals() error {
@@ -312,12 +337,7 @@ func (d *Device) sendGroup(g *group, deadline int64) error {
 	p := d.data[:0]
 	for _, i := range g.member {
 		s := &d.servos[i]
-		p = append(p, s.id)
-		if g.mode.size == 2 {
-			p = binary.LittleEndian.AppendUint16(p, uint16(s.goal))
-		} else {
-			p = binary.LittleEndian.AppendUint32(p, uint32(s.goal))
-		}
+		p = s.appendGoal(append(p, s.id))
 	}
 	return d.bus.SyncWrite(g.mode.goal, g.mode.size, p, deadline)
 }

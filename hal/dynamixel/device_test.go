@@ -519,3 +519,62 @@ func BenchmarkTick(b *testing.B) {
 		}
 	}
 }
+
+func TestHaltAllStopsEveryServoThatHearsWhateverIsWrongWithTheOthers(t *testing.T) {
+	goals := map[byte]struct{ register, size int }{
+		1: {dynamixeltest.GoalPosition, 4}, 2: {dynamixeltest.GoalVelocity, 4}, 3: {dynamixeltest.GoalCurrent, 2}, 4: {dynamixeltest.GoalPWM, 2},
+	}
+	for name, how := range map[string]func(*dynamixeltest.Chain){
+		"dead":          func(c *dynamixeltest.Chain) { c.Kill(2) },
+		"mute":          func(c *dynamixeltest.Chain) { c.Mute(2, -1) },
+		"garbled":       func(c *dynamixeltest.Chain) { c.Garble(2, 1<<30) },
+		"wrong mode":    func(c *dynamixeltest.Chain) { c.Set(2, dynamixeltest.OperatingMode, 1, 16) },
+		"unknown model": func(c *dynamixeltest.Chain) { c.Set(2, 0, 2, 9999) },
+	} {
+		for _, limp := range []bool{false, true} {
+			c, config := chain(t)
+			config.HaltTorqueOff, config.TimeoutMs, config.DeadmanMs = limp, 100, 0
+			for id, goal := range goals { // a program that died has left them so
+				c.Set(id, dynamixeltest.TorqueEnable, 1, 1)
+				c.Set(id, goal.register, goal.size, 100)
+			}
+			how(c)
+			if d, err := dynamixel.Open(config); err == nil {
+				_ = d.Close()
+				t.Errorf("%s: this shows nothing: it can be opened", name)
+			}
+			_, err := dynamixel.HaltAll(config, []float64{0, 0, 0, 0})
+			if err == nil || !strings.Contains(err.Error(), `"wheel"`) || strings.Contains(err.Error(), `"leg"`) || strings.Contains(err.Error(), `"fan"`) {
+				t.Errorf("%s: %v", name, err)
+			}
+			for id, goal := range goals {
+				want := int32(0)
+				if id == 1 {
+					want = 2048
+				}
+				got, torque := c.Get(id, goal.register, goal.size), c.Get(id, dynamixeltest.TorqueEnable, 1)
+				deaf := name == "dead" && id == 2
+				if !deaf && torque != 0 && (got != want || limp) || id != 2 && (torque == 0) != limp {
+					t.Errorf("%s, limp %v: servo %d has the goal %d, torque %d", name, limp, id, got, torque)
+				}
+			}
+		}
+	}
+}
+
+func TestHaltAllLeavesWhatRestsAlreadyAndSaysSo(t *testing.T) {
+	c, config := chain(t)
+	for id := byte(1); id <= 4; id++ {
+		c.Set(id, dynamixeltest.TorqueEnable, 1, int32(id%2))
+	}
+	c.Set(3, dynamixeltest.Watchdog, 1, 255)
+	c.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+	notes, err := dynamixel.HaltAll(config, []float64{0, 0, 0, 0})
+	want := []string{"wheel: it has no torque: it is limp", "gripper: its own watchdog has stopped it: it stays where it is", "fan: it has no torque: it is limp"}
+	if err != nil || !slices.Equal(notes, want) || c.Get(1, dynamixeltest.GoalPosition, 4) != 2048 {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if _, err := dynamixel.HaltAll(config, nil); err == nil {
+		t.Error("no goals for four servos")
+	}
+}

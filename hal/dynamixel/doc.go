@@ -41,7 +41,8 @@
 //
 // Halt sends the failsafe goals to all, reads back from each, and repeats once for
 // whoever does not confirm. With Config.HaltTorqueOff it also switches the torque
-// off, and that is what it reads back. A hardware error (register 70: overload,
+// off, and that is what it reads back. [HaltAll] does so with a chain whose program
+// died, and needs no servo to be well. A hardware error (register 70: overload,
 // overheating, shock) makes Read fail with hal.ErrDevice; the servo has then
 // switched its torque off. It stays so until [Device.Reboot], which nothing here
 // calls by itself.

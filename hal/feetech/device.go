@@ -68,6 +68,7 @@ type servo struct {
 	wheel     bool
 	low, high int // limits of its goal, steps or steps/s
 	goal      int
+	torque    bool // when it was met
 	errFault  error
 }
 
@@ -81,15 +82,16 @@ func Open(c Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("feetech: %w", err)
 	}
-	d, err := newDevice(c, port)
-	if err != nil {
+	d := newDevice(c, port)
+	if err := d.meetAll(); err != nil {
 		_ = port.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func newDevice(c Config, port *serial.Port) (*Device, error) {
+// newDevice knows of its servos what the configuration says.
+func newDevice(c Config, port *serial.Port) *Device {
 	members := make([]servobus.Member, len(c.Servos))
 	for i, s := range c.Servos {
 		members[i] = servobus.Member{Name: s.Name, ID: byte(s.ID)}
@@ -99,32 +101,41 @@ func newDevice(c Config, port *serial.Port) (*Device, error) {
 		inputs: c.Inputs(), outputs: c.Outputs(), servos: make([]servo, len(members)), data: make([]byte, 0, len(members)*(1+goalSize)),
 		errNotFinite: fmt.Errorf("feetech: %s: an output is not finite: guard the action", c.Port.Path),
 	}
+	for i, servo := range c.Servos {
+		s := &d.servos[i]
+		s.Servo, s.id, s.wheel = servo, byte(servo.ID), servo.mode() == Velocity
+		s.limit(make([]byte, 4))
+		s.errFault = fmt.Errorf("%s: %w (voltage, sensor, heat, current, angle or overload, see register 65): mend the cause, then arm again", s.where(), hal.ErrDevice)
+	}
 	d.bus.SetTimeout(max(openingTimeout, c.wanted()) + c.Port.WireTime(2*leastSize+presentSize))
+	return d
+}
+
+func (s *servo) where() string { return fmt.Sprintf("feetech: %q (ID %d)", s.Name, s.ID) }
+
+// meetAll meets every servo, and sets the time-out that they need.
+func (d *Device) meetAll() error {
 	var slowest time.Duration
 	for i := range d.servos {
 		delay, err := d.meet(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		slowest = max(slowest, delay)
 	}
-	timeout, err := c.timeout(slowest)
+	timeout, err := d.config.timeout(slowest)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.bus.SetTimeout(timeout)
-	return d, nil
+	return nil
 }
 
 // meet finds servo i, checks that it is set up as this driver needs it, and learns
 // its limits.
 func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	s := &d.servos[i]
-	s.Servo, s.id = d.config.Servos[i], byte(d.config.Servos[i].ID)
-	s.wheel = s.Servo.mode() == Velocity
-	where := fmt.Sprintf("feetech: %q (ID %d)", s.Name, s.ID)
-	s.errFault = fmt.Errorf("%s: %w (voltage, sensor, heat, current, angle or overload, see register 65): mend the cause, then arm again", where, hal.ErrDevice)
-
+	where := s.where()
 	if _, err := d.bus.Ask(s.id, AppendPacket(nil, Packet{ID: s.id, Code: Ping}), 0); err != nil {
 		return 0, fmt.Errorf("%s: ping: %w: see power, ID and baud", where, err)
 	}
@@ -150,7 +161,8 @@ func (d *Device) meet(i int) (returnDelay time.Duration, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: read its torque: %w", where, err)
 	}
-	d.live = d.live || torque[0] != 0 // left on: Halt must reach it
+	s.torque = torque[0] != 0
+	d.live = d.live || s.torque // left on: Halt must reach it
 	s.limit(setting[regLimits-regReturnDelay:])
 	if s.wheel {
 		d.wheels++
@@ -241,26 +253,37 @@ func (d *Device) setGoals(outputs []float64) error {
 		}
 	}
 	for i, v := range outputs {
-		s := &d.servos[i]
-		steps := math.Round(v / radPerStep)
-		if !s.wheel {
-			steps += middle
-		}
-		s.goal = int(min(max(steps, float64(s.low)), float64(s.high)))
+		d.servos[i].aim(v)
 	}
 	d.goals = true
 	return nil
 }
 
-// sendGoals writes position, time 0 and velocity 0 (as fast as it can) to position
-// servos, and the velocity to the others.
+func (s *servo) aim(output float64) {
+	steps := math.Round(output / radPerStep)
+	if !s.wheel {
+		steps += middle
+	}
+	s.goal = int(min(max(steps, float64(s.low)), float64(s.high)))
+}
+
+// appendGoal appends what is written to the servo's goal: position, time 0 and
+// velocity 0 (as fast as it can), or the velocity.
+func (s *servo) appendGoal(dst []byte) []byte {
+	if dst = appendSigned(dst, s.goal); s.wheel {
+		return dst
+	}
+	return append(dst, 0, 0, 0, 0)
+}
+
+// sendGoals is one sync write for each mode in use.
 func (d *Device) sendGoals() error {
 	deadline := d.bus.Deadline()
 	if d.wheels < len(d.servos) {
 		p := d.data[:0]
 		for i := range d.servos {
 			if s := &d.servos[i]; !s.wheel {
-				p = append(appendSigned(append(p, s.id), s.goal), 0, 0, 0, 0)
+				p = s.appendGoal(append(p, s.id))
 			}
 		}
 		if err := d.bus.SyncWrite(regGoal, goalSize, p, deadline); err != nil {
@@ -273,7 +296,7 @@ func (d *Device) sendGoals() error {
 	p := d.data[:0]
 	for i := range d.servos {
 		if s := &d.servos[i]; s.wheel {
-			p = appendSigned(append(p, s.id), s.goal)
+			p = s.appendGoal(append(p, s.id))
 		}
 	}
 	return d.bus.SyncWrite(regGoalSpeed, 2, p, deadline)
@@ -370,14 +393,18 @@ func (d *Device) tryToHalt(goals bool) error {
 // confirm compares what the servos hold with what was written.
 func (d *Device) confirm(goals, torque bool) error {
 	for i := range d.servos {
-		s, held := &d.servos[i], d.bus.Answer(i)
-		at := goalAt
-		if s.wheel {
-			at = speedAt
-		}
-		if held[0] != boolByte(torque) || goals && signed(held[at:]) != s.goal {
+		if !d.servos[i].holds(d.bus.Answer(i), goals, torque) {
 			return d.bus.Fail(i, hal.ErrDevice)
 		}
 	}
 	return nil
+}
+
+// holds looks at the block of torque and goals.
+func (s *servo) holds(held []byte, goal, torque bool) bool {
+	at := goalAt
+	if s.wheel {
+		at = speedAt
+	}
+	return held[0] == boolByte(torque) && (!goal || signed(held[at:]) == s.goal)
 }

@@ -255,6 +255,67 @@ func TestHaltSwitchesNoTorqueOnAndStopsWhatWasLeftOn(t *testing.T) {
 	}
 }
 
+// wheels are two that turn; a program that died has left them so.
+func wheels(t *testing.T) (*feetechtest.Chain, feetech.Config) {
+	t.Helper()
+	c, err := feetechtest.New(feetechtest.NewServo(1, 1), feetechtest.NewServo(2, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	for id := byte(1); id <= 2; id++ {
+		c.Set(id, feetechtest.Torque, 1, 1)
+		c.Set(id, feetechtest.GoalSpeed, 2, 700)
+	}
+	return c, feetech.Config{
+		Port:      serial.Config{Path: c.Path},
+		Servos:    []feetech.Servo{{Name: "left", ID: 1, Mode: feetech.Velocity}, {Name: "right", ID: 2, Mode: feetech.Velocity}},
+		TimeoutMs: 100,
+	}
+}
+
+func TestHaltAllStopsEveryServoThatHearsWhateverIsWrongWithTheOther(t *testing.T) {
+	for name, how := range map[string]func(*feetechtest.Chain){
+		"dead":          func(c *feetechtest.Chain) { c.Miss(1, -1) },
+		"mute":          func(c *feetechtest.Chain) { c.Mute(1, -1) },
+		"garbled":       func(c *feetechtest.Chain) { c.Garble(1, 1<<30) },
+		"wrong mode":    func(c *feetechtest.Chain) { c.Set(1, feetechtest.Mode, 1, 0) },
+		"unknown model": func(c *feetechtest.Chain) { c.Set(1, 3, 2, 5013) },
+	} {
+		for _, limp := range []bool{false, true} {
+			c, config := wheels(t)
+			config.HaltTorqueOff = limp
+			how(c)
+			if d, err := feetech.Open(config); err == nil {
+				_ = d.Close()
+				t.Errorf("%s: this shows nothing: it can be opened", name)
+			}
+			_, err := feetech.HaltAll(config, []float64{0, 0})
+			if err == nil || !strings.Contains(err.Error(), "left") || strings.Contains(err.Error(), "right") {
+				t.Errorf("%s: %v", name, err)
+			}
+			for id, one := range map[byte]string{1: name, 2: "well"} {
+				speed, torque := c.Get(id, feetechtest.GoalSpeed, 2), c.Get(id, feetechtest.Torque, 1)
+				if one != "dead" && speed != 0 && torque != 0 || one == "well" && (torque == 0) != limp {
+					t.Errorf("limp %v: one is %s, and the %s one turns with %d, torque %d", limp, name, one, speed, torque)
+				}
+			}
+		}
+	}
+}
+
+func TestHaltAllSaysWhoIsLimpAndSwitchesNobodyOn(t *testing.T) {
+	c, config := wheels(t)
+	c.Set(1, feetechtest.Torque, 1, 0)
+	notes, err := feetech.HaltAll(config, []float64{0, 0})
+	if err != nil || len(notes) != 1 || notes[0] != "left: it has no torque: it is limp" || c.Get(1, feetechtest.Torque, 1) != 0 || c.Get(2, feetechtest.GoalSpeed, 2) != 0 {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if _, err := feetech.HaltAll(config, []float64{0}); err == nil {
+		t.Error("one goal for two servos")
+	}
+}
+
 func TestAPulledPlugIsABusError(t *testing.T) {
 	c, config := arm(t)
 	d := open(t, config)

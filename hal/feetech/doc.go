@@ -37,6 +37,8 @@
 // and reads that back. A servo that reports voltage, sensor, heat, current, angle or
 // overload in its answers makes Read fail with hal.ErrDevice.
 //
+// [HaltAll] does so with a chain whose program died, and needs no servo to be well.
+//
 // Facts: Feetech "Communication Protocol User Manual" (Waveshare,
 // Communication_Protocol_User_Manual-EN, 191218-0923) and the memory table of the
 // STS3215. Package feetechtest has a chain without hardware.

@@ -20,28 +20,36 @@ const MaxWrite = 129
 // Conn is a device on a bus, whose registers are addressed by a byte. It is
 // used by one goroutine.
 type Conn struct {
-	bus    i2c.Bus
-	addr   uint16
-	name   string
-	out    [MaxWrite]byte // a caller's array on its stack would be moved to the heap in every call
-	faults hal.Faults
-	failed [4]Error // the newest
-	next   int
+	bus     i2c.Bus
+	addr    uint16
+	name    string
+	timeout time.Duration  // of the bus
+	out     [MaxWrite]byte // a caller's array on its stack would be moved to the heap in every call
+	faults  hal.Faults
+	failed  [4]Error // the newest
+	next    int
 }
 
 // NewConn returns the device at a 7-bit address. The name is for messages.
 func NewConn(bus i2c.Bus, addr uint16, name string) *Conn {
-	return &Conn{bus: bus, addr: addr, name: fmt.Sprintf("%s at %#02x on %s", name, addr, bus)}
+	return &Conn{bus: bus, addr: addr, timeout: timeoutOf(bus), name: fmt.Sprintf("%s at %#02x on %s", name, addr, bus)}
 }
 
 // Name says which device this is: "mpu6050 at 0x68 on /dev/i2c-1".
 func (c *Conn) Name() string { return c.name }
 
-// Timeout is the longest time that a transaction takes, as its bus has it: a bus
-// that does not say is taken for one with the kernel's own, [MaxTimeout]. An
-// adapter that waits for each message of a transaction takes twice as long.
-func (c *Conn) Timeout() time.Duration {
-	if b, ok := c.bus.(interface{ Timeout() time.Duration }); ok {
+// Timeout is the longest time that a transaction takes, its second try included:
+// the bus's time-out and a fifth of it. A bus that does not say is taken for one
+// with the kernel's own, [MaxTimeout]. An adapter that waits for each message of a
+// transaction takes up to twice as long.
+func (c *Conn) Timeout() time.Duration { return c.timeout + c.timeout/retryWithin }
+
+// retryWithin is the part of the bus's time-out within which the first try has
+// failed where there is a second one.
+const retryWithin = 5
+
+func timeoutOf(bus i2c.Bus) time.Duration {
+	if b, ok := bus.(interface{ Timeout() time.Duration }); ok {
 		return b.Timeout()
 	}
 	return MaxTimeout
@@ -74,13 +82,16 @@ func (c *Conn) Write(reg byte, data ...byte) error {
 	return c.transact(c.out[:1+n], nil)
 }
 
-// transact tries a transaction up to twice.
+// transact tries a transaction up to twice. Both tries have one deadline, Timeout:
+// the second, which may take the bus's whole time-out, is only begun where that much
+// is left.
 func (c *Conn) transact(w, r []byte) error {
+	begun := time.Now()
 	err := c.bus.Tx(c.addr, w, r)
 	if err == nil {
 		return nil
 	}
-	if kindOf(err) != hal.ErrTimeout {
+	if kindOf(err) != hal.ErrTimeout && time.Since(begun) <= c.timeout/retryWithin {
 		if err = c.bus.Tx(c.addr, w, r); err == nil {
 			c.faults.Mended++
 			return nil

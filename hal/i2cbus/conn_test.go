@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"periph.io/x/conn/v3/i2c/i2ctest"
 	"periph.io/x/conn/v3/physic"
@@ -71,6 +72,30 @@ func TestATransactionIsTriedAtMostTwiceAndATimeoutOnce(t *testing.T) {
 		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), "chip at 0x40 on bus: ")) {
 			t.Errorf("%s: %v does not say what happened, and where", name, err)
 		}
+	}
+}
+
+// slowBus takes its time to fail, in a way that is no time-out.
+type slowBus struct {
+	failingBus
+	takes time.Duration
+}
+
+func (b *slowBus) Timeout() time.Duration { return DefaultTimeout }
+func (b *slowBus) Tx(addr uint16, w, r []byte) error {
+	time.Sleep(b.takes)
+	return b.failingBus.Tx(addr, w, r)
+}
+
+func TestThereIsNoSecondTryForWhichNoTimeIsLeft(t *testing.T) {
+	nack := syscall.EREMOTEIO
+	bus := &slowBus{failingBus{errs: []error{nack, nack}}, DefaultTimeout - time.Millisecond}
+	conn := NewConn(bus, 0x40, "chip")
+	if err := conn.Write(0); !errors.Is(err, hal.ErrBus) || bus.tries != 1 {
+		t.Errorf("%v after %d tries", err, bus.tries)
+	}
+	if most := conn.Timeout(); most != 12*time.Millisecond {
+		t.Errorf("it takes %v at most: a time-out for the second try, and a fifth for the first", most)
 	}
 }
 

@@ -19,9 +19,9 @@
 // that long for each of the two messages that reading a register is made of,
 // and some then free a stuck bus, which takes nine clocks, 0.1 ms at 100 kHz. A
 // transaction that timed out is not tried again: the second try is for those
-// that fail at once (no acknowledge, lost arbitration). A bus that somebody
-// holds down therefore costs a device no more than two time-outs a call, and
-// healthy ones their time on the wire: 9 bits a byte, so 0.1 ms for a register
+// that fail at once (no acknowledge, lost arbitration), within a fifth of the
+// time-out. Both tries together so take [Conn.Timeout] at most, a time-out and a
+// fifth, however they fail, and healthy ones their time on the wire: 9 bits a byte, so 0.1 ms for a register
 // and 0.4 ms for 14 registers at 400 kHz.
 //
 // # Fakes

@@ -58,6 +58,22 @@ const (
 // Open opens the interface, takes every motor out of motor mode and checks that
 // it answers; with damiao also that its ranges are those of the configuration.
 func Open(c Config) (*Device, error) {
+	d, err := newDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.motors {
+		if err := d.meet(&d.motors[i]); err != nil {
+			_ = d.bus.Close()
+			return nil, err
+		}
+	}
+	d.faults = hal.Faults{}
+	return d, nil
+}
+
+// newDevice opens the interface. It tells the motors nothing.
+func newDevice(c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -75,12 +91,7 @@ func Open(c Config) (*Device, error) {
 	}
 	for i := range d.motors {
 		d.name(i)
-		if err := d.meet(&d.motors[i]); err != nil {
-			_ = bus.Close()
-			return nil, err
-		}
 	}
-	d.faults = hal.Faults{}
 	return d, nil
 }
 
@@ -140,7 +151,7 @@ func (d *Device) Deadman() time.Duration {
 // Bounds implements hal.Bounded: see the package documentation.
 func (d *Device) Bounds() hal.Bounds {
 	t := d.Timeout()
-	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(10*len(d.motors)) * t, Halt: 4 * t}
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(d.motors)) * t, Halt: 4 * t}
 }
 
 // Close implements hal.Device.
@@ -269,15 +280,22 @@ func (d *Device) collect(deadline int64) error {
 // firstProblem is the error of the first motor that has not answered well.
 func (d *Device) firstProblem() error {
 	for i := range d.motors {
-		switch m := &d.motors[i]; m.problem {
-		case nil:
-		case hal.ErrShort:
-			return m.problems.short
-		default:
-			return m.problems.timeout
+		if err := d.motors[i].wrong(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// wrong is the error of a motor that has not answered well.
+func (m *motor) wrong() error {
+	switch m.problem {
+	case nil:
+		return nil
+	case hal.ErrShort:
+		return m.problems.short
+	}
+	return m.problems.timeout
 }
 
 func (d *Device) countMissing() (n int) {

@@ -365,6 +365,27 @@ func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
 	}
 }
 
+// A frame waits for its answer for a T at most, and each of these for its own.
+func TestArmTakesNoLongerThanItsBoundWhereEveryFirstAnswerIsLost(t *testing.T) {
+	c := legs(mit.Damiao)
+	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 20, 6000
+	motors := start(t, &c)
+	d := open(t, c)
+	motors.Fail(1, 0xD) // its timeout has passed, so that Arm clears that first
+	if _, err := d.Read(make([]float64, 3)); err == nil {
+		t.Fatal("a motor that has stopped by itself is well")
+	}
+	const lost, comes = true, false
+	motors.Lose(1, lost, comes, lost, comes, lost, comes, lost, comes, lost, lost, lost)
+	before := motors.Frames(1)
+	if err := d.Arm(); err == nil {
+		t.Fatal("armed without an answer to the goal")
+	}
+	if n, most := motors.Frames(1)-before, int(d.Bounds().Arm/d.Timeout()); n != most {
+		t.Errorf("%d frames, it has time for %d", n, most)
+	}
+}
+
 func TestAMotorThatIsNotThereIsRefused(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
@@ -419,6 +440,90 @@ func TestADeadMotorMakesNoTickAllocate(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// leave lets motors do what a program that died has told them.
+func leave(t *testing.T, c mit.Config) {
+	t.Helper()
+	d := open(t, c)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write([]float64{1, 2, 3, 1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Read(make([]float64, 12)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// halted says what is wrong with a motor that was told to hold 0.
+func halted(motors *mittest.Motors, id int, exit bool) error {
+	goal, on := motors.Goal(id)
+	if on == exit || on && (math.Abs(goal.Position) > 0.01 || math.Abs(goal.Velocity) > 0.02 || math.Abs(goal.Torque) > 0.01) {
+		return fmt.Errorf("motor %d: on %v, %+v", id, on, goal)
+	}
+	return nil
+}
+
+func TestHaltAllGivesMotorsTheirFailsafeInMotorModeAndExitsWhereItIsToldTo(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		for _, exit := range []bool{false, true} {
+			c.HaltExit = exit
+			motors := start(t, &c)
+			leave(t, c)
+			notes, err := mit.HaltAll(c, make([]float64, 6))
+			if err != nil || (len(notes) == 0) != (c.Dialect == mit.Damiao && !exit) || exit && !strings.Contains(notes[0], "hip: it has left motor mode: it is limp") {
+				t.Errorf("exit %v: %q, %v", exit, notes, err)
+			}
+			for id := 1; id <= 4; id++ {
+				if err := halted(motors, id, exit); err != nil {
+					t.Errorf("exit %v: %v", exit, err)
+				}
+			}
+		}
+		if _, err := mit.HaltAll(c, nil); err == nil {
+			t.Error("no goals for four motors")
+		}
+	})
+}
+
+func TestHaltAllReachesEveryMotorThatHearsWhateverIsWrongWithTheOthers(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		c.TimeoutMs = 50
+		motors := start(t, &c)
+		leave(t, c)
+		motors.Mute(1, -1) // it hears
+		if c.Dialect == mit.Damiao {
+			c.Motors[2].TMax = 28 // torques would mean something else
+		}
+		_, err := mit.HaltAll(c, make([]float64, 6))
+		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") || strings.Contains(err.Error(), "wheel") {
+			t.Error(err)
+		}
+		if c.Dialect == mit.Damiao && !strings.Contains(err.Error(), "t_max is 28") {
+			t.Error(err)
+		}
+		for id := 1; id <= 4; id++ {
+			if err := halted(motors, id, id == 3 && c.Dialect == mit.Damiao); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestHaltAllSaysWhichMotorsWereNotInMotorMode(t *testing.T) {
+	c := legs(mit.Damiao)
+	motors := start(t, &c)
+	leave(t, c)
+	motors.Fail(2, 0xD) // its own timeout has passed
+	notes, err := mit.HaltAll(c, make([]float64, 6))
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "wheel: it was not in motor mode (status 0xd)") {
+		t.Errorf("%q, %v", notes, err)
 	}
 }
 

@@ -31,7 +31,7 @@
 // of the Write. Where there has been none since the last Read, it sends each motor
 // its last command again and waits. Whoever has not answered is asked once more.
 // With T = Config.TimeoutMs, Read takes at most 2T, Write T, Halt 4T, whatever the
-// bus does; Arm 10T for each motor. At 1 Mbit/s a frame takes up to 0.13 ms.
+// bus does; Arm 11T for each motor. At 1 Mbit/s a frame takes up to 0.13 ms.
 //
 // # Stopping by itself
 //
@@ -43,7 +43,9 @@
 // Open brings every motor out of motor mode, and finds it by that. Arm enters
 // motor mode, commands at once (the last Write; before any, to stay where it is),
 // and Halt commands the failsafe to every motor, then leaves motor mode where
-// Config.HaltExit says so: the motors then turn freely.
+// Config.HaltExit says so: the motors then turn freely. [HaltAll] does so with motors
+// whose program died: it opens nothing that would take them out of motor mode first,
+// and needs no motor to be well.
 //
 // Facts: B. Katz, "A low cost modular actuator for dynamic robots" (MIT, 2018)
 // and its firmware's CAN_com; CubeMars AK series manual, section on MIT mode;

@@ -34,8 +34,9 @@ type motor struct {
 	code        byte // mit
 	timeout     uint32
 	heard       time.Time
-	mute        int // answers that it swallows; negative: all
-	short       int // answers of 3 bytes
+	mute        int    // answers that it swallows; negative: all
+	lost        []bool // whether it swallows the next answers
+	short       int    // answers of 3 bytes
 	frames      int
 }
 
@@ -85,10 +86,15 @@ func (m *Motors) Fail(id int, problem byte) {
 // Mute lets it swallow n answers, or all with n < 0.
 func (m *Motors) Mute(id, n int) { m.change(id, func(one *motor) { one.mute = n }) }
 
+// Lose says of the next answers, also of those about registers, whether each is lost.
+func (m *Motors) Lose(id int, which ...bool) {
+	m.change(id, func(one *motor) { one.lost = which })
+}
+
 // Short shortens n answers.
 func (m *Motors) Short(id, n int) { m.change(id, func(one *motor) { one.short = n }) }
 
-// Frames counts what was sent to a motor.
+// Frames counts what was sent to a motor, and to its registers.
 func (m *Motors) Frames(id int) (n int) {
 	m.change(id, func(one *motor) { n = one.frames })
 	return n
@@ -163,7 +169,18 @@ func (m *Motors) watch(one *motor) {
 	}
 }
 
+// loses takes the next of Lose.
+func (one *motor) loses() (lost bool) {
+	if len(one.lost) > 0 {
+		lost, one.lost = one.lost[0], one.lost[1:]
+	}
+	return lost
+}
+
 func (m *Motors) answer(b *cantest.Bus, one *motor) {
+	if one.loses() {
+		return
+	}
 	if one.mute != 0 {
 		if one.mute > 0 {
 			one.mute--
@@ -192,9 +209,11 @@ func (m *Motors) answer(b *cantest.Bus, one *motor) {
 // register answers reads and writes of a damiao motor's registers.
 func (m *Motors) register(b *cantest.Bus, f can.Frame) {
 	one := m.find(int(binary.LittleEndian.Uint16(f.Data[:])))
-	if one == nil || one.mute < 0 {
+	if one == nil {
 		return
 	}
+	one.frames++
+	lost := one.loses()
 	value := binary.LittleEndian.Uint32(f.Data[4:])
 	switch number := f.Data[3]; {
 	case number == 9 && f.Data[2] == write:
@@ -209,6 +228,9 @@ func (m *Motors) register(b *cantest.Bus, f can.Frame) {
 		value = math.Float32bits(float32(one.span.VMax))
 	case number == 23:
 		value = math.Float32bits(float32(one.span.TMax))
+	}
+	if lost || one.mute < 0 {
+		return
 	}
 	binary.LittleEndian.PutUint32(f.Data[4:], value)
 	f.ID = uint32(one.replyID)
