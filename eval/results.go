@@ -222,7 +222,8 @@ func compareTrials(a, b Row) int {
 
 // Merge puts the results of several files, such as shards, together. A trial that is
 // in several of them must have the same rows in each, but for MeasureHz; those of
-// the first are kept. Files of one experiment must be of one protocol.
+// the first are kept. Files of one experiment must be of one protocol, and all
+// their trials whole.
 func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	hashes := map[string]Row{}  // by experiment
 	from := map[string]string{} // file by trial
@@ -231,6 +232,9 @@ func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	for _, name := range order {
 		for id, rows := range byTrial(files[name]) {
 			first := rows[0]
+			if rows[len(rows)-1].Measure != MeasureHz {
+				return nil, fmt.Errorf("%w: %s: trial %s was cut off: give the command of that run again, which goes on with it", ErrResults, name, id)
+			}
 			if other, ok := hashes[first.Experiment]; ok && other.ProtocolHash != first.ProtocolHash {
 				return nil, fmt.Errorf("%w: %s: %w: experiment %s has the hash %.12s, and %.12s in another file", ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other.ProtocolHash)
 			}

@@ -112,6 +112,9 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	if err := merge(strings.ReplaceAll(whole, "1.5", "1.6")); !errors.Is(err, ErrResults) {
 		t.Errorf("another return: %v", err)
 	}
+	if err := merge(whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1]); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("half a trial: %v", err)
+	}
 	if err := merge(strings.ReplaceAll(whole, ",h\n", ",g\n")); !errors.Is(err, ErrOtherProtocol) {
 		t.Errorf("another protocol: %v", err)
 	}
