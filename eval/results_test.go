@@ -93,6 +93,26 @@ func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 }
 
+func TestTwoRunsDoNotWriteToOneFile(t *testing.T) {
+	r, path, err := opened(t, finished(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenResults(path, "h"); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("the second run: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenResults(path, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	read := func(text string) []Row {
 		rows, err := ReadRows(strings.NewReader(text))
