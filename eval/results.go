@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrOtherProtocol is wrapped where a results file is of another experiment, or of
@@ -48,22 +49,31 @@ func OpenResults(path, protocolHash string) (*Results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrResults, err)
-	}
-	r := &Results{path: path, done: map[string]bool{}}
-	whole, err := r.take(content, protocolHash)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if r.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}
-	if err := r.begin(whole); err != nil {
-		return nil, errors.Join(err, r.file.Close())
+	r := &Results{path: path, file: f, done: map[string]bool{}}
+	if err := r.resume(protocolHash); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
+}
+
+// resume takes the file over, as it was left.
+func (r *Results) resume(protocolHash string) error {
+	if err := unix.Flock(int(r.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%w: %s: another run writes to it (%w): wait for its end, or give another file with --out", ErrResults, r.path, err)
+	}
+	content, err := io.ReadAll(r.file)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrResults, err)
+	}
+	whole, err := r.take(content, protocolHash)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path, err)
+	}
+	return r.begin(whole)
 }
 
 // begin cuts the file to what is whole of it and writes the header where there is
@@ -222,7 +232,8 @@ func compareTrials(a, b Row) int {
 
 // Merge puts the results of several files, such as shards, together. A trial that is
 // in several of them must have the same rows in each, but for MeasureHz; those of
-// the first are kept. Files of one experiment must be of one protocol.
+// the first are kept. Files of one experiment must be of one protocol, and all
+// their trials whole.
 func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	hashes := map[string]Row{}  // by experiment
 	from := map[string]string{} // file by trial
@@ -231,6 +242,9 @@ func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	for _, name := range order {
 		for id, rows := range byTrial(files[name]) {
 			first := rows[0]
+			if rows[len(rows)-1].Measure != MeasureHz {
+				return nil, fmt.Errorf("%w: %s: trial %s was cut off: give the command of that run again, which goes on with it", ErrResults, name, id)
+			}
 			if other, ok := hashes[first.Experiment]; ok && other.ProtocolHash != first.ProtocolHash {
 				return nil, fmt.Errorf("%w: %s: %w: experiment %s has the hash %.12s, and %.12s in another file", ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other.ProtocolHash)
 			}

@@ -93,6 +93,26 @@ func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 }
 
+func TestTwoRunsDoNotWriteToOneFile(t *testing.T) {
+	r, path, err := opened(t, finished(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenResults(path, "h"); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("the second run: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenResults(path, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	read := func(text string) []Row {
 		rows, err := ReadRows(strings.NewReader(text))
@@ -111,6 +131,9 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	}
 	if err := merge(strings.ReplaceAll(whole, "1.5", "1.6")); !errors.Is(err, ErrResults) {
 		t.Errorf("another return: %v", err)
+	}
+	if err := merge(whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1]); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("half a trial: %v", err)
 	}
 	if err := merge(strings.ReplaceAll(whole, ",h\n", ",g\n")); !errors.Is(err, ErrOtherProtocol) {
 		t.Errorf("another protocol: %v", err)
