@@ -127,26 +127,29 @@ func (a *analysis) build(f *figure) Figure {
 	return out
 }
 
-// sameRange gives panels the least range of y that has all means and bands, 0,
-// and what the values are compared with.
+// sameRange gives panels the range of y that has all means, 0, and what the
+// values are compared with. Bands are shown as far as they are no wider than
+// that by half at either side: those of a few trials would press all else flat.
 func sameRange(panels []Panel) []Panel {
-	y := Interval{0, 0}
+	var means, bands Interval
 	for i := range panels {
 		if panels[i].Relative || len(panels[i].Guide) > 0 {
-			y.High = max(y.High, 1.04)
+			means.High = max(means.High, 1.04)
 		}
 		for _, s := range panels[i].Series {
 			for _, p := range s.Points {
-				y.Low, y.High = min(y.Low, p.Mean), max(y.High, p.Mean)
+				means.add(p.Mean, p.Mean)
 				if band := p.band(); band.Known() {
-					y.Low, y.High = min(y.Low, band.Low), max(y.High, band.High)
+					bands.add(band.Low, band.High)
 				}
 			}
 		}
 	}
-	if y.High <= y.Low {
-		y.High = y.Low + 1
+	if means.High <= means.Low {
+		means.High = means.Low + 1
 	}
+	room := (means.High - means.Low) / 2
+	y := Interval{min(means.Low, max(bands.Low, means.Low-room)), max(means.High, min(bands.High, means.High+room))}
 	y.High += 0.02 * (y.High - y.Low)
 	for i := range panels {
 		panels[i].Range = y

@@ -53,7 +53,8 @@ var budgets = []float64{10, 30, 100, 300, 1000, 3000, 10_000}
 
 // budgetCurve is the mean reward up to the row at which each budget was used.
 // Rewards are means of the steps since the row before, labels are totals. Of a
-// budget that was used up before the first row nothing is known.
+// budget that was used up before the first row nothing is known, and nothing of
+// larger ones where a trial ended as it had used one up.
 func budgetCurve(rewards, labels curve) curve {
 	if len(rewards) == 0 || len(labels) == 0 {
 		return nil
@@ -69,6 +70,9 @@ func budgetCurve(rewards, labels curve) curve {
 		}
 		if spent := rewards.between(0, end); len(spent) > 0 {
 			out = append(out, point{budget, spent.meanReward()})
+		}
+		if labels[len(labels)-1].y == budget {
+			return out
 		}
 	}
 	return out

@@ -246,6 +246,14 @@ func TestPanelsOfOneMeasureHaveTheSameScale(t *testing.T) {
 	}
 }
 
+func TestABandOfFewTrialsDoesNotPressTheLinesFlat(t *testing.T) {
+	wide := Point{0, Estimate{Mean: 0.8, Confidence: Interval{-40, 90}}}
+	panel := sameRange([]Panel{{Relative: true, Series: []Series{{Points: []Point{wide}}}}})[0]
+	if panel.Range.Low != -0.52 || panel.Range.High > 1.7 {
+		t.Errorf("y is from %v", panel.Range)
+	}
+}
+
 func TestNumbersAreShownWithThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.95123: "0.951", 12345.6: "12346", 0.00001234: "1.23e-05", -0.5: "-0.5", 100: "100"} {
 		if got := number(v); got != want {

@@ -15,6 +15,9 @@ type Interval struct{ Low, High float64 }
 
 func unknown() Interval { return Interval{math.NaN(), math.NaN()} }
 
+// add widens the interval to what lies between low and high.
+func (i *Interval) add(low, high float64) { i.Low, i.High = min(i.Low, low), max(i.High, high) }
+
 // Known says whether the interval could be computed.
 func (i Interval) Known() bool { return !math.IsNaN(i.Low) && !math.IsNaN(i.High) }
 

@@ -86,6 +86,9 @@ func TestTheBudgetCurveIsTheMeanRewardUntilTheLabelsAreUsed(t *testing.T) {
 	if len(got) != len(budgets) {
 		t.Errorf("%d of %d budgets", len(got), len(budgets))
 	}
+	if ended := budgetCurve(rewards, curve{{4, 4}, {20, 10}, {100, 30}}); len(ended) != 2 {
+		t.Errorf("a trial that ended with 30 labels knows of %v", ended)
+	}
 	if late := budgetCurve(curve{{500, 0.5}}, curve{{500, 500}}); late[0].x != 1000 {
 		t.Errorf("a budget of %v is known, though the first row came after it", late[0].x)
 	}
