@@ -37,6 +37,16 @@ def successor_measure_loss(forward, backward, target_forward, target_backward, g
     return (0.5 * residual - reached).sum()
 
 
+def value_loss(forward, target_forward, z, reward, gamma):
+    """The Bellman residual of the value F(s, a, z)^T z for the reward phi(s')^T z, summed over the ensemble.
+
+    It follows from the successor measure's; said again for the one direction that
+    the actor looks at, it has far less variance than that loss over all pairs.
+    """
+    target = reward + gamma * (target_forward.mean(0) * z).sum(-1)
+    return 0.5 * ((forward * z).sum(-1) - target).square().mean(-1).sum()
+
+
 def orthonormality_loss(backward):
     """|| E[B B^T] - I ||^2 / 2, up to a constant."""
     return 0.5 * mean_square_of_pairs(backward, backward) - backward.square().sum(-1).mean()

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Pre-train a forward-backward model of a dm_control domain, without rewards, and save a bundle.
+
+    scripts/collect_dmc.py cheetah --out cheetah.npz
+    scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --steps 100000
+
+It begins with the file's transitions and, while it trains, adds those of the
+model's own policies: pi_z for random tasks z, with noise.
+
+Rewards are not trained on. They are looked at in the evaluations: every
+--eval-every updates each task's z is inferred from 50,000 labelled states and
+followed for a few episodes, and the bundle in OUT/best is of the highest mean so far.
+"""
+
+import argparse
+import json
+from pathlib import Path
+import sys
+import time
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import bundle, simulation  # noqa: E402
+from fb.networks import on_sphere  # noqa: E402
+import train_fb  # noqa: E402
+
+LABELLED = 50_000
+TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updates for which one serves
+
+
+class Replay:
+    """Transitions in the order in which they came; the oldest give way when it is full."""
+
+    COLUMNS = ("obs", "action", "next_obs", "measure")
+
+    def __init__(self, capacity, first):
+        self.columns = {}
+        self.capacity, self.size, self.next = capacity, 0, 0
+        for name in self.COLUMNS:
+            self.columns[name] = torch.empty(capacity, first[name].shape[1])
+        self.add(first)
+
+    def add(self, rows):
+        n = len(rows["obs"])
+        at = (self.next + torch.arange(n)) % self.capacity
+        for name, column in self.columns.items():
+            column[at] = torch.as_tensor(rows[name], dtype=torch.float32)
+        self.next = (self.next + n) % self.capacity
+        self.size = min(self.size + n, self.capacity)
+
+    def state(self):
+        return {"columns": {name: column[: self.size].clone() for name, column in self.columns.items()}, "next": self.next}
+
+    def restore(self, state):
+        self.size, self.next = len(state["columns"]["obs"]), state["next"]
+        for name, column in self.columns.items():
+            column[: self.size] = state["columns"][name]
+
+    def sample(self, n, *names):
+        rows = torch.randint(self.size, (n,))
+        return [self.columns[name][rows] for name in names]
+
+
+def random_rewards(obs, count):
+    """Rewards of count random tasks for the rows of standardised observations, [n, count].
+
+    Half are weighted sums of up to three elements of the observation, half are
+    products of up to three ramps, from 0 to 1, over single elements: what people
+    ask of a robot is often to have some quantities above or below a value.
+    """
+    n, elements = obs.shape
+    ramps = count // 2
+    reward = torch.ones(n, count)
+    terms = torch.zeros(n, count - ramps)
+    for k in range(3):
+        used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
+        x = obs[:, torch.randint(elements, (count,))]
+        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * (torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps)))).clamp_(0, 1)
+        reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
+        terms += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
+    reward[:, ramps:] = terms - terms.mean(0)
+    return reward
+
+
+class Tasks:
+    """What z are drawn from for a while: B of some states and E[B r] of random rewards r over them."""
+
+    @torch.no_grad()
+    def __init__(self, model, obs, rewards):
+        self.states = model.backward_map(obs)
+        self.rewards = random_rewards(obs, rewards).T @ self.states / len(obs)
+        self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + 1e-3 * torch.eye(self.states.shape[1]))
+
+    def sample(self, n, from_states, from_rewards):
+        kind = torch.rand(n, 1)
+        z = torch.where(kind < from_states, self.pick(self.states, n), torch.randn(n, self.states.shape[1]))
+        return on_sphere(torch.where(kind > 1 - from_rewards, self.pick(self.rewards, n), z))
+
+    @staticmethod
+    def pick(rows, n):
+        return rows[torch.randint(len(rows), (n,))]
+
+
+class Practice:
+    """Copies of the domain that follow the model's policies for random tasks."""
+
+    def __init__(self, trainer, copies, seed):
+        self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
+        args = trainer.args
+        self.z = torch.zeros(copies, args.latent)
+        self.noise = torch.zeros(copies, 1)
+        self.task_left = np.zeros(copies, int)
+        # Their episodes end at different times.
+        self.episode_left = self.sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
+
+    @torch.no_grad()
+    def step(self):
+        sim, rng, trainer = self.sim, self.sim.rng, self.trainer
+        for i in np.flatnonzero(self.episode_left <= 0):
+            sim.reset(i, exploring=rng.random() < 0.3)
+            self.episode_left[i] = simulation.EPISODE_STEPS
+            self.task_left[i] = 0
+        renew = np.flatnonzero(self.task_left <= 0)
+        if len(renew):
+            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
+            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1)), dtype=torch.float32)
+            self.task_left[renew] = rng.integers(50, 300, len(renew))
+        obs = sim.obs
+        mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs, dtype=torch.float32)), self.z)
+        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).numpy()
+        next_obs = sim.step(action)
+        good = np.isfinite(next_obs).all(1)
+        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
+        trainer.replay.add({k: v[good] for k, v in rows.items()})
+        self.task_left -= 1
+        self.episode_left -= 1
+        self.episode_left[~good] = 0
+
+
+class Pretraining(train_fb.Trainer):
+    def __init__(self, args, domain, first):
+        self.domain, self.replay = domain, Replay(args.capacity, first)
+        tensors = [torch.as_tensor(first[k], dtype=torch.float32) for k in ("obs", "action", "next_obs")]
+        super().__init__(args, *tensors)
+        self.practice = Practice(self, args.copies, args.seed + 1)
+        self.best, self.tasks = -1.0, None
+
+    def draw(self, n):
+        obs, action, next_obs = self.replay.sample(n, "obs", "action", "next_obs")
+        return self.model.normalize(obs), action, self.model.normalize(next_obs)
+
+    def sample_z(self, next_obs):
+        if self.step % TASKS_EVERY == 0 or self.tasks is None:
+            [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
+            self.tasks = Tasks(self.model, self.model.normalize(obs), TASKS_REWARDS)
+        return self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+
+    def inverse_second_moment(self, backward):
+        return self.tasks.inverse
+
+    @torch.no_grad()
+    def oracle(self):
+        """z [task, d] of every task from LABELLED states, and the share of the reward's variance that is linear in B."""
+        next_obs, measure = self.replay.sample(LABELLED, "next_obs", "measure")
+        reward = torch.as_tensor(self.domain.reward(measure.double().numpy()))
+        b = self.model.backward_map(self.model.normalize(next_obs)).double()
+        z = reward.T @ b / len(b)
+        fit = b @ torch.linalg.solve(b.T @ b / len(b), z.T)
+        explained = 1 - (reward - fit).var(0) / reward.var(0)
+        return z.float(), explained
+
+    @torch.no_grad()
+    def returns(self, z, episodes):
+        """Returns [task, episode] of following each task's z."""
+        tasks = len(z)
+        sim = simulation.Simulation(self.domain, tasks * episodes, 12345)
+        followed = on_sphere(z).repeat_interleave(episodes, 0)
+        total = np.zeros(tasks * episodes)
+        column = np.repeat(np.arange(tasks), episodes)
+        for _ in range(simulation.EPISODE_STEPS):
+            obs = self.model.normalize(torch.as_tensor(sim.obs, dtype=torch.float32))
+            sim.step(self.model.actor(obs, followed).numpy())
+            total += self.domain.reward(sim.measure())[np.arange(len(total)), column]
+        return total.reshape(tasks, episodes)
+
+    def evaluate(self):
+        began = time.monotonic()
+        z, explained = self.oracle()
+        returns = self.returns(z, self.args.eval_episodes).mean(1)
+        shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(self.domain.tasks, returns, explained))
+        print(f"update {self.step}, {self.replay.size} transitions: mean {returns.mean():.0f}: {shown}  "
+              f"[{time.monotonic() - began:.0f} s]", flush=True)
+        if returns.mean() > self.best:
+            self.best = float(returns.mean())
+            self.save_best(z, dict(zip(self.domain.tasks, returns.tolist())))
+
+    def save_best(self, z, returns):
+        folder = self.args.out / "best"
+        [obs] = self.replay.sample(200_000, "next_obs")
+        self.write_bundle(folder, obs)
+        oracle = {task: on_sphere(row).tolist() for task, row in zip(self.domain.tasks, z)}
+        bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
+
+    def save(self):
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        self.write_checkpoint()
+
+    def state(self):
+        return super().state() | {"replay": self.replay.state(), "best": self.best}
+
+    def restore(self, content):
+        super().restore(content)
+        self.replay.restore(content["replay"])
+        self.best = content["best"]
+
+
+def train(trainer):
+    args = trainer.args
+    progress = train_fb.Progress(args.steps, trainer.step)
+    while trainer.step < args.steps:
+        values = trainer.update()
+        if trainer.step % args.practice_every == 0:
+            trainer.practice.step()
+        backward = values.pop("backward")
+        if progress.due(trainer.step):
+            shown = {name: float(value) for name, value in values.items()}
+            progress.show(trainer.step, {**shown, "rank": train_fb.effective_rank(backward)})
+        if trainer.step % args.eval_every == 0:
+            trainer.evaluate()
+        if trainer.step % args.save_every == 0 or trainer.step == args.steps:
+            trainer.save()
+
+
+def parse_arguments(argv=None):
+    p = train_fb.parser(__doc__.split("\n\n")[0])
+    p.add_argument("domain", choices=simulation.DOMAINS)
+    p.add_argument("transitions", type=Path, help="of collect_dmc.py")
+    g = p.add_argument_group("practice and evaluation")
+    g.add_argument("--copies", type=int, default=16)
+    g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
+    g.add_argument("--capacity", type=int, default=2_000_000)
+    g.add_argument("--eval-every", type=int, default=5000)
+    g.add_argument("--eval-episodes", type=int, default=4)
+    return p.parse_args(argv)
+
+
+def main():
+    args = parse_arguments()
+    train_fb.keep_freed_memory()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    with np.load(args.transitions) as archive:
+        first = {k: archive[k] for k in Replay.COLUMNS}
+    domain = simulation.DOMAINS[args.domain]()
+    args.name = args.domain
+    args.observation, args.action = domain.channel_names()
+    trainer = Pretraining(args, domain, first)
+    trainer.resume()
+    train(trainer)
+
+
+if __name__ == "__main__":
+    main()
