@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Record transitions of a dm_control domain, without rewards, for train_fb.py and pretrain_dmc.py.
 
-    scripts/collect_dmc.py cheetah --transitions 200000 --out cheetah.npz
+    scripts/collect_dmc.py cheetah --transitions 100000 --out cheetah.npz
+    scripts/collect_dmc.py cheetah --transitions 100000 --curious 400000 --out cheetah.npz
 
-It starts again and again from random poses and velocities, and moves the joints by
-random oscillations and noise that is correlated in time: the cheap alternative to
-exploring by curiosity.
+Exploring starts come first: it begins again and again from random poses and
+velocities, and moves the joints by random oscillations and noise that is
+correlated in time. --curious adds transitions of an agent that seeks what is new
+by random network distillation (fb/curiosity.py), in whole episodes.
 
 The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
 quantities of next_obs' state that the rewards of the domain's tasks are made of
@@ -19,7 +21,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import simulation  # noqa: E402
+from fb import curiosity, simulation  # noqa: E402
 
 
 class Babble:
@@ -72,11 +74,17 @@ def explore(domain, transitions, seed, copies=64, longest=200):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("--transitions", type=int, default=200_000, help="(%(default)s)")
+    p.add_argument("--transitions", type=int, default=100_000, help="from exploring starts (%(default)s)")
+    p.add_argument("--curious", type=int, default=0, help="transitions of random network distillation (%(default)s)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")
     args = p.parse_args()
-    np.savez(args.out, **explore(simulation.DOMAINS[args.domain](), args.transitions, args.seed))
+    domain = simulation.DOMAINS[args.domain]()
+    rows = explore(domain, args.transitions, args.seed)
+    if args.curious:
+        added = curiosity.explore(domain, rows, args.curious, args.seed)
+        rows = {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
+    np.savez(args.out, **rows)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ followed for a few episodes, and the bundle in OUT/best is of the highest mean s
 """
 
 import argparse
+import copy
 import json
 from pathlib import Path
 import sys
@@ -63,21 +64,27 @@ class Replay:
         return [self.columns[name][rows] for name in names]
 
 
-def random_rewards(obs, count):
+def group_shares(names):
+    """How often each channel is drawn: every group, such as velocity of velocity.3, as often as any other."""
+    groups = [name.split(".")[0] for name in names]
+    return torch.tensor([1 / groups.count(g) for g in groups])
+
+
+def random_rewards(obs, shares, count):
     """Rewards of count random tasks for the rows of standardised observations, [n, count].
 
     Half are weighted sums of up to three elements of the observation, half are
     products of up to three ramps, from 0 to 1, over single elements: what people
     ask of a robot is often to have some quantities above or below a value.
     """
-    n, elements = obs.shape
     ramps = count // 2
-    reward = torch.ones(n, count)
-    terms = torch.zeros(n, count - ramps)
+    reward = torch.ones(len(obs), count)
+    terms = torch.zeros(len(obs), count - ramps)
     for k in range(3):
         used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
-        x = obs[:, torch.randint(elements, (count,))]
-        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * (torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps)))).clamp_(0, 1)
+        x = obs[:, torch.multinomial(shares, count, replacement=True)]
+        slope = torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps))
+        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * slope).clamp_(0, 1)
         reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
         terms += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
     reward[:, ramps:] = terms - terms.mean(0)
@@ -88,9 +95,9 @@ class Tasks:
     """What z are drawn from for a while: B of some states and E[B r] of random rewards r over them."""
 
     @torch.no_grad()
-    def __init__(self, model, obs, rewards):
+    def __init__(self, model, obs, shares, rewards):
         self.states = model.backward_map(obs)
-        self.rewards = random_rewards(obs, rewards).T @ self.states / len(obs)
+        self.rewards = random_rewards(obs, shares, rewards).T @ self.states / len(obs)
         self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + 1e-3 * torch.eye(self.states.shape[1]))
 
     def sample(self, n, from_states, from_rewards):
@@ -146,6 +153,12 @@ class Pretraining(train_fb.Trainer):
         super().__init__(args, *tensors)
         self.practice = Practice(self, args.copies, args.seed + 1)
         self.best, self.tasks = -1.0, None
+        self.shares = group_shares(args.observation)
+        self.average = copy.deepcopy(self.model).requires_grad_(False)
+
+    def update_targets(self):
+        super().update_targets()
+        torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
     def draw(self, n):
         obs, action, next_obs = self.replay.sample(n, "obs", "action", "next_obs")
@@ -154,7 +167,7 @@ class Pretraining(train_fb.Trainer):
     def sample_z(self, next_obs):
         if self.step % TASKS_EVERY == 0 or self.tasks is None:
             [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
-            self.tasks = Tasks(self.model, self.model.normalize(obs), TASKS_REWARDS)
+            self.tasks = Tasks(self.model, self.model.normalize(obs), self.shares, TASKS_REWARDS)
         return self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
 
     def inverse_second_moment(self, backward):
@@ -165,7 +178,7 @@ class Pretraining(train_fb.Trainer):
         """z [task, d] of every task from LABELLED states, and the share of the reward's variance that is linear in B."""
         next_obs, measure = self.replay.sample(LABELLED, "next_obs", "measure")
         reward = torch.as_tensor(self.domain.reward(measure.double().numpy()))
-        b = self.model.backward_map(self.model.normalize(next_obs)).double()
+        b = self.average.backward_map(self.average.normalize(next_obs)).double()
         z = reward.T @ b / len(b)
         fit = b @ torch.linalg.solve(b.T @ b / len(b), z.T)
         explained = 1 - (reward - fit).var(0) / reward.var(0)
@@ -179,9 +192,9 @@ class Pretraining(train_fb.Trainer):
         followed = on_sphere(z).repeat_interleave(episodes, 0)
         total = np.zeros(tasks * episodes)
         column = np.repeat(np.arange(tasks), episodes)
-        for _ in range(simulation.EPISODE_STEPS):
-            obs = self.model.normalize(torch.as_tensor(sim.obs, dtype=torch.float32))
-            sim.step(self.model.actor(obs, followed).numpy())
+        for _ in range(self.args.episode_steps):
+            obs = self.average.normalize(torch.as_tensor(sim.obs, dtype=torch.float32))
+            sim.step(self.average.actor(obs, followed).numpy())
             total += self.domain.reward(sim.measure())[np.arange(len(total)), column]
         return total.reshape(tasks, episodes)
 
@@ -199,7 +212,7 @@ class Pretraining(train_fb.Trainer):
     def save_best(self, z, returns):
         folder = self.args.out / "best"
         [obs] = self.replay.sample(200_000, "next_obs")
-        self.write_bundle(folder, obs)
+        self.write_bundle(folder, self.average, obs)
         oracle = {task: on_sphere(row).tolist() for task, row in zip(self.domain.tasks, z)}
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
@@ -208,11 +221,13 @@ class Pretraining(train_fb.Trainer):
         self.write_checkpoint()
 
     def state(self):
-        return super().state() | {"replay": self.replay.state(), "best": self.best}
+        return super().state() | {"replay": self.replay.state(), "best": self.best,
+                                "average": self.average.state_dict()}
 
     def restore(self, content):
         super().restore(content)
         self.replay.restore(content["replay"])
+        self.average.load_state_dict(content.get("average", content["model"]))
         self.best = content["best"]
 
 
@@ -240,14 +255,16 @@ def parse_arguments(argv=None):
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=int, default=16)
     g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
+    g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=int, default=2_000_000)
     g.add_argument("--eval-every", type=int, default=5000)
     g.add_argument("--eval-episodes", type=int, default=4)
+    g.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
     return p.parse_args(argv)
 
 
-def main():
-    args = parse_arguments()
+def main(argv=None):
+    args = parse_arguments(argv)
     train_fb.keep_freed_memory()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)

@@ -212,14 +212,14 @@ class Trainer:
         return self.args.out / "checkpoint.pt"
 
     def save(self):
-        self.write_bundle(self.args.out, self.obs)
+        self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
 
-    def write_bundle(self, folder, obs):
-        """Save the model as a bundle; its E[B B^T] is that of obs."""
+    def write_bundle(self, folder, model, obs):
+        """Save model as a bundle; its E[B B^T] is that of obs."""
         args = self.args
         bundle.write(
-            folder, self.model, obs, name=args.name, gamma=args.gamma,
+            folder, model, obs, name=args.name, gamma=args.gamma,
             observation=args.observation, action=args.action, provenance=self.provenance())
 
     def write_checkpoint(self):
