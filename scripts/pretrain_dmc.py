@@ -23,11 +23,11 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, simulation  # noqa: E402
+from fb import bundle, simulation, zeroshot  # noqa: E402
 from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
 
-LABELLED = 50_000
+EVALUATION_SEED = 12345
 TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updates for which one serves
 
 
@@ -115,19 +115,19 @@ class Practice:
 
     def __init__(self, trainer, copies, seed):
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
-        args = trainer.args
+        self.args = args = trainer.args
         self.z = torch.zeros(copies, args.latent)
         self.noise = torch.zeros(copies, 1)
         self.task_left = np.zeros(copies, int)
         # Their episodes end at different times.
-        self.episode_left = self.sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
+        self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
 
     @torch.no_grad()
     def step(self):
         sim, rng, trainer = self.sim, self.sim.rng, self.trainer
         for i in np.flatnonzero(self.episode_left <= 0):
-            sim.reset(i, exploring=rng.random() < 0.3)
-            self.episode_left[i] = simulation.EPISODE_STEPS
+            sim.reset(i, exploring=rng.random() < self.args.exploring)
+            self.episode_left[i] = self.args.practice_steps
             self.task_left[i] = 0
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
@@ -173,47 +173,26 @@ class Pretraining(train_fb.Trainer):
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
 
-    @torch.no_grad()
-    def oracle(self):
-        """z [task, d] of every task from LABELLED states, and the share of the reward's variance that is linear in B."""
-        next_obs, measure = self.replay.sample(LABELLED, "next_obs", "measure")
-        reward = torch.as_tensor(self.domain.reward(measure.double().numpy()))
-        b = self.average.backward_map(self.average.normalize(next_obs)).double()
-        z = reward.T @ b / len(b)
-        fit = b @ torch.linalg.solve(b.T @ b / len(b), z.T)
-        explained = 1 - (reward - fit).var(0) / reward.var(0)
-        return z.float(), explained
-
-    @torch.no_grad()
-    def returns(self, z, episodes):
-        """Returns [task, episode] of following each task's z."""
-        tasks = len(z)
-        sim = simulation.Simulation(self.domain, tasks * episodes, 12345)
-        followed = on_sphere(z).repeat_interleave(episodes, 0)
-        total = np.zeros(tasks * episodes)
-        column = np.repeat(np.arange(tasks), episodes)
-        for _ in range(self.args.episode_steps):
-            obs = self.average.normalize(torch.as_tensor(sim.obs, dtype=torch.float32))
-            sim.step(self.average.actor(obs, followed).numpy())
-            total += self.domain.reward(sim.measure())[np.arange(len(total)), column]
-        return total.reshape(tasks, episodes)
-
     def evaluate(self):
         began = time.monotonic()
-        z, explained = self.oracle()
-        returns = self.returns(z, self.args.eval_episodes).mean(1)
-        shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(self.domain.tasks, returns, explained))
+        args, domain = self.args, self.domain
+        next_obs, measure = self.replay.sample(zeroshot.LABELLED, "next_obs", "measure")
+        reward = torch.as_tensor(domain.reward(measure.double().numpy()))
+        z, explained = zeroshot.oracle(self.average, next_obs, reward)
+        followed = z.repeat_interleave(args.eval_episodes, 0)
+        returns = zeroshot.returns(self.average, domain, followed, args.eval_episodes, EVALUATION_SEED, args.episode_steps).mean(1)
+        shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(domain.tasks, returns, explained))
         print(f"update {self.step}, {self.replay.size} transitions: mean {returns.mean():.0f}: {shown}  "
               f"[{time.monotonic() - began:.0f} s]", flush=True)
         if returns.mean() > self.best:
             self.best = float(returns.mean())
-            self.save_best(z, dict(zip(self.domain.tasks, returns.tolist())))
+            self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
 
     def save_best(self, z, returns):
         folder = self.args.out / "best"
-        [obs] = self.replay.sample(200_000, "next_obs")
+        [obs] = self.replay.sample(50_000, "next_obs")
         self.write_bundle(folder, self.average, obs)
-        oracle = {task: on_sphere(row).tolist() for task, row in zip(self.domain.tasks, z)}
+        oracle = dict(zip(self.domain.tasks, z.tolist()))
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
     def save(self):
@@ -255,6 +234,8 @@ def parse_arguments(argv=None):
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=int, default=16)
     g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
+    g.add_argument("--practice-steps", type=int, default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
+    g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
     g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=int, default=2_000_000)
     g.add_argument("--eval-every", type=int, default=5000)

@@ -52,7 +52,7 @@ class RandomRewards(unittest.TestCase):
         tasks = pretrain_dmc.Tasks(model, torch.randn(64, 4), torch.ones(4), 16)
         z = tasks.sample(40, from_states=1.0, from_rewards=0.0)
         torch.testing.assert_close(z.norm(dim=-1), torch.full((40,), 6**0.5))
-        self.assertLess(torch.cdist(z, tasks.states).min(1).values.max(), 1e-4)
+        self.assertLess(torch.cdist(z, tasks.states).min(1).values.max(), 1e-2)
 
 
 class FlatParameters(unittest.TestCase):

@@ -69,6 +69,8 @@ def parser(description):
     train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
     train.add_argument("--q-loss", type=float, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
+    train.add_argument("--vector-loss", action=argparse.BooleanOptionalAction, default=False,
+                       help="train F by its own Bellman residual, and only B by the successor measure's")
     train.add_argument("--z-from-data", type=float, default=0.5, help="part of the z that are B of a state (%(default)s)")
     train.add_argument("--z-from-rewards", type=float, default=0.0,
                        help="part of the z that solve random rewards, quadratic in the observation (%(default)s)")
@@ -178,12 +180,16 @@ class Trainer:
             next_action = self.noisy_action(next_obs, z)
             target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
         forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
-        measure = losses.successor_measure_loss(forward, backward, *target, args.gamma)
+        measured = forward.detach() if args.vector_loss else forward
+        measure = losses.successor_measure_loss(measured, backward, *target, args.gamma)
         ortho = losses.orthonormality_loss(backward)
         loss = measure + args.ortho * ortho
+        if args.vector_loss or args.q_loss:
+            features = backward.detach() @ self.inverse_second_moment(backward)
+        if args.vector_loss:
+            loss = loss + losses.successor_feature_loss(forward, target[0], features, args.gamma)
         if args.q_loss:
-            reward = (backward.detach() @ self.inverse_second_moment(backward) * z).sum(-1)
-            loss = loss + args.q_loss * losses.value_loss(forward, target[0], z, reward, args.gamma)
+            loss = loss + args.q_loss * losses.value_loss(forward, target[0], z, (features * z).sum(-1), args.gamma)
         flat.backward(loss, self.forward_flat, self.backward_flat)
         self.fb_optimizer.step()
         return {"sm": measure.detach(), "ortho": ortho.detach(), "|F|": forward.detach().norm(dim=-1).mean(),
@@ -257,8 +263,10 @@ class Trainer:
             raise SystemExit(f"train_fb: {self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
         self.actor_optimizer.load_state_dict(content["actor_optimizer"])
-        for scheduler, state in zip(self.schedulers, content["schedulers"]):
+        rates = [scheduler.base_lrs for scheduler in self.schedulers]
+        for scheduler, state, base in zip(self.schedulers, content["schedulers"], rates):
             scheduler.load_state_dict(state)
+            scheduler.base_lrs = base  # those asked for now
         torch.set_rng_state(content["rng"].cpu())
         self.step = content["step"]
 
