@@ -195,9 +195,21 @@ class Pretraining(train_fb.Trainer):
         oracle = dict(zip(self.domain.tasks, z.tolist()))
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
+    def after_update(self):
+        if self.step % self.args.practice_every == 0:
+            self.practice.step()
+        if self.step % self.args.eval_every == 0:
+            self.evaluate()
+        super().after_update()
+
     def save(self):
         self.args.out.mkdir(parents=True, exist_ok=True)
         self.write_checkpoint()
+
+    def provenance(self):
+        here = {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, then its own practice: "
+                f"{self.step // self.args.practice_every * self.args.copies}"}
+        return super().provenance() | here
 
     def state(self):
         return super().state() | {"replay": self.replay.state(), "best": self.best,
@@ -208,23 +220,6 @@ class Pretraining(train_fb.Trainer):
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
         self.best = content["best"]
-
-
-def train(trainer):
-    args = trainer.args
-    progress = train_fb.Progress(args.steps, trainer.step)
-    while trainer.step < args.steps:
-        values = trainer.update()
-        if trainer.step % args.practice_every == 0:
-            trainer.practice.step()
-        backward = values.pop("backward")
-        if progress.due(trainer.step):
-            shown = {name: float(value) for name, value in values.items()}
-            progress.show(trainer.step, {**shown, "rank": train_fb.effective_rank(backward)})
-        if trainer.step % args.eval_every == 0:
-            trainer.evaluate()
-        if trainer.step % args.save_every == 0 or trainer.step == args.steps:
-            trainer.save()
 
 
 def parse_arguments(argv=None):
@@ -256,7 +251,7 @@ def main(argv=None):
     args.observation, args.action = domain.channel_names()
     trainer = Pretraining(args, domain, first)
     trainer.resume()
-    train(trainer)
+    train_fb.train(trainer)
 
 
 if __name__ == "__main__":

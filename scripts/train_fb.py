@@ -214,6 +214,10 @@ class Trainer:
         for target, online in zip(self.target_flats, (self.forward_flat, self.backward_flat)):
             target.vector.lerp_(online.vector, self.args.tau)
 
+    def after_update(self):
+        if self.step % self.args.save_every == 0:
+            self.save()
+
     def checkpoint(self):
         return self.args.out / "checkpoint.pt"
 
@@ -333,8 +337,7 @@ def train(trainer):
             if not all(np.isfinite(v) for v in shown.values()):
                 raise SystemExit(f"\ntrain_fb: diverged at update {trainer.step} ({shown}): lower --lr; the last checkpoint is good")
             progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
-        if trainer.step % args.save_every == 0:
-            trainer.save()
+        trainer.after_update()
     progress.close()
     trainer.save()
 
