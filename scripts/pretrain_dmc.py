@@ -32,12 +32,12 @@ TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updat
 
 
 class Replay:
-    """Transitions in the order in which they came; the oldest give way when it is full."""
+    """Transitions in the order in which they came; the oldest give way when it is full. Samples are on device."""
 
     COLUMNS = ("obs", "action", "next_obs", "measure")
 
-    def __init__(self, capacity, first):
-        self.columns = {}
+    def __init__(self, capacity, first, device="cpu"):
+        self.columns, self.device = {}, device
         self.capacity, self.size, self.next = capacity, 0, 0
         for name in self.COLUMNS:
             self.columns[name] = torch.empty(capacity, first[name].shape[1])
@@ -61,13 +61,20 @@ class Replay:
 
     def sample(self, n, *names):
         rows = torch.randint(self.size, (n,))
-        return [self.columns[name][rows] for name in names]
+        return [self.columns[name][rows].to(self.device) for name in names]
 
 
-def group_shares(names):
-    """How often each channel is drawn: every group, such as velocity of velocity.3, as often as any other."""
+def channel_shares(names, base=(), base_share=0.0):
+    """How often a random reward is about each channel.
+
+    Every group of channels, such as velocity of velocity.3, is drawn as often as any
+    other, but for base_share of the draws, which are of the channels base.
+    """
     groups = [name.split(".")[0] for name in names]
-    return torch.tensor([1 / groups.count(g) for g in groups])
+    shares = torch.tensor([1 / groups.count(g) for g in groups]) / len(set(groups)) * (1 - base_share)
+    for name in base:
+        shares[names.index(name)] += base_share / len(base)
+    return shares
 
 
 def random_rewards(obs, shares, count):
@@ -75,20 +82,26 @@ def random_rewards(obs, shares, count):
 
     Half are weighted sums of up to three elements of the observation, half are
     products of up to three ramps, from 0 to 1, over single elements: what people
-    ask of a robot is often to have some quantities above or below a value.
+    ask of a robot is often to have some quantities above or below a value. They
+    have variance 1 and any mean: a constant changes no policy that is optimal, but
+    it changes z, and least squares from rewards in [0, 1] give a z with a large one.
     """
+    with torch.device(obs.device):
+        return _random_rewards(obs, shares, count)
+
+
+def _random_rewards(obs, shares, count):
     ramps = count // 2
-    reward = torch.ones(len(obs), count)
-    terms = torch.zeros(len(obs), count - ramps)
+    reward = torch.cat([torch.ones(len(obs), ramps), torch.zeros(len(obs), count - ramps)], 1)
     for k in range(3):
         used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
         x = obs[:, torch.multinomial(shares, count, replacement=True)]
         slope = torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps))
         ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * slope).clamp_(0, 1)
         reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
-        terms += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
-    reward[:, ramps:] = terms - terms.mean(0)
-    return reward
+        reward[:, ramps:] += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
+    offset = 2.5 * torch.rand(count) - 0.5
+    return (reward - reward.mean(0)) / (reward.std(0) + 1e-3) + offset
 
 
 class Tasks:
@@ -98,16 +111,18 @@ class Tasks:
     def __init__(self, model, obs, shares, rewards):
         self.states = model.backward_map(obs)
         self.rewards = random_rewards(obs, shares, rewards).T @ self.states / len(obs)
-        self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + 1e-3 * torch.eye(self.states.shape[1]))
+        ridge = 1e-3 * torch.eye(self.states.shape[1], device=obs.device)
+        self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + ridge)
 
     def sample(self, n, from_states, from_rewards):
-        kind = torch.rand(n, 1)
-        z = torch.where(kind < from_states, self.pick(self.states, n), torch.randn(n, self.states.shape[1]))
+        device = self.states.device
+        kind, anywhere = torch.rand(n, 1, device=device), torch.randn(n, self.states.shape[1], device=device)
+        z = torch.where(kind < from_states, self.pick(self.states, n), anywhere)
         return on_sphere(torch.where(kind > 1 - from_rewards, self.pick(self.rewards, n), z))
 
     @staticmethod
     def pick(rows, n):
-        return rows[torch.randint(len(rows), (n,))]
+        return rows[torch.randint(len(rows), (n,), device=rows.device)]
 
 
 class Practice:
@@ -116,8 +131,8 @@ class Practice:
     def __init__(self, trainer, copies, seed):
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
         self.args = args = trainer.args
-        self.z = torch.zeros(copies, args.latent)
-        self.noise = torch.zeros(copies, 1)
+        self.z = torch.zeros(copies, args.latent, device=args.device)
+        self.noise = torch.zeros(copies, 1, device=args.device)
         self.task_left = np.zeros(copies, int)
         # Their episodes end at different times.
         self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
@@ -132,11 +147,11 @@ class Practice:
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
             self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
-            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1)), dtype=torch.float32)
+            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1))).to(self.noise)
             self.task_left[renew] = rng.integers(50, 300, len(renew))
         obs = sim.obs
-        mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs, dtype=torch.float32)), self.z)
-        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).numpy()
+        mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs).to(self.z)), self.z)
+        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).cpu().numpy()
         next_obs = sim.step(action)
         good = np.isfinite(next_obs).all(1)
         rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
@@ -148,12 +163,12 @@ class Practice:
 
 class Pretraining(train_fb.Trainer):
     def __init__(self, args, domain, first):
-        self.domain, self.replay = domain, Replay(args.capacity, first)
-        tensors = [torch.as_tensor(first[k], dtype=torch.float32) for k in ("obs", "action", "next_obs")]
+        self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
+        tensors = [torch.as_tensor(first[k], dtype=torch.float32, device=args.device) for k in ("obs", "action", "next_obs")]
         super().__init__(args, *tensors)
         self.practice = Practice(self, args.copies, args.seed + 1)
         self.best, self.tasks = -1.0, None
-        self.shares = group_shares(args.observation)
+        self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
 
     def update_targets(self):
@@ -177,7 +192,7 @@ class Pretraining(train_fb.Trainer):
         began = time.monotonic()
         args, domain = self.args, self.domain
         next_obs, measure = self.replay.sample(zeroshot.LABELLED, "next_obs", "measure")
-        reward = torch.as_tensor(domain.reward(measure.double().numpy()))
+        reward = torch.as_tensor(domain.reward(measure.double().cpu().numpy()), device=args.device)
         z, explained = zeroshot.oracle(self.average, next_obs, reward)
         followed = z.repeat_interleave(args.eval_episodes, 0)
         returns = zeroshot.returns(self.average, domain, followed, args.eval_episodes, EVALUATION_SEED, args.episode_steps).mean(1)
@@ -231,6 +246,8 @@ def parse_arguments(argv=None):
     g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
     g.add_argument("--practice-steps", type=int, default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
     g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
+    g.add_argument("--base-share", type=float, default=0.0,
+                   help="part of the random rewards' terms that are about the robot's base (%(default)s)")
     g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=int, default=2_000_000)
     g.add_argument("--eval-every", type=int, default=5000)

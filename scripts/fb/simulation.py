@@ -29,8 +29,11 @@ class Domain:
     """What a domain's observation and its tasks' rewards are made of.
 
     measure returns the few quantities that the rewards depend on, reward makes
-    the rewards [n, task] from rows of them.
+    the rewards [n, task] from rows of them. base names the channels that tell how
+    the robot as a whole stands and moves.
     """
+
+    base = ()
 
     def __init__(self, name):
         self.name = name
@@ -73,6 +76,8 @@ class Domain:
 
 
 class Cheetah(Domain):
+    base = ("position.0", "position.1", "velocity.0", "velocity.1", "velocity.2")
+
     def __init__(self):
         super().__init__("cheetah")
         self.velocity = self.named_sensor("torso_subtreelinvel")[0]
@@ -101,6 +106,8 @@ class Cheetah(Domain):
 
 
 class Walker(Domain):
+    base = ("orientations.0", "orientations.1", "height", "velocity.0", "velocity.1", "velocity.2")
+
     def __init__(self):
         super().__init__("walker")
         self.velocity = self.named_sensor("torso_subtreelinvel")[0]
@@ -138,6 +145,8 @@ class Walker(Domain):
 
 
 class Quadruped(Domain):
+    base = ("torso_velocity.0", "torso_velocity.1", "torso_velocity.2", "torso_upright")
+
     def __init__(self):
         super().__init__("quadruped")
         kind = mujoco.mjtSensor

@@ -29,7 +29,7 @@ def returns(model, domain, z, episodes, seed, steps=simulation.EPISODE_STEPS):
     total = np.zeros(len(z))
     rows, column = np.arange(len(z)), np.repeat(np.arange(tasks), episodes)
     for _ in range(steps):
-        obs = model.normalize(torch.as_tensor(sim.obs, dtype=torch.float32))
-        sim.step(model.actor(obs, z).numpy())
+        obs = model.normalize(torch.as_tensor(sim.obs).to(z))
+        sim.step(model.actor(obs, z).cpu().numpy())
         total += domain.reward(sim.measure())[rows, column]
     return total.reshape(tasks, episodes)
