@@ -16,7 +16,6 @@ from pathlib import Path
 import shutil
 import sys
 
-import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -31,11 +30,10 @@ def labelled_states(run, domain):
     return columns["next_obs"][rows], torch.as_tensor(domain.reward(columns["measure"][rows].double().numpy()))
 
 
-def measure(model, domain, z, episodes, seed):
+def measure(model, domain, z, args):
     """Returns [task, episode] of the oracle's z and of a random z in every episode."""
-    oracle = zeroshot.returns(model, domain, z.repeat_interleave(episodes, 0), episodes, seed)
-    anywhere = on_sphere(torch.randn(len(z) * episodes, z.shape[1]))
-    return {"oracle": oracle, "random": zeroshot.returns(model, domain, anywhere, episodes, seed)}
+    followed = {"oracle": z.repeat_interleave(args.episodes, 0), "random": on_sphere(torch.randn(len(z) * args.episodes, z.shape[1]))}
+    return {name: zeroshot.returns(model, domain, rows, args.episodes, args.seed, args.episode_steps) for name, rows in followed.items()}
 
 
 def provenance(domain, returns, explained, args):
@@ -46,7 +44,7 @@ def provenance(domain, returns, explained, args):
         "data": args.data,
         "returns_oracle": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["oracle"])),
         "returns_random": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["random"])),
-        "returns_of": f"means over {args.episodes} episodes of 1,000 steps; oracle: z of {zeroshot.LABELLED} labelled states, "
+        "returns_of": f"means over {args.episodes} episodes of {args.episode_steps} steps; oracle: z of {zeroshot.LABELLED} labelled states, "
                       "random: a z of the sphere for each episode",
         "reward_variance_linear_in_phi": ", ".join(f"{t} {e:.2f}" for t, e in zip(tasks, explained)),
         "versions": " ".join(f"{name}={version}" for name, version in versions.items()),
@@ -70,6 +68,7 @@ def main(argv=None):
     p.add_argument("--out", type=Path, help="folder of the bundle to write")
     p.add_argument("--data", default="", help="for the provenance: how the transitions came about")
     p.add_argument("--episodes", type=int, default=10)
+    p.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="(%(default)s)")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args(argv)
     torch.manual_seed(args.seed)
@@ -77,7 +76,7 @@ def main(argv=None):
     domain = simulation.DOMAINS[args.domain]()
     model = bundle.read(args.run / "best")
     z, explained = zeroshot.oracle(model, *labelled_states(args.run, domain))
-    returns = measure(model, domain, z, args.episodes, args.seed)
+    returns = measure(model, domain, z, args)
     for name, values in returns.items():
         print(f"{name:8}" + "".join(f"  {t} {v.mean():.0f} ({v.min():.0f} to {v.max():.0f})" for t, v in zip(domain.tasks, values)))
     if args.out:

@@ -14,9 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import torch
     import collect_dmc
+    import evaluate_dmc
     import pretrain_dmc
-    from fb import curiosity, flat, simulation
+    from fb import bundle, curiosity, flat, simulation
     from fb.networks import Architecture, Model
+    from safetensors.torch import load_file
 except ImportError as err:
     raise unittest.SkipTest(f"pre-training needs scripts/requirements.txt: {err}") from err
 
@@ -102,7 +104,20 @@ class PreTraining(unittest.TestCase):
             self.assertEqual(list(oracle["z"]), domain.tasks)
             description = json.loads((folder / "run" / "best" / "bfm.json").read_text())
             self.assertEqual(description["observation"][0]["name"], "position.0")
-            self.assertIn("data", description["provenance"])
+            self.check_exported(folder)
+
+    def check_exported(self, folder):
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluate_dmc.main(["cheetah", str(folder / "run"), "--out", str(folder / "out"), "--episodes", "1",
+                               "--episode-steps", "20", "--data", "a test"])
+        description = json.loads((folder / "out" / "bfm.json").read_text())
+        self.assertEqual(description["provenance"]["data"], "a test")
+        self.assertIn("walk_backward", description["provenance"]["returns_oracle"])
+        before, after = (load_file(folder / place / "model.safetensors") for place in ("run/best", "out"))
+        model = bundle.read(folder / "out")
+        self.assertEqual(before.keys(), after.keys())
+        for name, tensor in bundle.tensors(model, after["cov_b"]).items():
+            torch.testing.assert_close(tensor, before[name])
 
     @staticmethod
     def pretrain(folder, steps):
