@@ -43,6 +43,25 @@ class LossesAgreeWithTheMatricesTheyAvoid(unittest.TestCase):
         want = 0.5 * gram[self.others].square().mean() - gram.diagonal().mean()
         torch.testing.assert_close(losses.orthonormality_loss(self.b), want)
 
+    def test_successor_features_residual_has_the_measures_gradient_where_b_is_orthonormal(self):
+        n, d = 4000, 3
+        b = torch.randn(n, d)
+        b = b @ torch.linalg.inv(torch.linalg.cholesky(b.T @ b / n)).T
+        target = torch.randn(2, n, d)
+        gradients = []
+        for loss in (lambda f: losses.successor_measure_loss(f, b, target, b, 0.9),
+                     lambda f: losses.successor_feature_loss(f, target, b, 0.9)):
+            shift = torch.zeros(d, requires_grad=True)
+            loss(target + shift).backward()
+            gradients.append(shift.grad)
+        torch.testing.assert_close(*gradients, atol=0.05, rtol=0.05)
+
+    def test_value_residual_is_the_features_along_z(self):
+        z, features = torch.randn(self.n, self.d), torch.randn(self.n, self.d)
+        want = sum(0.5 * (((m - features - 0.9 * self.tf.mean(0)) * z).sum(-1) ** 2).mean() for m in self.f)
+        got = losses.value_loss(self.f, self.tf, z, (features * z).sum(-1), 0.9)
+        torch.testing.assert_close(got, want)
+
     def test_a_penalty_of_one_half_on_two_members_is_their_minimum(self):
         values = torch.randn(2, 9)
         torch.testing.assert_close(losses.pessimistic(values, 0.5), values.min(0).values)

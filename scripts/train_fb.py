@@ -30,13 +30,19 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, losses  # noqa: E402
+from fb import bundle, flat, losses  # noqa: E402
 from fb.networks import Architecture, Model, on_sphere  # noqa: E402
 
 
 def parse_arguments(argv=None):
-    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
+    return p.parse_args(argv)
+
+
+def parser(description):
+    """The arguments of a training, but for where its transitions come from."""
+    p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
     p.add_argument("--name", default="rover", help="the model's name")
     p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels")
@@ -62,6 +68,9 @@ def parse_arguments(argv=None):
     train.add_argument("--lr-end", type=float, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
     train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
+    train.add_argument("--q-loss", type=float, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
+    train.add_argument("--vector-loss", action=argparse.BooleanOptionalAction, default=False,
+                       help="train F by its own Bellman residual, and only B by the successor measure's")
     train.add_argument("--z-from-data", type=float, default=0.5, help="part of the z that are B of a state (%(default)s)")
     train.add_argument("--z-from-rewards", type=float, default=0.0,
                        help="part of the z that solve random rewards, quadratic in the observation (%(default)s)")
@@ -74,7 +83,7 @@ def parse_arguments(argv=None):
     run.add_argument("--device", default="cpu", help="of torch (%(default)s)")
     run.add_argument("--threads", type=int, default=1, help="of torch on the CPU (%(default)s)")
     run.add_argument("--save-every", type=int, default=10_000, help="updates between checkpoints (%(default)s)")
-    return p.parse_args(argv)
+    return p
 
 
 def words(text):
@@ -114,11 +123,13 @@ class Trainer:
         self.model.obs_mean.copy_(obs.mean(0))
         self.model.obs_var.copy_(obs.var(0))
         self.input, self.next_input = self.model.normalize(obs), self.model.normalize(next_obs)
-        m, fused = self.model, {"fused": True}
+        m = self.model
+        parts = (m.forward_map, m.backward_map, m.actor, m.target_forward, m.target_backward)
+        self.forward_flat, self.backward_flat, self.actor_flat, *self.target_flats = (flat.Flat(part) for part in parts)
         self.fb_optimizer = torch.optim.Adam(
-            [{"params": list(m.forward_map.parameters()), "lr": args.lr},
-             {"params": list(m.backward_map.parameters()), "lr": args.lr_b}], **fused)
-        self.actor_optimizer = torch.optim.Adam(m.actor.parameters(), lr=args.lr, **fused)
+            [{"params": [self.forward_flat.vector], "lr": args.lr}, {"params": [self.backward_flat.vector], "lr": args.lr_b}],
+            fused=True)
+        self.actor_optimizer = torch.optim.Adam([self.actor_flat.vector], lr=args.lr, fused=True)
         self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.step = 0
 
@@ -128,8 +139,7 @@ class Trainer:
 
     def update(self):
         """One update of F, B, the actor and the targets; returns the losses."""
-        rows = torch.randint(len(self.obs), (self.args.batch,), device=self.obs.device)
-        obs, action, next_obs = self.input[rows], self.action[rows], self.next_input[rows]
+        obs, action, next_obs = self.draw(self.args.batch)
         z = self.sample_z(next_obs)
         # The actor takes the embedding as it was before F's update: it serves both.
         embedded_task = self.model.forward_map.embed_task(obs, z)
@@ -140,6 +150,11 @@ class Trainer:
             scheduler.step()
         self.step += 1
         return {**fb, **q}
+
+    def draw(self, n):
+        """n random transitions: what the maps take of obs, the action, what they take of next_obs."""
+        rows = torch.randint(len(self.obs), (n,), device=self.obs.device)
+        return self.input[rows], self.action[rows], self.next_input[rows]
 
     @torch.no_grad()
     def sample_z(self, next_obs):
@@ -165,47 +180,67 @@ class Trainer:
             next_action = self.noisy_action(next_obs, z)
             target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
         forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
-        measure = losses.successor_measure_loss(forward, backward, *target, args.gamma)
+        measured = forward.detach() if args.vector_loss else forward
+        measure = losses.successor_measure_loss(measured, backward, *target, args.gamma)
         ortho = losses.orthonormality_loss(backward)
-        self.fb_optimizer.zero_grad(set_to_none=True)
-        (measure + args.ortho * ortho).backward()
+        loss = measure + args.ortho * ortho
+        if args.vector_loss or args.q_loss:
+            features = backward.detach() @ self.inverse_second_moment(backward)
+        if args.vector_loss:
+            loss = loss + losses.successor_feature_loss(forward, target[0], features, args.gamma)
+        if args.q_loss:
+            loss = loss + args.q_loss * losses.value_loss(forward, target[0], z, (features * z).sum(-1), args.gamma)
+        flat.backward(loss, self.forward_flat, self.backward_flat)
         self.fb_optimizer.step()
         return {"sm": measure.detach(), "ortho": ortho.detach(), "|F|": forward.detach().norm(dim=-1).mean(),
                 "backward": backward.detach()}
 
+    @staticmethod
+    def inverse_second_moment(backward):
+        """(E[B B^T])^-1 over the batch: phi = (E[B B^T])^-1 B."""
+        moment = backward.detach().T @ backward.detach() / len(backward)
+        return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
+
     def update_actor(self, obs, z, embedded_task):
         m = self.model
-        # Only the actor learns here: F's parameters need no gradients.
-        m.forward_map.requires_grad_(False)
         forward = m.forward_map.at(obs, embedded_task, self.noisy_action(obs, z))
         loss = losses.actor_loss(forward, z, self.args.pessimism)
-        self.actor_optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        flat.backward(loss, self.actor_flat)
         self.actor_optimizer.step()
-        m.forward_map.requires_grad_(True)
         return {"q": -loss.detach()}
 
     @torch.no_grad()
     def update_targets(self):
-        m = self.model
-        pairs = ((m.target_forward, m.forward_map), (m.target_backward, m.backward_map))
-        for target, online in pairs:
-            torch._foreach_lerp_(list(target.parameters()), list(online.parameters()), self.args.tau)
+        for target, online in zip(self.target_flats, (self.forward_flat, self.backward_flat)):
+            target.vector.lerp_(online.vector, self.args.tau)
+
+    def after_update(self):
+        if self.step % self.args.save_every == 0:
+            self.save()
 
     def checkpoint(self):
         return self.args.out / "checkpoint.pt"
 
     def save(self):
+        self.write_bundle(self.args.out, self.model, self.obs)
+        self.write_checkpoint()
+
+    def write_bundle(self, folder, model, obs):
+        """Save model as a bundle; its E[B B^T] is that of obs."""
         args = self.args
         bundle.write(
-            args.out, self.model, self.obs, name=args.name, gamma=args.gamma,
+            folder, model, obs, name=args.name, gamma=args.gamma,
             observation=args.observation, action=args.action, provenance=self.provenance())
+
+    def write_checkpoint(self):
+        partial = self.checkpoint().with_suffix(".partial")
+        torch.save(self.state(), partial)
+        os.replace(partial, self.checkpoint())
+
+    def state(self):
         parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
         content = {name: part.state_dict() for name, part in parts.items()}
-        content |= {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers], "rng": torch.get_rng_state()}
-        partial = self.checkpoint().with_suffix(".partial")
-        torch.save(content, partial)
-        os.replace(partial, self.checkpoint())
+        return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers], "rng": torch.get_rng_state()}
 
     def provenance(self):
         """Strings by name, for people: enough to make the model again."""
@@ -223,15 +258,19 @@ class Trainer:
     def resume(self):
         if not self.checkpoint().exists():
             return
-        content = torch.load(self.checkpoint(), map_location=self.args.device, weights_only=True)
+        self.restore(torch.load(self.checkpoint(), map_location=self.args.device, weights_only=True))
+
+    def restore(self, content):
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
             raise SystemExit(f"train_fb: {self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
         self.actor_optimizer.load_state_dict(content["actor_optimizer"])
-        for scheduler, state in zip(self.schedulers, content["schedulers"]):
+        rates = [scheduler.base_lrs for scheduler in self.schedulers]
+        for scheduler, state, base in zip(self.schedulers, content["schedulers"], rates):
             scheduler.load_state_dict(state)
+            scheduler.base_lrs = base  # those asked for now
         torch.set_rng_state(content["rng"].cpu())
         self.step = content["step"]
 
@@ -298,8 +337,7 @@ def train(trainer):
             if not all(np.isfinite(v) for v in shown.values()):
                 raise SystemExit(f"\ntrain_fb: diverged at update {trainer.step} ({shown}): lower --lr; the last checkpoint is good")
             progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
-        if trainer.step % args.save_every == 0:
-            trainer.save()
+        trainer.after_update()
     progress.close()
     trainer.save()
 

@@ -10,21 +10,25 @@ import os
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
-from fb.networks import LAYERNORM_EPS
+from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
 def tensors(model, cov_b):
     """The tensors of a bundle, by name."""
     out = {"cov_b": cov_b}
-    parts = {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
-    for prefix, part in parts.items():
+    for prefix, part in parts(model).items():
         out.update({f"{prefix}.{name}": value for name, value in part.state_dict().items()})
     if model.arch.norm_obs:
         out["_obs_normalizer.running_mean"] = model.obs_mean
         out["_obs_normalizer.running_var"] = model.obs_var
     return {name: value.detach().cpu().float().contiguous() for name, value in out.items()}
+
+
+def parts(model):
+    """The saved maps, by the prefix of their tensors."""
+    return {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
 
 
 def describe(arch):
@@ -85,3 +89,19 @@ def replace(path, content):
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)
+
+
+def read(folder):
+    """The model of a bundle that write wrote."""
+    a = json.loads((Path(folder) / "bfm.json").read_text())["architecture"]
+    model = Model(Architecture(
+        obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"], hidden_layers=a["f"]["hidden_layers"],
+        embedding_layers=a["f"]["embedding_layers"], b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
+        num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"], norm_z=a["norm_z"], norm_b=a["b"]["norm"]))
+    weights = load_file(Path(folder) / "model.safetensors")
+    for prefix, part in parts(model).items():
+        part.load_state_dict({name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")})
+    if a["norm_obs"]:
+        model.obs_mean.copy_(weights["_obs_normalizer.running_mean"])
+        model.obs_var.copy_(weights["_obs_normalizer.running_var"])
+    return model

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Record transitions of a dm_control domain, without rewards, for train_fb.py and pretrain_dmc.py.
+
+    scripts/collect_dmc.py cheetah --transitions 100000 --out cheetah.npz
+    scripts/collect_dmc.py cheetah --transitions 100000 --curious 400000 --out cheetah.npz
+
+Exploring starts come first: it begins again and again from random poses and
+velocities, and moves the joints by random oscillations and noise that is
+correlated in time. --curious adds transitions of an agent that seeks what is new
+by random network distillation (fb/curiosity.py), in whole episodes.
+
+The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
+quantities of next_obs' state that the rewards of the domain's tasks are made of
+(fb/simulation.py), so that any task's reward can be told afterwards.
+"""
+
+import argparse
+from pathlib import Path
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import curiosity, simulation  # noqa: E402
+
+
+class Babble:
+    """Actions [n, A] of n copies: an oscillation and correlated noise for each actuator, redrawn by begin."""
+
+    def __init__(self, n, actions, period, rng):
+        self.rng, self.shape, self.period = rng, (n, actions), period
+        self.level, self.swing, self.frequency, self.phase, self.noise, self.keep, self.wander = (
+            np.zeros(self.shape) for _ in range(7))
+        for i in range(n):
+            self.begin(i)
+
+    def begin(self, i):
+        rng, actions = self.rng, self.shape[1]
+        self.level[i] = rng.normal(0, 0.4, actions)
+        # All actuators of a copy share a frequency: gaits do.
+        self.frequency[i] = 2 * np.pi * rng.uniform(0.3, 5) * self.period
+        self.swing[i] = rng.uniform(0, 1.5, actions) * (rng.random() < 0.6)
+        self.phase[i] = rng.uniform(0, 2 * np.pi, actions)
+        self.keep[i] = rng.choice([0, 0.7, 0.9, 0.97])
+        self.noise[i] = rng.uniform(0.1, 1)
+        self.wander[i] = 0
+
+    def act(self):
+        self.phase += self.frequency
+        self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.noise * self.rng.normal(size=self.shape)
+        return np.clip(self.level + self.swing * np.sin(self.phase) + self.wander, -1, 1).astype(np.float32)
+
+
+def explore(domain, transitions, seed, copies=64, longest=200):
+    """Transitions from exploring starts: a dict of arrays with one row each."""
+    sim = simulation.Simulation(domain, copies, seed)
+    babble = Babble(copies, domain.model.nu, domain.period, sim.rng)
+    left = np.zeros(copies, int)
+    rows = []
+    while len(rows) * copies < transitions:
+        for i in np.flatnonzero(left == 0):
+            sim.reset(i, exploring=True)
+            babble.begin(i)
+            left[i] = sim.rng.integers(20, longest)
+        obs, action = sim.obs.copy(), babble.act()
+        rows.append((obs, action, sim.step(action), sim.measure()))
+        left -= 1
+        left[~np.isfinite(sim.obs).all(1)] = 0
+    columns = [np.concatenate(column).astype(np.float32)[:transitions] for column in zip(*rows)]
+    good = np.all([np.isfinite(c).all(1) for c in columns], axis=0)
+    return dict(zip(("obs", "action", "next_obs", "measure"), (c[good] for c in columns)))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("domain", choices=simulation.DOMAINS)
+    p.add_argument("--transitions", type=int, default=100_000, help="from exploring starts (%(default)s)")
+    p.add_argument("--curious", type=int, default=0, help="transitions of random network distillation (%(default)s)")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--out", type=Path, required=True, help="the .npz to write")
+    args = p.parse_args()
+    domain = simulation.DOMAINS[args.domain]()
+    rows = explore(domain, args.transitions, args.seed)
+    if args.curious:
+        added = curiosity.explore(domain, rows, args.curious, args.seed)
+        rows = {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
+    np.savez(args.out, **rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Measure what a pre-trained model of pretrain_dmc.py can do, and write it into a copy of its bundle.
+
+    scripts/evaluate_dmc.py cheetah runs/cheetah --out models/cheetah --data "how the transitions came about"
+
+RUN/best is the bundle, and the labelled states are drawn from the transitions in
+RUN/checkpoint.pt. For every task it prints the mean return of following the oracle's
+z, inferred from 50,000 labelled states, and of following random z. --out receives
+the bundle with these figures in its provenance, and oracle.json: task to z.
+"""
+
+import argparse
+import importlib.metadata
+import json
+from pathlib import Path
+import shutil
+import sys
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import bundle, simulation, zeroshot  # noqa: E402
+from fb.networks import on_sphere  # noqa: E402
+
+
+def labelled_states(run, domain):
+    """next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
+    columns = torch.load(run / "checkpoint.pt", weights_only=True)["replay"]["columns"]
+    rows = torch.randint(len(columns["obs"]), (zeroshot.LABELLED,))
+    return columns["next_obs"][rows], torch.as_tensor(domain.reward(columns["measure"][rows].double().numpy()))
+
+
+def measure(model, domain, z, args):
+    """Returns [task, episode] of the oracle's z and of a random z in every episode."""
+    followed = {"oracle": z.repeat_interleave(args.episodes, 0), "random": on_sphere(torch.randn(len(z) * args.episodes, z.shape[1]))}
+    return {name: zeroshot.returns(model, domain, rows, args.episodes, args.seed, args.episode_steps) for name, rows in followed.items()}
+
+
+def provenance(domain, returns, explained, args):
+    mean = {name: values.mean(1) for name, values in returns.items()}
+    tasks = domain.tasks
+    versions = {name: importlib.metadata.version(name) for name in ("mujoco", "dm_control", "torch", "numpy")}
+    return {
+        "data": args.data,
+        "returns_oracle": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["oracle"])),
+        "returns_random": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["random"])),
+        "returns_of": f"means over {args.episodes} episodes of {args.episode_steps} steps; oracle: z of {zeroshot.LABELLED} labelled states, "
+                      "random: a z of the sphere for each episode",
+        "reward_variance_linear_in_phi": ", ".join(f"{t} {e:.2f}" for t, e in zip(tasks, explained)),
+        "versions": " ".join(f"{name}={version}" for name, version in versions.items()),
+    }
+
+
+def export(source, out, added, z):
+    """The bundle of source with more provenance, and the oracle's z."""
+    out.mkdir(parents=True, exist_ok=True)
+    description = json.loads((source / "bfm.json").read_text())
+    description["provenance"] = {k: v for k, v in (description["provenance"] | added).items() if v}
+    shutil.copyfile(source / "model.safetensors", out / "model.safetensors")
+    bundle.replace(out / "bfm.json", (json.dumps(description, indent=2) + "\n").encode())
+    bundle.replace(out / "oracle.json", (json.dumps({"z": z}) + "\n").encode())
+
+
+def main(argv=None):
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("domain", choices=simulation.DOMAINS)
+    p.add_argument("run", type=Path, help="--out of pretrain_dmc.py")
+    p.add_argument("--out", type=Path, help="folder of the bundle to write")
+    p.add_argument("--data", default="", help="for the provenance: how the transitions came about")
+    p.add_argument("--episodes", type=int, default=10)
+    p.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="(%(default)s)")
+    p.add_argument("--seed", type=int, default=1)
+    args = p.parse_args(argv)
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)
+    domain = simulation.DOMAINS[args.domain]()
+    model = bundle.read(args.run / "best")
+    z, explained = zeroshot.oracle(model, *labelled_states(args.run, domain))
+    returns = measure(model, domain, z, args)
+    for name, values in returns.items():
+        print(f"{name:8}" + "".join(f"  {t} {v.mean():.0f} ({v.min():.0f} to {v.max():.0f})" for t, v in zip(domain.tasks, values)))
+    if args.out:
+        export(args.run / "best", args.out, provenance(domain, returns, explained, args), dict(zip(domain.tasks, z.tolist())))
+
+
+if __name__ == "__main__":
+    main()

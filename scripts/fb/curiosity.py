@@ -1,0 +1,123 @@
+"""Exploration by random network distillation.
+
+Burda et al., "Exploration by Random Network Distillation" (2018): a state is as
+new as a trained network fails to predict what a fixed random one makes of it. A
+TD3 agent (Fujimoto et al., 2018) is rewarded with that error and so goes where the
+record is thin. The sizes and rates are those of Yarats et al. (2022) where a CPU
+affords them: their networks have 1,024 units.
+"""
+
+import copy
+
+import numpy as np
+import torch
+from torch import nn
+
+from fb import simulation
+
+HIDDEN = 256
+FEATURES = 128
+BATCH = 256
+RATE = 3e-4
+GAMMA = 0.99
+TAU = 0.01
+NOISE, CLIP = 0.2, 0.3
+
+
+def mlp(inputs, outputs, hidden=HIDDEN):
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.ReLU(),
+                         nn.Linear(hidden, outputs))
+
+
+class Novelty:
+    """The bonus of observations, and its training."""
+
+    def __init__(self, obs):
+        self.target, self.predictor = mlp(obs, FEATURES), mlp(obs, FEATURES)
+        self.target.requires_grad_(False)
+        self.optimizer = torch.optim.Adam(self.predictor.parameters(), lr=RATE)
+        self.scale = torch.tensor(1.0)
+
+    def learn(self, obs):
+        """One update of the predictor; returns the bonus [n], with a running scale of 1."""
+        error = (self.predictor(obs) - self.target(obs)).square().mean(-1)
+        self.optimizer.zero_grad()
+        error.mean().backward()
+        self.optimizer.step()
+        bonus = error.detach()
+        self.scale = self.scale.lerp(bonus.mean(), 0.01)
+        return bonus / self.scale
+
+
+class Agent:
+    """TD3 without its delay: two critics, clipped target noise."""
+
+    def __init__(self, obs, action):
+        self.actor = mlp(obs, action)
+        self.critics = nn.ModuleList(mlp(obs + action, 1) for _ in range(2))
+        self.target = copy.deepcopy(self.critics).requires_grad_(False)
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=RATE)
+        self.critic_optimizer = torch.optim.Adam(self.critics.parameters(), lr=RATE)
+
+    def act(self, obs):
+        mean = torch.tanh(self.actor(obs))
+        noise = (NOISE * torch.randn_like(mean)).clamp(-CLIP, CLIP)
+        return (mean + noise).clamp(-1, 1)
+
+    @staticmethod
+    def least(critics, obs, action):
+        both = torch.cat([obs, action], -1)
+        return torch.minimum(*(c(both).squeeze(-1) for c in critics))
+
+    def learn(self, obs, action, reward, next_obs):
+        with torch.no_grad():
+            goal = reward + GAMMA * self.least(self.target, next_obs, self.act(next_obs))
+        both = torch.cat([obs, action], -1)
+        loss = sum((c(both).squeeze(-1) - goal).square().mean() for c in self.critics)
+        self.critic_optimizer.zero_grad()
+        loss.backward()
+        self.critic_optimizer.step()
+        self.critics.requires_grad_(False)
+        self.actor_optimizer.zero_grad()
+        (-self.least(self.critics, obs, self.act(obs)).mean()).backward()
+        self.actor_optimizer.step()
+        self.critics.requires_grad_(True)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.parameters()), TAU)
+
+
+def explore(domain, first, transitions, seed, copies=32, updates=2):
+    """Transitions of a curious agent that begins with the record first; updates follow every step of all copies."""
+    torch.manual_seed(seed)
+    sim = simulation.Simulation(domain, copies, seed)
+    mean, std = first["obs"].mean(0), first["obs"].std(0) + 1e-3
+    steps = -(-transitions // copies)
+    begun = len(first["obs"])
+    record = {k: np.concatenate([v, np.zeros((steps * copies, v.shape[1]), np.float32)]) for k, v in first.items()}
+    novelty, agent = Novelty(len(mean)), Agent(len(mean), domain.model.nu)
+    left = sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
+    size = begun
+
+    def standard(obs):
+        return torch.as_tensor((obs - mean) / std, dtype=torch.float32).clamp(-10, 10)
+
+    for _ in range(steps):
+        for i in np.flatnonzero(left <= 0):
+            sim.reset(i)
+            left[i] = simulation.EPISODE_STEPS
+        obs = sim.obs
+        with torch.no_grad():
+            action = agent.act(standard(obs)).numpy()
+        next_obs = sim.step(action)
+        good = np.isfinite(next_obs).all(1)
+        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
+        end = size + good.sum()
+        for k, column in rows.items():
+            record[k][size:end] = column[good]
+        size = end
+        left = np.where(good, left - 1, 0)
+        for _ in range(updates):
+            at = sim.rng.integers(0, size, BATCH)
+            after = standard(record["next_obs"][at])
+            agent.learn(standard(record["obs"][at]), torch.as_tensor(record["action"][at]), novelty.learn(after), after)
+    return {k: v[begun:size] for k, v in record.items()}

@@ -1,0 +1,239 @@
+"""Many copies of a dm_control domain, stepped together and without its wrappers.
+
+The observations, rewards and resets are those of dmc_bridge.py (test_simulation.py
+compares them); what is left out is dm_control's Python on the way, which
+takes several times as long as the physics. Everything is an array with one row
+per copy.
+"""
+
+import os
+
+os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
+
+import mujoco
+import numpy as np
+from dm_control.utils import rewards
+
+import dmc_bridge
+
+EPISODE_STEPS = 1000
+_INF = float("inf")
+
+
+def at_least(value, target, at_margin):
+    """1 from the target upwards, falling linearly to at_margin at 0."""
+    return rewards.tolerance(value, bounds=(target, _INF), margin=target, value_at_margin=at_margin, sigmoid="linear")
+
+
+class Domain:
+    """What a domain's observation and its tasks' rewards are made of.
+
+    measure returns the few quantities that the rewards depend on, reward makes
+    the rewards [n, task] from rows of them. base names the channels that tell how
+    the robot as a whole stands and moves.
+    """
+
+    base = ()
+
+    def __init__(self, name):
+        self.name = name
+        self.period, tasks = dmc_bridge.DOMAINS[name]
+        self.tasks = list(tasks)
+        self.physics = tasks[self.tasks[0]][0]()
+        self.model = self.physics.model.ptr
+        self.substeps = round(self.period / self.model.opt.timestep)
+        self.low = self.model.actuator_ctrlrange[:, 0].copy()
+        self.span = self.model.actuator_ctrlrange[:, 1] - self.low
+        joints = range(self.model.njnt)
+        self.hinges = [j for j in joints if self.model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE]
+        self.limited = [j for j in self.hinges if self.model.jnt_limited[j]]
+        self.hinge_qpos = self.model.jnt_qposadr[self.hinges]
+        self.hinge_qvel = self.model.jnt_dofadr[self.hinges]
+        self.limited_qpos = self.model.jnt_qposadr[self.limited]
+        self.lower, self.upper = self.model.jnt_range[self.limited].T
+
+    def channel_names(self):
+        """Names of the observation's and of the action's channels, as the bridge has them."""
+        spec = dmc_bridge.Simulator(self.name, self.tasks[0]).spec
+        return [c.name for c in spec.obs], [c.name for c in spec.action]
+
+    def sensor(self, *kinds):
+        """Addresses in sensordata of the sensors of these types, in the model's order."""
+        m = self.model
+        ids = [i for i in range(m.nsensor) if mujoco.mjtSensor(m.sensor_type[i]) in kinds]
+        return np.concatenate([np.arange(m.sensor_adr[i], m.sensor_adr[i] + m.sensor_dim[i]) for i in ids])
+
+    def named_sensor(self, name):
+        i = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_SENSOR, name)
+        return self.model.sensor_adr[i] + np.arange(self.model.sensor_dim[i])
+
+    def body(self, name):
+        return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
+
+    def randomise_joints(self, data, rng):
+        """Joints anywhere within their limits."""
+        data.qpos[self.limited_qpos] = rng.uniform(self.lower, self.upper)
+
+
+class Cheetah(Domain):
+    base = ("position.0", "position.1", "velocity.0", "velocity.1", "velocity.2")
+
+    def __init__(self):
+        super().__init__("cheetah")
+        self.velocity = self.named_sensor("torso_subtreelinvel")[0]
+
+    def observe(self, data):
+        return np.concatenate([data.qpos[1:], data.qvel])
+
+    def measure(self, data):
+        return [data.sensordata[self.velocity]]
+
+    def reward(self, m):
+        speed = m[:, 0]
+        return np.stack([at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1)
+
+    def begin(self, data, rng):
+        self.randomise_joints(data, rng)
+        mujoco.mj_step(self.model, data, 200)
+
+    def explore(self, data, rng):
+        self.randomise_joints(data, rng)
+        data.qpos[1] = rng.uniform(-0.2, 0.7)
+        data.qpos[2] = rng.uniform(-np.pi, np.pi) if rng.random() < 0.5 else rng.normal(0, 0.3)
+        data.qvel[0] = rng.normal(0, 1.5)
+        data.qvel[1:3] = rng.normal(0, (0.5, 1))
+        data.qvel[3:] = rng.normal(0, 5, self.model.nv - 3)
+
+
+class Walker(Domain):
+    base = ("orientations.0", "orientations.1", "height", "velocity.0", "velocity.1", "velocity.2")
+
+    def __init__(self):
+        super().__init__("walker")
+        self.velocity = self.named_sensor("torso_subtreelinvel")[0]
+        self.torso = self.body("torso")
+
+    def observe(self, data):
+        return np.concatenate([data.xmat[1:, [0, 2]].ravel(), data.xpos[self.torso, 2:], data.qvel])
+
+    def measure(self, data):
+        return [data.xpos[self.torso, 2], data.xmat[self.torso, 8], data.sensordata[self.velocity],
+                data.subtree_angmom[self.torso, 1]]
+
+    def reward(self, m):
+        height, upright, velocity, spin = m.T
+        standing = rewards.tolerance(height, bounds=(1.2, _INF), margin=0.6)
+        stand = (3 * standing + (1 + upright) / 2) / 4
+        return np.stack([stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6,
+                         stand * (5 * at_least(spin, 5, 0) + 1) / 6], -1)
+
+    def move(self, velocity, speed):
+        return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5, sigmoid="linear")
+
+    def begin(self, data, rng):
+        self.randomise_joints(data, rng)
+        data.qpos[2] = rng.uniform(-np.pi, np.pi)
+
+    def explore(self, data, rng):
+        self.begin(data, rng)
+        if rng.random() < 0.5:
+            data.qpos[2] = rng.normal(0, 0.3)
+        data.qpos[0] = rng.uniform(-0.2, 0.4)
+        data.qvel[0] = rng.normal(0, 1)
+        data.qvel[1:3] = rng.normal(0, (0.5, 2))
+        data.qvel[3:] = rng.normal(0, 4, self.model.nv - 3)
+
+
+class Quadruped(Domain):
+    base = ("torso_velocity.0", "torso_velocity.1", "torso_velocity.2", "torso_upright")
+
+    def __init__(self):
+        super().__init__("quadruped")
+        kind = mujoco.mjtSensor
+        self.imu = self.sensor(kind.mjSENS_GYRO, kind.mjSENS_ACCELEROMETER)
+        self.force_torque = self.sensor(kind.mjSENS_FORCE, kind.mjSENS_TORQUE)
+        self.velocity = self.named_sensor("velocimeter")
+        self.centre = self.named_sensor("center_of_mass")
+        self.torso = self.body("torso")
+
+    def observe(self, data):
+        sensed = data.sensordata
+        return np.concatenate([data.qpos[self.hinge_qpos], data.qvel[self.hinge_qvel], data.act, sensed[self.velocity],
+                               data.xmat[self.torso, 8:], sensed[self.imu], np.arcsinh(sensed[self.force_torque])])
+
+    def measure(self, data):
+        return [data.xmat[self.torso, 8], data.sensordata[self.velocity[0]], data.sensordata[self.centre[2]]]
+
+    def reward(self, m):
+        tilt, velocity, height = m.T
+        upright = (1 + tilt) / 2
+        return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
+                         upright * at_least(height, 1, 0.5)], -1)
+
+    def begin(self, data, rng):
+        self.place(data, rng.normal(size=4))
+
+    def explore(self, data, rng):
+        self.randomise_joints(data, rng)
+        flat = rng.random() < 0.7
+        heading = rng.uniform(-np.pi, np.pi)
+        upright = np.array([np.cos(heading / 2), 0, 0, np.sin(heading / 2)]) + rng.normal(0, 0.1, 4)
+        self.place(data, upright if flat else rng.normal(size=4))
+        data.qvel[:3] = rng.normal(0, (1, 1, 0.5))
+        data.qvel[3:6] = rng.normal(0, 1.5, 3)
+        data.qvel[6:] = rng.normal(0, 2, self.model.nv - 6)
+
+    def place(self, data, orientation):
+        """Just above the ground: dm_control's search, in whole centimetres from the floor."""
+        data.qpos[:3] = 0
+        data.qpos[3:7] = orientation / np.linalg.norm(orientation)
+        while True:
+            mujoco.mj_forward(self.model, data)
+            if data.ncon == 0 or data.qpos[2] > 2:  # legs may touch each other at any height
+                return
+            data.qpos[2] += 0.01
+
+
+DOMAINS = {"cheetah": Cheetah, "walker": Walker, "quadruped": Quadruped}
+
+
+class Simulation:
+    """n copies of a domain. Rows of every array are copies."""
+
+    def __init__(self, domain, n, seed):
+        self.domain = domain
+        self.rng = np.random.default_rng(seed)
+        self.data = [mujoco.MjData(domain.model) for _ in range(n)]
+        self.obs = np.stack([self.reset(i) for i in range(n)])
+
+    def reset(self, i, exploring=False):
+        """Copy i to the start of an episode, or to anywhere; returns what it then observes."""
+        model, data = self.domain.model, self.data[i]
+        while True:
+            mujoco.mj_resetData(model, data)
+            (self.domain.explore if exploring else self.domain.begin)(data, self.rng)
+            mujoco.mj_forward(model, data)
+            obs = self.domain.observe(data)
+            if np.isfinite(obs).all():
+                break
+        if hasattr(self, "obs"):
+            self.obs[i] = obs
+        return obs
+
+    def step(self, action):
+        """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one."""
+        domain, model = self.domain, self.domain.model
+        control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
+        self.obs = np.empty_like(self.obs)
+        for i, data in enumerate(self.data):
+            data.ctrl[:] = control[i]
+            # As dm_control does it, so that what is derived from the state is of the state.
+            mujoco.mj_step2(model, data)
+            if domain.substeps > 1:
+                mujoco.mj_step(model, data, domain.substeps - 1)
+            mujoco.mj_step1(model, data)
+            self.obs[i] = domain.observe(data)
+        return self.obs
+
+    def measure(self):
+        return np.array([self.domain.measure(data) for data in self.data])

@@ -1,0 +1,35 @@
+"""What a model does with a task that it was not trained on."""
+
+import numpy as np
+import torch
+
+from fb import simulation
+from fb.networks import on_sphere
+
+LABELLED = 50_000
+
+
+@torch.no_grad()
+def oracle(model, obs, reward):
+    """z [task, d] of least squares from labelled observations, and the share of the reward's variance that is linear in phi.
+
+    With phi = (E[B B^T])^-1 B least squares are E[B r]. z is on the sphere.
+    """
+    b = model.backward_map(model.normalize(obs)).double()
+    z = reward.T @ b / len(b)
+    fit = b @ torch.linalg.solve(b.T @ b / len(b), z.T)
+    return on_sphere(z.float()), 1 - (reward - fit).var(0) / reward.var(0)
+
+
+@torch.no_grad()
+def returns(model, domain, z, episodes, seed, steps=simulation.EPISODE_STEPS):
+    """Returns [task, episode] of following z [task * episode, d]."""
+    tasks = len(z) // episodes
+    sim = simulation.Simulation(domain, len(z), seed)
+    total = np.zeros(len(z))
+    rows, column = np.arange(len(z)), np.repeat(np.arange(tasks), episodes)
+    for _ in range(steps):
+        obs = model.normalize(torch.as_tensor(sim.obs).to(z))
+        sim.step(model.actor(obs, z).cpu().numpy())
+        total += domain.reward(sim.measure())[rows, column]
+    return total.reshape(tasks, episodes)

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Pre-train a forward-backward model of a dm_control domain, without rewards, and save a bundle.
+
+    scripts/collect_dmc.py cheetah --out cheetah.npz
+    scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --steps 100000
+
+It begins with the file's transitions and, while it trains, adds those of the
+model's own policies: pi_z for random tasks z, with noise.
+
+Rewards are not trained on. They are looked at in the evaluations: every
+--eval-every updates each task's z is inferred from 50,000 labelled states and
+followed for a few episodes, and the bundle in OUT/best is of the highest mean so far.
+"""
+
+import argparse
+import copy
+import json
+from pathlib import Path
+import sys
+import time
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import bundle, simulation, zeroshot  # noqa: E402
+from fb.networks import on_sphere  # noqa: E402
+import train_fb  # noqa: E402
+
+EVALUATION_SEED = 12345
+TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updates for which one serves
+
+
+class Replay:
+    """Transitions in the order in which they came; the oldest give way when it is full. Samples are on device."""
+
+    COLUMNS = ("obs", "action", "next_obs", "measure")
+
+    def __init__(self, capacity, first, device="cpu"):
+        self.columns, self.device = {}, device
+        self.capacity, self.size, self.next = capacity, 0, 0
+        for name in self.COLUMNS:
+            self.columns[name] = torch.empty(capacity, first[name].shape[1])
+        self.add(first)
+
+    def add(self, rows):
+        n = len(rows["obs"])
+        at = (self.next + torch.arange(n)) % self.capacity
+        for name, column in self.columns.items():
+            column[at] = torch.as_tensor(rows[name], dtype=torch.float32)
+        self.next = (self.next + n) % self.capacity
+        self.size = min(self.size + n, self.capacity)
+
+    def state(self):
+        return {"columns": {name: column[: self.size].clone() for name, column in self.columns.items()}, "next": self.next}
+
+    def restore(self, state):
+        self.size, self.next = len(state["columns"]["obs"]), state["next"]
+        for name, column in self.columns.items():
+            column[: self.size] = state["columns"][name]
+
+    def sample(self, n, *names):
+        rows = torch.randint(self.size, (n,))
+        return [self.columns[name][rows].to(self.device) for name in names]
+
+
+def channel_shares(names, base=(), base_share=0.0):
+    """How often a random reward is about each channel.
+
+    Every group of channels, such as velocity of velocity.3, is drawn as often as any
+    other, but for base_share of the draws, which are of the channels base.
+    """
+    groups = [name.split(".")[0] for name in names]
+    shares = torch.tensor([1 / groups.count(g) for g in groups]) / len(set(groups)) * (1 - base_share)
+    for name in base:
+        shares[names.index(name)] += base_share / len(base)
+    return shares
+
+
+def random_rewards(obs, shares, count):
+    """Rewards of count random tasks for the rows of standardised observations, [n, count].
+
+    Half are weighted sums of up to three elements of the observation, half are
+    products of up to three ramps, from 0 to 1, over single elements: what people
+    ask of a robot is often to have some quantities above or below a value. They
+    have variance 1 and any mean: a constant changes no policy that is optimal, but
+    it changes z, and least squares from rewards in [0, 1] give a z with a large one.
+    """
+    with torch.device(obs.device):
+        return _random_rewards(obs, shares, count)
+
+
+def _random_rewards(obs, shares, count):
+    ramps = count // 2
+    reward = torch.cat([torch.ones(len(obs), ramps), torch.zeros(len(obs), count - ramps)], 1)
+    for k in range(3):
+        used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
+        x = obs[:, torch.multinomial(shares, count, replacement=True)]
+        slope = torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps))
+        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * slope).clamp_(0, 1)
+        reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
+        reward[:, ramps:] += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
+    offset = 2.5 * torch.rand(count) - 0.5
+    return (reward - reward.mean(0)) / (reward.std(0) + 1e-3) + offset
+
+
+class Tasks:
+    """What z are drawn from for a while: B of some states and E[B r] of random rewards r over them."""
+
+    @torch.no_grad()
+    def __init__(self, model, obs, shares, rewards):
+        self.states = model.backward_map(obs)
+        self.rewards = random_rewards(obs, shares, rewards).T @ self.states / len(obs)
+        ridge = 1e-3 * torch.eye(self.states.shape[1], device=obs.device)
+        self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + ridge)
+
+    def sample(self, n, from_states, from_rewards):
+        device = self.states.device
+        kind, anywhere = torch.rand(n, 1, device=device), torch.randn(n, self.states.shape[1], device=device)
+        z = torch.where(kind < from_states, self.pick(self.states, n), anywhere)
+        return on_sphere(torch.where(kind > 1 - from_rewards, self.pick(self.rewards, n), z))
+
+    @staticmethod
+    def pick(rows, n):
+        return rows[torch.randint(len(rows), (n,), device=rows.device)]
+
+
+class Practice:
+    """Copies of the domain that follow the model's policies for random tasks."""
+
+    def __init__(self, trainer, copies, seed):
+        self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
+        self.args = args = trainer.args
+        self.z = torch.zeros(copies, args.latent, device=args.device)
+        self.noise = torch.zeros(copies, 1, device=args.device)
+        self.task_left = np.zeros(copies, int)
+        # Their episodes end at different times.
+        self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
+
+    @torch.no_grad()
+    def step(self):
+        sim, rng, trainer = self.sim, self.sim.rng, self.trainer
+        for i in np.flatnonzero(self.episode_left <= 0):
+            sim.reset(i, exploring=rng.random() < self.args.exploring)
+            self.episode_left[i] = self.args.practice_steps
+            self.task_left[i] = 0
+        renew = np.flatnonzero(self.task_left <= 0)
+        if len(renew):
+            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
+            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1))).to(self.noise)
+            self.task_left[renew] = rng.integers(50, 300, len(renew))
+        obs = sim.obs
+        mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs).to(self.z)), self.z)
+        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).cpu().numpy()
+        next_obs = sim.step(action)
+        good = np.isfinite(next_obs).all(1)
+        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
+        trainer.replay.add({k: v[good] for k, v in rows.items()})
+        self.task_left -= 1
+        self.episode_left -= 1
+        self.episode_left[~good] = 0
+
+
+class Pretraining(train_fb.Trainer):
+    def __init__(self, args, domain, first):
+        self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
+        tensors = [torch.as_tensor(first[k], dtype=torch.float32, device=args.device) for k in ("obs", "action", "next_obs")]
+        super().__init__(args, *tensors)
+        self.practice = Practice(self, args.copies, args.seed + 1)
+        self.best, self.tasks = -1.0, None
+        self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
+        self.average = copy.deepcopy(self.model).requires_grad_(False)
+
+    def update_targets(self):
+        super().update_targets()
+        torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
+
+    def draw(self, n):
+        obs, action, next_obs = self.replay.sample(n, "obs", "action", "next_obs")
+        return self.model.normalize(obs), action, self.model.normalize(next_obs)
+
+    def sample_z(self, next_obs):
+        if self.step % TASKS_EVERY == 0 or self.tasks is None:
+            [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
+            self.tasks = Tasks(self.model, self.model.normalize(obs), self.shares, TASKS_REWARDS)
+        return self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+
+    def inverse_second_moment(self, backward):
+        return self.tasks.inverse
+
+    def evaluate(self):
+        began = time.monotonic()
+        args, domain = self.args, self.domain
+        next_obs, measure = self.replay.sample(zeroshot.LABELLED, "next_obs", "measure")
+        reward = torch.as_tensor(domain.reward(measure.double().cpu().numpy()), device=args.device)
+        z, explained = zeroshot.oracle(self.average, next_obs, reward)
+        followed = z.repeat_interleave(args.eval_episodes, 0)
+        returns = zeroshot.returns(self.average, domain, followed, args.eval_episodes, EVALUATION_SEED, args.episode_steps).mean(1)
+        shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(domain.tasks, returns, explained))
+        print(f"update {self.step}, {self.replay.size} transitions: mean {returns.mean():.0f}: {shown}  "
+              f"[{time.monotonic() - began:.0f} s]", flush=True)
+        if returns.mean() > self.best:
+            self.best = float(returns.mean())
+            self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
+
+    def save_best(self, z, returns):
+        folder = self.args.out / "best"
+        [obs] = self.replay.sample(50_000, "next_obs")
+        self.write_bundle(folder, self.average, obs)
+        oracle = dict(zip(self.domain.tasks, z.tolist()))
+        bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
+
+    def after_update(self):
+        if self.step % self.args.practice_every == 0:
+            self.practice.step()
+        if self.step % self.args.eval_every == 0:
+            self.evaluate()
+        super().after_update()
+
+    def save(self):
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        self.write_checkpoint()
+
+    def provenance(self):
+        here = {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, then its own practice: "
+                f"{self.step // self.args.practice_every * self.args.copies}"}
+        return super().provenance() | here
+
+    def state(self):
+        return super().state() | {"replay": self.replay.state(), "best": self.best,
+                                "average": self.average.state_dict()}
+
+    def restore(self, content):
+        super().restore(content)
+        self.replay.restore(content["replay"])
+        self.average.load_state_dict(content.get("average", content["model"]))
+        self.best = content["best"]
+
+
+def parse_arguments(argv=None):
+    p = train_fb.parser(__doc__.split("\n\n")[0])
+    p.add_argument("domain", choices=simulation.DOMAINS)
+    p.add_argument("transitions", type=Path, help="of collect_dmc.py")
+    g = p.add_argument_group("practice and evaluation")
+    g.add_argument("--copies", type=int, default=16)
+    g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
+    g.add_argument("--practice-steps", type=int, default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
+    g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
+    g.add_argument("--base-share", type=float, default=0.0,
+                   help="part of the random rewards' terms that are about the robot's base (%(default)s)")
+    g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
+    g.add_argument("--capacity", type=int, default=2_000_000)
+    g.add_argument("--eval-every", type=int, default=5000)
+    g.add_argument("--eval-episodes", type=int, default=4)
+    g.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
+    return p.parse_args(argv)
+
+
+def main(argv=None):
+    args = parse_arguments(argv)
+    train_fb.keep_freed_memory()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    with np.load(args.transitions) as archive:
+        first = {k: archive[k] for k in Replay.COLUMNS}
+    domain = simulation.DOMAINS[args.domain]()
+    args.name = args.domain
+    args.observation, args.action = domain.channel_names()
+    trainer = Pretraining(args, domain, first)
+    trainer.resume()
+    train_fb.train(trainer)
+
+
+if __name__ == "__main__":
+    main()

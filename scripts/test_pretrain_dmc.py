@@ -1,0 +1,132 @@
+"""Tests of the pre-training: python -m unittest discover scripts (needs torch and dm_control)."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import torch
+    import collect_dmc
+    import evaluate_dmc
+    import pretrain_dmc
+    from fb import bundle, curiosity, flat, simulation
+    from fb.networks import Architecture, Model
+    from safetensors.torch import load_file
+except ImportError as err:
+    raise unittest.SkipTest(f"pre-training needs scripts/requirements.txt: {err}") from err
+
+
+class AFullReplay(unittest.TestCase):
+    def test_forgets_the_oldest_and_comes_back_from_a_checkpoint_as_it_was(self):
+        def rows(values):
+            return {name: np.repeat(values, 2).reshape(-1, 2) for name in pretrain_dmc.Replay.COLUMNS}
+
+        replay = pretrain_dmc.Replay(4, rows([0.0, 1, 2]))
+        replay.add(rows([3.0, 4]))
+        self.assertEqual(replay.columns["obs"][:, 0].tolist(), [4, 1, 2, 3])
+        again = pretrain_dmc.Replay(4, rows([9.0]))
+        again.restore(replay.state())
+        again.add(rows([5.0]))
+        self.assertEqual(again.columns["measure"][:, 0].tolist(), [4, 5, 2, 3])
+
+
+class RandomRewards(unittest.TestCase):
+    def test_are_about_every_group_of_channels_equally_but_for_what_is_kept_for_the_base(self):
+        names = ["position.0", "position.1", "height"]
+        torch.testing.assert_close(pretrain_dmc.channel_shares(names), torch.tensor([0.25, 0.25, 0.5]))
+        shares = pretrain_dmc.channel_shares(names, base=("height", "position.0"), base_share=0.5)
+        torch.testing.assert_close(shares, torch.tensor([0.375, 0.125, 0.5]))
+
+    def test_vary_by_one_around_any_mean(self):
+        torch.manual_seed(0)
+        reward = pretrain_dmc.random_rewards(torch.randn(500, 4), torch.ones(4), 400)
+        self.assertLess((reward.std(0) - 1).abs().median(), 0.01)
+        self.assertTrue(((reward.mean(0) >= -0.51) & (reward.mean(0) <= 2.01)).all())
+
+    def test_tasks_are_on_the_sphere_and_of_the_kinds_asked_for(self):
+        torch.manual_seed(0)
+        model = Model(Architecture(obs=4, action=2, latent=6, hidden=8, b_hidden=8))
+        tasks = pretrain_dmc.Tasks(model, torch.randn(64, 4), torch.ones(4), 16)
+        z = tasks.sample(40, from_states=1.0, from_rewards=0.0)
+        torch.testing.assert_close(z.norm(dim=-1), torch.full((40,), 6**0.5))
+        self.assertLess(torch.cdist(z, tasks.states).min(1).values.max(), 1e-2)
+
+
+class FlatParameters(unittest.TestCase):
+    def test_are_the_modules_own(self):
+        module = torch.nn.Linear(3, 2)
+        whole = flat.Flat(module)
+        x = torch.randn(5, 3)
+        loss = module(x).square().sum()
+        want = torch.autograd.grad(loss, list(module.parameters()), retain_graph=True)
+        flat.backward(loss, whole)
+        torch.testing.assert_close(whole.vector.grad, torch.cat([g.reshape(-1) for g in want]))
+        with torch.no_grad():
+            whole.vector.zero_()
+        self.assertEqual(module(x).abs().sum(), 0)
+
+
+class Curiosity(unittest.TestCase):
+    def test_novelty_falls_where_it_has_been(self):
+        torch.manual_seed(0)
+        novelty, here = curiosity.Novelty(3), torch.randn(64, 3)
+        first = novelty.learn(here) * novelty.scale
+        for _ in range(200):
+            last = novelty.learn(here) * novelty.scale
+        self.assertLess(last.mean(), 0.1 * first.mean())
+
+    def test_its_transitions_are_finite_and_their_number_is_what_was_asked_for(self):
+        domain = simulation.DOMAINS["cheetah"]()
+        first = collect_dmc.explore(domain, 100, seed=0, copies=4)
+        rows = curiosity.explore(domain, first, transitions=64, seed=0, copies=8, updates=1)
+        self.assertEqual({len(column) for column in rows.values()}, {64})
+        self.assertTrue(all(np.isfinite(column).all() for column in rows.values()))
+
+
+class PreTraining(unittest.TestCase):
+    def test_resumes_and_leaves_the_best_bundle_with_an_oracle_for_every_task(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            domain = simulation.DOMAINS["cheetah"]()
+            np.savez(folder / "data.npz", **collect_dmc.explore(domain, 400, seed=0, copies=8))
+            for steps in ("4", "8"):
+                self.pretrain(folder, steps)
+            content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
+            self.assertEqual((content["step"], len(content["replay"]["columns"]["obs"])), (8, 400 + 2 * 4))
+            oracle = json.loads((folder / "run" / "best" / "oracle.json").read_text())
+            self.assertEqual(list(oracle["z"]), domain.tasks)
+            description = json.loads((folder / "run" / "best" / "bfm.json").read_text())
+            self.assertEqual(description["observation"][0]["name"], "position.0")
+            self.check_exported(folder)
+
+    def check_exported(self, folder):
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluate_dmc.main(["cheetah", str(folder / "run"), "--out", str(folder / "out"), "--episodes", "1",
+                               "--episode-steps", "20", "--data", "a test"])
+        description = json.loads((folder / "out" / "bfm.json").read_text())
+        self.assertEqual(description["provenance"]["data"], "a test")
+        self.assertIn("walk_backward", description["provenance"]["returns_oracle"])
+        before, after = (load_file(folder / place / "model.safetensors") for place in ("run/best", "out"))
+        model = bundle.read(folder / "out")
+        self.assertEqual(before.keys(), after.keys())
+        for name, tensor in bundle.tensors(model, after["cov_b"]).items():
+            torch.testing.assert_close(tensor, before[name])
+
+    @staticmethod
+    def pretrain(folder, steps):
+        arguments = ["cheetah", str(folder / "data.npz"), "--out", str(folder / "run"), "--steps", steps, "--hidden", "16",
+                     "--b-hidden", "16", "--latent", "8", "--batch", "32", "--copies", "4", "--eval-every", "4",
+                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000"]
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            pretrain_dmc.main(arguments)
+
+
+if __name__ == "__main__":
+    unittest.main()
