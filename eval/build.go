@@ -20,6 +20,9 @@ const (
 	collectStream = 0x636f6c6c656374
 )
 
+// patienceS is for how long a request stays open beyond the operator's delay, s.
+const patienceS = 1
+
 // build puts the agent together: the shipped controller, with what a method has
 // of its own in the places that it has for it.
 func (r *trialRun) build(bundle *tflite.Bundle) (agent *controller.Agent, err error) {
@@ -94,6 +97,7 @@ func (r *trialRun) controller() (controller.Config, error) {
 func gate(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.RequestsPerMinute = 0
+	g.TimeoutS = max(g.TimeoutS, s.Delay[0]+patienceS) // features are kept for longer than that, see controller.NewLearner
 	g.LabelsPerMinute = s.LabelsPerMinute[0]
 	if len(s.Kappa) > 0 {
 		g.Kappa = s.Kappa[0]

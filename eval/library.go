@@ -194,6 +194,16 @@ func readOracle(path, task string, otherwise error) ([]float64, error) {
 	return z, nil
 }
 
+// checkUnchanged refuses a model whose weights are not those with which finished
+// trials were made.
+func (l *library) checkUnchanged(t Trial, results *Results) error {
+	bundle, err := l.model(t.Model.Bundle)
+	if err != nil {
+		return err
+	}
+	return results.checkModel(t.Model.Bundle, bundle.Hash)
+}
+
 // check finds out whether a trial has its model and the labelled states that it
 // needs.
 func (l *library) check(t Trial) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,10 @@ func (r Row) trialID() string {
 type Results struct {
 	mu   sync.Mutex
 	path string
-	file *os.File
-	done map[string]bool // trials by ID
+	file resultsFile
+	end  int64             // of what is whole of the file, bytes
+	done map[string]bool   // trials by ID
+	hash map[string]string // of the model's weights, by bundle
 	// Dropped says what of the file was not whole when it was opened, "" if
 	// nothing.
 	Dropped string
@@ -41,31 +44,69 @@ type Results struct {
 	Version string
 }
 
+// resultsFile is what is done with an *os.File.
+type resultsFile interface {
+	io.Writer
+	io.Closer
+	Truncate(size int64) error
+	Seek(offset int64, whence int) (int64, error)
+	Sync() error
+}
+
+// ErrOtherModel is wrapped where trials of one bundle were made with different
+// weights.
+var ErrOtherModel = errors.New("the bundle has other weights than in trials that are there")
+
 // OpenResults opens a results file to go on with it, or makes it. A trial that was
 // cut off at its end, by a kill or a full disk, is taken out; any other damage
 // is an error that wraps ErrResults. Rows with another protocol's hash are an
-// error that wraps ErrOtherProtocol.
+// error that wraps ErrOtherProtocol, and those of one bundle with different weights
+// one that wraps ErrOtherModel.
 func OpenResults(path, protocolHash string) (*Results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := openLocked(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrResults, err)
+		return nil, err
 	}
-	r := &Results{path: path, file: f, done: map[string]bool{}}
-	if err := r.resume(protocolHash); err != nil {
+	r := &Results{path: path, file: f, done: map[string]bool{}, hash: map[string]string{}}
+	if err := r.resume(f, protocolHash); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
 }
 
-// resume takes the file over, as it was left.
-func (r *Results) resume(protocolHash string) error {
-	if err := unix.Flock(int(r.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%w: %s: another run writes to it (%w): wait for its end, or give another file with --out", ErrResults, r.path, err)
+// openLocked opens a file that nobody else writes to. A run that ends puts a
+// sorted file in the place of the one that it had locked: that one is opened then.
+func openLocked(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrResults, err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			err = fmt.Errorf("%w: %s: another run writes to it (%w): wait for its end, or give another file with --out", ErrResults, path, err)
+			return nil, errors.Join(err, f.Close())
+		}
+		locked, errLocked := f.Stat()
+		there, errThere := os.Stat(path)
+		if errLocked == nil && errThere == nil && os.SameFile(locked, there) {
+			return f, nil
+		}
+		err = errors.Join(errLocked, f.Close())
+		if errThere != nil && !errors.Is(errThere, fs.ErrNotExist) {
+			err = errors.Join(err, errThere)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrResults, err)
+		}
 	}
-	content, err := io.ReadAll(r.file)
+}
+
+// resume takes the file over, as it was left.
+func (r *Results) resume(f io.Reader, protocolHash string) error {
+	content, err := io.ReadAll(f)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrResults, err)
 	}
@@ -79,10 +120,8 @@ func (r *Results) resume(protocolHash string) error {
 // begin cuts the file to what is whole of it and writes the header where there is
 // none.
 func (r *Results) begin(whole int) error {
-	if err := r.file.Truncate(int64(whole)); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
-	}
-	if _, err := r.file.Seek(int64(whole), io.SeekStart); err != nil {
+	r.end = int64(whole)
+	if err := r.rewind(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
 	}
 	if whole > 0 {
@@ -111,6 +150,9 @@ func (r *Results) take(content []byte, protocolHash string) (whole int, err erro
 			return 0, fmt.Errorf("%w (experiment %s, hash %.12s, this one's is %.12s): write to another file with --out", ErrOtherProtocol, row.Experiment, row.ProtocolHash, protocolHash)
 		}
 		r.Version = row.Version
+		if err := sameModel(r.hash, row.Bundle, row.ModelHash); err != nil {
+			return 0, err
+		}
 		if row.Measure == MeasureHz {
 			r.done[row.trialID()] = true
 			whole = ends[i]
@@ -118,6 +160,32 @@ func (r *Results) take(content []byte, protocolHash string) (whole int, err erro
 	}
 	r.dropped(len(content) - whole)
 	return whole, nil
+}
+
+// sameModel notes the hash of a bundle's weights; another one than before is an
+// error.
+func sameModel(hashes map[string]string, bundle, hash string) error {
+	before, known := hashes[bundle]
+	if !known {
+		hashes[bundle] = hash
+		return nil
+	}
+	if before == hash {
+		return nil
+	}
+	return fmt.Errorf("%w (%s: the hash is %.12s, and %.12s in trials before): put back the weights that those were made with, or run all of it anew into another file",
+		ErrOtherModel, bundle, hash, before)
+}
+
+// checkModel refuses a bundle whose weights are not those of the trials that the
+// file has.
+func (r *Results) checkModel(bundle, hash string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := sameModel(r.hash, bundle, hash); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
+	}
+	return nil
 }
 
 func (r *Results) dropped(n int) {
@@ -151,7 +219,8 @@ func (r *Results) Done(t Trial) bool {
 	return r.done[t.ID()]
 }
 
-// Append writes a trial's rows, in one piece.
+// Append writes a trial's rows, in one piece, and has them on the disk when it
+// returns. Where it fails, the file is as it was.
 func (r *Results) Append(rows []Row) error {
 	var text bytes.Buffer
 	if err := WriteRows(&text, rows); err != nil {
@@ -167,14 +236,35 @@ func (r *Results) Append(rows []Row) error {
 }
 
 func (r *Results) write(text []byte) error {
-	if _, err := r.file.Write(text); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
+	_, err := r.file.Write(text)
+	if err == nil {
+		err = r.file.Sync()
 	}
+	if err != nil { // nothing must come behind half a trial
+		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, errors.Join(err, r.rewind()))
+	}
+	r.end += int64(len(text))
 	return nil
+}
+
+// rewind cuts the file to what is whole of it, and goes on there.
+func (r *Results) rewind() error {
+	_, err := r.file.Seek(r.end, io.SeekStart)
+	return errors.Join(r.file.Truncate(r.end), err)
 }
 
 // Close closes the file.
 func (r *Results) Close() error { return r.file.Close() }
+
+// Finish puts the trials in their order, whatever order they were finished in, and
+// closes the file. Nobody else can write to it meanwhile.
+func (r *Results) Finish() error {
+	rows, err := ReadFile(r.path)
+	if err == nil {
+		err = WriteFile(r.path, rows)
+	}
+	return errors.Join(err, r.Close())
+}
 
 // ReadFile is ReadRows of the named file.
 func ReadFile(path string) ([]Row, error) {
@@ -188,16 +278,6 @@ func ReadFile(path string) ([]Row, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return rows, nil
-}
-
-// Sort puts the trials of a results file in their order, whatever order they were
-// finished in.
-func Sort(path string) error {
-	rows, err := ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return WriteFile(path, rows)
 }
 
 // WriteFile writes a results file, the trials in their order. It appears whole or not
@@ -232,12 +312,13 @@ func compareTrials(a, b Row) int {
 
 // Merge puts the results of several files, such as shards, together. A trial that is
 // in several of them must have the same rows in each, but for MeasureHz; those of
-// the first are kept. Files of one experiment must be of one protocol, and all
-// their trials whole.
+// the first are kept. Files of one experiment must be of one protocol, those of one
+// bundle of the same weights, and all their trials whole.
 func Merge(files map[string][]Row, order []string) ([]Row, error) {
-	hashes := map[string]Row{}  // by experiment
-	from := map[string]string{} // file by trial
-	kept := map[string][]Row{}  // by experiment and trial
+	hashes := map[string]Row{}    // by experiment
+	from := map[string]string{}   // file by trial
+	kept := map[string][]Row{}    // by experiment and trial
+	models := map[string]string{} // hash by bundle
 	var ids []string
 	for _, name := range order {
 		for id, rows := range byTrial(files[name]) {
@@ -249,6 +330,9 @@ func Merge(files map[string][]Row, order []string) ([]Row, error) {
 				return nil, fmt.Errorf("%w: %s: %w: experiment %s has the hash %.12s, and %.12s in another file", ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other.ProtocolHash)
 			}
 			hashes[first.Experiment] = first
+			if err := sameModel(models, first.Bundle, first.ModelHash); err != nil {
+				return nil, fmt.Errorf("%w: %s: %w", ErrResults, name, err)
+			}
 			if there, ok := kept[id]; ok {
 				if !sameRows(there, rows) {
 					return nil, fmt.Errorf("%w: %s: trial %s: its rows differ from those in %s: run one of them again", ErrResults, name, id, from[id])

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // finished is a results file of n trials, its last row included.
@@ -113,6 +115,70 @@ func TestTwoRunsDoNotWriteToOneFile(t *testing.T) {
 	}
 }
 
+// fullDisk takes half of what is written.
+type fullDisk struct {
+	*os.File
+	full bool
+}
+
+func (f *fullDisk) Write(text []byte) (int, error) {
+	if !f.full {
+		return f.File.Write(text)
+	}
+	n, err := f.File.Write(text[:len(text)/2])
+	return n, errors.Join(err, unix.ENOSPC)
+}
+
+func TestAFullDiskLeavesNoHalfTrialBeforeTheNext(t *testing.T) {
+	r, path, err := opened(t, finished(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ReadRows(bytes.NewReader(finished(t, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &fullDisk{r.file.(*os.File), true}
+	r.file = disk
+	if err := r.Append(rows[2:4]); !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrResults) {
+		t.Errorf("the disk is full: %v", err)
+	}
+	disk.full = false
+	if err := r.Append(rows[4:6]); err != nil {
+		t.Fatal(err)
+	}
+	there, err := ReadFile(path)
+	if err != nil || len(there) != 4 || there[3].Trial != 2 {
+		t.Errorf("%v (%v)", there, err)
+	}
+}
+
+func TestTheOrderIsMadeBeforeAnotherRunCanBegin(t *testing.T) {
+	r, path, err := opened(t, finished(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := os.OpenFile(path, os.O_RDWR, 0) // a run that has opened it, no more
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	if err := r.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openLocked(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	before, _ := waiting.Stat()
+	now, _ := f.Stat()
+	there, err := os.Stat(path)
+	if err != nil || os.SameFile(before, now) || !os.SameFile(now, there) {
+		t.Errorf("what is locked is not what is at %s (%v)", path, err)
+	}
+}
+
 func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	read := func(text string) []Row {
 		rows, err := ReadRows(strings.NewReader(text))
@@ -134,6 +200,9 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	}
 	if err := merge(whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1]); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("half a trial: %v", err)
+	}
+	if err := merge(strings.ReplaceAll(whole, ",,h\n", ",m,h\n")); !errors.Is(err, ErrOtherModel) {
+		t.Errorf("another model: %v", err)
 	}
 	if err := merge(strings.ReplaceAll(whole, ",h\n", ",g\n")); !errors.Is(err, ErrOtherProtocol) {
 		t.Errorf("another protocol: %v", err)

@@ -52,7 +52,7 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 		}
 	}
 	lib := &library{}
-	if err := r.check(ctx, lib, todo); err != nil {
+	if err := r.check(ctx, lib, todo, results); err != nil {
 		return err
 	}
 	if r.Progress != nil {
@@ -62,7 +62,7 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 }
 
 // check finds out beforehand what would fail after hours.
-func (r Runner) check(ctx context.Context, lib *library, todo []Trial) error {
+func (r Runner) check(ctx context.Context, lib *library, todo []Trial, results *Results) error {
 	checked := map[string]bool{}
 	once := func(what string, check func() error) error {
 		if checked[what] {
@@ -75,6 +75,9 @@ func (r Runner) check(ctx context.Context, lib *library, todo []Trial) error {
 		err := once("robot "+t.Env, func() error { return r.Worlds.Check(ctx, t.Env) })
 		if err == nil {
 			err = once(fmt.Sprint(t.Method, t.needsStates(), t.stateKey()), func() error { return lib.check(t) })
+		}
+		if err == nil {
+			err = once("model "+t.Model.Bundle, func() error { return lib.checkUnchanged(t, results) })
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", t.Env, t.Task, err)
@@ -101,7 +104,7 @@ func (p *pool) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range min(max(1, p.runner.Jobs), max(1, len(p.todo))) {
 		workers.Go(func() {
-			if w := (&worker{pool: p}); w.work(ctx) != nil {
+			if (&worker{pool: p}).work(ctx) != nil {
 				cancel()
 			}
 		})
@@ -145,6 +148,13 @@ func (p *pool) finished(t Trial, rows []Row, took time.Duration, err error) erro
 	return nil
 }
 
+// fail keeps an error without keeping the other workers from going on.
+func (p *pool) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = append(p.failed, err)
+}
+
 // worker runs one trial after the other. It keeps its simulator for the trials of
 // the same robot and task.
 type worker struct {
@@ -153,8 +163,17 @@ type worker struct {
 	env, task string
 }
 
-func (w *worker) work(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, w.close()) }()
+// work runs trials until there are none. An error says that the run is to end.
+func (w *worker) work(ctx context.Context) error {
+	err := w.trials(ctx)
+	// Of a simulator that was cut off nobody expects that it ends in order.
+	if closing := w.close(); closing != nil && ctx.Err() == nil {
+		w.fail(closing)
+	}
+	return err
+}
+
+func (w *worker) trials(ctx context.Context) error {
 	for ctx.Err() == nil {
 		t, ok := w.next()
 		if !ok {

@@ -38,13 +38,10 @@ func parsed(t *testing.T, text string) Protocol {
 	return p
 }
 
-// run runs a protocol into a file and sorts it.
+// runInto runs all of a protocol into a file.
 func runInto(t *testing.T, path string, r Runner) {
 	t.Helper()
 	if err := runOnce(context.Background(), t, path, r); err != nil {
-		t.Fatal(err)
-	}
-	if err := Sort(path); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,8 +56,10 @@ func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer results.Close()
-	return r.Run(ctx, results)
+	if err := r.Run(ctx, results); err != nil {
+		return errors.Join(err, results.Close())
+	}
+	return results.Finish()
 }
 
 // content is a results file without what is measured.
@@ -206,6 +205,73 @@ func TestResultsOfAnotherProtocolAreNotGoneOnWith(t *testing.T) {
 	hash, _ := p.Hash()
 	if _, err := OpenResults(path, hash); !errors.Is(err, ErrOtherProtocol) {
 		t.Errorf("it was opened: %v", err)
+	}
+}
+
+func TestARetrainedModelIsNotMixedWithTheOneBefore(t *testing.T) {
+	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
+	p.Methods = p.Methods[4:]
+	ctx, cancel := context.WithCancel(context.Background())
+	err := runOnce(ctx, t, path, Runner{Protocol: p, Jobs: 1, Progress: &stopAfter{1, cancel}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	rows, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		rows[i].ModelHash = "of the model before"
+	}
+	if err := WriteFile(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	err = runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 1})
+	if !errors.Is(err, ErrOtherModel) || !strings.Contains(err.Error(), EmbeddedRover) {
+		t.Errorf("it was gone on with: %v", err)
+	}
+	if after, err := ReadFile(path); err != nil || len(after) != len(rows) {
+		t.Errorf("%d rows were there, now %d (%v)", len(rows), len(after), err)
+	}
+}
+
+// stuck is a simulator that does not end in order.
+type stuck struct{ Simulator }
+
+var errStuck = errors.New("it does not end")
+
+func (stuck) Close() error { return errStuck }
+
+func TestASimulatorThatDoesNotCloseIsNoInterruption(t *testing.T) {
+	p := &pool{}
+	if err := (&worker{pool: p, robot: stuck{}}).work(context.Background()); err != nil {
+		t.Errorf("the other workers are stopped: %v", err)
+	}
+	if err := p.run(context.Background()); !errors.Is(err, errStuck) || errors.Is(err, context.Canceled) {
+		t.Errorf("the run returned %v", err)
+	}
+}
+
+func TestLabelsAreLearntFromHoweverLongTheyTake(t *testing.T) {
+	for _, asked := range []string{"", ", kappa: [0]"} {
+		p := parsed(t, `
+version: 1
+experiment: delays
+run: {trials: 1, episodes: 1, episode_steps: 1000}
+environments: [{name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}]}]
+methods: [{name: thompson, delay_s: [8, 20]`+asked+`}]
+`)
+		path := filepath.Join(t.TempDir(), "results.csv")
+		runInto(t, path, Runner{Protocol: p, Jobs: 2})
+		rows, err := ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.Measure == MeasureLabels && row.Value < 1 {
+				t.Errorf("%s: %v labels were used of 50 s", row.Params, row.Value)
+			}
+		}
 	}
 }
 

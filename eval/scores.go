@@ -17,13 +17,24 @@ type scores struct {
 	from     int     // steps at that row
 	labels   int
 	asked    int
-	budget   int  // of run.LabelBudgets: how many are exhausted
-	reported bool // progress was at these steps
+	budget   int // of run.LabelBudgets: how many are exhausted
 }
 
+// add gives a row. One of the same measure at the same x takes the place of the
+// one before: a state after a reset is labelled, but no step led to it.
 func (s *scores) add(measure string, x, value float64) {
 	row := s.base
 	row.Measure, row.X, row.Value = measure, x, value
+	for i := len(s.rows) - 1; i >= 0; i-- {
+		if s.rows[i].Measure != measure {
+			continue
+		}
+		if s.rows[i].X == x {
+			s.rows[i] = row
+			return
+		}
+		break
+	}
 	s.rows = append(s.rows, row)
 }
 
@@ -33,7 +44,6 @@ func (s *scores) tick(t *controller.Tick) {
 		s.returned = 0
 	} else {
 		s.steps++
-		s.reported = false
 		s.returned += t.Reward
 		s.since += t.Reward
 	}
@@ -74,7 +84,6 @@ func (s *scores) exhausted() bool {
 
 // progress gives the rows of the steps so far.
 func (s *scores) progress() {
-	s.reported = true
 	if s.steps > s.from {
 		s.add(MeasureReward, float64(s.steps), s.since/float64(s.steps-s.from))
 		s.since, s.from = 0, s.steps
@@ -86,9 +95,7 @@ func (s *scores) progress() {
 // finish closes the rows: the last one is MeasureHz, by which a whole trial is
 // known.
 func (s *scores) finish(ticks uint64, deciding float64) {
-	if !s.reported {
-		s.progress()
-	}
+	s.progress()
 	hz := 0.0
 	if deciding > 0 {
 		hz = float64(ticks) / deciding

@@ -29,7 +29,7 @@ type Settings struct {
 	Kappa           []float64 `yaml:"kappa,omitempty"`             // ask only where the D-gap is at least this, nats; left out: every step is labelled
 	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"` // κ follows the operator: so many requests a minute of simulated time; 0: κ is kappa
 	Noise           []float64 `yaml:"noise,omitempty"`             // standard deviation of Gaussian noise on each label; default 0
-	Delay           []float64 `yaml:"delay_s,omitempty"`           // s from what was seen to the label; default 0
+	Delay           []float64 `yaml:"delay_s,omitempty"`           // s from what was seen to the label, at most 40; default 0
 	Mistakes        []float64 `yaml:"mistakes,omitempty"`          // how often good and bad are confused, in [0, 1]; default 0
 	Silence         []float64 `yaml:"silence,omitempty"`           // part of the time in which the operator is away, a stretch of each minute, in [0, 1); default 0
 	Bias            []float64 `yaml:"bias,omitempty"`              // added to each label, in parts of the rewards' range; default 0
@@ -182,12 +182,16 @@ func text(v reflect.Value) string {
 	return v.String()
 }
 
+// maxDelayS keeps the labels that wait to a simulated operator's 4,096, also in
+// the fastest environment, at 100 steps a second.
+const maxDelayS = 40
+
 // ranges are the least and the greatest value of each setting that is a number.
 var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"plan_age": {0, 1000}, "warm_start": {0, 1e7},
-	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, 60},
+	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
 	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},

@@ -114,18 +114,22 @@ func runTrials(ctx context.Context, f evalFlags, r eval.Runner, out, progress io
 	r.Progress, r.Worlds.Output = bar, bar
 	err = r.Run(ctx, results)
 	bar.end()
-	err = errors.Join(err, results.Close())
+	err = errors.Join(err, closeResults(results, err == nil))
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %d of %d trials are in %s: give the same command to go on", bar.done, bar.trials, path)
 	}
 	if err != nil {
 		return err
 	}
-	if err := eval.Sort(path); err != nil {
-		return err
-	}
 	_, err = fmt.Fprintf(out, "%d trials: %s\n", bar.trials, path)
 	return err
+}
+
+func closeResults(results *eval.Results, whole bool) error {
+	if whole {
+		return results.Finish()
+	}
+	return results.Close()
 }
 
 // resultsPath is where the results go.
