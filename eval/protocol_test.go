@@ -30,7 +30,7 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 			t.Fatal(err)
 		}
 		all, few := p.Trials(), quick.Trials()
-		if len(few) == 0 || len(few) > 40 || len(few) >= len(all) {
+		if len(few) == 0 || len(few) > 50 || len(few) >= len(all) {
 			t.Errorf("%s: %d trials, %d in the quick profile", path, len(all), len(few))
 		}
 		if a, _ := p.Hash(); a == must(quick.Hash()) {

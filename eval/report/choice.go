@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"optibfm/eval"
@@ -10,7 +11,7 @@ import (
 // Choice says which hyper-parameters a method is shown with in an environment.
 type Choice struct {
 	Experiment, Env string
-	Method          string // "collected by ucb" where a method differs by what it learns from
+	Method          string // "collected by ucb" where a method differs by what it learns from, "ucb (sampler correct)" where it is tuned apart
 	Measure         string // by whose mean it was chosen
 	Candidates      []Candidate
 	Best            string // Params of the best, as in the results
@@ -76,23 +77,20 @@ var tuned = []string{"env", "method", "by"}
 // return (or reward, where there are no returns) over all that is in the trials
 // and was varied on purpose. Settings that were not tried with all the varied
 // values are passed over where others were. The scope names what the choice is
-// made for.
-func (a *analysis) best(scope string, ts trials, varied []string) trials {
+// made for. Each value of the fields apart has hyper-parameters of its own.
+func (a *analysis) best(scope string, ts trials, varied, apart []string) trials {
 	var kept trials
-	for _, g := range ts.split(tuned) {
-		choice := a.choose(scope, g.trials, varied)
+	for _, g := range ts.split(slices.Concat(tuned, apart)) {
+		choice := a.choose(scope, g.trials, varied, apart)
 		kept = append(kept, g.trials.where(func(t *trial) bool { return t.params.without(varied).String() == choice.Best })...)
 	}
 	return kept
 }
 
 // choose decides among the settings of one method in one environment.
-func (a *analysis) choose(scope string, ts trials, varied []string) Choice {
+func (a *analysis) choose(scope string, ts trials, varied, apart []string) Choice {
 	first := ts[0]
-	method := first.method
-	if by := first.params.get("by"); by != "" {
-		method += " by " + by
-	}
+	method := methodLabel(first, apart)
 	key := choiceKey{scope, first.env, method}
 	if known, there := a.choices[key]; there {
 		return known
@@ -124,6 +122,18 @@ func (a *analysis) choose(scope string, ts trials, varied []string) Choice {
 	choice.Best = choice.Candidates[0].Params
 	a.choices[key] = choice
 	return choice
+}
+
+// methodLabel is the method of a choice, with what else it is made apart for.
+func methodLabel(t *trial, apart []string) string {
+	label := t.method
+	if by := t.params.get("by"); by != "" {
+		label += " by " + by
+	}
+	for _, key := range apart {
+		label += fmt.Sprintf(" (%s %s)", key, t.field(key))
+	}
+	return label
 }
 
 // score is the mean by which settings are compared: relative to the oracle

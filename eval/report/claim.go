@@ -29,7 +29,9 @@ type claim struct {
 	name       string
 	text       string
 	experiment string
-	over       *sweep // the checks are made for several values of a parameter
+	over       *sweep   // the checks are made for several values of a parameter
+	apart      []string // parameters whose values have hyper-parameters of their own
+	note       string   // what a reader must know of how it is judged
 	checks     []check
 }
 
@@ -67,7 +69,7 @@ type Judgement struct {
 	Verdict                 Verdict
 	Reason                  string // why it cannot be told, or what refutes it; "" where it holds
 	Findings                []Finding
-	Note                    string // what people say about it, "" if nothing
+	Note                    string // how it is judged, and what people say about it, "" if nothing
 }
 
 // Finding is a check in one environment.
@@ -86,7 +88,7 @@ type Finding struct {
 
 // judge says how a claim fared.
 func (a *analysis) judge(c *claim) Judgement {
-	j := Judgement{Name: c.name, Claim: c.text, Experiment: c.experiment}
+	j := Judgement{Name: c.name, Claim: c.text, Experiment: c.experiment, Note: c.note}
 	ts := a.trials.of(c.experiment)
 	if len(ts) == 0 {
 		j.Reason = fmt.Sprintf("no rows of the experiment %q", c.experiment)
@@ -230,7 +232,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	if q.swept {
 		wanted = append(wanted, parameter{c.over.key, value})
 	}
-	matching := a.best("claim "+c.name, method, c.varied()).where(func(t *trial) bool { return has(t.params, wanted) })
+	matching := a.best("claim "+c.name, method, c.varied(), c.apart).where(func(t *trial) bool { return has(t.params, wanted) })
 	if len(matching) == 0 {
 		return nil, fmt.Sprintf("no rows of %s with %s", q.method, wanted.label())
 	}

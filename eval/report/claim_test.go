@@ -206,6 +206,35 @@ func TestAClaimIsJudgedForEachValueOfItsSweep(t *testing.T) {
 	}
 }
 
+func TestAKappaThatSavesNoLabelsIsNotEnough(t *testing.T) {
+	l := newLab()
+	l.kappa()
+	var rows []eval.Row
+	for _, row := range l.rows {
+		if row.Params == "kappa=0" || row.Params == "kappa=0.001" { // as good, with a third of the labels
+			rows = append(rows, row)
+		}
+	}
+	j := claimNamed(t, newReport(t, rows), "kappa")
+	if j.Verdict != DoesNotHold || !strings.Contains(j.Reason, "ucb's labels of the first 10,000 steps") {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+}
+
+func TestTrialsThatEndedEarlyTellNothingOfKappa(t *testing.T) {
+	l := newLab()
+	l.kappa()
+	var rows []eval.Row
+	for _, row := range l.rows {
+		if row.X <= 3000 {
+			rows = append(rows, row)
+		}
+	}
+	if j := claimNamed(t, newReport(t, rows), "kappa"); j.Verdict != CannotTell {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+}
+
 func TestNotesStandWithTheirClaims(t *testing.T) {
 	rows := []eval.Row{aRow(ucb, "", 0, 1)}
 	r, err := New(rows, Options{Notes: map[string]string{"drift": "nobody drove <yet>"}})
@@ -244,6 +273,12 @@ func TestWhatWeakensTheNumbersIsNoticed(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the notices lack %q:\n%s", want, got)
 		}
+	}
+	one := newLab()
+	one.models = 1
+	one.mainComparison(rises(0.6, 0.99, 1))
+	if got := strings.Join(newReport(t, one.rows).Notices, "\n"); !strings.Contains(got, "one trained model only of cheetah, quadruped, walker") {
+		t.Errorf("nothing is said of a single network: %q", got)
 	}
 	if notices := newPaperReport(t).Notices; len(notices) > 0 {
 		t.Errorf("nothing is wrong with the paper's own results, but: %q", notices)

@@ -25,6 +25,7 @@ type figure struct {
 	methods  []string          // shown; none: all but the oracle
 	keep     func(*trial) bool // which trials belong into the figure; nil: all
 	vary     []string          // parameters that are not tuned, beside those of panels, lines and x
+	apart    []string          // parameters whose values have hyper-parameters of their own
 	guide    *guide            // drawn dashed, if there is one
 }
 
@@ -107,7 +108,7 @@ func (a *analysis) build(f *figure) Figure {
 		return out
 	}
 	varied := f.varied()
-	best := a.best("figure "+f.name, ts, varied)
+	best := a.best("figure "+f.name, ts, varied, f.apart)
 	out.Choices = a.made(f, best, varied)
 	groups := best.split(f.panels)
 	levels := f.levels(best)
@@ -184,8 +185,8 @@ func isColumn(key string) bool {
 // made are the choices in which there was something to choose.
 func (a *analysis) made(f *figure, ts trials, varied []string) []Choice {
 	var choices []Choice
-	for _, g := range ts.split(tuned) {
-		if choice := a.choose("figure "+f.name, g.trials, varied); len(choice.Candidates) > 1 {
+	for _, g := range ts.split(slices.Concat(tuned, f.apart)) {
+		if choice := a.choose("figure "+f.name, g.trials, varied, f.apart); len(choice.Candidates) > 1 {
 			choices = append(choices, choice)
 		}
 	}

@@ -145,6 +145,7 @@ var figures = []figure{
 		name: "sampler", title: "What a transposed factor costs", experiment: experimentSampler,
 		caption:  "Candidates drawn with R⁻¹, as the posterior asks (correct), against R⁻ᵀ (transposed).",
 		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"method", "sampler"},
+		apart: []string{"sampler"},
 	},
 }
 

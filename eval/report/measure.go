@@ -12,10 +12,16 @@ import (
 // or of the whole trial where it used fewer.
 const measureBudget = "reward until the labels are used"
 
+// measureSoFar is computed from rewards: the mean of all steps up to each row.
+const measureSoFar = "mean reward so far"
+
 // curve returns a measure of a trial, nil where the trial has none.
 func (t *trial) curve(measure string) curve {
 	if measure == measureBudget {
 		return budgetCurve(t.curves[eval.MeasureReward], t.curves[eval.MeasureLabels])
+	}
+	if measure == measureSoFar {
+		return t.curves[eval.MeasureReward].soFar()
 	}
 	return t.curves[measure]
 }
@@ -78,6 +84,16 @@ func budgetCurve(rewards, labels curve) curve {
 	return out
 }
 
+// soFar is the mean over all steps up to each point, of what are means since the
+// point before.
+func (c curve) soFar() curve {
+	out := make(curve, len(c))
+	for i := range c {
+		out[i] = point{c[i].x, c[:i+1].meanReward()}
+	}
+	return out
+}
+
 // meanReward is the mean over all steps of what are means since the point
 // before.
 func (c curve) meanReward() float64 {
@@ -93,7 +109,7 @@ func (c curve) meanReward() float64 {
 // counts, the mean elsewhere.
 func reduced(measure string, c curve) float64 {
 	switch measure {
-	case eval.MeasureLabels, eval.MeasureAsked:
+	case eval.MeasureLabels, eval.MeasureAsked, measureSoFar:
 		return c[len(c)-1].y
 	case eval.MeasureReward:
 		return c.meanReward()

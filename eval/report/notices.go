@@ -29,6 +29,9 @@ func (a *analysis) notices(o *Origin, repeated int) []string {
 	if tasks := a.withoutOracle(); len(tasks) > 0 {
 		notices = append(notices, "Left out of everything relative, as the oracle is missing or its returns are not positive: "+strings.Join(tasks, ", ")+".")
 	}
+	if envs := a.withOneModel(); len(envs) > 0 {
+		notices = append(notices, fmt.Sprintf("There is one trained model only of %s: what holds, holds of that network; the intervals know nothing of how another training would differ.", strings.Join(envs, ", ")))
+	}
 	single, unfinished := a.few()
 	if single > 0 {
 		notices = append(notices, fmt.Sprintf("%s tried only once with a model on a task: no intervals.", settings(single)))
@@ -62,6 +65,19 @@ func settings(n int) string {
 		return "1 setting was"
 	}
 	return fmt.Sprintf("%s settings were", grouped(n))
+}
+
+// withOneModel are the environments that an experiment has only one model of.
+func (a *analysis) withOneModel() []string {
+	var envs []string
+	for _, g := range a.trials.split([]string{"env", "experiment"}) {
+		first := g.trials[0]
+		another := func(t *trial) bool { return t.bfm != first.bfm }
+		if !slices.ContainsFunc(g.trials, another) && !slices.Contains(envs, first.env) {
+			envs = append(envs, first.env)
+		}
+	}
+	return envs
 }
 
 // withoutOracle are the tasks, with the experiment, that have returns and

@@ -58,7 +58,7 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 	r := &Report{Options: o, Origin: newOrigin(ts, len(rows))}
 	for i := range claims {
 		j := a.judge(&claims[i])
-		j.Note = o.Notes[j.Name]
+		j.Note = strings.TrimSpace(j.Note + " " + o.Notes[j.Name])
 		r.Claims = append(r.Claims, j)
 	}
 	for _, f := range a.declared() {

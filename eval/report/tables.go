@@ -40,7 +40,7 @@ func (a *analysis) comparisons() []string {
 func (a *analysis) taskRows() []TaskRow {
 	var rows []TaskRow
 	for _, experiment := range a.comparisons() {
-		best := a.best("tasks "+experiment, a.trials.of(experiment), nil)
+		best := a.best("tasks "+experiment, a.trials.of(experiment), nil, nil)
 		for _, env := range best.split(byEnv) {
 			for _, method := range env.trials.split(byMethod) {
 				rows = append(rows, a.taskRow(method.trials, "")...)

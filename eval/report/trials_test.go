@@ -115,7 +115,7 @@ func TestTheBestSettingIsChosenForEachEnvironment(t *testing.T) {
 		rows = append(rows, row)
 	}
 	a := newAnalysis(t, rows)
-	for _, kept := range a.best("test", a.trials, nil) {
+	for _, kept := range a.best("test", a.trials, nil, nil) {
 		if want := map[string]string{"walker": "beta=0.1", "cheetah": "beta=1"}[kept.env]; kept.params.String() != want {
 			t.Errorf("%s is shown with %s", kept.env, kept.params)
 		}
@@ -124,7 +124,7 @@ func TestTheBestSettingIsChosenForEachEnvironment(t *testing.T) {
 
 func TestWhatIsLearntFromDifferentMethodsIsTunedApart(t *testing.T) {
 	a := newAnalysis(t, []eval.Row{aRow(collected, "beta=1;by=ucb", 0, 10), aRow(collected, "by=thompson;sigma=1", 0, 20), aRow(collected, "by=thompson;sigma=9", 0, 2)})
-	if kept := a.best("test", a.trials, []string{"by"}); len(kept) != 2 {
+	if kept := a.best("test", a.trials, []string{"by"}, nil); len(kept) != 2 {
 		t.Errorf("kept %d of three", len(kept))
 	}
 }
@@ -134,7 +134,7 @@ func TestASettingThatWasNotTriedWithEverythingIsPassedOver(t *testing.T) {
 		aRow(ucb, "beta=1;noise=0", 0, 10), aRow(ucb, "beta=1;noise=1", 0, 4),
 		aRow(ucb, "beta=0.1;noise=0", 0, 9), // a mean of 9 against 7, but of the easy half
 	})
-	if c := a.choose("test", a.trials, []string{"noise"}); c.Best != "beta=1" || len(c.Candidates) != 1 {
+	if c := a.choose("test", a.trials, []string{"noise"}, nil); c.Best != "beta=1" || len(c.Candidates) != 1 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -186,4 +186,23 @@ func FuzzParameters(f *testing.F) {
 			t.Errorf("%q became %v, then %v (%v)", text, p, again, err)
 		}
 	})
+}
+
+func TestTwoSamplersAreTunedApart(t *testing.T) {
+	a := newAnalysis(t, []eval.Row{
+		aRow(ucb, "beta=0.1;sampler=correct", 0, 10), aRow(ucb, "beta=1;sampler=correct", 0, 20),
+		aRow(ucb, "beta=0.1;sampler=transposed", 0, 18), aRow(ucb, "beta=1;sampler=transposed", 0, 2),
+	})
+	for _, kept := range a.best("test", a.trials, []string{"sampler"}, []string{"sampler"}) {
+		if want := map[string]string{"correct": "1", "transposed": "0.1"}[kept.params.get("sampler")]; kept.params.get("beta") != want {
+			t.Errorf("kept %s", kept.params)
+		}
+	}
+}
+
+func TestTheMeanSoFarIsOfAllStepsUpToARow(t *testing.T) {
+	got := curve{{4, 0.1}, {20, 0.5}, {40, 0.8}}.soFar()
+	for i, want := range []float64{0.1, (4*0.1 + 16*0.5) / 20, (4*0.1 + 16*0.5 + 20*0.8) / 40} {
+		near(t, "the mean", got[i].y, want, 1e-12)
+	}
 }
