@@ -221,8 +221,9 @@ var withoutWalls = []string{
 	"robot.composite.observation[1].min=-1000000", "robot.composite.observation[1].max=1000000",
 }
 
-func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
-	t.Parallel()
+// rigSeconds is how long a whole run on fake devices takes.
+func rigSeconds(t *testing.T) float64 {
+	t.Helper()
 	seconds := 3.0
 	if s := os.Getenv("OPTIBFM_RIG_SECONDS"); s != "" {
 		if _, err := fmt.Sscan(s, &seconds); err != nil {
@@ -232,6 +233,12 @@ func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
 	if testing.Short() {
 		seconds = 1
 	}
+	return seconds
+}
+
+func TestTheProgramRunsARobotMadeOfDevicesAt50And200Hz(t *testing.T) {
+	t.Parallel()
+	seconds := rigSeconds(t)
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			t.Parallel()

@@ -385,15 +385,7 @@ func actAsDevices(t *testing.T) {
 
 func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	t.Parallel()
-	seconds := 3.0
-	if s := os.Getenv("OPTIBFM_RIG_SECONDS"); s != "" {
-		if _, err := fmt.Sscan(s, &seconds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if testing.Short() {
-		seconds = 1
-	}
+	seconds := rigSeconds(t)
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := newWagon(t)
