@@ -1,9 +1,9 @@
-"""Many copies of a dm_control domain, stepped together and without its wrappers.
+"""Many copies of a domain, of dm_control or a maze, stepped together and without its wrappers.
 
-The observations, rewards and resets are those of dmc_bridge.py (test_simulation.py
-compares them); what is left out is dm_control's Python on the way, which
-takes several times as long as the physics. Everything is an array with one row
-per copy.
+The observations, rewards and resets are those of dmc_bridge.py and maze_bridge.py
+(test_simulation.py and test_maze.py compare them); what is left out is the Python on
+the way, which takes several times as long as dm_control's physics. Everything is an
+array with one row per copy.
 """
 
 import os
@@ -40,7 +40,10 @@ class Domain:
         self.period, tasks = dmc_bridge.DOMAINS[name]
         self.tasks = list(tasks)
         self.physics = tasks[self.tasks[0]][0]()
-        self.model = self.physics.model.ptr
+        self.read_model(self.physics.model.ptr)
+
+    def read_model(self, model):
+        self.model = model
         self.substeps = round(self.period / self.model.opt.timestep)
         self.low = self.model.actuator_ctrlrange[:, 0].copy()
         self.span = self.model.actuator_ctrlrange[:, 1] - self.low
@@ -69,6 +72,18 @@ class Domain:
 
     def body(self, name):
         return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
+
+    def begin_task(self, task, data, rng):
+        """Starts an episode of the task of that index. In most domains all tasks begin alike."""
+        self.begin(data, rng)
+
+    def advance(self, data):
+        """One control period."""
+        # As dm_control does it, so that what is derived from the state is of the state.
+        mujoco.mj_step2(self.model, data)
+        if self.substeps > 1:
+            mujoco.mj_step(self.model, data, self.substeps - 1)
+        mujoco.mj_step1(self.model, data)
 
     def randomise_joints(self, data, rng):
         """Joints anywhere within their limits."""
@@ -194,14 +209,68 @@ class Quadruped(Domain):
             data.qpos[2] += 0.01
 
 
-DOMAINS = {"cheetah": Cheetah, "walker": Walker, "quadruped": Quadruped}
+class AntMaze(Domain):
+    """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
+
+    base = ("x", "y")
+
+    def __init__(self):
+        import maze_bridge  # needs ogbench, which the others do without
+        self.name, self.period, self.maze = "antmaze", maze_bridge.PERIOD, maze_bridge
+        self.env = maze_bridge.environment()
+        self.tasks = maze_bridge.tasks(self.env)
+        self.goals = np.array([info["goal_xy"] for info in self.env.task_infos])
+        self.starts = np.array([info["init_xy"] for info in self.env.task_infos])
+        self.free = np.array([self.env.ij_to_xy(cell) for cell in np.argwhere(self.env.maze_map == 0)])
+        self.read_model(self.env.model)
+
+    def channel_names(self):
+        return list(self.maze.OBSERVATION), list(self.maze.ACTION)
+
+    def observe(self, data):
+        return np.concatenate([data.qpos, data.qvel])
+
+    def measure(self, data):
+        return data.qpos[:2].copy()
+
+    def reward(self, m):
+        return np.stack([self.maze.in_cell(m, goal) for goal in self.goals], -1)
+
+    def begin(self, data, rng):
+        self.place(data, rng, self.free[rng.integers(len(self.free))])
+
+    def begin_task(self, task, data, rng):
+        self.place(data, rng, self.starts[task])
+
+    def place(self, data, rng, centre):
+        """Near the middle of a cell, as ogbench does it."""
+        data.qpos += rng.uniform(-0.1, 0.1, self.model.nq)
+        data.qvel += 0.1 * rng.normal(size=self.model.nv)
+        data.qpos[:2] = centre + rng.uniform(-1, 1, 2)
+
+    def explore(self, data, rng):
+        self.begin(data, rng)
+        self.randomise_joints(data, rng)
+        heading = rng.normal(0, 0.4)
+        data.qpos[3:7] += [np.cos(heading / 2) - 1, 0, 0, np.sin(heading / 2)]
+        data.qvel[:] = rng.normal(0, 0.5, self.model.nv)
+
+    def advance(self, data):
+        # All that is observed is the state, and Runge-Kutta steps cannot be halved.
+        mujoco.mj_step(self.model, data, self.substeps)
+
+
+DOMAINS = {"cheetah": Cheetah, "walker": Walker, "quadruped": Quadruped, "antmaze": AntMaze}
 
 
 class Simulation:
-    """n copies of a domain. Rows of every array are copies."""
+    """n copies of a domain. Rows of every array are copies.
 
-    def __init__(self, domain, n, seed):
-        self.domain = domain
+    Where tasks [n] are given each copy begins as its task, of that index, does.
+    """
+
+    def __init__(self, domain, n, seed, tasks=None):
+        self.domain, self.tasks = domain, tasks
         self.rng = np.random.default_rng(seed)
         self.data = [mujoco.MjData(domain.model) for _ in range(n)]
         self.obs = np.stack([self.reset(i) for i in range(n)])
@@ -211,7 +280,7 @@ class Simulation:
         model, data = self.domain.model, self.data[i]
         while True:
             mujoco.mj_resetData(model, data)
-            (self.domain.explore if exploring else self.domain.begin)(data, self.rng)
+            self.place(i, exploring)
             mujoco.mj_forward(model, data)
             obs = self.domain.observe(data)
             if np.isfinite(obs).all():
@@ -220,18 +289,22 @@ class Simulation:
             self.obs[i] = obs
         return obs
 
+    def place(self, i, exploring):
+        if exploring:
+            self.domain.explore(self.data[i], self.rng)
+        elif self.tasks is None:
+            self.domain.begin(self.data[i], self.rng)
+        else:
+            self.domain.begin_task(self.tasks[i], self.data[i], self.rng)
+
     def step(self, action):
         """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one."""
-        domain, model = self.domain, self.domain.model
+        domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)
         for i, data in enumerate(self.data):
             data.ctrl[:] = control[i]
-            # As dm_control does it, so that what is derived from the state is of the state.
-            mujoco.mj_step2(model, data)
-            if domain.substeps > 1:
-                mujoco.mj_step(model, data, domain.substeps - 1)
-            mujoco.mj_step1(model, data)
+            domain.advance(data)
             self.obs[i] = domain.observe(data)
         return self.obs
 

@@ -25,9 +25,9 @@ def oracle(model, obs, reward):
 def returns(model, domain, z, episodes, seed, steps=simulation.EPISODE_STEPS):
     """Returns [task, episode] of following z [task * episode, d]."""
     tasks = len(z) // episodes
-    sim = simulation.Simulation(domain, len(z), seed)
-    total = np.zeros(len(z))
     rows, column = np.arange(len(z)), np.repeat(np.arange(tasks), episodes)
+    sim = simulation.Simulation(domain, len(z), seed, column)
+    total = np.zeros(len(z))
     for _ in range(steps):
         obs = model.normalize(torch.as_tensor(sim.obs).to(z))
         sim.step(model.actor(obs, z).cpu().numpy())

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Record an ant that walks about a maze, without rewards, for pretrain_dmc.py.
+
+    scripts/collect_maze.py antmaze --transitions 300000 --out antmaze.npz
+
+It walks to a random cell, by the shortest way, stays for a while and goes on to
+another, with noise on its direction and its actions: what OGBench's "navigate" data
+are, made here with a gait (fb/gait.py) in place of a trained policy. Episodes begin
+anywhere, in random poses. They are kept whole, one after another.
+
+The file has the columns of collect_dmc.py and `episode`, the number of the row's
+episode. It is a function of its seed. --search-gait looks for a better gait instead.
+"""
+
+import argparse
+from pathlib import Path
+import sys
+
+import mujoco
+import numpy as np
+from ogbench.locomaze.ant import AntEnv
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fb import gait, simulation  # noqa: E402
+
+MAZES = ("antmaze",)
+
+
+def next_cells(free):
+    """[from, to]: the cell to go to next on a shortest way between cells, numbered in the order of np.argwhere(free)."""
+    cells = [tuple(c) for c in np.argwhere(free)]
+    number = {cell: i for i, cell in enumerate(cells)}
+    following = np.full((len(cells), len(cells)), -1)
+    for goal, cell in enumerate(cells):
+        following[goal, goal] = goal
+        reached = [cell]
+        for i, j in reached:
+            for neighbour in ((i - 1, j), (i, j - 1), (i + 1, j), (i, j + 1)):
+                if neighbour in number and following[number[neighbour], goal] < 0:
+                    following[number[neighbour], goal] = number[(i, j)]
+                    reached.append(neighbour)
+    return following
+
+
+class Walkers:
+    """What n ants that walk about a maze are up to."""
+
+    def __init__(self, domain, n, rng):
+        self.rng, self.cells, self.period = rng, domain.free, domain.period
+        self.following = next_cells(domain.env.maze_map == 0)
+        self.goal, self.rest = np.zeros(n, int), np.zeros(n, int)
+        self.phase, self.drift, self.noise = np.zeros(n), np.zeros(n), np.zeros((n, 1))
+        self.aside = np.zeros((n, 2))
+        for i in range(n):
+            self.begin(i)
+
+    def begin(self, i):
+        self.phase[i] = self.rng.uniform(0, 2 * np.pi)
+        self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
+        self.choose(i)
+
+    def choose(self, i):
+        """Another cell to go to, after which it rests for up to 6 s, or not."""
+        self.goal[i] = self.rng.integers(len(self.cells))
+        self.rest[i] = self.rng.integers(-30, 60)
+        self.aside[i] = self.rng.uniform(-1, 1, 2)
+
+    def act(self, obs):
+        rng, n = self.rng, len(self.goal)
+        here = np.abs(obs[:, None, :2] - self.cells).max(-1).argmin(1)
+        arrived = here == self.goal
+        self.rest -= arrived
+        for i in np.flatnonzero(arrived & (self.rest <= 0)):
+            self.choose(i)
+        target = self.cells[self.following[here, self.goal]]
+        way = target + self.aside * 0.8 - obs[:, :2]
+        self.drift = 0.95 * self.drift + 0.1 * rng.normal(size=n)
+        direction = np.arctan2(way[:, 1], way[:, 0]) + self.drift
+        speed = np.where(here == self.goal, np.clip(np.hypot(*way.T) - 0.5, 0, 1), 1.0)
+        self.phase += gait.stride(gait.TROT, self.period)
+        action = gait.torques(gait.TROT, obs, self.phase, direction, speed)
+        return np.clip(action + self.noise * rng.normal(size=action.shape), -1, 1).astype(np.float32)
+
+
+def lies(obs):
+    """Whether ants lie on their backs: the torso's upward axis points down."""
+    _, x, y, _ = (obs[:, 3:7] / np.linalg.norm(obs[:, 3:7], axis=1, keepdims=True)).T
+    return 1 - 2 * (x * x + y * y) < 0
+
+
+def walk(domain, transitions, seed, copies=50, longest=500):
+    """Transitions of walks through the maze: a dict of arrays with one row each, episode after episode."""
+    sim = simulation.Simulation(domain, copies, seed)
+    walkers = Walkers(domain, copies, sim.rng)
+    number, begun = np.full(copies, -1), 0
+    left, rows = np.zeros(copies, int), []
+    while len(rows) * copies < transitions:
+        for i in np.flatnonzero(left == 0):
+            sim.reset(i, exploring=True)
+            walkers.begin(i)
+            left[i] = sim.rng.integers(longest // 2, longest)
+            number[i], begun = begun, begun + 1
+        obs, action = sim.obs.copy(), walkers.act(sim.obs)
+        rows.append((obs, action, sim.step(action), sim.measure(), number.copy()))
+        left -= 1
+        left[~np.isfinite(sim.obs).all(1) | lies(sim.obs)] = 0
+    obs, action, next_obs, measure, episode = (np.concatenate(column) for column in zip(*rows))
+    good = np.isfinite(next_obs).all(1)
+    order = np.flatnonzero(good)[np.argsort(episode[good], kind="stable")][:transitions]
+    columns = {"obs": obs, "action": action, "next_obs": next_obs, "measure": measure}
+    return {name: column[order].astype(np.float32) for name, column in columns.items()} | {"episode": episode[order]}
+
+
+def open_ground():
+    """The ant without a maze."""
+    return mujoco.MjModel.from_xml_path(AntEnv.xml_file)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("maze", choices=MAZES)
+    p.add_argument("--transitions", type=int, default=300_000, help="(%(default)s)")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--out", type=Path, help="the .npz to write")
+    p.add_argument("--search-gait", type=int, metavar="ROUNDS", help="print the gait that a search of so many rounds finds, and stop")
+    args = p.parse_args()
+    domain = simulation.DOMAINS[args.maze]()
+    if args.search_gait:
+        print(*gait.search(open_ground(), args.search_gait, args.seed))
+        return
+    if not args.out:
+        p.error("--out is missing: name the .npz to write")
+    np.savez(args.out, **walk(domain, args.transitions, args.seed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Serves ogbench's ant in its medium maze over optibfm's bridge.
+
+    python3 maze_bridge.py antmaze task1 --listen unix:/tmp/antmaze.sock
+
+It is antmaze-medium of OGBench (Park et al., 2025) with its five tasks: each has a
+cell to start in and a goal cell. The reward is 1 while the ant's torso is over
+the goal cell, 4 m x 4 m, and 0 elsewhere: the task is to get there and to stay.
+ogbench itself gives 1 within 0.5 m of a point and ends the episode there, which
+asks for arriving only. Episodes have 1,000 steps of 0.1 s, which the client counts.
+
+The observation is ogbench's: MuJoCo's positions and velocities, 29 numbers.
+Actions are the motors' torques in [-1, 1]. A seed gives the same episode every time.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
+
+import numpy as np
+from ogbench.locomaze.maze import make_maze_env
+
+import optibfm_bridge as bridge
+
+PERIOD = 0.1
+CELL = 4.0  # m
+DOMAINS = ("antmaze",)
+
+_JOINTS = [f"{part}_{leg}" for leg in (1, 2, 3, 4) for part in ("hip", "ankle")]
+OBSERVATION = (["x", "y", "height"] + [f"orientation.{i}" for i in "wxyz"] + [f"angle.{j}" for j in _JOINTS]
+               + [f"velocity.{i}" for i in "xyz"] + [f"spin.{i}" for i in "xyz"] + [f"rate.{j}" for j in _JOINTS])
+ACTION = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
+
+
+def environment():
+    """The maze as ogbench makes it, with goals in the middle of their cells."""
+    return make_maze_env("ant", "maze", maze_type="medium", add_noise_to_goal=False, terminate_at_goal=False)
+
+
+def tasks(env):
+    """Names of the tasks: ogbench's."""
+    return [info["task_name"] for info in env.task_infos]
+
+
+def in_cell(xy, centre):
+    """1 where xy [..., 2] is over the cell around centre, else 0."""
+    return (np.abs(np.asarray(xy) - centre).max(-1) <= CELL / 2).astype(float)
+
+
+class Simulator:
+    """The ant with one of its tasks, as a robot of the bridge."""
+
+    episode_steps = 1000
+
+    def __init__(self, domain, task):
+        if domain not in DOMAINS:
+            raise ValueError(f"there is no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
+        self._env = environment()
+        self.tasks = tasks(self._env)
+        self.spec = bridge.Spec(name=f"ogbench {domain}", period=PERIOD, obs=[bridge.Channel(n) for n in OBSERVATION],
+                                action=[bridge.Channel(n, min=-1, max=1) for n in ACTION])
+        self.select(task)
+
+    def select(self, task):
+        if task not in self.tasks:
+            raise ValueError(f"antmaze has no task {task!r}: choose one of {', '.join(self.tasks)}")
+        self.task = task
+        self._goal = np.array(self._env.task_infos[self.tasks.index(task)]["goal_xy"])
+        self.reset(0)
+
+    def reset(self, seed):
+        # ogbench draws where the ant starts from NumPy's global generator.
+        np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+        self._env.action_space.seed(0)
+        self._obs, _ = self._env.reset(seed=seed, options={"task_id": self.tasks.index(self.task) + 1})
+        self._time = 0.0
+        self.halt()
+
+    def act(self, action):
+        self._command = np.asarray(action, dtype=np.float64)
+
+    def halt(self):
+        self._command = np.zeros(len(ACTION))
+
+    def advance(self):
+        self._obs = self._env.step(self._command)[0]
+        self._time += PERIOD
+
+    def sense(self):
+        return self._obs.tolist(), self._time
+
+    def reward(self):
+        return float(in_cell(self._obs[:2], self._goal))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Serves ogbench's ant in a maze over optibfm's bridge.")
+    parser.add_argument("domain", choices=DOMAINS)
+    parser.add_argument("task", nargs="?", default="task1", help="task1 to task5; may be left to the client")
+    bridge.add_arguments(parser)
+    args = parser.parse_args()
+    try:
+        robot = Simulator(args.domain, args.task)
+    except ValueError as e:
+        parser.error(str(e))
+    bridge.run(robot, args)
+
+
+if __name__ == "__main__":
+    main()

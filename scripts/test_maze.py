@@ -1,0 +1,147 @@
+"""Tests of the maze, of its bridge and of its data: python -m unittest discover scripts (needs ogbench)."""
+
+from pathlib import Path
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import collect_maze
+    import maze_bridge
+    import mujoco
+    from fb import gait, simulation
+except ImportError as err:
+    raise unittest.SkipTest(f"the maze needs scripts/requirements.txt: {err}") from err
+
+
+class Robot(unittest.TestCase):
+    def setUp(self):
+        self.robot = maze_bridge.Simulator("antmaze", "task1")
+
+    def episode(self, seed):
+        self.robot.reset(seed)
+        rng, seen = np.random.default_rng(0), [self.robot.sense()]
+        for _ in range(5):
+            self.robot.act(rng.uniform(-1, 1, 8))
+            self.robot.advance()
+            seen.append(self.robot.sense())
+        return seen
+
+    def test_a_seed_gives_the_same_episode_whatever_came_before(self):
+        first = self.episode(3)
+        self.assertNotEqual(self.episode(2**40 + 3), first)
+        self.assertEqual(self.episode(3), first)
+        np.testing.assert_allclose([time for _, time in first], np.arange(6) * 0.1)
+
+    def test_names_every_channel(self):
+        self.robot.spec.validate()
+        self.assertEqual((len(self.robot.spec.obs), len(self.robot.spec.action)), (29, 8))
+        model = self.robot._env.model
+        self.assertEqual([c.name for c in self.robot.spec.action], [model.joint(i).name for i in model.actuator_trnid[:, 0]])
+        self.assertEqual([c.name for c in self.robot.spec.obs[7:15]], [f"angle.{model.joint(i).name}" for i in range(1, model.njnt)])
+
+    def test_every_task_begins_in_its_cell_and_rewards_being_in_its_goal(self):
+        self.assertEqual(self.robot.tasks, [f"task{i}" for i in range(1, 6)])
+        for task, info in zip(self.robot.tasks, self.robot._env.task_infos):
+            self.robot.select(task)
+            self.robot.reset(1)
+            self.assertEqual(maze_bridge.in_cell(self.robot.sense()[0][:2], info["init_xy"]), 1)
+            self.assertEqual(self.robot.reward(), 0)
+            self.robot._env.set_xy(np.add(info["goal_xy"], (1, -1)))
+            self.robot.act(np.zeros(8))
+            self.robot.advance()
+            self.assertEqual(self.robot.reward(), 1)
+
+    def test_a_cell_ends_half_a_cell_from_its_middle(self):
+        where = np.array([[4, 8], [5.9, 9.9], [6.1, 8], [4, 5.9], [8, 8]])
+        self.assertEqual(maze_bridge.in_cell(where, (4, 8)).tolist(), [1, 1, 0, 0, 0])
+
+    def test_an_unknown_maze_or_task_is_refused_and_changes_nothing(self):
+        with self.assertRaisesRegex(ValueError, "antmaze"):
+            maze_bridge.Simulator("antball", "task1")
+        with self.assertRaisesRegex(ValueError, "task1.*task5"):
+            self.robot.select("task6")
+        self.assertEqual(self.robot.task, "task1")
+
+
+class SimulationIsTheBridgesRobot(unittest.TestCase):
+    def test_in_what_it_observes_and_rewards(self):
+        domain = simulation.DOMAINS["antmaze"]()
+        robot = maze_bridge.Simulator("antmaze", "task3")
+        robot.reset(7)
+        sim = simulation.Simulation(domain, 2, seed=0, tasks=[2, 2])
+        self.assertEqual(domain.channel_names(), ([c.name for c in robot.spec.obs], [c.name for c in robot.spec.action]))
+        data = sim.data[1]
+        mujoco.mj_resetData(domain.model, data)
+        data.qpos[:], data.qvel[:] = np.split(robot.sense()[0], [15])
+        mujoco.mj_forward(domain.model, data)
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            action = rng.uniform(-1, 1, 8)
+            robot.act(action)
+            robot.advance()
+            sim.step(np.tile(action, (2, 1)))
+            np.testing.assert_allclose(sim.obs[1], robot.sense()[0], atol=1e-9)
+            self.assertEqual(domain.reward(sim.measure())[1, 2], robot.reward())
+
+    def test_in_where_its_episodes_begin(self):
+        domain = simulation.DOMAINS["antmaze"]()
+        sim = simulation.Simulation(domain, 5, seed=0, tasks=range(5))
+        self.assertLessEqual(np.abs(sim.measure() - domain.starts).max(), 1)
+        anywhere = simulation.Simulation(domain, 40, seed=0).measure()
+        nearest = np.abs(anywhere[:, None] - domain.free).max(-1)
+        self.assertLessEqual(nearest.min(1).max(), 1)
+        self.assertGreater(len(set(nearest.argmin(1))), 13)
+
+
+class Ways(unittest.TestCase):
+    def test_lead_to_every_cell_by_the_shortest_way(self):
+        free = np.array([[1, 1, 1], [1, 0, 1], [1, 0, 1]], bool)  # cells: 0 1 2, 3 4, 5 6
+        following = collect_maze.next_cells(free)
+        self.assertEqual(following[5].tolist(), [3, 3, 3, 3, 3, 5, 3])
+        self.assertEqual(following[:, 6].tolist(), [1, 2, 4, 0, 6, 3, 6])
+
+    def test_there_is_none_to_a_cell_behind_walls(self):
+        following = collect_maze.next_cells(np.array([[1, 0, 1]], bool))
+        self.assertEqual(following.tolist(), [[0, -1], [-1, 1]])
+
+
+class Walks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.domain = simulation.DOMAINS["antmaze"]()
+
+    def walk(self, seed):
+        return collect_maze.walk(self.domain, 600, seed, copies=4, longest=60)
+
+    def test_a_seed_gives_the_same_transitions(self):
+        first, second, other = self.walk(1), self.walk(1), self.walk(2)
+        for name, column in first.items():
+            np.testing.assert_array_equal(column, second[name])
+        self.assertFalse(np.array_equal(first["obs"], other["obs"]))
+
+    def test_are_whole_episodes_of_finite_transitions_with_actions_in_range(self):
+        rows = self.walk(1)
+        self.assertEqual({len(column) for column in rows.values()}, {600})
+        self.assertTrue(all(np.isfinite(column).all() for column in rows.values()))
+        self.assertLessEqual(np.abs(rows["action"]).max(), 1)
+        same = rows["episode"][1:] == rows["episode"][:-1]
+        np.testing.assert_array_equal(rows["next_obs"][:-1][same], rows["obs"][1:][same])
+        self.assertTrue((np.diff(rows["episode"])[~same] > 0).all())
+
+    def test_the_gait_walks_in_any_direction(self):
+        model = collect_maze.open_ground()
+        for direction in (0, np.pi / 3, np.pi):
+            with self.subTest(direction):
+                self.assertGreater(gait.quality(model, gait.TROT, direction, seed=0, steps=45), 0.5)
+
+    def test_an_ant_on_its_back_is_told_from_one_on_its_feet(self):
+        obs = np.zeros((3, 29))
+        obs[0, 3], obs[1, 4], obs[2, 3:7] = 1, 1, (0.7, 0, 0, 0.7)  # upright, upside down, turned
+        self.assertEqual(collect_maze.lies(obs).tolist(), [False, True, False])
+
+
+if __name__ == "__main__":
+    unittest.main()
