@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Pre-train a forward-backward model of a dm_control domain, without rewards, and save a bundle.
+"""Pre-train a forward-backward model of a dm_control domain or a maze, without rewards, and save a bundle.
 
     scripts/collect_dmc.py cheetah --out cheetah.npz
     scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --steps 100000
 
 It begins with the file's transitions and, while it trains, adds those of the
-model's own policies: pi_z for random tasks z, with noise.
+model's own policies: pi_z for random tasks z, with noise. With --practice-every 0
+the file's are all, and --bc keeps the policies near what is in them.
 
 Rewards are not trained on. They are looked at in the evaluations: every
 --eval-every updates each task's z is inferred from 50,000 labelled states and
@@ -15,6 +16,7 @@ followed for a few episodes, and the bundle in OUT/best is of the highest mean s
 import argparse
 import copy
 import json
+import math
 from pathlib import Path
 import sys
 import time
@@ -32,22 +34,26 @@ TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updat
 
 
 class Replay:
-    """Transitions in the order in which they came; the oldest give way when it is full. Samples are on device."""
+    """Transitions in the order in which they came; the oldest give way when it is full. Samples are on device.
 
-    COLUMNS = ("obs", "action", "next_obs", "measure")
+    The column left says how many of the rows after a row are of the same episode:
+    none where rows of several episodes take turns.
+    """
+
+    COLUMNS = ("obs", "action", "next_obs", "measure", "left")
 
     def __init__(self, capacity, first, device="cpu"):
         self.columns, self.device = {}, device
         self.capacity, self.size, self.next = capacity, 0, 0
         for name in self.COLUMNS:
-            self.columns[name] = torch.empty(capacity, first[name].shape[1])
+            self.columns[name] = torch.zeros(capacity, first[name].shape[1] if name in first else 1)
         self.add(first)
 
     def add(self, rows):
         n = len(rows["obs"])
         at = (self.next + torch.arange(n)) % self.capacity
         for name, column in self.columns.items():
-            column[at] = torch.as_tensor(rows[name], dtype=torch.float32)
+            column[at] = torch.as_tensor(rows[name], dtype=torch.float32) if name in rows else 0.0
         self.next = (self.next + n) % self.capacity
         self.size = min(self.size + n, self.capacity)
 
@@ -56,12 +62,25 @@ class Replay:
 
     def restore(self, state):
         self.size, self.next = len(state["columns"]["obs"]), state["next"]
-        for name, column in self.columns.items():
-            column[: self.size] = state["columns"][name]
+        for name, kept in state["columns"].items():
+            self.columns[name][: self.size] = kept
 
     def sample(self, n, *names):
-        rows = torch.randint(self.size, (n,))
+        return self.rows(torch.randint(self.size, (n,)), *names)
+
+    def rows(self, rows, *names):
         return [self.columns[name][rows].to(self.device) for name in names]
+
+    def later(self, rows, gamma):
+        """Rows of the same episodes as rows, k steps later with a chance of (1 - gamma) gamma^k, their episodes' last at most."""
+        steps = torch.log(torch.rand(len(rows))).div(math.log(gamma)).floor()
+        return rows + steps.minimum(self.columns["left"][rows, 0]).long()
+
+
+def left_in_episode(episode):
+    """The column left [n, 1] of rows whose episodes, numbered in episode [n], are whole and follow each other."""
+    last = np.append(np.flatnonzero(np.diff(episode)), len(episode) - 1)
+    return (last[np.searchsorted(last, np.arange(len(episode)))] - np.arange(len(episode)))[:, None]
 
 
 def channel_shares(names, base=(), base_share=0.0):
@@ -176,14 +195,21 @@ class Pretraining(train_fb.Trainer):
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
     def draw(self, n):
-        obs, action, next_obs = self.replay.sample(n, "obs", "action", "next_obs")
+        rows = torch.randint(self.replay.size, (n,))
+        obs, action, next_obs = self.replay.rows(rows, "obs", "action", "next_obs")
+        ahead = rows[: int(self.args.z_from_future * n)]
+        [self.future] = self.replay.rows(self.replay.later(ahead, self.args.gamma), "next_obs")
         return self.model.normalize(obs), action, self.model.normalize(next_obs)
 
     def sample_z(self, next_obs):
         if self.step % TASKS_EVERY == 0 or self.tasks is None:
             [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
             self.tasks = Tasks(self.model, self.model.normalize(obs), self.shares, TASKS_REWARDS)
-        return self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+        z = self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+        if len(self.future):
+            with torch.no_grad():
+                z[: len(self.future)] = on_sphere(self.model.backward_map(self.model.normalize(self.future)))
+        return z
 
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
@@ -211,7 +237,7 @@ class Pretraining(train_fb.Trainer):
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
     def after_update(self):
-        if self.step % self.args.practice_every == 0:
+        if self.args.practice_every and self.step % self.args.practice_every == 0:
             self.practice.step()
         if self.step % self.args.eval_every == 0:
             self.evaluate()
@@ -222,8 +248,8 @@ class Pretraining(train_fb.Trainer):
         self.write_checkpoint()
 
     def provenance(self):
-        here = {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, then its own practice: "
-                f"{self.step // self.args.practice_every * self.args.copies}"}
+        practised = self.step // self.args.practice_every * self.args.copies if self.args.practice_every else 0
+        here = {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, then its own practice: {practised}"}
         return super().provenance() | here
 
     def state(self):
@@ -240,10 +266,12 @@ class Pretraining(train_fb.Trainer):
 def parse_arguments(argv=None):
     p = train_fb.parser(__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("transitions", type=Path, help="of collect_dmc.py")
+    p.add_argument("transitions", type=Path, help="of collect_dmc.py or collect_maze.py")
+    p.add_argument("--z-from-future", type=float, default=0.0,
+                   help="part of the z that are B of a state that the row's own episode came to later (%(default)s)")
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=int, default=16)
-    g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies (%(default)s)")
+    g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
     g.add_argument("--practice-steps", type=int, default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
     g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
     g.add_argument("--base-share", type=float, default=0.0,
@@ -256,13 +284,20 @@ def parse_arguments(argv=None):
     return p.parse_args(argv)
 
 
+def load_transitions(path):
+    with np.load(path) as archive:
+        first = {name: archive[name] for name in ("obs", "action", "next_obs", "measure")}
+        if "episode" in archive:
+            first["left"] = left_in_episode(archive["episode"])
+    return first
+
+
 def main(argv=None):
     args = parse_arguments(argv)
     train_fb.keep_freed_memory()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    with np.load(args.transitions) as archive:
-        first = {k: archive[k] for k in Replay.COLUMNS}
+    first = load_transitions(args.transitions)
     domain = simulation.DOMAINS[args.domain]()
     args.name = args.domain
     args.observation, args.action = domain.channel_names()

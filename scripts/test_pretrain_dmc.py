@@ -26,7 +26,7 @@ except ImportError as err:
 class AFullReplay(unittest.TestCase):
     def test_forgets_the_oldest_and_comes_back_from_a_checkpoint_as_it_was(self):
         def rows(values):
-            return {name: np.repeat(values, 2).reshape(-1, 2) for name in pretrain_dmc.Replay.COLUMNS}
+            return {name: np.repeat(values, 2).reshape(-1, 2) for name in ("obs", "action", "next_obs", "measure")}
 
         replay = pretrain_dmc.Replay(4, rows([0.0, 1, 2]))
         replay.add(rows([3.0, 4]))
@@ -35,6 +35,30 @@ class AFullReplay(unittest.TestCase):
         again.restore(replay.state())
         again.add(rows([5.0]))
         self.assertEqual(again.columns["measure"][:, 0].tolist(), [4, 5, 2, 3])
+
+
+class RowsThatComeLater(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        values = np.arange(7.0)[:, None]
+        first = {name: values for name in ("obs", "action", "next_obs", "measure")}
+        first["left"] = pretrain_dmc.left_in_episode(np.array([0, 0, 0, 0, 3, 3, 5]))
+        self.replay = pretrain_dmc.Replay(10, first)
+
+    def test_are_of_the_same_episode(self):
+        self.assertEqual(self.replay.columns["left"][:7, 0].tolist(), [3, 2, 1, 0, 1, 0, 0])
+        rows = torch.arange(7).repeat(200)
+        later = self.replay.later(rows, 0.5).reshape(200, 7)
+        self.assertEqual(later.min(0).values.tolist(), list(range(7)))
+        self.assertEqual(later.max(0).values.tolist(), [3, 3, 3, 3, 5, 5, 6])
+
+    def test_are_as_far_away_as_the_discount_looks(self):
+        later = self.replay.later(torch.zeros(20_000, dtype=torch.long), 0.5)
+        torch.testing.assert_close(torch.bincount(later) / 20_000, torch.tensor([0.5, 0.25, 0.125, 0.125]), atol=0.02, rtol=0)
+
+    def test_of_practice_are_the_rows_themselves(self):
+        self.replay.add({name: np.ones((2, 1)) for name in ("obs", "action", "next_obs", "measure")})
+        self.assertEqual(self.replay.later(torch.tensor([7, 8]), 0.9).tolist(), [7, 8])
 
 
 class RandomRewards(unittest.TestCase):
@@ -106,6 +130,16 @@ class PreTraining(unittest.TestCase):
             self.assertEqual(description["observation"][0]["name"], "position.0")
             self.check_exported(folder)
 
+    def test_of_recorded_episodes_only_takes_tasks_from_what_they_came_to(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            rows = collect_dmc.explore(simulation.DOMAINS["cheetah"](), 400, seed=0, copies=8)
+            np.savez(folder / "data.npz", **rows, episode=np.arange(400) // 50)
+            self.pretrain(folder, "4", "--practice-every", "0", "--z-from-future", "0.5", "--bc", "1")
+            content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
+            self.assertEqual(len(content["replay"]["columns"]["obs"]), 400)
+            self.assertEqual(content["replay"]["columns"]["left"].max(), 49)
+
     def check_exported(self, folder):
         with contextlib.redirect_stdout(io.StringIO()):
             evaluate_dmc.main(["cheetah", str(folder / "run"), "--out", str(folder / "out"), "--episodes", "1",
@@ -120,10 +154,10 @@ class PreTraining(unittest.TestCase):
             torch.testing.assert_close(tensor, before[name])
 
     @staticmethod
-    def pretrain(folder, steps):
+    def pretrain(folder, steps, *more):
         arguments = ["cheetah", str(folder / "data.npz"), "--out", str(folder / "run"), "--steps", steps, "--hidden", "16",
                      "--b-hidden", "16", "--latent", "8", "--batch", "32", "--copies", "4", "--eval-every", "4",
-                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000"]
+                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", *more]
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             pretrain_dmc.main(arguments)
 

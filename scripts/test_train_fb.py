@@ -16,7 +16,8 @@ try:
     import torch
     from safetensors.torch import load_file
     import train_fb
-    from fb import losses
+    from fb import bundle, losses
+    from fb.networks import on_sphere
 except ImportError as err:
     raise unittest.SkipTest(f"training needs scripts/requirements.txt: {err}") from err
 
@@ -68,6 +69,18 @@ class LossesAgreeWithTheMatricesTheyAvoid(unittest.TestCase):
         torch.testing.assert_close(losses.pessimistic(values, 0.0), values.mean(0))
 
 
+class CloningTheData(unittest.TestCase):
+    def test_costs_the_mean_squared_distance_in_units_of_the_mean_size_of_the_value(self):
+        action = torch.tensor([[0.5, 0.0], [1.0, -1.0]], requires_grad=True)
+        value = torch.tensor([2.0, -4.0], requires_grad=True)
+        loss = losses.cloning_loss(action, torch.tensor([[0.0, 0.0], [1.0, 1.0]]), value)
+        # 3 x (0.25 + 0 + 0 + 4) / 4; the values are a scale, through which nothing is learnt.
+        self.assertAlmostEqual(float(loss.detach()), 3 * 4.25 / 4)
+        loss.backward()
+        torch.testing.assert_close(action.grad, 3 * 2 / 4 * torch.tensor([[0.5, 0.0], [0.0, -2.0]]))
+        self.assertIsNone(value.grad)
+
+
 class Training(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -97,6 +110,20 @@ class Training(unittest.TestCase):
         parts = load_file(self.run_to(12, "parts") / "model.safetensors")
         for name, value in whole.items():
             torch.testing.assert_close(parts[name], value, msg=name)
+
+    def test_cloning_brings_the_actor_to_the_datas_actions(self):
+        with np.load(self.data) as archive:
+            columns = dict(archive)
+        columns["action"] = np.clip(columns["obs"][:, :2], -1, 1)
+        np.savez(self.data, **columns)
+        distance = {}
+        for weight in ("0", "5"):
+            out = self.run_to(150, f"bc{weight}", "--bc", weight, "--lr", "1e-3")
+            model = bundle.read(out)
+            obs = torch.as_tensor(columns["obs"])
+            mean = model.actor(model.normalize(obs), on_sphere(torch.randn(len(obs), 4)))
+            distance[weight] = float((mean - torch.as_tensor(columns["action"])).square().mean().detach())
+        self.assertLess(distance["5"], 0.5 * distance["0"])
 
     def test_the_bundle_describes_its_weights(self):
         out = self.run_to(2, "bundle", "--observation", "a,b,c")

@@ -14,6 +14,7 @@ it prints has the losses and what tells a collapse:
     sm     successor-measure loss, falls and then creeps
     ortho  orthonormality loss, near -d/2 where E[B B^T] = I
     q      mean value of the actor's actions, rises and then levels
+    bc     mean squared distance of the actor's actions to the data's, with --bc
     rank   effective rank of E[B B^T], at most d; a fall means collapse
     |F|    mean norm of F; growth without end means divergence
 """
@@ -75,6 +76,8 @@ def parser(description):
     train.add_argument("--z-from-rewards", type=float, default=0.0,
                        help="part of the z that solve random rewards, quadratic in the observation (%(default)s)")
     train.add_argument("--pessimism", type=float, default=0.5, help="on the actor's value (%(default)s)")
+    train.add_argument("--bc", type=float, default=0.0,
+                       help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
     train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
 
@@ -144,7 +147,7 @@ class Trainer:
         # The actor takes the embedding as it was before F's update: it serves both.
         embedded_task = self.model.forward_map.embed_task(obs, z)
         fb = self.update_fb(obs, action, next_obs, z, embedded_task)
-        q = self.update_actor(obs, z, embedded_task.detach())
+        q = self.update_actor(obs, z, embedded_task.detach(), action)
         self.update_targets()
         for scheduler in self.schedulers:
             scheduler.step()
@@ -167,9 +170,8 @@ class Trainer:
         z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
         return on_sphere(z)
 
-    def noisy_action(self, obs, z):
+    def noisy(self, mean):
         """The actor's mean with clipped noise; gradients pass through the clipping."""
-        mean = self.model.actor(obs, z)
         noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
@@ -177,7 +179,7 @@ class Trainer:
     def update_fb(self, obs, action, next_obs, z, embedded_task):
         args, m = self.args, self.model
         with torch.no_grad():
-            next_action = self.noisy_action(next_obs, z)
+            next_action = self.noisy(m.actor(next_obs, z))
             target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
         forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
         measured = forward.detach() if args.vector_loss else forward
@@ -201,13 +203,18 @@ class Trainer:
         moment = backward.detach().T @ backward.detach() / len(backward)
         return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
 
-    def update_actor(self, obs, z, embedded_task):
+    def update_actor(self, obs, z, embedded_task, data_action):
         m = self.model
-        forward = m.forward_map.at(obs, embedded_task, self.noisy_action(obs, z))
-        loss = losses.actor_loss(forward, z, self.args.pessimism)
+        mean = m.actor(obs, z)
+        forward = m.forward_map.at(obs, embedded_task, self.noisy(mean))
+        value = losses.pessimistic((forward * z).sum(-1), self.args.pessimism)
+        loss, shown = -value.mean(), {"q": value.detach().mean()}
+        if self.args.bc:
+            cloning = losses.cloning_loss(mean, data_action, value)
+            loss, shown["bc"] = loss + self.args.bc * cloning, (mean.detach() - data_action).square().mean()
         flat.backward(loss, self.actor_flat)
         self.actor_optimizer.step()
-        return {"q": -loss.detach()}
+        return shown
 
     @torch.no_grad()
     def update_targets(self):

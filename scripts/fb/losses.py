@@ -63,9 +63,13 @@ def orthonormality_loss(backward):
     return 0.5 * mean_square_of_pairs(backward, backward) - backward.square().sum(-1).mean()
 
 
-def actor_loss(forward, z, penalty):
-    """The negative value of the actor's actions; forward is F(s, a, z)."""
-    return -pessimistic((forward * z).sum(-1), penalty).mean()
+def cloning_loss(action, data_action, value):
+    """Mean square of the actor's actions' distance to the data's [n, A], in units of the mean |value| [n].
+
+    Fujimoto & Gu, "A Minimalist Approach to Offline Reinforcement Learning" (2021),
+    divide the value by that mean instead, which is the same but for the loss's scale.
+    """
+    return value.detach().abs().mean() * (action - data_action).square().mean()
 
 
 def pessimistic(values, penalty):
