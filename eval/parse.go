@@ -215,7 +215,7 @@ func (p Protocol) combined(m Method) Settings {
 }
 
 // Environments lists the names of the environments.
-func Environments() []string { return []string{Rover, Walker, Cheetah, Quadruped} }
+func Environments() []string { return []string{Rover, Walker, Cheetah, Quadruped, AntMaze} }
 
 func environmentTasks() map[string][]string {
 	return map[string][]string{
@@ -223,6 +223,7 @@ func environmentTasks() map[string][]string {
 		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown"},
 		Cheetah:   {"walk", "run", "walk_backward", "run_backward"},
 		Quadruped: {"stand", "walk", "run", "jump"},
+		AntMaze:   {"task1", "task2", "task3", "task4", "task5"},
 	}
 }
 

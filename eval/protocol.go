@@ -51,7 +51,7 @@ type Run struct {
 
 // Environment is a robot with tasks and the models that were trained for it.
 type Environment struct {
-	// Name is rover (built in), or walker, cheetah, quadruped (dm_control, by the bridge).
+	// Name is rover (built in), or, by the bridge, walker, cheetah, quadruped (dm_control) or antmaze (ogbench).
 	Name string `yaml:"name"`
 	// Tasks whose rewards are to be found out.
 	Tasks []string `yaml:"tasks"`
@@ -101,6 +101,7 @@ const (
 	Walker    = "walker"
 	Cheetah   = "cheetah"
 	Quadruped = "quadruped"
+	AntMaze   = "antmaze"
 )
 
 // EmbeddedRover as a bundle is the rover's model within the program.

@@ -24,8 +24,8 @@ type Simulator interface {
 type Worlds struct {
 	// Python is the interpreter, default python3.
 	Python string
-	// Bridge is the script that serves dm_control's robots, default
-	// scripts/dmc_bridge.py.
+	// Bridge is the script that serves the robots, default scripts/dmc_bridge.py,
+	// and scripts/maze_bridge.py for [AntMaze].
 	Bridge string
 	// Output gets what the interpreter prints.
 	Output io.Writer
@@ -42,11 +42,14 @@ func (w Worlds) python() string {
 	return w.Python
 }
 
-func (w Worlds) script() string {
-	if w.Bridge == "" {
-		return "scripts/dmc_bridge.py"
+func (w Worlds) script(env string) string {
+	switch {
+	case w.Bridge != "":
+		return w.Bridge
+	case env == AntMaze:
+		return "scripts/maze_bridge.py"
 	}
-	return w.Bridge
+	return "scripts/dmc_bridge.py"
 }
 
 // Check finds out, before any trial, whether an environment can be opened.
@@ -54,7 +57,7 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 	if env == Rover {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, w.python(), w.script(), "--help").CombinedOutput()
+	out, err := exec.CommandContext(ctx, w.python(), w.script(env), "--help").CombinedOutput()
 	switch {
 	case err == nil:
 		return nil
@@ -67,7 +70,7 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 			ErrPython, w.python(), lastLine(out), w.python())
 	}
 	return fmt.Errorf("%w: %s %s failed (%w; %s): run it in the repository's folder, or name the script with --bridge",
-		ErrPython, w.python(), w.script(), err, lastLine(out))
+		ErrPython, w.python(), w.script(env), err, lastLine(out))
 }
 
 func lastLine(out []byte) string {
@@ -83,7 +86,7 @@ func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
 		return rover.New(cfg)
 	}
 	return bridge.Dial(ctx, bridge.Config{
-		Command: []string{w.python(), w.script(), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
+		Command: []string{w.python(), w.script(env), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
 		TimeoutMs: bridgePatienceMS,
 	})
 }

@@ -9,6 +9,17 @@ import (
 	"testing"
 )
 
+func TestEveryEnvironmentHasItsScriptButForOneThatIsNamed(t *testing.T) {
+	for env, want := range map[string]string{Cheetah: "scripts/dmc_bridge.py", AntMaze: "scripts/maze_bridge.py"} {
+		if got := (Worlds{}).script(env); got != want {
+			t.Errorf("%s is served by %s, want %s", env, got, want)
+		}
+		if got := (Worlds{Bridge: "other.py"}).script(env); got != "other.py" {
+			t.Errorf("%s is served by %s, where other.py was named", env, got)
+		}
+	}
+}
+
 func TestAnInterpreterThatCannotServeIsSaidWithWhatToDo(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "bridge.sh")

@@ -55,8 +55,8 @@ given again. docs/eval.md has the rest.`,
 	fl.StringVar(&f.shard, "shard", "", "run the `i/n`-th part of the trials")
 	fl.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "trials at a time")
 	fl.BoolVar(&f.list, "list", false, "list the trials and do nothing")
-	fl.StringVar(&f.worlds.Python, "python", "", "Python `interpreter` with dm_control (default python3)")
-	fl.StringVar(&f.worlds.Bridge, "bridge", "", "`script` that serves dm_control's robots (default scripts/dmc_bridge.py)")
+	fl.StringVar(&f.worlds.Python, "python", "", "Python `interpreter` with dm_control, or ogbench for antmaze (default python3)")
+	fl.StringVar(&f.worlds.Bridge, "bridge", "", "`script` that serves the robots (default scripts/dmc_bridge.py, or maze_bridge.py for antmaze)")
 	cmd.AddCommand(newEvalMergeCommand(), newEvalReportCommand(), newEvalTheoryCommand())
 	return cmd
 }
