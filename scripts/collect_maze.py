@@ -3,10 +3,10 @@
 
     scripts/collect_maze.py antmaze --transitions 300000 --out antmaze.npz
 
-It walks to a random cell, by the shortest way, stays for a while and goes on to
+It walks to a random cell, by the shortest way, marches there for a while and goes on to
 another, with noise on its direction and its actions: what OGBench's "navigate" data
 are, made here with a gait (fb/gait.py) in place of a trained policy. Episodes begin
-anywhere, in random poses. They are kept whole, one after another.
+in any cell, half of them in random poses. They are kept whole, one after another.
 
 The file has the columns of collect_dmc.py and `episode`, the number of the row's
 episode. It is a function of its seed. --search-gait looks for a better gait instead.
@@ -55,7 +55,7 @@ class Walkers:
             self.begin(i)
 
     def begin(self, i):
-        self.phase[i] = self.rng.uniform(0, 2 * np.pi)
+        self.phase[i] = 0  # for the same reason for which the gait never stands
         self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
         self.choose(i)
 
@@ -88,7 +88,7 @@ def lies(obs):
     return 1 - 2 * (x * x + y * y) < 0
 
 
-def walk(domain, transitions, seed, copies=50, longest=500):
+def walk(domain, transitions, seed, copies=50, longest=300):
     """Transitions of walks through the maze: a dict of arrays with one row each, episode after episode."""
     sim = simulation.Simulation(domain, copies, seed)
     walkers = Walkers(domain, copies, sim.rng)
@@ -96,7 +96,7 @@ def walk(domain, transitions, seed, copies=50, longest=500):
     left, rows = np.zeros(copies, int), []
     while len(rows) * copies < transitions:
         for i in np.flatnonzero(left == 0):
-            sim.reset(i, exploring=True)
+            sim.reset(i, exploring=sim.rng.random() < 0.5)
             walkers.begin(i)
             left[i] = sim.rng.integers(longest // 2, longest)
             number[i], begun = begun, begun + 1

@@ -185,10 +185,16 @@ class Pretraining(train_fb.Trainer):
         self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
         tensors = [torch.as_tensor(first[k], dtype=torch.float32, device=args.device) for k in ("obs", "action", "next_obs")]
         super().__init__(args, *tensors)
+        self.magnify_base()
         self.practice = Practice(self, args.copies, args.seed + 1)
         self.best, self.tasks = -1.0, None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
+
+    def magnify_base(self):
+        """Has the maps see more of the base: they begin with all channels alike, of which it may be a few of many."""
+        base = [self.args.observation.index(name) for name in self.domain.base]
+        self.model.obs_var[base] /= self.args.base_scale**2
 
     def update_targets(self):
         super().update_targets()
@@ -276,6 +282,7 @@ def parse_arguments(argv=None):
     g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
     g.add_argument("--base-share", type=float, default=0.0,
                    help="part of the random rewards' terms that are about the robot's base (%(default)s)")
+    g.add_argument("--base-scale", type=float, default=1.0, help="of the base's standardised channels (%(default)s)")
     g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=int, default=2_000_000)
     g.add_argument("--eval-every", type=int, default=5000)

@@ -46,7 +46,8 @@ def torques(trot, obs, phase, direction, speed):
     """Actions [n, 8] in [-1, 1] for observations [n, 29].
 
     phase [n] is that of the stride, direction [n] where to go in the world, both
-    in rad; speed [n] scales the strides: 1 is all of them, 0 stands.
+    in rad; speed [n] scales the strides: with 0 it marches where it is. It never
+    stands: from a state at rest nobody could learn which leg is next.
     """
     yaw = heading(obs)
     away = (direction - yaw)[:, None] - _LEGS  # from each leg to the direction of travel
@@ -54,8 +55,8 @@ def torques(trot, obs, phase, direction, speed):
     turn = np.clip(-_HEADING_GAIN * yaw, -_HEADING_LIMIT, _HEADING_LIMIT)[:, None]
     speed = speed[:, None]
     hip = (speed * trot.swing * np.sin(away) + turn) * np.cos(theta)
-    ankle = np.radians(trot.depth) + speed * (
-        np.radians(trot.lift) * np.sin(theta + trot.lead) - trot.reach * np.cos(away) * np.cos(theta))
+    ankle = (np.radians(trot.depth) + np.radians(trot.lift) * np.sin(theta + trot.lead)
+             - speed * trot.reach * np.cos(away) * np.cos(theta))
     target = np.stack([hip, _DOWN * np.clip(ankle, *_DEPTH)], -1)[:, _MOTORS]
     angle, rate = (obs[:, part].reshape(-1, 4, 2)[:, _MOTORS] for part in (slice(7, 15), slice(21, 29)))
     return np.clip(trot.stiffness * (target - angle) - trot.damping * rate, -1, 1).reshape(-1, 8)
