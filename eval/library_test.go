@@ -126,6 +126,30 @@ func TestTheRoversStatesAreOfEpisodes(t *testing.T) {
 	}
 }
 
+func TestLabelsOfRandomNetworkDistillationAreBesideTheLabelledStates(t *testing.T) {
+	states := labelledFile(t, 50)
+	trial := roverTrial(Collected, "spin", states, Settings{By: []string{RND}, Labels: []int{20}})
+	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "collect_dmc.py --curious") {
+		t.Errorf("without rnd.npz the error is %v", err)
+	}
+	if err := os.Rename(labelledFile(t, 19), filepath.Join(filepath.Dir(states), "rnd.npz")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "there are 19, 20 are wanted") {
+		t.Errorf("with too few the error is %v", err)
+	}
+	trial.settings.Labels = []int{15}
+	lib := &library{}
+	if err := lib.check(trial); err != nil {
+		t.Fatal(err)
+	}
+	r := trialRun{trial: trial, library: lib}
+	seen, err := r.see(t.Context(), nil)
+	if err != nil || len(seen.Reward) != 15 || slices.Max(seen.Reward) > 18 {
+		t.Errorf("labels of %v: %v", seen.Reward, err)
+	}
+}
+
 func TestWhatATrialLacksIsSaidBeforeItRuns(t *testing.T) {
 	path := labelledFile(t, 50)
 	damaged := filepath.Join(t.TempDir(), "damaged.npz")

@@ -120,11 +120,10 @@ func runLengths(numbers []int64) []int {
 // beginning to its end, until there are n. The last is cut. The first of n states
 // are those of any larger n that is drawn in the same order.
 func (s *States) Draw(n int, random *rand.Rand) (*States, error) {
-	total := len(s.Reward)
-	if n > total {
-		return nil, fmt.Errorf("eval: states: there are %d, %d are wanted: record more", total, n)
+	if err := s.enough(n); err != nil {
+		return nil, err
 	}
-	o := len(s.Obs) / max(1, total)
+	o := len(s.Obs) / max(1, len(s.Reward))
 	drawn := &States{Obs: make([]float32, 0, n*o), Reward: make([]float64, 0, n)}
 	starts := s.starts()
 	for _, k := range random.Perm(len(starts) - 1) {
@@ -137,6 +136,13 @@ func (s *States) Draw(n int, random *rand.Rand) (*States, error) {
 		drawn.Episodes = append(drawn.Episodes, end-from)
 	}
 	return drawn, nil
+}
+
+func (s *States) enough(n int) error {
+	if total := len(s.Reward); n > total {
+		return fmt.Errorf("eval: states: there are %d, %d are wanted: record more", total, n)
+	}
+	return nil
 }
 
 // starts are the rows at which the episodes begin, and the number of rows. A state
