@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"optibfm/controller"
 	"optibfm/posterior"
@@ -22,6 +23,9 @@ const (
 
 	directionStream = 0x646972656374
 )
+
+// tinyNorm is that of a z without a direction, as in package controller.
+const tinyNorm = 1e-9
 
 // patienceS is for how long a request stays open beyond the operator's delay, s.
 const patienceS = 1
@@ -99,7 +103,7 @@ func (r *trialRun) controller() (controller.Config, error) {
 // direction is z, or a random one where the labels that z is inferred from say
 // nothing, because all rewards were 0.
 func (t Trial) direction(z []float64) []float64 {
-	if slices.ContainsFunc(z, func(x float64) bool { return x != 0 }) {
+	if floats.Norm(z, 2) > tinyNorm {
 		return z
 	}
 	random, drawn := t.random(directionStream), make([]float64, len(z))
