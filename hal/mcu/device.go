@@ -326,11 +326,8 @@ func (d *Device) Deadman() time.Duration {
 	return time.Duration(d.deadman) * time.Millisecond
 }
 
-// Bounds implements hal.Bounded: Read does not wait, Write for room in the line's
-// buffer, and Arm and Halt have two tries.
-func (d *Device) Bounds() hal.Bounds {
-	return hal.Bounds{Act: d.timeout, Arm: 2 * d.timeout, Halt: 2 * d.timeout}
-}
+// Bounds implements hal.Bounded: see Config.Bounds.
+func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.port.Close() }
