@@ -91,17 +91,19 @@ def random_rewards(obs, shares, count):
 
 
 def _random_rewards(obs, shares, count):
-    ramps = count // 2
-    reward = torch.cat([torch.ones(len(obs), ramps), torch.zeros(len(obs), count - ramps)], 1)
+    # One row per task while they are made: a channel is then contiguous, which is several times as fast.
+    channels, ramps = obs.T.contiguous(), count // 2
+    reward = torch.cat([torch.ones(ramps, len(obs)), torch.zeros(count - ramps, len(obs))])
     for k in range(3):
-        used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
-        x = obs[:, torch.multinomial(shares, count, replacement=True)]
-        slope = torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps))
-        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * slope).clamp_(0, 1)
-        reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
-        reward[:, ramps:] += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
-    offset = 2.5 * torch.rand(count) - 0.5
-    return (reward - reward.mean(0)) / (reward.std(0) + 1e-3) + offset
+        used = (torch.rand(count, 1) < (1.0, 0.6, 0.3)[k]).float()
+        x = channels[torch.multinomial(shares, count, replacement=True)]
+        slope = torch.randn(ramps, 1).sign() / (0.2 + 3 * torch.rand(ramps, 1))
+        ramp = (0.5 + (x[:ramps] - 1.5 * torch.randn(ramps, 1)) * slope).clamp_(0, 1)
+        reward[:ramps] *= ramp * used[:ramps] + (1 - used[:ramps])
+        reward[ramps:] += x[ramps:].clamp_(-4, 4) * (torch.randn(count - ramps, 1) * used[ramps:])
+    mean, deviation = reward.mean(1, keepdim=True), reward.std(1, keepdim=True)
+    offset = 2.5 * torch.rand(count, 1) - 0.5
+    return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
 class Tasks:
