@@ -134,7 +134,8 @@ class Practice:
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
         self.args = args = trainer.args
         self.z = torch.zeros(copies, args.latent, device=args.device)
-        self.noise = torch.zeros(copies, 1, device=args.device)
+        self.noise, self.keep = (torch.zeros(copies, 1, device=args.device) for _ in range(2))
+        self.wander = torch.zeros(copies, len(args.action), device=args.device)
         self.task_left = np.zeros(copies, int)
         # Their episodes end at different times.
         self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
@@ -149,11 +150,14 @@ class Practice:
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
             self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
-            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1))).to(self.noise)
+            # Noise that is new at each step averages out before it has moved a body.
+            for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
+                row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
             self.task_left[renew] = rng.integers(50, 300, len(renew))
         obs = sim.obs
         mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs).to(self.z)), self.z)
-        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).cpu().numpy()
+        self.wander = self.keep * self.wander + torch.sqrt(1 - self.keep**2) * torch.randn_like(mean)
+        action = (mean + self.noise * self.wander).clamp(-1, 1).cpu().numpy()
         next_obs = sim.step(action)
         good = np.isfinite(next_obs).all(1)
         rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
