@@ -95,7 +95,7 @@ func TestInABrowserTheLinesHaveTheirColoursInLightAndDark(t *testing.T) {
 	page := pageOf(t, newReport(t, l.rows))
 	for _, dark := range []bool{false, true} {
 		theme := map[bool]string{false: "1", true: "0"}[dark]
-		picture := shoot(t, page, "--window-size=900,1800", "--blink-settings=preferredColorScheme="+theme)
+		picture := shoot(t, page, "--window-size=900,3600", "--blink-settings=preferredColorScheme="+theme)
 		found := make(map[[3]uint32]bool)
 		for y := picture.Bounds().Min.Y; y < picture.Bounds().Max.Y; y++ {
 			for x := picture.Bounds().Min.X; x < picture.Bounds().Max.X; x++ {
