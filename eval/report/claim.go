@@ -321,7 +321,7 @@ func (k *check) wish(u uncertainty, s sample) string {
 	}
 	trials := math.Ceil(float64(s.size()) / float64(len(s)) * (end / off) * (end / off))
 	if !(trials <= mostWished) {
-		return ", and lies about it"
+		return ", and the value lies too near to it for any number of trials"
 	}
 	return fmt.Sprintf("; %.0f trials of a task might tell", trials)
 }

@@ -221,7 +221,7 @@ func TestHowManyTrialsMightTellIsSaid(t *testing.T) {
 	if got := (&check{bound: (3 + i.High) / 2}).wish(u, s); got != "; 20 trials of a task might tell" {
 		t.Errorf("half as far as the other end: %s", got)
 	}
-	if got := (&check{bound: 3}).wish(u, s); got != ", and lies about it" {
+	if got := (&check{bound: 3}).wish(u, s); got != ", and the value lies too near to it for any number of trials" {
 		t.Errorf("at the bound: %s", got)
 	}
 }
