@@ -22,7 +22,7 @@ func checkBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	if harmless(robot, file) {
 		return nil
 	}
-	fatal, wrong := compareBounds(hal.BoundsOf(robot), sharesOf(robot), file)
+	wrong, fatal := compareBounds(hal.BoundsOf(robot), sharesOf(robot), file)
 	if fatal != nil {
 		return fatal
 	}
@@ -35,13 +35,13 @@ func checkBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// compareBounds gives what is wrong in any posture, and what in a strict one.
-func compareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (fatal error, wrong []error) {
+// compareBounds gives what is wrong in a strict posture, and what in any.
+func compareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (wrong []error, fatal error) {
 	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
 	tick := b.Sense + b.Act
 	if watchdog > 0 && tick > watchdog {
-		return fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
-			watchdog, tick, inWords(shares, senseAndAct), shorten), nil
+		return nil, fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
+			watchdog, tick, inWords(shares, senseAndAct), shorten)
 	}
 	if tick > period {
 		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
@@ -59,7 +59,7 @@ func compareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (f
 				watchdog, act.name, most, inWords(shares, func(b hal.Bounds) time.Duration { return act.of(b) + senseAndAct(b) }), shorten))
 		}
 	}
-	return nil, wrong
+	return wrong, nil
 }
 
 // shorten is how every worst case becomes a better one.

@@ -125,7 +125,7 @@ func (d *doctor) bounds() finding {
 	if d.file.Run.Shadow {
 		return fine("%s", found).with(values)
 	}
-	fatal, wrong := compareBounds(b, shares, d.file)
+	wrong, fatal := compareBounds(b, shares, d.file)
 	switch {
 	case fatal != nil:
 		return broken(shorten+", or raise loop.watchdog_ms", "%s: %v", found, fatal).with(values)
