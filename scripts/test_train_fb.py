@@ -125,6 +125,15 @@ class Training(unittest.TestCase):
             distance[weight] = float((mean - torch.as_tensor(columns["action"])).square().mean().detach())
         self.assertLess(distance["5"], 0.5 * distance["0"])
 
+    def test_a_penalty_on_saturation_keeps_actions_off_their_limits(self):
+        free, kept = (self.actions_after(100, out, "--lr", "1e-2", "--saturation", weight) for out, weight in (("free", "0"), ("kept", "0.1")))
+        self.assertLess(kept, 0.7 * free)
+
+    def actions_after(self, updates, out, *more):
+        model = bundle.read(self.run_to(updates, out, *more))
+        with torch.no_grad():
+            return float(model.actor(torch.randn(200, 3), on_sphere(torch.randn(200, 4))).abs().mean())
+
     def test_the_bundle_describes_its_weights(self):
         out = self.run_to(2, "bundle", "--observation", "a,b,c")
         description = json.loads((out / "bfm.json").read_text())

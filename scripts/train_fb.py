@@ -14,6 +14,7 @@ it prints has the losses and what tells a collapse:
     sm     successor-measure loss, falls and then creeps
     ortho  orthonormality loss, near -d/2 where E[B B^T] = I
     q      mean value of the actor's actions, rises and then levels
+    |a|    their mean size; near 1 the actor no longer learns: see --saturation
     bc     mean squared distance of the actor's actions to the data's, with --bc
     rank   effective rank of E[B B^T], at most d; a fall means collapse
     |F|    mean norm of F; growth without end means divergence
@@ -80,6 +81,9 @@ def parser(description):
                        help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
     train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
+
+    train.add_argument("--saturation", type=float, default=0.0,
+                       help="weight of the mean square of what the actor's tanh is of, against actions that stick to their limits")
 
     run = p.add_argument_group("run")
     run.add_argument("--seed", type=int, default=0)
@@ -205,13 +209,16 @@ class Trainer:
 
     def update_actor(self, obs, z, embedded_task, data_action):
         m = self.model
-        mean = m.actor(obs, z)
+        before_tanh = m.actor.before_tanh(obs, z)
+        mean = torch.tanh(before_tanh)
         forward = m.forward_map.at(obs, embedded_task, self.noisy(mean))
         value = losses.pessimistic((forward * z).sum(-1), self.args.pessimism)
-        loss, shown = -value.mean(), {"q": value.detach().mean()}
+        loss, shown = -value.mean(), {"q": value.detach().mean(), "|a|": mean.detach().abs().mean()}
+        if self.args.saturation:
+            loss = loss + self.args.saturation * losses.saturation_loss(before_tanh, value)
         if self.args.bc:
-            cloning = losses.cloning_loss(mean, data_action, value)
-            loss, shown["bc"] = loss + self.args.bc * cloning, (mean.detach() - data_action).square().mean()
+            loss = loss + self.args.bc * losses.cloning_loss(mean, data_action, value)
+            shown["bc"] = (mean.detach() - data_action).square().mean()
         flat.backward(loss, self.actor_flat)
         self.actor_optimizer.step()
         return shown

@@ -22,6 +22,8 @@ const (
 	experimentPeople   = "people"
 	experimentAsync    = "async"
 	experimentSampler  = "sampler"
+
+	experimentNavigation = "navigation"
 )
 
 const (
@@ -53,8 +55,8 @@ var figures = []figure{
 	},
 	{
 		name: "data", title: "Worth of the collected labels", experiment: experimentData,
-		caption:  "Return with the task inferred from the first labels that a method collected, or from as many of the states that the model comes with.",
-		measures: ofReturn, x: parameterAxis("labels", "labels", ""), panels: byEnv, lines: []string{"by"}, absent: "the model's own states",
+		caption:  "Return with the task inferred from the first labels that a method collected, or from as many of the states that the oracle has.",
+		measures: ofReturn, x: parameterAxis("labels", "labels", ""), panels: byEnv, lines: []string{"by"}, absent: "the oracle's states",
 		methods: []string{collected, oracle},
 	},
 	{
@@ -116,6 +118,11 @@ var figures = []figure{
 		measures: ofReturn, x: parameterAxis("noise", "standard deviation of the noise", "0"), panels: byEnv, lines: byMethod,
 	},
 	{
+		name: "navigation", title: "Navigation", experiment: experimentNavigation,
+		caption:  "An ant in a maze. Return of each episode as a share of the oracle's. Mean over goals.",
+		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
+	},
+	{
 		name: "people", title: "Labels by people", experiment: experimentPeople,
 		caption:  "A label for every step, as the literature has it, against 30 a minute from a person who is asked, without and with a person's weaknesses.",
 		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"method", "labels by"}, vary: append(weaknesses, "labels_per_minute"),
@@ -127,8 +134,8 @@ var figures = []figure{
 	{
 		name: "people-labels", title: "Labels a minute", experiment: experimentPeople,
 		caption:  "κ follows how many labels a minute an exact operator grants.",
-		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"labels_per_minute"}, absent: everyStep,
-		methods: []string{ucb},
+		measures: ofReturn, x: episodes, panels: []string{"env", "method"}, lines: []string{"labels_per_minute"}, absent: everyStep,
+		methods: []string{ucb, thompson},
 		keep:    func(t *trial) bool { return t.params.person() == everyStep || t.params.person() == exactPerson },
 	},
 	weaknessFigure("delay_s", "Operators who are late", "delay of a label (s)"),
@@ -158,7 +165,7 @@ func weaknessFigure(key, title, label string) figure {
 		name: "people-" + strings.TrimSuffix(key, "_s"), title: title, experiment: experimentPeople,
 		caption:  "30 labels a minute from a person without any other weakness.",
 		measures: ofReturn, x: parameterAxis(key, label, "0"), panels: byEnv, lines: byMethod,
-		methods: []string{ucb},
+		methods: []string{ucb, thompson},
 		keep: func(t *trial) bool {
 			who := t.params.person()
 			return t.params.get("labels_per_minute") == "30" && (who == exactPerson || who == weakPerson && t.params.has(key))
@@ -185,7 +192,7 @@ func (a *analysis) plainFigure(experiment string) figure {
 		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
 	}
 	for _, t := range ts {
-		if len(t.curves[eval.MeasureReturn]) > 0 && len(a.oracles.values(t, eval.MeasureReturn)) > 0 {
+		if len(t.curves[eval.MeasureReturn]) > 0 && len(a.oracles.values(t, eval.MeasureReturn).values) > 0 {
 			return f
 		}
 	}

@@ -93,6 +93,10 @@ func symbol(key string) string {
 // weaknesses are the parameters that make labels such as people give them.
 var weaknesses = []string{"bias", "delay_s", "levels", "mistakes", "silence"}
 
+// ordinary are the weaknesses of a person who has all of them, as the protocol
+// has it.
+var ordinary = parameters{{"bias", "0.2"}, {"delay_s", "1"}, {"levels", "5"}, {"mistakes", "0.1"}, {"silence", "0.25"}}
+
 // Who gives the labels, as a field of trials.
 const (
 	everyStep      = "a label every step"

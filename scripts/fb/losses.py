@@ -72,6 +72,15 @@ def cloning_loss(action, data_action, value):
     return value.detach().abs().mean() * (action - data_action).square().mean()
 
 
+def saturation_loss(before_tanh, value):
+    """Mean square of what the actor's tanh is of [n, A], in units of the mean |value| [n].
+
+    Where tanh is near its limits its slope is near zero, and an actor that got there
+    stays: its actions no longer depend on where it is.
+    """
+    return value.detach().abs().mean() * before_tanh.square().mean()
+
+
 def pessimistic(values, penalty):
     """Mean over the ensemble, the first axis, less a penalty on disagreement.
 
