@@ -298,11 +298,13 @@ def parse_arguments(argv=None):
 
 
 def load_transitions(path):
+    """The columns of a recording, episode after episode where it tells which rows are of one."""
     with np.load(path) as archive:
         first = {name: archive[name] for name in ("obs", "action", "next_obs", "measure")}
-        if "episode" in archive:
-            first["left"] = left_in_episode(archive["episode"])
-    return first
+        if "episode" not in archive:
+            return first
+        order = np.argsort(archive["episode"], kind="stable")
+        return {name: column[order] for name, column in first.items()} | {"left": left_in_episode(archive["episode"][order])}
 
 
 def main(argv=None):

@@ -56,6 +56,14 @@ class RowsThatComeLater(unittest.TestCase):
         later = self.replay.later(torch.zeros(20_000, dtype=torch.long), 0.5)
         torch.testing.assert_close(torch.bincount(later) / 20_000, torch.tensor([0.5, 0.25, 0.125, 0.125]), atol=0.02, rtol=0)
 
+    def test_are_found_in_a_file_where_episodes_take_turns(self):
+        with tempfile.TemporaryDirectory() as name:
+            path, values = Path(name) / "data.npz", np.arange(6.0)[:, None]
+            np.savez(path, obs=values, action=values, next_obs=values, measure=values, episode=[4, 2, 4, 2, 4, 2])
+            rows = pretrain_dmc.load_transitions(path)
+        self.assertEqual(rows["obs"][:, 0].tolist(), [1, 3, 5, 0, 2, 4])
+        self.assertEqual(rows["left"][:, 0].tolist(), [2, 1, 0, 2, 1, 0])
+
     def test_of_practice_are_the_rows_themselves(self):
         self.replay.add({name: np.ones((2, 1)) for name in ("obs", "action", "next_obs", "measure")})
         self.assertEqual(self.replay.later(torch.tensor([7, 8]), 0.9).tolist(), [7, 8])
@@ -134,7 +142,7 @@ class PreTraining(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             rows = collect_dmc.explore(simulation.DOMAINS["cheetah"](), 400, seed=0, copies=8)
-            np.savez(folder / "data.npz", **rows, episode=np.arange(400) // 50)
+            np.savez(folder / "data.npz", **rows | {"episode": np.arange(400) % 8})
             self.pretrain(folder, "4", "--practice-every", "0", "--z-from-future", "0.5", "--bc", "1")
             content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
             self.assertEqual(len(content["replay"]["columns"]["obs"]), 400)
