@@ -141,6 +141,8 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 		"too many":       {"beta: [0.1]", "beta: [" + many(1000) + "], lambda: [" + many(1000) + "]", "fewer values"},
 		"not YAML":       {"methods:", "methods: [", "not YAML"},
 		"one level":      {"bias: [0.1]", "levels: [1]", "2 to 1000"},
+		"robust":         {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
+		"robust, below":  {"bias: [0.1]", "robust: [-1]", "from 0 to 1e+06"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(tiny, c.change, c.to, 1)
