@@ -17,7 +17,7 @@
 // # A protocol
 //
 // [Load] reads one, as strictly as configurations are read: every mistake is
-// told with its place. [Protocol.Profile] reduces it to what shows in minutes that
+// told with its place. [Protocol.Profile] reduces it, such as to what shows in minutes that
 // it works. [Protocol.Trials] lists what there is to do. Every setting is a list
 // of values, and every combination is run:
 //

@@ -89,6 +89,9 @@ func (c *checker) protocol(p Protocol) {
 	}
 	c.settings("conditions", p.Conditions)
 	c.quick(p.Quick)
+	for i := range p.Profiles {
+		c.profile(fmt.Sprintf("profiles[%d]", i), p, i)
+	}
 	if len(c.found) == 0 {
 		c.together(p)
 	}
@@ -118,6 +121,45 @@ func (c *checker) quick(q Quick) {
 	}{{"trials", q.Trials}, {"episodes", q.Episodes}, {"episode_steps", q.EpisodeSteps}, {"reward_every", q.RewardEvery},
 		{"environments", q.Environments}, {"tasks", q.Tasks}, {"models", q.Models}, {"values", q.Values}} {
 		c.within("quick."+x.key, x.value, 0, 10_000_000)
+	}
+}
+
+func (c *checker) profile(path string, p Protocol, i int) {
+	own := p.Profiles[i]
+	if !isName(own.Name) {
+		c.add(path+".name", "is no name (%q): use small letters, digits and _", own.Name)
+	}
+	if slices.Index(p.ProfileNames(), own.Name) != i+2 {
+		c.add(path+".name", "is there twice (%q): full and quick are there already, and so are the profiles before: use another", own.Name)
+	}
+	c.within(path+".trials", own.Trials, 0, 10_000)
+	c.within(path+".episodes", own.Episodes, 0, 100_000)
+	c.within(path+".values", own.Values, 0, 10_000_000)
+	var environments, methods []string
+	for _, e := range p.Environments {
+		environments = append(environments, e.Name)
+	}
+	for _, m := range p.Methods {
+		methods = append(methods, m.Name)
+	}
+	c.known(path+".environments", own.Environments, environments)
+	c.known(path+".methods", own.Methods, methods)
+	var tasks []string
+	for _, e := range named(p.Environments, own.Environments, func(e Environment) string { return e.Name }) {
+		tasks = append(tasks, e.Tasks...)
+		if len(own.Tasks) > 0 && !slices.ContainsFunc(e.Tasks, func(task string) bool { return slices.Contains(own.Tasks, task) }) {
+			c.add(path+".tasks", "leaves nothing to do for %s: add one of its tasks, or leave it out of the environments", e.Name)
+		}
+	}
+	c.known(path+".tasks", own.Tasks, tasks)
+}
+
+// known says which names of a profile the protocol does not have.
+func (c *checker) known(path string, names, there []string) {
+	for i, name := range names {
+		if !slices.Contains(there, name) {
+			c.add(fmt.Sprintf("%s[%d]", path, i), "is not in the protocol (%q), which has %s", name, strings.Join(there, ", "))
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ type Protocol struct {
 	Conditions Settings `yaml:"conditions"`
 	// Quick is what the quick profile leaves of it.
 	Quick Quick `yaml:"quick"`
+	// Profiles are further parts of it, by name.
+	Profiles []Profile `yaml:"profiles,omitempty"`
 }
 
 // Run says how long a trial is and how many there are.
@@ -78,23 +80,6 @@ type Method struct {
 	Settings
 }
 
-// Quick is what the quick profile leaves of an experiment: enough to see that it
-// works. What is 0 is left as it is.
-type Quick struct {
-	// Trials, Episodes, EpisodeSteps and RewardEvery replace those of run.
-	Trials       int `yaml:"trials"`
-	Episodes     int `yaml:"episodes"`
-	EpisodeSteps int `yaml:"episode_steps"`
-	RewardEvery  int `yaml:"reward_every"`
-	// Environments, Tasks, Models and Values are how many are kept, the first:
-	// of the environments, of each one's tasks and models, and of each
-	// setting's values.
-	Environments int `yaml:"environments"`
-	Tasks        int `yaml:"tasks"`
-	Models       int `yaml:"models"`
-	Values       int `yaml:"values"`
-}
-
 // The names of the environments.
 const (
 	Rover     = "rover"
@@ -106,70 +91,16 @@ const (
 // EmbeddedRover as a bundle is the rover's model within the program.
 const EmbeddedRover = "embedded:rover"
 
-// The profiles.
-const (
-	ProfileFull  = "full"
-	ProfileQuick = "quick"
-)
-
-// Profiles lists the profiles.
-func Profiles() []string { return []string{ProfileFull, ProfileQuick} }
-
 // Default is the paper's protocol without environments and methods: 10 trials of
 // 10 episodes of 1,000 steps.
 func Default() Protocol {
 	return Protocol{Version: Version, Run: Run{Trials: 10, Episodes: 10, EpisodeSteps: 1000, Seed: 1}}
 }
 
-// Profile returns the experiment as a profile runs it.
-func (p Protocol) Profile(name string) (Protocol, error) {
-	switch name {
-	case ProfileFull:
-		return p, nil
-	case ProfileQuick:
-		return p.quick(), nil
-	}
-	return p, fmt.Errorf("eval: profile: unknown (%q): use %s or %s", name, ProfileQuick, ProfileFull)
-}
-
-func (p Protocol) quick() Protocol {
-	q := p.Quick
-	for _, r := range []struct {
-		of  *int
-		new int
-	}{{&p.Run.Trials, q.Trials}, {&p.Run.Episodes, q.Episodes}, {&p.Run.EpisodeSteps, q.EpisodeSteps}, {&p.Run.RewardEvery, q.RewardEvery}} {
-		if r.new > 0 {
-			*r.of = r.new
-		}
-	}
-	p.Environments = first(p.Environments, q.Environments)
-	environments := make([]Environment, len(p.Environments))
-	for i, e := range p.Environments {
-		e.Tasks, e.Models = first(e.Tasks, q.Tasks), first(e.Models, q.Models)
-		environments[i] = e
-	}
-	p.Environments = environments
-	methods := make([]Method, len(p.Methods))
-	for i, m := range p.Methods {
-		m.Settings = m.Settings.first(q.Values)
-		methods[i] = m
-	}
-	p.Methods, p.Conditions = methods, p.Conditions.first(q.Values)
-	return p
-}
-
-// first keeps the first n of a list, or all where n is 0.
-func first[T any](list []T, n int) []T {
-	if n == 0 || n > len(list) {
-		return list
-	}
-	return list[:n]
-}
-
 // Hash identifies what a profile left of an experiment, with the defaults filled
 // in: sha256, hexadecimal. Results of different hashes do not belong together.
 func (p Protocol) Hash() (string, error) {
-	p.Quick, p.About = Quick{}, ""
+	p.Quick, p.Profiles, p.About = Quick{}, nil, ""
 	text, err := yaml.Marshal(p)
 	if err != nil {
 		return "", fmt.Errorf("eval: protocol: %w", err)

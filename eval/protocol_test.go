@@ -29,6 +29,12 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, own := range p.Profiles {
+			part, err := p.Profile(own.Name)
+			if n := len(part.Trials()); err != nil || n == 0 || n >= len(p.Trials()) {
+				t.Errorf("%s: %d trials in the profile %s: %v", path, n, own.Name, err)
+			}
+		}
 		all, few := p.Trials(), quick.Trials()
 		if len(few) == 0 || len(few) > 50 || len(few) >= len(all) {
 			t.Errorf("%s: %d trials, %d in the quick profile", path, len(all), len(few))
@@ -119,30 +125,85 @@ func TestShardsDivideTheTrialsAmongThem(t *testing.T) {
 	}
 }
 
+func TestAProfileKeepsWhatItNamesInTheProtocolsOrder(t *testing.T) {
+	p := parsed(t, `
+version: 1
+experiment: grid
+run: {trials: 7, episodes: 5}
+environments:
+  - {name: rover, tasks: [spin, corner], models: [{bundle: a}, {bundle: b, seed: 1}]}
+  - {name: cheetah, tasks: [walk, run], models: [{bundle: c}]}
+methods:
+  - {name: ucb, beta: [1, 0.1, 0.01]}
+  - {name: thompson}
+  - {name: random}
+conditions: {noise: [0, 1, 2]}
+profiles:
+  - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb], trials: 2, episodes: 3, values: 2}
+  - {name: wide}
+`)
+	small, err := p.Profile("small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, trial := range small.Trials() {
+		if trial.Trial == 0 {
+			got = append(got, strings.Join([]string{trial.Env, trial.Task, trial.Model.Bundle, trial.Method, trial.Params}, " "))
+		}
+	}
+	var want []string
+	for _, bundle := range []string{"a", "b"} {
+		for _, setting := range []string{"ucb beta=1;noise=0", "ucb beta=1;noise=1", "ucb beta=0.1;noise=0", "ucb beta=0.1;noise=1", "random "} {
+			want = append(want, "rover corner "+bundle+" "+setting)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if small.Run.Trials != 2 || small.Run.Episodes != 3 {
+		t.Errorf("%+v", small.Run)
+	}
+	wide, err := p.Profile("wide")
+	if err != nil || must(wide.Hash()) != must(p.Hash()) {
+		t.Errorf("a profile that leaves nothing out is another experiment: %v", err)
+	}
+	if must(small.Hash()) == must(p.Hash()) {
+		t.Error("the hash is not of what is run")
+	}
+	if _, err := p.Profile("smal"); err == nil || !strings.Contains(err.Error(), "full, quick, small, wide") {
+		t.Errorf("an unknown profile: %v", err)
+	}
+}
+
 func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 	for name, c := range map[string]struct{ change, to, want string }{
-		"key":            {"episodes:", "episods:", "did you mean episodes?"},
-		"version":        {"version: 1", "version: 2", "this program reads version 1"},
-		"no version":     {"version: 1\n", "", "begin with 'version: 1'"},
-		"name":           {"experiment: tiny", "experiment: Tiny!", "small letters"},
-		"environment":    {"name: rover", "name: hopper", "walker"},
-		"task":           {"[spin, corner]", "[spin, hop]", "rover has"},
-		"task twice":     {"[spin, corner]", "[spin, spin]", "twice"},
-		"no model":       {`[{bundle: "embedded:rover"}]`, "[]", "give at least one {bundle}"},
-		"method":         {"name: random", "name: randm", "one of ucb"},
-		"method twice":   {"name: random", "name: ucb, beta: [0.1], candidates: [8]", "twice"},
-		"wrong setting":  {"name: random", "name: random, beta: [1]", "means nothing to random"},
-		"range":          {"beta: [0.1]", "beta: [0.1, -1]", "from 0 to 1e+09"},
-		"value twice":    {"beta: [0.1]", "beta: [0.1, 0.1]", "twice"},
-		"choice":         {"[transposed]", "[flipped]", "correct, transposed"},
-		"a single value": {"beta: [0.1]", "beta: 0.1", "write a list"},
-		"trials":         {"trials: 2", "trials: 0", "from 1 to 10000"},
-		"horizon":        {"horizon: [5]", "horizon: [7]", "multiple"},
-		"too many":       {"beta: [0.1]", "beta: [" + many(1000) + "], lambda: [" + many(1000) + "]", "fewer values"},
-		"not YAML":       {"methods:", "methods: [", "not YAML"},
-		"one level":      {"bias: [0.1]", "levels: [1]", "2 to 1000"},
-		"robust":         {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
-		"robust, below":  {"bias: [0.1]", "robust: [-1]", "from 0 to 1e+06"},
+		"key":              {"episodes:", "episods:", "did you mean episodes?"},
+		"version":          {"version: 1", "version: 2", "this program reads version 1"},
+		"no version":       {"version: 1\n", "", "begin with 'version: 1'"},
+		"name":             {"experiment: tiny", "experiment: Tiny!", "small letters"},
+		"environment":      {"name: rover", "name: hopper", "walker"},
+		"task":             {"[spin, corner]", "[spin, hop]", "rover has"},
+		"task twice":       {"[spin, corner]", "[spin, spin]", "twice"},
+		"no model":         {`[{bundle: "embedded:rover"}]`, "[]", "give at least one {bundle}"},
+		"method":           {"name: random", "name: randm", "one of ucb"},
+		"method twice":     {"name: random", "name: ucb, beta: [0.1], candidates: [8]", "twice"},
+		"wrong setting":    {"name: random", "name: random, beta: [1]", "means nothing to random"},
+		"range":            {"beta: [0.1]", "beta: [0.1, -1]", "from 0 to 1e+09"},
+		"value twice":      {"beta: [0.1]", "beta: [0.1, 0.1]", "twice"},
+		"choice":           {"[transposed]", "[flipped]", "correct, transposed"},
+		"a single value":   {"beta: [0.1]", "beta: 0.1", "write a list"},
+		"trials":           {"trials: 2", "trials: 0", "from 1 to 10000"},
+		"horizon":          {"horizon: [5]", "horizon: [7]", "multiple"},
+		"too many":         {"beta: [0.1]", "beta: [" + many(1000) + "], lambda: [" + many(1000) + "]", "fewer values"},
+		"not YAML":         {"methods:", "methods: [", "not YAML"},
+		"profile's name":   {"version: 1", "version: 1\nprofiles: [{name: quick}]", "twice"},
+		"profile's method": {"version: 1", "version: 1\nprofiles: [{name: a, methods: [oracle, ucb_sphere]}]", "not in the protocol"},
+		"profile's task":   {"version: 1", "version: 1\nprofiles: [{name: a, tasks: [fast]}]", "leaves nothing to do for rover"},
+		"profile's trials": {"version: 1", "version: 1\nprofiles: [{name: a, trials: -1}]", "from 0 to 10000"},
+		"one level":        {"bias: [0.1]", "levels: [1]", "2 to 1000"},
+		"robust":           {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
+		"robust, below":    {"bias: [0.1]", "robust: [-1]", "from 0 to 1e+06"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(tiny, c.change, c.to, 1)
@@ -168,7 +229,7 @@ func many(n int) string {
 
 func TestAHashIsOfWhatIsRunAndNotOfHowItIsWritten(t *testing.T) {
 	a := parsed(t, tiny)
-	b := parsed(t, "# a comment\n"+strings.Replace(tiny, "experiment: tiny", "experiment: tiny\nabout: another text\nquick: {trials: 1}", 1))
+	b := parsed(t, "# a comment\n"+strings.Replace(tiny, "experiment: tiny", "experiment: tiny\nabout: another text\nquick: {trials: 1}\nprofiles: [{name: a, trials: 1}]", 1))
 	c := parsed(t, strings.Replace(tiny, "candidates: [8]", "candidates: [9]", 1))
 	if must(a.Hash()) != must(b.Hash()) {
 		t.Error("a comment changes the hash")
@@ -180,7 +241,7 @@ func TestAHashIsOfWhatIsRunAndNotOfHowItIsWritten(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(tiny))
-	f.Add([]byte("version: 1\nexperiment: x\nenvironments: [{name: rover, tasks: [spin], models: [{bundle: a}]}]\nmethods: [{name: lola, horizon: [1], replay: [2]}]\nquick: {values: 1}\n"))
+	f.Add([]byte("version: 1\nexperiment: x\nenvironments: [{name: rover, tasks: [spin], models: [{bundle: a}]}]\nmethods: [{name: lola, horizon: [1], replay: [2]}]\nquick: {values: 1}\nprofiles: [{name: a, tasks: [spin], values: 1}]\n"))
 	f.Add([]byte("version: 1\nconditions: {noise: [.inf], by: [a], levels: [1e3]}\nmethods: {name: ucb}\n"))
 	if text, err := os.ReadFile("../experiments/main.yaml"); err == nil {
 		f.Add(text)
@@ -190,7 +251,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, profile := range Profiles() {
+		for _, profile := range p.ProfileNames() {
 			q, err := p.Profile(profile)
 			if err != nil {
 				t.Fatal(err)

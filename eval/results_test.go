@@ -209,6 +209,40 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	}
 }
 
+func TestAMergeDoesNotReplaceWhatARunWritesTo(t *testing.T) {
+	folder := t.TempDir()
+	in, out := filepath.Join(folder, "in.csv"), filepath.Join(folder, "out.csv")
+	if err := os.WriteFile(in, finished(t, 2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run, err := OpenResults(out, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := MergeFiles(out, []string{in}); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run writes to it") {
+		t.Errorf("beside a run: %v", err)
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := MergeFiles(out, []string{in}); err != nil || n != 4 {
+		t.Errorf("after the run: %d rows: %v", n, err)
+	}
+	if n, err := MergeFiles(out, []string{out, in}); err != nil || n != 4 {
+		t.Errorf("with itself: %d rows: %v", n, err)
+	}
+}
+
+func TestAMergeThatFailsLeavesNothing(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.csv")
+	if _, err := MergeFiles(out, []string{"there is none.csv"}); !errors.Is(err, ErrResults) {
+		t.Errorf("of a file that is not there: %v", err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the output is there: %v", err)
+	}
+}
+
 func FuzzReadRows(f *testing.F) {
 	f.Add([]byte(strings.Join(Columns, ",") + "\ne,rover,spin,a,0,ucb,,0,1,return,0,1.5,v,m,h\n"))
 	f.Add([]byte(strings.Join(Columns, ",") + "\ne,rover,spin,a,0,ucb,,0,1,return,0,1.5"))

@@ -91,17 +91,19 @@ def random_rewards(obs, shares, count):
 
 
 def _random_rewards(obs, shares, count):
-    ramps = count // 2
-    reward = torch.cat([torch.ones(len(obs), ramps), torch.zeros(len(obs), count - ramps)], 1)
+    # One row per task while they are made: a channel is then contiguous, which is several times as fast.
+    channels, ramps = obs.T.contiguous(), count // 2
+    reward = torch.cat([torch.ones(ramps, len(obs)), torch.zeros(count - ramps, len(obs))])
     for k in range(3):
-        used = torch.rand(count) < (1.0, 0.6, 0.3)[k]
-        x = obs[:, torch.multinomial(shares, count, replacement=True)]
-        slope = torch.randn(ramps).sign() / (0.2 + 3 * torch.rand(ramps))
-        ramp = (0.5 + (x[:, :ramps] - 1.5 * torch.randn(ramps)) * slope).clamp_(0, 1)
-        reward[:, :ramps] *= torch.where(used[:ramps], ramp, 1.0)
-        reward[:, ramps:] += x[:, ramps:].clamp(-4, 4) * (torch.randn(count - ramps) * used[ramps:])
-    offset = 2.5 * torch.rand(count) - 0.5
-    return (reward - reward.mean(0)) / (reward.std(0) + 1e-3) + offset
+        used = (torch.rand(count, 1) < (1.0, 0.6, 0.3)[k]).float()
+        x = channels[torch.multinomial(shares, count, replacement=True)]
+        slope = torch.randn(ramps, 1).sign() / (0.2 + 3 * torch.rand(ramps, 1))
+        ramp = (0.5 + (x[:ramps] - 1.5 * torch.randn(ramps, 1)) * slope).clamp_(0, 1)
+        reward[:ramps] *= ramp * used[:ramps] + (1 - used[:ramps])
+        reward[ramps:] += x[ramps:].clamp_(-4, 4) * (torch.randn(count - ramps, 1) * used[ramps:])
+    mean, deviation = reward.mean(1, keepdim=True), reward.std(1, keepdim=True)
+    offset = 2.5 * torch.rand(count, 1) - 0.5
+    return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
 class Tasks:
@@ -132,7 +134,8 @@ class Practice:
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
         self.args = args = trainer.args
         self.z = torch.zeros(copies, args.latent, device=args.device)
-        self.noise = torch.zeros(copies, 1, device=args.device)
+        self.noise, self.keep = (torch.zeros(copies, 1, device=args.device) for _ in range(2))
+        self.wander = torch.zeros(copies, len(args.action), device=args.device)
         self.task_left = np.zeros(copies, int)
         # Their episodes end at different times.
         self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
@@ -147,11 +150,14 @@ class Practice:
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
             self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
-            self.noise[renew] = torch.as_tensor(rng.choice([0.05, 0.2, 0.5], (len(renew), 1))).to(self.noise)
+            # Noise that is new at each step averages out before it has moved a body.
+            for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
+                row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
             self.task_left[renew] = rng.integers(50, 300, len(renew))
         obs = sim.obs
         mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs).to(self.z)), self.z)
-        action = (mean + self.noise * torch.randn_like(mean)).clamp(-1, 1).cpu().numpy()
+        self.wander = self.keep * self.wander + torch.sqrt(1 - self.keep**2) * torch.randn_like(mean)
+        action = (mean + self.noise * self.wander).clamp(-1, 1).cpu().numpy()
         next_obs = sim.step(action)
         good = np.isfinite(next_obs).all(1)
         rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}

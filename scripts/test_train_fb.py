@@ -16,7 +16,8 @@ try:
     import torch
     from safetensors.torch import load_file
     import train_fb
-    from fb import losses
+    from fb import bundle, losses
+    from fb.networks import on_sphere
 except ImportError as err:
     raise unittest.SkipTest(f"training needs scripts/requirements.txt: {err}") from err
 
@@ -97,6 +98,15 @@ class Training(unittest.TestCase):
         parts = load_file(self.run_to(12, "parts") / "model.safetensors")
         for name, value in whole.items():
             torch.testing.assert_close(parts[name], value, msg=name)
+
+    def test_a_penalty_on_saturation_keeps_actions_off_their_limits(self):
+        free, kept = (self.actions_after(100, out, "--lr", "1e-2", "--saturation", weight) for out, weight in (("free", "0"), ("kept", "0.1")))
+        self.assertLess(kept, 0.7 * free)
+
+    def actions_after(self, updates, out, *more):
+        model = bundle.read(self.run_to(updates, out, *more))
+        with torch.no_grad():
+            return float(model.actor(torch.randn(200, 3), on_sphere(torch.randn(200, 4))).abs().mean())
 
     def test_the_bundle_describes_its_weights(self):
         out = self.run_to(2, "bundle", "--observation", "a,b,c")

@@ -14,6 +14,7 @@ it prints has the losses and what tells a collapse:
     sm     successor-measure loss, falls and then creeps
     ortho  orthonormality loss, near -d/2 where E[B B^T] = I
     q      mean value of the actor's actions, rises and then levels
+    |a|    their mean size; near 1 the actor no longer learns: see --saturation
     rank   effective rank of E[B B^T], at most d; a fall means collapse
     |F|    mean norm of F; growth without end means divergence
 """
@@ -77,6 +78,9 @@ def parser(description):
     train.add_argument("--pessimism", type=float, default=0.5, help="on the actor's value (%(default)s)")
     train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
+
+    train.add_argument("--saturation", type=float, default=0.0,
+                       help="weight of the mean square of what the actor's tanh is of, against actions that stick to their limits")
 
     run = p.add_argument_group("run")
     run.add_argument("--seed", type=int, default=0)
@@ -167,9 +171,8 @@ class Trainer:
         z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
         return on_sphere(z)
 
-    def noisy_action(self, obs, z):
+    def noisy(self, mean):
         """The actor's mean with clipped noise; gradients pass through the clipping."""
-        mean = self.model.actor(obs, z)
         noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
@@ -177,7 +180,7 @@ class Trainer:
     def update_fb(self, obs, action, next_obs, z, embedded_task):
         args, m = self.args, self.model
         with torch.no_grad():
-            next_action = self.noisy_action(next_obs, z)
+            next_action = self.noisy(m.actor(next_obs, z))
             target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
         forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
         measured = forward.detach() if args.vector_loss else forward
@@ -203,11 +206,15 @@ class Trainer:
 
     def update_actor(self, obs, z, embedded_task):
         m = self.model
-        forward = m.forward_map.at(obs, embedded_task, self.noisy_action(obs, z))
-        loss = losses.actor_loss(forward, z, self.args.pessimism)
+        before_tanh = m.actor.before_tanh(obs, z)
+        forward = m.forward_map.at(obs, embedded_task, self.noisy(torch.tanh(before_tanh)))
+        value = losses.pessimistic((forward * z).sum(-1), self.args.pessimism)
+        loss = -value.mean()
+        if self.args.saturation:
+            loss = loss + self.args.saturation * losses.saturation_loss(before_tanh, value)
         flat.backward(loss, self.actor_flat)
         self.actor_optimizer.step()
-        return {"q": -loss.detach()}
+        return {"q": value.detach().mean(), "|a|": torch.tanh(before_tanh.detach()).abs().mean()}
 
     @torch.no_grad()
     def update_targets(self):

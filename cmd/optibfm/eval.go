@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,8 +49,8 @@ given again. docs/eval.md has the rest.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.out, "out", "", "results `FILE` (default results/EXPERIMENT.csv, or EXPERIMENT-quick.csv)")
-	fl.StringVar(&f.profile, "profile", eval.ProfileFull, strings.Join(eval.Profiles(), " or ")+": all of the experiment, or what shows in minutes that it works")
+	fl.StringVar(&f.out, "out", "", "results `FILE` (default results/EXPERIMENT.csv, or EXPERIMENT-PROFILE.csv)")
+	fl.StringVar(&f.profile, "profile", eval.ProfileFull, "`NAME`: full, all of the experiment; quick, what shows in minutes that it works; or a profile of the protocol")
 	fl.StringVar(&f.shard, "shard", "", "run the `i/n`-th part of the trials")
 	fl.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "trials at a time")
 	fl.BoolVar(&f.list, "list", false, "list the trials and do nothing")
@@ -154,27 +153,12 @@ func newEvalMergeCommand() *cobra.Command {
 		Example: "  optibfm eval merge main.csv main-*.csv",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rows, err := mergeResults(args[1:])
+			rows, err := eval.MergeFiles(args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			if err := eval.WriteFile(args[0], rows); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d rows of %d files: %s\n", len(rows), len(args)-1, args[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d rows of %d files: %s\n", rows, len(args)-1, args[0])
 			return err
 		},
 	}
-}
-
-func mergeResults(paths []string) ([]eval.Row, error) {
-	files := make(map[string][]eval.Row, len(paths))
-	for _, path := range paths {
-		rows, err := eval.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		files[path] = rows
-	}
-	return eval.Merge(files, paths)
 }

@@ -49,9 +49,9 @@ func (a *analysis) sampleOf(ts trials, measure string, relative bool, number fun
 		if !ok {
 			continue
 		}
-		var unit []float64
+		var unit numbers
 		if relative {
-			if unit = a.oracles.values(t, measure); len(unit) == 0 {
+			if unit = a.oracles.values(t, measure); len(unit.values) == 0 {
 				continue
 			}
 		}
@@ -62,7 +62,7 @@ func (a *analysis) sampleOf(ts trials, measure string, relative bool, number fun
 			index[at] = i
 			s = append(s, stratum{bfm: at.bfm, task: at.task, oracle: unit})
 		}
-		s[i].values = append(s[i].values, v)
+		s[i].values.add(t.row.Seed, v)
 	}
 	s.sort()
 	return s

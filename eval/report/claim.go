@@ -1,9 +1,10 @@
 package report
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,30 +13,38 @@ import (
 // Verdict says how a claim fared.
 type Verdict int
 
-// A verdict is CannotTell until the 95 % intervals decide it.
+// A verdict is CannotTell until the trials decide it at 95 %.
 const (
-	CannotTell Verdict = iota
-	Holds
+	CannotTell  Verdict = iota
+	Holds               // of a claim: all of it
+	HoldsInPart         // what was run of it holds; the rest was not run
 	DoesNotHold
+	NotRun   // there are no rows to judge by
+	Measured // of a finding that nothing is claimed about
 )
 
 // String is the verdict in words.
-func (v Verdict) String() string { return [...]string{"cannot tell", "holds", "does not hold"}[v] }
+func (v Verdict) String() string {
+	return [...]string{"cannot tell", "holds", "holds in part", "does not hold", "not run", "measured"}[v]
+}
 
-// claim declares something that the paper says (in our words), and how it is
-// judged. It holds if all its checks hold in every environment; it does not
-// hold if one of them is refuted in one.
+// claim declares something that the paper says (in our words) or that we ask, and
+// how it is judged. It holds if all its checks hold in every environment; it does
+// not hold if one of them is refuted in one.
 type claim struct {
 	name       string
 	text       string
 	experiment string
+	ours       bool     // the paper does not ask it
+	joint      bool     // its checks say something together only: one that was not run leaves it open
 	over       *sweep   // the checks are made for several values of a parameter
 	apart      []string // parameters whose values have hyper-parameters of their own
 	note       string   // what a reader must know of how it is judged
 	checks     []check
 }
 
-// sweep is the values of a parameter for which checks are made.
+// sweep is the values of a parameter for which checks are made. Of the values that
+// are not wanted the same is measured, and nothing claimed.
 type sweep struct {
 	key    string
 	which  string // in words: "every α up to 10"
@@ -51,6 +60,7 @@ type check struct {
 	ratio   bool      // divides
 	bound   float64
 	atMost  bool // the bound is an upper one
+	told    bool // it is only measured: there is no bound
 }
 
 // quantity is a number of each trial of a method.
@@ -66,8 +76,11 @@ type quantity struct {
 // Judgement is a claim with what the results say about it.
 type Judgement struct {
 	Name, Claim, Experiment string
+	Ours                    bool // the paper does not claim it
 	Verdict                 Verdict
-	Reason                  string // why it cannot be told, or what refutes it; "" where it holds
+	Reason                  string  // why it cannot be told, what refutes it, or what was not run; "" where all of it holds
+	Doubt                   float64 // probability of as clear a verdict if the truth were at the bound, all checks considered; 1 if unknown
+	Together                float64 // the same where all claims are judged together (Holm, 1979)
 	Findings                []Finding
 	Note                    string // how it is judged, and what people say about it, "" if nothing
 }
@@ -76,118 +89,179 @@ type Judgement struct {
 type Finding struct {
 	Env        string
 	What       string // the compared quantities, with the value of a swept parameter
-	Wanted     string // such as "at least 0.95"
+	Wanted     string // such as "at least 0.95", "" where nothing is claimed
 	Value      float64
 	Confidence Interval
-	Verdict    Verdict
-	Reason     string // why it cannot be told, "" if it can
-	Trials     int
+	Verdict    Verdict // this check's alone
+	Reason     string  // why it cannot be told, "" if it can
+	Trials     int     // of both quantities
+	Compared   bool    // there are two quantities
+	Paired     bool    // their trials have the same seeds
 
-	margin float64 // from the bound to the nearer end of the interval
+	doubts doubts
 }
 
 // judge says how a claim fared.
 func (a *analysis) judge(c *claim) Judgement {
-	j := Judgement{Name: c.name, Claim: c.text, Experiment: c.experiment, Note: c.note}
+	j := Judgement{Name: c.name, Claim: c.text, Experiment: c.experiment, Ours: c.ours, Note: c.note, Verdict: NotRun, Doubt: 1, Together: 1}
 	ts := a.trials.of(c.experiment)
 	if len(ts) == 0 {
 		j.Reason = fmt.Sprintf("no rows of the experiment %q", c.experiment)
 		return j
 	}
-	var verdicts []Verdict
+	var each []doubts
 	for _, env := range ts.values("env") {
-		verdict, findings := a.judgeIn(c, ts.where(func(t *trial) bool { return t.env == env }), env)
-		verdicts = append(verdicts, verdict)
+		d, findings := a.judgeIn(c, ts.where(func(t *trial) bool { return t.env == env }), env)
+		each = append(each, d)
 		j.Findings = append(j.Findings, findings...)
 	}
-	j.Verdict = all(verdicts)
+	d := allOf(each)
+	j.Verdict, j.Doubt = d.verdict(), min(1, 2*min(d.holds, d.fails))
 	j.Reason = j.reason()
 	return j
 }
 
 // judgeIn judges a claim by the trials of one environment.
-func (a *analysis) judgeIn(c *claim, ts trials, env string) (Verdict, []Finding) {
+func (a *analysis) judgeIn(c *claim, ts trials, env string) (doubts, []Finding) {
 	if c.over == nil {
-		findings := a.checked(c, ts, env, "")
-		return all(verdictsOf(findings)), findings
+		findings := a.checked(c, ts, env, "", true)
+		return c.doubts(findings), findings
 	}
-	var verdicts []Verdict
+	var each []doubts
 	var findings []Finding
 	for _, value := range c.sweptValues(ts) {
-		found := a.checked(c, ts, env, value)
-		verdicts = append(verdicts, all(verdictsOf(found)))
+		found := a.checked(c, ts, env, value.text, value.wanted)
+		if value.wanted {
+			each = append(each, c.doubts(found))
+		}
 		findings = append(findings, found...)
 	}
-	if len(findings) == 0 {
-		return CannotTell, []Finding{{Env: env, What: c.over.which, Value: math.NaN(), Confidence: unknown(), Reason: "no rows with " + c.over.which}}
+	if len(each) == 0 {
+		lacking := Finding{Env: env, What: c.over.which, Value: math.NaN(), Confidence: unknown(), Verdict: NotRun, Reason: "no rows with " + c.over.which, doubts: untried}
+		return untried, append(findings, lacking)
 	}
 	if c.over.some {
-		return some(verdicts), findings
+		return someOf(each), findings
 	}
-	return all(verdicts), findings
+	return allOf(each), findings
 }
 
-// sweptValues are the values of the sweep's parameter that the trials have.
-func (c *claim) sweptValues(ts trials) []string {
-	var values []string
+// doubts are those of the checks of one value.
+func (c *claim) doubts(findings []Finding) doubts {
+	d := allOf(doubtsOf(findings))
+	if c.joint && d.lacking {
+		d.holds = 1
+	}
+	return d
+}
+
+// sweptValue is a value of the sweep's parameter.
+type sweptValue struct {
+	text   string
+	wanted bool
+}
+
+// sweptValues are those that the trials have, less what they are compared with.
+func (c *claim) sweptValues(ts trials) []sweptValue {
+	var values []sweptValue
 	for i := range c.checks {
-		method := c.checks[i].of.method
-		for _, value := range ts.where(func(t *trial) bool { return t.method == method }).values(c.over.key) {
+		of := &c.checks[i].of
+		for _, value := range ts.where(func(t *trial) bool { return t.method == of.method && has(t.params, of.where) }).values(c.over.key) {
 			v, err := strconv.ParseFloat(value, 64)
-			if err == nil && c.over.wanted(v) && !slices.Contains(values, value) {
-				values = append(values, value)
+			swept := sweptValue{value, c.over.wanted(v)}
+			if err == nil && !c.comparesWith(value) && !slices.Contains(values, swept) {
+				values = append(values, swept)
 			}
 		}
 	}
-	slices.SortFunc(values, compareValues)
+	slices.SortFunc(values, func(x, y sweptValue) int { return compareValues(x.text, y.text) })
 	return values
 }
 
-func (a *analysis) checked(c *claim, ts trials, env, value string) []Finding {
-	findings := make([]Finding, len(c.checks))
-	for i := range c.checks {
-		findings[i] = a.check(c, &c.checks[i], ts, env, value)
+// comparesWith says whether a value of the sweep's parameter is what the others
+// are compared with.
+func (c *claim) comparesWith(value string) bool {
+	return slices.ContainsFunc(c.checks, func(k check) bool {
+		if k.against == nil {
+			return false
+		}
+		with := k.against.where.get(c.over.key)
+		return with != "" && compareValues(with, value) == 0
+	})
+}
+
+func (a *analysis) checked(c *claim, ts trials, env, value string, wanted bool) []Finding {
+	var findings []Finding
+	for _, k := range c.checks {
+		k.told = k.told || !wanted
+		if f := a.check(c, &k, ts, env, value); !k.told || f.Verdict == Measured {
+			findings = append(findings, f)
+		}
 	}
 	return findings
 }
 
 // check compares in one environment, with one value of a swept parameter.
 func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Finding {
-	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown()}
+	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided}
 	if value != "" {
 		f.What += fmt.Sprintf(" (%s = %s)", symbol(c.over.key), value)
 	}
-	of, reason := a.sample(c, &k.of, ts, value)
-	if reason != "" {
-		f.Reason = reason
-		return f
-	}
-	f.Trials = of.size()
-	compare, repeated := of.redraw, of.repeated()
-	f.Value = of.mean()
-	if k.against != nil {
-		against, reason := a.sample(c, k.against, ts, value)
-		if reason != "" {
-			f.Value, f.Reason = math.NaN(), reason
-			return f
+	samples, statistic, err := a.compared(c, k, ts, value)
+	if err != nil {
+		f.Reason = err.Error()
+		if errors.Is(err, errNotRun) {
+			f.Verdict, f.doubts = NotRun, untried
 		}
-		if !sameStrata(of, against) {
-			f.Value, f.Reason = math.NaN(), "the two were not tried with the same models and tasks"
-			return f
-		}
-		f.Trials += against.size()
-		f.Value = k.combine(of.mean(), against.mean())
-		compare = func(rng *rand.Rand) float64 { return k.combine(of.redraw(rng), against.redraw(rng)) }
-		repeated = repeated && against.repeated()
+		return f.asTold(k)
 	}
+	f.Value = statistic(meanOf)
+	f.Compared = k.against != nil
+	repeated := true
+	for _, s := range samples {
+		f.Trials += s.size()
+		repeated = repeated && s.repeated()
+	}
+	f.Paired = f.Compared && samples[0].paired(samples[1])
 	if !repeated {
 		f.Reason = "one trial of a task: no interval"
-		return f
+		return f.asTold(k)
 	}
-	f.Confidence = a.boot.interval(c.name+"|"+f.What+"|"+env, compare)
+	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
+	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
-	f.margin = min(math.Abs(f.Confidence.Low-k.bound), math.Abs(f.Confidence.High-k.bound))
+	if f.Verdict == CannotTell {
+		f.Reason += k.wish(u, samples[0])
+	}
+	return f.asTold(k)
+}
+
+// asTold takes the verdict off a finding of which nothing is claimed.
+func (f Finding) asTold(k *check) Finding {
+	if k.told {
+		f.doubts = untold
+		if f.Verdict != NotRun {
+			f.Verdict, f.Reason = Measured, ""
+		}
+	}
 	return f
+}
+
+// compared are the samples of a check, one or two, and what is computed of them.
+func (a *analysis) compared(c *claim, k *check, ts trials, value string) ([]sample, func(centre) float64, error) {
+	of, err := a.sample(c, &k.of, ts, value)
+	if err != nil || k.against == nil {
+		return []sample{of}, of.statistic, err
+	}
+	against, err := a.sample(c, k.against, ts, value)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !of.samePlaces(against) {
+		return nil, nil, errors.New("the two were not tried with the same models and tasks")
+	}
+	statistic := func(centre centre) float64 { return k.combine(of.statistic(centre), against.statistic(centre)) }
+	return []sample{of, against}, statistic, nil
 }
 
 func (k *check) combine(of, against float64) float64 {
@@ -198,10 +272,23 @@ func (k *check) combine(of, against float64) float64 {
 }
 
 func (k *check) wanted() string {
-	if k.atMost {
+	switch {
+	case k.told:
+		return ""
+	case k.atMost:
 		return fmt.Sprintf("at most %g", k.bound)
 	}
 	return fmt.Sprintf("at least %g", k.bound)
+}
+
+// doubts are those of a number about the check's bound.
+func (k *check) doubts(u uncertainty) doubts {
+	below := uncertainty{-u.value, u.above, u.below, u.freedom} // as seen from the other side
+	d := doubts{holds: u.doubt(k.bound), fails: below.doubt(-k.bound), tried: true}
+	if k.atMost {
+		d.holds, d.fails = d.fails, d.holds
+	}
+	return d
 }
 
 // decide compares an interval with the bound.
@@ -221,12 +308,33 @@ func (k *check) decide(i Interval) (Verdict, string) {
 	return CannotTell, fmt.Sprintf("the interval covers %g", k.bound)
 }
 
+// mostWished is beyond what anybody runs.
+const mostWished = 1000
+
+// wish says how many trials might decide, if they were as those that there are:
+// the interval must be as narrow as the value is far from the bound.
+func (k *check) wish(u uncertainty, s sample) string {
+	i := u.interval()
+	end, off := u.value-i.Low, u.value-k.bound
+	if off < 0 {
+		end, off = i.High-u.value, -off
+	}
+	trials := math.Ceil(float64(s.size()) / float64(len(s)) * (end / off) * (end / off))
+	if !(trials <= mostWished) {
+		return ", and the value lies too near to it for any number of trials"
+	}
+	return fmt.Sprintf("; %.0f trials of a task might tell", trials)
+}
+
+// errNotRun is wrapped where there are no rows of what is asked for.
+var errNotRun = errors.New("not run")
+
 // sample takes the quantity of each of a method's trials, with its best
-// hyper-parameters; a reason says why there is none.
-func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sample, string) {
+// hyper-parameters.
+func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sample, error) {
 	method := ts.where(func(t *trial) bool { return t.method == q.method })
 	if len(method) == 0 {
-		return nil, "no rows of " + q.method
+		return nil, fmt.Errorf("%w: no rows of %s", errNotRun, q.method)
 	}
 	wanted := slices.Clone(q.where)
 	if q.swept {
@@ -234,7 +342,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	}
 	matching := a.best("claim "+c.name, method, c.varied(), c.apart).where(func(t *trial) bool { return has(t.params, wanted) })
 	if len(matching) == 0 {
-		return nil, fmt.Sprintf("no rows of %s with %s", q.method, wanted.label())
+		return nil, fmt.Errorf("%w: no rows of %s with %s", errNotRun, q.method, c.telling(wanted).label())
 	}
 	number := func(t *trial) (float64, bool) {
 		part := t.curve(q.measure).between(q.from, q.to)
@@ -245,16 +353,24 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	}
 	all := a.sampleOf(matching, q.measure, false, number)
 	if len(all) == 0 {
-		return nil, fmt.Sprintf("no %s of %s in that range", q.measure, q.method)
+		return nil, fmt.Errorf("%w: no %s of %s in that range", errNotRun, q.measure, q.method)
 	}
 	if !q.relative {
-		return all, ""
+		return all, nil
 	}
 	s := a.sampleOf(matching, q.measure, true, number)
 	if lacking := missingFrom(s, all); lacking != "" {
-		return nil, "no oracle, or one whose returns are not positive, on " + lacking
+		return nil, fmt.Errorf("no oracle, or one whose returns are not positive, on %s", lacking)
 	}
-	return s, ""
+	return s, nil
+}
+
+// telling leaves out what is 0 and not swept, as weaknesses that an operator does
+// not have.
+func (c *claim) telling(wanted parameters) parameters {
+	return slices.DeleteFunc(slices.Clone(wanted), func(p parameter) bool {
+		return compareValues(p.value, "0") == 0 && (c.over == nil || p.key != c.over.key)
+	})
 }
 
 // missingFrom is the first task that is in all but not in part, "" if there is
@@ -300,70 +416,58 @@ func (c *claim) varied() []string {
 	return slices.Compact(keys)
 }
 
-func (s sample) size() int {
-	n := 0
-	for i := range s {
-		n += len(s[i].values)
-	}
-	return n
-}
-
-// sameStrata says whether two samples are of the same models and tasks, without
-// which their means are not comparable.
-func sameStrata(a, b sample) bool {
-	return slices.EqualFunc(a, b, func(x, y stratum) bool { return x.bfm == y.bfm && x.task == y.task })
-}
-
-func verdictsOf(findings []Finding) []Verdict {
-	verdicts := make([]Verdict, len(findings))
-	for i := range findings {
-		verdicts[i] = findings[i].Verdict
-	}
-	return verdicts
-}
-
-// all holds if each does, and does not if one does not.
-func all(verdicts []Verdict) Verdict {
-	switch {
-	case slices.Contains(verdicts, DoesNotHold):
-		return DoesNotHold
-	case slices.Contains(verdicts, CannotTell):
-		return CannotTell
-	}
-	return Holds
-}
-
-// some holds if one does, and does not if none can.
-func some(verdicts []Verdict) Verdict {
-	switch {
-	case slices.Contains(verdicts, Holds):
-		return Holds
-	case slices.Contains(verdicts, CannotTell):
-		return CannotTell
-	}
-	return DoesNotHold
-}
-
-// reason collects why the verdict is not that the claim holds.
+// reason collects why the verdict is not that all of the claim holds.
 func (j *Judgement) reason() string {
-	if j.Verdict == Holds {
+	switch j.Verdict {
+	case Holds:
 		return ""
+	case HoldsInPart:
+		return j.reasonOf(NotRun)
+	case CannotTell:
+		return cmp.Or(j.reasonOf(CannotTell), j.reasonOf(NotRun), "a check fails, but of so many one may fail by chance")
 	}
+	return j.reasonOf(j.Verdict)
+}
+
+// reasonOf collects the findings of a verdict.
+func (j *Judgement) reasonOf(v Verdict) string {
 	var reasons []string
+	envs := make(map[string][]string) // by reason
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.Verdict != j.Verdict {
+		if f.Verdict != v {
 			continue
 		}
-		reason := fmt.Sprintf("%s: %s is %s", f.Env, f.What, number(f.Value))
-		if f.Verdict == CannotTell {
-			reason = f.Env + ": " + f.Reason
+		why := f.explained()
+		if envs[why] == nil {
+			reasons = append(reasons, why)
 		}
-		if !slices.Contains(reasons, reason) {
-			reasons = append(reasons, reason)
+		if !slices.Contains(envs[why], f.Env) {
+			envs[why] = append(envs[why], f.Env)
 		}
 	}
+	for i, why := range reasons {
+		reasons[i] = strings.Join(envs[why], ", ") + ": " + why
+	}
+	return shortened(reasons)
+}
+
+// mostReasons are listed; the table of the findings has all.
+const mostReasons = 3
+
+func shortened(reasons []string) string {
+	if more := len(reasons) - mostReasons; more > 0 {
+		reasons = append(reasons[:mostReasons:mostReasons], fmt.Sprintf("and %d more", more))
+	}
 	return strings.Join(reasons, "; ")
+}
+
+// explained says why a finding is no reason for the claim to hold.
+func (f *Finding) explained() string {
+	if f.Verdict == DoesNotHold {
+		return fmt.Sprintf("%s is %s", f.What, number(f.Value))
+	}
+	return f.Reason
 }
 
 // number is a value for people: three digits that count.

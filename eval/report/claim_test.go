@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +88,7 @@ func TestAClaimDoesNotHoldWhereOneEnvironmentRefutesIt(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeToldIsSaidWithItsReason(t *testing.T) {
+func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 	noisy := newLab()
 	noisy.spread, noisy.trials = 0.4, 3
 	noisy.mainComparison(rises(0.6, 0.95, 1))
@@ -130,37 +131,109 @@ func TestWhatCannotBeToldIsSaidWithItsReason(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what, claim, reason string
+		verdict             Verdict
 		rows                []eval.Row
 	}{
-		{"wide intervals", "near-oracle", "the interval covers 0.95", noisy.rows},
-		{"one trial", "near-oracle", "one trial of a task: no interval", alone.rows},
-		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", without(oracle)},
-		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", dead.rows},
-		{"a task without an oracle", "near-oracle", "walker: no oracle, or one whose returns are not positive, on walker/stand", oneLess},
-		{"no lola", "baselines", "no rows of lola", without(lola)},
-		{"a task without lola", "baselines", "not tried with the same models and tasks", half},
-		{"another experiment", "drift", `no rows of the experiment "drift"`, complete.rows},
+		{"wide intervals", "near-oracle", "the interval covers 0.95", CannotTell, noisy.rows},
+		{"one trial", "near-oracle", "one trial of a task: no interval", CannotTell, alone.rows},
+		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, without(oracle)},
+		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, dead.rows},
+		{"a task without an oracle", "near-oracle", "walker: no oracle, or one whose returns are not positive, on walker/stand", CannotTell, oneLess},
+		{"no lola", "baselines", "no rows of lola", HoldsInPart, without(lola)},
+		{"a task without lola", "baselines", "not tried with the same models and tasks", CannotTell, half},
+		{"another experiment", "drift", `no rows of the experiment "drift"`, NotRun, complete.rows},
 	} {
 		j := claimNamed(t, newReport(t, c.rows), c.claim)
-		if j.Verdict != CannotTell || !strings.Contains(j.Reason, c.reason) {
-			t.Errorf("%s: %s: %s, want %s", c.what, j.Verdict, j.Reason, c.reason)
+		if j.Verdict != c.verdict || !strings.Contains(j.Reason, c.reason) {
+			t.Errorf("%s: %s: %s, want %s: %s", c.what, j.Verdict, j.Reason, c.verdict, c.reason)
 		}
 	}
 }
 
-func TestOneValueIsEnoughForSomeAndNoneForEvery(t *testing.T) {
-	for _, c := range []struct {
-		verdicts  []Verdict
-		all, some Verdict
-	}{
-		{[]Verdict{Holds, Holds}, Holds, Holds},
-		{[]Verdict{Holds, DoesNotHold}, DoesNotHold, Holds},
-		{[]Verdict{Holds, CannotTell}, CannotTell, Holds},
-		{[]Verdict{DoesNotHold, CannotTell}, DoesNotHold, CannotTell},
-		{[]Verdict{DoesNotHold}, DoesNotHold, DoesNotHold},
-	} {
-		if all(c.verdicts) != c.all || some(c.verdicts) != c.some {
-			t.Errorf("%v: all %s, some %s", c.verdicts, all(c.verdicts), some(c.verdicts))
+func TestEveryExperimentOfAFigureHasAClaim(t *testing.T) {
+	for _, f := range figures {
+		if !slices.ContainsFunc(claims, func(c claim) bool { return c.experiment == f.experiment }) {
+			t.Errorf("no claim is made of %s", f.experiment)
+		}
+	}
+}
+
+func TestWhatWasRunOfAClaimIsJudged(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	var rows []eval.Row
+	for _, row := range l.rows {
+		if row.Method != ucb {
+			rows = append(rows, row)
+		}
+	}
+	j := claimNamed(t, newReport(t, rows), "navigation")
+	if j.Verdict != HoldsInPart || j.Reason != "antmaze: not run: no rows of ucb" || j.Decisive() == nil || !j.Stands() {
+		t.Errorf("%s: %s: %+v", j.Verdict, j.Reason, j.Decisive())
+	}
+	for i := range rows {
+		if rows[i].Method == thompson {
+			rows[i].Value /= 2
+		}
+	}
+	if j := claimNamed(t, newReport(t, rows), "navigation"); j.Verdict != DoesNotHold {
+		t.Errorf("where half of it fails: %s: %s", j.Verdict, j.Reason)
+	}
+}
+
+func TestTrialsWithOtherSeedsAreComparedAsGroups(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	for i := range l.rows {
+		if l.rows[i].Method == random {
+			l.rows[i].Seed += 1000
+		}
+	}
+	for _, f := range claimNamed(t, newReport(t, l.rows), "navigation").Findings {
+		if want := map[bool]string{true: "40, not paired", false: "20"}[strings.Contains(f.What, "less random")]; f.Counted() != want {
+			t.Errorf("%s: %s, want %s", f.What, f.Counted(), want)
+		}
+	}
+}
+
+func TestFewLabelsProveNothingWithoutTheReward(t *testing.T) {
+	l := newLab()
+	l.kappa()
+	var rows []eval.Row
+	for _, row := range l.rows {
+		if row.Params != "kappa=0" {
+			rows = append(rows, row)
+		}
+	}
+	j := claimNamed(t, newReport(t, rows), "kappa")
+	if j.Verdict != CannotTell || !strings.Contains(j.Reason, "not run: no rows of ucb with κ = 0") {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+}
+
+func TestHowManyTrialsMightTellIsSaid(t *testing.T) {
+	s := sample{{task: "a", values: numbered(1, 2, 3, 4, 5)}} // 3 ± 0.71·t
+	u := (bootstrap{resamples: 2000}).uncertainty("", []sample{s}, s.statistic)
+	i := u.interval()
+	if got, want := (&check{bound: (3 + i.Low) / 2}).wish(u, s), "; 20 trials of a task might tell"; got != want {
+		t.Errorf("half as far as the end: %s", got)
+	}
+	if got := (&check{bound: (3 + i.High) / 2}).wish(u, s); got != "; 20 trials of a task might tell" {
+		t.Errorf("half as far as the other end: %s", got)
+	}
+	if got := (&check{bound: 3}).wish(u, s); got != ", and the value lies too near to it for any number of trials" {
+		t.Errorf("at the bound: %s", got)
+	}
+}
+
+func TestValuesBeyondTheClaimAreMeasured(t *testing.T) {
+	l := newLab()
+	l.disturbances()
+	j := claimNamed(t, newReport(t, l.rows), "inaccurate")
+	for _, f := range j.Findings {
+		beyond := strings.Contains(f.What, "00)") // α = 100 and 1000
+		if beyond != (f.Verdict == Measured) || beyond != (f.Wanted == "") {
+			t.Errorf("%s: %s", f.String(), f.Verdict)
 		}
 	}
 }
@@ -230,7 +303,7 @@ func TestTrialsThatEndedEarlyTellNothingOfKappa(t *testing.T) {
 			rows = append(rows, row)
 		}
 	}
-	if j := claimNamed(t, newReport(t, rows), "kappa"); j.Verdict != CannotTell {
+	if j := claimNamed(t, newReport(t, rows), "kappa"); j.Verdict != NotRun {
 		t.Errorf("%s: %s", j.Verdict, j.Reason)
 	}
 }

@@ -19,15 +19,24 @@
 // so that each counts the same. A return relative to the oracle is divided,
 // model by model and task by task, by the mean of the oracle's trials.
 //
-// Intervals are 95 % percentile intervals of a stratified bootstrap, as in
-// rliable (Agarwal et al., 2021): the trials of each model on each task are drawn
-// anew, the oracle's too where something is divided by it. Unlike there, n-1 of
-// n trials are drawn (Rao and Wu, 1988), without which the intervals of few
-// trials are too narrow. They say what other trials of the same models and tasks
-// might have shown. What other models might have shown is the range over the
-// models, which is also what the figures' bands are, as in the paper. Trials of
-// two methods are drawn apart, although those with the same number start from the
-// same states: this errs towards wide intervals.
+// Intervals are of 95 %, by a stratified bootstrap as in rliable (Agarwal et al.,
+// 2021): the trials of each model on each task are drawn anew, the oracle's too
+// where something is divided by it. Unlike there, n-1 of n trials are drawn (Rao and
+// Wu, 1988), and what is drawn gives a standard error to either side, of which an
+// interval has as many as Student's t distribution asks for, with Satterthwaite's
+// degrees of freedom: percentiles of a handful of trials are too narrow. Intervals
+// say what other trials of the same models and tasks might have shown. What other
+// models might have shown is the range over the models, which is also what the
+// figures' bands are, as in the paper.
+//
+// Trials with the same seed met the same initial states with the same model: their
+// numbers are drawn together, so that two methods, and the oracle, are compared trial
+// by trial. Where the seeds differ they are drawn apart, and the page says so.
+//
+// A claim holds where each of its checks does. That one fails is taken for chance
+// unless it is as clear as one of so many must be (Bonferroni). Each claim is
+// judged for itself; what stands where all of them are judged together (Holm, 1979)
+// is marked.
 //
 // Hyper-parameters that an experiment does not vary on purpose are shown with the
 // value that did best in the environment, as in the paper, and chosen by the same

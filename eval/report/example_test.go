@@ -31,9 +31,9 @@ func Example() {
 	}
 	// Output:
 	// near-oracle: holds
-	//   walker: thompson, episodes 5 and later, of the oracle's return: 0.981 [0.979, 0.983], wanted at least 0.95
+	//   walker: thompson, episodes 5 and later, of the oracle's return: 0.981 [0.981, 0.981], wanted at least 0.95
 	// baselines: holds
-	//   walker: thompson less lola, all episodes: 0.605 [0.602, 0.608], wanted at least 0
+	//   walker: ucb less lola, all episodes: 0.611 [0.61, 0.613], wanted at least 0
 	// ucb-thompson: holds
-	//   walker: ucb less thompson, episodes 2 and later: 0.00624 [0.00333, 0.00953], wanted at least -0.02
+	//   walker: ucb less thompson, episodes 2 and later: 0.00624 [0.00622, 0.00625], wanted at least -0.02
 }

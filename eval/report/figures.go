@@ -22,6 +22,8 @@ const (
 	experimentPeople   = "people"
 	experimentAsync    = "async"
 	experimentSampler  = "sampler"
+
+	experimentNavigation = "navigation"
 )
 
 const (
@@ -116,23 +118,31 @@ var figures = []figure{
 		measures: ofReturn, x: parameterAxis("noise", "standard deviation of the noise", "0"), panels: byEnv, lines: byMethod,
 	},
 	{
+		name: "navigation", title: "Navigation", experiment: experimentNavigation,
+		caption:  "An ant in a maze. Return of each episode as a share of the oracle's. Mean over goals.",
+		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
+	},
+	{
 		name: "people", title: "Labels by people", experiment: experimentPeople,
 		caption:  "A label for every step, as the literature has it, against 30 a minute from a person who is asked, without and with a person's weaknesses.",
 		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"method", "labels by"}, vary: append(weaknesses, "labels_per_minute"),
 		keep: func(t *trial) bool {
 			who := t.params.person()
-			return who != weakPerson && (who == everyStep || t.params.get("labels_per_minute") == "30")
+			return !t.params.doubts() && who != weakPerson && (who == everyStep || t.params.get("labels_per_minute") == "30")
 		},
 	},
 	{
 		name: "people-labels", title: "Labels a minute", experiment: experimentPeople,
 		caption:  "κ follows how many labels a minute an exact operator grants.",
-		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"labels_per_minute"}, absent: everyStep,
-		methods: []string{ucb},
-		keep:    func(t *trial) bool { return t.params.person() == everyStep || t.params.person() == exactPerson },
+		measures: ofReturn, x: episodes, panels: []string{"env", "method"}, lines: []string{"labels_per_minute"}, absent: everyStep,
+		methods: []string{ucb, thompson},
+		keep: func(t *trial) bool {
+			who := t.params.person()
+			return !t.params.doubts() && (who == everyStep || who == exactPerson)
+		},
 	},
 	weaknessFigure("delay_s", "Operators who are late", "delay of a label (s)"),
-	weaknessFigure("mistakes", "Operators who err", "share of labels that take good for bad"),
+	doubted(weaknessFigure("mistakes", "Operators who err", "share of labels that take good for bad")),
 	weaknessFigure("silence", "Operators who are away", "share of the time away"),
 	weaknessFigure("bias", "Operators who are too kind", "added to each label (parts of the range)"),
 	weaknessFigure("levels", "Operators with few buttons", "levels of a label (0: exact)"),
@@ -158,12 +168,25 @@ func weaknessFigure(key, title, label string) figure {
 		name: "people-" + strings.TrimSuffix(key, "_s"), title: title, experiment: experimentPeople,
 		caption:  "30 labels a minute from a person without any other weakness.",
 		measures: ofReturn, x: parameterAxis(key, label, "0"), panels: byEnv, lines: byMethod,
-		methods: []string{ucb},
+		methods: []string{ucb, thompson},
 		keep: func(t *trial) bool {
 			who := t.params.person()
-			return t.params.get("labels_per_minute") == "30" && (who == exactPerson || who == weakPerson && t.params.has(key))
+			return !t.params.doubts() && t.params.get("labels_per_minute") == "30" && (who == exactPerson || who == weakPerson && t.params.has(key))
 		},
 	}
+}
+
+// doubted adds to a weakness's figure the learners that doubt labels.
+func doubted(f figure) figure {
+	plain := f.keep
+	f.caption += " robust: a label that is off by more than that counts less, in proportion."
+	f.lines = []string{"method", "robust"}
+	f.keep = func(t *trial) bool {
+		undoubting := *t
+		undoubting.params = t.params.without([]string{"robust"})
+		return plain(&undoubting)
+	}
+	return f
 }
 
 // speedTarget is the speed that the drifting tasks want, of at most 5 m/s: it
@@ -185,7 +208,7 @@ func (a *analysis) plainFigure(experiment string) figure {
 		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
 	}
 	for _, t := range ts {
-		if len(t.curves[eval.MeasureReturn]) > 0 && len(a.oracles.values(t, eval.MeasureReturn)) > 0 {
+		if len(t.curves[eval.MeasureReturn]) > 0 && len(a.oracles.values(t, eval.MeasureReturn).values) > 0 {
 			return f
 		}
 	}

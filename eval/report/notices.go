@@ -89,7 +89,7 @@ func (a *analysis) withoutOracle() []string {
 		for _, t := range g.trials {
 			switch {
 			case len(t.curves[eval.MeasureReturn]) == 0:
-			case len(a.oracles.values(t, eval.MeasureReturn)) > 0:
+			case len(a.oracles.values(t, eval.MeasureReturn).values) > 0:
 				relative = true
 			default:
 				lacking[fmt.Sprintf("%s/%s in %s", t.env, t.task, t.experiment)] = true

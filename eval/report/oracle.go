@@ -8,7 +8,7 @@ import (
 // oracles finds what the oracle got under the conditions of a trial.
 type oracles struct {
 	all   trials // of the oracle
-	known map[oracleKey][]float64
+	known map[oracleKey]numbers
 }
 
 // oracleKey is what the oracle's values depend on.
@@ -20,7 +20,7 @@ type oracleKey struct {
 func newOracles(ts trials) *oracles {
 	return &oracles{
 		all:   ts.where(func(t *trial) bool { return t.method == oracle }),
-		known: make(map[oracleKey][]float64),
+		known: make(map[oracleKey]numbers),
 	}
 }
 
@@ -32,7 +32,7 @@ func newOracles(ts trials) *oracles {
 // experiment, then that of the main comparison, then any; then one that was run
 // with the trial's value of some parameter before one without it. An oracle that
 // was run with another value is none.
-func (o *oracles) values(t *trial, measure string) []float64 {
+func (o *oracles) values(t *trial, measure string) numbers {
 	key := oracleKey{t.experiment, t.env, t.task, t.params.String(), measure, t.bfm}
 	if values, there := o.known[key]; there {
 		return values
@@ -42,26 +42,26 @@ func (o *oracles) values(t *trial, measure string) []float64 {
 	return values
 }
 
-func (o *oracles) find(t *trial, measure string) []float64 {
+func (o *oracles) find(t *trial, measure string) numbers {
 	candidates := o.all.where(func(c *trial) bool {
 		return c.env == t.env && c.task == t.task && c.bfm == t.bfm && len(c.curves[measure]) > 0 && fair(c.params, t.params)
 	})
 	if len(candidates) == 0 {
-		return nil
+		return numbers{}
 	}
 	best := slices.MinFunc(candidates, func(a, b *trial) int {
 		return cmp.Or(compareValues(told(b.params), told(a.params)), cmp.Compare(distance(a, t), distance(b, t)),
 			cmp.Compare(agreement(b.params, t.params), agreement(a.params, t.params)),
 			cmp.Compare(a.experiment, b.experiment), compareParameters(a.params, b.params))
 	})
-	var values []float64
+	var values numbers
 	for _, c := range candidates {
 		if c.experiment == best.experiment && slices.Equal(c.params, best.params) {
-			values = append(values, reduced(measure, c.curves[measure]))
+			values.add(c.row.Seed, reduced(measure, c.curves[measure]))
 		}
 	}
-	if mean(values) <= 0 {
-		return nil
+	if meanOf(&values) <= 0 {
+		return numbers{}
 	}
 	return values
 }

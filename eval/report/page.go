@@ -25,7 +25,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 }).Parse(pageSource))
 
 // grade is the class of a verdict.
-func grade(v Verdict) string { return [...]string{"warn", "good", "bad"}[v] }
+func grade(v Verdict) string { return [...]string{"warn", "good", "good", "bad", "none", "none"}[v] }
 
 // drawn is a figure as the page shows it.
 type drawn struct {
@@ -117,9 +117,31 @@ type count struct {
 	Text    string
 }
 
-// Counts are of all verdicts, in the page's order.
-func (r *Report) Counts() []count {
-	return []count{{Holds, r.words(Holds)}, {DoesNotHold, r.words(DoesNotHold)}, {CannotTell, r.words(CannotTell)}}
+// claimed are the claims of a section of the page.
+type claimed struct {
+	ID, Title string
+	Counts    []count
+	Claims    []*Judgement
+}
+
+// Claimed are the paper's claims and ours.
+func (r *Report) Claimed() []claimed {
+	return []claimed{r.claimed(false, "claims", "The paper's claims"), r.claimed(true, "ours", "What else we ask")}
+}
+
+func (r *Report) claimed(ours bool, id, title string) claimed {
+	c := claimed{ID: id, Title: title}
+	for _, v := range verdictsInOrder {
+		if n := r.Count(ours, v); n > 0 {
+			c.Counts = append(c.Counts, count{v, words(v, n)})
+		}
+	}
+	for i := range r.Claims {
+		if r.Claims[i].Ours == ours {
+			c.Claims = append(c.Claims, &r.Claims[i])
+		}
+	}
+	return c
 }
 
 // Hashes are the first characters of the experiment's protocols.

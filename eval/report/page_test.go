@@ -85,7 +85,7 @@ func TestThePageHasEveryClaimFigureAndTable(t *testing.T) {
 			t.Errorf("no figure %s: %s", f.Name, f.Missing)
 		}
 	}
-	for _, want := range []string{"16 hold", "Methods, task by task", "Hyper-parameters", "β = 0.1: ", "5eedmain", "models/walker-1", "rows", "v0.6.0"} {
+	for _, want := range []string{"19 hold", "11 hold", "What else we ask", "pairs", "Methods, task by task", "Hyper-parameters", "β = 0.1: ", "5eedmain", "models/walker-1", "rows", "v0.6.0"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -93,6 +93,10 @@ func symbol(key string) string {
 // weaknesses are the parameters that make labels such as people give them.
 var weaknesses = []string{"bias", "delay_s", "levels", "mistakes", "silence"}
 
+// ordinary are the weaknesses of a person who has all of them, as the protocol
+// has it.
+var ordinary = parameters{{"bias", "0.2"}, {"delay_s", "1"}, {"levels", "5"}, {"mistakes", "0.1"}, {"silence", "0.25"}}
+
 // Who gives the labels, as a field of trials.
 const (
 	everyStep      = "a label every step"
@@ -119,6 +123,9 @@ func (p parameters) person() string {
 	}
 	return ordinaryPerson
 }
+
+// doubts says whether labels that contradict the belief count less.
+func (p parameters) doubts() bool { return p.has("robust") && p.get("robust") != "0" }
 
 // compareValues orders the values of a parameter: numbers by size and before
 // all other text, names of methods as methods are.

@@ -24,7 +24,7 @@ const (
 
 // Report is what results say.
 type Report struct {
-	Claims  []Judgement // in the paper's order, all of them
+	Claims  []Judgement // in the paper's order, all of them, then ours
 	Figures []Figure    // in the paper's order; those of experiments without rows say so
 	Choices []Choice    // of hyper-parameters, each once
 	Tasks   []TaskRow
@@ -61,6 +61,7 @@ func New(rows []eval.Row, o Options) (*Report, error) {
 		j.Note = strings.TrimSpace(j.Note + " " + o.Notes[j.Name])
 		r.Claims = append(r.Claims, j)
 	}
+	together(r.Claims)
 	for _, f := range a.declared() {
 		r.Figures = append(r.Figures, a.build(&f))
 	}

@@ -2,9 +2,7 @@ package report
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -33,12 +31,28 @@ type Estimate struct {
 	BFMs, Tasks, Trials int // how many there are; Trials counts them all
 }
 
+// numbers are one number of each of some trials. Trials with the same seed met
+// the same initial states.
+type numbers struct {
+	seeds  []uint64 // of the trials, ascending
+	values []float64
+}
+
+// add puts a trial's number in its place.
+func (n *numbers) add(seed uint64, value float64) {
+	i := 0
+	for i < len(n.seeds) && n.seeds[i] <= seed {
+		i++
+	}
+	n.seeds, n.values = slices.Insert(n.seeds, i, seed), slices.Insert(n.values, i, value)
+}
+
 // stratum is the trials of one model on one task.
 type stratum struct {
 	bfm    bfm
 	task   string // "env/task"
-	values []float64
-	oracle []float64 // the oracle's, by which the values are divided; empty: they are not
+	values numbers
+	oracle numbers // the oracle's, by which the values are divided; empty: they are not
 }
 
 // sample is one number of each of a set of trials, by stratum.
@@ -49,14 +63,18 @@ func (s sample) sort() {
 	slices.SortFunc(s, func(a, b stratum) int { return cmp.Or(a.bfm.compare(b.bfm), cmp.Compare(a.task, b.task)) })
 }
 
-// perModel is the mean of each model's tasks, where centre takes the mean of
-// the trials on a task.
-func (s sample) perModel(centre func([]float64) float64) []float64 {
+// centre is the mean of the numbers, or what it might have been.
+type centre func(*numbers) float64
+
+func meanOf(n *numbers) float64 { return mean(n.values) }
+
+// perModel is the mean of each model's tasks.
+func (s sample) perModel(of centre) []float64 {
 	var means []float64
 	for first := 0; first < len(s); {
 		sum, n := 0.0, 0
 		for ; first+n < len(s) && s[first+n].bfm == s[first].bfm; n++ {
-			sum += s[first+n].centre(centre)
+			sum += s[first+n].centre(of)
 		}
 		means = append(means, sum/float64(n))
 		first += n
@@ -64,41 +82,48 @@ func (s sample) perModel(centre func([]float64) float64) []float64 {
 	return means
 }
 
-func (s *stratum) centre(centre func([]float64) float64) float64 {
-	v := centre(s.values)
-	if len(s.oracle) > 0 {
-		v /= centre(s.oracle)
+func (s *stratum) centre(of centre) float64 {
+	v := of(&s.values)
+	if len(s.oracle.values) > 0 {
+		v /= of(&s.oracle)
 	}
 	return v
 }
 
-func (s sample) mean() float64 { return mean(s.perModel(mean)) }
+func (s sample) mean() float64 { return s.statistic(meanOf) }
+
+// statistic is the sample's mean with the centres of its strata.
+func (s sample) statistic(of centre) float64 { return mean(s.perModel(of)) }
 
 func mean(values []float64) float64 { return stat.Mean(values, nil) }
-
-// redraw is the mean of a sample that might have been found instead.
-func (s sample) redraw(rng *rand.Rand) float64 {
-	return mean(s.perModel(func(values []float64) float64 { return drawnMean(rng, values) }))
-}
-
-// drawnMean is the mean of n-1 values drawn with replacement from n. Drawing n
-// makes intervals too narrow by √(1-1/n), which matters with few trials (Rao
-// and Wu, 1988).
-func drawnMean(rng *rand.Rand, values []float64) float64 {
-	n := len(values) - 1
-	sum := 0.0
-	for range n {
-		sum += values[rng.IntN(len(values))]
-	}
-	return sum / float64(n)
-}
 
 // repeated says whether each task was tried more than once with each model,
 // without which nothing is known about the spread of the trials.
 func (s sample) repeated() bool {
 	return len(s) > 0 && !slices.ContainsFunc(s, func(each stratum) bool {
-		return len(each.values) < 2 || len(each.oracle) == 1
+		return len(each.values.values) < 2 || len(each.oracle.values) == 1
 	})
+}
+
+// size is the number of trials.
+func (s sample) size() int {
+	n := 0
+	for i := range s {
+		n += len(s[i].values.values)
+	}
+	return n
+}
+
+// samePlaces says whether two samples are of the same models and tasks, without
+// which their means are not comparable.
+func (s sample) samePlaces(other sample) bool {
+	return slices.EqualFunc(s, other, func(x, y stratum) bool { return x.bfm == y.bfm && x.task == y.task })
+}
+
+// paired says whether the trials of two samples of the same places have the same
+// seeds, so that they can be compared one by one.
+func (s sample) paired(other sample) bool {
+	return slices.EqualFunc(s, other, func(x, y stratum) bool { return slices.Equal(x.values.seeds, y.values.seeds) })
 }
 
 // trialValues are the numbers of all trials, each relative to its oracle where
@@ -107,10 +132,10 @@ func (s sample) trialValues() []float64 {
 	var all []float64
 	for i := range s {
 		unit := 1.0
-		if len(s[i].oracle) > 0 {
-			unit = mean(s[i].oracle)
+		if len(s[i].oracle.values) > 0 {
+			unit = meanOf(&s[i].oracle)
 		}
-		for _, v := range s[i].values {
+		for _, v := range s[i].values.values {
 			all = append(all, v/unit)
 		}
 	}
@@ -124,33 +149,9 @@ func interquartileMean(values []float64) float64 {
 	return mean(sorted[cut : len(sorted)-cut])
 }
 
-// bootstrap computes intervals by drawing the trials of each stratum anew.
-type bootstrap struct {
-	seed      uint64
-	resamples int
-}
-
-// interval is the 95 % interval of a number, of which redraw gives one that
-// might have been found instead. What it is called decides the random numbers,
-// so that an interval does not depend on what else is computed.
-func (b bootstrap) interval(name string, redraw func(*rand.Rand) float64) Interval {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(name)) // never fails
-	rng := rand.New(rand.NewPCG(b.seed, hash.Sum64()))
-	drawn := make([]float64, b.resamples)
-	for i := range drawn {
-		drawn[i] = redraw(rng)
-	}
-	if slices.ContainsFunc(drawn, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-		return unknown() // the oracle's draws reached zero
-	}
-	slices.Sort(drawn)
-	return Interval{stat.Quantile(0.025, stat.LinInterp, drawn, nil), stat.Quantile(0.975, stat.LinInterp, drawn, nil)}
-}
-
 // estimate says what a sample, which must not be empty, tells.
 func (b bootstrap) estimate(name string, s sample) Estimate {
-	models := s.perModel(mean)
+	models := s.perModel(meanOf)
 	values := s.trialValues()
 	e := Estimate{
 		Mean: mean(models), Confidence: unknown(), Models: Interval{slices.Min(models), slices.Max(models)},
@@ -162,7 +163,7 @@ func (b bootstrap) estimate(name string, s sample) Estimate {
 	}
 	e.Tasks = len(tasks)
 	if s.repeated() {
-		e.Confidence = b.interval(name, s.redraw)
+		e.Confidence = b.uncertainty(name, []sample{s}, s.statistic).interval()
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"optibfm/eval"
@@ -130,6 +131,7 @@ func (l *lab) paper() {
 		l.returns(experimentSampler, method, tuned+";sampler=correct", 10, rises(0.6, 0.99, 1))
 		l.returns(experimentSampler, method, tuned+";sampler=transposed", 10, rises(0.4, 0.9, 3))
 	}
+	l.navigation()
 }
 
 // mainComparison adds the main comparison, ucb with the given curve.
@@ -143,6 +145,16 @@ func (l *lab) mainComparison(share func(int) float64) {
 	l.returns(experimentMain, random, "", 10, always(0.15))
 	l.rates(experimentMain, oracle, "", 4000)
 	l.rates(experimentMain, ucb, "beta=0.1", 450)
+}
+
+func (l *lab) navigation() {
+	usual := l.tasks
+	defer func() { l.tasks = usual }()
+	l.tasks = map[string][]string{"antmaze": {"goal1", "goal2"}}
+	l.returns(experimentNavigation, oracle, "", 10, always(1))
+	l.returns(experimentNavigation, ucb, "beta=0.1", 10, rises(0.4, 0.95, 1))
+	l.returns(experimentNavigation, thompson, "sigma=0.1", 10, rises(0.3, 0.92, 1))
+	l.returns(experimentNavigation, random, "", 10, always(0.05))
 }
 
 func (l *lab) drift() {
@@ -193,37 +205,47 @@ func (l *lab) disturbances() {
 	for i, alpha := range []string{"0", "0.5", "1", "2", "4"} {
 		l.returns(experimentRewards, oracle, "nonlinearity="+alpha, 10, always(1-0.05*float64(i)))
 		l.returns(experimentRewards, ucb, "beta=0.1;nonlinearity="+alpha, 10, always((1-0.05*float64(i))*(0.96-0.03*float64(i))))
+		l.returns(experimentRewards, thompson, "nonlinearity="+alpha+";sigma=0.1", 10, always((1-0.05*float64(i))*(0.95-0.03*float64(i))))
 	}
 	for i, noise := range []string{"0", "0.1", "1", "10"} {
 		for _, beta := range []string{"0.1", "10"} {
 			loss := map[string]float64{"0.1": 0.12, "10": 0.01}[beta]
 			l.returns(experimentNoise, ucb, "beta="+beta+";noise="+noise, 10, always(0.96-loss*float64(i)))
 		}
+		l.returns(experimentNoise, thompson, "noise="+noise+";sigma=10", 10, always(0.9-0.01*float64(i)))
 	}
 	l.people()
 	for i, age := range []string{"0", "1", "2", "10"} {
 		l.returns(experimentAsync, ucb, "beta=0.1;plan_age="+age, 10, always(0.96-0.01*float64(i)))
+		l.returns(experimentAsync, thompson, "plan_age="+age+";sigma=0.1", 10, always(0.94-0.01*float64(i)))
 	}
 }
 
 func (l *lab) people() {
-	l.returns(experimentPeople, ucb, "beta=0.1", 10, rises(0.6, 0.99, 1))
-	for _, rate := range []int{10, 30, 120} {
-		l.returns(experimentPeople, ucb, fmt.Sprintf("beta=0.1;labels_per_minute=%d", rate), 10, rises(0.4, 0.98, 300/float64(rate)))
-	}
 	one := map[string]float64{
 		"delay_s=0.2;labels_per_minute=30": 0.93, "delay_s=1;labels_per_minute=30": 0.9, "delay_s=4;labels_per_minute=30": 0.7,
 		"labels_per_minute=30;mistakes=0.1": 0.9, "labels_per_minute=30;mistakes=0.3": 0.7,
 		"labels_per_minute=30;silence=0.25": 0.94, "labels_per_minute=30;silence=0.75": 0.9,
 		"bias=0.2;labels_per_minute=30": 0.93, "bias=0.5;labels_per_minute=30": 0.91,
-		"labels_per_minute=30;levels=2": 0.85, "labels_per_minute=30;levels=5": 0.93,
-	}
-	for _, params := range slices.Sorted(maps.Keys(one)) {
-		l.returns(experimentPeople, ucb, "beta=0.1;"+params, 10, rises(0.4, one[params], 10))
+		"labels_per_minute=30;levels=2": 0.9, "labels_per_minute=30;levels=5": 0.93,
 	}
 	all := "bias=0.2;delay_s=1;labels_per_minute=30;levels=5;mistakes=0.1;silence=0.25"
-	l.returns(experimentPeople, ucb, "beta=0.1;"+all, 10, rises(0.3, 0.8, 15))
-	l.returns(experimentPeople, thompson, all+";sigma=0.1", 10, rises(0.3, 0.75, 15))
+	for i, method := range []string{ucb, thompson} {
+		tuned := []string{"beta=0.1;", "sigma=0.1;"}[i]
+		l.returns(experimentPeople, method, strings.TrimSuffix(tuned, ";"), 10, rises(0.6, 0.99, 1))
+		for _, rate := range []int{10, 30, 120} {
+			l.returns(experimentPeople, method, fmt.Sprintf("%slabels_per_minute=%d", tuned, rate), 10, rises(0.4, 0.98, 180/float64(rate)))
+		}
+		for _, params := range slices.Sorted(maps.Keys(one)) {
+			l.returns(experimentPeople, method, tuned+params, 10, rises(0.4, one[params], 6))
+		}
+		for i, mistakes := range []string{"0", "0.1", "0.3"} {
+			l.returns(experimentPeople, method, strings.Join(slices.Sorted(slices.Values([]string{
+				strings.TrimSuffix(tuned, ";"), "labels_per_minute=30", "mistakes=" + mistakes, "robust=0.1",
+			})), ";"), 10, rises(0.4, 0.98-0.05*float64(i), 6))
+		}
+		l.returns(experimentPeople, method, tuned+all, 10, rises(0.3, 0.8, 10))
+	}
 }
 
 func must(t testing.TB, err error) {

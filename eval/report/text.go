@@ -8,47 +8,102 @@ import (
 	"text/tabwriter"
 )
 
-// Count is how many claims have a verdict.
-func (r *Report) Count(v Verdict) int {
+// Count is how many of the paper's claims, or of ours, have a verdict.
+func (r *Report) Count(ours bool, v Verdict) int {
 	n := 0
 	for i := range r.Claims {
-		if r.Claims[i].Verdict == v {
+		if r.Claims[i].Ours == ours && r.Claims[i].Verdict == v {
 			n++
 		}
 	}
 	return n
 }
 
+// verdictsInOrder are those of claims, as they are listed.
+var verdictsInOrder = []Verdict{Holds, HoldsInPart, DoesNotHold, CannotTell, NotRun}
+
 // words say how many claims have a verdict.
-func (r *Report) words(v Verdict) string {
-	n := r.Count(v)
+func words(v Verdict, n int) string {
 	switch {
 	case v == CannotTell:
 		return fmt.Sprintf("%d cannot be told", n)
+	case v == NotRun && n == 1:
+		return "1 was not run"
+	case v == NotRun:
+		return fmt.Sprintf("%d were not run", n)
 	case n == 1:
 		return "1 " + v.String()
 	case v == Holds:
 		return fmt.Sprintf("%d hold", n)
+	case v == HoldsInPart:
+		return fmt.Sprintf("%d hold in part", n)
 	}
 	return fmt.Sprintf("%d do not hold", n)
 }
 
-// Headline is the claims in one sentence.
-func (r *Report) Headline() string {
-	return fmt.Sprintf("Of %d claims %s, %s, %s", len(r.Claims), r.words(Holds), r.words(DoesNotHold), r.words(CannotTell))
+// Headline is the paper's claims, or ours, in one sentence.
+func (r *Report) Headline(ours bool) string {
+	var parts []string
+	all := 0
+	for _, v := range verdictsInOrder {
+		n := r.Count(ours, v)
+		all += n
+		if n > 0 || v == Holds || v == DoesNotHold {
+			parts = append(parts, words(v, n))
+		}
+	}
+	whose := "the paper"
+	if ours {
+		whose = "ours"
+	}
+	return fmt.Sprintf("Of %d claims of %s %s", all, whose, strings.Join(parts, ", "))
+}
+
+// Together says how many verdicts stand where all claims are judged together.
+func (r *Report) Together() string {
+	decided, stands := 0, 0
+	for i := range r.Claims {
+		if r.Claims[i].Decided() {
+			decided++
+		}
+		if r.Claims[i].Stands() {
+			stands++
+		}
+	}
+	return fmt.Sprintf("%d of the %d verdicts stand also where all claims are judged together, with a chance of 5 %% that any of those is wrong", stands, decided)
 }
 
 // Decisive is the finding that decided about a claim most narrowly, nil if
 // there is none.
 func (j *Judgement) Decisive() *Finding {
+	wanted := j.Verdict
+	if wanted == HoldsInPart {
+		wanted = Holds
+	}
 	var decisive *Finding
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.Verdict == j.Verdict && f.Confidence.Known() && (decisive == nil || f.margin < decisive.margin) {
+		if f.Verdict == wanted && f.Confidence.Known() && (decisive == nil || f.narrowness() > decisive.narrowness()) {
 			decisive = f
 		}
 	}
 	return decisive
+}
+
+// narrowness is how near a finding was to another verdict.
+func (f *Finding) narrowness() float64 { return min(f.doubts.holds, f.doubts.fails) }
+
+// Counted says of how many trials a finding is.
+func (f *Finding) Counted() string {
+	switch {
+	case f.Trials == 0:
+		return ""
+	case f.Paired:
+		return fmt.Sprintf("%d pairs", f.Trials/2)
+	case f.Compared:
+		return fmt.Sprintf("%d, not paired", f.Trials)
+	}
+	return fmt.Sprint(f.Trials)
 }
 
 // Measured is a finding's value with its interval.
@@ -61,15 +116,25 @@ func (f *Finding) Measured() string {
 
 // String is a finding in one line.
 func (f *Finding) String() string {
-	return fmt.Sprintf("%s: %s: %s, wanted %s", f.Env, f.What, f.Measured(), f.Wanted)
+	text := fmt.Sprintf("%s: %s: %s", f.Env, f.What, f.Measured())
+	if f.Wanted != "" {
+		text += ", wanted " + f.Wanted
+	}
+	return text
 }
 
 // Outcome is a judgement's measurement or why there is none.
 func (j *Judgement) Outcome() string {
-	if f := j.Decisive(); f != nil {
-		return f.String()
+	f := j.Decisive()
+	switch {
+	case f == nil:
+		return j.Reason
+	case j.Verdict == HoldsInPart:
+		return f.String() + "; " + j.Reason
+	case j.Verdict == CannotTell:
+		return f.String() + " (" + f.Reason + ")"
 	}
-	return j.Reason
+	return f.String()
 }
 
 // WriteText writes the summary for a terminal.
@@ -77,13 +142,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s rows, %s trials, models: %d\n\n", grouped(r.Origin.Rows), grouped(r.Origin.Trials), len(r.Origin.Models))
 	r.writeComparisons(&text)
-	fmt.Fprintf(&text, "%s\n", r.Headline())
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for i := range r.Claims {
-		j := &r.Claims[i]
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", j.Verdict, j.Name, j.Outcome())
-	}
-	_ = table.Flush() // into memory
+	r.writeClaims(&text, false)
+	r.writeClaims(&text, true)
+	fmt.Fprintf(&text, "%s (*)\n", r.Together())
 	for _, notice := range r.Notices {
 		fmt.Fprintf(&text, "\nnote: %s", notice)
 	}
@@ -92,6 +153,26 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+// writeClaims are the paper's claims, or ours. Those that were not run are only
+// counted.
+func (r *Report) writeClaims(out io.Writer, ours bool) {
+	fmt.Fprintln(out, r.Headline(ours))
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i := range r.Claims {
+		j := &r.Claims[i]
+		if j.Ours != ours || j.Verdict == NotRun {
+			continue
+		}
+		verdict := j.Verdict.String()
+		if j.Stands() {
+			verdict += " *"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", verdict, j.Name, j.Outcome())
+	}
+	_ = table.Flush() // its writer is in memory
+	fmt.Fprintln(out)
 }
 
 // writeComparisons are tables of the methods, over all tasks and episodes.

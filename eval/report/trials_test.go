@@ -166,7 +166,7 @@ func TestTheOracleIsThatOfTheSameRewardAndTheMostLabels(t *testing.T) {
 		found := a.trials.where(func(t *trial) bool {
 			return t.experiment == c.experiment && t.method == c.method && t.params.String() == c.params
 		})
-		if got := a.oracles.values(found[0], eval.MeasureReturn); !slices.Equal(got, c.want) {
+		if got := a.oracles.values(found[0], eval.MeasureReturn); !slices.Equal(got.values, c.want) {
 			t.Errorf("%s %s: %v, want %v", c.experiment, c.params, got, c.want)
 		}
 	}

@@ -4,80 +4,13 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"html"
-	"image"
-	_ "image/png"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"optibfm/flightlog"
+	"optibfm/internal/browsertest"
 )
-
-// findBrowser returns a headless browser that runs here without a network, ""
-// if there is none.
-var findBrowser = sync.OnceValue(func() string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		profile, err := os.MkdirTemp("", "browser")
-		if err != nil {
-			continue
-		}
-		defer func() { _ = os.RemoveAll(profile) }()
-		if _, err := command(context.Background(), path, profile, "--dump-dom", "about:blank").Output(); err == nil {
-			return path
-		}
-	}
-	return ""
-})
-
-// command makes a call of a browser in a network namespace that has no device.
-func command(ctx context.Context, path, profile string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, path, append([]string{
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
-		"--virtual-time-budget=6000", "--enable-logging=stderr", "--user-data-dir=" + profile,
-	}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	return cmd
-}
-
-// browse opens a page in a browser without a network and returns what that
-// prints.
-func browse(t *testing.T, page, hash string, args ...string) []byte {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
-	path := findBrowser()
-	if path == "" {
-		t.Skip("no browser runs without a network here: install chromium, and allow user namespaces")
-	}
-	cmd := command(t.Context(), path, t.TempDir(), append(args, "file://"+page+"#"+hash)...)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if complaints := regexp.MustCompile(`(?m)^.*CONSOLE.*(Uncaught|Refused|Error).*$`).FindAllString(log.String(), -1); complaints != nil {
-		t.Errorf("the page complains: %s", strings.Join(complaints, "\n"))
-	}
-	if err != nil {
-		t.Fatalf("%s: %v: %s", path, err, log.String())
-	}
-	return out
-}
 
 // drive runs a script in the page when the page is ready, and returns the JSON
 // value of what it returns.
@@ -87,50 +20,32 @@ func drive(t *testing.T, page []byte, hash, size, script string, result any) {
 		const drive = () => { ` + script + ` };
 		document.body.dataset.driven = JSON.stringify(drive());
 	}, 1000)</script></body>`
-	page = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
-	page = bytes.Replace(page, []byte("<head>"), []byte(`<head><script>window.requestAnimationFrame = (draw) => draw();</script>`), 1)
+	page = bytes.Replace(browsertest.Unguarded(page), []byte("<head>"), []byte(`<head><script>window.requestAnimationFrame = (draw) => draw();</script>`), 1)
 	page = bytes.Replace(page, []byte("</body>"), []byte(driver), 1)
-	path := filepath.Join(t.TempDir(), "driven.html")
-	must(t, os.WriteFile(path, page, 0o600))
-	dom := browse(t, path, hash, "--dump-dom", "--window-size="+size)
-	text := attribute(t, dom, "data-driven")
+	text := browsertest.Attribute(t, browsertest.DOM(t, page, hash, "--window-size="+size), "data-driven")
 	if err := json.Unmarshal([]byte(text), result); err != nil {
 		t.Fatalf("the page returned %q: %v", text, err)
 	}
 }
 
-func attribute(t *testing.T, dom []byte, name string) string {
-	t.Helper()
-	found := regexp.MustCompile(name + `="([^"]*)"`).FindSubmatch(dom)
-	if found == nil {
-		t.Fatalf("the page has no %s", name)
-	}
-	return html.UnescapeString(string(found[1]))
-}
-
 func TestInABrowserWithoutANetworkThePageDrawsAndAnswers(t *testing.T) {
 	log := simulated().write(t)
-	_, path, _ := pageOf(t, log)
-	dom := browse(t, path, "t=5&kappa=0.5&lambda=2", "--dump-dom", "--window-size=1280,1000")
-	if attribute(t, dom, "data-ready") != "yes" {
+	page, _, _ := pageOf(t, log)
+	dom := browsertest.DOM(t, page, "t=5&kappa=0.5&lambda=2", "--window-size=1280,1000")
+	if browsertest.Attribute(t, dom, "data-ready") != "yes" {
 		t.Error("the script did not reach its end")
 	}
 	var got scriptAnswer
-	must(t, json.Unmarshal([]byte(attribute(t, dom, "data-result")), &got))
+	must(t, json.Unmarshal([]byte(browsertest.Attribute(t, dom, "data-result")), &got))
 	want, err := flightlog.WhatIf(open(t, log), flightlog.Params{Kappa: value(0.5), Lambda: value(2)})
 	must(t, err)
 	compareAnswers(t, 0, got, want)
 }
 
 func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
-	_, path, _ := pageOf(t, simulated().write(t))
-	for _, theme := range []string{"--blink-settings=preferredColorScheme=1", "--force-dark-mode"} {
-		shot := filepath.Join(t.TempDir(), "shot.png")
-		browse(t, path, "", "--screenshot="+shot, "--window-size=1280,1400", theme)
-		content, err := os.ReadFile(shot)
-		must(t, err)
-		picture, _, err := image.Decode(bytes.NewReader(content))
-		must(t, err)
+	page, _, _ := pageOf(t, simulated().write(t))
+	for _, dark := range []bool{false, true} {
+		picture := browsertest.Picture(t, page, "--window-size=1280,1400", browsertest.Theme(dark))
 		colours := make(map[[4]uint32]int)
 		for y := 300; y < 1400; y += 2 {
 			for x := 60; x < 900; x += 2 {
@@ -139,7 +54,7 @@ func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
 			}
 		}
 		if len(colours) < 200 {
-			t.Errorf("theme %q: the plots have %d colours", theme, len(colours))
+			t.Errorf("dark %v: the plots have %d colours", dark, len(colours))
 		}
 	}
 }
@@ -181,15 +96,15 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 }
 
 func TestInABrowserNamesFromTheLogStayText(t *testing.T) {
-	_, path, _ := pageOf(t, hostile().write(t))
-	dom := browse(t, path, "", "--dump-dom")
+	page, _, _ := pageOf(t, hostile().write(t))
+	dom := browsertest.DOM(t, page, "")
 	if bytes.Contains(dom, []byte("data-pwned")) {
 		t.Error("a name in the log ran as a script")
 	}
 	if want := "<h1>" + html.EscapeString(hostileName) + ": stand</h1>"; !bytes.Contains(dom, []byte(want)) {
 		t.Errorf("the page lacks %s", want)
 	}
-	if attribute(t, dom, "data-ready") != "yes" {
+	if browsertest.Attribute(t, dom, "data-ready") != "yes" {
 		t.Error("the script did not reach its end")
 	}
 }

@@ -63,9 +63,13 @@ def orthonormality_loss(backward):
     return 0.5 * mean_square_of_pairs(backward, backward) - backward.square().sum(-1).mean()
 
 
-def actor_loss(forward, z, penalty):
-    """The negative value of the actor's actions; forward is F(s, a, z)."""
-    return -pessimistic((forward * z).sum(-1), penalty).mean()
+def saturation_loss(before_tanh, value):
+    """Mean square of what the actor's tanh is of [n, A], in units of the mean |value| [n].
+
+    Where tanh is near its limits its slope is near zero, and an actor that got there
+    stays: its actions no longer depend on where it is.
+    """
+    return value.detach().abs().mean() * before_tanh.square().mean()
 
 
 def pessimistic(values, penalty):

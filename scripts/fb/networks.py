@@ -160,8 +160,11 @@ class Actor(nn.Module):
 
     def forward(self, obs, z):
         """The mean action, [n, A] in [-1, 1]."""
+        return torch.tanh(self.before_tanh(obs, z))
+
+    def before_tanh(self, obs, z):
         inputs = torch.cat([self.embed_s(obs), self.embed_z(torch.cat([obs, z], -1))], -1)
-        return torch.tanh(self.policy(inputs))
+        return self.policy(inputs)
 
 
 class Model(nn.Module):

@@ -1,0 +1,137 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The profiles of every protocol.
+const (
+	ProfileFull  = "full"
+	ProfileQuick = "quick"
+)
+
+// Quick is what the quick profile leaves of an experiment: enough to see that it
+// works. What is 0 is left as it is.
+type Quick struct {
+	// Trials, Episodes, EpisodeSteps and RewardEvery replace those of run.
+	Trials       int `yaml:"trials"`
+	Episodes     int `yaml:"episodes"`
+	EpisodeSteps int `yaml:"episode_steps"`
+	RewardEvery  int `yaml:"reward_every"`
+	// Environments, Tasks, Models and Values are how many are kept, the first:
+	// of the environments, of each one's tasks and models, and of each
+	// setting's values.
+	Environments int `yaml:"environments"`
+	Tasks        int `yaml:"tasks"`
+	Models       int `yaml:"models"`
+	Values       int `yaml:"values"`
+}
+
+// Profile is a part of an experiment that is run by itself, such as what one machine
+// can do. What is left out stays as it is.
+type Profile struct {
+	// Name is what --profile calls it.
+	Name string `yaml:"name"`
+	// Trials and Episodes replace those of run.
+	Trials   int `yaml:"trials"`
+	Episodes int `yaml:"episodes"`
+	// Environments, Tasks and Methods are the names of those that are kept.
+	Environments []string `yaml:"environments"`
+	Tasks        []string `yaml:"tasks"`
+	Methods      []string `yaml:"methods"`
+	// Values is how many of each setting's values are kept, the first.
+	Values int `yaml:"values"`
+}
+
+// ProfileNames lists the profiles of the protocol.
+func (p Protocol) ProfileNames() []string {
+	names := []string{ProfileFull, ProfileQuick}
+	for _, own := range p.Profiles {
+		names = append(names, own.Name)
+	}
+	return names
+}
+
+// Profile returns the experiment as a profile runs it.
+func (p Protocol) Profile(name string) (Protocol, error) {
+	switch name {
+	case ProfileFull:
+		return p, nil
+	case ProfileQuick:
+		return p.quick(), nil
+	}
+	for _, own := range p.Profiles {
+		if own.Name == name {
+			return own.of(p), nil
+		}
+	}
+	return p, fmt.Errorf("eval: profile: unknown (%q): %s has %s", name, p.Experiment, strings.Join(p.ProfileNames(), ", "))
+}
+
+// of is what the profile leaves of a protocol.
+func (own Profile) of(p Protocol) Protocol {
+	p.Run.Trials = orElse(own.Trials, p.Run.Trials)
+	p.Run.Episodes = orElse(own.Episodes, p.Run.Episodes)
+	p.Environments = named(p.Environments, own.Environments, func(e Environment) string { return e.Name })
+	for i, e := range p.Environments {
+		p.Environments[i].Tasks = named(e.Tasks, own.Tasks, func(task string) string { return task })
+	}
+	p.Methods = named(p.Methods, own.Methods, func(m Method) string { return m.Name })
+	return p.firstValues(own.Values)
+}
+
+func (p Protocol) quick() Protocol {
+	q := p.Quick
+	p.Run.Trials = orElse(q.Trials, p.Run.Trials)
+	p.Run.Episodes = orElse(q.Episodes, p.Run.Episodes)
+	p.Run.EpisodeSteps = orElse(q.EpisodeSteps, p.Run.EpisodeSteps)
+	p.Run.RewardEvery = orElse(q.RewardEvery, p.Run.RewardEvery)
+	p.Environments = slices.Clone(first(p.Environments, q.Environments))
+	for i, e := range p.Environments {
+		p.Environments[i].Tasks, p.Environments[i].Models = first(e.Tasks, q.Tasks), first(e.Models, q.Models)
+	}
+	return p.firstValues(q.Values)
+}
+
+// firstValues keeps the first n values of each setting, or all where n is 0.
+func (p Protocol) firstValues(n int) Protocol {
+	p.Methods = slices.Clone(p.Methods)
+	for i, m := range p.Methods {
+		p.Methods[i].Settings = m.Settings.first(n)
+	}
+	p.Conditions = p.Conditions.first(n)
+	return p
+}
+
+// orElse is n, or what there was where n is 0.
+func orElse(n, before int) int {
+	if n == 0 {
+		return before
+	}
+	return n
+}
+
+// first keeps the first n of a list, or all where n is 0.
+func first[T any](list []T, n int) []T {
+	if n == 0 || n > len(list) {
+		return list
+	}
+	return list[:n]
+}
+
+// named copies those of a list that have one of the names, or all where there are no
+// names.
+func named[T any](list []T, names []string, nameOf func(T) string) []T {
+	if len(names) == 0 {
+		return slices.Clone(list)
+	}
+	var kept []T
+	for _, x := range list {
+		if slices.Contains(names, nameOf(x)) {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,133 @@
+//go:build linux
+
+// Package browsertest opens pages in a headless browser that has no network, for
+// tests of what the pages show.
+//
+// The tests are skipped where no Chromium is installed, where user namespaces are
+// not allowed, and with -short.
+package browsertest
+
+import (
+	"bytes"
+	"context"
+	"html"
+	"image"
+	_ "image/png" // of screenshots
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// find returns a browser that runs here without a network, "" if there is none.
+var find = sync.OnceValue(func() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		profile, err := os.MkdirTemp("", "browser")
+		if err != nil {
+			continue
+		}
+		defer func() { _ = os.RemoveAll(profile) }()
+		if _, err := command(context.Background(), path, profile, "--dump-dom", "about:blank").Output(); err == nil {
+			return path
+		}
+	}
+	return ""
+})
+
+// command makes a call of a browser in a network namespace that has no device.
+func command(ctx context.Context, path, profile string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, append([]string{
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
+		"--virtual-time-budget=6000", "--enable-logging=stderr", "--user-data-dir=" + profile,
+	}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	return cmd
+}
+
+var complaint = regexp.MustCompile(`(?m)^.*CONSOLE.*(Uncaught|Refused|Error).*$`)
+
+// Open opens a page, with what stands behind # in its address, and returns what the
+// browser prints. The test fails where the page complains on the console.
+func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	browser := find()
+	if browser == "" {
+		t.Skip("no browser runs without a network here: install chromium, and allow user namespaces")
+	}
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t.Context(), browser, t.TempDir(), append(args, "file://"+path+"#"+fragment)...)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if complaints := complaint.FindAllString(log.String(), -1); complaints != nil {
+		t.Errorf("the page complains: %s", strings.Join(complaints, "\n"))
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", browser, err, log.String())
+	}
+	return out
+}
+
+// DOM is the page as its scripts have left it.
+func DOM(t *testing.T, page []byte, fragment string, args ...string) []byte {
+	t.Helper()
+	return Open(t, page, fragment, append(args, "--dump-dom")...)
+}
+
+// Picture is what the page looks like.
+func Picture(t *testing.T, page []byte, args ...string) image.Image {
+	t.Helper()
+	shot := filepath.Join(t.TempDir(), "shot.png")
+	Open(t, page, "", append(args, "--screenshot="+shot)...)
+	content, err := os.ReadFile(shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, _, err := image.Decode(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return picture
+}
+
+// Theme is the flag of a light or a dark page.
+func Theme(dark bool) string {
+	if dark {
+		return "--blink-settings=preferredColorScheme=0"
+	}
+	return "--blink-settings=preferredColorScheme=1"
+}
+
+// Unguarded takes a page's content security policy off, so that a test can add
+// scripts of its own.
+func Unguarded(page []byte) []byte {
+	return regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
+}
+
+// Attribute is the value of the first attribute of a name.
+func Attribute(t *testing.T, dom []byte, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(regexp.QuoteMeta(name) + `="([^"]*)"`).FindSubmatch(dom)
+	if found == nil {
+		t.Fatalf("the page has no %s", name)
+	}
+	return html.UnescapeString(string(found[1]))
+}
