@@ -18,7 +18,7 @@ type Settings struct {
 	Sigma         []float64 `yaml:"sigma,omitempty"`          // thompson*: standard deviation of a label's noise; default 0.1
 	Lambda        []float64 `yaml:"lambda,omitempty"`         // the prior; default 1
 	Rho           []float64 `yaml:"rho,omitempty"`            // weight of a label after one step; default 1
-	Robust        []float64 `yaml:"robust,omitempty"`         // a label that is off by more than this counts less, in proportion; default 0, all count alike
+	Robust        []float64 `yaml:"robust,omitempty"`         // a label that is off by more than this counts less, in proportion; 0 or at least 1e-6; default 0, all count alike
 	Candidates    []int     `yaml:"candidates,omitempty"`     // ucb, ucb_ep: 128; ucb_sphere: 512
 	GradientSteps []int     `yaml:"gradient_steps,omitempty"` // ucb_gradient: gradients of a plan; default 8
 	GradientRate  []float64 `yaml:"gradient_rate,omitempty"`  // ucb_gradient: learning rate; default 0.1

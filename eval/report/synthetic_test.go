@@ -239,11 +239,6 @@ func (l *lab) people() {
 		for _, params := range slices.Sorted(maps.Keys(one)) {
 			l.returns(experimentPeople, method, tuned+params, 10, rises(0.4, one[params], 6))
 		}
-		for i, mistakes := range []string{"0", "0.1", "0.3"} {
-			l.returns(experimentPeople, method, strings.Join(slices.Sorted(slices.Values([]string{
-				strings.TrimSuffix(tuned, ";"), "labels_per_minute=30", "mistakes=" + mistakes, "robust=0.1",
-			})), ";"), 10, rises(0.4, 0.98-0.05*float64(i), 6))
-		}
 		l.returns(experimentPeople, method, tuned+all, 10, rises(0.3, 0.8, 10))
 	}
 }
