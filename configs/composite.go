@@ -10,6 +10,7 @@ import (
 	"optibfm/hal/composite"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
+	"optibfm/hal/i2cbus"
 	"optibfm/hal/mcu"
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
@@ -75,6 +76,9 @@ type DeviceConfig interface {
 	Validate() error
 	Inputs() []hal.Signal
 	Outputs() []hal.Signal
+	// Bounds are those of the device, as far as the configuration tells.
+	// transaction is the limit of one on its I²C bus, where it is on one.
+	Bounds(transaction time.Duration) hal.Bounds
 }
 
 // placed is a section that says where its device is, such as a bus and an
@@ -98,6 +102,16 @@ func (c Composite) Unguarded() (names []string) {
 		}
 	}
 	return names
+}
+
+// Shares are the devices' parts of the time that the robot's calls take at most, as far
+// as the configuration tells.
+func (c Composite) Shares() []composite.Share {
+	shares := make([]composite.Share, len(c.Devices))
+	for i, d := range c.Devices {
+		shares[i] = d.Part().Share(d.Section().Bounds(i2cbus.TransactionTimeout(i2cbus.Granted(c.I2CTimeout()))))
+	}
+	return shares
 }
 
 // Section is the section of the device's driver; nil where there is no such

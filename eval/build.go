@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
 	"optibfm/controller"
 	"optibfm/posterior"
 	"optibfm/tflite"
@@ -18,7 +20,12 @@ const (
 	errorStream   = 0x6572726f72
 	searchStream  = 0x7365617263
 	collectStream = 0x636f6c6c656374
+
+	directionStream = 0x646972656374
 )
+
+// tinyNorm is that of a z without a direction, as in package controller.
+const tinyNorm = 1e-9
 
 // patienceS is for how long a request stays open beyond the operator's delay, s.
 const patienceS = 1
@@ -83,14 +90,27 @@ func (r *trialRun) controller() (controller.Config, error) {
 	switch r.trial.Method {
 	case Oracle:
 		z, err := r.library.oracle(r.trial, s.Labels[0])
-		c.FixedZ = z
+		c.FixedZ = r.trial.direction(z)
 		return c, err
 	case Collected:
-		c.FixedZ = r.inferred
+		c.FixedZ = r.trial.direction(r.inferred)
 	case LoLA:
 		c.Strategy = controller.Random // of which nothing is asked: lola brings its own plans
 	}
 	return c, nil
+}
+
+// direction is z, or a random one where the labels that z is inferred from say
+// nothing, because all rewards were 0.
+func (t Trial) direction(z []float64) []float64 {
+	if floats.Norm(z, 2) > tinyNorm {
+		return z
+	}
+	random, drawn := t.random(directionStream), make([]float64, len(z))
+	for i := range drawn {
+		drawn[i] = random.NormFloat64()
+	}
+	return drawn
 }
 
 // gate asks as often as the belief wants, or never, where labels come unasked.

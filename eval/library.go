@@ -67,6 +67,7 @@ func (l *library) model(bundle string) (*tflite.Bundle, error) {
 // Files that are looked for in a bundle.
 const (
 	statesFileName = "states.npz"
+	rndFileName    = "rnd.npz"
 	oracleFileName = "oracle.json"
 )
 
@@ -82,22 +83,38 @@ var errNoStates = errors.New("there is no file of labelled states: make one with
 // stateKey names a trial's labelled states.
 func (t Trial) stateKey() string { return t.Model.Bundle + " " + t.Model.States + " " + t.Task }
 
+// statesFile is where a trial's labelled states are, if anywhere.
+func (t Trial) statesFile() string {
+	if t.Model.States != "" {
+		return t.Model.States
+	}
+	return filepath.Join(t.Model.Bundle, statesFileName)
+}
+
 // labelledStates are all of a trial's model and task.
 func (l *library) labelledStates(t Trial) (*States, error) {
 	return l.states.get(t.stateKey(), func() (*States, error) {
-		bundle, err := l.model(t.Model.Bundle)
-		if err != nil {
-			return nil, err
-		}
-		path := t.Model.States
-		if path == "" {
-			path = filepath.Join(t.Model.Bundle, statesFileName)
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if t.Model.States == "" {
+			if _, err := os.Stat(t.statesFile()); errors.Is(err, fs.ErrNotExist) {
 				return madeStates(t)
 			}
 		}
-		return ReadStates(path, t.Task, bundle.Dims().Obs)
+		return l.readStates(t, t.statesFile())
 	})
+}
+
+func (l *library) readStates(t Trial, path string) (*States, error) {
+	bundle, err := l.model(t.Model.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	return ReadStates(path, t.Task, bundle.Dims().Obs)
+}
+
+// rndStates are what random network distillation recorded.
+func (l *library) rndStates(t Trial) (*States, error) {
+	path := filepath.Join(filepath.Dir(t.statesFile()), rndFileName)
+	return l.states.get(path+" "+t.stateKey(), func() (*States, error) { return l.readStates(t, path) })
 }
 
 // madeStates are those of an environment that can make its own.
@@ -116,6 +133,19 @@ func (l *library) labelled(t Trial, n int) (Labelled, error) {
 	if err != nil {
 		return Labelled{}, err
 	}
+	return l.draw(t, all, n)
+}
+
+// collectedByRND are n states of random network distillation, drawn likewise.
+func (l *library) collectedByRND(t Trial, n int) (Labelled, error) {
+	all, err := l.rndStates(t)
+	if err != nil {
+		return Labelled{}, err
+	}
+	return l.draw(t, all, n)
+}
+
+func (l *library) draw(t Trial, all *States, n int) (Labelled, error) {
 	drawn, err := all.Draw(n, t.random(statesStream))
 	if err != nil {
 		return Labelled{}, err
@@ -210,6 +240,9 @@ func (l *library) check(t Trial) error {
 	if _, err := l.model(t.Model.Bundle); err != nil {
 		return err
 	}
+	if err := l.checkRND(t); err != nil {
+		return err
+	}
 	n := t.needsStates()
 	if n == 0 {
 		return nil
@@ -219,8 +252,22 @@ func (l *library) check(t Trial) error {
 		_, err := l.oracle(t, n)
 		return err
 	}
-	if err == nil && n > len(all.Reward) {
-		_, err = all.Draw(n, nil)
+	if err != nil {
+		return err
 	}
-	return err
+	return all.enough(n)
+}
+
+func (l *library) checkRND(t Trial) error {
+	if !t.collectedByRND() {
+		return nil
+	}
+	all, err := l.rndStates(t)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: make it with scripts/collect_dmc.py --curious and scripts/label_states.py --only curious, or leave out by: rnd", err)
+	}
+	if err != nil {
+		return err
+	}
+	return all.enough(t.settings.Labels[0])
 }

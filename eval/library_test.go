@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/hal/rover"
 	"optibfm/internal/npz"
 )
 
@@ -47,6 +48,105 @@ func TestLabelledStatesComeFromTheFileThatTheProtocolNames(t *testing.T) {
 	b, err := lib.oracle(trial, 20)
 	if err != nil || slices.Equal(a, b) {
 		t.Errorf("two trials draw the same 20 of 50 states: %v", err)
+	}
+}
+
+// episodesFile writes states of a rover, whose first element and reward are their
+// number, in episodes.
+func episodesFile(t *testing.T, n int, lengths ...int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "states.npz")
+	obs, reward := make([]float32, n), make([]float32, n)
+	for i := range reward {
+		obs[i], reward[i] = float32(i), float32(i)
+	}
+	err := npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, n, 1), "reward_spin": npz.Float32(reward, n), "episode_length": npz.Int64(lengths)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDrawnStatesAreOfWholeEpisodesInTheirOrder(t *testing.T) {
+	all, err := ReadStates(episodesFile(t, 9, 3, 2, 4), "spin", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	episodes := [][]float64{{0, 1, 2}, {3, 4}, {5, 6, 7, 8}}
+	orders := map[int]bool{}
+	for seed := range uint64(20) {
+		trial := Trial{Seed: seed}
+		long, err := all.Draw(8, trial.random(statesStream))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float64
+		order := 0
+		for _, k := range trial.random(statesStream).Perm(3) {
+			want, order = append(want, episodes[k]...), 10*order+k
+		}
+		orders[order] = true
+		if !slices.Equal(long.Reward, want[:8]) {
+			t.Errorf("drew %v, want %v", long.Reward, want[:8])
+		}
+		short, err := all.Draw(4, trial.random(statesStream))
+		if err != nil || !slices.Equal(short.Reward, want[:4]) || short.Obs[3] != float32(want[3]) {
+			t.Errorf("drew %v, want the first four of %v: %v", short, want, err)
+		}
+	}
+	if len(orders) < 2 {
+		t.Error("every trial has the same order")
+	}
+}
+
+func TestEpisodesThatAreNotThoseOfTheStatesAreRefused(t *testing.T) {
+	for want, path := range map[string]string{
+		"1 of 9 states are of no episode":                  episodesFile(t, 9, 3, 2, 3),
+		"episode 1 has a length of 7, 6 of 9 states":       episodesFile(t, 9, 3, 7),
+		"episode 1 has a length of 0":                      episodesFile(t, 9, 3, 0, 6),
+		"episode 0 has a length of -9223372036854775808, ": episodesFile(t, 9, -1<<63, 9),
+	} {
+		if _, err := ReadStates(path, "spin", 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want something of %q", err, want)
+		}
+	}
+}
+
+func TestTheRoversStatesAreOfEpisodes(t *testing.T) {
+	states, err := RoverStates(rover.DefaultConfig(), 500, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, length := range states.Episodes {
+		sum += length
+	}
+	if sum != 500 || len(states.Episodes) < 5 || slices.Max(states.Episodes) > 100 {
+		t.Errorf("episodes have lengths of %v", states.Episodes)
+	}
+}
+
+func TestLabelsOfRandomNetworkDistillationAreBesideTheLabelledStates(t *testing.T) {
+	states := labelledFile(t, 50)
+	trial := roverTrial(Collected, "spin", states, Settings{By: []string{RND}, Labels: []int{20}})
+	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "collect_dmc.py --curious") {
+		t.Errorf("without rnd.npz the error is %v", err)
+	}
+	if err := os.Rename(labelledFile(t, 19), filepath.Join(filepath.Dir(states), "rnd.npz")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "there are 19, 20 are wanted") {
+		t.Errorf("with too few the error is %v", err)
+	}
+	trial.settings.Labels = []int{15}
+	lib := &library{}
+	if err := lib.check(trial); err != nil {
+		t.Fatal(err)
+	}
+	r := trialRun{trial: trial, library: lib}
+	seen, err := r.see(t.Context(), nil)
+	if err != nil || len(seen.Reward) != 15 || slices.Max(seen.Reward) > 18 {
+		t.Errorf("labels of %v: %v", seen.Reward, err)
 	}
 }
 

@@ -261,6 +261,17 @@ func TestALinearRewardIsLinearAndTheTasksOwnIsUnchanged(t *testing.T) {
 	}
 }
 
+func TestLabelsThatSayNothingGiveARandomDirection(t *testing.T) {
+	z := []float64{0, -2}
+	if got := (Trial{Seed: 1}).direction(z); !slices.Equal(got, z) {
+		t.Errorf("z became %v", got)
+	}
+	a, again, b := Trial{Seed: 1}.direction(make([]float64, 2)), Trial{Seed: 1}.direction(make([]float64, 2)), Trial{Seed: 2}.direction(make([]float64, 2))
+	if a[0] == 0 || !slices.Equal(a, again) || slices.Equal(a, b) {
+		t.Errorf("directions of trials are %v, the same %v, another %v", a, again, b)
+	}
+}
+
 func TestStatesAreDrawnWithoutRepetition(t *testing.T) {
 	all := &States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
 	drawn, err := all.Draw(3, rand.New(rand.NewPCG(1, 1)))

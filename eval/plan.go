@@ -39,6 +39,10 @@ func (t Trial) needsStates() int {
 	return n
 }
 
+// collectedByRND tells whether z is inferred from what random network distillation
+// recorded.
+func (t Trial) collectedByRND() bool { return t.Method == Collected && t.settings.By[0] == RND }
+
 // Trials lists the trials of an experiment, those of one robot together.
 func (p Protocol) Trials() []Trial {
 	var list []Trial

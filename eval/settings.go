@@ -42,7 +42,7 @@ type Settings struct {
 
 	// Of oracle and collected: what z is inferred from.
 	Labels []int    `yaml:"labels,omitempty"` // how many; default 50,000
-	By     []string `yaml:"by,omitempty"`     // collected: the method that collected them, one of ucb (default), thompson, random
+	By     []string `yaml:"by,omitempty"`     // collected: what collected them, one of ucb (default), thompson, random, rnd
 
 	// Of lola (Sikchi et al., 2025).
 	LearningRate []float64 `yaml:"learning_rate,omitempty"` // of Adam, on the unit sphere; default 0.1
@@ -56,6 +56,10 @@ const (
 	SamplerCorrect    = "correct"
 	SamplerTransposed = "transposed"
 )
+
+// RND as what collected labels is random network distillation: episodes of a
+// record, rnd.npz, beside the model's labelled states.
+const RND = "rnd"
 
 // defaultSettings has one value for each key that has a default.
 func defaultSettings() Settings {
@@ -201,7 +205,7 @@ var ranges = map[string][2]float64{
 // choices are the values of each setting that is a name.
 var choices = map[string][]string{
 	"sampler": {SamplerCorrect, SamplerTransposed},
-	"by":      {UCB, Thompson, Random},
+	"by":      {UCB, Thompson, Random, RND},
 }
 
 // problem is what is wrong with the value at a path below a setting's section.

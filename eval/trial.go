@@ -68,29 +68,36 @@ func (r *trialRun) stepper(bundle *tflite.Bundle, episodes uint32, seed uint64) 
 	}, agent.Arm()
 }
 
-// collect runs another method for as many ticks as labels are wanted, and infers z
-// from what it saw. The first of n labels are those of any larger n.
+// collect infers z from as many labels as are wanted, of what another method sees
+// first or of a record. The first of n labels are those of any larger n.
 func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float64, error) {
+	seen, err := r.see(ctx, bundle)
+	if err != nil {
+		return nil, err
+	}
+	return seen.Infer(r.trial.settings.Lambda[0])
+}
+
+func (r *trialRun) see(ctx context.Context, bundle *tflite.Bundle) (seen Labelled, err error) {
+	if r.trial.collectedByRND() {
+		return r.library.collectedByRND(r.trial, r.trial.settings.Labels[0])
+	}
 	by := *r
 	by.trial.Method = r.trial.settings.By[0]
 	stepper, err := by.stepper(bundle, 0, scramble(r.trial.Seed))
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
 	tick := controller.NewTick(stepper.Agent.Shape())
-	var seen Labelled
 	for range r.trial.settings.Labels[0] {
 		_, err := stepper.Step(tick)
 		if err := errors.Join(ctx.Err(), err, r.robot.err); err != nil {
-			return nil, err
+			return seen, err
 		}
 		seen.Phi = append(seen.Phi, tick.Phi...)
 		seen.Reward = append(seen.Reward, tick.Reward)
 	}
-	if err := r.robot.Halt(); err != nil {
-		return nil, err
-	}
-	return seen.Infer(r.trial.settings.Lambda[0])
+	return seen, r.robot.Halt()
 }
 
 // scramble gives the collecting episodes other initial states than those that are

@@ -11,7 +11,9 @@ by random network distillation (fb/curiosity.py), in whole episodes.
 
 The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
 quantities of next_obs' state that the rewards of the domain's tasks are made of
-(fb/simulation.py), so that any task's reward can be told afterwards.
+(fb/simulation.py), so that any task's reward can be told afterwards. Rows with the
+same number in episode are one episode's, in the order of time, between those of
+others; curious tells which are of random network distillation.
 """
 
 import argparse
@@ -56,19 +58,23 @@ def explore(domain, transitions, seed, copies=64, longest=200):
     sim = simulation.Simulation(domain, copies, seed)
     babble = Babble(copies, domain.model.nu, domain.period, sim.rng)
     left = np.zeros(copies, int)
+    episode, episodes = np.zeros(copies, np.int32), 0
     rows = []
     while len(rows) * copies < transitions:
         for i in np.flatnonzero(left == 0):
             sim.reset(i, exploring=True)
             babble.begin(i)
             left[i] = sim.rng.integers(20, longest)
+            episode[i], episodes = episodes, episodes + 1
         obs, action = sim.obs.copy(), babble.act()
-        rows.append((obs, action, sim.step(action), sim.measure()))
+        rows.append((obs, action, sim.step(action), sim.measure(), episode.copy()))
         left -= 1
         left[~np.isfinite(sim.obs).all(1)] = 0
-    columns = [np.concatenate(column).astype(np.float32)[:transitions] for column in zip(*rows)]
+    *columns, numbers = [np.concatenate(column)[:transitions] for column in zip(*rows)]
+    columns = [column.astype(np.float32) for column in columns]
     good = np.all([np.isfinite(c).all(1) for c in columns], axis=0)
-    return dict(zip(("obs", "action", "next_obs", "measure"), (c[good] for c in columns)))
+    recorded = dict(zip(("obs", "action", "next_obs", "measure"), (c[good] for c in columns)))
+    return recorded | {"episode": numbers[good], "curious": np.zeros(good.sum(), bool)}
 
 
 def main():

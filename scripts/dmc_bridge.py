@@ -11,18 +11,25 @@ and scaled to the actuators' range, which differs from that in the quadruped
 only. Episodes have 1,000 steps, which the client counts: nothing ends them here.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
+
+dm_control makes the models, the episodes' beginnings and the tasks. Its way through
+a step takes several times as long as the physics: steps are made without it, and
+what observations and rewards look up by name is found once. They are the same bit
+for bit (test_dmc_bridge.py).
 """
 
 import argparse
+import functools
 import logging
+import math
 import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
 
+import mujoco
 import numpy as np
 from dm_control.rl import control
 from dm_control.suite import cheetah, common, quadruped, walker
-from dm_control.utils import rewards
 
 import optibfm_bridge as bridge
 
@@ -32,32 +39,162 @@ _STEPS = 1000
 _INF = float("inf")
 
 
-def _at_least(value, target, at_margin):
-    """1 from the target upwards, falling linearly to at_margin at 0."""
-    return float(rewards.tolerance(value, bounds=(target, _INF), margin=target, value_at_margin=at_margin, sigmoid="linear"))
+def _at_least(value, target, at_margin, margin=None):
+    """1 from the target upwards, falling linearly to at_margin at a margin below, which is the target if it is left out.
+
+    That is dm_control's tolerance(sigmoid="linear") of one number.
+    """
+    if value >= target:
+        return 1.0
+    fall = (target - value) / (margin or target) * (1 - at_margin)
+    return float(1 - fall) if abs(fall) < 1 else 0.0
+
+
+class _LookUp:
+    """Of a Physics: numbers of what it has by name, found once."""
+
+    def sensor(self, name):
+        return int(self.model.sensor_adr[self.model.name2id(name, "sensor")])
+
+    @functools.cached_property
+    def torso(self):
+        return self.model.name2id("torso", "body")
+
+
+class CheetahPhysics(_LookUp, cheetah.Physics):
+    @functools.cached_property
+    def _speed(self):
+        return self.sensor("torso_subtreelinvel")
+
+    def speed(self):
+        return self.data.sensordata[self._speed]
+
+
+class WalkerPhysics(_LookUp, walker.Physics):
+    _XX_XZ = [0, 2]
+
+    @functools.cached_property
+    def _velocity(self):
+        return self.sensor("torso_subtreelinvel")
+
+    def torso_upright(self):
+        return self.data.xmat[self.torso, 8]
+
+    def torso_height(self):
+        return self.data.xpos[self.torso, 2]
+
+    def horizontal_velocity(self):
+        return self.data.sensordata[self._velocity]
+
+    def orientations(self):
+        return self.data.xmat[1:, self._XX_XZ].ravel()
+
+    def spin(self):
+        """Angular momentum of the whole about y, kg m²/s."""
+        return self.data.subtree_angmom[self.torso, 1]
+
+
+class QuadrupedPhysics(_LookUp, quadruped.Physics):
+    @functools.cached_property
+    def _hinges(self):
+        return np.flatnonzero(self.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)
+
+    @functools.cached_property
+    def _angles(self):
+        return self.model.jnt_qposadr[self._hinges]
+
+    @functools.cached_property
+    def _velocities(self):
+        return self.model.jnt_dofadr[self._hinges]
+
+    @functools.cached_property
+    def _imu(self):
+        return self._sensors(mujoco.mjtSensor.mjSENS_GYRO, mujoco.mjtSensor.mjSENS_ACCELEROMETER)
+
+    @functools.cached_property
+    def _force_torque(self):
+        return self._sensors(mujoco.mjtSensor.mjSENS_FORCE, mujoco.mjtSensor.mjSENS_TORQUE)
+
+    @functools.cached_property
+    def _velocimeter(self):
+        return self.sensor("velocimeter")
+
+    @functools.cached_property
+    def _centre(self):
+        return self.sensor("center_of_mass")
+
+    def _sensors(self, *kinds):
+        """Addresses of the sensors of these types, in the model's order."""
+        found = np.flatnonzero(np.isin(self.model.sensor_type, kinds))
+        return np.concatenate([self.model.sensor_adr[i] + np.arange(self.model.sensor_dim[i]) for i in found])
+
+    def torso_upright(self):
+        return self.data.xmat[self.torso, 8]
+
+    def torso_velocity(self):
+        return self.data.sensordata[self._velocimeter : self._velocimeter + 3].copy()
+
+    def egocentric_state(self):
+        data = self.data
+        return np.concatenate([data.qpos[self._angles], data.qvel[self._velocities], data.act])
+
+    def imu(self):
+        return self.data.sensordata[self._imu]
+
+    def force_torque(self):
+        return np.arcsinh(self.data.sensordata[self._force_torque])
+
+    def height(self):
+        """Of the centre of mass, m."""
+        return self.data.sensordata[self._centre + 2]
 
 
 class CheetahSpeed(cheetah.Cheetah):
     """Runs forwards or backwards at a speed in m/s, positive forwards."""
 
     def __init__(self, speed):
-        self._target = speed
+        self._direction, self._target = math.copysign(1, speed), abs(speed)
         super().__init__()
 
     def get_reward(self, physics):
-        return _at_least(np.sign(self._target) * physics.speed(), abs(self._target), 0)
+        return _at_least(self._direction * physics.speed(), self._target, 0)
 
 
-class WalkerFlip(walker.PlanarWalker):
-    """Somersaults: angular momentum about y of 5 kg m²/s, while standing tall."""
+class WalkerStand(walker.PlanarWalker):
+    """Stands tall: dm_control's stand."""
+
+    _HEIGHT, _MARGIN = 1.2, 0.6
+    _SCALE = np.sqrt(-2 * np.log(0.1))  # the reward is 0.1 at the margin
 
     def __init__(self):
         super().__init__(move_speed=0)
 
     def get_reward(self, physics):
-        stand = super().get_reward(physics)
-        spin = _at_least(physics.named.data.subtree_angmom["torso"][1], 5, 0)
-        return stand * (5 * spin + 1) / 6
+        return (3 * self._standing(physics.torso_height()) + (1 + physics.torso_upright()) / 2) / 4
+
+    def _standing(self, height):
+        if height >= self._HEIGHT:
+            return 1.0
+        return np.exp(-0.5 * ((self._HEIGHT - height) / self._MARGIN * self._SCALE) ** 2)
+
+
+class WalkerMove(WalkerStand):
+    """Moves at a speed in m/s, standing tall: dm_control's walk and run."""
+
+    def __init__(self, speed):
+        super().__init__()
+        self._speed = speed
+
+    def get_reward(self, physics):
+        move = _at_least(physics.horizontal_velocity(), self._speed, 0.5, margin=self._speed / 2)
+        return super().get_reward(physics) * (5 * move + 1) / 6
+
+
+class WalkerFlip(WalkerStand):
+    """Somersaults: angular momentum about y of 5 kg m²/s, while standing tall."""
+
+    def get_reward(self, physics):
+        return super().get_reward(physics) * (5 * _at_least(physics.spin(), 5, 0) + 1) / 6
 
 
 class WalkerTracking(walker.PlanarWalker):
@@ -82,9 +219,15 @@ class WalkerTracking(walker.PlanarWalker):
 
     def get_reward(self, physics):
         # 1 at the target, falling linearly to 0.5 at 2 m/s beside it and 0 at 4.
-        speed = self.target()
-        return float(rewards.tolerance(physics.horizontal_velocity(), bounds=(speed, speed), margin=2,
-                                       value_at_margin=0.5, sigmoid="linear"))
+        return _at_least(-abs(physics.horizontal_velocity() - self.target()), 0, 0.5, margin=2)
+
+
+class QuadrupedMove(quadruped.Move):
+    """Moves forwards at a speed in m/s, upright: dm_control's walk and run."""
+
+    def get_reward(self, physics):
+        move = _at_least(physics.torso_velocity()[0], self._desired_speed, 0.5)
+        return _at_least(physics.torso_upright(), 1, 0, margin=2) * move
 
 
 class QuadrupedStand(quadruped.Move):
@@ -102,21 +245,20 @@ class QuadrupedJump(QuadrupedStand):
     """Has its centre of mass 1 m above the ground, upright."""
 
     def get_reward(self, physics):
-        height = physics.named.data.sensordata["center_of_mass"][2]
-        return super().get_reward(physics) * _at_least(height, 1, 0.5)
+        return super().get_reward(physics) * _at_least(physics.height(), 1, 0.5)
 
 
 def _cheetah():
-    return cheetah.Physics.from_xml_string(*cheetah.get_model_and_assets())
+    return CheetahPhysics.from_xml_string(*cheetah.get_model_and_assets())
 
 
 def _walker():
-    return walker.Physics.from_xml_string(*walker.get_model_and_assets())
+    return WalkerPhysics.from_xml_string(*walker.get_model_and_assets())
 
 
 def _quadruped(speed=0.5):
     # The floor reaches as far as dm_control's 20 s at that speed.
-    return quadruped.Physics.from_xml_string(quadruped.make_model(floor_size=20 * speed), common.ASSETS)
+    return QuadrupedPhysics.from_xml_string(quadruped.make_model(floor_size=20 * speed), common.ASSETS)
 
 
 # Per domain the control period in seconds and the tasks, each with what makes
@@ -124,20 +266,20 @@ def _quadruped(speed=0.5):
 DOMAINS = {
     "cheetah": (0.01, {
         "walk": (_cheetah, lambda: CheetahSpeed(2)),
-        "run": (_cheetah, cheetah.Cheetah),
+        "run": (_cheetah, lambda: CheetahSpeed(10)),
         "walk_backward": (_cheetah, lambda: CheetahSpeed(-2)),
         "run_backward": (_cheetah, lambda: CheetahSpeed(-10)),
     }),
     "walker": (0.025, {
-        "stand": (_walker, lambda: walker.PlanarWalker(move_speed=0)),
-        "walk": (_walker, lambda: walker.PlanarWalker(move_speed=1)),
-        "run": (_walker, lambda: walker.PlanarWalker(move_speed=8)),
+        "stand": (_walker, WalkerStand),
+        "walk": (_walker, lambda: WalkerMove(1)),
+        "run": (_walker, lambda: WalkerMove(8)),
         "flip": (_walker, WalkerFlip),
     }),
     "quadruped": (0.02, {
         "stand": (_quadruped, QuadrupedStand),
-        "walk": (_quadruped, lambda: quadruped.Move(desired_speed=0.5)),
-        "run": (lambda: _quadruped(5), lambda: quadruped.Move(desired_speed=5)),
+        "walk": (_quadruped, lambda: QuadrupedMove(desired_speed=0.5)),
+        "run": (lambda: _quadruped(5), lambda: QuadrupedMove(desired_speed=5)),
         "jump": (_quadruped, QuadrupedJump),
     }),
 }
@@ -170,6 +312,9 @@ class Simulator:
         physics, make_task = self._tasks[task]
         self.task = task
         self._env = control.Environment(physics(), make_task(), control_timestep=self._period)
+        self._physics, self._task = self._env.physics, self._env.task
+        self._model, self._data = self._physics.model.ptr, self._physics.data.ptr
+        self._substeps = control.compute_n_steps(self._period, self._physics.timestep())
         self._low = self._env.action_spec().minimum
         self._span = self._env.action_spec().maximum - self._low
         self.reset(0)
@@ -178,7 +323,7 @@ class Simulator:
                                 obs=[bridge.Channel(n) for n in self._names()], action=self._action_channels())
 
     def _names(self):
-        for group, value in self._step.observation.items():
+        for group, value in self._task.get_observation(self._physics).items():
             if np.ndim(value) == 0:
                 yield group
             else:
@@ -191,7 +336,8 @@ class Simulator:
     def reset(self, seed):
         # Below 2^32 this is what dm_control makes of the same number.
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
-        self._step = self._env.reset()
+        self._env.reset()
+        self._troubles = self._data.warning.number.tobytes()
 
     def act(self, action):
         self._command = self._low + (np.asarray(action, dtype=np.float64) + 1) / 2 * self._span
@@ -200,17 +346,31 @@ class Simulator:
         self._command = self._low + self._span / 2
 
     def advance(self):
-        self._step = self._env.step(self._command)
+        model, data = self._model, self._data
+        self._task.before_step(self._command, self._physics)
+        # As dm_control does it, so that what is derived from the state is of the state.
+        mujoco.mj_step2(model, data)
+        if self._substeps > 1:
+            mujoco.mj_step(model, data, self._substeps - 1)
+        mujoco.mj_step1(model, data)
+        self._check()
+
+    def _check(self):
+        """Raises PhysicsError where MuJoCo has warned of something since the last step."""
+        troubles = self._data.warning.number.tobytes()
+        if troubles == self._troubles:
+            return
+        before, now = (np.frombuffer(t, np.int32) for t in (self._troubles, troubles))
+        self._troubles = troubles
+        names = [name for name, new in zip(mujoco.mjtWarning.__members__, now > before) if new]
+        raise control.PhysicsError(f"the simulation went wrong ({', '.join(names)}): reset it")
 
     def sense(self):
-        obs = np.concatenate([np.ravel(v) for v in self._step.observation.values()])
-        return obs.tolist(), self._env.physics.time()
+        obs = np.concatenate([np.ravel(v) for v in self._task.get_observation(self._physics).values()])
+        return obs.tolist(), self._data.time
 
     def reward(self):
-        if self._step.reward is not None:
-            return float(self._step.reward)
-        # An episode's first state has a reward too, though no action led to it.
-        return float(self._env.task.get_reward(self._env.physics))
+        return float(self._task.get_reward(self._physics))
 
 
 def main():

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Label states of a dm_control domain with the rewards of all of its tasks, for `optibfm eval`.
 
-    scripts/label_states.py cheetah cheetah.npz --out models/cheetah/states.npz
+    scripts/label_states.py cheetah cheetah.npz --only curious --out models/cheetah/states.npz
 
-The input is what collect_dmc.py recorded: it has the observations and the measures
-of their states that rewards are made of. The output has obs [n, O] float32 and
-reward_TASK [n] float32 for each task. It is compressed, and a function of its input and seed.
+The input is what collect_dmc.py recorded: it has the observations, the measures of
+their states that rewards are made of, and which of them are of one episode. Whole
+episodes are drawn at random, the last is cut, and each keeps its order. A record
+without episodes counts as one of episodes of a single state.
+
+The output has obs [n, O] float32, reward_TASK [n] float32 for each task and
+episode_length [k] int32, whose sum is n. obs is rounded to 12 significant bits, so
+that it compresses. The output is a function of the input and the seed.
 """
 
 import argparse
@@ -17,15 +22,45 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fb import simulation  # noqa: E402
 
+OBS_BITS = 12
 
-def label(domain, transitions, states, seed):
-    """Rows of the transitions' next states with their rewards: a dict of arrays."""
+
+def draw_episodes(episode, states, random):
+    """Rows of whole episodes in random order until there are enough, and the episodes' lengths.
+
+    episode is the number of each row's episode. The last one is cut.
+    """
+    _, numbers, lengths = np.unique(episode, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(numbers, kind="stable"), np.cumsum(lengths)[:-1])
+    order = random.permutation(len(rows))
+    ends = np.cumsum(lengths[order])
+    used = order[: np.searchsorted(ends, states) + 1]
+    kept = lengths[used]
+    kept[-1] -= ends[len(used) - 1] - states
+    return np.concatenate([rows[i] for i in used])[:states], kept
+
+
+def rounded(x, bits):
+    """x to so many significant bits."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+
+
+def label(domain, transitions, states, seed, only=None):
+    """Episodes of the transitions' next states with their rewards: a dict of arrays."""
     n = len(transitions["measure"])
-    if states > n:
-        raise SystemExit(f"label_states: there are {n} transitions, {states} states are wanted: record more, or give --states")
-    rows = np.sort(np.random.default_rng(seed).choice(n, states, replace=False))
+    rows = np.arange(n)
+    if only:
+        if "curious" not in transitions:
+            raise SystemExit("label_states: the record does not tell how it came about: record it again, or leave out --only")
+        rows = np.flatnonzero(transitions["curious"] == (only == "curious"))
+    if states > len(rows):
+        raise SystemExit(f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or give --states")
+    episode = transitions["episode"][rows] if "episode" in transitions else rows
+    drawn, lengths = draw_episodes(episode, states, np.random.default_rng(seed))
+    rows = rows[drawn]
     rewards = domain.reward(transitions["measure"][rows].astype(np.float64))
-    columns = {"obs": transitions["next_obs"][rows].astype(np.float32)}
+    columns = {"obs": rounded(transitions["next_obs"][rows], OBS_BITS).astype(np.float32), "episode_length": lengths.astype(np.int32)}
     columns.update((f"reward_{task}", rewards[:, i].astype(np.float32)) for i, task in enumerate(domain.tasks))
     return columns
 
@@ -35,14 +70,16 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
+    p.add_argument("--only", choices=("curious", "exploring"), help="only of random network distillation, or of exploring starts")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")
     args = p.parse_args()
-    columns = label(simulation.DOMAINS[args.domain](), np.load(args.transitions), args.states, args.seed)
+    columns = label(simulation.DOMAINS[args.domain](), np.load(args.transitions), args.states, args.seed, args.only)
     np.savez_compressed(args.out, **columns)
-    for name, column in columns.items():
-        if name != "obs":
-            print(f"{name}: mean {column.mean():.3f}, above 0.5 {np.mean(column > 0.5):.3f}")
+    lengths = columns["episode_length"]
+    print(f"{len(lengths)} episodes of {lengths.min()} to {lengths.max()} states")
+    for task in (name for name in columns if name.startswith("reward_")):
+        print(f"{task}: mean {columns[task].mean():.3f}, above 0.5 {np.mean(columns[task] > 0.5):.3f}")
 
 
 if __name__ == "__main__":

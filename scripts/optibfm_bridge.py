@@ -168,6 +168,7 @@ class _Session:
         self.heard = False  # a request came
         self.next_step = math.inf
         self.actions = struct.Struct(f"<{len(robot.spec.action)}f")
+        self.sizes = {SENSE: 0, ACT: self.actions.size, RESET: 8, ARM: 0, HALT: 0}  # of the requests' payloads
         self.observation = struct.Struct(f"<{len(robot.spec.obs)}f")
         # The limits, rounded as the actions were.
         self.limits = list(zip(self.actions.unpack(self.actions.pack(*(c.min for c in robot.spec.action))),
@@ -227,11 +228,10 @@ class _Session:
         self.heard = True
         if kind == BYE:
             return False
-        sizes = {SENSE: 0, ACT: self.actions.size, RESET: 8, ARM: 0, HALT: 0}
-        if kind not in sizes:
+        if kind not in self.sizes:
             raise ProtocolError(f"{NAMES[kind]}: it is no request: send sense, act, reset, arm, halt or bye")
-        if len(payload) != sizes[kind]:
-            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {sizes[kind]}): check the channels")
+        if len(payload) != self.sizes[kind]:
+            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}): check the channels")
         try:
             self._do(kind, payload)
         except Halted as e:
@@ -339,6 +339,8 @@ class _Session:
 
     def _wait(self, deadline):
         """Waits for the client, and lets a simulator's time pass meanwhile."""
+        if self.mode == LOCKSTEP and deadline == math.inf:
+            return  # the socket itself waits
         while True:
             now = time.monotonic()
             if now >= deadline:

@@ -1,15 +1,137 @@
 #!/usr/bin/env python3
-"""Tests of the tasks that dmc_bridge.py defines itself. They need dm_control.
+"""Tests of dmc_bridge.py: its steps, observations and rewards are dm_control's. They need dm_control.
 
     python -m unittest discover scripts
 """
 
 import unittest
 
+import numpy as np
+
 try:
     import dmc_bridge
+    from dm_control.rl import control
+    from dm_control.suite import cheetah, common, quadruped, walker
+    from dm_control.utils.rewards import tolerance
 except ImportError:
     dmc_bridge = None
+
+INF = float("inf")
+
+
+def rising(x, target, at_margin, margin=None):
+    return tolerance(x, bounds=(target, INF), margin=margin or target, value_at_margin=at_margin, sigmoid="linear")
+
+
+def own_cheetah():
+    return cheetah.Physics.from_xml_string(*cheetah.get_model_and_assets())
+
+
+def own_walker():
+    return walker.Physics.from_xml_string(*walker.get_model_and_assets())
+
+
+def own_quadruped(speed=0.5):
+    return quadruped.Physics.from_xml_string(quadruped.make_model(floor_size=20 * speed), common.ASSETS)
+
+
+def walker_flip(task, p):
+    return task.get_reward(p) * (5 * rising(p.named.data.subtree_angmom["torso"][1], 5, 0) + 1) / 6
+
+
+def walker_at(speed):
+    return lambda task, p: float(tolerance(p.horizontal_velocity(), bounds=(speed, speed), margin=2, value_at_margin=0.5, sigmoid="linear"))
+
+
+def quadruped_upright(task, p):
+    return (1 + float(p.torso_upright())) / 2
+
+
+def quadruped_jump(task, p):
+    return quadruped_upright(task, p) * rising(p.named.data.sensordata["center_of_mass"][2], 1, 0.5)
+
+
+def own(task, p):
+    return float(task.get_reward(p))
+
+
+def references():
+    """For each task dm_control's own physics and task, and its reward, looked up by name."""
+    if dmc_bridge is None:
+        return {}
+    stand, move = (lambda: walker.PlanarWalker(move_speed=0)), quadruped.Move
+    return {
+        ("cheetah", "run"): (own_cheetah, cheetah.Cheetah, own),
+        ("cheetah", "walk"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(p.speed(), 2, 0)),
+        ("cheetah", "walk_backward"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(-p.speed(), 2, 0)),
+        ("cheetah", "run_backward"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(-p.speed(), 10, 0)),
+        ("walker", "stand"): (own_walker, stand, own),
+        ("walker", "walk"): (own_walker, lambda: walker.PlanarWalker(move_speed=1), own),
+        ("walker", "run"): (own_walker, lambda: walker.PlanarWalker(move_speed=8), own),
+        ("walker", "flip"): (own_walker, stand, walker_flip),
+        ("walker", "speedup"): (own_walker, stand, walker_at(0)),
+        ("walker", "slowdown"): (own_walker, stand, walker_at(5)),
+        ("quadruped", "stand"): (own_quadruped, lambda: move(desired_speed=0), quadruped_upright),
+        ("quadruped", "walk"): (own_quadruped, lambda: move(desired_speed=0.5), own),
+        ("quadruped", "run"): (lambda: own_quadruped(5), lambda: move(desired_speed=5), own),
+        ("quadruped", "jump"): (own_quadruped, lambda: move(desired_speed=0), quadruped_jump),
+    }
+
+
+@unittest.skipIf(dmc_bridge is None, "dm_control is not installed")
+class StepsTest(unittest.TestCase):
+    def test_every_task_has_a_reference(self):
+        tasks = {(d, t) for d, (_, ts) in dmc_bridge.DOMAINS.items() for t in ts | dmc_bridge.DRIFTING.get(d, {})}
+        self.assertEqual(tasks, set(references()))
+
+    def test_observations_and_rewards_are_those_of_dm_control_bit_for_bit(self):
+        for (domain, name), reference in references().items():
+            with self.subTest(f"{domain} {name}"):
+                self.check(domain, name, *reference)
+
+    def check(self, domain, name, physics, task, reward):
+        robot = dmc_bridge.Simulator(domain, name)
+        env = control.Environment(physics(), task(), control_timestep=robot.spec.period)
+        rng = np.random.default_rng(0)
+        for seed in (5, 6):
+            robot.reset(seed)
+            env.task.random.seed(seed)
+            step = env.reset()
+            for _ in range(60):
+                obs = np.concatenate([np.ravel(v) for v in step.observation.values()])
+                self.assertEqual(robot.sense(), (obs.tolist(), env.physics.time()))
+                self.assertEqual(robot.reward(), float(reward(env.task, env.physics)))
+                action = np.clip(rng.normal(size=len(robot.spec.action)), -1, 1)
+                low, high = env.action_spec().minimum, env.action_spec().maximum
+                robot.act(action)
+                robot.advance()
+                step = env.step(low + (action + 1) / 2 * (high - low))
+
+    def test_rewards_are_dm_controls_where_a_few_steps_do_not_lead(self):
+        class State:
+            def __init__(self, x, upright):
+                self.speed = self.horizontal_velocity = self.torso_height = self.height = self.spin = lambda: x
+                self.torso_upright = lambda: upright
+                self.torso_velocity = lambda: np.array([x, 0, 0])
+
+        rng = np.random.default_rng(1)
+        for x in np.concatenate([rng.normal(0, 3, 300), rng.uniform(0.5, 1.3, 200), [0, 0.5, 1, 1.2, 2, 5, 8, 10]]):
+            p = State(np.float64(x), np.float64(rng.uniform(-1, 1)))
+            self.assertEqual(dmc_bridge.CheetahSpeed(10).get_reward(p), cheetah.Cheetah().get_reward(p))
+            for speed in (0, 1, 8):
+                ours = dmc_bridge.WalkerMove(speed) if speed else dmc_bridge.WalkerStand()
+                self.assertEqual(ours.get_reward(p), walker.PlanarWalker(move_speed=speed).get_reward(p))
+            for speed in (0.5, 5):
+                self.assertEqual(dmc_bridge.QuadrupedMove(desired_speed=speed).get_reward(p), quadruped.Move(desired_speed=speed).get_reward(p))
+
+    def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
+        robot = dmc_bridge.Simulator("cheetah", "walk")
+        robot._data.qvel[:] = 1e12
+        with self.assertRaisesRegex(control.PhysicsError, "BADQ"):
+            robot.advance()
+        robot.reset(1)
+        robot.advance()
+        self.assertTrue(np.isfinite(robot.sense()[0]).all())
 
 
 class Physics:

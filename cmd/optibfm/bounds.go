@@ -22,29 +22,9 @@ func checkBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	if harmless(robot, file) {
 		return nil
 	}
-	b := hal.BoundsOf(robot)
-	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
-	tick := b.Sense + b.Act
-	if watchdog > 0 && tick > watchdog {
-		return fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
-			watchdog, tick, sharesOf(robot, senseAndAct), shorten)
-	}
-	var wrong []error
-	if tick > period {
-		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
-			period, tick, sharesOf(robot, senseAndAct), shorten))
-	}
-	for _, act := range []struct {
-		name string
-		of   func(hal.Bounds) time.Duration
-	}{
-		{"Arm", func(b hal.Bounds) time.Duration { return b.Arm }},
-		{"Halt", func(b hal.Bounds) time.Duration { return b.Halt }},
-	} {
-		if most := act.of(b) + tick; watchdog > 0 && most > watchdog {
-			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: where a bus does not answer the watchdog ends the run: raise it, or %s",
-				watchdog, act.name, most, sharesOf(robot, func(b hal.Bounds) time.Duration { return act.of(b) + senseAndAct(b) }), shorten))
-		}
+	wrong, fatal := compareBounds(hal.BoundsOf(robot), sharesOf(robot), file)
+	if fatal != nil {
+		return fatal
 	}
 	if file.Loop.Posture == rtloop.Strict {
 		return errors.Join(wrong...)
@@ -55,22 +35,57 @@ func checkBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
+// compareBounds gives what is wrong in a strict posture, and what in any.
+func compareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (wrong []error, fatal error) {
+	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
+	tick := b.Sense + b.Act
+	if watchdog > 0 && tick > watchdog {
+		return nil, fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
+			watchdog, tick, inWords(shares, senseAndAct), shorten)
+	}
+	if tick > period {
+		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
+			period, tick, inWords(shares, senseAndAct), shorten))
+	}
+	for _, act := range []struct {
+		name string
+		of   func(hal.Bounds) time.Duration
+	}{
+		{"Arm", func(b hal.Bounds) time.Duration { return b.Arm }},
+		{"Halt", func(b hal.Bounds) time.Duration { return b.Halt }},
+	} {
+		if most := act.of(b) + tick; watchdog > 0 && most > watchdog {
+			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: where a bus does not answer the watchdog ends the run: raise it, or %s",
+				watchdog, act.name, most, inWords(shares, func(b hal.Bounds) time.Duration { return act.of(b) + senseAndAct(b) }), shorten))
+		}
+	}
+	return wrong, nil
+}
+
 // shorten is how every worst case becomes a better one.
 const shorten = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
 
 func senseAndAct(b hal.Bounds) time.Duration { return b.Sense + b.Act }
 
-// sharesOf says in words what of a robot's time is which device's.
-func sharesOf(robot hal.Robot, of func(hal.Bounds) time.Duration) string {
+// sharesOf is what of a robot's time is which device's, where it is made of devices.
+func sharesOf(robot hal.Robot) []composite.Share {
 	r, ok := robot.(interface{ Shares() []composite.Share })
 	if !ok {
-		return ""
+		return nil
 	}
+	return r.Shares()
+}
+
+// inWords says which device takes how much of a time; nothing where none does.
+func inWords(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
 	var words []string
-	for _, s := range r.Shares() {
+	for _, s := range shares {
 		if t := of(s.Bounds); t > 0 {
 			words = append(words, fmt.Sprintf("%s %v", s.Name, t))
 		}
+	}
+	if words == nil {
+		return ""
 	}
 	return " (" + strings.Join(words, ", ") + ")"
 }

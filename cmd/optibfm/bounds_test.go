@@ -120,6 +120,9 @@ func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
 		if err := checkBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
 			t.Errorf("%s (%s): %v", name, file.Loop.Posture, err)
 		}
+		if opened := sharesOf(robot); !slices.Equal(opened, file.Robot.Composite.Shares()) {
+			t.Errorf("%s: the configuration tells %v, the devices %v", name, file.Robot.Composite.Shares(), opened)
+		}
 		t.Logf("%s: %+v", name, robot.Bounds())
 	}
 }

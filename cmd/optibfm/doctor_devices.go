@@ -16,6 +16,7 @@ import (
 	"github.com/warthog618/go-gpiocdev"
 
 	"optibfm/configs"
+	"optibfm/hal"
 	"optibfm/hal/serial"
 )
 
@@ -104,8 +105,37 @@ func (d *doctor) deviceChecks() []check {
 			list = append(list, check{id: ids[i], limit: 10 * time.Second, run: func(ctx context.Context) []finding { return looks[i](ctx, of) }})
 		}
 	}
-	return list
+	return append(list, single("device.bounds", d.bounds))
 }
+
+// bounds says what the robot's calls take at most where no bus answers, and compares it
+// with the loop, as a run does before it arms.
+func (d *doctor) bounds() finding {
+	shares := d.file.Robot.Composite.Shares()
+	var b hal.Bounds
+	for _, s := range shares {
+		b = b.Plus(s.Bounds)
+	}
+	values := map[string]float64{
+		"sense_ms": inMS(b.Sense), "act_ms": inMS(b.Act), "arm_ms": inMS(b.Arm), "halt_ms": inMS(b.Halt),
+		"period_ms": d.file.Loop.PeriodMS, "watchdog_ms": d.file.Loop.WatchdogMS,
+	}
+	found := fmt.Sprintf("Sense %v and Act %v at most%s, Arm %v, Halt %v; period %v ms, watchdog %v ms",
+		b.Sense, b.Act, inWords(shares, senseAndAct), b.Arm, b.Halt, d.file.Loop.PeriodMS, d.file.Loop.WatchdogMS)
+	if d.file.Run.Shadow {
+		return fine("%s", found).with(values)
+	}
+	wrong, fatal := compareBounds(b, shares, d.file)
+	switch {
+	case fatal != nil:
+		return broken(shorten+", or raise loop.watchdog_ms", "%s: %v", found, fatal).with(values)
+	case wrong != nil:
+		return lacking(shorten+", or raise what it is compared with", "%s: %v", found, errors.Join(wrong...)).with(values)
+	}
+	return fine("%s", found).with(values)
+}
+
+func inMS(t time.Duration) float64 { return t.Seconds() * 1e3 }
 
 // byName groups connections that share a bus, port or interface, in their order.
 func byName(list []connection) (names []string, of map[string][]connection) {

@@ -101,6 +101,18 @@ func TestADeviceFileIsThereOfTheRightKindAndMayBeUsed(t *testing.T) {
 	}
 }
 
+func TestTheDoctorComparesWhatCallsMayTakeWithTheLoop(t *testing.T) {
+	m := fakeMachine(board())
+	d := examined(t, m, "composite")
+	verdict(t, "as it is", d.bounds(), statusOK, "Sense 12ms and Act 24ms at most (imu 12ms, base 24ms)", "Arm ", "Halt 36ms", "period 50 ms", "watchdog ")
+	d.file.Robot.Composite.I2CTimeoutMS = 15 // the kernel makes 20 of it
+	verdict(t, "a longer one", d.bounds(), statusWarn, "loop.period_ms: found 50ms, but Sense and Act may take 72ms", "i2c_timeout_ms")
+	d.file.Robot.Composite.I2CTimeoutMS = 1000
+	verdict(t, "a very long one", d.bounds(), statusFail, "loop.watchdog_ms", "the watchdog would take a bus")
+	d.file.Run.Shadow = true
+	verdict(t, "in a shadow", d.bounds(), statusOK, "Sense 1.2s")
+}
+
 func TestEachI2CDeviceIsAskedForOneRegisterAndNothingIsWritten(t *testing.T) {
 	m := fakeMachine(board())
 	rig := newRig()

@@ -188,7 +188,7 @@ func TestKeysAndIDsOfTheJSONAreStable(t *testing.T) {
 	}
 	want = "config.file system.user rt.fifo rt.memlock rt.affinity rt.timer_slack rt.isolation rt.preemption rt.throttling rt.others rt.latency " +
 		"cpu.governor cpu.idle cpu.temperature cpu.throttled cpu.power_mode memory.size clock.source clock.wall disk.log_dir disk.fsync disk.space " +
-		"device.i2c device.gpio operator.device model.bundle model.fit model.check model.backend"
+		"device.i2c device.gpio device.bounds operator.device model.bundle model.fit model.check model.backend"
 	if got := strings.Join(slices.Compact(ids), " "); got != want {
 		t.Errorf("ids\n%s\nwant\n%s", got, want)
 	}

@@ -56,7 +56,7 @@ given again. docs/eval.md has the rest.`,
 	fl.BoolVar(&f.list, "list", false, "list the trials and do nothing")
 	fl.StringVar(&f.worlds.Python, "python", "", "Python `interpreter` with dm_control (default python3)")
 	fl.StringVar(&f.worlds.Bridge, "bridge", "", "`script` that serves dm_control's robots (default scripts/dmc_bridge.py)")
-	cmd.AddCommand(newEvalMergeCommand(), newEvalReportCommand(), newEvalTheoryCommand())
+	cmd.AddCommand(append(figureCommands(), newEvalMergeCommand())...)
 	return cmd
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
-	"optibfm/hal"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
+	"optibfm/hal/mcu"
 	"optibfm/hal/mit"
 	"optibfm/rtloop"
 )
@@ -40,7 +40,8 @@ func newHaltCommand() *cobra.Command {
 nobody controls any more: its control process was killed. Of a robot made of devices, each
 one with outputs is halted by itself, and those on different lines and buses at the same time,
 so that one that is broken, or a sensor, keeps no other from being halted or waiting. Of servos
-and CAN motors each is told by itself, also where another one is silent.
+and CAN motors each is told by itself, also where another one is silent. Those that do not
+answer, and a board that does not, are told blindly.
 
 What is told of a device behind "halted" is what it does other than hold its failsafe output:
 servos without torque, and CAN motors out of motor mode, are limp. A motor that was in motor
@@ -262,8 +263,8 @@ func haltRobot(ctx context.Context, file configs.File, end *haltEnd) error {
 	return closeRobot(robot)
 }
 
-// haltDevice halts a device. Servos and CAN motors need not be opened, for which each
-// of them would have to be there and well.
+// haltDevice halts a device. Servos, CAN motors and boards need not be opened, for which
+// each of them would have to be there and well.
 func haltDevice(h hardware, c configs.Composite, d configs.Device, failsafe []float64) (notes []string, err error) {
 	switch section := d.Section().(type) {
 	case dynamixel.Config:
@@ -272,6 +273,8 @@ func haltDevice(h hardware, c configs.Composite, d configs.Device, failsafe []fl
 		return feetech.HaltAll(section, failsafe)
 	case mit.Config:
 		return mit.HaltAll(section, failsafe)
+	case mcu.Config:
+		return nil, mcu.HaltBoard(section, failsafe)
 	}
 	o := newOpener(h, c, rtloop.Now)
 	defer func() { err = errors.Join(err, o.close()) }()
@@ -279,14 +282,5 @@ func haltDevice(h hardware, c configs.Composite, d configs.Device, failsafe []fl
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(haltOutputs(device, failsafe), device.Close())
-}
-
-// haltOutputs refuses a board that turns out to have others than the
-// configuration says.
-func haltOutputs(device hal.Device, failsafe []float64) error {
-	if n := len(device.Outputs()); n != len(failsafe) {
-		return fmt.Errorf("it has %d outputs, the configuration names %d: make them the same", n, len(failsafe))
-	}
-	return device.Halt(failsafe)
+	return nil, errors.Join(device.Halt(failsafe), device.Close())
 }

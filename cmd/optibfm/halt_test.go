@@ -14,6 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
+	"optibfm/hal/mcu"
 )
 
 // haltProgram is the command `optibfm halt`.
@@ -128,6 +129,33 @@ func TestALineThatHangsDelaysNoOtherAndNotTheEnd(t *testing.T) {
 	err = halt(ctx, &out, &out, w.hardware(), file)
 	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): it has not ended") || !strings.HasPrefix(out.String(), "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+func TestABoardThatHearsAndNeverAnswersIsHalted(t *testing.T) {
+	w := newWagon(t)
+	set := append(w.set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[1].mcu.start_timeout_ms=300", "safety.socket="+filepath.Join(t.TempDir(), "s"))
+	file, err := configs.Load(wagonFile, set...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := mcu.Open(file.Robot.Composite.Devices[1].MCU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w.base.Mute(true)
+	if w.stopped("base") == nil {
+		t.Fatal("it stopped by itself: this shows nothing")
+	}
+	printed, err := haltHere(t, w.hardware(), file)
+	if err == nil || !strings.Contains(err.Error(), "devices[1] (base): halt: mcu: ") || !strings.Contains(err.Error(), "told blindly") || !strings.HasPrefix(printed, "halted: neck, arm\n") {
+		t.Errorf("%v, %q", err, printed)
+	}
+	if err := w.stopped("base"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -249,7 +249,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 		"board's emergency stop pressed": {func(w *wagon) { w.base.Fault(mcutest.CauseEStop) }, []controller.Fault{act}, 2, hal.ErrDevice, ""},
 		"servo chain unplugged":          {func(w *wagon) { w.unplug("neck") }, []controller.Fault{sense, act}, sensed, hal.ErrBus, "unplugged"},
 		"servo silent":                   {func(w *wagon) { w.neck.Mute(1, -1) }, []controller.Fault{sense}, sensed, hal.ErrTimeout, ""},
-		"servo dead":                     {func(w *wagon) { w.neck.Kill(1) }, []controller.Fault{sense}, sensed, hal.ErrTimeout, "neck"},
+		"servo dead":                     {func(w *wagon) { w.neck.Miss(1, -1) }, []controller.Fault{sense}, sensed, hal.ErrTimeout, "neck"},
 		"servo's bits flip":              {func(w *wagon) { w.neck.Garble(1, 1<<30) }, []controller.Fault{sense}, sensed, hal.ErrChecksum, ""},
 		"servo overloaded":               {func(w *wagon) { w.neck.Set(1, dynamixeltest.HardwareError, 1, 0x20) }, []controller.Fault{sense}, sensed, hal.ErrDevice, ""},
 		"CAN bus-off":                    {func(w *wagon) { w.arm.Bus.Report(unix.CAN_ERR_BUSOFF, 0) }, []controller.Fault{sense, act}, sensed, hal.ErrBus, "arm"},

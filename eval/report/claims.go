@@ -6,8 +6,9 @@ import (
 	"optibfm/eval"
 )
 
-// Bounds that the paper does not give as numbers. They were set before the
-// results were seen.
+// Bounds that the paper does not give as numbers. Those of its claims were set
+// before the results were seen; those of ours after a first three trials of
+// thompson on the cheetah.
 const (
 	nearOracle   = 0.95 // of the oracle's return
 	equal        = 0.02 // of the oracle's return: a difference that does not count
@@ -51,12 +52,12 @@ var claims = []claim{
 	},
 	{
 		name: "data", experiment: experimentData,
-		text: "Labels that ucb collected tell more about the task than as many of the states that the model comes with.",
-		note: "The model's own states are drawn one by one from all that was recorded, where the paper labels whole episodes, drawn at random: states that are less alike tend to tell more, so ours is the stronger opponent.",
+		text: "Labels that ucb collected tell more about the task than as many of random network distillation.",
+		note: "As in the paper, labels of random network distillation are those of whole episodes, drawn at random. The agent that recorded ours learnt for 100,000 transitions.",
 		over: &sweep{key: "labels", which: "300 to 3,000 labels", wanted: func(v float64) bool { return v >= 300 && v <= 3000 }},
 		checks: []check{{
-			text: "return inferred from ucb's labels less from the model's own states",
-			of:   swept(with(returns(collected, 0, anywhere), "by", ucb)), against: ref(swept(returns(oracle, 0, anywhere))),
+			text: "return inferred from ucb's labels less from those of random network distillation",
+			of:   swept(with(returns(collected, 0, anywhere), "by", ucb)), against: ref(swept(with(returns(collected, 0, anywhere), "by", rnd))),
 		}},
 	},
 	{

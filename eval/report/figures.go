@@ -55,8 +55,8 @@ var figures = []figure{
 	},
 	{
 		name: "data", title: "Worth of the collected labels", experiment: experimentData,
-		caption:  "Return with the task inferred from the first labels that a method collected, or from as many of the states that the model comes with.",
-		measures: ofReturn, x: parameterAxis("labels", "labels", ""), panels: byEnv, lines: []string{"by"}, absent: "the model's own states",
+		caption:  "Return with the task inferred from the first labels that a method collected, or from as many of the states that the oracle has.",
+		measures: ofReturn, x: parameterAxis("labels", "labels", ""), panels: byEnv, lines: []string{"by"}, absent: "the oracle's states",
 		methods: []string{collected, oracle},
 	},
 	{

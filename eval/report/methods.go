@@ -19,6 +19,7 @@ const (
 	random      = "random"
 	oracle      = "oracle"
 	collected   = "collected"
+	rnd         = "rnd" // of collected: by
 )
 
 var methodOrder = []string{ucb, thompson, ucbEP, thompsonEP, ucbGradient, ucbSphere, lola, random, oracle}

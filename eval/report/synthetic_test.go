@@ -95,9 +95,9 @@ func always(share float64) func(int) float64 { return func(int) float64 { return
 func (l *lab) paper() {
 	l.mainComparison(rises(0.6, 0.99, 1))
 	for _, n := range []int{100, 300, 1000, 3000, 10_000} {
-		for i, by := range []string{ucb, thompson, random} {
-			setting := []string{"beta=0.1;", "sigma=0.1;", ""}[i]
-			l.returns(experimentData, collected, fmt.Sprintf("%sby=%s;labels=%d", setting, by, n), 1, always(float64(n)/(float64(n)+[]float64{60, 90, 600}[i])))
+		for i, by := range []string{ucb, thompson, random, rnd} {
+			setting := []string{"beta=0.1;", "sigma=0.1;", "", ""}[i]
+			l.returns(experimentData, collected, fmt.Sprintf("%sby=%s;labels=%d", setting, by, n), 1, always(float64(n)/(float64(n)+[]float64{60, 90, 600, 300}[i])))
 		}
 		l.returns(experimentData, oracle, fmt.Sprintf("labels=%d", n), 1, always(float64(n)/(float64(n)+300)))
 	}

@@ -127,7 +127,7 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 			s := simulated()
 			c.change(&s)
 			log := s.write(t)
-			page, _, made := pageOf(t, log)
+			page, made := pageOf(t, log)
 			if made.WhatIf != Everything {
 				t.Fatalf("the page computes %s", made.WhatIf)
 			}
@@ -194,7 +194,7 @@ func longRun(t *testing.T) string {
 
 func TestOfALongRunThePageAnswersLambdaAndRhoExactlyAndKappaForTheLabels(t *testing.T) {
 	log := longRun(t)
-	page, _, made := pageOf(t, log)
+	page, made := pageOf(t, log)
 	if made.WhatIf != Labels {
 		t.Fatalf("the page computes %s", made.WhatIf)
 	}

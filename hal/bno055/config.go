@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"optibfm/hal"
 )
@@ -190,3 +191,8 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Bounds is what calls take at most where a transaction on the bus takes at most t
+// (i2cbus.Conn.Timeout): one for a sample; Arm reads five settings back, the mode and
+// the calibration.
+func (c Config) Bounds(t time.Duration) hal.Bounds { return hal.Bounds{Sense: t, Arm: 7 * t} }

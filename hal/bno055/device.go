@@ -325,12 +325,8 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Bounds has a transaction for a sample, and one for each setting that Arm reads
-// back, the mode and the calibration.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.conn.Timeout()
-	return hal.Bounds{Sense: t, Arm: time.Duration(len(d.setup)+2) * t}
-}
+// Bounds implements hal.Bounded: see Config.Bounds.
+func (d *Device) Bounds() hal.Bounds { return d.cfg.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor moves nothing.
 func (d *Device) Halt([]float64) error { return nil }

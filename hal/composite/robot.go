@@ -401,17 +401,21 @@ type Share struct {
 func (r *Robot) Shares() []Share {
 	shares := make([]Share, len(r.devices))
 	for i, d := range r.devices {
-		b := hal.BoundsOf(d.Device.Device)
-		if len(d.inputs) == 0 {
-			b.Sense = 0
-		}
-		if len(d.outputs) == 0 {
-			b.Act = 0
-		}
-		b.Arm += b.Act + b.Halt // the disarmed outputs come first, a Halt follows a failure
-		shares[i] = Share{d.Name, b}
+		shares[i] = Part{d.Name, d.Device.Inputs(), d.Device.Outputs()}.Share(hal.BoundsOf(d.Device.Device))
 	}
 	return shares
+}
+
+// Share is the part that a device with these bounds has.
+func (p Part) Share(b hal.Bounds) Share {
+	if len(p.Inputs) == 0 {
+		b.Sense = 0
+	}
+	if len(p.Outputs) == 0 {
+		b.Act = 0
+	}
+	b.Arm += b.Act + b.Halt // the disarmed outputs come first, a Halt follows a failure
+	return Share{p.Name, b}
 }
 
 // Bounds is the sum of the devices' shares: they are called one after the other.

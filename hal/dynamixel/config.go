@@ -143,3 +143,10 @@ func (c Config) onTheLine(size int, returnDelay time.Duration) time.Duration {
 	answer := headerSize + 2 + size + size/3 + crcSize // at most a third is stuffing
 	return c.Port.WireTime(request+n*answer) + time.Duration(n)*returnDelay
 }
+
+// Bounds is what calls take at most, of servos whose return delay is 0; not known where
+// timeout_ms leaves the answers no room, which Open refuses. No I²C bus is used.
+func (c Config) Bounds(time.Duration) hal.Bounds {
+	t, _ := c.timeout(0)
+	return boundsOf(t)
+}

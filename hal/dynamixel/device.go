@@ -252,8 +252,9 @@ func (d *Device) Deadman() time.Duration {
 func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
 // Bounds implements hal.Bounded: see the package documentation.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.Timeout()
+func (d *Device) Bounds() hal.Bounds { return boundsOf(d.Timeout()) }
+
+func boundsOf(t time.Duration) hal.Bounds {
 	return hal.Bounds{Sense: 2 * t, Act: t, Arm: 14 * t, Halt: 6 * t}
 }
 

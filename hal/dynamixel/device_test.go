@@ -207,7 +207,7 @@ func TestArmWithoutAWriteKeepsThePositionThatThereIs(t *testing.T) {
 func TestArmFailsWithTheTorqueOffWhenAServoDoesNotObey(t *testing.T) {
 	for name, break1 := range map[string]func(*dynamixeltest.Chain){
 		"refuses":        func(c *dynamixeltest.Chain) { c.Refuse(2) },
-		"dead":           func(c *dynamixeltest.Chain) { c.Kill(2) },
+		"dead":           func(c *dynamixeltest.Chain) { c.Miss(2, -1) },
 		"hardware error": func(c *dynamixeltest.Chain) { c.Set(2, dynamixeltest.HardwareError, 1, 0x20) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestADamagedAnswerIsCountedAndMendedByTheSecondTry(t *testing.T) {
 func TestADeadServoIsNamedAndTheOthersAreStillAsked(t *testing.T) {
 	c, config := chain(t)
 	d := open(t, config)
-	c.Kill(1)
+	c.Miss(1, -1)
 	heard := c.Heard()
 	_, err := d.Read(make([]float64, 12))
 	if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "leg") {
@@ -332,7 +332,7 @@ func TestHaltCommandsEveryServoAlsoWithOneDead(t *testing.T) {
 		if err := d.Write([]float64{1, 1, 0.5, 0.5}); err != nil {
 			t.Fatal(err)
 		}
-		c.Kill(1)
+		c.Miss(1, -1)
 		if err := d.Halt([]float64{0, 0, 0, 0}); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ID ") {
 			t.Errorf("limp %v: %v", limp, err)
 		}
@@ -419,7 +419,7 @@ func TestServosThatAreNotSetUpAreRefused(t *testing.T) {
 		{"no answers to writes", "register 68", func(c *dynamixeltest.Chain, _ *dynamixel.Config) { c.Set(1, 68, 1, 1) }},
 		{"unknown model", "model number", func(c *dynamixeltest.Chain, _ *dynamixel.Config) { c.Set(1, 0, 2, 29) }},
 		{"no current mode", "current", func(c *dynamixeltest.Chain, n *dynamixel.Config) { c.Set(4, 11, 1, 0); n.Servos[3].Mode = "current" }},
-		{"absent", "ping", func(c *dynamixeltest.Chain, _ *dynamixel.Config) { c.Kill(3) }},
+		{"absent", "ping", func(c *dynamixeltest.Chain, _ *dynamixel.Config) { c.Miss(3, -1) }},
 		{"slow to answer", "return delay", func(c *dynamixeltest.Chain, n *dynamixel.Config) { c.Set(1, 9, 1, 250); n.TimeoutMs = 4 }},
 		{"same name", "twice", func(_ *dynamixeltest.Chain, n *dynamixel.Config) { n.Servos[1].Name = "leg" }},
 		{"same id", "twice", func(_ *dynamixeltest.Chain, n *dynamixel.Config) { n.Servos[1].ID = 1 }},
@@ -472,7 +472,7 @@ func TestADeadServoMakesNoTickAllocate(t *testing.T) {
 	c, config := chain(t)
 	config.TimeoutMs = 100
 	d := open(t, config)
-	c.Kill(2)
+	c.Miss(2, -1)
 	in, out := make([]float64, 12), make([]float64, 4)
 	n := testing.AllocsPerRun(5, func() {
 		if _, err := d.Read(in); err == nil {
@@ -525,7 +525,7 @@ func TestHaltAllStopsEveryServoThatHearsWhateverIsWrongWithTheOthers(t *testing.
 		1: {dynamixeltest.GoalPosition, 4}, 2: {dynamixeltest.GoalVelocity, 4}, 3: {dynamixeltest.GoalCurrent, 2}, 4: {dynamixeltest.GoalPWM, 2},
 	}
 	for name, how := range map[string]func(*dynamixeltest.Chain){
-		"dead":          func(c *dynamixeltest.Chain) { c.Kill(2) },
+		"dead":          func(c *dynamixeltest.Chain) { c.Miss(2, -1) },
 		"mute":          func(c *dynamixeltest.Chain) { c.Mute(2, -1) },
 		"garbled":       func(c *dynamixeltest.Chain) { c.Garble(2, 1<<30) },
 		"wrong mode":    func(c *dynamixeltest.Chain) { c.Set(2, dynamixeltest.OperatingMode, 1, 16) },

@@ -37,42 +37,23 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	var errs []error
-	for i, goal := range failsafe {
-		note, err := d.haltOne(i, goal)
-		if note != "" {
-			notes = append(notes, d.servos[i].Name+": "+note)
-		}
-		errs = append(errs, err)
-	}
-	return notes, errors.Join(append(errs, d.Close())...)
+	notes, err = d.bus.HaltAll(halter{d}, failsafe, c.HaltTorqueOff)
+	return notes, errors.Join(err, d.Close())
 }
 
-// haltOne halts servo i, of which nothing is known.
-func (d *Device) haltOne(i int, goal float64) (note string, err error) {
-	s := &d.servos[i]
-	_, err = d.meet(i)
-	understood := err == nil || hal.KindOf(err) == nil
-	if !understood {
-		s.suppose()
-	}
-	limp := d.config.HaltTorqueOff || math.IsNaN(goal) || math.IsInf(goal, 0) || s.perStep == 0
-	if !limp {
-		s.aim(goal)
-	}
-	switch {
-	case err == nil:
-		return d.haltMet(i, limp)
-	case !understood:
-		return "", fmt.Errorf("halt: %w (it was told blindly)", errors.Join(err, d.tell(i, limp), d.tell(i, limp)))
-	}
-	note, offErr := d.haltMet(i, true)
-	return note, fmt.Errorf("halt: %w", errors.Join(err, offErr))
+// halter is a chain of which nothing is known. It implements servobus.Halter.
+type halter struct{ *Device }
+
+// Meet implements servobus.Halter.
+func (h halter) Meet(i int) error {
+	_, err := h.meet(i)
+	return err
 }
 
-// suppose takes a servo that does not answer for what the configuration says, whose
-// limits only the servo knows. A current means nothing without its model.
-func (s *servo) suppose() {
+// Suppose implements servobus.Halter. Only the servo knows its limits, and a current
+// means nothing without its model.
+func (h halter) Suppose(i int) {
+	s := &h.servos[i]
 	s.perStep, s.low, s.high = s.mode.perStep, math.MinInt32, math.MaxInt32
 	if s.mode.size == 2 {
 		s.low, s.high = math.MinInt16, math.MaxInt16
@@ -82,62 +63,50 @@ func (s *servo) suppose() {
 	}
 }
 
-// haltMet tells a servo that answers, and looks whether it obeys.
-func (d *Device) haltMet(i int, limp bool) (note string, err error) {
-	if !limp {
-		if note = d.rests(i); note != "" {
-			return note, nil
-		}
+// Aim implements servobus.Halter.
+func (h halter) Aim(i int, goal float64) bool {
+	s := &h.servos[i]
+	if s.perStep == 0 {
+		return false
 	}
-	for range 2 {
-		if err = d.tell(i, limp); err != nil {
-			continue
-		}
-		if err = d.obeys(i, limp); err != nil {
-			continue
-		}
-		if limp {
-			note = "its torque is off: it is limp"
-		}
-		return note, nil
-	}
-	return "", err
+	s.aim(goal)
+	return true
 }
 
-// rests says why a servo needs no goal; empty where it may need one.
-func (d *Device) rests(i int) (why string) {
-	id := d.servos[i].id
-	if torque, err := d.read(id, regTorqueEnable, 1); err == nil && torque[0] == 0 {
+// Rests implements servobus.Halter.
+func (h halter) Rests(i int) (why string) {
+	id := h.servos[i].id
+	if torque, err := h.read(id, regTorqueEnable, 1); err == nil && torque[0] == 0 {
 		return "it has no torque: it is limp"
 	}
-	if watchdog, err := d.read(id, regWatchdog, 1); err == nil && watchdog[0] == watchdogTripped {
+	if watchdog, err := h.read(id, regWatchdog, 1); err == nil && watchdog[0] == watchdogTripped {
 		return "its own watchdog has stopped it: it stays where it is"
 	}
 	return ""
 }
 
-// tell writes to one servo. Nobody answers.
-func (d *Device) tell(i int, limp bool) error {
-	s := &d.servos[i]
+// Tell implements servobus.Halter.
+func (h halter) Tell(i int, limp bool) error {
+	s := &h.servos[i]
 	if limp {
-		return d.bus.SyncWrite(regTorqueEnable, 1, []byte{s.id, 0}, d.bus.Deadline())
+		return h.bus.SyncWrite(regTorqueEnable, 1, []byte{s.id, 0}, h.bus.Deadline())
 	}
-	return d.bus.SyncWrite(s.mode.goal, s.mode.size, s.appendGoal([]byte{s.id}), d.bus.Deadline())
+	return h.bus.SyncWrite(s.mode.goal, s.mode.size, s.appendGoal([]byte{s.id}), h.bus.Deadline())
 }
 
-// obeys reads back what tell wrote.
-func (d *Device) obeys(i int, limp bool) error {
-	s := &d.servos[i]
+// Obeys implements servobus.Halter.
+func (h halter) Obeys(i int, limp bool) error {
+	s := &h.servos[i]
 	register, size := regWatchdog, goalsSize
 	if limp {
 		register, size = regTorqueEnable, 1
 	}
-	held, err := d.read(s.id, register, size)
+	held, err := h.read(s.id, register, size)
 	if err != nil {
 		return fmt.Errorf("%s: halt: %w", s.where(), err)
 	}
 	if limp && held[0] != 0 || !limp && !goalHeld(s, held, 0) {
-		return d.bus.Fail(i, hal.ErrDevice)
+		return h.bus.Fail(i, hal.ErrDevice)
 	}
 	return nil
 }

@@ -111,3 +111,10 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	}
 	return wanted, nil
 }
+
+// Bounds is what calls take at most, of servos whose return delay is 0; not known where
+// timeout_ms leaves the answers no room, which Open refuses. No I²C bus is used.
+func (c Config) Bounds(time.Duration) hal.Bounds {
+	t, _ := c.timeout(0)
+	return boundsOf(t)
+}

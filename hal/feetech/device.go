@@ -207,8 +207,9 @@ func (d *Device) Faults() hal.Faults { return d.bus.Faults }
 func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
 // Bounds implements hal.Bounded: see the package documentation.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.Timeout()
+func (d *Device) Bounds() hal.Bounds { return boundsOf(d.Timeout()) }
+
+func boundsOf(t time.Duration) hal.Bounds {
 	return hal.Bounds{Sense: 2 * t, Act: t, Arm: 12 * t, Halt: 6 * t}
 }
 

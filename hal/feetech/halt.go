@@ -3,7 +3,6 @@ package feetech
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"optibfm/hal"
 	"optibfm/hal/serial"
@@ -34,72 +33,59 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 		return nil, fmt.Errorf("feetech: %w", err)
 	}
 	d := newDevice(c, port)
-	var errs []error
-	for i, goal := range failsafe {
-		note, err := d.haltOne(i, goal)
-		if note != "" {
-			notes = append(notes, d.servos[i].Name+": "+note)
-		}
-		errs = append(errs, err)
-	}
-	return notes, errors.Join(append(errs, d.Close())...)
+	notes, err = d.bus.HaltAll(halter{d}, failsafe, c.HaltTorqueOff)
+	return notes, errors.Join(err, d.Close())
 }
 
-// haltOne halts servo i, of which nothing is known.
-func (d *Device) haltOne(i int, goal float64) (note string, err error) {
-	s := &d.servos[i]
-	_, err = d.meet(i)
-	limp := d.config.HaltTorqueOff || math.IsNaN(goal) || math.IsInf(goal, 0)
-	if !limp {
-		s.aim(goal)
-	}
-	switch {
-	case err == nil:
-		return d.haltMet(i, limp)
-	case hal.KindOf(err) != nil: // it was not understood
-		return "", fmt.Errorf("halt: %w (it was told blindly)", errors.Join(err, d.tell(i, limp), d.tell(i, limp)))
-	}
-	note, offErr := d.haltMet(i, true)
-	return note, fmt.Errorf("halt: %w", errors.Join(err, offErr))
+// halter is a chain of which nothing is known. It implements servobus.Halter.
+type halter struct{ *Device }
+
+// Meet implements servobus.Halter.
+func (h halter) Meet(i int) error {
+	_, err := h.meet(i)
+	return err
 }
 
-// haltMet tells a servo that answers, and looks whether it obeys.
-func (d *Device) haltMet(i int, limp bool) (note string, err error) {
-	s := &d.servos[i]
-	if !limp && !s.torque {
-		return "it has no torque: it is limp", nil
-	}
-	for range 2 {
-		if err = d.tell(i, limp); err != nil {
-			continue
-		}
-		var held []byte
-		if held, err = d.read(s.id, regTorque, holdSize); err != nil {
-			err = fmt.Errorf("%s: halt: %w", s.where(), err)
-			continue
-		}
-		if !s.holds(held, !limp, !limp) {
-			err = d.bus.Fail(i, hal.ErrDevice)
-			continue
-		}
-		if limp {
-			note = "its torque is off: it is limp"
-		}
-		return note, nil
-	}
-	return "", err
+// Suppose implements servobus.Halter. A device starts with what the configuration says.
+func (h halter) Suppose(int) {}
+
+// Aim implements servobus.Halter.
+func (h halter) Aim(i int, goal float64) bool {
+	h.servos[i].aim(goal)
+	return true
 }
 
-// tell writes to one servo. Nobody answers.
-func (d *Device) tell(i int, limp bool) error {
-	s := &d.servos[i]
+// Rests implements servobus.Halter.
+func (h halter) Rests(i int) (why string) {
+	if h.servos[i].torque {
+		return ""
+	}
+	return "it has no torque: it is limp"
+}
+
+// Tell implements servobus.Halter.
+func (h halter) Tell(i int, limp bool) error {
+	s := &h.servos[i]
 	if limp {
-		return d.bus.SyncWrite(regTorque, 1, []byte{s.id, 0}, d.bus.Deadline())
+		return h.bus.SyncWrite(regTorque, 1, []byte{s.id, 0}, h.bus.Deadline())
 	}
 	register := regGoal
 	if s.wheel {
 		register = regGoalSpeed
 	}
 	data := s.appendGoal([]byte{s.id})
-	return d.bus.SyncWrite(register, len(data)-1, data, d.bus.Deadline())
+	return h.bus.SyncWrite(register, len(data)-1, data, h.bus.Deadline())
+}
+
+// Obeys implements servobus.Halter.
+func (h halter) Obeys(i int, limp bool) error {
+	s := &h.servos[i]
+	held, err := h.read(s.id, regTorque, holdSize)
+	if err != nil {
+		return fmt.Errorf("%s: halt: %w", s.where(), err)
+	}
+	if !s.holds(held, !limp, !limp) {
+		return h.bus.Fail(i, hal.ErrDevice)
+	}
+	return nil
 }

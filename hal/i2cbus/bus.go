@@ -106,9 +106,7 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 	if timeout <= 0 || timeout > MaxTimeout {
 		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v): give more than 0, up to %v", path, timeout, MaxTimeout)
 	}
-	const unit = 10 * time.Millisecond
-	units := (timeout + unit - 1) / unit
-	b := &Bus{file: file, path: path, timeout: units * unit, kernel: k}
+	b := &Bus{file: file, path: path, timeout: Granted(timeout), kernel: k}
 	var funcs uint64 // the kernel writes an unsigned long
 	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w): see i2cdetect -l", path, errno)
@@ -116,7 +114,7 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 	if funcs&funcI2C == 0 {
 		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x): use another bus", path, funcs)
 	}
-	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(units)); errno != 0 {
+	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: the adapter's time-out could not be set: %w", path, errno)
 	}
 	if errno := k.set(file.Fd(), ioctlRetries, 0); errno != 0 {
@@ -126,6 +124,13 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 }
 
 func (b *Bus) String() string { return b.path }
+
+const timeoutUnit = 10 * time.Millisecond // the kernel's
+
+// Granted is the time-out that a bus has which was opened with this one.
+func Granted(timeout time.Duration) time.Duration {
+	return (timeout + timeoutUnit - 1) / timeoutUnit * timeoutUnit
+}
 
 // Timeout is the time after which the adapter gives a transfer up.
 func (b *Bus) Timeout() time.Duration { return b.timeout }

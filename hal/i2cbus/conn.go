@@ -42,7 +42,10 @@ func (c *Conn) Name() string { return c.name }
 // the bus's time-out and a fifth of it. A bus that does not say is taken for one
 // with the kernel's own, [MaxTimeout]. An adapter that waits for each message of a
 // transaction takes up to twice as long.
-func (c *Conn) Timeout() time.Duration { return c.timeout + c.timeout/retryWithin }
+func (c *Conn) Timeout() time.Duration { return TransactionTimeout(c.timeout) }
+
+// TransactionTimeout is what [Conn.Timeout] is on a bus with a time-out.
+func TransactionTimeout(bus time.Duration) time.Duration { return bus + bus/retryWithin }
 
 // retryWithin is the part of the bus's time-out within which the first try has
 // failed where there is a second one.

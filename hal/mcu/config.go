@@ -101,6 +101,13 @@ func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultD
 // Place says where the device is: no two can be in one place.
 func (c Config) Place() string { return c.Port.Path }
 
+// Bounds is what calls take at most: Read does not wait, Write for room in the line's
+// buffer, and Arm and Halt have two tries. No I²C bus is used.
+func (c Config) Bounds(time.Duration) hal.Bounds {
+	t := orDefault(c.TimeoutMs, defaultTimeout)
+	return hal.Bounds{Act: t, Arm: 2 * t, Halt: 2 * t}
+}
+
 func signals(declared []Declared) []hal.Signal {
 	list := make([]hal.Signal, len(declared))
 	for i, d := range declared {

@@ -58,9 +58,22 @@ type status struct {
 
 const rxSize = 4096 // what the kernel's line discipline holds
 
-// Open opens the port, waits for the firmware, compares the protocol's version
+// Open opens the port, waits for the firmware, compares the protocol's version,
 // asks for the channels and waits for a sample. The board stays in the state in which it is.
 func Open(c Config) (*Device, error) {
+	d, err := newDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.meet(); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// newDevice opens the port. Of the board nothing is known yet.
+func newDevice(c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -69,7 +82,7 @@ func Open(c Config) (*Device, error) {
 		return nil, fmt.Errorf("mcu: %w", err)
 	}
 	path := c.Port.Path
-	d := &Device{
+	return &Device{
 		config:  c,
 		port:    port,
 		timeout: orDefault(c.TimeoutMs, defaultTimeout), stale: orDefault(c.StaleMs, defaultStale),
@@ -79,18 +92,21 @@ func Open(c Config) (*Device, error) {
 		errHalted:    fmt.Errorf("mcu: %s: %w (the firmware is not armed: its deadman, a fault or a restart): mend the cause, then arm again", path, hal.ErrDevice),
 		errSilent:    fmt.Errorf("mcu: %s: %w: see power, wiring and baud, and whether the firmware speaks this protocol", path, hal.ErrTimeout),
 		errNotFinite: fmt.Errorf("mcu: %s: an output is not finite: guard the action", path),
-	}
-	if err := d.meet(orDefault(c.StartTimeoutMs, defaultStart)); err != nil {
-		_ = port.Close()
-		return nil, fmt.Errorf("mcu: %s: %w", path, err)
-	}
-	return d, nil
+	}, nil
 }
 
 // helloEvery is how often a board that is still starting is called.
 const helloEvery = 100 * time.Millisecond
 
-func (d *Device) meet(patience time.Duration) error {
+// meet finds out what the board is, and waits for a sample.
+func (d *Device) meet() error {
+	if err := d.ask(orDefault(d.config.StartTimeoutMs, defaultStart)); err != nil {
+		return fmt.Errorf("mcu: %s: %w", d.config.Port.Path, err)
+	}
+	return nil
+}
+
+func (d *Device) ask(patience time.Duration) error {
 	if err := d.port.Write([]byte{0}, serial.After(patience)); err != nil { // ends what noise has begun
 		return err
 	}
@@ -310,11 +326,8 @@ func (d *Device) Deadman() time.Duration {
 	return time.Duration(d.deadman) * time.Millisecond
 }
 
-// Bounds implements hal.Bounded: Read does not wait, Write for room in the line's
-// buffer, and Arm and Halt have two tries.
-func (d *Device) Bounds() hal.Bounds {
-	return hal.Bounds{Act: d.timeout, Arm: 2 * d.timeout, Halt: 2 * d.timeout}
-}
+// Bounds implements hal.Bounded: see Config.Bounds.
+func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.port.Close() }

@@ -379,6 +379,74 @@ func TestASilentBoardIsStaleAndHaltTriesTwice(t *testing.T) {
 	}
 }
 
+func TestABoardWhoseProgramDiedIsHaltedAlsoWhereItOnlyHears(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail   func(*mcutest.Board)
+		change func(*mcu.Config)
+		halts  bool
+		says   string
+	}{
+		"well":                       {halts: true},
+		"mute":                       {fail: func(b *mcutest.Board) { b.Mute(true) }, halts: true, says: "told blindly"},
+		"of another version":         {fail: func(b *mcutest.Board) { b.Version(2) }, says: "version [2]"},
+		"with other outputs":         {change: func(c *mcu.Config) { c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity"}} }, says: "the firmware's are not"},
+		"on a line that is not open": {change: func(c *mcu.Config) { c.Port.Path = "/dev/none" }, says: "/dev/none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := mcutest.New(mcutest.Rover())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			turning(t, b)
+			cfg := config(b.Path)
+			cfg.StartTimeoutMs, cfg.TimeoutMs = 300, 30
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			if c.fail != nil {
+				c.fail(b)
+			}
+			err = mcu.HaltBoard(cfg, []float64{0.5, 0})
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%v, not %q", err, c.says)
+			}
+			if outputs, armed := b.Outputs(); armed == c.halts || c.halts && outputs[0] != 0.5 {
+				t.Errorf("armed %v, %v", armed, outputs)
+			}
+		})
+	}
+}
+
+func TestABoardIsGivenNoFailsafeOfAnotherLength(t *testing.T) {
+	b, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := mcu.HaltBoard(config(b.Path), []float64{0}); err == nil || !strings.Contains(err.Error(), "it has 2 outputs, not 1") {
+		t.Error(err)
+	}
+}
+
+// turning leaves a board as a program does that dies while the wheels turn.
+func turning(t *testing.T, b *mcutest.Board) {
+	t.Helper()
+	c := config(b.Path)
+	c.DeadmanMs = 60_000
+	d, err := mcu.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write([]float64{5, 5}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestABoardThatAnswersAHaltAndGoesOnHasNotHalted(t *testing.T) {
 	b, err := mcutest.New(mcutest.Rover())
 	if err != nil {

@@ -197,6 +197,12 @@ func (c Config) firstByte(id int) int {
 	return id
 }
 
+// Bounds is what calls take at most: see the package documentation. No I²C bus is used.
+func (c Config) Bounds(time.Duration) hal.Bounds {
+	t := c.timeout()
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(c.Motors)) * t, Halt: 4 * t}
+}
+
 func (c Config) timeout() time.Duration {
 	if c.TimeoutMs == 0 {
 		return 2*time.Millisecond + time.Duration(len(c.Motors))*300*time.Microsecond

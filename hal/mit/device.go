@@ -149,10 +149,7 @@ func (d *Device) Deadman() time.Duration {
 }
 
 // Bounds implements hal.Bounded: see the package documentation.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.Timeout()
-	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(d.motors)) * t, Halt: 4 * t}
-}
+func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.bus.Close() }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"optibfm/hal"
 )
@@ -97,3 +98,7 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Bounds is what calls take at most where a transaction on the bus takes at most t
+// (i2cbus.Conn.Timeout): one for a sample; Arm reads the identity and six settings back.
+func (c Config) Bounds(t time.Duration) hal.Bounds { return hal.Bounds{Sense: t, Arm: 7 * t} }

@@ -194,12 +194,8 @@ func (d *Device) Arm() error {
 	return d.verify()
 }
 
-// Bounds has a transaction for a sample, and one for the identity and each setting
-// that Arm reads back.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.conn.Timeout()
-	return hal.Bounds{Sense: t, Arm: time.Duration(len(d.setup)+1) * t}
-}
+// Bounds implements hal.Bounded: see Config.Bounds.
+func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor moves nothing.
 func (d *Device) Halt([]float64) error { return nil }

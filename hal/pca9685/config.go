@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"optibfm/hal"
 )
@@ -149,4 +150,11 @@ func (c Config) withDefaults() Config {
 		c.WhenDisarmed = Off
 	}
 	return c
+}
+
+// Bounds is what calls take at most where a transaction on the bus takes at most t
+// (i2cbus.Conn.Timeout): two for a Write and its check, three settings that Arm reads
+// back before it writes, and one more than a Write for Halt.
+func (c Config) Bounds(t time.Duration) hal.Bounds {
+	return hal.Bounds{Act: 2 * t, Arm: 5 * t, Halt: 3 * t}
 }

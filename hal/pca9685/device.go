@@ -291,12 +291,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// Bounds counts transactions: two for a Write and its check, three settings that
-// Arm reads back before it writes, and one more than a Write for Halt.
-func (d *Device) Bounds() hal.Bounds {
-	t := d.conn.Timeout()
-	return hal.Bounds{Act: 2 * t, Arm: 5 * t, Halt: 3 * t}
-}
+// Bounds implements hal.Bounded: see Config.Bounds.
+func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Deadman is 0: the chip has no watchdog.
 func (d *Device) Deadman() time.Duration { return 0 }

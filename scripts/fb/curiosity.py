@@ -93,9 +93,11 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
     mean, std = first["obs"].mean(0), first["obs"].std(0) + 1e-3
     steps = -(-transitions // copies)
     begun = len(first["obs"])
-    record = {k: np.concatenate([v, np.zeros((steps * copies, v.shape[1]), np.float32)]) for k, v in first.items()}
+    record = {k: np.concatenate([v, np.zeros((steps * copies, *v.shape[1:]), v.dtype)]) for k, v in first.items()}
     novelty, agent = Novelty(len(mean)), Agent(len(mean), domain.model.nu)
     left = sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
+    episodes = first["episode"].max() + 1 + copies
+    episode = np.arange(episodes - copies, episodes, dtype=np.int32)
     size = begun
 
     def standard(obs):
@@ -105,12 +107,14 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
         for i in np.flatnonzero(left <= 0):
             sim.reset(i)
             left[i] = simulation.EPISODE_STEPS
+            episode[i], episodes = episodes, episodes + 1
         obs = sim.obs
         with torch.no_grad():
             action = agent.act(standard(obs)).numpy()
         next_obs = sim.step(action)
         good = np.isfinite(next_obs).all(1)
-        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
+        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure(),
+                "episode": episode, "curious": np.ones(copies, bool)}
         end = size + good.sum()
         for k, column in rows.items():
             record[k][size:end] = column[good]

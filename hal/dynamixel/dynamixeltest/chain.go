@@ -5,13 +5,10 @@ package dynamixeltest
 
 import (
 	"encoding/binary"
-	"fmt"
-	"sync"
 	"time"
 
 	"optibfm/hal/dynamixel"
-	"optibfm/hal/serial/serialtest"
-	"optibfm/hal/servobus"
+	"optibfm/hal/servobus/servobustest"
 )
 
 // Registers that tests look at (e-manual, control table of the X series).
@@ -44,35 +41,21 @@ const (
 
 // Chain is a bus with servos. Its methods may be called by several goroutines.
 type Chain struct {
-	Path string // of the port
-
-	line   *serialtest.Line
-	done   chan struct{}
-	mu     sync.Mutex
-	servos []*Servo
-	echo   bool
-	heard  int
-	out    []byte // reused: tests count allocations beside the fake
+	*servobustest.Chain[*Servo]
 }
 
 // Servo is one servo. Make it with NewServo.
 type Servo struct {
-	ID    byte
+	servobustest.Servo
 	table [tableSize]byte
 	said  [1 + tableSize]byte // the answer's parameters
-
-	last    time.Time // when it heard its last instruction
-	mute    int       // answers that it swallows; negative: all
-	garble  int       // answers that it damages
-	cut     int       // answers that it shortens
-	deaf    int       // instructions that it misses; negative: all
-	refuses bool      // it ignores what is written
+	last  time.Time           // when it heard its last instruction
 }
 
 // NewServo makes a servo as it comes from the factory, but for the operating
 // mode and a return delay of 0. model is its number, such as 1020.
 func NewServo(id byte, model uint16, mode byte) *Servo {
-	s := &Servo{ID: id, last: time.Now()}
+	s := &Servo{Servo: servobustest.Servo{ID: id}, last: time.Now()}
 	put := binary.LittleEndian
 	put.PutUint16(s.table[0:], model)
 	s.table[6], s.table[7], s.table[8] = 45, id, 3
@@ -90,125 +73,47 @@ func NewServo(id byte, model uint16, mode byte) *Servo {
 
 // New starts a chain. Close ends it.
 func New(servos ...*Servo) (*Chain, error) {
-	line, err := serialtest.Open()
+	bus, err := servobustest.New(servos)
 	if err != nil {
-		return nil, fmt.Errorf("dynamixeltest: %w", err)
+		return nil, err
 	}
-	c := &Chain{Path: line.Path, line: line, done: make(chan struct{}), servos: servos}
-	go c.serve()
+	c := &Chain{bus}
+	c.Serve(c.take)
 	return c, nil
-}
-
-// Close pulls the plug.
-func (c *Chain) Close() error {
-	err := c.line.Close()
-	<-c.done
-	return err
 }
 
 // Set writes a register of one, two or four bytes, as if it were the servo
 // itself.
 func (c *Chain) Set(id byte, register, size int, value int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.find(id)
-	for i := range size {
-		s.table[register+i] = byte(value >> (8 * i))
-	}
+	c.Change(id, func(s *Servo) {
+		for i := range size {
+			s.table[register+i] = byte(value >> (8 * i))
+		}
+	})
 }
 
 // Get reads a register of one, two or four bytes, signed.
-func (c *Chain) Get(id byte, register, size int) int32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.find(id)
-	s.watch()
-	var v int32
-	for i := range size {
-		v |= int32(s.table[register+i]) << (8 * i)
-	}
+func (c *Chain) Get(id byte, register, size int) (value int32) {
+	c.Change(id, func(s *Servo) {
+		s.watch()
+		for i := range size {
+			value |= int32(s.table[register+i]) << (8 * i)
+		}
+	})
 	shift := 32 - 8*size
-	return v << shift >> shift
+	return value << shift >> shift
 }
 
-// Mute lets a servo swallow n answers, or all with n < 0.
-func (c *Chain) Mute(id byte, n int) { c.change(id, func(s *Servo) { s.mute = n }) }
-
-// Garble damages the CRC of n answers.
-func (c *Chain) Garble(id byte, n int) { c.change(id, func(s *Servo) { s.garble = n }) }
-
-// Cut leaves the last parameter out of n answers.
-func (c *Chain) Cut(id byte, n int) { c.change(id, func(s *Servo) { s.cut = n }) }
-
-// Kill lets a servo hear nothing from now on.
-func (c *Chain) Kill(id byte) { c.change(id, func(s *Servo) { s.deaf = -1 }) }
-
-// Miss lets a servo not hear the next n instructions.
-func (c *Chain) Miss(id byte, n int) { c.change(id, func(s *Servo) { s.deaf = n }) }
-
-// Refuse lets a servo ignore what is written to it.
-func (c *Chain) Refuse(id byte) { c.change(id, func(s *Servo) { s.refuses = true }) }
-
-// Echo lets the adapter hear what it sends.
-func (c *Chain) Echo() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.echo = true
-}
-
-// Heard counts the instructions so far.
-func (c *Chain) Heard() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.heard
-}
-
-func (c *Chain) change(id byte, how func(*Servo)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	how(c.find(id))
-}
-
-func (c *Chain) find(id byte) *Servo {
-	for _, s := range c.servos {
-		if s.ID == id {
-			return s
-		}
+func (c *Chain) take(received []byte) (used int, err error) {
+	p, used, err := dynamixel.Decode(received)
+	if err == nil {
+		c.handle(p)
 	}
-	return nil
-}
-
-func (c *Chain) serve() {
-	defer close(c.done)
-	buf := make([]byte, 4096)
-	held := 0
-	for {
-		n, err := c.line.Read(buf[held:])
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		if c.echo {
-			_, _ = c.line.Write(buf[held : held+n])
-		}
-		held += n
-		for {
-			p, used, err := dynamixel.Decode(buf[:held])
-			if err == nil {
-				c.handle(p)
-			}
-			held = copy(buf, buf[used:held])
-			if err == servobus.ErrIncomplete {
-				break
-			}
-		}
-		c.mu.Unlock()
-	}
+	return used, err
 }
 
 func (c *Chain) handle(p dynamixel.Packet) {
-	c.heard++
-	for _, s := range c.servos {
+	for _, s := range c.Everyone() {
 		s.watch()
 		s.last = time.Now()
 	}
@@ -218,25 +123,18 @@ func (c *Chain) handle(p dynamixel.Packet) {
 	case dynamixel.SyncWrite:
 		c.syncWrite(p.Params)
 	default:
-		if s := c.find(p.ID); s != nil && s.hears() {
+		if s := c.Find(p.ID); s != nil && s.Hears() {
 			c.send(s, s.answer(p))
 		}
 	}
 }
 
-// syncRead answers in turn. Who comes behind a servo that is silent stays
-// silent too: that is the worst that firmware does.
 func (c *Chain) syncRead(params []byte) {
 	if len(params) < 4 {
 		return
 	}
 	register, size := int(binary.LittleEndian.Uint16(params)), int(binary.LittleEndian.Uint16(params[2:]))
-	for _, id := range params[4:] {
-		s := c.find(id)
-		if s == nil || !s.hears() || !c.send(s, s.read(register, size)) {
-			return
-		}
-	}
+	c.InTurn(params[4:], func(s *Servo) bool { return c.send(s, s.read(register, size)) })
 }
 
 func (c *Chain) syncWrite(params []byte) {
@@ -245,7 +143,7 @@ func (c *Chain) syncWrite(params []byte) {
 	}
 	register, size := int(binary.LittleEndian.Uint16(params)), int(binary.LittleEndian.Uint16(params[2:]))
 	for rest := params[4:]; len(rest) >= 1+size; rest = rest[1+size:] {
-		if s := c.find(rest[0]); s != nil && s.hears() {
+		if s := c.Find(rest[0]); s != nil && s.Hears() {
 			s.write(register, rest[1:1+size])
 		}
 	}
@@ -253,40 +151,12 @@ func (c *Chain) syncWrite(params []byte) {
 
 // send says whether anything was sent.
 func (c *Chain) send(s *Servo, params []byte) bool {
-	if s.mute != 0 {
-		s.mute -= sign(s.mute)
-		return false
-	}
 	if s.table[HardwareError] != 0 {
 		params[0] |= dynamixel.Alert
 	}
-	if s.cut > 0 {
-		s.cut--
-		params = params[:len(params)-1]
-	}
-	c.out = dynamixel.AppendPacket(c.out[:0], dynamixel.Packet{ID: s.ID, Instruction: dynamixel.Status, Params: params})
-	if s.garble > 0 {
-		s.garble--
-		c.out[len(c.out)-1] ^= 0x40
-	}
-	_, _ = c.line.Write(c.out)
-	return true
-}
-
-func (s *Servo) hears() bool {
-	if s.deaf == 0 {
-		return true
-	}
-	s.deaf -= sign(s.deaf)
-	return false
-}
-
-// sign counts n > 0 down and leaves n < 0 as it is.
-func sign(n int) int {
-	if n > 0 {
-		return 1
-	}
-	return 0
+	return c.Answer(s, params, func(dst, params []byte) []byte {
+		return dynamixel.AppendPacket(dst, dynamixel.Packet{ID: s.ID, Instruction: dynamixel.Status, Params: params})
+	})
 }
 
 func (s *Servo) answer(p dynamixel.Packet) []byte {
@@ -313,7 +183,7 @@ func (s *Servo) read(register, size int) []byte {
 
 func (s *Servo) write(register int, data []byte) (problem byte) {
 	switch {
-	case s.refuses:
+	case s.Refuses():
 		return 1
 	case register+len(data) > tableSize, register < ram && s.table[TorqueEnable] != 0:
 		return accessError

@@ -4,13 +4,9 @@ package feetechtest
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"sync"
 
 	"optibfm/hal/feetech"
-	"optibfm/hal/serial/serialtest"
-	"optibfm/hal/servobus"
+	"optibfm/hal/servobus/servobustest"
 )
 
 // Registers that tests look at (memory table of the STS3215).
@@ -32,31 +28,18 @@ const (
 
 // Chain is a bus with servos. Its methods may be called by several goroutines.
 type Chain struct {
-	Path string // of the port
-
-	line   *serialtest.Line
-	done   chan struct{}
-	mu     sync.Mutex
-	servos []*Servo
-	echo   bool
-	heard  int
-	out    []byte // reused: tests count allocations beside the fake
+	*servobustest.Chain[*Servo]
 }
 
 // Servo is one servo. Make it with NewServo.
 type Servo struct {
-	ID      byte
-	table   [tableSize]byte
-	mute    int // answers that it swallows; negative: all
-	garble  int // answers that it damages
-	cut     int // answers that it shortens
-	deaf    int // instructions that it misses; negative: all
-	refuses bool
+	servobustest.Servo
+	table [tableSize]byte
 }
 
 // NewServo makes an STS3215 in mode 0 (position) or 1 (velocity).
 func NewServo(id, mode byte) *Servo {
-	s := &Servo{ID: id}
+	s := &Servo{Servo: servobustest.Servo{ID: id}}
 	put := binary.LittleEndian
 	put.PutUint16(s.table[3:], 777)
 	s.table[5], s.table[8], s.table[Mode] = id, 1, mode
@@ -68,26 +51,19 @@ func NewServo(id, mode byte) *Servo {
 
 // New starts a chain. Close ends it.
 func New(servos ...*Servo) (*Chain, error) {
-	line, err := serialtest.Open()
+	bus, err := servobustest.New(servos)
 	if err != nil {
-		return nil, fmt.Errorf("feetechtest: %w", err)
+		return nil, err
 	}
-	c := &Chain{Path: line.Path, line: line, done: make(chan struct{}), servos: servos}
-	go c.serve()
+	c := &Chain{bus}
+	c.Serve(c.take)
 	return c, nil
-}
-
-// Close pulls the plug.
-func (c *Chain) Close() error {
-	err := c.line.Close()
-	<-c.done
-	return err
 }
 
 // Set writes a register of one or two bytes, two with the sign in bit 15, as if it
 // were the servo itself.
 func (c *Chain) Set(id byte, register, size, value int) {
-	c.change(id, func(s *Servo) {
+	c.Change(id, func(s *Servo) {
 		if size == 1 {
 			s.table[register] = byte(value)
 			return
@@ -101,7 +77,7 @@ func (c *Chain) Set(id byte, register, size, value int) {
 
 // Get reads a register of one or two bytes.
 func (c *Chain) Get(id byte, register, size int) (value int) {
-	c.change(id, func(s *Servo) {
+	c.Change(id, func(s *Servo) {
 		if size == 1 {
 			value = int(s.table[register])
 			return
@@ -114,86 +90,21 @@ func (c *Chain) Get(id byte, register, size int) (value int) {
 	return value
 }
 
-// Mute lets a servo swallow n answers, or all with n < 0.
-func (c *Chain) Mute(id byte, n int) { c.change(id, func(s *Servo) { s.mute = n }) }
-
-// Garble damages the checksum of n answers.
-func (c *Chain) Garble(id byte, n int) { c.change(id, func(s *Servo) { s.garble = n }) }
-
-// Cut leaves the last parameter out of n answers.
-func (c *Chain) Cut(id byte, n int) { c.change(id, func(s *Servo) { s.cut = n }) }
-
-// Miss lets a servo not hear the next n instructions, or any with n < 0.
-func (c *Chain) Miss(id byte, n int) { c.change(id, func(s *Servo) { s.deaf = n }) }
-
-// Refuse lets a servo ignore what is written to it.
-func (c *Chain) Refuse(id byte) { c.change(id, func(s *Servo) { s.refuses = true }) }
-
-// Echo lets the adapter hear what it sends.
-func (c *Chain) Echo() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.echo = true
-}
-
-// Heard counts the instructions so far.
-func (c *Chain) Heard() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.heard
-}
-
-func (c *Chain) change(id byte, how func(*Servo)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	how(c.find(id))
-}
-
-func (c *Chain) find(id byte) *Servo {
-	for _, s := range c.servos {
-		if s.ID == id {
-			return s
-		}
+func (c *Chain) take(received []byte) (used int, err error) {
+	p, used, err := feetech.Decode(received)
+	if err == nil {
+		c.handle(p)
 	}
-	return nil
-}
-
-func (c *Chain) serve() {
-	defer close(c.done)
-	buf := make([]byte, 4096)
-	held := 0
-	for {
-		n, err := c.line.Read(buf[held:])
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		if c.echo {
-			_, _ = c.line.Write(buf[held : held+n])
-		}
-		held += n
-		for {
-			p, used, err := feetech.Decode(buf[:held])
-			if err == nil {
-				c.handle(p)
-			}
-			held = copy(buf, buf[used:held])
-			if errors.Is(err, servobus.ErrIncomplete) {
-				break
-			}
-		}
-		c.mu.Unlock()
-	}
+	return used, err
 }
 
 func (c *Chain) handle(p feetech.Packet) {
-	c.heard++
 	if len(p.Params) >= 2 && (p.Code == feetech.SyncRead || p.Code == feetech.SyncWrite) {
 		c.handleAll(p)
 		return
 	}
-	s := c.find(p.ID)
-	if s == nil || !s.hears() {
+	s := c.Find(p.ID)
+	if s == nil || !s.Hears() {
 		return
 	}
 	switch {
@@ -207,21 +118,14 @@ func (c *Chain) handle(p feetech.Packet) {
 	}
 }
 
-// handleAll answers sync reads in turn. Who comes behind a servo that is silent
-// stays silent too: that is the worst that firmware does.
 func (c *Chain) handleAll(p feetech.Packet) {
 	register, size, rest := int(p.Params[0]), int(p.Params[1]), p.Params[2:]
 	if p.Code == feetech.SyncRead {
-		for _, id := range rest {
-			s := c.find(id)
-			if s == nil || !s.hears() || !c.send(s, s.read(register, size)) {
-				return
-			}
-		}
+		c.InTurn(rest, func(s *Servo) bool { return c.send(s, s.read(register, size)) })
 		return
 	}
 	for ; len(rest) > size; rest = rest[1+size:] {
-		if s := c.find(rest[0]); s != nil && s.hears() {
+		if s := c.Find(rest[0]); s != nil && s.Hears() {
 			s.write(register, rest[1:1+size])
 		}
 	}
@@ -229,33 +133,9 @@ func (c *Chain) handleAll(p feetech.Packet) {
 
 // send says whether anything was sent.
 func (c *Chain) send(s *Servo, params []byte) bool {
-	if s.mute != 0 {
-		if s.mute > 0 {
-			s.mute--
-		}
-		return false
-	}
-	if s.cut > 0 {
-		s.cut--
-		params = params[:len(params)-1]
-	}
-	c.out = feetech.AppendPacket(c.out[:0], feetech.Packet{ID: s.ID, Code: s.table[Status], Params: params})
-	if s.garble > 0 {
-		s.garble--
-		c.out[len(c.out)-1] ^= 0x40
-	}
-	_, _ = c.line.Write(c.out)
-	return true
-}
-
-func (s *Servo) hears() bool {
-	if s.deaf == 0 {
-		return true
-	}
-	if s.deaf > 0 {
-		s.deaf--
-	}
-	return false
+	return c.Answer(s, params, func(dst, params []byte) []byte {
+		return feetech.AppendPacket(dst, feetech.Packet{ID: s.ID, Code: s.table[Status], Params: params})
+	})
 }
 
 func (s *Servo) read(register, size int) []byte {
@@ -268,7 +148,7 @@ func (s *Servo) read(register, size int) []byte {
 // write obeys at once, as an ideal servo would. A goal switches the torque on, which
 // is the worst that firmware does.
 func (s *Servo) write(register int, data []byte) {
-	if s.refuses || register+len(data) > tableSize {
+	if s.Refuses() || register+len(data) > tableSize {
 		return
 	}
 	copy(s.table[register:], data)

@@ -1,0 +1,71 @@
+"""Tests of labelled states: python -m unittest discover scripts (needs dm_control)."""
+
+from pathlib import Path
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import collect_dmc
+    import label_states
+    from fb import simulation
+except ImportError as err:
+    raise unittest.SkipTest(f"labelled states need scripts/requirements.txt: {err}") from err
+
+
+class DrawnEpisodes(unittest.TestCase):
+    def test_are_whole_and_in_the_order_of_time_but_for_the_last_which_is_cut(self):
+        episode = np.array([7, 3, 7, 3, 9, 7, 9, 3, 9, 7])
+        seen = set()
+        for seed in range(20):
+            rows, lengths = label_states.draw_episodes(episode, 8, np.random.default_rng(seed))
+            self.assertEqual((len(rows), lengths.sum()), (8, 8))
+            pieces = np.split(rows, np.cumsum(lengths)[:-1])
+            for piece in pieces[:-1]:
+                self.assertEqual(piece.tolist(), np.flatnonzero(episode == episode[piece[0]]).tolist())
+            last = pieces[-1]
+            self.assertEqual(last.tolist(), np.flatnonzero(episode == episode[last[0]])[: len(last)].tolist())
+            seen.add(tuple(episode[piece[0]] for piece in pieces))
+        self.assertGreater(len(seen), 3)
+
+    def test_all_states_are_all_episodes(self):
+        rows, lengths = label_states.draw_episodes(np.array([0, 1, 0]), 3, np.random.default_rng(0))
+        self.assertEqual((sorted(rows), sorted(lengths)), ([0, 1, 2], [1, 2]))
+
+
+class LabelledStates(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.domain = simulation.DOMAINS["cheetah"]()
+        cls.record = collect_dmc.explore(cls.domain, 600, seed=1, copies=4, longest=60)
+
+    def test_follow_each_other_as_in_the_record(self):
+        # A row's next_obs is the obs of the next row of its episode.
+        for number in np.unique(self.record["episode"]):
+            rows = self.record["episode"] == number
+            np.testing.assert_array_equal(self.record["next_obs"][rows][:-1], self.record["obs"][rows][1:])
+
+    def test_have_their_own_rewards(self):
+        columns = label_states.label(self.domain, self.record, 400, seed=2)
+        want = {tuple(label_states.rounded(o, 12)): r for o, r in
+                zip(self.record["next_obs"], self.domain.reward(self.record["measure"].astype(float))[:, 0])}
+        for obs, reward in zip(columns["obs"], columns["reward_walk"]):
+            self.assertAlmostEqual(reward, want[tuple(obs)], places=6)
+        self.assertEqual(columns["episode_length"].sum(), 400)
+        self.assertLess(np.abs(columns["obs"] / label_states.rounded(columns["obs"], 20) - 1).max(), 1e-5)
+
+    def test_of_a_record_without_episodes_are_drawn_one_by_one(self):
+        old = {name: self.record[name] for name in ("next_obs", "measure")}
+        self.assertEqual(label_states.label(self.domain, old, 50, seed=0)["episode_length"].tolist(), [1] * 50)
+        with self.assertRaisesRegex(SystemExit, "how it came about"):
+            label_states.label(self.domain, old, 50, seed=0, only="curious")
+
+    def test_more_than_there_are_is_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "there are 0 transitions, 1 states are wanted"):
+            label_states.label(self.domain, self.record, 1, seed=0, only="curious")
+
+
+if __name__ == "__main__":
+    unittest.main()
