@@ -210,7 +210,7 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	samples, statistic, err := a.compared(c, k, ts, value)
 	if err != nil {
 		f.Reason = err.Error()
-		if errors.Is(err, errNotRun) {
+		if lacking := notRunError(""); errors.As(err, &lacking) {
 			f.Verdict, f.doubts = NotRun, untried
 		}
 		return f.asTold(k)
@@ -326,15 +326,19 @@ func (k *check) wish(u uncertainty, s sample) string {
 	return fmt.Sprintf("; %.0f trials of a task might tell", trials)
 }
 
-// errNotRun is wrapped where there are no rows of what is asked for.
-var errNotRun = errors.New("not run")
+// notRunError says of what there are no rows.
+type notRunError string
+
+func (e notRunError) Error() string { return string(e) }
+
+func notRun(format string, args ...any) error { return notRunError(fmt.Sprintf(format, args...)) }
 
 // sample takes the quantity of each of a method's trials, with its best
 // hyper-parameters.
 func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sample, error) {
 	method := ts.where(func(t *trial) bool { return t.method == q.method })
 	if len(method) == 0 {
-		return nil, fmt.Errorf("%w: no rows of %s", errNotRun, q.method)
+		return nil, notRun("no rows of %s", q.method)
 	}
 	wanted := slices.Clone(q.where)
 	if q.swept {
@@ -342,7 +346,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	}
 	matching := a.best("claim "+c.name, method, c.varied(), c.apart).where(func(t *trial) bool { return has(t.params, wanted) })
 	if len(matching) == 0 {
-		return nil, fmt.Errorf("%w: no rows of %s with %s", errNotRun, q.method, c.telling(wanted).label())
+		return nil, notRun("no rows of %s with %s", q.method, c.telling(wanted).label())
 	}
 	number := func(t *trial) (float64, bool) {
 		part := t.curve(q.measure).between(q.from, q.to)
@@ -353,7 +357,7 @@ func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sampl
 	}
 	all := a.sampleOf(matching, q.measure, false, number)
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: no %s of %s in that range", errNotRun, q.measure, q.method)
+		return nil, notRun("no %s of %s in that range", q.measure, q.method)
 	}
 	if !q.relative {
 		return all, nil
@@ -466,6 +470,9 @@ func shortened(reasons []string) string {
 func (f *Finding) explained() string {
 	if f.Verdict == DoesNotHold {
 		return fmt.Sprintf("%s is %s", f.What, number(f.Value))
+	}
+	if f.Verdict == NotRun {
+		return "not run: " + f.Reason
 	}
 	return f.Reason
 }

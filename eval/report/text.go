@@ -155,14 +155,18 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// writeClaims are the paper's claims, or ours. Those that were not run are only
-// counted.
+// writeClaims are the paper's claims, or ours.
 func (r *Report) writeClaims(out io.Writer, ours bool) {
 	fmt.Fprintln(out, r.Headline(ours))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var lacking []string
 	for i := range r.Claims {
 		j := &r.Claims[i]
-		if j.Ours != ours || j.Verdict == NotRun {
+		switch {
+		case j.Ours != ours:
+			continue
+		case j.Verdict == NotRun:
+			lacking = append(lacking, j.Name)
 			continue
 		}
 		verdict := j.Verdict.String()
@@ -170,6 +174,9 @@ func (r *Report) writeClaims(out io.Writer, ours bool) {
 			verdict += " *"
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", verdict, j.Name, j.Outcome())
+	}
+	if len(lacking) > 0 {
+		fmt.Fprintf(table, "  %s\t%s\n", NotRun, strings.Join(lacking, ", "))
 	}
 	_ = table.Flush() // its writer is in memory
 	fmt.Fprintln(out)

@@ -30,7 +30,7 @@ func drive(t *testing.T, page []byte, hash, size, script string, result any) {
 
 func TestInABrowserWithoutANetworkThePageDrawsAndAnswers(t *testing.T) {
 	log := simulated().write(t)
-	page, _, _ := pageOf(t, log)
+	page, _ := pageOf(t, log)
 	dom := browsertest.DOM(t, page, "t=5&kappa=0.5&lambda=2", "--window-size=1280,1000")
 	if browsertest.Attribute(t, dom, "data-ready") != "yes" {
 		t.Error("the script did not reach its end")
@@ -43,7 +43,7 @@ func TestInABrowserWithoutANetworkThePageDrawsAndAnswers(t *testing.T) {
 }
 
 func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
-	page, _, _ := pageOf(t, simulated().write(t))
+	page, _ := pageOf(t, simulated().write(t))
 	for _, dark := range []bool{false, true} {
 		picture := browsertest.Picture(t, page, "--window-size=1280,1400", browsertest.Theme(dark))
 		colours := make(map[[4]uint32]int)
@@ -60,7 +60,7 @@ func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
 }
 
 func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
-	page, _, _ := pageOf(t, simulated().write(t))
+	page, _ := pageOf(t, simulated().write(t))
 	var got struct {
 		Now      []string
 		Command  string
@@ -96,7 +96,7 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 }
 
 func TestInABrowserNamesFromTheLogStayText(t *testing.T) {
-	page, _, _ := pageOf(t, hostile().write(t))
+	page, _ := pageOf(t, hostile().write(t))
 	dom := browsertest.DOM(t, page, "")
 	if bytes.Contains(dom, []byte("data-pwned")) {
 		t.Error("a name in the log ran as a script")

@@ -73,7 +73,7 @@ func describe(out *bytes.Buffer, path string, v any) {
 }
 
 func TestThePageHasTheStructureOfTheGoldenFile(t *testing.T) {
-	page, _, _ := pageOf(t, hostile().write(t))
+	page, _ := pageOf(t, hostile().write(t))
 	got := skeleton(t, page)
 	golden := filepath.Join("testdata", "page.golden")
 	if *update {
@@ -97,7 +97,7 @@ func firstDifference(got, want []byte) string {
 }
 
 func TestThePageLoadsNothing(t *testing.T) {
-	page, _, _ := pageOf(t, simulated().write(t))
+	page, _ := pageOf(t, simulated().write(t))
 	for _, forbidden := range []string{"http://", "https://", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket", "import(", "sendBeacon", "eval("} {
 		if bytes.Contains(page, []byte(forbidden)) {
 			t.Errorf("the page contains %q", forbidden)
@@ -111,7 +111,7 @@ func TestThePageLoadsNothing(t *testing.T) {
 }
 
 func TestNamesFromTheLogAreEscaped(t *testing.T) {
-	page, _, _ := pageOf(t, hostile().write(t))
+	page, _ := pageOf(t, hostile().write(t))
 	if n := bytes.Count(page, []byte("<script")); n != 2 {
 		t.Errorf("%d scripts, want the data and the program", n)
 	}
@@ -148,13 +148,13 @@ func TestOfADamagedLogThePageSaysWhere(t *testing.T) {
 func TestALogWithoutTicksOrSnapshotsIsAPageToo(t *testing.T) {
 	s := simulated()
 	s.ticks = 0
-	page, _, made := pageOf(t, s.write(t))
+	page, made := pageOf(t, s.write(t))
 	if made.WhatIf != Nothing || !bytes.Contains(page, []byte("holds no ticks")) {
 		t.Errorf("what-if %s", made.WhatIf)
 	}
 	s = simulated()
 	s.blind = true
-	page, _, made = pageOf(t, s.write(t))
+	page, made = pageOf(t, s.write(t))
 	if made.WhatIf != Nothing || made.Unverified == nil || !bytes.Contains(page, []byte("Not verified: ")) {
 		t.Errorf("what-if %s, unverified: %v", made.WhatIf, made.Unverified)
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -224,13 +223,11 @@ func open(t testing.TB, path string) *flightlog.Reader {
 	return r
 }
 
-// pageOf writes the page of a log to a file.
-func pageOf(t testing.TB, log string) (page []byte, path string, made Made) {
+// pageOf is the page of a log.
+func pageOf(t testing.TB, log string) (page []byte, made Made) {
 	t.Helper()
 	var out bytes.Buffer
 	made, err := Write(&out, open(t, log), "run.mcap")
 	must(t, err)
-	path = filepath.Join(t.TempDir(), "report.html")
-	must(t, os.WriteFile(path, out.Bytes(), 0o644))
-	return out.Bytes(), path, made
+	return out.Bytes(), made
 }

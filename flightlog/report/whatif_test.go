@@ -114,6 +114,7 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 		"an operator who answers late":            {func(*simulation) {}, every},
 		"no forgetting":                           {func(s *simulation) { s.cfg.Rho = 1 }, every},
 		"the exact restore":                       {func(s *simulation) { s.cfg.ExactRestore = true }, every},
+		"a learner that doubts labels":            {func(s *simulation) { s.cfg.Robust = 0.5 }, every},
 		"a noisy operator":                        {func(s *simulation) { s.cfg.Sigma = 0.5 }, every},
 		"nobody answers and there are no rewards": {func(s *simulation) { s.silent, s.rewards = true, false }, every},
 		"no rewards":                              {func(s *simulation) { s.rewards = false }, every},
@@ -126,7 +127,7 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 			s := simulated()
 			c.change(&s)
 			log := s.write(t)
-			page, _, made := pageOf(t, log)
+			page, made := pageOf(t, log)
 			if made.WhatIf != Everything {
 				t.Fatalf("the page computes %s", made.WhatIf)
 			}
@@ -193,7 +194,7 @@ func longRun(t *testing.T) string {
 
 func TestOfALongRunThePageAnswersLambdaAndRhoExactlyAndKappaForTheLabels(t *testing.T) {
 	log := longRun(t)
-	page, _, made := pageOf(t, log)
+	page, made := pageOf(t, log)
 	if made.WhatIf != Labels {
 		t.Fatalf("the page computes %s", made.WhatIf)
 	}
