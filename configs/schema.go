@@ -49,6 +49,7 @@ func limits() map[string]limit {
 		"controller.sigma":                      {min: 0, above: true},
 		"controller.lambda":                     {min: 0, above: true},
 		"controller.rho":                        {min: 0, max: 1, above: true},
+		"controller.robust":                     {min: 0, max: 1e6},
 		"controller.beta.value":                 {min: 0},
 		"controller.gate.kappa":                 {min: 0},
 		"controller.gate.requests_per_minute":   {min: 0, max: 10_000},

@@ -56,6 +56,9 @@ func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *tes
 		for _, off := range []bool{false, true} {
 			r := newRig(t, func(c *Config) {
 				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
+				if off {
+					c.Robust = 0.1
+				}
 				c.Gate.BackoffS, c.Gate.RequestsPerMinute, c.Gate.TimeoutS = 0, 0, 0.04
 			})
 			source := &quiet{}

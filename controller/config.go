@@ -38,6 +38,7 @@ type Config struct {
 	Sigma        float64 `yaml:"sigma"`         // standard deviation of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
 	Lambda       float64 `yaml:"lambda"`        // the prior: V starts as λI, in [1e-9, 1e9]
 	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
+	Robust       float64 `yaml:"robust"`        // a label that is off by more than this counts less, in proportion; in [1e-6, 1e6], or 0: all count alike
 	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); needed where ρ^(d-1) < 0.5
 
 	Gradient GradientConfig `yaml:"gradient"` // of ucb_gradient
@@ -115,6 +116,7 @@ func DefaultConfig() Config {
 const (
 	minLambda, maxLambda = 1e-9, 1e9
 	minSigma, maxSigma   = 1e-6, 1e6
+	minRobust, maxRobust = 1e-6, 1e6
 )
 
 // Validate reports everything that is wrong with c for a model of latent
@@ -188,6 +190,9 @@ func (c Config) checkFixedZ(v *verdict, d int) {
 func (c Config) checkBelief(v *verdict, d int) {
 	v.within("sigma", c.Sigma, minSigma, maxSigma)
 	v.within("lambda", c.Lambda, minLambda, maxLambda)
+	if c.Robust != 0 && !(c.Robust >= minRobust && c.Robust <= maxRobust) {
+		v.bad("robust", c.Robust, fmt.Sprintf("use a number from %g to %g, or 0 for the same weight for all labels", minRobust, maxRobust))
+	}
 	if !(c.Rho > 0 && c.Rho <= 1) {
 		v.bad("rho", c.Rho, "use a number above 0 and at most 1")
 		return

@@ -65,6 +65,10 @@
 //
 //	V = D + Σ ρ^age w φ̄φ̄ᵀ        b = Σ ρ^age w r φ̄
 //
+// With Config.Robust a label that contradicts the belief before it enters with
+// less, see posterior.Surprise and posterior.Trust: a mistaken press spoils
+// little. The D-gap and the gate go by sure labels nevertheless.
+//
 // A label can be taken back (rewardsrc.Undo) with the weight that it has by
 // then; the newest 256 can. A label whose ID came before is refused, also
 // when it was taken back since. What became of each label is in the tick: see

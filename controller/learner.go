@@ -41,6 +41,7 @@ type Learner struct {
 	clock   uint64  // periods that counted for forgetting
 	perUnit float64 // 1/σ², the weight of a sure label
 	rho     float64
+	robust  float64   // surprise from which on labels are doubted; 0: never
 	press   window    // credited to a press
 	held    window    // credited to a label of a stream
 	reach   int64     // how far before an empty window a state may stand in for it, ns
@@ -76,6 +77,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		past:    newHistory(held, d),
 		perUnit: 1 / float64(cfg.Sigma*cfg.Sigma),
 		rho:     cfg.Rho,
+		robust:  cfg.Robust,
 		press:   newWindow(cfg.Credit.DelayS, cfg.Credit.WidthS),
 		held:    newWindow(cfg.Credit.Held.DelayS, cfg.Credit.Held.WidthS),
 		reach:   max(int64(time.Second), 2*int64(period)),
@@ -190,11 +192,23 @@ func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint6
 	a.Outcome = l.enter(a)
 }
 
-// weigh sets About and Weight of a label about ticks that are held.
+// weigh sets About and Weight of a label about ticks that are held, with φ̄ in
+// l.phi.
 func (l *Learner) weigh(a *AppliedLabel) {
 	m, _ := l.past.about(a.From, a.To)
 	a.About = m.tick
-	a.Weight = l.weight(a.Confidence, l.clock-m.clock)
+	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * l.trust(a.Value))
+}
+
+// trust is the share of its weight that a reward at l.phi deserves. It follows
+// from the belief alone, so that a replay finds it again from any snapshot on.
+// Confidence and age are left out: they say how much a label counts, not how far
+// off it may be.
+func (l *Learner) trust(reward float64) float64 {
+	if l.robust == 0 {
+		return 1
+	}
+	return posterior.Trust(l.belief.Surprise(l.phi, reward, l.perUnit), l.robust)
 }
 
 // enter updates the belief with φ̄ in l.phi and writes the label down.

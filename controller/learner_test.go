@@ -38,6 +38,7 @@ func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Rho = rapid.SampledFrom([]float64{1, 0.99, 0.9}).Draw(t, "rho")
 		cfg.Sigma = rapid.SampledFrom([]float64{1, 0.5, 3}).Draw(t, "sigma")
+		cfg.Robust = rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "robust")
 		cfg.Credit.DelayS = rapid.Float64Range(0, 0.3).Draw(t, "delay")
 		cfg.Credit.WidthS = rapid.Float64Range(0, 0.3).Draw(t, "width")
 		cfg.Gate.TimeoutS = 0.1

@@ -85,7 +85,9 @@ func (n *naive) apply(l rewardsrc.Label, asked uint64) Outcome {
 	if len(ticks) == 0 {
 		return TooOld
 	}
-	n.labels = append(n.labels, n.entry(l, ticks, confidence))
+	e := n.entry(l, ticks, confidence)
+	e.weight *= n.trust(e.phi, l.Value)
+	n.labels = append(n.labels, e)
 	return Applied
 }
 
@@ -151,7 +153,23 @@ func (n *naive) entry(l rewardsrc.Label, ticks []naiveTick, confidence float64) 
 	return e
 }
 
-// V returns V and b.
+// trust solves for ẑ and ‖φ̄‖² in V⁻¹ anew, and doubts a label that is off.
+func (n *naive) trust(phi []float64, reward float64) float64 {
+	if n.cfg.Robust == 0 {
+		return 1
+	}
+	v, b := n.vb()
+	x := mat.NewVecDense(n.d, phi)
+	var z, u mat.VecDense
+	if z.SolveVec(v, b) != nil || u.SolveVec(v, x) != nil {
+		panic("V is singular")
+	}
+	spread := 1 + mat.Dot(x, &u)/(n.cfg.Sigma*n.cfg.Sigma)
+	off := math.Abs(reward-mat.Dot(x, &z)) / math.Sqrt(spread)
+	return math.Min(1, n.cfg.Robust/off)
+}
+
+// vb returns V and b.
 func (n *naive) vb() (v *mat.SymDense, b *mat.VecDense) {
 	v, b = mat.NewSymDense(n.d, nil), mat.NewVecDense(n.d, nil)
 	for i, p := range n.prior {

@@ -21,10 +21,10 @@ func obliging(r *rig) func(rewardsrc.Request) {
 
 // eventful is a run with everything in it: answers, presses, undos, refused
 // labels, skipped ticks, bad observations, a while disarmed.
-func eventful(t *testing.T) (Config, []*Tick) {
+func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
-		c.Rho, c.Sigma, c.Strategy = 0.99, 0.7, Thompson
+		c.Rho, c.Sigma, c.Strategy, c.Robust = 0.99, 0.7, Thompson, robust
 		c.Gate.BackoffS, c.Gate.TimeoutS, c.Gate.RequestsPerMinute = 0, 0.3, 0
 		c.Guard.MaxBadTicks = 4
 	})
@@ -79,12 +79,21 @@ func eventful(t *testing.T) (Config, []*Tick) {
 }
 
 func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
-	cfg, record := eventful(t)
+	for _, robust := range []float64{0, 0.2} {
+		cfg, record := eventful(t, robust)
+		replayed(t, cfg, record)
+	}
+}
+
+// replayed computes a record again and compares.
+func replayed(t *testing.T, cfg Config, record []*Tick) {
+	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
 	if err != nil {
 		t.Fatal(err)
 	}
 	outcomes := map[Outcome]int{}
+	doubted := 0
 	for _, tick := range record {
 		if tick.Flags.Has(FlagArmed) {
 			l.Advance(tick.Elapsed)
@@ -94,6 +103,9 @@ func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
 		}
 		for _, logged := range tick.Labels[:tick.NumLabels] {
 			outcomes[logged.Outcome]++
+			if logged.Outcome == Applied && logged.Kind == rewardsrc.Value && logged.Weight < 0.7*logged.Confidence {
+				doubted++ // the weight of one that is not is about twice its confidence
+			}
 			own, err := l.Reapply(logged)
 			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN equals nothing
 				t.Fatalf("tick %d: %+v, %v, want %+v", tick.Index, own, err, logged)
@@ -108,12 +120,15 @@ func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
 			t.Errorf("%v: %d times only: the run shows little", o, outcomes[o])
 		}
 	}
+	if cfg.Robust > 0 && doubted < 10 {
+		t.Errorf("%d labels were doubted: the run shows little", doubted)
+	}
 }
 
 // TestTheRecordAloneGivesEveryHash uses nothing of this package but the record:
 // φ, the ticks credited, values and weights.
 func TestTheRecordAloneGivesEveryHash(t *testing.T) {
-	cfg, record := eventful(t)
+	cfg, record := eventful(t, 0.2)
 	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +185,16 @@ func meanOf(record []*Tick, from, to uint64) []float64 {
 }
 
 func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
-	l, _ := newTestLearner(t, func(c *Config) { c.Rho, c.Sigma = 0.993, 0.7 })
+	for robust, want := range map[float64]uint64{0: 0x2897c191aded0029, 0.2: 0x4f1a4e9ac7d1ca92} {
+		if got := hashAfterLabels(t, robust); got != want {
+			t.Errorf("robust %g: hash %#x, want %#x", robust, got, want)
+		}
+	}
+}
+
+func hashAfterLabels(t *testing.T, robust float64) uint64 {
+	t.Helper()
+	l, _ := newTestLearner(t, func(c *Config) { c.Rho, c.Sigma, c.Robust = 0.993, 0.7, robust })
 	random := rand.New(rand.NewPCG(1, 2)) // Float64 is exact; NormFloat64 is not the same everywhere
 	phi := make([]float64, rigLatent)
 	for tick := range uint64(3000) {
@@ -186,7 +210,5 @@ func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
 			l.Apply(rewardsrc.Label{ID: 1e6 + tick, Kind: rewardsrc.Undo, Undoes: tick - 1}, 0)
 		}
 	}
-	if got, want := l.Belief().Hash(), uint64(0x2897c191aded0029); got != want {
-		t.Errorf("hash %#x, want %#x", got, want)
-	}
+	return l.Belief().Hash()
 }

@@ -69,7 +69,7 @@ type AppliedLabel struct {
 	Undoes     uint64  // ID of the label that an Undo took back
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
-	Weight     float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): confidence · ρ^age / σ²
+	Weight     float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): trust · confidence · ρ^age / σ², trust 1 unless Config.Robust
 	Kind       rewardsrc.Kind
 	Outcome    Outcome
 	_          [6]byte

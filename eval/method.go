@@ -24,7 +24,7 @@ type method struct {
 }
 
 var (
-	beliefSettings = []string{"lambda", "rho", "warm_start", "plan_age"}
+	beliefSettings = []string{"lambda", "rho", "robust", "warm_start", "plan_age"}
 	labelSettings  = []string{"kappa", "labels_per_minute", "noise", "delay_s", "mistakes", "silence", "bias", "levels"}
 )
 

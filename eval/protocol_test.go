@@ -202,6 +202,8 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 		"profile's task":   {"version: 1", "version: 1\nprofiles: [{name: a, tasks: [fast]}]", "leaves nothing to do for rover"},
 		"profile's trials": {"version: 1", "version: 1\nprofiles: [{name: a, trials: -1}]", "from 0 to 10000"},
 		"one level":        {"bias: [0.1]", "levels: [1]", "2 to 1000"},
+		"robust":           {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
+		"robust, below":    {"bias: [0.1]", "robust: [-1]", "from 0 to 1e+06"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(tiny, c.change, c.to, 1)

@@ -18,6 +18,7 @@ type Settings struct {
 	Sigma         []float64 `yaml:"sigma,omitempty"`          // thompson*: standard deviation of a label's noise; default 0.1
 	Lambda        []float64 `yaml:"lambda,omitempty"`         // the prior; default 1
 	Rho           []float64 `yaml:"rho,omitempty"`            // weight of a label after one step; default 1
+	Robust        []float64 `yaml:"robust,omitempty"`         // a label that is off by more than this counts less, in proportion; 0 or at least 1e-6; default 0, all count alike
 	Candidates    []int     `yaml:"candidates,omitempty"`     // ucb, ucb_ep: 128; ucb_sphere: 512
 	GradientSteps []int     `yaml:"gradient_steps,omitempty"` // ucb_gradient: gradients of a plan; default 8
 	GradientRate  []float64 `yaml:"gradient_rate,omitempty"`  // ucb_gradient: learning rate; default 0.1
@@ -63,7 +64,7 @@ const RND = "rnd"
 // defaultSettings has one value for each key that has a default.
 func defaultSettings() Settings {
 	return Settings{
-		Beta: []float64{1}, Sigma: []float64{0.1}, Lambda: []float64{1}, Rho: []float64{1},
+		Beta: []float64{1}, Sigma: []float64{0.1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, PlanAge: []int{0}, WarmStart: []int{0},
 		LabelsPerMinute: []float64{0}, Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
@@ -192,7 +193,7 @@ const maxDelayS = 40
 
 // ranges are the least and the greatest value of each setting that is a number.
 var ranges = map[string][2]float64{
-	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1},
+	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"plan_age": {0, 1000}, "warm_start": {0, 1e7},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
@@ -243,6 +244,9 @@ func outOfRange(key string, v reflect.Value) string {
 	}
 	if key == "levels" && x == 1 { // one button says nothing
 		return "is out of range (1): use 0 for exact labels, or 2 to 1000"
+	}
+	if key == "robust" && x > 0 && x < 1e-6 { // the controller's least
+		return fmt.Sprintf("is out of range (%s): use 0 to believe all labels alike, or 1e-6 to 1e6", text(v))
 	}
 	if r := ranges[key]; !(x >= r[0] && x <= r[1]) || math.IsNaN(x) {
 		return fmt.Sprintf("is out of range (%s): use a value from %g to %g", text(v), r[0], r[1])

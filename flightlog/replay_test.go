@@ -234,6 +234,41 @@ func TestAChangedLabelWeightIsFoundAndNamed(t *testing.T) {
 	}
 }
 
+func TestARunThatDoubtsLabelsIsReplayedBitForBitAlsoFromASnapshotOn(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Robust = 0.5
+	doubted := 0
+	path, z := simulation{
+		cfg: cfg, ticks: 1000, every: 50,
+		drop: func(i uint64) bool { return i >= 400 && i < 430 },
+		change: func(t *controller.Tick) {
+			for _, a := range t.Labels[:t.NumLabels] {
+				if a.Outcome == controller.Applied && a.Kind == rewardsrc.Value && a.Weight < 0.5*a.Confidence {
+					doubted++
+				}
+			}
+		},
+	}.run(t)
+	result, err := Verify(open(t, path))
+	must(t, err)
+	if !result.OK() {
+		t.Fatalf("first difference: %v", result.First)
+	}
+	if doubted < 10 || result.Verified < 500 || len(result.Gaps) == 0 {
+		t.Fatalf("%d doubted, %d verified, gaps %v: the run shows little", doubted, result.Verified, result.Gaps)
+	}
+	sameVector(t, result.Z, z, 0)
+	plain, err := Open(path)
+	must(t, err)
+	t.Cleanup(func() { _ = plain.Close() })
+	plain.meta.Control.Robust = 0
+	result, err = Verify(plain)
+	must(t, err)
+	if result.OK() || !strings.Contains(result.First.Field, "weight") {
+		t.Fatalf("without robust: %v", result.First)
+	}
+}
+
 func TestAfterDroppedTicksTheReplayResumesAtTheNextSnapshot(t *testing.T) {
 	path, z := simulation{
 		cfg: simulationConfig(), ticks: 1000, every: 7,

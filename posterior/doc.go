@@ -19,6 +19,12 @@
 // back (Downdate). Each costs O(d²), and neither forms V, whose condition is
 // the square of R's. A label of noise σ enters with weight w/σ².
 //
+// # Doubtful labels
+//
+// Least squares believes a mistaken label as much as any other. Surprise says
+// how much a label contradicts the belief before it, Trust what share of its
+// weight it then deserves; a caller multiplies the weight of Update by it.
+//
 // # Asking and acting
 //
 // The D-gap of a state is what log det V would gain by a label there,
@@ -50,7 +56,7 @@
 //
 // # The same bits everywhere
 //
-// R, b, and what Mean, NormSq and InvR compute from them are a function of the
+// R, b, and what Mean, NormSq, InvR and Surprise compute from them are a function of the
 // calls alone, bit for bit, on every CPU that Go runs on: float64, a fixed order
 // of operations, no function but the square root (which IEEE 754 rounds
 // correctly), no BLAS, and every product wrapped in a conversion, which

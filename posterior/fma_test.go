@@ -10,7 +10,7 @@ import (
 
 // The files whose arithmetic leads to R, b and what is read from them.
 // schedule.go and sample.go pass through logarithms and powers anyway.
-var exactFiles = []string{"belief.go", "update.go", "factor.go", "state.go", "snapshot.go", "estimate.go"}
+var exactFiles = []string{"belief.go", "update.go", "factor.go", "state.go", "snapshot.go", "estimate.go", "robust.go"}
 
 var fused = regexp.MustCompile(`/posterior/(\w+\.go):\d+\)\s+(FN?M(ADD|SUB)\w*)\b`)
 

@@ -3,10 +3,11 @@
 
     scripts/label_states.py cheetah cheetah.npz --only curious --out models/cheetah/states.npz
 
-The input is what collect_dmc.py recorded: it has the observations, the measures of
-their states that rewards are made of, and which of them are of one episode. Whole
-episodes are drawn at random, the last is cut, and each keeps its order. A record
-without episodes counts as one of episodes of a single state.
+The input is what collect_dmc.py recorded, or the checkpoint.pt of pretrain_dmc.py with
+what the model's practice recorded: both have the observations and the measures of
+their states that rewards are made of. Whole episodes are drawn at random, the last
+is cut, and each keeps its order. Where the record does not tell them, rows are of
+one episode where one ends as another, later one begins.
 
 The output has obs [n, O] float32, reward_TASK [n] float32 for each task and
 episode_length [k] int32, whose sum is n. obs is rounded to 12 significant bits, so
@@ -23,6 +24,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fb import simulation  # noqa: E402
 
 OBS_BITS = 12
+
+
+def read(path):
+    """The columns of a record."""
+    if not path.endswith(".pt"):
+        return np.load(path)
+    import torch  # which nothing else here needs
+
+    columns = torch.load(path, weights_only=True)["replay"]["columns"]
+    return {name: column.numpy() for name, column in columns.items()}
+
+
+def find_episodes(obs, next_obs):
+    """A number for each row's episode, where rows follow each other but between those of other episodes."""
+    begins = {row.tobytes(): i for i, row in enumerate(obs)}
+    episode = np.arange(len(obs))
+    for i, row in enumerate(next_obs):
+        after = begins.get(row.tobytes(), -1)
+        if after > i:
+            episode[after] = episode[i]
+    return episode
 
 
 def draw_episodes(episode, states, random):
@@ -56,7 +78,8 @@ def label(domain, transitions, states, seed, only=None):
         rows = np.flatnonzero(transitions["curious"] == (only == "curious"))
     if states > len(rows):
         raise SystemExit(f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or give --states")
-    episode = transitions["episode"][rows] if "episode" in transitions else rows
+    episode = transitions["episode"] if "episode" in transitions else find_episodes(transitions["obs"], transitions["next_obs"])
+    episode = episode[rows]
     drawn, lengths = draw_episodes(episode, states, np.random.default_rng(seed))
     rows = rows[drawn]
     rewards = domain.reward(transitions["measure"][rows].astype(np.float64))
@@ -68,13 +91,13 @@ def label(domain, transitions, states, seed, only=None):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("transitions", help=".npz of collect_dmc.py")
+    p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
     p.add_argument("--only", choices=("curious", "exploring"), help="only of random network distillation, or of exploring starts")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")
     args = p.parse_args()
-    columns = label(simulation.DOMAINS[args.domain](), np.load(args.transitions), args.states, args.seed, args.only)
+    columns = label(simulation.DOMAINS[args.domain](), read(args.transitions), args.states, args.seed, args.only)
     np.savez_compressed(args.out, **columns)
     lengths = columns["episode_length"]
     print(f"{len(lengths)} episodes of {lengths.min()} to {lengths.max()} states")

@@ -56,9 +56,12 @@ class LabelledStates(unittest.TestCase):
         self.assertEqual(columns["episode_length"].sum(), 400)
         self.assertLess(np.abs(columns["obs"] / label_states.rounded(columns["obs"], 20) - 1).max(), 1e-5)
 
-    def test_of_a_record_without_episodes_are_drawn_one_by_one(self):
-        old = {name: self.record[name] for name in ("next_obs", "measure")}
-        self.assertEqual(label_states.label(self.domain, old, 50, seed=0)["episode_length"].tolist(), [1] * 50)
+    def test_of_a_record_without_episodes_are_of_the_same_episodes(self):
+        old = {name: self.record[name] for name in ("obs", "next_obs", "measure")}
+        found = label_states.find_episodes(old["obs"], old["next_obs"])
+        pairs = set(zip(found.tolist(), self.record["episode"].tolist()))
+        self.assertEqual(len(pairs), len(set(found.tolist())))
+        self.assertEqual(len(pairs), len(set(self.record["episode"].tolist())))
         with self.assertRaisesRegex(SystemExit, "how it came about"):
             label_states.label(self.domain, old, 50, seed=0, only="curious")
 

@@ -297,8 +297,10 @@ func used(method string) quantity {
 	return quantity{method: method, measure: eval.MeasureLabels, from: -anywhere, to: anywhere}
 }
 
-// exact restricts a check to operators without weaknesses, but for what is swept.
+// exact restricts a check to operators without weaknesses, but for what is swept,
+// whose labels are not doubted.
 func exact(swept string, k check) check {
+	k = k.where("robust", "0")
 	for _, key := range weaknesses {
 		if key != swept {
 			k = k.where(key, "0")
@@ -320,7 +322,7 @@ func weakness(key, text, which string, wanted func(float64) bool) claim {
 // everyWeakness compares an operator with all weaknesses with an exact one.
 func everyWeakness(method string) check {
 	exactly := exact("", check{of: with(returns(method, 0, anywhere), "labels_per_minute", asked)}).of
-	every := with(returns(method, 0, anywhere), "labels_per_minute", asked)
+	every := with(with(returns(method, 0, anywhere), "labels_per_minute", asked), "robust", "0")
 	for _, p := range ordinary {
 		every = with(every, p.key, p.value)
 	}

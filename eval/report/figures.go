@@ -128,7 +128,7 @@ var figures = []figure{
 		measures: ofReturn, x: episodes, panels: byEnv, lines: []string{"method", "labels by"}, vary: append(weaknesses, "labels_per_minute"),
 		keep: func(t *trial) bool {
 			who := t.params.person()
-			return who != weakPerson && (who == everyStep || t.params.get("labels_per_minute") == "30")
+			return !t.params.doubts() && who != weakPerson && (who == everyStep || t.params.get("labels_per_minute") == "30")
 		},
 	},
 	{
@@ -136,10 +136,13 @@ var figures = []figure{
 		caption:  "κ follows how many labels a minute an exact operator grants.",
 		measures: ofReturn, x: episodes, panels: []string{"env", "method"}, lines: []string{"labels_per_minute"}, absent: everyStep,
 		methods: []string{ucb, thompson},
-		keep:    func(t *trial) bool { return t.params.person() == everyStep || t.params.person() == exactPerson },
+		keep: func(t *trial) bool {
+			who := t.params.person()
+			return !t.params.doubts() && (who == everyStep || who == exactPerson)
+		},
 	},
 	weaknessFigure("delay_s", "Operators who are late", "delay of a label (s)"),
-	weaknessFigure("mistakes", "Operators who err", "share of labels that take good for bad"),
+	doubted(weaknessFigure("mistakes", "Operators who err", "share of labels that take good for bad")),
 	weaknessFigure("silence", "Operators who are away", "share of the time away"),
 	weaknessFigure("bias", "Operators who are too kind", "added to each label (parts of the range)"),
 	weaknessFigure("levels", "Operators with few buttons", "levels of a label (0: exact)"),
@@ -168,9 +171,22 @@ func weaknessFigure(key, title, label string) figure {
 		methods: []string{ucb, thompson},
 		keep: func(t *trial) bool {
 			who := t.params.person()
-			return t.params.get("labels_per_minute") == "30" && (who == exactPerson || who == weakPerson && t.params.has(key))
+			return !t.params.doubts() && t.params.get("labels_per_minute") == "30" && (who == exactPerson || who == weakPerson && t.params.has(key))
 		},
 	}
+}
+
+// doubted adds to a weakness's figure the learners that doubt labels.
+func doubted(f figure) figure {
+	plain := f.keep
+	f.caption += " robust: a label that is off by more than that counts less, in proportion."
+	f.lines = []string{"method", "robust"}
+	f.keep = func(t *trial) bool {
+		undoubting := *t
+		undoubting.params = t.params.without([]string{"robust"})
+		return plain(&undoubting)
+	}
+	return f
 }
 
 // speedTarget is the speed that the drifting tasks want, of at most 5 m/s: it

@@ -124,6 +124,9 @@ func (p parameters) person() string {
 	return ordinaryPerson
 }
 
+// doubts says whether labels that contradict the belief count less.
+func (p parameters) doubts() bool { return p.has("robust") && p.get("robust") != "0" }
+
 // compareValues orders the values of a parameter: numbers by size and before
 // all other text, names of methods as methods are.
 func compareValues(a, b string) int {

@@ -206,3 +206,40 @@ func TestTheMeanSoFarIsOfAllStepsUpToARow(t *testing.T) {
 		near(t, "the mean", got[i].y, want, 1e-12)
 	}
 }
+
+func TestLearnersThatDoubtLabelsAreShownApartAndOnlyWithMistakes(t *testing.T) {
+	l := newLab()
+	l.trials, l.models, l.tasks = 2, 1, map[string][]string{"walker": {"walk"}}
+	l.returns(experimentPeople, oracle, "", 4, always(1))
+	l.returns(experimentPeople, ucb, "beta=0.1", 4, always(0.9))
+	asked := "beta=0.1;labels_per_minute=30"
+	l.returns(experimentPeople, ucb, asked, 4, always(0.8))
+	l.returns(experimentPeople, ucb, asked+";mistakes=0.1", 4, always(0.5))
+	l.returns(experimentPeople, ucb, asked+";mistakes=0;robust=0.1", 4, always(0.8))
+	l.returns(experimentPeople, ucb, asked+";mistakes=0.1;robust=0.1", 4, always(0.7))
+	l.returns(experimentPeople, ucb, "beta=0.1;delay_s=1;labels_per_minute=30", 4, always(0.6))
+	r := newReport(t, l.rows)
+	for _, f := range r.Figures {
+		if f.Experiment != experimentPeople {
+			continue
+		}
+		plain, doubting := 0, 0
+		for _, panel := range f.Panels {
+			for _, s := range panel.Series {
+				if strings.Contains(s.Params, "robust") {
+					doubting++
+				} else {
+					plain++
+				}
+			}
+		}
+		if wanted := f.Name == "people-mistakes"; plain == 0 || (doubting == 1) != wanted {
+			t.Errorf("%s: %d lines of learners that doubt labels, %d of others", f.Name, doubting, plain)
+		}
+	}
+	for _, finding := range claimNamed(t, r, "people-mistakes").Findings {
+		if strings.HasPrefix(finding.What, ucb) && math.Abs(finding.Value-0.5/0.8) > 0.1 {
+			t.Errorf("the claim of mistakes looks at learners that doubt labels: %s", finding.String())
+		}
+	}
+}

@@ -47,7 +47,8 @@ type dataConfig struct {
 	Rho               float64 `json:"rho"`
 	ExactRestore      bool    `json:"exact_restore"`
 	LabelWeight       float64 `json:"label_weight"`
-	Beta              number  `json:"beta"` // null for a schedule
+	Robust            float64 `json:"robust"` // 0: labels are not doubted
+	Beta              number  `json:"beta"`   // null for a schedule
 	BetaSchedule      string  `json:"beta_schedule"`
 	MaxPlanAge        uint64  `json:"max_plan_age"`
 }
@@ -150,7 +151,7 @@ func newDataConfig(cfg controller.Config) dataConfig {
 	return dataConfig{
 		Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, RequestsPerMinute: cfg.Gate.RequestsPerMinute,
 		TimeoutS: cfg.Gate.TimeoutS, BackoffS: cfg.Gate.BackoffS, BackoffMaxS: cfg.Gate.BackoffMaxS,
-		Lambda: cfg.Lambda, Rho: cfg.Rho, ExactRestore: cfg.ExactRestore, LabelWeight: 1 / float64(cfg.Sigma*cfg.Sigma),
+		Lambda: cfg.Lambda, Rho: cfg.Rho, ExactRestore: cfg.ExactRestore, LabelWeight: 1 / float64(cfg.Sigma*cfg.Sigma), Robust: cfg.Robust,
 		Beta: beta, BetaSchedule: cfg.Beta.Schedule, MaxPlanAge: cfg.MaxPlanAge,
 	}
 }

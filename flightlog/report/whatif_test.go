@@ -114,6 +114,7 @@ func TestThePageAnswersWhatIfAsTheCommandDoes(t *testing.T) {
 		"an operator who answers late":            {func(*simulation) {}, every},
 		"no forgetting":                           {func(s *simulation) { s.cfg.Rho = 1 }, every},
 		"the exact restore":                       {func(s *simulation) { s.cfg.ExactRestore = true }, every},
+		"a learner that doubts labels":            {func(s *simulation) { s.cfg.Robust = 0.5 }, every},
 		"a noisy operator":                        {func(s *simulation) { s.cfg.Sigma = 0.5 }, every},
 		"nobody answers and there are no rewards": {func(s *simulation) { s.silent, s.rewards = true, false }, every},
 		"no rewards":                              {func(s *simulation) { s.rewards = false }, every},

@@ -102,7 +102,7 @@ class Run {
 
   // enter applies a labelled φ of a given age.
   enter(phi, off, value, confidence, age, row) {
-    const weight = confidence * this.config.label_weight * power(this.rho, age);
+    const weight = confidence * this.config.label_weight * power(this.rho, age) * this.trust(phi, off, value);
     if (!(weight > 0)) return;
     this.belief.update(phi, off, value, weight);
     this.result.labels++;
@@ -110,6 +110,15 @@ class Run {
       this.result.kept[row] = 1;
       this.entered.set(row, { clock: this.clock, weight });
     }
+  }
+
+  // trust is the share of its weight that a label deserves, as on the robot.
+  trust(phi, off, value) {
+    const { robust, label_weight } = this.config;
+    if (robust === 0) return 1;
+    const spread = 1 + label_weight * this.belief.normSq(phi, off);
+    const surprise = Math.abs((value - product(this.belief.mean(), phi, off)) / Math.sqrt(spread));
+    return surprise <= robust ? 1 : Math.max(robust / surprise, 1e-12);
   }
 
   enterRow(row) {
