@@ -5,7 +5,7 @@ against the direction of travel; while it swings, it moves back lifted. The join
 follow by a spring and a damper of the motors' torque. The ant does not turn: it
 walks sideways and backwards as well, and holds its heading at 0 on the way.
 
-The numbers in TROT were found by search(), for the speed along and the drift across
+The numbers in TROT were found by a search like search(), for the speed along and the drift across
 the direction, and the heading: 1.2 to 1.7 m/s, depending on the direction.
 """
 
