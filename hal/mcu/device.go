@@ -29,7 +29,8 @@ type Device struct {
 	rx      []byte
 	tx      []byte
 	payload []byte
-	seq     byte // of the next frame to the board
+	seq     byte   // of the next frame to the board
+	sent    uint64 // frames that the line took
 
 	clock    clock
 	wire     int64     // ns that a sample takes on the line
@@ -40,7 +41,8 @@ type Device struct {
 	status   status
 	answered bool // a STATE has arrived since it was last cleared
 	reply    []byte
-	replyTo  byte // the type of the reply that is waited for
+	replyTo  byte   // the type of the reply that is waited for
+	about    []byte // what it begins with: a slow line brings others too
 
 	armed           bool
 	lost, lostThere uint64
@@ -110,15 +112,15 @@ func (d *Device) ask(patience time.Duration) error {
 	if err := d.port.Write([]byte{0}, serial.After(patience)); err != nil { // ends what noise has begun
 		return err
 	}
-	welcome, err := d.request(Hello, Welcome, []byte{Version}, patience)
+	welcome, err := d.request(Hello, Welcome, []byte{Version}, nil, patience)
 	if err != nil {
 		return fmt.Errorf("no answer to HELLO within %v: %w", patience, err)
 	}
-	if len(welcome) < 1 || welcome[0] != Version {
-		return fmt.Errorf("the firmware's protocol is version %v, ours is %d: flash a firmware with our optibfm_mcu.h", welcome[:min(1, len(welcome))], Version)
+	if len(welcome) > 0 && welcome[0] != Version {
+		return fmt.Errorf("the firmware's protocol is version %d, ours is %d: flash a firmware with our optibfm_mcu.h", welcome[0], Version)
 	}
 	if len(welcome) < welcomeHead || welcome[1] > MaxChannels || welcome[2] > MaxChannels {
-		return fmt.Errorf("its WELCOME is damaged (%x): flash a firmware with our optibfm_mcu.h", welcome)
+		return fmt.Errorf("its WELCOME is damaged (%x): %w: flash a firmware with our optibfm_mcu.h", welcome, hal.ErrProtocol)
 	}
 	inputs, outputs := int(welcome[1]), int(welcome[2])
 	d.name = strings.ToValidUTF8(string(welcome[welcomeHead:]), "?")
@@ -163,19 +165,16 @@ func unique(signals []hal.Signal) error {
 }
 
 func (d *Device) describe(index byte, patience time.Duration) (hal.Signal, error) {
-	channel, err := d.request(Describe, Channel, []byte{index}, patience)
+	channel, err := d.request(Describe, Channel, []byte{index}, []byte{index}, patience)
 	if err != nil {
 		return hal.Signal{}, fmt.Errorf("no answer about channel %d: %w", index, err)
-	}
-	if len(channel) == 0 || channel[0] != index {
-		return hal.Signal{}, fmt.Errorf("the answer about channel %d is about another (%x)", index, channel)
 	}
 	name, unit, ok := bytes.Cut(channel[1:], []byte{0})
 	for _, text := range [][]byte{name, unit} {
 		ok = ok && len(text) <= maxText && printable(text)
 	}
 	if !ok || len(name) == 0 {
-		return hal.Signal{}, fmt.Errorf("the answer about channel %d is not understood (%q): give it a name and a unit in ASCII, up to %d bytes", index, channel, maxText)
+		return hal.Signal{}, fmt.Errorf("the answer about channel %d is not understood (%q): %w: give it a name and a unit in ASCII, up to %d bytes", index, channel, hal.ErrProtocol, maxText)
 	}
 	return hal.Signal{Name: string(name), Unit: string(unit)}, nil
 }
@@ -189,10 +188,12 @@ func printable(text []byte) bool {
 	return true
 }
 
-// request sends a message until it is answered. It is for Open: it waits.
-func (d *Device) request(message, answer byte, payload []byte, patience time.Duration) ([]byte, error) {
+// request sends a message until an answer comes that begins with about: one that comes
+// late comes once for each time that the message was sent, the last ones when something
+// else has been asked since. It is for Open: it waits.
+func (d *Device) request(message, answer byte, payload, about []byte, patience time.Duration) ([]byte, error) {
 	end := serial.After(patience)
-	d.replyTo, d.reply = answer, d.reply[:0]
+	d.replyTo, d.about, d.reply = answer, about, d.reply[:0]
 	defer func() { d.replyTo = 0 }()
 	for {
 		deadline := min(end, serial.After(helloEvery))
@@ -221,7 +222,11 @@ func (d *Device) request(message, answer byte, payload []byte, patience time.Dur
 func (d *Device) send(message byte, payload []byte, deadline int64) error {
 	d.tx = AppendFrame(d.tx[:0], Frame{Type: message, Seq: d.seq, Payload: payload})
 	d.seq++
-	return d.port.Write(d.tx, deadline)
+	if err := d.port.Write(d.tx, deadline); err != nil {
+		return err
+	}
+	d.sent++
+	return nil
 }
 
 // pump waits until something arrives and takes the frames out of it. Damaged
@@ -247,7 +252,7 @@ func (d *Device) pump(deadline int64) error {
 
 func (d *Device) handle(f Frame, arrival int64) error {
 	d.countGap(f.Seq)
-	if f.Type == d.replyTo {
+	if f.Type == d.replyTo && bytes.HasPrefix(f.Payload, d.about) {
 		d.replyTo, d.reply = 0, append(d.reply[:0], f.Payload...)
 	}
 	switch f.Type {
@@ -410,7 +415,12 @@ func (d *Device) Halt(failsafe []float64) error {
 	if err != nil {
 		return err
 	}
-	if err := d.change(Halt, p); err != nil {
+	return d.haltWith(p)
+}
+
+// haltWith sends the failsafe's values, or none: then the board takes those that it has.
+func (d *Device) haltWith(values []byte) error {
+	if err := d.change(Halt, values); err != nil {
 		return err
 	}
 	if d.status.state != Halted {

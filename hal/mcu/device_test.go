@@ -380,17 +380,28 @@ func TestASilentBoardIsStaleAndHaltTriesTwice(t *testing.T) {
 }
 
 func TestABoardWhoseProgramDiedIsHaltedAlsoWhereItOnlyHears(t *testing.T) {
+	const (
+		ours = 0.5 // the failsafe that HaltBoard is given
+		own  = 0   // the one that the board has
+	)
 	for name, c := range map[string]struct {
-		fail   func(*mcutest.Board)
-		change func(*mcu.Config)
-		halts  bool
-		says   string
+		fail     func(*mcutest.Board)
+		change   func(*mcu.Config)
+		failsafe float32
+		says     string
 	}{
-		"well":                       {halts: true},
-		"mute":                       {fail: func(b *mcutest.Board) { b.Mute(true) }, halts: true, says: "told blindly"},
-		"of another version":         {fail: func(b *mcutest.Board) { b.Version(2) }, says: "version [2]"},
-		"with other outputs":         {change: func(c *mcu.Config) { c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity"}} }, says: "the firmware's are not"},
-		"on a line that is not open": {change: func(c *mcu.Config) { c.Port.Path = "/dev/none" }, says: "/dev/none"},
+		"well":            {failsafe: ours},
+		"mute":            {fail: func(b *mcutest.Board) { b.Mute(true) }, failsafe: ours, says: "told blindly"},
+		"answering late":  {fail: func(b *mcutest.Board) { b.Late(lateAnswer) }, change: patient, failsafe: ours},
+		"far too late":    {fail: func(b *mcutest.Board) { b.Late(time.Second) }, failsafe: ours, says: "told blindly"},
+		"of some answers": {fail: func(b *mcutest.Board) { b.Instead(mcu.Channel, []byte("\x01other\x00")) }, failsafe: ours, says: "told blindly"},
+		"with a damaged welcome": {fail: func(b *mcutest.Board) { b.Instead(mcu.Welcome, []byte{mcu.Version, mcu.MaxChannels + 1, 2}) },
+			failsafe: ours, says: "told blindly"},
+		"with an empty welcome": {fail: func(b *mcutest.Board) { b.Instead(mcu.Welcome, nil) }, failsafe: ours, says: "told blindly"},
+		"with unreadable names": {fail: func(b *mcutest.Board) { b.Instead(mcu.Channel, []byte("\x00\x07\x00")) }, failsafe: ours, says: "told blindly"},
+		"of another version":    {fail: func(b *mcutest.Board) { b.Version(2) }, failsafe: own, says: "version 2"},
+		"with other outputs": {change: func(c *mcu.Config) { c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity"}} },
+			failsafe: own, says: "the firmware's are not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := mcutest.New(mcutest.Rover())
@@ -398,7 +409,7 @@ func TestABoardWhoseProgramDiedIsHaltedAlsoWhereItOnlyHears(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			turning(t, b)
+			turning(t, b.Path)
 			cfg := config(b.Path)
 			cfg.StartTimeoutMs, cfg.TimeoutMs = 300, 30
 			if c.change != nil {
@@ -407,32 +418,86 @@ func TestABoardWhoseProgramDiedIsHaltedAlsoWhereItOnlyHears(t *testing.T) {
 			if c.fail != nil {
 				c.fail(b)
 			}
-			err = mcu.HaltBoard(cfg, []float64{0.5, 0})
+			err = mcu.HaltBoard(cfg, []float64{ours, 0})
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%v, not %q", err, c.says)
 			}
-			if outputs, armed := b.Outputs(); armed == c.halts || c.halts && outputs[0] != 0.5 {
+			if outputs, armed := b.Outputs(); armed || outputs[0] != c.failsafe {
 				t.Errorf("armed %v, %v", armed, outputs)
 			}
 		})
 	}
 }
 
-func TestABoardIsGivenNoFailsafeOfAnotherLength(t *testing.T) {
+// lateAnswer is more than what a board is given before it is asked again.
+const lateAnswer = 150 * time.Millisecond
+
+// patient lets late answers still be in time.
+func patient(c *mcu.Config) { c.StartTimeoutMs, c.TimeoutMs = 5000, 2000 }
+
+func TestABoardThatAnswersLateIsOpened(t *testing.T) {
 	b, err := mcutest.New(mcutest.Rover())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := mcu.HaltBoard(config(b.Path), []float64{0}); err == nil || !strings.Contains(err.Error(), "it has 2 outputs, not 1") {
+	b.Late(lateAnswer)
+	c := config(b.Path)
+	patient(&c)
+	d := open(t, c)
+	if rover := mcutest.Rover(); !slices.Equal(d.Inputs(), rover.Inputs) || !slices.Equal(d.Outputs(), rover.Outputs) {
+		t.Errorf("%v, %v", d.Inputs(), d.Outputs())
+	}
+}
+
+func TestABoardIsGivenNoFailsafeThatDoesNotFitAndHaltsWithItsOwn(t *testing.T) {
+	for says, failsafe := range map[string][]float64{
+		"it has 2 outputs, not 1": {1},
+		"not finite":              {1, math.NaN()},
+	} {
+		t.Run(says, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, b board) {
+				turning(t, b.path)
+				if err := mcu.HaltBoard(config(b.path), failsafe); err == nil || !strings.Contains(err.Error(), says) {
+					t.Error(err)
+				}
+				d := open(t, config(b.path))
+				if s := next(t, d, whatever); d.Cause() != mcutest.CauseHalt || s[2] != 0 {
+					t.Errorf("cause %d, %v", d.Cause(), s)
+				}
+			})
+		})
+	}
+}
+
+func TestABoardWhosePlugIsPulledIsNotSaidToBeTold(t *testing.T) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pulled := make(chan struct{})
+	go func() {
+		defer close(pulled)
+		_, _ = line.Read(make([]byte, 1)) // HELLO
+		_ = line.Close()
+	}()
+	err = mcu.HaltBoard(config(line.Path), []float64{0, 0})
+	if !errors.Is(err, hal.ErrBus) || !strings.Contains(err.Error(), "could not be told") || strings.Contains(err.Error(), "blindly") {
+		t.Error(err)
+	}
+	<-pulled
+}
+
+func TestABoardOnALineThatIsNotThereIsNotHalted(t *testing.T) {
+	if err := mcu.HaltBoard(config("/dev/none"), []float64{0, 0}); err == nil || !strings.Contains(err.Error(), "/dev/none") {
 		t.Error(err)
 	}
 }
 
 // turning leaves a board as a program does that dies while the wheels turn.
-func turning(t *testing.T, b *mcutest.Board) {
+func turning(t *testing.T, path string) {
 	t.Helper()
-	c := config(b.Path)
+	c := config(path)
 	c.DeadmanMs = 60_000
 	d, err := mcu.Open(c)
 	if err != nil {
@@ -445,6 +510,7 @@ func turning(t *testing.T, b *mcutest.Board) {
 	if err := d.Write([]float64{5, 5}); err != nil {
 		t.Fatal(err)
 	}
+	next(t, d, func(s []float64) bool { return s[2] == 5 })
 }
 
 func TestABoardThatAnswersAHaltAndGoesOnHasNotHalted(t *testing.T) {
@@ -559,7 +625,7 @@ func TestAnotherVersionAndNoAnswerAreRefused(t *testing.T) {
 	}
 	defer b.Close()
 	b.Version(2)
-	if _, err := mcu.Open(config(b.Path)); err == nil || !strings.Contains(err.Error(), "version [2]") {
+	if _, err := mcu.Open(config(b.Path)); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
 	b.Mute(true)

@@ -12,8 +12,9 @@ import (
 //
 // A board that is as the configuration says is halted as [Device.Halt] does. One with
 // other channels, or of another version of the protocol, to which the values would mean
-// something else, is an error and told nothing. One that does not answer, or not
-// understandably, may hear all the same: it is told twice, blindly, and is an error too.
+// something else, takes the failsafe that it has, as after its deadman, and is an error.
+// One that does not answer, or not understandably, may hear all the same: it is told
+// twice, blindly, and is an error too. The error says where the line took nothing.
 //
 // A board that says nothing takes start_timeout_ms and twice timeout_ms.
 func HaltBoard(c Config, failsafe []float64) error {
@@ -21,21 +22,41 @@ func HaltBoard(c Config, failsafe []float64) error {
 	if err != nil {
 		return err
 	}
+	values, unusable := d.appendOutputs(nil, failsafe)
+	if unusable != nil {
+		values = nil
+	}
 	err = d.meet()
+	if err == nil {
+		err = errors.Join(unusable, d.fits(failsafe))
+	}
 	switch {
 	case err == nil:
-		err = d.haltMet(failsafe)
+		err = d.haltWith(values)
 	case hal.KindOf(err) != nil: // it was not understood
-		err = fmt.Errorf("halt: %w (it was told blindly)", errors.Join(err, d.Halt(failsafe)))
+		err = d.haltAlthough(err, values, "it was told blindly")
+	default:
+		err = d.haltAlthough(err, nil, "it was told to take the failsafe that it has")
 	}
 	return errors.Join(err, d.Close())
 }
 
-// haltMet halts a board that has told its outputs: without Config.DeclaredOutputs
-// nobody has compared them.
-func (d *Device) haltMet(failsafe []float64) error {
+// fits compares the failsafe with the outputs that a board has told: without
+// Config.DeclaredOutputs nobody has.
+func (d *Device) fits(failsafe []float64) error {
 	if n := len(d.outputs); n != len(failsafe) {
-		return fmt.Errorf("mcu: %s: halt: it has %d outputs, not %d: make the configuration the same", d.config.Port.Path, n, len(failsafe))
+		return fmt.Errorf("mcu: %s: it has %d outputs, not %d: make the configuration the same", d.config.Port.Path, n, len(failsafe))
 	}
-	return d.Halt(failsafe)
+	return nil
+}
+
+// haltAlthough halts a board of which something is wrong. told is what to say where the
+// line took it.
+func (d *Device) haltAlthough(wrong error, values []byte, told string) error {
+	before := d.sent
+	err := d.haltWith(values)
+	if d.sent == before {
+		told = "it could not be told"
+	}
+	return fmt.Errorf("halt: %w (%s)", errors.Join(wrong, err), told)
 }

@@ -31,7 +31,7 @@ type Halter interface {
 // goal is none. A servo that answers is looked at afterwards, and told once more where
 // it does not obey. One that is not set up as the configuration says loses its torque,
 // and is an error. One that does not answer may hear all the same: it is told twice,
-// blindly, and is an error too. notes names those that are known not to hold their goal.
+// blindly, and is an error too, which says where the line took nothing. notes names those that are known not to hold their goal.
 func (b *Bus) HaltAll(h Halter, failsafe []float64, torqueOff bool) (notes []string, err error) {
 	var errs []error
 	for i, goal := range failsafe {
@@ -55,10 +55,21 @@ func haltOne(h Halter, i int, goal float64, torqueOff bool) (note string, err er
 	case err == nil:
 		return haltMet(h, i, limp)
 	case !understood:
-		return "", fmt.Errorf("halt: %w (it was told blindly)", errors.Join(err, h.Tell(i, limp), h.Tell(i, limp)))
+		return "", tellBlindly(h, i, limp, err)
 	}
 	note, offErr := haltMet(h, i, true)
 	return note, fmt.Errorf("halt: %w", errors.Join(err, offErr))
+}
+
+// tellBlindly tells a servo that does not answer, twice, and says whether the line took
+// it.
+func tellBlindly(h Halter, i int, limp bool, silence error) error {
+	first, second := h.Tell(i, limp), h.Tell(i, limp)
+	told := "it was told blindly"
+	if first != nil && second != nil {
+		told = "it could not be told"
+	}
+	return fmt.Errorf("halt: %w (%s)", errors.Join(silence, first, second), told)
 }
 
 // haltMet tells a servo that answers, and looks whether it obeys.

@@ -4,6 +4,7 @@
 package mcutest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -94,7 +95,19 @@ type Board struct {
 	mute         bool
 	stubborn     bool
 	version      byte
+	instead      map[byte][]byte
+	late         time.Duration
+	underWay     chan lateFrame
 }
+
+// lateFrame is on a line that is slow.
+type lateFrame struct {
+	frame []byte
+	due   time.Time
+}
+
+// longLine is how many frames can be under way.
+const longLine = 1024
 
 // New starts a board. Close ends it.
 func New(f Firmware) (*Board, error) {
@@ -104,12 +117,14 @@ func New(f Firmware) (*Board, error) {
 	}
 	b := &Board{
 		Path: line.Path, line: line, firmware: f, stop: make(chan struct{}), version: mcu.Version,
+		instead: map[byte][]byte{}, underWay: make(chan lateFrame, longLine),
 		outputs: make([]float32, len(f.Outputs)), failsafe: make([]float32, len(f.Outputs)), inputs: make([]float32, len(f.Inputs)),
 	}
 	b.Restart()
-	b.done.Add(2)
+	b.done.Add(3)
 	go b.receive()
 	go b.tick()
+	go b.deliver()
 	return b, nil
 }
 
@@ -159,6 +174,15 @@ func (b *Board) Stubborn(on bool) { b.change(func() { b.stubborn = on }) }
 
 // Version lets it claim another version of the protocol.
 func (b *Board) Version(v byte) { b.change(func() { b.version = v }) }
+
+// Instead lets all frames of a type have this payload.
+func (b *Board) Instead(message byte, payload []byte) {
+	b.change(func() { b.instead[message] = payload })
+}
+
+// Late lets all that the board sends arrive so much later, as over a slow bridge. Say it
+// once.
+func (b *Board) Late(by time.Duration) { b.change(func() { b.late = by }) }
 
 // Outputs gives what is at the actuators, and whether the board is armed.
 func (b *Board) Outputs() (outputs []float32, armed bool) {
@@ -231,6 +255,9 @@ func (b *Board) sample() {
 }
 
 func (b *Board) send(message byte, payload []byte) {
+	if p, ok := b.instead[message]; ok {
+		payload = p
+	}
 	b.out = mcu.AppendFrame(b.out[:0], mcu.Frame{Type: message, Seq: b.seq, Payload: payload})
 	b.seq++
 	switch {
@@ -246,9 +273,34 @@ func (b *Board) send(message byte, payload []byte) {
 			b.out[2] = 0x7F
 		}
 	}
-	// A UART sends whether anybody listens or not.
+	if b.late == 0 {
+		b.write(b.out)
+		return
+	}
+	select {
+	case b.underWay <- lateFrame{bytes.Clone(b.out), time.Now().Add(b.late)}:
+	default: // it is lost
+	}
+}
+
+// write sends as a UART does, whether anybody listens or not.
+func (b *Board) write(frame []byte) {
 	_ = b.line.SetWriteDeadline(time.Now().Add(fullLine))
-	_, _ = b.line.Write(b.out)
+	_, _ = b.line.Write(frame)
+}
+
+// deliver sends what is under way when it is due.
+func (b *Board) deliver() {
+	defer b.done.Done()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case f := <-b.underWay:
+			time.Sleep(time.Until(f.due))
+			b.write(f.frame)
+		}
+	}
 }
 
 func (b *Board) receive() {
