@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// bootstrap finds out how uncertain a number is by drawing the trials of each
-// model on each task anew.
+// bootstrap finds out how uncertain a number is by drawing the trials of
+// each task anew.
 type bootstrap struct {
 	seed      uint64
 	resamples int
@@ -28,9 +28,10 @@ type uncertainty struct {
 // confidence is that of all intervals.
 const confidence = 0.95
 
-// block is trials that are drawn together: those of a model on a task that have
-// the same seeds, whatever their methods. So a difference is that of trials that
-// met the same initial states.
+// block is trials that are drawn together: those on a task that have the same seeds,
+// whatever their methods and models, as a seed decides the initial states for all of
+// them. So a difference is that of trials that met the same initial states, and states
+// that were met with several models count once.
 type block struct {
 	places []int // of the drawn trials
 	n      int   // trials that there are
@@ -45,14 +46,10 @@ type redrawing struct {
 
 func newRedrawing(samples []sample) *redrawing {
 	r := &redrawing{of: make(map[*numbers]*block)}
-	type key struct {
-		bfm  bfm
-		task string
-	}
-	known := make(map[key][]*numbers)
+	known := make(map[string][]*numbers) // by task
 	for _, s := range samples {
 		for i := range s {
-			at := key{s[i].bfm, s[i].task}
+			at := s[i].task
 			for _, n := range []*numbers{&s[i].values, &s[i].oracle} {
 				if len(n.values) == 0 {
 					continue
@@ -65,8 +62,8 @@ func newRedrawing(samples []sample) *redrawing {
 	return r
 }
 
-// add puts numbers into the block of others of the same place and seeds, or into
-// their own.
+// add puts numbers into the block of others of the same task and seeds, or into their
+// own.
 func (r *redrawing) add(n *numbers, others []*numbers) {
 	for _, other := range others {
 		if slices.Equal(other.seeds, n.seeds) {
