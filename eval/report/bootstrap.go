@@ -184,7 +184,8 @@ func (u uncertainty) student() distuv.StudentsT {
 
 // doubt is the probability of a value as far above a bound as this if the truth
 // were the bound: below 2.5 % where the interval lies above it. It is 1 where
-// nothing is known.
+// nothing is known, and where no trial differs from the bound: being equal shows
+// neither that it is above nor that it is below.
 func (u uncertainty) doubt(bound float64) float64 {
 	off, side := u.value-bound, u.below
 	if off < 0 {
@@ -193,7 +194,7 @@ func (u uncertainty) doubt(bound float64) float64 {
 	switch {
 	case math.IsNaN(u.below) || math.IsNaN(u.above):
 		return 1
-	case side == 0 && off >= 0:
+	case side == 0 && off > 0:
 		return 0
 	case side == 0:
 		return 1

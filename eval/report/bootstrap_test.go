@@ -214,6 +214,17 @@ func TestAnIntervalAndItsDoubtDecideTheSame(t *testing.T) {
 			}
 		}
 	}
+	for _, u := range []uncertainty{{1, 0.2, 0.4, 4}, {1, 0, 0, 3}, {1, 0, 0.4, 3}, {1, 0.2, 0, 3}} {
+		for _, bound := range []float64{-5, 0.9, 1, 1.1, 7} {
+			for _, atMost := range []bool{false, true} {
+				k := check{bound: bound, atMost: atMost}
+				decided, _ := k.decide(u.interval())
+				if doubted := k.doubts(u).verdict(); doubted != decided {
+					t.Errorf("%+v, %s: %s by the doubts, %s by the interval", u, k.wanted(), doubted, decided)
+				}
+			}
+		}
+	}
 	if d := (uncertainty{1, math.NaN(), math.NaN(), 3}).doubt(0); d != 1 {
 		t.Errorf("nothing is known, but the doubt is %v", d)
 	}

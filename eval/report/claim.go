@@ -300,7 +300,7 @@ func (k *check) decide(i Interval) (Verdict, string) {
 	switch {
 	case !i.Known():
 		return CannotTell, "no interval: what is divided by may be zero"
-	case low >= 0:
+	case low > 0:
 		return Holds, ""
 	case high < 0:
 		return DoesNotHold, ""

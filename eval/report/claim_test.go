@@ -244,8 +244,9 @@ func TestABoundIsMetByAWholeIntervalOnly(t *testing.T) {
 		low, high float64
 		want      Verdict
 	}{
-		{false, 0.95, 1, Holds}, {false, 0.94, 1, CannotTell}, {false, 0.8, 0.9, DoesNotHold},
-		{true, 0.8, 0.95, Holds}, {true, 0.8, 0.96, CannotTell}, {true, 0.96, 1, DoesNotHold},
+		{false, 0.96, 1, Holds}, {false, 0.94, 1, CannotTell}, {false, 0.8, 0.9, DoesNotHold},
+		{true, 0.8, 0.94, Holds}, {true, 0.8, 0.96, CannotTell}, {true, 0.96, 1, DoesNotHold},
+		{false, 0.95, 0.95, CannotTell}, {true, 0.95, 0.95, CannotTell}, {false, 0.95, 1, CannotTell},
 	} {
 		k := check{bound: 0.95, atMost: c.atMost}
 		if got, _ := k.decide(Interval{c.low, c.high}); got != c.want {
@@ -254,6 +255,24 @@ func TestABoundIsMetByAWholeIntervalOnly(t *testing.T) {
 	}
 	if got, reason := (&check{}).decide(unknown()); got != CannotTell || reason == "" {
 		t.Errorf("an unknown interval: %s %q", got, reason)
+	}
+}
+
+func TestTwoMethodsThatGetNothingAreNotToldApart(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	for i := range l.rows {
+		if l.rows[i].Method != oracle {
+			l.rows[i].Value = 0
+		}
+	}
+	for _, f := range claimNamed(t, newReport(t, l.rows), "navigation").Findings {
+		if !strings.Contains(f.What, "less random") {
+			continue
+		}
+		if f.Verdict != CannotTell || f.doubts.verdict() != CannotTell || !strings.Contains(f.Reason, "covers 0") {
+			t.Errorf("%s: %s: %s", f.String(), f.Verdict, f.Reason)
+		}
 	}
 }
 
