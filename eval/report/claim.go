@@ -230,7 +230,7 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
 	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
-	if f.Verdict == CannotTell {
+	if f.Verdict == CannotTell && f.Confidence.Known() {
 		f.Reason += k.wish(u, samples[0])
 	}
 	return f.asTold(k)

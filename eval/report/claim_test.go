@@ -226,6 +226,20 @@ func TestHowManyTrialsMightTellIsSaid(t *testing.T) {
 	}
 }
 
+func TestNoTrialsAreWishedForWhereThereIsNoInterval(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	for i := range l.rows {
+		if row := &l.rows[i]; row.Method == oracle && row.Trial > 0 { // one success of five: a draw may have none
+			row.Value = 0
+		}
+	}
+	j := claimNamed(t, newReport(t, l.rows), "navigation")
+	if want := "antmaze: no interval: what is divided by may be zero"; j.Verdict != CannotTell || j.Reason != want {
+		t.Errorf("%s: %s, want %s", j.Verdict, j.Reason, want)
+	}
+}
+
 func TestValuesBeyondTheClaimAreMeasured(t *testing.T) {
 	l := newLab()
 	l.disturbances()
