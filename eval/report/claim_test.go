@@ -181,6 +181,57 @@ func TestWhatWasRunOfAClaimIsJudged(t *testing.T) {
 	}
 }
 
+func TestAClaimHoldsInPartWhereEnvironmentsOrTheValuesItIsAboutWereNotRun(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	l.disturbances()
+	var cheetah, young []eval.Row
+	for _, row := range l.rows {
+		if row.Env == "cheetah" {
+			cheetah = append(cheetah, row)
+		}
+		if !strings.Contains(row.Params, "plan_age=10") {
+			young = append(young, row)
+		}
+	}
+	for _, c := range []struct {
+		claim, reason, extent string
+		rows                  []eval.Row
+	}{
+		{"baselines", "quadruped, walker: not run", "cheetah only", cheetah},
+		{"async", "cheetah, quadruped, walker: not run: no rows with age of z = 10", "", young},
+	} {
+		r := newReport(t, c.rows)
+		j := claimNamed(t, r, c.claim)
+		if j.Verdict != HoldsInPart || j.Reason != c.reason || j.Extent() != c.extent {
+			t.Errorf("%s: %s (%s): %s", c.claim, j.Verdict, j.Extent(), j.Reason)
+		}
+		if !bytes.Contains(pageOf(t, r), []byte(c.reason)) {
+			t.Errorf("%s: the page does not say that %s", c.claim, c.reason)
+		}
+	}
+}
+
+func TestClaimsAreOfTheEnvironmentsOfTheirProtocols(t *testing.T) {
+	paths, err := filepath.Glob("../../experiments/*.yaml")
+	must(t, err)
+	seen := make(map[string][]string)
+	for _, path := range paths {
+		protocol, err := eval.Load(path)
+		must(t, err)
+		for _, env := range protocol.Environments {
+			seen[protocol.Experiment] = append(seen[protocol.Experiment], env.Name)
+		}
+	}
+	for _, c := range claims {
+		want := seen[c.experiment]
+		slices.Sort(want)
+		if got := environments(c.experiment); !slices.Equal(got, want) {
+			t.Errorf("%s is of %v, its protocol of %v", c.name, got, want)
+		}
+	}
+}
+
 func TestTrialsWithOtherSeedsAreComparedAsGroups(t *testing.T) {
 	l := newLab()
 	l.navigation()

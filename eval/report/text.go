@@ -173,6 +173,9 @@ func (r *Report) writeClaims(out io.Writer, ours bool) {
 		if j.Stands() {
 			verdict += " *"
 		}
+		if extent := j.Extent(); extent != "" {
+			verdict += " (" + extent + ")"
+		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", verdict, j.Name, j.Outcome())
 	}
 	if len(lacking) > 0 {
