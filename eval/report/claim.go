@@ -101,6 +101,8 @@ type Finding struct {
 	Paired     bool    // their trials have the same seeds
 
 	doubts doubts
+	value  string // of the swept parameter
+	beside bool   // another value of the swept parameter decides
 }
 
 // judge says how a claim fared.
@@ -138,11 +140,12 @@ func (a *analysis) judgeIn(c *claim, ts trials, env string) (doubts, []Finding) 
 	}
 	var each []doubts
 	var findings []Finding
+	var texts []string // of the values of each
 	values := c.sweptValues(ts)
 	for _, value := range values {
 		found := a.checked(c, ts, env, value.text, value.wanted)
 		if value.wanted {
-			each = append(each, c.doubts(found))
+			each, texts = append(each, c.doubts(found)), append(texts, value.text)
 		}
 		findings = append(findings, found...)
 	}
@@ -150,6 +153,11 @@ func (a *analysis) judgeIn(c *claim, ts trials, env string) (doubts, []Finding) 
 		return untried, append(findings, notRunFinding(env, c.over.which))
 	}
 	if c.over.some {
+		if i := decider(each); i >= 0 {
+			for k := range findings {
+				findings[k].beside = findings[k].value != texts[i]
+			}
+		}
 		return someOf(each), findings
 	}
 	for _, value := range c.over.lacking(values) {
@@ -233,7 +241,7 @@ func (a *analysis) checked(c *claim, ts trials, env, value string, wanted bool) 
 
 // check compares in one environment, with one value of a swept parameter.
 func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Finding {
-	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided}
+	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided, value: value}
 	if value != "" {
 		f.What += fmt.Sprintf(" (%s = %s)", symbol(c.over.key), value)
 	}

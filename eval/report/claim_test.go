@@ -232,6 +232,38 @@ func TestClaimsAreOfTheEnvironmentsOfTheirProtocols(t *testing.T) {
 	}
 }
 
+func TestTheFindingShownIsTheOneThatDecides(t *testing.T) {
+	refuted := newLab()
+	refuted.mainComparison(rises(0.6, 0.99, 1))
+	for i := range refuted.rows {
+		if row := &refuted.rows[i]; row.Env == "walker" && row.Method == ucb {
+			row.Value *= 0.9
+		} else if row.Env == "quadruped" && row.Method == ucb {
+			row.Value *= 0.5
+		}
+	}
+	some := newLab()
+	some.drift()
+	for i := range some.rows { // at 0.9999 just better, which ρ = 0.999 need not be
+		if row := &some.rows[i]; row.Params == "rho=0.9999" {
+			row.Value -= 0.17
+		}
+	}
+	for _, c := range []struct {
+		claim, of string
+		verdict   Verdict
+		rows      []eval.Row
+	}{
+		{"near-oracle", "quadruped: ucb", DoesNotHold, refuted.rows},
+		{"drift", "(ρ = 0.999)", Holds, some.rows},
+	} {
+		j := claimNamed(t, newReport(t, c.rows), c.claim)
+		if shown := j.Decisive(); j.Verdict != c.verdict || shown == nil || !strings.Contains(shown.String(), c.of) {
+			t.Errorf("%s: %s: shown is %v, want %s", c.claim, j.Verdict, shown, c.of)
+		}
+	}
+}
+
 func TestTrialsWithOtherSeedsAreComparedAsGroups(t *testing.T) {
 	l := newLab()
 	l.navigation()
