@@ -134,6 +134,7 @@ func (c *checker) profile(path string, p Protocol, i int) {
 	}
 	c.within(path+".trials", own.Trials, 0, 10_000)
 	c.within(path+".episodes", own.Episodes, 0, 100_000)
+	c.within(path+".episode_steps", own.EpisodeSteps, 0, 10_000_000)
 	c.within(path+".values", own.Values, 0, 10_000_000)
 	var environments, methods []string
 	for _, e := range p.Environments {

@@ -34,9 +34,10 @@ type Quick struct {
 type Profile struct {
 	// Name is what --profile calls it.
 	Name string `yaml:"name"`
-	// Trials and Episodes replace those of run.
-	Trials   int `yaml:"trials"`
-	Episodes int `yaml:"episodes"`
+	// Trials, Episodes and EpisodeSteps replace those of run.
+	Trials       int `yaml:"trials"`
+	Episodes     int `yaml:"episodes"`
+	EpisodeSteps int `yaml:"episode_steps"`
 	// Environments, Tasks and Methods are the names of those that are kept.
 	Environments []string `yaml:"environments"`
 	Tasks        []string `yaml:"tasks"`
@@ -74,6 +75,7 @@ func (p Protocol) Profile(name string) (Protocol, error) {
 func (own Profile) of(p Protocol) Protocol {
 	p.Run.Trials = orElse(own.Trials, p.Run.Trials)
 	p.Run.Episodes = orElse(own.Episodes, p.Run.Episodes)
+	p.Run.EpisodeSteps = orElse(own.EpisodeSteps, p.Run.EpisodeSteps)
 	p.Environments = named(p.Environments, own.Environments, func(e Environment) string { return e.Name })
 	for i, e := range p.Environments {
 		p.Environments[i].Tasks = named(e.Tasks, own.Tasks, func(task string) string { return task })

@@ -139,7 +139,7 @@ methods:
   - {name: random}
 conditions: {noise: [0, 1, 2]}
 profiles:
-  - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb], trials: 2, episodes: 3, values: 2}
+  - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb], trials: 2, episodes: 3, episode_steps: 50, values: 2}
   - {name: wide}
 `)
 	small, err := p.Profile("small")
@@ -161,7 +161,7 @@ profiles:
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if small.Run.Trials != 2 || small.Run.Episodes != 3 {
+	if small.Run.Trials != 2 || small.Run.Episodes != 3 || small.Run.EpisodeSteps != 50 {
 		t.Errorf("%+v", small.Run)
 	}
 	wide, err := p.Profile("wide")

@@ -24,10 +24,11 @@ func (b *Belief) Surprise(phi []float64, reward, weight float64) float64 {
 
 // Trust returns what is left of the weight of a label of the given surprise:
 // all, 1, up to the limit, and limit/|surprise| beyond (Huber, "Robust
-// Estimation of a Location Parameter", 1964). Beyond the limit a label so moves
-// ẑ as one at the limit does: a wrong one has little say however wrong it is,
-// and many that agree are believed, however surprising the first was. limit is
-// above 0. The result is in [1e-12, 1], also where surprise is not finite.
+// Estimation of a Location Parameter", 1964). However wrong a label is, it
+// moves ẑ at most 1 + w‖φ‖² times as far as one at the limit does, and many that
+// agree are believed, however surprising the first was. So where φ is new, and w
+// large, there is little doubt yet: what is to doubt a label are others. limit
+// is above 0. The result is in [1e-12, 1], also where surprise is not finite.
 func Trust(surprise, limit float64) float64 {
 	size := math.Abs(surprise)
 	if size <= limit {

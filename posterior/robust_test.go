@@ -143,7 +143,7 @@ func TestTrustIsWholeUpToTheLimitAndNeverNothing(t *testing.T) {
 	}
 }
 
-func TestALabelMovesTheMeanNoFurtherThanOneAtTheLimit(t *testing.T) {
+func TestHowFarALabelMovesTheMeanIsBoundedHoweverWrongItIs(t *testing.T) {
 	const d, limit = 6, 0.3
 	rng := rand.New(rand.NewPCG(5, 6))
 	belief, err := New(d, 1, 1)
