@@ -83,7 +83,7 @@ type Judgement struct {
 	Doubt                   float64 // probability of as clear a verdict if the truth were at the bound, all checks considered; 1 if unknown
 	Together                float64 // the same where all claims are judged together (Holm, 1979)
 	Findings                []Finding
-	Tried, Untried          []string // environments; untried are those that the experiment's protocol has, too
+	Tried, Untried          []string // environments; untried are those that it is about, too
 	Note                    string   // how it is judged, and what people say about it, "" if nothing
 }
 

@@ -228,7 +228,8 @@ var claims = []claim{
 	},
 }
 
-// environments are those of an experiment's protocol, of which its claims are.
+// environments are those of an experiment's protocol that its claims are about, the
+// paper's. The built-in rover, where it was run, is judged as well, but not missed.
 func environments(experiment string) []string {
 	switch experiment {
 	case experimentDrift:

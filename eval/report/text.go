@@ -142,7 +142,7 @@ func (j *Judgement) Outcome() string {
 	case f == nil:
 		return j.Reason
 	case j.Verdict == HoldsInPart:
-		return f.String() + "; " + j.Reason
+		return strings.TrimPrefix(j.Extent()+"; ", "; ") + f.String() + "; " + j.Reason
 	case j.Verdict == CannotTell:
 		return f.String() + " (" + f.Reason + ")"
 	}
@@ -184,9 +184,6 @@ func (r *Report) writeClaims(out io.Writer, ours bool) {
 		verdict := j.Verdict.String()
 		if j.Stands() {
 			verdict += " *"
-		}
-		if extent := j.Extent(); extent != "" {
-			verdict += " (" + extent + ")"
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", verdict, j.Name, j.Outcome())
 	}
