@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// bootstrap finds out how uncertain a number is by drawing the trials of each
-// model on each task anew.
+// bootstrap finds out how uncertain a number is by drawing the trials of
+// each task anew.
 type bootstrap struct {
 	seed      uint64
 	resamples int
@@ -28,9 +28,10 @@ type uncertainty struct {
 // confidence is that of all intervals.
 const confidence = 0.95
 
-// block is trials that are drawn together: those of a model on a task that have
-// the same seeds, whatever their methods. So a difference is that of trials that
-// met the same initial states.
+// block is trials that are drawn together: those on a task that have the same seeds,
+// whatever their methods and models, as a seed decides the initial states for all of
+// them. So a difference is that of trials that met the same initial states, and states
+// that were met with several models count once.
 type block struct {
 	places []int // of the drawn trials
 	n      int   // trials that there are
@@ -45,14 +46,10 @@ type redrawing struct {
 
 func newRedrawing(samples []sample) *redrawing {
 	r := &redrawing{of: make(map[*numbers]*block)}
-	type key struct {
-		bfm  bfm
-		task string
-	}
-	known := make(map[key][]*numbers)
+	known := make(map[string][]*numbers) // by task
 	for _, s := range samples {
 		for i := range s {
-			at := key{s[i].bfm, s[i].task}
+			at := s[i].task
 			for _, n := range []*numbers{&s[i].values, &s[i].oracle} {
 				if len(n.values) == 0 {
 					continue
@@ -65,8 +62,8 @@ func newRedrawing(samples []sample) *redrawing {
 	return r
 }
 
-// add puts numbers into the block of others of the same place and seeds, or into
-// their own.
+// add puts numbers into the block of others of the same task and seeds, or into their
+// own.
 func (r *redrawing) add(n *numbers, others []*numbers) {
 	for _, other := range others {
 		if slices.Equal(other.seeds, n.seeds) {
@@ -187,7 +184,8 @@ func (u uncertainty) student() distuv.StudentsT {
 
 // doubt is the probability of a value as far above a bound as this if the truth
 // were the bound: below 2.5 % where the interval lies above it. It is 1 where
-// nothing is known.
+// nothing is known, and where no trial differs from the bound: being equal shows
+// neither that it is above nor that it is below.
 func (u uncertainty) doubt(bound float64) float64 {
 	off, side := u.value-bound, u.below
 	if off < 0 {
@@ -196,7 +194,7 @@ func (u uncertainty) doubt(bound float64) float64 {
 	switch {
 	case math.IsNaN(u.below) || math.IsNaN(u.above):
 		return 1
-	case side == 0 && off >= 0:
+	case side == 0 && off > 0:
 		return 0
 	case side == 0:
 		return 1

@@ -46,7 +46,9 @@ func TestAnIntervalOfARatioIsThatOfTheDeltaMethod(t *testing.T) {
 // them, so that trials of the same seed are alike; the oracle's, too.
 type duel struct {
 	tasks, trials int
-	alike         float64 // part of the variance that is the initial state's
+	models        int     // 0: one
+	alike         float64 // part of the variance that is the initial state's, to both methods the same
+	across        float64 // the same of what is its worth to one method, with every model
 	relative      bool    // to an oracle of the same seeds
 	ratio         bool
 	skewed        bool
@@ -63,22 +65,33 @@ func (d duel) draw(rng *rand.Rand) (of, against sample) {
 		}
 		return rng.NormFloat64()
 	}
+	own := math.Sqrt(1 - d.alike - d.across)
 	for task := range d.tasks {
-		var x, y, o []float64
-		for range d.trials {
-			shared, own := math.Sqrt(d.alike)*noise(), math.Sqrt(1-d.alike)
-			x = append(x, duelMean+duelSpread*(d.difference+shared+own*noise()))
-			y = append(y, duelMean+duelSpread*(shared+own*noise()))
-			o = append(o, 2*duelMean+duelSpread*(shared+own*noise()))
+		met := make([][3]float64, d.trials) // what the initial states are worth to the two and the oracle
+		for i := range met {
+			shared := math.Sqrt(d.alike) * noise()
+			for who := range met[i] {
+				met[i][who] = shared + math.Sqrt(d.across)*noise()
+			}
 		}
-		place := stratum{task: string(rune('a' + task))}
-		if d.relative {
-			place.oracle = numbered(o...)
+		for model := range max(1, d.models) {
+			var x, y, o []float64
+			for _, worth := range met {
+				x = append(x, duelMean+duelSpread*(d.difference+worth[0]+own*noise()))
+				y = append(y, duelMean+duelSpread*(worth[1]+own*noise()))
+				o = append(o, 2*duelMean+duelSpread*(worth[2]+own*noise()))
+			}
+			place := stratum{bfm: bfm{seed: model}, task: string(rune('a' + task))}
+			if d.relative {
+				place.oracle = numbered(o...)
+			}
+			first, second := place, place
+			first.values, second.values = numbered(x...), numbered(y...)
+			of, against = append(of, first), append(against, second)
 		}
-		first, second := place, place
-		first.values, second.values = numbered(x...), numbered(y...)
-		of, against = append(of, first), append(against, second)
 	}
+	of.sort()
+	against.sort()
 	return of, against
 }
 
@@ -150,6 +163,8 @@ func TestIntervalsCoverTheTruthAsOftenAsTheySay(t *testing.T) {
 		{"paired ratio", duel{tasks: 2, trials: 5, alike: 0.5, ratio: true, difference: 1}, true},
 		{"paired ratio of shares of the oracle's", duel{tasks: 4, trials: 10, alike: 0.5, ratio: true, relative: true}, true},
 		{"unpaired ratio", duel{tasks: 2, trials: 5, ratio: true}, false},
+		{"paired, 10 trials of 2 tasks with 3 models", duel{models: 3, tasks: 2, trials: 10, across: 0.8}, true},
+		{"unpaired, relative to the oracle, with 3 models", duel{models: 3, tasks: 2, trials: 10, across: 0.8, relative: true}, false},
 		{"paired, skewed", duel{tasks: 2, trials: 5, alike: 0.5, skewed: true}, true},
 	} {
 		covered, _, _ := c.duel.fought(n, c.pair)
@@ -196,6 +211,17 @@ func TestAnIntervalAndItsDoubtDecideTheSame(t *testing.T) {
 		}{{i.Low - little, true}, {i.Low + little, u.below == 0 && i.Low+little <= u.value}, {i.High + little, false}} {
 			if got := u.doubt(c.bound) <= doubtful; got != c.sure {
 				t.Errorf("%+v: above %v: %v, want %v", u, c.bound, got, c.sure)
+			}
+		}
+	}
+	for _, u := range []uncertainty{{1, 0.2, 0.4, 4}, {1, 0, 0, 3}, {1, 0, 0.4, 3}, {1, 0.2, 0, 3}} {
+		for _, bound := range []float64{-5, 0.9, 1, 1.1, 7} {
+			for _, atMost := range []bool{false, true} {
+				k := check{bound: bound, atMost: atMost}
+				decided, _ := k.decide(u.interval())
+				if doubted := k.doubts(u).verdict(); doubted != decided {
+					t.Errorf("%+v, %s: %s by the doubts, %s by the interval", u, k.wanted(), doubted, decided)
+				}
 			}
 		}
 	}

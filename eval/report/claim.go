@@ -17,7 +17,7 @@ type Verdict int
 const (
 	CannotTell  Verdict = iota
 	Holds               // of a claim: all of it
-	HoldsInPart         // what was run of it holds; the rest was not run
+	HoldsInPart         // what was run of it holds; the rest, some environments perhaps, was not run
 	DoesNotHold
 	NotRun   // there are no rows to judge by
 	Measured // of a finding that nothing is claimed about
@@ -49,7 +49,8 @@ type sweep struct {
 	key    string
 	which  string // in words: "every α up to 10"
 	wanted func(value float64) bool
-	some   bool // one value for which all checks hold is enough
+	must   []float64 // without these only part of the claim was tried
+	some   bool      // one value for which all checks hold is enough
 }
 
 // check compares a quantity, or two, with a bound.
@@ -82,7 +83,8 @@ type Judgement struct {
 	Doubt                   float64 // probability of as clear a verdict if the truth were at the bound, all checks considered; 1 if unknown
 	Together                float64 // the same where all claims are judged together (Holm, 1979)
 	Findings                []Finding
-	Note                    string // how it is judged, and what people say about it, "" if nothing
+	Tried, Untried          []string // environments; untried are those that it is about, too
+	Note                    string   // how it is judged, and what people say about it, "" if nothing
 }
 
 // Finding is a check in one environment.
@@ -99,6 +101,8 @@ type Finding struct {
 	Paired     bool    // their trials have the same seeds
 
 	doubts doubts
+	value  string // of the swept parameter
+	beside bool   // another value of the swept parameter decides
 }
 
 // judge says how a claim fared.
@@ -110,10 +114,17 @@ func (a *analysis) judge(c *claim) Judgement {
 		return j
 	}
 	var each []doubts
-	for _, env := range ts.values("env") {
+	j.Tried = ts.values("env")
+	for _, env := range j.Tried {
 		d, findings := a.judgeIn(c, ts.where(func(t *trial) bool { return t.env == env }), env)
 		each = append(each, d)
 		j.Findings = append(j.Findings, findings...)
+	}
+	for _, env := range environments(c.experiment) {
+		if !slices.Contains(j.Tried, env) {
+			j.Untried = append(j.Untried, env)
+			each = append(each, untried)
+		}
 	}
 	d := allOf(each)
 	j.Verdict, j.Doubt = d.verdict(), min(1, 2*min(d.holds, d.fails))
@@ -129,21 +140,48 @@ func (a *analysis) judgeIn(c *claim, ts trials, env string) (doubts, []Finding) 
 	}
 	var each []doubts
 	var findings []Finding
-	for _, value := range c.sweptValues(ts) {
+	var texts []string // of the values of each
+	values := c.sweptValues(ts)
+	for _, value := range values {
 		found := a.checked(c, ts, env, value.text, value.wanted)
 		if value.wanted {
-			each = append(each, c.doubts(found))
+			each, texts = append(each, c.doubts(found)), append(texts, value.text)
 		}
 		findings = append(findings, found...)
 	}
 	if len(each) == 0 {
-		lacking := Finding{Env: env, What: c.over.which, Value: math.NaN(), Confidence: unknown(), Verdict: NotRun, Reason: "no rows with " + c.over.which, doubts: untried}
-		return untried, append(findings, lacking)
+		return untried, append(findings, notRunFinding(env, c.over.which))
 	}
 	if c.over.some {
+		if i := decider(each); i >= 0 {
+			for k := range findings {
+				findings[k].beside = findings[k].value != texts[i]
+			}
+		}
 		return someOf(each), findings
 	}
+	for _, value := range c.over.lacking(values) {
+		findings = append(findings, notRunFinding(env, fmt.Sprintf("%s = %s", symbol(c.over.key), value)))
+		each = append(each, untried)
+	}
 	return allOf(each), findings
+}
+
+// lacking are the values without which only part of the claim was tried.
+func (s *sweep) lacking(values []sweptValue) []string {
+	var lacking []string
+	for _, must := range s.must {
+		text := strconv.FormatFloat(must, 'f', -1, 64)
+		if !slices.ContainsFunc(values, func(v sweptValue) bool { return compareValues(v.text, text) == 0 }) {
+			lacking = append(lacking, text)
+		}
+	}
+	return lacking
+}
+
+// notRunFinding is in the place of those that there are no rows for.
+func notRunFinding(env, what string) Finding {
+	return Finding{Env: env, What: what, Value: math.NaN(), Confidence: unknown(), Verdict: NotRun, Reason: "no rows with " + what, doubts: untried}
 }
 
 // doubts are those of the checks of one value.
@@ -203,7 +241,7 @@ func (a *analysis) checked(c *claim, ts trials, env, value string, wanted bool) 
 
 // check compares in one environment, with one value of a swept parameter.
 func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Finding {
-	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided}
+	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided, value: value}
 	if value != "" {
 		f.What += fmt.Sprintf(" (%s = %s)", symbol(c.over.key), value)
 	}
@@ -230,7 +268,7 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
 	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
-	if f.Verdict == CannotTell {
+	if f.Verdict == CannotTell && f.Confidence.Known() {
 		f.Reason += k.wish(u, samples[0])
 	}
 	return f.asTold(k)
@@ -300,7 +338,7 @@ func (k *check) decide(i Interval) (Verdict, string) {
 	switch {
 	case !i.Known():
 		return CannotTell, "no interval: what is divided by may be zero"
-	case low >= 0:
+	case low > 0:
 		return Holds, ""
 	case high < 0:
 		return DoesNotHold, ""
@@ -426,11 +464,32 @@ func (j *Judgement) reason() string {
 	case Holds:
 		return ""
 	case HoldsInPart:
-		return j.reasonOf(NotRun)
+		return j.notRun()
 	case CannotTell:
 		return cmp.Or(j.reasonOf(CannotTell), j.reasonOf(NotRun), "a check fails, but of so many one may fail by chance")
 	}
 	return j.reasonOf(j.Verdict)
+}
+
+// notRun names what was not run.
+func (j *Judgement) notRun() string {
+	reasons := j.reasonOf(NotRun)
+	if len(j.Untried) == 0 {
+		return reasons
+	}
+	whole := strings.Join(j.Untried, ", ") + ": not run"
+	if reasons == "" {
+		return whole
+	}
+	return whole + "; " + reasons
+}
+
+// Extent says which environments hold that are not all, "" where it is all.
+func (j *Judgement) Extent() string {
+	if j.Verdict != HoldsInPart || len(j.Untried) == 0 {
+		return ""
+	}
+	return strings.Join(j.Tried, ", ") + " only"
 }
 
 // reasonOf collects the findings of a verdict.

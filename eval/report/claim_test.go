@@ -181,6 +181,92 @@ func TestWhatWasRunOfAClaimIsJudged(t *testing.T) {
 	}
 }
 
+func TestAClaimHoldsInPartWhereEnvironmentsOrTheValuesItIsAboutWereNotRun(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	l.disturbances()
+	var cheetah, young []eval.Row
+	for _, row := range l.rows {
+		if row.Env == "cheetah" {
+			cheetah = append(cheetah, row)
+		}
+		if !strings.Contains(row.Params, "plan_age=10") {
+			young = append(young, row)
+		}
+	}
+	for _, c := range []struct {
+		claim, reason, extent string
+		rows                  []eval.Row
+	}{
+		{"baselines", "quadruped, walker: not run", "cheetah only", cheetah},
+		{"async", "cheetah, quadruped, walker: not run: no rows with age of z = 10", "", young},
+	} {
+		r := newReport(t, c.rows)
+		j := claimNamed(t, r, c.claim)
+		if j.Verdict != HoldsInPart || j.Reason != c.reason || j.Extent() != c.extent {
+			t.Errorf("%s: %s (%s): %s", c.claim, j.Verdict, j.Extent(), j.Reason)
+		}
+		if !bytes.Contains(pageOf(t, r), []byte(c.reason)) {
+			t.Errorf("%s: the page does not say that %s", c.claim, c.reason)
+		}
+	}
+}
+
+func TestClaimsAreOfTheEnvironmentsOfTheirProtocols(t *testing.T) {
+	paths, err := filepath.Glob("../../experiments/*.yaml")
+	must(t, err)
+	seen := make(map[string][]string)
+	for _, path := range paths {
+		protocol, err := eval.Load(path)
+		must(t, err)
+		for _, env := range protocol.Environments {
+			if env.Name == "rover" { // not the paper's
+				continue
+			}
+			seen[protocol.Experiment] = append(seen[protocol.Experiment], env.Name)
+		}
+	}
+	for _, c := range claims {
+		want := seen[c.experiment]
+		slices.Sort(want)
+		if got := environments(c.experiment); !slices.Equal(got, want) {
+			t.Errorf("%s is of %v, its protocol of %v", c.name, got, want)
+		}
+	}
+}
+
+func TestTheFindingShownIsTheOneThatDecides(t *testing.T) {
+	refuted := newLab()
+	refuted.mainComparison(rises(0.6, 0.99, 1))
+	for i := range refuted.rows {
+		if row := &refuted.rows[i]; row.Env == "walker" && row.Method == ucb {
+			row.Value *= 0.9
+		} else if row.Env == "quadruped" && row.Method == ucb {
+			row.Value *= 0.5
+		}
+	}
+	some := newLab()
+	some.drift()
+	for i := range some.rows { // at 0.9999 just better, which ρ = 0.999 need not be
+		if row := &some.rows[i]; row.Params == "rho=0.9999" {
+			row.Value -= 0.17
+		}
+	}
+	for _, c := range []struct {
+		claim, of string
+		verdict   Verdict
+		rows      []eval.Row
+	}{
+		{"near-oracle", "quadruped: ucb", DoesNotHold, refuted.rows},
+		{"drift", "(ρ = 0.999)", Holds, some.rows},
+	} {
+		j := claimNamed(t, newReport(t, c.rows), c.claim)
+		if shown := j.Decisive(); j.Verdict != c.verdict || shown == nil || !strings.Contains(shown.String(), c.of) {
+			t.Errorf("%s: %s: shown is %v, want %s", c.claim, j.Verdict, shown, c.of)
+		}
+	}
+}
+
 func TestTrialsWithOtherSeedsAreComparedAsGroups(t *testing.T) {
 	l := newLab()
 	l.navigation()
@@ -226,6 +312,20 @@ func TestHowManyTrialsMightTellIsSaid(t *testing.T) {
 	}
 }
 
+func TestNoTrialsAreWishedForWhereThereIsNoInterval(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	for i := range l.rows {
+		if row := &l.rows[i]; row.Method == oracle && row.Trial > 0 { // one success of five: a draw may have none
+			row.Value = 0
+		}
+	}
+	j := claimNamed(t, newReport(t, l.rows), "navigation")
+	if want := "antmaze: no interval: what is divided by may be zero"; j.Verdict != CannotTell || j.Reason != want {
+		t.Errorf("%s: %s, want %s", j.Verdict, j.Reason, want)
+	}
+}
+
 func TestValuesBeyondTheClaimAreMeasured(t *testing.T) {
 	l := newLab()
 	l.disturbances()
@@ -244,8 +344,9 @@ func TestABoundIsMetByAWholeIntervalOnly(t *testing.T) {
 		low, high float64
 		want      Verdict
 	}{
-		{false, 0.95, 1, Holds}, {false, 0.94, 1, CannotTell}, {false, 0.8, 0.9, DoesNotHold},
-		{true, 0.8, 0.95, Holds}, {true, 0.8, 0.96, CannotTell}, {true, 0.96, 1, DoesNotHold},
+		{false, 0.96, 1, Holds}, {false, 0.94, 1, CannotTell}, {false, 0.8, 0.9, DoesNotHold},
+		{true, 0.8, 0.94, Holds}, {true, 0.8, 0.96, CannotTell}, {true, 0.96, 1, DoesNotHold},
+		{false, 0.95, 0.95, CannotTell}, {true, 0.95, 0.95, CannotTell}, {false, 0.95, 1, CannotTell},
 	} {
 		k := check{bound: 0.95, atMost: c.atMost}
 		if got, _ := k.decide(Interval{c.low, c.high}); got != c.want {
@@ -254,6 +355,24 @@ func TestABoundIsMetByAWholeIntervalOnly(t *testing.T) {
 	}
 	if got, reason := (&check{}).decide(unknown()); got != CannotTell || reason == "" {
 		t.Errorf("an unknown interval: %s %q", got, reason)
+	}
+}
+
+func TestTwoMethodsThatGetNothingAreNotToldApart(t *testing.T) {
+	l := newLab()
+	l.navigation()
+	for i := range l.rows {
+		if l.rows[i].Method != oracle {
+			l.rows[i].Value = 0
+		}
+	}
+	for _, f := range claimNamed(t, newReport(t, l.rows), "navigation").Findings {
+		if !strings.Contains(f.What, "less random") {
+			continue
+		}
+		if f.Verdict != CannotTell || f.doubts.verdict() != CannotTell || !strings.Contains(f.Reason, "covers 0") {
+			t.Errorf("%s: %s: %s", f.String(), f.Verdict, f.Reason)
+		}
 	}
 }
 

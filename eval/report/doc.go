@@ -20,8 +20,8 @@
 // model by model and task by task, by the mean of the oracle's trials.
 //
 // Intervals are of 95 %, by a stratified bootstrap as in rliable (Agarwal et al.,
-// 2021): the trials of each model on each task are drawn anew, the oracle's too
-// where something is divided by it. Unlike there, n-1 of n trials are drawn (Rao and
+// 2021): the trials of each task are drawn anew, the oracle's too where something is
+// divided by it. Unlike there, n-1 of n trials are drawn (Rao and
 // Wu, 1988), and what is drawn gives a standard error to either side, of which an
 // interval has as many as Student's t distribution asks for, with Satterthwaite's
 // degrees of freedom: percentiles of a handful of trials are too narrow. Intervals
@@ -29,9 +29,10 @@
 // models might have shown is the range over the models, which is also what the
 // figures' bands are, as in the paper.
 //
-// Trials with the same seed met the same initial states with the same model: their
-// numbers are drawn together, so that two methods, and the oracle, are compared trial
-// by trial. Where the seeds differ they are drawn apart, and the page says so.
+// Trials of a task with the same seed met the same initial states, whatever the method
+// and the model: their numbers are drawn together, so that two methods, and the oracle,
+// are compared trial by trial, and more models do not pass for more initial states.
+// Where the seeds differ they are drawn apart, and the page says so.
 //
 // A claim holds where each of its checks does. That one fails is taken for chance
 // unless it is as clear as one of so many must be (Bonferroni). Each claim is
@@ -51,9 +52,9 @@
 // A claim is declared in claims.go: quantities, differences or ratios of two,
 // and bounds, for every value of some parameter or for at least one. It holds if
 // the intervals of all its checks lie on the wanted side of their bounds in every
-// environment, does not hold if one lies wholly on the other side, and cannot be
-// told otherwise; the reason is given. Bounds that the paper does not give are
-// constants there.
+// environment, holds in part where some of what it is about was not run, does not
+// hold if one lies wholly on the other side, and cannot be told otherwise; the reason
+// is given. Bounds that the paper does not give are constants there.
 //
 // The same rows, in any order, with the same options make the same files.
 package report

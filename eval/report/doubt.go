@@ -62,6 +62,28 @@ func someOf(each []doubts) doubts {
 	return whole
 }
 
+// decider is the one of some that decides about them: the surest where one holds,
+// the least refuted where all fail, -1 where nothing is decided.
+func decider(each []doubts) int {
+	verdict, best := someOf(each).verdict(), -1
+	for i, d := range each {
+		switch {
+		case !d.tried:
+			continue
+		case best < 0:
+		case verdict == DoesNotHold && d.fails <= each[best].fails:
+			continue
+		case verdict != DoesNotHold && d.holds >= each[best].holds:
+			continue
+		}
+		best = i
+	}
+	if verdict == CannotTell {
+		return -1
+	}
+	return best
+}
+
 // gather sorts out what was tried.
 func gather(each []doubts) (whole doubts, tried []doubts) {
 	whole = doubts{holds: 1, fails: 1}

@@ -108,3 +108,20 @@ func TestStarsAreWrongAsSeldomAsThePageSays(t *testing.T) {
 		t.Errorf("%.1f %% of pages have a star that is wrong", 100*share)
 	}
 }
+
+func TestTheSurestOfSomeDecidesOrTheLeastRefutedWhereAllFail(t *testing.T) {
+	of := func(holds, fails float64) doubts { return doubts{holds: holds, fails: fails, tried: true} }
+	for _, c := range []struct {
+		each []doubts
+		want int
+	}{
+		{[]doubts{of(0.004, 1), of(0.001, 1), of(1, 0)}, 1},
+		{[]doubts{untried, of(1, 0.001), of(1, 0.004)}, 2},
+		{[]doubts{of(1, 0), undecided}, -1},
+		{[]doubts{untried}, -1},
+	} {
+		if got := decider(c.each); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.each, got, c.want)
+		}
+	}
+}

@@ -30,10 +30,10 @@ func Example() {
 		fmt.Printf("%s: %s\n  %s\n", claim.Name, claim.Verdict, claim.Outcome())
 	}
 	// Output:
-	// near-oracle: holds
-	//   walker: thompson, episodes 5 and later, of the oracle's return: 0.981 [0.981, 0.981], wanted at least 0.95
-	// baselines: holds
-	//   walker: ucb less lola, all episodes: 0.611 [0.61, 0.613], wanted at least 0
-	// ucb-thompson: holds
-	//   walker: ucb less thompson, episodes 2 and later: 0.00624 [0.00622, 0.00625], wanted at least -0.02
+	// near-oracle: holds in part
+	//   walker only; walker: thompson, episodes 5 and later, of the oracle's return: 0.981 [0.981, 0.981], wanted at least 0.95; cheetah, quadruped: not run
+	// baselines: holds in part
+	//   walker only; walker: ucb less lola, all episodes: 0.611 [0.61, 0.613], wanted at least 0; cheetah, quadruped: not run
+	// ucb-thompson: holds in part
+	//   walker only; walker: ucb less thompson, episodes 2 and later: 0.00624 [0.00622, 0.00625], wanted at least -0.02; cheetah, quadruped: not run
 }

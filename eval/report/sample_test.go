@@ -7,10 +7,12 @@ import (
 )
 
 // numbered gives numbers the seeds 0, 1, 2 and so on.
-func numbered(values ...float64) numbers {
+func numbered(values ...float64) numbers { return seededFrom(0, values...) }
+
+func seededFrom(first int, values ...float64) numbers {
 	var n numbers
 	for i, v := range values {
-		n.add(uint64(i), v)
+		n.add(uint64(first+i), v)
 	}
 	return n
 }
@@ -24,7 +26,8 @@ func reseeded(n numbers) numbers {
 	return numbers{seeds, n.values}
 }
 
-// drawSample draws trials of models on tasks about known means.
+// drawSample draws trials of models on tasks about known means; no two models met the
+// same initial states.
 func drawSample(rng *rand.Rand, models, tasks, trials int, spread float64) sample {
 	var s sample
 	for model := range models {
@@ -33,7 +36,7 @@ func drawSample(rng *rand.Rand, models, tasks, trials int, spread float64) sampl
 			for i := range values {
 				values[i] = float64(model+10*task) + spread*float64(task+1)*rng.NormFloat64()
 			}
-			s = append(s, stratum{bfm: bfm{seed: model}, task: string(rune('a' + task)), values: numbered(values...)})
+			s = append(s, stratum{bfm: bfm{seed: model}, task: string(rune('a' + task)), values: seededFrom(1000*model, values...)})
 		}
 	}
 	return s

@@ -70,11 +70,11 @@ func (r *Report) Together() string {
 			stands++
 		}
 	}
-	return fmt.Sprintf("%d of the %d verdicts stand also where all claims are judged together, with a chance of 5 %% that any of those is wrong", stands, decided)
+	return fmt.Sprintf("%d of the %d verdicts stand also where all claims are judged together, with a chance of 5 %% that any of those is wrong, given the settings, which were chosen by the same trials", stands, decided)
 }
 
-// Decisive is the finding that decided about a claim most narrowly, nil if
-// there is none.
+// Decisive is the finding that decided about a claim: the clearest where it does not
+// hold, otherwise the narrowest, nil if there is none.
 func (j *Judgement) Decisive() *Finding {
 	wanted := j.Verdict
 	if wanted == HoldsInPart {
@@ -83,11 +83,23 @@ func (j *Judgement) Decisive() *Finding {
 	var decisive *Finding
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.Verdict == wanted && f.Confidence.Known() && (decisive == nil || f.narrowness() > decisive.narrowness()) {
+		if f.Verdict != wanted || !f.Confidence.Known() || f.beside {
+			continue
+		}
+		if decisive == nil || f.before(decisive, wanted) {
 			decisive = f
 		}
 	}
 	return decisive
+}
+
+// before says whether a finding rather than another of the same verdict decides about
+// their claim.
+func (f *Finding) before(other *Finding, v Verdict) bool {
+	if v == DoesNotHold {
+		return f.doubts.fails < other.doubts.fails
+	}
+	return f.narrowness() > other.narrowness()
 }
 
 // narrowness is how near a finding was to another verdict.
@@ -130,7 +142,7 @@ func (j *Judgement) Outcome() string {
 	case f == nil:
 		return j.Reason
 	case j.Verdict == HoldsInPart:
-		return f.String() + "; " + j.Reason
+		return strings.TrimPrefix(j.Extent()+"; ", "; ") + f.String() + "; " + j.Reason
 	case j.Verdict == CannotTell:
 		return f.String() + " (" + f.Reason + ")"
 	}
