@@ -51,7 +51,7 @@ func (d *device) fail(o operation, err error) error {
 // failOf counts what the device found, unless it counts itself.
 func (d *device) failOf(o operation, err error) error {
 	d.failing = true
-	if _, counts := d.Device.Device.(hal.Counting); !counts {
+	if d.counting == nil {
 		d.faults.Count(err)
 	}
 	return d.note(o, err)
@@ -75,8 +75,8 @@ type DeviceFaults struct {
 func (r *Robot) Faults(dst []DeviceFaults) []DeviceFaults {
 	for _, d := range r.devices {
 		f := d.faults
-		if c, ok := d.Device.Device.(hal.Counting); ok {
-			f = sum(f, c.Faults())
+		if d.counting != nil {
+			f = sum(f, d.counting.Faults())
 		}
 		dst = append(dst, DeviceFaults{d.Name, f})
 	}

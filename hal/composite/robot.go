@@ -33,6 +33,12 @@ type Robot struct {
 // inputs, or outputs.
 type device struct {
 	Device
+	// What the driver can do besides, nil where it cannot. Asked for once: the
+	// runtime allocates now and then where an interface is asked for another.
+	guarded  hal.Guarded
+	counting hal.Counting
+	backstop hal.Backstop
+
 	inputs   []float64 // within Robot.values
 	outputs  []float64
 	failsafe []float64
@@ -117,10 +123,14 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 		d.Stale = 3 * period
 	}
 	n := len(d.Outputs())
-	return &device{
+	made := &device{
 		Device: d, inputs: inputs, outputs: make([]float64, n), failsafe: make([]float64, n), disarmed: make([]float64, n),
 		stale: d.Stale.Nanoseconds(), bits: make([]uint64, len(inputs)),
 	}
+	made.guarded, _ = d.Device.(hal.Guarded)
+	made.counting, _ = d.Device.(hal.Counting)
+	made.backstop, _ = d.Device.(hal.Backstop)
+	return made
 }
 
 // Spec describes the channels. With a history the observation is that of the
@@ -362,8 +372,8 @@ func (d *device) halt() error {
 func (r *Robot) HaltBeside() {
 	r.cut.Store(true)
 	for _, d := range r.devices {
-		if b, ok := d.Device.Device.(hal.Backstop); ok {
-			b.HaltBeside()
+		if d.backstop != nil {
+			d.backstop.HaltBeside()
 		}
 	}
 }
@@ -385,10 +395,10 @@ func (r *Robot) Deadman() time.Duration {
 }
 
 func (d *device) deadman() time.Duration {
-	if g, ok := d.Device.Device.(hal.Guarded); ok {
-		return g.Deadman()
+	if d.guarded == nil {
+		return 0
 	}
-	return 0
+	return d.guarded.Deadman()
 }
 
 // Share is a device's part of the time that a robot takes at most.

@@ -11,6 +11,11 @@ import (
 type Robot struct {
 	body  hal.Robot
 	armed bool
+	// What the body can do besides, nil where it cannot. Asked for once: the runtime
+	// allocates now and then where an interface is asked for another.
+	backstop hal.Backstop
+	stop     hal.StopInput
+	rewarder hal.Rewarder
 }
 
 var (
@@ -23,7 +28,13 @@ var (
 
 // Wrap puts a robot, which is halted, out of reach. The result owns it: Close
 // closes it.
-func Wrap(body hal.Robot) *Robot { return &Robot{body: body} }
+func Wrap(body hal.Robot) *Robot {
+	r := &Robot{body: body}
+	r.backstop, _ = body.(hal.Backstop)
+	r.stop, _ = body.(hal.StopInput)
+	r.rewarder, _ = body.(hal.Rewarder)
+	return r
+}
 
 // Spec implements hal.Robot.
 func (r *Robot) Spec() hal.Spec { return r.body.Spec() }
@@ -53,23 +64,22 @@ func (r *Robot) Halt() error {
 
 // HaltBeside implements hal.Backstop where the wrapped robot does.
 func (r *Robot) HaltBeside() {
-	if b, ok := r.body.(hal.Backstop); ok {
-		b.HaltBeside()
+	if r.backstop != nil {
+		r.backstop.HaltBeside()
 	}
 }
 
 // StopPressed implements hal.StopInput where the wrapped robot does.
 func (r *Robot) StopPressed() bool {
-	s, ok := r.body.(hal.StopInput)
-	return ok && s.StopPressed()
+	return r.stop != nil && r.stop.StopPressed()
 }
 
 // Reward implements hal.Rewarder where the wrapped robot does.
 func (r *Robot) Reward() (reward float64, ok bool) {
-	if b, is := r.body.(hal.Rewarder); is {
-		return b.Reward()
+	if r.rewarder == nil {
+		return 0, false
 	}
-	return 0, false
+	return r.rewarder.Reward()
 }
 
 // Close releases the wrapped robot. It does not halt it.
