@@ -43,11 +43,18 @@ func profiled(name string) map[string]int64 {
 	}
 	counts := map[string]int64{}
 	for _, r := range records {
-		if stack, through := stackTo(name, r.Stack()); through {
+		if stack, through := stackTo(name, r.Stack()); through && !isTypeCache(stack) {
 			counts[stack] += r.AllocObjects
 		}
 	}
 	return counts
+}
+
+// isTypeCache tells the caches that the runtime keeps of what an interface was asked
+// for, at each place that asks, such as errors.Is: it makes one at a random time, and
+// a larger one when it meets a new type there. A process has a bounded number of them.
+func isTypeCache(stack string) bool {
+	return strings.Contains(stack, "runtime.buildTypeAssertCache:") || strings.Contains(stack, "runtime.buildInterfaceSwitchCache:")
 }
 
 func stackTo(name string, pcs []uintptr) (stack string, through bool) {
