@@ -30,7 +30,7 @@ from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
 
 EVALUATION_SEED = 12345
-TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updates for which one serves
+TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50  # of class Tasks; updates for which one serves
 
 
 class Replay:
@@ -125,21 +125,35 @@ def _random_rewards(obs, shares, count):
     return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
+def command_rewards(domain, measure, rng, count):
+    """Rewards [n, count] of count random commands for states with measure [n, m]: how well they obey (fb/commands.py)."""
+    measure = measure.double().cpu().numpy()
+    each = [domain.obeyed(measure, np.broadcast_to(c, (len(measure), len(c)))) for c in domain.commands(rng, count)]
+    return torch.as_tensor(np.stack(each, 1), dtype=torch.float32)
+
+
 class Tasks:
-    """What z are drawn from for a while: B of some states and E[B r] of random rewards r over them."""
+    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them.
+
+    random and commanded are the rewards r [n, tasks] of the states obs [n, O]; commanded may have no columns.
+    """
 
     @torch.no_grad()
-    def __init__(self, model, obs, shares, rewards):
+    def __init__(self, model, obs, random, commanded):
         self.states = model.backward_map(obs)
-        self.rewards = random_rewards(obs, shares, rewards).T @ self.states / len(obs)
+        self.rewards = random.T @ self.states / len(obs)
+        self.commands = commanded.T @ self.states / len(obs)
         ridge = 1e-3 * torch.eye(self.states.shape[1], device=obs.device)
         self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + ridge)
 
-    def sample(self, n, from_states, from_rewards):
+    def sample(self, n, from_states, from_rewards, from_commands=0.0):
         device = self.states.device
         kind, anywhere = torch.rand(n, 1, device=device), torch.randn(n, self.states.shape[1], device=device)
         z = torch.where(kind < from_states, self.pick(self.states, n), anywhere)
-        return on_sphere(torch.where(kind > 1 - from_rewards, self.pick(self.rewards, n), z))
+        z = torch.where(kind > 1 - from_commands - from_rewards, self.pick(self.rewards, n), z)
+        if from_commands:
+            z = torch.where(kind > 1 - from_commands, self.pick(self.commands, n), z)
+        return on_sphere(z)
 
     @staticmethod
     def pick(rows, n):
@@ -168,7 +182,8 @@ class Practice:
             self.task_left[i] = 0
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
-            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
+            commands = min(self.args.z_from_commands, 0.65)
+            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65 - commands, commands)
             # Noise that is new at each step averages out before it has moved a body.
             for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
                 row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
@@ -215,13 +230,21 @@ class Pretraining(train_fb.Trainer):
 
     def sample_z(self, next_obs):
         if self.step % TASKS_EVERY == 0 or self.tasks is None:
-            [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
-            self.tasks = Tasks(self.model, self.model.normalize(obs), self.shares, TASKS_REWARDS)
-        z = self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+            self.tasks = self.new_tasks()
+        args = self.args
+        z = self.tasks.sample(len(next_obs), args.z_from_data, args.z_from_rewards, args.z_from_commands)
         if len(self.future):
             with torch.no_grad():
                 z[: len(self.future)] = on_sphere(self.model.backward_map(self.model.normalize(self.future)))
         return z
+
+    def new_tasks(self):
+        obs, measure = self.replay.sample(TASKS_ROWS, "next_obs", "measure")
+        obs = self.model.normalize(obs)
+        commanded = obs.new_zeros(len(obs), 0)
+        if self.args.z_from_commands:
+            commanded = command_rewards(self.domain, measure, self.practice.sim.rng, TASKS_COMMANDS).to(obs)
+        return Tasks(self.model, obs, random_rewards(obs, self.shares, TASKS_REWARDS), commanded)
 
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
@@ -281,6 +304,8 @@ def parse_arguments(argv=None):
     p.add_argument("transitions", type=Path, help="of collect_dmc.py or collect_maze.py")
     p.add_argument("--z-from-future", type=float, default=0.0,
                    help="part of the z that are B of a state that the row's own episode came to later (%(default)s)")
+    p.add_argument("--z-from-commands", type=float, default=0.0,
+                   help="part of the z that are of commands for the base, as collect_dmc.py --commanded has them (%(default)s)")
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=int, default=16)
     g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
