@@ -235,7 +235,7 @@ class PreTraining(unittest.TestCase):
     def pretrain(folder, steps, *more):
         arguments = ["cheetah", str(folder / "data.npz"), "--out", str(folder / "run"), "--steps", steps, "--hidden", "16",
                      "--b-hidden", "16", "--latent", "8", "--batch", "32", "--copies", "4", "--eval-every", "4",
-                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", *more]
+                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", "--z-from-commands", "0.3", *more]
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             pretrain_dmc.main(arguments)
 
