@@ -8,15 +8,15 @@
 Exploring starts come first: it begins again and again from random poses and
 velocities, and moves the joints by random oscillations and noise that is
 correlated in time. --curious adds transitions of an agent that seeks what is new
-by random network distillation (fb/curiosity.py), in whole episodes; --commanded
-those of one that learns to follow commands for the base (fb/commands.py).
+by random network distillation (fb/curiosity.py), in whole episodes; --oscillating
+those of gaits (fb/oscillations.py), and --commanded those of an agent that learns
+to follow commands for the base and has all of these to learn from (fb/commands.py).
 
 The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
 quantities of next_obs' state that the rewards of the domain's tasks are made of
 (fb/simulation.py), so that any task's reward can be told afterwards. Rows with the
 same number in episode are one episode's, in the order of time, between those of
-others; curious tells which are of random network distillation, and commanded
-which are of the agent that follows commands.
+others; curious, oscillating and commanded tell which are of these sources.
 """
 
 import argparse
@@ -26,9 +26,9 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import commands, curiosity, simulation  # noqa: E402
+from fb import commands, curiosity, oscillations, simulation  # noqa: E402
 
-SOURCES = {"curious": curiosity.explore, "commanded": commands.explore}
+SOURCES = {"curious": curiosity.explore, "oscillating": oscillations.explore, "commanded": commands.explore}
 
 
 class Babble:
@@ -95,6 +95,7 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("--transitions", type=int, default=100_000, help="from exploring starts (%(default)s)")
     p.add_argument("--curious", type=int, default=0, help="transitions of random network distillation (%(default)s)")
+    p.add_argument("--oscillating", type=int, default=0, help="transitions of gaits that a search finds, of the quadruped (%(default)s)")
     p.add_argument("--commanded", type=int, default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")

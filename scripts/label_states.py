@@ -75,8 +75,8 @@ def label(domain, transitions, states, seed, only=None):
     if only:
         if "curious" not in transitions:
             raise SystemExit("label_states: the record does not tell how it came about: record it again, or leave out --only")
-        source = {name: transitions.get(name, np.zeros(n, bool)) for name in ("curious", "commanded")}
-        source["exploring"] = ~(source["curious"] | source["commanded"])
+        source = {name: transitions.get(name, np.zeros(n, bool)) for name in ("curious", "oscillating", "commanded")}
+        source["exploring"] = ~np.any(list(source.values()), 0)
         rows = np.flatnonzero(source[only])
     if states > len(rows):
         raise SystemExit(f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or give --states")
@@ -95,8 +95,8 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
-    p.add_argument("--only", choices=("curious", "commanded", "exploring"),
-                   help="only of random network distillation, of the agent that follows commands, or of exploring starts")
+    p.add_argument("--only", choices=("curious", "oscillating", "commanded", "exploring"),
+                   help="only of one of collect_dmc.py's sources")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")
     args = p.parse_args()

@@ -39,6 +39,7 @@ class Domain:
     """
 
     base = ()
+    limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py)
 
     def __init__(self, name):
         self.name = name
@@ -85,6 +86,10 @@ class Domain:
     def obeyed(self, measure, command):
         """How well states with measure [n, m] do what command [n, c] says, [n] in [0, 1]."""
         raise NotImplementedError(f"{self.name} takes no commands")
+
+    def tilted(self, data):
+        """Whether it does not stand as it should for a gait to be judged."""
+        return False
 
     def begin_task(self, task, data, rng):
         """Starts an episode of the task of that index. In most domains all tasks begin alike."""
@@ -195,6 +200,7 @@ class Walker(Domain):
 
 class Quadruped(Domain):
     base = ("torso_velocity.0", "torso_velocity.1", "torso_velocity.2", "torso_upright")
+    limbs, forwards = 4, (1, 0)
 
     def __init__(self):
         super().__init__("quadruped")
@@ -218,6 +224,9 @@ class Quadruped(Domain):
         upright = (1 + tilt) / 2
         return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
                          upright * at_least(height, 1, 0.5)], -1)
+
+    def tilted(self, data):
+        return data.xmat[self.torso, 8] < 0.8
 
     def commands(self, rng, n):
         """To stand upright and to go at a speed, in units of 5 m/s, or to raise its centre to 1 m, or neither."""
