@@ -131,6 +131,12 @@ class Walks(unittest.TestCase):
         np.testing.assert_array_equal(rows["next_obs"][:-1][same], rows["obs"][1:][same])
         self.assertTrue((np.diff(rows["episode"])[~same] > 0).all())
 
+    def test_end_where_the_ant_was_and_not_where_the_next_one_begins(self):
+        rows = self.walk(1)
+        self.assertGreater(np.count_nonzero(np.diff(rows["episode"])), 5)
+        np.testing.assert_array_equal(rows["next_obs"][:, :2], rows["measure"])
+        self.assertLess(np.abs(rows["next_obs"][:, :2] - rows["obs"][:, :2]).max(), 1.5)
+
     def test_the_gait_walks_in_any_direction(self):
         model = collect_maze.open_ground()
         for direction in (0, np.pi / 3, np.pi):
