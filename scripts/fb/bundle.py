@@ -50,7 +50,7 @@ def channels(names, count, prefix):
     """Channel descriptions; without names they are numbered."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
-        raise SystemExit(f"train_fb: {len(names)} names for {count} {prefix} channels: give one for each")
+        raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(names)}): give one for each")
     return [{"name": name, "unit": ""} for name in names]
 
 
