@@ -318,7 +318,6 @@ class Simulator:
         self._low = self._env.action_spec().minimum
         self._span = self._env.action_spec().maximum - self._low
         self.reset(0)
-        self.halt()
         self.spec = bridge.Spec(name=f"dm_control {self._domain}", period=self._period,
                                 obs=[bridge.Channel(n) for n in self._names()], action=self._action_channels())
 
@@ -338,6 +337,7 @@ class Simulator:
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
         self._troubles = self._data.warning.number.tobytes()
+        self.halt()  # no command of the episode before
 
     def act(self, action):
         self._command = self._low + (np.asarray(action, dtype=np.float64) + 1) / 2 * self._span

@@ -395,8 +395,7 @@ def load_transitions(path, need_episodes=False):
 
 def check_recording(path, columns, domain, capacity):
     """Ends the program where a recording is of another domain, or too long."""
-    one = simulation.Simulation(domain, 1, seed=0)
-    recording.check_widths(path, columns, obs=one.obs.shape[1], action=domain.model.nu, measure=one.measure().shape[1])
+    recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     if len(columns["obs"]) > capacity:
         raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions: give as many at least")
 

@@ -8,10 +8,9 @@ import sys
 import tempfile
 import unittest
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import torch
     import collect_dmc
     import evaluate_dmc
@@ -237,6 +236,20 @@ class PreTraining(unittest.TestCase):
                 np.savez(folder / "data.npz", **columns)
                 with self.subTest(says), self.assertRaisesRegex(SystemExit, says):
                     self.pretrain(folder, "1", *more)
+
+    def test_that_is_not_there_or_of_another_domain_is_not_evaluated(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with self.assertRaisesRegex(SystemExit, "best: no bundle of these scripts: .*No such file"):
+                evaluate_dmc.main(["cheetah", name])
+            (folder / "best").mkdir()
+            (folder / "best" / "bfm.json").write_text("{}")
+            with self.assertRaisesRegex(SystemExit, "'architecture' is missing"):
+                evaluate_dmc.main(["cheetah", name])
+            columns = {key: torch.zeros(3, 5) for key in ("obs", "action", "next_obs", "measure")}
+            torch.save({"step": 1, "model": {}, "replay": {"columns": columns}}, folder / "checkpoint.pt")
+            with self.assertRaisesRegex(SystemExit, "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
+                evaluate_dmc.labelled_states(folder, simulation.DOMAINS["cheetah"]())
 
     def check_exported(self, folder):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -12,10 +12,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import torch
     from safetensors.torch import load_file
     import train_fb

@@ -77,8 +77,11 @@ def check(path, columns):
         raise SystemExit(f"{path}: actions reach {np.abs(columns['action']).max():g}: scale them to [-1, 1]")
 
 
-def check_widths(path, columns, **widths):
-    """Ends the program where columns are not as wide as those of the domain, such as of a file of another."""
-    wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items() if columns[name].shape[1] != width]
+def check_domain(path, columns, sim):
+    """Ends the program where columns are not as wide as those of the simulation sim: they are of another domain."""
+    observed = sim.obs.shape[1]
+    widths = {"obs": observed, "next_obs": observed, "action": sim.domain.model.nu, "measure": sim.measure().shape[1]}
+    wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()
+             if name in columns and columns[name].shape[1] != width]
     if wrong:
-        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}): give the one that was recorded in it")
+        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}): give one that was recorded in it")
