@@ -125,6 +125,8 @@ def main():
     p.add_argument("--out", type=Path, help="the .npz to write")
     p.add_argument("--search-gait", type=int, metavar="ROUNDS", help="print the gait that a search of so many rounds finds, and stop")
     args = p.parse_args()
+    if args.transitions < 2:
+        p.error(f"--transitions {args.transitions}: too few: give 2 or more")
     domain = simulation.DOMAINS[args.maze]()
     if args.search_gait:
         print(*gait.search(open_ground(), args.search_gait, args.seed))

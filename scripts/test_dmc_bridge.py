@@ -182,6 +182,12 @@ class TrackingTest(unittest.TestCase):
         self.assertIn("slowdown", dmc_bridge.Simulator("walker", "walk").tasks)
         self.assertNotIn("slowdown", dmc_bridge.DOMAINS["walker"][1])
 
+    def test_a_drifting_tasks_episode_is_long_enough_for_its_drift(self):
+        robot = dmc_bridge.Simulator("walker", "walk")
+        self.assertEqual(robot.episode_steps, 1000)
+        robot.select("slowdown")
+        self.assertEqual(self.at(robot._env.task, robot.episode_steps), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -99,7 +99,7 @@ def checked(p, argv):
     args = p.parse_args(argv)
     if args.hidden % 2:
         p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
-    if args.z_from_data + args.z_from_rewards > 1:
+    if args.z_from_data + args.z_from_rewards > 1 + 1e-9:
         p.error(f"--z-from-data and --z-from-rewards are more than all z ({args.z_from_data} + {args.z_from_rewards}): give parts of 1")
     try:
         torch.empty(1, device=args.device)
