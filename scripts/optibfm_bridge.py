@@ -113,7 +113,8 @@ class Spec:
             for c in channels:
                 _check_name(what, c.name)
                 if len(c.unit.encode()) > _MAX_NAME:
-                    raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({c.unit[:20]}...): give at most {_MAX_NAME} bytes")
+                    raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}): "
+                                     f"give at most {_MAX_NAME} bytes")
             for name in names:
                 if names.count(name) > 1:
                     raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}): rename one")

@@ -212,7 +212,8 @@ class Ros2Robot:
             where = f"action[{i}]"
             _check_keys(where, a, _ACTION_KEYS)
             self._channels.append(bridge.Channel(
-                _get(str, where, a, "name"), _is(str, f"{where}.unit", a.get("unit", "")), min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
+                _get(str, where, a, "name"), _is(str, f"{where}.unit", a.get("unit", "")),
+                min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
                 max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
             self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
             if isinstance(a.get("to"), bool) or not isinstance(a.get("to"), (str, int)):
@@ -276,7 +277,8 @@ class Ros2Robot:
         with self._lock:
             if self._clock() - self._watched > self._deadman:
                 self._trip()
-                raise bridge.Halted(f"ROS has not called the deadman's timer for {self._deadman} s: see what its executor does, then arm again")
+                raise bridge.Halted(f"ROS has not called the deadman's timer for {self._deadman} s: "
+                                    "see what its executor does, then arm again")
             if self._tripped:
                 raise bridge.Halted(f"no command came for {self._deadman} s: arm it again")
             self._publish(action)

@@ -282,7 +282,8 @@ class Trainer:
         parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
         broken = [name for name, part in parts.items() if not part.vector.isfinite().all()]
         if broken:
-            raise SystemExit(f"\n{self.args.out}: diverged by update {self.step} (not finite: {', '.join(broken)}): lower --lr; a checkpoint there is from before")
+            raise SystemExit(f"\n{self.args.out}: diverged by update {self.step} (not finite: {', '.join(broken)}): "
+                             "lower --lr; a checkpoint there is from before")
 
     def write_bundle(self, folder, model, obs):
         """Save model as a bundle; its E[B B^T] is that of obs."""
