@@ -3,17 +3,20 @@
 
     scripts/collect_dmc.py cheetah --transitions 100000 --out cheetah.npz
     scripts/collect_dmc.py cheetah --transitions 100000 --curious 400000 --out cheetah.npz
+    scripts/collect_dmc.py walker --transitions 200000 --commanded 1500000 --out walker.npz
 
 Exploring starts come first: it begins again and again from random poses and
 velocities, and moves the joints by random oscillations and noise that is
 correlated in time. --curious adds transitions of an agent that seeks what is new
-by random network distillation (fb/curiosity.py), in whole episodes.
+by random network distillation (fb/curiosity.py), in whole episodes; --commanded
+those of one that learns to follow commands for the base (fb/commands.py).
 
 The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
 quantities of next_obs' state that the rewards of the domain's tasks are made of
 (fb/simulation.py), so that any task's reward can be told afterwards. Rows with the
 same number in episode are one episode's, in the order of time, between those of
-others; curious tells which are of random network distillation.
+others; curious tells which are of random network distillation, and commanded
+which are of the agent that follows commands.
 """
 
 import argparse
@@ -23,7 +26,9 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import curiosity, simulation  # noqa: E402
+from fb import commands, curiosity, simulation  # noqa: E402
+
+SOURCES = {"curious": curiosity.explore, "commanded": commands.explore}
 
 
 class Babble:
@@ -75,7 +80,14 @@ def explore(domain, transitions, seed, copies=64, longest=200):
     columns = [column.astype(np.float32) for column in columns]
     good = np.all([np.isfinite(c).all(1) for c in columns], axis=0)
     recorded = dict(zip(("obs", "action", "next_obs", "measure"), (c[good] for c in columns)))
-    return recorded | {"episode": numbers[good], "curious": np.zeros(good.sum(), bool)}
+    return recorded | {"episode": numbers[good]}
+
+
+def with_added(rows, added, source):
+    """rows, and after them those of a source, which say so."""
+    n = len(added["obs"])
+    added = added | {name: np.full(n, name == source) for name in SOURCES}
+    return {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
 
 
 def main():
@@ -83,14 +95,17 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("--transitions", type=int, default=100_000, help="from exploring starts (%(default)s)")
     p.add_argument("--curious", type=int, default=0, help="transitions of random network distillation (%(default)s)")
+    p.add_argument("--commanded", type=int, default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")
     args = p.parse_args()
     domain = simulation.DOMAINS[args.domain]()
     rows = explore(domain, args.transitions, args.seed)
-    if args.curious:
-        added = curiosity.explore(domain, rows, args.curious, args.seed)
-        rows = {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
+    rows = {**rows, **dict.fromkeys(SOURCES, np.zeros(len(rows["obs"]), bool))}
+    for name, explorer in SOURCES.items():
+        transitions = getattr(args, name)
+        if transitions:
+            rows = with_added(rows, explorer(domain, rows, transitions, args.seed), name)
     np.savez(args.out, **rows)
 
 

@@ -45,11 +45,11 @@ PRESETS = {"paper": {
     # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
-    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "base_share": 0.0,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0,
     "practice_every": 0, "average": 1.0,
 }}
 
-TASKS_ROWS, TASKS_REWARDS, TASKS_EVERY = 4096, 1024, 50  # of class Tasks; updates for which one serves
+TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50  # of class Tasks; updates for which one serves
 
 
 class Replay:
@@ -150,26 +150,36 @@ def _random_rewards(obs, shares, count):
     return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
-class Tasks:
-    """What z are drawn from for a while: B of some states and E[B r] of random rewards r over them."""
+def command_rewards(domain, measure, rng, count):
+    """Rewards [n, count] of count random commands for states with measure [n, m]: how well they obey (fb/commands.py)."""
+    measure = measure.double().cpu().numpy()
+    each = [domain.obeyed(measure, np.broadcast_to(c, (len(measure), len(c)))) for c in domain.commands(rng, count)]
+    return torch.as_tensor(np.stack(each, 1), dtype=torch.float32)
 
-    def __init__(self, states, rewards, inverse):
-        self.states, self.rewards, self.inverse = states, rewards, inverse
+
+class Tasks:
+    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them."""
+
+    def __init__(self, states, rewards, commands, inverse):
+        self.states, self.rewards, self.commands, self.inverse = states, rewards, commands, inverse
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model, obs, shares, rewards):
-        """Of the states obs and so many random rewards."""
+    def of(cls, model, obs, random, commanded):
+        """Of rewards r [n, tasks] of the states obs [n, O], random and commanded; commanded may have no columns."""
         states = model.backward_map(obs)
         ridge = 1e-3 * torch.eye(states.shape[1], device=obs.device)
-        return cls(states, random_rewards(obs, shares, rewards).T @ states / len(obs),
+        return cls(states, random.T @ states / len(obs), commanded.T @ states / len(obs),
                    torch.linalg.inv(states.T @ states / len(obs) + ridge))
 
-    def sample(self, n, from_states, from_rewards):
+    def sample(self, n, from_states, from_rewards, from_commands=0.0):
         device = self.states.device
         kind, anywhere = torch.rand(n, 1, device=device), torch.randn(n, self.states.shape[1], device=device)
         z = torch.where(kind < from_states, self.pick(self.states, n), anywhere)
-        return on_sphere(torch.where(kind > 1 - from_rewards, self.pick(self.rewards, n), z))
+        z = torch.where(kind > 1 - from_commands - from_rewards, self.pick(self.rewards, n), z)
+        if from_commands:
+            z = torch.where(kind > 1 - from_commands, self.pick(self.commands, n), z)
+        return on_sphere(z)
 
     @staticmethod
     def pick(rows, n):
@@ -199,7 +209,8 @@ class Practice:
             self.task_left[i] = 0
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
-            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65)
+            commands = min(self.args.z_from_commands, 0.65)
+            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65 - commands, commands)
             # Noise that is new at each step averages out before it has moved a body.
             for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
                 row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
@@ -274,13 +285,22 @@ class Pretraining(train_fb.Trainer):
 
     def sample_z(self, next_obs):
         if self.step % TASKS_EVERY == 0 or self.tasks is None:
-            [obs] = self.replay.sample(TASKS_ROWS, "next_obs")
-            self.tasks = Tasks.of(self.model, self.model.normalize(obs), self.shares, TASKS_REWARDS)
-        z = self.tasks.sample(len(next_obs), self.args.z_from_data, self.args.z_from_rewards)
+            self.tasks = self.new_tasks()
+        args = self.args
+        z = self.tasks.sample(len(next_obs), args.z_from_data, args.z_from_rewards, args.z_from_commands)
         if len(self.future):
             with torch.no_grad():
                 z[: len(self.future)] = on_sphere(self.model.backward_map(self.model.normalize(self.future)))
         return z
+
+    def new_tasks(self):
+        obs, measure = self.replay.sample(TASKS_ROWS, "next_obs", "measure")
+        obs = self.model.normalize(obs)
+        commanded = obs.new_zeros(len(obs), 0)
+        if self.args.z_from_commands:
+            rng = np.random.default_rng(int(torch.randint(1 << 62, ())))  # of what a checkpoint has
+            commanded = command_rewards(self.domain, measure, rng, TASKS_COMMANDS).to(obs)
+        return Tasks.of(self.model, obs, random_rewards(obs, self.shares, TASKS_REWARDS), commanded)
 
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
@@ -350,6 +370,8 @@ def parse_arguments(argv=None):
     p.add_argument("transitions", type=Path, help="of collect_dmc.py or collect_maze.py")
     p.add_argument("--z-from-future", type=train_fb.share, default=0.0,
                    help="part of the z that are B of a state that the row's own episode came to later (%(default)s)")
+    p.add_argument("--z-from-commands", type=train_fb.share, default=0.0,
+                   help="part of the z that are of commands for the base, as collect_dmc.py --commanded has them (%(default)s)")
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=train_fb.at_least(1), default=16)
     g.add_argument("--practice-every", type=train_fb.at_least(0), default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
@@ -365,6 +387,9 @@ def parse_arguments(argv=None):
     g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
     p.set_defaults(**PRESETS.get(preset(argv), {}))
     args = train_fb.checked(p, argv)
+    parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
+    if sum(parts) > 1 + 1e-9:
+        p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

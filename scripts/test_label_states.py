@@ -40,6 +40,7 @@ class LabelledStates(unittest.TestCase):
     def setUpClass(cls):
         cls.domain = simulation.DOMAINS["cheetah"]()
         cls.record = collect_dmc.explore(cls.domain, 600, seed=1, copies=4, longest=60)
+        cls.record["curious"] = np.zeros(len(cls.record["obs"]), bool)
 
     def test_follow_each_other_as_in_the_record(self):
         # A row's next_obs is the obs of the next row of its episode.

@@ -7,16 +7,18 @@ from pathlib import Path
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import numpy as np
+    import mujoco
     import torch
     import collect_dmc
     import evaluate_dmc
     import pretrain_dmc
-    from fb import bundle, curiosity, flat, losses, simulation
-    from fb.networks import Architecture, Model
+    from fb import bundle, commands, curiosity, flat, losses, simulation, td3
+    from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
     raise unittest.SkipTest(f"pre-training needs scripts/requirements.txt: {err}") from err
@@ -90,10 +92,22 @@ class RandomRewards(unittest.TestCase):
     def test_tasks_are_on_the_sphere_and_of_the_kinds_asked_for(self):
         torch.manual_seed(0)
         model = Model(Architecture(obs=4, action=2, latent=6, hidden=8, b_hidden=8))
-        tasks = pretrain_dmc.Tasks.of(model, torch.randn(64, 4), torch.ones(4), 16)
-        z = tasks.sample(40, from_states=1.0, from_rewards=0.0)
-        torch.testing.assert_close(z.norm(dim=-1), torch.full((40,), 6**0.5))
-        self.assertLess(torch.cdist(z, tasks.states).min(1).values.max(), 1e-2)
+        obs = torch.randn(64, 4)
+        tasks = pretrain_dmc.Tasks.of(model, obs, pretrain_dmc.random_rewards(obs, torch.ones(4), 16), torch.rand(64, 3))
+        kinds = {"states": tasks.states, "rewards": tasks.rewards, "commands": tasks.commands}
+        for kind, rows in kinds.items():
+            z = tasks.sample(40, *(float(kind == k) for k in kinds))
+            torch.testing.assert_close(z.norm(dim=-1), torch.full((40,), 6**0.5))
+            self.assertLess(torch.cdist(z, on_sphere(rows)).min(1).values.max(), 1e-2)
+
+    def test_of_commands_say_how_well_each_state_obeys(self):
+        cheetah = simulation.DOMAINS["cheetah"]()
+        speeds = torch.tensor([[-20.0], [0.0], [20.0]])
+        reward = pretrain_dmc.command_rewards(cheetah, speeds, np.random.default_rng(0), 50)
+        self.assertEqual(reward.shape, (3, 50))
+        # As fast as any command asks for, but in one direction.
+        torch.testing.assert_close(reward[0] + reward[2], torch.ones(50))
+        self.assertEqual(reward[1].abs().max(), 0)
 
 
 class FlatParameters(unittest.TestCase):
@@ -176,6 +190,60 @@ class APreset(unittest.TestCase):
             content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
             for key, value in content["model"].items():  # what is evaluated and saved are the weights themselves
                 torch.testing.assert_close(content["average"][key], value)
+class Commands(unittest.TestCase):
+    def test_are_obeyed_between_not_at_all_and_wholly_whatever_is_measured(self):
+        rng = np.random.default_rng(0)
+        for name in ("cheetah", "walker", "quadruped"):
+            domain = simulation.DOMAINS[name]()
+            measure = 5 * rng.normal(size=(500, len(domain.measure(mujoco.MjData(domain.model)))))
+            command = domain.commands(rng, 500)
+            tilts = {"walker": 1, "quadruped": 0}
+            if name in tilts:
+                measure[:, tilts[name]] = rng.uniform(-1, 1, 500)
+            obeyed = domain.obeyed(measure, command)
+            self.assertEqual(obeyed.shape, (500,))
+            self.assertTrue((obeyed >= 0).all() and (obeyed <= 1).all(), name)
+
+    def test_of_the_walker_ask_for_speed_for_turning_or_for_neither(self):
+        walker = simulation.DOMAINS["walker"]()
+        states = {"standing": [1.3, 1, 0, 0], "walking": [1.3, 1, 4, 0], "flipping": [1.3, 1, 0, 8], "lying": [0.1, 0, 0, 0]}
+        commands = {"standing": [0, 0], "walking": [0.5, 0], "flipping": [0, 1]}
+        for wanted, command in commands.items():
+            obeyed = {name: walker.obeyed(np.array([m], float), np.array([command], float))[0] for name, m in states.items()}
+            self.assertEqual(max(obeyed, key=obeyed.get), wanted, obeyed)
+            self.assertAlmostEqual(obeyed[wanted], 1)
+
+    def test_come_and_go_within_whole_episodes_that_are_numbered_on(self):
+        domain = simulation.DOMAINS["cheetah"]()
+        first = collect_dmc.explore(domain, 100, seed=0, copies=4)
+        rows = commands.explore(domain, first, transitions=60, seed=0, copies=8, updates=1)
+        self.assertEqual({len(column) for column in rows.values()}, {60})
+        self.assertTrue(all(np.isfinite(column).all() for column in rows.values()))
+        self.assertGreater(rows["episode"].min(), first["episode"].max())
+        one = rows["episode"] == rows["episode"][0]
+        np.testing.assert_array_equal(rows["obs"][one][1:], rows["next_obs"][one][:-1])
+
+    def test_stopped_from_the_keyboard_leave_what_there_is(self):
+        domain = simulation.DOMAINS["cheetah"]()
+        first = collect_dmc.explore(domain, 100, seed=0, copies=4)
+        with unittest.mock.patch.object(td3.Agent, "learn", side_effect=[None, None, KeyboardInterrupt]):
+            with contextlib.redirect_stdout(io.StringIO()):
+                rows = commands.explore(domain, first, transitions=1000, seed=0, copies=8, updates=1)
+        self.assertEqual({len(column) for column in rows.values()}, {24})
+
+
+class TD3(unittest.TestCase):
+    def test_learns_what_pays_and_values_it_as_the_discount_says(self):
+        torch.manual_seed(0)
+        agent = td3.Agent(1, 1, gamma=0.5)
+        for _ in range(800):
+            seen, action = torch.rand(256, 1) * 2 - 1, torch.rand(256, 1) * 2 - 1
+            agent.learn(seen, action, 1 - (action - 0.5 * seen).square().squeeze(-1), torch.rand(256, 1) * 2 - 1)
+        seen = torch.linspace(-0.9, 0.9, 7)[:, None]
+        action = torch.tanh(agent.actor(seen))
+        torch.testing.assert_close(action, 0.5 * seen, atol=0.15, rtol=0)
+        # The noise of targets costs some of 1 + 0.5 + 0.25 + ... = 2.
+        torch.testing.assert_close(agent.values(agent.critics, seen, action).mean(), torch.tensor(1.95), atol=0.1, rtol=0)
 
 
 class PreTraining(unittest.TestCase):
@@ -213,7 +281,7 @@ class PreTraining(unittest.TestCase):
                 for steps in parts:
                     # Practice begins new episodes and new tasks on the way, and the record has begun to forget.
                     self.pretrain(folder, str(steps), "--out", str(folder / out), "--practice-every", "2", "--practice-steps", "3",
-                                  "--z-from-rewards", "0.5", "--capacity", "110", "--lr", "1e-3")
+                                  "--z-from-rewards", "0.2", "--capacity", "110", "--lr", "1e-3")
                 contents[out] = torch.load(folder / out / "checkpoint.pt", weights_only=True)
             whole, parts = contents["whole"], contents["parts"]
             self.assertEqual(whole["practice"]["rows"], 5 * 4)
@@ -268,7 +336,7 @@ class PreTraining(unittest.TestCase):
     def pretrain(folder, steps, *more):
         arguments = ["cheetah", str(folder / "data.npz"), "--out", str(folder / "run"), "--steps", steps, "--hidden", "16",
                      "--b-hidden", "16", "--latent", "8", "--batch", "32", "--copies", "4", "--eval-every", "4",
-                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", *more]
+                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", "--z-from-commands", "0.3", *more]
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             pretrain_dmc.main(arguments)
 

@@ -7,26 +7,15 @@ record is thin. The sizes and rates are those of Yarats et al. (2022) where a CP
 affords them: their networks have 1,024 units.
 """
 
-import copy
-
 import numpy as np
 import torch
 from torch import nn
 
 from fb import simulation
+from fb.td3 import BATCH, RATE, Agent, mlp
 
-HIDDEN = 256
 FEATURES = 128
-BATCH = 256
-RATE = 3e-4
 GAMMA = 0.99
-TAU = 0.01
-NOISE, CLIP = 0.2, 0.3
-
-
-def mlp(inputs, outputs, hidden=HIDDEN):
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.ReLU(),
-                         nn.Linear(hidden, outputs))
 
 
 class Novelty:
@@ -49,43 +38,6 @@ class Novelty:
         return bonus / self.scale
 
 
-class Agent:
-    """TD3 without its delay: two critics, clipped target noise."""
-
-    def __init__(self, obs, action):
-        self.actor = mlp(obs, action)
-        self.critics = nn.ModuleList(mlp(obs + action, 1) for _ in range(2))
-        self.target = copy.deepcopy(self.critics).requires_grad_(False)
-        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=RATE)
-        self.critic_optimizer = torch.optim.Adam(self.critics.parameters(), lr=RATE)
-
-    def act(self, obs):
-        mean = torch.tanh(self.actor(obs))
-        noise = (NOISE * torch.randn_like(mean)).clamp(-CLIP, CLIP)
-        return (mean + noise).clamp(-1, 1)
-
-    @staticmethod
-    def least(critics, obs, action):
-        both = torch.cat([obs, action], -1)
-        return torch.minimum(*(c(both).squeeze(-1) for c in critics))
-
-    def learn(self, obs, action, reward, next_obs):
-        with torch.no_grad():
-            goal = reward + GAMMA * self.least(self.target, next_obs, self.act(next_obs))
-        both = torch.cat([obs, action], -1)
-        loss = sum((c(both).squeeze(-1) - goal).square().mean() for c in self.critics)
-        self.critic_optimizer.zero_grad()
-        loss.backward()
-        self.critic_optimizer.step()
-        self.critics.requires_grad_(False)
-        self.actor_optimizer.zero_grad()
-        (-self.least(self.critics, obs, self.act(obs)).mean()).backward()
-        self.actor_optimizer.step()
-        self.critics.requires_grad_(True)
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.target.parameters()), list(self.critics.parameters()), TAU)
-
-
 def explore(domain, first, transitions, seed, copies=32, updates=2):
     """Transitions of a curious agent that begins with the record first; updates follow every step of all copies."""
     torch.manual_seed(seed)
@@ -93,8 +45,9 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
     mean, std = first["obs"].mean(0), first["obs"].std(0) + 1e-3
     steps = -(-transitions // copies)
     begun = len(first["obs"])
-    record = {k: np.concatenate([v, np.zeros((steps * copies, *v.shape[1:]), v.dtype)]) for k, v in first.items()}
-    novelty, agent = Novelty(len(mean)), Agent(len(mean), domain.model.nu)
+    record = {k: np.concatenate([first[k], np.zeros((steps * copies, *first[k].shape[1:]), first[k].dtype)])
+              for k in ("obs", "action", "next_obs", "measure", "episode")}
+    novelty, agent = Novelty(len(mean)), Agent(len(mean), domain.model.nu, GAMMA)
     left = sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
     episodes = first["episode"].max() + 1 + copies
     episode = np.arange(episodes - copies, episodes, dtype=np.int32)
@@ -114,7 +67,7 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
         next_obs = sim.step(action)
         good = np.isfinite(next_obs).all(1)
         rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure(),
-                "episode": episode, "curious": np.ones(copies, bool)}
+                "episode": episode}
         end = size + good.sum()
         for k, column in rows.items():
             record[k][size:end] = column[good]

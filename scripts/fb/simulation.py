@@ -20,6 +20,11 @@ EPISODE_STEPS = 1000
 _INF = float("inf")
 
 
+def towards(value, target):
+    """How much of target, of either sign, value has: 0 to 1."""
+    return np.clip(value / target, 0, 1)
+
+
 def at_least(value, target, at_margin):
     """1 from the target upwards, falling linearly to at_margin at 0."""
     return rewards.tolerance(value, bounds=(target, _INF), margin=target, value_at_margin=at_margin, sigmoid="linear")
@@ -73,6 +78,14 @@ class Domain:
     def body(self, name):
         return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
 
+    def commands(self, rng, n):
+        """n random commands for the base, [n, c] with elements around 1 (fb/commands.py)."""
+        raise NotImplementedError(f"{self.name} takes no commands")
+
+    def obeyed(self, measure, command):
+        """How well states with measure [n, m] do what command [n, c] says, [n] in [0, 1]."""
+        raise NotImplementedError(f"{self.name} takes no commands")
+
     def begin_task(self, task, data, rng):
         """Starts an episode of the task of that index. In most domains all tasks begin alike."""
         self.begin(data, rng)
@@ -106,6 +119,13 @@ class Cheetah(Domain):
     def reward(self, m):
         speed = m[:, 0]
         return np.stack([at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1)
+
+    def commands(self, rng, n):
+        """A speed, forwards or backwards, in units of 10 m/s."""
+        return rng.choice([-1, 1], (n, 1)) * rng.uniform(0.05, 1, (n, 1))
+
+    def obeyed(self, measure, command):
+        return towards(measure[:, 0], 10 * command[:, 0])
 
     def begin(self, data, rng):
         self.randomise_joints(data, rng)
@@ -141,6 +161,20 @@ class Walker(Domain):
         stand = (3 * standing + (1 + upright) / 2) / 4
         return np.stack([stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6,
                          stand * (5 * at_least(spin, 5, 0) + 1) / 6], -1)
+
+    def commands(self, rng, n):
+        """To stand upright and to go at a speed, in units of 8 m/s, or to turn over at a rate, of 8 of angular momentum, or neither."""
+        turns, moves = rng.choice([(0, 0), (0, 1), (0, 1), (0, 1), (1, 0)], n).T
+        sign = rng.choice([-1, 1], n)
+        return np.stack([moves * sign * rng.uniform(0.06, 1, n), turns * sign * rng.uniform(0.4, 1, n)], -1)
+
+    def obeyed(self, measure, command):
+        height, upright, velocity, spin = measure.T
+        standing = rewards.tolerance(height, bounds=(1.2, _INF), margin=0.6)
+        stand = (3 * standing + (1 + upright) / 2) / 4
+        speed, rate = 8 * command.T
+        moves = np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
+        return stand * (1 + 5 * np.where(rate, towards(spin, rate + (rate == 0)), moves)) / 6
 
     def move(self, velocity, speed):
         return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5, sigmoid="linear")
@@ -184,6 +218,17 @@ class Quadruped(Domain):
         upright = (1 + tilt) / 2
         return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
                          upright * at_least(height, 1, 0.5)], -1)
+
+    def commands(self, rng, n):
+        """To stand upright and to go at a speed, in units of 5 m/s, or to raise its centre to 1 m, or neither."""
+        raises, moves = rng.choice([(0, 0), (0, 1), (0, 1), (1, 0)], n).T
+        return np.stack([moves * rng.uniform(0.1, 1, n), raises], -1)
+
+    def obeyed(self, measure, command):
+        tilt, velocity, height = measure.T
+        speed, raises = 5 * command[:, 0], command[:, 1]
+        moves = np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
+        return (1 + tilt) / 2 * (1 + np.where(raises, np.clip(height, 0, 1), moves)) / 2
 
     def begin(self, data, rng):
         self.place(data, rng.normal(size=4))

@@ -1,0 +1,110 @@
+"""Exploration by command: how to move and turn, of a family as broad as the robot's base allows.
+
+Random network distillation and random actions hardly ever find a gait on a small
+budget. Robots that are to walk have data of people or animals that do; this stands
+in for it. One TD3 agent follows commands for the base, such as a speed, and its
+transitions, from the first failures on, are the record. Each domain says in
+fb/simulation.py what it may be commanded and how well a state obeys.
+
+The commands are not the domain's tasks, but they are of the same kind: rewards for
+a velocity or a height. A model trained with this data has seen what it is asked to
+do, so its provenance has to say so.
+"""
+
+import time
+
+import numpy as np
+import torch
+
+from fb import simulation
+from fb.td3 import BATCH, Agent
+
+GAMMA = 0.98
+EXPLORING = 0.3  # part of the episodes that begin anywhere
+EPISODE_STEPS = 300
+REPORT_EVERY = 10_000  # updates
+
+
+class Explorers:
+    """Copies that follow commands with noise; each goes on with another command after some time."""
+
+    def __init__(self, domain, copies, seed, episodes):
+        self.sim = simulation.Simulation(domain, copies, seed)
+        self.rng, actions = self.sim.rng, domain.model.nu
+        self.command = domain.commands(self.rng, copies)
+        self.noise, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
+        self.command_left = np.zeros(copies, int)
+        self.episode_left = self.rng.integers(1, EPISODE_STEPS, copies)
+        self.episode, self.episodes = episodes + np.arange(copies, dtype=np.int32), episodes + copies
+
+    def begin(self):
+        """New episodes, and new commands, where the old ones have ended."""
+        rng = self.rng
+        for i in np.flatnonzero(self.episode_left <= 0):
+            self.sim.reset(i, exploring=rng.random() < EXPLORING)
+            self.episode_left[i], self.command_left[i] = EPISODE_STEPS, 0
+            self.episode[i], self.episodes = self.episodes, self.episodes + 1
+        new = np.flatnonzero(self.command_left <= 0)
+        self.command[new] = self.sim.domain.commands(rng, len(new))
+        self.noise[new, 0] = rng.choice([0.05, 0.2, 0.5], len(new))
+        self.keep[new, 0] = rng.choice([0, 0.8, 0.95], len(new))
+        self.command_left[new] = rng.integers(100, EPISODE_STEPS, len(new))
+
+    def step(self, mean):
+        """One control period with the agent's actions and noise; the rows of it, without those that are not finite."""
+        self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.rng.normal(size=mean.shape)
+        obs, action = self.sim.obs, np.clip(mean + self.noise * self.wander, -1, 1).astype(np.float32)
+        rows = {"obs": obs, "action": action, "next_obs": self.sim.step(action), "measure": self.sim.measure(),
+                "episode": self.episode}
+        good = np.isfinite(rows["next_obs"]).all(1)
+        self.command_left -= 1
+        self.episode_left = np.where(good, self.episode_left - 1, 0)
+        return {name: column[good] for name, column in rows.items()}
+
+
+def explore(domain, first, transitions, seed, copies=32, updates=2):
+    """Transitions of an agent that learns to obey, beginning with the record first; updates follow every step of all copies.
+
+    An interrupt from the keyboard ends it early, with what there is.
+    """
+    torch.manual_seed(seed)
+    explorers = Explorers(domain, copies, seed, first["episode"].max() + 1)
+    begun = size = len(first["obs"])
+    record = {k: np.concatenate([first[k], np.zeros((transitions + copies, *first[k].shape[1:]), first[k].dtype)])
+              for k in ("obs", "action", "next_obs", "measure", "episode")}
+    mean, std = first["obs"].mean(0), first["obs"].std(0) + 1e-3
+    agent = Agent(len(mean) + explorers.command.shape[1], domain.model.nu, GAMMA)
+
+    def seen(obs, command):
+        standard = ((obs - mean) / std).clip(-10, 10)
+        return torch.as_tensor(np.concatenate([standard, command], 1), dtype=torch.float32)
+
+    def learn():
+        at = explorers.rng.integers(0, size, BATCH)
+        # Any command serves: what happened tells how well it would have been obeyed.
+        command = domain.commands(explorers.rng, BATCH)
+        reward = torch.as_tensor(domain.obeyed(record["measure"][at], command), dtype=torch.float32)
+        agent.learn(seen(record["obs"][at], command), torch.as_tensor(record["action"][at]), reward,
+                    seen(record["next_obs"][at], command))
+
+    began, obedience = time.monotonic(), 0.0
+    try:
+        while size < begun + transitions:
+            explorers.begin()
+            command = explorers.command.copy()
+            with torch.no_grad():
+                action = torch.tanh(agent.actor(seen(explorers.sim.obs, command))).numpy()
+            rows = explorers.step(action)
+            end = size + len(rows["obs"])
+            for name, column in rows.items():
+                record[name][size:end] = column
+            size = end
+            obedience += 0.002 * (domain.obeyed(explorers.sim.measure(), command).mean() - obedience)
+            for _ in range(updates):
+                learn()
+            if agent.updates % REPORT_EVERY < updates:
+                print(f"{size - begun} transitions, {agent.updates} updates, {time.monotonic() - began:.0f} s: "
+                      f"obeyed {obedience:.3f} of 1", flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped at {size - begun} of {transitions} transitions", flush=True)
+    return {name: column[begun:min(size, begun + transitions)] for name, column in record.items()}
