@@ -29,8 +29,9 @@ time for a simulator. A robot without advance() can be driven in free mode only.
 A simulator in free mode is advanced once a period by the server.
 
 The server has one thread: while a method of the robot waits, for a bus that hangs
-perhaps, it neither hears its client nor notices that it is silent. Methods of a real robot shall
-return within a period, or it needs a deadman of its own, as ros2_bridge.py has.
+perhaps, it neither hears its client nor notices that it is silent. Methods of a real
+robot shall return within a period, or it needs a deadman of its own, as ros2_bridge.py
+has.
 
 Where the robot has tasks, it lists their names in `tasks`, names the present one
 in `task`, and has select(task), which raises ValueError for a name it does not
@@ -470,7 +471,8 @@ def run(robot, args):
     if not args.listen:
         sys.exit("bridge: no address: give --listen unix:/path or tcp:host:port")
     for number in (signal.SIGTERM, signal.SIGHUP):  # the end of a terminal too ends in a halt
-        signal.signal(number, lambda *_: sys.exit(0))
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda *_: sys.exit(0))
     try:
         serve(robot, args.listen, once=args.once)
     except KeyboardInterrupt:

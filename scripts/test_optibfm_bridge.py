@@ -7,8 +7,10 @@ import contextlib
 import io
 import math
 from pathlib import Path
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -152,6 +154,43 @@ class AnAddress(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "listen"):
                 bridge._listen(address)
         self.assertEqual(Path(self.path).read_text(), "precious")
+
+
+class AServer(unittest.TestCase):
+    PROGRAM = """if True:
+        import sys
+        sys.path.insert(0, sys.argv.pop(1))
+        import optibfm_bridge as bridge
+        from test_optibfm_bridge import Cart
+        cart = Cart()
+        cart.halt = lambda: print("halt", flush=True)
+        bridge.main(cart)
+    """
+
+    def test_halts_the_robot_when_it_is_told_to_end(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                server = subprocess.Popen([sys.executable, "-c", self.PROGRAM, str(Path(__file__).resolve().parent),
+                                           "--listen", f"unix:{folder}/socket"], stdout=subprocess.PIPE, text=True)
+                self.addCleanup(server.kill)
+                with self.client(f"{folder}/socket", server):
+                    server.send_signal(number)
+                    said, _ = server.communicate(timeout=60)
+                # Before the client, after it, and at the end.
+                self.assertEqual((said.split(), server.returncode), (["halt"] * 3, 0))
+                self.assertFalse(Path(folder, "socket").exists())
+
+    @staticmethod
+    def client(path, server):
+        """A connection that was welcomed."""
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(60)
+        while client.connect_ex(path) and server.poll() is None:
+            time.sleep(0.02)
+        hello = bridge.MAGIC + struct.pack("<HBBIH", 1, bridge.FREE, 0, 0, 0)
+        client.sendall(struct.pack("<IBBHI", len(hello), bridge.HELLO, 0, 0, 0) + hello)
+        client.recv(1)
+        return client
 
 
 class ASpec(unittest.TestCase):
