@@ -75,8 +75,12 @@ def run_optibfm(o, method, steps):
                                             method=method, setting=setting, value=value))
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         bridge = Path(__file__).with_name("dmc_bridge.py")
-        subprocess.run([*o.optibfm.split(), "eval", protocol, "--jobs", "1", "--out", Path(folder) / "bench.csv",
-                        "--python", sys.executable, "--bridge", bridge], check=True, capture_output=True)
+        command = [*o.optibfm.split(), "eval", protocol, "--jobs", "1", "--out", Path(folder) / "bench.csv",
+                   "--python", sys.executable, "--bridge", bridge]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as err:
+            raise SystemExit(f"bench_eval: {o.optibfm}: {err}: see what it says, or give another --optibfm\n{getattr(err, 'stderr', '')}") from err
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -100,11 +104,16 @@ def main():
     p.add_argument("--beta", type=float, default=0.1)
     p.add_argument("--sigma", type=float, default=0.1)
     o = p.parse_args()
+    if o.task not in dmc_bridge.DOMAINS[o.domain][1]:
+        p.error(f"--task {o.task}: {o.domain} has none of that name: choose one of {', '.join(dmc_bridge.DOMAINS[o.domain][1])}")
+    if o.steps < 80 or o.rounds < 1:
+        p.error(f"--steps {o.steps} --rounds {o.rounds}: too few to tell a rate: give 80 steps and one round at least")
     bench_peers.BETA = o.beta
     o.agent = Agent(bench_peers.Bundle(o.bundle), 1, o.candidates)
     print(f"{o.domain} {o.task}, {o.candidates} candidates, {o.rounds} rounds; PyTorch {torch.__version__}, one thread")
     print(f"{'':10}{'steps/s of processor time':>38}{'steps/s by the clock':>34}")
     print(f"{'':10}{'optibfm':>12}{'PyTorch':>12}{'ratio':>14}{'optibfm':>12}{'PyTorch':>12}{'ratio':>10}")
+    run_optibfm(o, "ucb", 10)  # `go run` builds the program, and builds it once
     for method in ("ucb", "thompson"):
         ours, theirs = [], []
         for _ in range(o.rounds):

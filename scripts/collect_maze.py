@@ -101,7 +101,8 @@ def walk(domain, transitions, seed, copies=50, longest=300):
             left[i] = sim.rng.integers(longest // 2, longest)
             number[i], begun = begun, begun + 1
         obs, action = sim.obs.copy(), walkers.act(sim.obs)
-        rows.append((obs, action, sim.step(action), sim.measure(), number.copy()))
+        # A copy, because a reset writes the observation of a beginning where that of the end was.
+        rows.append((obs, action, sim.step(action).copy(), sim.measure(), number.copy()))
         left -= 1
         left[~np.isfinite(sim.obs).all(1) | lies(sim.obs)] = 0
     obs, action, next_obs, measure, episode = (np.concatenate(column) for column in zip(*rows))
@@ -124,6 +125,8 @@ def main():
     p.add_argument("--out", type=Path, help="the .npz to write")
     p.add_argument("--search-gait", type=int, metavar="ROUNDS", help="print the gait that a search of so many rounds finds, and stop")
     args = p.parse_args()
+    if args.transitions < 2:
+        p.error(f"--transitions {args.transitions}: too few: give 2 or more")
     domain = simulation.DOMAINS[args.maze]()
     if args.search_gait:
         print(*gait.search(open_ground(), args.search_gait, args.seed))

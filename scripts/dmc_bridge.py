@@ -8,7 +8,8 @@ rewarded by dm_control's `tolerance`, which rises linearly up to v.
 
 The observation is dm_control's, flattened in its order. Actions are in [-1, 1]
 and scaled to the actuators' range, which differs from that in the quadruped
-only. Episodes have 1,000 steps, which the client counts: nothing ends them here.
+only. Episodes have 1,000 steps (those with a target that drifts 30,000), which the client
+counts: nothing ends them here.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
 
@@ -35,7 +36,7 @@ import optibfm_bridge as bridge
 
 logging.getLogger("absl").setLevel(logging.ERROR)  # MuJoCo's remarks on dm_control's models
 
-_STEPS = 1000
+_STEPS, _DRIFTING_STEPS = 1000, 30_000
 _INF = float("inf")
 
 
@@ -284,7 +285,7 @@ DOMAINS = {
     }),
 }
 
-# Tasks whose reward changes in the course of an episode of 30,000 steps, so that no
+# Tasks whose reward changes in the course of an episode of _DRIFTING_STEPS, so that no
 # state has one: no z is inferred from labelled states for them.
 DRIFTING = {
     "walker": {
@@ -296,8 +297,6 @@ DRIFTING = {
 
 class Simulator:
     """A dm_control environment as a robot of the bridge."""
-
-    episode_steps = _STEPS
 
     def __init__(self, domain, task):
         self._domain = domain
@@ -311,6 +310,7 @@ class Simulator:
             raise ValueError(f"{self._domain} has no task {task!r}: choose one of {', '.join(self._tasks)}")
         physics, make_task = self._tasks[task]
         self.task = task
+        self.episode_steps = _DRIFTING_STEPS if task in DRIFTING.get(self._domain, {}) else _STEPS
         self._env = control.Environment(physics(), make_task(), control_timestep=self._period)
         self._physics, self._task = self._env.physics, self._env.task
         self._model, self._data = self._physics.model.ptr, self._physics.data.ptr
@@ -318,7 +318,6 @@ class Simulator:
         self._low = self._env.action_spec().minimum
         self._span = self._env.action_spec().maximum - self._low
         self.reset(0)
-        self.halt()
         self.spec = bridge.Spec(name=f"dm_control {self._domain}", period=self._period,
                                 obs=[bridge.Channel(n) for n in self._names()], action=self._action_channels())
 
@@ -338,6 +337,7 @@ class Simulator:
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
         self._troubles = self._data.warning.number.tobytes()
+        self.halt()  # no command of the episode before
 
     def act(self, action):
         self._command = self._low + (np.asarray(action, dtype=np.float64) + 1) / 2 * self._span

@@ -19,15 +19,18 @@ import sys
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, simulation, zeroshot  # noqa: E402
+from fb import bundle, recording, simulation, zeroshot  # noqa: E402
 from fb.networks import on_sphere  # noqa: E402
+from train_fb import at_least  # noqa: E402
 
 
 def labelled_states(run, domain):
     """next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
-    columns = torch.load(run / "checkpoint.pt", weights_only=True)["replay"]["columns"]
-    rows = torch.randint(len(columns["obs"]), (zeroshot.LABELLED,))
-    return columns["next_obs"][rows], torch.as_tensor(domain.reward(columns["measure"][rows].double().numpy()))
+    path = run / "checkpoint.pt"
+    columns = recording.of_checkpoint(path)
+    recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
+    rows = torch.randint(len(columns["obs"]), (zeroshot.LABELLED,)).numpy()
+    return torch.from_numpy(columns["next_obs"][rows]), torch.as_tensor(domain.reward(columns["measure"][rows].astype("float64")))
 
 
 def measure(model, domain, z, args):
@@ -39,9 +42,10 @@ def measure(model, domain, z, args):
 def provenance(domain, returns, explained, args):
     mean = {name: values.mean(1) for name, values in returns.items()}
     tasks = domain.tasks
-    versions = {name: importlib.metadata.version(name) for name in ("mujoco", "dm_control", "torch", "numpy")}
+    packages = ["mujoco", "dm_control", "torch", "numpy"] + ["ogbench"] * (args.domain == "antmaze")
+    versions = {name: importlib.metadata.version(name) for name in packages}
     return {
-        "data": args.data,
+        **({"data": args.data} if args.data else {}),  # else what the training's --note says
         "returns_oracle": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["oracle"])),
         "returns_random": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["random"])),
         "returns_of": f"means over {args.episodes} episodes of {args.episode_steps} steps; oracle: z of {zeroshot.LABELLED} labelled states, "
@@ -67,8 +71,8 @@ def main(argv=None):
     p.add_argument("run", type=Path, help="--out of pretrain_dmc.py")
     p.add_argument("--out", type=Path, help="folder of the bundle to write")
     p.add_argument("--data", default="", help="for the provenance: how the transitions came about")
-    p.add_argument("--episodes", type=int, default=10)
-    p.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="(%(default)s)")
+    p.add_argument("--episodes", type=at_least(1), default=10, help="of each task (%(default)s)")
+    p.add_argument("--episode-steps", type=at_least(1), default=simulation.EPISODE_STEPS, help="(%(default)s)")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args(argv)
     torch.manual_seed(args.seed)

@@ -21,19 +21,31 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import simulation  # noqa: E402
+from fb import recording, simulation  # noqa: E402
 
 OBS_BITS = 12
+SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
-def read(path):
-    """The columns of a record."""
-    if not path.endswith(".pt"):
-        return np.load(path)
-    import torch  # which nothing else here needs
+def read(path, domain):
+    """The columns of a record of the domain."""
+    if path.endswith(".pt"):
+        columns = recording.of_checkpoint(path)
+    else:
+        columns = recording.read(path, ("obs", "next_obs", "measure"), ("action", "episode", *SOURCES))
+    recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
+    return columns
 
-    columns = torch.load(path, weights_only=True)["replay"]["columns"]
-    return {name: column.numpy() for name, column in columns.items()}
+
+def rows_of(transitions, only):
+    """The rows that came about in that way."""
+    told = [name for name in SOURCES if name in transitions]
+    if not told or only != "exploring" and only not in told:
+        raise SystemExit(f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
+                         "record it again, or leave out --only")
+    if only == "exploring":
+        return np.flatnonzero(~np.any([transitions[name] for name in told], axis=0))
+    return np.flatnonzero(transitions[only])
 
 
 def find_episodes(obs, next_obs):
@@ -71,13 +83,7 @@ def rounded(x, bits):
 def label(domain, transitions, states, seed, only=None):
     """Episodes of the transitions' next states with their rewards: a dict of arrays."""
     n = len(transitions["measure"])
-    rows = np.arange(n)
-    if only:
-        if "curious" not in transitions:
-            raise SystemExit("label_states: the record does not tell how it came about: record it again, or leave out --only")
-        source = {name: transitions.get(name, np.zeros(n, bool)) for name in ("curious", "oscillating", "commanded")}
-        source["exploring"] = ~np.any(list(source.values()), 0)
-        rows = np.flatnonzero(source[only])
+    rows = rows_of(transitions, only) if only else np.arange(n)
     if states > len(rows):
         raise SystemExit(f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or give --states")
     episode = transitions["episode"] if "episode" in transitions else find_episodes(transitions["obs"], transitions["next_obs"])
@@ -95,12 +101,15 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
-    p.add_argument("--only", choices=("curious", "oscillating", "commanded", "exploring"),
+    p.add_argument("--only", choices=("exploring", *SOURCES),
                    help="only of one of collect_dmc.py's sources")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")
     args = p.parse_args()
-    columns = label(simulation.DOMAINS[args.domain](), read(args.transitions), args.states, args.seed, args.only)
+    if args.states < 1:
+        p.error(f"--states {args.states}: too few: give 1 or more")
+    domain = simulation.DOMAINS[args.domain]()
+    columns = label(domain, read(args.transitions, domain), args.states, args.seed, args.only)
     np.savez_compressed(args.out, **columns)
     lengths = columns["episode_length"]
     print(f"{len(lengths)} episodes of {lengths.min()} to {lengths.max()} states")

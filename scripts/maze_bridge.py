@@ -74,6 +74,7 @@ class Simulator:
         self._env.action_space.seed(0)
         self._obs, _ = self._env.reset(seed=seed, options={"task_id": self.tasks.index(self.task) + 1})
         self._time = 0.0
+        self._troubles = self._warnings()
         self.halt()
 
     def act(self, action):
@@ -85,6 +86,12 @@ class Simulator:
     def advance(self):
         self._obs = self._env.step(self._command)[0]
         self._time += PERIOD
+        if self._warnings() > self._troubles:  # MuJoCo has begun again by itself, from its own beginning
+            self._troubles = self._warnings()
+            raise RuntimeError("the simulation went wrong (MuJoCo warns of it): reset it")
+
+    def _warnings(self):
+        return self._env.unwrapped.data.warning.number.sum()
 
     def sense(self):
         return self._obs.tolist(), self._time

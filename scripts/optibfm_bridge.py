@@ -28,6 +28,11 @@ The time of a sample is in seconds: time.monotonic() for a real robot, simulated
 time for a simulator. A robot without advance() can be driven in free mode only.
 A simulator in free mode is advanced once a period by the server.
 
+The server has one thread: while a method of the robot waits, for a bus that hangs
+perhaps, it neither hears its client nor notices that it is silent. Methods of a real
+robot shall return within a period, or it needs a deadman of its own, as ros2_bridge.py
+has.
+
 Where the robot has tasks, it lists their names in `tasks`, names the present one
 in `task`, and has select(task), which raises ValueError for a name it does not
 know. `episode_steps` may say how long an episode is.
@@ -106,13 +111,19 @@ class Spec:
             if not 0 < len(channels) <= _MAX_CHANNELS:
                 raise ValueError(f"spec of {self.name}: {what}: {len(channels)} channels: give 1 to {_MAX_CHANNELS}")
             names = [c.name for c in channels]
+            for c in channels:
+                _check_name(what, c.name)
+                if len(c.unit.encode()) > _MAX_NAME:
+                    raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}): "
+                                     f"give at most {_MAX_NAME} bytes")
             for name in names:
-                _check_name(what, name)
                 if names.count(name) > 1:
                     raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}): rename one")
         for c in self.action:
             if not (math.isfinite(c.min) and math.isfinite(c.max) and c.min < c.max and c.min <= c.failsafe <= c.max):
                 raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite: mend the limits")
+            if not 0 <= c.max_rate < math.inf:
+                raise ValueError(f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}): give units per second, or 0 for none")
 
 
 def _check_name(where, name):
@@ -161,7 +172,7 @@ class _Session:
         self.conn = conn
         self.robot = robot
         self.received = bytearray()
-        self.seq = 0
+        self.seq = -1  # of the request in work
         self.halted = True
         self.mode = LOCKSTEP
         self.deadman = 0.0
@@ -194,8 +205,8 @@ class _Session:
         try:
             if task:
                 self._select(task)
-        except ValueError as e:
-            raise self._unsupported(str(e)) from e
+        except Exception as e:  # such as a ValueError: no such task
+            raise self._unsupported(str(e) or type(e).__name__) from e
         self._send(WELCOME, self._welcome())
         if self.mode == FREE:
             self.conn.setblocking(False)
@@ -287,7 +298,10 @@ class _Session:
         reward = self.robot.reward() if hasattr(self.robot, "reward") else None
         age = 0.0
         if self.mode == FREE and not hasattr(self.robot, "advance"):
-            age = min(max(time.monotonic() - at, 0), _MAX_AGE)
+            now = time.monotonic()
+            if at > now + self.robot.spec.period:  # or old samples would pass for new ones
+                raise ValueError(f"the sample is {at - now:.3f} s in the future: sense shall return the time.monotonic() of the sample")
+            age = min(max(now - at, 0), _MAX_AGE)
         elif self.mode == FREE:
             age = max(time.monotonic() - (self.next_step - self.robot.spec.period), 0)
         head = _STATE.pack(round(at * 1e9), round(age * 1e9), reward if reward is not None else 0.0)
@@ -312,11 +326,14 @@ class _Session:
     def _receive(self, limit, deadline):
         """-> (kind, payload) of the next frame."""
         self._fill(_HEADER.size, deadline)
+        expected = (self.seq + 1) % (1 << 32)
         length, kind, flags, zero, self.seq = _HEADER.unpack_from(self.received)
         if kind not in NAMES:
             raise ProtocolError(f"unknown kind of frame ({kind}): is the client one of a bridge?")
         if flags or zero:
             raise ProtocolError(f"{NAMES[kind]}: reserved bytes are not zero ({flags}, {zero}): send zeros there")
+        if self.seq != expected:
+            raise ProtocolError(f"{NAMES[kind]}: wrong sequence number ({self.seq}, expected {expected}): number requests 0, 1, 2")
         if length > limit:
             raise ProtocolError(f"{NAMES[kind]}: too long ({length} bytes, at most {limit} here): check the frame's length")
         end = _HEADER.size + length
@@ -337,6 +354,12 @@ class _Session:
                 raise Gone(f"the client left without bye{where}")
             self.received += data
 
+    def _advance(self):
+        try:
+            self.robot.advance()
+        except Exception as e:  # nobody asked, so nobody can be answered
+            raise Gone(f"the robot failed as its time passed: {e}") from e
+
     def _wait(self, deadline):
         """Waits for the client, and lets a simulator's time pass meanwhile."""
         if self.mode == LOCKSTEP and deadline == math.inf:
@@ -346,7 +369,7 @@ class _Session:
             if now >= deadline:
                 raise Gone("the client is silent for too long")
             if now >= self.next_step:
-                self.robot.advance()
+                self._advance()
                 # One that is slower than real time still hears its client.
                 self.next_step = max(self.next_step + self.robot.spec.period, time.monotonic())
             until = min(deadline, self.next_step)
@@ -355,13 +378,32 @@ class _Session:
                 return
 
 
+def _abandoned(path):
+    """Whether there is a socket on which nobody listens any more."""
+    if not os.path.exists(path) or not stat.S_ISSOCK(os.stat(path).st_mode):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # a server with clients waiting would keep us waiting too
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except BlockingIOError:
+            pass
+    return False
+
+
 def _listen(address):
     network, _, where = address.partition(":")
     if network == "unix" and where:
-        if os.path.exists(where) and stat.S_ISSOCK(os.stat(where).st_mode):
+        if _abandoned(where):
             os.unlink(where)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(where)
+        try:
+            listener.bind(where)
+        except OSError as e:
+            listener.close()
+            raise ValueError(f"listen on {address}: {e}: choose another address or end the other server") from e
     elif network == "tcp" and where.rpartition(":")[2].isdigit():
         host, _, port = where.rpartition(":")
         listener = socket.create_server((host, int(port)))
@@ -403,6 +445,7 @@ def _serve_one(conn, robot):
         conn.setblocking(True)
         if conn.family != socket.AF_UNIX:
             conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a client whose host is gone is found out, some time
         try:
             _Session(conn, robot).run()
         except (ProtocolError, Gone, OSError) as e:
@@ -427,7 +470,9 @@ def run(robot, args):
     """Serves the robot as the arguments of add_arguments say, until a signal."""
     if not args.listen:
         sys.exit("bridge: no address: give --listen unix:/path or tcp:host:port")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the end of a terminal too ends in a halt
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda *_: sys.exit(0))
     try:
         serve(robot, args.listen, once=args.once)
     except KeyboardInterrupt:

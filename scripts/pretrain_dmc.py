@@ -3,6 +3,7 @@
 
     scripts/collect_dmc.py cheetah --out cheetah.npz
     scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --steps 100000
+    scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --preset paper --device cuda
 
 It begins with the file's transitions and, while it trains, adds those of the
 model's own policies: pi_z for random tasks z, with noise. With --practice-every 0
@@ -21,15 +22,33 @@ from pathlib import Path
 import sys
 import time
 
+import mujoco
 import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, simulation, zeroshot  # noqa: E402
+from fb import bundle, recording, simulation, zeroshot  # noqa: E402
 from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
 
-EVALUATION_SEED = 12345
+EVALUATION_SEED, PRACTICE_SEED = 12345, 1
+
+# What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
+# its published code, which trains on recorded transitions of random network distillation and on nothing else.
+PRESETS = {"paper": {
+    "steps": 2_000_000, "batch": 1024, "gamma": 0.98, "tau": 0.01,
+    "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1.0,
+    "latent": 50, "hidden": 1024, "hidden_layers": 1, "embedding_layers": 2, "b_hidden": 256, "b_hidden_layers": 2,
+    "num_parallel": 2, "norm_obs": False, "base_scale": 1.0,
+    # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is the sum of half squares.
+    "ortho": 2.0,
+    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
+    "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
+    "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0,
+    "practice_every": 0, "average": 1.0,
+}}
+
 TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50  # of class Tasks; updates for which one serves
 
 
@@ -61,9 +80,15 @@ class Replay:
         return {"columns": {name: column[: self.size].clone() for name, column in self.columns.items()}, "next": self.next}
 
     def restore(self, state):
-        self.size, self.next = len(state["columns"]["obs"]), state["next"]
-        for name, kept in state["columns"].items():
-            self.columns[name][: self.size] = kept
+        columns, place = state["columns"], state["next"]
+        self.size = len(columns["obs"])
+        if self.size > self.capacity:
+            raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions: give as many, or another --out")
+        if place < self.size < self.capacity:  # it was full, and has more room now: the newest row is to be the last
+            columns, place = {name: column.roll(-place, 0) for name, column in columns.items()}, self.size
+        self.next = place % self.capacity
+        for name, column in columns.items():
+            self.columns[name][: self.size] = column
 
     def sample(self, n, *names):
         return self.rows(torch.randint(self.size, (n,)), *names)
@@ -133,18 +158,19 @@ def command_rewards(domain, measure, rng, count):
 
 
 class Tasks:
-    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them.
+    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them."""
 
-    random and commanded are the rewards r [n, tasks] of the states obs [n, O]; commanded may have no columns.
-    """
+    def __init__(self, states, rewards, commands, inverse):
+        self.states, self.rewards, self.commands, self.inverse = states, rewards, commands, inverse
 
+    @classmethod
     @torch.no_grad()
-    def __init__(self, model, obs, random, commanded):
-        self.states = model.backward_map(obs)
-        self.rewards = random.T @ self.states / len(obs)
-        self.commands = commanded.T @ self.states / len(obs)
-        ridge = 1e-3 * torch.eye(self.states.shape[1], device=obs.device)
-        self.inverse = torch.linalg.inv(self.states.T @ self.states / len(obs) + ridge)
+    def of(cls, model, obs, random, commanded):
+        """Of rewards r [n, tasks] of the states obs [n, O], random and commanded; commanded may have no columns."""
+        states = model.backward_map(obs)
+        ridge = 1e-3 * torch.eye(states.shape[1], device=obs.device)
+        return cls(states, random.T @ states / len(obs), commanded.T @ states / len(obs),
+                   torch.linalg.inv(states.T @ states / len(obs) + ridge))
 
     def sample(self, n, from_states, from_rewards, from_commands=0.0):
         device = self.states.device
@@ -171,7 +197,8 @@ class Practice:
         self.wander = torch.zeros(copies, len(args.action), device=args.device)
         self.task_left = np.zeros(copies, int)
         # Their episodes end at different times.
-        self.episode_left = self.sim.rng.integers(1, args.practice_steps, copies)
+        self.episode_left = self.sim.rng.integers(1, args.practice_steps + 1, copies)
+        self.rows = 0  # recorded so far
 
     @torch.no_grad()
     def step(self):
@@ -196,18 +223,46 @@ class Practice:
         good = np.isfinite(next_obs).all(1)
         rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
         trainer.replay.add({k: v[good] for k, v in rows.items()})
+        self.rows += int(good.sum())
         self.task_left -= 1
         self.episode_left -= 1
         self.episode_left[~good] = 0
+
+    TENSORS, ARRAYS = ("z", "noise", "keep", "wander"), ("task_left", "episode_left")
+    PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
+
+    def state(self):
+        sim, size = self.sim, mujoco.mj_stateSize(self.sim.domain.model, self.PHYSICS)
+        physics = np.empty((len(sim.data), size))
+        for row, data in zip(physics, sim.data):
+            mujoco.mj_getState(sim.domain.model, data, row, self.PHYSICS)
+        arrays = {"physics": physics, "obs": sim.obs, **{name: getattr(self, name) for name in self.ARRAYS}}
+        return {"rng": sim.rng.bit_generator.state, "rows": self.rows, **{name: torch.as_tensor(array) for name, array in arrays.items()},
+                **{name: getattr(self, name) for name in self.TENSORS}}
+
+    def restore(self, state):
+        sim = self.sim
+        if len(state["physics"]) != len(sim.data):
+            raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
+        sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
+        for row, data in zip(state["physics"].cpu().numpy(), sim.data):
+            mujoco.mj_setState(sim.domain.model, data, row, self.PHYSICS)
+            mujoco.mj_step1(sim.domain.model, data)  # what a step of Domain.advance ends with
+        sim.obs = state["obs"].cpu().numpy().copy()
+        for name in self.TENSORS:
+            getattr(self, name).copy_(state[name])
+        for name in self.ARRAYS:
+            getattr(self, name)[:] = state[name].cpu().numpy()
 
 
 class Pretraining(train_fb.Trainer):
     def __init__(self, args, domain, first):
         self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
-        tensors = [torch.as_tensor(first[k], dtype=torch.float32, device=args.device) for k in ("obs", "action", "next_obs")]
-        super().__init__(args, *tensors)
+        # Only the sizes, the mean and the variance of these are used: they may stay where they are.
+        super().__init__(args, *(torch.as_tensor(first[name]) for name in ("obs", "action", "next_obs")))
         self.magnify_base()
-        self.practice = Practice(self, args.copies, args.seed + 1)
+        # Not a seed that an evaluation may have: its episodes would begin alike.
+        self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
         self.best, self.tasks = -1.0, None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
@@ -243,13 +298,15 @@ class Pretraining(train_fb.Trainer):
         obs = self.model.normalize(obs)
         commanded = obs.new_zeros(len(obs), 0)
         if self.args.z_from_commands:
-            commanded = command_rewards(self.domain, measure, self.practice.sim.rng, TASKS_COMMANDS).to(obs)
-        return Tasks(self.model, obs, random_rewards(obs, self.shares, TASKS_REWARDS), commanded)
+            rng = np.random.default_rng(int(torch.randint(1 << 62, ())))  # of what a checkpoint has
+            commanded = command_rewards(self.domain, measure, rng, TASKS_COMMANDS).to(obs)
+        return Tasks.of(self.model, obs, random_rewards(obs, self.shares, TASKS_REWARDS), commanded)
 
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
 
     def evaluate(self):
+        self.refuse_divergence()  # MuJoCo takes commands that are not finite for none, which some tasks reward
         began = time.monotonic()
         args, domain = self.args, self.domain
         next_obs, measure = self.replay.sample(zeroshot.LABELLED, "next_obs", "measure")
@@ -272,64 +329,100 @@ class Pretraining(train_fb.Trainer):
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
     def after_update(self):
-        if self.args.practice_every and self.step % self.args.practice_every == 0:
+        if self.practice and self.step % self.args.practice_every == 0:
             self.practice.step()
         if self.step % self.args.eval_every == 0:
             self.evaluate()
         super().after_update()
 
     def save(self):
+        self.refuse_divergence()
         self.args.out.mkdir(parents=True, exist_ok=True)
         self.write_checkpoint()
 
     def provenance(self):
-        practised = self.step // self.args.practice_every * self.args.copies if self.args.practice_every else 0
-        here = {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, then its own practice: {practised}"}
-        return super().provenance() | here
+        practised = f"then its own practice: {self.practice.rows}" if self.practice else "no practice"
+        return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, {practised}"}
 
     def state(self):
-        return super().state() | {"replay": self.replay.state(), "best": self.best,
-                                "average": self.average.state_dict()}
+        more = {"replay": self.replay.state(), "best": self.best, "average": self.average.state_dict()}
+        if self.tasks:
+            more["tasks"] = vars(self.tasks)
+        if self.practice:
+            more["practice"] = self.practice.state()
+        return super().state() | more
 
     def restore(self, content):
         super().restore(content)
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
         self.best = content["best"]
+        if "tasks" in content:
+            self.tasks = Tasks(**content["tasks"])
+        if self.practice and "practice" in content:
+            self.practice.restore(content["practice"])
 
 
 def parse_arguments(argv=None):
     p = train_fb.parser(__doc__.split("\n\n")[0])
+    p.add_argument("--preset", choices=PRESETS, help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", type=Path, help="of collect_dmc.py or collect_maze.py")
-    p.add_argument("--z-from-future", type=float, default=0.0,
+    p.add_argument("--z-from-future", type=train_fb.share, default=0.0,
                    help="part of the z that are B of a state that the row's own episode came to later (%(default)s)")
-    p.add_argument("--z-from-commands", type=float, default=0.0,
+    p.add_argument("--z-from-commands", type=train_fb.share, default=0.0,
                    help="part of the z that are of commands for the base, as collect_dmc.py --commanded has them (%(default)s)")
     g = p.add_argument_group("practice and evaluation")
-    g.add_argument("--copies", type=int, default=16)
-    g.add_argument("--practice-every", type=int, default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
-    g.add_argument("--practice-steps", type=int, default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
-    g.add_argument("--exploring", type=float, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
-    g.add_argument("--base-share", type=float, default=0.0,
+    g.add_argument("--copies", type=train_fb.at_least(1), default=16)
+    g.add_argument("--practice-every", type=train_fb.at_least(0), default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
+    g.add_argument("--practice-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
+    g.add_argument("--exploring", type=train_fb.share, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
+    g.add_argument("--base-share", type=train_fb.share, default=0.0,
                    help="part of the random rewards' terms that are about the robot's base (%(default)s)")
-    g.add_argument("--base-scale", type=float, default=1.0, help="of the base's standardised channels (%(default)s)")
-    g.add_argument("--average", type=float, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
-    g.add_argument("--capacity", type=int, default=2_000_000)
-    g.add_argument("--eval-every", type=int, default=5000)
-    g.add_argument("--eval-episodes", type=int, default=4)
-    g.add_argument("--episode-steps", type=int, default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
-    return p.parse_args(argv)
+    g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0, help="of the base's standardised channels (%(default)s)")
+    g.add_argument("--average", type=train_fb.share, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
+    g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
+    g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
+    g.add_argument("--eval-episodes", type=train_fb.at_least(1), default=4)
+    g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
+    p.set_defaults(**PRESETS.get(preset(argv), {}))
+    args = train_fb.checked(p, argv)
+    parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
+    if sum(parts) > 1 + 1e-9:
+        p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
+    if args.base_scale != 1 and not args.norm_obs:
+        p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
+    return args
 
 
-def load_transitions(path):
+def preset(argv):
+    """What --preset says: its settings are the defaults of the parser that reads all arguments, and tells what is wrong."""
+    p = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    p.add_argument("--preset")
+    try:
+        return p.parse_known_args(argv)[0].preset
+    except argparse.ArgumentError:
+        return None
+
+
+def load_transitions(path, need_episodes=False):
     """The columns of a recording, episode after episode where it tells which rows are of one."""
-    with np.load(path) as archive:
-        first = {name: archive[name] for name in ("obs", "action", "next_obs", "measure")}
-        if "episode" not in archive:
-            return first
-        order = np.argsort(archive["episode"], kind="stable")
-        return {name: column[order] for name, column in first.items()} | {"left": left_in_episode(archive["episode"][order])}
+    needed, optional = (*recording.FLOATS,), ("episode",)
+    if need_episodes:
+        needed, optional = needed + optional, ()
+    columns = recording.read(path, needed, optional)
+    if "episode" not in columns:
+        return columns
+    episode = columns.pop("episode")
+    order = np.argsort(episode, kind="stable")
+    return {name: column[order] for name, column in columns.items()} | {"left": left_in_episode(episode[order])}
+
+
+def check_recording(path, columns, domain, capacity):
+    """Ends the program where a recording is of another domain, or too long."""
+    recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
+    if len(columns["obs"]) > capacity:
+        raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions: give as many at least")
 
 
 def main(argv=None):
@@ -337,8 +430,9 @@ def main(argv=None):
     train_fb.keep_freed_memory()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    first = load_transitions(args.transitions)
+    first = load_transitions(args.transitions, need_episodes=args.z_from_future > 0)
     domain = simulation.DOMAINS[args.domain]()
+    check_recording(args.transitions, first, domain, args.capacity)
     args.name = args.domain
     args.observation, args.action = domain.channel_names()
     trainer = Pretraining(args, domain, first)

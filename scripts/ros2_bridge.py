@@ -38,8 +38,8 @@ comes (diff_drive_controller: cmd_vel_timeout). Here, the failsafe command is
 published at the start, by halt, when the client goes silent or leaves, and, from a
 timer of ROS, when no command has come for command.deadman seconds. The last one is
 beside the bridge's own deadman (robot.bridge.deadman_ms), and runs in a thread of its
-own; commands are then refused until the robot is armed again. Until it is armed, and
-after it was halted, nothing else is published.
+own; commands are then refused until the robot is armed again, and wherever ROS does not
+call that timer. Until it is armed, and after it was halted, nothing else is published.
 
 Needs rclpy, of a sourced ROS 2; tested without it, see test_ros2_bridge.py.
 """
@@ -136,7 +136,24 @@ def _joint_field(name):
 _FIELDS = {"joints": _joint_field, "imu": _imu_field, "odometry": _odometry_field}
 
 
+_KINDS = {str: "a text in quotes", dict: "an object in braces", list: "a list in brackets"}
+
+
+def _is(kind, where, value):
+    """value, where it is of that kind of JSON."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
+    return value
+
+
+def _get(kind, where, section, key):
+    if key not in section:
+        raise ValueError(f"{where}.{key}: missing: see the top of ros2_bridge.py")
+    return _is(kind, f"{where}.{key}", section[key])
+
+
 def _check_keys(where, section, known):
+    _is(dict, where, section)
     unknown = set(section) - known
     if unknown:
         raise ValueError(f"{where}: {', '.join(sorted(unknown))}: no such key: there are {', '.join(sorted(known))}")
@@ -154,8 +171,8 @@ class _Element:
 
     def __init__(self, where, section):
         _check_keys(where, section, _OBS_KEYS)
-        self.name, self.unit = section["name"], section.get("unit", "")
-        self.topic, _, field = section["from"].partition(".")
+        self.name, self.unit = _get(str, where, section, "name"), _is(str, f"{where}.unit", section.get("unit", ""))
+        self.topic, _, field = _get(str, where, section, "from").partition(".")
         self.field = _FIELDS.get(self.topic, lambda _: None)(field)
         if self.field is None:
             raise ValueError(f"{where}.from: not understood ({section['from']!r}): see the top of ros2_bridge.py")
@@ -175,15 +192,19 @@ class Ros2Robot:
         self._newest = {}  # topic: message, when it came
         self._commanded = None  # when the last command was; None: the failsafe is in force
         self._tripped = False  # the deadman has: no command counts until arm
-        self._elements = [_Element(f"obs[{i}]", o) for i, o in enumerate(settings["obs"])]
-        self._stale = _number("settings", settings, "stale", 3 * settings["period"])
-        self._set_action(settings["action"])
+        self._watched = clock()  # when the deadman last looked
+        self._elements = [_Element(f"obs[{i}]", o) for i, o in enumerate(_get(list, "settings", settings, "obs"))]
+        period = _number("settings", settings, "period", 0)
+        self._stale = _number("settings", settings, "stale", 3 * period)
+        if not (period > 0 and self._stale > 0):
+            raise ValueError(f"settings.period, settings.stale: not positive ({period}, {self._stale}): give seconds")
+        self._set_action(_get(list, "settings", settings, "action"))
         self.spec = bridge.Spec(
-            name=settings["name"], period=_number("settings", settings, "period", 0),
+            name=_get(str, "settings", settings, "name"), period=period,
             obs=[bridge.Channel(e.name, e.unit) for e in self._elements], action=self._channels)
         self.spec.validate()
         self._subscribe(node, settings.get("topics", {}))
-        self._set_command(node, settings["command"])
+        self._set_command(node, _get(dict, "settings", settings, "command"))
 
     def _set_action(self, actions):
         self._channels, self._gains, self._to = [], [], []
@@ -191,17 +212,20 @@ class Ros2Robot:
             where = f"action[{i}]"
             _check_keys(where, a, _ACTION_KEYS)
             self._channels.append(bridge.Channel(
-                a["name"], a.get("unit", ""), min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
+                _get(str, where, a, "name"), _is(str, f"{where}.unit", a.get("unit", "")),
+                min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
                 max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
             self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
+            if isinstance(a.get("to"), bool) or not isinstance(a.get("to"), (str, int)):
+                raise ValueError(f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
             self._to.append(a["to"])
-        if len(set(self._to)) != len(self._to):
+        if len(set(map(str, self._to))) != len(self._to):
             raise ValueError(f"action: two drive the same output ({self._to}): give each its own")
 
     def _subscribe(self, node, topics):
         _check_keys("topics", topics, set(_TOPICS))
         for topic in sorted({e.topic for e in self._elements}):
-            node.create_subscription(_TYPES[topic], topics.get(topic, _TOPICS[topic]),
+            node.create_subscription(_TYPES[topic], _is(str, f"topics.{topic}", topics.get(topic, _TOPICS[topic])),
                                      lambda message, topic=topic: self._take(topic, message), qos_profile_sensor_data)
 
     def _set_command(self, node, command):
@@ -221,7 +245,7 @@ class Ros2Robot:
         if not self._deadman > 0:
             raise ValueError(f"command.deadman: not positive ({self._deadman}): give seconds, some periods")
         self._publisher = node.create_publisher(Twist if kind == "twist" else Float64MultiArray,
-                                                command.get("topic", _COMMAND_TOPICS[kind]), 1)
+                                                _is(str, "command.topic", command.get("topic", _COMMAND_TOPICS[kind])), 1)
         self._timer = node.create_timer(min(self._deadman / 4, 0.05), self.watch)
 
     def _take(self, topic, message):
@@ -251,6 +275,10 @@ class Ros2Robot:
 
     def act(self, action):
         with self._lock:
+            if self._clock() - self._watched > self._deadman:
+                self._trip()
+                raise bridge.Halted(f"ROS has not called the deadman's timer for {self._deadman} s: "
+                                    "see what its executor does, then arm again")
             if self._tripped:
                 raise bridge.Halted(f"no command came for {self._deadman} s: arm it again")
             self._publish(action)
@@ -263,9 +291,13 @@ class Ros2Robot:
     def watch(self):
         """The deadman: called by a timer of ROS, in the executor's thread."""
         with self._lock:
-            if self._commanded is not None and self._clock() - self._commanded > self._deadman:
-                self._tripped = True
-                self._fail_safe()
+            self._watched = self._clock()
+            if self._commanded is not None and self._watched - self._commanded > self._deadman:
+                self._trip()
+
+    def _trip(self):
+        self._tripped = True
+        self._fail_safe()
 
     def _fail_safe(self):
         self._commanded = None
@@ -292,6 +324,8 @@ def _spin(executor):
         executor.spin()
     except ExternalShutdownException:
         pass
+    except Exception as e:  # commands are refused from now on: nobody calls the deadman's timer
+        print(f"ros2_bridge: ROS's executor has ended: {e!r}: start again", file=sys.stderr, flush=True)
 
 
 def main():
@@ -305,9 +339,8 @@ def main():
     try:
         with open(args.settings, encoding="utf-8") as f:
             robot = Ros2Robot(json.load(f), node)
-    except (OSError, ValueError, KeyError) as e:
-        what = f"{e} is missing" if isinstance(e, KeyError) else e
-        sys.exit(f"ros2_bridge: {args.settings}: {what}")
+    except (OSError, ValueError) as e:
+        sys.exit(f"ros2_bridge: {args.settings}: {e}")
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     spinning = threading.Thread(target=_spin, args=(executor,), daemon=True)

@@ -4,17 +4,19 @@
     python -m unittest discover scripts
 """
 
+from pathlib import Path
+import sys
 import unittest
 
-import numpy as np
-
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import dmc_bridge
     from dm_control.rl import control
     from dm_control.suite import cheetah, common, quadruped, walker
     from dm_control.utils.rewards import tolerance
-except ImportError:
-    dmc_bridge = None
+except ImportError as err:
+    raise unittest.SkipTest(f"the bridge needs scripts/requirements.txt: {err}") from err
 
 INF = float("inf")
 
@@ -57,8 +59,6 @@ def own(task, p):
 
 def references():
     """For each task dm_control's own physics and task, and its reward, looked up by name."""
-    if dmc_bridge is None:
-        return {}
     stand, move = (lambda: walker.PlanarWalker(move_speed=0)), quadruped.Move
     return {
         ("cheetah", "run"): (own_cheetah, cheetah.Cheetah, own),
@@ -78,7 +78,6 @@ def references():
     }
 
 
-@unittest.skipIf(dmc_bridge is None, "dm_control is not installed")
 class StepsTest(unittest.TestCase):
     def test_every_task_has_a_reference(self):
         tasks = {(d, t) for d, (_, ts) in dmc_bridge.DOMAINS.items() for t in ts | dmc_bridge.DRIFTING.get(d, {})}
@@ -124,6 +123,14 @@ class StepsTest(unittest.TestCase):
             for speed in (0.5, 5):
                 self.assertEqual(dmc_bridge.QuadrupedMove(desired_speed=speed).get_reward(p), quadruped.Move(desired_speed=speed).get_reward(p))
 
+    def test_a_reset_leaves_no_command_of_the_episode_before(self):
+        robot = dmc_bridge.Simulator("quadruped", "walk")
+        begun = robot._command.tolist()
+        robot.act([1] * 12)
+        self.assertNotEqual(robot._command.tolist(), begun)
+        robot.reset(1)
+        self.assertEqual(robot._command.tolist(), begun)
+
     def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
         robot = dmc_bridge.Simulator("cheetah", "walk")
         robot._data.qvel[:] = 1e12
@@ -144,7 +151,6 @@ class Physics:
         return self.speed
 
 
-@unittest.skipIf(dmc_bridge is None, "dm_control is not installed")
 class TrackingTest(unittest.TestCase):
     def at(self, task, steps):
         task._steps = steps
@@ -175,6 +181,12 @@ class TrackingTest(unittest.TestCase):
     def test_the_drifting_tasks_are_offered_and_are_none_of_those_that_a_state_rewards(self):
         self.assertIn("slowdown", dmc_bridge.Simulator("walker", "walk").tasks)
         self.assertNotIn("slowdown", dmc_bridge.DOMAINS["walker"][1])
+
+    def test_a_drifting_tasks_episode_is_long_enough_for_its_drift(self):
+        robot = dmc_bridge.Simulator("walker", "walk")
+        self.assertEqual(robot.episode_steps, 1000)
+        robot.select("slowdown")
+        self.assertEqual(self.at(robot._env.task, robot.episode_steps), 0)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 import sys
+import tempfile
 import unittest
-
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import collect_dmc
     import label_states
     from fb import simulation
@@ -63,10 +63,28 @@ class LabelledStates(unittest.TestCase):
         pairs = set(zip(found.tolist(), self.record["episode"].tolist()))
         self.assertEqual(len(pairs), len(set(found.tolist())))
         self.assertEqual(len(pairs), len(set(self.record["episode"].tolist())))
-        with self.assertRaisesRegex(SystemExit, "how it came about"):
+        with self.assertRaisesRegex(SystemExit, "which rows are curious .it tells of none"):
             label_states.label(self.domain, old, 50, seed=0, only="curious")
 
+    def test_are_only_of_the_source_asked_for(self):
+        told = {"curious": np.array([False, True, False, False]), "commanded": np.array([False, False, True, False])}
+        for only, rows in (("exploring", [0, 3]), ("curious", [1]), ("commanded", [2])):
+            self.assertEqual(label_states.rows_of(told, only).tolist(), rows)
+        with self.assertRaisesRegex(SystemExit, "which rows are commanded .it tells of curious"):
+            label_states.rows_of({"curious": told["curious"]}, "commanded")
+
+    def test_of_another_domain_or_of_no_record_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "walker.npz")
+            np.savez(path, **{**self.record, "measure": np.zeros((600, 4))})
+            with self.assertRaisesRegex(SystemExit, "walker.npz: is not of this domain .widths: measure 4 instead of 1"):
+                label_states.read(path, self.domain)
+            np.savez(path, obs=self.record["obs"])
+            with self.assertRaisesRegex(SystemExit, "has no next_obs, measure"):
+                label_states.read(path, self.domain)
+
     def test_more_than_there_are_is_an_error(self):
+        self.record["curious"] = np.zeros(600, bool)
         with self.assertRaisesRegex(SystemExit, "there are 0 transitions, 1 states are wanted"):
             label_states.label(self.domain, self.record, 1, seed=0, only="curious")
 

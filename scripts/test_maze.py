@@ -4,10 +4,9 @@ from pathlib import Path
 import sys
 import unittest
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import collect_maze
     import maze_bridge
     import mujoco
@@ -53,6 +52,14 @@ class Robot(unittest.TestCase):
             self.robot.act(np.zeros(8))
             self.robot.advance()
             self.assertEqual(self.robot.reward(), 1)
+
+    def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
+        self.robot._env.unwrapped.data.qvel[:] = 1e12
+        with self.assertRaisesRegex(RuntimeError, "went wrong"):
+            self.robot.advance()
+        self.robot.reset(1)
+        self.robot.advance()
+        self.assertEqual(self.robot.sense()[1], maze_bridge.PERIOD)
 
     def test_a_cell_ends_half_a_cell_from_its_middle(self):
         where = np.array([[4, 8], [5.9, 9.9], [6.1, 8], [4, 5.9], [8, 8]])
@@ -130,6 +137,12 @@ class Walks(unittest.TestCase):
         same = rows["episode"][1:] == rows["episode"][:-1]
         np.testing.assert_array_equal(rows["next_obs"][:-1][same], rows["obs"][1:][same])
         self.assertTrue((np.diff(rows["episode"])[~same] > 0).all())
+
+    def test_end_where_the_ant_was_and_not_where_the_next_one_begins(self):
+        rows = self.walk(1)
+        self.assertGreater(np.count_nonzero(np.diff(rows["episode"])), 5)
+        np.testing.assert_array_equal(rows["next_obs"][:, :2], rows["measure"])
+        self.assertLess(np.abs(rows["next_obs"][:, :2] - rows["obs"][:, :2]).max(), 1.5)
 
     def test_the_gait_walks_in_any_direction(self):
         model = collect_maze.open_ground()

@@ -9,16 +9,15 @@ import tempfile
 import unittest
 import unittest.mock
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import mujoco
     import torch
     import collect_dmc
     import evaluate_dmc
     import pretrain_dmc
-    from fb import bundle, commands, curiosity, flat, simulation, td3
+    from fb import bundle, commands, curiosity, flat, losses, simulation, td3
     from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -37,6 +36,12 @@ class AFullReplay(unittest.TestCase):
         again.restore(replay.state())
         again.add(rows([5.0]))
         self.assertEqual(again.columns["measure"][:, 0].tolist(), [4, 5, 2, 3])
+        roomier = pretrain_dmc.Replay(6, rows([9.0]))
+        roomier.restore(replay.state())
+        roomier.add(rows([5.0, 6, 7]))
+        self.assertEqual((roomier.columns["measure"][:, 0].tolist(), roomier.size), ([7, 2, 3, 4, 5, 6], 6))
+        with self.assertRaisesRegex(SystemExit, "the checkpoint has 4 transitions"):
+            pretrain_dmc.Replay(3, rows([9.0])).restore(replay.state())
 
 
 class RowsThatComeLater(unittest.TestCase):
@@ -61,7 +66,7 @@ class RowsThatComeLater(unittest.TestCase):
     def test_are_found_in_a_file_where_episodes_take_turns(self):
         with tempfile.TemporaryDirectory() as name:
             path, values = Path(name) / "data.npz", np.arange(6.0)[:, None]
-            np.savez(path, obs=values, action=values, next_obs=values, measure=values, episode=[4, 2, 4, 2, 4, 2])
+            np.savez(path, obs=values, action=values / 5, next_obs=values, measure=values, episode=[4, 2, 4, 2, 4, 2])
             rows = pretrain_dmc.load_transitions(path)
         self.assertEqual(rows["obs"][:, 0].tolist(), [1, 3, 5, 0, 2, 4])
         self.assertEqual(rows["left"][:, 0].tolist(), [2, 1, 0, 2, 1, 0])
@@ -88,7 +93,7 @@ class RandomRewards(unittest.TestCase):
         torch.manual_seed(0)
         model = Model(Architecture(obs=4, action=2, latent=6, hidden=8, b_hidden=8))
         obs = torch.randn(64, 4)
-        tasks = pretrain_dmc.Tasks(model, obs, pretrain_dmc.random_rewards(obs, torch.ones(4), 16), torch.rand(64, 3))
+        tasks = pretrain_dmc.Tasks.of(model, obs, pretrain_dmc.random_rewards(obs, torch.ones(4), 16), torch.rand(64, 3))
         kinds = {"states": tasks.states, "rewards": tasks.rewards, "commands": tasks.commands}
         for kind, rows in kinds.items():
             z = tasks.sample(40, *(float(kind == k) for k in kinds))
@@ -136,6 +141,55 @@ class Curiosity(unittest.TestCase):
         self.assertTrue(all(np.isfinite(column).all() for column in rows.values()))
 
 
+class APreset(unittest.TestCase):
+    def parse(self, *more):
+        return pretrain_dmc.parse_arguments(["cheetah", "data.npz", "--out", "run", *more])
+
+    def test_sets_the_papers_settings_which_options_change(self):
+        self.assertEqual((self.parse().hidden, self.parse().practice_every), (128, 4))
+        paper = self.parse("--preset", "paper")
+        want = {"gamma": 0.98, "batch": 1024, "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1, "tau": 0.01, "actor_std": 0.2, "actor_clip": 0.3,
+                "z_from_data": 0.5, "z_from_rewards": 0, "latent": 50, "hidden": 1024, "b_hidden": 256, "pessimism": 0.5, "practice_every": 0}
+        self.assertEqual({name: getattr(paper, name) for name in want}, want)
+        for argv in (["--hidden", "256", "--norm-obs", "--preset", "paper"], ["--preset=paper", "--norm-obs", "--hidden=256"]):
+            mixed = self.parse(*argv)
+            self.assertEqual((mixed.hidden, mixed.norm_obs, mixed.batch), (256, True, 1024))
+
+    def test_names_only_settings_that_there_are(self):
+        self.assertLessEqual(set(pretrain_dmc.PRESETS["paper"]), set(vars(self.parse())))
+        for wrong in (["--preset", "papers"], ["--preset"]):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.parse(*wrong)
+            self.assertIn("--preset", said.getvalue())
+
+    def test_weighs_the_parts_of_the_loss_as_the_papers_code_does(self):
+        # That code: a mean over members and pairs of squares, less twice a mean over the diagonal, for both parts.
+        torch.manual_seed(0)
+        n, d, gamma = 12, 4, 0.98
+        f, target_f = torch.randn(2, n, d), torch.randn(2, n, d)
+        b, target_b = torch.randn(n, d, requires_grad=True), torch.randn(n, d)
+        others = 1 - torch.eye(n)
+        diff = f @ b.T - gamma * (target_f @ target_b.T).mean(0)
+        measure = (diff * others).square().sum() / (2 * n * (n - 1)) - 2 * diff.diagonal(dim1=1, dim2=2).mean()
+        gram = b @ b.T
+        ortho = (gram * others).square().sum() / (n * (n - 1)) - 2 * gram.diagonal().mean()
+        ours = losses.successor_measure_loss(f, b, target_f, target_b, gamma)
+        ours = ours + self.parse("--preset", "paper").ortho * losses.orthonormality_loss(b)
+        theirs, mine = (torch.autograd.grad(loss, b)[0] for loss in (measure + 1.0 * ortho, ours))
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+    def test_trains(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            np.savez(folder / "data.npz", **collect_dmc.explore(simulation.DOMAINS["cheetah"](), 60, seed=0, copies=4))
+            PreTraining.pretrain(folder, "4", "--preset", "paper")
+            settings = json.loads((folder / "run" / "best" / "bfm.json").read_text())
+            self.assertIn("ortho=2.0", settings["provenance"]["settings"])
+            self.assertEqual(settings["provenance"]["transitions"], "60 recorded, no practice")
+            self.assertFalse(settings["architecture"]["norm_obs"])
+            content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
+            for key, value in content["model"].items():  # what is evaluated and saved are the weights themselves
+                torch.testing.assert_close(content["average"][key], value)
 class Commands(unittest.TestCase):
     def test_are_obeyed_between_not_at_all_and_wholly_whatever_is_measured(self):
         rng = np.random.default_rng(0)
@@ -217,6 +271,53 @@ class PreTraining(unittest.TestCase):
             content = torch.load(folder / "run" / "checkpoint.pt", weights_only=True)
             self.assertEqual(len(content["replay"]["columns"]["obs"]), 400)
             self.assertEqual(content["replay"]["columns"]["left"].max(), 49)
+
+    def test_that_is_broken_off_ends_where_an_unbroken_one_does(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            np.savez(folder / "data.npz", **collect_dmc.explore(simulation.DOMAINS["cheetah"](), 100, seed=0, copies=4))
+            contents = {}
+            for out, parts in (("whole", [11]), ("parts", [6, 11])):
+                for steps in parts:
+                    # Practice begins new episodes and new tasks on the way, and the record has begun to forget.
+                    self.pretrain(folder, str(steps), "--out", str(folder / out), "--practice-every", "2", "--practice-steps", "3",
+                                  "--z-from-rewards", "0.2", "--capacity", "110", "--lr", "1e-3")
+                contents[out] = torch.load(folder / out / "checkpoint.pt", weights_only=True)
+            whole, parts = contents["whole"], contents["parts"]
+            self.assertEqual(whole["practice"]["rows"], 5 * 4)
+            self.assertEqual(whole["practice"]["rng"], parts["practice"]["rng"])
+            for part in ("model", "average", "practice", "tasks"):
+                for key, value in whole[part].items():
+                    if torch.is_tensor(value):
+                        torch.testing.assert_close(parts[part][key], value, msg=f"{part} {key}", rtol=1e-6, atol=1e-7)
+            torch.testing.assert_close(parts["replay"]["columns"]["next_obs"], whole["replay"]["columns"]["next_obs"], rtol=1e-6, atol=1e-7)
+
+    def test_of_a_recording_that_does_not_fit_is_refused_before_it_begins(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            rows = collect_dmc.explore(simulation.DOMAINS["cheetah"](), 60, seed=0, copies=4)
+            narrow = {**rows, "obs": rows["obs"][:, 1:], "next_obs": rows["next_obs"][:, 1:]}
+            without = {key: column for key, column in rows.items() if key != "episode"}
+            for columns, more, says in ((narrow, [], "not of this domain .*obs 16 instead of 17"),
+                                        (rows, ["--capacity", "50"], "has 60 transitions"),
+                                        (without, ["--z-from-future", "0.5"], "has no episode")):
+                np.savez(folder / "data.npz", **columns)
+                with self.subTest(says), self.assertRaisesRegex(SystemExit, says):
+                    self.pretrain(folder, "1", *more)
+
+    def test_that_is_not_there_or_of_another_domain_is_not_evaluated(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with self.assertRaisesRegex(SystemExit, "best: no bundle of these scripts: .*No such file"):
+                evaluate_dmc.main(["cheetah", name])
+            (folder / "best").mkdir()
+            (folder / "best" / "bfm.json").write_text("{}")
+            with self.assertRaisesRegex(SystemExit, "'architecture' is missing"):
+                evaluate_dmc.main(["cheetah", name])
+            columns = {key: torch.zeros(3, 5) for key in ("obs", "action", "next_obs", "measure")}
+            torch.save({"step": 1, "model": {}, "replay": {"columns": columns}}, folder / "checkpoint.pt")
+            with self.assertRaisesRegex(SystemExit, "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
+                evaluate_dmc.labelled_states(folder, simulation.DOMAINS["cheetah"]())
 
     def check_exported(self, folder):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -5,6 +5,8 @@ names and shapes that ROS 2's documentation gives. On a robot, try it with
 `ros2 topic pub` and `ros2 topic echo` before anything can move.
 """
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -244,6 +246,31 @@ class TheBridge(unittest.TestCase):
         self.assertEqual(len(self.node.published), 2)
         self.assertEqual(self.node.published[-1].linear.x, 0)
 
+    def test_commands_are_refused_where_nobody_calls_the_deadmans_timer(self):
+        self.hear()
+        self.robot.arm()
+        self.robot.act([1, 1])
+        self.now += 0.31
+        with self.assertRaisesRegex(bridge.Halted, "has not called the deadman's timer"):
+            self.robot.act([1, 1])
+        self.assertEqual([twist.linear.x for twist in self.node.published], [0.75, 0])
+        self.robot.watch()
+        with self.assertRaisesRegex(bridge.Halted, "arm it again"):
+            self.robot.act([1, 1])
+        self.hear()
+        self.robot.arm()
+        self.robot.act([1, 1])
+        self.assertEqual(self.node.published[-1].linear.x, 0.75)
+
+    def test_an_executor_that_fails_says_so(self):
+        class Failing:
+            def spin(self):
+                raise RuntimeError("no middleware")
+
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            ros2_bridge._spin(Failing())
+        self.assertIn("executor has ended: RuntimeError('no middleware')", said.getvalue())
+
     def test_settings_that_are_wrong_are_refused_with_the_key(self):
         for changes, says in [
             ({"nam": "x"}, "nam: no such key"),
@@ -258,9 +285,24 @@ class TheBridge(unittest.TestCase):
             ({"command": {"type": "string", "deadman": 1}}, "choose twist or array"),
             ({"command": {"type": "twist"}}, "command.deadman: not positive"),
             ({"topics": {"lidar": "/scan"}}, "lidar: no such key"),
+            ({"topics": ["/odom"]}, "topics: not an object"),
+            ({"topics": {"odometry": 3}}, "topics.odometry: not a text"),
+            ({"obs": {"name": "x"}}, "settings.obs: not a list"),
+            ({"obs": ["odometry.x"]}, r"obs\[0\]: not an object"),
+            ({"obs": [{"name": "x"}]}, r"obs\[0\].from: missing"),
+            ({"obs": [{"name": 1, "from": "odometry.x"}]}, r"obs\[0\].name: not a text"),
+            ({"action": [{"name": "a"}]}, r"action\[0\].to: neither an output nor an index"),
+            ({"action": [{"name": "a", "to": "linear_x", "max_rate": -1}]}, "bad max_rate"),
+            ({"command": None}, "settings.command: not an object"),
+            ({"period": "0.05"}, "settings.period: not a finite number"),
+            ({"period": 0}, "settings.period, settings.stale: not positive"),
+            ({"stale": -1}, "not positive .0.05, -1"),
+            ({"name": None}, "settings.name: not a text"),
         ]:
             with self.subTest(says), self.assertRaisesRegex(ValueError, says):
                 ros2_bridge.Ros2Robot(settings(**changes), Node())
+        with self.assertRaisesRegex(ValueError, "settings: not an object"):
+            ros2_bridge.Ros2Robot([], Node())
 
 
 class TheServer(unittest.TestCase):

@@ -4,10 +4,9 @@ from pathlib import Path
 import sys
 import unittest
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import collect_dmc
     import dmc_bridge
     import mujoco

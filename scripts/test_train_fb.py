@@ -4,15 +4,17 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
+import signal
 import sys
 import tempfile
 import unittest
-
-import numpy as np
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
+    import numpy as np
     import torch
     from safetensors.torch import load_file
     import train_fb
@@ -94,14 +96,9 @@ class Training(unittest.TestCase):
         np.savez(self.data, obs=obs, action=action, next_obs=next_obs)
 
     def run_to(self, steps, out, *more):
-        argv = sys.argv
-        sys.argv = ["train_fb.py", str(self.data), "--out", str(self.folder / out), "--steps", str(steps), "--batch", "32",
-                    "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", *more]
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):
-                train_fb.main()
-        finally:
-            sys.argv = argv
+        with contextlib.redirect_stderr(io.StringIO()):
+            train_fb.main([str(self.data), "--out", str(self.folder / out), "--steps", str(steps), "--batch", "32",
+                           "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", *more])
         return self.folder / out
 
     def test_a_resumed_training_ends_where_an_unbroken_one_does(self):
@@ -146,12 +143,88 @@ class Training(unittest.TestCase):
         self.assertEqual(tuple(tensors["cov_b"].shape), (4, 4))
         self.assertEqual(tuple(tensors["_forward_map.embed_sa.0.weight"].shape), (2, 5, 16))
 
-    def test_bad_data_are_refused(self):
-        bad = {"obs": np.zeros((5, 3)), "action": np.full((5, 2), 2.0), "next_obs": np.zeros((5, 3))}
-        for broken in (bad, {**bad, "action": np.zeros((4, 2))}, {**bad, "obs": np.full((5, 3), np.nan)}, {"obs": bad["obs"]}):
-            np.savez(self.data, **broken)
-            with self.assertRaises(SystemExit):
+    def test_the_rates_of_a_resumed_training_are_those_asked_for_now_from_its_first_update(self):
+        self.run_to(2, "rates", "--lr", "1e-3")
+        args = train_fb.parse_arguments([str(self.data), "--out", str(self.folder / "rates"), "--steps", "4", "--latent", "4", "--hidden", "16",
+                                         "--b-hidden", "16", "--lr", "1e-2", "--lr-end", "0.5"])
+        trainer = train_fb.Trainer(args, *(torch.zeros(4, n) for n in (3, 2, 3)))
+        trainer.resume()
+        self.assertEqual(trainer.step, 2)
+        self.assertAlmostEqual(trainer.actor_optimizer.param_groups[0]["lr"], 0.75 * 1e-2)
+
+    def test_bad_data_are_refused_with_what_is_wrong(self):
+        good = {"obs": np.zeros((5, 3)), "action": np.zeros((5, 2)), "next_obs": np.zeros((5, 3))}
+        for change, says in (({"action": np.full((5, 2), 2.0)}, "actions reach 2"),
+                             ({"action": np.zeros((4, 2))}, "do not fit together"),
+                             ({"action": np.zeros(5)}, "do not fit together"),
+                             ({"obs": np.full((5, 3), np.nan)}, "not finite .in 5 rows, first in row 0"),
+                             ({name: column[:0] for name, column in good.items()}, "too few transitions"),
+                             ({"obs": np.array(["a"] * 5)}, "could not convert")):
+            np.savez(self.data, **{**good, **change})
+            with self.subTest(says), self.assertRaisesRegex(SystemExit, f"transitions.npz: .*{says}"):
                 self.run_to(1, "bad")
+        np.savez(self.data, obs=good["obs"])
+        with self.assertRaisesRegex(SystemExit, "has no action, next_obs .it has obs"):
+            self.run_to(1, "bad")
+
+    def test_a_file_that_is_no_recording_is_refused(self):
+        whole = self.data.read_bytes()
+        array = io.BytesIO()
+        np.save(array, np.zeros(3))
+        for content in (b"", b"not an archive", whole[:200], whole[: len(whole) // 2], array.getvalue()):
+            self.data.write_bytes(content)
+            with self.subTest(len(content)), self.assertRaisesRegex(SystemExit, "transitions.npz: no recording: .*give an .npz with obs"):
+                self.run_to(1, "bad")
+        self.data.unlink()
+        with self.assertRaisesRegex(SystemExit, "No such file"):
+            self.run_to(1, "bad")
+
+    def test_a_checkpoint_that_is_damaged_or_of_another_model_is_refused(self):
+        out = self.run_to(1, "damaged")
+        with self.assertRaisesRegex(SystemExit, "holds another model"):
+            self.run_to(2, "damaged", "--hidden", "18")
+        whole = (out / "checkpoint.pt").read_bytes()
+        for content in (b"", whole[: len(whole) // 2]):
+            (out / "checkpoint.pt").write_bytes(content)
+            with self.assertRaisesRegex(SystemExit, "checkpoint.pt: no checkpoint of a training"):
+                self.run_to(2, "damaged")
+
+    def test_one_that_diverges_leaves_the_checkpoint_of_before(self):
+        out = self.run_to(2, "diverged")
+        before = (out / "checkpoint.pt").read_bytes(), (out / "model.safetensors").read_bytes()
+        with self.assertRaisesRegex(SystemExit, "diverged by update 3 .not finite: F, B, the actor.*lower --lr"):
+            self.run_to(5, "diverged", "--lr", "1e39", "--lr-b", "1e39", "--save-every", "1")
+        self.assertEqual(before, ((out / "checkpoint.pt").read_bytes(), (out / "model.safetensors").read_bytes()))
+
+    def test_a_signal_ends_it_after_an_update_with_a_checkpoint(self):
+        updates = []
+
+        class Signalled(train_fb.Trainer):
+            def update(self):
+                updates.append(self.step)
+                if len(updates) == 3:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return super().update()
+
+        usual = signal.getsignal(signal.SIGTERM)
+        with mock.patch.object(train_fb, "Trainer", Signalled), self.assertRaises(SystemExit) as end:
+            self.run_to(10, "signalled")
+        self.assertEqual(end.exception.code, 128 + signal.SIGTERM)
+        self.assertEqual(torch.load(self.folder / "signalled" / "checkpoint.pt", weights_only=True)["step"], 3)
+        self.assertIs(signal.getsignal(signal.SIGTERM), usual)
+
+    def test_settings_that_cannot_be_are_refused_before_the_data_are_read(self):
+        for wrong, says in ((["--hidden", "15"], "--hidden is odd .15"), (["--embedding-layers", "1"], "give 2 or more"),
+                            (["--steps", "0"], "give 1 or more"), (["--batch", "x"], "invalid whole number value"),
+                            (["--gamma", "1"], "is no discount"), (["--lr", "nan"], "not finite"), (["--tau", "2"], "is no part of 1"),
+                            (["--z-from-data", "0.9"], "more than all z .0.9 . 0.2"), (["--device", "gpu"], "--device gpu")):
+            with self.subTest(says), self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                train_fb.parse_arguments(["data.npz", "--out", "out", "--z-from-rewards", "0.2", *wrong])
+            self.assertRegex(said.getvalue(), says)
+
+    def test_names_that_are_too_few_are_refused_at_once(self):
+        with self.assertRaisesRegex(SystemExit, "2 for the 3 of obs .a, b."):
+            self.run_to(1, "names", "--observation", "a,b")
 
 
 if __name__ == "__main__":

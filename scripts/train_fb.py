@@ -21,10 +21,13 @@ it prints has the losses and what tells a collapse:
 """
 
 import argparse
+import contextlib
 import ctypes
+import functools
 import math
 import os
 from pathlib import Path
+import signal
 import sys
 import time
 
@@ -32,87 +35,114 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses  # noqa: E402
+from fb import bundle, flat, losses, recording  # noqa: E402
 from fb.networks import Architecture, Model, on_sphere  # noqa: E402
 
 
 def parse_arguments(argv=None):
     p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
-    return p.parse_args(argv)
+    p.add_argument("--name", default="rover", help="the model's name (%(default)s)")
+    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels")
+    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels")
+    return checked(p, argv)
 
 
 def parser(description):
-    """The arguments of a training, but for where its transitions come from."""
+    """The arguments of a training, but for where its transitions come from and what they are of."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
-    p.add_argument("--name", default="rover", help="the model's name")
-    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels")
-    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels")
     p.add_argument("--note", default="", help="kept in the bundle's provenance, such as how the data came about")
 
     size = p.add_argument_group("model")
-    size.add_argument("--latent", type=int, default=32, help="d (%(default)s)")
-    size.add_argument("--hidden", type=int, default=128, help="of F and of the actor (%(default)s)")
-    size.add_argument("--hidden-layers", type=int, default=1, help="of their trunks (%(default)s)")
-    size.add_argument("--embedding-layers", type=int, default=2, help="(%(default)s)")
-    size.add_argument("--b-hidden", type=int, default=128, help="(%(default)s)")
-    size.add_argument("--b-hidden-layers", type=int, default=2, help="(%(default)s)")
-    size.add_argument("--num-parallel", type=int, default=2, help="members of F's ensemble (%(default)s)")
+    size.add_argument("--latent", type=at_least(1), default=32, help="d (%(default)s)")
+    size.add_argument("--hidden", type=at_least(2), default=128, help="of F and of the actor, even (%(default)s)")
+    size.add_argument("--hidden-layers", type=at_least(0), default=1, help="of their trunks (%(default)s)")
+    size.add_argument("--embedding-layers", type=at_least(2), default=2, help="(%(default)s)")
+    size.add_argument("--b-hidden", type=at_least(1), default=128, help="(%(default)s)")
+    size.add_argument("--b-hidden-layers", type=at_least(1), default=2, help="(%(default)s)")
+    size.add_argument("--num-parallel", type=at_least(1), default=2, help="members of F's ensemble (%(default)s)")
     size.add_argument("--norm-obs", action=argparse.BooleanOptionalAction, default=True, help="standardise observations")
 
     train = p.add_argument_group("training")
-    train.add_argument("--steps", type=int, default=150_000, help="updates in all (%(default)s)")
-    train.add_argument("--batch", type=int, default=512, help="(%(default)s)")
-    train.add_argument("--gamma", type=float, default=0.98, help="discount (%(default)s)")
-    train.add_argument("--lr", type=float, default=1e-4, help="of F and of the actor (%(default)s)")
-    train.add_argument("--lr-b", type=float, default=1e-5, help="of B, well below that of F: see README.md (%(default)s)")
-    train.add_argument("--lr-end", type=float, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
-    train.add_argument("--tau", type=float, default=0.01, help="rate of the target networks (%(default)s)")
-    train.add_argument("--ortho", type=float, default=1.0, help="weight of the orthonormality loss (%(default)s)")
-    train.add_argument("--q-loss", type=float, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
+    train.add_argument("--steps", type=at_least(1), default=150_000, help="updates in all (%(default)s)")
+    train.add_argument("--batch", type=at_least(2), default=512, help="(%(default)s)")
+    train.add_argument("--gamma", type=discount, default=0.98, help="discount (%(default)s)")
+    train.add_argument("--lr", type=not_negative, default=1e-4, help="of F and of the actor (%(default)s)")
+    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see README.md (%(default)s)")
+    train.add_argument("--lr-end", type=not_negative, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
+    train.add_argument("--tau", type=share, default=0.01, help="rate of the target networks (%(default)s)")
+    train.add_argument("--ortho", type=not_negative, default=1.0, help="weight of the orthonormality loss (%(default)s)")
+    train.add_argument("--q-loss", type=not_negative, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
     train.add_argument("--vector-loss", action=argparse.BooleanOptionalAction, default=False,
                        help="train F by its own Bellman residual, and only B by the successor measure's")
-    train.add_argument("--z-from-data", type=float, default=0.5, help="part of the z that are B of a state (%(default)s)")
-    train.add_argument("--z-from-rewards", type=float, default=0.0,
-                       help="part of the z that solve random rewards, quadratic in the observation (%(default)s)")
-    train.add_argument("--pessimism", type=float, default=0.5, help="on the actor's value (%(default)s)")
-    train.add_argument("--bc", type=float, default=0.0,
+    train.add_argument("--z-from-data", type=share, default=0.5, help="part of the z that are B of a state (%(default)s)")
+    train.add_argument("--z-from-rewards", type=share, default=0.0, help="part of the z that solve random rewards (%(default)s)")
+    train.add_argument("--pessimism", type=not_negative, default=0.5, help="penalty on disagreement in the actor's value (%(default)s)")
+    train.add_argument("--bc", type=not_negative, default=0.0,
                        help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
-    train.add_argument("--actor-std", type=float, default=0.2, help="of the exploration noise (%(default)s)")
-    train.add_argument("--actor-clip", type=float, default=0.3, help="of that noise (%(default)s)")
-
-    train.add_argument("--saturation", type=float, default=0.0,
+    train.add_argument("--saturation", type=not_negative, default=0.0,
                        help="weight of the mean square of what the actor's tanh is of, against actions that stick to their limits")
+    train.add_argument("--actor-std", type=not_negative, default=0.2, help="of the exploration noise (%(default)s)")
+    train.add_argument("--actor-clip", type=not_negative, default=0.3, help="of that noise (%(default)s)")
 
     run = p.add_argument_group("run")
-    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--seed", type=at_least(0), default=0)
     run.add_argument("--device", default="cpu", help="of torch (%(default)s)")
-    run.add_argument("--threads", type=int, default=1, help="of torch on the CPU (%(default)s)")
-    run.add_argument("--save-every", type=int, default=10_000, help="updates between checkpoints (%(default)s)")
+    run.add_argument("--threads", type=at_least(1), default=1, help="of torch on the CPU (%(default)s)")
+    run.add_argument("--save-every", type=at_least(1), default=10_000, help="updates between checkpoints (%(default)s)")
     return p
+
+
+def checked(p, argv):
+    """The arguments, where they go together; else p ends the program."""
+    args = p.parse_args(argv)
+    if args.hidden % 2:
+        p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
+    if args.z_from_data + args.z_from_rewards > 1 + 1e-9:
+        p.error(f"--z-from-data and --z-from-rewards are more than all z ({args.z_from_data} + {args.z_from_rewards}): give parts of 1")
+    try:
+        torch.empty(1, device=args.device)
+    except (RuntimeError, AssertionError) as err:
+        p.error(f"--device {args.device}: {str(err).splitlines()[0]}: give cpu, or one that this machine and this PyTorch have")
+    return args
 
 
 def words(text):
     return text.split(",")
 
 
-def load_transitions(path, device):
-    """obs, action and next_obs as float32 tensors; a bad file ends the program."""
-    try:
-        with np.load(path) as archive:
-            arrays = [np.asarray(archive[key], np.float32) for key in ("obs", "action", "next_obs")]
-    except (OSError, KeyError, ValueError) as err:
-        raise SystemExit(f"train_fb: {path}: {err}: give an .npz with obs, action and next_obs") from err
-    obs, action, next_obs = arrays
-    if obs.ndim != 2 or action.ndim != 2 or obs.shape != next_obs.shape or len(obs) != len(action):
-        shapes = ", ".join(str(a.shape) for a in arrays)
-        raise SystemExit(f"train_fb: {path}: obs, action, next_obs have shapes {shapes}: want [n, O], [n, A], [n, O]")
-    if not all(np.isfinite(a).all() for a in arrays):
-        raise SystemExit(f"train_fb: {path}: holds numbers that are not finite: remove those rows")
-    if np.abs(action).max() > 1:
-        raise SystemExit(f"train_fb: {path}: actions reach {np.abs(action).max():g}: scale them to [-1, 1]")
-    return [torch.from_numpy(a).to(device) for a in arrays]
+def at_least(low):
+    """An argument's type: a whole number from low upwards."""
+    def parse(text):
+        value = int(text)
+        if value < low:
+            raise argparse.ArgumentTypeError(f"{text} is too small: give {low} or more")
+        return value
+
+    parse.__name__ = "whole number"  # argparse says "invalid whole number value"
+    return parse
+
+
+def not_negative(text):
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is negative or not finite: give 0 or more")
+    return value
+
+
+def share(text):
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no part of 1: give 0 to 1")
+    return value
+
+
+def discount(text):
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no discount: give one between 0 and 1")
+    return value
 
 
 class Trainer:
@@ -120,7 +150,9 @@ class Trainer:
 
     def __init__(self, args, obs, action, next_obs):
         self.args = args
-        self.obs, self.action = obs, action
+        self.obs, self.action, self.next_obs = obs, action, next_obs
+        for names, tensor, prefix in ((args.observation, obs, "obs"), (args.action, action, "action")):
+            bundle.channels(names, tensor.shape[1], prefix)  # before hours of training, not after
         arch = Architecture(
             obs=obs.shape[1], action=action.shape[1], latent=args.latent, hidden=args.hidden,
             hidden_layers=args.hidden_layers, embedding_layers=args.embedding_layers, b_hidden=args.b_hidden,
@@ -129,7 +161,6 @@ class Trainer:
         self.model = Model(arch).to(args.device)
         self.model.obs_mean.copy_(obs.mean(0))
         self.model.obs_var.copy_(obs.var(0))
-        self.input, self.next_input = self.model.normalize(obs), self.model.normalize(next_obs)
         m = self.model
         parts = (m.forward_map, m.backward_map, m.actor, m.target_forward, m.target_backward)
         self.forward_flat, self.backward_flat, self.actor_flat, *self.target_flats = (flat.Flat(part) for part in parts)
@@ -139,6 +170,11 @@ class Trainer:
         self.actor_optimizer = torch.optim.Adam([self.actor_flat.vector], lr=args.lr, fused=True)
         self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.step = 0
+
+    @functools.cached_property
+    def inputs(self):
+        """What the maps take of all obs and of all next_obs."""
+        return self.model.normalize(self.obs), self.model.normalize(self.next_obs)
 
     def rate(self, step):
         progress = min(step / self.args.steps, 1)
@@ -161,7 +197,8 @@ class Trainer:
     def draw(self, n):
         """n random transitions: what the maps take of obs, the action, what they take of next_obs."""
         rows = torch.randint(len(self.obs), (n,), device=self.obs.device)
-        return self.input[rows], self.action[rows], self.next_input[rows]
+        obs, next_obs = self.inputs
+        return obs[rows], self.action[rows], next_obs[rows]
 
     @torch.no_grad()
     def sample_z(self, next_obs):
@@ -236,8 +273,17 @@ class Trainer:
         return self.args.out / "checkpoint.pt"
 
     def save(self):
+        self.refuse_divergence()
         self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
+
+    def refuse_divergence(self):
+        """Ends the program before numbers that are not finite take the place of a good checkpoint."""
+        parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
+        broken = [name for name, part in parts.items() if not part.vector.isfinite().all()]
+        if broken:
+            raise SystemExit(f"\n{self.args.out}: diverged by update {self.step} (not finite: {', '.join(broken)}): "
+                             "lower --lr; a checkpoint there is from before")
 
     def write_bundle(self, folder, model, obs):
         """Save model as a bundle; its E[B B^T] is that of obs."""
@@ -254,7 +300,9 @@ class Trainer:
     def state(self):
         parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
         content = {name: part.state_dict() for name, part in parts.items()}
-        return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers], "rng": torch.get_rng_state()}
+        cuda = torch.cuda.get_rng_state(self.args.device) if self.args.device.startswith("cuda") else None
+        return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers],
+                          "rng": torch.get_rng_state(), "cuda_rng": cuda}
 
     def provenance(self):
         """Strings by name, for people: enough to make the model again."""
@@ -270,23 +318,26 @@ class Trainer:
         }
 
     def resume(self):
-        if not self.checkpoint().exists():
-            return
-        self.restore(torch.load(self.checkpoint(), map_location=self.args.device, weights_only=True))
+        if self.checkpoint().exists():
+            self.restore(recording.read_checkpoint(self.checkpoint(), self.args.device))
 
     def restore(self, content):
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
-            raise SystemExit(f"train_fb: {self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
+            raise SystemExit(f"{self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
+        self.step = content["step"]
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
         self.actor_optimizer.load_state_dict(content["actor_optimizer"])
-        rates = [scheduler.base_lrs for scheduler in self.schedulers]
-        for scheduler, state, base in zip(self.schedulers, content["schedulers"], rates):
+        for scheduler, state in zip(self.schedulers, content["schedulers"]):
+            asked = scheduler.base_lrs
             scheduler.load_state_dict(state)
-            scheduler.base_lrs = base  # those asked for now
+            scheduler.base_lrs = asked  # now, which need not be those of the checkpoint
+            for group, rate in zip(scheduler.optimizer.param_groups, asked):
+                group["lr"] = rate * self.rate(self.step)
         torch.set_rng_state(content["rng"].cpu())
-        self.step = content["step"]
+        if content.get("cuda_rng") is not None and self.args.device.startswith("cuda"):
+            torch.cuda.set_rng_state(content["cuda_rng"].cpu(), self.args.device)
 
 
 def random_rewards(obs, count):
@@ -340,20 +391,41 @@ class Progress:
             print(file=sys.stderr)
 
 
+@contextlib.contextmanager
+def stop_signals():
+    """A list to which SIGINT and SIGTERM add themselves; the second of a kind does what it else would."""
+    caught = []
+
+    def catch(number, _):
+        caught.append(number)
+        signal.signal(number, usual[number])
+
+    usual = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
 def train(trainer):
+    """Updates until there are enough, or a signal asks to stop; then it saves."""
     args = trainer.args
     progress = Progress(args.steps, trainer.step)
-    while trainer.step < args.steps:
-        values = trainer.update()
-        backward = values.pop("backward")
-        if progress.due(trainer.step):
-            shown = {name: float(value) for name, value in values.items()}
-            if not all(np.isfinite(v) for v in shown.values()):
-                raise SystemExit(f"\ntrain_fb: diverged at update {trainer.step} ({shown}): lower --lr; the last checkpoint is good")
-            progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
-        trainer.after_update()
-    progress.close()
-    trainer.save()
+    with stop_signals() as caught:
+        while trainer.step < args.steps and not caught:
+            values = trainer.update()
+            backward = values.pop("backward")
+            if progress.due(trainer.step):
+                shown = {name: float(value) for name, value in values.items()}
+                trainer.refuse_divergence()
+                progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
+            trainer.after_update()
+        progress.close()
+        trainer.save()
+    if caught:
+        print(f"{args.out}: stopped at update {trainer.step}: the same command goes on", file=sys.stderr)
+        raise SystemExit(128 + caught[0])
 
 
 def keep_freed_memory():
@@ -367,18 +439,15 @@ def keep_freed_memory():
         pass  # another C library: slower, not wrong
 
 
-def main():
-    args = parse_arguments()
+def main(argv=None):
+    args = parse_arguments(argv)
     keep_freed_memory()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
-    trainer = Trainer(args, *load_transitions(args.transitions, args.device))
+    columns = recording.read(args.transitions, ("obs", "action", "next_obs"))
+    trainer = Trainer(args, *(torch.from_numpy(columns[name]).to(args.device) for name in ("obs", "action", "next_obs")))
     trainer.resume()
-    try:
-        train(trainer)
-    except KeyboardInterrupt:
-        trainer.save()
-        print(f"\ntrain_fb: stopped at update {trainer.step}: the same command goes on", file=sys.stderr)
+    train(trainer)
 
 
 if __name__ == "__main__":

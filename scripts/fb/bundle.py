@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from fb.networks import LAYERNORM_EPS, Architecture, Model
@@ -50,7 +51,7 @@ def channels(names, count, prefix):
     """Channel descriptions; without names they are numbered."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
-        raise SystemExit(f"train_fb: {len(names)} names for {count} {prefix} channels: give one for each")
+        raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(names)}): give one for each")
     return [{"name": name, "unit": ""} for name in names]
 
 
@@ -92,16 +93,21 @@ def replace(path, content):
 
 
 def read(folder):
-    """The model of a bundle that write wrote."""
-    a = json.loads((Path(folder) / "bfm.json").read_text())["architecture"]
-    model = Model(Architecture(
-        obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"], hidden_layers=a["f"]["hidden_layers"],
-        embedding_layers=a["f"]["embedding_layers"], b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
-        num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"], norm_z=a["norm_z"], norm_b=a["b"]["norm"]))
-    weights = load_file(Path(folder) / "model.safetensors")
-    for prefix, part in parts(model).items():
-        part.load_state_dict({name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")})
-    if a["norm_obs"]:
-        model.obs_mean.copy_(weights["_obs_normalizer.running_mean"])
-        model.obs_var.copy_(weights["_obs_normalizer.running_var"])
+    """The model of a bundle that write wrote; a bad one ends the program."""
+    folder = Path(folder)
+    try:
+        a = json.loads((folder / "bfm.json").read_text())["architecture"]
+        model = Model(Architecture(
+            obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"], hidden_layers=a["f"]["hidden_layers"],
+            embedding_layers=a["f"]["embedding_layers"], b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
+            num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"], norm_z=a["norm_z"], norm_b=a["b"]["norm"]))
+        weights = load_file(folder / "model.safetensors")
+        for prefix, part in parts(model).items():
+            part.load_state_dict({name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")})
+        if a["norm_obs"]:
+            model.obs_mean.copy_(weights["_obs_normalizer.running_mean"])
+            model.obs_var.copy_(weights["_obs_normalizer.running_var"])
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as err:
+        what = f"{err} is missing" if isinstance(err, KeyError) else err
+        raise SystemExit(f"{folder}: no bundle of these scripts: {what}: give the folder of another") from err
     return model

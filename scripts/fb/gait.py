@@ -91,6 +91,7 @@ def search(model, rounds, seed=0, members=16, kept=4):
     rng = np.random.default_rng(seed)
     low = np.array(astuple(Trot(0.5, 0.2, 30, 5, -1.5, 0, 0.5, 0)))
     high = np.array(astuple(Trot(2.5, 0.8, 70, 30, 1.5, 0.6, 6, 1)))
+    lowest = np.where(low < 0, 1.2, 0.5) * low  # only the lead may be negative
 
     def judged(rows):
         return [(np.mean([quality(model, Trot(*row), turn, i) for i, turn in enumerate((0, np.pi / 4))]), tuple(row)) for row in rows]
@@ -99,7 +100,7 @@ def search(model, rounds, seed=0, members=16, kept=4):
     rows = np.array([row for _, row in best])
     mean, spread = rows[0], rows.std(0) + 0.05 * (high - low)
     for _ in range(rounds):
-        tried = judged(np.clip(rng.normal(mean, spread, (members, len(low))), 0.5 * low, 1.2 * high))
+        tried = judged(np.clip(rng.normal(mean, spread, (members, len(low))), lowest, 1.2 * high))
         best = sorted(tried + best[:1], reverse=True)[: kept + 1]
         rows = np.array([row for _, row in best])
         mean, spread = rows.mean(0), 0.7 * spread + 0.3 * rows.std(0)

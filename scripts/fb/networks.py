@@ -8,7 +8,7 @@ Linear, ReLU), with the parameter names under which a bundle stores them:
     Actor        the mean of pi_z(a | s), in [-1, 1]
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 import math
 
 import torch
@@ -35,9 +35,6 @@ class Architecture:
     norm_obs: bool = True
     norm_z: bool = True
     norm_b: bool = True
-
-    def as_dict(self):
-        return asdict(self)
 
 
 class ParallelLinear(nn.Module):

@@ -340,6 +340,7 @@ class Simulation:
             if np.isfinite(obs).all():
                 break
         if hasattr(self, "obs"):
+            self.obs = self.obs.copy()  # step returned it to somebody who may still read it
             self.obs[i] = obs
         return obs
 

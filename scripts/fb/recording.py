@@ -1,0 +1,87 @@
+"""Recorded transitions, read and checked: one row each, in columns by name.
+
+They are in NumPy's .npz, as the collectors write it, or in the checkpoint.pt of
+pretrain_dmc.py, together with what the model's practice recorded. Whatever is wrong
+with a file ends the program, with the file's name.
+"""
+
+import zipfile
+import zlib
+
+import numpy as np
+
+FLOATS = ("obs", "action", "next_obs", "measure")
+
+
+def read(path, needed, optional=()):
+    """The needed columns of an .npz, and those of the optional ones that it has; FLOATS are float32 [n, width]."""
+    try:
+        archive = np.load(path)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("holds a single array")
+        with archive:
+            missing = [name for name in needed if name not in archive]
+            if missing:
+                raise ValueError(f"has no {', '.join(missing)} (it has {', '.join(archive) or 'nothing'})")
+            names = [*needed, *(name for name in optional if name in archive)]
+            columns = {name: np.asarray(archive[name], np.float32 if name in FLOATS else None) for name in names}
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as err:
+        raise SystemExit(f"{path}: no recording: {err}: give an .npz with {', '.join(needed)}") from err
+    check(path, columns)
+    return columns
+
+
+def of_checkpoint(path):
+    """The columns of what pretrain_dmc.py trained on, from its checkpoint.pt."""
+    import torch  # which reading an .npz does without
+
+    content = read_checkpoint(path, "cpu")
+    if "replay" not in content:
+        raise SystemExit(f"{path}: holds no transitions: give a checkpoint of pretrain_dmc.py")
+    columns = {name: column.to(torch.float32).numpy() for name, column in content["replay"]["columns"].items()}
+    check(path, columns)
+    return columns
+
+
+def read_checkpoint(path, device):
+    """What a training saved in its checkpoint.pt, with tensors on device."""
+    import pickle
+
+    import torch
+
+    try:
+        content = torch.load(path, map_location=device, weights_only=True)
+        if "step" in content and "model" in content:
+            return content
+        err = "neither a model nor its updates are in it"
+    except (OSError, EOFError, RuntimeError, TypeError, pickle.UnpicklingError) as caught:
+        err = caught
+    raise SystemExit(f"{path}: no checkpoint of a training: {err}: give the folder of another, or begin anew")
+
+
+def check(path, columns):
+    """Ends the program where columns do not go together, are empty or hold what nobody could train on."""
+    lengths = {len(column) if column.ndim else 0 for column in columns.values()}
+    shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns.items())
+    wide = all(columns[name].ndim == 2 and columns[name].shape[1] for name in FLOATS if name in columns)
+    alike = "obs" not in columns or "next_obs" not in columns or columns["obs"].shape == columns["next_obs"].shape
+    if not wide or not alike or len(lengths) != 1:
+        raise SystemExit(f"{path}: columns do not fit together ({shapes}): want obs [n, O], action [n, A], next_obs [n, O], and n rows of all others")
+    if lengths.pop() < 2:
+        raise SystemExit(f"{path}: too few transitions ({shapes}): record at least two")
+    for name in FLOATS:
+        if name in columns and not np.isfinite(columns[name]).all():
+            rows = np.flatnonzero(~np.isfinite(columns[name]).all(1))
+            raise SystemExit(f"{path}: {name} holds numbers that are not finite (in {len(rows)} rows, first in row {rows[0]}): remove those rows")
+    if "action" in columns and np.abs(columns["action"]).max() > 1:
+        raise SystemExit(f"{path}: actions reach {np.abs(columns['action']).max():g}: scale them to [-1, 1]")
+
+
+def check_domain(path, columns, sim):
+    """Ends the program where columns are not as wide as those of the simulation sim: they are of another domain."""
+    observed = sim.obs.shape[1]
+    widths = {"obs": observed, "next_obs": observed, "action": sim.domain.model.nu, "measure": sim.measure().shape[1]}
+    wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()
+             if name in columns and columns[name].shape[1] != width]
+    if wrong:
+        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}): give one that was recorded in it")

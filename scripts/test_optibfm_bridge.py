@@ -1,0 +1,211 @@
+"""Tests of optibfm_bridge.py with the standard library alone: python -m unittest discover scripts.
+
+hal/bridge's tests drive it from the other side.
+"""
+
+import contextlib
+import io
+import math
+from pathlib import Path
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import optibfm_bridge as bridge
+
+
+class Cart:
+    """A real robot, without advance: free mode only."""
+
+    def __init__(self):
+        self.spec = bridge.Spec("cart", 0.02, [bridge.Channel("x", "m")], [bridge.Channel("force", "N", min=-10, max=10)])
+        self.x, self.age, self.done = 0.5, 0.0, []
+
+    def sense(self):
+        return [self.x], time.monotonic() - self.age
+
+    def act(self, action):
+        self.done.append(action[0])
+
+    def halt(self):
+        self.done.append("halt")
+
+
+class Simulated(Cart):
+    def advance(self):
+        raise ArithmeticError("it fell through the floor")
+
+
+class Client(unittest.TestCase):
+    """One connection to a session, which serves a robot in a thread."""
+
+    def connect(self, robot, mode=bridge.FREE, deadman_ms=0, task=b""):
+        self.robot, self.seq, self.said = robot, 0, io.StringIO()
+        self.here, there = socket.socketpair()
+        self.addCleanup(self.here.close)
+        self.here.settimeout(10)
+        self.server = threading.Thread(target=self.serve, args=(there, robot))
+        self.server.start()
+        self.addCleanup(self.server.join)
+        self.addCleanup(self.here.close)
+        self.send(bridge.HELLO, bridge.MAGIC + struct.pack("<HBBIH", 1, mode, 0, deadman_ms, len(task)) + task)
+        return self.receive()
+
+    def serve(self, conn, robot):
+        with contextlib.redirect_stderr(self.said):
+            bridge._serve_one(conn, robot)
+
+    def send(self, kind, payload=b"", seq=None):
+        self.here.sendall(struct.pack("<IBBHI", len(payload), kind, 0, 0, self.seq if seq is None else seq) + payload)
+        self.seq += 1
+
+    def receive(self):
+        """-> (kind, payload), or None at the end."""
+        with self.here.makefile("rb", buffering=0) as file:
+            head = file.read(12)
+            if not head:
+                return None
+            length, kind, *_ = struct.unpack("<IBBHI", head)
+            return kind, file.read(length) if length else b""
+
+    def refused(self, code, text):
+        kind, payload = self.receive()
+        self.assertEqual((kind, payload[0]), (bridge.ERROR, code))
+        self.assertIn(text, payload[2:].decode())
+
+    def ended(self, says):
+        self.assertIsNone(self.receive())
+        self.server.join()
+        self.assertIn(says, self.said.getvalue())
+        self.assertEqual(self.robot.done[-1], "halt")
+
+
+class ASession(Client):
+    def test_refuses_actions_that_are_not_numbers_or_not_within_the_limits(self):
+        self.connect(Cart())
+        self.send(bridge.ARM)
+        self.assertEqual(self.receive()[0], bridge.OK)
+        for action in (math.nan, math.inf, 10.1):
+            self.send(bridge.ACT, struct.pack("<f", action))
+            self.refused(bridge.ROBOT, "not within its limits")
+        self.assertEqual(self.robot.done, [])
+
+    def test_says_that_a_sample_cannot_be_of_the_future(self):
+        self.connect(Cart())
+        self.robot.age = -1e9  # as with time.time()
+        self.send(bridge.SENSE)
+        self.refused(bridge.ROBOT, "in the future: sense shall return the time.monotonic()")
+
+    def test_ends_at_a_request_out_of_order(self):
+        self.connect(Cart())
+        self.send(bridge.ARM, seq=7)
+        self.refused(bridge.PROTOCOL, "wrong sequence number (7, expected 1)")
+        self.ended("wrong sequence number")
+
+    def test_halts_at_a_frame_that_stays_half(self):
+        self.connect(Cart(), deadman_ms=100)
+        self.send(bridge.ARM)
+        self.assertEqual(self.receive()[0], bridge.OK)
+        self.here.sendall(struct.pack("<IBBHI", 4, bridge.ACT, 0, 0, 2) + b"\0\0")
+        self.ended("silent for too long")
+
+    def test_halts_where_a_simulation_fails_as_its_time_passes(self):
+        self.connect(Simulated())
+        self.ended("it fell through the floor")
+
+    def test_answers_a_robot_that_cannot_begin_a_task(self):
+        class Picky(Cart):
+            def select(self, task):
+                raise RuntimeError("its model is missing")
+
+        kind, payload = self.connect(Picky(), task=b"stand")
+        self.assertEqual((kind, payload[0]), (bridge.ERROR, bridge.UNSUPPORTED))
+        self.ended("its model is missing")
+
+
+class AnAddress(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = str(Path(folder.name) / "socket")
+
+    def test_on_which_another_server_listens_is_left_to_it(self):
+        with bridge._listen(f"unix:{self.path}") as first:
+            with self.assertRaisesRegex(ValueError, "in use: choose another address or end the other server"):
+                bridge._listen(f"unix:{self.path}")
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(self.path)
+                first.accept()[0].close()
+
+    def test_that_a_dead_server_left_behind_is_taken_over(self):
+        bridge._listen(f"unix:{self.path}").close()
+        bridge._listen(f"unix:{self.path}").close()
+
+    def test_that_is_a_file_or_not_understood_is_refused(self):
+        Path(self.path).write_text("precious")
+        for address in (f"unix:{self.path}", "tcp:host", "robot.sock"):
+            with self.assertRaisesRegex(ValueError, "listen"):
+                bridge._listen(address)
+        self.assertEqual(Path(self.path).read_text(), "precious")
+
+
+class AServer(unittest.TestCase):
+    PROGRAM = """if True:
+        import sys
+        sys.path.insert(0, sys.argv.pop(1))
+        import optibfm_bridge as bridge
+        from test_optibfm_bridge import Cart
+        cart = Cart()
+        cart.halt = lambda: print("halt", flush=True)
+        bridge.main(cart)
+    """
+
+    def test_halts_the_robot_when_it_is_told_to_end(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                server = subprocess.Popen([sys.executable, "-c", self.PROGRAM, str(Path(__file__).resolve().parent),
+                                           "--listen", f"unix:{folder}/socket"], stdout=subprocess.PIPE, text=True)
+                self.addCleanup(server.kill)
+                with self.client(f"{folder}/socket", server):
+                    server.send_signal(number)
+                    said, _ = server.communicate(timeout=60)
+                # Before the client, after it, and at the end.
+                self.assertEqual((said.split(), server.returncode), (["halt"] * 3, 0))
+                self.assertFalse(Path(folder, "socket").exists())
+
+    @staticmethod
+    def client(path, server):
+        """A connection that was welcomed."""
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(60)
+        while client.connect_ex(path) and server.poll() is None:
+            time.sleep(0.02)
+        hello = bridge.MAGIC + struct.pack("<HBBIH", 1, bridge.FREE, 0, 0, 0)
+        client.sendall(struct.pack("<IBBHI", len(hello), bridge.HELLO, 0, 0, 0) + hello)
+        client.recv(1)
+        return client
+
+
+class ASpec(unittest.TestCase):
+    def test_that_a_client_would_refuse_is_refused_here(self):
+        def spec(period=0.1, obs=("x",), **limits):
+            return bridge.Spec("cart", period, [bridge.Channel(n) for n in obs], [bridge.Channel("a", **{"min": -1, "max": 1, **limits})])
+
+        spec().validate()
+        for bad, says in ((spec(period=0), "period is not positive"), (spec(obs=()), "0 channels"), (spec(obs=("x", "x")), "the same name"),
+                          (spec(obs=("x\n",)), "bad name"), (spec(min=1), "not min <= failsafe"), (spec(failsafe=2), "not min <= failsafe"),
+                          (spec(max=math.inf), "finite"), (spec(max_rate=-1), "bad max_rate"), (spec(max_rate=math.nan), "bad max_rate"),
+                          (spec(unit="m" * 200), "unit is too long")):
+            with self.subTest(says), self.assertRaisesRegex(ValueError, says):
+                bad.validate()
+
+
+if __name__ == "__main__":
+    unittest.main()
