@@ -71,9 +71,8 @@ def explore(domain, transitions, seed, copies=64, longest=200):
             babble.begin(i)
             left[i] = sim.rng.integers(20, longest)
             episode[i], episodes = episodes, episodes + 1
-        obs, action = sim.obs.copy(), babble.act()
-        # A copy, because a reset writes the observation of a beginning where that of the end was.
-        rows.append((obs, action, sim.step(action).copy(), sim.measure(), episode.copy()))
+        obs, action = sim.obs, babble.act()
+        rows.append((obs, action, sim.step(action), sim.measure(), episode.copy()))
         left -= 1
         left[~np.isfinite(sim.obs).all(1)] = 0
     *columns, numbers = [np.concatenate(column)[:transitions] for column in zip(*rows)]

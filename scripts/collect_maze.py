@@ -100,9 +100,8 @@ def walk(domain, transitions, seed, copies=50, longest=300):
             walkers.begin(i)
             left[i] = sim.rng.integers(longest // 2, longest)
             number[i], begun = begun, begun + 1
-        obs, action = sim.obs.copy(), walkers.act(sim.obs)
-        # A copy, because a reset writes the observation of a beginning where that of the end was.
-        rows.append((obs, action, sim.step(action).copy(), sim.measure(), number.copy()))
+        obs, action = sim.obs, walkers.act(sim.obs)
+        rows.append((obs, action, sim.step(action), sim.measure(), number.copy()))
         left -= 1
         left[~np.isfinite(sim.obs).all(1) | lies(sim.obs)] = 0
     obs, action, next_obs, measure, episode = (np.concatenate(column) for column in zip(*rows))

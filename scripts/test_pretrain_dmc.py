@@ -17,7 +17,7 @@ try:
     import collect_dmc
     import evaluate_dmc
     import pretrain_dmc
-    from fb import bundle, commands, curiosity, flat, losses, simulation, td3
+    from fb import bundle, commands, curiosity, flat, oscillations, losses, simulation, td3
     from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -230,6 +230,40 @@ class Commands(unittest.TestCase):
             with contextlib.redirect_stdout(io.StringIO()):
                 rows = commands.explore(domain, first, transitions=1000, seed=0, copies=8, updates=1)
         self.assertEqual({len(column) for column in rows.values()}, {24})
+
+
+class Oscillations(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.domain = simulation.DOMAINS["quadruped"]()
+
+    def test_that_are_searched_for_move_it_further_than_random_ones(self):
+        rng = np.random.default_rng(0)
+        sim = simulation.Simulation(self.domain, 24, seed=0)
+        drawn = [oscillations.Oscillation.random(rng, 12, 4) for _ in range(24)]
+        usual = oscillations.obedience(sim, drawn, (1, 0), 20)
+        gaits, values = oscillations.search(self.domain, (1, 0), seed=0, first=24, rounds=2, kept=2, children=2, steps=20)
+        self.assertEqual(len(gaits), 2)
+        self.assertGreater(values[0], np.median(usual))
+        self.assertGreaterEqual(values[0], values[1])
+
+    def test_of_all_limbs_are_alike_but_for_when_and_to_which_side(self):
+        gait = oscillations.Oscillation.random(np.random.default_rng(1), 12, 4)
+        self.assertEqual(len(set(gait.level.reshape(4, 3)[:, 1])), 1)
+        np.testing.assert_array_equal(np.abs(gait.swing).reshape(4, 3), np.tile(np.abs(gait.swing[:3]), (4, 1)))
+        np.testing.assert_allclose(np.diff(np.angle(np.exp(1j * np.diff(gait.phase.reshape(4, 3), axis=0))), axis=1), 0, atol=1e-9)
+        np.testing.assert_array_equal(gait.at(0.3, stride=0), np.clip(gait.level, -1, 1))
+
+    def test_become_whole_episodes_that_are_numbered_on(self):
+        found = [oscillations.Oscillation.random(np.random.default_rng(2), 12, 4)], np.array([0.5])
+        first = collect_dmc.explore(self.domain, 50, seed=0, copies=4)
+        with unittest.mock.patch.object(oscillations, "search", return_value=found), contextlib.redirect_stdout(io.StringIO()):
+            rows = oscillations.explore(self.domain, first, transitions=60, seed=0, copies=4)
+        self.assertEqual({len(column) for column in rows.values()}, {60})
+        self.assertTrue(all(np.isfinite(column).all() for column in rows.values()))
+        self.assertGreater(rows["episode"].min(), first["episode"].max())
+        one = rows["episode"] == rows["episode"][0]
+        np.testing.assert_array_equal(rows["obs"][one][1:], rows["next_obs"][one][:-1])
 
 
 class TD3(unittest.TestCase):

@@ -49,6 +49,16 @@ class SimulationIsTheBridgesRobot(unittest.TestCase):
         self.check("quadruped")
 
 
+class ASimulation(unittest.TestCase):
+    def test_leaves_what_it_returned_as_it_was(self):
+        sim = simulation.Simulation(simulation.DOMAINS["cheetah"](), 2, seed=0)
+        returned = sim.step(np.zeros((2, 6)))
+        kept = returned.copy()
+        sim.reset(0)
+        sim.step(np.ones((2, 6)))
+        np.testing.assert_array_equal(returned, kept)
+
+
 class Collected(unittest.TestCase):
     def test_every_domain_gives_finite_transitions_with_actions_in_range(self):
         for name, make in simulation.DOMAINS.items():

@@ -100,8 +100,8 @@ def explore(domain, first, transitions, seed, copies=32):
             left[i], episode[i], episodes = rng.integers(EPISODE_STEPS // 2, EPISODE_STEPS), episodes, episodes + 1
         wander = keep * wander + np.sqrt(1 - keep**2) * rng.normal(size=wander.shape)
         action = np.stack([g.at(t, s) for g, t, s in zip(gait, time, stride)]) + noise * wander
-        obs, action = sim.obs.copy(), np.clip(action, -1, 1).astype(np.float32)
-        rows.append((obs, action, sim.step(action).copy(), sim.measure(), episode.copy()))
+        obs, action = sim.obs, np.clip(action, -1, 1).astype(np.float32)
+        rows.append((obs, action, sim.step(action), sim.measure(), episode.copy()))
         time += domain.period
         left = np.where(np.isfinite(sim.obs).all(1), left - 1, 0)
     columns = dict(zip(("obs", "action", "next_obs", "measure", "episode"), (np.concatenate(c)[:transitions] for c in zip(*rows))))
