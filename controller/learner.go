@@ -265,14 +265,17 @@ func (l *Learner) leave(a *AppliedLabel, e *entry) Outcome {
 	return Applied
 }
 
-// weight is what a label of this confidence and age enters the belief with.
+// weight is what a label of this confidence and age enters the belief with, if it is
+// not doubted.
 func (l *Learner) weight(confidence float64, age uint64) float64 {
 	return float64(float64(confidence*l.perUnit) * l.decay(age))
 }
 
+func (l *Learner) decay(age uint64) float64 { return decay(l.rho, age) }
+
 // decay returns ρ^age by repeated squaring: the same bits everywhere.
-func (l *Learner) decay(age uint64) float64 {
-	result, base := 1.0, l.rho
+func decay(rho float64, age uint64) float64 {
+	result, base := 1.0, rho
 	for ; age > 0; age >>= 1 {
 		if age&1 == 1 {
 			result = float64(result * base)

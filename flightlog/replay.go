@@ -80,7 +80,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	if err != nil {
 		return Result{}, err
 	}
-	counted := newTally()
+	counted := newTally(r.meta.Control)
 	damage, err := r.each(func(record *Record) error {
 		counted.add(record)
 		if record.Tick == nil {

@@ -258,14 +258,17 @@ func TestARunThatDoubtsLabelsIsReplayedBitForBitAlsoFromASnapshotOn(t *testing.T
 		t.Fatalf("%d doubted, %d verified, gaps %v: the run shows little", doubted, result.Verified, result.Gaps)
 	}
 	sameVector(t, result.Z, z, 0)
+	if s := result.Summary; s.Doubted < uint64(doubted) || s.Doubted >= s.Labels[controller.Applied] || !(s.Least > 0 && s.Least < 0.5) {
+		t.Errorf("the summary has %d doubted labels of %d, the least %g", s.Doubted, s.Labels[controller.Applied], s.Least)
+	}
 	plain, err := Open(path)
 	must(t, err)
 	t.Cleanup(func() { _ = plain.Close() })
 	plain.meta.Control.Robust = 0
 	result, err = Verify(plain)
 	must(t, err)
-	if result.OK() || !strings.Contains(result.First.Field, "weight") {
-		t.Fatalf("without robust: %v", result.First)
+	if result.OK() || !strings.Contains(result.First.Field, "weight") || result.Summary.Doubted > 0 {
+		t.Fatalf("without robust: %v, %d doubted", result.First, result.Summary.Doubted)
 	}
 }
 

@@ -218,7 +218,11 @@ func labelsText(s flightlog.Summary) string {
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if s.Doubted > 0 {
+		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f", grouped(s.Doubted), s.Least)
+	}
+	return text
 }
 
 func printEpisodes(out io.Writer, episodes []flightlog.Episode) {

@@ -227,6 +227,8 @@ type replayReport struct {
 	Expired    uint64             `json:"expired"`
 	Labels     map[string]uint64  `json:"labels"`
 	Undone     uint64             `json:"undone"`
+	Doubted    uint64             `json:"doubted,omitempty"`
+	Least      float64            `json:"least_trust,omitempty"` // of its weight, that a doubted label was given
 	Returns    []float64          `json:"returns,omitempty"`
 	Late       *replayPercentiles `json:"late_us,omitempty"`
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
@@ -275,7 +277,7 @@ func printReplayJSON(out io.Writer, path string, r flightlog.Result, answer *fli
 	report := replayReport{
 		File: path, OK: r.OK(), Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
 		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
-		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone,
+		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: r.ZNorm,
 	}
 	if d := r.First; d != nil {

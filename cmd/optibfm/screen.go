@@ -26,6 +26,7 @@ type screen struct {
 	spec    hal.Spec
 	missing []string // of the real-time posture
 	tally   *tally
+	trusts  *controller.Trusts
 	started time.Time
 	drawn   time.Time
 
@@ -56,6 +57,7 @@ func newScreen(t *terminal) *screen { return &screen{terminal: t, now: time.Now,
 
 func (s *screen) begin(of *session, spec hal.Spec, missing []string, y *tally) {
 	s.session, s.spec, s.missing, s.tally = of, spec, missing, y
+	s.trusts = controller.NewTrusts(of.file.Controller)
 	s.started = s.now()
 	if of.file.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.file.Robot.Rover.ArenaM}
@@ -88,11 +90,13 @@ func (s *screen) elapsed() time.Duration {
 func (s *screen) tick(t *controller.Tick) {
 	at := s.elapsed()
 	labels := 0
+	s.trusts.Add(t)
 	for i := range t.NumLabels {
 		l := &t.Labels[i]
 		switch l.Outcome {
 		case controller.Applied:
 			labels++
+			s.weigh(t, l)
 		case controller.ClosedRequest:
 		default:
 			s.saved = message{at, fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome), inkBad}
@@ -127,6 +131,19 @@ func (s *screen) label(l rewardsrc.Label, err error) {
 	s.saved = m
 }
 
+// weigh says how much a label counted, where labels are doubted.
+func (s *screen) weigh(t *controller.Tick, l *controller.AppliedLabel) {
+	share, ok := s.trusts.Of(t, l)
+	if !ok {
+		return
+	}
+	m := message{s.elapsed(), fmt.Sprintf("%s (label %d), %s, %s", valueText(l.Value), l.ID, s.whereabouts(), trustText(share)), inkGood}
+	if share < controller.Doubted {
+		m.ink = inkAsk
+	}
+	s.saved = m
+}
+
 // whereabouts says where a label that was taken is.
 func (s *screen) whereabouts() string {
 	switch {
@@ -146,8 +163,10 @@ func labelText(l rewardsrc.Label) string {
 	case rewardsrc.Undo:
 		return "undo"
 	}
-	return fmt.Sprintf("%+.3g", l.Value)
+	return valueText(l.Value)
 }
+
+func valueText(reward float64) string { return fmt.Sprintf("%+.3g", reward) }
 
 func (s *screen) notice(n keyboard.Notice) {
 	switch n.Event {

@@ -129,6 +129,8 @@ type webView struct {
 	announced uint64 // the number of the pairing that was shown
 
 	labels   perMinute
+	trusts   *controller.Trusts
+	trust    float64 // share of its weight that the last label got; 0: none yet, or labels are not doubted
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
@@ -139,6 +141,7 @@ type webView struct {
 
 func (v *webView) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	v.tally, v.period, v.never = y, spec.Period, s.file.Controller.Gate.Off
+	v.trusts = controller.NewTrusts(s.file.Controller)
 	v.announcePairing()
 }
 
@@ -170,10 +173,15 @@ func (v *webView) tick(t *controller.Tick) {
 
 // settle tells what became of the labels that this tick took.
 func (v *webView) settle(t *controller.Tick) {
+	v.trusts.Add(t)
 	for i := range t.NumLabels {
 		l := &t.Labels[i]
 		counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-		v.server.Settle(l.ID, counted, l.Outcome.String())
+		share, doubtable := v.trusts.Of(t, l)
+		if doubtable {
+			v.trust = share
+		}
+		v.server.Settle(l.ID, counted, l.Outcome.String(), share)
 		if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
 			v.labels.add(v.second(t))
 		}
@@ -197,7 +205,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa), Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: web.Number(math.NaN()), BeliefNorm: web.Number(math.NaN()),
 		Reward: web.Number(math.NaN()), Return: web.Number(v.expected),
-		Labels: y.applied, PerMinute: v.labels.rate(v.second(t)), Undone: y.undone, Refused: y.refused,
+		Labels: y.applied, LastTrust: web.Number(v.trust), PerMinute: v.labels.rate(v.second(t)), Undone: y.undone, Refused: y.refused,
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		LateMS: web.Number(milliseconds(v.late)), LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
 		Skipped: y.skipped, Dropped: y.dropped, BadObs: y.badObs, Limited: y.limited,

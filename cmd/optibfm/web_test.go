@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"regexp"
@@ -17,6 +18,8 @@ import (
 
 	"optibfm/controller"
 	"optibfm/posterior"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/web"
 )
 
 // shared is what a program writes, for somebody who reads it meanwhile.
@@ -246,6 +249,37 @@ func TestTheLiveViewShowsTheKappaOfTheTick(t *testing.T) {
 	v.never = true
 	if got := v.of(tick, 0).Kappa; got == got {
 		t.Errorf("κ %g where nothing is asked, want NaN", got)
+	}
+}
+
+func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
+	opened := web.DefaultConfig()
+	opened.Listen = "127.0.0.1:0"
+	server, err := web.Open(opened, web.Options{Period: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Halt() })
+	for _, c := range []struct{ robust, want float64 }{{0, 0}, {0.2, 0.34}} {
+		cfg := controller.DefaultConfig()
+		cfg.Robust = c.robust
+		watch, err := newBeliefWatch(cfg, shape.Latent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := webView{server: server, belief: watch, tally: newTally(shape), period: time.Millisecond, trusts: controller.NewTrusts(cfg)}
+		tick := controller.NewTick(shape)
+		if got := v.of(tick, 0).LastTrust; got != 0 {
+			t.Errorf("robust %g: %g before the first label", c.robust, got)
+		}
+		tick.NumLabels = 2
+		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Kind: rewardsrc.Value, Outcome: controller.Applied}
+		tick.Labels[1] = controller.AppliedLabel{ID: 2, Confidence: 1, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.TooOld}
+		v.settle(tick)
+		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {
+			t.Errorf("robust %g: %g, want %g", c.robust, got, c.want)
+		}
 	}
 }
 

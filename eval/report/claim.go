@@ -17,7 +17,7 @@ type Verdict int
 const (
 	CannotTell  Verdict = iota
 	Holds               // of a claim: all of it
-	HoldsInPart         // what was run of it holds; the rest, some environments perhaps, was not run
+	HoldsInPart         // what was run of it holds; the rest, some environments or tasks perhaps, was not run
 	DoesNotHold
 	NotRun   // there are no rows to judge by
 	Measured // of a finding that nothing is claimed about
@@ -94,11 +94,12 @@ type Finding struct {
 	Wanted     string // such as "at least 0.95", "" where nothing is claimed
 	Value      float64
 	Confidence Interval
-	Verdict    Verdict // this check's alone
-	Reason     string  // why it cannot be told, "" if it can
-	Trials     int     // of both quantities
-	Compared   bool    // there are two quantities
-	Paired     bool    // their trials have the same seeds
+	Verdict    Verdict  // this check's alone
+	Reason     string   // why it cannot be told, "" if it can
+	Untried    []string // tasks of the environment that it is about, too
+	Trials     int      // of both quantities
+	Compared   bool     // there are two quantities
+	Paired     bool     // their trials have the same seeds
 
 	doubts doubts
 	value  string // of the swept parameter
@@ -187,7 +188,7 @@ func notRunFinding(env, what string) Finding {
 // doubts are those of the checks of one value.
 func (c *claim) doubts(findings []Finding) doubts {
 	d := allOf(doubtsOf(findings))
-	if c.joint && d.lacking {
+	if c.joint && slices.ContainsFunc(findings, func(f Finding) bool { return f.Verdict == NotRun }) {
 		d.holds = 1
 	}
 	return d
@@ -268,6 +269,12 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
 	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
+	if f.Untried = samples[0].untried(tasks(c.experiment, env)); len(f.Untried) > 0 {
+		f.doubts.lacking = true
+	}
+	if f.Verdict == Holds && f.doubts.lacking {
+		f.Verdict = HoldsInPart
+	}
 	if f.Verdict == CannotTell && f.Confidence.Known() {
 		f.Reason += k.wish(u, samples[0])
 	}
@@ -473,7 +480,7 @@ func (j *Judgement) reason() string {
 
 // notRun names what was not run.
 func (j *Judgement) notRun() string {
-	reasons := j.reasonOf(NotRun)
+	reasons := j.reasonOf(NotRun, HoldsInPart)
 	if len(j.Untried) == 0 {
 		return reasons
 	}
@@ -492,13 +499,13 @@ func (j *Judgement) Extent() string {
 	return strings.Join(j.Tried, ", ") + " only"
 }
 
-// reasonOf collects the findings of a verdict.
-func (j *Judgement) reasonOf(v Verdict) string {
+// reasonOf collects the findings of some verdicts.
+func (j *Judgement) reasonOf(some ...Verdict) string {
 	var reasons []string
 	envs := make(map[string][]string) // by reason
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.Verdict != v {
+		if !slices.Contains(some, f.Verdict) {
 			continue
 		}
 		why := f.explained()
@@ -527,13 +534,32 @@ func shortened(reasons []string) string {
 
 // explained says why a finding is no reason for the claim to hold.
 func (f *Finding) explained() string {
-	if f.Verdict == DoesNotHold {
+	switch f.Verdict {
+	case DoesNotHold:
 		return fmt.Sprintf("%s is %s", f.What, number(f.Value))
-	}
-	if f.Verdict == NotRun {
+	case NotRun:
 		return "not run: " + f.Reason
+	case HoldsInPart:
+		return f.untried()
 	}
 	return f.Reason
+}
+
+// untried says which tasks were not run, "" if all were.
+func (f *Finding) untried() string {
+	if len(f.Untried) == 0 {
+		return ""
+	}
+	return "not run: " + strings.Join(f.Untried, ", ")
+}
+
+// Remark is what a reader must know beside the verdict, "" if nothing.
+func (f *Finding) Remark() string {
+	untried := f.untried()
+	if f.Reason == "" || untried == "" {
+		return f.Reason + untried
+	}
+	return f.Reason + "; " + untried
 }
 
 // number is a value for people: three digits that count.

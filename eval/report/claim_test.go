@@ -99,14 +99,8 @@ func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 
 	complete := newLab()
 	complete.mainComparison(rises(0.6, 0.99, 1))
-	without := func(method string) []eval.Row {
-		var rows []eval.Row
-		for _, row := range complete.rows {
-			if row.Method != method {
-				rows = append(rows, row)
-			}
-		}
-		return rows
+	lacking := func(method string) []eval.Row {
+		return without(complete.rows, func(row *eval.Row) bool { return row.Method == method })
 	}
 	dead := newLab()
 	dead.mainComparison(rises(0.6, 0.99, 1))
@@ -117,18 +111,10 @@ func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 	}
 	halved := newLab()
 	halved.mainComparison(rises(0.6, 0.99, 1))
-	var half []eval.Row
-	for _, row := range halved.rows {
-		if row.Method != lola || row.Task != "run" {
-			half = append(half, row)
-		}
-	}
-	var oneLess []eval.Row
-	for _, row := range complete.rows {
-		if row.Method != oracle || row.Env != "walker" || row.Task != "stand" {
-			oneLess = append(oneLess, row)
-		}
-	}
+	half := without(halved.rows, func(row *eval.Row) bool { return row.Method == lola && row.Task == "run" })
+	oneLess := without(complete.rows, func(row *eval.Row) bool {
+		return row.Method == oracle && row.Env == "walker" && row.Task == "stand"
+	})
 	for _, c := range []struct {
 		what, claim, reason string
 		verdict             Verdict
@@ -136,10 +122,10 @@ func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 	}{
 		{"wide intervals", "near-oracle", "the interval covers 0.95", CannotTell, noisy.rows},
 		{"one trial", "near-oracle", "one trial of a task: no interval", CannotTell, alone.rows},
-		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, without(oracle)},
+		{"no oracle", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, lacking(oracle)},
 		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, dead.rows},
 		{"a task without an oracle", "near-oracle", "walker: no oracle, or one whose returns are not positive, on walker/stand", CannotTell, oneLess},
-		{"no lola", "baselines", "no rows of lola", HoldsInPart, without(lola)},
+		{"no lola", "baselines", "no rows of lola", HoldsInPart, lacking(lola)},
 		{"a task without lola", "baselines", "not tried with the same models and tasks", CannotTell, half},
 		{"another experiment", "drift", `no rows of the experiment "drift"`, NotRun, complete.rows},
 	} {
@@ -212,7 +198,86 @@ func TestAClaimHoldsInPartWhereEnvironmentsOrTheValuesItIsAboutWereNotRun(t *tes
 	}
 }
 
-func TestClaimsAreOfTheEnvironmentsOfTheirProtocols(t *testing.T) {
+// without leaves out rows.
+func without(rows []eval.Row, lacking func(*eval.Row) bool) []eval.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(row eval.Row) bool { return lacking(&row) })
+}
+
+func TestAClaimHoldsInPartWhereTasksOfItsProtocolWereNotRun(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	l.kappa()
+	backward := func(row *eval.Row) bool { return strings.HasSuffix(row.Task, "_backward") }
+	flip := func(row *eval.Row) bool { return row.Env == "walker" && row.Task == "flip" }
+	for _, c := range []struct {
+		what, claim, reason string
+		lacking             func(*eval.Row) bool
+	}{
+		{"a profile with two of four tasks", "baselines", "cheetah: not run: run_backward, walk_backward", backward},
+		{"checks that say something together only", "kappa", "cheetah: not run: run_backward, walk_backward", backward},
+		{"two environments", "near-oracle", "cheetah: not run: run_backward, walk_backward; walker: not run: flip",
+			func(row *eval.Row) bool { return backward(row) || flip(row) }},
+		{"an environment as well", "near-oracle", "quadruped: not run; walker: not run: flip",
+			func(row *eval.Row) bool { return row.Env == "quadruped" || flip(row) }},
+		{"one method is not finished", "near-oracle", "walker: not run: flip",
+			func(row *eval.Row) bool { return row.Method == thompson && flip(row) }},
+		{"one model is not finished", "near-oracle", "walker: not run: flip (with some models)",
+			func(row *eval.Row) bool { return row.BFMSeed == 1 && flip(row) }},
+	} {
+		r := newReport(t, without(l.rows, c.lacking))
+		j := claimNamed(t, r, c.claim)
+		if j.Verdict != HoldsInPart || j.Reason != c.reason {
+			t.Errorf("%s: %s: %s, want %s", c.what, j.Verdict, j.Reason, c.reason)
+		}
+		var text bytes.Buffer
+		must(t, r.WriteText(&text))
+		for where, of := range map[string][]byte{"summary": text.Bytes(), "page": pageOf(t, r)} {
+			if !bytes.Contains(of, []byte("; "+c.reason)) {
+				t.Errorf("%s: the %s does not say that %s", c.what, where, c.reason)
+			}
+		}
+	}
+}
+
+func TestTasksThatWereNotRunAreSaidOfVerdictsThatDoNotHoldToo(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.8, 1))
+	r := newReport(t, without(l.rows, func(row *eval.Row) bool { return row.Task == "flip" || row.Task == "jump" }))
+	j := claimNamed(t, r, "near-oracle")
+	if j.Verdict != DoesNotHold {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+	for _, f := range j.Findings {
+		want := map[string]string{"cheetah": "", "quadruped": "not run: jump", "walker": "not run: flip"}[f.Env]
+		if f.Remark() != want {
+			t.Errorf("%s: %q, want %q", f.String(), f.Remark(), want)
+		}
+	}
+	if !bytes.Contains(pageOf(t, r), []byte("does not hold: not run: flip<")) {
+		t.Error("the page does not say it")
+	}
+	want := "Tasks of the protocols that were not run, where others of the environment were: quadruped/jump in main; walker/flip in main."
+	if !slices.Contains(r.Notices, want) {
+		t.Errorf("notices: %q", r.Notices)
+	}
+}
+
+func TestTasksBeyondTheProtocolAreNoneThatLack(t *testing.T) {
+	l := newLab()
+	l.tasks["walker"] = append(l.tasks["walker"], "moonwalk")
+	l.tasks["hopper"] = []string{"hop"}
+	l.mainComparison(rises(0.6, 0.99, 1))
+	l.returns("own", ucb, "", 3, always(1))
+	r := newReport(t, without(l.rows, func(row *eval.Row) bool { return row.Experiment == "own" && row.Task == "flip" }))
+	if j := claimNamed(t, r, "near-oracle"); j.Verdict != Holds {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+	if len(r.Notices) > 0 {
+		t.Errorf("notices: %q", r.Notices)
+	}
+}
+
+func TestClaimsAreOfTheEnvironmentsAndTasksOfTheirProtocols(t *testing.T) {
 	paths, err := filepath.Glob("../../experiments/*.yaml")
 	must(t, err)
 	seen := make(map[string][]string)
@@ -220,6 +285,10 @@ func TestClaimsAreOfTheEnvironmentsOfTheirProtocols(t *testing.T) {
 		protocol, err := eval.Load(path)
 		must(t, err)
 		for _, env := range protocol.Environments {
+			judged := slices.ContainsFunc(claims, func(c claim) bool { return c.experiment == protocol.Experiment })
+			if want := slices.Sorted(slices.Values(env.Tasks)); judged && !slices.Equal(tasks(protocol.Experiment, env.Name), want) {
+				t.Errorf("claims are of %v of %s, the protocol %s of %v", tasks(protocol.Experiment, env.Name), env.Name, path, want)
+			}
 			if env.Name == "rover" { // not the paper's
 				continue
 			}
@@ -276,7 +345,7 @@ func TestTrialsWithOtherSeedsAreComparedAsGroups(t *testing.T) {
 		}
 	}
 	for _, f := range claimNamed(t, newReport(t, l.rows), "navigation").Findings {
-		if want := map[bool]string{true: "40, not paired", false: "20"}[strings.Contains(f.What, "less random")]; f.Counted() != want {
+		if want := map[bool]string{true: "100, not paired", false: "50"}[strings.Contains(f.What, "less random")]; f.Counted() != want {
 			t.Errorf("%s: %s, want %s", f.What, f.Counted(), want)
 		}
 	}
@@ -460,7 +529,7 @@ func TestWhatWeakensTheNumbersIsNoticed(t *testing.T) {
 	got := strings.Join(newReport(t, rows).Notices, "\n")
 	for _, want := range []string{
 		"main was run with 2 different protocols", "come from 2 versions", "not positive: quadruped/jump in main.",
-		"4 settings were tried only once", "4 settings were tried less often",
+		"6 settings were tried only once", "6 settings were tried less often",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the notices lack %q:\n%s", want, got)

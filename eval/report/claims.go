@@ -240,6 +240,25 @@ func environments(experiment string) []string {
 	return []string{"cheetah", "quadruped", "walker"}
 }
 
+// tasks are those of an environment in an experiment's protocol.
+func tasks(experiment, env string) []string {
+	switch {
+	case experiment == experimentDrift:
+		return []string{"slowdown", "speedup"}
+	case env == "antmaze":
+		return []string{"task1", "task2", "task3", "task4", "task5"}
+	case env == "cheetah":
+		return []string{"run", "run_backward", "walk", "walk_backward"}
+	case env == "quadruped":
+		return []string{"jump", "run", "stand", "walk"}
+	case env == "rover":
+		return []string{"corner", "fast", "south_wall", "spin"}
+	case env == "walker":
+		return []string{"flip", "run", "stand", "walk"}
+	}
+	return nil
+}
+
 // returns is a method's mean return relative to the oracle's over the episodes
 // from and to, counted from 0.
 func returns(method string, from, to float64) quantity {

@@ -52,7 +52,7 @@
 // A claim is declared in claims.go: quantities, differences or ratios of two,
 // and bounds, for every value of some parameter or for at least one. It holds if
 // the intervals of all its checks lie on the wanted side of their bounds in every
-// environment, holds in part where some of what it is about was not run, does not
+// environment, holds in part where some of what it is about (an environment, a task, a method) was not run, does not
 // hold if one lies wholly on the other side, and cannot be told otherwise; the reason
 // is given. Bounds that the paper does not give are constants there.
 //

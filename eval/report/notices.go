@@ -29,6 +29,9 @@ func (a *analysis) notices(o *Origin, repeated int) []string {
 	if tasks := a.withoutOracle(); len(tasks) > 0 {
 		notices = append(notices, "Left out of everything relative, as the oracle is missing or its returns are not positive: "+strings.Join(tasks, ", ")+".")
 	}
+	if tasks := a.untriedTasks(); len(tasks) > 0 {
+		notices = append(notices, "Tasks of the protocols that were not run, where others of the environment were: "+strings.Join(tasks, "; ")+".")
+	}
 	if envs := a.withOneModel(); len(envs) > 0 {
 		notices = append(notices, fmt.Sprintf("There is one trained model only of %s: what holds, holds of that network; the intervals know nothing of how another training would differ.", strings.Join(envs, ", ")))
 	}
@@ -78,6 +81,34 @@ func (a *analysis) withOneModel() []string {
 		}
 	}
 	return envs
+}
+
+// untriedTasks are those that experiments lack of their environments, such as
+// "cheetah/run in async, kappa".
+func (a *analysis) untriedTasks() []string {
+	experiments := make(map[string][]string) // by what they lack
+	for _, g := range a.trials.split([]string{"experiment", "env"}) {
+		experiment, env := g.key[0], g.key[1]
+		if !slices.ContainsFunc(claims, func(c claim) bool { return c.experiment == experiment }) {
+			continue
+		}
+		tried := g.trials.values("task")
+		var lacking []string
+		for _, task := range tasks(experiment, env) {
+			if !slices.Contains(tried, task) {
+				lacking = append(lacking, env+"/"+task)
+			}
+		}
+		if len(lacking) > 0 {
+			key := strings.Join(lacking, ", ")
+			experiments[key] = append(experiments[key], experiment)
+		}
+	}
+	var all []string
+	for _, lacking := range slices.Sorted(maps.Keys(experiments)) {
+		all = append(all, lacking+" in "+strings.Join(experiments[lacking], ", "))
+	}
+	return all
 }
 
 // withoutOracle are the tasks, with the experiment, that have returns and

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -118,6 +119,27 @@ func (s sample) size() int {
 // which their means are not comparable.
 func (s sample) samePlaces(other sample) bool {
 	return slices.EqualFunc(s, other, func(x, y stratum) bool { return x.bfm == y.bfm && x.task == y.task })
+}
+
+// untried are those of an environment's tasks on which not every model was tried.
+func (s sample) untried(tasks []string) []string {
+	models := len(s.perModel(meanOf))
+	var untried []string
+	for _, task := range tasks {
+		n := 0
+		for i := range s {
+			if strings.HasSuffix(s[i].task, "/"+task) {
+				n++
+			}
+		}
+		switch {
+		case n == 0:
+			untried = append(untried, task)
+		case n < models:
+			untried = append(untried, task+" (with some models)")
+		}
+	}
+	return untried
 }
 
 // paired says whether the trials of two samples of the same places have the same

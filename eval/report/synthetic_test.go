@@ -25,10 +25,17 @@ type lab struct {
 func newLab() *lab {
 	return &lab{
 		rng: rand.New(rand.NewPCG(1, 2)), trials: 5, models: 2, spread: 0.02,
-		tasks: map[string][]string{
-			"cheetah": {"run", "walk"}, "quadruped": {"jump", "stand"}, "walker": {"run", "stand", "walk"},
-		},
+		tasks: tasksOf(experimentMain),
 	}
+}
+
+// tasksOf are an experiment's environments with their tasks.
+func tasksOf(experiment string) map[string][]string {
+	of := make(map[string][]string)
+	for _, env := range environments(experiment) {
+		of[env] = tasks(experiment, env)
+	}
+	return of
 }
 
 // oracleReturn is what the oracle gets on a task on average.
@@ -150,7 +157,7 @@ func (l *lab) mainComparison(share func(int) float64) {
 func (l *lab) navigation() {
 	usual := l.tasks
 	defer func() { l.tasks = usual }()
-	l.tasks = map[string][]string{"antmaze": {"goal1", "goal2"}}
+	l.tasks = tasksOf(experimentNavigation)
 	l.returns(experimentNavigation, oracle, "", 10, always(1))
 	l.returns(experimentNavigation, ucb, "beta=0.1", 10, rises(0.4, 0.95, 1))
 	l.returns(experimentNavigation, thompson, "sigma=0.1", 10, rises(0.3, 0.92, 1))
@@ -158,7 +165,7 @@ func (l *lab) navigation() {
 }
 
 func (l *lab) drift() {
-	l.tasks["drift"] = []string{"slowdown", "speedup"}
+	l.tasks["drift"] = tasks(experimentDrift, "walker")
 	defer delete(l.tasks, "drift")
 	for _, method := range []string{ucb, thompson} {
 		for i, rho := range []string{"1", "0.9999", "0.999", "0.99"} {

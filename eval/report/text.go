@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -76,17 +77,17 @@ func (r *Report) Together() string {
 // Decisive is the finding that decided about a claim: the clearest where it does not
 // hold, otherwise the narrowest, nil if there is none.
 func (j *Judgement) Decisive() *Finding {
-	wanted := j.Verdict
-	if wanted == HoldsInPart {
-		wanted = Holds
+	wanted := []Verdict{j.Verdict}
+	if j.Verdict == HoldsInPart {
+		wanted = []Verdict{Holds, HoldsInPart}
 	}
 	var decisive *Finding
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if f.Verdict != wanted || !f.Confidence.Known() || f.beside {
+		if !slices.Contains(wanted, f.Verdict) || !f.Confidence.Known() || f.beside {
 			continue
 		}
-		if decisive == nil || f.before(decisive, wanted) {
+		if decisive == nil || f.before(decisive, j.Verdict) {
 			decisive = f
 		}
 	}

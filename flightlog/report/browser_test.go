@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
+	"regexp"
+	"strings"
 	"testing"
 
 	"optibfm/flightlog"
@@ -91,6 +93,33 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 		}
 		if got.Overflow || got.Rows < 5 {
 			t.Errorf("%s: wider than the window: %v; %d readings", size, got.Overflow, got.Rows)
+		}
+	}
+}
+
+func TestInABrowserALabelSaysHowMuchItCountedWhereLabelsAreDoubted(t *testing.T) {
+	var said []string
+	script := `
+		const said = [];
+		for (let i = 0; i < 30; i++) {
+			document.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
+			for (const row of document.querySelectorAll("#readings div")) {
+				if (row.firstChild.textContent === "Label") said.push(row.lastChild.textContent);
+			}
+		}
+		return said;`
+	for _, robust := range []float64{0, 0.2} {
+		s := simulated()
+		s.cfg.Robust = robust
+		page, _ := pageOf(t, s.write(t))
+		drive(t, page, "", "1280,900", script, &said)
+		all := strings.Join(said, "\n")
+		full, doubted := strings.Count(all, ", counted 1.00)"), regexp.MustCompile(`, counted 0\.\d\d: it surprised the belief\)`).FindAllString(all, -1)
+		if some := full >= 2 && len(doubted) >= 2; some != (robust > 0) || robust == 0 && strings.Contains(all, "counted") {
+			t.Errorf("robust %g: %d in full, %d doubted:\n%s", robust, full, len(doubted), all)
+		}
+		if !bytes.Contains(page, []byte("surprised the belief and counted less than in full, the least 0.")) == (robust > 0) {
+			t.Errorf("robust %g: the summary says otherwise", robust)
 		}
 	}
 }

@@ -82,6 +82,7 @@ type dataLabels struct {
 	Outcome packed   `json:"outcome"` // uint8: controller.Outcome
 	Asked   packed   `json:"asked"`   // uint8
 	Row     packed   `json:"row"`     // int32: in study.labels, -1 for none
+	Trust   packed   `json:"trust"`   // float32: share of its weight that it was given, NaN for none; empty where labels are not doubted
 	Words   []string `json:"words"`   // of the outcomes, by number
 }
 
@@ -175,7 +176,7 @@ func (d *data) addStarts(c *collected) {
 func (d *data) addLabels(c *collected) {
 	var pos []uint32
 	var about, row []int32
-	var value []float32
+	var value, trust []float32
 	var kind, outcome, asked []uint8
 	applied := int32(0)
 	for _, l := range c.labels {
@@ -186,6 +187,7 @@ func (d *data) addLabels(c *collected) {
 		}
 		about = append(about, int32(where))
 		value = append(value, float32(l.Value))
+		trust = append(trust, float32(l.trust))
 		kind, outcome = append(kind, uint8(l.Kind)), append(outcome, uint8(l.Outcome))
 		asked = append(asked, bit(l.Request != 0))
 		if l.Outcome != controller.Applied {
@@ -198,6 +200,9 @@ func (d *data) addLabels(c *collected) {
 	d.Labels = dataLabels{
 		Pos: uint32s(pos), About: int32s(about), Value: float32s(value), Kind: bytesOf(kind), Outcome: bytesOf(outcome),
 		Asked: bytesOf(asked), Row: int32s(row),
+	}
+	if c.meta.Control.Robust != 0 {
+		d.Labels.Trust = float32s(trust)
 	}
 	for o := range controller.Duplicate + 1 {
 		d.Labels.Words = append(d.Labels.Words, o.String())

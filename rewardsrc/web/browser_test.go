@@ -289,7 +289,8 @@ type drive struct {
 	do     chan func()
 	quit   chan struct{}
 	done   chan struct{}
-	fault  string // of the robot; of the goroutine
+	fault  string  // of the robot; of the goroutine
+	trust  float64 // share of its weight that a label gets; of the goroutine
 }
 
 func startDrive(t testing.TB, s *Server) *drive {
@@ -339,7 +340,8 @@ func (d *drive) run() {
 			one[0].ID = id
 			d.Acknowledge(one[0])
 			d.labels <- one[0]
-			d.Settle(id, true, "")
+			d.Settle(id, true, "", d.trust)
+			v.LastTrust = Number(d.trust)
 			if one[0].Kind == rewardsrc.Value {
 				v.Labels++
 			}
@@ -382,6 +384,9 @@ func (d *drive) ask(id uint64, lasts time.Duration) {
 		d.Ask(rewardsrc.Request{ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period), DGap: 0.31, State: rewardsrc.Open})
 	}
 }
+
+// doubts makes the robot give labels a share of their weight; 0: they are not doubted.
+func (d *drive) doubts(trust float64) { d.do <- func() { d.trust = trust } }
 
 // stops makes the robot stop by a fault; "" is its reset.
 func (d *drive) stops(fault string) { d.do <- func() { d.fault = fault } }
@@ -496,6 +501,45 @@ func (c *chrome) mustBeHealthy() {
 	for _, fault := range c.faults {
 		c.t.Errorf("the page: %s", fault)
 	}
+}
+
+func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.RefractoryMS = 0 })
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	for _, each := range []struct {
+		trust          float64
+		press, doubted string
+		all            string
+	}{
+		{0, `^Good\s*counted · \d+ ms`, "false", `^\d+ in all$`},
+		{0.34, `^Good · it surprised the belief\s*counted 0\.34 · \d+ ms`, "true", `^\d+ in all, last 0\.34$`},
+		{0.994, `^Good · it surprised the belief\s*counted 0\.99 · \d+ ms`, "true", `^\d+ in all, last 0\.99$`},
+		{1, `^Good\s*counted 1\.00 · \d+ ms`, "false", `^\d+ in all, last 1\.00$`},
+	} {
+		d.doubts(each.trust)
+		p.tap("good")
+		d.next(t)
+		p.untilText("presses", each.press)
+		p.until("document.querySelector('#presses li').dataset.doubted", each.doubted)
+		p.untilText("labels", each.all)
+		if each.doubted == "true" {
+			p.picture("phone-doubted")
+		}
+	}
+	wide := c.page(laptop)
+	wide.open(d.Pairing().URL)
+	wide.untilText("labels", `last 1\.00$`)
+	wide.tap("take")
+	p.tap("give")
+	d.doubts(0.34)
+	wide.until("document.getElementById('seat').hidden", "true")
+	wide.tap("bad")
+	wide.untilText("presses", `^Bad · it surprised the belief\s*counted 0\.34`)
+	wide.picture("laptop-doubted")
+	c.mustBeHealthy()
 }
 
 func TestAPageThatLostItsConnectionSaysSoLosesPressesLoudlyAndComesBack(t *testing.T) {

@@ -160,16 +160,17 @@ func (d *desk) settle(o outcome) {
 }
 
 // Settle tells what the robot made of a label that was acknowledged: it is in
-// the belief, or it does not count, and why. It is called by the goroutine that
-// calls Poll and never blocks.
-func (d *desk) Settle(label uint64, counted bool, why string) {
+// the belief, or it does not count, and why. trust is the share of its weight that
+// one in the belief was given, in (0, 1], 0 where labels are not doubted. It is
+// called by the goroutine that calls Poll and never blocks.
+func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
 	for i, o := range d.board.outcomes {
 		if o.Label != label || label == 0 {
 			continue
 		}
-		o.Status = statusCounted
+		o.Status, o.Trust = statusCounted, Number(trust)
 		if !counted {
-			o.Status, o.Text = statusRefused, why
+			o.Status, o.Text, o.Trust = statusRefused, why, 0
 		}
 		fresh := append([]outcome(nil), d.board.outcomes...)
 		fresh[i] = o

@@ -48,7 +48,8 @@ type View struct {
 	Reward      Number `json:"reward"`      // a simulator's; NaN where there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
-	Labels    uint64 `json:"labels"` // that count
+	Labels    uint64 `json:"labels"`               // that count
+	LastTrust Number `json:"last_trust,omitempty"` // share of its weight that the last label got, in (0, 1]; 0: none yet, or labels are not doubted
 	PerMinute Number `json:"per_minute"`
 	Undone    uint64 `json:"undone"`
 	Refused   uint64 `json:"refused"`
@@ -106,6 +107,7 @@ type outcome struct {
 	Status status `json:"status"`
 	Label  uint64 `json:"label,omitempty"`
 	Text   string `json:"text,omitempty"`
+	Trust  Number `json:"trust,omitempty"` // share of its weight that a label got which counts; 0: labels are not doubted
 }
 
 // status says how far a press came.

@@ -269,7 +269,13 @@ class Page {
     const l = this.data.labels;
     const what = l.kind[i] === kind.value ? shortNumber(l.value[i]) : l.kind[i] === kind.undo ? "undo" : "can't tell";
     const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words ? this.data.labels.words[l.outcome[i]] : "";
-    return `${what} (${how}${l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : ""})`;
+    return `${what} (${how}${l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : ""}${this.trustText(l.trust[i])})`;
+  }
+
+  // trustText says how much a label counted that might have been doubted.
+  trustText(trust) {
+    if (!(trust > 0)) return ""; // NaN, or undefined where labels are not doubted
+    return `, counted ${trust.toFixed(2)}${trust < 0.995 ? ": it surprised the belief" : ""}`;
   }
 
   spansHere(spans) {

@@ -124,7 +124,7 @@ function take(m) {
   stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset takes it back
   if (m.stopped) stopSent = 0;
   history.add(m.view);
-  for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text);
+  for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text, o.trust);
   if (first) presses.reconnected();
   noteRequest(m.request);
   render();
@@ -173,10 +173,11 @@ const presses = {
     this.render();
   },
 
-  settle(id, status, text) {
+  settle(id, status, text, trust) {
     const p = this.list.find((q) => q.id === id);
     if (!p || p.status === status || p.status === 'counted') return;
-    this.end(p, status, text);
+    p.trust = trust;
+    this.end(p, status, trust && doubted(trust) ? 'it surprised the belief' : text);
     this.render();
   },
 
@@ -207,19 +208,23 @@ const presses = {
     $('presses').replaceChildren(...this.list.slice(0, 6).map((p) => {
       const item = document.createElement('li');
       item.dataset.status = p.status;
+      item.dataset.doubted = Boolean(p.trust && doubted(p.trust));
       const what = document.createElement('span');
       what.textContent = words[p.kind] + (p.value === undefined ? '' : ` ${p.value.toFixed(2)}`) + (p.text ? ` · ${p.text}` : '');
       const result = document.createElement('b');
       const took = p.took === undefined ? '' : ` · ${Math.round(p.took)} ms`;
       result.textContent = {
         sent: 'sending…', unknown: 'not known yet', lost: 'LOST',
-        saved: `saved${took}`, counted: `counted${took}`, refused: 'does NOT count',
+        saved: `saved${took}`, counted: `counted${p.trust ? ` ${p.trust.toFixed(2)}` : ''}${took}`, refused: 'does NOT count',
       }[p.status];
       item.append(what, result);
       return item;
     }));
   },
 };
+
+/** Whether a label counted less than in full, by the share of its weight that it got. */
+const doubted = (trust) => trust < 0.995;
 
 /** The moment of an event, in the time of performance.now(). */
 function moment(e) {
@@ -501,7 +506,7 @@ function renderView() {
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   renderArmed(v);
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
-  text('labels', `${v.labels} in all`);
+  text('labels', `${v.labels} in all${v.last_trust ? `, last ${v.last_trust.toFixed(2)}` : ''}`);
   text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
   text('return', short(v.return));
   text('reward', `now ${short(v.reward ?? v.estimate)}`);
