@@ -533,6 +533,7 @@ func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 	wide.open(d.Pairing().URL)
 	wide.untilText("labels", `last 1\.00$`)
 	wide.tap("take")
+	p.untilText("seat-text", "device 2 wants to label")
 	p.tap("give")
 	d.doubts(0.34)
 	wide.until("document.getElementById('seat').hidden", "true")
