@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pre-train a forward-backward model of a dm_control domain or a maze, without rewards, and save a bundle.
+"""Pre-train a forward-backward model of a dm_control domain or a maze, without its tasks' rewards, and save a bundle.
 
     scripts/collect_dmc.py cheetah --out cheetah.npz
     scripts/pretrain_dmc.py cheetah cheetah.npz --out runs/cheetah --steps 100000
@@ -9,7 +9,8 @@ It begins with the file's transitions and, while it trains, adds those of the
 model's own policies: pi_z for random tasks z, with noise. With --practice-every 0
 the file's are all, and --bc keeps the policies near what is in them.
 
-Rewards are not trained on. They are looked at in the evaluations: every
+The tasks' rewards are not trained on, though with --z-from-commands some of their
+kind are. They are looked at in the evaluations: every
 --eval-every updates each task's z is inferred from 50,000 labelled states and
 followed for a few episodes, and the bundle in OUT/best is of the highest mean so far.
 """
