@@ -26,9 +26,10 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import commands, curiosity, oscillations, simulation  # noqa: E402
+from fb import commands, curiosity, oscillations, recording, simulation  # noqa: E402
+from train_fb import at_least  # noqa: E402
 
-SOURCES = {"curious": curiosity.explore, "oscillating": oscillations.explore, "commanded": commands.explore}
+EXPLORERS = dict(zip(recording.SOURCES, (curiosity.explore, oscillations.explore, commands.explore), strict=True))
 
 
 class Babble:
@@ -85,27 +86,40 @@ def explore(domain, transitions, seed, copies=64, longest=200):
 def with_added(rows, added, source):
     """rows, and after them those of a source, which say so."""
     n = len(added["obs"])
-    added = added | {name: np.full(n, name == source) for name in SOURCES}
+    added = added | {name: np.full(n, name == source) for name in recording.SOURCES}
     return {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
 
 
-def main():
+def parse_arguments(argv=None):
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("--transitions", type=int, default=100_000, help="from exploring starts (%(default)s)")
-    p.add_argument("--curious", type=int, default=0, help="transitions of random network distillation (%(default)s)")
-    p.add_argument("--oscillating", type=int, default=0, help="transitions of gaits that a search finds, of the quadruped (%(default)s)")
-    p.add_argument("--commanded", type=int, default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--transitions", type=at_least(1), default=100_000, help="from exploring starts (%(default)s)")
+    p.add_argument("--curious", type=at_least(0), default=0, help="transitions of random network distillation (%(default)s)")
+    p.add_argument("--oscillating", type=at_least(0), default=0, help="transitions of gaits that a search finds, of the quadruped (%(default)s)")
+    p.add_argument("--commanded", type=at_least(0), default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
+    p.add_argument("--seed", type=at_least(0), default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")
-    args = p.parse_args()
+    args = p.parse_args(argv)
+    domain = simulation.DOMAINS[args.domain]
+    if args.oscillating and domain.forwards is None:
+        p.error(f"--oscillating: there is nothing to search gaits of the {args.domain} for: leave it out")
+    if args.commanded and not domain.takes_commands:
+        p.error(f"--commanded: the {args.domain} takes no commands: leave it out")
+    if not args.out.parent.is_dir():
+        p.error(f"--out {args.out}: {args.out.parent} is no folder: make it first")
+    return args
+
+
+def main(argv=None):
+    args = parse_arguments(argv)
     domain = simulation.DOMAINS[args.domain]()
     rows = explore(domain, args.transitions, args.seed)
-    rows = {**rows, **dict.fromkeys(SOURCES, np.zeros(len(rows["obs"]), bool))}
-    for name, explorer in SOURCES.items():
+    rows = {**rows, **dict.fromkeys(EXPLORERS, np.zeros(len(rows["obs"]), bool))}
+    for i, (name, explorer) in enumerate(EXPLORERS.items(), 1):
         transitions = getattr(args, name)
         if transitions:
-            rows = with_added(rows, explorer(domain, rows, transitions, args.seed), name)
+            own_seed = int(np.random.SeedSequence([args.seed, i]).generate_state(1)[0])
+            rows = with_added(rows, explorer(domain, rows, transitions, own_seed), name)
     np.savez(args.out, **rows)
 
 

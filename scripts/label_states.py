@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fb import recording, simulation  # noqa: E402
 
 OBS_BITS = 12
-SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
 def read(path, domain):
@@ -32,14 +31,14 @@ def read(path, domain):
     if path.endswith(".pt"):
         columns = recording.of_checkpoint(path)
     else:
-        columns = recording.read(path, ("obs", "next_obs", "measure"), ("action", "episode", *SOURCES))
+        columns = recording.read(path, ("obs", "next_obs", "measure"), ("action", "episode", *recording.SOURCES))
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     return columns
 
 
 def rows_of(transitions, only):
     """The rows that came about in that way."""
-    told = [name for name in SOURCES if name in transitions]
+    told = [name for name in recording.SOURCES if name in transitions]
     if not told or only != "exploring" and only not in told:
         raise SystemExit(f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
                          "record it again, or leave out --only")
@@ -101,7 +100,7 @@ def main():
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
-    p.add_argument("--only", choices=("exploring", *SOURCES),
+    p.add_argument("--only", choices=("exploring", *recording.SOURCES),
                    help="only of one of collect_dmc.py's sources")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")

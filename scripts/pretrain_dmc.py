@@ -33,6 +33,7 @@ from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
 
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
+PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
 
 # What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
 # its published code, which trains on recorded transitions of random network distillation and on nothing else.
@@ -210,8 +211,8 @@ class Practice:
             self.task_left[i] = 0
         renew = np.flatnonzero(self.task_left <= 0)
         if len(renew):
-            commands = min(self.args.z_from_commands, 0.65)
-            self.z[renew] = trainer.tasks.sample(len(renew), 0.25, 0.65 - commands, commands)
+            commands = min(self.args.z_from_commands, PRACTICE_REWARDS)
+            self.z[renew] = trainer.tasks.sample(len(renew), PRACTICE_STATES, PRACTICE_REWARDS - commands, commands)
             # Noise that is new at each step averages out before it has moved a body.
             for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
                 row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
@@ -358,8 +359,9 @@ class Pretraining(train_fb.Trainer):
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
         self.best = content["best"]
-        if "tasks" in content:
-            self.tasks = Tasks(**content["tasks"])
+        kept = content.get("tasks", {})
+        if "commands" in kept and (len(kept["commands"]) or not self.args.z_from_commands):
+            self.tasks = Tasks(**kept)
         if self.practice and "practice" in content:
             self.practice.restore(content["practice"])
 
@@ -391,6 +393,8 @@ def parse_arguments(argv=None):
     parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
     if sum(parts) > 1 + 1e-9:
         p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
+    if args.z_from_commands and not simulation.DOMAINS[args.domain].takes_commands:
+        p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

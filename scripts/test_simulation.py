@@ -59,6 +59,15 @@ class ASimulation(unittest.TestCase):
         np.testing.assert_array_equal(returned, kept)
 
 
+    def test_says_where_physics_failed_instead_of_going_on_from_a_beginning(self):
+        sim = simulation.Simulation(simulation.DOMAINS["cheetah"](), 2, seed=0)
+        sim.data[0].qvel[:] = 1e12
+        sim.step(np.zeros((2, 6)))
+        np.testing.assert_array_equal(np.isfinite(sim.obs).all(1), [False, True])
+        sim.reset(0)
+        self.assertTrue(np.isfinite(sim.step(np.zeros((2, 6)))).all())
+
+
 class Collected(unittest.TestCase):
     def test_every_domain_gives_finite_transitions_with_actions_in_range(self):
         for name, make in simulation.DOMAINS.items():

@@ -6,9 +6,10 @@ in for it. One TD3 agent follows commands for the base, such as a speed, and its
 transitions, from the first failures on, are the record. Each domain says in
 fb/simulation.py what it may be commanded and how well a state obeys.
 
-The commands are not the domain's tasks, but they are of the same kind: rewards for
-a velocity or a height. A model trained with this data has seen what it is asked to
-do, so its provenance has to say so.
+The commands are rewards of the same kind as the domain's tasks, for a velocity or a
+height, and some are tasks of it: to run at 10 m/s is one of the cheetah's commands.
+A model trained with this data has seen what it is asked to do, so its provenance has
+to say so.
 """
 
 import time
@@ -35,6 +36,7 @@ class Explorers:
         self.noise, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
         self.command_left = np.zeros(copies, int)
         self.episode_left = self.rng.integers(1, EPISODE_STEPS, copies)
+        self.obedience = 0.0  # a running mean
         self.episode, self.episodes = episodes + np.arange(copies, dtype=np.int32), episodes + copies
 
     def begin(self):
@@ -48,7 +50,7 @@ class Explorers:
         self.command[new] = self.sim.domain.commands(rng, len(new))
         self.noise[new, 0] = rng.choice([0.05, 0.2, 0.5], len(new))
         self.keep[new, 0] = rng.choice([0, 0.8, 0.95], len(new))
-        self.command_left[new] = rng.integers(100, EPISODE_STEPS, len(new))
+        self.command_left[new] = rng.integers(EPISODE_STEPS // 3, EPISODE_STEPS, len(new))
 
     def step(self, mean):
         """One control period with the agent's actions and noise; the rows of it, without those that are not finite."""
@@ -59,7 +61,10 @@ class Explorers:
         good = np.isfinite(rows["next_obs"]).all(1)
         self.command_left -= 1
         self.episode_left = np.where(good, self.episode_left - 1, 0)
-        return {name: column[good] for name, column in rows.items()}
+        rows = {name: column[good] for name, column in rows.items()}
+        obeyed = self.sim.domain.obeyed(rows["measure"], self.command[good])
+        self.obedience += 0.002 * (obeyed - self.obedience).sum() / len(good)
+        return rows
 
 
 def explore(domain, first, transitions, seed, copies=32, updates=2):
@@ -87,24 +92,22 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
         agent.learn(seen(record["obs"][at], command), torch.as_tensor(record["action"][at]), reward,
                     seen(record["next_obs"][at], command))
 
-    began, obedience = time.monotonic(), 0.0
+    began = time.monotonic()
     try:
         while size < begun + transitions:
             explorers.begin()
-            command = explorers.command.copy()
             with torch.no_grad():
-                action = torch.tanh(agent.actor(seen(explorers.sim.obs, command))).numpy()
+                action = torch.tanh(agent.actor(seen(explorers.sim.obs, explorers.command))).numpy()
             rows = explorers.step(action)
             end = size + len(rows["obs"])
             for name, column in rows.items():
                 record[name][size:end] = column
             size = end
-            obedience += 0.002 * (domain.obeyed(explorers.sim.measure(), command).mean() - obedience)
             for _ in range(updates):
                 learn()
             if agent.updates % REPORT_EVERY < updates:
                 print(f"{size - begun} transitions, {agent.updates} updates, {time.monotonic() - began:.0f} s: "
-                      f"obeyed {obedience:.3f} of 1", flush=True)
+                      f"obeyed {explorers.obedience:.3f} of 1", flush=True)
     except KeyboardInterrupt:
         print(f"stopped at {size - begun} of {transitions} transitions", flush=True)
     return {name: column[begun:min(size, begun + transitions)] for name, column in record.items()}

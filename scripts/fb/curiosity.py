@@ -77,4 +77,4 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
             at = sim.rng.integers(0, size, BATCH)
             after = standard(record["next_obs"][at])
             agent.learn(standard(record["obs"][at]), torch.as_tensor(record["action"][at]), novelty.learn(after), after)
-    return {k: v[begun:size] for k, v in record.items()}
+    return {k: v[begun : min(size, begun + transitions)] for k, v in record.items()}

@@ -46,17 +46,15 @@ class Oscillation:
 
 
 def obedience(sim, gaits, command, steps):
-    """How well each gait obeys command, [n], in one episode each that begins in a random place."""
+    """How well each gait obeys command, [n], in one episode each."""
     domain, n, total = sim.domain, len(gaits), np.zeros(len(gaits))
     for i in range(n):
-        sim.reset(i, exploring=True)
-        while domain.tilted(sim.data[i]):
-            sim.reset(i, exploring=True)
+        sim.reset(i, standing=True)
     for step in range(SETTLE + steps):
         sim.step(np.stack([g.at(step * domain.period) for g in gaits]))
         if step >= SETTLE:
             total += domain.obeyed(sim.measure(), np.tile(command, (n, 1)))
-    return total / steps
+    return np.nan_to_num(total / steps)
 
 
 def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps=70):
@@ -66,7 +64,7 @@ def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps
     children, judged anew together, the best goes on.
     """
     rng = np.random.default_rng(seed)
-    sim = simulation.Simulation(domain, kept * (children + 1), seed)
+    sim = simulation.Simulation(domain, kept * (children + 1), [seed, 1])
     drawn, n = [Oscillation.random(rng, domain.model.nu, domain.limbs) for _ in range(first)], len(sim.data)
     values = np.concatenate([obedience(sim, drawn[i : i + n], command, steps) for i in range(0, first - first % n, n)])
     best = np.argsort(-values)[:kept]
@@ -85,7 +83,7 @@ def explore(domain, first, transitions, seed, copies=32):
     """Transitions of the domain's gaits with strides of all sizes and with noise, in whole episodes numbered on after first's."""
     gaits, obeyed = search(domain, domain.forwards, seed)
     print(f"gaits found, which obey {np.round(obeyed, 3)} of 1", flush=True)
-    sim = simulation.Simulation(domain, copies, seed + 1)
+    sim = simulation.Simulation(domain, copies, [seed, 2])
     rng, episodes = sim.rng, first["episode"].max() + 1
     left, time, episode = np.zeros(copies, int), np.zeros(copies), np.zeros(copies, np.int32)
     gait, stride, noise, keep = [None] * copies, np.zeros(copies), np.zeros((copies, 1)), np.zeros((copies, 1))

@@ -11,6 +11,7 @@ import zlib
 import numpy as np
 
 FLOATS = ("obs", "action", "next_obs", "measure")
+SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
 def read(path, needed, optional=()):

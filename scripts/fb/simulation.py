@@ -17,12 +17,18 @@ from dm_control.utils import rewards
 import dmc_bridge
 
 EPISODE_STEPS = 1000
+FAILURES = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)
 _INF = float("inf")
 
 
 def towards(value, target):
-    """How much of target, of either sign, value has: 0 to 1."""
+    """How much of target, of either sign, value has: 0 to 1, which is what there is of it or more."""
     return np.clip(value / target, 0, 1)
+
+
+def going(velocity, speed):
+    """How much of speed [n] velocity [n] has, and where speed is 0 how near velocity is to it."""
+    return np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
 
 
 def at_least(value, target, at_margin):
@@ -39,7 +45,8 @@ class Domain:
     """
 
     base = ()
-    limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py)
+    limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py), if any
+    takes_commands = True
 
     def __init__(self, name):
         self.name = name
@@ -80,16 +87,16 @@ class Domain:
         return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
 
     def commands(self, rng, n):
-        """n random commands for the base, [n, c] with elements around 1 (fb/commands.py)."""
+        """n random commands for the base, [n, c] with elements of 1 at most (fb/commands.py)."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
     def obeyed(self, measure, command):
         """How well states with measure [n, m] do what command [n, c] says, [n] in [0, 1]."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
-    def tilted(self, data):
-        """Whether it does not stand as it should for a gait to be judged."""
-        return False
+    def stand(self, data, rng):
+        """Upright and at rest, as gaits begin that are judged, where the domain has any."""
+        raise NotImplementedError(f"{self.name} has no gaits")
 
     def begin_task(self, task, data, rng):
         """Starts an episode of the task of that index. In most domains all tasks begin alike."""
@@ -126,7 +133,7 @@ class Cheetah(Domain):
         return np.stack([at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1)
 
     def commands(self, rng, n):
-        """A speed, forwards or backwards, in units of 10 m/s."""
+        """To reach a speed, forwards or backwards, in units of 10 m/s."""
         return rng.choice([-1, 1], (n, 1)) * rng.uniform(0.05, 1, (n, 1))
 
     def obeyed(self, measure, command):
@@ -161,25 +168,25 @@ class Walker(Domain):
                 data.subtree_angmom[self.torso, 1]]
 
     def reward(self, m):
-        height, upright, velocity, spin = m.T
-        standing = rewards.tolerance(height, bounds=(1.2, _INF), margin=0.6)
-        stand = (3 * standing + (1 + upright) / 2) / 4
+        velocity, spin, stand = m[:, 2], m[:, 3], self.stands(m)
         return np.stack([stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6,
                          stand * (5 * at_least(spin, 5, 0) + 1) / 6], -1)
 
     def commands(self, rng, n):
-        """To stand upright and to go at a speed, in units of 8 m/s, or to turn over at a rate, of 8 of angular momentum, or neither."""
+        """To stand upright and to reach a speed, in units of 8 m/s, or to turn over, in units of 8 kg m²/s, or neither."""
         turns, moves = rng.choice([(0, 0), (0, 1), (0, 1), (0, 1), (1, 0)], n).T
         sign = rng.choice([-1, 1], n)
         return np.stack([moves * sign * rng.uniform(0.06, 1, n), turns * sign * rng.uniform(0.4, 1, n)], -1)
 
     def obeyed(self, measure, command):
-        height, upright, velocity, spin = measure.T
+        velocity, spin, (speed, rate) = measure[:, 2], measure[:, 3], 8 * command.T
+        moves = np.where(rate, towards(spin, rate + (rate == 0)), going(velocity, speed))
+        return self.stands(measure) * (1 + 5 * moves) / 6
+
+    def stands(self, measure):
+        height, upright = measure[:, 0], measure[:, 1]
         standing = rewards.tolerance(height, bounds=(1.2, _INF), margin=0.6)
-        stand = (3 * standing + (1 + upright) / 2) / 4
-        speed, rate = 8 * command.T
-        moves = np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
-        return stand * (1 + 5 * np.where(rate, towards(spin, rate + (rate == 0)), moves)) / 6
+        return (3 * standing + (1 + upright) / 2) / 4
 
     def move(self, velocity, speed):
         return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5, sigmoid="linear")
@@ -225,19 +232,19 @@ class Quadruped(Domain):
         return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
                          upright * at_least(height, 1, 0.5)], -1)
 
-    def tilted(self, data):
-        return data.xmat[self.torso, 8] < 0.8
+    def stand(self, data, rng):
+        heading = rng.uniform(-np.pi, np.pi)
+        self.place(data, np.array([np.cos(heading / 2), 0, 0, np.sin(heading / 2)]))
 
     def commands(self, rng, n):
-        """To stand upright and to go at a speed, in units of 5 m/s, or to raise its centre to 1 m, or neither."""
+        """To stand upright and to reach a speed, in units of 5 m/s, or to raise its centre to 1 m, or neither."""
         raises, moves = rng.choice([(0, 0), (0, 1), (0, 1), (1, 0)], n).T
         return np.stack([moves * rng.uniform(0.1, 1, n), raises], -1)
 
     def obeyed(self, measure, command):
         tilt, velocity, height = measure.T
         speed, raises = 5 * command[:, 0], command[:, 1]
-        moves = np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
-        return (1 + tilt) / 2 * (1 + np.where(raises, np.clip(height, 0, 1), moves)) / 2
+        return (1 + tilt) / 2 * (1 + np.where(raises, np.clip(height, 0, 1), going(velocity, speed))) / 2
 
     def begin(self, data, rng):
         self.place(data, rng.normal(size=4))
@@ -267,6 +274,7 @@ class AntMaze(Domain):
     """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
 
     base = ("x", "y")
+    takes_commands = False
 
     def __init__(self):
         import maze_bridge  # needs ogbench, which the others do without
@@ -329,12 +337,12 @@ class Simulation:
         self.data = [mujoco.MjData(domain.model) for _ in range(n)]
         self.obs = np.stack([self.reset(i) for i in range(n)])
 
-    def reset(self, i, exploring=False):
-        """Copy i to the start of an episode, or to anywhere; returns what it then observes."""
+    def reset(self, i, exploring=False, standing=False):
+        """Copy i to the start of an episode, or to anywhere, or upright; returns what it then observes."""
         model, data = self.domain.model, self.data[i]
         while True:
             mujoco.mj_resetData(model, data)
-            self.place(i, exploring)
+            self.place(i, exploring, standing)
             mujoco.mj_forward(model, data)
             obs = self.domain.observe(data)
             if np.isfinite(obs).all():
@@ -344,8 +352,10 @@ class Simulation:
             self.obs[i] = obs
         return obs
 
-    def place(self, i, exploring):
-        if exploring:
+    def place(self, i, exploring, standing):
+        if standing:
+            self.domain.stand(self.data[i], self.rng)
+        elif exploring:
             self.domain.explore(self.data[i], self.rng)
         elif self.tasks is None:
             self.domain.begin(self.data[i], self.rng)
@@ -353,14 +363,16 @@ class Simulation:
             self.domain.begin_task(self.tasks[i], self.data[i], self.rng)
 
     def step(self, action):
-        """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one."""
+        """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one, and nan where physics failed."""
         domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)
         for i, data in enumerate(self.data):
             data.ctrl[:] = control[i]
             domain.advance(data)
-            self.obs[i] = domain.observe(data)
+            # MuJoCo goes back to where the model begins by itself, which no action has done.
+            failed = any(data.warning[kind].number for kind in FAILURES)
+            self.obs[i] = np.nan if failed else domain.observe(data)
         return self.obs
 
     def measure(self):

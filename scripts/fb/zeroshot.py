@@ -31,5 +31,6 @@ def returns(model, domain, z, episodes, seed, steps=simulation.EPISODE_STEPS):
     for _ in range(steps):
         obs = model.normalize(torch.as_tensor(sim.obs).to(z))
         sim.step(model.actor(obs, z).cpu().numpy())
-        total += domain.reward(sim.measure())[rows, column]
+        going_on = np.isfinite(sim.obs).all(1)  # physics that failed earns nothing more
+        total += np.where(going_on, domain.reward(sim.measure())[rows, column], 0)
     return total.reshape(tasks, episodes)
