@@ -506,7 +506,7 @@ function renderView() {
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   renderArmed(v);
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
-  text('labels', `${v.labels} in all${v.last_trust ? `, last ${v.last_trust.toFixed(2)}` : ''}`);
+  text('labels', v.last_trust ? `${v.labels} · last ${v.last_trust.toFixed(2)}` : `${v.labels} in all`);
   text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
   text('return', short(v.return));
   text('reward', `now ${short(v.reward ?? v.estimate)}`);
