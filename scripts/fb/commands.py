@@ -1,7 +1,6 @@
 """Exploration by command: how to move and turn, of a family as broad as the robot's base allows.
 
-Random network distillation and random actions hardly ever find a gait on a small
-budget. Robots that are to walk have data of people or animals that do; this stands
+On a small budget random network distillation and random actions found no gait. Robots that are to walk have data of people or animals that do; this stands
 in for it. One TD3 agent follows commands for the base, such as a speed, and its
 transitions, from the first failures on, are the record. Each domain says in
 fb/simulation.py what it may be commanded and how well a state obeys.
