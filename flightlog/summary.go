@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -208,4 +209,33 @@ func Summarise(r *Reader) (Summary, []error, error) {
 		return nil
 	})
 	return s.summary(r.meta.Clock), damage, err
+}
+
+// LabelsText says what became of the labels, for people.
+func (s *Summary) LabelsText() string {
+	if len(s.Labels) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, o := range slices.Sorted(maps.Keys(s.Labels)) {
+		text := Grouped(s.Labels[o]) + " " + o.String()
+		if o == controller.Applied && s.Undone > 0 {
+			text += fmt.Sprintf(" (%s of them undos)", Grouped(s.Undone))
+		}
+		parts = append(parts, text)
+	}
+	text := strings.Join(parts, ", ")
+	if s.Doubted > 0 {
+		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f", Grouped(s.Doubted), s.Least)
+	}
+	return text
+}
+
+// Grouped writes n with a comma between every three digits.
+func Grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }

@@ -9,14 +9,12 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"optibfm/controller"
 	"optibfm/flightlog"
 )
 
@@ -192,10 +190,10 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 
 // printRunSummary prints what happened in a run.
 func printRunSummary(out io.Writer, s flightlog.Summary) {
-	row(out, "ticks", "%s in %.1f s: %s skipped, %s dropped, %s armed", grouped(s.Ticks), s.Duration.Seconds(),
-		grouped(s.Skipped), grouped(s.Dropped), grouped(s.Armed))
-	row(out, "requests", "%s asked, %s answered, %s expired", grouped(s.Asked), grouped(s.Answered), grouped(s.Expired))
-	row(out, "labels", "%s", labelsText(s))
+	row(out, "ticks", "%s in %.1f s: %s skipped, %s dropped, %s armed", flightlog.Grouped(s.Ticks), s.Duration.Seconds(),
+		flightlog.Grouped(s.Skipped), flightlog.Grouped(s.Dropped), flightlog.Grouped(s.Armed))
+	row(out, "requests", "%s asked, %s answered, %s expired", flightlog.Grouped(s.Asked), flightlog.Grouped(s.Answered), flightlog.Grouped(s.Expired))
+	row(out, "labels", "%s", s.LabelsText())
 	if n := len(s.Episodes); n > 0 {
 		printEpisodes(out, s.Episodes)
 	}
@@ -204,25 +202,6 @@ func printRunSummary(out io.Writer, s flightlog.Summary) {
 		row(out, "busy", "%s", percentilesText(s.Busy))
 	}
 	row(out, "faults", "%s", faultsText(s))
-}
-
-func labelsText(s flightlog.Summary) string {
-	if len(s.Labels) == 0 {
-		return "none"
-	}
-	var parts []string
-	for _, o := range slices.Sorted(maps.Keys(s.Labels)) {
-		text := grouped(s.Labels[o]) + " " + o.String()
-		if o == controller.Applied && s.Undone > 0 {
-			text += fmt.Sprintf(" (%s of them undos)", grouped(s.Undone))
-		}
-		parts = append(parts, text)
-	}
-	text := strings.Join(parts, ", ")
-	if s.Doubted > 0 {
-		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f", grouped(s.Doubted), s.Least)
-	}
-	return text
 }
 
 func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
@@ -254,18 +233,9 @@ func printRecovered(out io.Writer, path string, saved flightlog.Recovered) {
 	row(out, "input", "%s", stateText(saved.Cut, saved.Damage))
 	for _, topic := range flightlog.Topics() {
 		if n := saved.Messages[topic]; n > 0 {
-			row(out, topic, "%s", grouped(n))
+			row(out, topic, "%s", flightlog.Grouped(n))
 		}
 	}
-}
-
-// grouped writes n with a comma between groups of three digits.
-func grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }
 
 func bytesText(n int64) string {

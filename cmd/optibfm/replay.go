@@ -138,11 +138,11 @@ func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightl
 }
 
 func verdictText(r flightlog.Result) string {
-	all := fmt.Sprintf("%s of %s ticks", grouped(r.Verified), grouped(r.Summary.Ticks))
+	all := fmt.Sprintf("%s of %s ticks", flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks))
 	if r.OK() {
 		return all + ": every hash, norm and weight agrees"
 	}
-	return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, grouped(r.Differing), r.First)
+	return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, flightlog.Grouped(r.Differing), r.First)
 }
 
 func gapText(g flightlog.Gap) string {
@@ -159,17 +159,17 @@ func gapText(g flightlog.Gap) string {
 func printAnswer(out io.Writer, was controller.Config, a *flightlog.Answer) {
 	fmt.Fprintf(out, "What if %s\n", changesText(was, a.Config))
 	if a.Asked > 0 || a.Config.Gate != was.Gate {
-		row(out, "requests", "%s (the run: %s)", grouped(a.Asked), grouped(a.LoggedAsked))
-		row(out, "answered", "%s by a logged label, %s by the simulator's reward", grouped(a.ByLabel), grouped(a.ByReward))
-		row(out, "not", "%s without an answer in the log, %s \"can't tell\"", grouped(a.Unanswered), grouped(a.CantTell))
+		row(out, "requests", "%s (the run: %s)", flightlog.Grouped(a.Asked), flightlog.Grouped(a.LoggedAsked))
+		row(out, "answered", "%s by a logged label, %s by the simulator's reward", flightlog.Grouped(a.ByLabel), flightlog.Grouped(a.ByReward))
+		row(out, "not", "%s without an answer in the log, %s \"can't tell\"", flightlog.Grouped(a.Unanswered), flightlog.Grouped(a.CantTell))
 	}
-	row(out, "labels", "%s entered the belief; %s presses came unasked", grouped(a.Labels), grouped(a.Unasked))
+	row(out, "labels", "%s entered the belief; %s presses came unasked", flightlog.Grouped(a.Labels), flightlog.Grouped(a.Unasked))
 	row(out, "z", "norm %.4f (the run: %s), cosine %s", a.ZNorm, numberText(a.LoggedNorm), numberText(a.Cosine))
 	if !math.IsNaN(a.MeanBonus) {
 		row(out, "bonus", "%.4f, the mean of beta times the norm of phi in V⁻¹", a.MeanBonus)
 	}
 	if a.Missing > 0 {
-		row(out, "note", "%s periods are not in the log: this is approximate", grouped(a.Missing))
+		row(out, "note", "%s periods are not in the log: this is approximate", flightlog.Grouped(a.Missing))
 	}
 }
 

@@ -249,7 +249,7 @@ func gapSpans(c *collected, gaps []flightlog.Gap) []dataSpan {
 func gapText(g flightlog.Gap) string {
 	text := fmt.Sprintf("from tick %d on not verified: %s", g.Tick, g.Reason)
 	if g.Missing > 0 {
-		text += fmt.Sprintf(" (%s periods)", grouped(g.Missing))
+		text += fmt.Sprintf(" (%s periods)", flightlog.Grouped(g.Missing))
 	}
 	if !g.Ended {
 		return text + "; no snapshot follows"

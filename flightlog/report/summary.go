@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,14 +47,14 @@ func verdict(c *collected, b *believed) notice {
 		return notice{"bad", "Not verified: " + b.failed.Error()}
 	case !r.OK():
 		return notice{"bad", fmt.Sprintf("%s of %s ticks computed again: %s DIFFER. The first: %s",
-			grouped(r.Verified), grouped(r.Summary.Ticks), grouped(r.Differing), r.First)}
+			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks), flightlog.Grouped(r.Differing), r.First)}
 	case c.ticks() == 0:
 		return notice{"warn", "The log holds no ticks"}
 	case r.Unverified > 0:
 		return notice{"warn", fmt.Sprintf("%s of %s ticks computed again: every hash, norm and weight agrees. %s could not be compared",
-			grouped(r.Verified), grouped(r.Summary.Ticks), grouped(r.Unverified))}
+			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks), flightlog.Grouped(r.Unverified))}
 	}
-	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", grouped(r.Verified))}
+	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", flightlog.Grouped(r.Verified))}
 }
 
 // notices say what is missing from the log.
@@ -63,7 +62,7 @@ func notices(c *collected, b *believed, name string) []notice {
 	var found []notice
 	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
 	if cut := c.cut; cut != nil {
-		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost", cut.Reason, grouped(uint64(cut.Offset)), grouped(uint64(cut.Bytes)))
+		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost", cut.Reason, flightlog.Grouped(uint64(cut.Offset)), flightlog.Grouped(uint64(cut.Bytes)))
 		if cut.HasTick {
 			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
 		}
@@ -77,7 +76,7 @@ func notices(c *collected, b *believed, name string) []notice {
 		warn("%d more places are damaged", more)
 	}
 	if c.summary.Dropped > 0 {
-		warn("%s periods have no record: what a label about them taught is not known here", grouped(c.summary.Dropped))
+		warn("%s periods have no record: what a label about them taught is not known here", flightlog.Grouped(c.summary.Dropped))
 	}
 	gaps := b.result.Gaps
 	for _, g := range gaps[:min(shown, len(gaps))] {
@@ -99,11 +98,11 @@ func runRows(c *collected) []row {
 	s, m := &c.summary, &c.meta
 	rows := []row{
 		{"Run", []string{fmt.Sprintf("%s, %s ticks of %v: %s skipped, %s without a record, %s armed",
-			s.Duration.Round(100*time.Millisecond), grouped(s.Ticks), m.Robot.Period, grouped(s.Skipped), grouped(s.Dropped), grouped(s.Armed))}},
+			s.Duration.Round(100*time.Millisecond), flightlog.Grouped(s.Ticks), m.Robot.Period, flightlog.Grouped(s.Skipped), flightlog.Grouped(s.Dropped), flightlog.Grouped(s.Armed))}},
 		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β %s, d = %d",
 			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, betaText(m.Control.Beta), m.Shape.Latent)}},
-		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired", grouped(s.Asked), grouped(s.Answered), grouped(s.Expired))}},
-		{"Labels", []string{labelsText(s)}},
+		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired", flightlog.Grouped(s.Asked), flightlog.Grouped(s.Answered), flightlog.Grouped(s.Expired))}},
+		{"Labels", []string{s.LabelsText()}},
 	}
 	if len(s.Episodes) > 0 {
 		rows = append(rows, row{"Episodes", []string{episodesText(s.Episodes)}})
@@ -116,25 +115,6 @@ func betaText(b controller.Beta) string {
 		return fmt.Sprintf("= %g", b.Value)
 	}
 	return "by the schedule " + b.Schedule
-}
-
-func labelsText(s *flightlog.Summary) string {
-	if len(s.Labels) == 0 {
-		return "none"
-	}
-	var parts []string
-	for _, o := range slices.Sorted(maps.Keys(s.Labels)) {
-		text := grouped(s.Labels[o]) + " " + o.String()
-		if o == controller.Applied && s.Undone > 0 {
-			text += fmt.Sprintf(" (%s of them undos)", grouped(s.Undone))
-		}
-		parts = append(parts, text)
-	}
-	text := strings.Join(parts, ", ")
-	if s.Doubted > 0 {
-		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f", grouped(s.Doubted), s.Least)
-	}
-	return text
 }
 
 func episodesText(episodes []flightlog.Episode) string {
@@ -169,7 +149,7 @@ func timingRows(c *collected) []row {
 	if plans := slices.Sorted(slices.Values(c.plans)); len(plans) > 0 && plans[len(plans)-1] > 0 {
 		at := func(q float64) float64 { return plans[int(q*float64(len(plans)-1))] }
 		rows = append(rows, row{"A plan takes", []string{fmt.Sprintf("p50 %.2f, p99 %.2f, max %.2f ms (%s plans)",
-			at(0.5), at(0.99), at(1), grouped(uint64(len(plans))))}})
+			at(0.5), at(0.99), at(1), flightlog.Grouped(uint64(len(plans))))}})
 	}
 	return rows
 }
@@ -199,13 +179,4 @@ func orUnknown(s string) string {
 		return "unknown"
 	}
 	return s
-}
-
-// grouped writes n with a comma between groups of three digits.
-func grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }
