@@ -23,7 +23,6 @@ from pathlib import Path
 import sys
 import time
 
-import mujoco
 import numpy as np
 import torch
 
@@ -231,14 +230,10 @@ class Practice:
         self.episode_left[~good] = 0
 
     TENSORS, ARRAYS = ("z", "noise", "keep", "wander"), ("task_left", "episode_left")
-    PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
 
     def state(self):
-        sim, size = self.sim, mujoco.mj_stateSize(self.sim.domain.model, self.PHYSICS)
-        physics = np.empty((len(sim.data), size))
-        for row, data in zip(physics, sim.data):
-            mujoco.mj_getState(sim.domain.model, data, row, self.PHYSICS)
-        arrays = {"physics": physics, "obs": sim.obs, **{name: getattr(self, name) for name in self.ARRAYS}}
+        sim = self.sim
+        arrays = {"physics": sim.states(), "obs": sim.obs, **{name: getattr(self, name) for name in self.ARRAYS}}
         return {"rng": sim.rng.bit_generator.state, "rows": self.rows, **{name: torch.as_tensor(array) for name, array in arrays.items()},
                 **{name: getattr(self, name) for name in self.TENSORS}}
 
@@ -247,9 +242,7 @@ class Practice:
         if len(state["physics"]) != len(sim.data):
             raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
-        for row, data in zip(state["physics"].cpu().numpy(), sim.data):
-            mujoco.mj_setState(sim.domain.model, data, row, self.PHYSICS)
-            mujoco.mj_step1(sim.domain.model, data)  # what a step of Domain.advance ends with
+        sim.restore(state["physics"].cpu().numpy())
         sim.obs = state["obs"].cpu().numpy().copy()
         for name in self.TENSORS:
             getattr(self, name).copy_(state[name])

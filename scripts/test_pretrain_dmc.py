@@ -17,7 +17,7 @@ try:
     import collect_dmc
     import evaluate_dmc
     import pretrain_dmc
-    from fb import bundle, commands, curiosity, flat, losses, oscillations, recording, simulation, td3
+    from fb import bundle, commands, curiosity, flat, losses, oscillations, recording, righting, simulation, td3
     from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -284,10 +284,53 @@ class Oscillations(unittest.TestCase):
     def test_become_whole_episodes_that_are_numbered_on(self):
         found = [oscillations.Oscillation.random(np.random.default_rng(2), 12, 4)], np.array([0.5])
         first = collect_dmc.explore(self.domain, 50, seed=0, copies=4)
-        with unittest.mock.patch.object(oscillations, "search", return_value=found), contextlib.redirect_stdout(io.StringIO()):
-            with unittest.mock.patch.object(oscillations, "EPISODE_STEPS", 6):
-                rows = oscillations.explore(self.domain, first, transitions=60, seed=0, copies=4)
+        with (unittest.mock.patch.object(oscillations, "search", return_value=found), contextlib.redirect_stdout(io.StringIO()),
+              unittest.mock.patch.object(righting, "search", return_value=[]),
+              unittest.mock.patch.object(oscillations, "EPISODE_STEPS", 6)):
+            rows = oscillations.explore(self.domain, first, transitions=60, seed=0, copies=4)
         check_episodes(self, rows, first, 60)
+
+    def test_of_a_robot_on_its_back_wait_until_it_has_gone_through_all_poses_of_righting_itself(self):
+        gait = oscillations.Oscillation(1, np.full(12, 0.9), np.zeros(12), np.zeros(12))
+        poses = np.stack([np.full(12, x) for x in (0.1, 0.2, 0.3)])
+        walkers = oscillations.Walkers(self.domain, 1, 0, 0, [gait], [poses])
+        tilts = [1, -1, *[-1] * oscillations.LYING, *[1] * (righting.HOLD * righting.POSES + 1), -1, 1]
+        done = []
+        for tilt in tilts:
+            with unittest.mock.patch.object(self.domain, "uprightness", return_value=np.array([tilt])):
+                walkers.lie()
+            done.append(walkers.intended(0)[0])
+        walks, lies = walkers.gait[0].at(0, 0)[0], oscillations.LYING - 1
+        want = [walks, *[0] * lies, *np.repeat([0.1, 0.2, 0.3], righting.HOLD)]
+        np.testing.assert_allclose(done[: len(want)], want)
+        self.assertEqual([x == 0 for x in done[-2:]], [True, False])
+
+
+class Righting(unittest.TestCase):
+    def setUp(self):
+        self.sim = simulation.Simulation(simulation.DOMAINS["quadruped"](), 4, seed=0)
+
+    def test_begins_from_robots_at_rest_on_their_backs(self):
+        self.sim.restore(righting.fallen_states(self.sim, 4))
+        np.testing.assert_array_less(self.sim.domain.uprightness(self.sim.measure()), -righting.UPRIGHT)
+        self.assertLess(max(np.abs(d.qvel).max() for d in self.sim.data), 1)
+
+    def test_looks_for_poses_that_turn_a_robot_over(self):
+        states = righting.fallen_states(self.sim, 4)
+        with (unittest.mock.patch.object(righting, "POPULATION", 4), unittest.mock.patch.object(righting, "BEST", 1),
+              unittest.mock.patch.object(righting, "GENERATIONS", 5)):
+            poses = righting.attempt(self.sim, states)
+        _, found = righting.outcome(self.sim, np.stack([poses] * 4), states)
+        _, rest = righting.outcome(self.sim, np.zeros((4, righting.POSES, 12)), states)
+        self.assertGreater(found.mean(), rest.mean() + 0.02)
+
+    def test_keeps_only_what_gets_most_robots_up(self):
+        up, down = np.full(4, 0.9), np.full(4, -1.0)
+        attempts = [np.full((righting.POSES, 12), x) for x in (1.0, 2.0, 3.0)]
+        with (unittest.mock.patch.object(righting, "POPULATION", 4), unittest.mock.patch.object(righting, "attempt", side_effect=attempts),
+              unittest.mock.patch.object(righting, "outcome", side_effect=[(down, up), (up, up), (up, up)])):
+            found = righting.search(self.sim.domain, seed=0)
+        self.assertEqual([(poses[0, 0], part) for poses, part in found], [(2.0, 1.0), (3.0, 1.0)])
 
 
 class TD3(unittest.TestCase):

@@ -17,50 +17,39 @@ import numpy as np
 import torch
 
 from fb import simulation
+from fb.episodes import Episodes, Noise
 from fb.td3 import BATCH, Agent
 
 GAMMA = 0.98
 EXPLORING = 0.3  # part of the episodes that begin anywhere
 EPISODE_STEPS = 300
+NOISE = (0.05, 0.2, 0.5)
 REPORT_EVERY = 10_000  # updates
 
 
 class Explorers:
     """Copies that follow commands with noise; each goes on with another command after some time."""
 
-    def __init__(self, domain, copies, seed, episodes):
+    def __init__(self, domain, copies, seed, number):
         self.sim = simulation.Simulation(domain, copies, seed)
-        self.rng, actions = self.sim.rng, domain.model.nu
-        self.command = domain.commands(self.rng, copies)
-        self.noise, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
+        self.command = domain.commands(self.sim.rng, copies)
         self.command_left = np.zeros(copies, int)
-        self.episode_left = self.rng.integers(1, EPISODE_STEPS, copies)
+        self.episodes = Episodes(self.sim, number, EPISODE_STEPS, exploring=EXPLORING)
+        self.noise = Noise(self.sim.rng, copies, domain.model.nu, NOISE)
         self.obedience = 0.0  # a running mean
-        self.episode, self.episodes = episodes + np.arange(copies, dtype=np.int32), episodes + copies
 
     def begin(self):
         """New episodes, and new commands, where the old ones have ended."""
-        rng = self.rng
-        for i in np.flatnonzero(self.episode_left <= 0):
-            self.sim.reset(i, exploring=rng.random() < EXPLORING)
-            self.episode_left[i], self.command_left[i] = EPISODE_STEPS, 0
-            self.episode[i], self.episodes = self.episodes, self.episodes + 1
-        new = np.flatnonzero(self.command_left <= 0)
+        self.command_left[self.episodes.begin()] = 0
+        new, rng = np.flatnonzero(self.command_left <= 0), self.sim.rng
         self.command[new] = self.sim.domain.commands(rng, len(new))
-        self.noise[new, 0] = rng.choice([0.05, 0.2, 0.5], len(new))
-        self.keep[new, 0] = rng.choice([0, 0.8, 0.95], len(new))
+        self.noise.redraw(new)
         self.command_left[new] = rng.integers(EPISODE_STEPS // 3, EPISODE_STEPS, len(new))
 
     def step(self, mean):
-        """One control period with the agent's actions and noise; the rows of it, without those that are not finite."""
-        self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.rng.normal(size=mean.shape)
-        obs, action = self.sim.obs, np.clip(mean + self.noise * self.wander, -1, 1).astype(np.float32)
-        rows = {"obs": obs, "action": action, "next_obs": self.sim.step(action), "measure": self.sim.measure(),
-                "episode": self.episode}
-        good = np.isfinite(rows["next_obs"]).all(1)
+        """One control period with the agent's actions and noise; its rows."""
+        rows, good = self.episodes.step(mean + self.noise.step())
         self.command_left -= 1
-        self.episode_left = np.where(good, self.episode_left - 1, 0)
-        rows = {name: column[good] for name, column in rows.items()}
         obeyed = self.sim.domain.obeyed(rows["measure"], self.command[good])
         self.obedience += 0.002 * (obeyed - self.obedience).sum() / len(good)
         return rows
@@ -73,6 +62,7 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
     """
     torch.manual_seed(seed)
     explorers = Explorers(domain, copies, seed, first["episode"].max() + 1)
+    rng = explorers.sim.rng
     begun = size = len(first["obs"])
     record = {k: np.concatenate([first[k], np.zeros((transitions + copies, *first[k].shape[1:]), first[k].dtype)])
               for k in ("obs", "action", "next_obs", "measure", "episode")}
@@ -84,9 +74,9 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
         return torch.as_tensor(np.concatenate([standard, command], 1), dtype=torch.float32)
 
     def learn():
-        at = explorers.rng.integers(0, size, BATCH)
+        at = rng.integers(0, size, BATCH)
         # Any command serves: what happened tells how well it would have been obeyed.
-        command = domain.commands(explorers.rng, BATCH)
+        command = domain.commands(rng, BATCH)
         reward = torch.as_tensor(domain.obeyed(record["measure"][at], command), dtype=torch.float32)
         agent.learn(seen(record["obs"][at], command), torch.as_tensor(record["action"][at]), reward,
                     seen(record["next_obs"][at], command))

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from fb import simulation
+from fb.episodes import Episodes
 from fb.td3 import BATCH, RATE, Agent, mlp
 
 FEATURES = 128
@@ -48,31 +49,21 @@ def explore(domain, first, transitions, seed, copies=32, updates=2):
     record = {k: np.concatenate([first[k], np.zeros((steps * copies, *first[k].shape[1:]), first[k].dtype)])
               for k in ("obs", "action", "next_obs", "measure", "episode")}
     novelty, agent = Novelty(len(mean)), Agent(len(mean), domain.model.nu, GAMMA)
-    left = sim.rng.integers(1, simulation.EPISODE_STEPS, copies)
-    episodes = first["episode"].max() + 1 + copies
-    episode = np.arange(episodes - copies, episodes, dtype=np.int32)
+    episodes = Episodes(sim, first["episode"].max() + 1, simulation.EPISODE_STEPS)
     size = begun
 
     def standard(obs):
         return torch.as_tensor((obs - mean) / std, dtype=torch.float32).clamp(-10, 10)
 
     for _ in range(steps):
-        for i in np.flatnonzero(left <= 0):
-            sim.reset(i)
-            left[i] = simulation.EPISODE_STEPS
-            episode[i], episodes = episodes, episodes + 1
-        obs = sim.obs
+        episodes.begin()
         with torch.no_grad():
-            action = agent.act(standard(obs)).numpy()
-        next_obs = sim.step(action)
-        good = np.isfinite(next_obs).all(1)
-        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure(),
-                "episode": episode}
-        end = size + good.sum()
-        for k, column in rows.items():
-            record[k][size:end] = column[good]
+            action = agent.act(standard(sim.obs)).numpy()
+        rows, _ = episodes.step(action)
+        end = size + len(rows["obs"])
+        for name, column in rows.items():
+            record[name][size:end] = column
         size = end
-        left = np.where(good, left - 1, 0)
         for _ in range(updates):
             at = sim.rng.integers(0, size, BATCH)
             after = standard(record["next_obs"][at])

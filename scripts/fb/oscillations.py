@@ -3,16 +3,20 @@
 All actuators swing at one frequency, each about its own level, with its own
 amplitude and phase; nothing is fed back. Robots of several legs, whose joints
 follow positions, walk with the best of it. Its transitions, at all sizes of the
-strides and with noise, show an agent or a model what moving is like.
+strides and with noise, show an agent or a model what moving is like. Robots that
+fell on their backs right themselves first (fb/righting.py).
 """
 
 import numpy as np
 
-from fb import simulation
+from fb import righting, simulation
+from fb.episodes import Episodes, Noise
 
 SETTLE = 50  # control periods before a gait is judged
-EPISODE_STEPS = 200
-EXPLORING = 0.7  # part of the episodes that begin anywhere
+EPISODE_STEPS = 300
+EXPLORING = 0.5  # part of the episodes that begin anywhere
+NOISE = (0.02, 0.1, 0.3)
+LYING = 50  # control periods that a robot lies on its back, at rest, before it rights itself
 
 
 class Oscillation:
@@ -79,29 +83,65 @@ def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps
     return [parents[i] for i in order], values[order]
 
 
+class Walkers:
+    """Copies that go by a gait each, with strides of all sizes and with noise, and right themselves where they lie on their backs."""
+
+    def __init__(self, domain, copies, seed, number, gaits, rightings):
+        self.sim = simulation.Simulation(domain, copies, seed)
+        self.gaits, self.rightings = gaits, rightings
+        self.episodes = Episodes(self.sim, number, EPISODE_STEPS, shortest=EPISODE_STEPS // 2, exploring=EXPLORING)
+        self.noise = Noise(self.sim.rng, copies, domain.model.nu, NOISE)
+        self.gait, self.stride, self.time = [None] * copies, np.zeros(copies), np.zeros(copies)
+        self.poses, self.lying = [None] * copies, np.zeros(copies, int)
+        self.choose(np.arange(copies))
+
+    def choose(self, copies):
+        """Another gait, and other noise, for these copies."""
+        rng = self.sim.rng
+        for i in copies:
+            self.gait[i] = self.gaits[rng.integers(len(self.gaits))].mutated(rng, 0.1)
+            self.gait[i].frequency *= rng.uniform(0.6, 1.1)
+            self.stride[i], self.time[i], self.lying[i] = rng.uniform(0, 1.1), rng.uniform(0, 2), 0
+        self.noise.redraw(copies)
+
+    def lie(self):
+        """Counts the control periods for which each copy lies or rights itself: 0 where it walks."""
+        if not self.rightings:
+            return
+        on_back, whole = self.sim.domain.uprightness(self.sim.measure()) < 0, LYING + righting.HOLD * righting.POSES
+        for i in np.flatnonzero(on_back | (self.lying > 0)):
+            if self.lying[i] == 0:
+                self.poses[i] = self.rightings[self.sim.rng.integers(len(self.rightings))]
+            # Once it has begun it goes through all poses: on the way it is neither up nor down.
+            goes_on = on_back[i] or self.lying[i] >= LYING
+            self.lying[i] = (self.lying[i] + 1) % whole if goes_on else 0
+
+    def intended(self, i):
+        """What copy i does but for the noise, [A]."""
+        if self.lying[i] == 0:
+            return self.gait[i].at(self.time[i], self.stride[i])
+        if self.lying[i] < LYING:
+            return np.zeros(self.sim.domain.model.nu)
+        return self.poses[i][(self.lying[i] - LYING) // righting.HOLD]
+
+    def step(self):
+        """One control period, of new episodes where the old ones have ended; its rows."""
+        self.choose(self.episodes.begin())
+        self.lie()
+        intended = np.stack([self.intended(i) for i in range(len(self.gait))])
+        rows, _ = self.episodes.step(intended + self.noise.step())
+        self.time += self.sim.domain.period
+        return rows
+
+
 def explore(domain, first, transitions, seed, copies=32):
-    """Transitions of the domain's gaits with strides of all sizes and with noise, in whole episodes numbered on after first's."""
+    """Transitions of the domain's gaits and of rightings, in whole episodes numbered on after first's."""
     gaits, obeyed = search(domain, domain.forwards, seed)
-    print(f"gaits found, which obey {np.round(obeyed, 3)} of 1", flush=True)
-    sim = simulation.Simulation(domain, copies, [seed, 2])
-    rng, episodes = sim.rng, first["episode"].max() + 1
-    left, time, episode = np.zeros(copies, int), np.zeros(copies), np.zeros(copies, np.int32)
-    gait, stride, noise, keep = [None] * copies, np.zeros(copies), np.zeros((copies, 1)), np.zeros((copies, 1))
-    wander, rows = np.zeros((copies, domain.model.nu)), []
-    while len(rows) * copies < transitions:
-        for i in np.flatnonzero(left <= 0):
-            sim.reset(i, exploring=rng.random() < EXPLORING)
-            gait[i] = gaits[rng.integers(len(gaits))].mutated(rng, 0.1)
-            gait[i].frequency *= rng.uniform(0.6, 1.1)
-            stride[i], time[i] = rng.uniform(0, 1.1), rng.uniform(0, 2)
-            noise[i, 0], keep[i, 0] = rng.choice([0.02, 0.1, 0.3]), rng.choice([0, 0.8, 0.95])
-            left[i], episode[i], episodes = rng.integers(EPISODE_STEPS // 2, EPISODE_STEPS), episodes, episodes + 1
-        wander = keep * wander + np.sqrt(1 - keep**2) * rng.normal(size=wander.shape)
-        action = np.stack([g.at(t, s) for g, t, s in zip(gait, time, stride)]) + noise * wander
-        obs, action = sim.obs, np.clip(action, -1, 1).astype(np.float32)
-        rows.append((obs, action, sim.step(action), sim.measure(), episode.copy()))
-        time += domain.period
-        left = np.where(np.isfinite(sim.obs).all(1), left - 1, 0)
-    columns = dict(zip(("obs", "action", "next_obs", "measure", "episode"), (np.concatenate(c)[:transitions] for c in zip(*rows))))
-    good = np.isfinite(columns["next_obs"]).all(1)
-    return {name: column[good].astype(first[name].dtype) for name, column in columns.items()}
+    rightings = righting.search(domain, seed)
+    print(f"gaits found, which obey {np.round(obeyed, 3)} of 1, and poses that right {np.round([r for _, r in rightings], 2)} of all that fell", flush=True)
+    walkers = Walkers(domain, copies, [seed, 2], first["episode"].max() + 1, gaits, [poses for poses, _ in rightings])
+    rows, size = [], 0
+    while size < transitions:
+        rows.append(walkers.step())
+        size += len(rows[-1]["obs"])
+    return {name: np.concatenate([r[name] for r in rows])[:transitions].astype(first[name].dtype) for name in rows[0]}

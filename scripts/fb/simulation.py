@@ -98,6 +98,10 @@ class Domain:
         """Upright and at rest, as gaits begin that are judged, where the domain has any."""
         raise NotImplementedError(f"{self.name} has no gaits")
 
+    def uprightness(self, measure):
+        """The cosine of the tilt of states with measure [n, m], where robots are to be righted (fb/righting.py)."""
+        raise NotImplementedError(f"{self.name} is not to be righted")
+
     def begin_task(self, task, data, rng):
         """Starts an episode of the task of that index. In most domains all tasks begin alike."""
         self.begin(data, rng)
@@ -232,6 +236,9 @@ class Quadruped(Domain):
         return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
                          upright * at_least(height, 1, 0.5)], -1)
 
+    def uprightness(self, measure):
+        return measure[:, 0]
+
     def stand(self, data, rng):
         heading = rng.uniform(-np.pi, np.pi)
         self.place(data, np.array([np.cos(heading / 2), 0, 0, np.sin(heading / 2)]))
@@ -361,6 +368,24 @@ class Simulation:
             self.domain.begin(self.data[i], self.rng)
         else:
             self.domain.begin_task(self.tasks[i], self.data[i], self.rng)
+
+    STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+    def states(self):
+        """What restore brings all copies back to, [n, s]. It knows nothing of obs."""
+        model = self.domain.model
+        states = np.empty((len(self.data), mujoco.mj_stateSize(model, self.STATE)))
+        for row, data in zip(states, self.data):
+            mujoco.mj_getState(model, data, row, self.STATE)
+        return states
+
+    def restore(self, states):
+        """Brings all copies into states of this domain, as if a step had ended there, but for obs and what accelerations tell."""
+        model = self.domain.model
+        for row, data in zip(states, self.data):
+            mujoco.mj_resetData(model, data)
+            mujoco.mj_setState(model, data, row, self.STATE)
+            mujoco.mj_step1(model, data)
 
     def step(self, action):
         """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one, and nan where physics failed."""
