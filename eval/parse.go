@@ -136,23 +136,27 @@ func (c *checker) profile(path string, p Protocol, i int) {
 	c.within(path+".episodes", own.Episodes, 0, 100_000)
 	c.within(path+".episode_steps", own.EpisodeSteps, 0, 10_000_000)
 	c.within(path+".values", own.Values, 0, 10_000_000)
-	var environments, methods []string
-	for _, e := range p.Environments {
-		environments = append(environments, e.Name)
-	}
-	for _, m := range p.Methods {
-		methods = append(methods, m.Name)
-	}
-	c.known(path+".environments", own.Environments, environments)
-	c.known(path+".methods", own.Methods, methods)
-	var tasks []string
-	for _, e := range named(p.Environments, own.Environments, func(e Environment) string { return e.Name }) {
-		tasks = append(tasks, e.Tasks...)
-		if len(own.Tasks) > 0 && !slices.ContainsFunc(e.Tasks, func(task string) bool { return slices.Contains(own.Tasks, task) }) {
+	c.known(path+".environments", own.Environments, names(p.Environments, nameOfEnvironment))
+	c.known(path+".methods", own.Methods, names(p.Methods, nameOfMethod))
+	var tasks, models []string
+	for _, e := range named(p.Environments, own.Environments, nameOfEnvironment) {
+		tasks, models = append(tasks, e.Tasks...), append(models, names(e.Models, nameOfModel)...)
+		if len(own.Tasks) > 0 && len(named(e.Tasks, own.Tasks, nameOfTask)) == 0 {
 			c.add(path+".tasks", "leaves nothing to do for %s: add one of its tasks, or leave it out of the environments", e.Name)
+		}
+		if len(own.Models) > 0 && len(named(e.Models, own.Models, nameOfModel)) == 0 {
+			c.add(path+".models", "leaves no model of %s: add one of its bundles, or leave it out of the environments", e.Name)
 		}
 	}
 	c.known(path+".tasks", own.Tasks, tasks)
+	c.known(path+".models", own.Models, models)
+}
+
+func names[T any](list []T, nameOf func(T) string) (all []string) {
+	for _, x := range list {
+		all = append(all, nameOf(x))
+	}
+	return all
 }
 
 // known says which names of a profile the protocol does not have.

@@ -38,9 +38,11 @@ type Profile struct {
 	Trials       int `yaml:"trials"`
 	Episodes     int `yaml:"episodes"`
 	EpisodeSteps int `yaml:"episode_steps"`
-	// Environments, Tasks and Methods are the names of those that are kept.
+	// Environments, Tasks and Methods are the names of those that are kept,
+	// Models the bundles.
 	Environments []string `yaml:"environments"`
 	Tasks        []string `yaml:"tasks"`
+	Models       []string `yaml:"models"`
 	Methods      []string `yaml:"methods"`
 	// Values is how many of each setting's values are kept, the first.
 	Values int `yaml:"values"`
@@ -76,11 +78,12 @@ func (own Profile) of(p Protocol) Protocol {
 	p.Run.Trials = orElse(own.Trials, p.Run.Trials)
 	p.Run.Episodes = orElse(own.Episodes, p.Run.Episodes)
 	p.Run.EpisodeSteps = orElse(own.EpisodeSteps, p.Run.EpisodeSteps)
-	p.Environments = named(p.Environments, own.Environments, func(e Environment) string { return e.Name })
+	p.Environments = named(p.Environments, own.Environments, nameOfEnvironment)
 	for i, e := range p.Environments {
-		p.Environments[i].Tasks = named(e.Tasks, own.Tasks, func(task string) string { return task })
+		p.Environments[i].Tasks = named(e.Tasks, own.Tasks, nameOfTask)
+		p.Environments[i].Models = named(e.Models, own.Models, nameOfModel)
 	}
-	p.Methods = named(p.Methods, own.Methods, func(m Method) string { return m.Name })
+	p.Methods = named(p.Methods, own.Methods, nameOfMethod)
 	return p.firstValues(own.Values)
 }
 
@@ -122,6 +125,11 @@ func first[T any](list []T, n int) []T {
 	}
 	return list[:n]
 }
+
+func nameOfEnvironment(e Environment) string { return e.Name }
+func nameOfTask(task string) string          { return task }
+func nameOfModel(m Model) string             { return m.Bundle }
+func nameOfMethod(m Method) string           { return m.Name }
 
 // named copies those of a list that have one of the names, or all where there are no
 // names.

@@ -140,6 +140,7 @@ methods:
 conditions: {noise: [0, 1, 2]}
 profiles:
   - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb], trials: 2, episodes: 3, episode_steps: 50, values: 2}
+  - {name: second, models: [c, b], methods: [random]}
   - {name: wide}
 `)
 	small, err := p.Profile("small")
@@ -164,6 +165,10 @@ profiles:
 	if small.Run.Trials != 2 || small.Run.Episodes != 3 || small.Run.EpisodeSteps != 50 {
 		t.Errorf("%+v", small.Run)
 	}
+	second, err := p.Profile("second")
+	if err != nil || len(second.Environments[0].Models) != 1 || second.Environments[0].Models[0] != (Model{Bundle: "b", Seed: 1}) {
+		t.Errorf("models of %+v: %v", second.Environments, err)
+	}
 	wide, err := p.Profile("wide")
 	if err != nil || must(wide.Hash()) != must(p.Hash()) {
 		t.Errorf("a profile that leaves nothing out is another experiment: %v", err)
@@ -171,7 +176,7 @@ profiles:
 	if must(small.Hash()) == must(p.Hash()) {
 		t.Error("the hash is not of what is run")
 	}
-	if _, err := p.Profile("smal"); err == nil || !strings.Contains(err.Error(), "full, quick, small, wide") {
+	if _, err := p.Profile("smal"); err == nil || !strings.Contains(err.Error(), "full, quick, small, second, wide") {
 		t.Errorf("an unknown profile: %v", err)
 	}
 }
@@ -200,6 +205,7 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 		"profile's name":   {"version: 1", "version: 1\nprofiles: [{name: quick}]", "twice"},
 		"profile's method": {"version: 1", "version: 1\nprofiles: [{name: a, methods: [oracle, ucb_sphere]}]", "not in the protocol"},
 		"profile's task":   {"version: 1", "version: 1\nprofiles: [{name: a, tasks: [fast]}]", "leaves nothing to do for rover"},
+		"profile's model":  {"version: 1", "version: 1\nprofiles: [{name: a, models: [b]}]", "leaves no model of rover"},
 		"profile's trials": {"version: 1", "version: 1\nprofiles: [{name: a, trials: -1}]", "from 0 to 10000"},
 		"one level":        {"bias: [0.1]", "levels: [1]", "2 to 1000"},
 		"robust":           {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
