@@ -13,6 +13,10 @@ import (
 // Measures of a trial. What x is, is said beside each.
 const (
 	MeasureReturn = "return" // sum of the rewards after each step of an episode; x: episode, from 0
+	// What the scores of the z that were chosen say of an episode's return, of
+	// methods that have scores and models whose discount is known; x: episode.
+	MeasurePromised = "promised"
+
 	MeasureReward = "reward" // mean reward of the steps since the row before; x: steps so far
 	MeasureLabels = "labels" // labels used so far; x: steps so far
 	MeasureAsked  = "asked"  // requests opened so far; x: steps so far

@@ -7,12 +7,14 @@ import (
 
 // scores turns the ticks of a trial into rows.
 type scores struct {
-	run  Run
-	base Row // of all rows
-	rows []Row
+	run      Run
+	base     Row     // of all rows
+	discount float64 // of the model's ψ; 0: not known
+	rows     []Row
 
 	steps    int     // that were taken
 	returned float64 // by the episode so far
+	promised float64 // the sum of its plans' scores
 	since    float64 // rewards since the last row of MeasureReward
 	from     int     // steps at that row
 	labels   int
@@ -41,9 +43,10 @@ func (s *scores) add(measure string, x, value float64) {
 // tick takes a tick of an armed agent.
 func (s *scores) tick(t *controller.Tick) {
 	if t.Step == 0 {
-		s.returned = 0
+		s.returned, s.promised = 0, 0
 	} else {
 		s.steps++
+		s.promised += t.PlanScore
 		s.returned += t.Reward
 		s.since += t.Reward
 	}
@@ -59,6 +62,15 @@ func (s *scores) tick(t *controller.Tick) {
 	s.budgets()
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
 		s.add(MeasureReturn, float64(t.Episode), s.returned)
+		s.promise(t)
+	}
+}
+
+// promise gives the row of what the plans' scores amount to. A score is a sum of
+// rewards to come that are discounted, which weighs 1/(1-discount) of them.
+func (s *scores) promise(t *controller.Tick) {
+	if s.promised != 0 && s.discount > 0 {
+		s.add(MeasurePromised, float64(t.Episode), s.promised*(1-s.discount))
 	}
 }
 

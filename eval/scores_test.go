@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"slices"
 	"testing"
 
 	"optibfm/controller"
@@ -42,5 +43,38 @@ func TestAMeasureHasOneRowAtAnXTheNewest(t *testing.T) {
 		if last := s.rows[len(s.rows)-1]; last.Measure != MeasureHz {
 			t.Errorf("the last row is of %s", last.Measure)
 		}
+	}
+}
+
+func TestPromisesAreInUnitsOfAnEpisodesReturn(t *testing.T) {
+	episode := func(s *scores, number uint32, score float64) {
+		for step := range uint32(4) {
+			tick := labelledTick(step)
+			tick.Episode, tick.PlanScore = number, score
+			if step == 3 {
+				tick.Flags |= controller.FlagEpisodeEnd
+			}
+			s.tick(tick)
+		}
+	}
+	promised := func(s *scores) (values []float64) {
+		for _, r := range s.rows {
+			if r.Measure == MeasurePromised {
+				values = append(values, r.Value)
+			}
+		}
+		return values
+	}
+	known := &scores{discount: 0.75}
+	episode(known, 0, 4) // a reward of 1 for ever is worth 1/(1 - 0.75)
+	episode(known, 1, 8)
+	if got := promised(known); !slices.Equal(got, []float64{3, 6}) {
+		t.Errorf("promised %v, want the rewards of three steps, and twice that", got)
+	}
+	unknown, without := &scores{}, &scores{discount: 0.75}
+	episode(unknown, 0, 4)
+	episode(without, 0, 0)
+	if got := slices.Concat(promised(unknown), promised(without)); len(got) > 0 {
+		t.Errorf("without a discount, or without scores, promised %v", got)
 	}
 }

@@ -49,7 +49,7 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 	if err != nil {
 		return nil, err
 	}
-	scores := &scores{run: run, base: base}
+	scores := &scores{run: run, base: base, discount: bundle.Gamma}
 	if err := r.step(ctx, stepper, scores); err != nil {
 		return nil, err
 	}

@@ -102,9 +102,14 @@ type Point struct {
 // build computes what a figure shows.
 func (a *analysis) build(f *figure) Figure {
 	out := Figure{Name: f.name, Title: f.title, Caption: f.caption, Experiment: f.experiment}
-	ts := a.trials.of(f.experiment).where(f.shows)
-	if len(ts) == 0 {
+	all := a.trials.of(f.experiment)
+	ts := all.where(f.shows)
+	if len(all) == 0 {
 		out.Missing = fmt.Sprintf("no rows of the experiment %q", f.experiment)
+		return out
+	}
+	if len(ts) == 0 {
+		out.Missing = fmt.Sprintf("no trial of the experiment %q has what it shows", f.experiment)
 		return out
 	}
 	varied := f.varied()

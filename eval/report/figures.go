@@ -54,6 +54,12 @@ var figures = []figure{
 		measures: ofReturn, x: episodes, panels: byEnv, lines: byMethod,
 	},
 	{
+		name: "promised", title: "What the model promises ucb, and what it gets", experiment: experimentMain,
+		caption:  "What the scores of the chosen z say of an episode's return, and that return. Where more is promised than there is, the successor features are wrong.",
+		measures: []shown{everything(eval.MeasurePromised, "promised / oracle's return", true), returned}, x: episodes, panels: byEnv, lines: byMethod,
+		methods: []string{ucb}, keep: func(t *trial) bool { return len(t.curves[eval.MeasurePromised]) > 0 },
+	},
+	{
 		name: "data", title: "Worth of the collected labels", experiment: experimentData,
 		caption:  "Return with the task inferred from the first labels that a method collected, or from as many of the states that the oracle has.",
 		measures: ofReturn, x: parameterAxis("labels", "labels", ""), panels: byEnv, lines: []string{"by"}, absent: "the oracle's states",

@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"slices"
+
+	"optibfm/eval"
 )
 
 // oracles finds what the oracle got under the conditions of a trial.
@@ -24,6 +26,15 @@ func newOracles(ts trials) *oracles {
 	}
 }
 
+// comparedWith is the oracle's measure that a measure is relative to: it has no
+// scores, and gets what it gets.
+func comparedWith(measure string) string {
+	if measure == eval.MeasurePromised {
+		return eval.MeasureReturn
+	}
+	return measure
+}
+
 // values are the means of a measure over each of the oracle's trials with the
 // model and the task of t; none where there are none or where their mean is
 // not positive, as nothing can be relative to it.
@@ -33,6 +44,7 @@ func newOracles(ts trials) *oracles {
 // with the trial's value of some parameter before one without it. An oracle that
 // was run with another value is none.
 func (o *oracles) values(t *trial, measure string) numbers {
+	measure = comparedWith(measure)
 	key := oracleKey{t.experiment, t.env, t.task, t.params.String(), measure, t.bfm}
 	if values, there := o.known[key]; there {
 		return values

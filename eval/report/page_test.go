@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ func TestExperimentsWithoutRowsAreNamedAsMissing(t *testing.T) {
 	if want := `A drifting target: no rows of the experiment &#34;drift&#34;.`; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %s", want)
 	}
-	if strings.Count(page, "<figure id=") != 1 {
+	if strings.Count(page, "<figure id=") != 2 { // the main comparison's
 		t.Error("there are figures of what was not run")
 	}
 }
@@ -166,13 +167,31 @@ func TestEstimatesHaveEveryPointOfEveryFigure(t *testing.T) {
 	}
 }
 
+func TestPromisesAreComparedWithTheOraclesReturn(t *testing.T) {
+	l := newLab()
+	l.mainComparison(rises(0.6, 0.99, 1))
+	r := newReport(t, l.rows)
+	at := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Name == "promised" })
+	if panels := r.Figures[at].Panels; len(panels) != 2*len(l.envs()) || math.Abs(panels[0].Series[0].Points[9].Mean-1.1) > 0.05 {
+		t.Errorf("%+v", panels)
+	}
+	for i := range l.rows {
+		if l.rows[i].Measure == eval.MeasurePromised {
+			l.rows[i].Measure = "something else"
+		}
+	}
+	if f := newReport(t, l.rows).Figures[at]; !strings.Contains(f.Missing, "has what it shows") {
+		t.Errorf("without promises it has %d panels: %s", len(f.Panels), f.Missing)
+	}
+}
+
 func TestFiguresAreWrittenInBothFormats(t *testing.T) {
 	l := newLab()
 	l.mainComparison(rises(0.6, 0.99, 1))
 	folder := filepath.Join(t.TempDir(), "new", "report")
 	files, err := newReport(t, l.rows).Write(folder)
 	must(t, err)
-	if want := []string{"figures/main.svg", "figures/main.png", "estimates.csv", "index.html"}; len(files) != len(want) {
+	if want := []string{"figures/main.svg", "figures/main.png", "figures/promised.svg", "figures/promised.png", "estimates.csv", "index.html"}; len(files) != len(want) {
 		t.Errorf("wrote %v, want %v", files, want)
 	}
 	picture, err := os.Open(filepath.Join(folder, "figures", "main.png"))

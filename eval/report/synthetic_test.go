@@ -150,6 +150,12 @@ func (l *lab) mainComparison(share func(int) float64) {
 	l.returns(experimentMain, thompson, "sigma=0.001", 10, rises(0.3, 0.9, 2))
 	l.returns(experimentMain, lola, "horizon=100;lr=0.1", 10, rises(0.15, 0.5, 12))
 	l.returns(experimentMain, random, "", 10, always(0.15))
+	l.each(l.envs(), func(env, task string, model, trial int) {
+		row := l.row(experimentMain, env, task, ucb, "beta=0.1", model, trial)
+		for episode := range 10 {
+			l.add(row, eval.MeasurePromised, float64(episode), 1.1*oracleReturn(env, task, model))
+		}
+	})
 	l.rates(experimentMain, oracle, "", 4000)
 	l.rates(experimentMain, ucb, "beta=0.1", 450)
 }
