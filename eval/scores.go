@@ -46,9 +46,11 @@ func (s *scores) tick(t *controller.Tick) {
 		s.returned, s.promised = 0, 0
 	} else {
 		s.steps++
-		s.promised += t.PlanScore
 		s.returned += t.Reward
 		s.since += t.Reward
+	}
+	if !t.Flags.Has(controller.FlagEpisodeEnd) { // nothing acts in an episode's last state
+		s.promised += t.PlanScore
 	}
 	for i := range t.NumLabels {
 		if l := &t.Labels[i]; l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {

@@ -48,9 +48,9 @@ func TestAMeasureHasOneRowAtAnXTheNewest(t *testing.T) {
 
 func TestPromisesAreInUnitsOfAnEpisodesReturn(t *testing.T) {
 	episode := func(s *scores, number uint32, score float64) {
-		for step := range uint32(4) {
-			tick := labelledTick(step)
-			tick.Episode, tick.PlanScore = number, score
+		for step, part := range []float64{0, 1, 2, 100} { // none acts on the last
+			tick := labelledTick(uint32(step))
+			tick.Episode, tick.PlanScore = number, part*score
 			if step == 3 {
 				tick.Flags |= controller.FlagEpisodeEnd
 			}

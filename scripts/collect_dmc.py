@@ -9,7 +9,7 @@ Exploring starts come first: it begins again and again from random poses and
 velocities, and moves the joints by random oscillations and noise that is
 correlated in time. --curious adds transitions of an agent that seeks what is new
 by random network distillation (fb/curiosity.py), in whole episodes; --oscillating
-those of gaits (fb/oscillations.py), and --commanded those of an agent that learns
+those of gaits and of robots that right themselves (fb/oscillations.py), and --commanded those of an agent that learns
 to follow commands for the base and has all of these to learn from (fb/commands.py).
 
 The file has obs, action and next_obs, as train_fb.py takes them, and measure: the
@@ -95,7 +95,7 @@ def parse_arguments(argv=None):
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("--transitions", type=at_least(1), default=100_000, help="from exploring starts (%(default)s)")
     p.add_argument("--curious", type=at_least(0), default=0, help="transitions of random network distillation (%(default)s)")
-    p.add_argument("--oscillating", type=at_least(0), default=0, help="transitions of gaits that a search finds, of the quadruped (%(default)s)")
+    p.add_argument("--oscillating", type=at_least(0), default=0, help="transitions of gaits and rightings that a search finds, of the quadruped (%(default)s)")
     p.add_argument("--commanded", type=at_least(0), default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
     p.add_argument("--seed", type=at_least(0), default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")

@@ -55,7 +55,7 @@ var figures = []figure{
 	},
 	{
 		name: "promised", title: "What the model promises ucb, and what it gets", experiment: experimentMain,
-		caption:  "What the scores of the chosen z say of an episode's return, and that return. Where more is promised than there is, the successor features are wrong.",
+		caption:  "What the scores of the chosen z say of an episode's return, and that return. The bonus is part of a score, so that more is promised at first; where that stays so, the successor features or the learned reward are wrong.",
 		measures: []shown{everything(eval.MeasurePromised, "promised / oracle's return", true), returned}, x: episodes, panels: byEnv, lines: byMethod,
 		methods: []string{ucb}, keep: func(t *trial) bool { return len(t.curves[eval.MeasurePromised]) > 0 },
 	},

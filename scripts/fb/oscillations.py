@@ -55,10 +55,10 @@ def obedience(sim, gaits, command, steps):
     for i in range(n):
         sim.reset(i, standing=True)
     for step in range(SETTLE + steps):
-        sim.step(np.stack([g.at(step * domain.period) for g in gaits]))
+        obs = sim.step(np.stack([g.at(step * domain.period) for g in gaits]))
         if step >= SETTLE:
-            total += domain.obeyed(sim.measure(), np.tile(command, (n, 1)))
-    return np.nan_to_num(total / steps)
+            total += np.where(np.isfinite(obs).all(1), domain.obeyed(sim.measure(), np.tile(command, (n, 1))), 0)
+    return total / steps
 
 
 def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps=70):

@@ -1,4 +1,4 @@
-"""Exploration by righting: how a robot that lies on its back gets up, which a search finds in half a minute.
+"""Exploration by righting: how a robot that lies on its back gets up, which a search finds in a few minutes.
 
 A few poses are taken one after the other, each for the same time, and nothing is
 fed back: a robot at rest on its back lies as it has always lain. The cross-entropy
@@ -37,8 +37,9 @@ def outcome(sim, poses, states):
     sim.restore(states)
     best, rest = np.full(len(states), -1.0), np.zeros_like(poses[:, 0])
     for step in range(POSES * HOLD + REST):
-        sim.step(poses[:, step // HOLD] if step < POSES * HOLD else rest)
-        now = np.nan_to_num(sim.domain.uprightness(sim.measure()), nan=-1.0)
+        obs = sim.step(poses[:, step // HOLD] if step < POSES * HOLD else rest)
+        # Where physics failed MuJoCo has begun again, upright, which no poses have done.
+        now = np.where(np.isfinite(obs).all(1), sim.domain.uprightness(sim.measure()), -1.0)
         best = np.maximum(best, now)
     return now, best
 

@@ -382,7 +382,7 @@ class Simulation:
     def restore(self, states):
         """Brings all copies into states of this domain, as if a step had ended there, but for obs and what accelerations tell."""
         model = self.domain.model
-        for row, data in zip(states, self.data):
+        for row, data in zip(states, self.data, strict=True):
             mujoco.mj_resetData(model, data)
             mujoco.mj_setState(model, data, row, self.STATE)
             mujoco.mj_step1(model, data)
