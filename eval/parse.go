@@ -152,6 +152,7 @@ func (c *checker) profile(path string, p Protocol, i int) {
 	c.known(path+".models", own.Models, models)
 }
 
+// names are those of a protocol's list, which a profile may choose from.
 func names[T any](list []T, nameOf func(T) string) (all []string) {
 	for _, x := range list {
 		all = append(all, nameOf(x))
@@ -159,9 +160,9 @@ func names[T any](list []T, nameOf func(T) string) (all []string) {
 	return all
 }
 
-// known says which names of a profile the protocol does not have.
-func (c *checker) known(path string, names, there []string) {
-	for i, name := range names {
+// known says which of a profile's choices the protocol does not have.
+func (c *checker) known(path string, chosen, there []string) {
+	for i, name := range chosen {
 		if !slices.Contains(there, name) {
 			c.add(fmt.Sprintf("%s[%d]", path, i), "is not in the protocol (%q), which has %s", name, strings.Join(there, ", "))
 		}

@@ -25,6 +25,13 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 		if want := strings.TrimSuffix(filepath.Base(path), ".yaml"); p.Experiment != want || p.About == "" {
 			t.Errorf("%s: the experiment is %q, about %q", path, p.Experiment, p.About)
 		}
+		for _, e := range p.Environments {
+			for _, m := range e.Models {
+				if _, err := os.Stat(filepath.Join("..", m.Bundle, "bfm.json")); err != nil && !strings.HasPrefix(m.Bundle, "embedded:") {
+					t.Errorf("%s: a model of %s: %v", path, e.Name, err)
+				}
+			}
+		}
 		quick, err := p.Profile(ProfileQuick)
 		if err != nil {
 			t.Fatal(err)

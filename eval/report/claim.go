@@ -96,7 +96,7 @@ type Finding struct {
 	Confidence Interval
 	Verdict    Verdict  // this check's alone
 	Reason     string   // why it cannot be told, "" if it can
-	Untried    []string // tasks of the environment that it is about, too
+	Untried    []string // tasks of the environment that it is about, too, and how many models
 	Trials     int      // of both quantities
 	Compared   bool     // there are two quantities
 	Paired     bool     // their trials have the same seeds
@@ -269,7 +269,8 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
 	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
-	if f.Untried = samples[0].untried(tasks(c.experiment, env)); len(f.Untried) > 0 {
+	f.Untried = append(samples[0].untried(tasks(c.experiment, env)), samples[0].untriedModels(ts)...)
+	if len(f.Untried) > 0 {
 		f.doubts.lacking = true
 	}
 	if f.Verdict == Holds && f.doubts.lacking {
@@ -302,7 +303,8 @@ func (a *analysis) compared(c *claim, k *check, ts trials, value string) ([]samp
 	if err != nil {
 		return nil, nil, err
 	}
-	if !of.samePlaces(against) {
+	of, against = common(of, against)
+	if len(of) == 0 {
 		return nil, nil, errors.New("the two were not tried with the same models and tasks")
 	}
 	statistic := func(centre centre) float64 { return k.combine(of.statistic(centre), against.statistic(centre)) }

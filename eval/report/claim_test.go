@@ -111,7 +111,10 @@ func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 	}
 	halved := newLab()
 	halved.mainComparison(rises(0.6, 0.99, 1))
-	half := without(halved.rows, func(row *eval.Row) bool { return row.Method == lola && row.Task == "run" })
+	ofLola := func(some func(*eval.Row) bool) func(*eval.Row) bool {
+		return func(row *eval.Row) bool { return row.Method == lola && some(row) }
+	}
+	half := without(halved.rows, ofLola(func(row *eval.Row) bool { return row.Task == "run" }))
 	oneLess := without(complete.rows, func(row *eval.Row) bool {
 		return row.Method == oracle && row.Env == "walker" && row.Task == "stand"
 	})
@@ -126,7 +129,11 @@ func TestWhatCannotBeToldOrWasNotRunIsSaidWithItsReason(t *testing.T) {
 		{"an oracle that gets nothing", "near-oracle", "no oracle, or one whose returns are not positive, on cheetah/run", CannotTell, dead.rows},
 		{"a task without an oracle", "near-oracle", "walker: no oracle, or one whose returns are not positive, on walker/stand", CannotTell, oneLess},
 		{"no lola", "baselines", "no rows of lola", HoldsInPart, lacking(lola)},
-		{"a task without lola", "baselines", "not tried with the same models and tasks", CannotTell, half},
+		{"a task without lola", "baselines", "not run: run", HoldsInPart, half},
+		{"a model without lola", "baselines", "not run: 1 of 2 models", HoldsInPart, without(halved.rows, ofLola(func(row *eval.Row) bool { return row.BFMSeed == 1 }))},
+		{"lola on other tasks", "baselines", "not tried with the same models and tasks", CannotTell, without(halved.rows, func(row *eval.Row) bool {
+			return row.Method != oracle && (row.Method == lola) == (row.Task == "run")
+		})},
 		{"another experiment", "drift", `no rows of the experiment "drift"`, NotRun, complete.rows},
 	} {
 		j := claimNamed(t, newReport(t, c.rows), c.claim)
