@@ -138,7 +138,8 @@ def explore(domain, first, transitions, seed, copies=32):
     """Transitions of the domain's gaits and of rightings, in whole episodes numbered on after first's."""
     gaits, obeyed = search(domain, domain.forwards, seed)
     rightings = righting.search(domain, seed)
-    print(f"gaits found, which obey {np.round(obeyed, 3)} of 1, and poses that right {np.round([r for _, r in rightings], 2)} of all that fell", flush=True)
+    righted = f"poses that right {np.round([r for _, r in rightings], 2)} of all that fell" if rightings else "no poses that right one that fell"
+    print(f"gaits found, which obey {np.round(obeyed, 3)} of 1, and {righted}", flush=True)
     walkers = Walkers(domain, copies, [seed, 2], first["episode"].max() + 1, gaits, [poses for poses, _ in rightings])
     rows, size = [], 0
     while size < transitions:

@@ -15,21 +15,23 @@ POSES = 3
 HOLD = 20  # control periods for each pose
 REST = 40  # control periods at rest, before the end is judged
 SETTLE = 75  # control periods in which a robot that has fallen comes to rest
+FALLS = 2000  # episodes in which robots that come to rest on their backs are looked for
 UPRIGHT = 0.8  # cosine of the tilt
 POPULATION, BEST, GENERATIONS, TRIES = 48, 8, 40, 8
 ENOUGH = 0.7  # part of the states that poses have to get up from
 
 
 def fallen_states(sim, n):
-    """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs."""
-    found = []
-    while len(found) < n:
+    """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs; all there are, if fewer do in FALLS episodes."""
+    found, falls = [], 0
+    while len(found) < n and falls < FALLS:
+        falls += len(sim.data)
         for i in range(len(sim.data)):
             sim.reset(i)
         for _ in range(SETTLE):
             sim.step(np.zeros((len(sim.data), sim.domain.model.nu)))
         found.extend(sim.states()[sim.domain.uprightness(sim.measure()) < -UPRIGHT])
-    return np.stack(found[:n])
+    return np.array(found[:n])
 
 
 def outcome(sim, poses, states):
@@ -63,6 +65,9 @@ def search(domain, seed, kept=2):
     """Up to kept sequences of poses [POSES, A], and the part of fallen robots that each gets up."""
     sim = simulation.Simulation(domain, POPULATION, [seed, 3])
     states, found = fallen_states(sim, POPULATION), []
+    if len(states) < POPULATION:
+        print(f"righting: {len(states)} robots in {FALLS} came to rest on their backs: nothing to learn from")
+        return []
     for _ in range(TRIES):
         poses = attempt(sim, states)
         end, _ = outcome(sim, np.stack([poses] * POPULATION), states)
