@@ -33,6 +33,7 @@ import train_fb  # noqa: E402
 
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
+FIRST_BIAS = 0.3  # standard deviation, about that of what the base's channels bring
 
 # What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
 # its published code, which trains on recorded transitions of random network distillation and on nothing else.
@@ -46,7 +47,7 @@ PRESETS = {"paper": {
     # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
-    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False,
     "practice_every": 0, "average": 1.0,
 }}
 
@@ -256,6 +257,8 @@ class Pretraining(train_fb.Trainer):
         # Only the sizes, the mean and the variance of these are used: they may stay where they are.
         super().__init__(args, *(torch.as_tensor(first[name]) for name in ("obs", "action", "next_obs")))
         self.magnify_base()
+        if args.b_of_base:
+            self.blinker_at_first()
         # Not a seed that an evaluation may have: its episodes would begin alike.
         self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
         self.best, self.tasks = -1.0, None
@@ -267,7 +270,23 @@ class Pretraining(train_fb.Trainer):
         base = [self.args.observation.index(name) for name in self.domain.base]
         self.model.obs_var[base] /= self.args.base_scale**2
 
+    def blinker_at_first(self):
+        """Has B see the base alone. Of few channels the first layer's LayerNorm leaves no sizes unless its biases differ."""
+        maps = self.model.backward_map, self.model.target_backward
+        with torch.no_grad():
+            maps[0].net[0].bias.normal_(0, FIRST_BIAS)
+        self.blinker()
+        maps[1].load_state_dict(maps[0].state_dict())
+
+    @torch.no_grad()
+    def blinker(self):
+        names = self.args.observation
+        unseen = [names.index(name) for name in names if name not in self.domain.base]
+        self.model.backward_map.net[0].weight[:, unseen] = 0
+
     def update_targets(self):
+        if self.args.b_of_base:
+            self.blinker()
         super().update_targets()
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
@@ -376,6 +395,8 @@ def parse_arguments(argv=None):
     g.add_argument("--base-share", type=train_fb.share, default=0.0,
                    help="part of the random rewards' terms that are about the robot's base (%(default)s)")
     g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0, help="of the base's standardised channels (%(default)s)")
+    g.add_argument("--b-of-base", action=argparse.BooleanOptionalAction, default=False,
+                   help="B sees the robot's base alone, and the model's tasks are about nothing else")
     g.add_argument("--average", type=train_fb.share, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
@@ -386,8 +407,6 @@ def parse_arguments(argv=None):
     parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
     if sum(parts) > 1 + 1e-9:
         p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
-    if args.z_from_commands and not simulation.DOMAINS[args.domain].takes_commands:
-        p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

@@ -212,7 +212,6 @@ class Collecting(unittest.TestCase):
 
     def test_what_a_domain_cannot_do_is_said_before_anything_is_recorded(self):
         for wrong, said in ((["walker", "--oscillating", "5"], "nothing to search gaits of the walker for"),
-                            (["antmaze", "--commanded", "5"], "the antmaze takes no commands"),
                             (["walker", "--transitions", "0"], "give 1 or more"), (["walker", "--commanded", "-5"], "give 0 or more"),
                             (["walker", "--out", "/nowhere/x.npz"], "/nowhere is no folder")):
             with self.subTest(wrong), contextlib.redirect_stderr(io.StringIO()) as printed, self.assertRaises(SystemExit):
@@ -315,6 +314,12 @@ class Righting(unittest.TestCase):
         np.testing.assert_array_less(self.sim.domain.uprightness(self.sim.measure()), -righting.UPRIGHT)
         self.assertLess(max(np.abs(d.qvel).max() for d in self.sim.data), 1)
 
+    def test_is_given_up_where_no_robot_falls_on_its_back(self):
+        with (unittest.mock.patch.object(self.sim.domain, "uprightness", return_value=np.ones(righting.POPULATION)),
+              unittest.mock.patch.object(righting, "FALLS", 1), contextlib.redirect_stdout(io.StringIO()) as printed):
+            self.assertEqual(righting.search(self.sim.domain, seed=0), [])
+        self.assertIn("0 robots in 1 came to rest on their backs", printed.getvalue())
+
     def test_looks_for_the_poses_that_come_out_best(self):
         def outcome(_, poses, states):  # the nearer to 0.5 the better
             near = -np.abs(poses - 0.5).mean((1, 2))
@@ -337,6 +342,19 @@ class Righting(unittest.TestCase):
               unittest.mock.patch.object(righting, "outcome", side_effect=[(down, up), (up, up), (up, up)])):
             found = righting.search(self.sim.domain, seed=0)
         self.assertEqual([(poses[0, 0], part) for poses, part in found], [(2.0, 1.0), (3.0, 1.0)])
+
+
+class Blinkers(unittest.TestCase):
+    def test_keep_b_from_seeing_anything_but_the_base(self):
+        rows = collect_dmc.explore(simulation.DOMAINS["cheetah"](), 400, seed=0, copies=4)
+        with tempfile.TemporaryDirectory() as name:
+            np.savez(Path(name) / "data.npz", **rows)
+            PreTraining.pretrain(Path(name), "8", "--b-of-base")
+            b = bundle.read(Path(name) / "run" / "best").backward_map
+        obs = torch.zeros(18, 17)
+        obs[:17] += 2 * torch.eye(17)  # position.0 to .7, velocity.0 to .8
+        moved = (b(obs[:17]) - b(obs[17:])).norm(dim=1) > 1e-3
+        self.assertEqual(moved.nonzero().ravel().tolist(), [0, 1, 8, 9, 10])
 
 
 class TD3(unittest.TestCase):
