@@ -55,6 +55,7 @@ import numpy as np
 STEPS = ["policy", "thompson", "ucb"]
 PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
 BETA = 1.0
+NORMALIZER_EPS = 1e-5
 AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
 
 
@@ -133,18 +134,29 @@ class Bundle:
                 kind = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
                 self.tensors[name] = np.frombuffer(raw[8 + size + first:8 + size + last], kind).reshape(t["shape"])
         arch = manifest["architecture"]
-        if arch["norm_obs"] or not arch["norm_z"] or not arch["b"]["norm"]:
-            raise SystemExit("bench_peers: the peers are written for norm_obs: false, norm_z: true, b.norm: true: use such a bundle")
+        if not arch["norm_z"] or not arch["b"]["norm"]:
+            raise SystemExit("bench_peers: the peers are written for norm_z: true, b.norm: true: use such a bundle")
         self.eps, self.arch = manifest["layernorm_eps"], arch
         self.obs, self.action, self.d, self.members = arch["obs"], arch["action"], arch["latent"], arch["f"]["num_parallel"]
         self.b = self.stack("_backward_map.net", 0, 1)
         self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")] for m in range(self.members)]
         self.actor = [self.stack(f"_actor.{part}", 0, 1) for part in ("embed_s", "embed_z", "policy")]
+        if arch["norm_obs"]:
+            self.standardise_within()
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
         # First layers apart: what the observation, or the left embedding, is multiplied by, the rest, the bias.
         self.f_split = [[split(left[0], self.obs), split(right[0], self.obs)] for left, right, _ in self.f]
         left, right, trunk = self.actor
         self.actor_split = [split(right[0], self.obs), split(trunk[0], left[-1][0].shape[1])]
+
+    def standardise_within(self):
+        """Has the first layers take raw observations: their weights and biases do what standardising would have done."""
+        mean, variance = (self.tensors[f"_obs_normalizer.running_{name}"].astype(np.float64) for name in ("mean", "var"))
+        scale = 1 / np.sqrt(variance + NORMALIZER_EPS)
+        for part in [self.b, *(branch for member in self.f for branch in member[:2]), *self.actor[:2]]:
+            weight, bias = part[0]
+            raw = np.concatenate([weight[:self.obs] * scale[:, None], weight[self.obs:]])
+            part[0] = raw.astype(np.float32), (bias - mean @ raw[:self.obs]).astype(np.float32)
 
     def converted(self, convert):
         """The same bundle with every array passed through convert."""
