@@ -28,6 +28,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fb import bundle, recording, simulation, zeroshot  # noqa: E402
+from fb.episodes import Episodes, Noise  # noqa: E402
 from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
 
@@ -193,50 +194,42 @@ class Practice:
 
     def __init__(self, trainer, copies, seed):
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
-        self.args = args = trainer.args
-        self.z = torch.zeros(copies, args.latent, device=args.device)
-        self.noise, self.keep = (torch.zeros(copies, 1, device=args.device) for _ in range(2))
-        self.wander = torch.zeros(copies, len(args.action), device=args.device)
-        self.task_left = np.zeros(copies, int)
-        # Their episodes end at different times.
-        self.episode_left = self.sim.rng.integers(1, args.practice_steps + 1, copies)
+        args = trainer.args
+        self.z, self.task_left = torch.zeros(copies, args.latent, device=args.device), np.zeros(copies, int)
+        self.episodes = Episodes(self.sim, 0, args.practice_steps, exploring=args.exploring)
+        self.noise = Noise(self.sim.rng, copies, len(args.action))
         self.rows = 0  # recorded so far
 
     @torch.no_grad()
     def step(self):
-        sim, rng, trainer = self.sim, self.sim.rng, self.trainer
-        for i in np.flatnonzero(self.episode_left <= 0):
-            sim.reset(i, exploring=rng.random() < self.args.exploring)
-            self.episode_left[i] = self.args.practice_steps
-            self.task_left[i] = 0
-        renew = np.flatnonzero(self.task_left <= 0)
-        if len(renew):
-            commands = min(self.args.z_from_commands, PRACTICE_REWARDS)
-            self.z[renew] = trainer.tasks.sample(len(renew), PRACTICE_STATES, PRACTICE_REWARDS - commands, commands)
-            # Noise that is new at each step averages out before it has moved a body.
-            for row, values in ((self.noise, [0.05, 0.2, 0.5]), (self.keep, [0, 0.8, 0.95])):
-                row[renew] = torch.as_tensor(rng.choice(values, (len(renew), 1))).to(row)
-            self.task_left[renew] = rng.integers(50, 300, len(renew))
-        obs = sim.obs
-        mean = trainer.model.actor(trainer.model.normalize(torch.as_tensor(obs).to(self.z)), self.z)
-        self.wander = self.keep * self.wander + torch.sqrt(1 - self.keep**2) * torch.randn_like(mean)
-        action = (mean + self.noise * self.wander).clamp(-1, 1).cpu().numpy()
-        next_obs = sim.step(action)
-        good = np.isfinite(next_obs).all(1)
-        rows = {"obs": obs, "action": action, "next_obs": next_obs, "measure": sim.measure()}
-        trainer.replay.add({k: v[good] for k, v in rows.items()})
+        self.task_left[self.episodes.begin()] = 0
+        self.renew(np.flatnonzero(self.task_left <= 0))
+        model = self.trainer.model
+        mean = model.actor(model.normalize(torch.as_tensor(self.sim.obs).to(self.z)), self.z)
+        rows, good = self.episodes.step(mean.cpu().numpy() + self.noise.step())
+        self.trainer.replay.add(rows)
         self.rows += int(good.sum())
         self.task_left -= 1
-        self.episode_left -= 1
-        self.episode_left[~good] = 0
 
-    TENSORS, ARRAYS = ("z", "noise", "keep", "wander"), ("task_left", "episode_left")
+    def renew(self, copies):
+        """Other tasks for these copies, and other noise."""
+        if not len(copies):
+            return
+        commands = min(self.trainer.args.z_from_commands, PRACTICE_REWARDS)
+        self.z[copies] = self.trainer.tasks.sample(len(copies), PRACTICE_STATES, PRACTICE_REWARDS - commands, commands)
+        self.noise.redraw(copies)
+        self.task_left[copies] = self.sim.rng.integers(50, 300, len(copies))
+
+    def arrays(self):
+        episodes, noise = self.episodes, self.noise
+        return {"task_left": self.task_left, "episode_left": episodes.left, "episode_number": episodes.number,
+                "noise_size": noise.size, "noise_keep": noise.keep, "noise_wander": noise.wander}
 
     def state(self):
         sim = self.sim
-        arrays = {"physics": sim.states(), "obs": sim.obs, **{name: getattr(self, name) for name in self.ARRAYS}}
-        return {"rng": sim.rng.bit_generator.state, "rows": self.rows, **{name: torch.as_tensor(array) for name, array in arrays.items()},
-                **{name: getattr(self, name) for name in self.TENSORS}}
+        arrays = {"physics": sim.states(), "obs": sim.obs, **self.arrays()}
+        return {"rng": sim.rng.bit_generator.state, "rows": self.rows, "z": self.z,
+                **{name: torch.as_tensor(array) for name, array in arrays.items()}}
 
     def restore(self, state):
         sim = self.sim
@@ -245,10 +238,10 @@ class Practice:
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
         sim.restore(state["physics"].cpu().numpy())
         sim.obs = state["obs"].cpu().numpy().copy()
-        for name in self.TENSORS:
-            getattr(self, name).copy_(state[name])
-        for name in self.ARRAYS:
-            getattr(self, name)[:] = state[name].cpu().numpy()
+        self.z.copy_(state["z"])
+        for name, array in self.arrays().items():
+            array[:] = state[name].cpu().numpy()
+        self.episodes.next = int(self.episodes.number.max()) + 1
 
 
 class Pretraining(train_fb.Trainer):

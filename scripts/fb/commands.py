@@ -23,7 +23,6 @@ from fb.td3 import BATCH, Agent
 GAMMA = 0.98
 EXPLORING = 0.3  # part of the episodes that begin anywhere
 EPISODE_STEPS = 300
-NOISE = (0.05, 0.2, 0.5)
 REPORT_EVERY = 10_000  # updates
 
 
@@ -35,7 +34,7 @@ class Explorers:
         self.command = domain.commands(self.sim.rng, copies)
         self.command_left = np.zeros(copies, int)
         self.episodes = Episodes(self.sim, number, EPISODE_STEPS, exploring=EXPLORING)
-        self.noise = Noise(self.sim.rng, copies, domain.model.nu, NOISE)
+        self.noise = Noise(self.sim.rng, copies, domain.model.nu)
         self.obedience = 0.0  # a running mean
 
     def begin(self):

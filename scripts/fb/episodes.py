@@ -44,8 +44,9 @@ class Noise:
     """Noise of copies' actions. White noise averages out before it has moved a body, so some of it is correlated in time."""
 
     KEPT = (0, 0.8, 0.95)  # what a step leaves of the noise before it
+    SIZES = (0.05, 0.2, 0.5)
 
-    def __init__(self, rng, copies, actions, sizes):
+    def __init__(self, rng, copies, actions, sizes=SIZES):
         self.rng, self.sizes = rng, sizes
         self.size, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
 
