@@ -83,6 +83,13 @@ def explore(domain, transitions, seed, copies=64, longest=200):
     return recorded | {"episode": numbers[good]}
 
 
+def with_added(rows, added, source):
+    """rows, and after them those of a source, which say so."""
+    n = len(added["obs"])
+    added = added | {name: np.full(n, name == source) for name in recording.SOURCES}
+    return {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
+
+
 def parse_arguments(argv=None):
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
@@ -96,6 +103,8 @@ def parse_arguments(argv=None):
     domain = simulation.DOMAINS[args.domain]
     if args.oscillating and domain.forwards is None:
         p.error(f"--oscillating: there is nothing to search gaits of the {args.domain} for: leave it out")
+    if args.commanded and not domain.takes_commands:
+        p.error(f"--commanded: the {args.domain} takes no commands: leave it out")
     if not args.out.parent.is_dir():
         p.error(f"--out {args.out}: {args.out.parent} is no folder: make it first")
     return args
@@ -110,7 +119,7 @@ def main(argv=None):
         transitions = getattr(args, name)
         if transitions:
             own_seed = int(np.random.SeedSequence([args.seed, i]).generate_state(1)[0])
-            rows = recording.with_added(rows, explorer(domain, rows, transitions, own_seed), name)
+            rows = with_added(rows, explorer(domain, rows, transitions, own_seed), name)
     np.savez(args.out, **rows)
 
 

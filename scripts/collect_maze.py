@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Record an ant that walks about a maze, without rewards, for pretrain_dmc.py.
 
-    scripts/collect_maze.py antmaze --transitions 300000 --commanded 600000 --out antmaze.npz
+    scripts/collect_maze.py antmaze --transitions 300000 --out antmaze.npz
 
 It walks to a random cell, by the shortest way, marches there for a while and goes on to
 another, with noise on its direction and its actions: what OGBench's "navigate" data
 are, made here with a gait (fb/gait.py) in place of a trained policy. Episodes begin
 in any cell, half of them in random poses. They are kept whole, one after another.
---commanded adds the ways of an agent that learns to walk from all of these, and that
-sees how its legs stand, as the gait does not (fb/commands.py).
 
-The file has the columns of collect_dmc.py and is a function of its seed; oscillating
-rows are the gait's. --search-gait looks for a better gait instead.
+The file has the columns of collect_dmc.py and `episode`, the number of the row's
+episode. It is a function of its seed. --search-gait looks for a better gait instead.
 """
 
 import argparse
@@ -23,7 +21,7 @@ import numpy as np
 from ogbench.locomaze.ant import AntEnv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import commands, gait, recording, simulation  # noqa: E402
+from fb import gait, simulation  # noqa: E402
 
 MAZES = ("antmaze",)
 
@@ -44,73 +42,44 @@ def next_cells(free):
     return following
 
 
-class Ways:
-    """Where n ants of a maze are going: each to a cell by the shortest way, and after a rest to another."""
+class Walkers:
+    """What n ants that walk about a maze are up to."""
 
     def __init__(self, domain, n, rng):
-        self.rng, self.cells = rng, domain.free
+        self.rng, self.cells, self.period = rng, domain.free, domain.period
         self.following = next_cells(domain.env.maze_map == 0)
         self.goal, self.rest = np.zeros(n, int), np.zeros(n, int)
-        self.drift, self.aside = np.zeros(n), np.zeros((n, 2))
-
-    def choose(self, i):
-        """Another cell for ant i to go to, after which it rests for up to 6 s, or not."""
-        self.goal[i] = self.rng.integers(len(self.cells))
-        self.rest[i] = self.rng.integers(-30, 60)
-        self.aside[i] = self.rng.uniform(-1, 1, 2)
-
-    def next(self, obs):
-        """Directions [n], rad, and shares of the full speed [n], for ants at obs [n, 29]."""
-        here = np.abs(obs[:, None, :2] - self.cells).max(-1).argmin(1)
-        arrived = here == self.goal
-        self.rest -= arrived
-        for i in np.flatnonzero(arrived & (self.rest <= 0)):
-            self.choose(i)
-        way = self.cells[self.following[here, self.goal]] + self.aside * 0.8 - obs[:, :2]
-        self.drift = 0.95 * self.drift + 0.1 * self.rng.normal(size=len(here))
-        speed = np.where(here == self.goal, np.clip(np.hypot(*way.T) - 0.5, 0, 1), 1.0)
-        return np.arctan2(way[:, 1], way[:, 0]) + self.drift, speed
-
-
-class Walkers:
-    """Ants that walk their ways by a gait, with noise."""
-
-    def __init__(self, domain, n, rng):
-        self.rng, self.period, self.ways = rng, domain.period, Ways(domain, n, rng)
-        self.phase, self.noise = np.zeros(n), np.zeros((n, 1))
+        self.phase, self.drift, self.noise = np.zeros(n), np.zeros(n), np.zeros((n, 1))
+        self.aside = np.zeros((n, 2))
         for i in range(n):
             self.begin(i)
 
     def begin(self, i):
         self.phase[i] = 0  # for the same reason for which the gait never stands
         self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
-        self.ways.choose(i)
+        self.choose(i)
+
+    def choose(self, i):
+        """Another cell to go to, after which it rests for up to 6 s, or not."""
+        self.goal[i] = self.rng.integers(len(self.cells))
+        self.rest[i] = self.rng.integers(-30, 60)
+        self.aside[i] = self.rng.uniform(-1, 1, 2)
 
     def act(self, obs):
-        direction, speed = self.ways.next(obs)
+        rng, n = self.rng, len(self.goal)
+        here = np.abs(obs[:, None, :2] - self.cells).max(-1).argmin(1)
+        arrived = here == self.goal
+        self.rest -= arrived
+        for i in np.flatnonzero(arrived & (self.rest <= 0)):
+            self.choose(i)
+        target = self.cells[self.following[here, self.goal]]
+        way = target + self.aside * 0.8 - obs[:, :2]
+        self.drift = 0.95 * self.drift + 0.1 * rng.normal(size=n)
+        direction = np.arctan2(way[:, 1], way[:, 0]) + self.drift
+        speed = np.where(here == self.goal, np.clip(np.hypot(*way.T) - 0.5, 0, 1), 1.0)
         self.phase += gait.stride(gait.TROT, self.period)
         action = gait.torques(gait.TROT, obs, self.phase, direction, speed)
-        return np.clip(action + self.noise * self.rng.normal(size=action.shape), -1, 1).astype(np.float32)
-
-
-class Learners(commands.Explorers):
-    """Ants that learn to walk their ways: their commands are where to go next, at the pace of the episode."""
-
-    def __init__(self, domain, copies, seed, number):
-        super().__init__(domain, copies, seed, number)
-        self.ways, self.pace = Ways(domain, copies, self.sim.rng), np.zeros(copies)
-        self.start(np.arange(copies))
-
-    def start(self, ended):
-        for i in ended:
-            self.ways.choose(i)
-        self.pace[ended] = self.sim.rng.uniform(0.3, 1, len(ended))
-        self.noise.redraw(ended)
-
-    def give_commands(self, ended):
-        self.start(ended)
-        direction, speed = self.ways.next(self.sim.obs)
-        self.command = (self.pace * speed)[:, None] * np.stack([np.cos(direction), np.sin(direction)], -1)
+        return np.clip(action + self.noise * rng.normal(size=action.shape), -1, 1).astype(np.float32)
 
 
 def lies(obs):
@@ -151,8 +120,6 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("maze", choices=MAZES)
     p.add_argument("--transitions", type=int, default=300_000, help="(%(default)s)")
-    p.add_argument("--commanded", type=int, default=0, help="transitions of an agent that learns to walk from those (%(default)s)")
-    p.add_argument("--updates", type=int, default=4, help="of that agent after every step of its 32 copies (%(default)s)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, help="the .npz to write")
     p.add_argument("--search-gait", type=int, metavar="ROUNDS", help="print the gait that a search of so many rounds finds, and stop")
@@ -165,12 +132,7 @@ def main():
         return
     if not args.out:
         p.error("--out is missing: name the .npz to write")
-    rows = recording.with_added({}, walk(domain, args.transitions, args.seed), "oscillating")
-    if args.commanded:
-        own_seed = int(np.random.SeedSequence([args.seed, 1]).generate_state(1)[0])
-        learnt = commands.explore(domain, rows, args.commanded, own_seed, updates=args.updates, make=Learners)
-        rows = recording.with_added(rows, learnt, "commanded")
-    np.savez(args.out, **rows)
+    np.savez(args.out, **walk(domain, args.transitions, args.seed))
 
 
 if __name__ == "__main__":

@@ -400,6 +400,8 @@ def parse_arguments(argv=None):
     parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
     if sum(parts) > 1 + 1e-9:
         p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
+    if args.z_from_commands and not simulation.DOMAINS[args.domain].takes_commands:
+        p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

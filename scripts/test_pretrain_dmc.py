@@ -212,6 +212,7 @@ class Collecting(unittest.TestCase):
 
     def test_what_a_domain_cannot_do_is_said_before_anything_is_recorded(self):
         for wrong, said in ((["walker", "--oscillating", "5"], "nothing to search gaits of the walker for"),
+                            (["antmaze", "--commanded", "5"], "the antmaze takes no commands"),
                             (["walker", "--transitions", "0"], "give 1 or more"), (["walker", "--commanded", "-5"], "give 0 or more"),
                             (["walker", "--out", "/nowhere/x.npz"], "/nowhere is no folder")):
             with self.subTest(wrong), contextlib.redirect_stderr(io.StringIO()) as printed, self.assertRaises(SystemExit):

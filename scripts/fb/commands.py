@@ -39,11 +39,7 @@ class Explorers:
 
     def begin(self):
         """New episodes, and new commands, where the old ones have ended."""
-        self.give_commands(self.episodes.begin())
-
-    def give_commands(self, ended):
-        """New commands where the old ones or the episodes have ended, and other noise."""
-        self.command_left[ended] = 0
+        self.command_left[self.episodes.begin()] = 0
         new, rng = np.flatnonzero(self.command_left <= 0), self.sim.rng
         self.command[new] = self.sim.domain.commands(rng, len(new))
         self.noise.redraw(new)
@@ -58,13 +54,13 @@ class Explorers:
         return rows
 
 
-def explore(domain, first, transitions, seed, copies=32, updates=2, make=Explorers):
+def explore(domain, first, transitions, seed, copies=32, updates=2):
     """Transitions of an agent that learns to obey, beginning with the record first; updates follow every step of all copies.
 
     An interrupt from the keyboard ends it early, with what there is.
     """
     torch.manual_seed(seed)
-    explorers = make(domain, copies, seed, first["episode"].max() + 1)
+    explorers = Explorers(domain, copies, seed, first["episode"].max() + 1)
     rng = explorers.sim.rng
     begun = size = len(first["obs"])
     record = {k: np.concatenate([first[k], np.zeros((transitions + copies, *first[k].shape[1:]), first[k].dtype)])

@@ -14,13 +14,6 @@ FLOATS = ("obs", "action", "next_obs", "measure")
 SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
-def with_added(rows, added, source):
-    """rows, if any, and after them those of a source, which say so."""
-    n = len(added["obs"])
-    added = added | {name: np.full(n, name == source) for name in SOURCES}
-    return {name: np.concatenate([column, added[name]]) for name, column in rows.items()} if rows else added
-
-
 def read(path, needed, optional=()):
     """The needed columns of an .npz, and those of the optional ones that it has; FLOATS are float32 [n, width]."""
     try:

@@ -46,6 +46,7 @@ class Domain:
 
     base = ()
     limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py), if any
+    takes_commands = True
 
     def __init__(self, name):
         self.name = name
@@ -280,7 +281,7 @@ class AntMaze(Domain):
     """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
 
     base = ("x", "y")
-    TOP_SPEED = 3.0  # m/s, of commands
+    takes_commands = False
 
     def __init__(self):
         import maze_bridge  # needs ogbench, which the others do without
@@ -291,7 +292,6 @@ class AntMaze(Domain):
         self.starts = np.array([info["init_xy"] for info in self.env.task_infos])
         self.free = np.array([self.env.ij_to_xy(cell) for cell in np.argwhere(self.env.maze_map == 0)])
         self.read_model(self.env.model)
-        self.torso = self.body("torso")
 
     def channel_names(self):
         return list(self.maze.OBSERVATION), list(self.maze.ACTION)
@@ -300,21 +300,10 @@ class AntMaze(Domain):
         return np.concatenate([data.qpos, data.qvel])
 
     def measure(self, data):
-        return [*data.qpos[:2], *data.qvel[:2], data.xmat[self.torso, 8]]
+        return data.qpos[:2].copy()
 
     def reward(self, m):
-        return np.stack([self.maze.in_cell(m[:, :2], goal) for goal in self.goals], -1)
-
-    def commands(self, rng, n):
-        """To stay upright and to go in a direction of the maze, at a speed in units of TOP_SPEED, or to stay where it is."""
-        direction, speed = rng.uniform(-np.pi, np.pi, n), rng.uniform(0.1, 1, n) * (rng.random(n) < 0.85)
-        return speed[:, None] * np.stack([np.cos(direction), np.sin(direction)], -1)
-
-    def obeyed(self, measure, command):
-        speed = np.linalg.norm(command, axis=1)
-        velocity, upright = measure[:, 2:4] / self.TOP_SPEED, (1 + measure[:, 4]) / 2
-        along = (velocity * command).sum(1) / (speed + (speed == 0))
-        return upright * np.where(speed, towards(along, speed + (speed == 0)), np.clip(1 - np.linalg.norm(velocity, axis=1), 0, 1))
+        return np.stack([self.maze.in_cell(m, goal) for goal in self.goals], -1)
 
     def begin(self, data, rng):
         self.place(data, rng, self.free[rng.integers(len(self.free))])
