@@ -25,13 +25,6 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 		if want := strings.TrimSuffix(filepath.Base(path), ".yaml"); p.Experiment != want || p.About == "" {
 			t.Errorf("%s: the experiment is %q, about %q", path, p.Experiment, p.About)
 		}
-		for _, e := range p.Environments {
-			for _, m := range e.Models {
-				if _, err := os.Stat(filepath.Join("..", m.Bundle, "bfm.json")); err != nil && !strings.HasPrefix(m.Bundle, "embedded:") {
-					t.Errorf("%s: a model of %s: %v", path, e.Name, err)
-				}
-			}
-		}
 		quick, err := p.Profile(ProfileQuick)
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +41,33 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 		}
 		if a, _ := p.Hash(); a == must(quick.Hash()) {
 			t.Errorf("%s: both profiles have one hash", path)
+		}
+	}
+}
+
+func TestTheModelsAndStatesThatTheProtocolsOfThisRepositoryNameAreThere(t *testing.T) {
+	paths, err := filepath.Glob("../experiments/*.yaml")
+	deeper, err2 := filepath.Glob("../experiments/*/*.yaml")
+	if err != nil || err2 != nil || len(deeper) == 0 {
+		t.Fatal(err, err2, deeper)
+	}
+	for _, path := range append(paths, deeper...) {
+		if filepath.Base(path) == "notes.yaml" {
+			continue
+		}
+		p, err := Load(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, e := range p.Environments {
+			for _, m := range e.Models {
+				for _, named := range []string{filepath.Join(m.Bundle, "bfm.json"), m.States} {
+					if _, err := os.Stat(filepath.Join("..", named)); err != nil && !strings.HasPrefix(named, "embedded:") {
+						t.Errorf("%s: a model of %s: %v", path, e.Name, err)
+					}
+				}
+			}
 		}
 	}
 }

@@ -38,10 +38,6 @@ type choiceKey struct{ scope, env, method string }
 // sampleOf takes a number of each trial. A trial that has none is left out, and
 // so is one without an oracle where the numbers are to be relative.
 func (a *analysis) sampleOf(ts trials, measure string, relative bool, number func(*trial) (float64, bool)) sample {
-	type place struct {
-		bfm  bfm
-		task string
-	}
 	var s sample
 	index := make(map[place]int)
 	for _, t := range ts {
@@ -75,8 +71,8 @@ var tuned = []string{"env", "method", "by"}
 // best returns the trials with the best hyper-parameters, chosen for each
 // environment and method, as the paper does: those with the greatest mean
 // return (or reward, where there are no returns) over all that is in the trials
-// and was varied on purpose. Settings that were not tried with all the varied
-// values are passed over where others were. The scope names what the choice is
+// and was varied on purpose. Settings that were not tried with all the models,
+// tasks and varied values are passed over where others were. The scope names what the choice is
 // made for. Each value of the fields apart has hyper-parameters of its own.
 func (a *analysis) best(scope string, ts trials, varied, apart []string) trials {
 	var kept trials
@@ -107,7 +103,7 @@ func (a *analysis) choose(scope string, ts trials, varied, apart []string) Choic
 	}
 	most := -1
 	for setting, of := range settings {
-		conditions := len(of.split(append([]string{"task"}, varied...)))
+		conditions := len(of.split(append([]string{"model", "task"}, varied...)))
 		if conditions < most {
 			continue
 		}

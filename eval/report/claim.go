@@ -96,7 +96,7 @@ type Finding struct {
 	Confidence Interval
 	Verdict    Verdict  // this check's alone
 	Reason     string   // why it cannot be told, "" if it can
-	Untried    []string // tasks of the environment that it is about, too, and how many models
+	Untried    []string // tasks of the environment that it is about, too, and how many of its models
 	Trials     int      // of both quantities
 	Compared   bool     // there are two quantities
 	Paired     bool     // their trials have the same seeds
@@ -117,7 +117,7 @@ func (a *analysis) judge(c *claim) Judgement {
 	var each []doubts
 	j.Tried = ts.values("env")
 	for _, env := range j.Tried {
-		d, findings := a.judgeIn(c, ts.where(func(t *trial) bool { return t.env == env }), env)
+		d, findings := a.judgeIn(c, c.grounds(ts.where(func(t *trial) bool { return t.env == env })), env)
 		each = append(each, d)
 		j.Findings = append(j.Findings, findings...)
 	}
@@ -134,7 +134,7 @@ func (a *analysis) judge(c *claim) Judgement {
 }
 
 // judgeIn judges a claim by the trials of one environment.
-func (a *analysis) judgeIn(c *claim, ts trials, env string) (doubts, []Finding) {
+func (a *analysis) judgeIn(c *claim, ts grounds, env string) (doubts, []Finding) {
 	if c.over == nil {
 		findings := a.checked(c, ts, env, "", true)
 		return c.doubts(findings), findings
@@ -201,7 +201,7 @@ type sweptValue struct {
 }
 
 // sweptValues are those that the trials have, less what they are compared with.
-func (c *claim) sweptValues(ts trials) []sweptValue {
+func (c *claim) sweptValues(ts grounds) []sweptValue {
 	var values []sweptValue
 	for i := range c.checks {
 		of := &c.checks[i].of
@@ -229,7 +229,7 @@ func (c *claim) comparesWith(value string) bool {
 	})
 }
 
-func (a *analysis) checked(c *claim, ts trials, env, value string, wanted bool) []Finding {
+func (a *analysis) checked(c *claim, ts grounds, env, value string, wanted bool) []Finding {
 	var findings []Finding
 	for _, k := range c.checks {
 		k.told = k.told || !wanted
@@ -241,7 +241,7 @@ func (a *analysis) checked(c *claim, ts trials, env, value string, wanted bool) 
 }
 
 // check compares in one environment, with one value of a swept parameter.
-func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Finding {
+func (a *analysis) check(c *claim, k *check, ts grounds, env, value string) Finding {
 	f := Finding{Env: env, What: k.text, Wanted: k.wanted(), Value: math.NaN(), Confidence: unknown(), doubts: undecided, value: value}
 	if value != "" {
 		f.What += fmt.Sprintf(" (%s = %s)", symbol(c.over.key), value)
@@ -269,8 +269,7 @@ func (a *analysis) check(c *claim, k *check, ts trials, env, value string) Findi
 	u := a.boot.uncertainty(c.name+"|"+f.What+"|"+env, samples, statistic)
 	f.Confidence, f.doubts = u.interval(), k.doubts(u)
 	f.Verdict, f.Reason = k.decide(f.Confidence)
-	f.Untried = append(samples[0].untried(tasks(c.experiment, env)), samples[0].untriedModels(ts)...)
-	if len(f.Untried) > 0 {
+	if f.Untried = append(samples[0].untried(tasks(c.experiment, env)), ts.untried...); len(f.Untried) > 0 {
 		f.doubts.lacking = true
 	}
 	if f.Verdict == Holds && f.doubts.lacking {
@@ -294,7 +293,7 @@ func (f Finding) asTold(k *check) Finding {
 }
 
 // compared are the samples of a check, one or two, and what is computed of them.
-func (a *analysis) compared(c *claim, k *check, ts trials, value string) ([]sample, func(centre) float64, error) {
+func (a *analysis) compared(c *claim, k *check, ts grounds, value string) ([]sample, func(centre) float64, error) {
 	of, err := a.sample(c, &k.of, ts, value)
 	if err != nil || k.against == nil {
 		return []sample{of}, of.statistic, err
@@ -303,8 +302,7 @@ func (a *analysis) compared(c *claim, k *check, ts trials, value string) ([]samp
 	if err != nil {
 		return nil, nil, err
 	}
-	of, against = common(of, against)
-	if len(of) == 0 {
+	if !of.samePlaces(against) {
 		return nil, nil, errors.New("the two were not tried with the same models and tasks")
 	}
 	statistic := func(centre centre) float64 { return k.combine(of.statistic(centre), against.statistic(centre)) }
@@ -382,7 +380,7 @@ func notRun(format string, args ...any) error { return notRunError(fmt.Sprintf(f
 
 // sample takes the quantity of each of a method's trials, with its best
 // hyper-parameters.
-func (a *analysis) sample(c *claim, q *quantity, ts trials, value string) (sample, error) {
+func (a *analysis) sample(c *claim, q *quantity, ts grounds, value string) (sample, error) {
 	method := ts.where(func(t *trial) bool { return t.method == q.method })
 	if len(method) == 0 {
 		return nil, notRun("no rows of %s", q.method)
@@ -547,7 +545,7 @@ func (f *Finding) explained() string {
 	return f.Reason
 }
 
-// untried says which tasks were not run, "" if all were.
+// untried says which tasks and how many models were not run, "" if all were.
 func (f *Finding) untried() string {
 	if len(f.Untried) == 0 {
 		return ""

@@ -52,9 +52,10 @@
 // A claim is declared in claims.go: quantities, differences or ratios of two,
 // and bounds, for every value of some parameter or for at least one. It holds if
 // the intervals of all its checks lie on the wanted side of their bounds in every
-// environment, holds in part where some of what it is about (an environment, a task, a method) was not run, does not
-// hold if one lies wholly on the other side, and cannot be told otherwise; the reason
-// is given. Bounds that the paper does not give are constants there.
+// environment, holds in part where some of what it is about (an environment, a task,
+// a model, a method) was not run, does not hold if one lies wholly on the other side,
+// and cannot be told otherwise; the reason is given. A claim is judged by the models
+// and tasks that all of its methods were tried on. Bounds that the paper does not give are constants there.
 //
 // The same rows, in any order, with the same options make the same files.
 package report

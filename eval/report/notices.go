@@ -35,6 +35,9 @@ func (a *analysis) notices(o *Origin, repeated int) []string {
 	if envs := a.withOneModel(); len(envs) > 0 {
 		notices = append(notices, fmt.Sprintf("There is one trained model only of %s: what holds, holds of that network; the intervals know nothing of how another training would differ.", strings.Join(envs, ", ")))
 	}
+	if methods := a.withSomeModels(); len(methods) > 0 {
+		notices = append(notices, "Not run with all models, so that their returns are not of the same networks as others': "+strings.Join(methods, "; ")+". Claims are judged by the models that their methods have in common.")
+	}
 	single, unfinished := a.few()
 	if single > 0 {
 		notices = append(notices, fmt.Sprintf("%s tried only once with a model on a task: no intervals.", settings(single)))
@@ -81,6 +84,21 @@ func (a *analysis) withOneModel() []string {
 		}
 	}
 	return envs
+}
+
+// withSomeModels are the methods that were not run with all models of an environment,
+// such as "lola with 1 of 3 of walker in main".
+func (a *analysis) withSomeModels() []string {
+	var methods []string
+	for _, g := range a.trials.split([]string{"experiment", "env"}) {
+		all := g.trials.models()
+		for _, of := range g.trials.split([]string{"method"}) {
+			if n := of.trials.models(); n < all {
+				methods = append(methods, fmt.Sprintf("%s with %d of %d of %s in %s", of.key[0], n, all, g.key[1], g.key[0]))
+			}
+		}
+	}
+	return methods
 }
 
 // untriedTasks are those that experiments lack of their environments, such as

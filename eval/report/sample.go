@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -116,29 +115,15 @@ func (s sample) size() int {
 	return n
 }
 
-// common are the parts of two samples that are of the same models and tasks: the
-// means of others are not comparable.
-func common(x, y sample) (sample, sample) {
-	return x.within(y), y.within(x)
+// samePlaces says whether two samples are of the same models and tasks, without
+// which their means are not comparable.
+func (s sample) samePlaces(other sample) bool {
+	return slices.EqualFunc(s, other, func(x, y stratum) bool { return x.bfm == y.bfm && x.task == y.task })
 }
-
-// within is the part of the sample for whose models and tasks there is another.
-func (s sample) within(other sample) sample {
-	var part sample
-	for i := range s {
-		if slices.ContainsFunc(other, func(o stratum) bool { return o.bfm == s[i].bfm && o.task == s[i].task }) {
-			part = append(part, s[i])
-		}
-	}
-	return part
-}
-
-// models are how many there are.
-func (s sample) models() int { return len(s.perModel(meanOf)) }
 
 // untried are those of an environment's tasks on which not every model was tried.
 func (s sample) untried(tasks []string) []string {
-	models := s.models()
+	models := len(s.perModel(meanOf))
 	var untried []string
 	for _, task := range tasks {
 		n := 0
@@ -155,19 +140,6 @@ func (s sample) untried(tasks []string) []string {
 		}
 	}
 	return untried
-}
-
-// untriedModels says how many of the models of the trials are not in the sample, in
-// one text or none.
-func (s sample) untriedModels(ts trials) []string {
-	all := make(map[bfm]bool)
-	for _, t := range ts {
-		all[t.bfm] = true
-	}
-	if lacking := len(all) - s.models(); lacking > 0 {
-		return []string{fmt.Sprintf("%d of %d models", lacking, len(all))}
-	}
-	return nil
 }
 
 // paired says whether the trials of two samples of the same places have the same

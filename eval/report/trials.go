@@ -54,6 +54,8 @@ func (t *trial) field(key string) string {
 		return t.task
 	case "method":
 		return t.method
+	case "model":
+		return fmt.Sprintf("%d %s", t.bfm.seed, t.bfm.hash)
 	case "labels by":
 		return t.params.person()
 	}
@@ -173,6 +175,9 @@ func (ts trials) where(keep func(*trial) bool) trials {
 func (ts trials) of(experiment string) trials {
 	return ts.where(func(t *trial) bool { return t.experiment == experiment })
 }
+
+// models is how many they are of.
+func (ts trials) models() int { return len(ts.values("model")) }
 
 // values are the different values of a field, in order.
 func (ts trials) values(key string) []string {
