@@ -55,7 +55,7 @@ import numpy as np
 STEPS = ["policy", "thompson", "ucb"]
 PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
 BETA = 1.0
-NORMALIZER_EPS = 1e-5
+NORMALIZER_EPS = 1e-5  # of the program and of the scripts that train
 AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
 
 
@@ -150,7 +150,7 @@ class Bundle:
         self.actor_split = [split(right[0], self.obs), split(trunk[0], left[-1][0].shape[1])]
 
     def standardise_within(self):
-        """Has the first layers take raw observations: their weights and biases do what standardising would have done."""
+        """Has the first layers take raw observations: their weights and biases do what standardising would have done, at no cost."""
         mean, variance = (self.tensors[f"_obs_normalizer.running_{name}"].astype(np.float64) for name in ("mean", "var"))
         scale = 1 / np.sqrt(variance + NORMALIZER_EPS)
         for part in [self.b, *(branch for member in self.f for branch in member[:2]), *self.actor[:2]]:

@@ -34,7 +34,6 @@ import train_fb  # noqa: E402
 
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
-FIRST_BIAS = 0.3  # standard deviation, about that of what the base's channels bring
 
 # What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
 # its published code, which trains on recorded transitions of random network distillation and on nothing else.
@@ -222,7 +221,7 @@ class Practice:
 
     def arrays(self):
         episodes, noise = self.episodes, self.noise
-        return {"task_left": self.task_left, "episode_left": episodes.left, "episode_number": episodes.number,
+        return {"task_left": self.task_left, "episode_left": episodes.left,
                 "noise_size": noise.size, "noise_keep": noise.keep, "noise_wander": noise.wander}
 
     def state(self):
@@ -233,6 +232,8 @@ class Practice:
 
     def restore(self, state):
         sim = self.sim
+        if missing := [name for name in self.arrays() if name not in state]:
+            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version: begin anew, with another --out")
         if len(state["physics"]) != len(sim.data):
             raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
@@ -241,7 +242,6 @@ class Practice:
         self.z.copy_(state["z"])
         for name, array in self.arrays().items():
             array[:] = state[name].cpu().numpy()
-        self.episodes.next = int(self.episodes.number.max()) + 1
 
 
 class Pretraining(train_fb.Trainer):
@@ -251,7 +251,7 @@ class Pretraining(train_fb.Trainer):
         super().__init__(args, *(torch.as_tensor(first[name]) for name in ("obs", "action", "next_obs")))
         self.magnify_base()
         if args.b_of_base:
-            self.blinker_at_first()
+            self.have_b_begin_with_the_base()
         # Not a seed that an evaluation may have: its episodes would begin alike.
         self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
         self.best, self.tasks = -1.0, None
@@ -263,23 +263,23 @@ class Pretraining(train_fb.Trainer):
         base = [self.args.observation.index(name) for name in self.domain.base]
         self.model.obs_var[base] /= self.args.base_scale**2
 
-    def blinker_at_first(self):
-        """Has B see the base alone. Of few channels the first layer's LayerNorm leaves no sizes unless its biases differ."""
-        maps = self.model.backward_map, self.model.target_backward
+    def have_b_begin_with_the_base(self):
+        """B of few channels: the first layer's LayerNorm leaves nothing of their sizes unless its biases differ as much as they do."""
+        args, b = self.args, self.model.backward_map
         with torch.no_grad():
-            maps[0].net[0].bias.normal_(0, FIRST_BIAS)
-        self.blinker()
-        maps[1].load_state_dict(maps[0].state_dict())
+            b.net[0].bias.normal_(0, args.base_scale * (len(self.domain.base) / args.b_hidden) ** 0.5)
+        self.hide_all_but_the_base(b)
+        self.model.target_backward.load_state_dict(b.state_dict())
 
     @torch.no_grad()
-    def blinker(self):
-        names = self.args.observation
-        unseen = [names.index(name) for name in names if name not in self.domain.base]
-        self.model.backward_map.net[0].weight[:, unseen] = 0
+    def hide_all_but_the_base(self, *maps):
+        hidden = [i for i, name in enumerate(self.args.observation) if name not in self.domain.base]
+        for b in maps:
+            b.net[0].weight[:, hidden] = 0
 
     def update_targets(self):
         if self.args.b_of_base:
-            self.blinker()
+            self.hide_all_but_the_base(self.model.backward_map)
         super().update_targets()
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
@@ -363,6 +363,8 @@ class Pretraining(train_fb.Trainer):
         super().restore(content)
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
+        if self.args.b_of_base:  # which the run that is gone on with may have been without
+            self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
         self.best = content["best"]
         kept = content.get("tasks", {})
         if "commands" in kept and (len(kept["commands"]) or not self.args.z_from_commands):

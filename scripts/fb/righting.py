@@ -15,9 +15,9 @@ POSES = 3
 HOLD = 20  # control periods for each pose
 REST = 40  # control periods at rest, before the end is judged
 SETTLE = 75  # control periods in which a robot that has fallen comes to rest
-FALLS = 2000  # episodes in which robots that come to rest on their backs are looked for
 UPRIGHT = 0.8  # cosine of the tilt
 POPULATION, BEST, GENERATIONS, TRIES = 48, 8, 40, 8
+FALLS = 40 * POPULATION  # episodes in which robots that come to rest on their backs are looked for
 ENOUGH = 0.7  # part of the states that poses have to get up from
 
 
@@ -65,9 +65,10 @@ def search(domain, seed, kept=2):
     """Up to kept sequences of poses [POSES, A], and the part of fallen robots that each gets up."""
     sim = simulation.Simulation(domain, POPULATION, [seed, 3])
     states, found = fallen_states(sim, POPULATION), []
-    if len(states) < POPULATION:
-        print(f"righting: {len(states)} robots in {FALLS} came to rest on their backs: nothing to learn from")
+    if not len(states):
+        print(f"righting: of {FALLS} robots none came to rest on its back: nothing to learn from")
         return []
+    states = states[np.arange(POPULATION) % len(states)]
     for _ in range(TRIES):
         poses = attempt(sim, states)
         end, _ = outcome(sim, np.stack([poses] * POPULATION), states)
