@@ -26,59 +26,35 @@ from fb import gait, simulation  # noqa: E402
 MAZES = ("antmaze",)
 
 
-def next_cells(free):
-    """[from, to]: the cell to go to next on a shortest way between cells, numbered in the order of np.argwhere(free)."""
-    cells = [tuple(c) for c in np.argwhere(free)]
-    number = {cell: i for i, cell in enumerate(cells)}
-    following = np.full((len(cells), len(cells)), -1)
-    for goal, cell in enumerate(cells):
-        following[goal, goal] = goal
-        reached = [cell]
-        for i, j in reached:
-            for neighbour in ((i - 1, j), (i, j - 1), (i + 1, j), (i, j + 1)):
-                if neighbour in number and following[number[neighbour], goal] < 0:
-                    following[number[neighbour], goal] = number[(i, j)]
-                    reached.append(neighbour)
-    return following
-
-
 class Walkers:
     """What n ants that walk about a maze are up to."""
 
     def __init__(self, domain, n, rng):
-        self.rng, self.cells, self.period = rng, domain.free, domain.period
-        self.following = next_cells(domain.env.maze_map == 0)
+        self.rng, self.ways = rng, domain.ways()
         self.goal, self.rest = np.zeros(n, int), np.zeros(n, int)
-        self.phase, self.drift, self.noise = np.zeros(n), np.zeros(n), np.zeros((n, 1))
-        self.aside = np.zeros((n, 2))
+        self.drift, self.noise, self.aside = np.zeros(n), np.zeros((n, 1)), np.zeros((n, 2))
         for i in range(n):
             self.begin(i)
 
     def begin(self, i):
-        self.phase[i] = 0  # for the same reason for which the gait never stands
         self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
         self.choose(i)
 
     def choose(self, i):
         """Another cell to go to, after which it rests for up to 6 s, or not."""
-        self.goal[i] = self.rng.integers(len(self.cells))
+        self.goal[i] = self.rng.integers(len(self.ways.cells))
         self.rest[i] = self.rng.integers(-30, 60)
-        self.aside[i] = self.rng.uniform(-1, 1, 2)
+        self.aside[i] = self.rng.uniform(-0.8, 0.8, 2)
 
     def act(self, obs):
-        rng, n = self.rng, len(self.goal)
-        here = np.abs(obs[:, None, :2] - self.cells).max(-1).argmin(1)
-        arrived = here == self.goal
+        rng, xy = self.rng, obs[:, :2]
+        arrived = self.ways.here(xy) == self.goal
         self.rest -= arrived
         for i in np.flatnonzero(arrived & (self.rest <= 0)):
             self.choose(i)
-        target = self.cells[self.following[here, self.goal]]
-        way = target + self.aside * 0.8 - obs[:, :2]
-        self.drift = 0.95 * self.drift + 0.1 * rng.normal(size=n)
-        direction = np.arctan2(way[:, 1], way[:, 0]) + self.drift
-        speed = np.where(here == self.goal, np.clip(np.hypot(*way.T) - 0.5, 0, 1), 1.0)
-        self.phase += gait.stride(gait.TROT, self.period)
-        action = gait.torques(gait.TROT, obs, self.phase, direction, speed)
+        direction, speed = self.ways.towards(xy, self.goal, self.aside)
+        self.drift = 0.95 * self.drift + 0.1 * rng.normal(size=len(obs))
+        action = gait.torques(gait.TROT, obs, direction + self.drift, speed)
         return np.clip(action + self.noise * rng.normal(size=action.shape), -1, 1).astype(np.float32)
 
 

@@ -47,7 +47,7 @@ PRESETS = {"paper": {
     # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
-    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": False,
     "practice_every": 0, "average": 1.0,
 }}
 
@@ -255,6 +255,7 @@ class Pretraining(train_fb.Trainer):
         # Not a seed that an evaluation may have: its episodes would begin alike.
         self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
         self.best, self.tasks = -1.0, None
+        self.expert = domain.expert(args.gamma) if args.expert else None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
 
@@ -288,6 +289,7 @@ class Pretraining(train_fb.Trainer):
         obs, action, next_obs = self.replay.rows(rows, "obs", "action", "next_obs")
         ahead = rows[: int(self.args.z_from_future * n)]
         [self.future] = self.replay.rows(self.replay.later(ahead, self.args.gamma), "next_obs")
+        self.seen = obs
         return self.model.normalize(obs), action, self.model.normalize(next_obs)
 
     def sample_z(self, next_obs):
@@ -311,6 +313,23 @@ class Pretraining(train_fb.Trainer):
 
     def inverse_second_moment(self, backward):
         return self.tasks.inverse
+
+    def update_actor(self, obs, z, embedded_task, data_action):
+        """What it clones is the data's actions, or the expert's."""
+        if self.expert:
+            worth = z @ self.features_of_places().T
+            action = self.expert.act(self.seen.cpu().numpy(), worth.cpu().numpy())
+            data_action = torch.as_tensor(action, dtype=torch.float32, device=z.device)
+        return super().update_actor(obs, z, embedded_task, data_action)
+
+    @torch.no_grad()
+    def features_of_places(self):
+        """B of the expert's places, [p, d]. It sees the base alone: the other channels may be anything."""
+        base = [self.args.observation.index(name) for name in self.domain.base]
+        places = torch.as_tensor(self.expert.places(), dtype=torch.float32, device=self.args.device)
+        obs = places.new_zeros(*places.shape[:-1], len(self.args.observation))
+        obs[..., base] = places
+        return self.model.backward_map(self.model.normalize(obs)).mean(1)
 
     def evaluate(self):
         self.refuse_divergence()  # MuJoCo takes commands that are not finite for none, which some tasks reward
@@ -392,6 +411,8 @@ def parse_arguments(argv=None):
     g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0, help="of the base's standardised channels (%(default)s)")
     g.add_argument("--b-of-base", action=argparse.BooleanOptionalAction, default=False,
                    help="B sees the robot's base alone, and the model's tasks are about nothing else")
+    g.add_argument("--expert", action=argparse.BooleanOptionalAction, default=False,
+                   help="what --bc keeps the actor near to is not the data's actions but what an expert would do for the same z; in mazes, with --b-of-base")
     g.add_argument("--average", type=train_fb.share, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
@@ -404,6 +425,8 @@ def parse_arguments(argv=None):
         p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
     if args.z_from_commands and not simulation.DOMAINS[args.domain].takes_commands:
         p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
+    if args.expert and not (simulation.DOMAINS[args.domain].has_expert and args.b_of_base and args.bc):
+        p.error("--expert needs a maze, --b-of-base and --bc: leave it out, or give all")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

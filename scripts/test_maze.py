@@ -2,7 +2,9 @@
 
 from pathlib import Path
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
@@ -10,7 +12,9 @@ try:
     import collect_maze
     import maze_bridge
     import mujoco
-    from fb import gait, simulation
+    from fb import gait, navigation, simulation
+    import pretrain_dmc
+    import torch
 except ImportError as err:
     raise unittest.SkipTest(f"the maze needs scripts/requirements.txt: {err}") from err
 
@@ -106,13 +110,104 @@ class SimulationIsTheBridgesRobot(unittest.TestCase):
 class Ways(unittest.TestCase):
     def test_lead_to_every_cell_by_the_shortest_way(self):
         free = np.array([[1, 1, 1], [1, 0, 1], [1, 0, 1]], bool)  # cells: 0 1 2, 3 4, 5 6
-        following = collect_maze.next_cells(free)
+        following = navigation.next_cells(free)
         self.assertEqual(following[5].tolist(), [3, 3, 3, 3, 3, 5, 3])
         self.assertEqual(following[:, 6].tolist(), [1, 2, 4, 0, 6, 3, 6])
 
     def test_there_is_none_to_a_cell_behind_walls(self):
-        following = collect_maze.next_cells(np.array([[1, 0, 1]], bool))
+        following = navigation.next_cells(np.array([[1, 0, 1]], bool))
         self.assertEqual(following.tolist(), [[0, -1], [-1, 1]])
+
+
+class Expert(unittest.TestCase):
+    GAMMA = 0.9
+
+    def setUp(self):
+        free = np.array([[1, 1, 1, 1, 1]], bool)
+        cells = np.stack([4.0 * np.arange(5), np.zeros(5)], -1)
+        self.ways = navigation.Ways(free, cells, size=4.0)
+        self.expert = navigation.Expert(self.ways, self.GAMMA, steps=3)
+
+    def goals(self, worth):
+        return self.expert.goal(self.ways.cells, np.tile(worth, (5, 1))).tolist()
+
+    def test_goes_where_going_and_staying_is_worth_the_most(self):
+        self.assertEqual(self.goals([0, 0, 0, 0, 1]), [4] * 5)
+        self.assertEqual(self.goals([-1, -2, -3, -2, -1]), [0, 0, 0, 4, 4])
+        self.assertEqual(self.goals([0.6, 0, 0, 0, 1]), [0, 0, 4, 4, 4])  # of cell 1: 0.6 kept is more than kept^3
+
+    def test_counts_the_discounted_time_in_every_cell_as_a_walk_does(self):
+        spent = np.zeros(5)
+        for step in range(2000):
+            spent[min(1 + step // 3, 4)] += (1 - self.GAMMA) * self.GAMMA**step
+        np.testing.assert_allclose(self.expert.occupancy[1, 4], spent, atol=1e-6)
+
+    def test_looks_at_places_all_over_a_cell_and_nowhere_else(self):
+        places = self.expert.places(points=3)
+        self.assertEqual(places.shape, (5, 9, 2))
+        np.testing.assert_allclose(places.mean(1), self.ways.cells, atol=1e-9)
+        self.assertTrue((self.ways.here(places.reshape(-1, 2)) == np.repeat(np.arange(5), 9)).all())
+        self.assertGreater(np.abs(places - self.ways.cells[:, None]).max(), 1.3)
+
+    def test_walks_to_the_middle_of_its_goal_and_marches_there(self):
+        xy = np.array([[0.0, 0], [15, 0], [16.2, 0.1]])
+        direction, speed = self.ways.towards(xy, np.array([4, 4, 4]))
+        np.testing.assert_allclose(direction[:2], 0)
+        np.testing.assert_allclose(speed, [1, 0.7, 0], atol=1e-9)
+
+    def test_is_refused_where_cells_cannot_be_reached(self):
+        ways = navigation.Ways(np.array([[1, 0, 1]], bool), np.array([[0.0, 0], [8, 0]]), size=4.0)
+        with self.assertRaisesRegex(ValueError, "no way"):
+            navigation.Expert(ways, self.GAMMA, steps=3)
+
+    def test_brings_the_ant_to_the_goal_of_a_task_and_keeps_it_there(self):
+        domain = simulation.DOMAINS["antmaze"]()
+        sim = simulation.Simulation(domain, 5, seed=0, tasks=range(5))
+        expert, worth = domain.expert(0.99), (np.abs(domain.goals[:, None] - domain.free).max(-1) < 1).astype(float)
+        inside = np.zeros(5)
+        for step in range(800):
+            sim.step(expert.act(sim.obs, worth))
+            inside += domain.reward(sim.measure())[np.arange(5), np.arange(5)] if step >= 600 else 0
+        np.testing.assert_array_equal(inside, 200)
+
+
+class Learning(unittest.TestCase):
+    def trainer(self, folder, *options):
+        domain = simulation.DOMAINS["antmaze"]()
+        path = folder / "data.npz"
+        np.savez(path, **collect_maze.walk(domain, 200, seed=0, copies=4))
+        args = pretrain_dmc.parse_arguments(["antmaze", str(path), "--out", str(folder / "run"), "--hidden", "16", "--b-hidden", "16",
+                                             "--latent", "5", "--batch", "32", "--copies", "2", "--b-of-base", "--bc", "1", "--expert", *options])
+        args.name = args.domain
+        args.observation, args.action = domain.channel_names()
+        torch.manual_seed(0)
+        return pretrain_dmc.Pretraining(args, domain, pretrain_dmc.load_transitions(path))
+
+    def test_is_from_what_the_expert_would_do_for_the_same_z_and_not_from_the_data(self):
+        with tempfile.TemporaryDirectory() as name:
+            trainer = self.trainer(Path(name))
+            asked, told = [], np.full((32, 8), 0.25)
+            trainer.expert.act = lambda obs, worth: asked.append((obs, worth)) or told
+            with unittest.mock.patch.object(pretrain_dmc.train_fb.Trainer, "update_actor", return_value={}) as update:
+                trainer.update()
+            (obs, worth), (seen, z, _, cloned) = asked[0], update.call_args.args
+            np.testing.assert_array_equal(cloned, told)
+            np.testing.assert_allclose(trainer.model.normalize(torch.as_tensor(obs)), seen)
+            in_cell = torch.as_tensor(np.concatenate([trainer.domain.free, np.ones((26, 27))], -1), dtype=torch.float32)
+            b = trainer.model.backward_map(trainer.model.normalize(in_cell)).detach()
+            middle = (z @ b.T).numpy()  # a B that has hardly learned is smooth: the middle of a cell is like its mean
+            self.assertGreater(np.corrcoef(middle.ravel(), worth.ravel())[0, 1], 0.95)
+
+    def test_brings_the_actor_nearer_to_the_expert(self):
+        with tempfile.TemporaryDirectory() as name:
+            trainer = self.trainer(Path(name), "--lr", "1e-3", "--bc", "100")
+            away = [float(trainer.update()["bc"]) for _ in range(150)]
+            self.assertLess(np.mean(away[-20:]), 0.8 * np.mean(away[:20]))
+
+    def test_from_an_expert_needs_all_that_it_takes(self):
+        for wrong in (["cheetah"], ["antmaze", "--no-b-of-base"], ["antmaze", "--bc", "0"]):
+            with self.subTest(wrong), self.assertRaises(SystemExit), unittest.mock.patch("sys.stderr"):
+                pretrain_dmc.parse_arguments([wrong[0], "x.npz", "--out", "run", "--b-of-base", "--bc", "1", "--expert", *wrong[1:]])
 
 
 class Walks(unittest.TestCase):

@@ -15,6 +15,7 @@ import numpy as np
 from dm_control.utils import rewards
 
 import dmc_bridge
+from fb import gait, navigation
 
 EPISODE_STEPS = 1000
 FAILURES = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)
@@ -46,7 +47,7 @@ class Domain:
 
     base = ()
     limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py), if any
-    takes_commands = True
+    takes_commands, has_expert = True, False
 
     def __init__(self, name):
         self.name = name
@@ -101,6 +102,10 @@ class Domain:
     def uprightness(self, measure):
         """The cosine of the tilt of states with measure [n, m], where robots are to be righted (fb/righting.py)."""
         raise NotImplementedError(f"{self.name} is not to be righted")
+
+    def expert(self, gamma):
+        """Who knows what to do for any z, in an environment with discount gamma (fb/navigation.py)."""
+        raise NotImplementedError(f"{self.name} has no expert")
 
     def begin_task(self, task, data, rng):
         """Starts an episode of the task of that index. In most domains all tasks begin alike."""
@@ -281,7 +286,7 @@ class AntMaze(Domain):
     """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
 
     base = ("x", "y")
-    takes_commands = False
+    takes_commands, has_expert = False, True
 
     def __init__(self):
         import maze_bridge  # needs ogbench, which the others do without
@@ -304,6 +309,12 @@ class AntMaze(Domain):
 
     def reward(self, m):
         return np.stack([self.maze.in_cell(m, goal) for goal in self.goals], -1)
+
+    def ways(self):
+        return navigation.Ways(self.env.maze_map == 0, self.free, self.maze.CELL)
+
+    def expert(self, gamma):
+        return navigation.Expert(self.ways(), gamma, round(self.maze.CELL / (gait.SPEED * self.period)))
 
     def begin(self, data, rng):
         self.place(data, rng, self.free[rng.integers(len(self.free))])

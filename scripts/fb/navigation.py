@@ -1,0 +1,86 @@
+"""Ways through a maze, and an expert that walks them to where a task's features are worth the most.
+
+For a policy to find its way it has to learn where to go, and how to walk there. The
+expert can do both, since it knows the map and has a gait: it says what pi_z should do
+in any state, for any z, and the actor learns to do the same, in the states that it
+gets into by itself. That is DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
+Learning and Structured Prediction to No-Regret Online Learning" (2011).
+"""
+
+import numpy as np
+
+from fb import gait
+
+
+def next_cells(free):
+    """[from, to]: the cell to go to next on a shortest way between cells, numbered in the order of np.argwhere(free)."""
+    cells = [tuple(c) for c in np.argwhere(free)]
+    number = {cell: i for i, cell in enumerate(cells)}
+    following = np.full((len(cells), len(cells)), -1)
+    for goal, cell in enumerate(cells):
+        following[goal, goal] = goal
+        reached = [cell]
+        for i, j in reached:
+            for neighbour in ((i - 1, j), (i, j - 1), (i + 1, j), (i, j + 1)):
+                if neighbour in number and following[number[neighbour], goal] < 0:
+                    following[number[neighbour], goal] = number[(i, j)]
+                    reached.append(neighbour)
+    return following
+
+
+class Ways:
+    """The shortest ways between the free cells of a maze. cells [c, 2] are their middles, size their width, m."""
+
+    def __init__(self, free, cells, size):
+        self.cells, self.size, self.following = cells, size, next_cells(free)
+
+    def here(self, xy):
+        """The cell [n] that xy [n, 2] is in."""
+        return np.abs(xy[:, None] - self.cells).max(-1).argmin(1)
+
+    def towards(self, xy, goal, aside=0.0, slack=0.3):
+        """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], at aside [n, 2] m from the middles of cells."""
+        here = self.here(xy)
+        way = self.cells[self.following[here, goal]] + aside - xy
+        arriving = np.clip(np.hypot(*way.T) - slack, 0, 1)
+        return np.arctan2(way[:, 1], way[:, 0]), np.where(here == goal, arriving, 1.0)
+
+
+class Expert:
+    """Walks to the cell where going and staying is worth the most, and stays.
+
+    gamma is the discount of a control period, and steps how many of them a cell takes.
+    """
+
+    def __init__(self, ways, gamma, steps):
+        self.ways, self.occupancy = ways, occupancy(ways.following, gamma, steps)
+
+    def places(self, points=3):
+        """x and y [c, p, 2] of points x points points of each cell, for what a cell is worth to be a mean."""
+        ways = self.ways
+        offsets = (np.arange(points) + 0.5) / points * ways.size - ways.size / 2
+        return ways.cells[:, None] + np.stack(np.meshgrid(offsets, offsets), -1).reshape(-1, 2)
+
+    def goal(self, xy, worth):
+        """The cell [n] to go to from xy [n, 2] where a step in the cells is worth worth [n, c]."""
+        return np.einsum("ngk,nk->ng", self.occupancy[self.ways.here(xy)], worth).argmax(1)
+
+    def act(self, obs, worth):
+        """Actions [n, 8] for observations [n, 29]."""
+        xy = obs[:, :2]
+        return gait.torques(gait.TROT, obs, *self.ways.towards(xy, self.goal(xy, worth)))
+
+
+def occupancy(following, gamma, steps):
+    """[from, to, cell]: the discounted part of the time that going to a cell, and staying there, spends in each."""
+    if (following < 0).any():
+        raise ValueError("the maze has cells with no way between them")
+    cells = len(following)
+    spent, kept = np.zeros((cells, cells, cells), np.float32), gamma**steps
+    for start, goal in np.ndindex(cells, cells):
+        cell, left = start, 1.0
+        while cell != goal:
+            spent[start, goal, cell] = left * (1 - kept)
+            cell, left = following[cell, goal], left * kept
+        spent[start, goal, goal] = left
+    return spent
