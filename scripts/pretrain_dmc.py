@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, recording, simulation, zeroshot  # noqa: E402
+from fb import bundle, flat, recording, simulation, zeroshot  # noqa: E402
 from fb.episodes import Episodes, Noise  # noqa: E402
 from fb.networks import on_sphere  # noqa: E402
 import train_fb  # noqa: E402
@@ -47,7 +47,7 @@ PRESETS = {"paper": {
     # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
-    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": False,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": 0,
     "practice_every": 0, "average": 1.0,
 }}
 
@@ -289,7 +289,6 @@ class Pretraining(train_fb.Trainer):
         obs, action, next_obs = self.replay.rows(rows, "obs", "action", "next_obs")
         ahead = rows[: int(self.args.z_from_future * n)]
         [self.future] = self.replay.rows(self.replay.later(ahead, self.args.gamma), "next_obs")
-        self.seen = obs
         return self.model.normalize(obs), action, self.model.normalize(next_obs)
 
     def sample_z(self, next_obs):
@@ -315,12 +314,25 @@ class Pretraining(train_fb.Trainer):
         return self.tasks.inverse
 
     def update_actor(self, obs, z, embedded_task, data_action):
-        """What it clones is the data's actions, or the expert's."""
-        if self.expert:
-            worth = z @ self.features_of_places().T
-            action = self.expert.act(self.seen.cpu().numpy(), worth.cpu().numpy())
-            data_action = torch.as_tensor(action, dtype=torch.float32, device=z.device)
-        return super().update_actor(obs, z, embedded_task, data_action)
+        if not self.expert:
+            return super().update_actor(obs, z, embedded_task, data_action)
+        places = self.features_of_places()
+        for _ in range(self.args.expert):
+            shown = self.learn_from_expert(places)
+        return shown
+
+    def learn_from_expert(self, places):
+        """The actor's squared distance to what the expert would do, for tasks of its own: DAgger asks it about states that others acted in."""
+        args = self.args
+        [obs] = self.replay.sample(args.batch, "obs")
+        z = self.tasks.sample(args.batch, args.z_from_data, args.z_from_rewards)
+        worth = z @ places.T
+        wanted = self.expert.act(obs.cpu().numpy(), worth.cpu().numpy())
+        action = self.model.actor(self.model.normalize(obs), z)
+        loss = (action - torch.as_tensor(wanted).to(action)).square().mean()
+        flat.backward(loss, self.actor_flat)
+        self.actor_optimizer.step()
+        return {"expert": loss.detach(), "|a|": action.detach().abs().mean()}
 
     @torch.no_grad()
     def features_of_places(self):
@@ -411,8 +423,8 @@ def parse_arguments(argv=None):
     g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0, help="of the base's standardised channels (%(default)s)")
     g.add_argument("--b-of-base", action=argparse.BooleanOptionalAction, default=False,
                    help="B sees the robot's base alone, and the model's tasks are about nothing else")
-    g.add_argument("--expert", action=argparse.BooleanOptionalAction, default=False,
-                   help="what --bc keeps the actor near to is not the data's actions but what an expert would do for the same z; in mazes, with --b-of-base")
+    g.add_argument("--expert", type=train_fb.at_least(0), default=0, metavar="BATCHES",
+                   help="so many batches an update the actor learns what an expert would do, and nothing else; in mazes, with --b-of-base (%(default)s)")
     g.add_argument("--average", type=train_fb.share, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
@@ -425,8 +437,10 @@ def parse_arguments(argv=None):
         p.error(f"--z-from-data, --z-from-rewards and --z-from-commands are more than all z {parts}: give parts of 1")
     if args.z_from_commands and not simulation.DOMAINS[args.domain].takes_commands:
         p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
-    if args.expert and not (simulation.DOMAINS[args.domain].has_expert and args.b_of_base and args.bc):
-        p.error("--expert needs a maze, --b-of-base and --bc: leave it out, or give all")
+    if args.expert and not (simulation.DOMAINS[args.domain].has_expert and args.b_of_base):
+        p.error("--expert needs a maze and --b-of-base: leave it out, or give both")
+    if args.expert and args.bc:
+        p.error("--expert: the actor learns from it alone: leave --bc out")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args
