@@ -7,7 +7,9 @@
 
 It begins with the file's transitions and, while it trains, adds those of the
 model's own policies: pi_z for random tasks z, with noise. With --practice-every 0
-the file's are all, and --bc keeps the policies near what is in them.
+the file's are all, and --bc keeps the policies near what is in them. With --expert
+the policies are an expert's, as well as the actor learns them: what it prints as
+"expert" is the mean squared distance to its actions.
 
 The tasks' rewards are not trained on, though with --z-from-commands some of their
 kind are. They are looked at in the evaluations: every
@@ -316,17 +318,17 @@ class Pretraining(train_fb.Trainer):
     def update_actor(self, obs, z, embedded_task, data_action):
         if not self.expert:
             return super().update_actor(obs, z, embedded_task, data_action)
-        places = self.features_of_places()
+        features = self.features_of_cells()
         for _ in range(self.args.expert):
-            shown = self.learn_from_expert(places)
+            shown = self.learn_from_expert(features)
         return shown
 
-    def learn_from_expert(self, places):
+    def learn_from_expert(self, features):
         """The actor's squared distance to what the expert would do, for tasks of its own: DAgger asks it about states that others acted in."""
         args = self.args
         [obs] = self.replay.sample(args.batch, "obs")
         z = self.tasks.sample(args.batch, args.z_from_data, args.z_from_rewards)
-        worth = z @ places.T
+        worth = z @ features.T
         wanted = self.expert.act(obs.cpu().numpy(), worth.cpu().numpy())
         action = self.model.actor(self.model.normalize(obs), z)
         loss = (action - torch.as_tensor(wanted).to(action)).square().mean()
@@ -335,13 +337,13 @@ class Pretraining(train_fb.Trainer):
         return {"expert": loss.detach(), "|a|": action.detach().abs().mean()}
 
     @torch.no_grad()
-    def features_of_places(self):
-        """B of the expert's places, [p, d]. It sees the base alone: the other channels may be anything."""
+    def features_of_cells(self):
+        """phi = (E[B B^T])^-1 B of the expert's cells, [c, d], means over places in each."""
         base = [self.args.observation.index(name) for name in self.domain.base]
-        places = torch.as_tensor(self.expert.places(), dtype=torch.float32, device=self.args.device)
-        obs = places.new_zeros(*places.shape[:-1], len(self.args.observation))
+        places = torch.as_tensor(self.expert.places()).to(self.model.obs_mean)
+        obs = self.model.obs_mean.expand(*places.shape[:-1], -1).clone()  # B sees the base alone
         obs[..., base] = places
-        return self.model.backward_map(self.model.normalize(obs)).mean(1)
+        return self.model.backward_map(self.model.normalize(obs)).mean(1) @ self.tasks.inverse
 
     def evaluate(self):
         self.refuse_divergence()  # MuJoCo takes commands that are not finite for none, which some tasks reward
@@ -439,8 +441,8 @@ def parse_arguments(argv=None):
         p.error(f"--z-from-commands: the {args.domain} takes no commands: leave it out")
     if args.expert and not (simulation.DOMAINS[args.domain].has_expert and args.b_of_base):
         p.error("--expert needs a maze and --b-of-base: leave it out, or give both")
-    if args.expert and args.bc:
-        p.error("--expert: the actor learns from it alone: leave --bc out")
+    if args.expert and (args.bc or args.saturation):
+        p.error("--expert: the actor learns from it alone: leave --bc and --saturation out")
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args

@@ -9,10 +9,11 @@ It has no clock: how far the stride is, is read off the joints, and the springs 
 them to where the stride is a little later. So what it does is a function of what is
 observed, which a policy can learn, and it goes on from wherever a robot is put down.
 
-The numbers in TROT were found by a search like search(), for the speed along and the drift across
-the direction, and the heading. It walks at SPEED on average, 1.2 to 1.8 m/s depending on the direction.
-The springs were made softer after it: as fast, and most torques stay within the motors' limits,
-which makes actions that change gradually with what is observed.
+Most numbers in TROT were found by a search like search(), for the speed along and the drift across
+the direction, and the heading, while the gait still had a clock. The springs (stiffness, damping,
+ahead) were chosen by hand: softer ones walk as fast, and keep most torques within the motors' limits,
+so that actions change gradually with what is observed. It walks at SPEED on average, 1.2 to 1.8 m/s
+depending on the direction.
 """
 
 from dataclasses import astuple, dataclass
@@ -25,13 +26,14 @@ _DOWN = np.array([1, -1, -1, 1])  # sign of the ankle's angle that lowers the fo
 _MOTORS = [3, 0, 1, 2]  # the leg of each pair of motors: hip and ankle
 _DEPTH = np.radians([25, 75])  # of the ankles; they reach from 30 to 70 degrees
 _HEADING_GAIN, _HEADING_LIMIT = 1.0, 0.3
-_PHASES = np.linspace(0, 2 * np.pi, 16, endpoint=False)  # that are told apart
+_PHASE_STEP = np.pi / 8
+_PHASES = np.arange(0, 2 * np.pi, _PHASE_STEP)  # that are told apart
 _RATES = 0.2  # how much the joints' rates tell of the phase, next to their angles
 
 
 @dataclass(frozen=True)
 class Trot:
-    frequency: float  # strides a second
+    frequency: float  # strides a second, to which the joints' rates are compared
     swing: float  # amplitude of the hips, rad
     depth: float  # mean angle of the ankles, degrees
     lift: float  # amplitude of the ankles, degrees
@@ -56,8 +58,7 @@ def torques(trot, obs, direction, speed):
     """Actions [n, 8] in [-1, 1] for observations [n, 29].
 
     direction [n] is where to go in the world, rad; speed [n] scales the strides:
-    with 0 it marches where it is. It never stands: from a state at rest nobody
-    could learn which leg is next.
+    with 0 it marches where it is.
     """
     angle, rate = (obs[:, part].reshape(-1, 4, 2) for part in (slice(7, 15), slice(21, 29)))
     yaw = heading(obs)
@@ -81,7 +82,7 @@ def angles(trot, phase, yaw, direction, speed):
 def phase(trot, angle, rate, yaw, direction, speed):
     """The phase [n] of the stride that has joints most like angle and rate [n, 4, 2], rad and rad/s."""
     strides = angles(trot, np.repeat(_PHASES[:, None], len(yaw), 1), yaw, direction, speed)
-    per_phase = (np.roll(strides, -1, 0) - np.roll(strides, 1, 0)) / (2 * _PHASES[1])
+    per_phase = (np.roll(strides, -1, 0) - np.roll(strides, 1, 0)) / (2 * _PHASE_STEP)
     unlike = (strides - angle) ** 2 + _RATES * (per_phase - rate / (2 * np.pi * trot.frequency)) ** 2
     return _PHASES[unlike.sum((-1, -2)).argmin(0)]
 

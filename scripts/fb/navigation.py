@@ -1,9 +1,9 @@
-"""Ways through a maze, and an expert that walks them to where a task's features are worth the most.
+"""Ways through a maze, and an expert that walks them to where a task's reward is the greatest.
 
 For a policy to find its way it has to learn where to go, and how to walk there. The
 expert can do both, since it knows the map and has a gait: it says what pi_z should do
-in any state, for any z, and the actor learns to do the same, in the states that it
-gets into by itself. That is DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
+in any state, for any z, and the actor learns to do the same, in states of recordings
+and in those that it gets into by itself. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
 Learning and Structured Prediction to No-Regret Online Learning" (2011).
 """
 
@@ -29,7 +29,12 @@ def next_cells(free):
 
 
 class Ways:
-    """The shortest ways between the free cells of a maze. cells [c, 2] are their middles, size their width, m."""
+    """The shortest ways between the cells of a maze that are free [rows, columns].
+
+    cells [c, 2] are their middles in the order of np.argwhere(free), and size is their width, both in m.
+    """
+
+    SLACK = 0.3  # m from where it is to be that the gait does not walk for
 
     def __init__(self, free, cells, size):
         self.cells, self.size, self.following = cells, size, next_cells(free)
@@ -38,11 +43,11 @@ class Ways:
         """The cell [n] that xy [n, 2] is in."""
         return np.abs(xy[:, None] - self.cells).max(-1).argmin(1)
 
-    def towards(self, xy, goal, aside=0.0, slack=0.3):
-        """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], at aside [n, 2] m from the middles of cells."""
+    def towards(self, xy, goal, aside=0.0):
+        """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], by way of what is aside [n, 2] m of the cells' middles."""
         here = self.here(xy)
         way = self.cells[self.following[here, goal]] + aside - xy
-        arriving = np.clip(np.hypot(*way.T) - slack, 0, 1)
+        arriving = np.clip(np.hypot(*way.T) - self.SLACK, 0, 1)
         return np.arctan2(way[:, 1], way[:, 0]), np.where(here == goal, arriving, 1.0)
 
 
