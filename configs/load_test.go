@@ -15,12 +15,12 @@ import (
 )
 
 func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
-	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "quadruped", "robot", "composite", "rover-mcu"} {
+	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "quadruped", "antmaze", "robot", "composite", "rover-mcu"} {
 		if _, err := Load(name); err != nil {
 			t.Errorf("%s:\n%v", name, err)
 		}
 	}
-	if len(Names()) != 9 {
+	if len(Names()) != 10 {
 		t.Errorf("Names() = %v: a configuration is not tested", Names())
 	}
 }
