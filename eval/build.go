@@ -72,6 +72,7 @@ func (r *trialRun) controller() (controller.Config, error) {
 	m, s := methods[r.trial.Method], r.trial.settings
 	c := controller.DefaultConfig()
 	c.Strategy, c.Seed = m.strategy, r.trial.Seed
+	c.Replan = uint64(s.ReplanEvery[0])
 	if m.everyEp {
 		c.Replan = 0
 	}

@@ -6,7 +6,8 @@
 // --fast` steps them; what a method or an experiment has of its own is put
 // where the controller has a place for it:
 //
-//	method, β, σ, λ, ρ, candidates, steps   controller.Config
+//	method, β, σ, λ, ρ, candidates, steps,
+//	replan_every                            controller.Config
 //	labels, their noise, delay and gaps     rewardsrc/scripted, behind the label gate
 //	lola                                    a controller.Plans of its own
 //	plan_age                                a controller.Plans that hands out older plans

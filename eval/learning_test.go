@@ -2,6 +2,7 @@ package eval
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -52,5 +53,38 @@ methods:
 		if got[method] < random+share*(oracle-random) {
 			t.Errorf("%s: %.1f, oracle %.1f, random %.1f", method, got[method], oracle, random)
 		}
+	}
+}
+
+func TestAZIsKeptForAsManyStepsAsAsked(t *testing.T) {
+	p := parsed(t, `
+version: 1
+experiment: replan
+run: {trials: 2, episodes: 2, episode_steps: 20}
+environments:
+  - {name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}]}
+methods:
+  - {name: thompson, replan_every: [1, 5, 20]}
+  - {name: thompson_ep}
+`)
+	path := filepath.Join(t.TempDir(), "replan.csv")
+	runInto(t, path, Runner{Protocol: p, Jobs: 1})
+	rows, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	returns := map[string][]float64{}
+	for _, row := range rows {
+		if row.Measure == MeasureReturn {
+			which := row.Method + " " + row.Params
+			returns[which] = append(returns[which], row.Value)
+		}
+	}
+	// The controller's own test is that plans are due when they are to be; a z for all steps of an episode is the episode-level variant's.
+	if got, want := returns["thompson replan_every=20"], returns["thompson_ep "]; len(want) != 4 || !slices.Equal(got, want) {
+		t.Errorf("with a z for all 20 steps of an episode %v, with one an episode %v", got, want)
+	}
+	if a, b := returns["thompson replan_every=1"], returns["thompson replan_every=5"]; len(a) != 4 || slices.Equal(a, b) {
+		t.Errorf("with a z for one step %v, with one for five the same", a)
 	}
 }

@@ -30,6 +30,9 @@ var (
 
 func learning(strategy string, everyEp bool, own ...string) method {
 	settings := append([]string{"nonlinearity"}, own...)
+	if !everyEp {
+		settings = append(settings, "replan_every")
+	}
 	settings = append(settings, beliefSettings...)
 	return method{strategy, everyEp, append(settings, labelSettings...)}
 }

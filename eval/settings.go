@@ -23,6 +23,7 @@ type Settings struct {
 	GradientSteps []int     `yaml:"gradient_steps,omitempty"` // ucb_gradient: gradients of a plan; default 8
 	GradientRate  []float64 `yaml:"gradient_rate,omitempty"`  // ucb_gradient: learning rate; default 0.1
 	Sampler       []string  `yaml:"sampler,omitempty"`        // ucb, thompson and their _ep: correct (default), or transposed: draws with R⁻ᵀ for R⁻¹, a mistake
+	ReplanEvery   []int     `yaml:"replan_every,omitempty"`   // ucb, thompson, ucb_gradient, ucb_sphere: steps for which a z is kept; default 1
 	PlanAge       []int     `yaml:"plan_age,omitempty"`       // how many steps old z is when it is followed; default 0, lockstep
 	WarmStart     []int     `yaml:"warm_start,omitempty"`     // labelled states that the belief knows beforehand; default 0
 
@@ -66,7 +67,7 @@ func defaultSettings() Settings {
 	return Settings{
 		Beta: []float64{1}, Sigma: []float64{0.1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
-		Sampler: []string{SamplerCorrect}, PlanAge: []int{0}, WarmStart: []int{0},
+		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		LabelsPerMinute: []float64{0}, Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
 		Labels: []int{50_000}, By: []string{UCB},
@@ -195,7 +196,7 @@ const maxDelayS = 40
 var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
-	"plan_age": {0, 1000}, "warm_start": {0, 1e7},
+	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},

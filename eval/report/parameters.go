@@ -80,7 +80,7 @@ func (p parameters) join(equals, between string) string {
 // symbols are the keys that the paper writes as a letter.
 var symbols = map[string]string{
 	"beta": "β", "kappa": "κ", "lambda": "λ", "rho": "ρ", "sigma": "σ", "inaccuracy": "α", "nonlinearity": "α",
-	"labels_per_minute": "labels a minute", "warm_start": "labels beforehand", "plan_age": "age of z", "gradient_steps": "gradient steps",
+	"labels_per_minute": "labels a minute", "warm_start": "labels beforehand", "plan_age": "age of z", "replan_every": "steps a z", "gradient_steps": "gradient steps",
 }
 
 func symbol(key string) string {
