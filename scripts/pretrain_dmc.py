@@ -263,8 +263,10 @@ class Pretraining(train_fb.Trainer):
 
     def magnify_base(self):
         """Has the maps see more of the base: they begin with all channels alike, of which it may be a few of many."""
-        base = [self.args.observation.index(name) for name in self.domain.base]
-        self.model.obs_var[base] /= self.args.base_scale**2
+        self.model.obs_var[self.base_channels()] /= self.args.base_scale**2
+
+    def base_channels(self):
+        return [self.args.observation.index(name) for name in self.domain.base]
 
     def have_b_begin_with_the_base(self):
         """B of few channels: the first layer's LayerNorm leaves nothing of their sizes unless its biases differ as much as they do."""
@@ -339,10 +341,9 @@ class Pretraining(train_fb.Trainer):
     @torch.no_grad()
     def features_of_cells(self):
         """phi = (E[B B^T])^-1 B of the expert's cells, [c, d], means over places in each."""
-        base = [self.args.observation.index(name) for name in self.domain.base]
         places = torch.as_tensor(self.expert.places()).to(self.model.obs_mean)
         obs = self.model.obs_mean.expand(*places.shape[:-1], -1).clone()  # B sees the base alone
-        obs[..., base] = places
+        obs[..., self.base_channels()] = places
         return self.model.backward_map(self.model.normalize(obs)).mean(1) @ self.tasks.inverse
 
     def evaluate(self):
