@@ -246,8 +246,8 @@ func (c *control) cutOff() {
 	time.AfterFunc(loosening, func() { close(c.abandoned) })
 }
 
-// await waits for the end of the loop, but not for ever: a person who wants the
-// robot to stop is not made to wait for a driver that hangs, watchdog or not.
+// await waits for the end of the loop. After a signal it waits as long as the driver's calls may
+// take: a driver that hangs, with or without a watchdog, does not keep the operator waiting.
 func (c *control) await(ctx context.Context, over <-chan error, stuck func()) error {
 	select {
 	case err := <-over:
@@ -257,7 +257,7 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 		select {
 		case err := <-over:
 			return err
-		case <-time.After(2*c.robot.Spec().Period + loosening):
+		case <-time.After(2*c.robot.Spec().Period + longestTick(c.robot) + loosening):
 		}
 		stuck()
 		select {
@@ -268,6 +268,13 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 	}
 	c.givenUp = true
 	return &controller.FaultError{Fault: controller.FaultStuck, Tick: c.at.Load(), Err: errStuck}
+}
+
+// longestTick is how long a driver within its bounds can hold up the end of the loop: by a tick in
+// which the operator arms, and the last Halt.
+func longestTick(robot hal.Robot) time.Duration {
+	b := hal.BoundsOf(robot)
+	return b.Sense + b.Act + b.Arm + b.Halt
 }
 
 // reason is the fault that ended the loop.

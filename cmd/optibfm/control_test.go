@@ -388,6 +388,32 @@ func TestASignalEndsARunWhoseDriverHangsAlsoWithoutAWatchdog(t *testing.T) {
 	}
 }
 
+// boundedRobot states how long its calls take.
+type boundedRobot struct {
+	*hangingRobot
+	bounds hal.Bounds
+}
+
+func (r boundedRobot) Bounds() hal.Bounds { return r.bounds }
+
+func TestControl_ASignalWaitsForADriverWithinItsBounds(t *testing.T) {
+	hanging, _ := newHanging(t, configs.AfterStopHold)
+	robot := boundedRobot{hanging, hal.Bounds{Sense: time.Minute}}
+	e := newTwoEndsWith(t, testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 60 }), robot)
+	ctx, cancel := context.WithCancel(context.Background())
+	hanging.sense = func() {
+		hanging.sense = nil
+		cancel()
+		time.Sleep(loosening + loosening/2)
+	}
+	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
+		t.Error(err)
+	}
+	if robot.beside.Load() != 0 || robot.halts.Load() == 0 {
+		t.Errorf("halted %d times beside the driver, %d times by the loop", robot.beside.Load(), robot.halts.Load())
+	}
+}
+
 func TestTheLoopMustHaveTheRobotsPeriod(t *testing.T) {
 	s := testSession(t, nil)
 	robot, err := rover.New(s.file.Robot.Rover)

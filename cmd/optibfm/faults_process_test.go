@@ -374,22 +374,25 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 
 func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
-		r := runAttended(t, "")
-		r.arm()
-		if stopped {
-			r.must("stop", "stopped")
-			r.robot.waitHalted(t, time.Now())
-		}
-		sent := time.Now()
-		if err := r.end(); err != nil {
-			t.Errorf("stopped %v: %v\n%s", stopped, err, r.output)
-		}
-		if !stopped {
-			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
-		}
-		if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
-			t.Errorf("the log was not finished: %+v", cut)
-		}
+		t.Run(fmt.Sprintf("stopped=%v", stopped), func(t *testing.T) {
+			r := runAttended(t, "", "run.host_timeout_s=60")
+			actAsDevices(t) // Halt waits a tenth of a second for the robot's server, which is in this process
+			r.arm()
+			if stopped {
+				r.must("stop", "stopped")
+				r.robot.waitHalted(t, time.Now())
+			}
+			sent := time.Now()
+			if err := r.end(); err != nil {
+				t.Errorf("%v\n%s", err, r.output)
+			}
+			if !stopped {
+				t.Logf("halted after %v", r.robot.waitHalted(t, sent))
+			}
+			if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
+				t.Errorf("the log was not finished: %+v", cut)
+			}
+		})
 	}
 }
 
