@@ -14,6 +14,8 @@ func TestStopHistory_AdmitsOnlyRewardsAboutTimesWithoutAStop(t *testing.T) {
 		h.Note(tick, int64(tick)*1e8, 100 <= tick && tick < 200 || tick >= 300)
 	}
 	const s = int64(1e9)
+	undo := rewardsrc.Label{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: 31 * s}
+	cantTell := rewardsrc.Label{Kind: rewardsrc.CantTell, Request: 7, Tick: 99, At: 31 * s}
 	for name, c := range map[string]struct {
 		label rewardsrc.Label
 		want  bool
@@ -34,8 +36,8 @@ func TestStopHistory_AdmitsOnlyRewardsAboutTimesWithoutAStop(t *testing.T) {
 		"a stream's window after the stop":     {held(press(1, 20*s+5e8, 1)), true},
 		"now":                                  {press(1, 31*s, 1), false},
 		"an answer":                            {answer(1, 7, 1), true},
-		"an undo during a stop":                {rewardsrc.Label{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: 31 * s}, true},
-		"a can't tell during a stop":           {rewardsrc.Label{Kind: rewardsrc.CantTell, Request: 7, Tick: 99, At: 31 * s}, true},
+		"an undo during a stop":                {undo, true},
+		"a can't tell during a stop":           {cantTell, true},
 		"a window longer before the first one": {press(1, 0, 1), true},
 	} {
 		if got := h.Admits(c.label); got != c.want {
