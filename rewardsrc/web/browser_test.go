@@ -29,7 +29,7 @@ import (
 
 var (
 	pictures = flag.String("pictures", "", "folder for screenshots of the console")
-	live     = flag.String("live", "", "address of a run's console, with its code, to label and to take docs/console.png of")
+	live     = flag.String("live", "", "address of a run's console, with its code, to take docs/console.png of")
 )
 
 // chrome is a headless browser, driven over the Chrome DevTools Protocol.
@@ -679,7 +679,8 @@ func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
 const stopInSight = `((id, innerWidth, innerHeight) => {
 	const stop = document.querySelector(id), r = stop.getBoundingClientRect();
 	const inside = r.left >= 0 && r.top >= 0 && r.right <= innerWidth && r.bottom <= innerHeight;
-	const big = r.width >= 64 && r.height >= 44, whole = stop.scrollWidth <= stop.clientWidth && stop.scrollHeight <= stop.clientHeight;
+	const big = r.width >= 64 && r.height >= 44;
+	const whole = stop.scrollWidth <= stop.clientWidth && stop.scrollHeight <= stop.clientHeight;
 	const onTop = [0.1, 0.5, 0.9].every((x) => [0.1, 0.5, 0.9].every((y) => {
 		return stop.contains(document.elementFromPoint(r.left + x * r.width, r.top + y * r.height));
 	}));
