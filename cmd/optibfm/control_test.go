@@ -439,14 +439,14 @@ func (p *pressing) Refuse(rewardsrc.Label, error) {
 	p.refused++
 }
 func (p *pressing) Poll(dst []rewardsrc.Label) int {
-	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}
+	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()}
 	return 1
 }
 
 func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *testing.T) {
 	e := newTwoEnds(t, testSession(t, nil))
 	source := &pressing{}
-	h := &host{link: e.host, desk: &desk{source: source, tally: newTally(e.agent.Shape())}}
+	h := &host{link: e.host, desk: newDesk(e.session.file, source, newTally(e.agent.Shape()), rewardsrc.Monotonic)}
 	h.takeLabels()
 	if source.acknowledged != labelSlots || source.refused != 0 {
 		t.Errorf("%d acknowledged of %d, %d refused", source.acknowledged, labelSlots, source.refused)

@@ -139,14 +139,11 @@ func (d *lineDisplay) tick(*controller.Tick) {
 // rounded keeps lines short.
 func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-func (d *lineDisplay) label(l rewardsrc.Label, err error) {
-	if err != nil {
-		d.log.Warn().Uint64("label", l.ID).Str("why", clean(err.Error())).Msg("label refused")
-	}
-}
+// label shows nothing: an event tells of refused presses, once a second at most.
+func (d *lineDisplay) label(rewardsrc.Label, error) {}
 
 func (d *lineDisplay) notice(n keyboard.Notice) {
-	if n.Text != "" {
+	if n.Text != "" && n.Event != rewardsrc.Refused {
 		d.log.Info().Msg(clean(n.Text))
 	}
 }

@@ -169,10 +169,9 @@ func openHost(out io.Writer) (*host, error) {
 	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
-	h.desk = &desk{
-		source: source, log: h.log, tally: h.tally, notify: h.display.label,
-		answersOnly: h.session.file.Operator.LabelMode == configs.ModePerRequest,
-	}
+	h.desk = newDesk(h.session.file, source, h.tally, rewardsrc.Monotonic)
+	h.desk.log, h.desk.notify = h.log, h.display.label
+	h.desk.tell = func(e flightlog.Event) { h.note(h.writeEvent(e)) }
 	h.reach()
 	return h, nil
 }
@@ -392,6 +391,7 @@ func (h *host) startKeeper() (end func()) {
 // drain records what came at the last moment.
 func (h *host) drain() {
 	h.takeNotes()
+	h.desk.flush()
 	if fault := h.fault(); fault != controller.FaultNone {
 		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
 	}
@@ -429,6 +429,7 @@ func (h *host) takeTicks() error {
 		if h.watcher != nil {
 			h.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
 		}
+		h.desk.noteTick(t)
 		h.takeRequests()
 		h.takeLabels()
 		if h.log != nil {
@@ -492,14 +493,19 @@ func (h *host) takeRequests() {
 }
 
 // takeLabels takes labels only while the robot has room for them; the others
-// wait in the device. Once the run has ended none is acknowledged: nobody would
-// apply it.
+// wait in the device. It takes a bounded number, since a refused label needs no
+// room. Once the run has ended none is acknowledged: the robot would not apply
+// it.
 func (h *host) takeLabels() {
 	h.reach()
 	var one [1]rewardsrc.Label
-	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
+	for range labelSlots {
+		if h.link.ended.Load() != 0 || !h.link.hasRoom() || h.desk.source.Poll(one[:]) == 0 {
+			break
+		}
 		h.desk.pass(one[0], h.link.push)
 	}
+	h.desk.report()
 }
 
 // takeNotes records what the planner offered.

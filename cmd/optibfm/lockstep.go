@@ -115,12 +115,21 @@ func (r *lockstep) openDesk() error {
 	default:
 		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = &desk{
-		source: source, log: r.log, tally: r.tally, notify: r.display.label,
-		answersOnly: o.LabelMode == configs.ModePerRequest,
-	}
-	r.source = newLockstepSource(r.desk)
+	r.desk = newDesk(r.session.file, source, r.tally, nil)
+	r.desk.log, r.desk.notify, r.desk.tell = r.log, r.display.label, r.tell
+	r.source = newLockstepSource(r.desk) // which has the clock
 	return nil
+}
+
+// tell records and shows an event.
+func (r *lockstep) tell(e flightlog.Event) {
+	r.display.event(e)
+	if r.log == nil {
+		return
+	}
+	if err := r.log.WriteEvent(e); err != nil && r.source.err == nil {
+		r.source.err = err
+	}
 }
 
 // run ticks until the episodes, the time or the caller's patience is over.
@@ -153,6 +162,7 @@ func (r *lockstep) step() (more bool, err error) {
 	if !ran {
 		return false, err
 	}
+	r.desk.noteTick(t)
 	r.tally.add(t)
 	r.display.tick(t)
 	return true, errors.Join(err, r.record(t), r.source.err)

@@ -78,7 +78,7 @@ func newSummary(s *session, o outcome) summary {
 		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,
 	}
 	if y.refused > 0 {
-		m.RefusedReason = y.firstBad.String()
+		m.RefusedReason = y.firstBad
 	}
 	if !s.file.Run.Lockstep {
 		m.Lateness = &quantiles{micros(y.lateness, 50), micros(y.lateness, 99), micros(y.lateness, 99.9), micros(y.lateness, 100)}

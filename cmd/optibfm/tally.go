@@ -25,7 +25,7 @@ type tally struct {
 
 	asked, answered, expired uint64
 	applied, undone, refused uint64
-	firstBad                 controller.Outcome // why the first label was refused
+	firstBad                 string // why the first label was refused
 
 	replans uint64
 	maxAge  uint64 // of z, ticks
@@ -116,11 +116,16 @@ func (y *tally) addLabels(t *controller.Tick) {
 		case l.Outcome == controller.Applied:
 			y.applied++
 		case l.Outcome != controller.ClosedRequest:
-			y.refused++
-			if y.firstBad == 0 {
-				y.firstBad = l.Outcome
-			}
+			y.refuse(l.Outcome.String())
 		}
+	}
+}
+
+// refuse counts a label that does not count, or a press that gave none.
+func (y *tally) refuse(why string) {
+	y.refused++
+	if y.firstBad == "" {
+		y.firstBad = why
 	}
 }
 
