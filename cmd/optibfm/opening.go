@@ -35,7 +35,7 @@ func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 	case configs.DriverBridge:
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
-		robot, err := openDevices(attached, r.Composite, f.Loop.Period(), now)
+		robot, err := openDevices(ctx, attached, r.Composite, f.Loop.Period(), now)
 		if err != nil { // a nil *composed is no nil Robot
 			return nil, err
 		}
