@@ -17,6 +17,7 @@ import (
 	"optibfm/internal/shm"
 	"optibfm/rtloop"
 	"optibfm/simulate"
+	"optibfm/tflite"
 )
 
 // control is the control process: it holds the robot and the belief, and
@@ -59,10 +60,7 @@ var errDone = errors.New("control: the run is over")
 
 // runControl runs a session in real time: this process becomes the control
 // process. On every way out the robot is halted before anything else happens.
-func runControl(ctx context.Context, s *session, o orders) (err error) {
-	if err := s.checkTerminal(); err != nil {
-		return err
-	}
+func runControl(ctx context.Context, s *session, network tflite.Evaluator, o orders) (err error) {
 	// Opening a device may already move or stop it: no other process may have it.
 	socket, err := listenControl(s.file.Safety)
 	if err != nil {
@@ -90,7 +88,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := checkRealTime(robot, s.file); err != nil {
 		return err
 	}
-	if c, err = newControl(s, robot, segment); err != nil {
+	if c, err = newControl(ctx, s, network, robot, segment); err != nil {
 		return err
 	}
 	c.socket = socket
@@ -122,7 +120,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	c.hostGone = &host.gone
 	if err := host.waitReady(ctx, c.link); err != nil {
 		c.link.ended.Store(1 + uint64(controller.FaultNone))
-		if ended := host.finish(hostAbort); !errors.Is(ended, errHostFailed) {
+		if ended := host.release(hostUnready); !errors.Is(ended, errHostFailed) && !errors.Is(ended, errHostKilled) {
 			err = errors.Join(err, ended)
 		}
 		return err
@@ -154,12 +152,8 @@ func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	}
 }
 
-func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, error) {
+func newControl(ctx context.Context, s *session, network tflite.Evaluator, robot hal.Robot, segment *shm.Segment) (*control, error) {
 	link, err := newControlLink(segment, s.shape())
-	if err != nil {
-		return nil, err
-	}
-	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +161,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	recalled, err := teach(agent.Learner(), s)
+	recalled, err := teach(ctx, agent.Learner(), s)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ type Server struct {
 	samples  int
 	done     chan struct{}
 	faulty   chan struct{} // closed when the fault is committed
+	acted    chan struct{} // closed at the first act
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -81,7 +82,7 @@ func Serve(t testing.TB, options Options) *Server {
 	}
 	s := &Server{
 		Address: "unix:" + path, options: options, listener: l,
-		done: make(chan struct{}), faulty: make(chan struct{}),
+		done: make(chan struct{}), faulty: make(chan struct{}), acted: make(chan struct{}),
 	}
 	go s.serve()
 	t.Cleanup(func() {
@@ -98,6 +99,9 @@ func Serve(t testing.TB, options Options) *Server {
 
 // Committed is closed when the server has committed its fault.
 func (s *Server) Committed() <-chan struct{} { return s.faulty }
+
+// Acted is closed when the server has received an action.
+func (s *Server) Acted() <-chan struct{} { return s.acted }
 
 // Ended is closed when the connection has ended.
 func (s *Server) Ended() <-chan struct{} { return s.done }
@@ -168,7 +172,9 @@ func (s *Server) see(kind Kind) {
 	s.note(func(r *Report) {
 		switch kind {
 		case Act:
-			r.Acts++
+			if r.Acts++; r.Acts == 1 {
+				close(s.acted)
+			}
 			if r.Committed {
 				r.ActsAfter++
 			}
