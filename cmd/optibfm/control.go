@@ -55,6 +55,10 @@ type control struct {
 // the device's own deadman waits for.
 const loosening = time.Second
 
+// lastTick is how long a tick may go on after a signal, besides two periods, before
+// the robot is halted past the driver.
+const lastTick = 400 * time.Millisecond
+
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
 
@@ -251,7 +255,7 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 		select {
 		case err := <-over:
 			return err
-		case <-time.After(2*c.robot.Spec().Period + loosening):
+		case <-time.After(2*c.robot.Spec().Period + lastTick):
 		}
 		stuck()
 		select {
