@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -61,7 +62,11 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newControl(s, robot, segment)
+	network, err := s.model.evaluator(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newControl(t.Context(), s, network, robot, segment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +75,7 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := s.model.evaluator(s.file)
-	if err != nil {
+	if network, err = s.model.evaluator(s.file); err != nil {
 		t.Fatal(err)
 	}
 	planner, err := controller.NewPlanner(s.file.Controller, network)
@@ -498,14 +502,33 @@ func TestAWarmStartThatDoesNotFitIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newTwoEnds(t, testSession(t, nil))
-		before := e.agent.Learner().Belief().Hash()
-		err = warmStart(e.agent.Learner(), configs.Model{WarmStart: path})
-		if err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := openWarmStart(configs.Model{WarmStart: path}, 8); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if e.agent.Learner().Belief().Hash() != before {
-			t.Errorf("%s: the belief changed", name)
-		}
+	}
+}
+
+func TestWarmStart_TakenInBlocksGivesTheSameBelief(t *testing.T) {
+	const n, dim = 2*warmBlock + 7, 8
+	w := warmStart{path: "labels.npz", dim: dim, phi: make([]float64, n*dim), reward: make([]float64, n)}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range w.phi {
+		w.phi[i] = random.NormFloat64()
+	}
+	for i := range w.reward {
+		w.reward[i] = random.NormFloat64()
+	}
+	whole, blocks := newTwoEnds(t, testSession(t, nil)).agent.Learner(), newTwoEnds(t, testSession(t, nil)).agent.Learner()
+	if err := errors.Join(whole.WarmStart(w.phi, w.reward), w.teach(t.Context(), blocks)); err != nil {
+		t.Fatal(err)
+	}
+	if whole.Belief().Hash() != blocks.Belief().Hash() {
+		t.Error("the beliefs differ")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := blocks.Belief().Hash()
+	if err := w.teach(ctx, blocks); !errors.Is(err, context.Canceled) || blocks.Belief().Hash() != before {
+		t.Errorf("interrupted: %v", err)
 	}
 }

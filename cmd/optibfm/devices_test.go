@@ -37,7 +37,7 @@ func openOnRig(t *testing.T) (*rig, *twoEnds) {
 		t.Fatal(err)
 	}
 	r := newRig()
-	robot, err := openDevices(r.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
+	robot, err := openDevices(t.Context(), r.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestADeviceThatCannotBeOpenedIsNamedAndNothingStaysOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = openDevices(r.hardware(), cfg.Robot.Composite, cfg.Loop.Period(), rtloop.Now)
+			_, err = openDevices(t.Context(), r.hardware(), cfg.Robot.Composite, cfg.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("want %q: %v", c.says, err)
 			}

@@ -55,7 +55,9 @@ func (d *doctor) bundle() finding {
 	}
 	learner, err := controller.NewLearner(d.file.Controller, dims.Latent, d.file.Loop.Period())
 	if err == nil {
-		err = warmStart(learner, d.file.Model)
+		var warm warmStart
+		warm, err = openWarmStart(d.file.Model, dims.Latent)
+		err = errors.Join(err, warm.teach(context.Background(), learner))
 	}
 	if err != nil {
 		return broken("correct the configuration", "%v", err)

@@ -50,6 +50,10 @@ var spoils = map[string]func(h *host, now <-chan struct{}){
 	"GPU hangs": func(h *host, now <-chan struct{}) {
 		h.loseGPU(now, func() (int, float32, error) { select {} })
 	},
+	"hangs at its start": func(*host, <-chan struct{}) {
+		_ = os.WriteFile(os.Getenv(spoiledWhen), nil, 0o600)
+		time.Sleep(time.Hour)
+	},
 	"host tries to arm": func(h *host, _ <-chan struct{}) {
 		go func() {
 			for range 20 {

@@ -21,7 +21,10 @@ import (
 // a shadow. now is its clock; nil is simulated time.
 func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
 	robot, err := openDriver(ctx, f, now)
-	if err != nil || !f.Run.Shadow {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("%w (%w)", errInterrupted, err)
+	case err != nil || !f.Run.Shadow:
 		return robot, err
 	}
 	return shadow.Wrap(robot), nil
@@ -35,7 +38,7 @@ func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 	case configs.DriverBridge:
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
-		robot, err := openDevices(attached, r.Composite, f.Loop.Period(), now)
+		robot, err := openDevices(ctx, attached, r.Composite, f.Loop.Period(), now)
 		if err != nil { // a nil *composed is no nil Robot
 			return nil, err
 		}
@@ -72,25 +75,54 @@ func (silent) Ask(rewardsrc.Request)      {}
 func (silent) Poll([]rewardsrc.Label) int { return 0 }
 func (silent) Halt() error                { return nil }
 
-// warmStart gives the learner the labels that a configuration names.
-func warmStart(l *controller.Learner, m configs.Model) error {
+// warmStart are the labels that model.warm_start names; none where it is empty.
+type warmStart struct {
+	path   string
+	dim    int
+	phi    []float64 // [n, dim]
+	reward []float64 // [n]
+}
+
+// readWarmStart reads the session's labels, before any device is open.
+func (s *session) readWarmStart() (err error) {
+	s.warm, err = openWarmStart(s.file.Model, s.model.Dims().Latent)
+	return err
+}
+
+func openWarmStart(m configs.Model, dim int) (w warmStart, err error) {
 	if m.WarmStart == "" {
-		return nil
+		return w, nil
 	}
 	archive, err := npz.ReadFile(m.WarmStart)
 	if err != nil {
-		return fmt.Errorf("model.warm_start: %w", err)
+		return w, fmt.Errorf("model.warm_start: %w", err)
 	}
-	phi, err := archive.Shaped("phi", -1, l.Belief().Dim())
+	phi, err := archive.Shaped("phi", -1, dim)
 	if err != nil {
-		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+		return w, fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
 	}
 	reward, err := archive.Shaped("reward", phi.Shape()[0])
 	if err != nil {
-		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+		return w, fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
 	}
-	if err := l.WarmStart(phi.Float64s(), reward.Float64s()); err != nil {
-		return fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
+	return warmStart{path: m.WarmStart, dim: dim, phi: phi.Float64s(), reward: reward.Float64s()}, nil
+}
+
+// warmBlock is the number of labels that are learnt between two looks at the
+// context: some 10 ms. It is a multiple of the four that the belief takes at a time,
+// so that the blocks change no bit of the belief.
+const warmBlock = 1 << 10
+
+// teach gives the labels to a learner, until ctx ends.
+func (w warmStart) teach(ctx context.Context, l *controller.Learner) error {
+	for first := 0; first < len(w.reward); first += warmBlock {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("model.warm_start: %s: interrupted: %w", w.path, err)
+		}
+		end := min(first+warmBlock, len(w.reward))
+		if err := l.WarmStart(w.phi[first*w.dim:end*w.dim], w.reward[first:end]); err != nil {
+			return fmt.Errorf("model.warm_start: %s: labels from %d on: %w", w.path, first, err)
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type session struct {
 	yaml  []byte // the configuration as it is recorded
 	model networks
 	fresh bool // what earlier runs have learnt is set aside
+	warm  warmStart
 
 	roomMade []string // what createLog did to other logs, in words
 }

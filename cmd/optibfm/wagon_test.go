@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -102,7 +103,7 @@ func (w *wagon) open(t *testing.T, set ...string) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	robot, err := openDevices(w.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
+	robot, err := openDevices(t.Context(), w.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -546,4 +547,39 @@ func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
 	}
 	t.Logf("all stopped %v after the kill, their deadman is %v", w.waitStopped(t, 2*patientDeadman, "base", "neck", "arm"), patientDeadman)
 	_ = cmd.Wait()
+}
+
+func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
+	for name, fail := range map[string]func(*wagon, context.CancelFunc){
+		"a motor is missing": func(w *wagon, _ context.CancelFunc) { w.arm.Mute(4, -1) },
+		"a signal comes":     func(w *wagon, cancel context.CancelFunc) { w.arm.Mute(3, -1); go w.onFrame(3, cancel) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWagon(t)
+			file, err := configs.Load(wagonFile, w.set...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.neck.Set(1, dynamixeltest.TorqueEnable, 1, 1) // as a program that died has left it
+			w.neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			fail(w, cancel)
+			_, err = openDevices(ctx, w.hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+			if err == nil || !strings.Contains(err.Error(), "devices[3] (arm)") || errors.Is(err, context.Canceled) != (ctx.Err() != nil) {
+				t.Errorf("error %v", err)
+			}
+			for _, device := range []string{"base", "neck"} {
+				if err := w.stopped(device); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// onFrame does something when a motor of the arm has been sent a frame.
+func (w *wagon) onFrame(motor int, do func()) {
+	until(20*time.Second, func() bool { return w.arm.Frames(motor) > 0 })
+	do()
 }
