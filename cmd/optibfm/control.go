@@ -69,7 +69,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, socket.close()) }()
-	robot, err := openRobot(ctx, s.file, rtloop.Now)
+	robot, err := openRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err
 	}

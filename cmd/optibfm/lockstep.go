@@ -37,7 +37,7 @@ type lockstep struct {
 
 // runLockstep runs a session to its end and returns what happened.
 func runLockstep(ctx context.Context, s *session, show display) (result outcome, err error) {
-	robot, err := openRobot(ctx, s.file, nil)
+	robot, err := openRobot(ctx, s, nil)
 	if err != nil {
 		return result, err
 	}

@@ -17,14 +17,21 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// openRobot makes the robot, halted, and puts it out of reach where the run is
-// a shadow. now is its clock; nil is simulated time.
-func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
-	robot, err := openDriver(ctx, f, now)
-	if err != nil || !f.Run.Shadow {
-		return robot, err
+// openRobot opens the robot of a session, halted, and compares its channels with the model's. In a
+// shadow run the robot is wrapped: nothing reaches its actuators. now is the robot's clock; nil is
+// simulated time.
+func openRobot(ctx context.Context, s *session, now func() int64) (hal.Robot, error) {
+	robot, err := openDriver(ctx, s.file, now)
+	if err != nil {
+		return nil, err
 	}
-	return shadow.Wrap(robot), nil
+	if err := checkFit(s.file, robot.Spec(), s.model); err != nil {
+		return nil, errors.Join(err, closeRobot(robot))
+	}
+	if s.file.Run.Shadow {
+		return shadow.Wrap(robot), nil
+	}
+	return robot, nil
 }
 
 func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
@@ -36,7 +43,7 @@ func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
 		robot, err := openDevices(attached, r.Composite, f.Loop.Period(), now)
-		if err != nil { // a nil *composed is no nil Robot
+		if err != nil { // a nil *composed in a Robot interface is not nil
 			return nil, err
 		}
 		return robot, nil

@@ -185,8 +185,12 @@ func openSession(f runFlags) (*session, error) {
 	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
-	if err := checkFit(file, s.model); err != nil {
+	_, warning, err := checkFitUnopened(file, s.model)
+	if err != nil {
 		return nil, err
+	}
+	if warning != "" {
+		fmt.Fprint(os.Stderr, wrap("warning: "+warning))
 	}
 	return s, s.settle()
 }

@@ -175,8 +175,12 @@ func wrap(text string) string {
 		indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+2)
 		for utf8.RuneCountInString(line) > width && len(indent) < 6 {
 			cut := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
-			if cut <= len(indent) {
-				break
+			if cut <= len(indent) { // a word longer than a line, such as a path
+				next := strings.IndexByte(line[len(indent):], ' ')
+				if next < 0 {
+					break
+				}
+				cut = len(indent) + next
 			}
 			b.WriteString(line[:cut] + "\n")
 			line = indent + strings.TrimLeft(line[cut:], " ")
