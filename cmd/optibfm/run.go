@@ -125,6 +125,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.invoked = invoked(os.Args[0], f, s.file)
 	if f.oracle {
 		if err := s.followOracle(); err != nil {
 			return err
@@ -137,7 +138,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 		if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
 			show = showLines // the console's lines, or a QR code, and a full screen do not mix
 		}
-		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
+		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: s.invoked})
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -146,7 +147,6 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil && result.tally == nil {
 		return err
 	}
-	result.invoked = invoked(os.Args[0], f.config)
 	return errors.Join(err, summarise(ctx, out, s, result, f.json || f.jsonl))
 }
 
@@ -162,13 +162,18 @@ func roverTasks() (names []string) {
 	return names
 }
 
-// openSession loads the configuration and the model.
-func openSession(f runFlags) (*session, error) {
+// load loads the configuration that the flags name and change.
+func (f runFlags) load() (configs.File, error) {
 	base, err := configs.Load(f.config, f.set...)
 	if err != nil {
-		return nil, err
+		return configs.File{}, err
 	}
-	file, err := configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+	return configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+}
+
+// openSession loads the configuration and the model.
+func openSession(f runFlags) (*session, error) {
+	file, err := f.load()
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type session struct {
 	model networks
 	fresh bool // what earlier runs have learnt is set aside
 
+	invoked invocation
+
 	roomMade []string // what createLog did to other logs, in words
 }
 
