@@ -43,7 +43,10 @@ func (d *doctor) model() networks {
 // bundle opens the model as a run does, and reads the labels of a warm start.
 func (d *doctor) bundle() finding {
 	model, err := openModel(d.file.Model)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(d.file.Model.Bundle):
+		return broken(inRepository+", or correct model.bundle", "%v", err)
+	case err != nil:
 		return broken("correct model.bundle; `optibfm model inspect DIR` looks at one", "%v", err)
 	}
 	d.opened.Store(&model)

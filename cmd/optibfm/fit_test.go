@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -197,5 +198,24 @@ func TestConfigValidate_ComparesChannelsOfTheRover(t *testing.T) {
 	out, err := runConfig("validate", "rover", "--set", "model.bundle="+roverBundle(t, unnamed))
 	if err != nil || !strings.Contains(out, "valid; warning: model.bundle") {
 		t.Errorf("unnamed: %q, %v", out, err)
+	}
+}
+
+func TestOpenSession_SaysWhereTheFilesOfAReadyMadeConfigurationAre(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := openSession(runFlags{config: "walker"})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"model.bundle: stat models/walker: no such file", "robot.bridge.command: stat scripts/dmc_bridge.py: no such file", "repository",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	_, err = openSession(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
+	if err == nil || strings.Contains(err.Error(), "repository") || !strings.Contains(err.Error(), "model.bundle: stat /no/model") {
+		t.Errorf("an absolute path: %v", err)
 	}
 }

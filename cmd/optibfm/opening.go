@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -49,6 +51,47 @@ func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		return robot, nil
 	}
 	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
+}
+
+// inRepository is what to do where a relative path of a ready-made configuration does not exist.
+const inRepository = "run this command in the folder of optibfm's repository, which has models/ and scripts/"
+
+// checkPaths reports a model and a script of a bridge that do not exist.
+func checkPaths(f configs.File) error {
+	var missing []error
+	relative := false
+	look := func(key, path string) {
+		if _, err := os.Stat(path); err != nil {
+			missing = append(missing, fmt.Errorf("%s: %w", key, err))
+			relative = relative || !filepath.IsAbs(path)
+		}
+	}
+	if f.Model.Bundle != configs.EmbeddedRover {
+		look("model.bundle", f.Model.Bundle)
+	}
+	if script := bridgeScript(f.Robot); script != "" {
+		look("robot.bridge.command", script)
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case relative:
+		return fmt.Errorf("%w; %s, or give absolute paths", errors.Join(missing...), inRepository)
+	}
+	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
+}
+
+// bridgeScript is the Python script that a bridge's command starts, "" where there is none.
+func bridgeScript(r configs.Robot) string {
+	if r.Driver != configs.DriverBridge {
+		return ""
+	}
+	for _, argument := range r.Bridge.Command {
+		if filepath.Ext(argument) == ".py" {
+			return argument
+		}
+	}
+	return ""
 }
 
 // closeRobot halts a robot and releases what it holds.

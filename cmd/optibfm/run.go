@@ -181,6 +181,9 @@ func openSession(f runFlags) (*session, error) {
 		file.Controller.Gate.Off = true
 	}
 	s := &session{file: file, fresh: f.fresh}
+	if err := checkPaths(file); err != nil {
+		return nil, err
+	}
 	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
