@@ -71,7 +71,7 @@ func runControl(ctx context.Context, s *session, network tflite.Evaluator, o ord
 		return err
 	}
 	defer func() { err = errors.Join(err, socket.close()) }()
-	robot, err := openRobot(ctx, s.file, rtloop.Now)
+	robot, err := openRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err
 	}

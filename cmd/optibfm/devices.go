@@ -23,7 +23,6 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
-	"optibfm/tflite"
 )
 
 // hardware is how buses and lines are opened.
@@ -190,26 +189,4 @@ func (o *opener) close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// checkFit compares a robot made of devices with the channels that the model
-// names, before anything is opened.
-func checkFit(f configs.File, model networks) error {
-	if f.Robot.Driver != configs.DriverComposite {
-		return nil
-	}
-	spec, err := f.Robot.Composite.Spec(f.Loop.Period())
-	if err != nil {
-		return err
-	}
-	observation, action := model.channels()
-	return composite.CheckModel(spec, robotChannels(observation), robotChannels(action))
-}
-
-func robotChannels(named []tflite.Channel) []hal.Channel {
-	list := make([]hal.Channel, len(named))
-	for i, c := range named {
-		list[i] = hal.Channel{Name: c.Name, Unit: c.Unit}
-	}
-	return list
 }

@@ -18,7 +18,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/hal/composite"
 	"optibfm/rtloop"
 )
 
@@ -145,14 +144,14 @@ func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.
 		return nil, os.ErrPermission
 	}
 	_, err := openSession(runFlags{config: "composite", set: []string{"robot.composite.observation[4].name=forward_speed", "robot.composite.observation[4].unit=m/s"}})
-	if !errors.Is(err, composite.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
+	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
 		t.Error(err)
 	}
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	if _, err := runConfig("init", "composite", "-o", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity"); !errors.Is(err, composite.ErrMismatch) {
+	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity"); !errors.Is(err, controller.ErrMismatch) {
 		t.Errorf("validate: %v", err)
 	}
 	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity", "--set", "model.bundle="+filepath.Join(t.TempDir(), "elsewhere")); err != nil {

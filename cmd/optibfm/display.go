@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
@@ -118,6 +119,9 @@ func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
 	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
 		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	if s.file.Safety.Arm == configs.ArmOperator {
+		d.log.Info().Msg("disarmed; to let it move: " + clean(s.invoked.operate("arm")))
+	}
 	if s.file.Run.Shadow {
 		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
 	}

@@ -186,7 +186,7 @@ func (h *host) readOrders() error {
 		return err
 	}
 	file, err := configs.Parse("the orders", h.orders.YAML)
-	h.session = &session{file: file, yaml: h.orders.YAML}
+	h.session = &session{file: file, yaml: h.orders.YAML, invoked: h.orders.Invoked}
 	return err
 }
 
@@ -406,7 +406,7 @@ func (h *host) fault() controller.Fault {
 }
 
 func (h *host) outcome() outcome {
-	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, invoked: h.orders.Invoked}
+	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault = fault.String()
 	}
@@ -472,7 +472,7 @@ func (h *host) noteMode(t *controller.Tick) {
 	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
 	if mode == controller.Stopped {
 		event.Level = flightlog.Error
-		event.Text += ": " + t.Fault.String() + ": see `optibfm status`; when it is mended: optibfm reset"
+		event.Text += ": " + t.Fault.String() + "; fix the cause, then: " + h.session.invoked.operate("reset")
 	}
 	h.note(h.writeEvent(event))
 }

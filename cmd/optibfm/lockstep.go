@@ -60,7 +60,7 @@ func newLockstep(s *session, show display) (*lockstep, error) {
 func (r *lockstep) play(ctx context.Context) (result outcome, err error) {
 	defer func() { err = errors.Join(err, closeModels(r.models...)) }()
 	s := r.session
-	robot, err := openRobot(ctx, s.file, nil)
+	robot, err := openRobot(ctx, s, nil)
 	if err != nil {
 		return result, err
 	}

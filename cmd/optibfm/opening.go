@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -17,17 +19,24 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// openRobot makes the robot, halted, and puts it out of reach where the run is
-// a shadow. now is its clock; nil is simulated time.
-func openRobot(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
-	robot, err := openDriver(ctx, f, now)
-	switch {
-	case err != nil && ctx.Err() != nil:
+// openRobot opens the robot of a session, halted, and compares its channels with the model's. In a
+// shadow run the robot is wrapped: nothing reaches its actuators. now is the robot's clock; nil is
+// simulated time.
+func openRobot(ctx context.Context, s *session, now func() int64) (hal.Robot, error) {
+	robot, err := openDriver(ctx, s.file, now)
+	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (%w)", errInterrupted, err)
-	case err != nil || !f.Run.Shadow:
-		return robot, err
 	}
-	return shadow.Wrap(robot), nil
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFit(s.file, robot.Spec(), s.model); err != nil {
+		return nil, errors.Join(err, closeRobot(robot))
+	}
+	if s.file.Run.Shadow {
+		return shadow.Wrap(robot), nil
+	}
+	return robot, nil
 }
 
 func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
@@ -39,12 +48,53 @@ func openDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
 		robot, err := openDevices(ctx, attached, r.Composite, f.Loop.Period(), now)
-		if err != nil { // a nil *composed is no nil Robot
+		if err != nil { // a nil *composed in a Robot interface is not nil
 			return nil, err
 		}
 		return robot, nil
 	}
 	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
+}
+
+// inRepository is what to do where a relative path of a ready-made configuration does not exist.
+const inRepository = "run this command in the folder of optibfm's repository, which has models/ and scripts/"
+
+// checkPaths reports a model and a script of a bridge that do not exist.
+func checkPaths(f configs.File) error {
+	var missing []error
+	relative := false
+	look := func(key, path string) {
+		if _, err := os.Stat(path); err != nil {
+			missing = append(missing, fmt.Errorf("%s: %w", key, err))
+			relative = relative || !filepath.IsAbs(path)
+		}
+	}
+	if f.Model.Bundle != configs.EmbeddedRover {
+		look("model.bundle", f.Model.Bundle)
+	}
+	if script := bridgeScript(f.Robot); script != "" {
+		look("robot.bridge.command", script)
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case relative:
+		return fmt.Errorf("%w; %s, or give absolute paths", errors.Join(missing...), inRepository)
+	}
+	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
+}
+
+// bridgeScript is the Python script that a bridge's command starts, "" where there is none.
+func bridgeScript(r configs.Robot) string {
+	if r.Driver != configs.DriverBridge {
+		return ""
+	}
+	for _, argument := range r.Bridge.Command {
+		if filepath.Ext(argument) == ".py" {
+			return argument
+		}
+	}
+	return ""
 }
 
 // closeRobot halts a robot and releases what it holds.

@@ -125,6 +125,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.invoked = invoked(os.Args[0], f, s.file)
 	if f.oracle {
 		if err := s.followOracle(); err != nil {
 			return err
@@ -156,7 +157,7 @@ func runRealTime(ctx context.Context, s *session, f runFlags) error {
 	if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
 		show = showLines // the console's lines, or a QR code, and a full screen do not mix
 	}
-	return runControl(ctx, s, network, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
+	return runControl(ctx, s, network, orders{Show: show, JSON: f.json || f.jsonl, Invoked: s.invoked})
 }
 
 // runFast runs a session in lockstep. As in real time, it loads the models before
@@ -172,7 +173,6 @@ func runFast(ctx context.Context, s *session, f runFlags, out io.Writer) error {
 	if err != nil && result.tally == nil {
 		return err
 	}
-	result.invoked = invoked(os.Args[0], f.config)
 	return errors.Join(err, summarise(ctx, out, s, result, f.json || f.jsonl))
 }
 
@@ -188,13 +188,18 @@ func roverTasks() (names []string) {
 	return names
 }
 
-// openSession loads the configuration and the model.
-func openSession(f runFlags) (*session, error) {
+// load loads the configuration that the flags name and change.
+func (f runFlags) load() (configs.File, error) {
 	base, err := configs.Load(f.config, f.set...)
 	if err != nil {
-		return nil, err
+		return configs.File{}, err
 	}
-	file, err := configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+	return configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+}
+
+// openSession loads the configuration and the model.
+func openSession(f runFlags) (*session, error) {
+	file, err := f.load()
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +207,9 @@ func openSession(f runFlags) (*session, error) {
 		file.Controller.Gate.Off = true
 	}
 	s := &session{file: file, fresh: f.fresh}
+	if err := checkPaths(file); err != nil {
+		return nil, err
+	}
 	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
@@ -211,8 +219,12 @@ func openSession(f runFlags) (*session, error) {
 	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
-	if err := checkFit(file, s.model); err != nil {
+	_, warning, err := checkFitUnopened(file, s.model)
+	if err != nil {
 		return nil, err
+	}
+	if warning != "" {
+		fmt.Fprint(os.Stderr, wrap("warning: "+warning))
 	}
 	return s, s.settle()
 }

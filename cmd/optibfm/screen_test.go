@@ -234,8 +234,15 @@ func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
 	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
 	file.Operator.Source = configs.SourceKeyboard
 	s := newTestScreen(t, file, roverSpec(t), 100)
+	s.session.invoked = invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
 	s.tally.last.Flags &^= controller.FlagArmed
 	checkGolden(t, "disarmed", paint(s, 80, 24))
+	long := "./optibfm arm --socket /run/user/1000/optibfm/control-of-the-robot"
+	s.session.invoked = invocation{Program: "./optibfm", Operate: strings.Fields(long)[2:]}
+	if frame := paint(s, 80, 24).String(); !strings.Contains(frame, " "+long+"\n") {
+		t.Errorf("the frame lacks %q:\n%s", long, frame)
+	}
+	s.session.invoked = invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
 	s.tally.last.Flags |= controller.FlagStopped
 	s.tally.last.Fault = controller.FaultEStop
 	checkGolden(t, "stopped", paint(s, 80, 24))

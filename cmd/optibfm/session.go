@@ -25,6 +25,8 @@ type session struct {
 	fresh bool // what earlier runs have learnt is set aside
 	warm  warmStart
 
+	invoked invocation
+
 	roomMade []string // what createLog did to other logs, in words
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,7 +19,6 @@ type outcome struct {
 	logPath string
 	posture string
 	fault   string // why the robot was halted, "" if it was not
-	invoked invocation
 }
 
 // summary is what is printed at the end, and its JSON.
@@ -102,23 +100,22 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 		}
 	}
 	m.print(out)
-	fmt.Fprint(out, s.goOn(o), "\n")
+	fmt.Fprint(out, s.suggestions(o.logPath), "\n")
 	return nil
 }
 
-// goOn says what a person may want to do next with this robot.
-func (s *session) goOn(o outcome) string {
+// suggestions are commands that a person may want to run next. Each works as printed.
+func (s *session) suggestions(logPath string) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
-	if o.logPath != "" {
-		suggest("The record of this run, verified and explained", o.invoked.replay(o.logPath))
+	if logPath != "" {
+		suggest("The record of this run, verified and explained", s.invoked.command("replay", logPath))
 	}
-	if !s.file.Run.Lockstep && s.file.Operator.Source != configs.SourceKeyboard {
-		suggest("You are the operator", o.invoked.run()+" --operator keyboard")
+	if s.invoked.Keyboard != nil {
+		suggest("You are the operator", s.invoked.command(s.invoked.Keyboard...))
 	}
-	if s.file.Robot.Driver == configs.DriverRover {
-		others := slices.DeleteFunc(roverTasks(), func(name string) bool { return name == s.task() })
-		suggest("Another task ("+strings.Join(others, ", ")+")", o.invoked.run()+" --task "+others[0])
+	if s.invoked.Task != nil {
+		suggest("Another task ("+strings.Join(otherTasks(s.file), ", ")+")", s.invoked.command(s.invoked.Task...))
 	}
 	return wrap(b.String())
 }
@@ -175,8 +172,12 @@ func wrap(text string) string {
 		indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+2)
 		for utf8.RuneCountInString(line) > width && len(indent) < 6 {
 			cut := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
-			if cut <= len(indent) {
-				break
+			if cut <= len(indent) { // a word longer than a line, such as a path
+				next := strings.IndexByte(line[len(indent):], ' ')
+				if next < 0 {
+					break
+				}
+				cut = len(indent) + next
 			}
 			b.WriteString(line[:cut] + "\n")
 			line = indent + strings.TrimLeft(line[cut:], " ")
