@@ -11,6 +11,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/internal/shell"
 )
 
 // Simulator is a robot that can start over and tells the reward of its task.
@@ -67,7 +68,7 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 		return fmt.Errorf("%w: %s is not there: install Python, or name the interpreter with --python", ErrPython, w.python())
 	case strings.Contains(string(out), "ModuleNotFoundError"):
 		return fmt.Errorf("%w: %s lacks a module (%s): `%s -m pip install -r scripts/requirements.txt`, or name another interpreter with --python",
-			ErrPython, w.python(), lastLine(out), w.python())
+			ErrPython, w.python(), lastLine(out), shell.Quote(w.python()))
 	}
 	return fmt.Errorf("%w: %s %s failed (%w; %s): run it in the repository's folder, or name the script with --bridge",
 		ErrPython, w.python(), w.script(env), err, lastLine(out))

@@ -97,10 +97,14 @@ func TestAdviceNamesTheProgramAsItWasStarted(t *testing.T) {
 		{"./optibfm", embeddedConfig, "./optibfm run", "./optibfm replay a.mcap"},
 		{"optibfm", "cheetah", "optibfm run --config cheetah", "optibfm replay a.mcap"},
 		{"/tmp/go-build1234/b001/exe/optibfm", "my.yaml", "go run ./cmd/optibfm run --config my.yaml", "go run ./cmd/optibfm replay a.mcap"},
+		{"/opt/my tools/optibfm", "my robot.yaml", "'/opt/my tools/optibfm' run --config 'my robot.yaml'", "'/opt/my tools/optibfm' replay a.mcap"},
 	} {
 		i := invoked(c.path, c.config)
 		if i.run() != c.run || i.replay("a.mcap") != c.replay {
 			t.Errorf("%s: %q, %q", c.path, i.run(), i.replay("a.mcap"))
 		}
+	}
+	if got := (invocation{Program: "optibfm"}).replay("logs/my walker.mcap"); got != "optibfm replay 'logs/my walker.mcap'" {
+		t.Errorf("a path with a space: %s", got)
 	}
 }
