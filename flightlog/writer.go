@@ -166,7 +166,7 @@ func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error
 // writePreamble writes what stands before the first message.
 func (w *Writer) writePreamble() error {
 	w.out.buf.Write(mcap.Magic)
-	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: "optibfm " + w.meta.Program}); err != nil {
+	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
 		return err
 	}
 	if err := w.out.declare(); err != nil {
@@ -176,6 +176,7 @@ func (w *Writer) writePreamble() error {
 	if err != nil {
 		return err
 	}
+	kv[keyPreamble] = "in " + preambleName
 	if err := w.addMetadata(metadataName, kv); err != nil {
 		return err
 	}
@@ -195,6 +196,12 @@ func (w *Writer) writePreamble() error {
 		if err := w.addAttachment(configFile, mediaYAML, w.meta.Config); err != nil {
 			return err
 		}
+	}
+	// No chunk's checksum covers the preamble, and a log that is never closed
+	// has no other.
+	sum := preambleSum(crc32.ChecksumIEEE(w.out.buf.Bytes()))
+	if err := w.addMetadata(preambleName, map[string]string{keyPreamble: sum}); err != nil {
+		return err
 	}
 	if err := w.append(); err != nil {
 		return err
