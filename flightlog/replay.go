@@ -33,8 +33,9 @@ type Result struct {
 	ZNorm      float64
 }
 
-// OK reports whether everything that could be compared agrees.
-func (r *Result) OK() bool { return r.First == nil }
+// OK reports whether the log is what was recorded, as far as it goes: nothing in
+// it is damaged, and everything that could be compared agrees. A cut end is OK.
+func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 }
 
 // Difference is a field that the replay computed differently.
 type Difference struct {
@@ -146,7 +147,7 @@ func newReplay(r *Reader) (*replay, error) {
 		return nil, err
 	}
 	if len(snapshots) == 0 {
-		return nil, ErrNoSnapshot
+		return nil, r.noSnapshot()
 	}
 	learner, err := r.newLearner(r.meta.Control)
 	if err != nil {
@@ -157,6 +158,14 @@ func newReplay(r *Reader) (*replay, error) {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
 	}
 	return p, nil
+}
+
+// noSnapshot is ErrNoSnapshot, with the damage that may have cost the snapshots.
+func (r *Reader) noSnapshot() error {
+	if damage := r.Damage(); len(damage) > 0 {
+		return fmt.Errorf("%w: %w", ErrNoSnapshot, damage[0])
+	}
+	return ErrNoSnapshot
 }
 
 func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
@@ -344,7 +353,7 @@ func (p *replay) noteGap(t *controller.Tick) bool {
 			lost.from = p.last + 1
 		}
 		p.missing = append(p.missing, lost)
-		p.lose(t.Index, missing, "dropped ticks")
+		p.lose(t.Index, missing, "missing ticks")
 	}
 	return missing > 0
 }

@@ -236,7 +236,7 @@ func (r *Reader) startLearner(cfg controller.Config, changed bool) (*controller.
 		return nil, err
 	}
 	if len(snapshots) == 0 {
-		return nil, ErrNoSnapshot
+		return nil, r.noSnapshot()
 	}
 	first := snapshots[0]
 	if first.hash == logged.Belief().Hash() { // the prior: that of the new parameters takes its place

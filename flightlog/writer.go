@@ -87,7 +87,7 @@ type Writer struct {
 	size  int64    // of the file's valid part
 	crc   uint32   // of that
 
-	chunks      []closedChunk
+	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
 	metadata    []*mcap.MetadataIndex
 	written     mcap.Statistics // what is in the file
@@ -148,7 +148,7 @@ func syncDir(path string) error {
 
 func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error) {
 	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults(), now: time.Now}
-	w.newest = meta.Clock.MonoNS
+	w.newest, w.index = meta.Clock.MonoNS, newChunkIndex(path)
 	w.written.ChannelMessageCounts = make(map[uint16]uint64)
 	var err error
 	if w.chunk, err = newOpenChunk(opts.Compress); err != nil {
@@ -166,7 +166,7 @@ func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error
 // writePreamble writes what stands before the first message.
 func (w *Writer) writePreamble() error {
 	w.out.buf.Write(mcap.Magic)
-	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: "optibfm " + w.meta.Program}); err != nil {
+	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
 		return err
 	}
 	if err := w.out.declare(); err != nil {
@@ -176,6 +176,7 @@ func (w *Writer) writePreamble() error {
 	if err != nil {
 		return err
 	}
+	kv[keyPreamble] = "in " + preambleName
 	if err := w.addMetadata(metadataName, kv); err != nil {
 		return err
 	}
@@ -195,6 +196,12 @@ func (w *Writer) writePreamble() error {
 		if err := w.addAttachment(configFile, mediaYAML, w.meta.Config); err != nil {
 			return err
 		}
+	}
+	// No chunk's checksum covers the preamble, and a log that is never closed
+	// has no other.
+	sum := preambleSum(crc32.ChecksumIEEE(w.out.buf.Bytes()))
+	if err := w.addMetadata(preambleName, map[string]string{keyPreamble: sum}); err != nil {
+		return err
 	}
 	if err := w.append(); err != nil {
 		return err
@@ -434,6 +441,9 @@ func (w *Writer) commit(durable bool) error {
 	if err != nil {
 		return err
 	}
+	if w.data, err = w.out.chunkIndex(w.data[:0], &closed); err != nil {
+		return err
+	}
 	err = w.append()
 	if err == nil && durable {
 		if err = w.sync(); err != nil { // what fsync refused may never reach the disk: write it again
@@ -445,8 +455,9 @@ func (w *Writer) commit(durable bool) error {
 		return err
 	}
 	w.broken = nil
-	w.count(closed)
+	w.count(&closed)
 	w.chunk.reset()
+	w.index.add(w.data)
 	return nil
 }
 
@@ -489,14 +500,13 @@ func (w *Writer) sync() error {
 }
 
 // count adds what was written to the statistics of the file.
-func (w *Writer) count(c closedChunk) {
-	w.chunks = append(w.chunks, c)
+func (w *Writer) count(c *mcap.ChunkIndex) {
 	s := &w.written
 	if s.MessageCount == 0 {
-		s.MessageStartTime = c.start
+		s.MessageStartTime = c.MessageStartTime
 	}
-	s.MessageStartTime = min(s.MessageStartTime, c.start)
-	s.MessageEndTime = max(s.MessageEndTime, c.end)
+	s.MessageStartTime = min(s.MessageStartTime, c.MessageStartTime)
+	s.MessageEndTime = max(s.MessageEndTime, c.MessageEndTime)
 	s.ChunkCount++
 	for i, n := range w.waiting {
 		if n > 0 {
@@ -522,5 +532,5 @@ func (w *Writer) Close() error {
 		err = w.wrap(w.sync())
 	}
 	w.closed = true
-	return errors.Join(err, w.file.Close())
+	return errors.Join(err, w.file.Close(), w.index.close())
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"optibfm/internal/regular"
+	"optibfm/internal/shell"
 )
 
 // Files of a bundle, and of a metamotivo checkpoint.
@@ -77,7 +78,8 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 		return loadMetamotivo(fsys, name)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
-		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE", name)
+		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE",
+			shell.Quote(name))
 	}
 	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, CheckpointFileName)
 }

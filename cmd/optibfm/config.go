@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/internal/shell"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -93,7 +94,7 @@ func initConfig(w io.Writer, name, path string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("config init: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "%s: written; start it with: optibfm run --config %s\n", path, path)
+	_, err = fmt.Fprintf(w, "%s: written; start it with: optibfm run --config %s\n", path, shell.Quote(path))
 	return err
 }
 

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"optibfm/configs"
+	"optibfm/internal/shell"
 )
 
 // invocation is what a person types to run this program, for advice that can be copied. The control
 // process passes it to the host process, whose own arguments are others.
 type invocation struct {
-	Program  string   // such as optibfm, ./optibfm or go run ./cmd/optibfm
+	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
 	Operate  []string // arguments by which optibfm arm reaches this run
 	Keyboard []string // arguments of the same run with a person at the keyboard; nil where run refuses them
 	Task     []string // arguments of the same run with another task; nil where run refuses them
@@ -44,9 +45,9 @@ func programName(path string) string {
 	case strings.Contains(path, "/go-build"): // `go run` keeps the program in a folder of its own
 		return "go run ./cmd/optibfm"
 	case err == nil && sameFile(found, path):
-		return name
+		return shell.Quote(name)
 	}
-	return path
+	return shell.Quote(path)
 }
 
 // operateFlags are the flags by which optibfm arm, disarm, stop, reset and status find a socket.
@@ -104,7 +105,7 @@ func (f runFlags) args() []string {
 func (i invocation) command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {
-		line += " " + quoted(arg)
+		line += " " + shell.Quote(arg)
 	}
 	return line
 }
@@ -112,17 +113,6 @@ func (i invocation) command(args ...string) string {
 // operate is the command of an operator, such as arm, for this run.
 func (i invocation) operate(word string) string {
 	return i.command(append([]string{word}, i.Operate...)...)
-}
-
-// quoted is an argument as a shell takes it.
-func quoted(arg string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
-	}
-	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool { return !plain(r) }) {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 func sameFile(a, b string) bool {

@@ -97,6 +97,7 @@ func TestWrapBreaksTextButNotCommands(t *testing.T) {
 func TestInvoked_NamesTheProgramAsItWasStarted(t *testing.T) {
 	for path, want := range map[string]string{
 		"./optibfm": "./optibfm", "/no/such/optibfm": "/no/such/optibfm", "/tmp/go-build1234/b001/exe/optibfm": "go run ./cmd/optibfm",
+		"/opt/my tools/optibfm": "'/opt/my tools/optibfm'",
 	} {
 		if got := programName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
@@ -161,5 +162,8 @@ func TestInvoked_OperatesTheSocketOfTheRun(t *testing.T) {
 		if got := invoked("o", c.flags, file).operate("arm"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+	if got := (invocation{Program: "optibfm"}).command("replay", "logs/my walker.mcap"); got != "optibfm replay 'logs/my walker.mcap'" {
+		t.Errorf("a path with a space: %s", got)
 	}
 }
