@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"optibfm/configs"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
@@ -29,11 +27,10 @@ type startStep struct {
 	name string
 	// prepare returns the command, and what is closed when it waits.
 	prepare func(t *testing.T) (*exec.Cmd, <-chan struct{})
-	says    string // the error; empty: the signal has its default effect
+	says    string // the error
 }
 
 var startSteps = []startStep{
-	{"loading the model", loadingTheModel, ""},
 	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"), "waiting for the welcome"},
 	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"), "waiting for the welcome"},
 	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},
@@ -54,12 +51,6 @@ func TestRun_ASignalEndsEveryStepOfItsStart(t *testing.T) {
 			output := startToFile(t, cmd)
 			awaitStep(t, waiting, output)
 			state := interrupt(t, cmd, output)
-			if step.says == "" {
-				if status := state.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
-					t.Errorf("it ended with %v:\n%s", state, output)
-				}
-				return
-			}
 			if state.ExitCode() != 1 || !strings.Contains(output.String(), step.says) {
 				t.Errorf("it ended with %v, want %q:\n%s", state, step.says, output)
 			}
@@ -111,34 +102,6 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 		t.Fatalf("it did not end:\n%s", output)
 	}
 	return cmd.ProcessState
-}
-
-// loadingTheModel reads its weights from a pipe into which nobody writes.
-func loadingTheModel(t *testing.T) (*exec.Cmd, <-chan struct{}) {
-	bundle := randomBundle(t)
-	weights := filepath.Join(bundle, "model.safetensors")
-	if err := os.Remove(weights); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(weights, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	waiting := make(chan struct{})
-	var pipe *os.File
-	go func() {
-		var err error
-		if pipe, err = os.OpenFile(weights, os.O_WRONLY, 0); err == nil { // it returns when the pipe is read
-			close(waiting)
-		}
-	}()
-	t.Cleanup(func() {
-		select {
-		case <-waiting:
-			_ = pipe.Close()
-		default:
-		}
-	})
-	return program(t, "model.bundle="+bundle), waiting
 }
 
 // waitingForTheBridge is a run in real time whose server commits a fault.
