@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -125,7 +123,7 @@ func TestRobot_EveryFaultOfItsServerEndsInAnErrorAndAHalt(t *testing.T) {
 	for i, result := range driveAll(t, cases) {
 		c, err, saw := cases[i], result.err, result.saw
 		t.Run(c.String(), func(t *testing.T) {
-			if err == nil || !strings.Contains(err.Error(), "bridge: ") || !namesStage(err, c) {
+			if err == nil || !bridgetest.Names(err, c.at) {
 				t.Errorf("the error does not name the bridge and the stage: %v", err)
 			}
 			if !saw.Committed || saw.ActsAfter > c.fault.Acts || !saw.Halted {
@@ -142,18 +140,6 @@ func TestRobot_EveryFaultOfItsServerEndsInAnErrorAndAHalt(t *testing.T) {
 			}
 		})
 	}
-}
-
-// namesStage reports whether an error names the request at which the fault was
-// committed, or one of the next, whose answers show it.
-func namesStage(err error, c faultCase) bool {
-	next := map[bridgetest.Kind][]string{
-		bridgetest.Hello: {"arm", "sense"}, bridgetest.Arm: {"sense"}, bridgetest.Sense: {"reset"},
-		bridgetest.Reset: {"act", "sense"}, bridgetest.Act: {"sense"},
-	}
-	return slices.ContainsFunc(append(next[c.at], c.at.String()), func(stage string) bool {
-		return strings.Contains(err.Error(), stage+": ")
-	})
 }
 
 func TestRobot_AServerWithoutFaultsIsDriven(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Fault is what a server does instead of giving the right answer. For an act in
@@ -52,6 +53,15 @@ func Faults(at Kind, free bool) []Fault {
 		allowLate(list)
 	}
 	return slices.DeleteFunc(list, func(f Fault) bool { return at == Reset && f.Then == BeSlow }) // it may be slow
+}
+
+// Names reports whether an error names the bridge and the request at which the fault
+// was committed, or one of those after it, whose answers show the fault.
+func Names(err error, at Kind) bool {
+	shows := map[Kind][]Kind{Hello: {Arm, Sense, Reset}, Arm: {Sense, Reset}, Sense: {Reset}, Reset: {Act, Sense}, Act: {Sense}}
+	return strings.Contains(err.Error(), "bridge: ") && slices.ContainsFunc(append(shows[at], at), func(k Kind) bool {
+		return strings.Contains(err.Error(), k.String()+": ")
+	})
 }
 
 // allowLate allows one more action where an answer may still come in time, and
