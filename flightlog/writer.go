@@ -39,6 +39,8 @@ type Options struct {
 	// then cost acknowledged labels. For simulations whose labels cost nobody
 	// anything.
 	NoSync bool
+	// Now is the clock of FlushEvery and SyncEvery; nil: time.Now.
+	Now func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -50,6 +52,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Backlog <= 0 {
 		o.Backlog = 8 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return o
 }
@@ -81,7 +86,6 @@ type Writer struct {
 	file  file
 	meta  Metadata
 	opts  Options
-	now   func() time.Time
 	chunk *openChunk
 	out   *records // what is about to be written
 	size  int64    // of the file's valid part
@@ -147,7 +151,7 @@ func syncDir(path string) error {
 }
 
 func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error) {
-	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults(), now: time.Now}
+	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults()}
 	w.newest, w.index = meta.Clock.MonoNS, newChunkIndex(path)
 	w.written.ChannelMessageCounts = make(map[uint16]uint64)
 	var err error
@@ -367,7 +371,7 @@ func (w *Writer) write(channel int, at int64, m proto.Message) error {
 	if _, err := w.add(channel, at, m); err != nil {
 		return err
 	}
-	if w.now().Sub(w.opened) < w.opts.FlushEvery {
+	if w.opts.Now().Sub(w.opened) < w.opts.FlushEvery {
 		return nil
 	}
 	return w.retry()
@@ -375,7 +379,7 @@ func (w *Writer) write(channel int, at int64, m proto.Message) error {
 
 // retry writes the open chunk, but after a failure only every FlushEvery.
 func (w *Writer) retry() error {
-	if w.broken != nil && w.now().Sub(w.tried) < w.opts.FlushEvery {
+	if w.broken != nil && w.opts.Now().Sub(w.tried) < w.opts.FlushEvery {
 		return w.broken
 	}
 	return w.Flush()
@@ -389,7 +393,7 @@ func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
 		return mark{}, fmt.Errorf("flightlog: encoding a message for %s: %w", topics[channel].name, err)
 	}
 	if w.chunk.size() == 0 {
-		w.opened = w.now()
+		w.opened = w.opts.Now()
 	}
 	stamp := w.meta.Clock.logTime(at)
 	taken, err := w.chunk.add(channel, &mcap.Message{
@@ -414,7 +418,7 @@ func (w *Writer) Flush() error {
 	if w.closed {
 		return ErrClosed
 	}
-	due := w.now().Sub(w.synced) >= w.opts.SyncEvery
+	due := w.opts.Now().Sub(w.synced) >= w.opts.SyncEvery
 	if w.chunk.size() == 0 {
 		if due && w.dirty {
 			return w.wrap(w.sync())
@@ -451,7 +455,7 @@ func (w *Writer) commit(durable bool) error {
 		}
 	}
 	if err != nil {
-		w.broken, w.tried = err, w.now()
+		w.broken, w.tried = err, w.opts.Now()
 		return err
 	}
 	w.broken = nil
@@ -486,11 +490,11 @@ func (w *Writer) sync() error {
 	if w.opts.NoSync {
 		return nil
 	}
-	start := w.now()
+	start := w.opts.Now()
 	if err := w.file.Sync(); err != nil {
 		return err
 	}
-	w.synced = w.now()
+	w.synced = w.opts.Now()
 	w.dirty = false
 	took := w.synced.Sub(start)
 	w.stats.Syncs++

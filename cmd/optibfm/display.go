@@ -104,7 +104,7 @@ func (d displays) end() {
 type lineDisplay struct {
 	log   zerolog.Logger
 	tally *tally
-	shown int // episodes
+	shown uint64 // episodes
 	last  time.Time
 }
 
@@ -129,8 +129,9 @@ func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 
 func (d *lineDisplay) tick(*controller.Tick) {
 	y := d.tally
-	for ; d.shown < len(y.returns); d.shown++ {
-		d.log.Info().Int("episode", d.shown+1).Float64("return", rounded(y.returns[d.shown])).
+	if d.shown < y.episodes { // one more: a tick ends at most one
+		d.shown = y.episodes
+		d.log.Info().Uint64("episode", d.shown).Float64("return", rounded(y.returns[len(y.returns)-1])).
 			Uint64("labels", y.applied).Msg("episode ends")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {

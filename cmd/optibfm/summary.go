@@ -27,7 +27,8 @@ type summary struct {
 	Task     string    `json:"task"`
 	Strategy string    `json:"strategy"`
 	Seed     uint64    `json:"seed"`
-	Returns  []float64 `json:"returns"` // of the finished episodes
+	Episodes uint64    `json:"episodes"` // that ended
+	Returns  []float64 `json:"returns"`  // theirs; of more than 10,000 the first ones and the newest
 	Oracle   *baseline `json:"oracle,omitempty"`
 	Random   *baseline `json:"random,omitempty"`
 
@@ -70,7 +71,7 @@ func newSummary(s *session, o outcome) summary {
 	y := o.tally
 	m := summary{
 		Robot: o.robot, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
-		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
+		Episodes: y.episodes, Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
 		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -18,7 +19,8 @@ type tally struct {
 	skipped uint64 // periods that the loop skipped
 	dropped uint64 // periods whose record did not arrive
 
-	returns   []float64 // of the episodes that ended
+	episodes  uint64    // that ended
+	returns   []float64 // theirs; of more than maxReturns the first ones and the newest
 	running   float64   // of the episode in progress
 	rewarded  uint64    // armed ticks with a reward
 	rewardSum float64
@@ -102,9 +104,20 @@ func (y *tally) addReward(t *controller.Tick) {
 	y.rewardSum += t.Reward
 	y.rewarded++
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
-		y.returns = append(y.returns, y.running)
+		y.addReturn(y.running)
 		y.running = 0
 	}
+}
+
+// maxReturns bounds the memory of a run without end.
+const maxReturns = 10_000
+
+func (y *tally) addReturn(r float64) {
+	y.episodes++
+	if len(y.returns) == maxReturns {
+		y.returns = slices.Delete(y.returns, maxReturns/4, maxReturns/2)
+	}
+	y.returns = append(y.returns, r)
 }
 
 func (y *tally) addLabels(t *controller.Tick) {
