@@ -67,7 +67,7 @@ func runOnBridge(t *testing.T, mode, address string) error {
 		_, err := runLockstep(ctx, s, quietDisplay{})
 		return err
 	}
-	robot, err := openRobot(ctx, s.file, nil)
+	robot, err := openRobot(ctx, s, nil)
 	if err != nil {
 		return err
 	}
