@@ -156,7 +156,9 @@ func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	}
 }
 
-func newControl(ctx context.Context, s *session, network tflite.Evaluator, robot hal.Robot, segment *shm.Segment) (*control, error) {
+func newControl(
+	ctx context.Context, s *session, network tflite.Evaluator, robot hal.Robot, segment *shm.Segment,
+) (*control, error) {
 	link, err := newControlLink(segment, s.shape())
 	if err != nil {
 		return nil, err

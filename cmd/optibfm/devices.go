@@ -55,7 +55,9 @@ func (c *composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.
 // openDevices opens the devices that a configuration names. Those on one bus
 // share it. After an error, such as the end of ctx, it halts and closes those that
 // it has opened.
-func openDevices(ctx context.Context, h hardware, c configs.Composite, period time.Duration, now func() int64) (*composed, error) {
+func openDevices(
+	ctx context.Context, h hardware, c configs.Composite, period time.Duration, now func() int64,
+) (*composed, error) {
 	failsafe, err := c.Failsafe(period)
 	if err != nil {
 		return nil, err

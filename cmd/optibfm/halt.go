@@ -265,7 +265,9 @@ func haltRobot(ctx context.Context, file configs.File, end *haltEnd) error {
 
 // haltDevice halts a device. Servos, CAN motors and boards need not be opened, for which
 // each of them would have to be there and well.
-func haltDevice(ctx context.Context, h hardware, c configs.Composite, d configs.Device, failsafe []float64) (notes []string, err error) {
+func haltDevice(
+	ctx context.Context, h hardware, c configs.Composite, d configs.Device, failsafe []float64,
+) (notes []string, err error) {
 	switch section := d.Section().(type) {
 	case dynamixel.Config:
 		return dynamixel.HaltAll(section, failsafe)

@@ -32,7 +32,8 @@ const (
 var (
 	errInterrupted = errors.New("control: interrupted before the robot was armed: nothing moved")
 	errHostFailed  = errors.New("control: the host process ended with an error, which it has printed")
-	errHostKilled  = errors.New("control: the host process did not end in time and was killed; see `optibfm log info` for what it recorded")
+	errHostKilled  = errors.New("control: the host process did not end in time and was killed; " +
+		"see `optibfm log info` for what it recorded")
 )
 
 // hostProcess is the child, as the control process sees it.

@@ -32,7 +32,8 @@ type startStep struct {
 
 var startSteps = []startStep{
 	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"), "waiting for the welcome"},
-	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"), "waiting for the welcome"},
+	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"),
+		"waiting for the welcome"},
 	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},
 	{"a microcontroller does not answer", waitingForTheBoard, "waiting 1m0s for the answer to HELLO"},
 	{"the host process is not ready", waitingForTheHost, "interrupted before the robot was armed"},
@@ -168,8 +169,8 @@ func inLockstep(at bridgetest.Kind) func(*testing.T) (*exec.Cmd, <-chan struct{}
 // waitingForTheServer is a run whose bridge has a server that does not listen.
 func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	started := filepath.Join(t.TempDir(), "started")
-	cmd := program(t, "robot.driver="+configs.DriverBridge,
-		`robot.bridge.command=["sh", "-c", "echo >`+started+`; exec sleep 1000"]`, "robot.bridge.mode=free", "operator.source=none")
+	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.mode=free", "operator.source=none",
+		`robot.bridge.command=["sh", "-c", "echo >`+started+`; exec sleep 1000"]`)
 	return cmd, exists(started)
 }
 
@@ -196,8 +197,8 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		_, _ = line.Read(make([]byte, 1))
 		close(waiting)
 	}()
-	const devices = "robot.composite.devices"
-	cmd := program(t, devices+"[1].mcu.port.path="+line.Path, devices+"[1].mcu.start_timeout_ms=60000", "model.bundle="+wagonBundle(t))
+	const board = "robot.composite.devices[1].mcu."
+	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+wagonBundle(t))
 	cmd.Args = append(cmd.Args, "--config", wagonFile)
 	cmd.Env = append(cmd.Env, rigOrders+"={}")
 	return cmd, waiting

@@ -81,7 +81,9 @@ func (r *lockstep) play(ctx context.Context) (result outcome, err error) {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
-	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.file.Rules(true)})
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{
+		Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.file.Rules(true),
+	})
 	if err != nil {
 		return result, err
 	}

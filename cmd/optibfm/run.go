@@ -154,7 +154,8 @@ func runRealTime(ctx context.Context, s *session, f runFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 	defer stop()
 	show := f.show()
-	if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
+	source := s.file.Operator.Source
+	if show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
 		show = showLines // the console's lines, or a QR code, and a full screen do not mix
 	}
 	return runControl(ctx, s, network, orders{Show: show, JSON: f.json || f.jsonl, Invoked: s.invoked})

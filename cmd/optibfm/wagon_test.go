@@ -566,7 +566,8 @@ func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
 			defer cancel()
 			fail(w, cancel)
 			_, err = openDevices(ctx, w.hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
-			if err == nil || !strings.Contains(err.Error(), "devices[3] (arm)") || errors.Is(err, context.Canceled) != (ctx.Err() != nil) {
+			if err == nil || !strings.Contains(err.Error(), "devices[3] (arm)") ||
+				errors.Is(err, context.Canceled) != (ctx.Err() != nil) {
 				t.Errorf("error %v", err)
 			}
 			for _, device := range []string{"base", "neck"} {

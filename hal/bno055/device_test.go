@@ -29,7 +29,8 @@ type bench struct {
 
 func (b *bench) open(cfg Config) (err error) {
 	cfg.Bus = "x"
-	b.imu, err = open(context.Background(), b, cfg, func() int64 { b.clock++; return b.clock }, func(d time.Duration) { b.slept += d })
+	now := func() int64 { b.clock++; return b.clock }
+	b.imu, err = open(context.Background(), b, cfg, now, func(d time.Duration) { b.slept += d })
 	if err == nil {
 		b.value = make([]float64, len(b.imu.Inputs()))
 	}

@@ -22,7 +22,8 @@ func Dial(ctx context.Context, config Config) (*Robot, error) {
 		return dialChild(ctx, config)
 	}
 	limit := config.startTimeout()
-	connecting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no connection within %v (start_timeout_ms)", limit))
+	connecting, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("no connection within %v (start_timeout_ms)", limit))
 	defer cancel()
 	conn, err := connect(connecting, config.Address)
 	if err != nil {

@@ -84,7 +84,9 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 
 func TestDial_EndsWithItsContextAndEndsTheServerThatItStarted(t *testing.T) {
 	started := &firstWrite{seen: make(chan struct{})}
-	err := dialUntil(t, bridge.Config{Command: []string{"sh", "-c", "echo started; sleep 1000"}, Output: started}, started.seen)
+	err := dialUntil(t, bridge.Config{
+		Command: []string{"sh", "-c", "echo started; sleep 1000"}, Output: started,
+	}, started.seen)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waiting until the server listens") {
 		t.Errorf("not listening: error %v", err)
 	}

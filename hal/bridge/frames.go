@@ -46,7 +46,8 @@ func (s *sample) decode(h header, payload []byte) error {
 	s.hasReward = h.flags&flagReward != 0
 	decodeFloats(s.obs, payload[stateFixed:])
 	if s.age < 0 || s.age > maxAge {
-		return malformed("state", "correct the server's clock", "the sample's age is not between 0 and an hour (%d ns)", s.age)
+		return malformed("state", "correct the server's clock",
+			"the sample's age is not between 0 and an hour (%d ns)", s.age)
 	}
 	return nil
 }
@@ -56,7 +57,8 @@ func (s *sample) decode(h header, payload []byte) error {
 func (s *sample) check(channels []hal.Channel) error {
 	for i, v := range s.obs {
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("bridge: sense: observation %q is not finite (%v); see the sensor or the simulator", channels[i].Name, v)
+			return fmt.Errorf("bridge: sense: observation %q is not finite (%v); see the sensor or the simulator",
+				channels[i].Name, v)
 		}
 	}
 	if s.hasReward && (math.IsNaN(s.reward) || math.IsInf(s.reward, 0)) {

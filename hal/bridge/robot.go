@@ -17,7 +17,8 @@ var ErrLost = errors.New("bridge: the robot is lost")
 
 // ErrStale is what Sense returns in free mode when there is no sample that is
 // young enough. The next one may be.
-var ErrStale = errors.New("bridge: sense: no sample is young enough; see whether the server keeps up, or raise stale_ms")
+var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
+	"see whether the server keeps up, or raise stale_ms")
 
 // maxUnanswered is the number of requests in a row that a server may leave
 // unanswered before the robot is lost.

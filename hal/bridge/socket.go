@@ -13,7 +13,8 @@ import (
 )
 
 // errDeadline is the error of a deadline that passed before the peer did its part.
-var errDeadline = errors.New("bridge: the server did not answer or read in time; see whether it keeps up, or raise timeout_ms")
+var errDeadline = errors.New("bridge: the server did not answer or read in time; " +
+	"see whether it keeps up, or raise timeout_ms")
 
 // socket is a non-blocking descriptor with a receive buffer. The net package
 // would park the goroutine and have another thread wake it up; the control
@@ -129,7 +130,8 @@ func (s *socket) fill(n int, deadline int64) error {
 
 func (s *socket) ended() error {
 	if pending := s.end - s.start; pending > 0 {
-		return fmt.Errorf("bridge: the server closed the connection within a frame (after %d bytes of it): %w; see what the server printed", pending, io.ErrUnexpectedEOF)
+		return fmt.Errorf("bridge: the server closed the connection within a frame (after %d bytes of it): %w; "+
+			"see what the server printed", pending, io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("bridge: the server closed the connection: %w; see what the server printed", io.EOF)
 }

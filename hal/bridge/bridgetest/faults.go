@@ -58,7 +58,9 @@ func Faults(at Kind, free bool) []Fault {
 // Names reports whether an error names the bridge and the request at which the fault
 // was committed, or one of those after it, whose answers show the fault.
 func Names(err error, at Kind) bool {
-	shows := map[Kind][]Kind{Hello: {Arm, Sense, Reset}, Arm: {Sense, Reset}, Sense: {Reset}, Reset: {Act, Sense}, Act: {Sense}}
+	shows := map[Kind][]Kind{
+		Hello: {Arm, Sense, Reset}, Arm: {Sense, Reset}, Sense: {Reset}, Reset: {Act, Sense}, Act: {Sense},
+	}
 	return strings.Contains(err.Error(), "bridge: ") && slices.ContainsFunc(append(shows[at], at), func(k Kind) bool {
 		return strings.Contains(err.Error(), k.String()+": ")
 	})
