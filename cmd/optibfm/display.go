@@ -116,8 +116,11 @@ func newLineDisplay(out io.Writer, asJSON bool) *lineDisplay {
 
 func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
-	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
-		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	begins := d.log.Info().Str("robot", clean(spec.Name))
+	if task := s.task(); task != "" {
+		begins = begins.Str("task", clean(task))
+	}
+	begins.Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
 	if s.file.Run.Shadow {
 		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
 	}
@@ -142,7 +145,7 @@ func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 func (d *lineDisplay) label(l rewardsrc.Label, err error) {
 	if err != nil {
-		d.log.Warn().Uint64("label", l.ID).Str("why", clean(err.Error())).Msg("label refused")
+		d.log.Warn().Uint64("label", l.ID).Str("why", clean(err.Error())).Msg(l.Kind.String() + " refused")
 	}
 }
 
