@@ -30,7 +30,7 @@ type Result struct {
 	Damage     []error   // damaged places in the file
 	Cut        *Cut      // what is missing at the end
 	Z          []float64 // ẑ after the last tick, [d]; nil where that is not known
-	ZNorm      float64
+	ZNorm      float64   // NaN where Z is nil
 }
 
 // OK reports whether the log is what was recorded, as far as it goes: nothing in
@@ -95,7 +95,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	})
 	result := replay.result
 	result.Summary = counted.summary(r.meta.Clock)
-	result.Damage, result.Cut = damage, r.cut
+	result.Damage, result.Cut, result.ZNorm = damage, r.cut, math.NaN()
 	if err != nil {
 		return result, err
 	}
@@ -318,7 +318,7 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	if !p.comparable(logged) {
 		return
 	}
-	field := fmt.Sprintf("label %d: ", logged.ID)
+	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
 	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
 	c.same(field+"about", logged.About, own.About)
 	c.bits(field+"weight", logged.Weight, own.Weight)

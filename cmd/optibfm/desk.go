@@ -120,7 +120,7 @@ func (d *desk) record(label rewardsrc.Label) error {
 		return nil
 	}
 	if err := d.log.WriteLabel(label); err != nil {
-		return fmt.Errorf("label %d was not written down: %w", label.ID, err)
+		return fmt.Errorf("%v %d was not written down: %w", label.Kind, label.ID, err)
 	}
 	return nil
 }

@@ -117,8 +117,11 @@ func newLineDisplay(out io.Writer, asJSON bool) *lineDisplay {
 
 func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
-	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
-		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	begins := d.log.Info().Str("robot", clean(spec.Name))
+	if task := s.task(); task != "" {
+		begins = begins.Str("task", clean(task))
+	}
+	begins.Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
 	if s.file.Safety.Arm == configs.ArmOperator {
 		d.log.Info().Msg("disarmed; to let it move: " + clean(s.invoked.operate("arm")))
 	}

@@ -456,7 +456,7 @@ func (h *host) count(t *controller.Tick) {
 	}
 	for i := range t.NumLabels {
 		if l := &t.Labels[i]; l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
-			h.warn(fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome))
+			h.warn(fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome))
 		}
 	}
 }

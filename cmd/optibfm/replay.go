@@ -252,7 +252,7 @@ type replayReport struct {
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
 	Faults     map[string]uint64  `json:"faults,omitempty"`
 	Z          []float64          `json:"z,omitempty"`
-	ZNorm      float64            `json:"z_norm"`
+	ZNorm      *float64           `json:"z_norm"` // null where the belief is not known
 	WhatIf     *replayAnswer      `json:"what_if,omitempty"`
 }
 
@@ -296,7 +296,7 @@ func printReplayJSON(out io.Writer, path string, r flightlog.Result, answer *fli
 		File: path, OK: r.OK(), Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
 		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
-		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: r.ZNorm,
+		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
 	}
 	if d := r.First; d != nil {
 		report.First = &replayDifference{d.Tick, d.Field, d.Logged, d.Computed}

@@ -196,7 +196,7 @@ func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 		{0.2, 0.34 * 25, false, "-1 (label 99), safe on disk, counted 0.34: it surprised the belief", inkAsk},
 		{0.2, 0.9949 * 25, false, "-1 (label 99), safe on disk, counted 0.99: it surprised the belief", inkAsk},
 		{0.2, 25, false, "-1 (label 99), safe on disk, counted 1.00", inkGood},
-		{0.2, 0.34 * 25, true, "undo (label 99), safe on disk", inkGood},
+		{0.2, 0.34 * 25, true, "undo 99, safe on disk", inkGood},
 		{0, 0.34 * 25, false, "-1 (label 99), safe on disk", inkGood},
 	} {
 		file := configs.Default()

@@ -125,7 +125,11 @@ func (m *summary) print(out io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprint(out, wrap(fmt.Sprintf("  %-9s %s", name, fmt.Sprintf(format, args...))))
 	}
-	fmt.Fprintf(out, "\n%s, task %s, strategy %s\n", m.Robot, m.Task, m.Strategy)
+	task := ""
+	if m.Task != "" {
+		task = "task " + m.Task + ", "
+	}
+	fmt.Fprintf(out, "\n%s, %sstrategy %s\n", m.Robot, task, m.Strategy)
 	if len(m.Returns) > 0 {
 		line("returns", "%s", joinReturns(m.Returns))
 	}

@@ -59,6 +59,20 @@ func TestAnInterruptedSummaryLeavesTheBaselinesOut(t *testing.T) {
 	}
 }
 
+func TestSummary_ARobotWithoutATaskHasNoneInItsTitle(t *testing.T) {
+	for task, want := range map[string]string{
+		"":     "\npuck, strategy ucb\n",
+		"spin": "\npuck, task spin, strategy ucb\n",
+	} {
+		var out bytes.Buffer
+		m := summary{Robot: "puck", Task: task, Strategy: "ucb"}
+		m.print(&out)
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("task %q: %q", task, out.String())
+		}
+	}
+}
+
 func TestASummaryOfNoEpisodeIsValidJSON(t *testing.T) {
 	s := testSession(t, nil)
 	var out bytes.Buffer
