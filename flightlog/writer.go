@@ -41,6 +41,8 @@ type Options struct {
 	NoSync bool
 	// Now is the clock of FlushEvery and SyncEvery; nil: time.Now.
 	Now func() time.Time
+	// OnSync, if not nil, is called before and after each fsync.
+	OnSync func(running bool)
 }
 
 func (o Options) withDefaults() Options {
@@ -489,6 +491,10 @@ func (w *Writer) cutBack(size int64, crc uint32) {
 func (w *Writer) sync() error {
 	if w.opts.NoSync {
 		return nil
+	}
+	if w.opts.OnSync != nil {
+		w.opts.OnSync(true)
+		defer w.opts.OnSync(false)
 	}
 	start := w.opts.Now()
 	if err := w.file.Sync(); err != nil {

@@ -192,7 +192,7 @@ func TestAFullLabelRingRefusesThePress(t *testing.T) {
 }
 
 func TestASilentHostHaltsTheRobot(t *testing.T) {
-	s := testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 0.5 })
+	s := testSession(t, func(f *configs.File) { f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0 })
 	e := newTwoEnds(t, s)
 	for range 5 {
 		if err := e.tick(); err != nil {
@@ -253,6 +253,7 @@ type brokenRobot struct {
 	*rover.Rover
 	arm, reset func() error
 	sense      func()
+	halt       func()
 	halts      atomic.Int64
 }
 
@@ -279,6 +280,9 @@ func (b *brokenRobot) Sense(obs []float32) (int64, error) {
 
 func (b *brokenRobot) Halt() error {
 	b.halts.Add(1)
+	if b.halt != nil {
+		b.halt()
+	}
 	return b.Rover.Halt()
 }
 

@@ -36,8 +36,8 @@ type refusals struct {
 	nextAt int64 // no report before
 }
 
-// reportEvery is the time between two reports of refused presses.
-const reportEvery = int64(time.Second)
+// refusalsEvery is the time between two reports of refused presses.
+const refusalsEvery = int64(time.Second)
 
 func newDesk(file configs.File, source rewardsrc.Source, y *tally, now func() int64) *desk {
 	return &desk{
@@ -144,7 +144,7 @@ func (d *desk) flush() {
 		text = fmt.Sprintf("%d presses do NOT count; the last: %s: %v", r.n, r.label.Describe(), r.why)
 	}
 	now := d.now()
-	*r = refusals{nextAt: now + reportEvery}
+	*r = refusals{nextAt: now + refusalsEvery}
 	d.tell(flightlog.Event{At: now, Level: flightlog.Warn, Text: text})
 }
 

@@ -63,7 +63,7 @@ func newHostCommand() *cobra.Command {
 			// The control process ends the run, not the terminal; and a
 			// closed pipe ends what is shown, not what is recorded.
 			signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, stopSignals...)...)
-			if err := errors.Join(dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
+			if err := errors.Join(nameThreads(hostName), dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
 				return err
 			}
 			h, err := openHost(cmd.OutOrStdout())
@@ -117,6 +117,7 @@ type host struct {
 	keep       *keeper // may be nil
 	logErr     error   // the first failure of the log
 	mode       controller.Mode
+	halted     stopReport // why, once it was
 }
 
 func openHost(out io.Writer) (*host, error) {
@@ -150,7 +151,7 @@ func openHost(out io.Writer) (*host, error) {
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}
-	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, h.planning.events); err != nil {
+	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, &h.link.steps, h.planning.events); err != nil {
 		return nil, err
 	}
 	h.planning.keep = h.keep
@@ -163,6 +164,7 @@ func openHost(out io.Writer) (*host, error) {
 			return nil, errors.Join(err, source.Halt())
 		}
 	}
+	h.session.onSync = func(running bool) { h.link.steps.note(logSync, running) }
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
@@ -192,7 +194,7 @@ func (h *host) readOrders() error {
 
 func (h *host) openPlanning() error {
 	// All processors: the control thread, in its own process, goes before them.
-	searcher, note, err := h.session.model.searcher(h.session.file, runtime.GOMAXPROCS(0))
+	searcher, note, err := h.session.model.searcher(h.session.file, addSlots())
 	if err != nil {
 		return err
 	}
@@ -211,6 +213,17 @@ func (h *host) openPlanning() error {
 		plans:    make(chan flightlog.Plan, 64), snapshots: make(chan flightlog.Snapshot, 4), events: make(chan flightlog.Event, 16),
 	}
 	return nil
+}
+
+// addSlots returns how many threads may compute, and gives the process scheduler slots
+// (GOMAXPROCS) beyond those: where a search keeps all of them busy, heartbeat, recorder
+// and consoles would wait for the Go scheduler to preempt it. The kernel lets a thread
+// that seldom runs go first.
+func addSlots() (computing int) {
+	const others = 2
+	computing = runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(computing + others)
+	return computing
 }
 
 func (h *host) openSource() (rewardsrc.Source, error) {
@@ -348,10 +361,13 @@ func (h *host) serve(alive context.Context) error {
 	defer ticker.Stop()
 	for {
 		ended := h.link.ended.Load() != 0 // before the last look at the rings
+		h.link.steps.note(recorderRound, true)
 		if err := h.takeTicks(); err != nil {
 			return err
 		}
 		h.takeNotes()
+		h.takeStop()
+		h.link.steps.note(recorderRound, false)
 		if ended {
 			return nil
 		}
@@ -392,8 +408,27 @@ func (h *host) startKeeper() (end func()) {
 func (h *host) drain() {
 	h.takeNotes()
 	h.desk.flush()
-	if fault := h.fault(); fault != controller.FaultNone {
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
+	h.takeStop()
+	if h.fault() != controller.FaultNone {
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + h.halted.String()}))
+	}
+	if n := h.link.waited.Load(); n > 0 {
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: fmt.Sprintf(
+			"the simulated robot stood still for %d ticks, and its time with it, because the host was slow (run.simulator_wait_s)", n)}))
+	}
+}
+
+// takeStop takes the newest cause of a stop. One that the run outlasts is recorded at
+// once, the last one when the run has ended.
+func (h *host) takeStop() {
+	r, fresh := h.link.newestStop()
+	if !fresh {
+		return
+	}
+	h.halted = r
+	if r.Final == 0 {
+		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error,
+			Text: "robot stopped: " + r.String() + "; fix the cause, then: " + h.session.invoked.operate("reset")}))
 	}
 }
 
@@ -407,8 +442,9 @@ func (h *host) fault() controller.Fault {
 
 func (h *host) outcome() outcome {
 	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture}
+	o.waited = h.link.waited.Load()
 	if fault := h.fault(); fault != controller.FaultNone {
-		o.fault = fault.String()
+		o.fault, o.found = fault.String(), h.halted.found()
 	}
 	return o
 }
@@ -433,12 +469,16 @@ func (h *host) takeTicks() error {
 		h.takeRequests()
 		h.takeLabels()
 		if h.log != nil {
+			h.link.steps.note(logWrite, true)
 			h.note(h.log.WriteTick(t))
+			h.link.steps.note(logWrite, false)
 		}
 		h.count(t)
 		h.noteMode(t)
 		h.keep.taught(t)
+		h.link.steps.note(displayUpdate, true)
 		h.display.tick(t)
+		h.link.steps.note(displayUpdate, false)
 		h.link.releaseTick()
 	}
 }
@@ -461,20 +501,17 @@ func (h *host) count(t *controller.Tick) {
 	}
 }
 
-// noteMode records when an operator's robot is armed, disarmed or stopped. A
-// simulator arms itself, and ends with its stop, which is recorded then.
+// noteMode records when an operator's robot is armed or disarmed. takeStop records
+// its stops. A simulator arms itself.
 func (h *host) noteMode(t *controller.Tick) {
 	mode := t.Mode()
 	if mode == h.mode || !h.session.file.Safety.Attended() {
 		return
 	}
 	h.mode = mode
-	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
-	if mode == controller.Stopped {
-		event.Level = flightlog.Error
-		event.Text += ": " + t.Fault.String() + "; fix the cause, then: " + h.session.invoked.operate("reset")
+	if mode != controller.Stopped {
+		h.note(h.writeEvent(flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}))
 	}
-	h.note(h.writeEvent(event))
 }
 
 // warn shows what the log has in its own way.
@@ -503,7 +540,9 @@ func (h *host) takeLabels() {
 		if h.link.ended.Load() != 0 || !h.link.hasRoom() || h.desk.source.Poll(one[:]) == 0 {
 			break
 		}
+		h.link.steps.note(labelIntake, true)
 		h.desk.pass(one[0], h.link.push)
+		h.link.steps.note(labelIntake, false)
 	}
 	h.desk.report()
 }
@@ -553,7 +592,8 @@ func (h *host) note(err error) {
 	h.display.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 }
 
-// beat tells the control process that the host is alive.
+// beat tells the control process that the host makes progress: that neither the
+// planner nor the recorder takes longer for a step than its limit.
 func (h *host) beat(stop <-chan struct{}) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -562,7 +602,9 @@ func (h *host) beat(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-ticker.C:
-			h.link.hostBeat.Add(1)
+		}
+		if now := rtloop.Now(); h.link.steps.alive(now) {
+			h.link.hostBeat.Store(uint64(now))
 		}
 	}
 }

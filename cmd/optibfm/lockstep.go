@@ -97,7 +97,7 @@ func (r *lockstep) play(ctx context.Context) (result outcome, err error) {
 	result = outcome{tally: r.tally, robot: spec.Name, logPath: r.logPath, posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
-		result.fault = fault.Fault.String()
+		result.fault, result.found = fault.Fault.String(), fault.Err.Error()
 	}
 	return result, err
 }

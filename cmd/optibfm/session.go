@@ -29,6 +29,8 @@ type session struct {
 
 	invoked invocation
 
+	onSync func(running bool) // of the log; may be nil
+
 	roomMade []string // what createLog did to other logs, in words
 }
 
@@ -76,6 +78,7 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (w *f
 	opts := flightlog.Options{
 		FlushEvery: time.Duration(s.file.Log.FlushMS * float64(time.Millisecond)),
 		NoSync:     simulated,
+		OnSync:     s.onSync,
 	}
 	return createUnique(s.file.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
 }

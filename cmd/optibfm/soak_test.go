@@ -181,11 +181,12 @@ func newTestHost(t *testing.T, e *twoEnds, spec hal.Spec, now func() time.Time) 
 	if err := h.openPlanning(); err != nil {
 		t.Fatal(err)
 	}
-	if h.keep, err = openKeeper(s.file, "", spec, s.shape().Latent, h.planning.events); err != nil {
+	if h.keep, err = openKeeper(s.file, "", spec, s.shape().Latent, &e.host.steps, h.planning.events); err != nil {
 		t.Fatal(err)
 	}
 	h.planning.keep = h.keep
-	h.desk = &desk{source: source, log: h.log, tally: h.tally, notify: h.display.label}
+	h.desk = newDesk(s.file, source, h.tally, func() int64 { return now().UnixNano() })
+	h.desk.log, h.desk.notify = h.log, h.display.label
 	first, err := h.planning.first()
 	if err != nil {
 		t.Fatal(err)
