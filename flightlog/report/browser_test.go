@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,42 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 		}
 		if got.Overflow || got.Rows < 5 {
 			t.Errorf("%s: wider than the window: %v; %d readings", size, got.Overflow, got.Rows)
+		}
+	}
+}
+
+// observer stands in for the browser's ResizeObserver, which a page without frames
+// never hears of. resized calls the page.
+const observer = `<script>window.ResizeObserver = class {
+	constructor(call) { this.call = call; }
+	observe(element) { window.resized = () => this.call([{ contentRect: element.getBoundingClientRect() }]); }
+}</script>`
+
+func TestPage_WithoutRoomDrawsNothingAndDrawsWhenItHasSome(t *testing.T) {
+	page, _ := pageOf(t, simulated().write(t))
+	script := `
+		const inked = () => Array.from(document.querySelectorAll("figure canvas")).filter((canvas) => canvas.width > 0 &&
+			canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v > 0)).length;
+		const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
+		const crush = document.getElementById("crush"), drawn = [];
+		for (const media of ["all", "not all", "all"]) { // whether the style holds
+			crush.media = media;
+			window.resized();
+			drawn.push(inked());
+			["End", "n", "+", "0"].forEach(press);
+			drawn.push(inked());
+		}
+		return drawn;`
+	for name, style := range map[string]string{
+		"hidden":      "main { display: none }",
+		"of no width": "#plots { width: 0; overflow: hidden }",
+	} {
+		head := `<style id="crush">` + style + `</style>` + observer + `</head>`
+		crushed := bytes.Replace(page, []byte("</head>"), []byte(head), 1)
+		var drawn []int // plots with ink, before and after keys: without room, with room, and without again
+		drive(t, crushed, "", "1280,900", script, &drawn)
+		if !slices.Equal(drawn, []int{0, 0, 7, 7, 0, 0}) {
+			t.Errorf("%s: plots that are drawn: %v", name, drawn)
 		}
 	}
 }

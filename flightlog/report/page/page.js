@@ -128,7 +128,7 @@ class Page {
     });
   }
 
-  // redraw draws the curves anew.
+  // redraw draws the curves, too.
   redraw() {
     this.stale = true;
     this.draw();
@@ -138,6 +138,7 @@ class Page {
     const colours = palette();
     for (const plot of this.plots) {
       if (this.stale) this.drawCurves(plot, colours);
+      if (!plot.frame) continue;
       plot.frame.ctx.clearRect(0, 0, plot.frame.width, plot.frame.height);
       plot.frame.ctx.drawImage(plot.curves, 0, 0, plot.frame.width, plot.frame.height);
       if (this.points) plot.frame.cursor(this.view.time[this.cursor]);
@@ -147,8 +148,12 @@ class Page {
     this.tell();
   }
 
+  // drawCurves draws a plot, or leaves it without a frame where it has no room: in a
+  // hidden or collapsed page. A canvas without pixels cannot be copied.
   drawCurves(plot, colours) {
-    plot.frame = new Frame(plot.canvas, plot.height, this.view, colours);
+    const frame = new Frame(plot.canvas, plot.height, this.view, colours);
+    plot.frame = plot.canvas.width && plot.canvas.height ? frame : null;
+    if (!plot.frame) return;
     plot.draw(plot.frame, colours);
     Object.assign(plot.curves, { width: plot.canvas.width, height: plot.canvas.height });
     plot.curves.getContext("2d").drawImage(plot.canvas, 0, 0);
@@ -658,6 +663,13 @@ function start() {
   whatIf.take(wanted);
   page.drawNow();
   addEventListener("resize", () => page.redraw());
+  // A page that is shown or unfolded changes its width without that event.
+  let width = byId("plots").clientWidth;
+  new ResizeObserver(([plots]) => {
+    if (Math.round(plots.contentRect.width) === width) return;
+    width = Math.round(plots.contentRect.width);
+    page.redraw();
+  }).observe(byId("plots"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.redraw());
   const printing = (on) => () => {
     document.documentElement.classList.toggle("print", on);
