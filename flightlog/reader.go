@@ -94,8 +94,8 @@ type Reader struct {
 	hasMeta bool
 	header  mcap.Header
 	control []byte // controller.json
-	// announced: the metadata says that a checksum of the preamble follows.
-	announced, summed bool
+	// The metadata may announce a checksum of the preamble, in a record of its own.
+	announced, summed, sumAgrees bool
 	// parts are the chunks, the messages outside of chunks and the damaged
 	// places, in file order.
 	parts    []part
@@ -309,10 +309,9 @@ func (r *Reader) decodeMetadata(at int64, data []byte) error {
 	case extraName:
 		r.meta.Extra = m.Metadata
 	case preambleName:
-		r.summed = true
-		if sum, err := r.checksum(0, at); err != nil || preambleSum(sum) != m.Metadata[keyPreamble] {
-			return errors.Join(err, errors.New("the checksum of the metadata does not agree"))
-		}
+		sum, err := r.checksum(0, at)
+		r.summed, r.sumAgrees = true, preambleSum(sum) == m.Metadata[keyPreamble]
+		return err
 	}
 	return nil
 }

@@ -55,8 +55,12 @@ func (r *Reader) walk() error {
 		return err
 	}
 	inPreamble := r.cut != nil && len(r.parts) == 0
-	if w.strict && r.announced != r.summed && !inPreamble {
+	switch {
+	case !w.strict || inPreamble:
+	case r.announced != r.summed:
 		w.damage(firstRecord, firstRecord, errors.New("the checksum of the metadata is missing"))
+	case r.summed && !r.sumAgrees:
+		w.damage(firstRecord, firstRecord, errors.New("the checksum of the metadata does not agree"))
 	}
 	return nil
 }
@@ -86,23 +90,24 @@ func (w *walker) readFooter() error {
 		return err
 	}
 	w.limit = start - dataEndLength
-	proven, err := w.proven(w.limit)
-	w.strict = !proven
+	agrees, stated, err := w.dataAgrees(w.limit)
+	w.strict = !agrees || !stated
 	return err
 }
 
-// proven reports whether the data end record at an offset holds the checksum
-// of everything before it.
-func (w *walker) proven(at int64) (bool, error) {
+// dataAgrees compares everything before an offset with the checksum in the data
+// end record there. Other programs may state none.
+func (w *walker) dataAgrees(at int64) (agrees, stated bool, err error) {
 	end, err := w.bytes(at, min(at+dataEndLength, w.size))
 	if err != nil || len(end) < dataEndLength || !isLead(end, mcap.OpDataEnd, dataEndLength) {
-		return false, err
+		return false, false, err
 	}
 	sum := binary.LittleEndian.Uint32(end[recordLead:])
-	if sum == 0 { // the writer computed none
-		return false, nil
+	if sum == 0 {
+		return !w.ours(), false, nil
 	}
-	return w.agrees(0, at, sum)
+	agrees, err = w.agrees(0, at, sum)
+	return agrees, true, err
 }
 
 // agrees compares the checksum of a stretch of the file. 0 agrees: it says that
@@ -407,11 +412,11 @@ func (w *walker) finish(at int64) error {
 	if len(w.due) > 0 {
 		w.damage(at, at, errors.New("message indexes are missing"))
 	}
-	proven, err := w.proven(at)
+	agrees, _, err := w.dataAgrees(at)
 	if err != nil {
 		return err
 	}
-	if !proven && len(w.Damage()) == 0 {
+	if !agrees && len(w.Damage()) == 0 {
 		w.damage(firstRecord, at, errors.New("the checksum of the data section does not agree"))
 	}
 	if w.limit < w.size { // the footer is whole

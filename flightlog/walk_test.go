@@ -45,6 +45,9 @@ func TestReader_TellsDamageFromACut(t *testing.T) {
 	dead := killed(whole)
 	chunk := func(n int) int { return nth(whole, mcap.OpChunk, n) }
 	index := func(n int) int { return nth(whole, mcap.OpMessageIndex, n) }
+	find := func(text string) int { return bytes.Index(dead, []byte(text)) }
+	end, schema := nth(whole, mcap.OpDataEnd, 0), nth(whole, mcap.OpSchema, 0)
+	sum := bytes.LastIndex(dead, []byte(preambleName))
 	const all = 60
 	for name, c := range map[string]struct {
 		log     []byte
@@ -70,15 +73,15 @@ func TestReader_TellsDamageFromACut(t *testing.T) {
 		"a bit of a message index":             {flip(whole, index(2)+18), "message index", false, all},
 		"a bit of a message index, killed":     {flip(dead, index(2)+18), "message index", true, all},
 		"a bit of the last index, killed":      {flip(dead, index(-1)+18), "message index", true, all},
-		"a bit of the data end":                {flip(whole, nth(whole, mcap.OpDataEnd, 0)+recordLead), "data section", false, all},
+		"a bit of the data end":                {flip(whole, end+recordLead), "data section", false, all},
 		"a bit of the summary":                 {flip(whole, nth(whole, mcap.OpChunkIndex, 1)+20), "summary", false, all},
 		"a bit of the footer":                  {flip(whole, len(whole)-20), "summary", false, all},
 		"a bit of the last magic":              {flip(whole, len(whole)-2), "summary", false, all},
 		"bytes behind the end":                 {slices.Concat(whole, []byte("more")), "summary", false, all},
-		"a bit of the metadata, killed":        {flip(dead, bytes.Index(whole, []byte("abc"))), "checksum of the metadata", true, all},
-		"a bit of the configuration, killed":   {flip(dead, bytes.Index(whole, []byte("robot: testbot"))), "checksum", true, all},
-		"the checksum's name, killed":          {flip(dead, bytes.LastIndex(dead, []byte(preambleName))), "is missing", true, all},
-		"a bit of a schema, killed":            {flip(dead, nth(whole, mcap.OpSchema, 0)+60), "checksum of the metadata", true, all},
+		"a bit of the metadata, killed":        {flip(dead, find("abc")), "checksum of the metadata", true, all},
+		"a bit of the configuration, killed":   {flip(dead, find("robot: testbot")), "checksum", true, all},
+		"the checksum's name, killed":          {flip(dead, sum), "is missing", true, all},
+		"a bit of a schema, killed":            {flip(dead, schema+60), "checksum of the metadata", true, all},
 		"a missing chunk, killed":              {slices.Concat(dead[:chunk(2)], dead[chunk(3):]), "missing", true, 40},
 		"a missing chunk":                      {slices.Concat(whole[:chunk(2)], whole[chunk(3):]), "missing", false, 40},
 		"all from the last chunk to the magic": {slices.Concat(whole[:chunk(-1)+300], mcap.Magic), "claims", false, 40},
@@ -197,5 +200,39 @@ func TestMakeRoom_ThinsALogWhoseRunWasKilled(t *testing.T) {
 	must(t, err)
 	if left, _ := contents(t, path); len(room.Thinned) != 1 || len(left) != len(labels) || len(labels) == 0 {
 		t.Errorf("found %+v; %d of %d labels are left", room, len(left), len(labels))
+	}
+}
+
+func TestReader_ALogThatAnotherProgramRewroteIsNotDamaged(t *testing.T) {
+	log, _ := smallLog(t, 60, Options{})
+	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
+	must(t, err)
+	for _, checksums := range []bool{true, false} {
+		var out bytes.Buffer
+		opts := mcap.WriterOptions{IncludeCRC: checksums, Chunked: true, ChunkSize: 1 << 14, OverrideLibrary: true}
+		w, err := mcap.NewWriter(&out, &opts)
+		must(t, err)
+		must(t, w.WriteHeader(&mcap.Header{Library: "another program"}))
+		must(t, (&records{Writer: w}).declare())
+		kv, err := r.meta.encode()
+		must(t, err)
+		if checksums { // the metadata as it is in the log
+			kv[keyPreamble] = "in " + preambleName
+			old := map[string]string{keyPreamble: "00000000"}
+			must(t, w.WriteMetadata(&mcap.Metadata{Name: preambleName, Metadata: old}))
+		}
+		must(t, w.WriteMetadata(&mcap.Metadata{Name: metadataName, Metadata: kv}))
+		must(t, r.copyAttachments(w))
+		for record, err := range r.Records() {
+			must(t, err)
+			m := mcap.Message{ChannelID: uint16(record.channel + 1), LogTime: record.LogTime, Data: record.data}
+			must(t, w.WriteMessage(&m))
+		}
+		must(t, w.Close())
+		rewritten, err := NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		must(t, err)
+		if damage := rewritten.Damage(); len(damage) > 0 || rewritten.Cut() != nil {
+			t.Errorf("checksums %v: damage %v, cut %v", checksums, damage, rewritten.Cut())
+		}
 	}
 }
