@@ -31,7 +31,7 @@ adds Cov B (φ needs it), or of a SavedModel.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend(), newModelSteps())
+	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
 	return cmd
 }
 
