@@ -239,3 +239,16 @@ func TestABundleThatSaysOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 		t.Errorf("%v: want an error about the sizes", err)
 	}
 }
+
+func TestModelBackend_AgreesWithTheNativeNetworks(t *testing.T) {
+	dir := importSaved(t) // or skip
+	for _, c := range []struct {
+		bundle string
+		lines  int
+	}{{configs.EmbeddedRover, 6}, {dir, 3}} {
+		out, err := modelRun("backend", "--bundle", c.bundle, "--device", cpuDevice, "--searches", "5")
+		if err != nil || strings.Count(out, "\n") != c.lines || !strings.Contains(out, "the graph is on "+cpuDevice) {
+			t.Errorf("%s: %v in\n%s", c.bundle, err, out)
+		}
+	}
+}
