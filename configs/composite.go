@@ -180,7 +180,7 @@ func (c Composite) parts() []composite.Part {
 // connected to them.
 func (c *checker) composite(f File) {
 	const section = "robot.composite"
-	r, before := f.Robot.Composite, len(c.found)
+	r := f.Robot.Composite
 	places := map[string]int{}
 	c.within(section+".i2c_timeout_ms", r.I2CTimeoutMS, 10, 1000)
 	for i, d := range r.Devices {
@@ -200,9 +200,8 @@ func (c *checker) composite(f File) {
 			places[p.Place()] = i
 		}
 	}
-	if len(c.found) > before {
-		return
+	if c.sound(section, "loop.period_ms") {
+		_, err := r.Spec(f.Loop.Period())
+		c.takeOver(section, err)
 	}
-	_, err := r.Spec(f.Loop.Period())
-	c.takeOver(section, err)
 }

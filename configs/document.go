@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"unicode/utf8"
@@ -27,19 +28,34 @@ func Decode(name string, text []byte, v any) (*Document, error) {
 }
 
 func decodeText(name string, text []byte, v reflect.Value) (*Document, []*Error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte-order mark that some editors write
 	src := newSource(name, string(text))
 	doc := &Document{places: make(map[string]position), start: place{src: src, line: 1, column: 1}}
 	if len(text) > maxSize {
 		return doc, []*Error{errorAt(doc.start, "", fmt.Sprintf("the file is too large (over %d KiB): a configuration is short", maxSize>>10))}
 	}
-	if !utf8.Valid(text) {
-		return doc, []*Error{errorAt(doc.start, "", "the file is not text (invalid UTF-8): save it as UTF-8")}
+	if line, column := invalidUTF8(text); line > 0 {
+		at := place{src: src, line: line, column: column, width: 1}
+		return doc, []*Error{errorAt(at, "", "the file is not text (invalid UTF-8): save it as UTF-8")}
 	}
 	d := newDecoder(src, doc.places)
 	if root := d.parse(string(text)); root != nil {
 		d.decode(root, v, "")
 	}
 	return doc, d.errs
+}
+
+// invalidUTF8 is the place of the first byte that is not UTF-8, from 1; 0 where there is none.
+func invalidUTF8(text []byte) (line, column int) {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			start := bytes.LastIndexByte(text[:i], '\n') + 1
+			return 1 + bytes.Count(text[:i], []byte("\n")), 1 + utf8.RuneCount(text[start:i])
+		}
+		i += size
+	}
+	return 0, 0
 }
 
 // Has tells whether the text gives a value for a path such as methods[0].beta.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -25,9 +27,59 @@ type Error struct {
 func (e *Error) Error() string {
 	gutter := fmt.Sprintf("%5d | ", e.Line)
 	blank := strings.Repeat(" ", len(gutter)-2) + "| "
-	line := strings.ReplaceAll(e.Source, "\t", " ")
-	carets := strings.Repeat(" ", e.Column-1) + strings.Repeat("^", e.Width)
-	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s%s", e.File, e.Line, e.Column, e.Problem, gutter, line, blank, carets)
+	line, carets := e.excerpt()
+	problem := string(printable([]byte(e.Problem)))
+	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s%s", e.File, e.Line, e.Column, problem, gutter, line, blank, carets)
+}
+
+// maxBeside is how much of a line is shown before, in and after the mistake, in characters.
+const maxBeside = 60
+
+// excerpt is the line, printable and cut where it is long, and carets below the mistake.
+func (e *Error) excerpt() (line, carets string) {
+	text := []byte(strings.ReplaceAll(e.Source, "\t", " "))
+	start := characters(text, e.Column-1)
+	end := start + characters(text[start:], e.Width)
+	before, wrong, after := printable(text[:start]), printable(text[start:end]), printable(text[end:])
+	if n := len(before); n > maxBeside {
+		before = append([]rune("..."), before[n-maxBeside:]...)
+	}
+	if len(wrong) > maxBeside {
+		wrong, after = wrong[:maxBeside], []rune("...")
+	}
+	if len(after) > maxBeside {
+		after = append(after[:maxBeside:maxBeside], []rune("...")...)
+	}
+	line = string(before) + string(wrong) + string(after)
+	return line, strings.Repeat(" ", len(before)) + strings.Repeat("^", max(1, len(wrong)))
+}
+
+// characters is the number of bytes of the first n characters of a text. An invalid byte is a character.
+func characters(text []byte, n int) (size int) {
+	for ; n > 0 && size < len(text); n-- {
+		_, width := utf8.DecodeRune(text[size:])
+		size += width
+	}
+	return size
+}
+
+// printable escapes what a terminal does not show or obeys.
+func printable(text []byte) []rune {
+	var shown []rune
+	for len(text) > 0 {
+		r, width := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && width == 1:
+			shown = append(shown, []rune(fmt.Sprintf(`\x%02x`, text[0]))...)
+		case unicode.IsPrint(r):
+			shown = append(shown, r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			shown = append(shown, []rune(quoted[1:len(quoted)-1])...)
+		}
+		text = text[width:]
+	}
+	return shown
 }
 
 // source is a text that values came from.
@@ -72,7 +124,7 @@ func join(errs []*Error) error {
 	all := make([]error, 0, len(errs))
 	for i, e := range errs {
 		if i == maxErrors {
-			all = append(all, fmt.Errorf("%s: %d more mistakes: mend these first", e.File, len(errs)-maxErrors))
+			all = append(all, fmt.Errorf("%s: %d more mistakes: fix these first", e.File, len(errs)-maxErrors))
 			break
 		}
 		all = append(all, e)

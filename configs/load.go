@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -77,19 +78,22 @@ func readFile(name string) ([]byte, error) {
 func Parse(name string, text []byte, set ...string) (File, error) {
 	cfg := Default()
 	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
-	if !doc.Has("version") && len(errs) == 0 {
+	if !doc.Has("version") && !unread(errs) {
 		errs = append(errs, errorAt(doc.start, "version", fmt.Sprintf("version is missing: begin with 'version: %d'", Version)))
 	}
 	for _, s := range set {
 		errs = append(errs, override(&cfg, doc.places, s)...)
 	}
-	if len(errs) == 0 {
-		errs = validate(&cfg, doc.places, doc.start)
-	}
+	errs = append(errs, validate(&cfg, doc, errs)...)
 	if len(errs) > 0 {
 		return File{}, join(errs)
 	}
 	return cfg, nil
+}
+
+// unread reports whether a text as a whole was not understood.
+func unread(errs []*Error) bool {
+	return slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
 }
 
 // override applies one key.path=value.
@@ -120,6 +124,9 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 		return nil
 	}
 	root := d.parse(value)
+	for _, e := range d.errs {
+		e.Path = path
+	}
 	if root != nil {
 		d.decode(root, field, path)
 	} else if len(d.errs) == 0 {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"optibfm/controller"
@@ -202,6 +204,75 @@ func TestAllMistakesAreToldAtOnceInTheOrderOfTheFile(t *testing.T) {
 		if got[i].Path != path {
 			t.Errorf("mistake %d is about %s, want %s", i, got[i].Path, path)
 		}
+	}
+}
+
+func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		paths []string
+	}{
+		"type, range, choice and conflict": {
+			"version: 1\nloop: {period_ms: 20}\nrun: {episodes: three, duration_s: -1}\nlog: {flush_ms: 0}\noperator: {source: nobody}\n",
+			[]string{"loop.period_ms", "run.episodes", "run.duration_s", "log.flush_ms", "operator.source"}},
+		"unknown key and range":     {"version: 1\ncontroller: {rho: 2, kapa: 1}\n", []string{"controller.rho", "controller.kapa"}},
+		"missing version and range": {"run: {duration_s: -1}\n", []string{"version", "run.duration_s"}},
+		"device and range": {
+			"version: 1\nrobot: {driver: composite, composite: {name: 7, devices: [{name: a, driver: none}]}}\nlog: {flush_ms: 0}\n",
+			[]string{"robot.composite.name", "robot.composite.devices[0].driver", "log.flush_ms"}},
+		// What rests on a value that could not be read is not reported.
+		"a conflict with an unreadable value": {"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: fast}}\n", []string{"robot.rover.period_ms"}},
+		"a conflict with an invalid value":    {"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: -1}}\n", []string{"robot.rover.period_ms"}},
+		"a conflict with a misspelled key":    {"version: 1\nloop: {period_ms: 20}\nrobot: {drivr: bridge}\n", []string{"robot.drivr"}},
+		"a missing value beside one":          {"version: 1\nrobot: {driver: bridge, bridge: {comand: [a]}}\n", []string{"robot.bridge.comand"}},
+		"an unreadable section":               {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
+		"no YAML":                             {"run: [\n", []string{""}},
+		"no section":                          {"hello\n", []string{""}},
+	} {
+		var paths []string
+		for _, e := range mistakes(t, c.text) {
+			paths = append(paths, e.Path)
+		}
+		if !slices.Equal(paths, c.paths) {
+			t.Errorf("%s: got %q, want %q", name, paths, c.paths)
+		}
+	}
+	got := mistakes(t, "version: 1\nrun: {duration_s: -1}\n", "loop.cpus=[1,", "log.flush_ms=0")
+	if len(got) != 3 {
+		t.Errorf("file and overrides: %v", got)
+	}
+}
+
+func TestError_EscapesAndCutsTheLine(t *testing.T) {
+	long := strings.Repeat("abcdefghi ", 40)
+	for name, c := range map[string]struct{ text, want string }{
+		"binary": {"\x7fELF\x00\x1b[2J\xff\xfe rest", `c.yaml:1:10: the file is not text (invalid UTF-8): save it as UTF-8
+    1 | \x7fELF\x00\x1b[2J\xff\xfe rest
+      |                   ^^^^`},
+		"control characters": {"version: 1\nx\u202e\u0007y: 1\n", `c.yaml:2:1: `},
+		"long before":        {"version: 1\nrun: {episodes: 1, # " + long + "\n  duration_s: 1, episodes: 2}\n", ""},
+		"long after":         {"version: 1\nbad: \"" + long + "\"\n", `    2 | bad: "` + strings.Repeat("abcdefghi ", 6)[:57] + "...\n      | ^^^"},
+		"long mistake":       {"version: 1\n" + strings.Repeat("k", 500) + ": 1\n", "    2 | " + strings.Repeat("k", 60) + "...\n      | " + strings.Repeat("^", 60)},
+		"far to the right": {"version: 1\nrun: {" + strings.Repeat(" ", 100) + "bad: 1}\n",
+			"    2 | ..." + strings.Repeat(" ", 60) + "bad: 1}\n      | " + strings.Repeat(" ", 63) + "^^^"},
+	} {
+		_, err := Parse("c.yaml", []byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got\n%v\nwant\n%s", name, err, c.want)
+			continue
+		}
+		for line := range strings.Lines(err.Error()) {
+			if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) || len(line) > 400 {
+				t.Errorf("%s: printed %q", name, line)
+			}
+		}
+	}
+}
+
+func TestParse_AcceptsAByteOrderMark(t *testing.T) {
+	cfg, err := Parse("c.yaml", []byte("\ufeffversion: 1\nrun: {episodes: 4}\n"))
+	if err != nil || cfg.Run.Episodes != 4 {
+		t.Errorf("got %+v, %v", cfg.Run, err)
 	}
 }
 

@@ -109,16 +109,11 @@ const maxSocketPath = 107
 
 // checkSafetyTogether checks what safety and the rest ask of each other.
 func (c *checker) checkSafetyTogether(f File) {
-	if f.Safety.MaxSampleAgeMS > 0 && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free {
-		c.add("safety.max_sample_age_ms", " is given, but the robot's time is simulated (robot.bridge.mode: lockstep): set it to 0, or the mode to free")
-	}
-	if !f.Run.Lockstep {
-		return
-	}
-	if f.Safety.Arm == ArmOperator {
-		c.add("safety.arm", " is operator, but run.lockstep does not wait for a person: use automatic")
-	}
-	if f.Safety.AfterStop == AfterStopHold {
-		c.add("safety.after_stop", " is hold, but run.lockstep does not wait for a person: use end")
-	}
+	c.conflict(f.Safety.MaxSampleAgeMS > 0 && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free,
+		[]string{"safety.max_sample_age_ms", "robot.driver", "robot.bridge.mode"},
+		" is given, but the robot's time is simulated (robot.bridge.mode: lockstep): set it to 0, or the mode to free")
+	c.conflict(f.Run.Lockstep && f.Safety.Arm == ArmOperator, []string{"safety.arm", "run.lockstep"},
+		" is operator, but run.lockstep does not wait for a person: use automatic")
+	c.conflict(f.Run.Lockstep && f.Safety.AfterStop == AfterStopHold, []string{"safety.after_stop", "run.lockstep"},
+		" is hold, but run.lockstep does not wait for a person: use end")
 }

@@ -41,11 +41,18 @@ type problem struct {
 	text string // begins with the path
 }
 
-// validate gives every problem its place.
-func validate(cfg *File, places map[string]position, start place) []*Error {
+// validate gives every problem its place. unread are the errors of values that could not be read.
+func validate(cfg *File, doc *Document, unread []*Error) []*Error {
+	c := checker{file: reflect.ValueOf(*cfg), given: doc.Has}
+	for _, e := range unread {
+		c.unread = append(c.unread, e.Path)
+	}
 	var errs []*Error
-	for _, p := range cfg.problems() {
-		errs = append(errs, errorAt(placeOf(places, p.path, start), p.path, p.text))
+	c.check(*cfg)
+	for _, p := range c.found {
+		if c.readable(p.path) {
+			errs = append(errs, errorAt(placeOf(doc.places, p.path, doc.start), p.path, p.text))
+		}
 	}
 	return errs
 }
@@ -66,6 +73,11 @@ func placeOf(places map[string]position, path string, start place) place {
 
 func (f File) problems() []problem {
 	c := checker{file: reflect.ValueOf(f)}
+	c.check(f)
+	return c.found
+}
+
+func (c *checker) check(f File) {
 	c.choices()
 	c.numbers(f)
 	c.checkSafety(f)
@@ -87,15 +99,49 @@ func (f File) problems() []problem {
 	case DriverComposite:
 		c.composite(f)
 	}
-	if len(c.found) == 0 {
-		c.together(f)
-	}
-	return c.found
+	c.together(f)
 }
 
 type checker struct {
-	file  reflect.Value
-	found []problem
+	file   reflect.Value
+	found  []problem
+	unread []string               // paths of values that could not be read: they have their defaults
+	given  func(path string) bool // whether the text gives a value; needed where unread is not empty
+}
+
+// readable reports whether the value at a path is what the text says. It is not where the value, a part
+// of it or a section around it could not be read. A value that the text leaves out is not readable
+// beside one that could not be read: its key may be misspelled there.
+func (c *checker) readable(path string) bool {
+	for _, wrong := range c.unread {
+		if wrong == "" || overlap(wrong, path) {
+			return false
+		}
+		for p := path; p != "" && !c.given(p); p = around(p) {
+			if around(p) == around(wrong) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sound reports whether the values at all paths are readable and valid.
+func (c *checker) sound(paths ...string) bool {
+	for _, path := range paths {
+		if !c.readable(path) || slices.ContainsFunc(c.found, func(p problem) bool { return overlap(p.path, path) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// overlap reports whether one path is, or is within, the other.
+func overlap(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || strings.IndexByte(".[", b[len(a)]) >= 0)
 }
 
 func (c *checker) add(path, format string, args ...any) {
@@ -249,36 +295,52 @@ func (c *checker) locate(section string, err error) (path, text string) {
 	return path, path + text[len(key):]
 }
 
-// together checks what sections ask of each other.
+// conflict adds a problem of the first of several keys that do not go together, if all of them are sound.
+func (c *checker) conflict(found bool, keys []string, format string, args ...any) {
+	if found && c.sound(keys...) {
+		c.add(keys[0], format, args...)
+	}
+}
+
+// together checks keys of several sections against each other.
 func (c *checker) together(f File) {
 	c.checkSafetyTogether(f)
-	if f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9 {
-		c.add("loop.period_ms", " is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value", f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
-	}
-	if f.Run.Lockstep && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free {
-		c.add("run.lockstep", " is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep")
-	}
-	if f.Run.Lockstep && f.Robot.Driver == DriverComposite {
-		c.add("run.lockstep", " is true, but the robot's time is its own (robot.driver: composite): set it to false")
-	}
-	if f.Run.Lockstep && f.Run.StateDir != "" {
-		c.add("run.state_dir", " is %s, but a run in lockstep is a function of its configuration, model and seed alone: leave it empty, or set run.lockstep to false", f.Run.StateDir)
-	}
-	if f.Run.Lockstep && f.Run.Shadow {
-		c.add("run.shadow", " is true, but nothing moves what run.lockstep runs: set one of them to false")
-	}
-	if f.Run.Lockstep && f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone {
-		c.add("operator.source", " is %s, but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted", f.Operator.Source)
-	}
-	if f.Run.Lockstep && f.Operator.Web.WatchOnly {
-		c.add("operator.web.watch_only", " is true, but nobody can watch what run.lockstep runs through: set one of them to false")
-	}
-	if f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly {
-		c.add("operator.web.watch_only", " is true, but operator.source is web: nobody could label: set it to false, or choose another source")
-	}
+	c.lockstep(f)
+	c.conflict(f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9,
+		[]string{"loop.period_ms", "robot.driver", "robot.rover.period_ms"},
+		" is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value",
+		f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
+	c.conflict(f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly,
+		[]string{"operator.web.watch_only", "operator.source"},
+		" is true, but operator.source is web: nobody could label: set it to false, or choose another source")
 	c.labelling(f.Operator)
-	if (f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked {
-		c.add("operator.scripted.mode", " is when_asked, but controller.gate.off or operator.label_mode asks never: no label would come")
+	c.conflict((f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked,
+		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
+		" is when_asked, but controller.gate.off or operator.label_mode asks never: no label would come")
+}
+
+// lockstep checks what a run in simulated time cannot have.
+func (c *checker) lockstep(f File) {
+	for _, x := range []struct {
+		found bool
+		keys  []string
+		text  string
+	}{
+		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free, []string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
+			" is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep"},
+		{f.Robot.Driver == DriverComposite, []string{"run.lockstep", "robot.driver"},
+			" is true, but the robot's time is its own (robot.driver: composite): set it to false"},
+		{f.Run.StateDir != "", []string{"run.state_dir", "run.lockstep"},
+			" is " + f.Run.StateDir + ", but a run in lockstep is a function of its configuration, model and seed alone: " +
+				"leave it empty, or set run.lockstep to false"},
+		{f.Run.Shadow, []string{"run.shadow", "run.lockstep"},
+			" is true, but nothing moves what run.lockstep runs: set one of them to false"},
+		{f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone, []string{"operator.source", "run.lockstep"},
+			" is " + f.Operator.Source + ", but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted"},
+		{f.Operator.Web.WatchOnly, []string{"operator.web.watch_only", "run.lockstep"},
+			" is true, but nobody can watch what run.lockstep runs through: set one of them to false"},
+	} {
+		c.conflict(f.Run.Lockstep && x.found, x.keys, "%s", x.text)
 	}
 }
 
@@ -287,18 +349,22 @@ func (c *checker) labelling(o Operator) {
 	streams := false
 	switch o.Source {
 	case SourceEvdev:
-		c.takeOver("operator.evdev", o.Evdev.Bound())
+		if c.sound("operator.source", "operator.evdev") {
+			c.takeOver("operator.evdev", o.Evdev.Bound())
+		}
 		streams = o.Evdev.Axis.Code != "" || o.Evdev.Labels.HoldAfterMS > 0
 	case SourceGPIO:
-		c.takeOver("operator.gpio", o.GPIO.Bound())
+		if c.sound("operator.source", "operator.gpio") {
+			c.takeOver("operator.gpio", o.GPIO.Bound())
+		}
 		streams = o.GPIO.Labels.HoldAfterMS > 0
 	case SourceWeb:
 		streams = true // a slider
 	}
-	if o.LabelMode == ModeContinuous && !streams {
-		c.add("operator.label_mode", " is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
-	}
-	if o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick {
-		c.add("operator.label_mode", " is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")
-	}
+	c.conflict(o.LabelMode == ModeContinuous && !streams,
+		[]string{"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels", "operator.gpio.labels"},
+		" is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
+	c.conflict(o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick,
+		[]string{"operator.label_mode", "operator.source", "operator.scripted.mode"},
+		" is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")
 }

@@ -41,6 +41,7 @@ type Agent struct {
 	tick       *Tick // the tick at work, in memory that nobody else can write to
 	learner    *Learner
 	gate       *Gate
+	halts      *StopHistory
 	guard      *guard
 	stops      stops
 	deadman    bool // is required
@@ -96,6 +97,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		tick:       NewTick(shape),
 		learner:    learner,
 		gate:       NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
+		halts:      NewStopHistory(cfg.Credit),
 		guard:      newGuard(cfg.Guard, spec),
 		stops:      stops,
 		deadman:    parts.Safety.RequireDeadman,
@@ -240,8 +242,8 @@ func (a *Agent) haltRobot() error {
 // The caller has filled t's Index, which counts up, Elapsed, Deadline, Wake,
 // Episode, Step and the episode flags; Done and the recording are the caller's
 // too. Step fills the rest. An error is a *FaultError: this tick has stopped the
-// robot. A caller may go on: a stopped robot senses, learns and plans, and what
-// is wrong with it is no error any more.
+// robot. A caller may go on: a stopped robot senses and plans, learns from labels
+// about moments before the stop, and what is wrong with it is no error any more.
 //
 // t is read once at the start and written once at the end.
 func (a *Agent) Step(t *Tick) error {
@@ -315,6 +317,7 @@ func (a *Agent) run(t *Tick) {
 		a.guard.repeat(t.Action)
 	}
 	fault, cause := a.perceive(t)
+	a.halts.Note(t.Index, t.SenseAt, a.life.Mode() == Stopped)
 	if stop, why := a.stops.check(t, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
@@ -458,14 +461,15 @@ func (a *Agent) listen(t *Tick) {
 }
 
 func (a *Agent) apply(t *Tick, label rewardsrc.Label) AppliedLabel {
+	if !a.halts.Admits(label) {
+		return refuse(label, RobotStopped)
+	}
 	if label.Request == 0 || label.Kind == rewardsrc.Undo {
 		return a.learner.Apply(label, 0)
 	}
 	asked, outcome := a.gate.Find(label.Request)
 	if outcome != Applied {
-		refused := describe(label)
-		refused.Outcome = outcome
-		return refused
+		return refuse(label, outcome)
 	}
 	result := a.learner.Apply(label, asked)
 	if result.Outcome != Applied && result.Outcome != ClosedRequest {
@@ -476,6 +480,12 @@ func (a *Agent) apply(t *Tick, label rewardsrc.Label) AppliedLabel {
 		a.source.Ask(closed)
 	}
 	return result
+}
+
+func refuse(label rewardsrc.Label, why Outcome) AppliedLabel {
+	refused := describe(label)
+	refused.Outcome = why
+	return refused
 }
 
 // offer hands the state to the planner.

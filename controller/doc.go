@@ -56,7 +56,8 @@
 //     a stream, from an axis or a button that is held, have a window of their
 //     own ([HeldConfig]).
 //
-// Nothing said is no label: it is never a reward of 0.
+// Nothing said is no label: it is never a reward of 0. A reward about a moment
+// at which the robot was stopped is refused ([StopHistory], [RobotStopped]).
 //
 // A label enters with weight confidence · ρ^age / σ². Its age counts the
 // periods since its moment in which the robot was armed: skipped periods
@@ -143,7 +144,8 @@
 //
 // A stop is the robot's Halt, its failsafe output, and latches with its first
 // cause. Step returns it as a [*FaultError], once. A caller that goes on has a
-// robot that senses, learns and plans and does not move; what is wrong then is
+// robot that senses and plans and does not move. Labels count only about moments
+// before the stop, and an undo counts at any time. What is wrong then is
 // [Agent.Present]. [Agent.Reset] clears the stop when nothing is present any
 // more, into disarmed: a reset is no restart. A Halt that failed is repeated in
 // every tick. Disarming is something else than a stop: an orderly end of

@@ -42,8 +42,7 @@ type Learner struct {
 	perUnit float64 // 1/σ², the weight of a sure label
 	rho     float64
 	robust  float64   // surprise from which on labels are doubted; 0: never
-	press   window    // credited to a press
-	held    window    // credited to a label of a stream
+	windows windows   // credited to labels that name no tick
 	reach   int64     // how far before an empty window a state may stand in for it, ns
 	phi     []float64 // scratch: φ̄ of the label at hand
 	ledger  *ledger
@@ -54,6 +53,26 @@ type window struct{ delay, width int64 }
 
 func newWindow(delayS, widthS float64) window {
 	return window{int64(delayS * float64(time.Second)), int64(widthS * float64(time.Second))}
+}
+
+// windows are what labels that name no tick are about.
+type windows struct {
+	press window // of a press
+	held  window // of a label of a stream
+}
+
+func newWindows(c CreditConfig) windows {
+	return windows{press: newWindow(c.DelayS, c.WidthS), held: newWindow(c.Held.DelayS, c.Held.WidthS)}
+}
+
+// of returns the time that a label is about, inclusive.
+func (w windows) of(l rewardsrc.Label) (since, until int64) {
+	about := w.press
+	if l.Mode == rewardsrc.Held {
+		about = w.held
+	}
+	until = l.At - about.delay
+	return until - about.width, until
 }
 
 // NewLearner makes a learner for features of dimension d at the given period.
@@ -78,8 +97,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		perUnit: 1 / float64(cfg.Sigma*cfg.Sigma),
 		rho:     cfg.Rho,
 		robust:  cfg.Robust,
-		press:   newWindow(cfg.Credit.DelayS, cfg.Credit.WidthS),
-		held:    newWindow(cfg.Credit.Held.DelayS, cfg.Credit.Held.WidthS),
+		windows: newWindows(cfg.Credit),
 		reach:   max(int64(time.Second), 2*int64(period)),
 		phi:     make([]float64, d),
 		ledger:  newLedger(undoable, d),
@@ -234,12 +252,8 @@ func (l *Learner) credit(label rewardsrc.Label, asked uint64) (from, to uint64, 
 	if label.At < 0 { // no clock says so; below, nothing can overflow
 		return 0, 0, false
 	}
-	w := l.press
-	if label.Mode == rewardsrc.Held {
-		w = l.held
-	}
-	until := label.At - w.delay
-	return l.past.window(until-w.width, until, l.reach, maxWindow)
+	since, until := l.windows.of(label)
+	return l.past.window(since, until, l.reach, maxWindow)
 }
 
 // undo takes a label back with the weight that it has by now.

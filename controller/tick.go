@@ -87,6 +87,7 @@ const (
 	NothingToUndo                     // refused: no such label, or it no longer counts
 	BadLabel                          // refused: a reward that is not finite or beyond ±1e9, a weight outside (0, 1], an unknown kind
 	Duplicate                         // refused: the request was answered before, or a label of this ID came before
+	RobotStopped                      // refused: about a moment at which the robot was stopped
 )
 
 // String names the outcome in words for people.
@@ -106,6 +107,8 @@ func (o Outcome) String() string {
 		return "bad label"
 	case Duplicate:
 		return "duplicate"
+	case RobotStopped:
+		return "the robot was stopped"
 	}
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }

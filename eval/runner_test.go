@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/controller"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
 )
 
 // tiny is an experiment on the rover with something of everything.
@@ -280,6 +284,24 @@ func TestAMissingModelIsSaidBeforeAnythingRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.csv")
 	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 2})
 	if err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("the error is %v", err)
+	}
+	if rows, _ := ReadFile(path); len(rows) > 0 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+func TestRunner_RefusesAModelWithOtherChannels(t *testing.T) {
+	m := tflitetest.Manifest(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2})
+	m.Action = []tflite.Channel{{Name: "right_wheel"}, {Name: "left_wheel"}}
+	bundle := filepath.Join(t.TempDir(), "model")
+	if err := tflite.Save(bundle, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "results.csv")
+	p := parsed(t, strings.ReplaceAll(tiny, "embedded:rover", bundle))
+	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 1})
+	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), "*    0  left_wheel   right_wheel") {
 		t.Errorf("the error is %v", err)
 	}
 	if rows, _ := ReadFile(path); len(rows) > 0 {

@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 
 	"optibfm/controller"
@@ -33,6 +34,9 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 	bundle, err := lib.model(t.Model.Bundle)
 	if err != nil {
 		return nil, err
+	}
+	if err := controller.CheckChannels(robot.Spec(), bundle.Observation, bundle.Action); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Model.Bundle, err)
 	}
 	if r.network, err = bundle.NewNetwork(); err != nil {
 		return nil, err

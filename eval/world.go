@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"strings"
 
 	"optibfm/hal"
 	"optibfm/hal/bridge"
@@ -57,25 +55,10 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 	if env == Rover {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, w.python(), w.script(env), "--help").CombinedOutput()
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("%w: %s is not there: install Python, or name the interpreter with --python", ErrPython, w.python())
-	case strings.Contains(string(out), "ModuleNotFoundError"):
-		return fmt.Errorf("%w: %s lacks a module (%s): `%s -m pip install -r scripts/requirements.txt`, or name another interpreter with --python",
-			ErrPython, w.python(), lastLine(out), w.python())
+	if err := bridge.CheckScript(ctx, []string{w.python(), w.script(env)}); err != nil {
+		return fmt.Errorf("%w: %w (--python names another interpreter, --bridge another script than %s)", ErrPython, err, w.script(env))
 	}
-	return fmt.Errorf("%w: %s %s failed (%w; %s): run it in the repository's folder, or name the script with --bridge",
-		ErrPython, w.python(), w.script(env), err, lastLine(out))
-}
-
-func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
+	return nil
 }
 
 // Open makes the robot of an environment, with a task.

@@ -73,6 +73,15 @@ func (r *records) declareChannels() error {
 	return nil
 }
 
+// chunkIndex appends an encoded chunk index record to dst. The buffer stays as it is.
+func (r *records) chunkIndex(dst []byte, c *mcap.ChunkIndex) ([]byte, error) {
+	before := r.buf.Len()
+	err := r.WriteChunkIndex(c)
+	dst = append(dst, r.buf.Bytes()[before:]...)
+	r.buf.Truncate(before)
+	return dst, err
+}
+
 // openChunk is the chunk that is being filled. It lives in memory only.
 type openChunk struct {
 	records    *records
@@ -137,20 +146,6 @@ func (c *openChunk) takeBack(m mark) {
 	c.start, c.end = m.start, m.end
 }
 
-// closedChunk is what the summary says of a chunk. It is small, because there
-// are many: offsets of the message indexes count from the chunk's end.
-type closedChunk struct {
-	start, end uint64
-	offset     uint64
-	length     uint32 // of the chunk record
-	indexes    uint32 // length of the message indexes behind it
-	packed     uint32
-	size       uint32 // uncompressed
-	at         [numChannels]uint32
-	has        [numChannels]bool
-	compressed bool
-}
-
 func compression(packed bool) mcap.CompressionFormat {
 	if packed {
 		return mcap.CompressionZSTD
@@ -159,8 +154,8 @@ func compression(packed bool) mcap.CompressionFormat {
 }
 
 // encode appends the chunk and its message indexes, as they stand in a file
-// at offset, to out.
-func (c *openChunk) encode(out *records, offset uint64) (closedChunk, error) {
+// at offset, to out. It returns the chunk index record of the summary.
+func (c *openChunk) encode(out *records, offset uint64) (mcap.ChunkIndex, error) {
 	body := c.records.buf.Bytes()
 	packed := body
 	if c.zstd != nil {
@@ -182,41 +177,25 @@ func (c *openChunk) encode(out *records, offset uint64) (closedChunk, error) {
 	out.buf.Write(packed)
 	end := out.buf.Len()
 
-	closed := closedChunk{
-		start: c.start, end: c.end, offset: offset, length: uint32(end - before),
-		packed: uint32(len(packed)), size: uint32(len(body)), compressed: c.zstd != nil,
+	closed := mcap.ChunkIndex{
+		MessageStartTime: c.start, MessageEndTime: c.end,
+		ChunkStartOffset: offset, ChunkLength: uint64(end - before),
+		MessageIndexOffsets: make(map[uint16]uint64, numChannels), Compression: format,
+		CompressedSize: uint64(len(packed)), UncompressedSize: uint64(len(body)),
 	}
 	for i, entries := range c.index {
 		if len(entries) == 0 {
 			continue
 		}
-		closed.at[i], closed.has[i] = uint32(out.buf.Len()-end), true
+		closed.MessageIndexOffsets[uint16(i+1)] = offset + uint64(out.buf.Len()-before)
 		index := mcap.MessageIndex{ChannelID: uint16(i + 1)}
 		for _, e := range entries {
 			index.Add(e.Timestamp, e.Offset)
 		}
 		if err := out.WriteMessageIndex(&index); err != nil {
-			return closedChunk{}, fmt.Errorf("encoding an index: %w", err)
+			return mcap.ChunkIndex{}, fmt.Errorf("encoding an index: %w", err)
 		}
 	}
-	closed.indexes = uint32(out.buf.Len() - end)
+	closed.MessageIndexLength = uint64(out.buf.Len() - end)
 	return closed, nil
-}
-
-// expand returns the chunk index record of the summary.
-func (c *closedChunk) expand() *mcap.ChunkIndex {
-	end := c.offset + uint64(c.length)
-	offsets := make(map[uint16]uint64, numChannels)
-	for i, has := range c.has {
-		if has {
-			offsets[uint16(i+1)] = end + uint64(c.at[i])
-		}
-	}
-	return &mcap.ChunkIndex{
-		MessageStartTime: c.start, MessageEndTime: c.end,
-		ChunkStartOffset: c.offset, ChunkLength: uint64(c.length),
-		MessageIndexOffsets: offsets, MessageIndexLength: uint64(c.indexes),
-		Compression:    compression(c.compressed),
-		CompressedSize: uint64(c.packed), UncompressedSize: uint64(c.size),
-	}
 }

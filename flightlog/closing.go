@@ -76,15 +76,10 @@ func (s *summary) statistics() error {
 }
 
 func (s *summary) chunkIndexes() error {
-	for i := range s.w.chunks {
-		if err := s.w.out.WriteChunkIndex(s.w.chunks[i].expand()); err != nil {
-			return err
-		}
-		if err := s.drain(summaryPiece); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.w.index.pieces(func(records []byte) error {
+		s.w.out.buf.Write(records)
+		return s.drain(summaryPiece)
+	})
 }
 
 // add writes a group of records and notes where it is.

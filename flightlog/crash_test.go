@@ -317,10 +317,10 @@ func (d *fakeDisk) Close() error              { return nil }
 func newOnDisk(t *testing.T, opts Options) (*Writer, *fakeDisk, *time.Time) {
 	t.Helper()
 	disk := &fakeDisk{free: -1}
+	now := time.Unix(0, 0)
+	opts.Now = func() time.Time { return now }
 	w, err := newWriter("fake", disk, testMetadata(testShape), opts)
 	must(t, err)
-	now := time.Unix(0, 0)
-	w.now = func() time.Time { return now }
 	return w, disk, &now
 }
 

@@ -46,6 +46,23 @@
 // wait in memory up to Options.Backlog and are then counted and dropped; a label
 // is refused, and is not in the log.
 //
+// # Damage
+//
+// A log without its end is normal. A log that changed after it was written is
+// damaged, and never counts as verified. A Reader tells the two apart when it
+// opens a log:
+//
+//   - The checksums of a closed log cover every byte of it.
+//   - A log that was never closed has checksums of its chunks and its preamble;
+//     each message index must agree with its chunk, and the sequence numbers of
+//     the messages show missing and repeated blocks.
+//   - A cut is the beginning of a record at the end of the file, then perhaps
+//     zeros. Everything else that cannot be read is damage.
+//
+// After a damaged place the reader continues at the next whole chunk. Only the
+// last record of a log that was never closed can lose bytes without being
+// reported as damaged: nothing covers a record that was not finished.
+//
 // # Replay
 //
 // Verify starts from the first snapshot and runs controller.Learner, the code

@@ -1,16 +1,24 @@
 package flightlog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"optibfm/flightlog/flightlogpb"
+	"optibfm/rewardsrc"
 )
+
+// noTick is a label's tick in JSON where its source did not know it.
+var noTick = fmt.Appendf(nil, `"tick":"%d"`, rewardsrc.NoTick)
 
 // MarshalJSON returns the message with its topic and log time, as protobuf's
 // JSON mapping has it: fields in the names of flightlog.proto, 64-bit integers
-// and numbers that are not finite as strings.
+// and numbers that are not finite as strings, fields that are 0 left out. The tick
+// of a label whose source did not know it is null.
 func (r *Record) MarshalJSON() ([]byte, error) {
 	m := topics[r.channel].message.ProtoReflect().New().Interface()
 	if err := proto.Unmarshal(r.data, m); err != nil {
@@ -19,6 +27,14 @@ func (r *Record) MarshalJSON() ([]byte, error) {
 	message, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: %s: %w", r.Topic, err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, message); err != nil {
+		return nil, fmt.Errorf("flightlog: %s: %w", r.Topic, err)
+	}
+	message = compact.Bytes()
+	if _, ok := m.(*flightlogpb.Label); ok {
+		message = bytes.Replace(message, noTick, []byte(`"tick":null`), 1)
 	}
 	return json.Marshal(struct {
 		Topic   string          `json:"topic"`

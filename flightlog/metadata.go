@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -44,11 +45,20 @@ type Metadata struct {
 	Extra     map[string]string // anything else that helps a reader, such as the task's name
 }
 
+// note adds to a copy of Extra what happened to the log.
+func (m *Metadata) note(key, text string) {
+	extra := map[string]string{key: text}
+	maps.Copy(extra, m.Extra)
+	m.Extra = extra
+}
+
 // Names inside the file.
 const (
 	profile        = "optibfm"
+	library        = "optibfm " // before the program's version, in the header
 	metadataName   = "optibfm"
 	extraName      = "optibfm.extra"
+	preambleName   = "optibfm.preamble"
 	configFile     = "config.yaml"
 	controllerFile = "controller.json"
 	mediaYAML      = "application/yaml"
@@ -67,9 +77,13 @@ const (
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
 	keyWall        = "wall_ns"
+	keyPreamble    = "crc32" // of the file up to the record preambleName
 	clockMonotonic = "monotonic"
 	clockSimulated = "simulated"
 )
+
+// preambleSum is a checksum as the record preambleName holds it.
+func preambleSum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 
 // check reports metadata that no log can be made of.
 func (m *Metadata) check() error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 
 	"github.com/foxglove/mcap/go/mcap"
 	"github.com/klauspost/compress/zstd"
@@ -32,21 +33,26 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 )
 
-// DamageError says where a log is damaged. What stands before and behind that
-// place is still good.
+// DamageError is a damaged place of a log. The bytes before and after it are
+// read as usual.
 type DamageError struct {
-	Offset int64 // of the record in the file
+	Offset int64 // of the place in the file
+	End    int64 // where the next record that can be read begins; Offset where bytes are missing
 	Err    error
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("flightlog: byte %d: damaged: %v", e.Offset, e.Err)
+	if e.End <= e.Offset {
+		return fmt.Sprintf("damaged at byte %d: %v", e.Offset, e.Err)
+	}
+	return fmt.Sprintf("damaged from byte %d to %d: %v", e.Offset, e.End, e.Err)
 }
 
 // Unwrap returns ErrDamaged and the cause.
 func (e *DamageError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 
-// Cut says what is missing at the end of a log that was never closed.
+// Cut says what is missing at the end of a log that was never closed. It is the
+// normal end of a log whose process was killed or lost its power, and no damage.
 type Cut struct {
 	Offset   int64  // where the valid records end
 	Bytes    int64  // behind that, which belong to no whole record
@@ -78,7 +84,8 @@ const (
 	maxShort  = 16 << 20  // bytes of a record that is no chunk
 )
 
-// Reader reads a log, also one that was cut off. It belongs to one goroutine.
+// Reader reads a log, also one that was cut off or is damaged. It belongs to one
+// goroutine.
 type Reader struct {
 	src     io.ReaderAt
 	closer  io.Closer
@@ -87,7 +94,10 @@ type Reader struct {
 	hasMeta bool
 	header  mcap.Header
 	control []byte // controller.json
-	// parts are the chunks and the messages outside of chunks, in file order.
+	// announced: the metadata says that a checksum of the preamble follows.
+	announced, summed bool
+	// parts are the chunks, the messages outside of chunks and the damaged
+	// places, in file order.
 	parts    []part
 	schemas  map[uint16]string // ID to message name
 	channels map[uint16]int    // ID to index in topics
@@ -96,14 +106,16 @@ type Reader struct {
 	tick     *controller.Tick
 }
 
-// part is a record of the data section that holds messages.
+// part is a record of the data section that holds messages, or a damaged place.
 type part struct {
 	op     mcap.OpCode
 	offset int64 // of the record
 	length int64 // of what follows its opcode and length
+	damage error // a *DamageError; nil for a record
 }
 
-// Open opens a log, complete or cut off. Close it after use.
+// Open opens a log, complete, cut off or damaged, and reads all of it once to
+// tell which. Close it after use.
 func Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -126,11 +138,14 @@ func Open(path string) (*Reader, error) {
 // NewReader reads a log of the given size from src.
 func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{src: src, size: size, schemas: make(map[uint16]string), channels: make(map[uint16]int)}
+	for i := range topics { // as every Writer numbers them: what declares them may be damaged
+		r.channels[uint16(i+1)] = i
+	}
 	if err := r.walk(); err != nil {
 		return nil, err
 	}
 	if !r.hasMeta {
-		return nil, fmt.Errorf("%w: the metadata record %q is missing%s", ErrNotALog, metadataName, r.cutWords())
+		return nil, r.missing(fmt.Sprintf("the metadata record %q", metadataName))
 	}
 	if err := r.decodeControl(); err != nil {
 		return nil, err
@@ -155,16 +170,20 @@ func (r *Reader) lastTick() (index uint64, ok bool) {
 	return index, ok
 }
 
-func (r *Reader) cutWords() string {
-	if r.cut == nil {
-		return ""
+// missing is the error for a file without what every log has.
+func (r *Reader) missing(what string) error {
+	switch damage := r.Damage(); {
+	case len(damage) > 0:
+		return fmt.Errorf("%s cannot be read: %w", what, damage[0])
+	case r.cut != nil:
+		return fmt.Errorf("%w: %s is missing (valid up to byte %d, then: %s)", ErrNotALog, what, r.cut.Offset, r.cut.Reason)
 	}
-	return fmt.Sprintf(" (valid up to byte %d, then: %s)", r.cut.Offset, r.cut.Reason)
+	return fmt.Errorf("%w: %s is missing", ErrNotALog, what)
 }
 
 func (r *Reader) decodeControl() error {
 	if r.control == nil {
-		return fmt.Errorf("%w: the attachment %s is missing%s", ErrNotALog, controllerFile, r.cutWords())
+		return r.missing("the attachment " + controllerFile)
 	}
 	if err := json.Unmarshal(r.control, &r.meta.Control); err != nil {
 		return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
@@ -181,6 +200,17 @@ func (r *Reader) Size() int64 { return r.size }
 // Cut says what is missing at the end, nil for a log that was closed.
 func (r *Reader) Cut() *Cut { return r.cut }
 
+// Damage returns the damaged places of the file, each a *DamageError. A log that
+// has one is not what was recorded, whatever can still be read of it.
+func (r *Reader) Damage() (found []error) {
+	for _, p := range r.parts {
+		if p.damage != nil {
+			found = append(found, p.damage)
+		}
+	}
+	return found
+}
+
 // Close releases the file.
 func (r *Reader) Close() error {
 	if r.unpacker != nil {
@@ -192,94 +222,20 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// walk visits the records of the data section, remembers where messages are
-// and reads everything else.
-func (r *Reader) walk() error {
-	var magic [8]byte
-	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
-		return fmt.Errorf("%w: it does not begin as an MCAP file does", ErrNotALog)
-	}
-	at := int64(len(magic))
-	for {
-		op, length, reason := r.lead(at)
-		if reason != "" {
-			r.cut = &Cut{Offset: at, Bytes: r.size - at, Reason: reason}
-			return nil
-		}
-		next := at + recordLead + length
-		if op == mcap.OpDataEnd {
-			r.checkEnd(next)
-			return nil
-		}
-		if op == mcap.OpChunk || op == mcap.OpMessage {
-			r.parts = append(r.parts, part{op, at, length})
-		} else if err := r.read(op, at, length); err != nil {
-			return err
-		}
-		at = next
-	}
-}
-
-// lead reads the opcode and the length of the record at an offset; reason says
-// why there is no whole record.
-func (r *Reader) lead(at int64) (op mcap.OpCode, length int64, reason string) {
-	var lead [recordLead]byte
-	if r.size-at < recordLead {
-		if at == r.size {
-			return 0, 0, "the file ends without a footer"
-		}
-		return 0, 0, "a record is cut off in its first bytes"
-	}
-	if _, err := r.src.ReadAt(lead[:], at); err != nil {
-		return 0, 0, "reading failed: " + err.Error()
-	}
-	op = mcap.OpCode(lead[0])
-	claimed := binary.LittleEndian.Uint64(lead[1:])
-	switch {
-	case op == mcap.OpReserved:
-		return 0, 0, "there is no record: zeros"
-	case op == mcap.OpHeader && at != int64(len(mcap.Magic)):
-		return 0, 0, "there is a second header"
-	case claimed > uint64(r.size-at-recordLead):
-		return 0, 0, fmt.Sprintf("a %s record is cut off", op)
-	}
-	return op, int64(claimed), ""
-}
-
-// checkEnd tells a summary that is whole from one that is not.
-func (r *Reader) checkEnd(at int64) {
-	const footer = recordLead + 8 + 8 + 4
-	tail := make([]byte, len(mcap.Magic))
-	if r.size-at < footer+int64(len(tail)) {
-		r.cut = &Cut{Offset: at, Bytes: r.size - at, Reason: "the summary is cut off"}
-		return
-	}
-	if _, err := r.src.ReadAt(tail, r.size-int64(len(tail))); err != nil || !bytes.Equal(tail, mcap.Magic) {
-		r.cut = &Cut{Offset: at, Bytes: r.size - at, Reason: "the summary is cut off"}
-	}
-}
-
-// read decodes a record that holds no messages.
+// read decodes a record of the preamble.
 func (r *Reader) read(op mcap.OpCode, at, length int64) error {
-	switch op {
-	case mcap.OpHeader, mcap.OpSchema, mcap.OpChannel, mcap.OpMetadata, mcap.OpAttachment:
-	default:
-		return nil
-	}
 	if length > maxShort {
-		return &DamageError{at, fmt.Errorf("a %s record of %d bytes", op, length)}
+		return damaged("a record (%s) of %d bytes", op, length)
 	}
-	data := make([]byte, length)
-	if _, err := r.src.ReadAt(data, at+recordLead); err != nil {
-		return fmt.Errorf("reading byte %d: %w", at, err)
+	data, err := r.bytes(at+recordLead, at+recordLead+length)
+	if err != nil {
+		return err
 	}
-	if err := guard(func() error { return r.decodeRecord(op, data) }); err != nil {
-		if errors.Is(err, ErrVersion) {
-			return err
-		}
-		return &DamageError{at, fmt.Errorf("%s: %w", op, err)}
+	err = guard(func() error { return r.decodeRecord(op, at, data) })
+	if err == nil || errors.Is(err, ErrVersion) {
+		return err
 	}
-	return nil
+	return damaged("%s: %w", op, err)
 }
 
 // guard turns a panic of a parser into an error: some of the library's slice
@@ -293,7 +249,7 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-func (r *Reader) decodeRecord(op mcap.OpCode, data []byte) error {
+func (r *Reader) decodeRecord(op mcap.OpCode, at int64, data []byte) error {
 	switch op {
 	case mcap.OpHeader:
 		h, err := mcap.ParseHeader(data)
@@ -306,7 +262,7 @@ func (r *Reader) decodeRecord(op mcap.OpCode, data []byte) error {
 	case mcap.OpChannel:
 		return r.decodeChannel(data)
 	case mcap.OpMetadata:
-		return r.decodeMetadata(data)
+		return r.decodeMetadata(at, data)
 	case mcap.OpAttachment:
 		return r.decodeAttachment(data)
 	}
@@ -328,6 +284,7 @@ func (r *Reader) decodeChannel(data []byte) error {
 	if err != nil {
 		return err
 	}
+	delete(r.channels, c.ID)
 	for i, t := range topics {
 		if t.name == c.Topic && r.schemas[c.SchemaID] == string(t.message.ProtoReflect().Descriptor().FullName()) {
 			r.channels[c.ID] = i
@@ -336,7 +293,7 @@ func (r *Reader) decodeChannel(data []byte) error {
 	return nil
 }
 
-func (r *Reader) decodeMetadata(data []byte) error {
+func (r *Reader) decodeMetadata(at int64, data []byte) error {
 	m, err := mcap.ParseMetadata(data)
 	if err != nil {
 		return err
@@ -348,12 +305,20 @@ func (r *Reader) decodeMetadata(data []byte) error {
 			return err
 		}
 		r.meta.Config, r.meta.Extra = config, extra
-		r.hasMeta = true
+		r.hasMeta, r.announced = true, m.Metadata[keyPreamble] != ""
 	case extraName:
 		r.meta.Extra = m.Metadata
+	case preambleName:
+		r.summed = true
+		if sum, err := r.checksum(0, at); err != nil || preambleSum(sum) != m.Metadata[keyPreamble] {
+			return errors.Join(err, errors.New("the checksum of the metadata does not agree"))
+		}
 	}
 	return nil
 }
+
+// ours reports whether a Writer of this package wrote the log.
+func (r *Reader) ours() bool { return strings.Contains(r.header.Library, library) }
 
 // decodeAttachment keeps the two attachments that we know.
 func (r *Reader) decodeAttachment(data []byte) error {
@@ -361,7 +326,7 @@ func (r *Reader) decodeAttachment(data []byte) error {
 		return io.ErrUnexpectedEOF
 	}
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
-	if sum != 0 && crc32.ChecksumIEEE(body) != sum {
+	if (sum != 0 || r.ours()) && crc32.ChecksumIEEE(body) != sum {
 		return errors.New("the checksum does not agree")
 	}
 	rest := body[16:] // log time and creation time
@@ -394,9 +359,9 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[4 : 4+n]), b[4+n:], true
 }
 
-// Records goes through the messages in the order of the file. A damaged chunk
-// gives a *DamageError and the next one follows; any other error is of the
-// disk and ends it. The Record and its Tick are only valid until the next;
+// Records goes through the messages in the order of the file. A damaged place
+// gives a *DamageError, and what follows it comes next; any other error is of
+// the disk and ends it. The Record and its Tick are only valid until the next;
 // the other pointers are the caller's.
 func (r *Reader) Records() iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
@@ -418,21 +383,24 @@ func (s channelSet) has(channel int) bool { return s&(1<<channel) != 0 }
 // visit yields the messages on some channels of a part and says whether to go
 // on.
 func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) bool) bool {
+	if p.damage != nil {
+		return yield(nil, p.damage)
+	}
 	data, err := r.load(p)
 	if err != nil {
-		return yield(nil, err)
+		return yield(nil, p.place(err))
 	}
 	if p.op == mcap.OpMessage {
 		return r.message(p, data, channels, yield)
 	}
 	for len(data) > 0 {
 		if len(data) < recordLead {
-			return yield(nil, &DamageError{p.offset, io.ErrUnexpectedEOF})
+			return yield(nil, p.place(damaged("a record ends behind its chunk")))
 		}
 		op, length := mcap.OpCode(data[0]), binary.LittleEndian.Uint64(data[1:])
 		data = data[recordLead:]
 		if length > uint64(len(data)) {
-			return yield(nil, &DamageError{p.offset, io.ErrUnexpectedEOF})
+			return yield(nil, p.place(damaged("a record ends behind its chunk")))
 		}
 		record := data[:length]
 		data = data[length:]
@@ -444,40 +412,45 @@ func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) b
 		}
 		// Other programs put schemas and channels into chunks.
 		if op == mcap.OpSchema || op == mcap.OpChannel {
-			if err := guard(func() error { return r.decodeRecord(op, record) }); err != nil {
-				return yield(nil, &DamageError{p.offset, err})
+			if err := guard(func() error { return r.decodeRecord(op, p.offset, record) }); err != nil {
+				return yield(nil, p.place(damaged("%s: %w", op, err)))
 			}
 		}
 	}
 	return true
 }
 
+// place adds to a DamageError where it is; it returns other errors as they are.
+func (p part) place(err error) error {
+	var d *DamageError
+	if !errors.As(err, &d) {
+		return err
+	}
+	return &DamageError{Offset: p.offset, End: p.offset + recordLead + p.length, Err: d.Err}
+}
+
 // load returns the records of a part, unpacked and checked.
 func (r *Reader) load(p part) ([]byte, error) {
 	if p.length > maxRecord {
-		return nil, &DamageError{p.offset, fmt.Errorf("a record of %d bytes is more than any writer makes", p.length)}
+		return nil, damaged("a record of %d bytes is more than any writer makes", p.length)
 	}
-	data := make([]byte, p.length)
-	if _, err := r.src.ReadAt(data, p.offset+recordLead); err != nil {
-		return nil, fmt.Errorf("flightlog: reading byte %d: %w", p.offset, err)
+	data, err := r.bytes(p.offset+recordLead, p.offset+recordLead+p.length)
+	if err != nil || p.op == mcap.OpMessage {
+		return data, err
 	}
-	if p.op == mcap.OpMessage {
-		return data, nil
+	if !beginsChunk(data, p.length) {
+		return nil, damaged("the lengths in a chunk do not agree")
 	}
-	var chunk *mcap.Chunk
-	err := guard(func() (err error) {
-		chunk, err = mcap.ParseChunk(data)
-		return err
-	})
+	chunk, err := mcap.ParseChunk(data)
 	if err != nil {
-		return nil, &DamageError{p.offset, err}
+		return nil, damaged("a chunk: %w", err)
 	}
 	body, err := r.unpack(chunk)
 	if err != nil {
-		return nil, &DamageError{p.offset, err}
+		return nil, damaged("a chunk: %w", err)
 	}
 	if chunk.UncompressedCRC != 0 && crc32.ChecksumIEEE(body) != chunk.UncompressedCRC {
-		return nil, &DamageError{p.offset, errors.New("the checksum of the chunk does not agree")}
+		return nil, damaged("the checksum of a chunk does not agree")
 	}
 	return body, nil
 }
@@ -526,7 +499,7 @@ func (r *Reader) unzstd(packed []byte) (io.Reader, error) {
 func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*Record, error) bool) bool {
 	var m mcap.Message
 	if err := m.PopulateFrom(data, false); err != nil {
-		return yield(nil, &DamageError{p.offset, err})
+		return yield(nil, p.place(damaged("a message: %w", err)))
 	}
 	channel, ok := r.channels[m.ChannelID]
 	if !ok || !channels.has(channel) {
@@ -534,7 +507,7 @@ func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*R
 	}
 	record := &Record{Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data}
 	if err := r.decode(record, channel, m.Data); err != nil {
-		return yield(nil, &DamageError{p.offset, fmt.Errorf("%s: %w", record.Topic, err)})
+		return yield(nil, p.place(damaged("%s: %w", record.Topic, err)))
 	}
 	return yield(record, nil)
 }

@@ -23,10 +23,13 @@ type Recovered struct {
 	Cut      *Cut              // what was missing at the end, nil for a log that was closed
 }
 
+// keyRecovered in Metadata.Extra says that a log is what was left of a damaged one.
+const keyRecovered = "recovered"
+
 // Recover copies every message of a log that can be read, bit for bit, to a new
-// log with indexes, a summary and zstd compression. It changes nothing about
-// the input and overwrites nothing: out must not exist. Records that are not
-// ours are left behind.
+// log with indexes, a summary and zstd compression. The metadata of the copy says
+// what was damaged. Recover changes nothing about the input and overwrites
+// nothing: out must not exist. It leaves out records of other programs.
 func Recover(in, out string) (Recovered, error) {
 	if same(in, out) {
 		return Recovered{}, ErrSameFile
@@ -39,6 +42,9 @@ func Recover(in, out string) (Recovered, error) {
 	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return Recovered{}, fmt.Errorf("flightlog.Recover: %w: give a name that is not taken", err)
+	}
+	if damage := r.Damage(); len(damage) > 0 {
+		r.meta.note(keyRecovered, fmt.Sprintf("from a log with %d damaged places, the first: %v", len(damage), damage[0]))
 	}
 	result, err := r.copyTo(f, everything)
 	if err == nil {

@@ -30,11 +30,12 @@ type Result struct {
 	Damage     []error   // damaged places in the file
 	Cut        *Cut      // what is missing at the end
 	Z          []float64 // ẑ after the last tick, [d]; nil where that is not known
-	ZNorm      float64
+	ZNorm      float64   // NaN where Z is nil
 }
 
-// OK reports whether everything that could be compared agrees.
-func (r *Result) OK() bool { return r.First == nil }
+// OK reports whether the log is what was recorded, as far as it goes: nothing in
+// it is damaged, and everything that could be compared agrees. A cut end is OK.
+func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 }
 
 // Difference is a field that the replay computed differently.
 type Difference struct {
@@ -94,7 +95,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	})
 	result := replay.result
 	result.Summary = counted.summary(r.meta.Clock)
-	result.Damage, result.Cut = damage, r.cut
+	result.Damage, result.Cut, result.ZNorm = damage, r.cut, math.NaN()
 	if err != nil {
 		return result, err
 	}
@@ -146,7 +147,7 @@ func newReplay(r *Reader) (*replay, error) {
 		return nil, err
 	}
 	if len(snapshots) == 0 {
-		return nil, ErrNoSnapshot
+		return nil, r.noSnapshot()
 	}
 	learner, err := r.newLearner(r.meta.Control)
 	if err != nil {
@@ -157,6 +158,14 @@ func newReplay(r *Reader) (*replay, error) {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
 	}
 	return p, nil
+}
+
+// noSnapshot is ErrNoSnapshot, with the damage that may have cost the snapshots.
+func (r *Reader) noSnapshot() error {
+	if damage := r.Damage(); len(damage) > 0 {
+		return fmt.Errorf("%w: %w", ErrNoSnapshot, damage[0])
+	}
+	return ErrNoSnapshot
 }
 
 func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
@@ -309,7 +318,7 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	if !p.comparable(logged) {
 		return
 	}
-	field := fmt.Sprintf("label %d: ", logged.ID)
+	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
 	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
 	c.same(field+"about", logged.About, own.About)
 	c.bits(field+"weight", logged.Weight, own.Weight)
@@ -344,7 +353,7 @@ func (p *replay) noteGap(t *controller.Tick) bool {
 			lost.from = p.last + 1
 		}
 		p.missing = append(p.missing, lost)
-		p.lose(t.Index, missing, "dropped ticks")
+		p.lose(t.Index, missing, "missing ticks")
 	}
 	return missing > 0
 }

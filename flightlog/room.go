@@ -34,9 +34,16 @@ type Limits struct {
 type Room struct {
 	Removed []string // names of logs that were replayed, or held no label
 	Thinned []string // names of logs that lost their ticks and kept their labels
-	Spared  []string // names of logs that could not be read, which were left alone
+	Spared  []Spared // logs that were left alone
 	Held    int64    // bytes of the logs that are left
 	Free    int64    // bytes free on the disk, where MinFree asks for some
+}
+
+// Spared is a log that MakeRoom left alone, and the reason: it is damaged, or the
+// disk is too full to thin it.
+type Spared struct {
+	Name string
+	Err  error
 }
 
 // MakeRoom removes and thins the logs of a folder until the limits hold, in
@@ -199,7 +206,7 @@ func (m *roomMaker) removeOrThin(log logFile) error {
 	freed, labelled, err := thin(log.path)
 	switch {
 	case err != nil: // it may be damaged, or the disk too full to write beside it
-		m.room.Spared = append(m.room.Spared, filepath.Base(log.path))
+		m.room.Spared = append(m.room.Spared, Spared{filepath.Base(log.path), err})
 		return nil
 	case !labelled:
 		return m.remove(log)

@@ -2,7 +2,6 @@ package flightlog
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +16,6 @@ const keyThinned = "thinned"
 // that a label or a request is about.
 func (m Metadata) Thinned() bool { return m.Extra[keyThinned] != "" }
 
-// errDamagedLog keeps a log as it is: somebody may still mend it.
-var errDamagedLog = errors.New("the log is damaged")
-
 // essence finds what of a log must be kept so that none of its labels loses its
 // meaning.
 type essence struct {
@@ -27,12 +23,10 @@ type essence struct {
 	ticks  map[uint64]bool // by index
 }
 
-// findEssence reads the whole log.
+// findEssence reads the whole log. A damaged one has none: it is kept as it is,
+// for a person to look at.
 func findEssence(r *Reader) (essence, error) {
 	e := essence{ticks: make(map[uint64]bool)}
-	if r.cut != nil && r.cut.Bytes > 0 { // what lies behind the cut may still be mended
-		return e, fmt.Errorf("%w: %s", errDamagedLog, r.cut.Reason)
-	}
 	first := true
 	damage, err := r.each(func(record *Record) error {
 		if record.Label != nil {
@@ -45,7 +39,7 @@ func findEssence(r *Reader) (essence, error) {
 		return nil
 	})
 	if err == nil && len(damage) > 0 {
-		err = fmt.Errorf("%w: %w", errDamagedLog, damage[0])
+		err = damage[0]
 	}
 	return e, err
 }
@@ -92,17 +86,9 @@ func thin(path string) (freed int64, labelled bool, err error) {
 	if err != nil || e.labels == 0 {
 		return 0, false, err
 	}
-	r.meta.Extra = withThinned(r.meta.Extra)
+	r.meta.note(keyThinned, "only the ticks that labels and requests are about are left")
 	to, err := r.replaceBy(path, e.keeps)
 	return r.size - to, true, err
-}
-
-func withThinned(extra map[string]string) map[string]string {
-	all := map[string]string{keyThinned: "only the ticks that labels and requests are about are left"}
-	for k, v := range extra {
-		all[k] = v
-	}
-	return all
 }
 
 // thinning ends the name of a log's essence while it is written.

@@ -43,8 +43,8 @@ type Answer struct {
 	Z          []float64 // ẑ, [d]
 	ZNorm      float64
 	LoggedZ    []float64 // the run's own ẑ, nil where replay does not know it
-	LoggedNorm float64
-	Cosine     float64 // between the two; NaN where one is 0 or not known
+	LoggedNorm float64   // NaN where LoggedZ is nil
+	Cosine     float64   // between the two; NaN where one is 0 or not known
 
 	// MeanBonus is the mean of β‖φ‖_{V⁻¹} over the ticks. β changes nothing
 	// else here: it decides where the robot goes, not what it learns there.
@@ -236,7 +236,7 @@ func (r *Reader) startLearner(cfg controller.Config, changed bool) (*controller.
 		return nil, err
 	}
 	if len(snapshots) == 0 {
-		return nil, ErrNoSnapshot
+		return nil, r.noSnapshot()
 	}
 	first := snapshots[0]
 	if first.hash == logged.Belief().Hash() { // the prior: that of the new parameters takes its place

@@ -39,6 +39,8 @@ type Options struct {
 	// then cost acknowledged labels. For simulations whose labels cost nobody
 	// anything.
 	NoSync bool
+	// Now is the clock of FlushEvery and SyncEvery; nil: time.Now.
+	Now func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -50,6 +52,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Backlog <= 0 {
 		o.Backlog = 8 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return o
 }
@@ -81,13 +86,12 @@ type Writer struct {
 	file  file
 	meta  Metadata
 	opts  Options
-	now   func() time.Time
 	chunk *openChunk
 	out   *records // what is about to be written
 	size  int64    // of the file's valid part
 	crc   uint32   // of that
 
-	chunks      []closedChunk
+	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
 	metadata    []*mcap.MetadataIndex
 	written     mcap.Statistics // what is in the file
@@ -147,8 +151,8 @@ func syncDir(path string) error {
 }
 
 func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error) {
-	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults(), now: time.Now}
-	w.newest = meta.Clock.MonoNS
+	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults()}
+	w.newest, w.index = meta.Clock.MonoNS, newChunkIndex(path)
 	w.written.ChannelMessageCounts = make(map[uint16]uint64)
 	var err error
 	if w.chunk, err = newOpenChunk(opts.Compress); err != nil {
@@ -166,7 +170,7 @@ func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error
 // writePreamble writes what stands before the first message.
 func (w *Writer) writePreamble() error {
 	w.out.buf.Write(mcap.Magic)
-	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: "optibfm " + w.meta.Program}); err != nil {
+	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
 		return err
 	}
 	if err := w.out.declare(); err != nil {
@@ -176,6 +180,7 @@ func (w *Writer) writePreamble() error {
 	if err != nil {
 		return err
 	}
+	kv[keyPreamble] = "in " + preambleName
 	if err := w.addMetadata(metadataName, kv); err != nil {
 		return err
 	}
@@ -195,6 +200,12 @@ func (w *Writer) writePreamble() error {
 		if err := w.addAttachment(configFile, mediaYAML, w.meta.Config); err != nil {
 			return err
 		}
+	}
+	// No chunk's checksum covers the preamble, and a log that is never closed
+	// has no other.
+	sum := preambleSum(crc32.ChecksumIEEE(w.out.buf.Bytes()))
+	if err := w.addMetadata(preambleName, map[string]string{keyPreamble: sum}); err != nil {
+		return err
 	}
 	if err := w.append(); err != nil {
 		return err
@@ -360,7 +371,7 @@ func (w *Writer) write(channel int, at int64, m proto.Message) error {
 	if _, err := w.add(channel, at, m); err != nil {
 		return err
 	}
-	if w.now().Sub(w.opened) < w.opts.FlushEvery {
+	if w.opts.Now().Sub(w.opened) < w.opts.FlushEvery {
 		return nil
 	}
 	return w.retry()
@@ -368,7 +379,7 @@ func (w *Writer) write(channel int, at int64, m proto.Message) error {
 
 // retry writes the open chunk, but after a failure only every FlushEvery.
 func (w *Writer) retry() error {
-	if w.broken != nil && w.now().Sub(w.tried) < w.opts.FlushEvery {
+	if w.broken != nil && w.opts.Now().Sub(w.tried) < w.opts.FlushEvery {
 		return w.broken
 	}
 	return w.Flush()
@@ -382,7 +393,7 @@ func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
 		return mark{}, fmt.Errorf("flightlog: encoding a message for %s: %w", topics[channel].name, err)
 	}
 	if w.chunk.size() == 0 {
-		w.opened = w.now()
+		w.opened = w.opts.Now()
 	}
 	stamp := w.meta.Clock.logTime(at)
 	taken, err := w.chunk.add(channel, &mcap.Message{
@@ -407,7 +418,7 @@ func (w *Writer) Flush() error {
 	if w.closed {
 		return ErrClosed
 	}
-	due := w.now().Sub(w.synced) >= w.opts.SyncEvery
+	due := w.opts.Now().Sub(w.synced) >= w.opts.SyncEvery
 	if w.chunk.size() == 0 {
 		if due && w.dirty {
 			return w.wrap(w.sync())
@@ -434,6 +445,9 @@ func (w *Writer) commit(durable bool) error {
 	if err != nil {
 		return err
 	}
+	if w.data, err = w.out.chunkIndex(w.data[:0], &closed); err != nil {
+		return err
+	}
 	err = w.append()
 	if err == nil && durable {
 		if err = w.sync(); err != nil { // what fsync refused may never reach the disk: write it again
@@ -441,12 +455,13 @@ func (w *Writer) commit(durable bool) error {
 		}
 	}
 	if err != nil {
-		w.broken, w.tried = err, w.now()
+		w.broken, w.tried = err, w.opts.Now()
 		return err
 	}
 	w.broken = nil
-	w.count(closed)
+	w.count(&closed)
 	w.chunk.reset()
+	w.index.add(w.data)
 	return nil
 }
 
@@ -475,11 +490,11 @@ func (w *Writer) sync() error {
 	if w.opts.NoSync {
 		return nil
 	}
-	start := w.now()
+	start := w.opts.Now()
 	if err := w.file.Sync(); err != nil {
 		return err
 	}
-	w.synced = w.now()
+	w.synced = w.opts.Now()
 	w.dirty = false
 	took := w.synced.Sub(start)
 	w.stats.Syncs++
@@ -489,14 +504,13 @@ func (w *Writer) sync() error {
 }
 
 // count adds what was written to the statistics of the file.
-func (w *Writer) count(c closedChunk) {
-	w.chunks = append(w.chunks, c)
+func (w *Writer) count(c *mcap.ChunkIndex) {
 	s := &w.written
 	if s.MessageCount == 0 {
-		s.MessageStartTime = c.start
+		s.MessageStartTime = c.MessageStartTime
 	}
-	s.MessageStartTime = min(s.MessageStartTime, c.start)
-	s.MessageEndTime = max(s.MessageEndTime, c.end)
+	s.MessageStartTime = min(s.MessageStartTime, c.MessageStartTime)
+	s.MessageEndTime = max(s.MessageEndTime, c.MessageEndTime)
 	s.ChunkCount++
 	for i, n := range w.waiting {
 		if n > 0 {
@@ -522,5 +536,5 @@ func (w *Writer) Close() error {
 		err = w.wrap(w.sync())
 	}
 	w.closed = true
-	return errors.Join(err, w.file.Close())
+	return errors.Join(err, w.file.Close(), w.index.close())
 }

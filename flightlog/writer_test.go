@@ -203,7 +203,7 @@ func TestTheMCAPLibraryReadsTheLogByItsIndexAndSchemas(t *testing.T) {
 		if got := info.ChannelCounts(); ticks != n || !maps.Equal(nonZero(got), want) {
 			t.Fatalf("read %d ticks, the summary counts %v", ticks, got)
 		}
-		if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 2 || len(info.Schemas) != numChannels {
+		if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 3 || len(info.Schemas) != numChannels {
 			t.Fatalf("the summary lists %d attachments, %d metadata, %d schemas",
 				len(info.AttachmentIndexes), len(info.MetadataIndexes), len(info.Schemas))
 		}

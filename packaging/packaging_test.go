@@ -2,12 +2,17 @@ package packaging_test
 
 import (
 	"os"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"optibfm/configs"
+	"optibfm/hal/bridge"
 	"optibfm/rtloop"
 )
 
@@ -104,5 +109,82 @@ func TestTheDropInForAGPUUsesPatternsOnlyWhereTheServiceManagerKnowsThem(t *test
 	}
 	if !strings.Contains(text, "\nMemoryDenyWriteExecute=no\n") || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
 		t.Error("TensorFlow may not make code, or the package lacks the file")
+	}
+}
+
+// packageFiles maps the files of the package to their sources.
+func packageFiles(t *testing.T) map[string]string {
+	t.Helper()
+	var description struct {
+		Contents []struct {
+			Src string `yaml:"src"`
+			Dst string `yaml:"dst"`
+		} `yaml:"contents"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &description); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, c := range description.Contents {
+		if !strings.Contains(c.Src, "*") {
+			files[c.Dst] = c.Src
+			continue
+		}
+		matches, err := filepath.Glob(c.Src)
+		if err != nil || len(matches) == 0 {
+			t.Errorf("%s matches nothing: %v", c.Src, err)
+		}
+		for _, m := range matches {
+			files[path.Join(c.Dst, filepath.Base(m))] = m
+		}
+	}
+	return files
+}
+
+func TestPackage_HasTheBridgesWithWhatTheyImport(t *testing.T) {
+	files := packageFiles(t)
+	const folder = "/usr/share/optibfm/bridges/"
+	for _, script := range append(slices.Clone(bridge.Scripts), "optibfm_bridge.py", "requirements-simulators.txt") {
+		if source := files[folder+script]; source != "../scripts/"+script {
+			t.Errorf("%s%s: found %q", folder, script, source)
+		}
+	}
+	local, err := filepath.Glob("../scripts/*.py")
+	if err != nil || len(local) == 0 {
+		t.Fatal(local, err)
+	}
+	for dst, source := range files {
+		if !strings.HasPrefix(dst, folder) || !strings.HasSuffix(dst, ".py") {
+			continue
+		}
+		text := read(t, source)
+		for _, other := range local {
+			module := strings.TrimSuffix(filepath.Base(other), ".py")
+			imports := regexp.MustCompile(`(?m)^\s*(import|from) ` + module + `\b`).MatchString(text)
+			if _, packed := files[folder+module+".py"]; imports && !packed {
+				t.Errorf("%s imports %s, which the package lacks", dst, module)
+			}
+		}
+	}
+}
+
+func TestPackage_HasManualsAndCompletion(t *testing.T) {
+	files := packageFiles(t)
+	for dst, source := range map[string]string{
+		"/usr/share/doc/optibfm/bridge-protocol.md":         "../hal/bridge/PROTOCOL.md",
+		"/usr/share/doc/optibfm/hardware.md":                "../docs/hardware.md",
+		"/usr/share/doc/optibfm/safety.md":                  "../docs/safety.md",
+		"/usr/share/bash-completion/completions/optibfm":    "${DIST}/completion/bash",
+		"/usr/share/zsh/vendor-completions/_optibfm":        "${DIST}/completion/zsh",
+		"/usr/share/fish/vendor_completions.d/optibfm.fish": "${DIST}/completion/fish",
+	} {
+		if files[dst] != source {
+			t.Errorf("%s: found %q, want %q", dst, files[dst], source)
+		}
+	}
+	for dst, source := range files {
+		if _, err := os.Stat(source); err != nil && !strings.HasPrefix(source, "${DIST}/") {
+			t.Errorf("%s: %v", dst, err)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package rewardsrc
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,4 +16,23 @@ func Monotonic() int64 {
 		panic(fmt.Errorf("rewardsrc: CLOCK_MONOTONIC: %w", err)) // every Linux has it
 	}
 	return ts.Nano()
+}
+
+// MaxLate is how long after a press its label may arrive at most.
+const MaxLate = time.Minute
+
+// ErrTime is wrapped by the errors of CheckTime.
+var ErrTime = errors.New("the time of the press is wrong")
+
+// CheckTime returns an error for a press that cannot have been made at a
+// moment: one before since, or after now. All are CLOCK_MONOTONIC nanoseconds,
+// which are never negative.
+func CheckTime(at, since, now int64) error {
+	switch {
+	case at > now:
+		return fmt.Errorf("%w (%v in the future)", ErrTime, time.Duration(at-now).Round(time.Millisecond))
+	case at < max(since, 0):
+		return fmt.Errorf("%w (%v ago)", ErrTime, time.Duration(now-max(at, 0)).Round(time.Millisecond))
+	}
+	return nil
 }

@@ -24,13 +24,23 @@ type Notice struct {
 	Text    string  // the same in words, one line
 }
 
-// Describe says in words what a label says.
-func (l Label) Describe() string {
-	switch l.Kind {
+// String names the kind: a press of it is "label 6", "can't tell 6" or "undo 6".
+func (k Kind) String() string {
+	switch k {
+	case Value:
+		return "label"
 	case CantTell:
 		return "can't tell"
 	case Undo:
 		return "undo"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Describe says in words what a label says.
+func (l Label) Describe() string {
+	if l.Kind == CantTell || l.Kind == Undo {
+		return l.Kind.String()
 	}
 	return fmt.Sprintf("label %+g", l.Value)
 }

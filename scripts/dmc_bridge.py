@@ -27,12 +27,17 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
 
-import mujoco
-import numpy as np
-from dm_control.rl import control
-from dm_control.suite import cheetah, common, quadruped, walker
-
 import optibfm_bridge as bridge
+
+try:
+    import mujoco
+    import numpy as np
+    from dm_control.rl import control
+    from dm_control.suite import cheetah, common, quadruped, walker
+except ImportError as e:
+    if __name__ != "__main__":
+        raise
+    bridge.exit_without(e)
 
 logging.getLogger("absl").setLevel(logging.ERROR)  # MuJoCo's remarks on dm_control's models
 

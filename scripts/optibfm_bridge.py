@@ -458,6 +458,17 @@ def _say(text):
     print(f"bridge: {text}", file=sys.stderr, flush=True)
 
 
+def exit_without(error, fix=None):
+    """Ends a script whose imports failed with one line: what is missing and, after a semicolon, the fix.
+
+    The default fix installs the requirements of the simulators with pip.
+    """
+    if fix is None:
+        requirements = os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")
+        fix = f"install it: {sys.executable} -m pip install -r {requirements}"
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix}")
+
+
 def add_arguments(parser):
     """Adds --listen and --once to a parser."""
     parser.add_argument("--listen", default=os.environ.get("OPTIBFM_BRIDGE_ADDRESS"), metavar="ADDRESS",

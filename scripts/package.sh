@@ -27,6 +27,12 @@ export SOURCE_DATE_EPOCH
 
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags robot -trimpath -buildvcs=false \
   -ldflags "-s -w -buildid= -X main.release=$version" -o "$work/optibfm" ./cmd/optibfm
+# Shell completion, of a program that runs on this computer.
+CGO_ENABLED=0 go build -tags robot -buildvcs=false -o "$work/native" ./cmd/optibfm
+mkdir "$work/completion"
+for shell in bash zsh fish; do
+  "$work/native" completion "$shell" >"$work/completion/$shell"
+done
 go -C packaging/mkdeb build -buildvcs=false -o "$work/mkdeb" .
 
 deb=$folder/optibfm_${version}_$arch.deb

@@ -59,6 +59,15 @@ expect /etc/optibfm/robot.yaml 644 root:root
 expect /usr/lib/systemd/system/optibfm.service 644 root:root
 expect /usr/share/optibfm/gpu.conf 644 root:root
 expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
+for file in optibfm_bridge.py dmc_bridge.py maze_bridge.py ros2_bridge.py requirements-simulators.txt; do
+  expect "/usr/share/optibfm/bridges/$file" 644 root:root
+done
+for manual in install hardware safety labels console bridge-protocol; do
+  expect "/usr/share/doc/optibfm/$manual.md" 644 root:root
+done
+expect /usr/share/bash-completion/completions/optibfm 644 root:root
+expect /usr/share/zsh/vendor-completions/_optibfm 644 root:root
+expect /usr/share/fish/vendor_completions.d/optibfm.fish 644 root:root
 expect /var/lib/optibfm 750 optibfm:optibfm
 expect /var/lib/optibfm/models 755 root:root
 expect /var/log/optibfm 755 optibfm:optibfm
@@ -75,6 +84,8 @@ step "the program"
 inside optibfm version
 inside optibfm version | grep -q "linux/$arch" || fail "another architecture"
 inside optibfm config validate /etc/optibfm/robot.yaml
+inside bash -c 'source /usr/share/bash-completion/completions/optibfm && complete -p optibfm'
+inside optibfm __complete config val 2>/dev/null | grep ^validate || fail "completion"
 as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-new-privs "$@"; }
 if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
   as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, which a root without devices and rights may have"

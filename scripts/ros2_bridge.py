@@ -52,16 +52,21 @@ import sys
 import threading
 import time
 
-import rclpy
-from geometry_msgs.msg import Twist
-from nav_msgs.msg import Odometry
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.qos import qos_profile_sensor_data
-from rclpy.signals import SignalHandlerOptions
-from sensor_msgs.msg import Imu, JointState
-from std_msgs.msg import Float64MultiArray
-
 import optibfm_bridge as bridge
+
+try:
+    import rclpy
+    from geometry_msgs.msg import Twist
+    from nav_msgs.msg import Odometry
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+    from rclpy.qos import qos_profile_sensor_data
+    from rclpy.signals import SignalHandlerOptions
+    from sensor_msgs.msg import Imu, JointState
+    from std_msgs.msg import Float64MultiArray
+except ImportError as e:
+    if __name__ != "__main__":
+        raise
+    bridge.exit_without(e, "set up ROS 2 first: source /opt/ros/$ROS_DISTRO/setup.bash")
 
 _TOPICS = {"joints": "/joint_states", "imu": "/imu/data", "odometry": "/odom"}
 _COMMAND_TOPICS = {"twist": "/cmd_vel", "array": "/commands"}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"optibfm/internal/regular"
+	"optibfm/internal/shell"
 )
 
 // Files of a bundle, and of a metamotivo checkpoint.
@@ -34,7 +36,7 @@ type Bundle struct {
 // verifies everything that it says: an embedded bundle is loaded from an
 // embed.FS with fs.Sub.
 func Load(fsys fs.FS) (*Bundle, error) {
-	text, err := readFile(fsys, manifestFileName, maxHeaderBytes)
+	text, err := regular.ReadFile(fsys, manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func Load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
-	raw, err := readFile(fsys, weightsFileName, maxWeightsBytes)
+	raw, err := regular.ReadFile(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func Load(fsys fs.FS) (*Bundle, error) {
 // cov_b returns ErrNoCovariance; everything else works. A bundle of a SavedModel
 // is ErrSavedModel: LoadSavedModel reads it.
 func LoadDir(dir string) (*Bundle, error) {
-	b, err := loadAny(os.DirFS(dir), filepath.Base(filepath.Clean(dir)))
+	b, err := loadAny(regular.Dir(dir), filepath.Base(filepath.Clean(dir)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -69,20 +71,21 @@ func LoadDir(dir string) (*Bundle, error) {
 }
 
 func loadAny(fsys fs.FS, name string) (*Bundle, error) {
-	if _, err := fs.Stat(fsys, manifestFileName); err == nil {
+	if _, err := fs.Stat(fsys, manifestFileName); !errors.Is(err, fs.ErrNotExist) {
 		return Load(fsys)
 	}
-	if _, err := fs.Stat(fsys, CheckpointFileName); err == nil {
+	if _, err := fs.Stat(fsys, CheckpointFileName); !errors.Is(err, fs.ErrNotExist) {
 		return loadMetamotivo(fsys, name)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
-		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE", name)
+		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE",
+			shell.Quote(name))
 	}
 	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, CheckpointFileName)
 }
 
 func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
-	text, err := readFile(fsys, CheckpointFileName, maxHeaderBytes)
+	text, err := regular.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +93,7 @@ func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", CheckpointFileName, err)
 	}
-	raw, err := readFile(fsys, weightsFileName, maxWeightsBytes)
+	raw, err := regular.ReadFile(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +153,6 @@ func channelNames(channels []Channel) []string {
 // maxWeightsBytes bounds a weights file, far beyond any model that a
 // companion computer runs.
 const maxWeightsBytes = 4 << 30
-
-func readFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d are read: not a model, or a damaged one", name, info.Size(), limit)
-	}
-	return fs.ReadFile(fsys, name)
-}
 
 func hashOf(raw []byte) string {
 	sum := sha256.Sum256(raw)

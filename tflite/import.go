@@ -2,11 +2,11 @@ package tflite
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+
+	"optibfm/internal/regular"
 )
 
 // ImportOptions are what a checkpoint does not say about itself.
@@ -30,7 +30,7 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(checkpointDir, weightsFileName))
+	raw, err := regular.ReadFile(regular.Dir(checkpointDir), weightsFileName, maxWeightsBytes)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"optibfm/internal/regular"
 )
 
 const (
@@ -86,7 +88,7 @@ func LoadSavedModel(dir string) (*SavedModel, error) {
 }
 
 func loadSavedModel(dir string) (*SavedModel, error) {
-	text, err := readFile(os.DirFS(dir), manifestFileName, maxHeaderBytes)
+	text, err := regular.ReadFile(regular.Dir(dir), manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +201,13 @@ func eachSavedFile(dir string, visit func(name string) error) error {
 func HashSavedModel(dir string) (string, error) {
 	all := sha256.New()
 	err := eachSavedFile(dir, func(name string) error {
-		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+		f, size, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
 		defer f.Close()
 		one := sha256.New()
-		if _, err := io.Copy(one, f); err != nil {
+		if _, err := io.CopyN(one, f, size); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(all, "%x  %s\n", one.Sum(nil), name)
@@ -216,7 +218,7 @@ func HashSavedModel(dir string) (string, error) {
 
 func copySavedModel(into, from string) error {
 	return eachSavedFile(from, func(name string) error {
-		content, err := os.Open(filepath.Join(from, filepath.FromSlash(name)))
+		content, size, err := regular.Open(filepath.Join(from, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
@@ -225,7 +227,7 @@ func copySavedModel(into, from string) error {
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
 		}
-		return writeSynced(target, content)
+		return writeSynced(target, io.LimitReader(content, size))
 	})
 }
 

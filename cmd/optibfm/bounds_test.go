@@ -111,7 +111,7 @@ func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		robot, err := openDevices(newRig().hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+		robot, err := openDevices(t.Context(), newRig().hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			robot, err := openDevices(h, file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+			robot, err := openDevices(t.Context(), h, file.Robot.Composite, file.Loop.Period(), rtloop.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +298,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 		if d.Driver == "mit" {
 			d.MIT.Motors = d.MIT.Motors[:1]
 		}
-		device, err := o.open(d)
+		device, err := o.open(t.Context(), d)
 		if err != nil {
 			t.Fatalf("%s: %v", d.Driver, err)
 		}

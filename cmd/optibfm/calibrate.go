@@ -82,7 +82,7 @@ func calibrate(ctx context.Context, f calibrateFlags, h hardware, out io.Writer)
 	d.BNO055.Read, d.BNO055.Calibration, d.BNO055.CalibrationFile = []string{"calibration"}, "", ""
 	o := newOpener(h, cfg.Robot.Composite, rtloop.Now)
 	defer func() { err = errors.Join(err, o.close()) }()
-	device, err := o.open(d)
+	device, err := o.open(ctx, d)
 	if err != nil {
 		return fmt.Errorf("calibrate: %s: %w", d.Name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/internal/shell"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -93,7 +94,7 @@ func initConfig(w io.Writer, name, path string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("config init: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "%s: written; start it with: optibfm run --config %s\n", path, path)
+	_, err = fmt.Fprintf(w, "%s: written; start it with: optibfm run --config %s\n", path, shell.Quote(path))
 	return err
 }
 
@@ -116,14 +117,18 @@ func validateConfigs(w io.Writer, paths, set []string) error {
 	var wrong []error
 	for _, path := range paths {
 		file, err := configs.Load(path, set...)
+		verdict := "valid"
 		if err == nil {
-			err = checkModelOf(file)
+			var warning string
+			if warning, err = checkFitOfFile(file); warning != "" {
+				verdict += "; warning: " + warning
+			}
 		}
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s: valid\n", path); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", path, verdict); err != nil {
 			return err
 		}
 	}
@@ -131,22 +136,6 @@ func validateConfigs(w io.Writer, paths, set []string) error {
 		return nil
 	}
 	return fmt.Errorf("config validate:\n%w", errors.Join(wrong...))
-}
-
-// checkModelOf compares a robot made of devices with its model, where that is
-// on this computer: a configuration is often written on another.
-func checkModelOf(file configs.File) error {
-	if file.Robot.Driver != configs.DriverComposite {
-		return nil
-	}
-	if _, err := os.Stat(file.Model.Bundle); file.Model.Bundle != configs.EmbeddedRover && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	model, err := openModel(file.Model)
-	if err != nil {
-		return fmt.Errorf("model.bundle: %w", err)
-	}
-	return checkFit(file, model)
 }
 
 func newConfigShowCommand() *cobra.Command {

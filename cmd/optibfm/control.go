@@ -17,6 +17,7 @@ import (
 	"optibfm/internal/shm"
 	"optibfm/rtloop"
 	"optibfm/simulate"
+	"optibfm/tflite"
 )
 
 // control is the control process: it holds the robot and the belief, and
@@ -54,22 +55,23 @@ type control struct {
 // the device's own deadman waits for.
 const loosening = time.Second
 
+// lastTick is how long a tick may take after a signal, besides two periods and the bounds of
+// the driver, before the robot is halted past the driver.
+const lastTick = 400 * time.Millisecond
+
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
 
 // runControl runs a session in real time: this process becomes the control
 // process. On every way out the robot is halted before anything else happens.
-func runControl(ctx context.Context, s *session, o orders) (err error) {
-	if err := s.checkTerminal(); err != nil {
-		return err
-	}
+func runControl(ctx context.Context, s *session, network tflite.Evaluator, o orders) (err error) {
 	// Opening a device may already move or stop it: no other process may have it.
 	socket, err := listenControl(s.file.Safety)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, socket.close()) }()
-	robot, err := openRobot(ctx, s.file, rtloop.Now)
+	robot, err := openRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	if err := checkRealTime(robot, s.file); err != nil {
 		return err
 	}
-	if c, err = newControl(s, robot, segment); err != nil {
+	if c, err = newControl(ctx, s, network, robot, segment); err != nil {
 		return err
 	}
 	c.socket = socket
@@ -122,7 +124,7 @@ func runControl(ctx context.Context, s *session, o orders) (err error) {
 	c.hostGone = &host.gone
 	if err := host.waitReady(ctx, c.link); err != nil {
 		c.link.ended.Store(1 + uint64(controller.FaultNone))
-		if ended := host.finish(hostAbort); !errors.Is(ended, errHostFailed) {
+		if ended := host.release(hostUnready); !errors.Is(ended, errHostFailed) && !errors.Is(ended, errHostKilled) {
 			err = errors.Join(err, ended)
 		}
 		return err
@@ -154,12 +156,10 @@ func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	}
 }
 
-func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, error) {
+func newControl(
+	ctx context.Context, s *session, network tflite.Evaluator, robot hal.Robot, segment *shm.Segment,
+) (*control, error) {
 	link, err := newControlLink(segment, s.shape())
-	if err != nil {
-		return nil, err
-	}
-	network, err := s.model.evaluator(s.file)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	recalled, err := teach(agent.Learner(), s)
+	recalled, err := teach(ctx, agent.Learner(), s)
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +246,8 @@ func (c *control) cutOff() {
 	time.AfterFunc(loosening, func() { close(c.abandoned) })
 }
 
-// await waits for the end of the loop, but not for ever: a person who wants the
-// robot to stop is not made to wait for a driver that hangs, watchdog or not.
+// await waits for the end of the loop. After a signal it waits as long as the driver's calls may
+// take: a driver that hangs, with or without a watchdog, does not keep the operator waiting.
 func (c *control) await(ctx context.Context, over <-chan error, stuck func()) error {
 	select {
 	case err := <-over:
@@ -257,7 +257,7 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 		select {
 		case err := <-over:
 			return err
-		case <-time.After(2*c.robot.Spec().Period + loosening):
+		case <-time.After(2*c.robot.Spec().Period + longestEnd(c.robot) + lastTick):
 		}
 		stuck()
 		select {
@@ -268,6 +268,13 @@ func (c *control) await(ctx context.Context, over <-chan error, stuck func()) er
 	}
 	c.givenUp = true
 	return &controller.FaultError{Fault: controller.FaultStuck, Tick: c.at.Load(), Err: errStuck}
+}
+
+// longestEnd is how long a driver within its bounds can hold up the end of the loop: the tick
+// in progress and the Halt after it.
+func longestEnd(robot hal.Robot) time.Duration {
+	b := hal.BoundsOf(robot)
+	return b.Sense + b.Act + b.Halt
 }
 
 // reason is the fault that ended the loop.

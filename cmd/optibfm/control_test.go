@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -61,7 +62,11 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newControl(s, robot, segment)
+	network, err := s.model.evaluator(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newControl(t.Context(), s, network, robot, segment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +75,7 @@ func newTwoEndsWith(t *testing.T, s *session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := s.model.evaluator(s.file)
-	if err != nil {
+	if network, err = s.model.evaluator(s.file); err != nil {
 		t.Fatal(err)
 	}
 	planner, err := controller.NewPlanner(s.file.Controller, network)
@@ -388,6 +392,32 @@ func TestASignalEndsARunWhoseDriverHangsAlsoWithoutAWatchdog(t *testing.T) {
 	}
 }
 
+// boundedRobot states how long its calls take.
+type boundedRobot struct {
+	*hangingRobot
+	bounds hal.Bounds
+}
+
+func (r boundedRobot) Bounds() hal.Bounds { return r.bounds }
+
+func TestControl_ASignalWaitsForADriverWithinItsBounds(t *testing.T) {
+	hanging, _ := newHanging(t, configs.AfterStopHold)
+	robot := boundedRobot{hanging, hal.Bounds{Sense: time.Minute}}
+	e := newTwoEndsWith(t, testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 60 }), robot)
+	ctx, cancel := context.WithCancel(context.Background())
+	hanging.sense = func() {
+		hanging.sense = nil
+		cancel()
+		time.Sleep(loosening + loosening/2)
+	}
+	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
+		t.Error(err)
+	}
+	if robot.beside.Load() != 0 || robot.halts.Load() == 0 {
+		t.Errorf("halted %d times beside the driver, %d times by the loop", robot.beside.Load(), robot.halts.Load())
+	}
+}
+
 func TestTheLoopMustHaveTheRobotsPeriod(t *testing.T) {
 	s := testSession(t, nil)
 	robot, err := rover.New(s.file.Robot.Rover)
@@ -413,14 +443,14 @@ func (p *pressing) Refuse(rewardsrc.Label, error) {
 	p.refused++
 }
 func (p *pressing) Poll(dst []rewardsrc.Label) int {
-	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}
+	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()}
 	return 1
 }
 
 func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *testing.T) {
 	e := newTwoEnds(t, testSession(t, nil))
 	source := &pressing{}
-	h := &host{link: e.host, desk: &desk{source: source, tally: newTally(e.agent.Shape())}}
+	h := &host{link: e.host, desk: newDesk(e.session.file, source, newTally(e.agent.Shape()), rewardsrc.Monotonic)}
 	h.takeLabels()
 	if source.acknowledged != labelSlots || source.refused != 0 {
 		t.Errorf("%d acknowledged of %d, %d refused", source.acknowledged, labelSlots, source.refused)
@@ -472,14 +502,33 @@ func TestAWarmStartThatDoesNotFitIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newTwoEnds(t, testSession(t, nil))
-		before := e.agent.Learner().Belief().Hash()
-		err = warmStart(e.agent.Learner(), configs.Model{WarmStart: path})
-		if err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := openWarmStart(configs.Model{WarmStart: path}, 8); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if e.agent.Learner().Belief().Hash() != before {
-			t.Errorf("%s: the belief changed", name)
-		}
+	}
+}
+
+func TestWarmStart_TakenInBlocksGivesTheSameBelief(t *testing.T) {
+	const n, dim = 2*warmBlock + 7, 8
+	w := warmStart{path: "labels.npz", dim: dim, phi: make([]float64, n*dim), reward: make([]float64, n)}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range w.phi {
+		w.phi[i] = random.NormFloat64()
+	}
+	for i := range w.reward {
+		w.reward[i] = random.NormFloat64()
+	}
+	whole, blocks := newTwoEnds(t, testSession(t, nil)).agent.Learner(), newTwoEnds(t, testSession(t, nil)).agent.Learner()
+	if err := errors.Join(whole.WarmStart(w.phi, w.reward), w.teach(t.Context(), blocks)); err != nil {
+		t.Fatal(err)
+	}
+	if whole.Belief().Hash() != blocks.Belief().Hash() {
+		t.Error("the beliefs differ")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := blocks.Belief().Hash()
+	if err := w.teach(ctx, blocks); !errors.Is(err, context.Canceled) || blocks.Belief().Hash() != before {
+		t.Errorf("interrupted: %v", err)
 	}
 }

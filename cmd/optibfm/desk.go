@@ -3,25 +3,55 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/rewardsrc"
 )
 
-// desk is where labels are written down: each gets its ID, is made durable,
-// and only then goes on and is acknowledged to the operator.
+// desk is the label intake, which each label of each source passes: it is
+// admitted, gets its ID, is made durable, and only then goes on and is
+// acknowledged to the operator. What is refused is recorded as an event.
 type desk struct {
 	source rewardsrc.Source
 	log    *flightlog.Writer // nil: the run is not recorded
 	lastID uint64
 	tally  *tally
 	notify func(rewardsrc.Label, error) // shows what became of a label; may be nil
+	tell   func(flightlog.Event)        // records and shows an event; may be nil
+	now    func() int64                 // the clock of the labels
 
-	answersOnly bool // a reward that nobody asked for is refused
+	answersOnly bool // a reward that answers no request is refused
+	halts       *controller.StopHistory
+	refusals    refusals
 }
 
-// errNotAsked refuses a press that answers nothing, where only answers count.
-var errNotAsked = errors.New("nothing was asked (operator.label_mode: per_request)")
+// refusals are the presses that were refused and not reported yet.
+type refusals struct {
+	n      int
+	label  rewardsrc.Label // the last one
+	why    error
+	nextAt int64 // no report before
+}
+
+// reportEvery is the time between two reports of refused presses.
+const reportEvery = int64(time.Second)
+
+func newDesk(file configs.File, source rewardsrc.Source, y *tally, now func() int64) *desk {
+	return &desk{
+		source: source, tally: y, now: now,
+		answersOnly: file.Operator.LabelMode == configs.ModePerRequest,
+		halts:       controller.NewStopHistory(file.Controller.Credit),
+	}
+}
+
+// Reasons to refuse a press.
+var (
+	errNotAsked = errors.New("nothing was asked (operator.label_mode: per_request)")
+	errStopped  = errors.New("the robot was stopped")
+)
 
 // ask records a request notice and shows it to the operator.
 func (d *desk) ask(r rewardsrc.Request) error {
@@ -33,9 +63,15 @@ func (d *desk) ask(r rewardsrc.Request) error {
 	return d.log.WriteRequest(r)
 }
 
+// noteTick notes whether the robot was stopped when a tick's state was sensed.
+func (d *desk) noteTick(t *controller.Tick) {
+	d.halts.Note(t.Index, t.SenseAt, t.Flags.Has(controller.FlagStopped) && !t.Flags.Has(controller.FlagArmed))
+}
+
 // pass makes a label durable, hands it to next, and tells the operator. A label
-// that cannot be written down, or that next does not take, is refused. Once
-// written it is in the log; next must therefore only fail when the run is over.
+// that may not count, that cannot be written, or that next does not take, is
+// refused. Once written it is in the log; next must therefore only fail when
+// the run is over.
 func (d *desk) pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	label.ID = d.lastID + 1
 	err := d.admit(label)
@@ -45,6 +81,11 @@ func (d *desk) pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	if err == nil {
 		d.lastID++
 		err = next(label)
+	}
+	if err != nil {
+		d.tally.refuse(err.Error())
+		d.refusals.n++
+		d.refusals.label, d.refusals.why = label, err
 	}
 	if ack, ok := d.source.(rewardsrc.Acknowledger); ok {
 		if err != nil {
@@ -58,11 +99,18 @@ func (d *desk) pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	}
 }
 
-// admit refuses what the label mode does not take. A press that came too late
-// for its request names the tick: it was meant as an answer.
+// admit refuses what may not count, whatever device it comes from. A press that
+// came too late for its request names the tick: it was meant as an answer.
 func (d *desk) admit(label rewardsrc.Label) error {
+	now := d.now()
+	if err := rewardsrc.CheckTime(label.At, now-int64(rewardsrc.MaxLate), now); err != nil {
+		return err
+	}
 	if d.answersOnly && label.Kind == rewardsrc.Value && label.Request == 0 && label.Tick == rewardsrc.NoTick {
 		return errNotAsked
+	}
+	if !d.halts.Admits(label) {
+		return errStopped
 	}
 	return nil
 }
@@ -72,20 +120,45 @@ func (d *desk) record(label rewardsrc.Label) error {
 		return nil
 	}
 	if err := d.log.WriteLabel(label); err != nil {
-		return fmt.Errorf("label %d was not written down: %w", label.ID, err)
+		return fmt.Errorf("%v %d was not written down: %w", label.Kind, label.ID, err)
 	}
 	return nil
+}
+
+// report tells of the presses that were refused: of the first at once, and of
+// those that follow once a second.
+func (d *desk) report() {
+	if d.now() >= d.refusals.nextAt {
+		d.flush()
+	}
+}
+
+// flush tells of the presses that were refused and not reported yet.
+func (d *desk) flush() {
+	r := &d.refusals
+	if r.n == 0 || d.tell == nil {
+		return
+	}
+	text := fmt.Sprintf("%s does NOT count: %v", r.label.Describe(), r.why)
+	if r.n > 1 {
+		text = fmt.Sprintf("%d presses do NOT count; the last: %s: %v", r.n, r.label.Describe(), r.why)
+	}
+	now := d.now()
+	*r = refusals{nextAt: now + reportEvery}
+	d.tell(flightlog.Event{At: now, Level: flightlog.Warn, Text: text})
 }
 
 // lockstepSource is the desk as the agent's source, in one process.
 type lockstepSource struct {
 	desk    *desk
 	watcher rewardsrc.Watcher // may be nil
+	at      int64             // the simulated time
 	err     error             // the first request that could not be recorded
 }
 
 func newLockstepSource(d *desk) *lockstepSource {
 	s := &lockstepSource{desk: d}
+	d.now = func() int64 { return s.at }
 	s.watcher, _ = d.source.(rewardsrc.Watcher)
 	return s
 }
@@ -108,6 +181,7 @@ func (s *lockstepSource) Poll(dst []rewardsrc.Label) int {
 			return nil
 		})
 	}
+	s.desk.report()
 	return n
 }
 
@@ -116,6 +190,7 @@ func (s *lockstepSource) Halt() error { return s.desk.source.Halt() }
 
 // Watch implements rewardsrc.Watcher.
 func (s *lockstepSource) Watch(tick uint64, at int64, reward float64, ok bool) {
+	s.at = at
 	if s.watcher != nil {
 		s.watcher.Watch(tick, at, reward, ok)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,6 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
-	"optibfm/tflite"
 )
 
 // hardware is how buses and lines are opened.
@@ -53,23 +53,41 @@ type composed struct {
 func (c *composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.close()) }
 
 // openDevices opens the devices that a configuration names. Those on one bus
-// share it.
-func openDevices(h hardware, c configs.Composite, period time.Duration, now func() int64) (*composed, error) {
+// share it. After an error, such as the end of ctx, it halts and closes those that
+// it has opened.
+func openDevices(
+	ctx context.Context, h hardware, c configs.Composite, period time.Duration, now func() int64,
+) (*composed, error) {
+	failsafe, err := c.Failsafe(period)
+	if err != nil {
+		return nil, err
+	}
 	o := newOpener(h, c, now)
 	var devices []composite.Device
 	for i, d := range c.Devices {
-		device, err := o.open(d)
+		device, err := o.open(ctx, d)
 		if err != nil {
 			err = fmt.Errorf("robot.composite.devices[%d] (%s): %w", i, d.Name, err)
-			return nil, errors.Join(err, closeDevices(devices), o.close())
+			return nil, errors.Join(err, haltDevices(devices, failsafe), closeDevices(devices), o.close())
 		}
 		devices = append(devices, composite.Device{Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks})
 	}
 	robot, err := composite.New(c.Config(period), now, devices...)
 	if err != nil {
-		return nil, errors.Join(err, closeDevices(devices), o.close())
+		return nil, errors.Join(err, haltDevices(devices, failsafe), closeDevices(devices), o.close())
 	}
 	return &composed{robot, o}, nil
+}
+
+// haltDevices halts the devices that have outputs, whatever becomes of the others.
+func haltDevices(devices []composite.Device, failsafe [][]float64) error {
+	var errs []error
+	for i, d := range devices {
+		if len(failsafe[i]) > 0 {
+			errs = append(errs, d.Halt(failsafe[i]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func closeDevices(devices []composite.Device) error {
@@ -95,22 +113,25 @@ func newOpener(h hardware, c configs.Composite, now func() int64) *opener {
 
 // open opens a device by its driver. This, the driver's section in
 // configs.Device and its package are all that a driver is.
-func (o *opener) open(d configs.Device) (hal.Device, error) {
+func (o *opener) open(ctx context.Context, d configs.Device) (hal.Device, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
 	switch c := d.Section().(type) {
 	case bno055.Config:
-		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return bno055.New(bus, c, o.now) })
+		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return bno055.New(ctx, bus, c, o.now) })
 	case mpu6050.Config:
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return mpu6050.New(bus, c, o.now) })
 	case pca9685.Config:
 		return onBus(o, c.Bus, func(bus i2c.Bus) (hal.Device, error) { return o.openPCA9685(bus, c) })
 	case mcu.Config:
-		return opened(mcu.Open(c))
+		return opened(mcu.Open(ctx, c))
 	case dynamixel.Config:
-		return opened(dynamixel.Open(c))
+		return opened(dynamixel.Open(ctx, c))
 	case feetech.Config:
-		return opened(feetech.Open(c))
+		return opened(feetech.Open(ctx, c))
 	case mit.Config:
-		return opened(mit.Open(c))
+		return opened(mit.Open(ctx, c))
 	}
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
 }
@@ -170,26 +191,4 @@ func (o *opener) close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// checkFit compares a robot made of devices with the channels that the model
-// names, before anything is opened.
-func checkFit(f configs.File, model networks) error {
-	if f.Robot.Driver != configs.DriverComposite {
-		return nil
-	}
-	spec, err := f.Robot.Composite.Spec(f.Loop.Period())
-	if err != nil {
-		return err
-	}
-	observation, action := model.channels()
-	return composite.CheckModel(spec, robotChannels(observation), robotChannels(action))
-}
-
-func robotChannels(named []tflite.Channel) []hal.Channel {
-	list := make([]hal.Channel, len(named))
-	for i, c := range named {
-		list[i] = hal.Channel{Name: c.Name, Unit: c.Unit}
-	}
-	return list
 }

@@ -18,7 +18,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/hal/composite"
 	"optibfm/rtloop"
 )
 
@@ -37,7 +36,7 @@ func openOnRig(t *testing.T) (*rig, *twoEnds) {
 		t.Fatal(err)
 	}
 	r := newRig()
-	robot, err := openDevices(r.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
+	robot, err := openDevices(t.Context(), r.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,14 +144,14 @@ func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.
 		return nil, os.ErrPermission
 	}
 	_, err := openSession(runFlags{config: "composite", set: []string{"robot.composite.observation[4].name=forward_speed", "robot.composite.observation[4].unit=m/s"}})
-	if !errors.Is(err, composite.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
+	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
 		t.Error(err)
 	}
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	if _, err := runConfig("init", "composite", "-o", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity"); !errors.Is(err, composite.ErrMismatch) {
+	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity"); !errors.Is(err, controller.ErrMismatch) {
 		t.Errorf("validate: %v", err)
 	}
 	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity", "--set", "model.bundle="+filepath.Join(t.TempDir(), "elsewhere")); err != nil {
@@ -179,7 +178,7 @@ func TestADeviceThatCannotBeOpenedIsNamedAndNothingStaysOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = openDevices(r.hardware(), cfg.Robot.Composite, cfg.Loop.Period(), rtloop.Now)
+			_, err = openDevices(t.Context(), r.hardware(), cfg.Robot.Composite, cfg.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("want %q: %v", c.says, err)
 			}

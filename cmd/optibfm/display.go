@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
@@ -103,7 +104,7 @@ func (d displays) end() {
 type lineDisplay struct {
 	log   zerolog.Logger
 	tally *tally
-	shown int // episodes
+	shown uint64 // episodes
 	last  time.Time
 }
 
@@ -116,8 +117,14 @@ func newLineDisplay(out io.Writer, asJSON bool) *lineDisplay {
 
 func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 	d.tally, d.last = y, time.Now()
-	d.log.Info().Str("robot", clean(spec.Name)).Str("task", clean(s.task())).
-		Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	begins := d.log.Info().Str("robot", clean(spec.Name))
+	if task := s.task(); task != "" {
+		begins = begins.Str("task", clean(task))
+	}
+	begins.Str("strategy", s.file.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run begins")
+	if s.file.Safety.Arm == configs.ArmOperator {
+		d.log.Info().Msg("disarmed; to let it move: " + clean(s.invoked.operate("arm")))
+	}
 	if s.file.Run.Shadow {
 		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
 	}
@@ -125,8 +132,9 @@ func (d *lineDisplay) begin(s *session, spec hal.Spec, _ []string, y *tally) {
 
 func (d *lineDisplay) tick(*controller.Tick) {
 	y := d.tally
-	for ; d.shown < len(y.returns); d.shown++ {
-		d.log.Info().Int("episode", d.shown+1).Float64("return", rounded(y.returns[d.shown])).
+	if d.shown < y.episodes { // one more: a tick ends at most one
+		d.shown = y.episodes
+		d.log.Info().Uint64("episode", d.shown).Float64("return", rounded(y.returns[len(y.returns)-1])).
 			Uint64("labels", y.applied).Msg("episode ends")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
@@ -139,14 +147,11 @@ func (d *lineDisplay) tick(*controller.Tick) {
 // rounded keeps lines short.
 func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-func (d *lineDisplay) label(l rewardsrc.Label, err error) {
-	if err != nil {
-		d.log.Warn().Uint64("label", l.ID).Str("why", clean(err.Error())).Msg("label refused")
-	}
-}
+// label shows nothing: an event tells of refused presses, once a second at most.
+func (d *lineDisplay) label(rewardsrc.Label, error) {}
 
 func (d *lineDisplay) notice(n keyboard.Notice) {
-	if n.Text != "" {
+	if n.Text != "" && n.Event != rewardsrc.Refused {
 		d.log.Info().Msg(clean(n.Text))
 	}
 }

@@ -35,8 +35,9 @@ fails: exit status 0; something does: 1.
 
 Nothing is moved and nothing is armed. Devices are looked at without being
 opened, but for these: one register of each I2C device is read, GPIO chips are
-asked about their lines, and the console's port is listened on for a moment. The
-log's folder gets a hidden folder, which is removed. Best while no run goes on.
+asked about their lines, the project's Python bridges are run with --help, and the
+console's port is listened on for a moment. The log's folder gets a hidden folder,
+which is removed. Best while no run goes on.
 
 The warnings with a star are failures where loop.posture is strict. Without a
 configuration, what needs none is checked, for the default loop.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
+	"optibfm/hal/bridge"
 	"optibfm/hal/serial"
 )
 
@@ -89,7 +91,7 @@ func (d *doctor) deviceChecks() []check {
 	case !d.configured:
 		return []check{d.unasked("device.i2c", "robot")}
 	case d.file.Robot.Driver == configs.DriverBridge:
-		return []check{single("device.bridge", d.bridge)}
+		return []check{{id: "device.bridge", limit: time.Minute, run: func(ctx context.Context) []finding { return []finding{d.bridge(ctx)} }}}
 	case d.file.Robot.Driver != configs.DriverComposite:
 		return []check{single("device.i2c", func() finding { return skipped("the robot is simulated (robot.driver: %s)", d.file.Robot.Driver) })}
 	}
@@ -266,16 +268,12 @@ func (d *doctor) contested(port string, f finding) finding {
 	return f
 }
 
-// bridge looks at the program that a bridge starts. The robot itself is not
-// called: what its server does at a connection is its own.
-func (d *doctor) bridge() finding {
+// bridge looks at the program that a bridge starts. It does not connect to the robot: a server may move it
+// then. The project's own scripts are asked for their help, for which they need their packages.
+func (d *doctor) bridge(ctx context.Context) finding {
 	b := d.file.Robot.Bridge
 	if len(b.Command) > 0 {
-		p, err := exec.LookPath(b.Command[0])
-		if err != nil {
-			return broken("install it, or correct robot.bridge.command", "%v", err)
-		}
-		return fine("%s is there; it was not started", p)
+		return d.bridgeCommand(ctx)
 	}
 	socket, local := strings.CutPrefix(b.Address, "unix:")
 	if !local {
@@ -288,4 +286,27 @@ func (d *doctor) bridge() finding {
 		return broken("let the server make its socket for this user's group", "%s: %v for %s", socket, err, d.user.Name)
 	}
 	return fine("%s is there; it was not called", socket)
+}
+
+// bridgeCommand looks for the program that serves the robot, and for what the project's scripts import.
+func (d *doctor) bridgeCommand(ctx context.Context) finding {
+	command := d.file.Robot.Bridge.Command
+	program, err := exec.LookPath(command[0])
+	if err != nil {
+		return broken("install it, or correct robot.bridge.command", "%v", err)
+	}
+	script := bridgeScript(d.file.Robot)
+	if script != "" {
+		if _, err := os.Stat(script); err != nil {
+			return broken(inRepository+", or correct robot.bridge.command", "%v", err)
+		}
+	}
+	if !slices.Contains(bridge.Scripts, filepath.Base(script)) {
+		return fine("%s is there; it was not started", program)
+	}
+	if err := bridge.CheckScript(ctx, command); err != nil {
+		found, fix, _ := strings.Cut(err.Error(), "; ")
+		return broken(orElse(fix, "run `"+strings.Join(command, " ")+" --help`"), "%s", clean(found))
+	}
+	return fine("%s %s finds its packages; it was not connected to", program, script)
 }

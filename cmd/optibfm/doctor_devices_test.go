@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -202,7 +204,30 @@ func TestWhatABridgeNeedsIsLookedAtAndNotCalled(t *testing.T) {
 		}
 		verdict(t, c.set[0], checks[0].run(t.Context())[0], c.status, c.word)
 	}
+	dir := t.TempDir()
+	script := filepath.Join(dir, "dmc_bridge.py")
+	for path, text := range map[string]string{
+		script:                         "",
+		filepath.Join(dir, "complete"): "#!/bin/sh\n[ \"$*\" = '" + script + " walker --help' ]\n",
+		filepath.Join(dir, "bare"):     "#!/bin/sh\necho \"dmc_bridge.py: No module named 'mujoco'; python3 -m pip install -r r.txt\"\nexit 1\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for interpreter, c := range map[string]struct{ script, status, word string }{
+		"complete": {script, statusOK, "finds its packages"},
+		"bare":     {script, statusFail, "No module named 'mujoco' > python3 -m pip install -r r.txt"},
+		"none":     {script, statusFail, "no such file"},
+		"sh":       {"scripts/dmc_bridge.py", statusFail, "scripts/dmc_bridge.py: no such file or directory > run this command in the folder"},
+	} {
+		if interpreter != "sh" {
+			interpreter = filepath.Join(dir, interpreter)
+		}
+		d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", "robot.bridge.command=["+interpreter+", "+c.script+", walker]")
+		verdict(t, interpreter, d.bridge(t.Context()), c.status, c.word)
+	}
 	d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", "robot.bridge.address=unix:/run/robot")
 	d.access = denies("/run/robot")
-	verdict(t, "refused", d.bridge(), statusFail, "permission denied")
+	verdict(t, "refused", d.bridge(t.Context()), statusFail, "permission denied")
 }

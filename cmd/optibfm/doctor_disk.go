@@ -15,6 +15,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/shell"
 	"optibfm/posterior"
 )
 
@@ -41,7 +42,8 @@ func (d *doctor) logDir() finding {
 	}
 	probe, err := probeFolder(there)
 	if err != nil {
-		return broken(fmt.Sprintf("`sudo install -d -o %s %s`", d.user.Name, wanted), "%s: %v", wanted, errors.Unwrap(err))
+		install := fmt.Sprintf("`sudo install -d -o %s %s`", d.user.Name, shell.Quote(wanted))
+		return broken(install, "%s: %v", wanted, errors.Unwrap(err))
 	}
 	if err := os.Remove(probe); err != nil {
 		return broken("see `dmesg`", "%v", err)

@@ -15,8 +15,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal/composite"
-	"optibfm/hal/rover"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 )
@@ -45,7 +43,10 @@ func (d *doctor) model() networks {
 // bundle opens the model as a run does, and reads the labels of a warm start.
 func (d *doctor) bundle() finding {
 	model, err := openModel(d.file.Model)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(d.file.Model.Bundle):
+		return broken(inRepository+", or correct model.bundle", "%v", err)
+	case err != nil:
 		return broken("correct model.bundle; `optibfm model inspect DIR` looks at one", "%v", err)
 	}
 	d.opened.Store(&model)
@@ -55,7 +56,9 @@ func (d *doctor) bundle() finding {
 	}
 	learner, err := controller.NewLearner(d.file.Controller, dims.Latent, d.file.Loop.Period())
 	if err == nil {
-		err = warmStart(learner, d.file.Model)
+		var warm warmStart
+		warm, err = openWarmStart(d.file.Model, dims.Latent)
+		err = errors.Join(err, warm.teach(context.Background(), learner))
 	}
 	if err != nil {
 		return broken("correct the configuration", "%v", err)
@@ -67,34 +70,23 @@ func (d *doctor) bundle() finding {
 	return fine("%s", found)
 }
 
-// fit compares the model's channels with those of the robot, which is not
-// opened.
+// fit compares the model's channels with the robot's, without opening the robot.
 func (d *doctor) fit() finding {
 	model := d.model()
 	if model == nil {
 		return skipped("see model.bundle")
 	}
-	observation, action := model.channels()
-	var err error
-	switch d.file.Robot.Driver {
-	case configs.DriverComposite:
-		err = checkFit(d.file, model)
-	case configs.DriverRover:
-		robot, refused := rover.New(d.file.Robot.Rover)
-		if refused != nil {
-			return broken("correct robot.rover", "%v", refused)
-		}
-		err = composite.CheckModel(robot.Spec(), robotChannels(observation), robotChannels(action))
-	default:
-		return skipped("the robot is behind a bridge, and was not called")
+	known, warning, err := checkFitUnopened(d.file, model)
+	switch {
+	case err != nil:
+		return broken("use a model of this robot, or correct the robot's lists of channels", "%v", err)
+	case warning != "":
+		return lacking("name the channels in the model", "%s", warning)
+	case !known:
+		return skipped("not connected to the bridge; a run compares the channels before it arms the robot")
 	}
-	if err != nil {
-		return broken("make the robot's lists those that the model was trained with", "%v", err)
-	}
-	if len(observation)+len(action) == 0 {
-		return doubtful("name the channels in bfm.json (tflite/FORMAT.md)", "the model does not name its channels: only their numbers can be compared")
-	}
-	return fine("%d observations and %d actions, by name, unit and order", len(observation), len(action))
+	dims := model.Dims()
+	return fine("%d observations and %d actions, by name, unit and order", dims.Obs, dims.Action)
 }
 
 // vectorsFile is what scripts write beside a bundle, for `optibfm model check`.

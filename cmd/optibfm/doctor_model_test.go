@@ -30,7 +30,7 @@ func TestAModelThatIsNotThereOrDoesNotFitFails(t *testing.T) {
 	verdict(t, "labels", d.bundle(), statusFail, "model.warm_start")
 	d = examined(t, fakeMachine(tree()), "composite", "robot.composite.observation[0].name=elsewhere")
 	verdict(t, "bundle", d.bundle(), statusOK)
-	verdict(t, "other names", d.fit(), statusFail, "elsewhere", "trained with")
+	verdict(t, "other names", d.fit(), statusFail, "elsewhere", "a model of this robot")
 	d = examined(t, fakeMachine(tree()), "rover", "robot.driver=bridge", "robot.bridge.address=unix:/s", "operator.source=none")
 	d.bundle()
 	verdict(t, "behind a bridge", d.fit(), statusSkip)

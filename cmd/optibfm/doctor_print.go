@@ -129,9 +129,13 @@ func (p *doctorPrinter) paragraph(head string, indent int, text string) {
 // fold breaks a text into lines of at most width columns, at spaces, and keeps
 // its own line breaks. What stands between backquotes is a command, and stays
 // whole where a line can hold it. Longer paths are broken after a slash; other
-// words that are longer stand alone.
+// words that are longer stand alone. An indented line is part of a table and stays as it is.
 func fold(text string, width int) (lines []string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if strings.HasPrefix(paragraph, "  ") {
+			lines = append(lines, paragraph)
+			continue
+		}
 		line := ""
 		for _, word := range foldWords(strings.TrimRight(paragraph, " "), width) {
 			switch {

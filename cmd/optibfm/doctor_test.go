@@ -281,6 +281,7 @@ func TestTextsAreFoldedAtSpacesAndCommandsStayWhole(t *testing.T) {
 		{"unbreakable-word x", []string{"unbreakable-word", "x"}},
 		{"see /proc/sys/kernel/x", []string{"see", "/proc/", "sys/", "kernel/x"}},
 		{"first\nsecond", []string{"first", "second"}},
+		{"first\n   a  b  c  d", []string{"first", "   a  b  c  d"}},
 		{"", []string{""}},
 		{"µµµµ µµµ", []string{"µµµµ µµµ"}},
 	} {

@@ -50,6 +50,10 @@ var spoils = map[string]func(h *host, now <-chan struct{}){
 	"GPU hangs": func(h *host, now <-chan struct{}) {
 		h.loseGPU(now, func() (int, float32, error) { select {} })
 	},
+	"hangs at its start": func(*host, <-chan struct{}) {
+		_ = os.WriteFile(os.Getenv(spoiledWhen), nil, 0o600)
+		time.Sleep(time.Hour)
+	},
 	"host tries to arm": func(h *host, _ <-chan struct{}) {
 		go func() {
 			for range 20 {
@@ -374,22 +378,25 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 
 func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
-		r := runAttended(t, "")
-		r.arm()
-		if stopped {
-			r.must("stop", "stopped")
-			r.robot.waitHalted(t, time.Now())
-		}
-		sent := time.Now()
-		if err := r.end(); err != nil {
-			t.Errorf("stopped %v: %v\n%s", stopped, err, r.output)
-		}
-		if !stopped {
-			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
-		}
-		if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
-			t.Errorf("the log was not finished: %+v", cut)
-		}
+		t.Run(fmt.Sprintf("stopped=%v", stopped), func(t *testing.T) {
+			r := runAttended(t, "", "run.host_timeout_s=60")
+			actAsDevices(t) // Halt waits a tenth of a second for the robot's server, which is in this process
+			r.arm()
+			if stopped {
+				r.must("stop", "stopped")
+				r.robot.waitHalted(t, time.Now())
+			}
+			sent := time.Now()
+			if err := r.end(); err != nil {
+				t.Errorf("%v\n%s", err, r.output)
+			}
+			if !stopped {
+				t.Logf("halted after %v", r.robot.waitHalted(t, sent))
+			}
+			if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
+				t.Errorf("the log was not finished: %+v", cut)
+			}
+		})
 	}
 }
 

@@ -177,7 +177,7 @@ func linesToHalt(ctx context.Context, h hardware, file configs.File) ([][]haltTa
 		lines[line] = append(lines[line], haltTask{
 			name: d.Name, key: fmt.Sprintf("robot.composite.devices[%d] (%s)", i, d.Name),
 			do: func(end *haltEnd) (err error) {
-				end.notes, err = haltDevice(h, c, d, failsafe[i])
+				end.notes, err = haltDevice(ctx, h, c, d, failsafe[i])
 				return err
 			},
 		})
@@ -265,7 +265,9 @@ func haltRobot(ctx context.Context, file configs.File, end *haltEnd) error {
 
 // haltDevice halts a device. Servos, CAN motors and boards need not be opened, for which
 // each of them would have to be there and well.
-func haltDevice(h hardware, c configs.Composite, d configs.Device, failsafe []float64) (notes []string, err error) {
+func haltDevice(
+	ctx context.Context, h hardware, c configs.Composite, d configs.Device, failsafe []float64,
+) (notes []string, err error) {
 	switch section := d.Section().(type) {
 	case dynamixel.Config:
 		return dynamixel.HaltAll(section, failsafe)
@@ -278,7 +280,7 @@ func haltDevice(h hardware, c configs.Composite, d configs.Device, failsafe []fl
 	}
 	o := newOpener(h, c, rtloop.Now)
 	defer func() { err = errors.Join(err, o.close()) }()
-	device, err := o.open(d)
+	device, err := o.open(ctx, d)
 	if err != nil {
 		return nil, err
 	}

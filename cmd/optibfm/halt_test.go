@@ -139,7 +139,7 @@ func TestABoardThatHearsAndNeverAnswersIsHalted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := mcu.Open(file.Robot.Composite.Devices[1].MCU)
+	base, err := mcu.Open(t.Context(), file.Robot.Composite.Devices[1].MCU)
 	if err != nil {
 		t.Fatal(err)
 	}

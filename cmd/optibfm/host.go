@@ -169,10 +169,9 @@ func openHost(out io.Writer) (*host, error) {
 	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
-	h.desk = &desk{
-		source: source, log: h.log, tally: h.tally, notify: h.display.label,
-		answersOnly: h.session.file.Operator.LabelMode == configs.ModePerRequest,
-	}
+	h.desk = newDesk(h.session.file, source, h.tally, rewardsrc.Monotonic)
+	h.desk.log, h.desk.notify = h.log, h.display.label
+	h.desk.tell = func(e flightlog.Event) { h.note(h.writeEvent(e)) }
 	h.reach()
 	return h, nil
 }
@@ -187,7 +186,7 @@ func (h *host) readOrders() error {
 		return err
 	}
 	file, err := configs.Parse("the orders", h.orders.YAML)
-	h.session = &session{file: file, yaml: h.orders.YAML}
+	h.session = &session{file: file, yaml: h.orders.YAML, invoked: h.orders.Invoked}
 	return err
 }
 
@@ -392,6 +391,7 @@ func (h *host) startKeeper() (end func()) {
 // drain records what came at the last moment.
 func (h *host) drain() {
 	h.takeNotes()
+	h.desk.flush()
 	if fault := h.fault(); fault != controller.FaultNone {
 		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
 	}
@@ -406,7 +406,7 @@ func (h *host) fault() controller.Fault {
 }
 
 func (h *host) outcome() outcome {
-	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, invoked: h.orders.Invoked}
+	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault = fault.String()
 	}
@@ -429,6 +429,7 @@ func (h *host) takeTicks() error {
 		if h.watcher != nil {
 			h.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
 		}
+		h.desk.noteTick(t)
 		h.takeRequests()
 		h.takeLabels()
 		if h.log != nil {
@@ -455,7 +456,7 @@ func (h *host) count(t *controller.Tick) {
 	}
 	for i := range t.NumLabels {
 		if l := &t.Labels[i]; l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
-			h.warn(fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome))
+			h.warn(fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome))
 		}
 	}
 }
@@ -471,7 +472,7 @@ func (h *host) noteMode(t *controller.Tick) {
 	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
 	if mode == controller.Stopped {
 		event.Level = flightlog.Error
-		event.Text += ": " + t.Fault.String() + ": see `optibfm status`; when it is mended: optibfm reset"
+		event.Text += ": " + t.Fault.String() + "; fix the cause, then: " + h.session.invoked.operate("reset")
 	}
 	h.note(h.writeEvent(event))
 }
@@ -492,14 +493,19 @@ func (h *host) takeRequests() {
 }
 
 // takeLabels takes labels only while the robot has room for them; the others
-// wait in the device. Once the run has ended none is acknowledged: nobody would
-// apply it.
+// wait in the device. It takes a bounded number, since a refused label needs no
+// room. Once the run has ended none is acknowledged: the robot would not apply
+// it.
 func (h *host) takeLabels() {
 	h.reach()
 	var one [1]rewardsrc.Label
-	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
+	for range labelSlots {
+		if h.link.ended.Load() != 0 || !h.link.hasRoom() || h.desk.source.Poll(one[:]) == 0 {
+			break
+		}
 		h.desk.pass(one[0], h.link.push)
 	}
+	h.desk.report()
 }
 
 // takeNotes records what the planner offered.

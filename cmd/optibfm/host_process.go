@@ -23,14 +23,17 @@ import (
 )
 
 const (
-	hostStart = 60 * time.Second // for the host to be ready
-	hostEnd   = 60 * time.Second // for the host to finish the log and the summary
-	hostAbort = 5 * time.Second  // for a host that has nothing to finish, or that failed
+	hostStart   = 60 * time.Second       // for the host to be ready
+	hostEnd     = 60 * time.Second       // for the host to finish the log and the summary
+	hostAbort   = 5 * time.Second        // for a host that has nothing to finish, or that failed
+	hostUnready = 500 * time.Millisecond // for a host that is not ready, and may hang in TensorFlow
 )
 
 var (
 	errInterrupted = errors.New("control: interrupted before the robot was armed: nothing moved")
 	errHostFailed  = errors.New("control: the host process ended with an error, which it has printed")
+	errHostKilled  = errors.New("control: the host process did not end in time and was killed; " +
+		"see `optibfm log info` for what it recorded")
 )
 
 // hostProcess is the child, as the control process sees it.
@@ -188,15 +191,21 @@ func (h *hostProcess) finish(patience time.Duration) error {
 	case <-hurry:
 	case <-time.After(patience - hostAbort):
 	}
+	return h.release(hostAbort)
+}
+
+// release tells the host that the control process does not wait for it any more,
+// and kills it if it has not ended after the given time.
+func (h *hostProcess) release(grace time.Duration) error {
 	_ = h.lifeline.Close()
 	select {
 	case err := <-h.exited:
 		return h.ended(err)
-	case <-time.After(hostAbort):
+	case <-time.After(grace):
 	}
 	_ = h.cmd.Process.Kill()
 	<-h.exited
-	return errors.Join(errors.New("control: the host process did not end in time and was killed: see `optibfm log info` for what it recorded"), h.giveBack(true))
+	return errors.Join(errHostKilled, h.giveBack(true))
 }
 
 // ended says how the host ended, which it did by itself.

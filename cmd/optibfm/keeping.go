@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,11 +20,11 @@ import (
 
 // teach gives the learner what is known before the first tick: the belief of
 // earlier runs, or else the labels of model.warm_start, which that one has had.
-func teach(l *controller.Learner, s *session) (recalled string, err error) {
+func teach(ctx context.Context, l *controller.Learner, s *session) (recalled string, err error) {
 	if recalled, err = recall(l, s); err != nil || l.Belief().Weight() > 0 {
 		return recalled, err
 	}
-	return recalled, warmStart(l, s.file.Model)
+	return recalled, s.warm.teach(ctx, l)
 }
 
 // recall gives the learner what earlier runs have learnt (run.state_dir), or

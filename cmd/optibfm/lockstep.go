@@ -24,6 +24,7 @@ type lockstep struct {
 	session *session
 	display display
 	models  []tflite.Model // to be released
+	network tflite.Evaluator
 	stepper simulate.Stepper
 	plans   *controller.Lockstep
 	desk    *desk
@@ -36,21 +37,37 @@ type lockstep struct {
 }
 
 // runLockstep runs a session to its end and returns what happened.
-func runLockstep(ctx context.Context, s *session, show display) (result outcome, err error) {
-	robot, err := openRobot(ctx, s.file, nil)
+func runLockstep(ctx context.Context, s *session, show display) (outcome, error) {
+	r, err := newLockstep(s, show)
+	if err != nil {
+		return outcome{}, err
+	}
+	return r.play(ctx)
+}
+
+// newLockstep loads the models of a run. play releases them.
+func newLockstep(s *session, show display) (*lockstep, error) {
+	shape := s.shape()
+	r := &lockstep{session: s, display: show, tally: newTally(shape), tick: controller.NewTick(shape),
+		belief: make([]float64, posterior.StateLen(shape.Latent))}
+	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
+		return nil, errors.Join(err, closeModels(r.models...))
+	}
+	return r, nil
+}
+
+// play opens the robot and runs until the session is over or ctx ends.
+func (r *lockstep) play(ctx context.Context) (result outcome, err error) {
+	defer func() { err = errors.Join(err, closeModels(r.models...)) }()
+	s := r.session
+	robot, err := openRobot(ctx, s, nil)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, closeRobot(robot)) }()
+	defer cutOff(ctx, robot)()
 	spec := robot.Spec()
-	shape := s.shape()
-	r := &lockstep{session: s, display: show, tally: newTally(shape), tick: controller.NewTick(shape),
-		belief: make([]float64, posterior.StateLen(shape.Latent))}
 	r.stepper = simulate.Stepper{Episodes: newEpisodes(robot, s.file.Run), Period: spec.Period}
-	defer func() { err = errors.Join(err, closeModels(r.models...)) }()
-	if err := r.openPlanner(); err != nil {
-		return result, err
-	}
 	if r.log, r.logPath, err = s.createLog(spec, "lockstep: simulated time", true); err != nil {
 		return result, err
 	}
@@ -64,21 +81,18 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
-	network, err := s.model.evaluator(s.file)
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{
+		Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.file.Rules(true),
+	})
 	if err != nil {
 		return result, err
 	}
-	r.models = append(r.models, network)
-	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: r.source, Model: network, Plans: r.plans, Safety: s.file.Rules(true)})
-	if err != nil {
-		return result, err
-	}
-	if err := warmStart(agent.Learner(), s.file.Model); err != nil {
+	if err := s.warm.teach(ctx, agent.Learner()); err != nil {
 		return result, err
 	}
 	r.stepper.Agent = agent
-	show.begin(s, spec, nil, r.tally)
-	defer show.end()
+	r.display.begin(s, spec, nil, r.tally)
+	defer r.display.end()
 	err = r.run(ctx)
 	result = outcome{tally: r.tally, robot: spec.Name, logPath: r.logPath, posture: "lockstep"}
 	var fault *controller.FaultError
@@ -86,6 +100,29 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 		result.fault = fault.Fault.String()
 	}
 	return result, err
+}
+
+// lastStep is how long a step may take after the run was interrupted.
+const lastStep = 300 * time.Millisecond
+
+// cutOff watches a robot whose driver may wait for its simulator: lastStep after the
+// end of ctx it cuts the connection, upon which the simulator halts. The returned
+// function ends the watch.
+func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(lastStep):
+			if b, ok := robot.(hal.Backstop); ok {
+				b.HaltBeside()
+			}
+		}
+	})
+	return func() {
+		stop()
+		close(over)
+	}
 }
 
 func (r *lockstep) openPlanner() error {
@@ -102,6 +139,14 @@ func (r *lockstep) openPlanner() error {
 	return nil
 }
 
+func (r *lockstep) openNetwork() (err error) {
+	if r.network, err = r.session.model.evaluator(r.session.file); err != nil {
+		return err
+	}
+	r.models = append(r.models, r.network)
+	return nil
+}
+
 func (r *lockstep) openDesk() error {
 	o := r.session.file.Operator
 	var source rewardsrc.Source = silent{}
@@ -115,12 +160,21 @@ func (r *lockstep) openDesk() error {
 	default:
 		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = &desk{
-		source: source, log: r.log, tally: r.tally, notify: r.display.label,
-		answersOnly: o.LabelMode == configs.ModePerRequest,
-	}
-	r.source = newLockstepSource(r.desk)
+	r.desk = newDesk(r.session.file, source, r.tally, nil)
+	r.desk.log, r.desk.notify, r.desk.tell = r.log, r.display.label, r.tell
+	r.source = newLockstepSource(r.desk) // which has the clock
 	return nil
+}
+
+// tell records and shows an event.
+func (r *lockstep) tell(e flightlog.Event) {
+	r.display.event(e)
+	if r.log == nil {
+		return
+	}
+	if err := r.log.WriteEvent(e); err != nil && r.source.err == nil {
+		r.source.err = err
+	}
 }
 
 // run ticks until the episodes, the time or the caller's patience is over.
@@ -153,6 +207,7 @@ func (r *lockstep) step() (more bool, err error) {
 	if !ran {
 		return false, err
 	}
+	r.desk.noteTick(t)
 	r.tally.add(t)
 	r.display.tick(t)
 	return true, errors.Join(err, r.record(t), r.source.err)

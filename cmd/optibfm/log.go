@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
+	"optibfm/internal/shell"
 )
 
 // newLogCommand makes `optibfm log`: what can be done with a log without
@@ -23,9 +24,11 @@ import (
 func newLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Look into the log of a run, and mend one that was cut off",
+		Short: "Look into the log of a run, and copy what can be read of a damaged one",
 		Long: `A log is an MCAP file with protobuf messages and their definitions, the format of
-Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.`,
+Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.
+
+` + damageHelp,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,11 +39,13 @@ Foxglove, PlotJuggler and the mcap command. "optibfm replay" verifies it.`,
 func newLogInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILE",
-		Short: "Say what a log holds, and whether it is whole",
+		Short: "Print what a log holds, and whether it is whole",
+		Long:  "Print what a log holds, and whether it is whole.\n\n" + damageHelp,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withLog(args[0], func(r *flightlog.Reader) error {
-				return printLogInfo(cmd.OutOrStdout(), args[0], r)
+				damage, err := printLogInfo(cmd.OutOrStdout(), args[0], r)
+				return errors.Join(err, damageError("log info", args[0], damage))
 			})
 		},
 	}
@@ -83,12 +88,43 @@ func newLogCat() *cobra.Command {
 				return fmt.Errorf("--topic: found %s: use one of %s", topic, strings.Join(flightlog.Topics(), ", "))
 			}
 			return withLog(args[0], func(r *flightlog.Reader) error {
-				return printMessages(cmd.OutOrStdout(), cmd.ErrOrStderr(), r, topic)
+				damage, err := printMessages(cmd.OutOrStdout(), cmd.ErrOrStderr(), r, topic)
+				return errors.Join(err, damageError("log cat", args[0], damage))
 			})
 		},
 	}
 	cmd.Flags().StringVar(&topic, "topic", "", "only this topic, such as /label")
 	return cmd
+}
+
+// damageHelp is what every command says that reads logs.
+const damageHelp = `A log whose run was killed is cut off at its end, which is normal. A log that
+was changed since it was written, by a failing disk for example, is damaged:
+what can be read is still shown, but the exit status is 3.`
+
+// exitDamaged is the exit status for a damaged log. Of other errors it is 1.
+const exitDamaged = 3
+
+// damageError is the error of a command that read a damaged log; nil for any other.
+func damageError(command, path string, damage []error) error {
+	if len(damage) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w (%s); copy what can be read: optibfm log recover %s",
+		command, path, flightlog.ErrDamaged, damageText(damage), shell.Quote(path))
+}
+
+// damageText names the first damaged places.
+func damageText(damage []error) string {
+	const shown = 3
+	var parts []string
+	for _, err := range damage[:min(shown, len(damage))] {
+		parts = append(parts, err.Error())
+	}
+	if more := len(damage) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more places", more))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // withLog opens a log for the time of f.
@@ -100,25 +136,26 @@ func withLog(path string, f func(r *flightlog.Reader) error) error {
 	return errors.Join(f(r), r.Close())
 }
 
-func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) error {
+func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) (damage []error, err error) {
 	buffered := bufio.NewWriter(out)
 	encoder := json.NewEncoder(buffered)
 	for record, err := range r.Records() {
 		if errors.Is(err, flightlog.ErrDamaged) {
-			fmt.Fprintln(warnings, err)
+			fmt.Fprintln(warnings, "log cat:", err)
+			damage = append(damage, err)
 			continue
 		}
 		if err != nil {
-			return err
+			return damage, err
 		}
 		if topic != "" && record.Topic != topic {
 			continue
 		}
 		if err := encoder.Encode(record); err != nil {
-			return err
+			return damage, err
 		}
 	}
-	return buffered.Flush()
+	return damage, buffered.Flush()
 }
 
 // Columns of a report.
@@ -141,10 +178,10 @@ func row(out io.Writer, name, format string, args ...any) {
 	fmt.Fprintln(out, line)
 }
 
-func printLogInfo(out io.Writer, path string, r *flightlog.Reader) error {
+func printLogInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error, err error) {
 	s, damage, err := flightlog.Summarise(r)
 	if err != nil {
-		return err
+		return damage, err
 	}
 	m := r.Metadata()
 	fmt.Fprintf(out, "%s, %s\n", path, bytesText(r.Size()))
@@ -160,10 +197,15 @@ func printLogInfo(out io.Writer, path string, r *flightlog.Reader) error {
 	}
 	fmt.Fprintln(out)
 	printRunSummary(out, s)
-	if cut := r.Cut(); cut != nil || len(damage) > 0 {
-		fmt.Fprintf(out, "\nTo mend it: optibfm log recover %s\n", path)
+	printRecovery(out, path, r.Cut(), damage)
+	return damage, nil
+}
+
+// printRecovery prints the command that makes a whole log of one that is not.
+func printRecovery(out io.Writer, path string, cut *flightlog.Cut, damage []error) {
+	if cut != nil || len(damage) > 0 {
+		fmt.Fprintf(out, "\nTo copy what can be read: optibfm log recover %s\n", shell.Quote(path))
 	}
-	return nil
 }
 
 // stateText says in words how much of a log is there.
@@ -179,8 +221,8 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 		}
 		parts = append(parts, text)
 	}
-	for _, err := range damage {
-		parts = append(parts, err.Error())
+	if len(damage) > 0 {
+		parts = append(parts, damageText(damage))
 	}
 	if len(parts) == 0 {
 		return "whole"

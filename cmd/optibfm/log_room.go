@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -18,10 +19,11 @@ import (
 func newLogRelease() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE...",
-		Short: "Say that logs were copied elsewhere, so that they may make room for others",
+		Short: "Mark logs that were copied elsewhere, so that runs may remove them",
 		Long: `Mark logs as replayed. A run removes such logs first where log.keep_gb or
-log.min_free_gb asks for room; the labels of others it never removes. A log that
-"optibfm replay" verified is marked already, on the computer where that ran.`,
+log.min_free_gb asks for room; it never removes the labels of others. A log that
+"optibfm replay" verified is marked already, on the computer where that ran. A
+damaged log is not marked: copy what can be read, then delete it yourself.`,
 		Example: "  scp robot:/var/log/optibfm/*.mcap . && ssh robot 'optibfm log release /var/log/optibfm/*.mcap'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -34,9 +36,12 @@ log.min_free_gb asks for room; the labels of others it never removes. A log that
 	}
 }
 
-// releaseLog marks what is a log and no other file.
+// releaseLog marks a file if it is a log that is not damaged.
 func releaseLog(path string) error {
-	return withLog(path, func(*flightlog.Reader) error {
+	return withLog(path, func(r *flightlog.Reader) error {
+		if err := damageError("log release", path, r.Damage()); err != nil {
+			return err
+		}
 		if err := flightlog.MarkReplayed(path); err != nil {
 			return fmt.Errorf("log release: %w", err)
 		}
@@ -61,8 +66,8 @@ func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err 
 	if len(room.Thinned) > 0 {
 		done = append(done, "log.keep_gb, log.min_free_gb: thinned to the labels and what they are about: "+strings.Join(room.Thinned, ", "))
 	}
-	if len(room.Spared) > 0 {
-		amiss = append(amiss, "log.dir: left alone, as they cannot be read or the disk is too full to thin them: "+strings.Join(room.Spared, ", "))
+	for _, log := range room.Spared {
+		amiss = append(amiss, sparedText(l.Dir, log))
 	}
 	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
 		amiss = append(amiss, fmt.Sprintf("log.keep_gb: the labels of logs that nobody has replayed, and the log of the run, take %.2f GB: copy the logs, then `optibfm log release`", held))
@@ -71,6 +76,14 @@ func tidyLogs(l configs.Log, patience time.Duration) (done, amiss []string, err 
 		err = fmt.Errorf("log.min_free_gb: %w", err)
 	}
 	return done, amiss, err
+}
+
+// sparedText says why a log was left alone, and what to do about it.
+func sparedText(dir string, log flightlog.Spared) string {
+	if errors.Is(log.Err, flightlog.ErrDamaged) {
+		return damageError("log.dir", filepath.Join(dir, log.Name), []error{log.Err}).Error() + ", then delete it"
+	}
+	return fmt.Sprintf("log.dir: %s was left alone: %v", log.Name, log.Err)
 }
 
 // tidyEvery is how often the logs of a folder are looked at while a run goes on;

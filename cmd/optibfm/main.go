@@ -3,17 +3,27 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"optibfm/flightlog"
 )
 
 func main() {
 	if err := newRootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "optibfm:", err)
-		os.Exit(1)
+		os.Exit(exitStatus(err))
 	}
+}
+
+func exitStatus(err error) int {
+	if errors.Is(err, flightlog.ErrDamaged) {
+		return exitDamaged
+	}
+	return 1
 }
 
 func newRootCommand() *cobra.Command {

@@ -25,9 +25,10 @@ func newModelCommand() *cobra.Command {
 		Use:   "model",
 		Short: "Import, inspect and check behaviour foundation models",
 		Long: `A model is the directory of a bundle (bfm.json and model.safetensors, or bfm.json
-and a TensorFlow SavedModel) or of a metamotivo FB checkpoint (config.json and
-model.safetensors). "model import" makes a bundle of a checkpoint, to which it
-adds Cov B (φ needs it), or of a SavedModel.`,
+and a TensorFlow SavedModel), the directory of a metamotivo FB checkpoint
+(config.json and model.safetensors), or embedded:rover, the model within this
+program. "model import" makes a bundle of a checkpoint, to which it adds Cov B
+(φ needs it), or of a SavedModel.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -41,7 +42,7 @@ func newModelInspect() *cobra.Command {
 		Short: "Print what a model says about itself",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openModelDir(args[0])
+			m, err := openBundle(args[0])
 			if err != nil {
 				return err
 			}
@@ -141,7 +142,7 @@ action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
 file, phi is computed with it, unless the model is a SavedModel.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openModelDir(args[0])
+			m, err := openBundle(args[0])
 			if err != nil {
 				return err
 			}
@@ -192,7 +193,7 @@ func newModelEval() *cobra.Command {
 policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openModelDir(args[0])
+			m, err := openBundle(args[0])
 			if err != nil {
 				return err
 			}

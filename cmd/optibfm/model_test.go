@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"optibfm/configs"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -48,6 +50,42 @@ func TestModelInspectPrintsSizesAndHash(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+func TestModel_ReadsTheEmbeddedModel(t *testing.T) {
+	out, err := modelRun("inspect", configs.EmbeddedRover)
+	if err != nil || !strings.Contains(out, "observation 6, action 2, d 32, ensemble 2") || !strings.Contains(out, "x, y, heading_cos") {
+		t.Errorf("inspect: %v\n%s", err, out)
+	}
+	z := "[" + strings.Repeat("1,", 31) + "1]"
+	if out, err = modelRun("eval", configs.EmbeddedRover, "--obs", "[0,0,1,0,0,0]", "--z", z); err != nil || !strings.Contains(out, `"phi":[`) {
+		t.Errorf("eval: %v\n%s", err, out)
+	}
+	model, err := openBundle(configs.EmbeddedRover)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := model.(nativeModel).NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs, zs := make([]float32, 6), make([]float64, 32)
+	obs[2], zs[0] = 1, 1
+	phi, action, psi := make([]float64, 32), make([]float32, 2), make([]float32, 2*32)
+	if err := errors.Join(n.Phi(phi, obs), n.Act(action, obs, zs), n.Psi(psi, obs, action, zs)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "vectors.npz")
+	err = npz.WriteFile(path, map[string]npz.Array{
+		"obs": npz.Float32(obs, 1, 6), "z": npz.Float64(zs, 1, 32), "phi": npz.Float64(phi, 1, 32),
+		"action": npz.Float32(action, 1, 2), "psi": npz.Float32(psi, 2, 1, 32),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = modelRun("check", configs.EmbeddedRover, path); err != nil {
+		t.Errorf("check: %v\n%s", err, out)
 	}
 }
 

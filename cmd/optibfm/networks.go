@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -38,19 +39,20 @@ type networks interface {
 }
 
 // openModel opens the model that a configuration names.
-func openModel(m configs.Model) (networks, error) {
-	if m.Bundle == configs.EmbeddedRover {
+func openModel(m configs.Model) (networks, error) { return openBundle(m.Bundle) }
+
+// openBundle opens embedded:rover or the model in a directory.
+func openBundle(bundle string) (networks, error) {
+	if bundle == configs.EmbeddedRover {
 		b, err := tflite.Load(rover.Model())
 		return nativeModel{b}, err
 	}
-	return openModelDir(m.Bundle)
-}
-
-// openModelDir opens the model in a directory.
-func openModelDir(dir string) (networks, error) {
-	b, err := tflite.LoadDir(dir)
+	if _, err := os.Stat(bundle); err != nil {
+		return nil, err
+	}
+	b, err := tflite.LoadDir(bundle)
 	if errors.Is(err, tflite.ErrSavedModel) {
-		m, err := tflite.LoadSavedModel(dir)
+		m, err := tflite.LoadSavedModel(bundle)
 		return savedModel{m}, err
 	}
 	return nativeModel{b}, err

@@ -224,7 +224,9 @@ func checkStream(t *testing.T, r *flightlog.Reader) {
 
 func TestInThePerRequestModeAPressThatNobodyAskedForIsRefused(t *testing.T) {
 	source := &quietSource{}
-	d := &desk{source: source, answersOnly: true, tally: newTally(controller.Shape{Obs: 1, Action: 1, Latent: 1})}
+	file := configs.Default()
+	file.Operator.LabelMode = configs.ModePerRequest
+	d := newDesk(file, source, newTally(controller.Shape{Obs: 1, Action: 1, Latent: 1}), func() int64 { return 0 })
 	passed := 0
 	next := func(rewardsrc.Label) error { passed++; return nil }
 	d.pass(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick}, next)

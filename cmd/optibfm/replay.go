@@ -32,14 +32,17 @@ func newReplayCommand() *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Verify a log by computing the belief again, and ask what if",
 		Long: `Compute the belief again from the logged features and labels, with the code that
-ran on the robot, and compare every tick; exit status 1 says that one differs.
-A log that agrees is marked (FILE.replayed): where disk space is short, it makes
-room before those whose labels nobody has looked at.
+ran on the robot, and compare every tick. If one differs, the exit status is 1.
+A log that is not damaged and agrees is marked (FILE.replayed): where disk space
+is short, a run removes such logs first.
 
-With --kappa, --labels-per-minute, --lambda, --rho or --beta, say also what the run would have asked
-and learnt with other parameters, on the states that the robot saw: where it
-would have gone instead is not simulated. A request is answered by the logged
-label about that tick, or else by the simulator's reward, or by nobody.`,
+` + damageHelp + `
+
+With --kappa, --labels-per-minute, --lambda, --rho or --beta, print also what the
+run would have asked and learnt with other parameters, in the states that the
+robot saw. The states that it would have reached instead are not simulated. A
+request is answered by the logged label about that tick, or else by the
+simulator's reward, or expires.`,
 		Example: `  optibfm replay runs/20260101-120000-rover.mcap
   optibfm replay run.mcap --kappa 0.1   # how many labels would that have asked?
   optibfm replay run.mcap --html report.html`,
@@ -108,11 +111,19 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 	} else {
 		printReplay(out, path, r, result, answer)
 	}
-	if err == nil && !result.OK() {
-		err = errReplayDiffers
-	}
+	err = errors.Join(err, replayError(path, result))
 	if err == nil {
 		_ = flightlog.MarkReplayed(path) // a folder that cannot be written to is nobody's log.dir
+	}
+	return err
+}
+
+// replayError is what is wrong with a log that was replayed; nil for one that is as it
+// was recorded.
+func replayError(path string, r flightlog.Result) error {
+	err := damageError("replay", path, r.Damage)
+	if r.First != nil {
+		err = errors.Join(errReplayDiffers, err)
 	}
 	return err
 }
@@ -134,19 +145,26 @@ func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightl
 	if answer != nil {
 		fmt.Fprintln(out)
 		printAnswer(out, r.Metadata().Control, answer)
+		if len(result.Damage) > 0 {
+			row(out, "note", "the log is damaged: this is approximate")
+		}
 	}
+	printRecovery(out, path, result.Cut, result.Damage)
 }
 
 func verdictText(r flightlog.Result) string {
 	all := fmt.Sprintf("%s of %s ticks", flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks))
-	if r.OK() {
-		return all + ": every hash, norm and weight agrees"
+	switch {
+	case r.First != nil:
+		return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, flightlog.Grouped(r.Differing), r.First)
+	case len(r.Damage) > 0:
+		return "NO: the log is damaged; " + all + " that can be read agree"
 	}
-	return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, flightlog.Grouped(r.Differing), r.First)
+	return all + ": every hash, norm and weight agrees"
 }
 
 func gapText(g flightlog.Gap) string {
-	text := fmt.Sprintf("from tick %d on not: %s", g.Tick, g.Reason)
+	text := fmt.Sprintf("not from tick %d on: %s", g.Tick, g.Reason)
 	if g.Missing > 0 {
 		text += fmt.Sprintf(" (%d periods)", g.Missing)
 	}
@@ -234,7 +252,7 @@ type replayReport struct {
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
 	Faults     map[string]uint64  `json:"faults,omitempty"`
 	Z          []float64          `json:"z,omitempty"`
-	ZNorm      float64            `json:"z_norm"`
+	ZNorm      *float64           `json:"z_norm"` // null where the belief is not known
 	WhatIf     *replayAnswer      `json:"what_if,omitempty"`
 }
 
@@ -278,7 +296,7 @@ func printReplayJSON(out io.Writer, path string, r flightlog.Result, answer *fli
 		File: path, OK: r.OK(), Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
 		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
-		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: r.ZNorm,
+		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
 	}
 	if d := r.First; d != nil {
 		report.First = &replayDifference{d.Tick, d.Field, d.Logged, d.Computed}

@@ -33,12 +33,9 @@ func writeReport(out io.Writer, page, log string, r *flightlog.Reader) error {
 	}
 	fmt.Fprintf(out, "%s, %s\n", page, bytesText(made.Bytes))
 	if made.Unverified != nil {
-		row(out, "verified", "no: %v", made.Unverified)
-		return nil
+		row(out, "verified", "NO: %v", made.Unverified)
+		return fmt.Errorf("replay: %w", made.Unverified)
 	}
 	row(out, "verified", "%s", verdictText(made.Replay))
-	if !made.Replay.OK() {
-		return errReplayDiffers
-	}
-	return nil
+	return replayError(log, made.Replay)
 }

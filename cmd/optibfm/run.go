@@ -125,34 +125,61 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.invoked = invoked(os.Args[0], f, s.file)
 	if f.oracle {
 		if err := s.followOracle(); err != nil {
 			return err
 		}
 	}
-	if !s.file.Run.Lockstep {
-		ctx, stop := signal.NotifyContext(ctx, stopSignals...)
-		defer stop()
-		show := f.show()
-		if source := s.file.Operator.Source; show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
-			show = showLines // the console's lines, or a QR code, and a full screen do not mix
-		}
-		return runControl(ctx, s, orders{Show: show, JSON: f.json || f.jsonl, Invoked: invoked(os.Args[0], f.config)})
+	if err := s.readWarmStart(); err != nil {
+		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if s.file.Run.Lockstep {
+		return runFast(ctx, s, f, out)
+	}
+	return runRealTime(ctx, s, f)
+}
+
+// runRealTime runs a session in real time. Until the model is loaded, a signal has
+// its default effect and ends the process at once: nothing else would end a call of
+// TensorFlow, and no device is open that would have to be halted.
+func runRealTime(ctx context.Context, s *session, f runFlags) error {
+	if err := s.checkTerminal(); err != nil {
+		return err
+	}
+	network, err := s.model.evaluator(s.file)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal does not wait
-	result, err := runLockstep(ctx, s, newDisplay(out, f.show()))
+	show := f.show()
+	source := s.file.Operator.Source
+	if show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
+		show = showLines // the console's lines, or a QR code, and a full screen do not mix
+	}
+	return runControl(ctx, s, network, orders{Show: show, JSON: f.json || f.jsonl, Invoked: s.invoked})
+}
+
+// runFast runs a session in lockstep. As in real time, it loads the models before
+// it handles signals. A second signal changes nothing: every exit halts the robot.
+func runFast(ctx context.Context, s *session, f runFlags, out io.Writer) error {
+	r, err := newLockstep(s, newDisplay(out, f.show()))
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
+	defer stop()
+	result, err := r.play(ctx)
 	if err != nil && result.tally == nil {
 		return err
 	}
-	result.invoked = invoked(os.Args[0], f.config)
 	return errors.Join(err, summarise(ctx, out, s, result, f.json || f.jsonl))
 }
 
-// stopSignals end a run in real time: the robot is halted first. A robot cannot
-// be suspended, and a dump of goroutines would leave it as it is, so these
-// signals are among them.
+// stopSignals end a run: the robot is halted first. SIGTSTP and SIGQUIT are among
+// them because a robot cannot be suspended, and because a dump of goroutines would
+// leave it as it is.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP}
 
 func roverTasks() (names []string) {
@@ -162,13 +189,18 @@ func roverTasks() (names []string) {
 	return names
 }
 
-// openSession loads the configuration and the model.
-func openSession(f runFlags) (*session, error) {
+// load loads the configuration that the flags name and change.
+func (f runFlags) load() (configs.File, error) {
 	base, err := configs.Load(f.config, f.set...)
 	if err != nil {
-		return nil, err
+		return configs.File{}, err
 	}
-	file, err := configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+	return configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+}
+
+// openSession loads the configuration and the model.
+func openSession(f runFlags) (*session, error) {
+	file, err := f.load()
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +208,9 @@ func openSession(f runFlags) (*session, error) {
 		file.Controller.Gate.Off = true
 	}
 	s := &session{file: file, fresh: f.fresh}
+	if err := checkPaths(file); err != nil {
+		return nil, err
+	}
 	if s.model, err = openModel(file.Model); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
@@ -185,8 +220,12 @@ func openSession(f runFlags) (*session, error) {
 	if err := s.model.fits(file); err != nil {
 		return nil, err
 	}
-	if err := checkFit(file, s.model); err != nil {
+	_, warning, err := checkFitUnopened(file, s.model)
+	if err != nil {
 		return nil, err
+	}
+	if warning != "" {
+		fmt.Fprint(os.Stderr, wrap("warning: "+warning))
 	}
 	return s, s.settle()
 }

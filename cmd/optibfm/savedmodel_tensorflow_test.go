@@ -38,7 +38,7 @@ func importSaved(t *testing.T, more ...string) string {
 // savedSession is testSession with a SavedModel.
 func savedSession(t *testing.T, change func(*configs.File)) *session {
 	t.Helper()
-	m, err := openModelDir(importSaved(t))
+	m, err := openBundle(importSaved(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 
 func TestABundleThatSaysOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 	importSaved(t) // or skip
-	m, err := openModelDir(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
+	m, err := openBundle(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestWhatASavedModelSaysOfItselfNeedsNoTensorFlow(t *testing.T) {
 
 func TestWhatASavedModelCannotDoIsSaidBeforeTheRun(t *testing.T) {
 	dir := savedBundle(t, nil)
-	m, err := openModelDir(dir)
+	m, err := openBundle(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestWhatASavedModelCannotDoIsSaidBeforeTheRun(t *testing.T) {
 }
 
 func TestAStrategyThatEvaluatesNothingDoesNotLoadASavedModel(t *testing.T) {
-	m, err := openModelDir(savedBundle(t, nil))
+	m, err := openBundle(savedBundle(t, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func (s *screen) tick(t *controller.Tick) {
 			s.weigh(t, l)
 		case controller.ClosedRequest:
 		default:
-			s.saved = message{at, fmt.Sprintf("label %d does NOT count: %v", l.ID, l.Outcome), inkBad}
+			s.saved = message{at, fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
 		}
 	}
 	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), labels)
@@ -126,7 +126,10 @@ func (s *screen) label(l rewardsrc.Label, err error) {
 	if err != nil {
 		m.text, m.ink = fmt.Sprintf("%s does NOT count: %v", labelText(l), err), inkBad
 	} else {
-		m.text = fmt.Sprintf("%s (label %d), %s", labelText(l), l.ID, s.whereabouts())
+		m.text = fmt.Sprintf("%v %d, %s", l.Kind, l.ID, s.whereabouts())
+		if l.Kind == rewardsrc.Value {
+			m.text = fmt.Sprintf("%s (label %d), %s", valueText(l.Value), l.ID, s.whereabouts())
+		}
 	}
 	s.saved = m
 }
@@ -157,13 +160,10 @@ func (s *screen) whereabouts() string {
 
 // labelText says what a label says.
 func labelText(l rewardsrc.Label) string {
-	switch l.Kind {
-	case rewardsrc.CantTell:
-		return "can't tell"
-	case rewardsrc.Undo:
-		return "undo"
+	if l.Kind == rewardsrc.Value {
+		return valueText(l.Value)
 	}
-	return valueText(l.Value)
+	return l.Kind.String()
 }
 
 func valueText(reward float64) string { return fmt.Sprintf("%+.3g", reward) }

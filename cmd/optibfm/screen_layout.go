@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -378,22 +379,28 @@ func ago(d time.Duration) string {
 
 // drawRequest says whether a label is wanted, or that the robot was halted.
 func (s *screen) drawRequest(c *canvas, y int) {
-	banner := func(k ink, text, right string) {
+	banner := func(k ink, text, why, right string) {
 		c.repeat(0, y, c.w, k, ' ')
-		c.text(1, y, k, text)
+		x := c.text(1, y, k, text) + 2
+		if room := c.w - 1 - x; utf8.RuneCountInString(why+right) <= room {
+			right = why + right
+		} else if utf8.RuneCountInString(right) > room {
+			c.text(x, y, k, right)
+			return
+		}
 		c.right(c.w-1, y, k, right)
 	}
 	t := &s.tally.last
 	left := max(s.closes-s.elapsed(), 0)
 	switch {
 	case t.Fault != controller.FaultNone && s.session.file.Safety.AfterStop == configs.AfterStopHold:
-		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "mend it, then: optibfm reset")
+		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "fix the cause, then: ", s.session.invoked.operate("reset"))
 	case t.Fault != controller.FaultNone:
-		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "")
+		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
 	case t.Mode() == controller.Disarmed && s.session.file.Safety.Attended():
-		banner(inkAskBanner, "DISARMED", "to let it move: optibfm arm")
+		banner(inkAskBanner, "DISARMED", "to let it move: ", s.session.invoked.operate("arm"))
 	case s.request != 0 && s.human():
-		banner(inkAskBanner, "LABEL WANTED   how good is it now?", fmt.Sprintf("%.1f s left", left.Seconds()))
+		banner(inkAskBanner, "LABEL WANTED   how good is it now?", "", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
 		c.text(1, y, inkAsk, "asked for a label: the simulated operator thinks")
 	default:

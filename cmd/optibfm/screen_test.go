@@ -196,7 +196,7 @@ func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 		{0.2, 0.34 * 25, false, "-1 (label 99), safe on disk, counted 0.34: it surprised the belief", inkAsk},
 		{0.2, 0.9949 * 25, false, "-1 (label 99), safe on disk, counted 0.99: it surprised the belief", inkAsk},
 		{0.2, 25, false, "-1 (label 99), safe on disk, counted 1.00", inkGood},
-		{0.2, 0.34 * 25, true, "undo (label 99), safe on disk", inkGood},
+		{0.2, 0.34 * 25, true, "undo 99, safe on disk", inkGood},
 		{0, 0.34 * 25, false, "-1 (label 99), safe on disk", inkGood},
 	} {
 		file := configs.Default()
@@ -234,8 +234,15 @@ func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
 	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
 	file.Operator.Source = configs.SourceKeyboard
 	s := newTestScreen(t, file, roverSpec(t), 100)
+	s.session.invoked = invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
 	s.tally.last.Flags &^= controller.FlagArmed
 	checkGolden(t, "disarmed", paint(s, 80, 24))
+	long := "./optibfm arm --socket /run/user/1000/optibfm/control-of-the-robot"
+	s.session.invoked = invocation{Program: "./optibfm", Operate: strings.Fields(long)[2:]}
+	if frame := paint(s, 80, 24).String(); !strings.Contains(frame, " "+long+"\n") {
+		t.Errorf("the frame lacks %q:\n%s", long, frame)
+	}
+	s.session.invoked = invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
 	s.tally.last.Flags |= controller.FlagStopped
 	s.tally.last.Fault = controller.FaultEStop
 	checkGolden(t, "stopped", paint(s, 80, 24))

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -23,6 +25,9 @@ type session struct {
 	yaml  []byte // the configuration as it is recorded
 	model networks
 	fresh bool // what earlier runs have learnt is set aside
+	warm  warmStart
+
+	invoked invocation
 
 	roomMade []string // what createLog did to other logs, in words
 }
@@ -72,7 +77,22 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (w *f
 		FlushEvery: time.Duration(s.file.Log.FlushMS * float64(time.Millisecond)),
 		NoSync:     simulated,
 	}
-	return createUnique(s.file.Log.Dir, now.UTC().Format("20060102-150405")+"-"+spec.Name, meta, opts)
+	return createUnique(s.file.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
+}
+
+// fileName makes a part of a file name of a robot's name, which another program may
+// have chosen. It holds only characters that no shell and no file system takes for
+// something else.
+func fileName(name string) string {
+	const longest = 100 // of the 255 bytes that a file name may have
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			return r
+		}
+		return '-'
+	}, name)
+	return cmp.Or(safe[:min(len(safe), longest)], "robot")
 }
 
 // createUnique makes a log whose name no other has.

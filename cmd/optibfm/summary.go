@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,7 +19,6 @@ type outcome struct {
 	logPath string
 	posture string
 	fault   string // why the robot was halted, "" if it was not
-	invoked invocation
 }
 
 // summary is what is printed at the end, and its JSON.
@@ -29,7 +27,8 @@ type summary struct {
 	Task     string    `json:"task"`
 	Strategy string    `json:"strategy"`
 	Seed     uint64    `json:"seed"`
-	Returns  []float64 `json:"returns"` // of the finished episodes
+	Episodes uint64    `json:"episodes"` // that ended
+	Returns  []float64 `json:"returns"`  // theirs; of more than 10,000 the first ones and the newest
 	Oracle   *baseline `json:"oracle,omitempty"`
 	Random   *baseline `json:"random,omitempty"`
 
@@ -72,13 +71,13 @@ func newSummary(s *session, o outcome) summary {
 	y := o.tally
 	m := summary{
 		Robot: o.robot, Task: s.task(), Strategy: s.file.Controller.Strategy, Seed: s.file.Run.Seed,
-		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
+		Episodes: y.episodes, Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
 		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,
 	}
 	if y.refused > 0 {
-		m.RefusedReason = y.firstBad.String()
+		m.RefusedReason = y.firstBad
 	}
 	if !s.file.Run.Lockstep {
 		m.Lateness = &quantiles{micros(y.lateness, 50), micros(y.lateness, 99), micros(y.lateness, 99.9), micros(y.lateness, 100)}
@@ -102,23 +101,22 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 		}
 	}
 	m.print(out)
-	fmt.Fprint(out, s.goOn(o), "\n")
+	fmt.Fprint(out, s.suggestions(o.logPath), "\n")
 	return nil
 }
 
-// goOn says what a person may want to do next with this robot.
-func (s *session) goOn(o outcome) string {
+// suggestions are commands that a person may want to run next. Each works as printed.
+func (s *session) suggestions(logPath string) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
-	if o.logPath != "" {
-		suggest("The record of this run, verified and explained", o.invoked.replay(o.logPath))
+	if logPath != "" {
+		suggest("The record of this run, verified and explained", s.invoked.command("replay", logPath))
 	}
-	if !s.file.Run.Lockstep && s.file.Operator.Source != configs.SourceKeyboard {
-		suggest("You are the operator", o.invoked.run()+" --operator keyboard")
+	if s.invoked.Keyboard != nil {
+		suggest("You are the operator", s.invoked.command(s.invoked.Keyboard...))
 	}
-	if s.file.Robot.Driver == configs.DriverRover {
-		others := slices.DeleteFunc(roverTasks(), func(name string) bool { return name == s.task() })
-		suggest("Another task ("+strings.Join(others, ", ")+")", o.invoked.run()+" --task "+others[0])
+	if s.invoked.Task != nil {
+		suggest("Another task ("+strings.Join(otherTasks(s.file), ", ")+")", s.invoked.command(s.invoked.Task...))
 	}
 	return wrap(b.String())
 }
@@ -127,7 +125,11 @@ func (m *summary) print(out io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprint(out, wrap(fmt.Sprintf("  %-9s %s", name, fmt.Sprintf(format, args...))))
 	}
-	fmt.Fprintf(out, "\n%s, task %s, strategy %s\n", m.Robot, m.Task, m.Strategy)
+	task := ""
+	if m.Task != "" {
+		task = "task " + m.Task + ", "
+	}
+	fmt.Fprintf(out, "\n%s, %sstrategy %s\n", m.Robot, task, m.Strategy)
 	if len(m.Returns) > 0 {
 		line("returns", "%s", joinReturns(m.Returns))
 	}
@@ -175,8 +177,12 @@ func wrap(text string) string {
 		indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+2)
 		for utf8.RuneCountInString(line) > width && len(indent) < 6 {
 			cut := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
-			if cut <= len(indent) {
-				break
+			if cut <= len(indent) { // a word longer than a line, such as a path
+				next := strings.IndexByte(line[len(indent):], ' ')
+				if next < 0 {
+					break
+				}
+				cut = len(indent) + next
 			}
 			b.WriteString(line[:cut] + "\n")
 			line = indent + strings.TrimLeft(line[cut:], " ")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -18,14 +19,15 @@ type tally struct {
 	skipped uint64 // periods that the loop skipped
 	dropped uint64 // periods whose record did not arrive
 
-	returns   []float64 // of the episodes that ended
+	episodes  uint64    // that ended
+	returns   []float64 // theirs; of more than maxReturns the first ones and the newest
 	running   float64   // of the episode in progress
 	rewarded  uint64    // armed ticks with a reward
 	rewardSum float64
 
 	asked, answered, expired uint64
 	applied, undone, refused uint64
-	firstBad                 controller.Outcome // why the first label was refused
+	firstBad                 string // why the first label was refused
 
 	replans uint64
 	maxAge  uint64 // of z, ticks
@@ -102,9 +104,20 @@ func (y *tally) addReward(t *controller.Tick) {
 	y.rewardSum += t.Reward
 	y.rewarded++
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
-		y.returns = append(y.returns, y.running)
+		y.addReturn(y.running)
 		y.running = 0
 	}
+}
+
+// maxReturns bounds the memory of a run without end.
+const maxReturns = 10_000
+
+func (y *tally) addReturn(r float64) {
+	y.episodes++
+	if len(y.returns) == maxReturns {
+		y.returns = slices.Delete(y.returns, maxReturns/4, maxReturns/2)
+	}
+	y.returns = append(y.returns, r)
 }
 
 func (y *tally) addLabels(t *controller.Tick) {
@@ -116,11 +129,16 @@ func (y *tally) addLabels(t *controller.Tick) {
 		case l.Outcome == controller.Applied:
 			y.applied++
 		case l.Outcome != controller.ClosedRequest:
-			y.refused++
-			if y.firstBad == 0 {
-				y.firstBad = l.Outcome
-			}
+			y.refuse(l.Outcome.String())
 		}
+	}
+}
+
+// refuse counts a label that does not count, or a press that gave none.
+func (y *tally) refuse(why string) {
+	y.refused++
+	if y.firstBad == "" {
+		y.firstBad = why
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,7 +103,7 @@ func (w *wagon) open(t *testing.T, set ...string) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	robot, err := openDevices(w.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
+	robot, err := openDevices(t.Context(), w.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,25 +426,48 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	}
 }
 
+// unhurried takes the limits in time out of rover-mcu: the fake of its board needs a processor of
+// this machine, which other programs may keep for seconds.
+var unhurried = []string{
+	"safety.max_sample_age_ms=0", "run.host_timeout_s=60", "loop.watchdog_ms=600000",
+	"robot.composite.devices[0].stale_ms=60000", "robot.composite.devices[1].stale_ms=60000",
+	"robot.composite.devices[0].mcu.stale_ms=60000", "robot.composite.devices[0].mcu.timeout_ms=30000",
+	"robot.composite.devices[0].mcu.deadman_ms=60000",
+}
+
 func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 	t.Parallel()
-	base, err := mcutest.New(mcutest.Rover())
+	firmware, commands := mcutest.Rover(), atomic.Int64{}
+	step, last := firmware.Step, []float32{0, 0}
+	firmware.Step = func(dt float64, outputs, inputs []float32) {
+		if !slices.Equal(outputs, last) {
+			copy(last, outputs)
+			commands.Add(1)
+		}
+		step(dt, outputs, inputs)
+	}
+	base, err := mcutest.New(firmware)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = base.Close() })
-	cmd := program(t, append(slices.Concat(withoutWalls, unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000", "run.duration_s=2", "safety.external_deadman=",
-		"robot.composite.devices[0].stale_ms=3000", "robot.composite.devices[1].stale_ms=3000", "robot.composite.devices[0].mcu.stale_ms=3000",
-		"robot.composite.devices[0].mcu.timeout_ms=1000", "robot.composite.devices[0].mcu.deadman_ms=2500",
-		"robot.composite.devices[0].mcu.port.path="+base.Path)...)
+	cmd := program(t, append(slices.Concat(withoutWalls, unattended, unhurried), "model.bundle=embedded:rover", "operator.source=none",
+		"safety.external_deadman=", "robot.composite.devices[0].mcu.port.path="+base.Path)...)
 	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
 	cmd.Env = append(cmd.Env, rigOrders+"={}")
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	if strings.Contains(string(output), "found no deadman") {
-		t.Errorf("it has one:\n%s", output)
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	moved := until(2*time.Minute, func() bool { return commands.Load() >= 20 })
+	_ = cmd.Process.Signal(unix.SIGTERM) // fails where the program has ended, which Wait reports
+	if err := cmd.Wait(); err != nil || !moved {
+		t.Fatalf("%d commands, %v\n%s", commands.Load(), err, &output)
+	}
+	if strings.Contains(output.String(), "found no deadman") {
+		t.Errorf("it has one:\n%s", &output)
 	}
 	farthest, asked := 0.0, 0.0
 	for record, err := range onlyLog(t, cmd).Records() {
@@ -522,4 +547,40 @@ func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
 	}
 	t.Logf("all stopped %v after the kill, their deadman is %v", w.waitStopped(t, 2*patientDeadman, "base", "neck", "arm"), patientDeadman)
 	_ = cmd.Wait()
+}
+
+func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
+	for name, fail := range map[string]func(*wagon, context.CancelFunc){
+		"a motor is missing": func(w *wagon, _ context.CancelFunc) { w.arm.Mute(4, -1) },
+		"a signal comes":     func(w *wagon, cancel context.CancelFunc) { w.arm.Mute(3, -1); go w.onFrame(3, cancel) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWagon(t)
+			file, err := configs.Load(wagonFile, w.set...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.neck.Set(1, dynamixeltest.TorqueEnable, 1, 1) // as a program that died has left it
+			w.neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			fail(w, cancel)
+			_, err = openDevices(ctx, w.hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+			if err == nil || !strings.Contains(err.Error(), "devices[3] (arm)") ||
+				errors.Is(err, context.Canceled) != (ctx.Err() != nil) {
+				t.Errorf("error %v", err)
+			}
+			for _, device := range []string{"base", "neck"} {
+				if err := w.stopped(device); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// onFrame does something when a motor of the arm has been sent a frame.
+func (w *wagon) onFrame(motor int, do func()) {
+	until(20*time.Second, func() bool { return w.arm.Frames(motor) > 0 })
+	do()
 }

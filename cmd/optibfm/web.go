@@ -66,6 +66,7 @@ func (h *host) aboutRun() web.About {
 		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.orders.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
+		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
 

@@ -82,17 +82,24 @@ func (p *phone) post(path, body string) *http.Response {
 	return answer
 }
 
+// dial opens the page's socket.
+func (p *phone) dial(ctx context.Context) *websocket.Conn {
+	p.t.Helper()
+	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(1 << 20)
+	return conn
+}
+
 // press sends a press and returns what became of it.
 func (p *phone) press(kind string) (status string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer conn.CloseNow()
-	conn.SetReadLimit(1 << 20)
+	conn := p.dial(ctx)
 	for sent := false; ; {
 		_, data, err := conn.Read(ctx)
 		if err != nil {

@@ -204,7 +204,7 @@ func (d *data) addLabels(c *collected) {
 	if c.meta.Control.Robust != 0 {
 		d.Labels.Trust = float32s(trust)
 	}
-	for o := range controller.Duplicate + 1 {
+	for o := range controller.RobotStopped + 1 {
 		d.Labels.Words = append(d.Labels.Words, o.String())
 	}
 }

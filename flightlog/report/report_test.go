@@ -138,7 +138,9 @@ func TestOfADamagedLogThePageSaysWhere(t *testing.T) {
 		content[len(content)/2+i] ^= 0x5a
 	}
 	page := pageOfBytes(t, content)
-	for _, want := range []string{"Damaged: ", "periods have no record", "Belief: from tick"} {
+	for _, want := range []string{
+		"Not verified: the log is DAMAGED", "Log damaged from byte", "periods have no record", "Belief: from tick",
+	} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/shell"
 )
 
 // summary is the head of the page: what a person reads first, and prints.
@@ -45,9 +46,12 @@ func verdict(c *collected, b *believed) notice {
 	switch {
 	case b.failed != nil:
 		return notice{"bad", "Not verified: " + b.failed.Error()}
-	case !r.OK():
+	case r.First != nil:
 		return notice{"bad", fmt.Sprintf("%s of %s ticks computed again: %s DIFFER. The first: %s",
 			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks), flightlog.Grouped(r.Differing), r.First)}
+	case len(r.Damage) > 0:
+		return notice{"bad", fmt.Sprintf("Not verified: the log is DAMAGED. %s of the %s ticks that can be read agree",
+			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks))}
 	case c.ticks() == 0:
 		return notice{"warn", "The log holds no ticks"}
 	case r.Unverified > 0:
@@ -70,10 +74,10 @@ func notices(c *collected, b *believed, name string) []notice {
 	}
 	const shown = 20
 	for _, err := range c.damage[:min(shown, len(c.damage))] {
-		warn("Damaged: %v", err)
+		found = append(found, notice{"bad", "Log " + err.Error()})
 	}
 	if more := len(c.damage) - shown; more > 0 {
-		warn("%d more places are damaged", more)
+		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
 	if c.summary.Dropped > 0 {
 		warn("%s periods have no record: what a label about them taught is not known here", flightlog.Grouped(c.summary.Dropped))
@@ -86,10 +90,10 @@ func notices(c *collected, b *believed, name string) []notice {
 		warn("Belief: %d more gaps", more)
 	}
 	if c.unlisted > 0 {
-		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, name)
+		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, shell.Quote(name))
 	}
 	if c.cut != nil || len(c.damage) > 0 {
-		warn("To save what can be read: optibfm log recover %s", name)
+		warn("To copy what can be read: optibfm log recover %s", shell.Quote(name))
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package bno055
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,12 +74,18 @@ var (
 type setting struct{ reg, value byte }
 
 // New resets the chip, sets it up, gives it its calibration and waits until its
-// fusion runs, which takes about 0.8 s. now is CLOCK_MONOTONIC in nanoseconds.
-func New(bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
-	return open(bus, cfg, now, time.Sleep)
+// fusion runs, which takes about 0.8 s, or until ctx ends. now is CLOCK_MONOTONIC
+// in nanoseconds.
+func New(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
+	return open(ctx, bus, cfg, now, func(d time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	})
 }
 
-func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) (*Device, error) {
+func open(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) (*Device, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -98,7 +105,7 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 		d.first = min(d.first, g.first)
 	}
 	d.raw = make([]byte, regError+1-int(d.first))
-	if err := d.start(bus, profile); err != nil {
+	if err := d.start(ctx, bus, profile); err != nil {
 		return nil, err
 	}
 	// What a chip that starts does not answer to is no fault.
@@ -106,20 +113,24 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 	return d, nil
 }
 
-func (d *Device) start(bus i2c.Bus, profile *Profile) error {
+func (d *Device) start(ctx context.Context, bus i2c.Bus, profile *Profile) error {
 	d.conn = i2cbus.NewConn(bus, uint16(d.cfg.Address), "bno055")
+	awaitChip := func() error { return d.until(ctx, d.identify) }
 	steps := []func() error{
-		d.awaitChip,
+		awaitChip,
 		func() error { return d.change(modeConfig, toConfigTime) },
 		func() error { return d.conn.Write(regTrigger, triggerReset) },
-		func() error { d.sleep(resetTime); return d.awaitChip() },
+		func() error { d.sleep(resetTime); return awaitChip() },
 		d.configure,
 		func() error { return d.restore(profile) },
 		func() error { return d.change(modes[d.cfg.Mode], toModeTime) },
 		d.verify,
-		d.awaitFusion,
+		func() error { return d.awaitFusion(ctx) },
 	}
 	for _, step := range steps {
+		if err := d.interrupted(ctx); err != nil {
+			return err
+		}
 		if err := step(); err != nil {
 			return err
 		}
@@ -127,9 +138,12 @@ func (d *Device) start(bus i2c.Bus, profile *Profile) error {
 	return nil
 }
 
-// until repeats try until it succeeds or patience is over.
-func (d *Device) until(try func() error) error {
+// until repeats try until it succeeds, patience is over or ctx ends.
+func (d *Device) until(ctx context.Context, try func() error) error {
 	for waited := time.Duration(0); ; waited += pollTime {
+		if err := d.interrupted(ctx); err != nil {
+			return err
+		}
 		err := try()
 		if err == nil || waited >= patience {
 			return err
@@ -138,10 +152,14 @@ func (d *Device) until(try func() error) error {
 	}
 }
 
-// awaitChip waits until the chip answers with its id, which it does not while
-// it starts.
-func (d *Device) awaitChip() error { return d.until(d.identify) }
+func (d *Device) interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: interrupted: %w", d.conn.Name(), ctx.Err())
+}
 
+// identify fails while the chip starts.
 func (d *Device) identify() error {
 	if err := d.conn.Read(regChipID, d.check); err != nil {
 		return err
@@ -184,9 +202,9 @@ func (d *Device) verify() error {
 	return nil
 }
 
-func (d *Device) awaitFusion() error {
+func (d *Device) awaitFusion(ctx context.Context) error {
 	values := make([]float64, len(d.inputs))
-	return d.until(func() error {
+	return d.until(ctx, func() error {
 		_, err := d.Read(values)
 		return err
 	})

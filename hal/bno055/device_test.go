@@ -1,6 +1,7 @@
 package bno055
 
 import (
+	"context"
 	"errors"
 	"math"
 	"os"
@@ -28,7 +29,8 @@ type bench struct {
 
 func (b *bench) open(cfg Config) (err error) {
 	cfg.Bus = "x"
-	b.imu, err = open(b, cfg, func() int64 { b.clock++; return b.clock }, func(d time.Duration) { b.slept += d })
+	now := func() int64 { b.clock++; return b.clock }
+	b.imu, err = open(context.Background(), b, cfg, now, func(d time.Duration) { b.slept += d })
 	if err == nil {
 		b.value = make([]float64, len(b.imu.Inputs()))
 	}
@@ -94,7 +96,7 @@ func TestOpeningFollowsTheDatasheet(t *testing.T) {
 		tx([]byte{0x35}, running...),
 	}}
 	var waits []time.Duration
-	_, err := open(bus, Config{Bus: "x", Address: 0x29, Mode: NDOF, Read: []string{"calibration"}, AxisMap: "P0", ExternalCrystal: true, CalibrationFile: file},
+	_, err := open(t.Context(), bus, Config{Bus: "x", Address: 0x29, Mode: NDOF, Read: []string{"calibration"}, AxisMap: "P0", ExternalCrystal: true, CalibrationFile: file},
 		func() int64 { return 1 }, func(d time.Duration) { waits = append(waits, d) })
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +336,7 @@ func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
-		if _, err := New(nil, cfg, nil); err == nil {
+		if _, err := New(t.Context(), nil, cfg, nil); err == nil {
 			t.Errorf("%s: opened", says)
 		}
 	}
@@ -382,4 +384,27 @@ func FuzzParseProfile(f *testing.F) {
 			t.Errorf("%q reads back as %v, %v", p, again, err)
 		}
 	})
+}
+
+func TestNew_EndsWithItsContext(t *testing.T) {
+	chip := i2cbustest.NewBNO055()
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip})
+	for _, end := range []int{1, 2} { // of the sleeps: after the mode's change; after the reset
+		ctx, cancel := context.WithCancel(t.Context())
+		sleeps := 0
+		_, err := open(ctx, bus, Config{Bus: "x"}, func() int64 { return 1 }, func(time.Duration) {
+			if sleeps++; sleeps == end {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || sleeps != end {
+			t.Errorf("ended at sleep %d: %d sleeps, error %v", end, sleeps, err)
+		}
+	}
+	chip.Unplugged = true
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := New(ctx, bus, Config{Bus: "x"}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
 }

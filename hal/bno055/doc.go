@@ -1,7 +1,7 @@
 // Package bno055 drives Bosch's BNO055, nine axes and a processor that fuses
 // them to an orientation, on an I²C bus:
 //
-//	imu, err := bno055.New(bus, bno055.Config{Bus: "/dev/i2c-1", Mode: bno055.IMU}, rtloop.Now)
+//	imu, err := bno055.New(ctx, bus, bno055.Config{Bus: "/dev/i2c-1", Mode: bno055.IMU}, rtloop.Now)
 //	...
 //	at, err := imu.Read(values)
 //

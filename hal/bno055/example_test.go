@@ -1,6 +1,7 @@
 package bno055_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -14,7 +15,8 @@ func Example() {
 	chip := i2cbustest.NewBNO055()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip})
 
-	imu, err := bno055.New(bus, bno055.Config{Bus: "/dev/i2c-1", Read: []string{"heading"}}, rtloop.Now)
+	imu, err := bno055.New(
+		context.Background(), bus, bno055.Config{Bus: "/dev/i2c-1", Read: []string{"heading"}}, rtloop.Now)
 	if err != nil {
 		fmt.Println(err)
 		return

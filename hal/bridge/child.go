@@ -19,18 +19,18 @@ const (
 )
 
 const (
-	connectPause = 20 * time.Millisecond // between attempts
-	exitPatience = time.Second           // from bye to kill
+	connectPause = 20 * time.Millisecond  // between attempts
+	exitPatience = 500 * time.Millisecond // from the end of the connection to kill
 )
 
 // child is a server that Dial started.
 type child struct {
-	cmd     *exec.Cmd
-	address string
-	folder  string        // of the socket; empty: not ours
-	exited  chan struct{} // closed when err is set
-	err     error         // of the process
-	killed  sync.Once
+	cmd      *exec.Cmd
+	address  string
+	folder   string        // of the socket; empty: not ours
+	exited   chan struct{} // closed when err is set
+	err      error         // of the process
+	expiring sync.Once
 }
 
 func startChild(config Config) (*child, error) {
@@ -38,7 +38,7 @@ func startChild(config Config) (*child, error) {
 	if c.address == "" {
 		folder, err := os.MkdirTemp("", "optibfm-bridge-")
 		if err != nil {
-			return nil, fmt.Errorf("bridge: folder for the socket: %w", err)
+			return nil, fmt.Errorf("bridge: folder for the socket: %w; see TMPDIR", err)
 		}
 		c.folder = folder
 		c.address = "unix:" + filepath.Join(folder, "robot.sock")
@@ -56,7 +56,7 @@ func startChild(config Config) (*child, error) {
 	c.cmd.WaitDelay = exitPatience
 	if err := c.cmd.Start(); err != nil {
 		c.clean()
-		return nil, fmt.Errorf("bridge: command: %w: check the program's name and the working directory", err)
+		return nil, fmt.Errorf("bridge: command: %w; check the program's name and the working directory", err)
 	}
 	go func() {
 		c.err = c.cmd.Wait()
@@ -65,10 +65,9 @@ func startChild(config Config) (*child, error) {
 	return c, nil
 }
 
-// connect waits until the server listens.
-func (c *child) connect(ctx context.Context, patience time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("bridge: command: the server does not listen after %v: see what it printed, or raise start_timeout_ms", patience))
+// connect waits until the server listens, at most so long.
+func (c *child) connect(ctx context.Context, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not listening after %v (start_timeout_ms)", limit))
 	defer cancel()
 	for {
 		conn, err := connect(ctx, c.address)
@@ -77,34 +76,41 @@ func (c *child) connect(ctx context.Context, patience time.Duration) (net.Conn, 
 		}
 		select {
 		case <-c.exited:
-			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v): see what it printed", c.cmd.ProcessState)
+			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v); see what it printed",
+				c.cmd.ProcessState)
 		case <-ctx.Done():
-			return nil, interrupted(ctx, err)
+			return nil, fmt.Errorf("bridge: command: waiting until the server listens: %w; see what it printed",
+				interrupted(ctx, err))
 		case <-time.After(connectPause):
 		}
 	}
 }
 
-// kill ends the server and what it started, now.
-func (c *child) kill() {
-	c.killed.Do(func() {
-		select {
-		case <-c.exited: // its number may be another's by now
-		default:
-			_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
-		}
-	})
+// terminate asks the server and what it started to exit: the end of a connection
+// tells nothing to a server that has none.
+func (c *child) terminate() { c.signal(syscall.SIGTERM) }
+
+// expire kills the server if it does not exit by itself after the end of its
+// connection, upon which it halts its robot first. It does not wait.
+func (c *child) expire() {
+	c.expiring.Do(func() { time.AfterFunc(exitPatience, func() { c.signal(syscall.SIGKILL) }) })
 }
 
-// stop gives the server a moment to exit by itself.
+// stop waits until the server has exited, by itself or killed.
 func (c *child) stop() {
+	c.expire()
+	<-c.exited
+	c.clean()
+}
+
+// signal sends a signal to the process group of the server, unless it has exited:
+// the number may be another group's by then.
+func (c *child) signal(s syscall.Signal) {
 	select {
 	case <-c.exited:
-	case <-time.After(exitPatience):
-		c.kill()
-		<-c.exited
+	default:
+		_ = syscall.Kill(-c.cmd.Process.Pid, s)
 	}
-	c.clean()
 }
 
 func (c *child) clean() {

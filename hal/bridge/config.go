@@ -34,8 +34,9 @@ type Config struct {
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// StartTimeoutMs limits how long Dial waits until the server of Command
-	// listens. Default: 60000.
+	// StartTimeoutMs limits two waits of Dial: for the connection (with Command:
+	// until the server listens) and for the server's complete welcome. Default:
+	// 60000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 
 	// Output gets what the server of Command prints. Default: os.Stderr.
@@ -96,6 +97,9 @@ func (c Config) mode() (mode, error) {
 	}
 	return 0, fmt.Errorf("bridge: mode: unknown (%q): choose lockstep or free", c.Mode)
 }
+
+// startTimeout is StartTimeoutMs, or its default.
+func (c Config) startTimeout() time.Duration { return orDefault(c.StartTimeoutMs, startTimeout) }
 
 // splitAddress gives what net.Dial and net.Listen want.
 func splitAddress(address string) (network, where string, err error) {

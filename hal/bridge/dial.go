@@ -4,25 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"time"
 )
 
-// Dial connects to a robot's server, which it starts first where config has a
-// Command, and learns what the robot is. The robot is halted. ctx limits the
-// dialling only.
+// Dial connects to a robot's server, starting it first if config has a Command,
+// and asks it what the robot is. The robot is halted. When ctx ends, Dial closes
+// the connection, ends the server that it started, and returns an error that
+// wraps ctx.Err(). The Robot does not depend on ctx.
 func Dial(ctx context.Context, config Config) (*Robot, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if len(config.Command) == 0 {
-		conn, err := connect(ctx, config.Address)
-		if err != nil {
-			return nil, fmt.Errorf("bridge: dial %s: %w: start the server first, or give its command", config.Address, err)
-		}
-		return greet(ctx, conn, config)
+	if len(config.Command) > 0 {
+		return dialChild(ctx, config)
 	}
-	return dialChild(ctx, config)
+	limit := config.startTimeout()
+	connecting, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("no connection within %v (start_timeout_ms)", limit))
+	defer cancel()
+	conn, err := connect(connecting, config.Address)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or give its command",
+			config.Address, interrupted(connecting, err))
+	}
+	return greet(ctx, conn, config)
 }
 
 func dialChild(ctx context.Context, config Config) (*Robot, error) {
@@ -30,8 +38,9 @@ func dialChild(ctx context.Context, config Config) (*Robot, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := server.connect(ctx, orDefault(config.StartTimeoutMs, startTimeout))
+	conn, err := server.connect(ctx, config.startTimeout())
 	if err != nil {
+		server.terminate()
 		server.stop()
 		return nil, err
 	}
@@ -55,13 +64,13 @@ func connect(ctx context.Context, address string) (net.Conn, error) {
 
 // greet says hello on a new connection, which it takes over.
 func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
-	sock, err := newSocket(conn)
+	m, err := handshake(ctx, conn, config)
 	if err != nil {
+		_ = conn.Close()
 		return nil, err
 	}
-	m, err := handshake(ctx, sock, config)
+	sock, err := newSocket(conn)
 	if err != nil {
-		_ = sock.close()
 		return nil, err
 	}
 	period := m.spec.Period
@@ -73,7 +82,9 @@ func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
 	return r, nil
 }
 
-func handshake(ctx context.Context, sock *socket, config Config) (welcome, error) {
+// handshake sends hello and reads the answer. start_timeout_ms limits all of it:
+// a server may have to build its robot first.
+func handshake(ctx context.Context, conn net.Conn, config Config) (welcome, error) {
 	want, err := config.mode()
 	if err != nil {
 		return welcome{}, err
@@ -82,53 +93,98 @@ func handshake(ctx context.Context, sock *socket, config Config) (welcome, error
 	if want == free {
 		m.deadman = deadmanOf(config)
 	}
+	limit := config.startTimeout()
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return welcome{}, fmt.Errorf("bridge: hello: deadline: %w", err)
+	}
+	// A deadline in the past ends a Read or Write that waits.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(0, 0)) })
+	defer stop()
+	w, got, err := ask(conn, m)
+	var broken *ProtocolError
+	var remote *RemoteError
+	switch {
+	case err == nil, errors.As(err, &remote):
+		return w, err
+	case errors.As(err, &broken):
+		return welcome{}, during(kindHello, err)
+	case ctx.Err() != nil:
+		return welcome{}, fmt.Errorf("bridge: hello: interrupted while waiting for the welcome (%d bytes received): %w",
+			got, interrupted(ctx, err))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return welcome{}, fmt.Errorf("bridge: hello: no complete welcome within %v (%d bytes received); "+
+			"check that the address is that of a bridge, or raise start_timeout_ms", limit, got)
+	}
+	return welcome{}, fmt.Errorf("bridge: hello: the server closed the connection before the welcome was complete "+
+		"(%d bytes received): %w; see what the server printed", got, err)
+}
+
+// ask sends hello and returns the welcome. It received got bytes.
+func ask(conn net.Conn, m hello) (w welcome, got int, err error) {
 	payload := m.encode()
 	frame := make([]byte, headerSize, headerSize+len(payload))
 	header{kind: kindHello, length: uint32(len(payload))}.put(frame)
-	deadline := helloDeadline(ctx)
-	if _, err := sock.send(append(frame, payload...), deadline); err != nil {
-		return welcome{}, fmt.Errorf("bridge: hello: %w", err)
+	if _, err := conn.Write(append(frame, payload...)); err != nil {
+		return w, 0, err
 	}
-	sock.reserve(maxWelcome)
-	h, reply, err := sock.receive(maxWelcome, deadline)
+	got, err = io.ReadFull(conn, frame)
 	if err != nil {
-		return welcome{}, fmt.Errorf("bridge: hello: %w: is this the address of a bridge?", err)
+		return w, got, err
 	}
+	h, err := decodeHeader(frame, maxWelcome)
+	if err != nil {
+		return w, got, err
+	}
+	payload = make([]byte, h.length)
+	n, err := io.ReadFull(conn, payload)
+	if err != nil {
+		return w, got + n, err
+	}
+	w, err = accepted(h, payload, m.mode)
+	return w, got + n, err
+}
+
+// accepted decodes the answer to hello.
+func accepted(h header, payload []byte, want mode) (welcome, error) {
 	switch {
 	case h.seq != 0:
 		return welcome{}, malformed(h.kind.String(), "repeat the hello's", "wrong sequence number (%d, expected 0)", h.seq)
 	case h.kind == kindError:
-		return welcome{}, decodeError(reply)
+		return welcome{}, refusal(payload)
 	case h.kind != kindWelcome:
-		return welcome{}, malformed(h.kind.String(), "answer with welcome or error", "it is no answer to hello")
+		return welcome{}, malformed(h.kind.String(), "answer with welcome or error", "not an answer to hello")
 	}
-	got, err := decodeWelcome(reply)
+	got, err := decodeWelcome(payload)
 	if err == nil && got.mode != want {
-		err = malformed("welcome", "confirm the mode that hello asked for, or refuse", "the mode is another one (%d, asked for %d)", got.mode, want)
+		err = malformed("welcome", "confirm the mode of hello, or answer with an error",
+			"another mode than hello's (%d, expected %d)", got.mode, want)
 	}
 	return got, err
 }
 
-// deadmanOf is what the server is asked for in free mode, in the whole
-// milliseconds that hello has.
+// refusal decodes an error frame that answers hello.
+func refusal(payload []byte) error {
+	err := decodeError(payload)
+	remote, ok := err.(*RemoteError)
+	if ok && remote.Code != CodeProtocol && remote.Request != kindHello.String() {
+		return wrongRequest(remote, kindHello)
+	}
+	return err
+}
+
+// deadmanOf is the deadman time of a hello in free mode, in whole milliseconds.
 func deadmanOf(config Config) time.Duration {
 	return orDefault(config.DeadmanMs, freeDeadman).Truncate(time.Millisecond)
 }
 
-// helloDeadline is ctx's deadline where it has one. A server may have to build
-// its robot first.
-func helloDeadline(ctx context.Context) int64 {
-	patience := startTimeout
-	if until, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(until))
-	}
-	return after(patience)
-}
-
-// interrupted prefers the context's reason to the one that it caused.
+// interrupted is the reason why ctx ended, or err if it has not ended.
 func interrupted(ctx context.Context, err error) error {
-	if reason := context.Cause(ctx); reason != nil {
-		return errors.Join(reason, err)
+	reason, cause := ctx.Err(), context.Cause(ctx)
+	switch {
+	case reason == nil:
+		return err
+	case cause == reason:
+		return reason
 	}
-	return err
+	return fmt.Errorf("%w: %w", reason, cause)
 }

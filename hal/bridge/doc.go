@@ -1,8 +1,8 @@
-// Package bridge drives a robot that lives in another process: a simulator in
-// Python, a vendor's program, another computer. [Dial] gives a [Robot], which
-// is a hal.Robot; [Serve] is the other side for robots written in Go, and
-// scripts/optibfm_bridge.py for robots written in Python. PROTOCOL.md in this
-// folder says what goes over the socket.
+// Package bridge drives a robot that another process holds: a simulator in
+// Python, a vendor's program, another computer. [Dial] returns a [Robot], which
+// is a hal.Robot. [Serve] is the server for robots written in Go,
+// scripts/optibfm_bridge.py the one for robots written in Python. PROTOCOL.md in
+// this folder describes what goes over the socket.
 //
 // # Dialling
 //
@@ -12,25 +12,27 @@
 //	command: [python3, scripts/dmc_bridge.py, cheetah, walk]
 //	mode: lockstep
 //
-// # Two kinds of time
+// The end of Dial's context ends it at once, whatever the server does.
+//
+// # Modes
 //
 // In lockstep the robot's time is that of the calls: each Act makes one step of
-// one period and brings the state that follows back with its reward, so a tick
-// costs one round trip and Sense costs none. The same seed and the same actions
-// give the same states.
+// one period and brings the next state and its reward, so a tick costs one round
+// trip and Sense costs none. The same seed and the same actions give the same
+// states.
 //
 // In free mode time passes by itself. Sense asks for the newest sample and waits
-// for the answer at most timeout_ms; without an answer it gives the previous
-// sample again until that is older than stale_ms, and [ErrStale] then. Act does
-// not wait at all.
+// for the answer at most timeout_ms. Without an answer it returns the previous
+// sample until that is older than stale_ms, and [ErrStale] then. Act does not
+// wait for an answer.
 //
-// # What is lost stays lost
+// # A lost robot
 //
 // After a broken connection, a breach of the protocol or, in lockstep, a missed
-// timeout, nobody knows what the robot does: every call returns [ErrLost], and
-// the connection is cut. That is also the command to halt, because a server
-// halts its robot whenever a connection ends. Errors that the robot itself
-// reports are a [RemoteError], and the connection goes on.
+// timeout, the state of the robot is unknown: every call returns [ErrLost], and
+// the connection is cut, upon which the server halts its robot. In both modes an
+// answer that no request asked for is a breach. A [RemoteError], which the robot
+// itself reports, does not end the connection.
 //
 // # The control thread
 //

@@ -38,32 +38,31 @@ func (s *sample) append(b []byte) []byte {
 	return appendFloats(b, s.obs)
 }
 
-// decode fills s from a state's payload. Its obs has the robot's length.
+// decode fills s from a state's payload, which has the size of its obs.
 func (s *sample) decode(h header, payload []byte) error {
-	if len(payload) != stateSize(len(s.obs)) {
-		return wrongLength(kindState, len(payload), stateSize(len(s.obs)))
-	}
 	s.at = int64(binary.LittleEndian.Uint64(payload[0:]))
 	s.age = int64(binary.LittleEndian.Uint64(payload[8:]))
 	s.reward = math.Float64frombits(binary.LittleEndian.Uint64(payload[16:]))
 	s.hasReward = h.flags&flagReward != 0
 	decodeFloats(s.obs, payload[stateFixed:])
 	if s.age < 0 || s.age > maxAge {
-		return malformed("state", "mend the server's clock", "the sample's age is impossible (%d ns)", s.age)
+		return malformed("state", "correct the server's clock",
+			"the sample's age is not between 0 and an hour (%d ns)", s.age)
 	}
 	return nil
 }
 
-// check refuses what is no number. The frame is whole then and the next one
-// may be better: this is no protocol error.
+// check refuses values that are not finite. The frame is valid, so this is not
+// a protocol error, and the next sample may be better.
 func (s *sample) check(channels []hal.Channel) error {
 	for i, v := range s.obs {
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("bridge: sense: observation %q is not finite (%v): mend the sensor or the simulator", channels[i].Name, v)
+			return fmt.Errorf("bridge: sense: observation %q is not finite (%v); see the sensor or the simulator",
+				channels[i].Name, v)
 		}
 	}
 	if s.hasReward && (math.IsNaN(s.reward) || math.IsInf(s.reward, 0)) {
-		return fmt.Errorf("bridge: sense: the reward is not finite (%v): mend the simulator", s.reward)
+		return fmt.Errorf("bridge: sense: the reward is not finite (%v); see the simulator", s.reward)
 	}
 	return nil
 }
@@ -131,6 +130,11 @@ func decodeError(payload []byte) error {
 		return malformed("error", "send UTF-8", "the text is not UTF-8 (%q)", text)
 	}
 	return &RemoteError{Request: request.String(), Code: code, Text: strings.Map(printable, string(text))}
+}
+
+// wrongRequest is the breach of an error frame that names another request.
+func wrongRequest(e *RemoteError, expected kind) error {
+	return malformed("error", "name the kind of the request", "wrong request (%s, expected %v)", e.Request, expected)
 }
 
 // printable keeps a peer's text from moving the cursor.

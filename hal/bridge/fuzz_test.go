@@ -28,9 +28,9 @@ func FuzzServer(f *testing.F) {
 // FuzzClient lets a server answer anything: every call ends, and what passes the
 // checks is finite.
 func FuzzClient(f *testing.F) {
-	f.Add(true, append(frame(kindState, 0, aState(1, 2)), frame(kindState, 1, aState(3, 4))...))
-	f.Add(false, append(frame(kindState, 0, aState(1, 2)), frame(kindError, 1, encodeError(kindAct, CodeHalted, "halted"))...))
-	f.Add(false, frame(kindOK, 0, nil))
+	f.Add(true, append(frame(kindState, 1, aState(1, 2)), frame(kindState, 2, aState(3, 4))...))
+	f.Add(false, append(frame(kindState, 1, aState(1, 2)), frame(kindError, 2, encodeError(kindAct, CodeHalted, "halted"))...))
+	f.Add(false, frame(kindOK, 1, nil))
 	f.Add(true, []byte("HTTP/1.1 200 OK\r\n"))
 	f.Fuzz(func(t *testing.T, inLockstep bool, received []byte) {
 		m := welcome{mode: free, spec: haltest.Spec(2, 1)}
@@ -41,8 +41,8 @@ func FuzzClient(f *testing.F) {
 		sock := &socket{fd: -1, buf: received, end: len(received)}
 		r := newRobot(sock, m, 0, 1e9)
 		for range 4 {
-			h, payload, err := r.answer(kindSense, kindState, 0)
-			r.seq++
+			r.begin(kindSense)
+			h, payload, err := r.answer(0)
 			if err != nil || r.next.decode(h, payload) != nil || r.next.check(m.spec.Obs) != nil {
 				continue
 			}

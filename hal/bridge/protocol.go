@@ -53,6 +53,14 @@ func (k kind) known() bool { return k >= kindHello && k <= kindError }
 // flagReward in the header of a state says that it has a reward.
 const flagReward = 1
 
+// flagsOf are the flags that a kind of frame may have.
+func flagsOf(k kind) uint8 {
+	if k == kindState {
+		return flagReward
+	}
+	return 0
+}
+
 // header precedes every payload.
 type header struct {
 	length uint32 // of the payload, bytes
@@ -70,7 +78,7 @@ func (h header) put(b []byte) {
 }
 
 // decodeHeader reads the header at the start of b, which has headerSize bytes.
-// It refuses a payload of more than limit bytes before anybody waits for it.
+// It refuses a payload of more than limit bytes.
 func decodeHeader(b []byte, limit int) (header, error) {
 	h := header{
 		length: binary.LittleEndian.Uint32(b[0:]),
@@ -81,7 +89,7 @@ func decodeHeader(b []byte, limit int) (header, error) {
 	switch {
 	case !h.kind.known():
 		return h, malformed("frame", "check that the peer speaks the bridge's protocol", "unknown kind (%d)", uint8(h.kind))
-	case h.flags&^flagReward != 0 || b[6] != 0 || b[7] != 0:
+	case h.flags&^flagsOf(h.kind) != 0 || b[6] != 0 || b[7] != 0:
 		return h, malformed(h.kind.String(), "send zeros there", "reserved bytes of the header are not zero (% x)", b[5:8])
 	case h.length > uint32(limit):
 		return h, malformed(h.kind.String(), "check the peer's frame lengths", "the payload is too long (%d bytes, at most %d here)", h.length, limit)
@@ -89,23 +97,33 @@ func decodeHeader(b []byte, limit int) (header, error) {
 	return h, nil
 }
 
-// ProtocolError tells how a peer broke the protocol. The connection is of no
-// use after it.
+// ProtocolError is a frame that breaks the protocol. The connection is lost.
 type ProtocolError struct {
 	Where   string // the frame
-	Problem string // what is wrong, and what was found
-	Advice  string // what to do about it
+	Problem string // what is wrong, and the value found
+	Advice  string // the fix
 }
 
 func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("bridge: %s: %s: %s", e.Where, e.Problem, e.Advice)
+	return fmt.Sprintf("bridge: %s: %s; %s", e.Where, e.Problem, e.Advice)
+}
+
+// during names the request whose answer was waited for.
+func during(request kind, err error) error {
+	broken, ok := err.(*ProtocolError)
+	if !ok {
+		return fmt.Errorf("%v: %w", request, err)
+	}
+	named := *broken
+	named.Where = request.String() + ": " + named.Where
+	return &named
 }
 
 func malformed(where, advice, problem string, args ...any) error {
 	return &ProtocolError{Where: where, Problem: fmt.Sprintf(problem, args...), Advice: advice}
 }
 
-// wrongLength is the error of a payload that has not the size that its kind has.
+// wrongLength is the error of a payload whose size is not that of its kind.
 func wrongLength(k kind, got, want int) error {
 	return malformed(k.String(), "check that both sides have the same channels and version", "the payload has a wrong length (%d bytes, expected %d)", got, want)
 }

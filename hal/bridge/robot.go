@@ -13,11 +13,16 @@ import (
 // ErrLost is what every call returns, wrapped with the cause, once the
 // connection has failed or the server has broken the protocol. The server
 // halts its robot when a connection ends.
-var ErrLost = errors.New("bridge: the robot is lost: dial again")
+var ErrLost = errors.New("bridge: the robot is lost")
 
 // ErrStale is what Sense returns in free mode when there is no sample that is
 // young enough. The next one may be.
-var ErrStale = errors.New("bridge: sense: no sample is young enough: see whether the server keeps up, or raise stale_ms")
+var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
+	"see whether the server keeps up, or raise stale_ms")
+
+// maxUnanswered is the number of requests in a row that a server may leave
+// unanswered before the robot is lost.
+const maxUnanswered = 1 << 12
 
 // Robot is a robot in another process. Make one with Dial. Like every
 // hal.Robot it belongs to one goroutine. Sense and Act allocate nothing unless
@@ -31,11 +36,13 @@ type Robot struct {
 	stale   time.Duration
 	deadman time.Duration // 0: in lockstep, where the server waits for ever
 
-	out    []byte // the frame to send
-	seq    uint32 // of the last request; the hello was 0
-	limit  int    // bytes of a payload that the server may send
-	halted bool
-	lost   error // not nil: every call returns it
+	out      []byte              // the frame to send
+	seq      uint32              // of the last request; the hello was 0
+	answered uint32              // of the last request that was answered
+	sent     [maxUnanswered]kind // of request n, at n modulo its length
+	limit    int                 // bytes of a payload that the server may send
+	halted   bool
+	lost     error // not nil: every call returns it
 
 	next    sample // as the last state frame said
 	origin  int64  // lockstep: what simulated time began with in this episode
@@ -61,7 +68,7 @@ var (
 
 func newRobot(sock *socket, m welcome, timeout, stale time.Duration) *Robot {
 	limit := max(stateSize(len(m.spec.Obs)), 2+maxText)
-	sock.reserve(limit)
+	sock.reserve(headerSize + 2*limit) // an answer, and what must not follow it
 	return &Robot{
 		sock: sock, welcome: m, mode: m.mode, timeout: timeout, stale: stale,
 		out:    make([]byte, 0, headerSize+max(8, 4*len(m.spec.Action))),
@@ -94,7 +101,7 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 		return 0, r.lost
 	}
 	if len(obs) != len(r.next.obs) {
-		return 0, fmt.Errorf("bridge: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.next.obs))
+		return 0, fmt.Errorf("bridge: sense: obs has the wrong length (%d); give %d elements", len(obs), len(r.next.obs))
 	}
 	if err := r.update(); err != nil {
 		return 0, err
@@ -171,9 +178,10 @@ func (r *Robot) Arm() error {
 	return nil
 }
 
-// Halt halts the robot. It waits a tenth of a second for the server to say so;
-// where that does not come the connection is cut, which halts the robot too,
-// and a server that Dial started is killed. The error says what happened.
+// Halt halts the robot. It waits a tenth of a second for the server's
+// confirmation. Without one it cuts the connection, upon which the server halts
+// its robot, and returns an error. A server that Dial started and that does not
+// exit then is killed half a second later.
 func (r *Robot) Halt() error {
 	r.halted = true
 	err := r.lost
@@ -181,7 +189,7 @@ func (r *Robot) Halt() error {
 		err = r.request(r.begin(kindHalt), haltTimeout)
 	}
 	if r.lost != nil && r.server != nil {
-		r.server.kill()
+		r.server.expire()
 	}
 	return err
 }
@@ -195,7 +203,7 @@ func (r *Robot) HaltBeside() { r.sock.shut() }
 // Sense returns go on rising, one period after the last.
 func (r *Robot) Reset(seed uint64) error {
 	if !r.CanReset() {
-		return fmt.Errorf("bridge: reset: %s cannot be reset: it is no simulator", r.welcome.spec.Name)
+		return fmt.Errorf("bridge: reset: %s cannot be reset (not a simulator)", r.welcome.spec.Name)
 	}
 	frame := binary.LittleEndian.AppendUint64(r.begin(kindReset), seed)
 	r.sensed = false
@@ -244,6 +252,7 @@ func (r *Robot) Close() error {
 // begin starts the frame of a new request.
 func (r *Robot) begin(k kind) []byte {
 	r.seq++
+	r.sent[r.seq%maxUnanswered] = k
 	b := r.out[:headerSize]
 	header{kind: k, seq: r.seq}.put(b)
 	return b
@@ -252,118 +261,191 @@ func (r *Robot) begin(k kind) []byte {
 // patience is the time to wait for what is not done within ticks.
 func (r *Robot) patience(least time.Duration) time.Duration { return max(r.timeout, least) }
 
-// request sends a frame that is answered with an ok.
+// request sends a frame whose answer is ok.
 func (r *Robot) request(frame []byte, timeout time.Duration) error {
-	_, payload, err := r.exchange(frame, kindOK, timeout)
-	if err == nil && len(payload) != 0 {
-		return r.lose(wrongLength(kindOK, len(payload), 0))
-	}
+	_, _, err := r.exchange(frame, timeout)
 	return err
 }
 
-// requestState sends a frame that is answered with a state, which becomes next.
+// requestState sends a frame whose answer is a state, which becomes next.
 func (r *Robot) requestState(frame []byte, timeout time.Duration) error {
-	sent := monotonic()
-	h, payload, err := r.exchange(frame, kindState, timeout)
+	asked := monotonic()
+	h, payload, err := r.exchange(frame, timeout)
 	if err != nil {
 		return err
 	}
 	if err := r.next.decode(h, payload); err != nil {
-		return r.lose(err)
+		return r.lose(during(kind(frame[4]), err))
 	}
 	r.nextErr = r.next.check(r.welcome.spec.Obs)
 	r.fresh, r.begun = true, true
 	if r.mode == free {
 		// The server looked at its clock after this moment, so the sample is
 		// at most a round trip younger than this says; no clocks are compared.
-		r.next.at = sent - r.next.age
+		r.next.at = asked - r.next.age
 	}
 	return nil
 }
 
-// exchange sends a request and waits for its answer. A late one is the robot's
-// loss, because the peers no longer agree on its state; but for sensing in free
-// mode, where errDeadline is returned.
-func (r *Robot) exchange(frame []byte, wanted kind, timeout time.Duration) (header, []byte, error) {
+// exchange sends a request and waits for its answer. Without one in time the
+// robot is lost, because the peers no longer agree on its state, except when
+// sensing in free mode: then the error is errDeadline.
+func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, error) {
 	if r.lost != nil {
 		return header{}, nil, r.lost
 	}
-	request := kind(frame[4])
 	deadline := after(timeout)
 	if err := r.send(frame, deadline); err != nil {
 		return header{}, nil, err
 	}
-	h, payload, err := r.answer(request, wanted, deadline)
-	if err == errDeadline && !r.mayMiss(request) {
-		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v: see what the server does, or raise timeout_ms", request, timeout))
+	h, payload, err := r.answer(deadline)
+	if request := kind(frame[4]); err == errDeadline && !r.mayMiss(request) {
+		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; see what the server does, or raise timeout_ms",
+			request, timeout))
 	}
 	return h, payload, err
 }
 
-// mayMiss tells whether the next tick makes up for a missed deadline.
+// mayMiss reports whether the next tick makes up for a missed deadline.
 func (r *Robot) mayMiss(request kind) bool {
 	return r.mode == free && (request == kindSense || request == kindAct)
 }
 
 // send writes a frame. Half a frame makes the stream useless.
 func (r *Robot) send(frame []byte, deadline int64) error {
+	request := kind(frame[4])
+	if r.seq-r.answered > maxUnanswered {
+		return r.lose(fmt.Errorf("bridge: %v: no answer to the last %d requests; see what the server does",
+			request, maxUnanswered))
+	}
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-headerSize))
 	n, err := r.sock.send(frame, deadline)
 	if err == nil {
 		return nil
 	}
-	request := kind(frame[4])
 	if err == errDeadline && n == 0 && r.mayMiss(request) {
+		r.seq-- // the next request has this number
 		return err
 	}
 	return r.lose(fmt.Errorf("bridge: %v: sent %d of %d bytes: %w", request, n, len(frame), err))
 }
 
-// answer waits for the answer to the last request: a frame of the wanted kind,
-// or an error frame. What came too late for an earlier call is passed over.
-func (r *Robot) answer(request, wanted kind, deadline int64) (header, []byte, error) {
+// answer waits for the answer to the last request. It passes over answers to
+// earlier ones, which missed their deadlines.
+func (r *Robot) answer(deadline int64) (header, []byte, error) {
 	for {
 		h, payload, err := r.sock.receive(r.limit, deadline)
 		if err == errDeadline {
 			return h, nil, err
 		}
-		if err != nil {
-			return h, nil, r.lose(err)
+		if err == nil {
+			err = r.inspect(h, payload)
 		}
-		if h.seq == r.seq {
-			payload, err = r.accept(h, payload, request, wanted)
+		if err != nil {
+			return h, nil, r.lose(during(r.sent[r.seq%maxUnanswered], err))
+		}
+		if h.kind == kindError {
+			err = r.refused(decodeError(payload), h.seq)
+		}
+		if r.lost != nil || h.seq == r.seq {
 			return h, payload, err
 		}
-		if r.mode == lockstep || int32(r.seq-h.seq) < 0 {
-			return h, nil, r.lose(malformed(h.kind.String(), "answer every request once and in order", "wrong sequence number (%d, expected %d)", h.seq, r.seq))
-		}
-		if err := r.passOver(h, payload); err != nil {
-			return h, nil, err
-		}
 	}
 }
 
-func (r *Robot) accept(h header, payload []byte, request, wanted kind) ([]byte, error) {
-	switch h.kind {
-	case wanted:
-		return payload, nil
-	case kindError:
-		return nil, r.serious(decodeError(payload))
-	}
-	return nil, r.lose(malformed(h.kind.String(), "answer with "+wanted.String()+" or error", "it is no answer to %v", request))
-}
-
-// passOver looks at the answer to an earlier request for the refusal of an act.
-func (r *Robot) passOver(h header, payload []byte) error {
-	if h.kind != kindError {
-		return nil
-	}
-	err := r.serious(decodeError(payload))
-	if r.lost != nil {
+// inspect refuses a frame that is not the answer to a request.
+func (r *Robot) inspect(h header, payload []byte) error {
+	if err := r.match(h); err != nil {
 		return err
 	}
+	if err := r.fits(h, payload); err != nil || h.seq != r.seq {
+		return err
+	}
+	return r.unrequested()
+}
+
+// match finds the request that a frame answers: the server answers every request
+// once and in order, except for acts that succeed in free mode.
+func (r *Robot) match(h header) error {
+	next := r.answered + 1
+	for next != r.seq && r.wanted(next) == 0 && next != h.seq {
+		next++
+	}
+	if h.seq != next {
+		return malformed(h.kind.String(), "answer every request once and in order",
+			"wrong sequence number (%d, expected %d)", h.seq, next)
+	}
+	r.answered = h.seq
+	return nil
+}
+
+// unrequested refuses what follows the answer to the last request.
+func (r *Robot) unrequested() error {
+	rest := r.sock.buf[r.sock.start:r.sock.end]
+	if len(rest) == 0 {
+		return nil
+	}
+	where, found := "frame", fmt.Sprintf("%d bytes", len(rest))
+	if len(rest) >= headerSize {
+		h, err := decodeHeader(rest, r.limit)
+		if err != nil {
+			return err
+		}
+		where, found = h.kind.String(), fmt.Sprintf("sequence number %d", h.seq)
+	}
+	return malformed(where, "answer every request once and send nothing else",
+		"unrequested (%s, expected nothing after the answer to request %d)", found, r.seq)
+}
+
+// wanted is the kind of the answer to a request, 0 if it has none.
+func (r *Robot) wanted(seq uint32) kind {
+	switch k := r.sent[seq%maxUnanswered]; {
+	case k == kindArm, k == kindHalt:
+		return kindOK
+	case k == kindAct && r.mode == free:
+		return 0
+	}
+	return kindState
+}
+
+// fits checks the kind and size of an answer.
+func (r *Robot) fits(h header, payload []byte) error {
+	request, wanted := r.sent[h.seq%maxUnanswered], r.wanted(h.seq)
+	size := 0
+	switch {
+	case h.kind == kindError:
+		return nil // decodeError checks it
+	case h.kind != wanted && wanted == 0:
+		return malformed(h.kind.String(), "answer with nothing or error", "not an answer to %v in free mode", request)
+	case h.kind != wanted:
+		return malformed(h.kind.String(), "answer with "+wanted.String()+" or error", "not an answer to %v", request)
+	case h.kind == kindState:
+		size = stateSize(len(r.next.obs))
+	}
+	if len(payload) != size {
+		return wrongLength(h.kind, len(payload), size)
+	}
+	return nil
+}
+
+// refused handles an error frame. It is the error of the last request, or of an
+// act of free mode, which the next Act returns. One that reports a breach of the
+// protocol, or is a breach, loses the robot.
+func (r *Robot) refused(err error, seq uint32) error {
+	request := r.sent[seq%maxUnanswered]
 	var remote *RemoteError
-	if errors.As(err, &remote) && remote.Request == kindAct.String() {
+	switch {
+	case !errors.As(err, &remote):
+		return r.lose(during(request, err))
+	case remote.Code == CodeProtocol:
+		return r.lose(err)
+	case remote.Request != request.String():
+		return r.lose(during(request, wrongRequest(remote, request)))
+	}
+	if seq == r.seq {
+		return err
+	}
+	if request == kindAct {
 		r.actErr = r.noteHalted(err)
 	}
 	return nil
@@ -375,16 +457,6 @@ func (r *Robot) noteHalted(err error) error {
 		r.halted = true
 	}
 	return err
-}
-
-// serious makes an error frame the robot's loss where it says that the
-// protocol was broken or is broken itself.
-func (r *Robot) serious(err error) error {
-	var remote *RemoteError
-	if errors.As(err, &remote) && remote.Code != CodeProtocol {
-		return err
-	}
-	return r.lose(err)
 }
 
 // lose gives the connection up.

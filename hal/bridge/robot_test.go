@@ -90,11 +90,11 @@ func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
 		{"magic", with(1, 'X'), `wrong magic ("OXFM"`},
 		{"version", with(4, 2), "wrong version (2, expected 1)"},
 		{"mode", with(6, 9), "unknown mode (9)"},
-		{"another mode", with(6, 2), "the mode is another one"},
+		{"another mode", with(6, 2), "another mode than hello's (2, expected 1)"},
 		{"capabilities", with(7, 0x80), "unknown capabilities"},
 		{"bad spec", with(12, 0), ""}, // the period's low byte: still a period
 		{"sequence", frame(kindWelcome, 1, good), "wrong sequence number (1, expected 0)"},
-		{"kind", frame(kindOK, 0, nil), "it is no answer to hello"},
+		{"kind", frame(kindOK, 0, nil), "not an answer to hello"},
 		{"too long", header{kind: kindWelcome, length: maxWelcome + 1}.bytes(), "too long"},
 		{"trailing bytes", frame(kindWelcome, 0, append(bytes.Clone(good), 0)), "1 bytes too many"},
 		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")), "hello: the server says: no such task"},
@@ -151,10 +151,10 @@ func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
 	}{
 		{"length", frame(kindState, 1, aState(1)), "wrong length (28 bytes, expected 32)"},
 		{"too long", header{kind: kindState, length: 1 << 20}.bytes(), "too long (1048576 bytes, at most 1026 here)"},
-		{"kind", frame(kindOK, 1, nil), "it is no answer to sense"},
+		{"kind", frame(kindOK, 1, nil), "not an answer to sense"},
 		{"unknown kind", frame(77, 1, nil), "unknown kind (77)"},
 		{"sequence", frame(kindState, 2, aState(1, 2)), "wrong sequence number (2, expected 1)"},
-		{"age", frame(kindState, 1, old), "age is impossible"},
+		{"age", frame(kindState, 1, old), "age is not between 0 and an hour"},
 		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")), "sense: the server says: what?"},
 		{"cut in the header", frame(kindState, 1, nil)[:5], "within a frame (after 5 bytes of it)"},
 		{"cut in the payload", frame(kindState, 1, aState(1, 2))[:20], "within a frame (after 20 bytes of it)"},
@@ -274,5 +274,30 @@ func TestACallWaitsOnceForItsTimeoutAndArmAndHaltATenthOfASecond(t *testing.T) {
 	}
 	if got := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))}).Bounds(); got != (hal.Bounds{}) {
 		t.Errorf("in lockstep: %+v", got)
+	}
+}
+
+func TestRobot_NumbersItsRequestsWithoutGapsWhenOneCouldNotBeSent(t *testing.T) {
+	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
+	obs := make([]float32, 2)
+	for range maxUnanswered {
+		last := r.seq
+		if _, err := r.Sense(obs); err != ErrStale {
+			t.Fatal(err)
+		}
+		if r.seq == last { // the server reads nothing: its buffer is full
+			return
+		}
+	}
+	t.Error("every request has a number of its own")
+}
+
+func TestRobot_IsLostWhenTooManyRequestsAreUnanswered(t *testing.T) {
+	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
+	r.seq += maxUnanswered
+	_, err := r.Sense(make([]float32, 2))
+	expectError(t, err, "no answer to the last 4096 requests")
+	if !errors.Is(err, ErrLost) {
+		t.Error("not ErrLost")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"time"
@@ -86,7 +87,7 @@ type session struct {
 	mode    mode
 	deadman time.Duration
 	heard   bool   // a request came
-	seq     uint32 // of the request in work
+	seq     uint32 // of the request in work; before hello, the one before 0
 	buf     []byte // payload received
 	out     []byte // frame to send
 	action  []float32
@@ -97,7 +98,7 @@ func serveOne(ctx context.Context, conn net.Conn, robot hal.Robot) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	s := &session{conn: conn, in: bufio.NewReader(conn), robot: robot, buf: make([]byte, maxHello)}
+	s := &session{conn: conn, in: bufio.NewReader(conn), robot: robot, buf: make([]byte, maxHello), seq: math.MaxUint32}
 	err := s.greet()
 	if err == nil {
 		err = s.work()
@@ -290,7 +291,11 @@ func (s *session) receive(limit int) (header, []byte, error) {
 	if err != nil {
 		return h, nil, err
 	}
-	s.seq = h.seq
+	expected := s.seq + 1
+	if s.seq = h.seq; h.seq != expected {
+		return h, nil, malformed(h.kind.String(), "number the requests 0, 1, 2, ...",
+			"wrong sequence number (%d, expected %d)", h.seq, expected)
+	}
 	payload := s.buf[:h.length]
 	if _, err := io.ReadFull(s.in, payload); err != nil {
 		return h, nil, fmt.Errorf("bridge: the client left within a frame (%v): %w", h.kind, err)

@@ -200,7 +200,7 @@ func TestARobotThatIsNoSimulatorSaysSo(t *testing.T) {
 	defer cancel()
 	go func() { _ = Serve(ctx, l, robot, nil) }()
 	r := dial(t, Config{Address: address})
-	expectError(t, r.Reset(1), "it is no simulator")
+	expectError(t, r.Reset(1), "not a simulator")
 	_, err = r.Sense(make([]float32, 1))
 	check(t, err)
 	if _, ok := r.Reward(); ok || r.CanReset() {
@@ -209,7 +209,7 @@ func TestARobotThatIsNoSimulatorSaysSo(t *testing.T) {
 	brief, cancelBrief := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancelBrief()
 	_, err = Dial(brief, Config{Address: address}) // the first client is still there
-	expectError(t, err, "the server did not answer")
+	expectError(t, err, "waiting for the welcome")
 }
 
 func TestTheRobotIsHaltedWhenItsClientVanishes(t *testing.T) {
@@ -341,6 +341,7 @@ func TestAServerRefusesWhatIsNoProtocol(t *testing.T) {
 		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `no task "x"`},
 		{"unknown kind", append(frame(kindHello, 0, hi), header{kind: 99}.bytes()...), "unknown kind (99)"},
 		{"flags", append(frame(kindHello, 0, hi), header{kind: kindSense, flags: 2}.bytes()...), "reserved bytes"},
+		{"sequence", append(frame(kindHello, 0, hi), frame(kindSense, 2, nil)...), "wrong sequence number (2, expected 1)"},
 		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "it is no request"},
 		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...), "wrong length (0 bytes, expected 4)"},
 		{"death within a frame", append(frame(kindHello, 0, hi), frame(kindAct, 1, nan)[:13]...), "left"},

@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// errDeadline says that a deadline passed before the peer did its part.
-var errDeadline = errors.New("bridge: the server did not answer or read in time: see whether it keeps up, or raise timeout_ms")
+// errDeadline is the error of a deadline that passed before the peer did its part.
+var errDeadline = errors.New("bridge: the server did not answer or read in time; " +
+	"see whether it keeps up, or raise timeout_ms")
 
 // socket is a non-blocking descriptor with a receive buffer. The net package
 // would park the goroutine and have another thread wake it up; the control
-// thread keeps its thread, so it waits in ppoll itself. Nothing here allocates
-// but the errors of a broken connection.
+// thread keeps its thread, so it waits in ppoll itself. Only the errors of a
+// broken connection allocate. One goroutine uses a socket; any may call shut.
 type socket struct {
 	fd    int
+	ends  sync.Mutex // shut and close: a closed descriptor's number may be another's
 	wait  [1]unix.PollFd
 	left  unix.Timespec
 	buf   []byte // buf[start:end] was received and not yet consumed
@@ -27,12 +30,12 @@ type socket struct {
 	end   int
 }
 
-// newSocket takes over conn, which is closed afterwards whatever happens.
+// newSocket duplicates the descriptor of conn and closes conn.
 func newSocket(conn net.Conn) (*socket, error) {
 	defer conn.Close()
 	raw, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil, fmt.Errorf("bridge: the connection has no descriptor (%T): use a Unix or TCP socket", conn)
+		return nil, fmt.Errorf("bridge: the connection has no descriptor (%T); use a Unix or TCP socket", conn)
 	}
 	control, err := raw.SyscallConn()
 	if err != nil {
@@ -74,7 +77,7 @@ func (s *socket) send(frame []byte, deadline int64) (n int, err error) {
 				return n, err
 			}
 		default:
-			return n, fmt.Errorf("bridge: send: %w: the server is gone", err)
+			return n, fmt.Errorf("bridge: send: %w; the server is gone", err)
 		}
 	}
 	return n, nil
@@ -115,7 +118,7 @@ func (s *socket) fill(n int, deadline int64) error {
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN:
 		case err != nil:
-			return fmt.Errorf("bridge: receive: %w: the server is gone", err)
+			return fmt.Errorf("bridge: receive: %w; the server is gone", err)
 		case k == 0:
 			return s.ended()
 		default:
@@ -127,9 +130,10 @@ func (s *socket) fill(n int, deadline int64) error {
 
 func (s *socket) ended() error {
 	if pending := s.end - s.start; pending > 0 {
-		return fmt.Errorf("bridge: the server closed the connection within a frame (after %d bytes of it): see what the server printed: %w", pending, io.ErrUnexpectedEOF)
+		return fmt.Errorf("bridge: the server closed the connection within a frame (after %d bytes of it): %w; "+
+			"see what the server printed", pending, io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("bridge: the server closed the connection: see what the server printed: %w", io.EOF)
+	return fmt.Errorf("bridge: the server closed the connection: %w; see what the server printed", io.EOF)
 }
 
 // ready waits until the descriptor can be read or written.
@@ -150,10 +154,18 @@ func (s *socket) ready(events int16, deadline int64) error {
 	}
 }
 
-// shut ends the connection, which the server answers by halting its robot.
-func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
+// shut ends the connection, upon which the server halts its robot, and every wait.
+func (s *socket) shut() {
+	s.ends.Lock()
+	defer s.ends.Unlock()
+	if s.fd >= 0 {
+		_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
+	}
+}
 
 func (s *socket) close() error {
+	s.ends.Lock()
+	defer s.ends.Unlock()
 	err := unix.Close(s.fd)
 	s.fd = -1
 	return err

@@ -1,10 +1,12 @@
 package can
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +26,7 @@ type Socket struct {
 	wait [1]unix.PollFd
 	left unix.Timespec
 	raw  [Size]byte
+	ctx  context.Context // of the opening of a device; nil: nothing interrupts a wait
 
 	errTimeout, errLost, errFull, errBusOff, errShort error
 }
@@ -133,6 +136,25 @@ func (s *Socket) Reopen() error {
 	return nil
 }
 
+// Interrupt makes Send and Receive return an error that wraps ctx.Err(), within
+// interruptEvery, when ctx ends, until end is called. It is for opening a device
+// that may take long to answer, not for a tick.
+func (s *Socket) Interrupt(ctx context.Context) (end func()) {
+	s.ctx = ctx
+	return func() { s.ctx = nil }
+}
+
+// interruptEvery is the longest time that a call waits before it looks at the
+// context again.
+const interruptEvery = 50 * time.Millisecond
+
+func (s *Socket) interrupted() error {
+	if s.ctx == nil || s.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("can: %s: interrupted: %w", s.address, s.ctx.Err())
+}
+
 // Close gives the interface back.
 func (s *Socket) Close() error {
 	if s.fd < 0 {
@@ -164,6 +186,9 @@ func (s *Socket) Send(f *Frame, deadline int64) error {
 		case s.busOff:
 			return s.errBusOff
 		}
+		if err := s.interrupted(); err != nil {
+			return err
+		}
 		n, err := unix.Write(s.fd, s.raw[:])
 		switch {
 		case err == nil && n == Size:
@@ -190,6 +215,9 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 			return s.errLost
 		case reports == reportsMost:
 			return s.errTimeout
+		}
+		if err := s.interrupted(); err != nil {
+			return err
 		}
 		n, err := unix.Read(s.fd, s.raw[:])
 		switch {
@@ -287,12 +315,17 @@ func (s *Socket) lose(cause error) error {
 	return s.errLost
 }
 
-// ready waits until the socket can be read or written.
+// ready waits until the socket can be read or written, or the context is to be
+// looked at.
 func (s *Socket) ready(events int16, deadline int64) error {
 	for {
 		left := max(deadline-serial.Monotonic(), 0)
+		wait := left
+		if s.ctx != nil {
+			wait = min(left, int64(interruptEvery))
+		}
 		s.wait[0] = unix.PollFd{Fd: int32(s.fd), Events: events}
-		s.left = unix.NsecToTimespec(left)
+		s.left = unix.NsecToTimespec(wait)
 		n, err := unix.Ppoll(s.wait[:], &s.left, nil)
 		switch {
 		case n > 0:
@@ -301,6 +334,8 @@ func (s *Socket) ready(events int16, deadline int64) error {
 			return s.lose(err)
 		case left == 0:
 			return s.errTimeout
+		case wait < left:
+			return nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package can_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -282,4 +283,34 @@ func Example() {
 	}
 	fmt.Printf("%#x %v\n", f.ID, f.Data[:f.Len])
 	// Output: 0x42 [7]
+}
+
+func TestSocket_InterruptEndsAWait(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	bus, err := cantest.New(func(*cantest.Bus, can.Frame) { cancel() }) // no answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	s, err := can.Open(bus.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	end := s.Interrupt(ctx)
+	guard := serial.After(20 * time.Second)
+	f := can.Frame{ID: 1}
+	if err := s.Send(&f, guard); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Receive(&f, guard); !errors.Is(err, context.Canceled) {
+		t.Errorf("receive: %v", err)
+	}
+	if err := s.Send(&f, guard); !errors.Is(err, context.Canceled) {
+		t.Errorf("send: %v", err)
+	}
+	end()
+	if err := s.Send(&f, guard); err != nil {
+		t.Errorf("not interrupted any more: %v", err)
+	}
 }

@@ -1,6 +1,7 @@
 package composite_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func Example() {
 	sensor, pulses := i2cbustest.NewBNO055(), i2cbustest.NewPCA9685()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &sensor.Chip, 0x40: &pulses.Chip})
-	imu, err := bno055.New(bus, bno055.Config{Bus: "/dev/i2c-1", Read: []string{"gyro"}}, rtloop.Now)
+	imu, err := bno055.New(context.Background(), bus, bno055.Config{Bus: "/dev/i2c-1", Read: []string{"gyro"}}, rtloop.Now)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,7 @@
 package dynamixel
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -49,9 +50,9 @@ type group struct {
 }
 
 // Open opens the port, finds every servo and checks model, mode, status return
-// level, return delay and drive mode. It writes nothing. It takes up to some
-// tens of milliseconds a servo.
-func Open(c Config) (*Device, error) {
+// level, return delay and drive mode, until ctx ends. It writes nothing. It takes
+// up to some tens of milliseconds a servo.
+func Open(ctx context.Context, c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -59,6 +60,7 @@ func Open(c Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dynamixel: %w", err)
 	}
+	defer port.Interrupt(ctx)()
 	d, err := newDevice(c, port)
 	if err == nil {
 		err = d.meetAll()

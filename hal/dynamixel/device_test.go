@@ -1,6 +1,7 @@
 package dynamixel_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/serial"
+	"optibfm/hal/serial/serialtest"
 )
 
 var (
@@ -49,7 +51,7 @@ func chain(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 
 func open(t *testing.T, c dynamixel.Config) *dynamixel.Device {
 	t.Helper()
-	d, err := dynamixel.Open(c)
+	d, err := dynamixel.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestAConfigurationThatNamesItsModelsKnowsTheSignals(t *testing.T) {
 	}
 	config.Servos[0].Model = "XL430-W250"
 	_ = d.Close()
-	if _, err := dynamixel.Open(config); err == nil || !strings.Contains(err.Error(), "the configuration says XL430-W250") {
+	if _, err := dynamixel.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "the configuration says XL430-W250") {
 		t.Errorf("another model: %v", err)
 	}
 	for model, says := range map[string]string{"XL430-W250": "has no current mode", "XM430": "choose one of"} {
@@ -433,7 +435,7 @@ func TestServosThatAreNotSetUpAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, config := chain(t)
 			test.how(c, &config)
-			d, err := dynamixel.Open(config)
+			d, err := dynamixel.Open(t.Context(), config)
 			if err == nil {
 				_ = d.Close()
 				t.Fatal("accepted")
@@ -503,7 +505,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 	defer c.Close()
 	config.Port.Path = c.Path
-	d, err := dynamixel.Open(config)
+	d, err := dynamixel.Open(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -539,7 +541,7 @@ func TestHaltAllStopsEveryServoThatHearsWhateverIsWrongWithTheOthers(t *testing.
 				c.Set(id, goal.register, goal.size, 100)
 			}
 			how(c)
-			if d, err := dynamixel.Open(config); err == nil {
+			if d, err := dynamixel.Open(t.Context(), config); err == nil {
 				_ = d.Close()
 				t.Errorf("%s: this shows nothing: it can be opened", name)
 			}
@@ -576,5 +578,23 @@ func TestHaltAllLeavesWhatRestsAlreadyAndSaysSo(t *testing.T) {
 	}
 	if _, err := dynamixel.HaltAll(config, nil); err == nil {
 		t.Error("no goals for four servos")
+	}
+}
+
+func TestOpen_EndsWithItsContext(t *testing.T) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = line.Read(make([]byte, 1)) // the first request, which has no answer
+		cancel()
+	}()
+	_, c := chain(t)
+	c.Port.Path, c.TimeoutMs = line.Path, 1000
+	if _, err := dynamixel.Open(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

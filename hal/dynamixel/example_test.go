@@ -1,6 +1,7 @@
 package dynamixel_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -17,7 +18,7 @@ func Example() {
 	}
 	defer bus.Close()
 
-	arm, err := dynamixel.Open(dynamixel.Config{
+	arm, err := dynamixel.Open(context.Background(), dynamixel.Config{
 		Port:          serial.Config{Path: bus.Path, Baud: 1_000_000},
 		Servos:        []dynamixel.Servo{{Name: "elbow", ID: 1, Mode: dynamixel.Position}},
 		TimeoutMs:     100,

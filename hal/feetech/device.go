@@ -1,6 +1,7 @@
 package feetech
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -72,9 +73,9 @@ type servo struct {
 	errFault  error
 }
 
-// Open opens the port, finds every servo and checks model, mode and return delay. It
-// writes nothing. It takes up to some tens of milliseconds a servo.
-func Open(c Config) (*Device, error) {
+// Open opens the port, finds every servo and checks model, mode and return delay,
+// until ctx ends. It writes nothing. It takes up to some tens of milliseconds a servo.
+func Open(ctx context.Context, c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -82,6 +83,7 @@ func Open(c Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("feetech: %w", err)
 	}
+	defer port.Interrupt(ctx)()
 	d := newDevice(c, port)
 	if err := d.meetAll(); err != nil {
 		_ = port.Close()

@@ -1,6 +1,7 @@
 package feetech_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/serial"
+	"optibfm/hal/serial/serialtest"
 )
 
 var (
@@ -34,7 +36,7 @@ func arm(t *testing.T) (*feetechtest.Chain, feetech.Config) {
 
 func open(t *testing.T, c feetech.Config) *feetech.Device {
 	t.Helper()
-	d, err := feetech.Open(c)
+	d, err := feetech.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +288,7 @@ func TestHaltAllStopsEveryServoThatHearsWhateverIsWrongWithTheOther(t *testing.T
 			c, config := wheels(t)
 			config.HaltTorqueOff = limp
 			how(c)
-			if d, err := feetech.Open(config); err == nil {
+			if d, err := feetech.Open(t.Context(), config); err == nil {
 				_ = d.Close()
 				t.Errorf("%s: this shows nothing: it can be opened", name)
 			}
@@ -360,7 +362,7 @@ func TestServosThatAreNotSetUpAreRefused(t *testing.T) {
 	} {
 		c, config := arm(t)
 		how(c, &config)
-		d, err := feetech.Open(config)
+		d, err := feetech.Open(t.Context(), config)
 		if err == nil {
 			_ = d.Close()
 			t.Errorf("%s: accepted", name)
@@ -430,7 +432,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 	defer c.Close()
 	config.Port.Path = c.Path
-	d, err := feetech.Open(config)
+	d, err := feetech.Open(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -441,5 +443,23 @@ func BenchmarkTick(b *testing.B) {
 		if _, err := d.Read(in); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestOpen_EndsWithItsContext(t *testing.T) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = line.Read(make([]byte, 1)) // the first request, which has no answer
+		cancel()
+	}()
+	_, c := arm(t)
+	c.Port.Path, c.TimeoutMs = line.Path, 1000
+	if _, err := feetech.Open(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

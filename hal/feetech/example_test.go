@@ -1,6 +1,7 @@
 package feetech_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -17,7 +18,7 @@ func Example() {
 	}
 	defer bus.Close()
 
-	arm, err := feetech.Open(feetech.Config{
+	arm, err := feetech.Open(context.Background(), feetech.Config{
 		Port:          serial.Config{Path: bus.Path, Baud: 1_000_000},
 		Servos:        []feetech.Servo{{Name: "gripper", ID: 1}},
 		TimeoutMs:     100,

@@ -2,6 +2,7 @@ package mcu
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,12 +62,14 @@ type status struct {
 const rxSize = 4096 // what the kernel's line discipline holds
 
 // Open opens the port, waits for the firmware, compares the protocol's version,
-// asks for the channels and waits for a sample. The board stays in the state in which it is.
-func Open(c Config) (*Device, error) {
+// asks for the channels and waits for a sample, until ctx ends. The board stays in
+// its present state.
+func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
 		return nil, err
 	}
+	defer d.port.Interrupt(ctx)()
 	if err := d.meet(); err != nil {
 		_ = d.Close()
 		return nil, err
@@ -114,7 +117,7 @@ func (d *Device) ask(patience time.Duration) error {
 	}
 	welcome, err := d.request(Hello, Welcome, []byte{Version}, nil, patience)
 	if err != nil {
-		return fmt.Errorf("no answer to HELLO within %v: %w", patience, err)
+		return fmt.Errorf("waiting %v for the answer to HELLO: %w", patience, err)
 	}
 	if len(welcome) > 0 && welcome[0] != Version {
 		return fmt.Errorf("the firmware's protocol is version %d, ours is %d: flash a firmware with our optibfm_mcu.h", welcome[0], Version)
@@ -146,7 +149,7 @@ func (d *Device) ask(patience time.Duration) error {
 	d.wire = int64(d.port.Config().WireTime(sampleHead + 4*inputs + frameHead + frameTail + frameStuffed))
 	for end := serial.After(patience); inputs > 0 && d.at == 0; {
 		if err := d.pump(end); err != nil {
-			return fmt.Errorf("no sample came within %v: %w", patience, err)
+			return fmt.Errorf("waiting %v for a sample: %w", patience, err)
 		}
 	}
 	d.faults, d.lost = hal.Faults{}, 0 // a board that starts may have sent anything
@@ -167,7 +170,7 @@ func unique(signals []hal.Signal) error {
 func (d *Device) describe(index byte, patience time.Duration) (hal.Signal, error) {
 	channel, err := d.request(Describe, Channel, []byte{index}, []byte{index}, patience)
 	if err != nil {
-		return hal.Signal{}, fmt.Errorf("no answer about channel %d: %w", index, err)
+		return hal.Signal{}, fmt.Errorf("waiting for the answer about channel %d: %w", index, err)
 	}
 	name, unit, ok := bytes.Cut(channel[1:], []byte{0})
 	for _, text := range [][]byte{name, unit} {

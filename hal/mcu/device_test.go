@@ -1,6 +1,7 @@
 package mcu_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -134,7 +135,7 @@ func onBoth(t *testing.T, test func(t *testing.T, b board)) {
 
 func open(t *testing.T, c mcu.Config) *mcu.Device {
 	t.Helper()
-	d, err := mcu.Open(c)
+	d, err := mcu.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +500,7 @@ func turning(t *testing.T, path string) {
 	t.Helper()
 	c := config(path)
 	c.DeadmanMs = 60_000
-	d, err := mcu.Open(c)
+	d, err := mcu.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -600,7 +601,7 @@ func TestAFirmwareWithOtherChannelsThanTheConfigurationsIsRefused(t *testing.T) 
 	defer b.Close()
 	c := config(b.Path)
 	c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"}}
-	d, err := mcu.Open(c)
+	d, err := mcu.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -609,7 +610,7 @@ func TestAFirmwareWithOtherChannelsThanTheConfigurationsIsRefused(t *testing.T) 
 	}
 	_ = d.Close()
 	c.DeclaredOutputs[0].Unit = "m/s"
-	if _, err = mcu.Open(c); err == nil || !strings.Contains(err.Error(), "firmware: [{name: left_velocity, unit: rad/s}") || !strings.Contains(err.Error(), "configuration: [{name: left_velocity, unit: m/s}") {
+	if _, err = mcu.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "firmware: [{name: left_velocity, unit: rad/s}") || !strings.Contains(err.Error(), "configuration: [{name: left_velocity, unit: m/s}") {
 		t.Error(err)
 	}
 	c.DeclaredOutputs[0].Name = "right_velocity"
@@ -625,13 +626,13 @@ func TestAnotherVersionAndNoAnswerAreRefused(t *testing.T) {
 	}
 	defer b.Close()
 	b.Version(2)
-	if _, err := mcu.Open(config(b.Path)); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := mcu.Open(t.Context(), config(b.Path)); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
 	b.Mute(true)
 	c := config(b.Path)
 	c.StartTimeoutMs = 30
-	if _, err := mcu.Open(c); !errors.Is(err, hal.ErrTimeout) {
+	if _, err := mcu.Open(t.Context(), c); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
 	b.Mute(false)
@@ -643,7 +644,7 @@ func TestAnotherVersionAndNoAnswerAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer same.Close()
-	if _, err := mcu.Open(config(same.Path)); err == nil {
+	if _, err := mcu.Open(t.Context(), config(same.Path)); err == nil {
 		t.Error("two channels of one name were accepted")
 	}
 }
@@ -720,7 +721,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer board.Close()
-	d, err := mcu.Open(config(board.Path))
+	d, err := mcu.Open(b.Context(), config(board.Path))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -732,5 +733,23 @@ func BenchmarkTick(b *testing.B) {
 		if err := d.Write(out); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestOpen_EndsWithItsContext(t *testing.T) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = line.Read(make([]byte, 1)) // the first request, which has no answer
+		cancel()
+	}()
+	c := config(line.Path)
+	c.StartTimeoutMs = 20_000
+	if _, err := mcu.Open(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

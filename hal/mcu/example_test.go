@@ -1,6 +1,7 @@
 package mcu_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"time"
@@ -18,7 +19,9 @@ func Example() {
 	}
 	defer board.Close()
 
-	rover, err := mcu.Open(mcu.Config{Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 300, TimeoutMs: 1000})
+	rover, err := mcu.Open(context.Background(), mcu.Config{
+		Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 300, TimeoutMs: 1000,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func (d *Device) register(m *motor, how, number byte, value uint32) (uint32, err
 			return got, nil
 		}
 		d.faults.Count(err)
-		if errors.Is(err, hal.ErrBus) {
+		if errors.Is(err, hal.ErrBus) || hal.KindOf(err) == nil {
 			return 0, err
 		}
 	}

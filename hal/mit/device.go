@@ -1,6 +1,7 @@
 package mit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -56,12 +57,14 @@ const (
 )
 
 // Open opens the interface, takes every motor out of motor mode and checks that
-// it answers; with damiao also that its ranges are those of the configuration.
-func Open(c Config) (*Device, error) {
+// it answers; with damiao also that its ranges are those of the configuration. It
+// returns an error when ctx ends.
+func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
 		return nil, err
 	}
+	defer d.bus.Interrupt(ctx)()
 	for i := range d.motors {
 		if err := d.meet(&d.motors[i]); err != nil {
 			_ = d.bus.Close()
@@ -332,22 +335,22 @@ func (d *Device) waiting() bool {
 }
 
 // takeOne takes the next frame that arrives. Damaged ones are counted and passed
-// over; an error is hal.ErrTimeout or hal.ErrBus.
+// over; an error is hal.ErrTimeout, hal.ErrBus or the end of Open's context.
 func (d *Device) takeOne(deadline int64) error {
 	var f can.Frame
 	err := d.bus.Receive(&f, deadline)
 	switch {
+	case err == nil:
+		d.accept(&f)
+		return nil
 	case errors.Is(err, hal.ErrTimeout):
 		return err
-	case err != nil:
-		d.faults.Count(err)
-		if errors.Is(err, hal.ErrBus) {
-			return err
-		}
+	}
+	d.faults.Count(err)
+	if errors.Is(err, hal.ErrShort) || errors.Is(err, hal.ErrProtocol) {
 		return nil
 	}
-	d.accept(&f)
-	return nil
+	return err
 }
 
 // accept takes a frame, if it is an answer of one of the motors.

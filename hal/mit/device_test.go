@@ -1,6 +1,7 @@
 package mit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -13,6 +14,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
+	"optibfm/hal/can/cantest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/serial"
@@ -56,7 +58,7 @@ func start(t *testing.T, c *mit.Config) *mittest.Motors {
 
 func open(t *testing.T, c mit.Config) *mit.Device {
 	t.Helper()
-	d, err := mit.Open(c)
+	d, err := mit.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +357,7 @@ func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
 	c := legs(mit.Damiao)
 	start(t, &c)
 	c.Motors[2].TMax = 28
-	d, err := mit.Open(c)
+	d, err := mit.Open(t.Context(), c)
 	if err == nil {
 		_ = d.Close()
 		t.Fatal("accepted")
@@ -390,7 +392,7 @@ func TestAMotorThatIsNotThereIsRefused(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	motors.Mute(4, -1)
-	if _, err := mit.Open(c); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
+	if _, err := mit.Open(t.Context(), c); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
 		t.Error(err)
 	}
 }
@@ -535,7 +537,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 	defer motors.Close()
 	c.Interface = motors.Address
-	d, err := mit.Open(c)
+	d, err := mit.Open(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -564,7 +566,7 @@ func Example() {
 	defer motors.Close()
 	config.Interface = motors.Address // on a robot: "can0"
 
-	wheel, err := mit.Open(config)
+	wheel, err := mit.Open(context.Background(), config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -584,4 +586,27 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output: wheel_velocity 10.0 rad/s
+}
+
+func TestOpen_EndsWithItsContext(t *testing.T) {
+	for _, answered := range []int{0, 1} { // the exit from motor mode; then a register
+		ctx, cancel := context.WithCancel(t.Context())
+		frames := 0
+		bus, err := cantest.New(func(b *cantest.Bus, f can.Frame) {
+			if frames++; frames <= answered {
+				b.Send(can.Frame{ID: 0x11, Len: 8, Data: [8]byte{1}})
+				return
+			}
+			cancel()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bus.Close()
+		c := legs(mit.Damiao)
+		c.Interface, c.TimeoutMs = bus.Address, 1000
+		if _, err := mit.Open(ctx, c); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d answers: error %v", answered, err)
+		}
+	}
 }

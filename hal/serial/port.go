@@ -2,6 +2,7 @@ package serial
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"time"
 
@@ -20,6 +21,7 @@ type Port struct {
 	wait [1]unix.PollFd
 	left unix.Timespec
 	echo [64]byte
+	ctx  context.Context // of the opening of a device; nil: nothing interrupts a wait
 
 	// Made by Open and returned as they are.
 	errTimeout, errLost, errEcho error
@@ -63,6 +65,25 @@ func (p *Port) Reopen() error {
 	return nil
 }
 
+// Interrupt makes Read and Write return an error that wraps ctx.Err(), within
+// interruptEvery, when ctx ends, until end is called. It is for opening a device
+// that may take long to answer, not for a tick.
+func (p *Port) Interrupt(ctx context.Context) (end func()) {
+	p.ctx = ctx
+	return func() { p.ctx = nil }
+}
+
+// interruptEvery is the longest time that a call waits before it looks at the
+// context again.
+const interruptEvery = 50 * time.Millisecond
+
+func (p *Port) interrupted() error {
+	if p.ctx == nil || p.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("serial: %s: interrupted: %w", p.config.Path, p.ctx.Err())
+}
+
 // Close gives the port back. Every later call but Reopen says that the port is
 // gone.
 func (p *Port) Close() error {
@@ -96,6 +117,9 @@ func (p *Port) Write(b []byte, deadline int64) error {
 		if p.lost {
 			return p.errLost
 		}
+		if err := p.interrupted(); err != nil {
+			return err
+		}
 		n, err := unix.Write(p.fd, b[sent:])
 		switch {
 		case err == nil && n > 0:
@@ -124,6 +148,9 @@ func (p *Port) Read(dst []byte, deadline int64) (int, error) {
 	for {
 		if p.lost {
 			return 0, p.errLost
+		}
+		if err := p.interrupted(); err != nil {
+			return 0, err
 		}
 		n, err := unix.Read(p.fd, dst)
 		switch {
@@ -167,12 +194,17 @@ func (p *Port) hear(sent []byte, deadline int64) error {
 	return nil
 }
 
-// ready waits until the descriptor can be read or written.
+// ready waits until the descriptor can be read or written, or the context is to be
+// looked at.
 func (p *Port) ready(events int16, deadline int64) error {
 	for {
 		left := max(deadline-Monotonic(), 0)
+		wait := left
+		if p.ctx != nil {
+			wait = min(left, int64(interruptEvery))
+		}
 		p.wait[0] = unix.PollFd{Fd: int32(p.fd), Events: events}
-		p.left = unix.NsecToTimespec(left)
+		p.left = unix.NsecToTimespec(wait)
 		n, err := unix.Ppoll(p.wait[:], &p.left, nil)
 		switch {
 		case n > 0 && p.wait[0].Revents&events != 0:
@@ -181,6 +213,8 @@ func (p *Port) ready(events int16, deadline int64) error {
 			return p.lose()
 		case left == 0:
 			return p.errTimeout
+		case wait < left:
+			return nil
 		}
 	}
 }

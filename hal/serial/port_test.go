@@ -2,6 +2,7 @@ package serial
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -273,5 +274,29 @@ func TestATransactionAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPort_InterruptEndsAWait(t *testing.T) {
+	port, line := connect(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	end := port.Interrupt(ctx)
+	go func() {
+		_, _ = line.Read(make([]byte, 1)) // the request
+		cancel()
+	}()
+	const guard = 20 * time.Second
+	if err := port.Write([]byte{1}, After(guard)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := port.Read(make([]byte, 1), After(guard)); !errors.Is(err, context.Canceled) {
+		t.Errorf("read: %v", err)
+	}
+	if err := port.Write([]byte{1}, After(guard)); !errors.Is(err, context.Canceled) {
+		t.Errorf("write: %v", err)
+	}
+	end()
+	if _, err := port.Read(make([]byte, 1), After(time.Millisecond)); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("not interrupted any more: %v", err)
 	}
 }

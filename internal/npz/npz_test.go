@@ -8,7 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"optibfm/internal/regular"
 )
 
 func encode(t testing.TB, arrays Archive) []byte {
@@ -189,4 +193,26 @@ func FuzzParseNeverPanics(f *testing.F) {
 			t.Fatalf("shape %v with %d values", a.shape, len(a.Float64s()))
 		}
 	})
+}
+
+func TestReadFile_RefusesFilesThatAreNotRegular(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe.npz")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero"} {
+		errs := make(chan error, 1)
+		go func() {
+			_, err := ReadFile(path)
+			errs <- err
+		}()
+		select {
+		case err := <-errs:
+			if !errors.Is(err, regular.ErrNotRegular) {
+				t.Errorf("%s: %v, want ErrNotRegular", path, err)
+			}
+		case <-time.After(30 * time.Second): // a guard against a hang
+			t.Fatalf("%s: still waiting", path)
+		}
+	}
 }

@@ -9,11 +9,12 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/sbinet/npyio/npy"
+
+	"optibfm/internal/regular"
 )
 
 // Limits of what is read, so that a damaged or hostile file cannot exhaust the
@@ -32,16 +33,12 @@ type Archive map[string]Array
 
 // ReadFile reads every array of the named file.
 func ReadFile(path string) (Archive, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("npz: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("npz: %w", err)
-	}
-	archive, err := Read(f, info.Size())
+	archive, err := Read(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,8 @@ const (
 	maxLine  = 256 // bytes
 	// patience is how long Halt waits for a reader of Out that has stopped.
 	patience = 100 * time.Millisecond
+	// reportEvery is the time between two replies to lines that do not count.
+	reportEvery = int64(time.Second)
 )
 
 // Options say where the lines come from and what they mean.
@@ -42,6 +45,16 @@ type Console struct {
 	written     chan struct{}
 	halt        sync.Once
 	ended       atomic.Pointer[error]
+
+	mu       sync.Mutex
+	rejected rejected
+}
+
+// rejected are the lines that do not count and that no reply has told of yet.
+type rejected struct {
+	n          int
+	word, text string // the reply to the last one
+	nextAt     int64  // no reply before
 }
 
 type timedEntry struct {
@@ -76,7 +89,7 @@ func (c *Console) read() {
 		at := c.opts.Now()
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = skipLine(in)
-			c.say("error", fmt.Sprintf("the line is longer than %d bytes: write +, -, a number, ? or u", maxLine))
+			c.reject("error", fmt.Sprintf("the line is longer than %d bytes: write +, -, a number, ? or u", maxLine))
 		} else {
 			c.take(string(line), at)
 		}
@@ -101,7 +114,7 @@ func skipLine(in *bufio.Reader) error {
 func (c *Console) take(line string, at int64) {
 	e, err := parseLine(line, c.opts.Good, c.opts.Bad)
 	if err != nil {
-		c.say("error", err.Error())
+		c.reject("error", err.Error())
 		return
 	}
 	if e.kind == 0 {
@@ -110,15 +123,44 @@ func (c *Console) take(line string, at int64) {
 	select {
 	case c.entries <- timedEntry{e, at}:
 	default:
-		c.say("error", "too many lines at once: this one is lost, write slower")
+		c.reject("error", "too many lines at once: this one is lost, write slower")
 	}
 }
 
-// say gives a line to the writer; it is lost where Out does not keep up.
-func (c *Console) say(word, text string) {
+// reject notes a line that does not count.
+func (c *Console) reject(word, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rejected.n++
+	c.rejected.word, c.rejected.text = word, text
+}
+
+// report replies to the lines that do not count: to the first at once, and to
+// those that follow once a second, however many they are.
+func (c *Console) report(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &c.rejected
+	if r.n == 0 || now < r.nextAt {
+		return
+	}
+	text := r.text
+	if r.n > 1 {
+		text = fmt.Sprintf("%d lines do not count; the last: %s", r.n, r.text)
+	}
+	if c.say(r.word, text) {
+		*r = rejected{nextAt: now + reportEvery}
+	}
+}
+
+// say gives a line to the writer. It is false where Out does not keep up: the
+// line is lost.
+func (c *Console) say(word, text string) bool {
 	select {
 	case c.lines <- word + " " + text + "\n":
+		return true
 	default:
+		return false
 	}
 }
 
@@ -131,6 +173,19 @@ func (c *Console) write() {
 				return // nobody reads: labels are taken all the same
 			}
 		case <-c.quit:
+			c.writeRest()
+			return
+		}
+	}
+}
+
+// writeRest writes the lines that wait.
+func (c *Console) writeRest() {
+	for {
+		select {
+		case line := <-c.lines:
+			_, _ = io.WriteString(c.opts.Out, line) // the end of the console
+		default:
 			return
 		}
 	}
@@ -146,15 +201,20 @@ func (c *Console) Ask(r rewardsrc.Request) {
 	c.say("closed", fmt.Sprintf("%d", r.ID))
 }
 
-// Poll copies the labels of the lines that came since the last poll.
+// Poll copies the labels of the lines that came since the last poll, and replies
+// to the lines that do not count. It takes a bounded number of lines.
 func (c *Console) Poll(dst []rewardsrc.Label) int {
+	defer func() { c.report(c.opts.Now()) }()
 	n := 0
-	for n < len(dst) {
+	for range queueLen {
+		if n == len(dst) {
+			break
+		}
 		select {
 		case e := <-c.entries:
 			label, ok := c.attribution.Label(e.kind, e.value, e.at)
 			if !ok {
-				c.say("error", "no label is wanted: ? has nothing to close")
+				c.reject("error", "no label is wanted: ? has nothing to close")
 				continue
 			}
 			dst[n] = label
@@ -169,8 +229,8 @@ func (c *Console) Poll(dst []rewardsrc.Label) int {
 // Acknowledge writes that a label is safe.
 func (c *Console) Acknowledge(l rewardsrc.Label) { c.say("saved", fmt.Sprintf("%d", l.ID)) }
 
-// Refuse writes that a label does not count.
-func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.say("refused", reason.Error()) }
+// Refuse writes that a label does not count, at the next Poll.
+func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.reject("refused", reason.Error()) }
 
 // Reachable is false after the end of In: nobody could answer.
 func (c *Console) Reachable() bool { return c.ended.Load() == nil }
@@ -186,6 +246,7 @@ func (c *Console) Err() error {
 // Halt ends the writing. In and Out stay open.
 func (c *Console) Halt() error {
 	c.halt.Do(func() {
+		c.report(math.MaxInt64)
 		close(c.quit)
 		select {
 		case <-c.written:

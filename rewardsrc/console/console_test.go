@@ -3,9 +3,12 @@ package console
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,21 +26,24 @@ type operator struct {
 	*Console
 	in  *io.PipeWriter
 	out *bufio.Reader
+	now atomic.Int64
 }
 
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	c := Open(Options{In: inR, Out: outW, Good: 1, Bad: -1})
+	o := &operator{in: inW, out: bufio.NewReader(outR)}
+	o.now.Store(1e12)
+	o.Console = Open(Options{In: inR, Out: outW, Good: 1, Bad: -1, Now: o.now.Load})
 	t.Cleanup(func() {
 		inW.Close()
 		outR.Close()
-		if err := c.Halt(); err != nil {
+		if err := o.Halt(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &operator{c, inW, bufio.NewReader(outR)}
+	return o
 }
 
 func (o *operator) write(t *testing.T, text string) {
@@ -62,12 +68,28 @@ func (o *operator) labels(t *testing.T, n int) []rewardsrc.Label {
 	return nil
 }
 
+// hears polls until the console writes a line.
 func (o *operator) hears(t *testing.T, want string) {
 	t.Helper()
-	line, err := o.out.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, want) {
-		t.Errorf("heard %q, %v; want %q", line, err, want)
+	heard := make(chan string)
+	go func() {
+		line, _ := o.out.ReadString('\n')
+		heard <- line
+	}()
+	for range 5000 {
+		if o.Poll(make([]rewardsrc.Label, 1)) != 0 {
+			t.Fatal("a label came")
+		}
+		select {
+		case line := <-heard:
+			if !strings.HasPrefix(line, want) {
+				t.Errorf("heard %q, want %q", line, want)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
 	}
+	t.Fatalf("heard nothing, want %q", want)
 }
 
 func TestLinesGiveLabels(t *testing.T) {
@@ -111,18 +133,87 @@ func TestALineThatIsNotUnderstoodIsAnsweredAndGivesNoLabel(t *testing.T) {
 	} {
 		o.write(t, line+"\n")
 		o.hears(t, want)
+		o.now.Add(reportEvery)
 	}
 	o.write(t, "?\n")
-	for n := range 500 {
-		if o.Poll(make([]rewardsrc.Label, 1)) != 0 {
-			t.Fatal("a label came")
-		}
-		if len(o.lines) > 0 || n > 20 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 	o.hears(t, "error no label is wanted")
+}
+
+// counter counts the lines that are written to it.
+type counter struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, string(p))
+	return len(p), nil
+}
+
+func TestConsole_RepliesOnceASecondToAFlood(t *testing.T) {
+	const lines, seconds = 1_000_000, 5
+	for name, line := range map[string]string{"labels": "+\n", "nonsense": "x\n", "can't tell": "?\n"} {
+		t.Run(name, func(t *testing.T) {
+			in, person := io.Pipe()
+			var out counter
+			var now atomic.Int64
+			now.Store(1e12)
+			c := Open(Options{In: in, Out: &out, Good: 1, Bad: -1, Now: now.Load})
+			flood := []byte(strings.Repeat(line, lines/seconds))
+			buf, labels := make([]rewardsrc.Label, 8), 0
+			for range seconds {
+				if _, err := person.Write(flood); err != nil {
+					t.Fatal(err)
+				}
+				for n := c.Poll(buf); n > 0; n = c.Poll(buf) { // the queue
+					labels += n
+				}
+				now.Add(reportEvery)
+			}
+			person.Close()
+			for c.Err() == nil {
+				labels += c.Poll(buf)
+				time.Sleep(time.Millisecond)
+			}
+			for n := c.Poll(buf); n > 0; n = c.Poll(buf) {
+				labels += n
+			}
+			if err := c.Halt(); err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			for _, reply := range out.lines {
+				n := 1
+				_, _ = fmt.Sscanf(reply, "error %d lines", &n)
+				told += n
+			}
+			if len(out.lines) == 0 || len(out.lines) > seconds+2 {
+				t.Errorf("%d replies in %d s", len(out.lines), seconds)
+			}
+			if labels+told != lines || line == "+\n" && labels < queueLen || line != "+\n" && labels != 0 {
+				t.Errorf("%d labels and %d lines without one, want %d in all: %q", labels, told, lines, out.lines)
+			}
+		})
+	}
+}
+
+func TestConsole_RefusesLabelsOnceASecond(t *testing.T) {
+	o := newOperator(t)
+	for range 1000 {
+		o.Refuse(rewardsrc.Label{}, errors.New("the robot was stopped"))
+	}
+	o.hears(t, "refused 1000 lines do not count; the last: the robot was stopped\n")
+	o.Refuse(rewardsrc.Label{}, errors.New("the disk is full"))
+	for range 10 {
+		o.Poll(make([]rewardsrc.Label, 1))
+	}
+	if n := len(o.lines); n != 0 {
+		t.Errorf("%d replies within a second", n)
+	}
+	o.now.Add(reportEvery)
+	o.hears(t, "refused the disk is full\n")
 }
 
 func TestTheEndOfTheInputIsToldAndAnUnfinishedLineStillCounts(t *testing.T) {

@@ -8,7 +8,9 @@
 //     ?          can't tell: closes the request without a label
 //     # text     nothing, as an empty line
 //
-// A line that is not understood is answered with what is, and gives no label.
-// The source writes a line when a label is wanted and when one is safe; they
-// begin with a word for programs: wanted, closed, saved, refused, error.
+// The source writes a line when a label is wanted, when a request is closed and
+// when a label is saved. A line that is not understood gives no label, and the
+// reply says what is understood. The first word of a reply is for programs:
+// wanted, closed, saved, refused, error. Of refused and error there is at most
+// one a second, which also gives the number of lines that it stands for.
 package console

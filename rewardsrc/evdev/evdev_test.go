@@ -158,14 +158,22 @@ func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
 	}
 }
 
-func TestATimeThatCannotBeIsReplacedByTheTimeOfReading(t *testing.T) {
-	r := newRig(t, nil)
-	before := r.pad.Now()
-	for _, at := range []int64{1, before + int64(time.Hour)} {
+func TestDevice_RefusesAPressWithAnImpossibleTime(t *testing.T) {
+	for name, at := range map[string]int64{
+		"before the device was opened": 1,
+		"no time":                      -1,
+		"in the future":                rewardsrc.Monotonic() + int64(time.Hour),
+	} {
+		r := newRig(t, nil)
 		r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
 		r.pad.Up(keyGood)
-		if got := r.labels(1)[0]; got.At < before || got.At > r.pad.Now() {
-			t.Errorf("a press at %d is a label at %d", at, got.At)
+		r.pad.Press(keyBad)
+		if got := r.labels(1)[0]; got.Value != -1 {
+			t.Errorf("a press %s counts: %+v", name, got)
+		}
+		told, want := r.shown.text(rewardsrc.Ignored), "a press does NOT count: "+rewardsrc.ErrTime.Error()
+		if !strings.Contains(told, want) {
+			t.Errorf("a press %s: told %q", name, told)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (k *Keyboard) Acknowledge(l rewardsrc.Label) {
 
 // Refuse shows that a label does not count.
 func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
-	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", l.Describe(), reason)})
+	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v", l.Describe(), reason)})
 }
 
 // Ignored returns how many keys were taken for a paste or found the queue full.

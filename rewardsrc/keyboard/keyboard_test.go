@@ -120,7 +120,7 @@ func TestAcknowledgedAndRefusedLabelsAreShown(t *testing.T) {
 	d := newDesk(t, quick(), Options{})
 	d.Acknowledge(rewardsrc.Label{ID: 12, Kind: rewardsrc.Value, Value: 0.5})
 	d.Refuse(rewardsrc.Label{Kind: rewardsrc.Undo}, errors.New("the ring is full"))
-	want := []string{"label +0.5 saved (12)", "undo does NOT count: the ring is full: press again"}
+	want := []string{"label +0.5 saved (12)", "undo does NOT count: the ring is full"}
 	for i, n := range d.notices {
 		if n.Text != want[i] {
 			t.Errorf("notice %q, want %q", n.Text, want[i])

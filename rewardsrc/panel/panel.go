@@ -76,6 +76,7 @@ type Panel struct {
 	toldAt      int64
 	toldAbsence string
 	toldNote    *string
+	notedAt     int64
 	streams     []uint64 // the stream of each label that was not acknowledged yet, 0 for a press
 	last        uint64   // the stream of the newest saved label
 	saved       []uint64 // IDs of the newest stream's labels
@@ -136,8 +137,14 @@ func (p *Panel) defaults() {
 }
 
 // Down notes that a button went down at a moment, CLOCK_MONOTONIC nanoseconds.
+// A press from before the device was opened, or from the future, does not count.
 func (p *Panel) Down(r Role, at int64) {
-	at = p.moment(at)
+	if err := rewardsrc.CheckTime(at, p.openedAt, p.now()); err != nil {
+		text := fmt.Sprintf("%s: a press does NOT count: %v", p.name, err)
+		p.note.Store(&text)
+		p.signal(Refused)
+		return
+	}
 	p.stream.press(r, true, at)
 	if p.counted[r] && at-p.pressed[r] < nanos(p.cfg.RefractoryMS) {
 		return
@@ -147,7 +154,7 @@ func (p *Panel) Down(r Role, at int64) {
 }
 
 // Up notes that a button was let go.
-func (p *Panel) Up(r Role, at int64) { p.stream.press(r, false, p.moment(at)) }
+func (p *Panel) Up(r Role, at int64) { p.stream.press(r, false, at) }
 
 // Deflect notes where an axis is, from -1 (bad) to 1 (good); 0 is rest.
 func (p *Panel) Deflect(x float64) { p.stream.axis = max(-1, min(x, 1)) }
@@ -157,15 +164,6 @@ func (p *Panel) Missed(n uint64) { p.missed.Add(n) }
 
 // Release notes that nobody knows any more what is held.
 func (p *Panel) Release() { p.stream.rest() }
-
-// moment corrects a time that cannot be: before the device was opened, or in
-// the future. Its clock is not ours then.
-func (p *Panel) moment(at int64) int64 {
-	if now := p.now(); at > now || at < p.openedAt {
-		return now
-	}
-	return at
-}
 
 func (p *Panel) queue(e press) {
 	select {
@@ -273,7 +271,8 @@ func (p *Panel) Acknowledge(l rewardsrc.Label) {
 func (p *Panel) Refuse(l rewardsrc.Label, reason error) {
 	p.settle()
 	p.signal(Refused)
-	p.display(rewardsrc.Notice{Event: rewardsrc.Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v: press again", l.Describe(), reason)})
+	text := fmt.Sprintf("%s does NOT count: %v", l.Describe(), reason)
+	p.display(rewardsrc.Notice{Event: rewardsrc.Refused, Label: l, Text: text})
 }
 
 // settle returns the stream of the oldest label without an answer. Labels are
@@ -290,11 +289,11 @@ func (p *Panel) settle() (stream uint64) {
 // report shows what the panel's goroutine found out.
 func (p *Panel) report() {
 	p.reportAbsence()
-	if note := p.note.Load(); note != p.toldNote {
-		p.toldNote = note
+	now := p.now()
+	if note := p.note.Load(); note != p.toldNote && now-p.notedAt >= reportEvery {
+		p.toldNote, p.notedAt = note, now
 		p.display(rewardsrc.Notice{Event: rewardsrc.Ignored, Text: *note})
 	}
-	now := p.now()
 	if n := p.missed.Load(); n != p.told && now-p.toldAt >= reportEvery {
 		text := fmt.Sprintf("%s: %d presses may be lost: press again what you meant", p.name, n-p.told)
 		p.told, p.toldAt = n, now

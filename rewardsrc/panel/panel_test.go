@@ -150,7 +150,7 @@ func TestWhatBecameOfALabelIsShown(t *testing.T) {
 			t.Fatalf("shown %+v", shown)
 		}
 	}
-	if shown[2].Text != "label +1 saved (7)" || shown[3].Text != "undo does NOT count: the disk is full: press again" {
+	if shown[2].Text != "label +1 saved (7)" || shown[3].Text != "undo does NOT count: the disk is full" {
 		t.Errorf("texts %q, %q", shown[2].Text, shown[3].Text)
 	}
 }

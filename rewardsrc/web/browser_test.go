@@ -2,11 +2,16 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"math"
 	"os"
 	"os/exec"
@@ -22,7 +27,10 @@ import (
 	"optibfm/rewardsrc"
 )
 
-var pictures = flag.String("pictures", "", "folder for screenshots of the console")
+var (
+	pictures = flag.String("pictures", "", "folder for screenshots of the console")
+	live     = flag.String("live", "", "address of a run's console, with its code, to take docs/console.png of")
+)
 
 // chrome is a headless browser, driven over the Chrome DevTools Protocol.
 type chrome struct {
@@ -270,15 +278,17 @@ func (p *page) picture(name string) {
 	if *pictures == "" {
 		return
 	}
-	var shot struct{ Data string }
-	p.do("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-	png, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644)
-	}
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), p.screenshot(), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// screenshot is a PNG of the page.
+func (p *page) screenshot() []byte {
+	p.t.Helper()
+	var shot struct{ Data []byte }
+	p.do("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	return shot.Data
 }
 
 // drive plays a robot and its recorder: it shows a view 20 times a second,
@@ -336,6 +346,10 @@ func (d *drive) run() {
 		}
 		var one [1]rewardsrc.Label
 		for d.Poll(one[:]) == 1 {
+			if d.fault != "" && one[0].Kind == rewardsrc.Value && one[0].Request == 0 {
+				d.Refuse(one[0], errors.New("the robot was stopped"))
+				continue
+			}
 			id++
 			one[0].ID = id
 			d.Acknowledge(one[0])
@@ -466,13 +480,25 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 		t.Fatal("STOP did not arrive")
 	}
 	p.untilText("banner", "STOP was pressed on device 1")
-	p.tap("good")
-	p.untilText("presses", "STOP was pressed")
 	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
 
 	d.stops("operator's stop") // and holds it, until it is reset
 	p.untilText("banner", "The robot is stopped: operator's stop")
 	p.untilText("stop-text", "^Stopped$")
+	p.untilText("detail", "The robot is stopped: presses do not count")
+	p.tap("good")
+	p.untilText("presses", `the robot was stopped\s+does NOT count`)
+	p.tap("undo")
+	if l := d.next(t); l.Kind != rewardsrc.Undo {
+		t.Errorf("label %+v while the robot is stopped, want an undo", l)
+	}
+	d.ask(3, 60*time.Second) // about a moment before the stop
+	p.untilText("question", "How was it")
+	time.Sleep(200 * time.Millisecond)
+	p.tap("bad")
+	if l := d.next(t); l.Request != 3 || l.Value != -1 {
+		t.Errorf("label %+v, want -1 on request 3", l)
+	}
 	d.stops("")
 	p.untilText("stop-text", "^STOP$")
 	p.until("document.getElementById('banner').hidden", "true")
@@ -647,6 +673,145 @@ func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
 	p.untilText("invite-url", base(d.Server)+"/#")
 	p.picture("laptop-settings")
 	c.mustBeHealthy()
+}
+
+// stopInSight evaluates to what is wrong with where a STOP button is; "" is right.
+const stopInSight = `((id, innerWidth, innerHeight) => {
+	const stop = document.querySelector(id), r = stop.getBoundingClientRect();
+	const inside = r.left >= 0 && r.top >= 0 && r.right <= innerWidth && r.bottom <= innerHeight;
+	const big = r.width >= 64 && r.height >= 44;
+	const whole = stop.scrollWidth <= stop.clientWidth && stop.scrollHeight <= stop.clientHeight;
+	const onTop = [0.1, 0.5, 0.9].every((x) => [0.1, 0.5, 0.9].every((y) => {
+		return stop.contains(document.elementFromPoint(r.left + x * r.width, r.top + y * r.height));
+	}));
+	const right = document.documentElement.scrollWidth <= innerWidth;
+	if (inside && big && whole && onTop && right) return '';
+	return JSON.stringify({ inside, big, whole, onTop, right, at: r, page: document.documentElement.scrollWidth });
+})`
+
+func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, nil)
+	p := c.page(laptop)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	sizes := []size{
+		{390, 844}, {844, 390}, {320, 568}, {568, 320}, {1440, 900},
+		{260, 563}, {563, 260}, {213, 379}, {379, 213}, {960, 600}, // the same, the browser's zoom being 150 %
+	}
+	long := "beyond a limit: " + strings.Repeat("the observation channel left_front_wheel_current is out of range; ", 6)
+	for _, scene := range []struct {
+		name string
+		show func()
+	}{
+		{"nothing", func() { p.untilText("question", "Nothing is asked") }},
+		{"a request", func() {
+			d.ask(1, 10*time.Minute)
+			p.untilText("question", "How was it")
+		}},
+		{"a request and a long notice", func() {
+			d.stops(long)
+			p.untilText("banner", "beyond a limit")
+		}},
+	} {
+		scene.show()
+		for _, at := range sizes {
+			p.resize(at)
+			for _, text := range []string{"100%", "150%"} {
+				p.eval("document.documentElement.style.fontSize = '" + text + "'")
+				where := fmt.Sprintf("%d x %d, text %s, %s", at.width, at.height, text, scene.name)
+				if wrong := p.eval(stopInSight + fmt.Sprintf("('#stop', %d, %d)", at.width, at.height)); wrong != "" {
+					t.Errorf("%s: %s", where, wrong)
+				}
+				picture := fmt.Sprintf("stop-%dx%d-%s-%s", at.width, at.height, strings.Trim(text, "%"), scene.name)
+				p.picture(strings.ReplaceAll(picture, " ", "-"))
+				p.eval("document.getElementById('settings').showModal()")
+				if wrong := p.eval(stopInSight + fmt.Sprintf("('#settings .stop', %d, %d)", at.width, at.height)); wrong != "" {
+					t.Errorf("%s: in the settings: %s", where, wrong)
+				}
+				p.eval("document.getElementById('settings').close()")
+			}
+		}
+	}
+	c.mustBeHealthy()
+}
+
+func TestPage_SaysWhatStopDoesToTheRun(t *testing.T) {
+	c := startChrome(t)
+	for ends, want := range map[bool]string{
+		true: "Halts the robot and ends the run.", false: "Halts the robot until an operator resets it.",
+	} {
+		d, _ := openForBrowser(t, func(_ *Config, o *Options) { o.About.StopEndsRun = ends })
+		p := c.page(phone)
+		p.open(d.Pairing().URL)
+		p.untilText("stop-effect", "^"+want+"$")
+	}
+	c.mustBeHealthy()
+}
+
+// TestPage_LabelsARun labels a run of the rover for a minute, as a person with a
+// laptop and then with a phone, and takes the picture of the manual. docs/console.md
+// says how it is started.
+func TestPage_LabelsARun(t *testing.T) {
+	if *live == "" {
+		t.Skip("needs a run: -live ADDRESS")
+	}
+	c := startChrome(t)
+	p := c.page(laptop)
+	p.theme("dark")
+	p.open(*live)
+	p.untilText("link", `\d ms`)
+	p.do("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true}, nil)
+	judge := func() {
+		t.Helper()
+		p.until("document.getElementById('request').dataset.open", "true")
+		time.Sleep(400 * time.Millisecond) // a person reads
+		button := "bad"
+		if p.eval("parseFloat(document.getElementById('reward').innerText.slice(4)) > 0.5") == "true" {
+			button = "good"
+		}
+		p.tap(button)
+		p.until("document.querySelector('#presses li').dataset.status", "^counted$")
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		judge()
+	}
+	p.until("document.getElementById('request').dataset.open", "true")
+	shots := [][]byte{p.screenshot()}
+	p.theme("light")
+	p.resize(phone)
+	judge()
+	p.until("document.getElementById('request').dataset.open", "true")
+	shots = append(shots, p.screenshot())
+	if *pictures != "" {
+		sideBySide(t, filepath.Join(*pictures, "console.png"), shots)
+	}
+	c.mustBeHealthy()
+}
+
+// sideBySide writes a picture of pictures.
+func sideBySide(t *testing.T, path string, shots [][]byte) {
+	t.Helper()
+	const margin = 28
+	all := image.NewRGBA(image.Rect(0, 0, laptop.width+phone.width+3*margin, phone.height+2*margin))
+	draw.Draw(all, all.Bounds(), image.NewUniform(color.RGBA{0x78, 0x82, 0x8e, 0xff}), image.Point{}, draw.Src)
+	left := margin
+	for _, shot := range shots {
+		picture, err := png.Decode(bytes.NewReader(shot))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := image.Pt(left, (all.Rect.Dy()-picture.Bounds().Dy())/2)
+		draw.Draw(all, picture.Bounds().Add(at), picture, image.Point{}, draw.Src)
+		left += picture.Bounds().Dx() + margin
+	}
+	var text bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&text, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {

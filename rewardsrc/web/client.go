@@ -345,8 +345,6 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "another device labels"
 	case s.published.Load().ended != "":
 		return "the run is over"
-	case s.stopped.Load() != nil:
-		return "STOP was pressed"
 	case m.Kind == kindValue && s.opts.Mode != Continuous:
 		return "only good and bad are taken"
 	case p.kind == rewardsrc.Value && !(p.value >= s.cfg.BadValue && p.value <= s.cfg.GoodValue):
@@ -354,10 +352,15 @@ func (c *client) press(m message, now int64) (refused string) {
 	case !c.presses.Allow():
 		return "too many presses at once"
 	}
+	at, wrong := c.moment(m, now)
+	if err := rewardsrc.CheckTime(at-wrong, 0, now); err != nil {
+		return err.Error()
+	}
 	if m.Kind != kindValue && c.bounced(m) {
 		return "pressed twice: it counts once"
 	}
-	p.at, p.late = c.moment(m, now)
+	p.at, p.wrong = min(at, now), wrong
+	p.late = now-p.at > int64(s.cfg.MaxLateS*1e9)
 	p.tooQuick = m.Request != 0 && m.At-m.Shown < s.cfg.ReactionMS
 	if !s.offer(p) {
 		return "too many presses wait: press again in a moment"
@@ -373,17 +376,16 @@ func (c *client) bounced(m message) bool {
 	return ok && math.Abs(m.At-before) < c.server.cfg.RefractoryMS
 }
 
-// moment is when the person pressed, in the robot's time: never later than the
-// press arrived. Without a clock it is that moment. late says that the press is
-// too old to be one of now.
-func (c *client) moment(m message, now int64) (at int64, late bool) {
+// moment is when the person pressed, in the robot's time, and how wrong that
+// can be. Without a clock it is the moment at which the press arrived.
+func (c *client) moment(m message, now int64) (at, wrong int64) {
 	c.clockMu.Lock()
-	at, _, known := c.clock.robotTime(browserNS(m.At), now)
-	c.clockMu.Unlock()
+	defer c.clockMu.Unlock()
+	at, bound, known := c.clock.robotTime(browserNS(m.At), now)
 	if !known {
-		return now, false
+		return now, 0
 	}
-	return min(at, now), now-at > int64(c.server.cfg.MaxLateS*1e9)
+	return at, bound + int64(timerStep)
 }
 
 // seated reports whether labels are taken from this browser.

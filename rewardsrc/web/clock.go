@@ -12,6 +12,10 @@ const (
 	// clockDrift bounds how fast a browser's clock runs away from the
 	// robot's: tens of ppm for two crystals, and what a time daemon slews.
 	clockDrift = 200e-6
+
+	// timerStep bounds how coarsely a browser rounds performance.now, against
+	// fingerprinting: by 1 ms in most, by 100 ms in some.
+	timerStep = 100 * time.Millisecond
 )
 
 // clock estimates how the clock of a browser (performance.now) reads in the

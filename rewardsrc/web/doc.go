@@ -25,10 +25,11 @@
 // however late it arrives. Any other press is unasked and about its own moment:
 // the browser's clock (performance.now) is mapped to CLOCK_MONOTONIC by
 // exchanges as in NTP (RFC 5905, section 8): the one with the shortest round
-// trip of the last 16 counts, and its error is at most half of that. A press is
-// never credited to the future, and one that arrives later than max_late_s is
-// refused rather than taken for one of now. A page that has no connection sends
-// nothing later: it shows such presses as lost.
+// trip of the last 16 counts, and its error is at most half of that. A press that
+// is dated later than it arrived, beyond the error of the clocks, is refused, as
+// is an answer that is dated before its question. An unasked press that arrives
+// later than max_late_s is refused. A page that has no connection sends nothing
+// later: it shows such presses as lost.
 //
 // [Options.Mode] says which presses count: answers only (per_request), presses at any
 // time (sparse), or a slider that gives a label every sample_ms while it is

@@ -17,6 +17,7 @@ type press struct {
 	mode     rewardsrc.Mode
 	value    float64
 	at       int64
+	wrong    int64  // at most, of at
 	request  uint64 // that the person saw, 0 for none
 	tooQuick bool   // sooner after the request appeared than a person reacts
 	late     bool   // it arrived later than max_late_s
@@ -123,6 +124,8 @@ func (d *desk) answer(l rewardsrc.Label, p press) (_ rewardsrc.Label, reason str
 		return l, "that question is long gone"
 	case r.State == rewardsrc.Answered:
 		return l, "that question was answered already"
+	case p.at+p.wrong < r.At:
+		return l, "it was pressed before the question was asked"
 	}
 	l.Request, l.Tick = r.ID, r.Tick
 	r.State = rewardsrc.Answered

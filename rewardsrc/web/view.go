@@ -20,15 +20,16 @@ func (n Number) MarshalJSON() ([]byte, error) {
 
 // About is what does not change during a run.
 type About struct {
-	Robot    string   `json:"robot"`
-	Task     string   `json:"task,omitempty"` // of a simulator
-	Strategy string   `json:"strategy"`
-	Program  string   `json:"program"` // its version
-	PeriodMS Number   `json:"period_ms"`
-	MaxAgeMS Number   `json:"max_z_age_ms"`       // an older z halts the robot
-	Missing  []string `json:"missing,omitempty"`  // of what was asked of the operating system
-	Record   bool     `json:"record"`             // labels are written to disk
-	Source   string   `json:"operator,omitempty"` // who labels where the console only watches
+	Robot       string   `json:"robot"`
+	Task        string   `json:"task,omitempty"` // of a simulator
+	Strategy    string   `json:"strategy"`
+	Program     string   `json:"program"` // its version
+	PeriodMS    Number   `json:"period_ms"`
+	MaxAgeMS    Number   `json:"max_z_age_ms"`       // an older z halts the robot
+	Missing     []string `json:"missing,omitempty"`  // of what was asked of the operating system
+	Record      bool     `json:"record"`             // labels are written to disk
+	Source      string   `json:"operator,omitempty"` // who labels where the console only watches
+	StopEndsRun bool     `json:"stop_ends_run"`      // a stop ends the run; else an operator resets it
 }
 
 // View is what the live view shows. A new one is shown several times a second

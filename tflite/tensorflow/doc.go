@@ -76,6 +76,14 @@
 // TF32 on a GPU to 1e-2. Where two scores are closer than that, the index may be
 // the other one. Gradients agree to 1e-4 of their norm (about 1e-5 measured) but
 // at kinks, where a ReLU or the least member is at a tie; where members tie
-// exactly, Gradient is the mean of theirs. LayerNorm squares in float32 here and in float64 in tflite: a
-// hidden activation above 1e19 is ErrNotFinite here first.
+// exactly, Gradient is the mean of theirs.
+//
+// An overflow inside the networks is ErrNotFinite. Kernels can hide one: 1/√∞ is 0, tanh ∞ is 1,
+// and oneDNN's ReLU turns NaN into 0. The graph therefore checks the variance of every LayerNorm
+// and the inputs of every ReLU and of the policy's tanh, and returns the result of the check with
+// every result. LayerNorm squares in float32 here and in float64 in tflite: activations that vary
+// by more than 1e19 are ErrNotFinite here only.
+//
+// The package turns oneDNN off (TF_ENABLE_ONEDNN_OPTS=0) before it loads the library. TensorFlow
+// uses oneDNN by default on some processors only, and the graph of a SavedModel has no checks.
 package tensorflow

@@ -88,7 +88,7 @@ func resolve(path string) string {
 
 // open loads the first library that there is.
 func open(files []string) (string, uintptr, error) {
-	quieten()
+	setEnvironment()
 	var tried []string
 	for _, path := range files {
 		if filepath.IsAbs(path) {
@@ -109,12 +109,15 @@ func open(files []string) (string, uintptr, error) {
 	return "", 0, fmt.Errorf("tensorflow: %w (%s): run scripts/install-tensorflow.sh, or set model.tensorflow.library to its folder", ErrNoLibrary, strings.Join(tried, "; "))
 }
 
-// quieten keeps TensorFlow's notes about itself off the terminal, unless the
-// user wants them.
-func quieten() {
+// setEnvironment sets what TensorFlow reads as it is loaded. os.Setenv also reaches the C library
+// (purego links the runtime with it).
+func setEnvironment() {
 	if _, ok := os.LookupEnv("TF_CPP_MIN_LOG_LEVEL"); !ok {
-		_ = os.Setenv("TF_CPP_MIN_LOG_LEVEL", "2") // fails only for names that cannot be
+		_ = os.Setenv("TF_CPP_MIN_LOG_LEVEL", "2") // no notes about itself; Setenv fails for impossible names only
 	}
+	// oneDNN's ReLU turns NaN into 0: a SavedModel would answer an overflow with plausible
+	// numbers, on those processors on which TensorFlow uses oneDNN by default.
+	_ = os.Setenv("TF_ENABLE_ONEDNN_OPTS", "0")
 }
 
 func checkVersion(version string) error {

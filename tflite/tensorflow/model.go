@@ -150,10 +150,10 @@ func (m *graphModel) connect(phi bool, slope string) error {
 	}
 	m.search = call([]string{obsName, candidateName, meanName, invRName, betaName}, []string{bestName, scoreName, finiteName},
 		m.obs, tensor{}, m.belief.mean, m.belief.invR, m.belief.beta)
-	m.act = call([]string{obsName, candidateName}, []string{actionName}, m.obs, m.z)
-	m.psi = call([]string{obsName, candidateName, actionName}, []string{psiName}, m.obs, m.z, m.action)
+	m.act = call([]string{obsName, candidateName}, []string{actionName, actionFiniteName}, m.obs, m.z)
+	m.psi = call([]string{obsName, candidateName, actionName}, []string{psiName, psiFiniteName}, m.obs, m.z, m.action)
 	if phi {
-		m.phi = call([]string{obsName}, []string{phiName}, m.obs)
+		m.phi = call([]string{obsName}, []string{phiName, phiFiniteName}, m.obs)
 	}
 	if slope != "" {
 		m.gradient = call([]string{obsName, candidateName, meanName, invRName, betaName}, []string{slope, scoreName, finiteName},
@@ -232,6 +232,9 @@ func (m *graphModel) Phi(dst []float64, obs []float32) error {
 		return err
 	}
 	defer m.phi.done(m.session.api)
+	if !*result[bool](m, m.phi, 1) {
+		return errPhi
+	}
 	copy(dst, unsafe.Slice(result[float64](m, m.phi, 0), len(dst)))
 	return finite(dst, errPhi)
 }
@@ -251,6 +254,9 @@ func (m *graphModel) Act(dst, obs []float32, z []float64) error {
 		return err
 	}
 	defer m.act.done(m.session.api)
+	if !*result[bool](m, m.act, 1) {
+		return errPolicy
+	}
 	copy(dst, unsafe.Slice(result[float32](m, m.act, 0), len(dst)))
 	return finite(dst, errPolicy)
 }
@@ -273,6 +279,9 @@ func (m *graphModel) Psi(dst, obs, action []float32, z []float64) error {
 		return err
 	}
 	defer m.psi.done(m.session.api)
+	if !*result[bool](m, m.psi, 1) {
+		return errPsi
+	}
 	copy(dst, unsafe.Slice(result[float32](m, m.psi, 0), len(dst)))
 	return finite(dst, errPsi)
 }

@@ -2,6 +2,8 @@
 
 package tensorflow
 
+import "slices"
+
 // The operations of the graph. Each has a kernel for the GPU at the types used here;
 // TestEveryOperationHasAKernelForItsDevice lists the kernels of a library.
 
@@ -35,6 +37,12 @@ func (g *graphDef) reshape(x ref, dims ...int) ref {
 // pack puts tensors of one shape side by side along a new first axis.
 func (g *graphDef) pack(name string, parts []ref) ref {
 	return g.add(name, "Pack", parts, typed("T", float32Type), count("N", len(parts)), count("axis", 0))
+}
+
+// concat puts vectors, at least two, one behind the other.
+func (g *graphDef) concat(parts []ref) ref {
+	return g.add("", "ConcatV2", append(slices.Clip(parts), g.ints([]int{0})),
+		typed("T", float32Type), typed("Tidx", int32Type), count("N", len(parts)))
 }
 
 // argMax is the lowest index of the greatest element of a vector.

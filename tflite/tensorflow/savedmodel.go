@@ -5,13 +5,13 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"unsafe"
 
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"optibfm/internal/regular"
 	"optibfm/tflite"
 )
 
@@ -58,8 +58,12 @@ func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("tensorflow: a search among %d candidates: want at least 1", n)
 	}
-	if _, err := os.Stat(filepath.Join(saved.Dir, tflite.SavedModelFileName)); err != nil {
-		return nil, fmt.Errorf("tensorflow: %w: give the directory of a SavedModel", err)
+	graph, _, err := regular.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))
+	if err != nil {
+		return nil, fmt.Errorf("tensorflow: %w; give the directory of a SavedModel", err)
+	}
+	if err := graph.Close(); err != nil { // TensorFlow opens it again
+		return nil, err
 	}
 	a, path, err := load(c.Library)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"optibfm/tflite"
@@ -243,11 +244,14 @@ func TestFilesThatAreNotThoseOfTheBundleAnyMoreAreRefusedAfterLoading(t *testing
 
 func TestADirectoryThatIsNoSavedModelIsAnError(t *testing.T) {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
-	damaged := t.TempDir()
+	damaged, pipe := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(damaged, "saved_model.pb"), []byte("no"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{t.TempDir(), damaged} {
+	if err := syscall.Mkfifo(filepath.Join(pipe, "saved_model.pb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{t.TempDir(), damaged, pipe} {
 		if _, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), 1); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v: want an error that names the directory", err)
 		}

@@ -142,7 +142,7 @@ function noteRequest(r) {
   if (options.sound) beep();
 }
 
-const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.ended && !state.stopped && state.operator.conn === hello.conn);
+const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.ended && state.operator.conn === hello.conn);
 
 /* ---- presses ------------------------------------------------------------- */
 
@@ -160,7 +160,7 @@ const presses = {
     if (!connected()) {
       this.end(p, 'lost', 'not connected');
     } else if (!canLabel()) {
-      this.end(p, 'refused', hello.watch_only ? 'this console only watches' : state.ended ? 'the run is over' : state.stopped ? 'STOP was pressed' : 'another device labels');
+      this.end(p, 'refused', hello.watch_only ? 'this console only watches' : state.ended ? 'the run is over' : 'another device labels');
     } else {
       const message = { type: 'press', id: p.id, kind, at };
       if (value !== undefined) message.value = value;
@@ -389,6 +389,7 @@ function describe() {
   desk.dataset.watch = hello.watch_only;
   $('slider-row').hidden = hello.watch_only || hello.mode !== 'continuous';
   for (const b of document.querySelectorAll('.stop')) b.hidden = !hello.can_stop;
+  $('stop-effect').textContent = a.stop_ends_run ? 'Halts the robot and ends the run.' : 'Halts the robot until an operator resets it.';
   $('invite-watch').disabled = $('invite-label').disabled = hello.role !== 'label';
 }
 
@@ -467,7 +468,8 @@ function renderRequest() {
   $('request').dataset.open = open;
   $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
-  const idle = !open && hello.mode === 'per_request';
+  const stopped = Boolean(state.view?.fault || state.stopped);
+  const idle = !open && (stopped || hello.mode === 'per_request');
   $('good').dataset.idle = $('bad').dataset.idle = idle;
   $('cant').dataset.idle = !open;
   if (open) {
@@ -477,6 +479,7 @@ function renderRequest() {
   }
   $('question').textContent = state.ended ? 'The run is over' : connected() ? 'Nothing is asked' : 'Not connected';
   $('detail').textContent = state.ended || !connected() ? 'Presses are not taken' : !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
+    : stopped ? 'The robot is stopped: presses do not count'
     : { per_request: 'Wait for a question', sparse: 'Press when you like or dislike what it does', continuous: 'Hold the slider while you judge' }[hello.mode];
 }
 

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/hal/bridge/bridgetest"
+	"optibfm/hal/haltest"
+	"optibfm/hal/serial/serialtest"
+	"optibfm/tflite"
+)
+
+// interruptGuard is how long a program may take to end after a signal before it
+// counts as hung. Without the handling under test it takes 57 s or for ever.
+const interruptGuard = 25 * time.Second
+
+// startStep is a step of a run's start at which the program waits.
+type startStep struct {
+	name string
+	// prepare returns the command, and what is closed when it waits.
+	prepare func(t *testing.T) (*exec.Cmd, <-chan struct{})
+	says    string // the error
+}
+
+var startSteps = []startStep{
+	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"), "waiting for the welcome"},
+	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"),
+		"waiting for the welcome"},
+	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},
+	{"a microcontroller does not answer", waitingForTheBoard, "waiting 1m0s for the answer to HELLO"},
+	{"the host process is not ready", waitingForTheHost, "interrupted before the robot was armed"},
+	{"lockstep: the bridge's hello is not answered", inLockstep(bridgetest.Hello), "waiting for the welcome"},
+	{"lockstep: reset is not answered", inLockstep(bridgetest.Reset), "reset"},
+	{"lockstep: act is not answered", inLockstep(bridgetest.Act), "act"},
+	{"lockstep: halt is not answered", inLockstep(bridgetest.Halt), "halt: no answer within 100ms"},
+	{"halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer"), "halt: no answer within 100ms"},
+}
+
+func TestRun_ASignalEndsEveryStepOfItsStart(t *testing.T) {
+	for _, step := range startSteps {
+		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
+			cmd, waiting := step.prepare(t)
+			output := startToFile(t, cmd)
+			awaitStep(t, waiting, output)
+			state := interrupt(t, cmd, output)
+			if state.ExitCode() != 1 || !strings.Contains(output.String(), step.says) {
+				t.Errorf("it ended with %v, want %q:\n%s", state, step.says, output)
+			}
+		})
+	}
+}
+
+// startToFile starts a command whose output goes to a file.
+func startToFile(t *testing.T, cmd *exec.Cmd) *syncBuffer {
+	t.Helper()
+	output := &syncBuffer{filepath.Join(t.TempDir(), "output")}
+	file, err := os.Create(output.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return output
+}
+
+func awaitStep(t *testing.T, waiting <-chan struct{}, output *syncBuffer) {
+	t.Helper()
+	select {
+	case <-waiting:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the step is not reached:\n%s", output)
+	}
+}
+
+// interrupt sends two signals and waits for the end: the second must not end the
+// program without a halt.
+func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState {
+	t.Helper()
+	for range 2 {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		time.Sleep(20 * time.Millisecond)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(interruptGuard):
+		_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
+		<-ended
+		t.Fatalf("it did not end:\n%s", output)
+	}
+	return cmd.ProcessState
+}
+
+// waitingForTheBridge is a run in real time whose server commits a fault.
+func waitingForTheBridge(at bridgetest.Kind, fault string) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
+	return func(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+		server := serveFaulty(t, true, at, fault)
+		cmd := program(t, bridgeSettings(server, "free")...)
+		if at == bridgetest.Halt { // which the signal makes it send
+			return cmd, server.Acted()
+		}
+		return cmd, server.Committed()
+	}
+}
+
+// serveFaulty serves a robot that must be halted, and must not have acted after the
+// fault, when the test ends.
+func serveFaulty(t *testing.T, free bool, at bridgetest.Kind, fault string) *bridgetest.Server {
+	t.Helper()
+	for _, f := range bridgetest.Faults(at, free) {
+		if f.Name == fault {
+			spec := haltest.Spec(6, 2)
+			spec.Period = 20 * time.Millisecond
+			server := bridgetest.Serve(t, bridgetest.Options{Spec: spec, Free: free, At: at, Fault: f})
+			t.Cleanup(func() { checkHalted(t, server, 0) })
+			return server
+		}
+	}
+	t.Fatalf("no fault %q", fault)
+	return nil
+}
+
+// checkHalted checks what a server saw, with at most so many actions after its fault.
+func checkHalted(t *testing.T, server *bridgetest.Server, acts int) {
+	t.Helper()
+	select {
+	case <-server.Ended():
+	case <-time.After(interruptGuard):
+		t.Error("the connection to the robot did not end")
+	}
+	if saw := server.Report(); !saw.Committed || !saw.Halted || saw.ActsAfter > acts {
+		t.Errorf("the robot's server saw %+v", saw)
+	}
+}
+
+func bridgeSettings(server *bridgetest.Server, mode string) []string {
+	return []string{
+		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + server.Address, "robot.bridge.mode=" + mode,
+		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=20000", "robot.bridge.deadman_ms=3000",
+		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0",
+	}
+}
+
+func inLockstep(at bridgetest.Kind) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
+	return func(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+		server := serveFaulty(t, false, at, "no answer")
+		cmd := program(t, append(bridgeSettings(server, "lockstep"), "run.lockstep=true", "run.episode_s=100")...)
+		if at == bridgetest.Halt {
+			return cmd, server.Acted()
+		}
+		return cmd, server.Committed()
+	}
+}
+
+// waitingForTheServer is a run whose bridge has a server that does not listen.
+func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+	started := filepath.Join(t.TempDir(), "started")
+	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.mode=free", "operator.source=none",
+		`robot.bridge.command=["sh", "-c", "echo >`+started+`; exec sleep 1000"]`)
+	return cmd, exists(started)
+}
+
+// exists returns a channel that is closed when there is a file.
+func exists(path string) <-chan struct{} {
+	there := make(chan struct{})
+	go func() {
+		if until(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
+			close(there)
+		}
+	}()
+	return there
+}
+
+// waitingForTheBoard is a wagon whose microcontroller says nothing.
+func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = line.Close() })
+	waiting := make(chan struct{})
+	go func() {
+		_, _ = line.Read(make([]byte, 1))
+		close(waiting)
+	}()
+	const board = "robot.composite.devices[1].mcu."
+	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+wagonBundle(t))
+	cmd.Args = append(cmd.Args, "--config", wagonFile)
+	cmd.Env = append(cmd.Env, rigOrders+"={}")
+	return cmd, waiting
+}
+
+// waitingForTheHost is a run whose host process hangs before it is ready.
+func waitingForTheHost(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+	hung := filepath.Join(t.TempDir(), "hung")
+	cmd := program(t, "operator.source=none")
+	cmd.Env = append(cmd.Env, spoiledHost+"=hangs at its start", spoiledWhen+"="+hung)
+	return cmd, exists(hung)
+}
+
+// unloadable is a model that cannot be loaded.
+type unloadable struct{ nativeModel }
+
+var errUnloadable = errors.New("it cannot be loaded")
+
+func (unloadable) evaluator(configs.File) (tflite.Evaluator, error) { return nil, errUnloadable }
+
+// A signal has its default effect while a model is loaded: no device may be open.
+func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
+	s := testSession(t, func(f *configs.File) {
+		f.Robot.Driver, f.Robot.Bridge.Address = configs.DriverBridge, "unix:/nonexistent"
+		f.Operator.Source = configs.SourceNone
+	})
+	s.model = unloadable{s.model.(nativeModel)}
+	if err := runRealTime(t.Context(), s, runFlags{}); !errors.Is(err, errUnloadable) {
+		t.Errorf("in real time: %v", err)
+	}
+	if err := runFast(t.Context(), s, runFlags{}, io.Discard); !errors.Is(err, errUnloadable) {
+		t.Errorf("in lockstep: %v", err)
+	}
+}

@@ -1,0 +1,36 @@
+package flightlog
+
+import (
+	"encoding/json"
+	"testing"
+
+	"optibfm/rewardsrc"
+)
+
+func TestRecord_JSONHasNullForTheTickOfALabelThatIsAboutNone(t *testing.T) {
+	known, unknown := testLabel(1), testLabel(2)
+	known.Tick = 7
+	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
+	must(t, w.WriteLabel(known))
+	must(t, w.WriteLabel(unknown))
+	must(t, w.WriteLabel(rewardsrc.Label{ID: 3, Tick: rewardsrc.NoTick, Kind: rewardsrc.Undo}))
+	must(t, w.Close())
+	want := []any{"7", nil, nil}
+	for record, err := range open(t, path).Records() {
+		must(t, err)
+		text, err := json.Marshal(record)
+		must(t, err)
+		var line struct {
+			Message map[string]any `json:"message"`
+		}
+		must(t, json.Unmarshal(text, &line))
+		tick, ok := line.Message["tick"]
+		if !ok || tick != want[0] || line.Message["id"] == nil || line.Message["kind"] == nil {
+			t.Errorf("want tick %v: %s", want[0], text)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("%d labels are missing", len(want))
+	}
+}

@@ -1,0 +1,136 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/foxglove/mcap/go/mcap"
+)
+
+// A process that ends while it writes leaves the beginning of a record at the
+// end of its log, and a power failure leaves zeros where the file system had
+// not written the last pages. Both are a cut. Anything else that cannot be read
+// is damage: what is wrong in front of a readable chunk, in a closed log, or in
+// a record that is there from its start to its end.
+
+// torn reports whether the file from an offset on is a cut, and says what is
+// cut off. due are the message indexes that may be next.
+func (w *walker) torn(at int64, due map[uint16][]byte) (reason string, torn bool, err error) {
+	end, err := w.endOfContent(at)
+	if err != nil || end == at {
+		return "there is no record: zeros", true, err
+	}
+	head, err := w.bytes(at, min(end, at+recordLead+chunkFields))
+	if err != nil {
+		return "", false, err
+	}
+	op := mcap.OpCode(head[0])
+	if len(head) < recordLead {
+		return "a record is cut off in its first bytes", op <= mcap.OpDataEnd, nil
+	}
+	length := binary.LittleEndian.Uint64(head[1:])
+	if length <= uint64(end-at-recordLead) || length > maxRecord {
+		return "", false, nil
+	}
+	reason = fmt.Sprintf("a record (%s) is cut off", op)
+	switch op {
+	case mcap.OpChunk:
+		return reason, beginsChunk(head[recordLead:], int64(length)), nil
+	case mcap.OpMessageIndex:
+		got, err := w.bytes(at, end)
+		return reason, beginsAny(got, due), err
+	case mcap.OpDataEnd:
+		return reason, length == dataEndLength-recordLead, nil
+	case mcap.OpMessage:
+		return reason, !w.ours(), nil
+	}
+	return reason, op < mcap.OpMessage && len(w.parts) == 0 || op == mcap.OpMetadata || op == mcap.OpAttachment, nil
+}
+
+func beginsAny(b []byte, of map[uint16][]byte) bool {
+	for _, whole := range of {
+		if bytes.HasPrefix(whole, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// endOfContent returns where the zeros begin with which the file ends.
+func (w *walker) endOfContent(from int64) (int64, error) {
+	const window = 1 << 16
+	for end := w.size; end > from; end = max(from, end-window) {
+		start := max(from, end-window)
+		b, err := w.bytes(start, end)
+		if err != nil {
+			return 0, err
+		}
+		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+			return start + int64(n), nil
+		}
+	}
+	return from, nil
+}
+
+// chunkFields is the most that stands in front of a chunk's records.
+const chunkFields = 8 + 8 + 8 + 4 + 4 + int64(len(mcap.CompressionZSTD)) + 8
+
+var compressions = []mcap.CompressionFormat{mcap.CompressionNone, mcap.CompressionZSTD, mcap.CompressionLZ4}
+
+// beginsChunk reports whether a chunk record of a length can begin with b, which
+// may be cut off: whether its fields agree.
+func beginsChunk(b []byte, length int64) bool {
+	const name = 8 + 8 + 8 + 4 + 4
+	if len(b) < name {
+		return length >= name+8
+	}
+	size, n := binary.LittleEndian.Uint64(b[16:]), int64(binary.LittleEndian.Uint32(b[name-4:]))
+	if size > maxRecord || name+n+8 > chunkFields {
+		return false
+	}
+	if int64(len(b)) < name+n+8 {
+		return true
+	}
+	format := mcap.CompressionFormat(b[name : name+n])
+	packed := binary.LittleEndian.Uint64(b[name+n:])
+	return slices.Contains(compressions, format) && packed == uint64(length-name-n-8) &&
+		(format != mcap.CompressionNone || packed == size)
+}
+
+// finishSummary tells a summary that was never finished from a damaged one.
+func (w *walker) finishSummary(at int64) error {
+	torn, err := w.tornSummary(at)
+	if err != nil {
+		return err
+	}
+	if torn && !w.closed {
+		w.cut = &Cut{Offset: at, Bytes: w.size - at, Reason: "the summary is cut off"}
+		return nil
+	}
+	w.damage(at, w.size, errors.New("the summary is damaged; no message is lost"))
+	return nil
+}
+
+// tornSummary reports whether the file ends within the summary.
+func (w *walker) tornSummary(at int64) (bool, error) {
+	end, err := w.endOfContent(at)
+	for err == nil && at < end {
+		var head []byte
+		if head, err = w.bytes(at, min(end, at+recordLead)); err != nil || len(head) < recordLead {
+			return true, err
+		}
+		op, length := mcap.OpCode(head[0]), binary.LittleEndian.Uint64(head[1:])
+		if op == mcap.OpReserved || op > mcap.OpDataEnd || length > maxRecord {
+			return false, nil
+		}
+		at += recordLead + int64(length)
+		if op == mcap.OpFooter && at < end {
+			rest, err := w.bytes(at, end)
+			return bytes.HasPrefix(mcap.Magic, rest), err
+		}
+	}
+	return true, err
+}

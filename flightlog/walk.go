@@ -1,0 +1,421 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/foxglove/mcap/go/mcap"
+)
+
+// Lengths of the records at the end of a log.
+const (
+	dataEndLength = recordLead + 4
+	footerLength  = recordLead + 8 + 8 + 4
+)
+
+// firstRecord is the offset of the first record.
+var firstRecord = int64(len(mcap.Magic))
+
+// walker finds the parts of a log, what is damaged and what is cut off.
+//
+// A closed log proves itself: the checksums in its footer and its data end
+// record cover every byte. Where they agree, the walker only reads the leads
+// of the records. Otherwise it checks what it can: chunks by their checksums,
+// message indexes by their chunks, the preamble by its checksum, and the
+// sequence numbers of messages, which show missing and repeated blocks. After a
+// damaged place it searches for the next whole chunk.
+type walker struct {
+	*Reader
+	limit  int64 // end of the data section, where a footer states it, or of the file
+	closed bool  // the file ends with the magic of a closed log
+	strict bool  // the checksums do not prove the log
+
+	due  map[uint16][]byte // message index records that must follow the last chunk
+	next map[uint16]uint32 // sequence number of the next message, by channel
+	// resumed holds the channels with messages since the last damaged place; nil
+	// where there was none. The first message there may have any later number.
+	resumed map[uint16]bool
+}
+
+// walk finds the parts of the file.
+func (r *Reader) walk() error {
+	var magic [8]byte
+	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
+		return fmt.Errorf("%w: it does not begin as an MCAP file does", ErrNotALog)
+	}
+	w := walker{Reader: r, limit: r.size, strict: true, next: make(map[uint16]uint32)}
+	if err := w.readFooter(); err != nil {
+		return err
+	}
+	if err := w.run(); err != nil {
+		return err
+	}
+	inPreamble := r.cut != nil && len(r.parts) == 0
+	if w.strict && r.announced != r.summed && !inPreamble {
+		w.damage(firstRecord, firstRecord, errors.New("the checksum of the metadata is missing"))
+	}
+	return nil
+}
+
+// readFooter finds out whether the log was closed, where its data section ends
+// and whether its checksums prove it.
+func (w *walker) readFooter() error {
+	tail, err := w.bytes(max(firstRecord, w.size-footerLength-int64(len(mcap.Magic))), w.size)
+	if err != nil {
+		return err
+	}
+	footer, closed := bytes.CutSuffix(tail, mcap.Magic)
+	w.closed = closed
+	if len(footer) != footerLength || !isLead(footer, mcap.OpFooter, footerLength) {
+		return nil
+	}
+	at := w.size - int64(len(tail))
+	start := int64(binary.LittleEndian.Uint64(footer[recordLead:]))
+	if start == 0 { // no summary
+		start = at
+	}
+	if start < firstRecord+dataEndLength || start > at {
+		return nil
+	}
+	same, err := w.agrees(start, at+footerLength-4, binary.LittleEndian.Uint32(footer[footerLength-4:]))
+	if err != nil || !same {
+		return err
+	}
+	w.limit = start - dataEndLength
+	proven, err := w.proven(w.limit)
+	w.strict = !proven
+	return err
+}
+
+// proven reports whether the data end record at an offset holds the checksum
+// of everything before it.
+func (w *walker) proven(at int64) (bool, error) {
+	end, err := w.bytes(at, min(at+dataEndLength, w.size))
+	if err != nil || len(end) < dataEndLength || !isLead(end, mcap.OpDataEnd, dataEndLength) {
+		return false, err
+	}
+	sum := binary.LittleEndian.Uint32(end[recordLead:])
+	if sum == 0 { // the writer computed none
+		return false, nil
+	}
+	return w.agrees(0, at, sum)
+}
+
+// agrees compares the checksum of a stretch of the file. 0 agrees: it says that
+// there is none.
+func (w *walker) agrees(from, to int64, sum uint32) (bool, error) {
+	if sum == 0 {
+		return true, nil
+	}
+	got, err := w.checksum(from, to)
+	return got == sum, err
+}
+
+func (r *Reader) checksum(from, to int64) (uint32, error) {
+	hash := crc32.NewIEEE()
+	if _, err := io.Copy(hash, io.NewSectionReader(r.src, from, to-from)); err != nil {
+		return 0, fmt.Errorf("reading bytes %d to %d: %w", from, to, err)
+	}
+	return hash.Sum32(), nil
+}
+
+// bytes reads a stretch of the file.
+func (r *Reader) bytes(from, to int64) ([]byte, error) {
+	b := make([]byte, max(0, to-from))
+	if n, err := r.src.ReadAt(b, from); n < len(b) {
+		return nil, fmt.Errorf("reading bytes %d to %d: %w", from, to, err)
+	}
+	return b, nil
+}
+
+// isLead reports whether b begins as a record of an opcode and a length does.
+func isLead(b []byte, op mcap.OpCode, length int) bool {
+	return mcap.OpCode(b[0]) == op && binary.LittleEndian.Uint64(b[1:]) == uint64(length-recordLead)
+}
+
+// run visits the records of the data section.
+func (w *walker) run() error {
+	at := firstRecord
+	for at < w.limit {
+		op, length, err := w.lead(at)
+		if err == nil && op == mcap.OpDataEnd && length == dataEndLength-recordLead && w.limit == w.size {
+			break
+		}
+		if err == nil {
+			err = w.take(op, at, length)
+		}
+		next := at + recordLead + length
+		if err != nil {
+			if next, err = w.pass(at, err); err != nil {
+				return err
+			}
+		}
+		at = next
+	}
+	return w.finish(at)
+}
+
+// lead reads the opcode and the length of the record at an offset.
+func (w *walker) lead(at int64) (op mcap.OpCode, length int64, err error) {
+	head, err := w.bytes(at, min(at+recordLead, w.limit))
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(head) < recordLead {
+		return 0, 0, damaged("a record is cut off in its first bytes")
+	}
+	claimed := binary.LittleEndian.Uint64(head[1:])
+	if claimed > uint64(w.limit-at-recordLead) {
+		return 0, 0, damaged("a record claims %d bytes, more than there are", claimed)
+	}
+	return mcap.OpCode(head[0]), int64(claimed), nil
+}
+
+// damaged says what is wrong with a record. Who knows where it is adds that.
+func damaged(format string, args ...any) error {
+	return &DamageError{Err: fmt.Errorf(format, args...)}
+}
+
+// take reads the record at an offset. An error that is not a DamageError is one
+// of the disk, or ErrVersion.
+func (w *walker) take(op mcap.OpCode, at, length int64) error {
+	if op != mcap.OpMessageIndex && len(w.due) > 0 {
+		return damaged("message indexes are missing")
+	}
+	switch op {
+	case mcap.OpChunk:
+		return w.takeChunk(part{op: op, offset: at, length: length})
+	case mcap.OpMessage:
+		w.parts = append(w.parts, part{op: op, offset: at, length: length})
+		return nil
+	case mcap.OpMessageIndex:
+		return w.takeIndex(at, length)
+	case mcap.OpHeader:
+		if at != firstRecord {
+			return damaged("a second header")
+		}
+	case mcap.OpSchema, mcap.OpChannel, mcap.OpMetadata, mcap.OpAttachment:
+	default:
+		if w.strict {
+			return damaged("no record of a log begins like this (opcode %#02x)", byte(op))
+		}
+		return nil // an extension of the format
+	}
+	return w.read(op, at, length)
+}
+
+// takeChunk checks a chunk, and that its messages continue those before it.
+func (w *walker) takeChunk(p part) error {
+	if !w.strict {
+		w.parts = append(w.parts, p)
+		return nil
+	}
+	body, err := w.load(p)
+	if err != nil {
+		return err
+	}
+	content, ok := survey(body)
+	if !ok || !w.ours() {
+		w.parts = append(w.parts, p)
+		return nil
+	}
+	if w.due, err = indexRecords(content); err != nil {
+		return err
+	}
+	end := p.offset + recordLead + p.length
+	gap := false
+	for id, c := range content {
+		if c.first < w.next[id] {
+			w.damage(p.offset, end, errors.New("a block of the file is there twice"))
+			return nil
+		}
+		gap = gap || c.first > w.next[id] && (w.resumed == nil || w.resumed[id])
+	}
+	if gap {
+		w.damage(p.offset, p.offset, errors.New("a block of the file is missing"))
+	}
+	for id, c := range content {
+		w.next[id] = c.first + uint32(len(c.index.Entries()))
+		if w.resumed != nil {
+			w.resumed[id] = true
+		}
+	}
+	w.parts = append(w.parts, p)
+	return nil
+}
+
+// takeIndex compares a message index with the chunk before it.
+func (w *walker) takeIndex(at, length int64) error {
+	if !w.strict || !w.ours() {
+		return nil
+	}
+	for id, want := range w.due {
+		if int64(len(want)) != recordLead+length {
+			continue
+		}
+		got, err := w.bytes(at, at+recordLead+length)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(got, want) {
+			delete(w.due, id)
+			return nil
+		}
+	}
+	return damaged("a message index does not agree with its chunk")
+}
+
+// surveyed is what a chunk holds of a channel.
+type surveyed struct {
+	first uint32 // sequence number
+	index mcap.MessageIndex
+}
+
+// survey lists the messages of a chunk by channel; ok is false where the chunk
+// is malformed.
+func survey(body []byte) (found map[uint16]*surveyed, ok bool) {
+	const fields = 2 + 4 + 8 // of a message, up to its log time
+	found = make(map[uint16]*surveyed)
+	for at := 0; at < len(body); {
+		record := body[at:]
+		if len(record) < recordLead {
+			return nil, false
+		}
+		length := binary.LittleEndian.Uint64(record[1:])
+		if length > uint64(len(record)-recordLead) {
+			return nil, false
+		}
+		if mcap.OpCode(record[0]) == mcap.OpMessage && length >= fields {
+			message := record[recordLead:]
+			id := binary.LittleEndian.Uint16(message)
+			c := found[id]
+			if c == nil {
+				c = &surveyed{first: binary.LittleEndian.Uint32(message[2:]), index: mcap.MessageIndex{ChannelID: id}}
+				found[id] = c
+			}
+			c.index.Add(binary.LittleEndian.Uint64(message[6:]), uint64(at))
+		}
+		at += recordLead + int(length)
+	}
+	return found, true
+}
+
+// indexRecords returns the message index records that follow a chunk.
+func indexRecords(content map[uint16]*surveyed) (map[uint16][]byte, error) {
+	records, err := newRecords()
+	if err != nil {
+		return nil, err
+	}
+	due := make(map[uint16][]byte, len(content))
+	for id, c := range content {
+		records.buf.Reset()
+		if err := records.WriteMessageIndex(&c.index); err != nil {
+			return nil, err
+		}
+		due[id] = bytes.Clone(records.buf.Bytes())
+	}
+	return due, nil
+}
+
+// pass notes a damaged or cut place and returns where the walk continues, the
+// limit where it does not.
+func (w *walker) pass(at int64, cause error) (next int64, err error) {
+	var damage *DamageError
+	if !errors.As(cause, &damage) {
+		return 0, cause
+	}
+	due := w.due
+	w.due = nil
+	next, found, err := w.findChunk(at)
+	if err != nil {
+		return 0, err
+	}
+	if !found && !w.closed {
+		if reason, torn, err := w.torn(at, due); torn || err != nil {
+			w.cut = &Cut{Offset: at, Bytes: w.size - at, Reason: reason}
+			return w.limit, err
+		}
+	}
+	w.damage(at, next, damage.Err)
+	return next, nil
+}
+
+// damage notes that bytes cannot be trusted. What stands behind them is a part
+// of its own.
+func (w *walker) damage(from, to int64, cause error) {
+	w.parts = append(w.parts, part{offset: from, damage: &DamageError{Offset: from, End: to, Err: cause}})
+	w.resumed = make(map[uint16]bool)
+}
+
+// findChunk searches for a whole chunk from an offset on. Without one it
+// returns the limit.
+func (w *walker) findChunk(from int64) (at int64, found bool, err error) {
+	const window = 1 << 20
+	for from < w.limit {
+		b, err := w.bytes(from, min(from+window, w.limit))
+		if err != nil {
+			return 0, false, err
+		}
+		for i := range b {
+			if b[i] != byte(mcap.OpChunk) || i+recordLead <= len(b) && binary.LittleEndian.Uint64(b[i+1:]) > maxRecord {
+				continue
+			}
+			whole, err := w.isChunk(from + int64(i))
+			if whole || err != nil {
+				return from + int64(i), whole, err
+			}
+		}
+		from += int64(len(b))
+	}
+	return w.limit, false, nil
+}
+
+// isChunk reports whether a whole chunk stands at an offset.
+func (w *walker) isChunk(at int64) (bool, error) {
+	op, length, err := w.lead(at)
+	if err == nil && op == mcap.OpChunk {
+		var head []byte
+		head, err = w.bytes(at+recordLead, at+recordLead+min(length, chunkFields))
+		if err == nil && !beginsChunk(head, length) {
+			return false, nil
+		}
+	}
+	if err == nil {
+		_, err = w.load(part{op: mcap.OpChunk, offset: at, length: length})
+	}
+	if errors.Is(err, ErrDamaged) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// finish checks what follows the data section.
+func (w *walker) finish(at int64) error {
+	if at == w.size { // never closed, or damaged up to the end
+		if w.cut == nil && !w.closed {
+			w.cut = &Cut{Offset: at, Reason: "the file ends without a footer"}
+		}
+		return nil
+	}
+	if !w.strict {
+		return nil
+	}
+	if len(w.due) > 0 {
+		w.damage(at, at, errors.New("message indexes are missing"))
+	}
+	proven, err := w.proven(at)
+	if err != nil {
+		return err
+	}
+	if !proven && len(w.Damage()) == 0 {
+		w.damage(firstRecord, at, errors.New("the checksum of the data section does not agree"))
+	}
+	if w.limit < w.size { // the footer is whole
+		return nil
+	}
+	return w.finishSummary(at + dataEndLength)
+}

@@ -1,0 +1,32 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scripts are the servers that this project ships, in scripts/.
+var Scripts = []string{"dmc_bridge.py", "maze_bridge.py", "ros2_bridge.py"}
+
+// CheckScript reports whether a command that starts one of [Scripts] finds its interpreter and the
+// packages that the script imports. It runs the command with --help, which serves nothing. The error has
+// the script's own words: its last line says what to install. ctx limits the wait.
+func CheckScript(ctx context.Context, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], append(slices.Clone(command[1:]), "--help")...)
+	cmd.WaitDelay = time.Second // for a pipe that a child holds open
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("bridge: %s: %w", strings.Join(cmd.Args, " "), context.Cause(ctx))
+	case cmd.ProcessState == nil: // not started
+		return fmt.Errorf("bridge: %w; install the interpreter, or name another", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return fmt.Errorf("bridge: %s: %w: %s", command[0], err, lines[len(lines)-1])
+}

@@ -1,0 +1,75 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCheckScript_SaysWhatToInstall(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	// Modules that hide those of the interpreter, whichever it has.
+	hidden := t.TempDir()
+	for _, module := range []string{"mujoco", "numpy", "ogbench", "rclpy"} {
+		text := "raise ModuleNotFoundError(\"No module named '" + module + "'\", name='" + module + "')\n"
+		if err := os.WriteFile(filepath.Join(hidden, module+".py"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PYTHONPATH", hidden)
+	const pip = " -m pip install -r ../../scripts/requirements-simulators.txt"
+	for script, c := range map[string]struct{ argument, module, fix string }{
+		"dmc_bridge.py":  {"walker", "mujoco", pip},
+		"maze_bridge.py": {"antmaze", "numpy", pip},
+		"ros2_bridge.py": {"robot.json", "rclpy", "source /opt/ros/"},
+	} {
+		command := []string{"python3", filepath.Join("../../scripts", script), c.argument}
+		err := CheckScript(t.Context(), command)
+		if err == nil || !strings.Contains(err.Error(), "No module named '"+c.module+"'; ") || !strings.Contains(err.Error(), c.fix) {
+			t.Errorf("%s: %v", script, err)
+		}
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 || strings.Contains(string(out), "Traceback") {
+			t.Errorf("%s: started, it printed:\n%s", script, out)
+		}
+	}
+}
+
+func TestCheckScript_JudgesByTheExitStatus(t *testing.T) {
+	script := func(text string) []string {
+		path := filepath.Join(t.TempDir(), "dmc_bridge.py")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"sh", path, "walker"}
+	}
+	if err := CheckScript(t.Context(), script("[ \"$*\" = 'walker --help' ]")); err != nil {
+		t.Error(err)
+	}
+	err := CheckScript(t.Context(), script("echo first; echo it lacks something >&2; exit 3"))
+	if err == nil || !strings.HasSuffix(err.Error(), "exit status 3: it lacks something") {
+		t.Error(err)
+	}
+	if err := CheckScript(t.Context(), []string{"no-such-python", "dmc_bridge.py"}); !errors.Is(err, exec.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestCheckScript_EndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	path := filepath.Join(t.TempDir(), "dmc_bridge.py")
+	if err := os.WriteFile(path, []byte("exec sleep 600"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckScript(ctx, []string{"sh", path}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,93 @@
+package regular_test
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"optibfm/internal/regular"
+)
+
+// within fails where f takes longer than any file system should: a guard against a hang.
+func within(t *testing.T, f func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatal("still waiting")
+		return nil
+	}
+}
+
+func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "socket")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, path := range []string{pipe, link, "/dev/zero", dir} {
+		err := within(t, func() error {
+			_, _, err := regular.Open(path)
+			return err
+		})
+		if !errors.Is(err, regular.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want ErrNotRegular", path, err)
+		}
+	}
+	if _, _, err := regular.Open(socket); err == nil { // the kernel refuses
+		t.Error("a socket is opened")
+	}
+	if _, _, err := regular.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing: %v, want ErrNotExist", err)
+	}
+}
+
+func TestOpen_FollowsLinksToRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600), os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	f, size, err := regular.Open(link)
+	if err != nil || size != 4 {
+		t.Fatalf("size %d, %v", size, err)
+	}
+	defer f.Close()
+}
+
+func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, fsys := range map[string]fs.FS{"dir": regular.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}} {
+		if content, err := regular.ReadFile(fsys, "file", 4); string(content) != "text" || err != nil {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+		if _, err := regular.ReadFile(fsys, "file", 3); err == nil || !strings.Contains(err.Error(), "4 bytes, at most 3") {
+			t.Errorf("%s: %v, want an error about the size", name, err)
+		}
+	}
+	if _, err := regular.ReadFile(regular.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("%v, want ErrInvalid", err)
+	}
+	// A file of the kernel that has more content than its size, which is 0.
+	if content, err := regular.ReadFile(regular.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
+		t.Errorf("%d bytes, %v, want none", len(content), err)
+	}
+}

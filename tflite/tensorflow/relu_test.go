@@ -1,0 +1,89 @@
+//go:build tensorflow
+
+package tensorflow
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"optibfm/tflite"
+)
+
+// writeReLU writes a SavedModel (tensorflow/core/protobuf/saved_model.proto) with an observation o
+// of 1 element and width for the other sizes. All elements of its results are
+// relu(3e38·o - 2e38·o + 0.25).
+func writeReLU(t *testing.T, dir string, width int) {
+	g := newGraphDef("/CPU:0")
+	obs, action, z := g.placeholder("obs", -1, 1), g.placeholder("action", -1, width), g.placeholder("z", -1, width)
+	hidden := g.matMul(float32Type, obs, g.floats([]float32{3e38, 2e38}, 1, 2))
+	difference := slices.Concat(slices.Repeat([]float32{1}, width), slices.Repeat([]float32{-1}, width))
+	x := g.matMul(float32Type, hidden, g.floats(difference, 2, width))
+	bias := g.floats(slices.Repeat([]float32{0.25}, width), width)
+	relu := g.unary("Relu", g.add("", "BiasAdd", []ref{x, bias}, typed("T", float32Type)))
+	members := g.pack("", []ref{relu})
+
+	o, a, d := tensorEntry("obs", obs, -1, 1), tensorEntry("action", action, -1, width), tensorEntry("z", z, -1, width)
+	meta := appendMessage(nil, 1, appendString(nil, 4, "serve"))
+	meta = appendMessage(meta, 2, g.bytes())
+	meta = appendMessage(meta, 5, signatureEntry("phi", tensorEntry("phi", relu, -1, width), o))
+	meta = appendMessage(meta, 5, signatureEntry("policy", tensorEntry("action", relu, -1, width), o, d))
+	meta = appendMessage(meta, 5, signatureEntry("psi", tensorEntry("psi", members, 1, -1, width), o, a, d))
+	if err := os.WriteFile(filepath.Join(dir, tflite.SavedModelFileName), appendMessage(nil, 2, meta), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signatureEntry is an entry of a MetaGraphDef's signatures.
+func signatureEntry(name string, output []byte, inputs ...[]byte) []byte {
+	signature := appendMessage(nil, 2, output)
+	for _, input := range inputs {
+		signature = appendMessage(signature, 1, input)
+	}
+	return appendMessage(appendString(nil, 1, name), 2, signature)
+}
+
+// tensorEntry is an entry of a signature's map: a TensorInfo by its key.
+func tensorEntry(key string, tensor ref, dims ...int) []byte {
+	info := appendString(nil, 1, string(tensor)+":0")
+	info = appendVarint(info, 2, uint64(float32Type))
+	info = appendMessage(info, 3, shapeProto(dims))
+	return appendMessage(appendString(nil, 1, key), 2, info)
+}
+
+func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {
+	t.Setenv("TF_ENABLE_ONEDNN_OPTS", "1") // the package overrides the environment
+	dir := t.TempDir()
+	const width = 16
+	writeReLU(t, dir, width)
+	c := DefaultConfig()
+	c.Device = "/CPU:0"
+	m, err := LoadSavedModel(tflite.SavedModel{Dir: dir, Signatures: tflite.DefaultSignatures()}, c, 4)
+	if errors.Is(err, ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	phi, z := make([]float64, width), slices.Repeat([]float64{1}, width)
+	action, psi := make([]float32, width), make([]float32, width)
+	if err := m.Phi(phi, []float32{1e-37}); err != nil || math.Abs(phi[0]-10.25) > 1e-3 {
+		t.Fatalf("φ %g, %v, want 10.25", phi[0], err)
+	}
+	large := []float32{3}
+	for call, err := range map[string]error{
+		"phi": m.Phi(phi, large), "act": m.Act(action, large, z), "psi": m.Psi(psi, large, action, z),
+	} {
+		if !errors.Is(err, tflite.ErrNotFinite) {
+			t.Errorf("%s of inf - inf: %v, want ErrNotFinite", call, err)
+		}
+	}
+}
