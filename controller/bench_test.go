@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -34,21 +35,29 @@ func benchNetwork(b *testing.B) *tflite.Network {
 	return n
 }
 
-// BenchmarkStep is a whole control tick without networks and planner, a label
-// in every one.
+// BenchmarkStep is a whole control tick without the planner, with a label in every tick.
 func BenchmarkStep(b *testing.B) {
-	for name, rho := range map[string]float64{"remembering": 1, "forgetting": 0.999} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		rho      float64
+		networks bool
+	}{{"remembering", 1, false}, {"forgetting", 0.999, false}, {"networks", 1, true}} {
+		b.Run(c.name, func(b *testing.B) {
 			cfg := DefaultConfig()
-			cfg.Rho, cfg.Gate.RequestsPerMinute, cfg.Gate.BackoffS = rho, 0, 0
+			cfg.Rho, cfg.Gate.RequestsPerMinute, cfg.Gate.BackoffS = c.rho, 0, 0
 			shape := Shape{benchObs, benchAction, benchLatent}
 			random := rand.New(rand.NewPCG(1, 1))
 			features := gaussian(random, benchLatent)
-			model := newStub(benchObs, benchAction, benchLatent)
-			model.phi = func(dst []float64, _ []float32) error { copy(dst, features); return nil }
+			stub := newStub(benchObs, benchAction, benchLatent)
+			stub.phi = func(dst []float64, _ []float32) error { copy(dst, features); return nil }
+			var model tflite.Model = stub
+			if c.networks {
+				model = benchNetwork(b)
+			}
 			plans := newStubPlans(shape)
 			plans.content()
 			robot := haltest.New(haltest.Spec(benchObs, benchAction))
+			robot.Observe = func(n int, obs []float32) error { narrow(obs, features[n%benchObs:][:benchObs]); return nil }
 			agent, err := NewAgent(cfg, Parts{Robot: robot, Source: &oracle{}, Model: model, Plans: plans})
 			if err != nil {
 				b.Fatal(err)
@@ -122,33 +131,41 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	network := benchNetwork(b)
 	for _, strategy := range Strategies() {
-		b.Run(strategy, func(b *testing.B) {
-			cfg := DefaultConfig()
-			cfg.Strategy = strategy
-			cfg.FixedZ = gaussian(rand.New(rand.NewPCG(1, 1)), benchLatent)
-			p, err := NewPlanner(cfg, network)
-			if err != nil {
-				b.Fatal(err)
+		if strategy == UCB || strategy == UCBSphere {
+			for _, n := range []int{128, 512} {
+				b.Run(fmt.Sprintf("%s/n=%d", strategy, n), func(b *testing.B) { benchmarkPlan(b, network, strategy, n) })
 			}
-			l, err := NewLearner(cfg, benchLatent, testPeriod)
-			if err != nil {
-				b.Fatal(err)
-			}
-			shape := Shape{benchObs, benchAction, benchLatent}
-			s, dst := NewState(shape), NewPlan(shape)
-			s.Valid, s.Hash = 1, l.Belief().Hash()
-			l.Belief().State(s.Belief)
-			s.Next = 1
-			if _, err := p.Plan(s, dst); err != nil { // the model's scratch grows once
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Next++
-				if _, err := p.Plan(s, dst); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+			continue
+		}
+		b.Run(strategy, func(b *testing.B) { benchmarkPlan(b, network, strategy, 0) })
+	}
+}
+
+func benchmarkPlan(b *testing.B, network *tflite.Network, strategy string, candidates int) {
+	cfg := DefaultConfig()
+	cfg.Strategy, cfg.Candidates = strategy, candidates
+	cfg.FixedZ = gaussian(rand.New(rand.NewPCG(1, 1)), benchLatent)
+	p, err := NewPlanner(cfg, network)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := NewLearner(cfg, benchLatent, testPeriod)
+	if err != nil {
+		b.Fatal(err)
+	}
+	shape := Shape{benchObs, benchAction, benchLatent}
+	s, dst := NewState(shape), NewPlan(shape)
+	s.Valid, s.Hash = 1, l.Belief().Hash()
+	l.Belief().State(s.Belief)
+	s.Next = 1
+	if _, err := p.Plan(s, dst); err != nil { // the model's scratch grows once
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Next++
+		if _, err := p.Plan(s, dst); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

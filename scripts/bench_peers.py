@@ -2,7 +2,8 @@
 """Time the same step in optibfm and in what one would run instead.
 
     pip install numpy scipy torch onnx onnxruntime jax matplotlib
-    python3 bench_peers.py --optibfm ./optibfm --hidden 256 1024 --threads 1 2 --markdown peers.md --json peers.json --plot peers.png
+    python3 bench_peers.py --optibfm ./optibfm --lab ./optibfm-lab --hidden 256 1024 --threads 1 2 \
+        --markdown peers.md --json peers.json --plot peers.png
 
 Every contender is a process of its own that reads the same bundle and answers
 requests for steps; the requests go round, so that what else happens on the
@@ -18,6 +19,9 @@ The steps (the paper's; n candidates, d latent dimensions):
               best by min over members of psi.z_hat + beta |psi|_1/V, its action
     search    (optibfm only) the evaluation of the candidates within ucb
     tick      (optibfm only) phi(s), a label, the D-gap, the action
+
+optibfm's steps are those of its controller (`optibfm-lab bench --serve`): they include its guards,
+label gate and hashes. Only the policy is the network alone.
 
 The peers are written plainly, as the published implementations are: every
 candidate is a row with the observation in it, V is factorised anew, and the
@@ -709,7 +713,7 @@ CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-compile": TorchCompile, "on
 
 
 def work(o):
-    """Answer requests as `optibfm model steps` does; the first line says ready."""
+    """Answer requests as `optibfm-lab bench --serve` does, after a case to compare."""
     bundle = Bundle(o.bundle)
     peer = CONTENDERS[o.worker](bundle, o.worker_threads, o.candidates)
     case = {k: np.array(v, np.float32) for k, v in json.loads(sys.stdin.readline()).items()}
@@ -771,10 +775,11 @@ class Contender:
 def start(o, bundle, threads):
     """All contenders that work, each checked against optibfm."""
     case, want = reference(o, bundle)
-    contenders = [Contender("optibfm", [o.optibfm, "model", "steps", bundle, "--candidates", str(o.candidates)], threads)]
+    contenders = [Contender("optibfm", served(o, bundle), threads)]
     if o.tensorflow:
-        contenders.append(Contender("optibfm-tf", [o.optibfm, "model", "steps", bundle, "--candidates", str(o.candidates), "--backend", "tensorflow",
-                                                   "--library", o.tensorflow, "--threads", str(threads)], threads, only=("ucb", "search")))
+        tensorflow = {"model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0", "model.tensorflow.library": o.tensorflow,
+                      "model.tensorflow.intra_op_threads": threads}
+        contenders.append(Contender("optibfm-tf", served(o, bundle, **tensorflow), threads, only=("ucb", "search")))
     for peer in o.peers:
         c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
                              "--candidates", str(o.candidates)], threads, autotune=o.autotune)
@@ -790,6 +795,12 @@ def start(o, bundle, threads):
             contenders.remove(c)
             c.close()
     return contenders
+
+
+def served(o, bundle, **keys):
+    """The command of optibfm, with keys of its configuration."""
+    keys = {"model.bundle": bundle, "controller.candidates": o.candidates, "controller.beta.value": BETA, **keys}
+    return [o.lab, "bench", "--serve", *(word for key, value in keys.items() for word in ("--set", f"{key}={value}"))]
 
 
 def reference(o, bundle):
@@ -967,7 +978,8 @@ def cpu():
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--optibfm", default=shutil.which("optibfm"), help="the program")
+    p.add_argument("--optibfm", default=shutil.which("optibfm"), help="the program of the robot")
+    p.add_argument("--lab", default=shutil.which("optibfm-lab"), help="the program of the laboratory")
     p.add_argument("--tensorflow", help="the folder of the TensorFlow library: optibfm's other backend takes part (needs -tags tensorflow)")
     p.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     p.add_argument("--bundle", help="a bundle instead of random weights")
@@ -986,8 +998,8 @@ def main():
     o = p.parse_args()
     if o.worker:
         return work(o)
-    if not o.optibfm:
-        p.error("no optibfm in PATH: give it with --optibfm")
+    if not o.optibfm or not o.lab:
+        p.error("optibfm or optibfm-lab is not in PATH; give both with --optibfm and --lab")
     print(cpu(), json.dumps(versions()))
     runs = []
     with tempfile.TemporaryDirectory() as folder:

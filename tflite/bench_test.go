@@ -69,20 +69,22 @@ func BenchmarkAct(b *testing.B) {
 	})
 }
 
-// BenchmarkSearch128 has the candidates that the ucb strategy draws without
-// labels and after 100: the more the belief knows, the more alike they are, and
-// the more of their inactive units are the same.
-func BenchmarkSearch128(b *testing.B) {
+// BenchmarkSearch has the candidates that the ucb strategy draws without labels and after 100. With
+// more labels the candidates become more similar, and more of their inactive units are the same.
+func BenchmarkSearch(b *testing.B) {
 	for _, labels := range []int{0, 100} {
-		for _, workers := range []int{1, 2} {
-			b.Run(fmt.Sprintf("labels=%d/workers=%d", labels, workers), func(b *testing.B) {
-				benchmark(b, func(n *tflite.Network, rng *rand.Rand) func() error { return search128(b, n, labels, rng) }, tflite.Workers(workers))
-			})
+		for _, n := range []int{128, 512} {
+			for _, workers := range []int{1, 2} {
+				b.Run(fmt.Sprintf("labels=%d/n=%d/workers=%d", labels, n, workers), func(b *testing.B) {
+					search := func(m *tflite.Network, rng *rand.Rand) func() error { return searchOf(b, m, labels, n, rng) }
+					benchmark(b, search, tflite.Workers(workers))
+				})
+			}
 		}
 	}
 }
 
-func search128(b *testing.B, n *tflite.Network, labels int, rng *rand.Rand) func() error {
+func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand) func() error {
 	d := walker.Latent
 	p, err := posterior.New(d, 1, 1)
 	if err != nil {
@@ -97,7 +99,7 @@ func search128(b *testing.B, n *tflite.Network, labels int, rng *rand.Rand) func
 	p.Mean(mean)
 	p.InvR(invR)
 	var candidates []float32
-	for range 128 {
+	for range count {
 		p.SampleEllipsoid(z, 2, rng)
 		candidates = append(candidates, narrow(z)...)
 	}

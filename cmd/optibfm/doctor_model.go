@@ -160,7 +160,7 @@ func judgeTicks(times []time.Duration, period time.Duration, checked string) fin
 	p50, p99 := times[len(times)/2], times[len(times)*99/100]
 	found := fmt.Sprintf("φ and π take p50 %s, p99 %s, of %s; %s", shortTime(p50), shortTime(p99), shortTime(period), checked)
 	values := map[string]float64{"p50_us": us(p50), "p99_us": us(p99)}
-	const mend = "lengthen loop.period_ms, or choose a smaller model; see `optibfm bench`"
+	const mend = "lengthen loop.period_ms, or choose a smaller model; see `optibfm-lab bench`"
 	switch {
 	case p50 >= period:
 		return broken(mend, "%s: they do not fit into the period", found).with(values)

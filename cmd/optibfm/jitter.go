@@ -30,34 +30,31 @@ type jitterOptions struct {
 	alone    bool
 	json     bool
 
-	config   string // of the program that takes turns with them; "": none
-	set      []string
-	browsers int
+	config string // of the whole program, which takes turns with them; "": leave it out
+	set    []string
 }
 
 func newJitterCommand() *cobra.Command {
-	o := jitterOptions{periodMS: 1, seconds: 60, slice: 5, fifo: 80, browsers: 5}
+	o := jitterOptions{periodMS: 1, seconds: 60, slice: 5, fifo: 80}
 	cmd := &cobra.Command{
 		Use: "jitter", Args: cobra.NoArgs,
-		Short: "Measure how punctually this machine wakes the control loop, beside cyclictest",
-		Long: `Measure how late the bare control loop wakes on this machine. Where cyclictest
-(Debian: rt-tests) is installed, the two take turns of --slice seconds at the
-same priority on the same processors, so that both see the same minute and
-neither disturbs the other; --seconds is the time of each. cyclictest is kept
-from changing the power management, which the loop does not do either.
+		Short: "Measure how late this machine wakes the control loop, next to cyclictest",
+		Long: `Measure how late this machine wakes the bare control loop. If cyclictest (Debian:
+rt-tests) is installed, the two alternate in turns of --slice seconds, with the
+same priority on the same processors; each runs for --seconds in all. cyclictest
+does not change the power management, as the loop does not.
 
-With --config a third takes turns with them: the program itself (optibfm run)
-under that configuration, with its log, a planner that never rests, and a web
-console that is open in --browsers, in one of which somebody labels. The loop's
-period, priority and processors are then those of the configuration. A robot that
-may have actuators is refused, as opening and halting one writes to its outputs:
-measure its loop with the simulated rover (the refusal says how). As it is only a
-measurement, the program runs as the same user, without a control socket, and
-takes every press at a console without TLS on the loopback.
+With --config, the whole program (optibfm run) takes turns with them under that
+configuration: it writes its log, plans in every tick and gets its labels from a
+simulated operator. The loop then has the configuration's period, priority and
+processors. The command refuses robots that may have actuators, because opening
+and halting a robot writes to its outputs: measure its loop with the simulated
+rover (the error gives the command). The program runs as the same user and
+without a control socket.
 
-"missed" is the ticks that the loop skipped; for cyclictest, the wake-ups that
-came a period or more late. --hog starts processes that each keep one processor
-busy.`,
+"missed" counts the ticks that the loop skipped; for cyclictest it counts wake-ups
+that were a period or more late. --hog starts processes that each keep one
+processor busy.`,
 		Example: `  optibfm jitter --period-ms 20 --seconds 60
   sudo optibfm jitter --period-ms 1 --fifo 80 --cpus 1 --hog 4 --json
   sudo optibfm jitter --config rover --set robot.rover.period_ms=5 --set loop.period_ms=5`,
@@ -73,16 +70,15 @@ busy.`,
 	}
 	f := cmd.Flags()
 	f.Float64Var(&o.periodMS, "period-ms", o.periodMS, "time from one tick to the next")
-	f.Float64Var(&o.seconds, "seconds", o.seconds, "time for each of the two")
+	f.Float64Var(&o.seconds, "seconds", o.seconds, "time for each of them")
 	f.Float64Var(&o.slice, "slice", o.slice, "seconds of a turn")
 	f.IntVar(&o.fifo, "fifo", o.fifo, "SCHED_FIFO priority, 0 for the ordinary scheduler")
 	f.IntSliceVar(&o.cpus, "cpus", nil, "processors that may be used; default: all")
 	f.IntVar(&o.hogs, "hog", 0, "number of processes that keep processors busy")
 	f.BoolVar(&o.alone, "alone", false, "leave cyclictest out")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVarP(&o.config, "config", "c", "", "measure the whole program too, under this `CONFIG`: a file, or a name (optibfm config list)")
+	f.StringVarP(&o.config, "config", "c", "", "measure the whole program too, under `CONFIG`: a file or a name")
 	f.StringArrayVar(&o.set, "set", nil, "override a key of that configuration: `KEY=VALUE`; repeatable")
-	f.IntVar(&o.browsers, "browsers", o.browsers, "how many have the program's console open")
 	for _, loops := range []string{"period-ms", "fifo", "cpus"} {
 		cmd.MarkFlagsMutuallyExclusive("config", loops)
 	}
@@ -106,7 +102,7 @@ func (o jitterOptions) loop() (cfg rtloop.Config, program *programRun, err error
 	cfg = rtloop.DefaultConfig()
 	cfg.PeriodMS, cfg.Priority, cfg.CPUs = o.periodMS, o.fifo, o.cpus
 	if o.config != "" {
-		if program, cfg, err = newProgramRun(o.config, o.set, o.browsers); err != nil {
+		if program, cfg, err = newProgramRun(o.config, o.set); err != nil {
 			return cfg, nil, err
 		}
 	}
@@ -115,13 +111,11 @@ func (o jitterOptions) loop() (cfg rtloop.Config, program *programRun, err error
 		return cfg, nil, err
 	}
 	if !(o.seconds > 0 && o.slice > 0) || o.hogs < 0 || o.hogs > 1000 {
-		return cfg, nil, fmt.Errorf("jitter: seconds %v, slice %v, hog %d: give positive times and 0 to 1000 hogs", o.seconds, o.slice, o.hogs)
+		return cfg, nil, fmt.Errorf("jitter: invalid flags (--seconds %v, --slice %v, --hog %d); "+
+			"use positive times and 0 to 1000 hogs", o.seconds, o.slice, o.hogs)
 	}
 	if o.config == "" && len(o.set) > 0 {
-		return cfg, nil, errors.New("jitter: --set overrides a configuration: give one with --config")
-	}
-	if o.browsers < 0 || o.browsers > mostBrowsers {
-		return cfg, nil, fmt.Errorf("jitter: found --browsers %d: the console takes 0 to %d", o.browsers, mostBrowsers)
+		return cfg, nil, errors.New("jitter: --set without a configuration; add --config")
 	}
 	return cfg, program, nil
 }
@@ -137,9 +131,9 @@ func measureJitter(ctx context.Context, o jitterOptions) (jitterResult, error) {
 	cyclictest, err := exec.LookPath("cyclictest")
 	switch {
 	case o.alone:
-		r.Note = "cyclictest was left out"
+		r.Note = "cyclictest omitted (--alone)"
 	case err != nil:
-		r.Note = "cyclictest is not installed (Debian: rt-tests): the loop was measured alone"
+		r.Note = "cyclictest is not installed (Debian: rt-tests)"
 	default:
 		r.Cyclictest = newCyclictestRun()
 	}
@@ -248,7 +242,7 @@ func (r jitterResult) print(out io.Writer, asJSON bool) error {
 		fmt.Fprintln(out, r.Note)
 	}
 	if p := r.Program; p != nil {
-		fmt.Fprintf(out, "the program made %d plans, took %d labels from a console open in %d browsers, and dropped %d records\n", p.Plans, p.Labels, p.Browsers, p.Dropped)
+		fmt.Fprintf(out, "the program made %d plans, applied %d labels and dropped %d records\n", p.Plans, p.Labels, p.Dropped)
 	}
 	_, err := fmt.Fprintf(out, "\n%d ticks run + %d skipped %s %d periods that began; %d garbage collections\n",
 		r.Loop.Ticks, r.Loop.Skipped, sign, r.Loop.Periods, r.Loop.GCCycles)

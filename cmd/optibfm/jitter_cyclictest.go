@@ -32,13 +32,12 @@ func (c *cyclictestRun) turn(ctx context.Context, program string, cfg rtloop.Con
 	result := filepath.Join(dir, "result.json")
 	cmd := exec.CommandContext(ctx, program, cyclictestArguments(cfg, turn, result)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("jitter: cyclictest: %w (it said %q): mend that, or use --alone", err, strings.TrimSpace(string(said)))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("jitter: cyclictest: %w (%q); correct that or use --alone", err, strings.TrimSpace(string(output)))
 	}
 	text, err := os.ReadFile(result)
 	if err != nil {
-		return fmt.Errorf("jitter: cyclictest left no result: %w: use --alone", err)
+		return fmt.Errorf("jitter: cyclictest left no result: %w; use --alone", err)
 	}
 	return c.add(text, cfg.Period())
 }
@@ -70,17 +69,17 @@ func (c *cyclictestRun) add(text []byte, period time.Duration) error {
 		} `json:"thread"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return fmt.Errorf("jitter: cyclictest's result: %w: use --alone", err)
+		return fmt.Errorf("jitter: cyclictest: result: %w; use --alone", err)
 	}
 	thread, ok := file.Thread["0"]
 	if !ok {
-		return errors.New("jitter: cyclictest's result has no thread 0: use --alone")
+		return errors.New("jitter: cyclictest: result: no thread 0; use --alone")
 	}
 	beyond := thread.Cycles
 	for latency, n := range thread.Histogram {
 		us, err := strconv.Atoi(latency)
 		if err != nil || us < 0 || n < 0 {
-			return fmt.Errorf("jitter: cyclictest's result has latency %q, %d times: use --alone", latency, n)
+			return fmt.Errorf("jitter: cyclictest: result: invalid latency (%q, %d times); use --alone", latency, n)
 		}
 		c.counts[us] += n
 		beyond -= n

@@ -44,7 +44,7 @@ teach it something.
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
 		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newCalibrateCommand(), newBenchCommand(), newEvalCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
+		newLabelCommand(), newCalibrateCommand(), newEvalCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newOperateCommands()...)
 	root.AddCommand(newHaltCommand())

@@ -32,7 +32,7 @@ program. "model import" makes a bundle of a checkpoint, to which it adds Cov B
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend(), newModelSteps())
+	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
 	return cmd
 }
 

@@ -131,7 +131,7 @@ func TestAControlTickWithASavedModelAllocatesNothingOnGosHeap(t *testing.T) {
 	}
 }
 
-func TestInferAndBenchTakeASavedModel(t *testing.T) {
+func TestInfer_TakesASavedModel(t *testing.T) {
 	dir := importSaved(t)
 	obs, reward := make([]float32, 10*6), make([]float64, 10)
 	for i := range obs {
@@ -142,13 +142,6 @@ func TestInferAndBenchTakeASavedModel(t *testing.T) {
 	result, err := runInfer(t, path, "--model", dir)
 	if err != nil || len(result.Z) != 8 {
 		t.Errorf("%+v, %v", result, err)
-	}
-	var out bytes.Buffer
-	cmd := newBenchCommand()
-	cmd.SetArgs([]string{"--bundle", dir, "--device", "/CPU:0", "--span", "1ms"})
-	cmd.SetOut(&out)
-	if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), "TensorFlow /CPU:0  ") {
-		t.Errorf("%s\n%v", out.String(), err)
 	}
 	text, err := modelRun("eval", dir, "--obs", "[1,2,3,4,5,6]", "--z", "[1,0,0,0,0,0,0,0]")
 	var e evaluation
@@ -169,23 +162,6 @@ func TestADeviceThatIsNotThereIsTheCPUOrAnError(t *testing.T) {
 	s.file.Loop.Posture = "strict"
 	if _, _, err := s.model.searcher(s.file, 1); !errors.Is(err, tensorflow.ErrNoDevice) || !strings.HasPrefix(err.Error(), "model.tensorflow.device: ") {
 		t.Errorf("%v, want ErrNoDevice", err)
-	}
-}
-
-func TestBenchTimesAGradientPlanOnTheBackendOfTheRun(t *testing.T) {
-	importSaved(t) // or skip
-	o := benchOptions{config: "rover", device: cpuDevice, set: []string{"model.backend=tensorflow", "controller.strategy=ucb_gradient"}, span: 1}
-	b, err := newBenchmark(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.close()
-	if b.tf == nil {
-		t.Fatal(b.tfNote)
-	}
-	m, err := b.planningModel()
-	if err != nil || m != b.tf {
-		t.Errorf("the plan is made with %T, %v; want TensorFlow", m, err)
 	}
 }
 
@@ -261,5 +237,18 @@ func TestABundleThatSaysOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 	}
 	if _, err := m.evaluator(configs.Default()); err == nil || !strings.Contains(err.Error(), "import it again") {
 		t.Errorf("%v: want an error about the sizes", err)
+	}
+}
+
+func TestModelBackend_AgreesWithTheNativeNetworks(t *testing.T) {
+	dir := importSaved(t) // or skip
+	for _, c := range []struct {
+		bundle string
+		lines  int
+	}{{configs.EmbeddedRover, 6}, {dir, 3}} {
+		out, err := modelRun("backend", "--bundle", c.bundle, "--device", cpuDevice, "--searches", "5")
+		if err != nil || strings.Count(out, "\n") != c.lines || !strings.Contains(out, "the graph is on "+cpuDevice) {
+			t.Errorf("%s: %v in\n%s", c.bundle, err, out)
+		}
 	}
 }

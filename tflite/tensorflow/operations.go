@@ -4,8 +4,8 @@ package tensorflow
 
 import "slices"
 
-// The operations that the graph is made of. Each has a kernel for the GPU at
-// the types used here; `optibfm model backend` lists what the library has.
+// The operations of the graph. Each has a kernel for the GPU at the types used here;
+// TestEveryOperationHasAKernelForItsDevice lists the kernels of a library.
 
 func (g *graphDef) placeholder(name string, dims ...int) ref {
 	return g.add(name, "Placeholder", nil, typed("dtype", float32Type), shaped("shape", dims))
