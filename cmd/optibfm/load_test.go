@@ -55,7 +55,7 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 		t.Fatal(err)
 	}
 	watched := make(chan error, 1)
-	go func() { watched <- watchConsole(ctx, said, 1) }()
+	go func() { watched <- labelInBrowser(ctx, said) }()
 	begun := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
