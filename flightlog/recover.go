@@ -23,8 +23,8 @@ type Recovered struct {
 	Cut      *Cut              // what was missing at the end, nil for a log that was closed
 }
 
-// keyRecovered in Metadata.Extra says that a log is what was left of a damaged one.
-const keyRecovered = "recovered"
+// KeyRecovered in Metadata.Extra says that a log is what was left of a damaged one.
+const KeyRecovered = "recovered"
 
 // Recover copies every message of a log that can be read, bit for bit, to a new
 // log with indexes, a summary and zstd compression. The metadata of the copy says
@@ -44,7 +44,7 @@ func Recover(in, out string) (Recovered, error) {
 		return Recovered{}, fmt.Errorf("flightlog.Recover: %w: give a name that is not taken", err)
 	}
 	if damage := r.Damage(); len(damage) > 0 {
-		r.meta.note(keyRecovered, fmt.Sprintf("from a log with %d damaged places, the first: %v", len(damage), damage[0]))
+		r.meta.note(KeyRecovered, fmt.Sprintf("from a log with damage in %d place(s), the first: %v", len(damage), damage[0]))
 	}
 	result, err := r.copyTo(f, everything)
 	if err == nil {

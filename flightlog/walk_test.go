@@ -170,7 +170,7 @@ func TestRecover_TheCopyOfADamagedLogSaysSo(t *testing.T) {
 	saved, err := Recover(path, out)
 	must(t, err)
 	r := open(t, out)
-	said := r.Metadata().Extra[keyRecovered]
+	said := r.Metadata().Extra[KeyRecovered]
 	if len(saved.Damage) != 1 || len(r.Damage()) > 0 || !strings.Contains(said, "checksum of a chunk") {
 		t.Errorf("damage %v, then %v; metadata %v", saved.Damage, r.Damage(), r.Metadata().Extra)
 	}

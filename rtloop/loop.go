@@ -54,7 +54,8 @@ type OverrunError struct {
 }
 
 func (e *OverrunError) Error() string {
-	return fmt.Sprintf("%v (%d since the last punctual one, max_missed_ticks is %d; the thread last woke %v late, a tick last took %v); "+
+	return fmt.Sprintf("%v (%d since the last punctual one, max_missed_ticks is %d; "+
+		"the thread last woke %v late, a tick last took %v); "+
 		"shorten the tick, lengthen period_ms, or find what occupied the processor",
 		ErrOverrun, e.Missed, e.Limit, rounded(e.Lateness), rounded(e.Duration))
 }
@@ -75,9 +76,8 @@ type Loop struct {
 	Halt func(cause error)
 	// OnStuck, if not nil, is called once by the watchdog's thread when no
 	// tick has begun for WatchdogMS, or when Halt has not returned for as long.
-	// The control thread may still be inside
-	// the body: use only what is safe beside it, such as a second path to
-	// the actuators.
+	// The control thread may still be inside the body: use only what is safe
+	// beside it, such as a second path to the actuators.
 	OnStuck func(Stall)
 	// OnOverrun, if not nil, is called on the control thread when MaxMissed
 	// ticks were missed, at once: before the thread sleeps again, and before
@@ -133,9 +133,10 @@ func (l *Loop) Live() Live {
 }
 
 // Run calls body once a period until ctx is done, body returns an error or
-// too many ticks are missed and OnOverrun does not return true. The first tick is one period after the call. A
-// cancelled context ends the loop at its next wake-up, within a period, and is
-// not an error. The report is complete whatever the error.
+// too many ticks are missed and OnOverrun does not return true. The first tick
+// is one period after the call. A cancelled context ends the loop at its next
+// wake-up, within a period, and is not an error. The report is complete
+// whatever the error.
 //
 // body runs on the control thread, which is not the caller's goroutine, and
 // must not keep the thread waiting. A Loop runs once.

@@ -29,8 +29,8 @@ func (s Stall) String() string {
 	case s.Runnable == s.Looks:
 		return text + ", computing or ready without a processor"
 	}
-	return fmt.Sprintf("%s, computing or ready without a processor in %d of %d looks, waiting in a system call in the others",
-		text, s.Runnable, s.Looks)
+	return fmt.Sprintf("%s, computing or ready without a processor in %d of %d looks, "+
+		"waiting in a system call in the others", text, s.Runnable, s.Looks)
 }
 
 // threadStat is /proc/.../stat of a thread, opened by the thread itself; nil: not

@@ -235,7 +235,8 @@ func (c *control) openToOperators(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, c.cutOff
-	c.socket.period, c.socket.robot, c.socket.deadman = spec.Period, spec.Name, knownDeadman(c.robot, c.session.file.Safety)
+	c.socket.period, c.socket.robot = spec.Period, spec.Name
+	c.socket.deadman = knownDeadman(c.robot, c.session.file.Safety)
 	go c.socket.serve()
 }
 
@@ -415,5 +416,6 @@ func (c *control) planTooOld() bool {
 // What ends the loop besides a fault that the agent found.
 var (
 	errHostGone   = errors.New("the host process died: it printed why, or it was killed")
-	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s: give it processor time, or raise the limit")
+	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s: " +
+		"give it processor time, or raise the limit")
 )

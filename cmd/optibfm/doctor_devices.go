@@ -296,13 +296,11 @@ func (d *doctor) bridgeCommand(ctx context.Context) finding {
 		return broken("install it, or correct robot.bridge.command", "%v", err)
 	}
 	script := bridgeScript(d.file.Robot)
-	if script != "" {
-		if _, err := os.Stat(script); err != nil {
-			return broken(inRepository+", or correct robot.bridge.command", "%v", err)
-		}
-	}
-	if !slices.Contains(bridge.Scripts, filepath.Base(script)) {
+	if script == "" {
 		return fine("%s is there; it was not started", program)
+	}
+	if _, err := os.Stat(script); err != nil {
+		return broken(inRepository+", or correct robot.bridge.command", "%v", err)
 	}
 	if err := bridge.CheckScript(ctx, command); err != nil {
 		found, fix, _ := strings.Cut(err.Error(), "; ")

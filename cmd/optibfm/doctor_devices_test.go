@@ -16,6 +16,7 @@ import (
 	"periph.io/x/conn/v3/i2c"
 
 	"optibfm/configs"
+	"optibfm/hal/bridge"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mcu"
@@ -230,4 +231,15 @@ func TestWhatABridgeNeedsIsLookedAtAndNotCalled(t *testing.T) {
 	d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", "robot.bridge.address=unix:/run/robot")
 	d.access = denies("/run/robot")
 	verdict(t, "refused", d.bridge(t.Context()), statusFail, "permission denied")
+}
+
+func TestOpenSession_LeavesCommandsOfOtherComputersAlone(t *testing.T) {
+	for _, command := range [][]string{
+		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
+	} {
+		robot := configs.Robot{Driver: configs.DriverBridge, Bridge: bridge.Config{Command: command}}
+		if script := bridgeScript(robot); script != "" {
+			t.Errorf("%q: looks for %s here", command, script)
+		}
+	}
 }

@@ -107,6 +107,7 @@ type host struct {
 	lines      *lineWriter // what the display writes to; nil: the full screen
 	desk       *desk
 	watcher    rewardsrc.Watcher   // may be nil
+	sensedAt   int64               // of the newest tick
 	operator   rewardsrc.Reachable // nil: always there
 	web        *web.Server         // may be nil
 	log        *flightlog.Writer   // may be nil
@@ -171,11 +172,20 @@ func openHost(out io.Writer) (*host, error) {
 	h.beforehand = append(h.beforehand, h.session.roomMade...)
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
-	h.desk = newDesk(h.session.file, source, h.tally, rewardsrc.Monotonic)
+	h.desk = newDesk(h.session.file, source, h.tally, h.labelTime)
 	h.desk.log, h.desk.notify = h.log, h.display.label
 	h.desk.tell = func(e flightlog.Event) { h.note(h.writeEvent(e)) }
 	h.reach()
 	return h, nil
+}
+
+// labelTime is the clock of the labels: that of the samples for a source that watches the robot,
+// which a simulator behind the bridge may simulate, else CLOCK_MONOTONIC.
+func (h *host) labelTime() int64 {
+	if h.watcher != nil {
+		return h.sensedAt
+	}
+	return rewardsrc.Monotonic()
 }
 
 func (h *host) readOrders() error {
@@ -410,12 +420,17 @@ func (h *host) drain() {
 	h.desk.flush()
 	h.takeStop()
 	if h.fault() != controller.FaultNone {
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + h.halted.String()}))
+		h.tell(flightlog.Error, "robot halted: "+h.halted.String())
 	}
 	if n := h.link.waited.Load(); n > 0 {
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: fmt.Sprintf(
-			"the simulated robot stood still for %d ticks, and its time with it, because the host was slow (run.simulator_wait_s)", n)}))
+		h.tell(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+
+			"because the host was slow (run.simulator_wait_s)", n))
 	}
+}
+
+// tell shows and records an event of now.
+func (h *host) tell(level flightlog.Level, text string) {
+	h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: level, Text: text}))
 }
 
 // takeStop takes the newest cause of a stop. One that the run outlasts is recorded at
@@ -427,8 +442,7 @@ func (h *host) takeStop() {
 	}
 	h.halted = r
 	if r.Final == 0 {
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error,
-			Text: "robot stopped: " + r.String() + "; fix the cause, then: " + h.session.invoked.operate("reset")}))
+		h.tell(flightlog.Error, "robot stopped: "+r.String()+"; fix the cause, then: "+h.session.invoked.operate("reset"))
 	}
 }
 
@@ -462,6 +476,7 @@ func (h *host) takeTicks() error {
 			h.takeLabels()
 			return nil
 		}
+		h.sensedAt = t.SenseAt
 		if h.watcher != nil {
 			h.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
 		}

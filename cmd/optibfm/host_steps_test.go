@@ -36,8 +36,8 @@ func TestHostStall_ListsWhatTheHostDoesAndDidLast(t *testing.T) {
 	h.words[plannerSearch] = ago(1300*time.Millisecond, 1)
 	h.words[recorderRound] = ago(1050*time.Millisecond, 0)
 	h.words[logSync] = ago(3*time.Second, 1)
-	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; last: log sync started 3s ago, planner search started 1.3s ago, " +
-		"recorder round finished 1.05s ago, log write finished 1.1s ago"
+	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; " +
+		"last: log sync started 3s ago, planner search started 1.3s ago, recorder round finished 1.05s ago, log write finished 1.1s ago"
 	if got := h.Error(); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}
@@ -48,7 +48,8 @@ func TestHostStall_ListsWhatTheHostDoesAndDidLast(t *testing.T) {
 
 func TestHostStall_BearsWhateverTheHostWrites(t *testing.T) {
 	w := newHeapWords(t)
-	for _, value := range []uint64{0, 1, 2, 3, 1 << 63, math.MaxUint64, math.MaxUint64 - 1, uint64(rtloop.Now()+int64(time.Hour))<<1 | 1} {
+	ahead := uint64(rtloop.Now()+int64(time.Hour))<<1 | 1
+	for _, value := range []uint64{0, 1, 2, 3, 1 << 63, math.MaxUint64, math.MaxUint64 - 1, ahead} {
 		w.hostBeat.Store(value)
 		for _, word := range w.steps {
 			word.Store(value)

@@ -369,6 +369,19 @@ func TestLog_EveryCommandNamesDamageAndFails(t *testing.T) {
 	}
 }
 
+func TestReplay_KeepsWhatWasRecoveredFromADamagedLog(t *testing.T) {
+	path := damagedLog(t)
+	if _, err := logOutput(t, "recover", path, "--out", "copy.mcap"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := logOutput(t, "replay", "copy.mcap")
+	mustLog(t, err)
+	expectLog(t, out, "recovered", "from a log with damage")
+	if flightlog.Replayed("copy.mcap") {
+		t.Error("the copy is marked as replayed: a run may remove it")
+	}
+}
+
 func TestLog_AKilledRunsLogIsNotDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	mustLog(t, os.WriteFile(path, damagedLogs(t)[tornLog], 0o600))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -84,17 +85,14 @@ func checkPaths(f configs.File) error {
 	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
 }
 
-// bridgeScript is the Python script that a bridge's command starts, "" where there is none.
+// bridgeScript is the script of [bridge.Scripts] that an interpreter of this computer runs as the
+// bridge's command, "" where there is none. Other commands may start a server elsewhere.
 func bridgeScript(r configs.Robot) string {
-	if r.Driver != configs.DriverBridge {
+	c := r.Bridge.Command
+	if r.Driver != configs.DriverBridge || len(c) < 2 || !slices.Contains(bridge.Scripts, filepath.Base(c[1])) {
 		return ""
 	}
-	for _, argument := range r.Bridge.Command {
-		if filepath.Ext(argument) == ".py" {
-			return argument
-		}
-	}
-	return ""
+	return c[1]
 }
 
 // closeRobot halts a robot and releases what it holds.

@@ -112,8 +112,8 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 		printReplay(out, path, r, result, answer)
 	}
 	err = errors.Join(err, replayError(path, result))
-	if err == nil {
-		_ = flightlog.MarkReplayed(path) // a folder that cannot be written to is nobody's log.dir
+	if _, recovered := r.Metadata().Extra[flightlog.KeyRecovered]; err == nil && !recovered {
+		_ = flightlog.MarkReplayed(path) // a folder that cannot be written to is no log.dir
 	}
 	return err
 }
@@ -131,6 +131,9 @@ func replayError(path string, r flightlog.Result) error {
 func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightlog.Result, answer *flightlog.Answer) {
 	fmt.Fprintf(out, "%s, %s\n", path, bytesText(r.Size()))
 	row(out, "state", "%s", stateText(result.Cut, result.Damage))
+	if from, recovered := r.Metadata().Extra[flightlog.KeyRecovered]; recovered {
+		row(out, "recovered", "%s", from)
+	}
 	row(out, "verified", "%s", verdictText(result))
 	for _, g := range result.Gaps {
 		row(out, "", "%s", gapText(g))

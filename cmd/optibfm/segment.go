@@ -24,7 +24,8 @@ const (
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 
-	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns; the host also has a word for each activity
+	// The host also has a word for each activity.
+	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
 	wordReady    = "ready"     // the host is ready: 1
 	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
 	wordAway     = "away"      // the operator's device is gone: 1

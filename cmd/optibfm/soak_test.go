@@ -185,7 +185,7 @@ func newTestHost(t *testing.T, e *twoEnds, spec hal.Spec, now func() time.Time) 
 		t.Fatal(err)
 	}
 	h.planning.keep = h.keep
-	h.desk = newDesk(s.file, source, h.tally, func() int64 { return now().UnixNano() })
+	h.desk = newDesk(s.file, source, h.tally, h.labelTime)
 	h.desk.log, h.desk.notify = h.log, h.display.label
 	first, err := h.planning.first()
 	if err != nil {

@@ -41,8 +41,12 @@ func TestRun_HasOneCauseWhereSomethingFollowsIt(t *testing.T) {
 		want controller.Fault
 	}{
 		{"the host dies", func(_ *hangingRobot, e *twoEnds) { e.hostGone.Store(true) }, controller.FaultHost},
-		{"the driver panics", func(r *hangingRobot, _ *twoEnds) { r.sense = func() { panic("a driver's mistake") } }, controller.FaultPanic},
-		{"the socket's goroutine panics", func(_ *hangingRobot, e *twoEnds) { e.board.broken.Store(&errSocketDied) }, controller.FaultPanic},
+		{"the driver panics", func(r *hangingRobot, _ *twoEnds) {
+			r.sense = func() { panic("a driver's mistake") }
+		}, controller.FaultPanic},
+		{"the socket's goroutine panics", func(_ *hangingRobot, e *twoEnds) {
+			e.board.broken.Store(&errSocketDied)
+		}, controller.FaultPanic},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			robot, e := newHanging(t, configs.AfterStopEnd)
@@ -54,7 +58,8 @@ func TestRun_HasOneCauseWhereSomethingFollowsIt(t *testing.T) {
 			}
 			err := runBroken(t, e, rtloop.NoLimit)
 			checkOneCause(t, e, err, c.want)
-			if _, after, _ := strings.Cut(err.Error(), "\n"); !strings.Contains(after, "then: ") || !strings.Contains(after, "in Halt of rover, for ") {
+			_, after, _ := strings.Cut(err.Error(), "\n")
+			if !strings.Contains(after, "then: ") || !strings.Contains(after, "in Halt of rover, for ") {
 				t.Errorf("what followed is not listed: %v", err)
 			}
 		})

@@ -130,7 +130,9 @@ func TestSimulator_IsStoppedWhenItHasWaited(t *testing.T) {
 		"planless": {5 + 20 + 1, func(f *configs.File) { f.Controller.MaxPlanAge = 5 }, func(e *twoEnds) {
 			e.host.hostBeat.Add(1)
 		}, controller.FaultStalePlan},
-		"silent, and does not wait": {10 + 1, func(f *configs.File) { f.Run.SimulatorWaitS = 0 }, func(*twoEnds) {}, controller.FaultHost},
+		"silent, and does not wait": {10 + 1, func(f *configs.File) {
+			f.Run.SimulatorWaitS = 0
+		}, func(*twoEnds) {}, controller.FaultHost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newWaiting(t, c.change)

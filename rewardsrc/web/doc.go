@@ -22,7 +22,7 @@
 //
 // A press carries the request that the page showed, if it was shown for
 // longer than a person takes to react (reaction_ms), and then answers that one,
-// however late it arrives. Any other press is unasked and about its own moment:
+// if it arrives within a minute. Any other press is unasked and about its own moment:
 // the browser's clock (performance.now) is mapped to CLOCK_MONOTONIC by
 // exchanges as in NTP (RFC 5905, section 8): the one with the shortest round
 // trip of the last 16 counts, and its error is at most half of that. A press that
