@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"optibfm/hal"
@@ -20,6 +21,9 @@ type Parts struct {
 	Model  tflite.Model // evaluated for φ and π only; the agent's own instance
 	Plans  Plans
 	Safety Safety // what stops the robot besides its faults
+	// Stage, if not nil, is where the agent stores its Stage, for those who
+	// watch the control thread. It may lie in shared memory.
+	Stage *atomic.Uint64
 }
 
 // Agent is the half of the controller that runs in every tick, on the control
@@ -36,6 +40,7 @@ type Agent struct {
 	guarded  hal.Guarded         // the robot, where it may have a deadman; else nil
 	model    tflite.Model
 	plans    Plans
+	stage    *atomic.Uint64
 
 	shape      Shape
 	tick       *Tick // the tick at work, in memory that nobody else can write to
@@ -91,7 +96,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	}
 	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
 	a := &Agent{
-		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans,
+		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans, stage: parts.Stage,
 		shape:      shape,
 		tick:       NewTick(shape),
 		learner:    learner,
@@ -101,6 +106,9 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		deadman:    parts.Safety.RequireDeadman,
 		maxPlanAge: cfg.MaxPlanAge,
 		fallback:   make([]float64, dims.Latent),
+	}
+	if a.stage == nil {
+		a.stage = new(atomic.Uint64)
 	}
 	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
 	a.operator, _ = parts.Source.(rewardsrc.Reachable)
@@ -155,7 +163,11 @@ func (a *Agent) Arm() error {
 	return nil
 }
 
+// enter stores the stage.
+func (a *Agent) enter(s Stage) { a.stage.Store(uint64(s)) }
+
 func (a *Agent) armRobot() error {
+	a.enter(StageArm)
 	if err := a.robot.Arm(); err != nil {
 		return err
 	}
@@ -186,6 +198,7 @@ func (a *Agent) Disarm() error {
 	if a.disarmer == nil {
 		return a.Halt(FaultNone)
 	}
+	a.enter(StageDisarm)
 	if err := a.disarmer.Disarm(); err != nil {
 		return errors.Join(err, a.Halt(FaultAct))
 	}
@@ -216,6 +229,7 @@ func (a *Agent) Reset() error {
 // haltAgain tells the robot again; one that does not obey is neither reset nor
 // armed.
 func (a *Agent) haltAgain() {
+	a.enter(StageHalt)
 	if a.restless = a.robot.Halt() != nil; a.restless {
 		a.note(FaultAct)
 	}
@@ -223,6 +237,7 @@ func (a *Agent) haltAgain() {
 
 func (a *Agent) haltRobot() error {
 	a.guard.restart()
+	a.enter(StageHalt)
 	err := a.robot.Halt()
 	a.restless = err != nil
 	return err
@@ -364,6 +379,7 @@ var (
 
 // perceive senses. With a fault the observation must not be used.
 func (a *Agent) perceive(t *Tick) (Fault, error) {
+	a.enter(StageSense)
 	at, err := a.robot.Sense(t.Obs)
 	if err == nil {
 		a.sensedAt = at
@@ -424,6 +440,7 @@ func (a *Agent) reach(t *Tick) {
 // robot was armed when the tick began decides, here as in reach: that is what the
 // log says, and what replay goes by.
 func (a *Agent) appraise(t *Tick) (Fault, error) {
+	a.enter(StageFeatures)
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.unusable(t, FaultModel), err
 	}
@@ -450,6 +467,7 @@ func (a *Agent) appraise(t *Tick) (Fault, error) {
 
 // listen applies the labels that have come.
 func (a *Agent) listen(t *Tick) {
+	a.enter(StageLabels)
 	n := a.source.Poll(a.labels[:])
 	for _, label := range a.labels[:n] {
 		t.Labels[t.NumLabels] = a.apply(t, label)
@@ -480,6 +498,7 @@ func (a *Agent) apply(t *Tick, label rewardsrc.Label) AppliedLabel {
 
 // offer hands the state to the planner.
 func (a *Agent) offer(t *Tick, usable bool) error {
+	a.enter(StagePlan)
 	s := a.plans.State()
 	s.Next, s.At, s.Episode = t.Index+1, t.SenseAt, t.Episode
 	s.Valid = 0
@@ -545,6 +564,7 @@ func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
 
 // decide evaluates the policy and limits its action.
 func (a *Agent) decide(t *Tick) (Fault, error) {
+	a.enter(StagePolicy)
 	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
 		t.Flags |= FlagBadAction
 		a.guard.repeat(t.Action) // the model may have written half of it
@@ -565,6 +585,7 @@ func (a *Agent) actuate(t *Tick) {
 	if !a.Armed() || t.Flags.Has(FlagEpisodeEnd) {
 		return
 	}
+	a.enter(StageAct)
 	if err := a.robot.Act(t.Action); err != nil {
 		a.trip(t, FaultAct, err)
 		return
