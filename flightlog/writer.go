@@ -39,6 +39,8 @@ type Options struct {
 	// then cost acknowledged labels. For simulations whose labels cost nobody
 	// anything.
 	NoSync bool
+	// OnSync, if not nil, is called before and after each fsync.
+	OnSync func(running bool)
 }
 
 func (o Options) withDefaults() Options {
@@ -474,6 +476,10 @@ func (w *Writer) cutBack(size int64, crc uint32) {
 func (w *Writer) sync() error {
 	if w.opts.NoSync {
 		return nil
+	}
+	if w.opts.OnSync != nil {
+		w.opts.OnSync(true)
+		defer w.opts.OnSync(false)
 	}
 	start := w.now()
 	if err := w.file.Sync(); err != nil {
