@@ -63,7 +63,7 @@ func newHostCommand() *cobra.Command {
 			// The control process ends the run, not the terminal; and a
 			// closed pipe ends what is shown, not what is recorded.
 			signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, stopSignals...)...)
-			if err := errors.Join(dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
+			if err := errors.Join(nameThreads(hostName), dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
 				return err
 			}
 			h, err := openHost(cmd.OutOrStdout())

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -27,6 +28,10 @@ const (
 	hostEnd   = 60 * time.Second // for the host to finish the log and the summary
 	hostAbort = 5 * time.Second  // for a host that has nothing to finish, or that failed
 )
+
+// hostName is the name of the host process in ps and top: its arguments begin with
+// it, and it is the name of its threads, which the kernel cuts at 15 bytes.
+const hostName = "optibfm-host"
 
 var (
 	errInterrupted = errors.New("control: interrupted before the robot was armed: nothing moved")
@@ -76,6 +81,7 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 		}
 	}
 	h.cmd = exec.Command("/proc/self/exe", "host")
+	h.cmd.Args[0] = hostName
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
 	h.cmd.SysProcAttr = attributes
@@ -258,6 +264,21 @@ func giveUpRights() error {
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}
+
+// nameThreads names the threads of this process, of which the first is the process's
+// own name. Later ones inherit it.
+func nameThreads(name string) error {
+	threads, err := filepath.Glob("/proc/self/task/*/comm")
+	if err != nil {
+		return err
+	}
+	for _, path := range threads {
+		if err := os.WriteFile(path, []byte(name), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("host: naming the process: %w", err)
+		}
 	}
 	return nil
 }

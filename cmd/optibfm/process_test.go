@@ -280,6 +280,23 @@ func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testin
 	}
 }
 
+func TestHostProcess_HasANameInProcessLists(t *testing.T) {
+	t.Parallel()
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	w.start(t, cmd)
+	host := fmt.Sprintf("/proc/%d/", hostOf(t, cmd))
+	for file, want := range map[string]string{"comm": "optibfm-host\n", "cmdline": "optibfm-host\x00host\x00"} {
+		if text, err := os.ReadFile(host + file); err != nil || string(text) != want {
+			t.Errorf("%s is %q (%v), want %q", file, text, err, want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
 func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
