@@ -47,14 +47,16 @@
 // # Ways out
 //
 // Loop.Halt is called exactly once, on the control thread, before Run returns:
-// after a cancelled context, an error, an overrun, a panic or a Goexit. A
-// panic is returned as a [*PanicError], with its stack. What no process can
-// answer itself (SIGKILL, a fatal error of the Go runtime, memory exhausted) is
-// left to the deadman of the device.
+// after a cancelled context, an error, an overrun, a panic or a Goexit, and is
+// given the cause. A panic is returned as a [*PanicError], with its stack. What
+// no process can answer itself (SIGKILL, a fatal error of the Go runtime, memory
+// exhausted) is left to the deadman of the device.
 //
-// A control thread that hangs inside a tick cannot halt anything; Run does not
-// return. The [Watchdog], on a second thread with a higher priority, then
-// calls Loop.OnStuck. It is Go code: a runtime that is itself hung takes the
-// watchdog with it, which is what WatchdogSec= of systemd and the device's
-// deadman are for. The [Notifier] feeds the former, and only while ticks go on.
+// A control thread that hangs inside a tick, or in Loop.Halt, cannot halt
+// anything; Run does not return. The [Watchdog], on a second thread with a higher
+// priority, then calls Loop.OnStuck with what the kernel reports of the thread.
+// It watches until Halt has returned. It is Go code: a runtime that is itself
+// hung takes the watchdog with it, which is what WatchdogSec= of systemd and the
+// device's deadman are for. The [Notifier] feeds the former, and only while ticks
+// go on.
 package rtloop

@@ -3,7 +3,6 @@ package rtloop_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"optibfm/rtloop"
 )
@@ -21,8 +20,8 @@ func Example() {
 		return
 	}
 	fmt.Println("refused:", len(granted.Missing()))
-	loop.Halt = func() { fmt.Println("actuators to their failsafe output") }
-	loop.OnStuck = func(stalled time.Duration) { fmt.Println("no tick for", stalled) }
+	loop.Halt = func(error) { fmt.Println("actuators to their failsafe output") }
+	loop.OnStuck = func(s rtloop.Stall) { fmt.Println("no tick for", s) }
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

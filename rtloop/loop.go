@@ -28,10 +28,15 @@ var (
 // PanicError is a panic of the body, or of the Halt hook.
 type PanicError struct {
 	Value any    // what was passed to panic
-	Stack []byte // of the panic
+	Stack []byte // of the panic; empty in what the Halt hook is given
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
+func (e *PanicError) Error() string {
+	if len(e.Stack) == 0 {
+		return fmt.Sprintf("panic: %v", e.Value)
+	}
+	return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack)
+}
 
 // Unwrap returns the value where it is an error.
 func (e *PanicError) Unwrap() error {
@@ -39,24 +44,46 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// OverrunError says how too many ticks were missed. It wraps ErrOverrun.
+type OverrunError struct {
+	Tick     uint64        // the next one
+	Missed   uint64        // since the last punctual one
+	Limit    int           // Config.MaxMissed
+	Lateness time.Duration // of the newest wake-up
+	Duration time.Duration // of the newest finished tick
+}
+
+func (e *OverrunError) Error() string {
+	return fmt.Sprintf("%v (%d since the last punctual one, max_missed_ticks is %d; "+
+		"the thread last woke %v late, a tick last took %v); "+
+		"shorten the tick, lengthen period_ms, or find what occupied the processor",
+		ErrOverrun, e.Missed, e.Limit, rounded(e.Lateness), rounded(e.Duration))
+}
+
+// Unwrap returns ErrOverrun.
+func (e *OverrunError) Unwrap() error { return ErrOverrun }
+
+func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
 // Loop is a control thread that is ready to run. Set its fields before Run.
 type Loop struct {
 	// Halt, if not nil, brings the robot to its failsafe output. Run calls
 	// it exactly once, on the control thread, on every way out: return,
 	// cancelled context, error, overrun, panic, Goexit; and before anything
-	// is formatted or reported.
-	Halt func()
+	// is formatted or reported. cause is why the loop ends: nil for a
+	// cancelled context, else the body's own error, an *OverrunError, a
+	// *PanicError, ErrClock or ErrGoexit. The watchdog gives it WatchdogMS.
+	Halt func(cause error)
 	// OnStuck, if not nil, is called once by the watchdog's thread when no
-	// tick has begun for WatchdogMS. The control thread may still be inside
-	// the body: use only what is safe beside it, such as a second path to
-	// the actuators.
-	OnStuck func(stalled time.Duration)
+	// tick has begun for WatchdogMS, or when Halt has not returned for as long.
+	// The control thread may still be inside the body: use only what is safe
+	// beside it, such as a second path to the actuators.
+	OnStuck func(Stall)
 	// OnOverrun, if not nil, is called on the control thread when MaxMissed
 	// ticks were missed, at once: before the thread sleeps again, and before
-	// the next beat. missed counts them since the last punctual beat. Where it
-	// returns true the loop goes on and counts anew; else, and without it, the
-	// loop ends with ErrOverrun.
-	OnOverrun func(missed uint64) (goOn bool)
+	// the next beat. Where it returns true the loop continues and counts from
+	// zero; else, and without it, the loop ends with the error.
+	OnOverrun func(*OverrunError) (goOn bool)
 	// Notify, if not nil, is told that the service is ready after the first
 	// tick, is fed while ticks go on, and is told when the loop stops.
 	Notify *Notifier
@@ -66,10 +93,12 @@ type Loop struct {
 	granted Granted
 	restore []func() // of what Prepare changed in the process, last first
 
-	work chan func() // to the control thread; closed: end the thread
-	used atomic.Bool
-	stop atomic.Bool
-	live live
+	work     chan func() // to the control thread; closed: end the thread
+	watchdog *Watchdog   // of the control thread
+	stat     *threadStat // of the same
+	used     atomic.Bool
+	stop     atomic.Bool
+	live     live
 
 	schedule schedule
 	limit    uint64 // of schedule.misses
@@ -104,9 +133,10 @@ func (l *Loop) Live() Live {
 }
 
 // Run calls body once a period until ctx is done, body returns an error or
-// too many ticks are missed and OnOverrun does not say to go on. The first tick is one period after the call. A
-// cancelled context ends the loop at its next wake-up, within a period, and is
-// not an error. The report is complete whatever the error.
+// too many ticks are missed and OnOverrun does not return true. The first tick
+// is one period after the call. A cancelled context ends the loop at its next
+// wake-up, within a period, and is not an error. The report is complete
+// whatever the error.
 //
 // body runs on the control thread, which is not the caller's goroutine, and
 // must not keep the thread waiting. A Loop runs once.
@@ -118,15 +148,15 @@ func (l *Loop) Run(ctx context.Context, body func(Beat) error) (Report, error) {
 	defer context.AfterFunc(ctx, func() { l.stop.Store(true) })()
 
 	cycles := gcCycles()
-	watchdog := l.watch()
+	l.watchdog = l.watch()
 	done := make(chan error, 1)
 	l.work <- func() { l.control(body, done) }
 	err := <-done
-	err = errors.Join(err, watchdog.Stop())
+	err = errors.Join(err, l.watchdog.Stop())
 
 	report := l.report()
 	report.GCCycles = gcCycles() - cycles
-	report.NotifyError = errors.Join(watchdog.NotifyError(), l.Notify.Stopping())
+	report.NotifyError = errors.Join(l.watchdog.NotifyError(), l.Notify.Stopping())
 	return report, err
 }
 
@@ -154,6 +184,7 @@ func (l *Loop) watch() *Watchdog {
 		Progress: l.live.ticks.Load,
 		OnStuck:  l.OnStuck,
 		Notify:   l.Notify,
+		stat:     l.stat,
 	}
 	if l.cfg.Priority > 0 {
 		w.Priority = l.cfg.Priority + 1
@@ -172,10 +203,13 @@ func (l *Loop) control(body func(Beat) error, done chan<- error) {
 	defer func() { done <- errors.Join(l.describe(err), halted) }()
 	defer func() {
 		value := recover()
-		if value == nil && !finished {
+		switch {
+		case value != nil:
+			err = &PanicError{Value: value}
+		case !finished:
 			err = ErrGoexit
 		}
-		halted = l.halt()
+		halted = l.halt(err)
 		if value != nil {
 			err = &PanicError{Value: value, Stack: debug.Stack()}
 		}
@@ -184,8 +218,11 @@ func (l *Loop) control(body func(Beat) error, done chan<- error) {
 	finished = true
 }
 
-// halt calls the hook and survives its panic.
-func (l *Loop) halt() (err error) {
+// halt calls the hook and survives its panic. The watchdog gives it a time of its
+// own, and is not to take for stuck what ends here.
+func (l *Loop) halt(cause error) (err error) {
+	l.watchdog.Renew()
+	defer l.watchdog.Dismiss()
 	if l.Halt == nil {
 		return nil
 	}
@@ -194,7 +231,7 @@ func (l *Loop) halt() (err error) {
 			err = fmt.Errorf("rtloop: the Halt hook: %w", &PanicError{Value: value, Stack: debug.Stack()})
 		}
 	}()
-	l.Halt()
+	l.Halt(cause)
 	return nil
 }
 
@@ -223,8 +260,8 @@ func (l *Loop) begin() {
 func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	s := &l.schedule
 	s.giveUpBefore(l.clock.now())
-	if l.overrun() {
-		return true, ErrOverrun
+	if err := l.overrun(); err != nil {
+		return true, err
 	}
 	due := s.deadline(s.next)
 	l.clock.sleepUntil(due)
@@ -237,8 +274,8 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	}
 	l.noteWake(wake - due)
 	s.giveUpSlept(wake)
-	if l.overrun() {
-		return true, ErrOverrun
+	if err := l.overrun(); err != nil {
+		return true, err
 	}
 	beat := s.begin(wake)
 	l.live.skipped.Store(s.skipped)
@@ -250,17 +287,21 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	return false, nil
 }
 
-// overrun reports whether too many ticks were missed to go on.
-func (l *Loop) overrun() bool {
+// overrun returns an *OverrunError where too many ticks were missed to continue.
+func (l *Loop) overrun() error {
 	s := &l.schedule
 	if s.misses < l.limit {
-		return false
+		return nil
 	}
-	if l.OnOverrun == nil || !l.OnOverrun(s.misses) {
-		return true
+	err := &OverrunError{
+		Tick: s.next, Missed: s.misses, Limit: l.cfg.MaxMissed,
+		Lateness: time.Duration(l.live.lateness.Load()), Duration: time.Duration(l.live.duration.Load()),
+	}
+	if l.OnOverrun == nil || !l.OnOverrun(err) {
+		return err
 	}
 	s.misses = 0
-	return false
+	return nil
 }
 
 func (l *Loop) noteWake(lateness int64) {
@@ -282,8 +323,7 @@ func (l *Loop) describe(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrOverrun):
-		return fmt.Errorf("rtloop: tick %d: %w (%d since the last punctual one, max_missed_ticks is %d): shorten the tick, lengthen period_ms, or find what stole the processor",
-			l.schedule.next, err, l.schedule.misses, l.cfg.MaxMissed)
+		return fmt.Errorf("rtloop: tick %d: %w", l.schedule.next, err)
 	case errors.Is(err, ErrClock):
 		return fmt.Errorf("rtloop: tick %d: %w: allow the system call clock_nanosleep (a seccomp filter?)", l.schedule.next, err)
 	}
@@ -297,6 +337,8 @@ func (l *Loop) describe(err error) error {
 func (l *Loop) thread(report chan<- []Grant) {
 	runtime.LockOSThread()
 	growStack()
+	l.stat = openThreadStat()
+	defer l.stat.close()
 	report <- askThread(l.cfg)
 	for work := range l.work {
 		work()

@@ -58,10 +58,14 @@ func TestEveryWayOutOfTheLoopHaltsExactlyOnce(t *testing.T) {
 			}
 			l := prepare(t, cfg)
 			halts := 0
-			l.Halt = func() { halts++ }
+			var cause error
+			l.Halt = func(why error) { halts++; cause = why }
 			r, err := l.Run(t.Context(), test.body)
 			if halts != 1 {
 				t.Errorf("Halt was called %d times", halts)
+			}
+			if cause == nil || test.want != nil && test.name != "a panic with nil" && !errors.Is(cause, test.want) {
+				t.Errorf("Halt was told %v, want %v", cause, test.want)
 			}
 			var nilPanic *runtime.PanicNilError
 			switch {
@@ -84,7 +88,12 @@ func TestEveryWayOutOfTheLoopHaltsExactlyOnce(t *testing.T) {
 func TestACancelledContextEndsTheLoopWithoutAnError(t *testing.T) {
 	l := prepare(t, modest())
 	halts := 0
-	l.Halt = func() { halts++ }
+	l.Halt = func(cause error) {
+		halts++
+		if cause != nil {
+			t.Errorf("Halt was told %v", cause)
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r, err := l.Run(ctx, func(Beat) error { return nil })
@@ -101,7 +110,7 @@ func TestAContextThatWasCancelledBeforeRunsNoTickAndHalts(t *testing.T) {
 	cfg.PeriodMS = 20 // time for the cancellation to be seen
 	l := prepare(t, cfg)
 	halts := 0
-	l.Halt = func() { halts++ }
+	l.Halt = func(error) { halts++ }
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, err := l.Run(ctx, func(Beat) error { t.Error("a tick ran"); return nil })
@@ -115,7 +124,7 @@ func explodingBody(Beat) error { panic("boom") }
 func TestAPanicIsReportedWithItsStackAfterTheHalt(t *testing.T) {
 	l := prepare(t, modest())
 	halted := false
-	l.Halt = func() { halted = true }
+	l.Halt = func(error) { halted = true }
 	_, err := l.Run(t.Context(), explodingBody)
 	var p *PanicError
 	if !errors.As(err, &p) || !halted {
@@ -128,9 +137,9 @@ func TestAPanicIsReportedWithItsStackAfterTheHalt(t *testing.T) {
 
 func TestAHaltHookThatFailsDoesNotHideWhyTheLoopEnded(t *testing.T) {
 	broken := errors.New("broken")
-	hooks := map[string]func(){
-		"panics": func() { panic("the wire is cut") },
-		"exits":  runtime.Goexit,
+	hooks := map[string]func(error){
+		"panics": func(error) { panic("the wire is cut") },
+		"exits":  func(error) { runtime.Goexit() },
 	}
 	for name, hook := range hooks {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +166,7 @@ func TestALoopRunsOnceAndAProcessHasOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	halted := false
-	l.Halt = func() { halted = true }
+	l.Halt = func(error) { halted = true }
 	if _, err := l.Run(t.Context(), func(Beat) error { return nil }); !errors.Is(err, ErrUsed) || halted {
 		t.Fatalf("error %v, halted %v", err, halted)
 	}

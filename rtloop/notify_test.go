@@ -147,7 +147,7 @@ func TestALoopSaysReadyAfterItsFirstTickAndStoppingAfterItsHalt(t *testing.T) {
 		}
 		early <- got
 	}()
-	l.Halt = func() { _ = l.Notify.Status("halted") }
+	l.Halt = func(error) { _ = l.Notify.Status("halted") }
 	r, err := l.Run(ctx, func(Beat) error { return nil })
 	if err != nil || r.NotifyError != nil {
 		t.Fatal(err, r.NotifyError)

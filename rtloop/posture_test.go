@@ -172,7 +172,7 @@ func childIsStopped() {
 	if err != nil {
 		panic(err)
 	}
-	l.OnStuck = func(time.Duration) { fmt.Println("stuck") }
+	l.OnStuck = func(Stall) { fmt.Println("stuck") }
 	fmt.Println("running")
 	longest := uint64(0)
 	r, err := l.Run(context.Background(), func(b Beat) error {

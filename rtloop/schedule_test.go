@@ -221,8 +221,8 @@ func TestALoopWhoseOverrunIsAnsweredGoesOnCountsAnewAndKeepsItsPhase(t *testing.
 	c := &handClock{}
 	l := loopOnClock(c, 3)
 	var answered []uint64
-	l.OnOverrun = func(missed uint64) bool {
-		answered = append(answered, missed)
+	l.OnOverrun = func(e *OverrunError) bool {
+		answered = append(answered, e.Missed)
 		return len(answered) < 4
 	}
 	late := int64(0)

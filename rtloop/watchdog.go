@@ -9,7 +9,8 @@ import (
 )
 
 // Watchdog watches a counter from a thread of its own, and speaks up once when
-// it stands still. Set the fields, then Start; Stop ends it.
+// it stands still. Set the fields, then Start; Stop ends it. A watched thread
+// that changes to work which is not counted calls Renew, and Dismiss when it ends.
 type Watchdog struct {
 	// Limit is how long the counter may stand still; 0: for ever.
 	Limit time.Duration
@@ -17,7 +18,7 @@ type Watchdog struct {
 	Progress func() uint64
 	// OnStuck, if not nil, is called once, on the watchdog's thread, when
 	// the counter has stood still for Limit.
-	OnStuck func(stalled time.Duration)
+	OnStuck func(Stall)
 	// Notify, if not nil, is told Ready at the first progress, and is kept
 	// alive by progress alone.
 	Notify *Notifier
@@ -26,11 +27,22 @@ type Watchdog struct {
 	// Where it is not granted the watchdog runs without.
 	Priority int
 
-	clock clock // nil: CLOCK_MONOTONIC
-	stop  atomic.Bool
-	done  chan watch
-	watch watch // how it ended
+	stat    *threadStat // of the watched thread; may be nil
+	clock   clock       // nil: CLOCK_MONOTONIC
+	stop    atomic.Bool
+	renewed atomic.Bool
+	state   atomic.Uint32 // watching, stuck or dismissed
+	done    chan watch
+	watch   watch // how it ended
 }
+
+// The states of a Watchdog. The first to leave watching wins: a thread that has
+// ended is not stuck.
+const (
+	watching uint32 = iota
+	stuck
+	dismissed
+)
 
 // Start starts the thread, if there is something to watch for.
 func (w *Watchdog) Start() {
@@ -54,6 +66,15 @@ func (w *Watchdog) Stop() error {
 	w.watch = <-w.done
 	w.done = nil
 	return w.watch.panicked
+}
+
+// Renew gives the watched thread the whole Limit again. Any goroutine may call it.
+func (w *Watchdog) Renew() { w.renewed.Store(true) }
+
+// Dismiss says that the watched thread has ended: OnStuck is not called from now
+// on. It reports false where OnStuck was called before. Any goroutine may call it.
+func (w *Watchdog) Dismiss() bool {
+	return w.state.CompareAndSwap(watching, dismissed) || w.state.Load() == dismissed
 }
 
 // NotifyError is, after Stop, the first message that the service manager did
@@ -89,9 +110,9 @@ type watch struct {
 	w       *Watchdog
 	seen    uint64        // the counter at the last look
 	stalled time.Duration // how long it has been that
+	stall   Stall         // its looks at the watched thread
 	ready   bool          // whether Notify knows that we are
 	fed     int64         // when Notify was last told that we are alive
-	stuck   bool          // whether OnStuck was called
 
 	panicked error // of OnStuck
 	untold   error // the first message that Notify could not send
@@ -113,22 +134,38 @@ func (s *watch) run() {
 
 // look compares the counter after some time.
 func (s *watch) look(now int64, passed time.Duration) {
+	if s.w.renewed.CompareAndSwap(true, false) {
+		s.stalled, s.stall = 0, Stall{}
+		return
+	}
 	progress := s.w.Progress()
 	if progress == s.seen {
 		s.stalled += passed
+		s.askKernel()
 		s.checkStuck()
 		return
 	}
-	s.seen, s.stalled = progress, 0
+	s.seen, s.stalled, s.stall = progress, 0, Stall{}
 	s.feed(now)
 }
 
-func (s *watch) checkStuck() {
-	if s.stuck || s.w.Limit <= 0 || s.stalled < s.w.Limit {
+// askKernel notes how the watched thread is, before anything is done about it.
+func (s *watch) askKernel() {
+	if s.w.Limit <= 0 || s.stalled < s.w.Limit/2 || s.w.state.Load() != watching {
 		return
 	}
-	s.stuck = true
-	if s.w.OnStuck == nil {
+	yes, known := s.w.stat.runnable()
+	if !known {
+		return
+	}
+	s.stall.Looks++
+	if yes {
+		s.stall.Runnable++
+	}
+}
+
+func (s *watch) checkStuck() {
+	if s.w.Limit <= 0 || s.stalled < s.w.Limit || !s.w.state.CompareAndSwap(watching, stuck) || s.w.OnStuck == nil {
 		return
 	}
 	defer func() {
@@ -136,7 +173,8 @@ func (s *watch) checkStuck() {
 			s.panicked = fmt.Errorf("rtloop: the OnStuck hook: %w", &PanicError{Value: value, Stack: debug.Stack()})
 		}
 	}()
-	s.w.OnStuck(s.stalled)
+	s.stall.For = s.stalled
+	s.w.OnStuck(s.stall)
 }
 
 // feed passes progress on to the service manager, four times as often as it

@@ -1,6 +1,8 @@
 package rtloop
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +17,7 @@ func TestTheWatchdogSpeaksUpOnceWhenTheCounterStandsStill(t *testing.T) {
 	w := &Watchdog{
 		Limit:    100 * time.Millisecond,
 		Progress: func() uint64 { return progress },
-		OnStuck:  func(stalled time.Duration) { calls = append(calls, stalled) },
+		OnStuck:  func(s Stall) { calls = append(calls, s.For) },
 	}
 	s := watch{w: w}
 	for range 50 { // progress now and then is enough
@@ -31,6 +33,135 @@ func TestTheWatchdogSpeaksUpOnceWhenTheCounterStandsStill(t *testing.T) {
 	}
 	if len(calls) != 1 || calls[0] != 120*time.Millisecond {
 		t.Fatalf("called %v, want once, at the first look after 100 ms", calls)
+	}
+}
+
+func TestWatchdog_RenewedThreadGetsTheWholeLimitAgain(t *testing.T) {
+	var calls []time.Duration
+	w := &Watchdog{
+		Limit:    100 * time.Millisecond,
+		Progress: func() uint64 { return 7 },
+		OnStuck:  func(s Stall) { calls = append(calls, s.For) },
+	}
+	s := watch{w: w, seen: 7}
+	s.look(0, 90*time.Millisecond)
+	w.Renew()
+	s.look(0, 90*time.Millisecond)
+	s.look(0, 90*time.Millisecond)
+	if len(calls) != 0 {
+		t.Fatalf("called after %v since it was renewed", calls)
+	}
+	s.look(0, 90*time.Millisecond)
+	if len(calls) != 1 || calls[0] != 180*time.Millisecond {
+		t.Fatalf("called %v, want once, 180 ms after it was renewed", calls)
+	}
+}
+
+func TestWatchdog_DismissedIsSilent(t *testing.T) {
+	w := &Watchdog{
+		Limit:    100 * time.Millisecond,
+		Progress: func() uint64 { return 7 },
+		OnStuck:  func(Stall) { t.Error("called for a thread that has ended") },
+	}
+	for range 2 {
+		if !w.Dismiss() {
+			t.Error("dismissing a watchdog whose thread was not stuck reports that it was")
+		}
+	}
+	s := watch{w: w, seen: 7}
+	s.look(0, time.Second)
+	late := &Watchdog{Limit: 100 * time.Millisecond, Progress: func() uint64 { return 7 }}
+	s = watch{w: late, seen: 7}
+	s.look(0, time.Second)
+	if late.Dismiss() {
+		t.Error("a watchdog whose thread was stuck was dismissed")
+	}
+}
+
+// TestLoop_OrderlyEndIsNotStuck ends a loop by its context, with a watchdog that has
+// looked at the last tick for almost its whole limit.
+func TestLoop_OrderlyEndIsNotStuck(t *testing.T) {
+	stalled := func(l *Loop) watch {
+		return watch{w: l.watchdog, seen: l.live.ticks.Load(), stalled: 90 * time.Millisecond}
+	}
+	l := loopOnClock(&handClock{}, NoLimit)
+	l.watchdog = &Watchdog{
+		Limit: 100 * time.Millisecond, Progress: l.live.ticks.Load,
+		OnStuck: func(s Stall) { t.Errorf("called after %v", s) },
+	}
+	s := stalled(l)
+	l.Halt = func(error) { s.look(0, 20*time.Millisecond); s.look(0, 20*time.Millisecond) }
+	done := make(chan error, 1)
+	l.stop.Store(true)
+	l.control(func(Beat) error { return nil }, done)
+	s.look(0, time.Second) // Run has not stopped the watchdog yet
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoop_HaltThatHangsIsStuck(t *testing.T) {
+	cfg := modest()
+	cfg.WatchdogMS = 20
+	l := prepare(t, cfg)
+	noticed := make(chan time.Duration)
+	l.OnStuck = func(s Stall) { noticed <- s.For }
+	l.Halt = func(error) {
+		select {
+		case <-noticed:
+		case <-time.After(10 * time.Second):
+			t.Error("the watchdog did not notice a Halt that hangs")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := l.Run(ctx, func(Beat) error { cancel(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStall_TellsAComputingThreadFromAWaitingOne(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		hang     func(stuck *atomic.Bool)
+		runnable bool
+	}{
+		{"computing", func(stuck *atomic.Bool) {
+			for !stuck.Load() {
+			}
+		}, true},
+		{"waiting in a system call", func(stuck *atomic.Bool) {
+			for !stuck.Load() {
+				sleepUntil(Now() + int64(200*time.Millisecond))
+			}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := modest()
+			cfg.WatchdogMS = 100
+			l := prepare(t, cfg)
+			var stuck atomic.Bool
+			var found Stall
+			l.OnStuck = func(s Stall) { found = s; stuck.Store(true) }
+			if _, err := l.Run(t.Context(), func(Beat) error { c.hang(&stuck); return ErrUsed }); !errors.Is(err, ErrUsed) {
+				t.Fatal(err)
+			}
+			if found.Looks == 0 || (found.Runnable > found.Looks/2) != c.runnable {
+				t.Errorf("%+v: %v", found, found)
+			}
+		})
+	}
+}
+
+func TestStall_String(t *testing.T) {
+	for want, s := range map[string]Stall{
+		"250ms":                           {For: 250 * time.Millisecond},
+		"250ms, waiting in a system call": {For: 250 * time.Millisecond, Looks: 4},
+		"1s, computing or ready without a processor":                                                         {For: time.Second, Looks: 4, Runnable: 4},
+		"1s, computing or ready without a processor in 1 of 4 looks, waiting in a system call in the others": {For: time.Second, Looks: 4, Runnable: 1},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
 	}
 }
 
@@ -53,7 +184,7 @@ func TestTheWatchdogThatWasStoppedItselfDoesNotBlameTheLoop(t *testing.T) {
 			}
 			return 7
 		},
-		OnStuck: func(stalled time.Duration) { t.Errorf("called after %v", stalled) },
+		OnStuck: func(s Stall) { t.Errorf("called after %v", s) },
 		clock:   c,
 	}
 	s := watch{w: w, seen: 7}
@@ -102,9 +233,9 @@ func TestAHungTickIsSeenByTheWatchdogWhileItHangs(t *testing.T) {
 	cfg.WatchdogMS = 20
 	l := prepare(t, cfg)
 	stuck := make(chan time.Duration, 10)
-	l.OnStuck = func(stalled time.Duration) { stuck <- stalled }
+	l.OnStuck = func(s Stall) { stuck <- s.For }
 	halts := 0
-	l.Halt = func() { halts++ }
+	l.Halt = func(error) { halts++ }
 	_, err := l.Run(t.Context(), func(b Beat) error {
 		if b.Index < 5 {
 			return nil
@@ -127,7 +258,7 @@ func TestALoopThatSpinsIsSeenByTheWatchdog(t *testing.T) {
 	cfg.WatchdogMS = 20
 	l := prepare(t, cfg)
 	var noticed atomic.Bool
-	l.OnStuck = func(time.Duration) { noticed.Store(true) }
+	l.OnStuck = func(Stall) { noticed.Store(true) }
 	_, err := l.Run(t.Context(), func(Beat) error {
 		for end := Now() + int64(10*time.Second); Now() < end; {
 			if noticed.Load() {
@@ -146,7 +277,7 @@ func TestAPanicOfOnStuckIsReportedAndTheLoopGoesOn(t *testing.T) {
 	cfg.WatchdogMS = 5
 	l := prepare(t, cfg)
 	called := make(chan bool, 1)
-	l.OnStuck = func(time.Duration) {
+	l.OnStuck = func(Stall) {
 		called <- true
 		panic("no second path")
 	}

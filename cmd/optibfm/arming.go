@@ -106,7 +106,11 @@ func (c *control) do(a act) error {
 		}
 	}
 	if a == actReset {
-		return c.agent.Reset()
+		err := c.agent.Reset()
+		if err == nil {
+			c.board.stopped.Store(nil)
+		}
+		return err
 	}
 	if !c.planned {
 		return errNoPlanYet
@@ -129,23 +133,28 @@ func (c *control) stop(fault controller.Fault, cause error) error {
 
 // overrun answers missed ticks: with a stop, unless a robot was just armed or
 // disarmed, which may take some periods.
-func (c *control) overrun(uint64) (goOn bool) {
+func (c *control) overrun(e *rtloop.OverrunError) (goOn bool) {
 	if c.acted {
 		c.acted = false
 		return true
 	}
-	return c.hold && c.stop(controller.FaultOverrun, rtloop.ErrOverrun) == nil
+	return c.hold && c.stop(controller.FaultOverrun, e) == nil
 }
 
-// outlast notes a stop, and returns it where the run does not outlast it.
+// outlast notes a stop, and returns it where the run does not outlast it. A stop by
+// the host's fault says what that last did.
 func (c *control) outlast(err error) error {
 	var fault *controller.FaultError
 	if !errors.As(err, &fault) {
 		return err
 	}
-	c.board.stopped.Store(fault)
+	if fault.Fault == controller.FaultHost || fault.Fault == controller.FaultStalePlan {
+		fault.Err = c.link.stall(fault.Err)
+	}
 	if c.hold {
+		c.holdStop(fault)
 		return nil
 	}
+	c.note(fault)
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,14 +38,15 @@ type control struct {
 
 	hostGone     *atomic.Bool
 	hostBeat     uint64 // last seen
-	hostSilent   uint64 // ticks since it changed
-	hostPatience uint64 // ticks
+	hostSilent   uint64 // periods since it changed
+	hostPatience uint64 // periods
 
-	fault     controller.Fault
-	at        atomic.Uint64 // the tick in progress
-	stuck     atomic.Bool   // the driver hangs: the robot was halted past it
-	abandoned chan struct{} // closed when the stuck thread need not be waited for any more
-	givenUp   bool          // it was not: it may still be inside the driver
+	at        atomic.Uint64                         // the tick in progress
+	held      atomic.Pointer[controller.FaultError] // the stop that the run outlasts
+	hung      atomic.Pointer[controller.FaultError] // the control thread hangs: the robot was halted past it
+	abandoned chan struct{}                         // closed when the stuck thread need not be waited for any more
+	givenUp   bool                                  // it was not: it may still be inside the driver
+	after     func(time.Duration) <-chan time.Time  // time.After; a test has its own
 }
 
 // loosening is how long a control thread that the watchdog found stuck may
@@ -163,7 +163,10 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 	if err != nil {
 		return nil, err
 	}
-	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{Robot: robot, Source: link, Model: network, Plans: link, Safety: s.file.Rules(harmless(robot, s.file))})
+	agent, err := controller.NewAgent(s.file.Controller, controller.Parts{
+		Robot: robot, Source: link, Model: network, Plans: link,
+		Safety: s.file.Rules(harmless(robot, s.file)), Stage: link.stage,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +182,7 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 		arming:    s.file.Safety.Arm == configs.ArmAutomatic,
 		hold:      s.file.Safety.AfterStop == configs.AfterStopHold,
 		abandoned: make(chan struct{}),
+		after:     time.After,
 	}
 	return c, c.offerFirst()
 }
@@ -193,131 +197,124 @@ func (c *control) offerFirst() error {
 	return c.link.Offer()
 }
 
-// run is the control loop. It returns nil when the run ended as wished.
+// run is the control loop. It returns nil when the run ended in order.
 func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
-	loop.Halt = func() {
-		if err := c.agent.Halt(c.fault); err != nil {
-			// The robot's own deadman is what is left; the error is
-			// reported again when the robot is closed.
-			c.fault = controller.FaultAct
-		}
-	}
-	stuck := sync.OnceFunc(c.cutOff)
-	loop.OnStuck = func(time.Duration) { stuck() }
-	loop.OnOverrun = c.overrun
-	c.openToOperators(loop, stuck)
+	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.cutOff, c.overrun
+	c.openToOperators(loop)
+	endReports := c.reportHeld()
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.beat)
 		over <- err
 	}()
-	err := c.await(ctx, over, stuck)
-	c.link.ended.Store(1 + uint64(c.reason(err)))
-	if errors.Is(err, errDone) || asWished(err) {
+	err := c.await(ctx, loop, over)
+	endReports()
+	if found := c.found(err); found != nil { // the Halt hook may have failed
+		c.note(found)
+	}
+	first := c.board.stopped.Load()
+	if first == nil || first == c.held.Load() {
+		c.link.ended.Store(1 + uint64(controller.FaultNone))
 		return nil
 	}
-	return err
-}
-
-// asWished reports whether all that ended the run is an operator's stop: that is
-// no failure, after which a service would be started again.
-func asWished(err error) bool {
-	var fault *controller.FaultError
-	return errors.As(err, &fault) && fault.Err == errSaidStop
+	c.link.report(first, true)
+	c.link.ended.Store(1 + uint64(first.Fault))
+	return c.outcome(first, err)
 }
 
 // openToOperators lets the socket answer, where there is one.
-func (c *control) openToOperators(loop *rtloop.Loop, cutOff func()) {
+func (c *control) openToOperators(loop *rtloop.Loop) {
 	if c.socket == nil {
 		return
 	}
 	spec := c.robot.Spec()
-	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, cutOff
-	c.socket.period, c.socket.robot, c.socket.deadman = spec.Period, spec.Name, knownDeadman(c.robot, c.session.file.Safety)
+	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, c.cutOff
+	c.socket.period, c.socket.robot = spec.Period, spec.Name
+	c.socket.deadman = knownDeadman(c.robot, c.session.file.Safety)
 	go c.socket.serve()
-}
-
-// cutOff halts the robot past a control thread that hangs in its driver.
-func (c *control) cutOff() {
-	c.stuck.Store(true)
-	if h, ok := c.robot.(hal.Backstop); ok {
-		h.HaltBeside()
-	}
-	time.AfterFunc(loosening, func() { close(c.abandoned) })
 }
 
 // await waits for the end of the loop, but not for ever: a person who wants the
 // robot to stop is not made to wait for a driver that hangs, watchdog or not.
-func (c *control) await(ctx context.Context, over <-chan error, stuck func()) error {
+func (c *control) await(ctx context.Context, loop *rtloop.Loop, over <-chan error) error {
 	select {
 	case err := <-over:
 		return err
 	case <-c.abandoned:
 	case <-ctx.Done():
-		select {
-		case err := <-over:
+		if ended, err := c.awaitStopped(loop, over); ended {
 			return err
-		case <-time.After(2*c.robot.Spec().Period + loosening):
-		}
-		stuck()
-		select {
-		case err := <-over:
-			return err
-		case <-c.abandoned:
 		}
 	}
 	c.givenUp = true
-	return &controller.FaultError{Fault: controller.FaultStuck, Tick: c.at.Load(), Err: errStuck}
+	return nil
 }
 
-// reason is the fault that ended the loop.
-func (c *control) reason(err error) controller.Fault {
-	var fault *controller.FaultError
-	var panicked *rtloop.PanicError
-	switch {
-	case c.stuck.Load(): // whatever the driver said when it came loose
-		return controller.FaultStuck
-	case err == nil || errors.Is(err, errDone):
-		return c.fault
-	case errors.As(err, &fault):
-		return fault.Fault
-	case errors.As(err, &panicked):
-		return controller.FaultPanic
-	case errors.Is(err, rtloop.ErrOverrun):
-		return controller.FaultOverrun
+// awaitStopped waits for the end of a loop that was told to end, while its thread makes
+// progress: one that is slow does not hang.
+func (c *control) awaitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
+	patience := 2*c.robot.Spec().Period + loosening
+	for progress := c.progress(loop); ; {
+		select {
+		case err := <-over:
+			return true, err
+		case <-c.abandoned:
+			return false, nil
+		case <-c.after(patience):
+		}
+		now := c.progress(loop)
+		if now == progress {
+			c.cutOff(rtloop.Stall{For: patience})
+		}
+		progress = now
 	}
-	return controller.FaultHost
+}
+
+// progress changes while the control thread does not hang.
+func (c *control) progress(loop *rtloop.Loop) [2]uint64 {
+	return [2]uint64{loop.Live().Ticks, c.link.stage.Load()}
 }
 
 // beat is one tick. It allocates nothing.
 func (c *control) beat(b rtloop.Beat) error {
+	err := c.doBeat(b)
+	c.link.stage.Store(uint64(controller.StageBetweenTicks))
+	return err
+}
+
+func (c *control) doBeat(b rtloop.Beat) error {
 	c.at.Store(b.Index)
 	c.acted = false
-	if c.stuck.Load() { // and came loose: what it was about to do is long out of date
-		return &controller.FaultError{Fault: controller.FaultStuck, Tick: b.Index, Err: errStuck}
+	if hung := c.hung.Load(); hung != nil { // and came loose: what it was about to do is long out of date
+		return hung
 	}
-	if c.limit > 0 && b.Index >= c.limit || c.link.stop.Load() == stopOperator {
+	if c.limit > 0 && c.at.Load() >= c.limit || c.link.stop.Load() == stopOperator {
 		return errDone
+	}
+	if err := c.checkHost(b); err != nil {
+		return err
 	}
 	t, err := c.link.nextTick()
 	if err != nil {
 		return err
 	}
+	c.link.stage.Store(uint64(controller.StageReset))
 	over, err := c.eps.Begin(t)
 	if over {
 		return errDone
 	}
 	if err != nil {
-		return &controller.FaultError{Fault: controller.FaultSense, Tick: b.Index, Err: err}
+		return &controller.FaultError{Fault: controller.FaultSense, Tick: c.at.Load(), Err: err}
 	}
-	t.Index, t.Elapsed, t.Deadline, t.Wake = b.Index, b.Elapsed, b.Deadline, b.Wake
-	if err := c.checkHost(t); err != nil {
-		return err
-	}
+	t.Index, t.Elapsed, t.Deadline, t.Wake = c.at.Load(), b.Elapsed, b.Deadline, b.Wake
 	if err := c.obey(); err != nil {
 		return err
 	}
 	err = c.step(t)
+	c.link.stage.Store(uint64(controller.StageRecord))
+	if first := c.board.stopped.Load(); first != nil && t.Fault != controller.FaultNone {
+		t.Fault = first.Fault // where the thread hung, and came loose with another
+	}
 	t.Done = rtloop.Now()
 	c.link.commit(t)
 	c.board.publish(c.agent, t, c.planned)
@@ -354,17 +351,18 @@ func (c *control) armItself(t *controller.Tick) error {
 
 // checkHost notes a host that has ended or fallen silent. One that has ended
 // took the log and the planner with it, so the run ends; one that was silent may
-// speak again.
-func (c *control) checkHost(t *controller.Tick) error {
+// recover.
+func (c *control) checkHost(b rtloop.Beat) error {
 	if c.hostGone.Load() {
-		return &controller.FaultError{Fault: controller.FaultHost, Tick: t.Index, Err: errHostGone}
+		return &controller.FaultError{Fault: controller.FaultHost, Tick: c.at.Load(), Err: c.link.stall(errHostGone)}
 	}
-	if beat := c.link.hostBeat.Load(); beat != c.hostBeat || t.Index == 0 {
+	if beat := c.link.hostBeat.Load(); beat != c.hostBeat || b.Index == 0 {
 		c.hostBeat, c.hostSilent = beat, 0
 		return c.link.err()
 	}
 	// A loop that was itself held up has not seen the whole time go by.
-	if c.hostSilent += min(t.Elapsed, 2); c.silent() {
+	c.hostSilent += min(b.Elapsed, 2)
+	if c.silent() {
 		return c.stop(controller.FaultHost, errHostSilent)
 	}
 	return nil
@@ -374,7 +372,7 @@ func (c *control) silent() bool { return c.hostSilent > c.hostPatience }
 
 // What ends the loop besides a fault that the agent found.
 var (
-	errStuck      = errors.New("a tick did not end, by loop.watchdog_ms or after a signal: find what held it up: the driver first, or TensorFlow with a SavedModel")
-	errHostGone   = errors.New("the host process died: it said why, or somebody killed it")
-	errHostSilent = errors.New("the host process gave no sign of life for run.host_timeout_s: find what holds it up")
+	errHostGone   = errors.New("the host process died: it printed why, or it was killed")
+	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s: " +
+		"give it processor time, or raise the limit")
 )

@@ -20,6 +20,7 @@ type controlLink struct {
 	requests *shm.Producer
 	plans    *shm.MailboxReader
 	labels   *shm.Consumer
+	stops    *shm.MailboxWriter // of whoever reports stops: not the control thread
 
 	words
 
@@ -37,13 +38,14 @@ var (
 
 func newControlLink(segment *shm.Segment, shape controller.Shape) (*controlLink, error) {
 	l := &controlLink{shape: shape, spare: *controller.NewTick(shape)}
-	var errs [6]error
+	var errs [7]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
 	l.requests, errs[2] = segment.Producer(sectionRequests)
 	l.plans, errs[3] = segment.MailboxReader(sectionPlans)
 	l.labels, errs[4] = segment.Consumer(sectionLabels)
 	l.words, errs[5] = openWords(segment)
+	l.stops, errs[6] = segment.MailboxWriter(sectionStops)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("control: segment: %w", err)
 	}
@@ -128,6 +130,12 @@ func (l *controlLink) Reachable() bool { return l.away.Load() == 0 }
 
 // Halt implements rewardsrc.Source: the device is the host's.
 func (l *controlLink) Halt() error { return nil }
+
+// report gives the host the cause of a stop.
+func (l *controlLink) report(cause *controller.FaultError, final bool) {
+	stopView.At(l.stops.Buffer()).set(cause, final)
+	l.stops.Publish()
+}
 
 // err is not nil once the host has written something impossible.
 func (l *controlLink) err() error {

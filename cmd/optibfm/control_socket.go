@@ -41,9 +41,9 @@ type controlSocket struct {
 	live     func() rtloop.Live
 	period   time.Duration
 	robot    string
-	deadman  string        // in words; empty where the robot itself knows
-	cutOff   func()        // halts the robot past a control thread that does not answer a stop
-	done     chan struct{} // closed when the goroutine has ended
+	deadman  string             // in words; empty where the robot itself knows
+	cutOff   func(rtloop.Stall) // halts the robot past a control thread that does not answer a stop
+	done     chan struct{}      // closed when the goroutine has ended
 }
 
 const (
@@ -215,9 +215,10 @@ func (s *controlSocket) obey(word string) error {
 	if !ok {
 		return fmt.Errorf("%q is no act: say arm, disarm, stop, reset or status", word)
 	}
-	err := s.board.ask(a, 2*s.period+time.Second)
+	patience := 2*s.period + time.Second
+	err := s.board.ask(a, patience)
 	if a == actStop && errors.Is(err, errNoAnswer) {
-		s.cutOff()
+		s.cutOff(rtloop.Stall{For: patience})
 	}
 	return err
 }
@@ -248,11 +249,8 @@ func (s *controlSocket) condition(refusal error) condition {
 	if age := b.planAge.Load(); age > 0 {
 		r.Planned, r.ZAgeMS = true, float64(age-1)*s.period.Seconds()*1000
 	}
-	if cause := controller.Fault(b.cause.Load()); cause != controller.FaultNone {
-		r.Cause = cause.String()
-		if stop := b.stopped.Load(); stop != nil {
-			r.Found = stop.Err.Error()
-		}
+	if stop := b.stopped.Load(); stop != nil {
+		r.Cause, r.Found = stop.Fault.String(), stop.Err.Error()
 	}
 	if present := controller.Fault(b.present.Load()); present != controller.FaultNone {
 		r.Present = present.String()

@@ -44,7 +44,7 @@ func attend(t *testing.T, ticks bool) *attended {
 		t.Fatal(err)
 	}
 	a.socket.board, a.socket.live, a.socket.period = &a.board, func() rtloop.Live { return rtloop.Live{} }, time.Millisecond
-	a.socket.robot, a.socket.cutOff = "fake", func() { a.cuts <- struct{}{} }
+	a.socket.robot, a.socket.cutOff = "fake", func(rtloop.Stall) { a.cuts <- struct{}{} }
 	go a.socket.serve()
 	if ticks {
 		a.ended.Go(func() {

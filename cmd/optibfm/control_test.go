@@ -249,6 +249,7 @@ type brokenRobot struct {
 	*rover.Rover
 	arm, reset func() error
 	sense      func()
+	halt       func()
 	halts      atomic.Int64
 }
 
@@ -275,6 +276,9 @@ func (b *brokenRobot) Sense(obs []float32) (int64, error) {
 
 func (b *brokenRobot) Halt() error {
 	b.halts.Add(1)
+	if b.halt != nil {
+		b.halt()
+	}
 	return b.Rover.Halt()
 }
 

@@ -115,8 +115,9 @@ func TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished(t *testing.T) {
 			lost := time.Now()
 			r.spoilNow()
 			t.Logf("halted after %v, z may be 0.5 s old", r.robot.waitHalted(t, lost))
-			if c := r.awaitStop(); c.Cause != controller.FaultStalePlan.String() {
-				t.Errorf("the cause is %q", c.Cause)
+			stop := r.awaitStop()
+			if stop.Cause != controller.FaultStalePlan.String() {
+				t.Errorf("the cause is %q", stop.Cause)
 			}
 			acts := r.robot.acts.Load()
 			for _, word := range []string{"reset", "arm"} {
@@ -134,7 +135,7 @@ func TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished(t *testing.T) {
 			if !strings.Contains(r.output.String(), told) {
 				t.Errorf("nobody was told %q:\n%s", told, r.output)
 			}
-			checkStopIsLogged(t, r, controller.FaultStalePlan)
+			checkStopIsLogged(t, r, controller.FaultStalePlan, stop.Found)
 			if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
 				t.Errorf("the log was not finished: %+v", cut)
 			}

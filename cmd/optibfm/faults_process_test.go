@@ -285,8 +285,9 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 			sent := time.Now()
 			f.inject(r)
 			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
-			if c := r.awaitStop(); c.Cause != f.want.String() {
-				t.Errorf("the cause is %q, want %q", c.Cause, f.want)
+			c := r.awaitStop()
+			if c.Cause != f.want.String() || c.Found == "" {
+				t.Errorf("the cause is %q (%s), want %q", c.Cause, c.Found, f.want)
 			}
 			f.heal(r)
 			acts := r.robot.acts.Load()
@@ -299,15 +300,20 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 			if err := r.end(); err != nil {
 				t.Errorf("%v:\n%s", err, r.output)
 			}
-			checkStopIsLogged(t, r, f.want)
+			checkStopIsLogged(t, r, f.want, c.Found)
 		})
 	}
 }
 
-// checkStopIsLogged finds the stop in the log, and that the log verifies.
-func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault) {
+// checkStopIsLogged finds the stop in the log, once, as the status had it, and that the
+// log verifies.
+func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault, found string) {
 	t.Helper()
 	log := onlyLog(t, r.cmd)
+	stops := eventsWith(t, log, "robot stopped: ")
+	if len(stops) != 1 || !strings.HasPrefix(stops[0], "robot stopped: "+want.String()+": "+found) {
+		t.Errorf("the log tells of the stops %q, the status of %v: %s", stops, want, found)
+	}
 	summary, _, err := flightlog.Summarise(log)
 	if err != nil || summary.Faults[want] != 1 {
 		t.Errorf("the log tells of the stops %v, %v", summary.Faults, err)
@@ -315,6 +321,50 @@ func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault) {
 	result, err := flightlog.Verify(log)
 	if err != nil || !result.OK() {
 		t.Errorf("the replay: %v, %v", err, result.First)
+	}
+}
+
+// eventsWith returns the texts of a log's events that begin so.
+func eventsWith(t *testing.T, log *flightlog.Reader, prefix string) (texts []string) {
+	t.Helper()
+	for r, err := range log.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Event != nil && strings.HasPrefix(r.Event.Text, prefix) {
+			texts = append(texts, r.Event.Text)
+		}
+	}
+	return texts
+}
+
+func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
+	t.Parallel()
+	w, set := serveWatched(t)
+	cmd := program(t, set...)
+	cmd.Args = append(cmd.Args, "--json")
+	output := w.start(t, cmd)
+	w.broken.Store(true)
+	if err := cmd.Wait(); err == nil {
+		t.Error("the program ended without an error")
+	}
+	var m summary
+	for line := range strings.Lines(output.String()) {
+		if strings.HasPrefix(line, "{") {
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if m.Fault != controller.FaultSense.String() || !strings.Contains(m.Found, "the sensor was unplugged") {
+		t.Errorf("the summary says %q: %q", m.Fault, m.Found)
+	}
+	cause := m.Fault + ": " + m.Found
+	if !strings.Contains(output.String(), "robot halted: "+cause) {
+		t.Errorf("the error does not say %q:\n%s", cause, output)
+	}
+	if got := eventsWith(t, onlyLog(t, cmd), "robot "); len(got) != 1 || got[0] != "robot halted: "+cause {
+		t.Errorf("the log says %q, the summary %q", got, cause)
 	}
 }
 

@@ -117,6 +117,7 @@ type host struct {
 	keep       *keeper // may be nil
 	logErr     error   // the first failure of the log
 	mode       controller.Mode
+	halted     stopReport // why, once it was
 }
 
 func openHost(out io.Writer) (*host, error) {
@@ -150,7 +151,7 @@ func openHost(out io.Writer) (*host, error) {
 	if err := h.openPlanning(); err != nil {
 		return nil, err
 	}
-	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, h.planning.events); err != nil {
+	if h.keep, err = openKeeper(h.session.file, h.orders.ModelHash, h.orders.Spec, shape.Latent, &h.link.steps, h.planning.events); err != nil {
 		return nil, err
 	}
 	h.planning.keep = h.keep
@@ -163,6 +164,7 @@ func openHost(out io.Writer) (*host, error) {
 			return nil, errors.Join(err, source.Halt())
 		}
 	}
+	h.session.onSync = func(running bool) { h.link.steps.note(logSync, running) }
 	if h.log, h.logPath, err = h.session.createLog(h.orders.Spec, h.orders.Posture, false); err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
@@ -349,10 +351,13 @@ func (h *host) serve(alive context.Context) error {
 	defer ticker.Stop()
 	for {
 		ended := h.link.ended.Load() != 0 // before the last look at the rings
+		h.link.steps.note(recorderRound, true)
 		if err := h.takeTicks(); err != nil {
 			return err
 		}
 		h.takeNotes()
+		h.takeStop()
+		h.link.steps.note(recorderRound, false)
 		if ended {
 			return nil
 		}
@@ -392,8 +397,27 @@ func (h *host) startKeeper() (end func()) {
 // drain records what came at the last moment.
 func (h *host) drain() {
 	h.takeNotes()
-	if fault := h.fault(); fault != controller.FaultNone {
-		h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: "robot halted: " + fault.String()}))
+	h.takeStop()
+	if h.fault() != controller.FaultNone {
+		h.tell(flightlog.Error, "robot halted: "+h.halted.String())
+	}
+}
+
+// tell shows and records an event of now.
+func (h *host) tell(level flightlog.Level, text string) {
+	h.note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: level, Text: text}))
+}
+
+// takeStop takes the newest cause of a stop. One that the run outlasts is recorded at
+// once, the last one when the run has ended.
+func (h *host) takeStop() {
+	r, fresh := h.link.newestStop()
+	if !fresh {
+		return
+	}
+	h.halted = r
+	if r.Final == 0 {
+		h.tell(flightlog.Error, "robot stopped: "+r.String()+"; remove the cause, then run `optibfm reset`")
 	}
 }
 
@@ -408,7 +432,7 @@ func (h *host) fault() controller.Fault {
 func (h *host) outcome() outcome {
 	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, invoked: h.orders.Invoked}
 	if fault := h.fault(); fault != controller.FaultNone {
-		o.fault = fault.String()
+		o.fault, o.found = fault.String(), h.halted.found()
 	}
 	return o
 }
@@ -432,12 +456,16 @@ func (h *host) takeTicks() error {
 		h.takeRequests()
 		h.takeLabels()
 		if h.log != nil {
+			h.link.steps.note(logWrite, true)
 			h.note(h.log.WriteTick(t))
+			h.link.steps.note(logWrite, false)
 		}
 		h.count(t)
 		h.noteMode(t)
 		h.keep.taught(t)
+		h.link.steps.note(displayUpdate, true)
 		h.display.tick(t)
+		h.link.steps.note(displayUpdate, false)
 		h.link.releaseTick()
 	}
 }
@@ -460,20 +488,17 @@ func (h *host) count(t *controller.Tick) {
 	}
 }
 
-// noteMode records when an operator's robot is armed, disarmed or stopped. A
-// simulator arms itself, and ends with its stop, which is recorded then.
+// noteMode records when an operator's robot is armed or disarmed. takeStop records
+// its stops. A simulator arms itself.
 func (h *host) noteMode(t *controller.Tick) {
 	mode := t.Mode()
 	if mode == h.mode || !h.session.file.Safety.Attended() {
 		return
 	}
 	h.mode = mode
-	event := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}
-	if mode == controller.Stopped {
-		event.Level = flightlog.Error
-		event.Text += ": " + t.Fault.String() + ": see `optibfm status`; when it is mended: optibfm reset"
+	if mode != controller.Stopped {
+		h.note(h.writeEvent(flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}))
 	}
-	h.note(h.writeEvent(event))
 }
 
 // warn shows what the log has in its own way.
@@ -498,7 +523,9 @@ func (h *host) takeLabels() {
 	h.reach()
 	var one [1]rewardsrc.Label
 	for h.link.ended.Load() == 0 && h.link.hasRoom() && h.desk.source.Poll(one[:]) == 1 {
+		h.link.steps.note(labelIntake, true)
 		h.desk.pass(one[0], h.link.push)
+		h.link.steps.note(labelIntake, false)
 	}
 }
 
@@ -547,7 +574,8 @@ func (h *host) note(err error) {
 	h.display.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 }
 
-// beat tells the control process that the host is alive.
+// beat tells the control process that the host makes progress: that neither the
+// planner nor the recorder takes longer for a step than its limit.
 func (h *host) beat(stop <-chan struct{}) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -556,7 +584,9 @@ func (h *host) beat(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-ticker.C:
-			h.link.hostBeat.Add(1)
+		}
+		if now := rtloop.Now(); h.link.steps.alive(now) {
+			h.link.hostBeat.Store(uint64(now))
 		}
 	}
 }

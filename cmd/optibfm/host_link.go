@@ -19,6 +19,7 @@ type hostLink struct {
 	requests *shm.Consumer
 	plans    *shm.MailboxWriter
 	labels   *shm.Producer
+	stops    *shm.MailboxReader
 
 	words
 
@@ -32,13 +33,14 @@ var errLabelRing = errors.New("host: the robot has not taken the last labels: pr
 
 func newHostLink(segment *shm.Segment, shape controller.Shape) (*hostLink, error) {
 	l := &hostLink{shape: shape}
-	var errs [6]error
+	var errs [7]error
 	l.ticks, errs[0] = segment.Consumer(sectionTicks)
 	l.states, errs[1] = segment.MailboxReader(sectionStates)
 	l.requests, errs[2] = segment.Consumer(sectionRequests)
 	l.plans, errs[3] = segment.MailboxWriter(sectionPlans)
 	l.labels, errs[4] = segment.Producer(sectionLabels)
 	l.words, errs[5] = openWords(segment)
+	l.stops, errs[6] = segment.MailboxReader(sectionStops)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("host: segment: %w", err)
 	}
@@ -78,6 +80,15 @@ func (l *hostLink) publish(p *controller.Plan) error {
 	l.plan.CopyFrom(p)
 	l.plans.Publish()
 	return l.plans.Err()
+}
+
+// newestStop returns a copy of the newest stop and whether it was not returned before.
+func (l *hostLink) newestStop() (r stopReport, fresh bool) {
+	buf, fresh := l.stops.Read()
+	if buf == nil {
+		return r, false
+	}
+	return *stopView.At(buf), fresh
 }
 
 // nextRequest takes the oldest request notice.

@@ -93,6 +93,7 @@ func suits(r beliefstore.Record, s *session) error {
 type keeper struct {
 	store  *beliefstore.Store
 	record beliefstore.Record
+	steps  *hostSteps
 	newest chan []float64 // room for one
 	wanted atomic.Uint64  // the next belief from this tick on is to be kept; 0: none
 	failed bool           // the last time
@@ -100,7 +101,7 @@ type keeper struct {
 }
 
 // openKeeper returns nil where the configuration keeps no belief.
-func openKeeper(f configs.File, modelHash string, spec hal.Spec, d int, events chan flightlog.Event) (*keeper, error) {
+func openKeeper(f configs.File, modelHash string, spec hal.Spec, d int, steps *hostSteps, events chan flightlog.Event) (*keeper, error) {
 	if f.Run.StateDir == "" {
 		return nil, nil
 	}
@@ -115,6 +116,7 @@ func openKeeper(f configs.File, modelHash string, spec hal.Spec, d int, events c
 	return &keeper{
 		store:  store,
 		record: beliefstore.Record{ModelHash: modelHash, Sigma: f.Controller.Sigma, Program: version(), Robot: spec.Name, Belief: belief},
+		steps:  steps,
 		newest: make(chan []float64, 1),
 		events: events,
 	}, nil
@@ -166,6 +168,8 @@ func (k *keeper) run() {
 }
 
 func (k *keeper) save(state []float64) error {
+	k.steps.note(beliefSave, true)
+	defer k.steps.note(beliefSave, false)
 	err := k.record.Belief.Restore(state)
 	if err == nil {
 		k.record.SavedAt = time.Now()

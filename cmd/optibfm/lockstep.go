@@ -83,7 +83,7 @@ func runLockstep(ctx context.Context, s *session, show display) (result outcome,
 	result = outcome{tally: r.tally, robot: spec.Name, logPath: r.logPath, posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
-		result.fault = fault.Fault.String()
+		result.fault, result.found = fault.Fault.String(), fault.Err.Error()
 	}
 	return result, err
 }

@@ -84,7 +84,9 @@ func (p *planning) answer(state *controller.State) error {
 		return nil
 	}
 	started := time.Now()
+	p.link.steps.note(plannerSearch, true)
 	fresh, err := p.planner.Plan(state, p.plan)
+	p.link.steps.note(plannerSearch, false)
 	if err != nil {
 		if !p.failed {
 			offer(p.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})

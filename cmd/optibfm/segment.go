@@ -13,7 +13,7 @@ import (
 
 // segmentVersion changes with the sections below and what they mean; sizes
 // that depend on the model are checked by shm itself.
-const segmentVersion = controller.LayoutVersion<<16 | 2
+const segmentVersion = controller.LayoutVersion<<16 | 3
 
 // The sections of the segment between the control and the host process.
 const (
@@ -22,26 +22,32 @@ const (
 	sectionRequests = "requests" // ring, control to host: requests opened and closed
 	sectionPlans    = "plans"    // mailbox, host to control: the newest plan
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
+	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 
-	wordHostBeat = "host beat" // counts up while the host lives
+	// The host also has a word for each activity.
+	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
 	wordReady    = "ready"     // the host is ready: 1
 	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
 	wordAway     = "away"      // the operator's device is gone: 1
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
+	wordStage    = "stage"     // of the control thread: a controller.Stage
 )
 
 // words are the counters and flags that both processes see.
 type words struct {
-	hostBeat, ready, stop, away, ended *atomic.Uint64
+	hostBeat, ready, stop, away, ended, stage *atomic.Uint64
+	steps                                     hostSteps
 }
 
 func openWords(segment *shm.Segment) (w words, err error) {
-	var errs [5]error
+	var errs [7]error
 	w.hostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.ready, errs[1] = segment.Word(wordReady)
 	w.stop, errs[2] = segment.Word(wordStop)
 	w.away, errs[3] = segment.Word(wordAway)
 	w.ended, errs[4] = segment.Word(wordEnded)
+	w.stage, errs[5] = segment.Word(wordStage)
+	w.steps, errs[6] = openHostSteps(segment)
 	return w, errors.Join(errs[:]...)
 }
 
@@ -63,6 +69,7 @@ const (
 var (
 	labelView   = mustView[rewardsrc.Label]()
 	requestView = mustView[rewardsrc.Request]()
+	stopView    = mustView[stopReport]()
 )
 
 func mustView[T any]() shm.View[T] {
@@ -73,29 +80,32 @@ func mustView[T any]() shm.View[T] {
 	return v
 }
 
-// tickSlots is how many ticks wait while a disk stalls, before any is dropped:
-// those of ten seconds, and a power of two.
+// tickStall is how long a disk may stall before records of ticks are dropped.
+const tickStall = 10 * time.Second
+
+// tickSlots is how many ticks wait while a disk stalls: those of tickStall, and a
+// power of two.
 func tickSlots(period time.Duration) int {
-	const stall, least, most = 10 * time.Second, 1 << 8, 1 << 16
-	ticks := min(uint64(stall/max(period, 1)), most)
+	const least, most = 1 << 8, 1 << 16
+	ticks := min(uint64(tickStall/max(period, 1)), most)
 	return max(least, 1<<bits.Len64(max(ticks, 1)-1))
 }
 
 // segmentLayout is what both processes state.
 func segmentLayout(s controller.Shape, period time.Duration) shm.Layout {
-	return shm.Layout{
-		Version: segmentVersion,
-		Sections: []shm.Section{
-			{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: tickSlots(period)},
-			{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},
-			{Name: sectionRequests, Kind: shm.KindRing, Size: requestView.Size(), Slots: requestSlots},
-			{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},
-			{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: labelSlots},
-			{Name: wordHostBeat, Kind: shm.KindWord},
-			{Name: wordReady, Kind: shm.KindWord},
-			{Name: wordStop, Kind: shm.KindWord},
-			{Name: wordAway, Kind: shm.KindWord},
-			{Name: wordEnded, Kind: shm.KindWord},
-		},
+	sections := []shm.Section{
+		{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: tickSlots(period)},
+		{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},
+		{Name: sectionRequests, Kind: shm.KindRing, Size: requestView.Size(), Slots: requestSlots},
+		{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},
+		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: labelSlots},
+		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 	}
+	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage} {
+		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
+	}
+	for a := range numActivities {
+		sections = append(sections, shm.Section{Name: wordActivity(a), Kind: shm.KindWord})
+	}
+	return shm.Layout{Version: segmentVersion, Sections: sections}
 }

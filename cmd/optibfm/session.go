@@ -24,6 +24,8 @@ type session struct {
 	model networks
 	fresh bool // what earlier runs have learnt is set aside
 
+	onSync func(running bool) // of the log; may be nil
+
 	roomMade []string // what createLog did to other logs, in words
 }
 
@@ -71,6 +73,7 @@ func (s *session) createLog(spec hal.Spec, posture string, simulated bool) (w *f
 	opts := flightlog.Options{
 		FlushEvery: time.Duration(s.file.Log.FlushMS * float64(time.Millisecond)),
 		NoSync:     simulated,
+		OnSync:     s.onSync,
 	}
 	return createUnique(s.file.Log.Dir, now.UTC().Format("20060102-150405")+"-"+spec.Name, meta, opts)
 }

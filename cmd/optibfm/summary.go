@@ -20,6 +20,7 @@ type outcome struct {
 	logPath string
 	posture string
 	fault   string // why the robot was halted, "" if it was not
+	found   string // what was found then
 	invoked invocation
 }
 
@@ -51,6 +52,7 @@ type summary struct {
 	Duration   *quantiles `json:"tick_us,omitempty"`
 	Posture    string     `json:"posture"`
 	Fault      string     `json:"fault,omitempty"`
+	Found      string     `json:"found,omitempty"` // with the fault
 	Log        string     `json:"log,omitempty"`
 }
 
@@ -75,7 +77,7 @@ func newSummary(s *session, o outcome) summary {
 		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
-		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Log: o.logPath,
+		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Found: o.found, Log: o.logPath,
 	}
 	if y.refused > 0 {
 		m.RefusedReason = y.firstBad.String()
@@ -150,7 +152,7 @@ func (m *summary) print(out io.Writer) {
 		}
 	}
 	if m.Fault != "" {
-		line("HALTED", "%s", m.Fault)
+		line("HALTED", "%s: %s", m.Fault, m.Found)
 	}
 	fmt.Fprintln(out)
 }

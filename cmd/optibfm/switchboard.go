@@ -33,12 +33,11 @@ type switchboard struct {
 	stopping atomic.Bool // a stop is asked for; apart, so that nothing overwrites it
 
 	mode    atomic.Uint32 // controller.Mode
-	cause   atomic.Uint32 // controller.Fault
 	present atomic.Uint32 // controller.Fault
 	tick    atomic.Uint64
 	deadman atomic.Int64                          // the robot's own, ns; 0: none that is set
 	planAge atomic.Uint64                         // ticks + 1; 0: there is no plan
-	stopped atomic.Pointer[controller.FaultError] // the last stop
+	stopped atomic.Pointer[controller.FaultError] // why the robot is stopped: the first cause; nil: it is not
 
 	broken atomic.Pointer[error] // the goroutine panicked
 }
@@ -103,7 +102,6 @@ func (s *switchboard) answer(number uint64, refusal error) {
 // show shows whether the robot may move, before an act is answered.
 func (s *switchboard) show(a *controller.Agent) {
 	s.mode.Store(uint32(a.Mode()))
-	s.cause.Store(uint32(a.Cause()))
 	s.present.Store(uint32(a.Present()))
 	s.deadman.Store(int64(a.Deadman()))
 }

@@ -89,9 +89,9 @@ func (h *host) stopFromWeb() func(by string, first bool) {
 
 // whyEnded tells the browsers why the run is over.
 func (h *host) whyEnded() string {
-	switch fault := h.fault(); {
-	case fault != controller.FaultNone:
-		return "the robot was halted: " + fault.String()
+	switch {
+	case h.fault() != controller.FaultNone:
+		return "the robot was halted: " + h.halted.String()
 	case h.link.ended.Load() == 0:
 		return "the host process failed; the robot is halted by the control process or its own deadman"
 	}
