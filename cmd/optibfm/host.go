@@ -195,7 +195,7 @@ func (h *host) readOrders() error {
 
 func (h *host) openPlanning() error {
 	// All processors: the control thread, in its own process, goes before them.
-	searcher, note, err := h.session.model.searcher(h.session.file, runtime.GOMAXPROCS(0))
+	searcher, note, err := h.session.model.searcher(h.session.file, addSlots())
 	if err != nil {
 		return err
 	}
@@ -214,6 +214,17 @@ func (h *host) openPlanning() error {
 		plans:    make(chan flightlog.Plan, 64), snapshots: make(chan flightlog.Snapshot, 4), events: make(chan flightlog.Event, 16),
 	}
 	return nil
+}
+
+// addSlots returns how many threads may compute, and gives the process scheduler slots
+// (GOMAXPROCS) beyond those: where a search keeps all of them busy, heartbeat, recorder
+// and consoles would wait for the Go scheduler to preempt it. The kernel lets a thread
+// that seldom runs go first.
+func addSlots() (computing int) {
+	const others = 2
+	computing = runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(computing + others)
+	return computing
 }
 
 func (h *host) openSource() (rewardsrc.Source, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +105,16 @@ func TestControl_SaysWhatASilentHostDidLast(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}
+	}
+}
+
+func TestHost_SearchLeavesSchedulerSlotsToTheRest(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	if got := addSlots(); got != before {
+		t.Errorf("the search gets %d threads of %d", got, before)
+	}
+	if got := runtime.GOMAXPROCS(0); got != before+2 {
+		t.Errorf("%d slots for a search of %d threads, want 2 more", got, before)
 	}
 }
