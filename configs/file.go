@@ -180,6 +180,12 @@ type Run struct {
 	// HostTimeoutS is the silence of the host process after which the
 	// robot is halted.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
+	// SimulatorWaitS is how long a simulated robot stands still, and its time
+	// with it, for a host process that is alive but slow, before it is halted:
+	// in [0, 2]. It counts only for robots whose time passes with their acts
+	// alone (robot.driver rover, or bridge in mode lockstep): no other robot
+	// ever waits. 0: not at all.
+	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
 	// StateDir is the folder in which the belief outlives the run: it is
 	// written down after every label and every log.snapshot_s, and the next
 	// run goes on from it. It must be of the same model, controller.lambda,
@@ -222,6 +228,6 @@ func Default() File {
 			Web:       web.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
-		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2},
 	}
 }

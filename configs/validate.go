@@ -197,6 +197,7 @@ func (c *checker) numbers(f File) {
 	c.within("log.keep_gb", f.Log.KeepGB, 0, 1e6)
 	c.within("log.min_free_gb", f.Log.MinFreeGB, 0, 1e6)
 	c.within("run.host_timeout_s", f.Run.HostTimeoutS, 0.05, 60)
+	c.within("run.simulator_wait_s", f.Run.SimulatorWaitS, 0, 2)
 }
 
 func (c *checker) within(path string, v, low, high float64) {

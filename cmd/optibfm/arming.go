@@ -131,6 +131,10 @@ func (c *control) stop(fault controller.Fault, cause error) error {
 	return c.outlast(&controller.FaultError{Fault: fault, Tick: c.at.Load(), Err: cause})
 }
 
+// waitsForHost reports whether a robot may stand still until a slow host has
+// caught up: it is simulated, and its time passes with its acts alone.
+func waitsForHost(r hal.Robot, f configs.File) bool { return simulator(r) && simulated(f.Robot) }
+
 // overrun answers missed ticks: with a stop, unless a robot was just armed or
 // disarmed, which may take some periods.
 func (c *control) overrun(e *rtloop.OverrunError) (goOn bool) {

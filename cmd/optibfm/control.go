@@ -41,6 +41,10 @@ type control struct {
 	hostSilent   uint64 // periods since it changed
 	hostPatience uint64 // periods
 
+	simulatorPatience uint64 // periods that a simulated robot waits for the host; 0: never
+	waiting           uint64 // of these, now
+	waited            uint64 // periods in which it stood still, in all
+
 	at        atomic.Uint64                         // the tick in progress
 	held      atomic.Pointer[controller.FaultError] // the stop that the run outlasts
 	hung      atomic.Pointer[controller.FaultError] // the control thread hangs: the robot was halted past it
@@ -184,6 +188,9 @@ func newControl(s *session, robot hal.Robot, segment *shm.Segment) (*control, er
 		abandoned: make(chan struct{}),
 		after:     time.After,
 	}
+	if waitsForHost(robot, s.file) {
+		c.simulatorPatience = periods(run.SimulatorWaitS, spec.Period)
+	}
 	return c, c.offerFirst()
 }
 
@@ -283,7 +290,7 @@ func (c *control) beat(b rtloop.Beat) error {
 }
 
 func (c *control) doBeat(b rtloop.Beat) error {
-	c.at.Store(b.Index)
+	c.at.Store(b.Index - c.waited)
 	c.acted = false
 	if hung := c.hung.Load(); hung != nil { // and came loose: what it was about to do is long out of date
 		return hung
@@ -293,6 +300,9 @@ func (c *control) doBeat(b rtloop.Beat) error {
 	}
 	if err := c.checkHost(b); err != nil {
 		return err
+	}
+	if c.waits(b) { // and its time with it
+		return c.obey()
 	}
 	t, err := c.link.nextTick()
 	if err != nil {
@@ -362,13 +372,40 @@ func (c *control) checkHost(b rtloop.Beat) error {
 	}
 	// A loop that was itself held up has not seen the whole time go by.
 	c.hostSilent += min(b.Elapsed, 2)
-	if c.silent() {
+	if c.silent() && c.waiting >= c.simulatorPatience {
 		return c.stop(controller.FaultHost, errHostSilent)
 	}
 	return nil
 }
 
 func (c *control) silent() bool { return c.hostSilent > c.hostPatience }
+
+// waits reports whether a simulated robot stands still in this period, and with it
+// its time: for a host that is alive but slow, and not for longer than
+// run.simulator_wait_s.
+func (c *control) waits(b rtloop.Beat) bool {
+	if c.simulatorPatience == 0 {
+		return false
+	}
+	if !c.silent() && !c.planTooOld() {
+		c.waiting = 0
+		return false
+	}
+	if c.waiting >= c.simulatorPatience {
+		return false
+	}
+	c.waiting += max(b.Elapsed, 1)
+	c.waited += b.Elapsed
+	c.link.waited.Store(c.waited)
+	return true
+}
+
+// planTooOld reports whether this tick's plan would stop the robot. It decides
+// nothing but whether to wait: the host is not trusted, and the agent checks a copy.
+func (c *control) planTooOld() bool {
+	p, tick := c.link.Latest(), c.at.Load()
+	return p != nil && c.agent.Armed() && tick > p.Confirmed && tick-p.Confirmed > c.session.file.Controller.MaxPlanAge
+}
 
 // What ends the loop besides a fault that the agent found.
 var (

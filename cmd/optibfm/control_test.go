@@ -188,7 +188,7 @@ func TestAFullLabelRingRefusesThePress(t *testing.T) {
 }
 
 func TestASilentHostHaltsTheRobot(t *testing.T) {
-	s := testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 0.5 })
+	s := testSession(t, func(f *configs.File) { f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0 })
 	e := newTwoEnds(t, s)
 	for range 5 {
 		if err := e.tick(); err != nil {

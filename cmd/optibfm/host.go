@@ -412,6 +412,10 @@ func (h *host) drain() {
 	if h.fault() != controller.FaultNone {
 		h.tell(flightlog.Error, "robot halted: "+h.halted.String())
 	}
+	if n := h.link.waited.Load(); n > 0 {
+		h.tell(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+
+			"because the host was slow (run.simulator_wait_s)", n))
+	}
 }
 
 // tell shows and records an event of now.
@@ -442,6 +446,7 @@ func (h *host) fault() controller.Fault {
 
 func (h *host) outcome() outcome {
 	o := outcome{tally: h.tally, robot: h.orders.Spec.Name, logPath: h.logPath, posture: h.orders.Posture, invoked: h.orders.Invoked}
+	o.waited = h.link.waited.Load()
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.fault, o.found = fault.String(), h.halted.found()
 	}

@@ -86,7 +86,7 @@ func TestHostSteps_AliveWhileNoLimitedStepIsTooLong(t *testing.T) {
 }
 
 func TestControl_SaysWhatASilentHostDidLast(t *testing.T) {
-	e := newTwoEnds(t, testSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 0.5 }))
+	e := newTwoEnds(t, testSession(t, func(f *configs.File) { f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0 }))
 	for range 5 {
 		if err := e.tick(); err != nil {
 			t.Fatal(err)

@@ -31,23 +31,25 @@ const (
 	wordAway     = "away"      // the operator's device is gone: 1
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 	wordStage    = "stage"     // of the control thread: a controller.Stage
+	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
 )
 
 // words are the counters and flags that both processes see.
 type words struct {
-	hostBeat, ready, stop, away, ended, stage *atomic.Uint64
-	steps                                     hostSteps
+	hostBeat, ready, stop, away, ended, stage, waited *atomic.Uint64
+	steps                                             hostSteps
 }
 
 func openWords(segment *shm.Segment) (w words, err error) {
-	var errs [7]error
+	var errs [8]error
 	w.hostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.ready, errs[1] = segment.Word(wordReady)
 	w.stop, errs[2] = segment.Word(wordStop)
 	w.away, errs[3] = segment.Word(wordAway)
 	w.ended, errs[4] = segment.Word(wordEnded)
 	w.stage, errs[5] = segment.Word(wordStage)
-	w.steps, errs[6] = openHostSteps(segment)
+	w.waited, errs[6] = segment.Word(wordWaited)
+	w.steps, errs[7] = openHostSteps(segment)
 	return w, errors.Join(errs[:]...)
 }
 
@@ -101,7 +103,7 @@ func segmentLayout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: labelSlots},
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 	}
-	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage} {
+	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
 	}
 	for a := range numActivities {

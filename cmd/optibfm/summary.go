@@ -21,6 +21,7 @@ type outcome struct {
 	posture string
 	fault   string // why the robot was halted, "" if it was not
 	found   string // what was found then
+	waited  uint64 // ticks for which a simulated robot stood still
 	invoked invocation
 }
 
@@ -36,6 +37,7 @@ type summary struct {
 
 	Ticks         uint64  `json:"ticks"`
 	Skipped       uint64  `json:"skipped"`
+	Waited        uint64  `json:"waited"` // for the host, by a simulated robot; no ticks
 	Dropped       uint64  `json:"dropped"`
 	AverageReward float64 `json:"average_reward"` // of the steps taken
 
@@ -77,7 +79,7 @@ func newSummary(s *session, o outcome) summary {
 		Returns: append([]float64{}, y.returns...), Ticks: y.ticks, Skipped: y.skipped, Dropped: y.dropped, AverageReward: y.averageReward(),
 		Asked: y.asked, Answered: y.answered, Expired: y.expired,
 		Labels: y.applied, Undone: y.undone, Refused: y.refused,
-		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Found: o.found, Log: o.logPath,
+		MaxPlanAge: y.maxAge, Posture: o.posture, Fault: o.fault, Found: o.found, Waited: o.waited, Log: o.logPath,
 	}
 	if y.refused > 0 {
 		m.RefusedReason = y.firstBad.String()
@@ -143,7 +145,11 @@ func (m *summary) print(out io.Writer) {
 	if m.Refused > 0 {
 		line("", "refused: %s", m.RefusedReason)
 	}
-	line("ticks", "%d, skipped %d, records dropped %d, z at most %d ticks old", m.Ticks, m.Skipped, m.Dropped, m.MaxPlanAge)
+	waited := ""
+	if m.Waited > 0 {
+		waited = fmt.Sprintf("waited %d for the host, ", m.Waited)
+	}
+	line("ticks", "%d, skipped %d, %srecords dropped %d, z at most %d ticks old", m.Ticks, m.Skipped, waited, m.Dropped, m.MaxPlanAge)
 	if m.Lateness != nil {
 		line("lateness", "p50 %.0f, p99 %.0f, max %.0f µs; a tick takes p50 %.0f, p99 %.0f µs",
 			m.Lateness.P50, m.Lateness.P99, m.Lateness.Max, m.Duration.P50, m.Duration.P99)
