@@ -109,9 +109,9 @@ type Reader struct {
 // part is a record of the data section that holds messages, or a damaged place.
 type part struct {
 	op     mcap.OpCode
-	offset int64 // of the record
-	length int64 // of what follows its opcode and length
-	damage error // a *DamageError; nil for a record
+	offset int64        // of the record
+	length int64        // of what follows its opcode and length
+	damage *DamageError // nil for a record
 }
 
 // Open opens a log, complete, cut off or damaged, and reads all of it once to

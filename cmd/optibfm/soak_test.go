@@ -29,6 +29,9 @@ func soakTicks() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(soakVariable), 10, 64); err == nil {
 		return n
 	}
+	if testing.Short() {
+		return 6000
+	}
 	return 24_000
 }
 
