@@ -261,11 +261,11 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 		heal   func(*attendedRun)
 		want   controller.Fault
 	}{
-		{"the host is stopped for 2 s (SIGSTOP)", nil,
+		{"the host is stopped for 2 s (SIGSTOP)", []string{"run.host_timeout_s=0.5"},
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
 			func(r *attendedRun) { time.Sleep(2 * time.Second); r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
 			controller.FaultHost},
-		{"the planner's process is starved past the plan's age (SIGSTOP)", []string{"controller.max_plan_age_ticks=50", "run.host_timeout_s=30"},
+		{"the planner's process is starved past the plan's age (SIGSTOP)", []string{"controller.max_plan_age_ticks=50"},
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGSTOP) },
 			func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGCONT) },
 			controller.FaultStalePlan},
@@ -429,7 +429,7 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stopped=%v", stopped), func(t *testing.T) {
-			r := runAttended(t, "", "run.host_timeout_s=60")
+			r := runAttended(t, "")
 			actAsDevices(t) // Halt waits a tenth of a second for the robot's server, which is in this process
 			r.arm()
 			if stopped {

@@ -153,7 +153,8 @@ func (w *watched) Halt() error {
 	return w.Robot.Halt()
 }
 
-// serveWatched serves a robot and returns it with the settings that reach it.
+// serveWatched serves a robot and returns it with the settings that reach it. The limits in time
+// are beyond what a busy machine takes: a test of one of them sets it.
 func serveWatched(t *testing.T) (*watched, []string) {
 	t.Helper()
 	spec := haltest.Spec(6, 2)
@@ -184,8 +185,8 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	})
 	return w, []string{
 		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + address, "robot.bridge.mode=free",
-		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=1000", "robot.bridge.deadman_ms=3000",
-		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0", "run.host_timeout_s=0.5",
+		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=1000", "robot.bridge.deadman_ms=60000",
+		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0", "run.host_timeout_s=30",
 	}
 }
 
@@ -387,7 +388,7 @@ func TestAHostThatIsStoppedOrCrashesHaltsTheRobot(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
 			w, set := serveWatched(t)
-			cmd := program(t, set...)
+			cmd := program(t, append(set, "run.host_timeout_s=0.5")...)
 			output := w.start(t, cmd)
 			sent := time.Now()
 			if err := syscall.Kill(hostOf(t, cmd), signal); err != nil {
