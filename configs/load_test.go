@@ -213,21 +213,27 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 		paths []string
 	}{
 		"type, range, choice and conflict": {
-			"version: 1\nloop: {period_ms: 20}\nrun: {episodes: three, duration_s: -1}\nlog: {flush_ms: 0}\noperator: {source: nobody}\n",
+			"version: 1\nloop: {period_ms: 20}\nrun: {episodes: three, duration_s: -1}\n" +
+				"log: {flush_ms: 0}\noperator: {source: nobody}\n",
 			[]string{"loop.period_ms", "run.episodes", "run.duration_s", "log.flush_ms", "operator.source"}},
-		"unknown key and range":     {"version: 1\ncontroller: {rho: 2, kapa: 1}\n", []string{"controller.rho", "controller.kapa"}},
+		"unknown key and range": {
+			"version: 1\ncontroller: {rho: 2, kapa: 1}\n", []string{"controller.rho", "controller.kapa"}},
 		"missing version and range": {"run: {duration_s: -1}\n", []string{"version", "run.duration_s"}},
 		"device and range": {
-			"version: 1\nrobot: {driver: composite, composite: {name: 7, devices: [{name: a, driver: none}]}}\nlog: {flush_ms: 0}\n",
-			[]string{"robot.composite.name", "robot.composite.devices[0].driver", "log.flush_ms"}},
+			"version: 1\nlog: {flush_ms: 0}\nrobot: {driver: composite, composite: {name: 7, devices: [{driver: x}]}}\n",
+			[]string{"log.flush_ms", "robot.composite.name", "robot.composite.devices[0].driver"}},
 		// What rests on a value that could not be read is not reported.
-		"a conflict with an unreadable value": {"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: fast}}\n", []string{"robot.rover.period_ms"}},
-		"a conflict with an invalid value":    {"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: -1}}\n", []string{"robot.rover.period_ms"}},
-		"a conflict with a misspelled key":    {"version: 1\nloop: {period_ms: 20}\nrobot: {drivr: bridge}\n", []string{"robot.drivr"}},
-		"a missing value beside one":          {"version: 1\nrobot: {driver: bridge, bridge: {comand: [a]}}\n", []string{"robot.bridge.comand"}},
-		"an unreadable section":               {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
-		"no YAML":                             {"run: [\n", []string{""}},
-		"no section":                          {"hello\n", []string{""}},
+		"a conflict with an unreadable value": {
+			"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: fast}}\n", []string{"robot.rover.period_ms"}},
+		"a conflict with an invalid value": {
+			"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: -1}}\n", []string{"robot.rover.period_ms"}},
+		"a conflict with a misspelled key": {
+			"version: 1\nloop: {period_ms: 20}\nrobot: {drivr: bridge}\n", []string{"robot.drivr"}},
+		"a missing value beside one": {
+			"version: 1\nrobot: {driver: bridge, bridge: {comand: [a]}}\n", []string{"robot.bridge.comand"}},
+		"an unreadable section": {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
+		"no YAML":               {"run: [\n", []string{""}},
+		"no section":            {"hello\n", []string{""}},
 	} {
 		var paths []string
 		for _, e := range mistakes(t, c.text) {
@@ -251,8 +257,10 @@ func TestError_EscapesAndCutsTheLine(t *testing.T) {
       |                   ^^^^`},
 		"control characters": {"version: 1\nx\u202e\u0007y: 1\n", `c.yaml:2:1: `},
 		"long before":        {"version: 1\nrun: {episodes: 1, # " + long + "\n  duration_s: 1, episodes: 2}\n", ""},
-		"long after":         {"version: 1\nbad: \"" + long + "\"\n", `    2 | bad: "` + strings.Repeat("abcdefghi ", 6)[:57] + "...\n      | ^^^"},
-		"long mistake":       {"version: 1\n" + strings.Repeat("k", 500) + ": 1\n", "    2 | " + strings.Repeat("k", 60) + "...\n      | " + strings.Repeat("^", 60)},
+		"long after": {"version: 1\nbad: \"" + long + "\"\n",
+			`    2 | bad: "` + strings.Repeat("abcdefghi ", 6)[:57] + "...\n      | ^^^"},
+		"long mistake": {"version: 1\n" + strings.Repeat("k", 500) + ": 1\n",
+			"    2 | " + strings.Repeat("k", 60) + "...\n      | " + strings.Repeat("^", 60)},
 		"far to the right": {"version: 1\nrun: {" + strings.Repeat(" ", 100) + "bad: 1}\n",
 			"    2 | ..." + strings.Repeat(" ", 60) + "bad: 1}\n      | " + strings.Repeat(" ", 63) + "^^^"},
 	} {
@@ -262,7 +270,8 @@ func TestError_EscapesAndCutsTheLine(t *testing.T) {
 			continue
 		}
 		for line := range strings.Lines(err.Error()) {
-			if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) || len(line) > 400 {
+			raw := func(r rune) bool { return !unicode.IsPrint(r) }
+			if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), raw) || len(line) > 400 {
 				t.Errorf("%s: printed %q", name, line)
 			}
 		}

@@ -315,7 +315,8 @@ func (c *checker) together(f File) {
 		[]string{"operator.web.watch_only", "operator.source"},
 		" is true, but operator.source is web: nobody could label: set it to false, or choose another source")
 	c.labelling(f.Operator)
-	c.conflict((f.Controller.Gate.Off || f.Operator.NeverAsks()) && f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked,
+	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
+	c.conflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
 		" is when_asked, but controller.gate.off or operator.label_mode asks never: no label would come")
 }
@@ -327,7 +328,8 @@ func (c *checker) lockstep(f File) {
 		keys  []string
 		text  string
 	}{
-		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free, []string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
+		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free,
+			[]string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
 			" is true, but the robot's time is its own (robot.bridge.mode: free): set it to false, or the mode to lockstep"},
 		{f.Robot.Driver == DriverComposite, []string{"run.lockstep", "robot.driver"},
 			" is true, but the robot's time is its own (robot.driver: composite): set it to false"},
@@ -337,7 +339,8 @@ func (c *checker) lockstep(f File) {
 		{f.Run.Shadow, []string{"run.shadow", "run.lockstep"},
 			" is true, but nothing moves what run.lockstep runs: set one of them to false"},
 		{f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone, []string{"operator.source", "run.lockstep"},
-			" is " + f.Operator.Source + ", but nobody presses as fast as run.lockstep runs: set run.lockstep to false, or use scripted"},
+			" is " + f.Operator.Source + ", but nobody presses as fast as run.lockstep runs: " +
+				"set run.lockstep to false, or use scripted"},
 		{f.Operator.Web.WatchOnly, []string{"operator.web.watch_only", "run.lockstep"},
 			" is true, but nobody can watch what run.lockstep runs through: set one of them to false"},
 	} {
@@ -363,8 +366,11 @@ func (c *checker) labelling(o Operator) {
 		streams = true // a slider
 	}
 	c.conflict(o.LabelMode == ModeContinuous && !streams,
-		[]string{"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels", "operator.gpio.labels"},
-		" is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
+		[]string{
+			"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels", "operator.gpio.labels",
+		},
+		" is continuous, but nothing of the source %s can be held: bind operator.evdev.axis, "+
+			"give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
 	c.conflict(o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick,
 		[]string{"operator.label_mode", "operator.source", "operator.scripted.mode"},
 		" is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")

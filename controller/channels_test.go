@@ -32,7 +32,10 @@ func TestCheckChannels_ShowsBothListsSideBySide(t *testing.T) {
 }
 
 func TestCheckChannels_ComparesOrderAndUnit(t *testing.T) {
-	robot := hal.Spec{Obs: []hal.Channel{{Name: "a", Unit: "rad"}, {Name: "b"}}, Action: []hal.Channel{{Name: "left"}, {Name: "right"}}}
+	robot := hal.Spec{
+		Obs:    []hal.Channel{{Name: "a", Unit: "rad"}, {Name: "b"}},
+		Action: []hal.Channel{{Name: "left"}, {Name: "right"}},
+	}
 	a, b := tflite.Channel{Name: "a", Unit: "rad"}, tflite.Channel{Name: "b"}
 	left, right := tflite.Channel{Name: "left"}, tflite.Channel{Name: "right"}
 	for name, c := range map[string]struct {
@@ -48,7 +51,8 @@ func TestCheckChannels_ComparesOrderAndUnit(t *testing.T) {
 		"empty names":          {[]tflite.Channel{{}, {}}, []tflite.Channel{left, right}, true},
 		"no observation names": {nil, []tflite.Channel{right, left}, false},
 	} {
-		if err := CheckChannels(robot, c.observation, c.action); (err == nil) != c.match || err != nil && !errors.Is(err, ErrMismatch) {
+		err := CheckChannels(robot, c.observation, c.action)
+		if (err == nil) != c.match || err != nil && !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: match %t, got %v", name, c.match, err)
 		}
 	}

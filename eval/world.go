@@ -56,7 +56,8 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 		return nil
 	}
 	if err := bridge.CheckScript(ctx, []string{w.python(), w.script(env)}); err != nil {
-		return fmt.Errorf("%w: %w (--python names another interpreter, --bridge another script than %s)", ErrPython, err, w.script(env))
+		return fmt.Errorf("%w: %w (--python names another interpreter, --bridge another script than %s)",
+			ErrPython, err, w.script(env))
 	}
 	return nil
 }

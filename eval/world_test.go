@@ -33,8 +33,11 @@ func TestAnInterpreterThatCannotServeIsSaidWithWhatToDo(t *testing.T) {
 		want   string
 	}{
 		"no interpreter": {Worlds{Python: "no-such-python"}, "--python"},
-		"no module":      {Worlds{Python: "sh", Bridge: script("echo \"No module named 'dm_control'; python3 -m pip install\" >&2; exit 1")}, "'dm_control'; python3 -m pip install"},
-		"no script":      {Worlds{Python: "sh", Bridge: "nowhere.py"}, "--bridge"},
+		"no module": {
+			Worlds{Python: "sh", Bridge: script("echo \"No module named 'dm_control'; pip install\" >&2; exit 1")},
+			"'dm_control'; pip install",
+		},
+		"no script": {Worlds{Python: "sh", Bridge: "nowhere.py"}, "--bridge"},
 	} {
 		err := c.worlds.Check(context.Background(), Cheetah)
 		if !errors.Is(err, ErrPython) || !strings.Contains(err.Error(), c.want) {

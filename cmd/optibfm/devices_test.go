@@ -151,7 +151,8 @@ func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.
 	if _, err := runConfig("init", "composite", "-o", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity"); !errors.Is(err, controller.ErrMismatch) {
+	_, err = runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity")
+	if !errors.Is(err, controller.ErrMismatch) {
 		t.Errorf("validate: %v", err)
 	}
 	if _, err := runConfig("validate", path, "--set", "robot.composite.observation[4].name=velocity", "--set", "model.bundle="+filepath.Join(t.TempDir(), "elsewhere")); err != nil {

@@ -91,7 +91,8 @@ func (d *doctor) deviceChecks() []check {
 	case !d.configured:
 		return []check{d.unasked("device.i2c", "robot")}
 	case d.file.Robot.Driver == configs.DriverBridge:
-		return []check{{id: "device.bridge", limit: time.Minute, run: func(ctx context.Context) []finding { return []finding{d.bridge(ctx)} }}}
+		look := func(ctx context.Context) []finding { return []finding{d.bridge(ctx)} }
+		return []check{{id: "device.bridge", limit: time.Minute, run: look}}
 	case d.file.Robot.Driver != configs.DriverComposite:
 		return []check{single("device.i2c", func() finding { return skipped("the robot is simulated (robot.driver: %s)", d.file.Robot.Driver) })}
 	}

@@ -210,7 +210,7 @@ func TestWhatABridgeNeedsIsLookedAtAndNotCalled(t *testing.T) {
 	for path, text := range map[string]string{
 		script:                         "",
 		filepath.Join(dir, "complete"): "#!/bin/sh\n[ \"$*\" = '" + script + " walker --help' ]\n",
-		filepath.Join(dir, "bare"):     "#!/bin/sh\necho \"dmc_bridge.py: No module named 'mujoco'; python3 -m pip install -r r.txt\"\nexit 1\n",
+		filepath.Join(dir, "bare"):     "#!/bin/sh\necho \"No module named 'mujoco'; pip install -r r.txt\"\nexit 1\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
@@ -218,14 +218,15 @@ func TestWhatABridgeNeedsIsLookedAtAndNotCalled(t *testing.T) {
 	}
 	for interpreter, c := range map[string]struct{ script, status, word string }{
 		"complete": {script, statusOK, "finds its packages"},
-		"bare":     {script, statusFail, "No module named 'mujoco' > python3 -m pip install -r r.txt"},
+		"bare":     {script, statusFail, "No module named 'mujoco' > pip install -r r.txt"},
 		"none":     {script, statusFail, "no such file"},
-		"sh":       {"scripts/dmc_bridge.py", statusFail, "scripts/dmc_bridge.py: no such file or directory > run this command in the folder"},
+		"sh":       {"scripts/dmc_bridge.py", statusFail, "dmc_bridge.py: no such file or directory > run this command in"},
 	} {
 		if interpreter != "sh" {
 			interpreter = filepath.Join(dir, interpreter)
 		}
-		d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", "robot.bridge.command=["+interpreter+", "+c.script+", walker]")
+		command := "robot.bridge.command=[" + interpreter + ", " + c.script + ", walker]"
+		d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", command)
 		verdict(t, interpreter, d.bridge(t.Context()), c.status, c.word)
 	}
 	d := examined(t, fakeMachine(files), "rover", "robot.driver=bridge", "operator.source=none", "robot.bridge.address=unix:/run/robot")

@@ -61,9 +61,18 @@ var mismatched = map[string]struct {
 	change func(*tflite.Manifest)
 	shows  string
 }{
-	"reversed observation": {func(m *tflite.Manifest) { slices.Reverse(m.Observation) }, "*    0  x            yaw_rate\n"},
-	"reversed action":      {func(m *tflite.Manifest) { slices.Reverse(m.Action) }, "*    0  left_wheel   right_wheel\n"},
-	"another unit":         {func(m *tflite.Manifest) { m.Observation[4].Unit = "m/s" }, "*    4  speed        speed [m/s]\n"},
+	"reversed observation": {
+		func(m *tflite.Manifest) { slices.Reverse(m.Observation) },
+		"*    0  x            yaw_rate\n",
+	},
+	"reversed action": {
+		func(m *tflite.Manifest) { slices.Reverse(m.Action) },
+		"*    0  left_wheel   right_wheel\n",
+	},
+	"another unit": {
+		func(m *tflite.Manifest) { m.Observation[4].Unit = "m/s" },
+		"*    4  speed        speed [m/s]\n",
+	},
 }
 
 func unnamed(m *tflite.Manifest) { m.Observation, m.Action = nil, nil }
@@ -98,7 +107,8 @@ func serveArmable(t *testing.T) (*armable, []string) {
 	}()
 	t.Cleanup(func() { stop(); <-served })
 	return robot, []string{
-		"robot.driver=bridge", "robot.bridge.address=" + address, "loop.period_ms=20", "run.episode_s=0", "run.duration_s=0.1", "log.enabled=false",
+		"robot.driver=bridge", "robot.bridge.address=" + address, "loop.period_ms=20",
+		"run.episode_s=0", "run.duration_s=0.1", "log.enabled=false",
 	}
 }
 
@@ -140,7 +150,8 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 	for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
 		t.Run(driver, func(t *testing.T) {
 			f := runFlags{config: embeddedConfig, fast: true, plain: true, operator: "none"}
-			f.set = []string{"model.bundle=" + roverBundle(t, unnamed), "run.duration_s=0.1", "run.episodes=0", "log.enabled=false"}
+			bundle := roverBundle(t, unnamed)
+			f.set = []string{"model.bundle=" + bundle, "run.duration_s=0.1", "run.episodes=0", "log.enabled=false"}
 			if driver == configs.DriverBridge {
 				_, settings := serveArmable(t)
 				f.set = append(f.set, settings...)
@@ -208,14 +219,16 @@ func TestOpenSession_SaysWhereTheFilesOfAReadyMadeConfigurationAre(t *testing.T)
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"model.bundle: stat models/walker: no such file", "robot.bridge.command: stat scripts/dmc_bridge.py: no such file", "repository",
+		"model.bundle: stat models/walker: no such file",
+		"robot.bridge.command: stat scripts/dmc_bridge.py: no such file",
+		"repository",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in: %v", want, err)
 		}
 	}
 	_, err = openSession(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
-	if err == nil || strings.Contains(err.Error(), "repository") || !strings.Contains(err.Error(), "model.bundle: stat /no/model") {
+	if err == nil || !strings.Contains(err.Error(), "stat /no/model") || strings.Contains(err.Error(), "repository") {
 		t.Errorf("an absolute path: %v", err)
 	}
 }

@@ -37,7 +37,10 @@ func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
 			t.Errorf("too long: %q", line)
 		}
 	}
-	for _, want := range []string{"compare", "oracle", "    ./optibfm replay logs/a.mcap\n", "    ./optibfm run --operator keyboard\n", "    ./optibfm run --task "} {
+	for _, want := range []string{
+		"compare", "oracle",
+		"    ./optibfm replay logs/a.mcap\n", "    ./optibfm run --operator keyboard\n", "    ./optibfm run --task ",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -110,8 +113,10 @@ func TestWrapBreaksTextButNotCommands(t *testing.T) {
 
 func TestInvoked_NamesTheProgramAsItWasStarted(t *testing.T) {
 	for path, want := range map[string]string{
-		"./optibfm": "./optibfm", "/no/such/optibfm": "/no/such/optibfm", "/tmp/go-build1234/b001/exe/optibfm": "go run ./cmd/optibfm",
-		"/opt/my tools/optibfm": "'/opt/my tools/optibfm'",
+		"./optibfm":                          "./optibfm",
+		"/no/such/optibfm":                   "/no/such/optibfm",
+		"/tmp/go-build1234/b001/exe/optibfm": "go run ./cmd/optibfm",
+		"/opt/my tools/optibfm":              "'/opt/my tools/optibfm'",
 	} {
 		if got := programName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
@@ -127,13 +132,29 @@ func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 		flags          runFlags
 		keyboard, task string
 	}{
-		"rover":              {runFlags{config: embeddedConfig, plain: true}, "o run --operator keyboard", "o run --task corner"},
-		"fast":               {runFlags{config: embeddedConfig, fast: true}, "", "o run --task corner --fast"},
-		"lockstep":           {runFlags{config: "walker"}, "", ""},
-		"web, at real rate":  {walkerByWeb, "o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0", ""},
-		"keyboard":           {runFlags{config: "rover-keyboard"}, "", "o run --config rover-keyboard --task far_corner"},
-		"overrides":          {runFlags{config: embeddedConfig, set: []string{"operator.source=none", "model.bundle=it's"}}, `o run --operator keyboard --set 'model.bundle=it'\''s'`, `o run --task corner --set operator.source=none --set 'model.bundle=it'\''s'`},
-		"another task given": {runFlags{config: embeddedConfig, task: "corner", seed: 7, givenSeed: true}, "o run --task corner --operator keyboard --seed 7", "o run --task far_corner --seed 7"},
+		"rover": {
+			runFlags{config: embeddedConfig, plain: true},
+			"o run --operator keyboard", "o run --task corner",
+		},
+		"fast":     {runFlags{config: embeddedConfig, fast: true}, "", "o run --task corner --fast"},
+		"lockstep": {runFlags{config: "walker"}, "", ""},
+		"web, at real rate": {
+			walkerByWeb,
+			"o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0", "",
+		},
+		"keyboard": {
+			runFlags{config: "rover-keyboard"},
+			"", "o run --config rover-keyboard --task far_corner",
+		},
+		"overrides": {
+			runFlags{config: embeddedConfig, set: []string{"operator.source=none", "model.bundle=it's"}},
+			`o run --operator keyboard --set 'model.bundle=it'\''s'`,
+			`o run --task corner --set operator.source=none --set 'model.bundle=it'\''s'`,
+		},
+		"another task given": {
+			runFlags{config: embeddedConfig, task: "corner", seed: 7, givenSeed: true},
+			"o run --task corner --operator keyboard --seed 7", "o run --task far_corner --seed 7",
+		},
 	} {
 		file, err := c.flags.load()
 		if err != nil {
@@ -167,7 +188,10 @@ func TestInvoked_OperatesTheSocketOfTheRun(t *testing.T) {
 	}{
 		"default socket": {runFlags{config: "robot"}, "o arm"},
 		"of the file":    {runFlags{config: path}, "o arm -c " + path},
-		"overridden":     {runFlags{config: path, set: []string{"safety.socket=/tmp/other socket"}}, "o arm --socket '/tmp/other socket'"},
+		"overridden": {
+			runFlags{config: path, set: []string{"safety.socket=/tmp/other socket"}},
+			"o arm --socket '/tmp/other socket'",
+		},
 	} {
 		file, err := c.flags.load()
 		if err != nil {

@@ -32,7 +32,8 @@ func TestCheckScript_SaysWhatToInstall(t *testing.T) {
 	} {
 		command := []string{"python3", filepath.Join("../../scripts", script), c.argument}
 		err := CheckScript(t.Context(), command)
-		if err == nil || !strings.Contains(err.Error(), "No module named '"+c.module+"'; ") || !strings.Contains(err.Error(), c.fix) {
+		missing := "No module named '" + c.module + "'; "
+		if err == nil || !strings.Contains(err.Error(), missing) || !strings.Contains(err.Error(), c.fix) {
 			t.Errorf("%s: %v", script, err)
 		}
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
