@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/eval"
+	"optibfm/lab/eval"
 )
 
 // evalFlags are the flags of eval.
@@ -36,9 +36,9 @@ func newEvalCommand() *cobra.Command {
 The results are a CSV file of rows of one number each, with what reproduces it. A
 run that was interrupted or killed goes on where it was when the same command is
 given again. docs/eval.md has the rest.`,
-		Example: `  optibfm eval experiments/main.yaml --profile quick
-  optibfm eval experiments/main.yaml --out main.csv --jobs 8
-  optibfm eval experiments/main.yaml --out main-3.csv --shard 3/16
+		Example: `  optibfm eval lab/experiments/main.yaml --profile quick
+  optibfm eval lab/experiments/main.yaml --out main.csv --jobs 8
+  optibfm eval lab/experiments/main.yaml --out main-3.csv --shard 3/16
   optibfm eval merge main.csv main-*.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"optibfm/eval"
-	"optibfm/eval/report"
+	"optibfm/lab/eval"
+	"optibfm/lab/eval/report"
 )
 
 // evalReportFlags are the flags of eval report.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/eval"
-	"optibfm/eval/report"
+	"optibfm/lab/eval"
+	"optibfm/lab/eval/report"
 )
 
 // writeResults makes a results file of a main comparison of two trials, and

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/eval/tabular"
+	"optibfm/lab/theory"
 )
 
 // newEvalTheoryCommand checks the theory where its assumptions hold.
 func newEvalTheoryCommand() *cobra.Command {
-	cfg, dir := tabular.DefaultConfig(), ""
+	cfg, dir := theory.DefaultConfig(), ""
 	cmd := &cobra.Command{
 		Use:   "theory",
 		Short: "Check the regret bound and the confidence sets where their assumptions hold",
@@ -38,7 +38,7 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
 			cfg.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
-			report, err := tabular.Check(ctx, cfg)
+			report, err := theory.Check(ctx, cfg)
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 			if err := writeTheory(dir, report); err != nil {
 				return err
 			}
-			if n := report.Count(tabular.Fails); n > 0 {
+			if n := report.Count(theory.Fails); n > 0 {
 				return fmt.Errorf("eval theory: %d of %d claims do not hold", n, len(report.Claims))
 			}
 			return nil
@@ -61,7 +61,7 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 }
 
 // writeTheory writes the report's files to dir; to nowhere where that is empty.
-func writeTheory(dir string, report tabular.Report) error {
+func writeTheory(dir string, report theory.Report) error {
 	if dir == "" {
 		return nil
 	}

@@ -19,12 +19,12 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// newModelSteps is our side of scripts/bench_peers.py.
+// newModelSteps answers the requests of lab/bench/bench_peers.py.
 func newModelSteps() *cobra.Command {
 	backend, candidates, config := configs.BackendNative, 128, tensorflow.DefaultConfig()
 	cmd := &cobra.Command{
 		Use: "steps BUNDLE", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "Time steps on command, for scripts/bench_peers.py",
+		Short: "Time steps on command, for lab/bench/bench_peers.py",
 		Long: `Reads lines of a step and a count from standard input, makes so many steps, and
 answers each line with the nanoseconds of every step as a JSON array. Steps:
 
