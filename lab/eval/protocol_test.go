@@ -11,12 +11,21 @@ import (
 	"optibfm/configs"
 )
 
-func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
-	paths, err := filepath.Glob("../experiments/*.yaml")
-	if err != nil || len(paths) < 10 {
+// protocolPaths returns the protocols of this repository that match a pattern. The analysis has two
+// other YAML files beside them.
+func protocolPaths(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) < 4 {
 		t.Fatalf("%d protocols: %v", len(paths), err)
 	}
-	for _, path := range paths {
+	return slices.DeleteFunc(paths, func(path string) bool {
+		return filepath.Base(path) == "claims.yaml" || filepath.Base(path) == "results.yaml"
+	})
+}
+
+func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
+	for _, path := range protocolPaths(t, "../experiments/*.yaml") {
 		p, err := Load(path)
 		if err != nil {
 			t.Error(err)
@@ -46,15 +55,8 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 }
 
 func TestTheModelsAndStatesThatTheProtocolsOfThisRepositoryNameAreThere(t *testing.T) {
-	paths, err := filepath.Glob("../experiments/*.yaml")
-	deeper, err2 := filepath.Glob("../experiments/*/*.yaml")
-	if err != nil || err2 != nil || len(deeper) == 0 {
-		t.Fatal(err, err2, deeper)
-	}
-	for _, path := range append(paths, deeper...) {
-		if filepath.Base(path) == "notes.yaml" {
-			continue
-		}
+	paths := append(protocolPaths(t, "../experiments/*.yaml"), protocolPaths(t, "../experiments/*/*.yaml")...)
+	for _, path := range paths {
 		p, err := Load(path)
 		if err != nil {
 			t.Error(err)
