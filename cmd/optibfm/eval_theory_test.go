@@ -1,5 +1,3 @@
-//go:build !robot
-
 package main
 
 import (
