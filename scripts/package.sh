@@ -4,7 +4,7 @@
 #   ARCH     arm64 or amd64
 #   FOLDER   where the package goes; dist by default
 # The same commit gives the same bytes: SOURCE_DATE_EPOCH is the commit's time
-# unless it is set. The program has the tag robot: it draws no figures.
+# unless it is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
 fi
 export SOURCE_DATE_EPOCH
 
-CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags robot -trimpath -buildvcs=false \
+CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
   -ldflags "-s -w -buildid= -X main.release=$version" -o "$work/optibfm" ./cmd/optibfm
 # Shell completion, of a program that runs on this computer.
 CGO_ENABLED=0 go build -tags robot -buildvcs=false -o "$work/native" ./cmd/optibfm

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/eval"
+	"optibfm/lab/eval"
 )
 
 // evalFlags are the flags of eval.
@@ -35,10 +35,10 @@ func newEvalCommand() *cobra.Command {
 
 The results are a CSV file of rows of one number each, with what reproduces it. A
 run that was interrupted or killed goes on where it was when the same command is
-given again. docs/eval.md has the rest.`,
-		Example: `  optibfm eval experiments/main.yaml --profile quick
-  optibfm eval experiments/main.yaml --out main.csv --jobs 8
-  optibfm eval experiments/main.yaml --out main-3.csv --shard 3/16
+given again. docs/experiments.md describes protocols, results and their analysis.`,
+		Example: `  optibfm eval lab/experiments/main.yaml --profile quick
+  optibfm eval lab/experiments/main.yaml --out main.csv --jobs 8
+  optibfm eval lab/experiments/main.yaml --out main-3.csv --shard 3/16
   optibfm eval merge main.csv main-*.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ given again. docs/eval.md has the rest.`,
 	fl.BoolVar(&f.list, "list", false, "list the trials and do nothing")
 	fl.StringVar(&f.worlds.Python, "python", "", "Python `interpreter` with dm_control, or ogbench for antmaze (default python3)")
 	fl.StringVar(&f.worlds.Bridge, "bridge", "", "`script` that serves the robots (default scripts/dmc_bridge.py, or maze_bridge.py for antmaze)")
-	cmd.AddCommand(append(figureCommands(), newEvalMergeCommand())...)
+	cmd.AddCommand(newEvalTheoryCommand(), newEvalMergeCommand())
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"optibfm/eval"
+	"optibfm/lab/eval"
 )
 
 // evalBar shows how far an evaluation is: on a terminal a bar that is drawn anew,

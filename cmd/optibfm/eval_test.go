@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/eval"
+	"optibfm/lab/eval"
 )
 
 const evalProtocol = `

@@ -1,5 +1,3 @@
-//go:build !robot
-
 package main
 
 import (
@@ -13,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/eval/tabular"
+	"optibfm/lab/theory"
 )
 
 // newEvalTheoryCommand checks the theory where its assumptions hold.
 func newEvalTheoryCommand() *cobra.Command {
-	cfg, dir := tabular.DefaultConfig(), ""
+	cfg, dir := theory.DefaultConfig(), ""
 	cmd := &cobra.Command{
 		Use:   "theory",
 		Short: "Check the regret bound and the confidence sets where their assumptions hold",
@@ -29,7 +27,7 @@ grows no faster than the square root of the number of episodes, and that β′
 covers where rewards are only nearly linear. Controls that must fail are run
 as well. It needs no model and no simulator.
 
-With --out the claims and curves are written as CSV, and the figure as SVG and PNG.`,
+--out writes the claims and the curves as CSV; "python -m lab.analysis" draws them.`,
 		Example: `  optibfm eval theory
   optibfm eval theory --runs 100
   optibfm eval theory --runs 1000 --seed 1 --out results`,
@@ -38,7 +36,7 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
 			cfg.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
-			report, err := tabular.Check(ctx, cfg)
+			report, err := theory.Check(ctx, cfg)
 			if err != nil {
 				return err
 			}
@@ -48,7 +46,7 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 			if err := writeTheory(dir, report); err != nil {
 				return err
 			}
-			if n := report.Count(tabular.Fails); n > 0 {
+			if n := report.Count(theory.Fails); n > 0 {
 				return fmt.Errorf("eval theory: %d of %d claims do not hold", n, len(report.Claims))
 			}
 			return nil
@@ -56,12 +54,12 @@ With --out the claims and curves are written as CSV, and the figure as SVG and P
 	}
 	cmd.Flags().IntVar(&cfg.Runs, "runs", cfg.Runs, "runs of each coverage experiment, at least 40; regret has a twentieth, at least 20")
 	cmd.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of everything")
-	cmd.Flags().StringVar(&dir, "out", "", "folder for theory.csv, theory_curves.csv, theory.svg and theory.png")
+	cmd.Flags().StringVar(&dir, "out", "", "`folder` for theory.csv and theory_curves.csv")
 	return cmd
 }
 
-// writeTheory writes the report's files to dir; to nowhere where that is empty.
-func writeTheory(dir string, report tabular.Report) error {
+// writeTheory writes the report's files to dir, nothing if dir is empty.
+func writeTheory(dir string, report theory.Report) error {
 	if dir == "" {
 		return nil
 	}
@@ -74,8 +72,6 @@ func writeTheory(dir string, report tabular.Report) error {
 	}{
 		{"theory.csv", report.WriteClaims},
 		{"theory_curves.csv", report.WriteCurves},
-		{"theory.svg", report.WriteSVG},
-		{"theory.png", report.WritePNG},
 	} {
 		if err := writeTo(filepath.Join(dir, file.name), file.write); err != nil {
 			return fmt.Errorf("eval theory: %w", err)

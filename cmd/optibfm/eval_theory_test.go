@@ -1,5 +1,3 @@
-//go:build !robot
-
 package main
 
 import (
@@ -10,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/eval/tabular"
+	"optibfm/lab/theory"
 )
 
 func TestTheTheoryIsNotCheckedWithTooFewRuns(t *testing.T) {
@@ -19,20 +17,20 @@ func TestTheTheoryIsNotCheckedWithTooFewRuns(t *testing.T) {
 	root.SetOut(&out)
 	root.SetErr(&out)
 	root.SetArgs([]string{"eval", "theory", "--runs", "5"})
-	if err := root.Execute(); !errors.Is(err, tabular.ErrConfig) || !strings.Contains(err.Error(), "at least 40") {
+	if err := root.Execute(); !errors.Is(err, theory.ErrConfig) || !strings.Contains(err.Error(), "at least 40") {
 		t.Errorf("found %v", err)
 	}
 }
 
 func TestATheoryReportNeedsAFolder(t *testing.T) {
-	if err := writeTheory("", tabular.Report{}); err != nil {
+	if err := writeTheory("", theory.Report{}); err != nil {
 		t.Errorf("nothing was to be written: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTheory(file, tabular.Report{}); err == nil || !strings.HasPrefix(err.Error(), "eval theory:") {
+	if err := writeTheory(file, theory.Report{}); err == nil || !strings.HasPrefix(err.Error(), "eval theory:") {
 		t.Errorf("found %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/eval"
+	"optibfm/lab/eval"
 )
 
 const (

@@ -1,0 +1,162 @@
+"""Chooses trials and makes matrices of their scores: hyper-parameters, the oracle's share, parts of a trial.
+
+A view is a mapping of claims.yaml or results.yaml. Its episodes (first and last, from 1) and steps (first and last)
+say which part of a trial counts.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from .estimates import Estimate, Runs, estimate, interquartile_means, means
+from .rows import Trial
+
+MEASURES = {  # name: measure of the rows, label of an axis
+    "share": ("return", "return / oracle's"), "return": ("return", "return of an episode"),
+    "reward": ("reward", "mean reward per step"), "labels": ("labels", "labels used"),
+    "hz": ("hz", "decisions per second")}
+
+
+class NotRun(Exception):
+    """There are no trials."""
+
+
+def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:
+    """Returns the part of a trial's curve that a view shows."""
+    if measure == "return":
+        first, last = view.get("episodes", (1, math.inf))
+        return [(x, y) for x, y in trial.curves.get(measure, []) if first - 1 <= x <= last - 1]
+    return [(x, y) for x, y in trial.curves.get(measure, []) if x <= view.get("steps", (0, math.inf))[1]]
+
+
+def number(trial: Trial, measure: str, view: dict) -> float | None:
+    """Returns one number of a trial, None where it has none or did not get as far as the first of the steps."""
+    curve = part(trial, measure, view)
+    if not curve or (measure != "return" and curve[-1][0] < view.get("steps", (0, math.inf))[0]):
+        return None
+    if measure == "labels":
+        return curve[-1][1]
+    if measure == "reward":  # means of the steps since the row before
+        return sum(y * (x - before) for (x, y), before in zip(curve, [0] + [x for x, _ in curve])) / curve[-1][0]
+    return sum(y for _, y in curve) / len(curve)
+
+
+class Results:
+    """All trials, with the oracle's beside them. notes collects what was left out."""
+
+    def __init__(self, trials: list[Trial]):
+        self.trials = trials
+        self.notes: set[str] = set()
+        self._oracles: dict[tuple, list[Trial]] = defaultdict(list)
+        for trial in trials:
+            if trial.method == "oracle" and "return" in trial.curves:
+                self._oracles[_reward_of(trial)].append(trial)
+
+    def oracle(self, trial: Trial) -> list[Trial]:
+        """Returns the oracle's trials with the same model, task and reward: those with the most labels, then those of
+        the same experiment, of the main comparison, of any. None where their mean return is not positive."""
+        def rank(t: Trial) -> tuple:
+            return (-float(t.params.get("labels", 50_000)), t.experiment != trial.experiment, t.experiment != "main",
+                    t.experiment)
+
+        candidates = self._oracles[_reward_of(trial)]
+        best = min(map(rank, candidates), default=None)
+        found = [t for t in candidates if rank(t) == best]
+        return found if sum(number(t, "return", {}) for t in found) > 0 else []
+
+    def best(self, trials: list[Trial], varied: Collection[str], apart: Collection[str] = ()) -> list[Trial]:
+        """Keeps, of each method in each environment, the hyper-parameters with the greatest mean over all that was
+        varied on purpose, of those that were tried most widely. Each value of apart has hyper-parameters of its own."""
+        groups: dict[tuple, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
+        for t in trials:
+            setting = str([(k, v) for k, v in t.params.items() if k not in varied and k not in apart])
+            group = (t.experiment, t.env, t.method, *(t.params.get(k) for k in ("by", *apart)))
+            groups[group][setting].append(t)
+        kept = []
+        for settings in groups.values():
+            candidates = [settings[setting] for setting in sorted(settings)]
+            kept += max(candidates, key=lambda c: self._merit(c, varied)) if len(candidates) > 1 else candidates[0]
+        return kept
+
+    def _merit(self, trials: list[Trial], varied: Collection[str]) -> tuple[int, float]:
+        """Returns in how many conditions trials were run, and their mean."""
+        conditions = {(t.column(), *(t.params.get(k) for k in varied)) for t in trials}
+        for measure in ("share", "return", "reward"):
+            try:
+                return len(conditions), float(means(self.sample(trials, measure, {}).values)[0])
+            except NotRun:
+                continue
+        return len(conditions), -math.inf
+
+    def sample(self, trials: list[Trial], measure: str, view: dict, points: Callable | None = None) -> "Sample":
+        """Makes the matrix of a measure. points(trial) returns several numbers in place of the view's one."""
+        of_rows = MEASURES[measure][0]
+        found: dict[tuple, list] = defaultdict(list)
+        oracles: dict[tuple, list] = {}
+        for t in trials:
+            numbers = points(t) if points else [value] if (value := number(t, of_rows, view)) is not None else None
+            oracle = self.oracle(t) if measure == "share" else []
+            if numbers is not None and (oracle or measure != "share"):
+                found[t.column()].append((t.seed, numbers))
+                oracles[t.column()] = [(o.seed, [number(o, of_rows, {})]) for o in oracle]
+        if not found:
+            raise NotRun(f"no {MEASURES[measure][1]}")
+        columns, where = sorted(found), f"{trials[0].experiment}, {trials[0].env}, {trials[0].method}"
+        matrices = [self._matrix([of[c] for c in columns], where) for of in (found, oracles)[:1 + (measure == "share")]]
+        return Sample(columns, matrices)
+
+    def _matrix(self, columns: list[list[tuple[int, list[float]]]], where: str) -> Runs:
+        """Makes a matrix of columns, cut to the shortest."""
+        fewest, most = min(map(len, columns)), max(map(len, columns))
+        if fewest < most:
+            self.notes.add(f"{where}: {fewest} to {most} runs of a task; the first {fewest} count.")
+        cut = [sorted(column)[:fewest] for column in columns]
+        return Runs(np.array([[numbers for _, numbers in column] for column in cut], dtype=float).swapaxes(0, 1),
+                    np.array([[seed for seed, _ in column] for column in cut]).T)
+
+
+def _reward_of(trial: Trial) -> tuple:
+    return trial.env, *trial.column(), trial.params.get("nonlinearity")
+
+
+@dataclass
+class Sample:
+    """Scores of trials. columns: task and model; matrices: of the method and, where it is shared, of the oracle."""
+
+    columns: list[tuple[str, str]]
+    matrices: list[Runs]
+
+    @property
+    def values(self) -> np.ndarray:
+        return _normalised(*(m.values for m in self.matrices))
+
+    @property
+    def tasks(self) -> list[int]:
+        names = sorted({task for task, _ in self.columns})
+        return [names.index(task) for task, _ in self.columns]
+
+    def mean_and_iqm(self, name: str) -> tuple[list[Estimate], list[Estimate]]:
+        """Estimates the mean and the interquartile mean at each point."""
+        def both(*drawn: np.ndarray) -> np.ndarray:
+            scores = _normalised(*drawn)
+            return np.concatenate([means(scores), interquartile_means(scores)])
+
+        estimates = estimate(name, self.matrices, self.tasks, both)
+        return estimates[:len(estimates) // 2], estimates[len(estimates) // 2:]
+
+    def compare(self, other: "Sample", ratio: bool, name: str) -> Estimate:
+        """Estimates the mean less, or over, another's of the same columns."""
+        own = len(self.matrices)
+
+        def compared(*drawn: np.ndarray) -> np.ndarray:
+            mine, theirs = means(_normalised(*drawn[:own])), means(_normalised(*drawn[own:]))
+            return mine / theirs if ratio else mine - theirs
+
+        return estimate(name, self.matrices + other.matrices, self.tasks, compared)[0]
+
+
+def _normalised(values: np.ndarray, oracle: np.ndarray | None = None) -> np.ndarray:
+    return values if oracle is None else values / oracle.mean(axis=0)

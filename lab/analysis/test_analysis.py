@@ -1,0 +1,465 @@
+"""Tests of lab.analysis: python -m unittest lab.analysis.test_analysis"""
+
+import contextlib
+import io
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from rliable import library, metrics
+from scipy import stats
+
+from lab.analysis import __main__ as command
+from lab.analysis import claims, estimates, figures, rows, samples, sections
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+HEAD = ",".join(rows.COLUMNS)
+
+
+def line(method="ucb", value=1.0, x=0, trial=0, **other) -> str:
+    """Returns a row of a results file."""
+    row = (
+        dict.fromkeys(rows.COLUMNS, "")
+        | {
+            "experiment": "main",
+            "env": "walker",
+            "task": "walk",
+            "bundle": "models/walker",
+            "bfm_seed": 0,
+            "method": method,
+            "trial": trial,
+            "seed": 100 + trial,
+            "measure": "return",
+            "x": x,
+            "value": value,
+            "version": "v1",
+            "model_hash": "a" * 64,
+            "protocol_hash": "b" * 64,
+        }
+        | other
+    )
+    return ",".join(str(row[name]) for name in rows.COLUMNS)
+
+
+def series(method: str, values: list[float], **other) -> list[str]:
+    """Returns the rows of trials of one episode each."""
+    return [line(method, value, trial=trial, **other) for trial, value in enumerate(values)]
+
+
+class Folder(unittest.TestCase):
+    """Has a folder for results files."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def file(self, *lines: str, name="results.csv") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def results(self, *lines: str) -> samples.Results:
+        return samples.Results(rows.read([self.file(HEAD, *lines)]))
+
+
+class TestRows(Folder):
+    def refused(self, *lines: str) -> str:
+        path = self.file(*lines)
+        with self.assertRaises(rows.ResultsError) as caught:
+            rows.read([path])
+        return str(caught.exception).replace(str(path), "FILE")
+
+    def test_errors_name_file_line_and_cause(self):
+        for want, lines in {
+            "FILE:1: missing column value, seed": [HEAD.replace(",value", "").replace(",seed,", ",")],
+            "FILE:1: missing column experiment": [""],
+            'FILE:3: value: not a finite number (found "high")': [HEAD, line(), line(x=1, value="high")],
+            'FILE:2: value: not a finite number (found "NaN")': [HEAD, line(value="NaN")],
+            'FILE:2: x: not a finite number (found "-inf")': [HEAD, line(x="-inf")],
+            'FILE:2: trial: not a finite number (found "1.5")': [HEAD, line(trial=1.5, seed=1)],
+            "FILE:3: want 15 fields (found 2)": [HEAD, line(), "main,walker"],
+            'FILE:2: params: want key=value, separated by semicolons (found "beta")': [HEAD, line(params="beta")],
+            "FILE:2: an empty name": [HEAD, line(task="")],
+        }.items():
+            with self.subTest(want):
+                missing = set(want.partition("column ")[2].split(", ")) if "column" in want else set()
+                message = self.refused(*lines)
+                self.assertTrue(message.startswith(want.partition("column")[0]), message)
+                self.assertTrue(all(name in message for name in missing), message)
+
+    def test_shards_merge_and_repeated_rows_count_once(self):
+        paths = [
+            self.file(HEAD, line(value=1), line(x=1, value=2), name="a.csv"),
+            self.file(HEAD, line(x=1, value=2), line(x=2, value=3), name="b.csv"),
+        ]
+        for order in (paths, paths[::-1]):
+            (trial,) = rows.read(order)
+            self.assertEqual(trial.curves, {"return": [(0, 1), (1, 2), (2, 3)]})
+
+    def test_conflicting_rows_name_both_places(self):
+        paths = [self.file(HEAD, line(value=1), name="a.csv"), self.file(HEAD, line(value=2), name="b.csv")]
+        with self.assertRaisesRegex(rows.ResultsError, r"b.csv:2: return: 2 here, 1 at .*a.csv:2"):
+            rows.read(paths)
+        rows.read([self.file(HEAD, line(measure="hz", value=1), line(measure="hz", value=2))])  # rates always differ
+
+    def test_a_trial_of_two_protocols_or_seeds_is_refused(self):
+        for other in ({"protocol_hash": "c"}, {"seed": 7}):
+            self.assertIn(
+                "FILE:3: trial 0 of walker walk ucb was also run", self.refused(HEAD, line(), line(x=1, **other))
+            )
+
+
+class TestEstimates(unittest.TestCase):
+    def setUp(self):
+        rng = np.random.default_rng(3)
+        self.scores = rng.gamma(2.0, size=(5, 4, 1)) * np.array([1, 2, 3, 4])[None, :, None]
+        self.runs = estimates.Runs(self.scores, np.arange(20).reshape(5, 4))
+
+    def test_interquartile_mean_is_that_of_rliable_and_scipy(self):
+        for shape in ((3, 2), (4, 3), (5, 1), (10, 7)):
+            scores = np.random.default_rng(1).normal(size=shape)
+            ours = estimates.interquartile_means(scores[..., None])[0]
+            self.assertAlmostEqual(ours, metrics.aggregate_iqm(scores), places=12)
+            self.assertAlmostEqual(ours, stats.trim_mean(scores, 0.25, axis=None), places=12)
+
+    def test_interval_is_that_of_rliable_but_for_the_factor(self):
+        (ours,) = estimates.estimate("n", [self.runs], [0, 1, 2, 3], estimates.means)
+        np.random.seed(1)
+        point, ends = library.get_interval_estimates(
+            {"n": self.scores[..., 0]}, lambda s: np.array([s.mean()]), reps=20_000
+        )
+        variances = self.scores[..., 0].var(axis=0, ddof=1)
+        freedom = variances.sum() ** 2 / (variances**2 / 4).sum()
+        factor = np.sqrt(5 / 4) * stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)
+        self.assertAlmostEqual(ours.value, point["n"][0], places=12)
+        self.assertAlmostEqual(ours.freedom, freedom, places=9)
+        low, high = ours.value - factor * (ours.value - ends["n"][:, 0])
+        self.assertLess(abs(ours.low - low) + abs(ours.high - high), 0.08 * (high - low))
+
+    def test_intervals_of_few_runs_cover_the_truth(self):
+        rng, inside, percentiles = np.random.default_rng(5), 0, 0
+        spread = np.array([1, 0.2, 0.5, 0.1])[None, :, None]
+        with mock.patch.object(estimates, "REPS", 300):
+            for i in range(300):
+                runs = estimates.Runs(spread * rng.normal(size=(3, 4, 1)), np.arange(12).reshape(3, 4))
+                (e,) = estimates.estimate(str(i), [runs], [0, 1, 2, 3], estimates.means)
+                factor = np.sqrt(3 / 2) * stats.t.ppf(0.975, e.freedom) / stats.norm.ppf(0.975)
+                inside += e.low <= 0 <= e.high
+                percentiles += e.value - (e.value - e.low) / factor <= 0 <= e.value + (e.high - e.value) / factor
+        self.assertGreater(inside / 300, 0.92)
+        self.assertLess(percentiles / 300, 0.85)  # what it would be without the factor
+
+    def test_p_values_agree_with_the_interval_and_with_a_t_test(self):
+        runs = estimates.Runs(self.scores[:, :1], self.runs.seeds[:, :1])
+        (e,) = estimates.estimate("t", [runs], [0], estimates.means)
+        self.assertAlmostEqual(e.p_values(e.low)[0], 0.025, places=9)
+        self.assertAlmostEqual(e.p_values(e.high)[1], 0.025, places=9)
+        sample = self.scores[:, 0, 0]
+        for bound in (0.0, e.value - 0.3, e.value + 0.3):
+            want = stats.ttest_1samp(sample, bound, alternative="greater").pvalue
+            self.assertLess(abs(e.p_values(bound)[0] - want), 0.05)
+
+    def test_runs_with_equal_seeds_are_drawn_together(self):
+        def difference(a, b):
+            return estimates.means(a) - estimates.means(b)
+
+        other = estimates.Runs(self.scores + 1, self.runs.seeds)
+        (paired,) = estimates.estimate("d", [other, self.runs], [0, 1, 2, 3], difference)
+        self.assertLess(paired.high - paired.low, 1e-9)
+        other.seeds = other.seeds + 100
+        (apart,) = estimates.estimate("d", [other, self.runs], [0, 1, 2, 3], difference)
+        self.assertGreater(apart.high - apart.low, 1)
+
+    def test_one_run_has_no_interval(self):
+        (e,) = estimates.estimate(
+            "o", [estimates.Runs(self.scores[:1], self.runs.seeds[:1])], [0, 1, 2, 3], estimates.means
+        )
+        self.assertFalse(e.known)
+        self.assertEqual(e.p_values(0), (1.0, 1.0))
+
+    def test_required_runs(self):
+        self.assertEqual(
+            estimates.Estimate(1.0, 0.8, 1.2, 9, 4).required_runs(0.9), 16
+        )  # half the distance: four times
+        self.assertIsNone(estimates.Estimate(1.0, 0.8, 1.2, 9, 4).required_runs(1.0))
+
+    def test_holm(self):
+        np.testing.assert_allclose(estimates.holm([0.01, 0.04, 0.03]), [0.03, 0.06, 0.06])
+
+
+class TestSamples(Folder):
+    def test_numbers_of_a_trial(self):
+        results = self.results(
+            line(x=0, value=10),
+            line(x=1, value=20),
+            line(x=2, value=60),
+            *(line(measure="reward", x=x, value=v) for x, v in ((100, 1), (200, 2), (400, 5))),
+            *(line(measure="labels", x=x, value=v) for x, v in ((100, 30), (400, 70))),
+        )
+        (trial,) = results.trials
+        for measure, view, want in [
+            ("return", {}, 30),
+            ("return", {"episodes": [2, 3]}, 40),
+            ("return", {"episodes": [4, 9]}, None),
+            ("reward", {}, (100 + 200 + 1000) / 400),
+            ("reward", {"steps": [0, 200]}, 1.5),
+            ("labels", {}, 70),
+            ("labels", {"steps": [0, 200]}, 30),
+            ("labels", {"steps": [900, 1000]}, None),
+            ("hz", {}, None),
+        ]:
+            self.assertEqual(samples.number(trial, measure, view), want, (measure, view))
+
+    def test_share_divides_task_by_task_and_network_by_network(self):
+        results = self.results(
+            *series("ucb", [1, 3]),
+            *series("oracle", [4, 4]),
+            *series("ucb", [30, 30], task="run"),
+            *series("oracle", [10, 10], task="run"),
+            *series("ucb", [5, 5], model_hash="z", bfm_seed=1),
+            *series("oracle", [10, 10], model_hash="z", bfm_seed=1),
+        )
+        sample = results.sample([t for t in results.trials if t.method == "ucb"], "share", {})
+        np.testing.assert_allclose(sample.values[..., 0], [[3, 0.25, 0.5], [3, 0.75, 0.5]])
+        (mean,), (iqm,) = sample.mean_and_iqm("s")
+        self.assertAlmostEqual(mean.value, 4 / 3)
+        self.assertAlmostEqual(iqm.value, (0.5 + 0.5 + 0.75 + 3) / 4)
+
+    def test_oracle_is_the_one_of_the_same_reward_with_the_most_labels(self):
+        results = self.results(
+            line(),
+            line(experiment="kappa"),
+            line("oracle", 5, params="labels=100"),
+            line("oracle", 6),
+            line("oracle", 7, experiment="kappa"),
+            line("oracle", 8, params="nonlinearity=2"),
+            line(params="nonlinearity=2", x=1),
+            line("oracle", -1, task="run"),
+            line(task="run"),
+        )
+        got = {
+            (t.experiment, t.task, *t.params.values()): [o.curves["return"][0][1] for o in results.oracle(t)]
+            for t in results.trials
+            if t.method == "ucb"
+        }
+        self.assertEqual(
+            got, {("main", "walk"): [6], ("kappa", "walk"): [7], ("main", "walk", 2.0): [8], ("main", "run"): []}
+        )
+
+    def test_best_settings_are_those_that_were_tried_most_widely(self):
+        results = self.results(
+            *series("ucb", [1, 1], params="beta=0.1"),
+            *series("ucb", [2, 2], params="beta=1"),
+            *series("ucb", [1, 1], params="beta=0.1", task="run"),
+            *series("ucb", [1, 1], params="beta=1", task="run"),
+            *series("ucb", [9, 9], params="beta=7"),
+            *series("oracle", [2, 2]),
+            *series("oracle", [2, 2], task="run"),
+        )
+        best = results.best([t for t in results.trials if t.method == "ucb"], set())
+        self.assertEqual({t.params["beta"] for t in best}, {1.0})
+
+    def test_unequal_numbers_of_runs_are_cut_and_noted(self):
+        results = self.results(*series("ucb", [1, 2, 3]), *series("ucb", [1, 2], task="run"))
+        self.assertEqual(results.sample(results.trials, "return", {}).values.shape, (2, 2, 1))
+        self.assertEqual(results.notes, {"main, walker, ucb: 2 to 3 runs of a task; the first 2 count."})
+
+
+class TestClaims(Folder):
+    def judge(self, lines: list[str], tasks=("walk",), **claim) -> claims.Judgement:
+        path = self.folder / "claims.yaml"
+        path.write_text(claims_yaml(**claim), encoding="utf-8")
+        return claims.judge(self.results(*lines), claims.read(path)[0], "walker", list(tasks))
+
+    def test_verdicts(self):
+        oracle = series("oracle", [10, 10, 10])
+        for values, verdict in (
+            ([9.9, 9.8, 10.0], "holds"),
+            ([5.0, 5.1, 4.9], "does not hold"),
+            ([9, 10, 6], "undecided"),
+        ):
+            judgement = self.judge(series("ucb", values) + oracle, checks="[{of: {method: ucb}, at_least: 0.9}]")
+            self.assertEqual((judgement.verdict, judgement.notes), (verdict, []))
+            self.assertAlmostEqual(judgement.finding.estimate.value, np.mean(values) / 10)
+
+    def test_at_most_turns_the_bound_round(self):
+        lines = series("ucb", [5.0, 5.1, 4.9]) + series("oracle", [10, 10, 10])
+        self.assertEqual(self.judge(lines, checks="[{of: {method: ucb}, at_most: 0.9}]").verdict, "holds")
+
+    def test_methods_are_compared_run_by_run(self):
+        lines = series("ucb", [1, 5, 9]) + series("random", [0.9, 4.8, 8.9])
+        judgement = self.judge(
+            lines, checks="[{of: {method: ucb}, minus: {method: random}, measure: return, at_least: 0}]"
+        )
+        self.assertEqual((judgement.verdict, judgement.finding.text), ("holds", "ucb − random, return of an episode"))
+
+    def test_what_was_not_run_is_noted(self):
+        checks = "[{of: {method: [ucb, thompson]}, measure: return, at_least: 0}]"
+        judgement = self.judge(
+            series("ucb", [1, 2, 3]) + series("lola", [1, 1, 1]), tasks=("walk", "run"), checks=checks
+        )
+        self.assertEqual((judgement.verdict, judgement.notes), ("undecided", ["not run: thompson", "not run: run"]))
+        self.assertEqual(self.judge(series("lola", [1, 1]), checks=checks).verdict, "–")
+
+    def test_only_networks_that_all_methods_were_run_on_count(self):
+        lines = (
+            series("ucb", [1.0, 1.1]) + series("ucb", [9, 9], model_hash="z", bfm_seed=1) + series("lola", [0.5, 0.6])
+        )
+        judgement = self.judge(
+            lines, checks="[{of: {method: ucb}, minus: {method: lola}, measure: return, at_least: 0}]"
+        )
+        self.assertEqual((round(judgement.finding.estimate.value, 9), judgement.notes), (0.5, ["1 of 2 networks"]))
+
+    def sweep(self, quality: dict[float, list[float]], **sweep) -> claims.Judgement:
+        lines = [each for noise, values in quality.items() for each in series("ucb", values, params=f"noise={noise}")]
+        settings = "".join(f", {key}: {value}" for key, value in sweep.items())
+        return self.judge(
+            lines,
+            checks="[{of: {method: ucb}, over: {noise: 0}, measure: return, at_least: 0.8}]",
+            sweep=f"{{key: noise, within: [0, 10]{settings}}}",
+        )
+
+    def test_a_sweep_holds_for_all_values_or_for_any(self):
+        good, bad = [10.0, 10.1, 9.9], [5.0, 5.1, 4.9]
+        self.assertEqual(self.sweep({0: good, 1: good, 10: bad}).verdict, "does not hold")
+        self.assertEqual(
+            self.sweep({0: good, 1: good, 10: bad}).finding.text, "ucb (noise = 10) / (without), return of an episode"
+        )
+        self.assertEqual(self.sweep({0: good, 1: good, 10: bad}, any="true").verdict, "holds")
+        self.assertEqual(self.sweep({0: good, 1: bad, 10: bad}, any="true").verdict, "does not hold")
+        self.assertEqual(self.sweep({0: good, 1: good, 99: bad}, require="[10]").notes, ["not run: noise = 10"])
+
+    def test_several_checks_are_adjusted(self):
+        rng = np.random.default_rng(2)
+        reference = list(100 + rng.normal(size=4))
+        worse = [v - 1.4 + e for v, e in zip(reference, rng.normal(scale=0.55, size=4))]
+        alone = self.sweep({0: reference, 1: [v - 20 for v in worse]})
+        among = self.sweep({0: reference, 1: [v - 20 for v in worse]} | {x: list(reference) for x in (2, 3, 4, 5)})
+        self.assertAlmostEqual(among.fails, min(1, 5 * alone.fails), places=9)
+
+    def test_judged_together(self):
+        lines = series("ucb", [9.9, 9.8, 10.0]) + series("oracle", [10, 10, 10])
+        claim = {
+            "id": "a",
+            "source": "ours",
+            "claim": "",
+            "experiment": "main",
+            "checks": [{"of": {"method": "ucb"}, "at_least": 0.9, "bound_from": "ours"}],
+        }
+        unclear = claim | {"checks": [{"of": {"method": "ucb"}, "at_least": 0.985, "bound_from": "ours"}]}
+        results = self.results(*lines)
+        alone = claims.judge_all(results, [claim], {"main": {"walker": ["walk"], "cheetah": ["run"]}})
+        self.assertEqual(
+            [(j.env, j.verdict, j.stands) for j in alone], [("cheetah", "–", False), ("walker", "holds", True)]
+        )
+        p = 2 * alone[1].holds
+        among = claims.judge_all(results, [claim] + [unclear] * int(0.05 / p + 1), {})
+        self.assertEqual((among[0].verdict, among[0].stands), ("holds", False))
+
+    def test_damaged_claims_are_refused(self):
+        for want, claim in {
+            "unknown key atleast": {"checks": "[{of: {method: ucb}, atleast: 1, at_most: 2}]"},
+            "want at_least or at_most": {"checks": "[{of: {method: ucb}}]"},
+            "paper or ours": {"checks": "[{of: {method: ucb}, at_least: 1}]", "bound_from": "nobody"},
+        }.items():
+            path = self.folder / "claims.yaml"
+            path.write_text(claims_yaml(**claim), encoding="utf-8")
+            with self.assertRaisesRegex(rows.ResultsError, f"claims.yaml: test: .*{want}"):
+                claims.read(path)
+
+
+def claims_yaml(**claim) -> str:
+    lines = {"source": "ours", "claim": "", "experiment": "main", "bound_from": "ours"} | claim
+    return "- id: test\n" + "".join(f"  {key}: {value or repr(value)}\n" for key, value in lines.items())
+
+
+class TestPage(Folder):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.object(estimates, "REPS", 100)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def written(self, out: str, *paths: Path) -> dict[str, bytes]:
+        command.write(EXPERIMENTS, self.folder / out, list(paths))
+        return {
+            str(path.relative_to(self.folder / out)): path.read_bytes()
+            for path in sorted((self.folder / out).glob("**/*.*"))
+        }
+
+    def main(self) -> list[str]:
+        levels = {"ucb": 9, "thompson": 8, "random": 1, "oracle": 10}
+        return [
+            line(
+                method,
+                level + 0.1 * trial + 0.2 * episode,
+                episode,
+                trial,
+                task=task,
+                params="beta=0.1" * (method == "ucb"),
+            )
+            for method, level in levels.items()
+            for episode in range(6)
+            for trial in range(3)
+            for task in ("walk", "run")
+        ]
+
+    def test_the_same_rows_give_the_same_bytes(self):
+        halves = self.main()[::2], self.main()[1::2]
+        paths = [self.file(HEAD, *half, name=f"{i}.csv") for i, half in enumerate(halves)]
+        self.assertEqual(self.written("a", *paths), self.written("b", *paths[::-1]))
+
+    def test_page_has_tables_figures_verdicts_and_what_is_missing(self):
+        files = self.written("out", self.file(HEAD, *self.main()))
+        self.assertEqual(sorted(files), ["results.md", "results/main.svg"])
+        text = files["results.md"].decode()
+        for want in [
+            "| walker | ucb | β = 0.1 |",
+            "![Return of each episode as a share of the oracle's](results/main.svg)",
+            "| `near-oracle` | walker |",
+            "not run: lola",
+            "not run: flip, stand",
+            "| main | walker | 2 | 1 | 24 |",
+        ]:
+            self.assertIn(want, text)
+        self.assertNotIn("## Noise on the labels", text)
+        self.assertIn("## The built-in rover", text)
+
+    def test_figures_follow_the_colour_scheme_and_carry_no_date(self):
+        svg = self.written("out", self.file(HEAD, *self.main()))["results/main.svg"].decode()
+        self.assertIn("prefers-color-scheme: dark", svg)
+        self.assertNotRegex(svg, r"<dc:date>|20\d\d-\d\d-\d\d")
+        self.assertIn(figures.LOOKS["ucb"][0], svg)
+
+    def test_an_experiment_without_a_section_is_noted(self):
+        text = self.written("out", self.file(HEAD, *self.main(), line(experiment="new")))["results.md"].decode()
+        self.assertIn("- new: no section in results.yaml.", text)
+
+    def test_command_reports_a_damaged_file_and_writes_nothing(self):
+        path, errors = self.file(HEAD, line(value="?")), io.StringIO()
+        with (
+            mock.patch("sys.argv", ["analysis", str(EXPERIMENTS), str(self.folder / "out"), str(path)]),
+            contextlib.redirect_stderr(errors),
+        ):
+            self.assertEqual(command.main(), 1)
+        self.assertEqual(errors.getvalue(), f'analysis: {path}:2: value: not a finite number (found "?")\n')
+        self.assertFalse((self.folder / "out").exists())
+
+
+class TestCommitted(unittest.TestCase):
+    def test_claims_and_sections_name_experiments_that_have_a_protocol(self):
+        protocols = command.protocols(EXPERIMENTS)
+        for claim in claims.read(EXPERIMENTS / "claims.yaml"):
+            self.assertIn(claim["experiment"], protocols, claim["id"])
+        shown = sections.load(EXPERIMENTS / "results.yaml", sections.SECTION_KEYS, "tables", sections.VIEW_KEYS)
+        for section in shown:
+            for name in section.get("experiments", [section["id"]] if section["id"] != "theory" else []):
+                self.assertIn(name, protocols, section["id"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,283 @@
+package theory
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+	"optibfm/rewardsrc/scripted"
+)
+
+// Trial is one robot that finds out one task. What decides is the program's own:
+// controller.Agent with controller.Planner in lockstep, the simulated operator
+// that labels every state, and posterior's belief and schedules.
+type Trial struct {
+	Solution *Solution
+	Task     Task
+	Config   controller.Config
+	Exact    bool    // Exact chooses z instead of the planner; the strategy must be ucb
+	Noise    float64 // standard deviation of a label
+	Episodes int
+	Seed     uint64 // of the robot, of its operator and of what the planner draws
+
+	// Sets are schedules whose confidence sets are looked at in every tick.
+	// They do not change what the robot does.
+	Sets []posterior.Schedule
+	// Slip is the δ′ of the closed bound: see Bound.
+	Slip float64
+}
+
+// Trace is what became of a trial. Sums are over the episodes from the first on.
+type Trace struct {
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), exact
+	// values; where z changes within an episode, of V*(s) - Q*(s, a) over its
+	// steps, which has the same expectation.
+	Regret []float64
+	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: what optimism
+	// allows the regret to be, if z* is in every confidence set. Only where z
+	// is planned once an episode, by ucb.
+	Realised []float64
+	// Closed is Bound after each episode; as Realised.
+	Closed []float64
+	// Ratio is the greatest ‖z* - ẑ‖_V/β of each of Trial.Sets: z* was in all
+	// confidence sets where it is at most 1.
+	Ratio []float64
+	// Left is the number of labels at which z* first was outside, of each of
+	// Trial.Sets; -1: never.
+	Left []int
+	// Plans and Optimistic count the plans by ucb, and those whose score
+	// is at least V*(s).
+	Plans, Optimistic int
+	Labels            int
+}
+
+// runner is a trial at work.
+type runner struct {
+	Trial
+	robot  *Robot
+	agent  *controller.Agent
+	plans  controller.Plans
+	tick   *controller.Tick
+	flat   []float64 // the belief's state
+	mean   []float64
+	done   []float64 // ψ of the action that was done, then the optimal policy
+	best   int       // the optimal policy
+	policy int       // the last one: where policy iteration starts from
+	bound  *Bound
+	trace  Trace
+	regret float64
+	sum    float64 // of Trace.Realised
+}
+
+// Run runs the trial.
+func (t Trial) Run() (Trace, error) {
+	r, err := t.prepare()
+	if err != nil {
+		return Trace{}, fmt.Errorf("theory: trial: %w", err)
+	}
+	lengths := rand.New(rand.NewPCG(t.Seed, lengthStream))
+	seeds := rand.New(rand.NewPCG(t.Seed, episodeStream))
+	for episode := range t.Episodes {
+		if err := r.episode(uint32(episode), steps(lengths, t.Solution.mdp.Gamma), seeds.Uint64()); err != nil {
+			return Trace{}, fmt.Errorf("theory: trial: episode %d: %w", episode, err)
+		}
+	}
+	return r.trace, nil
+}
+
+// steps draws the length of an episode, at least 1.
+func steps(rng *rand.Rand, gamma float64) int {
+	return 1 + int(math.Log(1-rng.Float64())/math.Log(gamma))
+}
+
+func (t Trial) prepare() (*runner, error) {
+	m := t.Solution.mdp
+	if len(t.Task.Z) != m.Dim || (t.Task.Misfit != nil && len(t.Task.Misfit) != m.States) {
+		return nil, fmt.Errorf("task: found %d numbers in z and %d of misfit: give %d, and %d or none", len(t.Task.Z), len(t.Task.Misfit), m.Dim, m.States)
+	}
+	t.Config.Seed = t.Seed
+	t.Config.Gate.Off = true // the operator labels every state unasked
+	r := &runner{Trial: t, robot: NewRobot(m, t.Task), flat: make([]float64, posterior.StateLen(m.Dim)), mean: make([]float64, m.Dim), done: make([]float64, m.Dim)}
+	if err := r.hire(); err != nil {
+		return nil, err
+	}
+	r.tick = controller.NewTick(r.agent.Shape())
+	r.best = t.Solution.Optimal(t.Task.Z, 0)
+	r.trace = Trace{Ratio: make([]float64, len(t.Sets)), Left: make([]int, len(t.Sets))}
+	for i := range r.trace.Left {
+		r.trace.Left[i] = -1
+	}
+	if t.Config.Beta.Schedule == controller.Theory {
+		r.bound = NewBound(m, t.Config, t.Slip)
+	}
+	return r, r.agent.Arm()
+}
+
+// hire makes the agent and those who work with it.
+func (r *runner) hire() (err error) {
+	if r.plans, err = r.planner(); err != nil {
+		return err
+	}
+	cfg := scripted.DefaultConfig()
+	cfg.NoiseStd, cfg.Seed = r.Noise, r.Seed
+	operator, err := scripted.New(cfg)
+	if err != nil {
+		return err
+	}
+	r.agent, err = controller.NewAgent(r.Config, controller.Parts{
+		Robot: r.robot, Source: operator, Model: NewModel(r.Solution), Plans: r.plans,
+	})
+	return err
+}
+
+func (r *runner) planner() (controller.Plans, error) {
+	if !r.Exact {
+		planner, err := controller.NewPlanner(r.Config, NewModel(r.Solution))
+		if err != nil {
+			return nil, err
+		}
+		return controller.NewLockstep(planner), nil
+	}
+	set := confidence(r.Config)
+	if r.Config.Strategy != controller.UCB || set == nil {
+		return nil, fmt.Errorf("the exact search is for %s with a β that makes a confidence set (found %s and %s)", controller.UCB, r.Config.Strategy, r.Config.Beta.Schedule)
+	}
+	return NewExact(r.Solution, r.Config, set)
+}
+
+// confidence is the schedule that the controller makes of cfg, where it is that
+// of a confidence set, else nil.
+func confidence(cfg controller.Config) posterior.Schedule {
+	theory := posterior.Theory{S: cfg.Beta.S, Sigma: 1, Delta: cfg.Beta.Delta}
+	switch cfg.Beta.Schedule {
+	case controller.Theory:
+		return theory
+	case controller.Misspecified:
+		return posterior.Misspecified{Schedule: theory, Zeta: cfg.Beta.Zeta, L: cfg.Beta.L}
+	}
+	return nil
+}
+
+// episode runs n steps: n+1 ticks, of which the last does not act.
+func (r *runner) episode(episode uint32, n int, seed uint64) error {
+	if err := r.robot.Reset(seed); err != nil {
+		return err
+	}
+	for step := range n + 1 {
+		if err := r.step(episode, uint32(step), step == n); err != nil {
+			return err
+		}
+	}
+	r.account(n)
+	return nil
+}
+
+func (r *runner) step(episode, step uint32, last bool) error {
+	t := r.tick
+	t.Index, t.Elapsed, t.Episode, t.Step, t.Flags = uint64(r.trace.Labels), min(uint64(r.trace.Labels), 1), episode, step, 0
+	if step == 0 {
+		t.Flags |= controller.FlagEpisodeStart
+	}
+	if last {
+		t.Flags |= controller.FlagEpisodeEnd
+	}
+	if err := r.agent.Step(t); err != nil {
+		return err
+	}
+	if t.NumLabels != 1 || t.Labels[0].Outcome != controller.Applied {
+		return errors.New("the operator's label did not count: a tick has one label")
+	}
+	r.trace.Labels++
+	r.look()
+	if last {
+		return nil
+	}
+	return r.follow(step == 0)
+}
+
+// look compares the confidence sets with the truth.
+func (r *runner) look() {
+	if len(r.Sets) == 0 {
+		return
+	}
+	belief := r.agent.Learner().Belief()
+	distance := r.distance(belief)
+	for i, set := range r.Sets {
+		ratio := distance / set.Beta(belief)
+		r.trace.Ratio[i] = max(r.trace.Ratio[i], ratio)
+		if ratio > 1 && r.trace.Left[i] < 0 {
+			r.trace.Left[i] = r.trace.Labels
+		}
+	}
+}
+
+// distance is ‖z* - ẑ‖ in V = RᵀR, from the belief's packed R.
+func (r *runner) distance(belief *posterior.Belief) float64 {
+	belief.State(r.flat)
+	belief.Mean(r.mean)
+	d, at, sum := len(r.mean), 0, 0.0
+	for i := range d {
+		row := 0.0
+		for j := i; j < d; j++ {
+			row += r.flat[at] * (r.Task.Z[j] - r.mean[j])
+			at++
+		}
+		sum += row * row
+	}
+	return math.Sqrt(sum)
+}
+
+// follow looks at the plan that was made for this tick, and at what was done.
+func (r *runner) follow(first bool) error {
+	s, t := r.Solution, r.tick
+	state := int(t.Obs[0])
+	plan := r.plans.Latest()
+	if plan.Beta > 0 && plan.Tick == t.Index {
+		if err := r.weigh(plan); err != nil {
+			return err
+		}
+		r.trace.Plans++
+		if plan.Score >= dot(s.Psi(r.best, state), r.Task.Z) {
+			r.trace.Optimistic++
+		}
+	}
+	if r.Config.Replan > 0 {
+		s.AfterAction(r.done, r.best, state, choice(t.Action[0], s.mdp.Actions))
+		r.regret += dot(s.Psi(r.best, state), r.Task.Z) - dot(r.done, r.Task.Z)
+		return nil
+	}
+	if first {
+		r.policy = s.Optimal(t.Z, r.policy)
+		psi := s.Psi(r.policy, state)
+		r.regret += dot(s.Psi(r.best, state), r.Task.Z) - dot(psi, r.Task.Z)
+		// Of the belief that the plan was made with: it had this tick's label.
+		r.sum += 2 * plan.Beta * math.Sqrt(r.agent.Learner().Belief().NormSq(psi))
+	}
+	return nil
+}
+
+// weigh makes sure that the β that decided is the one that is checked.
+func (r *runner) weigh(plan *controller.Plan) error {
+	set := confidence(r.Config)
+	if set == nil {
+		return nil
+	}
+	want := set.Beta(r.agent.Learner().Belief())
+	if math.Abs(plan.Beta-want) > 1e-9*want {
+		return fmt.Errorf("the planner's β is %g, that of the schedule %g", plan.Beta, want)
+	}
+	return nil
+}
+
+// account closes an episode of n steps.
+func (r *runner) account(n int) {
+	r.trace.Regret = append(r.trace.Regret, r.regret)
+	if r.bound == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
+		return
+	}
+	r.trace.Realised = append(r.trace.Realised, r.sum)
+	r.trace.Closed = append(r.trace.Closed, r.bound.Add(n))
+}

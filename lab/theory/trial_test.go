@@ -1,0 +1,172 @@
+package theory
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+)
+
+// trialOf is a method on a process, with a task of norm 1.
+func trialOf(t testing.TB, m MDP, method method, seed uint64) Trial {
+	t.Helper()
+	return Trial{
+		Solution: solved(t, m), Config: method.config, Exact: method.exact, Noise: noise,
+		Task: Task{Z: direction(rand.New(rand.NewPCG(seed, taskStream)), m.Dim)}, Episodes: method.episodes,
+		Seed: seed, Slip: slip, Sets: method.sets,
+	}
+}
+
+func run(t testing.TB, trial Trial) Trace {
+	t.Helper()
+	trace, err := trial.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+func TestATrialIsAFunctionOfItsSeed(t *testing.T) {
+	trial := trialOf(t, Random(1), ucb(0.1, 30), 1)
+	first := run(t, trial)
+	if again := run(t, trial); !reflect.DeepEqual(first, again) {
+		t.Error("the same trial went differently")
+	}
+	trial.Seed++
+	if other := run(t, trial); reflect.DeepEqual(first.Regret, other.Regret) {
+		t.Error("another seed made no difference")
+	}
+}
+
+func TestRegretIsNeverNegativeAndAnOracleHasNone(t *testing.T) {
+	for _, everyTick := range []bool{false, true} {
+		method := ucb(0.1, 50)
+		if everyTick {
+			method = method.everyTick()
+		}
+		trial := trialOf(t, Random(2), method, 2)
+		last := 0.0
+		for i, regret := range run(t, trial).Regret {
+			if regret < last-1e-12 {
+				t.Fatalf("episode %d has the regret %g", i, regret-last)
+			}
+			last = regret
+		}
+		trial.Config.Strategy, trial.Config.FixedZ = controller.Fixed, trial.Task.Z
+		if regret := run(t, trial).Regret[49]; math.Abs(regret) > 1e-9 {
+			t.Errorf("who knows z* has the regret %g", regret)
+		}
+	}
+}
+
+// Exact values at the start of an episode, and what its steps lose one by one,
+// have the same expectation: the performance difference lemma.
+func TestTheTwoMeasuresOfRegretAgree(t *testing.T) {
+	const episodes = 5000
+	method := ucb(0.1, episodes).strategy(controller.Fixed)
+	method.config.FixedZ = []float64{1, -1, 0.5, 0.25}
+	values := run(t, trialOf(t, Random(3), method, 3))
+	steps := run(t, trialOf(t, Random(3), method.everyTick(), 3))
+	each := make([]float64, episodes)
+	for i := range each {
+		each[i] = steps.Regret[i] - values.Regret[i]
+		if i > 0 {
+			each[i] -= steps.Regret[i-1] - values.Regret[i-1]
+		}
+	}
+	mean, deviation := stat.MeanStdDev(each, nil)
+	if values.Regret[episodes-1] < 0.1*episodes {
+		t.Fatalf("a wrong z has a regret of only %g", values.Regret[episodes-1])
+	}
+	if math.Abs(mean) > 4*deviation/math.Sqrt(episodes) {
+		t.Errorf("they differ by %g ± %g an episode", mean, deviation/math.Sqrt(episodes))
+	}
+}
+
+func TestTheDistanceIsMeasuredInV(t *testing.T) {
+	m := Random(4)
+	trial := trialOf(t, m, ucb(0.1, 1), 4)
+	b := taught(t, m, trial.Task.Z, 25, 4)
+	r := &runner{Trial: trial, flat: make([]float64, posterior.StateLen(m.Dim)), mean: make([]float64, m.Dim)}
+	got := r.distance(b)
+	diff := mat.NewVecDense(m.Dim, nil)
+	diff.SubVec(mat.NewVecDense(m.Dim, trial.Task.Z), mat.NewVecDense(m.Dim, r.mean))
+	if want := math.Sqrt(mat.Inner(diff, precision(t, b), diff)); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("found %g, want %g", got, want)
+	}
+}
+
+func TestOptimismFindsTheBestRoomAndGreedStaysInAnother(t *testing.T) {
+	const runs = 12
+	stuck, lost := 0, 0
+	for seed := range uint64(runs) {
+		optimist := ucb(0.1, 400)
+		for _, each := range []struct {
+			method method
+			count  *int
+		}{{optimist, &lost}, {optimist.greedy(), &stuck}} {
+			regret := run(t, trialOf(t, Fork(seed), each.method, seed)).Regret
+			if regret[399]-regret[299] > 10 {
+				*each.count++
+			}
+		}
+	}
+	if lost > 0 || stuck < 2 {
+		t.Errorf("of %d runs %d optimistic and %d greedy ones lose more than 0.1 an episode after 300", runs, lost, stuck)
+	}
+}
+
+func TestRegretStaysWithinItsBounds(t *testing.T) {
+	for seed := range uint64(6) {
+		for _, method := range []method{ucb(0.1, 200), ucb(0.1, 200).exactly()} {
+			for _, m := range []MDP{Random(seed), Fork(seed)} {
+				trace := run(t, trialOf(t, m, method, seed))
+				for i, regret := range trace.Regret {
+					if regret > trace.Realised[i] || trace.Realised[i] > trace.Closed[i] {
+						t.Fatalf("seed %d, episode %d: regret %g, Σ 2β‖ψ‖ %g, closed bound %g: each must be below the next", seed, i, regret, trace.Realised[i], trace.Closed[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTheClosedBoundIsItsFormula(t *testing.T) {
+	// d = 4, γ = 0.8, L = 1, λ = 1, S = 1, w = 1/0.09, two episodes of 3 and 5 steps.
+	b := NewBound(Fork(1), ucb(0.1, 0).config, 0.05)
+	b.Add(3)
+	got := b.Add(5)
+	const w = 1 / 0.09
+	gain := 4 * math.Log(1+w*10/4)
+	a := 3*3*w/math.Log(1+3*w) + 5*5*w/math.Log(1+5*w)
+	beta := 1 + math.Sqrt(gain+2*math.Log(10))
+	want := 2 * beta * (2*0.3*math.Sqrt(a*gain) + 2*9*math.Log(20))
+	if math.Abs(got-want) > 1e-9*want {
+		t.Errorf("found %g, want %g", got, want)
+	}
+}
+
+func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
+	good := trialOf(t, Random(1), ucb(0.1, 5), 1)
+	for name, spoil := range map[string]func(*Trial){
+		"a short z":                    func(t *Trial) { t.Task.Z = t.Task.Z[1:] },
+		"a misfit of other states":     func(t *Trial) { t.Task.Misfit = []float64{1} },
+		"noise that is none":           func(t *Trial) { t.Noise = -1 },
+		"an unknown strategy":          func(t *Trial) { t.Config.Strategy = "brave" },
+		"exact thompson":               func(t *Trial) { t.Exact, t.Config.Strategy = true, controller.Thompson },
+		"exact without a β of a set":   func(t *Trial) { t.Exact, t.Config.Beta = true, controller.Beta{Schedule: controller.Constant} },
+		"a plan that is never renewed": func(t *Trial) { t.Config.MaxPlanAge = 0 },
+	} {
+		bad := good
+		spoil(&bad)
+		if _, err := bad.Run(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
