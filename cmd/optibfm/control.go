@@ -118,7 +118,7 @@ func runControl(ctx context.Context, s *session, network tflite.Evaluator, o ord
 		o.Missing = append(o.Missing, "TensorFlow on the control thread")
 		o.Posture += "\n" + caveat
 	}
-	if !o.fullScreen() {
+	if !takesScreen(o.Show) {
 		reportPosture(os.Stderr, granted, caveat)
 	}
 	host, err := startHost(s, segment.File(), o)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,7 +306,7 @@ func (d *doctor) bridgeCommand(ctx context.Context) finding {
 	}
 	if err := bridge.CheckScript(ctx, command); err != nil {
 		found, fix, _ := strings.Cut(err.Error(), "; ")
-		return broken(orElse(fix, "run `"+strings.Join(command, " ")+" --help`"), "%s", clean(found))
+		return broken(cmp.Or(fix, "run `"+strings.Join(command, " ")+" --help`"), "%s", clean(found))
 	}
 	return fine("%s %s finds its packages; it was not connected to", program, script)
 }

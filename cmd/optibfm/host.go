@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
@@ -51,28 +49,19 @@ type orders struct {
 	Invoked   invocation
 }
 
-// fullScreen reports whether the host will take the whole terminal.
-func (o orders) fullScreen() bool { return o.Show == showAuto && fullScreen(os.Stdout) != nil }
-
-// newHostCommand is the host process. People do not call it: `run` starts it.
-func newHostCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "host", Hidden: true, Args: cobra.NoArgs,
-		Short: "The host process of run",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// The control process ends the run, not the terminal; and a
-			// closed pipe ends what is shown, not what is recorded.
-			signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, stopSignals...)...)
-			if err := errors.Join(nameThreads(hostName), dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
-				return err
-			}
-			h, err := openHost(cmd.OutOrStdout())
-			if err != nil {
-				return err
-			}
-			return h.serveAndSummarise(cmd.OutOrStdout())
-		},
+// Serve is the host process. `run` starts it; people do not call it.
+func Serve(out io.Writer) error {
+	// The control process ends the run, not the terminal; and a
+	// closed pipe ends what is shown, not what is recorded.
+	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, stopSignals...)...)
+	if err := errors.Join(nameThreads(hostName), dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash"))); err != nil {
+		return err
 	}
+	h, err := openHost(out)
+	if err != nil {
+		return err
+	}
+	return h.serveAndSummarise(out)
 }
 
 // serveAndSummarise is the host's life.
@@ -144,7 +133,7 @@ func openHost(out io.Writer) (*host, error) {
 		h.beforehand = append(h.beforehand, h.orders.Recalled)
 	}
 	h.tally = newTally(shape)
-	if !h.orders.fullScreen() {
+	if !takesScreen(h.orders.Show) {
 		h.lines = newLineWriter(out)
 		out = h.lines
 	}
@@ -506,7 +495,7 @@ func (h *host) count(t *controller.Tick) {
 	if before == 0 && h.tally.dropped > 0 {
 		h.warn("records of ticks are missing: the disk or the output does not keep up with the robot, which goes on")
 	}
-	if h.orders.fullScreen() {
+	if takesScreen(h.orders.Show) {
 		return
 	}
 	for i := range t.NumLabels {

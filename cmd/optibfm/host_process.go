@@ -75,7 +75,7 @@ func startHost(s *session, segment *os.File, o orders) (*hostProcess, error) {
 		return nil, err
 	}
 	h := &hostProcess{
-		lifeline: write, crash: crash, screen: o.fullScreen(), exited: make(chan error, 1),
+		lifeline: write, crash: crash, screen: takesScreen(o.Show), exited: make(chan error, 1),
 		restore: func() error { return nil },
 	}
 	if s.file.Operator.Source == configs.SourceKeyboard {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -40,7 +41,7 @@ func TestRun_SurvivesLoad(t *testing.T) {
 }
 
 func runUnderLoad(t *testing.T, length time.Duration) {
-	args := orElse(os.Getenv("OPTIBFM_LOAD_ARGS"), "--config rover --set run.episodes=0")
+	args := cmp.Or(os.Getenv("OPTIBFM_LOAD_ARGS"), "--config rover --set run.episodes=0")
 	args = "run --plain --fresh " + args + " --operator web --set operator.web.listen=127.0.0.1:0" +
 		" --set operator.web.tls=off --set loop.posture=warn --set loop.fifo_priority=0 --set run.duration_s=0" +
 		" --set log.dir=" + t.TempDir()

@@ -43,8 +43,8 @@ teach it something.
 	}
 	root.AddCommand(
 		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
-		newModelCommand(), newInferCommand(), newConfigCommand(), newCollectCommand(),
-		newLabelCommand(), newCalibrateCommand(), newEvalCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
+		newModelCommand(), newInferCommand(), newConfigCommand(),
+		newLabelCommand(), newCalibrateCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newOperateCommands()...)
 	root.AddCommand(newHaltCommand())

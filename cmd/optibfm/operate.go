@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func newOperateCommand(word, short, long string) *cobra.Command {
 // socketOf finds the robot's socket.
 func socketOf(socket, config string) (string, error) {
 	if socket != "" || config == "" {
-		return orElse(socket, defaultSocket), nil
+		return cmp.Or(socket, defaultSocket), nil
 	}
 	file, err := configs.Load(config)
 	if err != nil {
@@ -71,13 +72,6 @@ func socketOf(socket, config string) (string, error) {
 		return "", fmt.Errorf("safety.socket: %s: it is empty: this robot takes no word: give it one", config)
 	}
 	return file.Safety.Socket, nil
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // operate says a word to the robot and prints its answer.

@@ -17,7 +17,7 @@ const (
 
 // oracleZ infers the z of the rover's task from labelled observations, which
 // is the best that the model can be told.
-func (s *session) oracleZ() (z []float64, err error) {
+func oracleZ(s *session) (z []float64, err error) {
 	states, err := eval.RoverStates(s.file.Robot.Rover, oracleLabels, s.file.Run.Seed+1)
 	if err != nil {
 		return nil, err
@@ -35,11 +35,11 @@ func (s *session) oracleZ() (z []float64, err error) {
 }
 
 // followOracle turns the session into one that follows the oracle's z.
-func (s *session) followOracle() error {
+func followOracle(s *session) error {
 	if s.file.Robot.Driver != configs.DriverRover {
 		return fmt.Errorf("run: --oracle: the robot is a %s: only the rover's reward is known for any observation: give a z with --strategy fixed --set controller.fixed_z=[...]", s.file.Robot.Driver)
 	}
-	z, err := s.oracleZ()
+	z, err := oracleZ(s)
 	if err != nil {
 		return fmt.Errorf("run: oracle: %w", err)
 	}
@@ -50,24 +50,24 @@ func (s *session) followOracle() error {
 
 // baselines measures what an oracle and random behaviour get in the session's
 // task, in lockstep, from the same initial states; nil where ctx ends meanwhile.
-func (s *session) baselines(ctx context.Context) (oracle, random *baseline, err error) {
+func baselines(ctx context.Context, s *session) (oracle, random *baseline, err error) {
 	b := *s
 	b.file.Run.Lockstep, b.file.Run.DurationS, b.file.Run.Episodes = true, 0, baselineEpisodes
 	b.file.Operator.Source, b.file.Log.Enabled = configs.SourceNone, false
 	b.file.Controller.Strategy, b.file.Controller.Replan = controller.Random, 0
-	if random, err = b.average(ctx); err != nil {
+	if random, err = averageReturn(ctx, &b); err != nil {
 		return nil, nil, err
 	}
-	if err := b.followOracle(); err != nil {
+	if err := followOracle(&b); err != nil {
 		return nil, nil, err
 	}
-	if oracle, err = b.average(ctx); ctx.Err() != nil {
+	if oracle, err = averageReturn(ctx, &b); ctx.Err() != nil {
 		return nil, nil, nil
 	}
 	return oracle, random, err
 }
 
-func (s *session) average(ctx context.Context) (*baseline, error) {
+func averageReturn(ctx context.Context, s *session) (*baseline, error) {
 	result, err := runLockstep(ctx, s, quietDisplay{})
 	if err != nil {
 		return nil, err

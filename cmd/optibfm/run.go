@@ -127,7 +127,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	}
 	s.invoked = invoked(os.Args[0], f, s.file)
 	if f.oracle {
-		if err := s.followOracle(); err != nil {
+		if err := followOracle(s); err != nil {
 			return err
 		}
 	}

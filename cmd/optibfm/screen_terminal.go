@@ -47,6 +47,9 @@ type terminal struct {
 	closed bool
 }
 
+// takesScreen reports whether a display takes the whole terminal on standard output.
+func takesScreen(show string) bool { return show == showAuto && fullScreen(os.Stdout) != nil }
+
 // fullScreen returns the terminal behind out, or nil where only lines should be
 // written: no terminal, a small or a dumb one, or one that another job uses.
 func fullScreen(out io.Writer) *terminal {

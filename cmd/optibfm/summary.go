@@ -100,7 +100,7 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 	if s.file.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
 		fmt.Fprintln(out, "\nMeasuring what an oracle and random behaviour get in this task ...")
 		var err error
-		if m.Oracle, m.Random, err = s.baselines(ctx); err != nil {
+		if m.Oracle, m.Random, err = baselines(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -1,26 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
 )
 
 // release is set by the linker for a release: -X main.release=v1.2.3.
 var release string
-
-func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Args: cobra.NoArgs,
-		Short: "Print the version",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "optibfm %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
 
 // version is the release, or the commit that the program was built from.
 func version() string {

@@ -103,7 +103,7 @@ func (h *host) whyEnded() string {
 // shown, the address alone on a full screen, and standard error where standard
 // output is for machines.
 func (h *host) announcer() func(web.Pairing) {
-	if h.orders.fullScreen() {
+	if takesScreen(h.orders.Show) {
 		terminal := h.display
 		return func(p web.Pairing) {
 			terminal.event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "console: " + p.URL})

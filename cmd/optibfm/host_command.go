@@ -1,0 +1,12 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newHostCommand is the host process. People do not call it: `run` starts it.
+func newHostCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "host", Hidden: true, Args: cobra.NoArgs,
+		Short: "The host process of run",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return Serve(cmd.OutOrStdout()) },
+	}
+}
