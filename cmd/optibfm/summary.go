@@ -105,12 +105,12 @@ func summarise(ctx context.Context, out io.Writer, s *session, o outcome, asJSON
 		}
 	}
 	m.print(out)
-	fmt.Fprint(out, s.suggestions(o.logPath), "\n")
+	fmt.Fprint(out, suggestions(s, o.logPath), "\n")
 	return nil
 }
 
 // suggestions are commands that a person may want to run next. Each works as printed.
-func (s *session) suggestions(logPath string) string {
+func suggestions(s *session, logPath string) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
 	if logPath != "" {
