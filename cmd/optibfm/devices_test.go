@@ -31,7 +31,11 @@ var unattended = []string{
 // segment.
 func openOnRig(t *testing.T) (*rig, *twoEnds) {
 	t.Helper()
-	s, err := openSession(runFlags{config: "composite", operator: "none", set: unattended})
+	file, err := configs.Load("composite", append([]string{"operator.source=none"}, unattended...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSession(file, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +147,7 @@ func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.
 		t.Error("a bus was opened")
 		return nil, os.ErrPermission
 	}
-	_, err := openSession(runFlags{config: "composite", set: []string{"robot.composite.observation[4].name=forward_speed", "robot.composite.observation[4].unit=m/s"}})
+	_, err := openRun(runFlags{config: "composite", set: []string{"robot.composite.observation[4].name=forward_speed", "robot.composite.observation[4].unit=m/s"}})
 	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
 		t.Error(err)
 	}

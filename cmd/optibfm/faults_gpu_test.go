@@ -89,7 +89,7 @@ func TestALostGPUIsToldOnceTheBeliefGoesOnAndItsReturnPlansAgain(t *testing.T) {
 }
 
 // loseGPU lets a host search with a device that is lost as soon as now is closed.
-func (h *host) loseGPU(now <-chan struct{}, search lostSearch) {
+func loseGPU(h *host, now <-chan struct{}, search lostSearch) {
 	network, _, err := h.session.model.searcher(h.session.file, 1)
 	if err != nil {
 		panic(err)

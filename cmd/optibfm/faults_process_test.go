@@ -45,10 +45,10 @@ var spoils = map[string]func(h *host, now <-chan struct{}){
 		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
 	"GPU fails": func(h *host, now <-chan struct{}) {
-		h.loseGPU(now, func() (int, float32, error) { return 0, 0, errDeviceLost })
+		loseGPU(h, now, func() (int, float32, error) { return 0, 0, errDeviceLost })
 	},
 	"GPU hangs": func(h *host, now <-chan struct{}) {
-		h.loseGPU(now, func() (int, float32, error) { select {} })
+		loseGPU(h, now, func() (int, float32, error) { select {} })
 	},
 	"hangs at its start": func(*host, <-chan struct{}) {
 		_ = os.WriteFile(os.Getenv(spoiledWhen), nil, 0o600)

@@ -214,7 +214,7 @@ func TestConfigValidate_ComparesChannelsOfTheRover(t *testing.T) {
 
 func TestOpenSession_SaysWhereTheFilesOfAReadyMadeConfigurationAre(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, err := openSession(runFlags{config: "walker"})
+	_, err := openRun(runFlags{config: "walker"})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestOpenSession_SaysWhereTheFilesOfAReadyMadeConfigurationAre(t *testing.T)
 			t.Errorf("no %q in: %v", want, err)
 		}
 	}
-	_, err = openSession(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
+	_, err = openRun(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
 	if err == nil || !strings.Contains(err.Error(), "stat /no/model") || strings.Contains(err.Error(), "repository") {
 		t.Errorf("an absolute path: %v", err)
 	}

@@ -35,7 +35,7 @@ func setting(set []string) (flags []string) {
 func TestARobotWithoutADeadmanWhoseControlProcessWasKilledIsHaltedByTheNextOne(t *testing.T) {
 	w := newWagon(t)
 	w.set = append(w.set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[2].dynamixel.deadman_ms=0", "robot.composite.devices[3].mit.deadman_ms=0", "safety.socket="+filepath.Join(t.TempDir(), "s"))
-	cmd, output := w.start(t)
+	cmd, output := startWagon(t, w)
 	w.waitMoving(t, cmd, output)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestASecondRunTouchesNoDeviceOfARobotThatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.close() }()
-	cmd, output := w.start(t, "safety.socket="+path)
+	cmd, output := startWagon(t, w, "safety.socket="+path)
 	if err := cmd.Wait(); err == nil || !strings.Contains(strings.Join(strings.Fields(output.String()), " "), "another process answers there") {
 		t.Errorf("%v\n%s", err, output)
 	}

@@ -256,7 +256,7 @@ func (q *quietSource) Refuse(rewardsrc.Label, error) { q.refused++ }
 
 func TestALabelModeWithoutRequestsTurnsTheGateOff(t *testing.T) {
 	f := runFlags{config: "rover-keyboard", set: []string{"operator.label_mode=events"}}
-	s, err := openSession(f)
+	s, err := openRun(f)
 	if err != nil {
 		t.Fatal(err)
 	}

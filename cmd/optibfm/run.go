@@ -121,7 +121,7 @@ func (f runFlags) show() string {
 }
 
 func run(ctx context.Context, f runFlags, out io.Writer) error {
-	s, err := openSession(f)
+	s, err := openRun(f)
 	if err != nil {
 		return err
 	}
@@ -198,34 +198,11 @@ func (f runFlags) load() (configs.File, error) {
 	return configs.Load(f.config, f.overrides(base.Robot.Driver)...)
 }
 
-// openSession loads the configuration and the model.
-func openSession(f runFlags) (*session, error) {
+// openRun loads the configuration and opens its session.
+func openRun(f runFlags) (*session, error) {
 	file, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	if file.Operator.NeverAsks() {
-		file.Controller.Gate.Off = true
-	}
-	s := &session{file: file, fresh: f.fresh}
-	if err := checkPaths(file); err != nil {
-		return nil, err
-	}
-	if s.model, err = openModel(file.Model); err != nil {
-		return nil, fmt.Errorf("model.bundle: %w", err)
-	}
-	if err := file.Controller.Validate(s.model.Dims().Latent); err != nil {
-		return nil, err
-	}
-	if err := s.model.fits(file); err != nil {
-		return nil, err
-	}
-	_, warning, err := checkFitUnopened(file, s.model)
-	if err != nil {
-		return nil, err
-	}
-	if warning != "" {
-		fmt.Fprint(os.Stderr, wrap("warning: "+warning))
-	}
-	return s, s.settle()
+	return openSession(file, f.fresh)
 }

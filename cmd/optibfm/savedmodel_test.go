@@ -41,7 +41,7 @@ func TestWithoutTheTagASavedModelSaysHowToBuildTheProgram(t *testing.T) {
 	dir := savedBundle(t, nil)
 	_, imported := modelRun("import", exported, "--out", filepath.Join(t.TempDir(), "bundle"))
 	_, evaluated := modelRun("eval", dir, "--obs", "[0,0,0,0,0,0]", "--z", "[1,0,0,0,0,0,0,0]")
-	_, opened := openSession(runFlags{config: embeddedConfig, set: []string{"model.bundle=" + dir}})
+	_, opened := openRun(runFlags{config: embeddedConfig, set: []string{"model.bundle=" + dir}})
 	for name, err := range map[string]error{"import": imported, "eval": evaluated, "run": opened} {
 		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), "go build -tags tensorflow ./cmd/optibfm") || strings.Contains(err.Error(), "native") {
 			t.Errorf("%s: %v: want ErrNotBuilt and how to mend it", name, err)

@@ -132,3 +132,31 @@ func (s *session) checkTerminal() error {
 	}
 	return nil
 }
+
+// openSession opens the model of a configuration and checks that they fit.
+func openSession(file configs.File, fresh bool) (s *session, err error) {
+	if file.Operator.NeverAsks() {
+		file.Controller.Gate.Off = true
+	}
+	s = &session{file: file, fresh: fresh}
+	if err := checkPaths(file); err != nil {
+		return nil, err
+	}
+	if s.model, err = openModel(file.Model); err != nil {
+		return nil, fmt.Errorf("model.bundle: %w", err)
+	}
+	if err := file.Controller.Validate(s.model.Dims().Latent); err != nil {
+		return nil, err
+	}
+	if err := s.model.fits(file); err != nil {
+		return nil, err
+	}
+	_, warning, err := checkFitUnopened(file, s.model)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		fmt.Fprint(os.Stderr, wrap("warning: "+warning))
+	}
+	return s, s.settle()
+}

@@ -96,10 +96,15 @@ func wagonBundle(t *testing.T) string {
 	return dir
 }
 
-// open opens the wagon in this process, and both ends of its segment.
-func (w *wagon) open(t *testing.T, set ...string) *twoEnds {
+// openWagon opens the wagon in this process, and both ends of its segment.
+func openWagon(t *testing.T, w *wagon, set ...string) *twoEnds {
 	t.Helper()
-	s, err := openSession(runFlags{config: wagonFile, operator: "none", set: slices.Concat(w.set, []string{"model.bundle=" + wagonBundle(t), "log.dir=" + t.TempDir()}, set)})
+	own := []string{"operator.source=none", "model.bundle=" + wagonBundle(t), "log.dir=" + t.TempDir()}
+	file, err := configs.Load(wagonFile, slices.Concat(w.set, own, set)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSession(file, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,7 @@ func (w *wagon) waitStopped(t *testing.T, limit time.Duration, devices ...string
 
 func TestWhatAConfigurationSaysOfADeviceIsWhatTheDeviceHas(t *testing.T) {
 	w := newWagon(t)
-	e := w.open(t)
+	e := openWagon(t, w)
 	cfg, err := configs.Load(wagonFile)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +180,7 @@ func TestWhatAConfigurationSaysOfADeviceIsWhatTheDeviceHas(t *testing.T) {
 
 func TestARobotOfAllKindsOfDevicesHasADeadmanOnceItIsArmed(t *testing.T) {
 	w := newWagon(t)
-	e := w.open(t)
+	e := openWagon(t, w)
 	robot := e.robot.(*composed)
 	if got := robot.Deadman(); got != 0 {
 		t.Errorf("before it is armed: %v", got)
@@ -195,7 +200,7 @@ func TestARobotOfAllKindsOfDevicesHasADeadmanOnceItIsArmed(t *testing.T) {
 
 func TestATickOfAllKindsOfDevicesAllocatesNothing(t *testing.T) {
 	w := newWagon(t)
-	e := w.open(t)
+	e := openWagon(t, w)
 	for _, a := range allocationsOf(func() {
 		for range 50 {
 			if err := e.tick(); err != nil {
@@ -263,9 +268,9 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWagon(t)
-			e := w.open(t, patience(age)...)
+			e := openWagon(t, w, patience(age)...)
 			for range 10 {
-				if err := w.pacedTick(e); err != nil {
+				if err := pacedTick(w, e); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -273,7 +278,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 			var err error
 			ticks := 0
 			for ; err == nil && ticks < 50; ticks++ {
-				err = w.pacedTick(e)
+				err = pacedTick(w, e)
 			}
 			var fault *controller.FaultError
 			if !errors.As(err, &fault) || !slices.Contains(c.faults, fault.Fault) || !errors.Is(err, c.kind) || ticks > c.ticks {
@@ -296,7 +301,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 }
 
 // pacedTick is a tick at the robot's rate: ages are in real time.
-func (w *wagon) pacedTick(e *twoEnds) error {
+func pacedTick(w *wagon, e *twoEnds) error {
 	time.Sleep(e.robot.Spec().Period)
 	return e.tick()
 }
@@ -304,7 +309,7 @@ func (w *wagon) pacedTick(e *twoEnds) error {
 func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWagon(t)
-	e := w.open(t, patience(time.Second)...)
+	e := openWagon(t, w, patience(time.Second)...)
 	for i := range 40 {
 		switch i % 10 {
 		case 2:
@@ -316,7 +321,7 @@ func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
 		case 8:
 			w.arm.Mute(3, 1)
 		}
-		if err := w.pacedTick(e); err != nil {
+		if err := pacedTick(w, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -330,7 +335,7 @@ func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
 }
 
 // start starts `optibfm run` on the wagon.
-func (w *wagon) start(t *testing.T, set ...string) (*exec.Cmd, *strings.Builder) {
+func startWagon(t *testing.T, w *wagon, set ...string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	cmd := program(t, append(append(w.set, "model.bundle="+wagonBundle(t), "operator.source=none", "loop.watchdog_ms=2000"), set...)...)
 	cmd.Args = append(cmd.Args, "--config", wagonFile)
@@ -391,7 +396,7 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := newWagon(t)
-			cmd, output := w.start(t, append(patience(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
+			cmd, output := startWagon(t, w, append(patience(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
 			if os.Getenv("OPTIBFM_RIG_SECONDS") != "" {
 				actAsDevices(t)
 			}
@@ -527,7 +532,7 @@ func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
 func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 	t.Parallel()
 	w := newWagon(t)
-	cmd, output := w.start(t, patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, patience(2*time.Second)...)
 	w.waitMoving(t, cmd, output)
 	w.unplug("base")
 	after := w.waitStopped(t, 2*patientDeadman, "neck", "arm")
@@ -540,7 +545,7 @@ func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWagon(t)
-	cmd, output := w.start(t, patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, patience(2*time.Second)...)
 	w.waitMoving(t, cmd, output)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -552,7 +557,7 @@ func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
 func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
 	for name, fail := range map[string]func(*wagon, context.CancelFunc){
 		"a motor is missing": func(w *wagon, _ context.CancelFunc) { w.arm.Mute(4, -1) },
-		"a signal comes":     func(w *wagon, cancel context.CancelFunc) { w.arm.Mute(3, -1); go w.onFrame(3, cancel) },
+		"a signal comes":     func(w *wagon, cancel context.CancelFunc) { w.arm.Mute(3, -1); go onFrame(w, 3, cancel) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWagon(t)
@@ -580,7 +585,7 @@ func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
 }
 
 // onFrame does something when a motor of the arm has been sent a frame.
-func (w *wagon) onFrame(motor int, do func()) {
+func onFrame(w *wagon, motor int, do func()) {
 	until(20*time.Second, func() bool { return w.arm.Frames(motor) > 0 })
 	do()
 }
