@@ -399,15 +399,15 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	log := onlyLog(t, r.cmd)
 	outcomes := map[rewardsrc.Kind]int{}
 	refusals := 0
-	for record, err := range log.Records() {
+	for entry, err := range log.Records() {
 		must(t, err)
-		if record.Event != nil && strings.Contains(record.Event.Text, "the robot was stopped") {
+		if entry.Event != nil && strings.Contains(entry.Event.Text, "the robot was stopped") {
 			refusals++
 		}
-		if record.Tick == nil {
+		if entry.Tick == nil {
 			continue
 		}
-		for _, l := range record.Tick.Labels[:record.Tick.NumLabels] {
+		for _, l := range entry.Tick.Labels[:entry.Tick.NumLabels] {
 			if l.Outcome == controller.Applied {
 				outcomes[l.Kind]++
 			}
