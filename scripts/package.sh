@@ -26,7 +26,7 @@ fi
 export SOURCE_DATE_EPOCH
 
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
-  -ldflags "-s -w -buildid= -X main.release=$version" -o "$work/optibfm" ./cmd/optibfm
+  -ldflags "-s -w -buildid= -X optibfm/internal/version.release=$version" -o "$work/optibfm" ./cmd/optibfm
 # Shell completion, of a program that runs on this computer.
 CGO_ENABLED=0 go build -tags robot -buildvcs=false -o "$work/native" ./cmd/optibfm
 mkdir "$work/completion"

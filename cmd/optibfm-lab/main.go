@@ -27,6 +27,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newBenchCommand())
+	root.AddCommand(newEvalCommand(), newEvalTheoryCommand(), newBenchCommand(), newCollectCommand())
 	return root
 }

@@ -71,7 +71,7 @@ func labelInBrowser(ctx context.Context, said *pairingReader) error {
 	var open sync.WaitGroup
 	defer open.Wait()
 	open.Go(func() { b.watch(ctx) })
-	open.Go(func() { b.press(ctx) })
+	open.Go(func() { b.Press(ctx) })
 	return nil
 }
 
@@ -139,8 +139,8 @@ func (b *browser) watch(ctx context.Context) {
 	}
 }
 
-// press presses again and again.
-func (b *browser) press(ctx context.Context) {
+// Press presses again and again.
+func (b *browser) Press(ctx context.Context) {
 	every := time.NewTicker(pressEvery)
 	defer every.Stop()
 	for id := 1; ; id++ {

@@ -15,6 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/hal/bno055"
+	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
@@ -43,7 +44,7 @@ start. The robot must not be running.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return calibrate(ctx, f, attached, cmd.OutOrStdout())
+			return calibrate(ctx, f, setup.ThisComputer, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()
@@ -59,7 +60,7 @@ start. The robot must not be running.
 	return cmd
 }
 
-func calibrate(ctx context.Context, f calibrateFlags, h hardware, out io.Writer) (err error) {
+func calibrate(ctx context.Context, f calibrateFlags, h setup.Hardware, out io.Writer) (err error) {
 	cfg, err := configs.Load(f.config)
 	if err != nil {
 		return err
@@ -80,9 +81,9 @@ func calibrate(ctx context.Context, f calibrateFlags, h hardware, out io.Writer)
 	}()
 	// What the chip was given before shall not stand for what it finds now.
 	d.BNO055.Read, d.BNO055.Calibration, d.BNO055.CalibrationFile = []string{"calibration"}, "", ""
-	o := newOpener(h, cfg.Robot.Composite, rtloop.Now)
-	defer func() { err = errors.Join(err, o.close()) }()
-	device, err := o.open(ctx, d)
+	o := setup.NewOpener(h, cfg.Robot.Composite, rtloop.Now)
+	defer func() { err = errors.Join(err, o.Close()) }()
+	device, err := o.Open(ctx, d)
 	if err != nil {
 		return fmt.Errorf("calibrate: %s: %w", d.Name, err)
 	}

@@ -14,7 +14,7 @@ func TestCompletion_ForTheShellsOfThePackage(t *testing.T) {
 		"__complete config val":   "validate\t",
 		"__complete run --operat": "--operator\t",
 	} {
-		root := newRootCommand()
+		root := NewRootCommand()
 		var out bytes.Buffer
 		root.SetOut(&out)
 		root.SetErr(&out)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 )
 
@@ -108,7 +109,7 @@ func newConfigValidateCommand() *cobra.Command {
 			return validateConfigs(cmd.OutOrStdout(), args, set)
 		},
 	}
-	addSetFlag(cmd, &set)
+	setup.AddSetFlag(cmd, &set)
 	return cmd
 }
 
@@ -120,7 +121,7 @@ func validateConfigs(w io.Writer, paths, set []string) error {
 		verdict := "valid"
 		if err == nil {
 			var warning string
-			if warning, err = checkFitOfFile(file); warning != "" {
+			if warning, err = setup.CheckFitOfFile(file); warning != "" {
 				verdict += "; warning: " + warning
 			}
 		}
@@ -161,7 +162,7 @@ func newConfigShowCommand() *cobra.Command {
 			return err
 		},
 	}
-	addSetFlag(cmd, &set)
+	setup.AddSetFlag(cmd, &set)
 	return cmd
 }
 
@@ -181,8 +182,4 @@ with the line
 			return err
 		},
 	}
-}
-
-func addSetFlag(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVar(set, "set", nil, "change a value: key.path=value (may be repeated)")
 }

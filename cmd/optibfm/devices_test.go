@@ -15,135 +15,15 @@ import (
 
 	"periph.io/x/conn/v3/i2c"
 
-	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal"
-	"optibfm/rtloop"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 )
 
-// unattended makes a robot of devices one that arms by itself and ends with a
-// stop, though nothing stops it when the program dies.
-var unattended = []string{
-	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=", "safety.external_deadman=the test's",
-}
-
-// openOnRig opens the ready-made robot of devices on a rig, and both ends of its
-// segment.
-func openOnRig(t *testing.T) (*rig, *twoEnds) {
-	t.Helper()
-	file, err := configs.Load("composite", append([]string{"operator.source=none"}, unattended...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := openSession(file, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRig()
-	robot, err := openDevices(t.Context(), r.hardware(), s.file.Robot.Composite, s.file.Loop.Period(), rtloop.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = closeRobot(robot) })
-	return r, newTwoEndsWith(t, s, robot)
-}
-
-func TestARobotMadeOfDevicesIsControlledAndNothingIsAllocated(t *testing.T) {
-	r, e := openOnRig(t)
-	for range 50 {
-		if err := e.tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !e.agent.Armed() || r.seen.OE || r.pwm.Ticks(0) == 0 {
-		t.Fatalf("armed %v, OE %v, %d ticks", e.agent.Armed(), r.seen.OE, r.pwm.Ticks(0))
-	}
-	for _, a := range allocationsOf(func() {
-		for range 200 {
-			if err := e.tick(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}) {
-		t.Errorf("allocated in 200 ticks: %s", a)
-	}
-	if err := e.robot.Halt(); err != nil || !r.seen.OE || r.pwm.Ticks(0) != 0 {
-		t.Errorf("halted: OE %v, %d ticks, %v", r.seen.OE, r.pwm.Ticks(0), err)
-	}
-}
-
-// A fault of a device is to halt the robot within max_bad_ticks and one more
-// tick (sensing) or at once (acting), whatever broke.
-func TestEveryFaultOfADeviceDisablesTheMotors(t *testing.T) {
-	const maxBadTicks = 2
-	for name, c := range map[string]struct {
-		fault controller.Fault
-		ticks int
-		kind  error
-	}{
-		"bus held":           {controller.FaultAct, 1, hal.ErrTimeout}, // the last action cannot be repeated
-		"bus noisy":          {controller.FaultAct, 1, hal.ErrBus},
-		"imu unplugged":      {controller.FaultSense, maxBadTicks + 1, hal.ErrBus},
-		"imu frozen":         {controller.FaultSense, 40 + maxBadTicks + 1, hal.ErrDevice},
-		"imu lost its power": {controller.FaultSense, maxBadTicks + 1, hal.ErrDevice},
-		"imu's bits flip":    {controller.FaultSense, maxBadTicks + 1, hal.ErrProtocol},
-		"pwm unplugged":      {controller.FaultAct, 1, hal.ErrBus},
-		"pwm lost its power": {controller.FaultAct, 1, hal.ErrDevice},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, e := openOnRig(t)
-			for range 20 {
-				if err := e.tick(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r.Fault = name
-			r.fail()
-			var err error
-			ticks := 0
-			for ; err == nil && ticks < 100; ticks++ {
-				err = e.tick()
-			}
-			wantFault(t, err, c.fault)
-			if !errors.Is(err, c.kind) || ticks > c.ticks {
-				t.Errorf("after %d ticks, want at most %d: %v", ticks, c.ticks, err)
-			}
-			if !r.seen.OE {
-				t.Error("OE is low: the motors are enabled")
-			}
-			total := uint64(0)
-			for _, d := range e.robot.(*composed).Faults(nil) {
-				total += d.Faults.Timeout + d.Faults.Bus + d.Faults.Device + d.Faults.Protocol
-			}
-			if total == 0 {
-				t.Error("nothing was counted")
-			}
-		})
-	}
-}
-
-func TestTheWatchdogsPathDisablesTheMotorsOfARobotMadeOfDevices(t *testing.T) {
-	r, e := openOnRig(t)
-	for range 20 {
-		if err := e.tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.robot.(hal.Backstop).HaltBeside()
-	if !r.seen.OE {
-		t.Error("OE is low")
-	}
-	var fault *controller.FaultError
-	if err := e.tick(); !errors.As(err, &fault) || !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("the next tick: %v", err)
-	}
-}
-
 func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.T) {
-	real := attached
-	defer func() { attached = real }()
-	attached.i2c = func(string, time.Duration) (i2c.BusCloser, error) {
+	real := setup.ThisComputer
+	defer func() { setup.ThisComputer = real }()
+	setup.ThisComputer.I2c = func(string, time.Duration) (i2c.BusCloser, error) {
 		t.Error("a bus was opened")
 		return nil, os.ErrPermission
 	}
@@ -164,38 +44,8 @@ func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.
 	}
 }
 
-func TestADeviceThatCannotBeOpenedIsNamedAndNothingStaysOpen(t *testing.T) {
-	for name, c := range map[string]struct {
-		breakIt func(*rig)
-		says    string
-	}{
-		"no IMU":           {func(r *rig) { r.imu.Unplugged = true }, "robot.composite.devices[0] (imu): bno055 at 0x28"},
-		"no PWM":           {func(r *rig) { r.pwm.Unplugged = true }, "robot.composite.devices[1] (base): pca9685 at 0x40"},
-		"a bus held down":  {func(r *rig) { r.bus.Hold(time.Microsecond) }, "did not answer in time"},
-		"another chip":     {func(r *rig) { r.imu.Flip[0] = 1 }, "it says 0xa1"},
-		"a PWM that fails": {func(r *rig) { r.pwm.Flip[0xFE] = 1 }, "register 0xfe"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig()
-			c.breakIt(r)
-			cfg, err := configs.Load("composite")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = openDevices(t.Context(), r.hardware(), cfg.Robot.Composite, cfg.Loop.Period(), rtloop.Now)
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("want %q: %v", c.says, err)
-			}
-			if !r.bus.Closed() {
-				t.Error("the bus is still open")
-			}
-		})
-	}
-}
-
 // runOnRig runs the program on a rig, and returns what the rig and the log saw.
-func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigReport, *exec.Cmd, string, error) {
+func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigReport, *exec.Cmd, string, error) {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
 	orders["Report"] = report
@@ -203,11 +53,11 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigReport, *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, unattended, set)...)
+	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, rigtest.Unattended, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
-	cmd.Env = append(cmd.Env, rigOrders+"="+string(text))
+	cmd.Env = append(cmd.Env, rigtest.RigOrders+"="+string(text))
 	output, runErr := cmd.CombinedOutput()
-	var seen rigReport
+	var seen rigtest.RigReport
 	text, err = os.ReadFile(report)
 	if err != nil {
 		t.Fatalf("the robot was not closed: %v\n%s", err, output)

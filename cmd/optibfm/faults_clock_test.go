@@ -14,6 +14,8 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/beliefstore"
+	"optibfm/internal/control"
+	"optibfm/internal/rigtest"
 )
 
 // wallJump names the file from which a program of jumpyProgram reads, in each
@@ -24,11 +26,6 @@ const wallJump = "OPTIBFM_TEST_WALL_JUMP"
 // at once and what costs a clock no system call.
 const jumpySource = `package time
 
-import (
-	"sync/atomic"
-	"syscall"
-	"unsafe"
-)
 
 var wallJump = mapWallJump()
 
@@ -129,16 +126,16 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 	r.cmd.Path, r.cmd.Env = program, append(os.Environ(), wallJump+"="+clock.path)
 	r.start()
 	r.arm()
-	person := pairFrom(t, r.output)
+	person := rigtest.PairFrom(t, r.output)
 	for _, by := range []time.Duration{0, 6 * time.Hour, -30 * time.Hour, 0} {
 		clock.set(t, by)
 		r.goesOn("the clock is wrong by " + by.String())
-		if got := person.press("good"); got != "counted" {
+		if got := person.Press("good"); got != "counted" {
 			t.Errorf("the clock is wrong by %v: the press was %s, want counted", by, got)
 		}
 		awaitSaved(t, belief, begun.Add(by))
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		t.Errorf("%v:\n%s", err, r.output)
 	}
 	checkTimesOfLog(t, onlyLog(t, r.cmd), begun, time.Now())
@@ -148,7 +145,7 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 func awaitSaved(t *testing.T, dir string, by time.Time) {
 	t.Helper()
 	var saved time.Time
-	if !until(20*time.Second, func() bool {
+	if !control.Until(20*time.Second, func() bool {
 		record, err := beliefstore.Load(dir)
 		saved = record.SavedAt
 		return err == nil && saved.Sub(by) >= 0 && saved.Sub(by) < 10*time.Minute

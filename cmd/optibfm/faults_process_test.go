@@ -14,6 +14,11 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/control"
+	"optibfm/internal/host"
+	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/summary"
 	"optibfm/rewardsrc"
 )
 
@@ -25,42 +30,42 @@ const (
 )
 
 // spoils are what a host can do wrong from within.
-var spoils = map[string]func(h *host, now <-chan struct{}){
-	"planner panics": func(h *host, now <-chan struct{}) {
+var spoils = map[string]func(h *host.Process, now <-chan struct{}){
+	"planner panics": func(h *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
-			close(h.planning.plans) // upon which the planner sends
+			close(h.Planning.Plans) // upon which the planner sends
 		}()
 	},
-	"recorder panics": func(h *host, now <-chan struct{}) {
-		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { panic("a recorder's mistake") }}
+	"recorder panics": func(h *host.Process, now <-chan struct{}) {
+		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { panic("a recorder's mistake") }}
 	},
-	"any other goroutine panics": func(_ *host, now <-chan struct{}) {
+	"any other goroutine panics": func(_ *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
 			panic("a mistake somewhere")
 		}()
 	},
-	"recorder stalls for 2 s": func(h *host, now <-chan struct{}) {
-		h.desk.source = &spoiledSource{Source: h.desk.source, now: now, act: func() { time.Sleep(2 * time.Second) }}
+	"recorder stalls for 2 s": func(h *host.Process, now <-chan struct{}) {
+		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
-	"GPU fails": func(h *host, now <-chan struct{}) {
-		loseGPU(h, now, func() (int, float32, error) { return 0, 0, errDeviceLost })
+	"GPU fails": func(h *host.Process, now <-chan struct{}) {
+		loseGPU(h, now, func() (int, float32, error) { return 0, 0, rigtest.ErrDeviceLost })
 	},
-	"GPU hangs": func(h *host, now <-chan struct{}) {
+	"GPU hangs": func(h *host.Process, now <-chan struct{}) {
 		loseGPU(h, now, func() (int, float32, error) { select {} })
 	},
-	"hangs at its start": func(*host, <-chan struct{}) {
+	"hangs at its start": func(*host.Process, <-chan struct{}) {
 		_ = os.WriteFile(os.Getenv(spoiledWhen), nil, 0o600)
 		time.Sleep(time.Hour)
 	},
-	"host tries to arm": func(h *host, _ <-chan struct{}) {
+	"host tries to arm": func(h *host.Process, _ <-chan struct{}) {
 		go func() {
 			for range 20 {
 				time.Sleep(50 * time.Millisecond)
-				line, err := exchange(h.session.file.Safety.Socket, "arm")
+				line, err := control.Exchange(h.Session.File.Safety.Socket, "arm")
 				fmt.Fprintf(os.Stderr, "the host was answered: %s %v\n", line, err)
-				child := exec.Command("/proc/self/exe", "arm", "--socket", h.session.file.Safety.Socket)
+				child := exec.Command("/proc/self/exe", "arm", "--socket", h.Session.File.Safety.Socket)
 				child.Env = append(os.Environ(), actAsProgram+"=1")
 				text, _ := child.CombinedOutput()
 				fmt.Fprintf(os.Stderr, "its child was answered: %s\n", text)
@@ -101,12 +106,12 @@ func runSpoiledHost(spoil string) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	err := errors.Join(dropRealTime(), keepCrash(os.NewFile(fdCrash, "crash")))
+	err := errors.Join(host.DropRealTime(), host.RecordCrash(os.NewFile(host.FdCrash, "crash")))
 	if err == nil {
-		var h *host
-		if h, err = openHost(os.Stdout); err == nil {
+		var h *host.Process
+		if h, err = host.Open(os.Stdout); err == nil {
 			spoils[spoil](h, now)
-			err = h.serveAndSummarise(os.Stdout)
+			err = h.ServeAndSummarise(os.Stdout)
 		}
 	}
 	if err != nil {
@@ -173,8 +178,8 @@ func (r *attendedRun) start() {
 }
 
 // say says a word; an error is that nobody answered.
-func (r *attendedRun) say(word string) (c condition, err error) {
-	line, err := exchange(r.socket, word)
+func (r *attendedRun) say(word string) (c link.Status, err error) {
+	line, err := control.Exchange(r.socket, word)
 	if err == nil {
 		err = json.Unmarshal(line, &c)
 	}
@@ -184,9 +189,9 @@ func (r *attendedRun) say(word string) (c condition, err error) {
 // must says a word until it is done: a machine under load is slow.
 func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
-	var c condition
+	var c link.Status
 	var err error
-	if !until(20*time.Second, func() bool {
+	if !control.Until(20*time.Second, func() bool {
 		c, err = r.say(word)
 		return err == nil && c.Error == "" && c.State == state
 	}) {
@@ -199,16 +204,16 @@ func (r *attendedRun) arm() {
 	r.t.Helper()
 	acts := r.robot.acts.Load()
 	r.must("arm", "armed")
-	if !until(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
+	if !control.Until(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
 		r.t.Fatalf("armed, it does not move:\n%s", r.output)
 	}
 }
 
 // awaitStop waits until the run says that the robot is stopped.
-func (r *attendedRun) awaitStop() condition {
+func (r *attendedRun) awaitStop() link.Status {
 	r.t.Helper()
-	var c condition
-	if !until(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
+	var c link.Status
+	if !control.Until(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
 		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
 	}
 	return c
@@ -229,8 +234,8 @@ func (r *attendedRun) goesOn(why string) {
 	}
 }
 
-// end ends the run by a signal and returns how it ended.
-func (r *attendedRun) end() error {
+// End ends the run by a signal and returns how it ended.
+func (r *attendedRun) End() error {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -301,7 +306,7 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 				t.Errorf("it acted %d times without being armed", n)
 			}
 			r.arm()
-			if err := r.end(); err != nil {
+			if err := r.End(); err != nil {
 				t.Errorf("%v:\n%s", err, r.output)
 			}
 			checkStopIsLogged(t, r, f.want, c.Found)
@@ -352,7 +357,7 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the program ended without an error")
 	}
-	var m summary
+	var m summary.Summary
 	for line := range strings.Lines(output.String()) {
 		if strings.HasPrefix(line, "{") {
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -423,7 +428,7 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 	if r.robot.acts.Load() != acts {
 		t.Error("it moved")
 	}
-	_ = r.end() // it says that the robot is lost
+	_ = r.End() // it says that the robot is lost
 }
 
 func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
@@ -437,7 +442,7 @@ func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
 				r.robot.waitHalted(t, time.Now())
 			}
 			sent := time.Now()
-			if err := r.end(); err != nil {
+			if err := r.End(); err != nil {
 				t.Errorf("%v\n%s", err, r.output)
 			}
 			if !stopped {
@@ -479,7 +484,7 @@ func TestNoProcessNuisanceStopsTheRobot(t *testing.T) {
 			r.arm()
 			f.inject(r)
 			r.goesOn(f.name)
-			_ = r.end()
+			_ = r.End()
 		})
 	}
 }
@@ -522,7 +527,7 @@ func exe(t *testing.T) string {
 
 func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *testing.T) {
 	r := runAttended(t, "host tries to arm")
-	if !until(20*time.Second, func() bool {
+	if !control.Until(20*time.Second, func() bool {
 		text := r.output.String()
 		return strings.Count(text, "the host was answered") >= 3 && strings.Count(text, "its child was answered") >= 3
 	}) {

@@ -18,6 +18,9 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/mcu"
 	"optibfm/hal/mit"
+	"optibfm/internal/control"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
@@ -67,7 +70,7 @@ button that cuts the power.`,
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltPatience)
 			defer cancel()
-			return halt(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), attached, file)
+			return halt(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.ThisComputer, file)
 		},
 	}
 	fl := cmd.Flags()
@@ -78,7 +81,7 @@ button that cuts the power.`,
 }
 
 // halt brings the robot that a configuration describes to its failsafe output.
-func halt(ctx context.Context, out, warnings io.Writer, h hardware, file configs.File) (err error) {
+func halt(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file configs.File) (err error) {
 	if why := nothingToHalt(file); why != "" {
 		_, err := fmt.Fprintf(out, "nothing to halt: %s\n", why)
 		return err
@@ -87,7 +90,7 @@ func halt(ctx context.Context, out, warnings io.Writer, h hardware, file configs
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, socket.close()) }()
+	defer func() { err = errors.Join(err, socket.Close()) }()
 	lines, err := linesToHalt(ctx, h, file)
 	if err != nil {
 		return fmt.Errorf("halt: %w", err)
@@ -107,18 +110,18 @@ func halt(ctx context.Context, out, warnings io.Writer, h hardware, file configs
 // claim keeps every other process from taking the robot meanwhile. It refuses only
 // where one has it: what keeps the lock from being made keeps no robot from being
 // halted.
-func claim(warnings io.Writer, s configs.Safety) (*controlSocket, error) {
+func claim(warnings io.Writer, s configs.Safety) (*control.Socket, error) {
 	if s.Socket == "" {
-		fmt.Fprint(warnings, wrap("warning: safety.socket is empty: nobody can tell whether a control process holds the robot: see to it that none does"))
+		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty: nobody can tell whether a control process holds the robot: see to it that none does"))
 		return nil, nil
 	}
 	s.Group = "" // nobody is answered here
-	socket, err := listenControl(s)
-	if errors.Is(err, errSocketTaken) {
+	socket, err := control.Listen(s)
+	if errors.Is(err, control.ErrSocketTaken) {
 		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s): say `optibfm stop`, or end it", s.Socket)
 	}
 	if err != nil {
-		fmt.Fprint(warnings, wrap(fmt.Sprintf("warning: %v: nothing keeps a control process from taking the robot meanwhile: see to it that none does", err)))
+		fmt.Fprint(warnings, plaintext.Wrap(fmt.Sprintf("warning: %v: nothing keeps a control process from taking the robot meanwhile: see to it that none does", err)))
 		return nil, nil
 	}
 	return socket, nil
@@ -153,7 +156,7 @@ type haltEnd struct {
 
 // linesToHalt are the tasks of a robot. Those of one line or bus are done one after
 // the other.
-func linesToHalt(ctx context.Context, h hardware, file configs.File) ([][]haltTask, error) {
+func linesToHalt(ctx context.Context, h setup.Hardware, file configs.File) ([][]haltTask, error) {
 	if file.Robot.Driver != configs.DriverComposite {
 		return [][]haltTask{{{name: file.Robot.Driver, key: "robot." + file.Robot.Driver, do: func(end *haltEnd) error { return haltRobot(ctx, file, end) }}}}, nil
 	}
@@ -168,10 +171,10 @@ func linesToHalt(ctx context.Context, h hardware, file configs.File) ([][]haltTa
 		if len(failsafe[i]) == 0 {
 			continue
 		}
-		line, known := at[lineOf(d)]
+		line, known := at[setup.LineOf(d)]
 		if !known {
 			line = len(lines)
-			at[lineOf(d)] = line
+			at[setup.LineOf(d)] = line
 			lines = append(lines, nil)
 		}
 		lines[line] = append(lines[line], haltTask{
@@ -255,18 +258,18 @@ func tellEnds(out io.Writer, ends []haltEnd) {
 
 // haltRobot opens a robot, which has a name of its own, and halts it.
 func haltRobot(ctx context.Context, file configs.File, end *haltEnd) error {
-	robot, err := openDriver(ctx, file, rtloop.Now)
+	robot, err := setup.OpenDriver(ctx, file, rtloop.Now)
 	if err != nil {
 		return err
 	}
 	end.name = robot.Spec().Name
-	return closeRobot(robot)
+	return setup.CloseRobot(robot)
 }
 
 // haltDevice halts a device. Servos, CAN motors and boards need not be opened, for which
 // each of them would have to be there and well.
 func haltDevice(
-	ctx context.Context, h hardware, c configs.Composite, d configs.Device, failsafe []float64,
+	ctx context.Context, h setup.Hardware, c configs.Composite, d configs.Device, failsafe []float64,
 ) (notes []string, err error) {
 	switch section := d.Section().(type) {
 	case dynamixel.Config:
@@ -278,9 +281,9 @@ func haltDevice(
 	case mcu.Config:
 		return nil, mcu.HaltBoard(section, failsafe)
 	}
-	o := newOpener(h, c, rtloop.Now)
-	defer func() { err = errors.Join(err, o.close()) }()
-	device, err := o.open(ctx, d)
+	o := setup.NewOpener(h, c, rtloop.Now)
+	defer func() { err = errors.Join(err, o.Close()) }()
+	device, err := o.Open(ctx, d)
 	if err != nil {
 		return nil, err
 	}

@@ -15,12 +15,15 @@ import (
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu"
+	"optibfm/internal/control"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 )
 
 // haltProgram is the command `optibfm halt`.
 func haltProgram(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append([]string{"halt"}, args...)...)
-	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigOrders+"={}")
+	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigOrders+"={}")
 	return cmd
 }
 
@@ -33,24 +36,24 @@ func setting(set []string) (flags []string) {
 }
 
 func TestARobotWithoutADeadmanWhoseControlProcessWasKilledIsHaltedByTheNextOne(t *testing.T) {
-	w := newWagon(t)
-	w.set = append(w.set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[2].dynamixel.deadman_ms=0", "robot.composite.devices[3].mit.deadman_ms=0", "safety.socket="+filepath.Join(t.TempDir(), "s"))
+	w := rigtest.NewWagon(t)
+	w.Set = append(w.Set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[2].dynamixel.deadman_ms=0", "robot.composite.devices[3].mit.deadman_ms=0", "safety.socket="+filepath.Join(t.TempDir(), "s"))
 	cmd, output := startWagon(t, w)
-	w.waitMoving(t, cmd, output)
+	w.WaitMoving(t, cmd, output)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
 	time.Sleep(300 * time.Millisecond)
 	for _, device := range []string{"base", "neck", "arm"} {
-		if w.stopped(device) == nil {
+		if w.Stopped(device) == nil {
 			t.Fatalf("%s stopped by itself: this shows nothing", device)
 		}
 	}
-	flags := append([]string{"--config", wagonFile, "--if-failed"}, setting(w.set)...)
+	flags := append([]string{"--config", rigtest.WagonFile, "--if-failed"}, setting(w.Set)...)
 	ended := haltProgram(flags...)
 	ended.Env = append(ended.Env, serviceResult+"=success")
-	if out, err := ended.CombinedOutput(); err != nil || len(out) != 0 || w.stopped("neck") == nil {
+	if out, err := ended.CombinedOutput(); err != nil || len(out) != 0 || w.Stopped("neck") == nil {
 		t.Errorf("after a service that ended well: %v, %s", err, out)
 	}
 	killed := haltProgram(flags...)
@@ -60,23 +63,23 @@ func TestARobotWithoutADeadmanWhoseControlProcessWasKilledIsHaltedByTheNextOne(t
 		t.Errorf("%v, %s", err, out)
 	}
 	for _, device := range []string{"base", "neck", "arm"} {
-		if err := w.stopped(device); err != nil {
+		if err := w.Stopped(device); err != nil {
 			t.Error(err)
 		}
 	}
 	for id := 3; id <= 4; id++ { // they hold their failsafe, as halt_exit is false
-		if _, on := w.arm.Goal(id); !on {
+		if _, on := w.Arm.Goal(id); !on {
 			t.Errorf("motor %d is out of motor mode: it is limp", id)
 		}
 	}
 	out, err = haltProgram(append(flags, "--set", "robot.composite.devices[3].mit.halt_exit=true")...).CombinedOutput()
-	if _, on := w.arm.Goal(3); err != nil || on || !strings.Contains(string(out), "arm: shoulder: it has left motor mode: it is limp") {
+	if _, on := w.Arm.Goal(3); err != nil || on || !strings.Contains(string(out), "arm: shoulder: it has left motor mode: it is limp") {
 		t.Errorf("with halt_exit: in motor mode %v, %v, %s", on, err, out)
 	}
 }
 
 // haltHere is `optibfm halt` in this process. printed is what it says, warnings first.
-func haltHere(t *testing.T, h hardware, file configs.File) (printed string, err error) {
+func haltHere(t *testing.T, h setup.Hardware, file configs.File) (printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	err = halt(t.Context(), &out, &out, h, file)
@@ -97,7 +100,7 @@ func TestADeadServoKeepsTheOthersOfItsChainFromNothing(t *testing.T) {
 	chain.Miss(1, -1)
 	chain.Set(2, feetechtest.Torque, 1, 1)
 	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
-	printed, err := haltHere(t, attached, file)
+	printed, err := haltHere(t, setup.ThisComputer, file)
 	if err == nil || !strings.Contains(err.Error(), `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`) || printed != "" {
 		t.Errorf("%v, %q", err, printed)
 	}
@@ -107,35 +110,35 @@ func TestADeadServoKeepsTheOthersOfItsChainFromNothing(t *testing.T) {
 }
 
 func TestALineThatHangsDelaysNoOtherAndNotTheEnd(t *testing.T) {
-	w := newWagon(t)
-	w.base.Mute(true)
-	file, err := configs.Load(wagonFile, append(w.set, "robot.composite.devices[1].mcu.start_timeout_ms=10000", "safety.socket="+filepath.Join(t.TempDir(), "s"))...)
+	w := rigtest.NewWagon(t)
+	w.Base.Mute(true)
+	file, err := configs.Load(rigtest.WagonFile, append(w.Set, "robot.composite.devices[1].mcu.start_timeout_ms=10000", "safety.socket="+filepath.Join(t.TempDir(), "s"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
-	w.neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
 	// As a SIGTERM does, as soon as the others are halted.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	terminated := errors.New("terminated")
 	go func() {
-		until(20*time.Second, func() bool {
-			return w.neck.Get(1, dynamixeltest.GoalPosition, 4) == panFailsafe && w.arm.Frames(4) > 0
+		control.Until(20*time.Second, func() bool {
+			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
 		})
 		time.Sleep(200 * time.Millisecond)
 		cancel(terminated)
 	}()
 	var out bytes.Buffer
-	err = halt(ctx, &out, &out, w.hardware(), file)
+	err = halt(ctx, &out, &out, w.Hardware(), file)
 	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): it has not ended") || !strings.HasPrefix(out.String(), "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
 
 func TestABoardThatHearsAndNeverAnswersIsHalted(t *testing.T) {
-	w := newWagon(t)
-	set := append(w.set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[1].mcu.start_timeout_ms=300", "safety.socket="+filepath.Join(t.TempDir(), "s"))
-	file, err := configs.Load(wagonFile, set...)
+	w := rigtest.NewWagon(t)
+	set := append(w.Set, "robot.composite.devices[1].mcu.deadman_ms=60000", "robot.composite.devices[1].mcu.start_timeout_ms=300", "safety.socket="+filepath.Join(t.TempDir(), "s"))
+	file, err := configs.Load(rigtest.WagonFile, set...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +149,15 @@ func TestABoardThatHearsAndNeverAnswersIsHalted(t *testing.T) {
 	if err := errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()); err != nil {
 		t.Fatal(err)
 	}
-	w.base.Mute(true)
-	if w.stopped("base") == nil {
+	w.Base.Mute(true)
+	if w.Stopped("base") == nil {
 		t.Fatal("it stopped by itself: this shows nothing")
 	}
-	printed, err := haltHere(t, w.hardware(), file)
+	printed, err := haltHere(t, w.Hardware(), file)
 	if err == nil || !strings.Contains(err.Error(), "devices[1] (base): halt: mcu: ") || !strings.Contains(err.Error(), "told blindly") || !strings.HasPrefix(printed, "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, printed)
 	}
-	if err := w.stopped("base"); err != nil {
+	if err := w.Stopped("base"); err != nil {
 		t.Error(err)
 	}
 }
@@ -180,7 +183,7 @@ func TestDevicesOnOneBusAreHaltedOneAfterTheOtherAndAPanicHurtsNobodyElse(t *tes
 	pwm := file.Robot.Composite.Devices[1]
 	other := pwm
 	other.PCA9685.Address++
-	if lineOf(pwm) != lineOf(other) || lineOf(pwm) == lineOf(configs.Device{Driver: "mit"}) {
+	if setup.LineOf(pwm) != setup.LineOf(other) || setup.LineOf(pwm) == setup.LineOf(configs.Device{Driver: "mit"}) {
 		t.Error("two on one bus would be told at the same time")
 	}
 }
@@ -197,13 +200,13 @@ func TestALockThatCannotBeMadeKeepsNoRobotFromBeingHalted(t *testing.T) {
 		"safety.socket=":                                      "safety.socket is empty",
 		"safety.group=no-such-group-here":                     "",
 	} {
-		w := newWagon(t)
-		file, err := configs.Load(wagonFile, append(w.set, "safety.socket="+filepath.Join(dir, "s"), set)...)
+		w := rigtest.NewWagon(t)
+		file, err := configs.Load(rigtest.WagonFile, append(w.Set, "safety.socket="+filepath.Join(dir, "s"), set)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
-		printed, err := haltHere(t, w.hardware(), file)
+		w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+		printed, err := haltHere(t, w.Hardware(), file)
 		if err != nil || !strings.Contains(strings.Join(strings.Fields(printed), " "), says) || strings.Contains(printed, "warning") != (says != "") || !strings.Contains(printed, "halted: base, neck, arm\n") {
 			t.Errorf("%s: %v, %q", set, err, printed)
 		}
@@ -211,38 +214,38 @@ func TestALockThatCannotBeMadeKeepsNoRobotFromBeingHalted(t *testing.T) {
 }
 
 func TestASecondRunTouchesNoDeviceOfARobotThatIsHeld(t *testing.T) {
-	w := newWagon(t)
+	w := rigtest.NewWagon(t)
 	path := filepath.Join(t.TempDir(), "s")
-	held, err := listenControl(configs.Safety{Socket: path})
+	held, err := control.Listen(configs.Safety{Socket: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = held.close() }()
+	defer func() { _ = held.Close() }()
 	cmd, output := startWagon(t, w, "safety.socket="+path)
 	if err := cmd.Wait(); err == nil || !strings.Contains(strings.Join(strings.Fields(output.String()), " "), "another process answers there") {
 		t.Errorf("%v\n%s", err, output)
 	}
-	if frames, neck := w.arm.Frames(3)+w.arm.Frames(4), w.neck.Heard(); frames != 0 || neck != 0 {
+	if frames, neck := w.Arm.Frames(3)+w.Arm.Frames(4), w.Neck.Heard(); frames != 0 || neck != 0 {
 		t.Errorf("it was refused, and sent %d frames to the motors and %d packets to the servos", frames, neck)
 	}
 }
 
 func TestADeviceThatIsGoneAndASensorKeepNoOtherFromBeingHalted(t *testing.T) {
-	w := newWagon(t)
-	w.rig.imu.Unplugged = true
-	w.unplug("base")
-	file, err := configs.Load(wagonFile, w.set...)
+	w := rigtest.NewWagon(t)
+	w.Rig.Imu.Unplugged = true
+	w.Unplug("base")
+	file, err := configs.Load(rigtest.WagonFile, w.Set...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
-	w.neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
-	printed, err := haltHere(t, w.hardware(), file)
+	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+	printed, err := haltHere(t, w.Hardware(), file)
 	limp := "halted: neck, arm\nneck: tilt: it has no torque: it is limp\narm: shoulder: it was not in motor mode (status 0x0): it is limp\narm: elbow: it was not in motor mode (status 0x0): it is limp\n"
 	if err == nil || !strings.Contains(err.Error(), "devices[1] (base)") || !strings.HasSuffix(printed, limp) {
 		t.Errorf("%v, %q", err, printed)
 	}
-	if err := w.stopped("neck"); err != nil {
+	if err := w.Stopped("neck"); err != nil {
 		t.Error(err)
 	}
 }
@@ -255,7 +258,7 @@ func TestHaltIsRefusedWhileAControlProcessHoldsTheRobot(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	r.goesOn("a halt was refused")
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		t.Error(err)
 	}
 }

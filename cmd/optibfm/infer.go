@@ -11,6 +11,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/npz"
+	"optibfm/internal/setup"
 	"optibfm/posterior"
 )
 
@@ -91,7 +92,7 @@ func inferFile(path string, opts inferOptions) (inference, error) {
 	}
 	result := inference{Z: make([]float64, d), LogDet: belief.LogDet()}
 	belief.Mean(result.Z)
-	return result, result.answer(belief, archive)
+	return result, result.Answer(belief, archive)
 }
 
 // featuresIn returns the labelled features, [n, d] row-major.
@@ -117,15 +118,15 @@ func featuresIn(archive npz.Archive, model string) (phi []float64, d int, err er
 
 // evaluate computes the features of observations.
 func evaluate(archive npz.Archive, model string) (phi []float64, d int, err error) {
-	opened, err := openModel(configs.Model{Bundle: model})
+	opened, err := setup.OpenModel(configs.Model{Bundle: model})
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}
-	network, err := opened.evaluator(configs.Default())
+	network, err := opened.Evaluator(configs.Default())
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}
-	defer func() { err = errors.Join(err, closeModels(network)) }()
+	defer func() { err = errors.Join(err, setup.CloseModels(network)) }()
 	o, d := network.Dims().Obs, network.Dims().Latent
 	array, err := archive.Shaped("obs", -1, o)
 	if err != nil {
@@ -164,8 +165,8 @@ func learn(phi, reward []float64, d int, opts inferOptions) (*posterior.Belief, 
 	return belief, belief.UpdateBatch(phi[first*d:], reward[first:], weight[first:])
 }
 
-// answer fills DGap and Norm for the rows of the file's query, if it has one.
-func (r *inference) answer(belief *posterior.Belief, archive npz.Archive) error {
+// Answer fills DGap and Norm for the rows of the file's query, if it has one.
+func (r *inference) Answer(belief *posterior.Belief, archive npz.Archive) error {
 	if _, ok := archive["query"]; !ok {
 		return nil
 	}

@@ -15,12 +15,11 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/control"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
-
-// interruptGuard is how long a program may take to end after a signal before it
-// counts as hung. Without the handling under test it takes 57 s or for ever.
-const interruptGuard = 25 * time.Second
 
 // startStep is a step of a run's start at which the program waits.
 type startStep struct {
@@ -97,7 +96,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 	go func() { _ = cmd.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(interruptGuard):
+	case <-time.After(rigtest.InterruptGuard):
 		_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
 		<-ended
 		t.Fatalf("it did not end:\n%s", output)
@@ -126,25 +125,12 @@ func serveFaulty(t *testing.T, free bool, at bridgetest.Kind, fault string) *bri
 			spec := haltest.Spec(6, 2)
 			spec.Period = 20 * time.Millisecond
 			server := bridgetest.Serve(t, bridgetest.Options{Spec: spec, Free: free, At: at, Fault: f})
-			t.Cleanup(func() { checkHalted(t, server, 0) })
+			t.Cleanup(func() { rigtest.CheckHalted(t, server, 0) })
 			return server
 		}
 	}
 	t.Fatalf("no fault %q", fault)
 	return nil
-}
-
-// checkHalted checks what a server saw, with at most so many actions after its fault.
-func checkHalted(t *testing.T, server *bridgetest.Server, acts int) {
-	t.Helper()
-	select {
-	case <-server.Ended():
-	case <-time.After(interruptGuard):
-		t.Error("the connection to the robot did not end")
-	}
-	if saw := server.Report(); !saw.Committed || !saw.Halted || saw.ActsAfter > acts {
-		t.Errorf("the robot's server saw %+v", saw)
-	}
 }
 
 func bridgeSettings(server *bridgetest.Server, mode string) []string {
@@ -178,7 +164,7 @@ func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 func exists(path string) <-chan struct{} {
 	there := make(chan struct{})
 	go func() {
-		if until(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
+		if control.Until(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
 			close(there)
 		}
 	}()
@@ -198,9 +184,9 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		close(waiting)
 	}()
 	const board = "robot.composite.devices[1].mcu."
-	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+wagonBundle(t))
-	cmd.Args = append(cmd.Args, "--config", wagonFile)
-	cmd.Env = append(cmd.Env, rigOrders+"={}")
+	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+rigtest.WagonBundle(t))
+	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
+	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
 	return cmd, waiting
 }
 
@@ -213,19 +199,19 @@ func waitingForTheHost(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 }
 
 // unloadable is a model that cannot be loaded.
-type unloadable struct{ nativeModel }
+type unloadable struct{ setup.NativeModel }
 
 var errUnloadable = errors.New("it cannot be loaded")
 
-func (unloadable) evaluator(configs.File) (tflite.Evaluator, error) { return nil, errUnloadable }
+func (unloadable) Evaluator(configs.File) (tflite.Evaluator, error) { return nil, errUnloadable }
 
 // A signal has its default effect while a model is loaded: no device may be open.
 func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
-	s := testSession(t, func(f *configs.File) {
+	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Robot.Driver, f.Robot.Bridge.Address = configs.DriverBridge, "unix:/nonexistent"
 		f.Operator.Source = configs.SourceNone
 	})
-	s.model = unloadable{s.model.(nativeModel)}
+	s.Model = unloadable{s.Model.(setup.NativeModel)}
 	if err := runRealTime(t.Context(), s, runFlags{}); !errors.Is(err, errUnloadable) {
 		t.Errorf("in real time: %v", err)
 	}

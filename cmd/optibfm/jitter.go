@@ -1,195 +1,62 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os/exec"
-	"runtime"
+	"os"
+	"os/signal"
 	"syscall"
-	"text/tabwriter"
-	"time"
 
-	"optibfm/rtloop"
+	"github.com/spf13/cobra"
+
+	"optibfm/internal/jitter"
 )
 
-// jitterOptions are the flags of `optibfm jitter`.
-type jitterOptions struct {
-	periodMS float64
-	seconds  float64
-	slice    float64 // seconds of a turn
-	fifo     int
-	cpus     []int
-	hogs     int
-	alone    bool
-	json     bool
+func newJitterCommand() *cobra.Command {
+	o := jitter.Options{PeriodMS: 1, Seconds: 60, Slice: 5, Fifo: 80}
+	cmd := &cobra.Command{
+		Use: "jitter", Args: cobra.NoArgs,
+		Short: "Measure how late this machine wakes the control loop, next to cyclictest",
+		Long: `Measure how late this machine wakes the bare control loop. If cyclictest (Debian:
+rt-tests) is installed, the two alternate in turns of --slice seconds, with the
+same priority on the same processors; each runs for --seconds in all. cyclictest
+does not change the power management, as the loop does not.
 
-	config string // of the whole program, which takes turns with them; "": leave it out
-	set    []string
-}
+With --config, the whole program (optibfm run) takes turns with them under that
+configuration: it writes its log, plans in every tick and gets its labels from a
+simulated operator. The loop then has the configuration's period, priority and
+processors. The command refuses robots that may have actuators, because opening
+and halting a robot writes to its outputs: measure its loop with the simulated
+rover (the error gives the command). The program runs as the same user and
+without a control socket.
 
-// jitterResult is what was measured.
-type jitterResult struct {
-	PeriodMS   float64        `json:"period_ms"`
-	Hogs       int            `json:"hogs"`
-	Identity   bool           `json:"identity"` // ticks run + skipped = periods
-	Loop       rtloop.Report  `json:"loop"`
-	Cyclictest *cyclictestRun `json:"cyclictest,omitempty"`
-	Program    *programRun    `json:"program,omitempty"`
-	Note       string         `json:"note,omitempty"` // why there is no cyclictest
-}
-
-// loop is the configuration of the bare loop, and the program that takes turns
-// with it, if any.
-func (o jitterOptions) loop() (cfg rtloop.Config, program *programRun, err error) {
-	cfg = rtloop.DefaultConfig()
-	cfg.PeriodMS, cfg.Priority, cfg.CPUs = o.periodMS, o.fifo, o.cpus
-	if o.config != "" {
-		if program, cfg, err = newProgramRun(o.config, o.set); err != nil {
-			return cfg, nil, err
-		}
-	}
-	cfg.MaxMissed, cfg.WatchdogMS = rtloop.NoLimit, 0
-	if err := cfg.Validate(); err != nil {
-		return cfg, nil, err
-	}
-	if !(o.seconds > 0 && o.slice > 0) || o.hogs < 0 || o.hogs > 1000 {
-		return cfg, nil, fmt.Errorf("jitter: invalid flags (--seconds %v, --slice %v, --hog %d); "+
-			"use positive times and 0 to 1000 hogs", o.seconds, o.slice, o.hogs)
-	}
-	if o.config == "" && len(o.set) > 0 {
-		return cfg, nil, errors.New("jitter: --set without a configuration; add --config")
-	}
-	return cfg, program, nil
-}
-
-// measureJitter lets the loop, cyclictest and the program take turns until each had its
-// time, or until ctx is done.
-func measureJitter(ctx context.Context, o jitterOptions) (jitterResult, error) {
-	cfg, program, err := o.loop()
-	r := jitterResult{PeriodMS: cfg.PeriodMS, Hogs: o.hogs, Program: program}
-	if err != nil {
-		return r, err
-	}
-	cyclictest, err := exec.LookPath("cyclictest")
-	switch {
-	case o.alone:
-		r.Note = "cyclictest omitted (--alone)"
-	case err != nil:
-		r.Note = "cyclictest is not installed (Debian: rt-tests)"
-	default:
-		r.Cyclictest = newCyclictestRun()
-	}
-	stopHogs, err := startHogs(o.hogs)
-	if err != nil {
-		return r, err
-	}
-	defer stopHogs()
-
-	for left := o.seconds; left > 0 && ctx.Err() == nil; left -= o.slice {
-		turn := time.Duration(min(left, o.slice) * float64(time.Second))
-		report, err := loopTurn(ctx, cfg, turn)
-		if err != nil {
-			return r, err
-		}
-		r.include(report)
-		if r.Cyclictest != nil && ctx.Err() == nil {
-			if err := r.Cyclictest.turn(ctx, cyclictest, cfg, turn); err != nil {
-				return r, err
+"missed" counts the ticks that the loop skipped; for cyclictest it counts wake-ups
+that were a period or more late. --hog starts processes that each keep one
+processor busy.`,
+		Example: `  optibfm jitter --period-ms 20 --seconds 60
+  sudo optibfm jitter --period-ms 1 --fifo 80 --cpus 1 --hog 4 --json
+  sudo optibfm jitter --config rover --set robot.rover.period_ms=5 --set loop.period_ms=5`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			r, err := jitter.Measure(ctx, o)
+			if err != nil {
+				return err
 			}
-		}
-		if program != nil && ctx.Err() == nil {
-			if err := program.turn(ctx, cfg, turn); err != nil {
-				return r, err
-			}
-		}
+			return r.Print(cmd.OutOrStdout(), o.JSON)
+		},
 	}
-	return r, nil
-}
-
-// include adds a turn of the loop. Each turn must account for its periods.
-func (r *jitterResult) include(report rtloop.Report) {
-	if r.Loop.Ticks == 0 {
-		r.Loop, r.Identity = report, report.Identity()
-		return
+	f := cmd.Flags()
+	f.Float64Var(&o.PeriodMS, "period-ms", o.PeriodMS, "time from one tick to the next")
+	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time for each of them")
+	f.Float64Var(&o.Slice, "slice", o.Slice, "seconds of a turn")
+	f.IntVar(&o.Fifo, "fifo", o.Fifo, "SCHED_FIFO priority, 0 for the ordinary scheduler")
+	f.IntSliceVar(&o.Cpus, "cpus", nil, "processors that may be used; default: all")
+	f.IntVar(&o.Hogs, "hog", 0, "number of processes that keep processors busy")
+	f.BoolVar(&o.Alone, "alone", false, "leave cyclictest out")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.StringVarP(&o.Config, "config", "c", "", "measure the whole program too, under `CONFIG`: a file or a name")
+	f.StringArrayVar(&o.Set, "set", nil, "override a key of that configuration: `KEY=VALUE`; repeatable")
+	for _, loops := range []string{"period-ms", "fifo", "cpus"} {
+		cmd.MarkFlagsMutuallyExclusive("config", loops)
 	}
-	r.Loop.Add(report)
-	r.Identity = r.Identity && report.Identity()
-}
-
-func loopTurn(ctx context.Context, cfg rtloop.Config, turn time.Duration) (rtloop.Report, error) {
-	loop, _, err := rtloop.Prepare(cfg)
-	if err != nil {
-		return rtloop.Report{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, turn)
-	defer cancel()
-	return loop.Run(ctx, func(rtloop.Beat) error { return nil })
-}
-
-// startHogs starts processes that keep processors busy, and returns what ends
-// them. They are shells: another process cannot take scheduler slots from the
-// loop, but it can take processors.
-func startHogs(n int) (stop func(), err error) {
-	// A child with a death signal dies with the thread that started it.
-	runtime.LockOSThread()
-	var hogs []*exec.Cmd
-	stop = func() {
-		for _, hog := range hogs {
-			_ = hog.Process.Kill()
-			_ = hog.Wait()
-		}
-		runtime.UnlockOSThread()
-	}
-	for range n {
-		hog := exec.Command("sh", "-c", "while :; do :; done")
-		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := hog.Start(); err != nil {
-			stop()
-			return nil, fmt.Errorf("jitter: starting a hog: %w", err)
-		}
-		hogs = append(hogs, hog)
-	}
-	return stop, nil
-}
-
-func (r jitterResult) print(out io.Writer, asJSON bool) error {
-	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	fmt.Fprintf(out, "period %v, %d busy processes\n%v\n\n", r.Loop.Period, r.Hogs, r.Loop.Granted)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "lateness\tp50\tp99\tp99.9\tmax\tticks\tmissed\t")
-	l := r.Loop.Lateness
-	row := func(name string, p50, p99, p999, most time.Duration, ticks, missed int64) {
-		us := func(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d)/1e3) }
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", name, us(p50), us(p99), us(p999), us(most), ticks, missed)
-	}
-	row("loop", l.P50, l.P99, l.P999, l.Max, int64(r.Loop.Ticks), int64(r.Loop.Skipped))
-	if c := r.Cyclictest; c != nil {
-		row("cyclictest", c.P50, c.P99, c.P999, c.Max, c.Cycles, c.Missed)
-	}
-	if p := r.Program; p != nil {
-		row("program", p.P50, p.P99, p.P999, p.Max, p.Cycles, p.Missed)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	sign := "="
-	if !r.Identity {
-		sign = "≠"
-	}
-	if r.Note != "" {
-		fmt.Fprintln(out, r.Note)
-	}
-	if p := r.Program; p != nil {
-		fmt.Fprintf(out, "the program made %d plans, applied %d labels and dropped %d records\n", p.Plans, p.Labels, p.Dropped)
-	}
-	_, err := fmt.Fprintf(out, "\n%d ticks run + %d skipped %s %d periods that began; %d garbage collections\n",
-		r.Loop.Ticks, r.Loop.Skipped, sign, r.Loop.Periods, r.Loop.GCCycles)
-	return err
+	return cmd
 }

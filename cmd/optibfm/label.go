@@ -1,6 +1,8 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+)
 
 func newLabelCommand() *cobra.Command {
 	cmd := &cobra.Command{

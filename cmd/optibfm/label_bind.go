@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/panel"
 )
@@ -61,8 +63,8 @@ func bindLabels(ctx context.Context, f bindFlags, out, prompts io.Writer) error 
 		return err
 	}
 	cfg, err := evdev.Bind(ctx, evdev.BindOptions{
-		System: inputDevices, Device: f.device, Roles: roles, Axis: f.axis, Timeout: f.timeout,
-		Say: func(text string) { fmt.Fprintln(prompts, clean(text)) },
+		System: setup.InputDevices, Device: f.device, Roles: roles, Axis: f.axis, Timeout: f.timeout,
+		Say: func(text string) { fmt.Fprintln(prompts, plaintext.Clean(text)) },
 	})
 	if err != nil {
 		return fmt.Errorf("label bind: %w", err)

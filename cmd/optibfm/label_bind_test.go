@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 )
@@ -40,18 +42,18 @@ type obedient struct {
 func (p *obedient) Write(b []byte) (int, error) {
 	switch text := string(b); {
 	case strings.HasPrefix(text, "press the button for GOOD"):
-		p.device.Press(pedalGood)
+		p.device.Press(rigtest.PedalGood)
 	case strings.HasPrefix(text, "press the button for BAD"):
-		p.device.Press(pedalBad)
+		p.device.Press(rigtest.PedalBad)
 	}
 	return p.Buffer.Write(b)
 }
 
 func TestBindingWritesAFileOnceAndSaysWhatIsWrong(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	defer func(was evdev.System) { inputDevices = was }(inputDevices)
-	inputDevices = machine
-	prompts := &obedient{device: machine.Plug(pedal("event3"), nil)}
+	defer func(was evdev.System) { setup.InputDevices = was }(setup.InputDevices)
+	setup.InputDevices = machine
+	prompts := &obedient{device: machine.Plug(rigtest.Pedal("event3"), nil)}
 	f := bindFlags{roles: []string{"good", "bad", "undo"}, timeout: 200 * time.Millisecond, out: filepath.Join(t.TempDir(), "pedal.yaml")}
 	if err := bindLabels(context.Background(), f, nil, prompts); err != nil {
 		t.Fatalf("%v\n%s", err, prompts)

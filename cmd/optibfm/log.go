@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 )
 
@@ -43,9 +45,9 @@ func newLogInfo() *cobra.Command {
 		Long:  "Print what a log holds, and whether it is whole.\n\n" + damageHelp,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withLog(args[0], func(r *flightlog.Reader) error {
+			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
 				damage, err := printLogInfo(cmd.OutOrStdout(), args[0], r)
-				return errors.Join(err, damageError("log info", args[0], damage))
+				return errors.Join(err, setup.DamageError("log info", args[0], damage))
 			})
 		},
 	}
@@ -87,9 +89,9 @@ func newLogCat() *cobra.Command {
 			if topic != "" && !slices.Contains(flightlog.Topics(), topic) {
 				return fmt.Errorf("--topic: found %s: use one of %s", topic, strings.Join(flightlog.Topics(), ", "))
 			}
-			return withLog(args[0], func(r *flightlog.Reader) error {
+			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
 				damage, err := printMessages(cmd.OutOrStdout(), cmd.ErrOrStderr(), r, topic)
-				return errors.Join(err, damageError("log cat", args[0], damage))
+				return errors.Join(err, setup.DamageError("log cat", args[0], damage))
 			})
 		},
 	}
@@ -104,37 +106,6 @@ what can be read is still shown, but the exit status is 3.`
 
 // exitDamaged is the exit status for a damaged log. Of other errors it is 1.
 const exitDamaged = 3
-
-// damageError is the error of a command that read a damaged log; nil for any other.
-func damageError(command, path string, damage []error) error {
-	if len(damage) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %s: %w (%s); copy what can be read: optibfm log recover %s",
-		command, path, flightlog.ErrDamaged, damageText(damage), shell.Quote(path))
-}
-
-// damageText names the first damaged places.
-func damageText(damage []error) string {
-	const shown = 3
-	var parts []string
-	for _, err := range damage[:min(shown, len(damage))] {
-		parts = append(parts, err.Error())
-	}
-	if more := len(damage) - shown; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more places", more))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// withLog opens a log for the time of f.
-func withLog(path string, f func(r *flightlog.Reader) error) error {
-	r, err := flightlog.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(r), r.Close())
-}
 
 func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) (damage []error, err error) {
 	buffered := bufio.NewWriter(out)
@@ -184,9 +155,9 @@ func printLogInfo(out io.Writer, path string, r *flightlog.Reader) (damage []err
 		return damage, err
 	}
 	m := r.Metadata()
-	fmt.Fprintf(out, "%s, %s\n", path, bytesText(r.Size()))
+	fmt.Fprintf(out, "%s, %s\n", path, plaintext.Bytes(r.Size()))
 	row(out, "state", "%s", stateText(r.Cut(), damage))
-	row(out, "program", "%s, model %s", orUnknown(m.Program), shortHash(m.ModelHash))
+	row(out, "program", "%s, model %s", orUnknown(m.Program), plaintext.ShortHash(m.ModelHash))
 	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", orUnknown(m.Robot.Name),
 		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
 	row(out, "control", "%s, kappa %g, lambda %g, rho %g", m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
@@ -214,7 +185,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 	if cut != nil {
 		text := fmt.Sprintf("never closed: %s at byte %d", cut.Reason, cut.Offset)
 		if cut.Bytes > 0 {
-			text += fmt.Sprintf(", %s lost", bytesText(cut.Bytes))
+			text += fmt.Sprintf(", %s lost", plaintext.Bytes(cut.Bytes))
 		}
 		if cut.HasTick {
 			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
@@ -222,7 +193,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 		parts = append(parts, text)
 	}
 	if len(damage) > 0 {
-		parts = append(parts, damageText(damage))
+		parts = append(parts, setup.DamageText(damage))
 	}
 	if len(parts) == 0 {
 		return "whole"
@@ -271,30 +242,13 @@ func percentilesText(p flightlog.Percentiles) string {
 }
 
 func printRecovered(out io.Writer, path string, saved flightlog.Recovered) {
-	fmt.Fprintf(out, "%s, %s from %s\n", path, bytesText(saved.To), bytesText(saved.From))
+	fmt.Fprintf(out, "%s, %s from %s\n", path, plaintext.Bytes(saved.To), plaintext.Bytes(saved.From))
 	row(out, "input", "%s", stateText(saved.Cut, saved.Damage))
 	for _, topic := range flightlog.Topics() {
 		if n := saved.Messages[topic]; n > 0 {
 			row(out, topic, "%s", flightlog.Grouped(n))
 		}
 	}
-}
-
-func bytesText(n int64) string {
-	switch {
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
-func shortHash(hash string) string {
-	if hash == "" {
-		return "unknown"
-	}
-	return hash[:min(len(hash), 16)]
 }
 
 func orUnknown(s string) string {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +15,8 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/control"
+	"optibfm/internal/host"
 )
 
 func TestAFullDiskIsReportedBeforeTheRobotMoves(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAReplayedLogMakesRoomForTheNextRunWhichSaysSo(t *testing.T) {
 		t.Errorf("an unreplayed log: %s", out)
 	}
 	var text bytes.Buffer
-	root := newRootCommand()
+	root := NewRootCommand()
 	root.SetOut(&text)
 	root.SetArgs([]string{"replay", paths[0]})
 	if err := root.Execute(); err != nil || !flightlog.Replayed(paths[0]) {
@@ -75,7 +76,7 @@ func TestReleaseMarksLogsAndNothingElse(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	root := newRootCommand()
+	root := NewRootCommand()
 	root.SetArgs([]string{"log", "release", path})
 	if err := root.Execute(); err == nil || flightlog.Replayed(path) {
 		t.Errorf("found %v", err)
@@ -94,7 +95,7 @@ func TestALogThatIsReleasedWhileARunGoesOnMakesRoomForIt(t *testing.T) {
 	if err := errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), flightlog.MarkReplayed(released)); err != nil {
 		t.Fatal(err)
 	}
-	if !until(20*time.Second, func() bool { _, err := os.Stat(released); return errors.Is(err, fs.ErrNotExist) }) {
+	if !control.Until(20*time.Second, func() bool { _, err := os.Stat(released); return errors.Is(err, fs.ErrNotExist) }) {
 		t.Error("it is still there")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -126,7 +127,7 @@ func TestLogsMakeRoomWhileARunGoesOn(t *testing.T) {
 	}
 	labels := labelsOf(t, source[0])
 	dir, events := t.TempDir(), make(chan flightlog.Event, 64)
-	end := startTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 1e-9}, events, time.Millisecond)
+	end := host.StartTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 1e-9}, events, time.Millisecond)
 	put := func(name string) string {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -135,7 +136,7 @@ func TestLogsMakeRoomWhileARunGoesOn(t *testing.T) {
 		return path
 	}
 	kept := put("kept.mcap")
-	if !until(20*time.Second, func() bool {
+	if !control.Until(20*time.Second, func() bool {
 		info, err := os.Stat(kept)
 		return err == nil && info.Size() < int64(len(text))
 	}) {
@@ -156,7 +157,7 @@ func TestLogsMakeRoomWhileARunGoesOn(t *testing.T) {
 	if err := flightlog.MarkReplayed(gone); err != nil {
 		t.Fatal(err)
 	}
-	if !until(20*time.Second, func() bool { _, err := os.Stat(gone); return errors.Is(err, fs.ErrNotExist) }) {
+	if !control.Until(20*time.Second, func() bool { _, err := os.Stat(gone); return errors.Is(err, fs.ErrNotExist) }) {
 		t.Error("a replayed log was not removed while the run went on")
 	}
 	end()
@@ -174,90 +175,6 @@ func TestLogsMakeRoomWhileARunGoesOn(t *testing.T) {
 	}
 	if warnings != 1 {
 		t.Errorf("it was told %d times that the labels take more than they may", warnings)
-	}
-}
-
-func TestEachThingThatIsAmissIsToldOnceUntilItIsWell(t *testing.T) {
-	events := make(chan flightlog.Event, 64)
-	tidy := &tidier{events: events, log: configs.Log{Dir: t.TempDir(), KeepGB: 1e-9}}
-	told := func() (texts string) {
-		for len(events) > 0 {
-			texts += (<-events).Text + "\n"
-		}
-		return texts
-	}
-	if o := tidy.tidy(); !o || told() != "" {
-		t.Fatalf("an empty folder: %v", o)
-	}
-	damaged := filepath.Join(tidy.log.Dir, "damaged.mcap")
-	if err := os.WriteFile(damaged, make([]byte, 1<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if o, text := tidy.tidy(), told(); o || !strings.Contains(text, "damaged.mcap") || !strings.Contains(text, "log.keep_gb") {
-		t.Errorf("%v, told %q", o, text)
-	}
-	if err := os.WriteFile(damaged, make([]byte, 20<<20), 0o600); err != nil { // the gigabytes change
-		t.Fatal(err)
-	}
-	if o, text := tidy.tidy(), told(); o || text != "" {
-		t.Errorf("%v, told twice: %q", o, text)
-	}
-	tidy.log.MinFreeGB = 1e6
-	if o, text := tidy.tidy(), told(); o || !strings.Contains(text, "log.min_free_gb") || strings.Contains(text, "log.keep_gb:") {
-		t.Errorf("%v: a full disk is told as %q", o, text)
-	}
-	if o, text := tidy.tidy(), told(); o || text != "" {
-		t.Errorf("%v, told twice: %q", o, text)
-	}
-	tidy.log.MinFreeGB = 0
-	if o := tidy.tidy(); o || told() != "" {
-		t.Errorf("%v", o)
-	}
-	tidy.log.MinFreeGB = 1e6
-	if o := tidy.tidy(); o || told() == "" {
-		t.Error("a disk that is full again is not told")
-	}
-}
-
-func TestLooksInVainAreSeldomerButNotWhileTheDiskIsTooFull(t *testing.T) {
-	const every = time.Millisecond
-	dir := t.TempDir()
-	damaged := filepath.Join(dir, "damaged.mcap")
-	if err := os.WriteFile(damaged, make([]byte, 1<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if nextPause(tidySeldom, time.Minute, true) != time.Minute || nextPause(time.Minute, time.Minute, false) != 2*time.Minute || nextPause(tidySeldom, time.Minute, false) != tidySeldom {
-		t.Error("the pause is not doubled up to an hour, and then shortened")
-	}
-	var full atomic.Bool
-	var looked atomic.Int64
-	tidy := &tidier{events: make(chan flightlog.Event), log: configs.Log{Dir: dir, KeepGB: 1e-9, MinFreeGB: 1}}
-	tidy.free = func(string) (int64, error) {
-		looked.Add(1)
-		if full.Load() {
-			return 0, nil
-		}
-		return 2e9, nil
-	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tidy.run(stop, every)
-	}()
-	defer func() { close(stop); <-done }()
-	// Each look doubles the pause: of 500 ms at most some ten are looks.
-	if !until(20*time.Second, func() bool { return looked.Load() > 500 }) {
-		t.Fatal("nobody looks whether the disk is full")
-	}
-	full.Store(true)
-	gone := filepath.Join(dir, "gone.mcap")
-	if err := errors.Join(os.WriteFile(gone, nil, 0o600), flightlog.MarkReplayed(gone)); err != nil {
-		t.Fatal(err)
-	}
-	// The next look would come some 500 pauses later, had the disk room.
-	begun := looked.Load()
-	if !until(20*time.Second, func() bool { _, err := os.Stat(gone); return errors.Is(err, fs.ErrNotExist) }) || looked.Load() > begun+100 {
-		t.Errorf("%d pauses after the disk was full a released log is there or just gone", looked.Load()-begun)
 	}
 }
 

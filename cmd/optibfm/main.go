@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	if err := newRootCommand().Execute(); err != nil {
+	if err := NewRootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "optibfm:", err)
 		os.Exit(exitStatus(err))
 	}
@@ -26,7 +26,7 @@ func exitStatus(err error) int {
 	return 1
 }
 
-func newRootCommand() *cobra.Command {
+func NewRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optibfm",
 		Short: "A robot finds out its task from a few reward labels",

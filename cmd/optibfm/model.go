@@ -15,6 +15,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/npz"
+	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
 
@@ -42,7 +43,7 @@ func newModelInspect() *cobra.Command {
 		Short: "Print what a model says about itself",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openBundle(args[0])
+			m, err := setup.OpenBundle(args[0])
 			if err != nil {
 				return err
 			}
@@ -51,20 +52,20 @@ func newModelInspect() *cobra.Command {
 	}
 }
 
-func printModel(w io.Writer, m networks) error {
+func printModel(w io.Writer, m setup.Model) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	d := m.Dims()
-	row("name", "%s", m.title())
-	row("sha256", "%s", m.hash())
+	row("name", "%s", m.Title())
+	row("sha256", "%s", m.Fingerprint())
 	row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
 	switch m := m.(type) {
-	case nativeModel:
+	case setup.NativeModel:
 		rowsOfNetworks(row, m.Bundle)
 		rowsOfDescription(row, m.Gamma, m.Observation, m.Action, m.Provenance)
-	case savedModel:
+	case setup.SavedModel:
 		row("evaluated by", "TensorFlow only, from the SavedModel %s", m.Dir)
 		row("signatures", "φ %s, π %s, ψ %s", m.Signatures.Phi, m.Signatures.Policy, m.Signatures.Psi)
 		row("normalises", "z %t", m.NormZ)
@@ -142,7 +143,7 @@ action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
 file, phi is computed with it, unless the model is a SavedModel.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openBundle(args[0])
+			m, err := setup.OpenBundle(args[0])
 			if err != nil {
 				return err
 			}
@@ -150,7 +151,7 @@ file, phi is computed with it, unless the model is a SavedModel.`,
 			if err != nil {
 				return err
 			}
-			e, err := checkModel(m, vectors)
+			e, err := setup.CheckModel(m, vectors)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[1], err)
 			}
@@ -163,18 +164,6 @@ file, phi is computed with it, unless the model is a SavedModel.`,
 	}
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 1e-4, "the largest relative error that passes")
 	return cmd
-}
-
-func checkModel(m networks, vectors npz.Archive) (e tflite.Errors, err error) {
-	if native, ok := m.(nativeModel); ok {
-		return tflite.Check(native.Bundle, vectors)
-	}
-	n, err := m.evaluator(configs.Default())
-	if err != nil {
-		return tflite.Errors{}, err
-	}
-	defer func() { err = errors.Join(err, closeModels(n)) }()
-	return tflite.CheckEvaluator(n, vectors)
 }
 
 // evaluation is what `model eval` prints.
@@ -193,7 +182,7 @@ func newModelEval() *cobra.Command {
 policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := openBundle(args[0])
+			m, err := setup.OpenBundle(args[0])
 			if err != nil {
 				return err
 			}
@@ -236,12 +225,12 @@ func readArray[T float32 | float64](flag, text string, into *[]T) error {
 	return nil
 }
 
-func (e *evaluation) evaluate(m networks, obs []float32, z []float64) (err error) {
-	n, err := m.evaluator(configs.Default())
+func (e *evaluation) evaluate(m setup.Model, obs []float32, z []float64) (err error) {
+	n, err := m.Evaluator(configs.Default())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeModels(n)) }()
+	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
 	d := n.Dims()
 	e.Phi = make([]float64, d.Latent)
 	switch err := n.Phi(e.Phi, obs); {

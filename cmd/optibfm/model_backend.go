@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 )
@@ -57,12 +57,12 @@ func (o backendOptions) check(out io.Writer) error {
 		return fmt.Errorf("model backend: invalid flags (--candidates %d, --searches %d); use 1 to %d and at least 1",
 			o.candidates, o.searches, 1<<16)
 	}
-	opened, err := openModel(configs.Model{Bundle: o.bundle})
+	opened, err := setup.OpenModel(configs.Model{Bundle: o.bundle})
 	if err != nil {
 		return err
 	}
 	c := comparison{out: out, candidates: o.candidates, searches: o.searches, tf32: o.config.TF32}
-	if saved, ok := opened.(savedModel); ok { // evaluated by TensorFlow alone
+	if saved, ok := opened.(setup.SavedModel); ok { // evaluated by TensorFlow alone
 		m, err := tensorflow.LoadSavedModel(*saved.SavedModel, o.config, o.candidates)
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func (o backendOptions) check(out io.Writer) error {
 		printReport(out, m.Report())
 		return errors.Join(c.search(m), m.Close())
 	}
-	bundle := opened.(nativeModel).Bundle
+	bundle := opened.(setup.NativeModel).Bundle
 	network, err := bundle.NewNetwork()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ type comparison struct {
 
 // search times the searches of m, and compares their scores with the native ones, if given.
 func (c comparison) search(m tflite.Model, native ...tflite.Model) error {
-	normal, d := normals(), m.Dims()
+	normal, d := setup.RandomNormals(), m.Dims()
 	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
 	var times, nativeTimes []time.Duration
 	worst, others := 0.0, 0
@@ -142,7 +142,7 @@ func (c comparison) search(m tflite.Model, native ...tflite.Model) error {
 // gradient times the gradients of both, and compares the median difference: at a kink of the score,
 // where a ReLU or the least member is at a tie, both are right and differ.
 func (c comparison) gradient(m, native tflite.Differentiable) error {
-	normal, d := normals(), m.Dims()
+	normal, d := setup.RandomNormals(), m.Dims()
 	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
 	want, got := make([]float32, d.Latent), make([]float32, d.Latent)
 	var times, nativeTimes []time.Duration
@@ -189,18 +189,6 @@ func relativeDistance(x, y []float32) float64 {
 		norm = math.Hypot(norm, float64(v))
 	}
 	return distance / norm
-}
-
-// normals draws vectors, the same ones in the same order.
-func normals() func(n int) []float32 {
-	rng := rand.New(rand.NewPCG(1, 2))
-	return func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		return x
-	}
 }
 
 // timesText is the times of TensorFlow, and the native ones if there are any.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/rigtest"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -30,7 +31,7 @@ func (b biased) Gradient(dz, obs, z []float32, belief tflite.Belief) (float32, e
 }
 
 func TestComparison_FailsAboveTheTolerance(t *testing.T) {
-	native := tflitetest.Network(modelDims, 1)
+	native := tflitetest.Network(rigtest.ModelDims, 1)
 	for _, c := range []struct {
 		factor              float32
 		tf32                bool
@@ -45,7 +46,7 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		compare := comparison{out: &out, candidates: 9, searches: 5, tf32: c.tf32}
-		m := biased{tflitetest.Network(modelDims, 1), c.factor}
+		m := biased{tflitetest.Network(rigtest.ModelDims, 1), c.factor}
 		for what, err := range map[string]error{"scores": compare.search(m, native), "gradients": compare.gradient(m, native)} {
 			agree := map[string]bool{"scores": c.searches, "gradients": c.gradients}[what]
 			if agree != (err == nil) || err != nil && !strings.Contains(err.Error(), what) {
@@ -62,7 +63,7 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 
 func TestComparison_TimesAModelWithoutANativeOne(t *testing.T) {
 	var out bytes.Buffer
-	if err := (comparison{out: &out, candidates: 9, searches: 5}).search(tflitetest.Network(modelDims, 1)); err != nil {
+	if err := (comparison{out: &out, candidates: 9, searches: 5}).search(tflitetest.Network(rigtest.ModelDims, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "native") || strings.Count(out.String(), "\n") != 1 {

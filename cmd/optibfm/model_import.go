@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/internal/npz"
+	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 )
@@ -139,7 +140,7 @@ func (o importOptions) importSavedModel(out io.Writer, dir string) error {
 		return fmt.Errorf("model import: %w", err)
 	}
 	config := tensorflow.DefaultConfig()
-	config.Device, config.Library = cpuDevice, o.library
+	config.Device, config.Library = setup.CPUDevice, o.library
 	model, err := tensorflow.LoadSavedModel(saved, config, probed)
 	if err != nil {
 		return fmt.Errorf("model import: %w", err)

@@ -11,11 +11,10 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/npz"
-	"optibfm/tflite"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 	"optibfm/tflite/tflitetest"
 )
-
-var modelDims = tflite.Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}
 
 // modelRun runs `optibfm model ARGS...` and returns what it prints.
 func modelRun(args ...string) (string, error) {
@@ -29,23 +28,12 @@ func modelRun(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// modelBundle saves a random bundle.
-func modelBundle(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "bundle")
-	m := tflitetest.Manifest(modelDims)
-	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 func TestModelInspectPrintsSizesAndHash(t *testing.T) {
-	out, err := modelRun("inspect", modelBundle(t))
+	out, err := modelRun("inspect", rigtest.ModelBundle(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := tflitetest.Bundle(modelDims, 1).Hash
+	hash := tflitetest.Bundle(rigtest.ModelDims, 1).Hash
 	for _, want := range []string{"observation 2, action 1, d 3, ensemble 2", hash, "random numbers"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -63,11 +51,11 @@ func TestModel_ReadsTheEmbeddedModel(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"phi":[`) {
 		t.Errorf("eval: %v\n%s", err, out)
 	}
-	model, err := openBundle(configs.EmbeddedRover)
+	model, err := setup.OpenBundle(configs.EmbeddedRover)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := model.(nativeModel).NewNetwork()
+	n, err := model.(setup.NativeModel).NewNetwork()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +79,7 @@ func TestModel_ReadsTheEmbeddedModel(t *testing.T) {
 }
 
 func TestModelEvalGivesPhiActionAndPsiAsJSON(t *testing.T) {
-	dir := modelBundle(t)
+	dir := rigtest.ModelBundle(t)
 	out, err := modelRun("eval", dir, "--obs", "[0.5, -1]", "--z", "[1, 2, 3]")
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +109,8 @@ func TestModelEvalGivesPhiActionAndPsiAsJSON(t *testing.T) {
 }
 
 func TestModelCheckFailsAboveTheTolerance(t *testing.T) {
-	dir := modelBundle(t)
-	n := tflitetest.Network(modelDims, 1)
+	dir := rigtest.ModelBundle(t)
+	n := tflitetest.Network(rigtest.ModelDims, 1)
 	obs, z := []float32{0.1, 0.2}, []float64{1, -1, 2}
 	phi, action, psi := make([]float64, 3), make([]float32, 1), make([]float32, 6)
 	for _, err := range []error{n.Phi(phi, obs), n.Act(action, obs, z), n.Psi(psi, obs, action, z)} {
@@ -167,7 +155,7 @@ func TestModelImportThenCheckAgreesWithPyTorch(t *testing.T) {
 }
 
 func TestModelCommandsNameWhatIsWrong(t *testing.T) {
-	dir := modelBundle(t)
+	dir := rigtest.ModelBundle(t)
 	for _, c := range []struct {
 		words string
 		args  []string

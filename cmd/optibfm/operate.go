@@ -1,26 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
+	"optibfm/internal/control"
 )
 
 // defaultSocket is where `optibfm config init robot` puts the control socket.
 const defaultSocket = "/run/optibfm/control.sock"
-
-// operatePatience is longer than any act may take.
-const operatePatience = 30 * time.Second
 
 // newOperateCommands are what an operator says to a robot that runs.
 func newOperateCommands() []*cobra.Command {
@@ -49,7 +40,7 @@ func newOperateCommand(word, short, long string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operate(cmd.OutOrStdout(), path, word, asJSON)
+			return control.Operate(cmd.OutOrStdout(), path, word, asJSON)
 		},
 	}
 	fl := cmd.Flags()
@@ -72,66 +63,4 @@ func socketOf(socket, config string) (string, error) {
 		return "", fmt.Errorf("safety.socket: %s: it is empty: this robot takes no word: give it one", config)
 	}
 	return file.Safety.Socket, nil
-}
-
-// operate says a word to the robot and prints its answer.
-func operate(out io.Writer, path, word string, asJSON bool) error {
-	line, err := exchange(path, word)
-	if err != nil {
-		return fmt.Errorf("%s: %s: %w", word, path, err)
-	}
-	var got condition
-	if err := json.Unmarshal(line, &got); err != nil {
-		return fmt.Errorf("%s: %s: the answer is no JSON (%w): is it an optibfm that listens there?", word, path, err)
-	}
-	if asJSON {
-		_, err = out.Write(line)
-	} else {
-		_, err = io.WriteString(out, got.text())
-	}
-	if err == nil && got.Error != "" {
-		err = fmt.Errorf("%s: refused: %s", word, got.Error)
-	}
-	return err
-}
-
-func exchange(path, word string) ([]byte, error) {
-	c, err := net.DialTimeout("unix", path, operatePatience)
-	if err != nil {
-		return nil, fmt.Errorf("%w: does the robot run, and may you talk to it (safety.socket, safety.group)?", err)
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(operatePatience)); err != nil {
-		return nil, err
-	}
-	// Whoever may not speak may be told so before he has spoken.
-	if _, err := io.WriteString(c, word+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
-		return nil, err
-	}
-	line, err := bufio.NewReader(io.LimitReader(c, 64<<10)).ReadBytes('\n')
-	if errors.Is(err, io.EOF) {
-		err = errors.New("the robot ended the connection without an answer: try again")
-	}
-	return line, err
-}
-
-// text is a condition for people. What comes from elsewhere cannot write to the
-// terminal as it likes.
-func (c *condition) text() string {
-	s := fmt.Sprintf("%s is %s", clean(c.Robot), clean(c.State))
-	if c.Cause != "" {
-		s += ": " + clean(c.Cause)
-	}
-	if c.Found != "" {
-		s += " (" + clean(c.Found) + ")"
-	}
-	if c.Present != "" {
-		s += "\nnow: " + clean(c.Present)
-	}
-	age := "no plan yet"
-	if c.Planned {
-		age = fmt.Sprintf("z is %.0f ms old", c.ZAgeMS)
-	}
-	return s + fmt.Sprintf("\ntick %d, %s, %.0f µs late, at most %.0f, %d skipped\ndeadman: %s\n",
-		c.Tick, age, c.LateUS, c.WorstUS, c.Skipped, clean(c.Deadman))
 }

@@ -11,21 +11,11 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
-	"optibfm/rewardsrc/web"
 )
-
-// pedal is a device with two buttons, KEY_A for good and KEY_B for bad.
-func pedal(node string) evdev.Info {
-	info := evdev.Info{Node: node, Bus: 3, Vendor: 0x0c45, Product: 0x7403, Name: "FootSwitch"}
-	info.Keys.Set(pedalGood)
-	info.Keys.Set(pedalBad)
-	return info
-}
-
-const pedalGood, pedalBad = 30, 48
 
 // transcript is a file that a command writes to and a test reads meanwhile.
 type transcript struct {
@@ -33,7 +23,7 @@ type transcript struct {
 	path string
 }
 
-func (s *transcript) text() string {
+func (s *transcript) Text() string {
 	s.t.Helper()
 	b, err := os.ReadFile(s.path)
 	if err != nil {
@@ -60,9 +50,9 @@ func (s *transcript) start(cmd *exec.Cmd) {
 // wait waits until the command has said something.
 func (s *transcript) wait(words string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.text(), words); {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.Text(), words); {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("never said %q:\n%s", words, s.text())
+			s.t.Fatalf("never said %q:\n%s", words, s.Text())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -71,7 +61,7 @@ func (s *transcript) wait(words string) {
 func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 	t.Parallel()
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	device := machine.Plug(pedal("event3"), nil)
+	device := machine.Plug(rigtest.Pedal("event3"), nil)
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=evdev", "operator.evdev.device.name=FootSwitch",
 		"operator.evdev.good=KEY_A", "operator.evdev.bad=KEY_B",
@@ -81,14 +71,14 @@ func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 	said := &transcript{t, filepath.Join(t.TempDir(), "output")}
 	said.start(cmd)
 	said.wait("label wanted")
-	device.Press(pedalGood)
+	device.Press(rigtest.PedalGood)
 	said.wait("label +1 saved (1)")
 	device.Unplug()
 	said.wait("nothing is asked until it is back; the robot goes on")
 	time.Sleep(500 * time.Millisecond)
-	device = machine.Plug(pedal("event8"), nil)
+	device = machine.Plug(rigtest.Pedal("event8"), nil)
 	said.wait("labels count again")
-	device.Press(pedalBad)
+	device.Press(rigtest.PedalBad)
 	said.wait("label -1 saved (2)")
 	time.Sleep(300 * time.Millisecond) // to be asked again, and applied
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -96,7 +86,7 @@ func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 	}
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, said.text())
+		t.Errorf("%v\n%s", err, said.Text())
 	}
 	checkAbsence(t, onlyLog(t, cmd))
 }
@@ -174,7 +164,7 @@ func TestAHeldAxisTeachesSteadilyAndNothingIsAsked(t *testing.T) {
 	}
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, said.text())
+		t.Errorf("%v\n%s", err, said.Text())
 	}
 	checkStream(t, onlyLog(t, cmd))
 }
@@ -222,63 +212,17 @@ func checkStream(t *testing.T, r *flightlog.Reader) {
 	}
 }
 
-func TestInThePerRequestModeAPressThatNobodyAskedForIsRefused(t *testing.T) {
-	source := &quietSource{}
-	file := configs.Default()
-	file.Operator.LabelMode = configs.ModePerRequest
-	d := newDesk(file, source, newTally(controller.Shape{Obs: 1, Action: 1, Latent: 1}), func() int64 { return 0 })
-	passed := 0
-	next := func(rewardsrc.Label) error { passed++; return nil }
-	d.pass(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick}, next)
-	if passed != 0 || source.refused != 1 || d.lastID != 0 {
-		t.Errorf("%d passed, %d refused, last ID %d", passed, source.refused, d.lastID)
-	}
-	for _, l := range []rewardsrc.Label{
-		{Kind: rewardsrc.Value, Request: 4, Tick: 9},
-		{Kind: rewardsrc.Value, Tick: 9}, // came too late for its request
-		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick},
-	} {
-		d.pass(l, next)
-	}
-	if passed != 3 || source.refused != 1 {
-		t.Errorf("%d passed, %d refused", passed, source.refused)
-	}
-}
-
-// quietSource counts what it is told.
-type quietSource struct {
-	silent
-	refused int
-}
-
-func (q *quietSource) Acknowledge(rewardsrc.Label)   {}
-func (q *quietSource) Refuse(rewardsrc.Label, error) { q.refused++ }
-
 func TestALabelModeWithoutRequestsTurnsTheGateOff(t *testing.T) {
 	f := runFlags{config: "rover-keyboard", set: []string{"operator.label_mode=events"}}
 	s, err := openRun(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorded, err := configs.Parse("the record", s.yaml)
+	recorded, err := configs.Parse("the record", s.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.file.Controller.Gate.Off || !recorded.Controller.Gate.Off {
+	if !s.File.Controller.Gate.Off || !recorded.Controller.Gate.Off {
 		t.Error("the robot would ask, or its log would say so")
-	}
-}
-
-func TestTheLabelModeIsThatOfTheWebConsoleToo(t *testing.T) {
-	for mode, want := range map[string]web.Mode{
-		configs.ModeAny: web.Sparse, configs.ModePerRequest: web.PerRequest, configs.ModeEvents: web.Sparse, configs.ModeContinuous: web.Continuous,
-	} {
-		file, err := configs.Load("rover-keyboard", "operator.source=web", "operator.label_mode="+mode)
-		if err != nil {
-			t.Fatalf("%s: %v", mode, err)
-		}
-		if got := webMode(file.Operator.LabelMode); got != want {
-			t.Errorf("%s: the console is %s, want %s", mode, got, want)
-		}
 	}
 }

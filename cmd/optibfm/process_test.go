@@ -22,14 +22,18 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/control"
+	"optibfm/internal/host"
+	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/internal/summary"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -44,14 +48,14 @@ const inputFolder = "OPTIBFM_TEST_INPUT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
-		if orders := os.Getenv(rigOrders); orders != "" {
-			attached = rigFromOrders(orders).hardware()
+		if orders := os.Getenv(rigtest.RigOrders); orders != "" {
+			setup.ThisComputer = rigtest.RigFromOrders(orders).Hardware()
 		}
 		if os.Getenv(tidyOften) != "" {
-			tidyEvery = 20 * time.Millisecond
+			host.TidyEvery = 20 * time.Millisecond
 		}
 		if dir := os.Getenv(inputFolder); dir != "" {
-			inputDevices = evdevtest.Machine{Dir: dir}
+			setup.InputDevices = evdevtest.Machine{Dir: dir}
 		}
 		if spoil := os.Getenv(spoiledHost); spoil != "" && len(os.Args) > 1 && os.Args[1] == "host" {
 			runSpoiledHost(spoil)
@@ -321,7 +325,7 @@ func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
 
 func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
 	t.Parallel()
-	for _, s := range stopSignals {
+	for _, s := range link.StopSignals {
 		signal := s.(syscall.Signal)
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
@@ -422,7 +426,7 @@ func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
-		case <-time.After(hostEnd / 2):
+		case <-time.After(control.HostEnd / 2):
 			_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
 			<-ended
 			t.Fatalf("interrupted %d ms after the start, it still runs:\n%s", after, output.String())
@@ -489,7 +493,7 @@ func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	var got summary
+	var got summary.Summary
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, out.String())
 	}
@@ -593,11 +597,11 @@ func (f *freezer) serve() {
 			_, _ = io.Copy(server, client)
 			server.Close()
 		}()
-		go f.answer(client, server)
+		go f.Answer(client, server)
 	}
 }
 
-func (f *freezer) answer(client, server net.Conn) {
+func (f *freezer) Answer(client, server net.Conn) {
 	defer client.Close()
 	buf := make([]byte, 4096)
 	for {
@@ -668,7 +672,7 @@ func TestNoAcknowledgedLabelIsLostWhenEverythingIsKilled(t *testing.T) {
 // moment, and compares what the person saw with the log.
 func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	t.Helper()
-	person, terminal := openPTY(t)
+	person, terminal := rigtest.OpenPTY(t)
 	defer person.Close()
 	cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
@@ -759,25 +763,4 @@ func lastTickAt(t *testing.T, r *flightlog.Reader) int64 {
 		}
 	}
 	return at
-}
-
-// openPTY returns both ends of a new pseudo-terminal.
-func openPTY(t *testing.T) (person, terminal *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return person, terminal
 }

@@ -12,6 +12,8 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
 )
 
 // errReplayDiffers makes the command's exit status 1.
@@ -49,7 +51,7 @@ simulator's reward, or expires.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := f.params(cmd.Flags().Changed)
-			return withLog(args[0], func(r *flightlog.Reader) error {
+			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
 				if f.html != "" {
 					return writeReport(cmd.OutOrStdout(), f.html, args[0], r)
 				}
@@ -121,7 +123,7 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 // replayError is what is wrong with a log that was replayed; nil for one that is as it
 // was recorded.
 func replayError(path string, r flightlog.Result) error {
-	err := damageError("replay", path, r.Damage)
+	err := setup.DamageError("replay", path, r.Damage)
 	if r.First != nil {
 		err = errors.Join(errReplayDiffers, err)
 	}
@@ -129,7 +131,7 @@ func replayError(path string, r flightlog.Result) error {
 }
 
 func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightlog.Result, answer *flightlog.Answer) {
-	fmt.Fprintf(out, "%s, %s\n", path, bytesText(r.Size()))
+	fmt.Fprintf(out, "%s, %s\n", path, plaintext.Bytes(r.Size()))
 	row(out, "state", "%s", stateText(result.Cut, result.Damage))
 	if from, recovered := r.Metadata().Extra[flightlog.KeyRecovered]; recovered {
 		row(out, "recovered", "%s", from)

@@ -8,6 +8,7 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/flightlog/report"
+	"optibfm/internal/plaintext"
 )
 
 // writeReport makes the page of a log. The page is written beside its place and
@@ -31,7 +32,7 @@ func writeReport(out io.Writer, page, log string, r *flightlog.Reader) error {
 	if err != nil {
 		return fmt.Errorf("replay: --html: %w", err)
 	}
-	fmt.Fprintf(out, "%s, %s\n", page, bytesText(made.Bytes))
+	fmt.Fprintf(out, "%s, %s\n", page, plaintext.Bytes(made.Bytes))
 	if made.Unverified != nil {
 		row(out, "verified", "NO: %v", made.Unverified)
 		return fmt.Errorf("replay: %w", made.Unverified)

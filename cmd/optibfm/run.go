@@ -8,13 +8,17 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal/rover"
+	"optibfm/internal/control"
+	"optibfm/internal/link"
+	"optibfm/internal/lockstep"
+	"optibfm/internal/setup"
+	"optibfm/internal/summary"
+	"optibfm/internal/terminal"
 )
 
 const embeddedConfig = "rover" // what runs without arguments
@@ -59,7 +63,7 @@ func newRunCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
 	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
-	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(roverTasks(), ", "))
+	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(setup.RoverTasks(), ", "))
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
@@ -111,13 +115,13 @@ func (f runFlags) overrides(driver string) []string {
 func (f runFlags) show() string {
 	switch {
 	case f.json:
-		return showNone
+		return terminal.ShowNone
 	case f.jsonl:
-		return showJSON
+		return terminal.ShowJSON
 	case f.plain:
-		return showLines
+		return terminal.ShowLines
 	}
-	return showAuto
+	return terminal.ShowAuto
 }
 
 func run(ctx context.Context, f runFlags, out io.Writer) error {
@@ -125,16 +129,16 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.invoked = invoked(os.Args[0], f, s.file)
+	s.Invoked = Invoked(os.Args[0], f, s.File)
 	if f.oracle {
-		if err := followOracle(s); err != nil {
+		if err := summary.FollowOracle(s); err != nil {
 			return err
 		}
 	}
-	if err := s.readWarmStart(); err != nil {
+	if err := s.ReadWarmStart(); err != nil {
 		return err
 	}
-	if s.file.Run.Lockstep {
+	if s.File.Run.Lockstep {
 		return runFast(ctx, s, f, out)
 	}
 	return runRealTime(ctx, s, f)
@@ -143,50 +147,38 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 // runRealTime runs a session in real time. Until the model is loaded, a signal has
 // its default effect and ends the process at once: nothing else would end a call of
 // TensorFlow, and no device is open that would have to be halted.
-func runRealTime(ctx context.Context, s *session, f runFlags) error {
-	if err := s.checkTerminal(); err != nil {
+func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
+	if err := s.CheckTerminal(); err != nil {
 		return err
 	}
-	network, err := s.model.evaluator(s.file)
+	network, err := s.Model.Evaluator(s.File)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
+	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
 	defer stop()
 	show := f.show()
-	source := s.file.Operator.Source
-	if show == showAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
-		show = showLines // the console's lines, or a QR code, and a full screen do not mix
+	source := s.File.Operator.Source
+	if show == terminal.ShowAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
+		show = terminal.ShowLines // the console's lines, or a QR code, and a full screen do not mix
 	}
-	return runControl(ctx, s, network, orders{Show: show, JSON: f.json || f.jsonl, Invoked: s.invoked})
+	return control.Run(ctx, s, network, link.HostConfig{Show: show, JSON: f.json || f.jsonl, Invoked: s.Invoked})
 }
 
 // runFast runs a session in lockstep. As in real time, it loads the models before
 // it handles signals. A second signal changes nothing: every exit halts the robot.
-func runFast(ctx context.Context, s *session, f runFlags, out io.Writer) error {
-	r, err := newLockstep(s, newDisplay(out, f.show()))
+func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
+	r, err := lockstep.NewLockstep(s, terminal.NewDisplay(out, f.show()))
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
+	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
 	defer stop()
-	result, err := r.play(ctx)
-	if err != nil && result.tally == nil {
+	result, err := r.Play(ctx)
+	if err != nil && result.Tally == nil {
 		return err
 	}
-	return errors.Join(err, summarise(ctx, out, s, result, f.json || f.jsonl))
-}
-
-// stopSignals end a run: the robot is halted first. SIGTSTP and SIGQUIT are among
-// them because a robot cannot be suspended, and because a dump of goroutines would
-// leave it as it is.
-var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP}
-
-func roverTasks() (names []string) {
-	for _, t := range rover.Tasks() {
-		names = append(names, t.Name)
-	}
-	return names
+	return errors.Join(err, summary.Print(ctx, out, s, result, f.json || f.jsonl))
 }
 
 // load loads the configuration that the flags name and change.
@@ -199,10 +191,10 @@ func (f runFlags) load() (configs.File, error) {
 }
 
 // openRun loads the configuration and opens its session.
-func openRun(f runFlags) (*session, error) {
+func openRun(f runFlags) (*setup.Session, error) {
 	file, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	return openSession(file, f.fresh)
+	return setup.OpenSession(file, f.fresh)
 }

@@ -13,19 +13,22 @@ import (
 	"testing"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/lockstep"
 	"optibfm/internal/npz"
-	"optibfm/rewardsrc"
+	"optibfm/internal/record"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/internal/terminal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 )
 
-// importSaved imports exported, or skips where there is no library.
+// importSaved imports rigtest.Exported, or skips where there is no library.
 func importSaved(t *testing.T, more ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	_, err := modelRun(append([]string{"import", exported, "--out", dir}, more...)...)
+	_, err := modelRun(append([]string{"import", rigtest.Exported, "--out", dir}, more...)...)
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
@@ -35,26 +38,9 @@ func importSaved(t *testing.T, more ...string) string {
 	return dir
 }
 
-// savedSession is testSession with a SavedModel.
-func savedSession(t *testing.T, change func(*configs.File)) *session {
-	t.Helper()
-	m, err := openBundle(importSaved(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := testSession(t, func(f *configs.File) {
-		f.Model.TensorFlow.Device = cpuDevice
-		if change != nil {
-			change(f)
-		}
-	})
-	s.model = m
-	return s
-}
-
 func TestAnImportedSavedModelAnswersAsInPython(t *testing.T) {
 	dir := importSaved(t, "--name", "mine", "--gamma", "0.98", "--obs-channels", "a:m,b,c,d,e,f", "--action-channels", "u,v")
-	out, err := modelRun("check", dir, "testdata/exported.npz", "--tolerance", "1e-5")
+	out, err := modelRun("check", dir, rigtest.Exported+".npz", "--tolerance", "1e-5")
 	if err != nil || !strings.Contains(out, "cases   5") {
 		t.Errorf("%s\n%v", out, err)
 	}
@@ -64,15 +50,15 @@ func TestAnImportedSavedModelAnswersAsInPython(t *testing.T) {
 }
 
 func TestALockstepRunOfASavedModelIsRepeatableAndReplays(t *testing.T) {
-	run := func() (outcome, []uint64) {
-		s := savedSession(t, func(f *configs.File) {
+	run := func() (record.Outcome, []uint64) {
+		s := rigtest.NewSavedSession(t, func(f *configs.File) {
 			f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		})
-		o, err := runLockstep(t.Context(), s, quietDisplay{})
+		o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := flightlog.Open(o.logPath)
+		r, err := flightlog.Open(o.LogPath)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,17 +66,17 @@ func TestALockstepRunOfASavedModelIsRepeatableAndReplays(t *testing.T) {
 		if result, err := flightlog.Verify(r); err != nil || !result.OK() {
 			t.Errorf("replay differs: %+v, %v", result, err)
 		}
-		return o, hashes(t, r)
+		return o, rigtest.Hashes(t, r)
 	}
 	first, a := run()
 	second, b := run()
-	if first.tally.applied == 0 || !slices.Equal(first.tally.returns, second.tally.returns) || !slices.Equal(a, b) {
-		t.Errorf("%d labels, returns %v and %v", first.tally.applied, first.tally.returns, second.tally.returns)
+	if first.Tally.Applied == 0 || !slices.Equal(first.Tally.Returns, second.Tally.Returns) || !slices.Equal(a, b) {
+		t.Errorf("%d labels, returns %v and %v", first.Tally.Applied, first.Tally.Returns, second.Tally.Returns)
 	}
 }
 
 func TestTwoProcessesRunASavedModelAndSayThatItIsNotRealTime(t *testing.T) {
-	cmd := program(t, "model.bundle="+importSaved(t), "model.tensorflow.device="+cpuDevice, "run.duration_s=1", "loop.watchdog_ms=0")
+	cmd := program(t, "model.bundle="+importSaved(t), "model.tensorflow.device="+setup.CPUDevice, "run.duration_s=1", "loop.watchdog_ms=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -101,33 +87,6 @@ func TestTwoProcessesRunASavedModelAndSayThatItIsNotRealTime(t *testing.T) {
 	result, err := flightlog.Verify(onlyLog(t, cmd))
 	if err != nil || !result.OK() {
 		t.Errorf("replay differs: %+v, %v", result, err)
-	}
-}
-
-func TestAControlTickWithASavedModelAllocatesNothingOnGosHeap(t *testing.T) {
-	for _, strategy := range []string{controller.UCB, controller.UCBSphere} {
-		s := savedSession(t, func(f *configs.File) { f.Controller.Strategy = strategy })
-		e := newTwoEnds(t, s)
-		id := uint64(0)
-		step := func() {
-			id++
-			if err := errors.Join(e.host.push(rewardsrc.Label{ID: id, Tick: e.beats, Kind: rewardsrc.Value, Value: 0.5}), e.tick()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 50 {
-			step()
-		}
-		if !e.agent.Armed() {
-			t.Fatal("the robot was never armed")
-		}
-		if n := testing.AllocsPerRun(1, func() {
-			for range 200 {
-				step()
-			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations in 200 ticks", strategy, n)
-		}
 	}
 }
 
@@ -151,25 +110,25 @@ func TestInfer_TakesASavedModel(t *testing.T) {
 }
 
 func TestADeviceThatIsNotThereIsTheCPUOrAnError(t *testing.T) {
-	s := savedSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
-	searcher, note, err := s.model.searcher(s.file, 1)
+	s := rigtest.NewSavedSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
+	searcher, note, err := s.Model.Searcher(s.File, 1)
 	if err != nil || !strings.Contains(note, "/GPU:7: not granted, the search is on /CPU:0") {
 		t.Fatalf("%q, %v", note, err)
 	}
-	if err := closeModels(searcher); err != nil {
+	if err := setup.CloseModels(searcher); err != nil {
 		t.Error(err)
 	}
-	s.file.Loop.Posture = "strict"
-	if _, _, err := s.model.searcher(s.file, 1); !errors.Is(err, tensorflow.ErrNoDevice) || !strings.HasPrefix(err.Error(), "model.tensorflow.device: ") {
+	s.File.Loop.Posture = "strict"
+	if _, _, err := s.Model.Searcher(s.File, 1); !errors.Is(err, tensorflow.ErrNoDevice) || !strings.HasPrefix(err.Error(), "model.tensorflow.device: ") {
 		t.Errorf("%v, want ErrNoDevice", err)
 	}
 }
 
-// altered copies exported with one edit of a file.
+// altered copies rigtest.Exported with one edit of a file.
 func altered(t *testing.T, file string, edit func(raw []byte) []byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "altered")
-	if err := os.CopyFS(dir, os.DirFS(exported)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(rigtest.Exported)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, file)
@@ -199,13 +158,13 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"a signature that is not there": {exported, []string{"--psi", "psy"}, []string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
-		"a signature of another kind":   {exported, []string{"--phi", "policy"}, []string{"out action", "unexpected", "out phi"}},
+		"a signature that is not there": {rigtest.Exported, []string{"--psi", "psy"}, []string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
+		"a signature of another kind":   {rigtest.Exported, []string{"--phi", "policy"}, []string{"out action", "unexpected", "out phi"}},
 		"float64 results":               {replaced(t, "StatefulPartitionedCall:0\x10\x01", "StatefulPartitionedCall:0\x10\x02"), nil, []string{"float32 [n, d]", "float64 [?, 8]", "type"}},
 		"results that are not finite":   {replaced(t, "Tanh", "Acos"), nil, []string{"not finite"}},
 		"actions beyond 1":              {replaced(t, "Tanh", "Cosh"), nil, []string{"π: action 0 is", "want -1 to 1"}},
-		"too few channels":              {exported, []string{"--obs-channels", "x"}, []string{"observation names 1 channels, the networks take 6"}},
-		"a discount above 1":            {exported, []string{"--gamma", "2"}, []string{"gamma is 2"}},
+		"too few channels":              {rigtest.Exported, []string{"--obs-channels", "x"}, []string{"observation names 1 channels, the networks take 6"}},
+		"a discount above 1":            {rigtest.Exported, []string{"--gamma", "2"}, []string{"gamma is 2"}},
 		"a damaged graph":               {replaced(t, "MatMul", "MatNul"), nil, []string{"altered", "MatNul"}},
 		"a graph that ends early":       {altered(t, tflite.SavedModelFileName, func(raw []byte) []byte { return raw[:len(raw)/2] }), nil, []string{"altered"}},
 		"damaged weights":               {altered(t, "variables/variables.data-00000-of-00001", func(raw []byte) []byte { raw[100] ^= 1; return raw }), nil, []string{"altered"}},
@@ -231,11 +190,11 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 
 func TestABundleThatSaysOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 	importSaved(t) // or skip
-	m, err := openBundle(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
+	m, err := setup.OpenBundle(rigtest.SavedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.evaluator(configs.Default()); err == nil || !strings.Contains(err.Error(), "import it again") {
+	if _, err := m.Evaluator(configs.Default()); err == nil || !strings.Contains(err.Error(), "import it again") {
 		t.Errorf("%v: want an error about the sizes", err)
 	}
 }
@@ -246,8 +205,8 @@ func TestModelBackend_AgreesWithTheNativeNetworks(t *testing.T) {
 		bundle string
 		lines  int
 	}{{configs.EmbeddedRover, 6}, {dir, 3}} {
-		out, err := modelRun("backend", "--bundle", c.bundle, "--device", cpuDevice, "--searches", "5")
-		if err != nil || strings.Count(out, "\n") != c.lines || !strings.Contains(out, "the graph is on "+cpuDevice) {
+		out, err := modelRun("backend", "--bundle", c.bundle, "--device", setup.CPUDevice, "--searches", "5")
+		if err != nil || strings.Count(out, "\n") != c.lines || !strings.Contains(out, "the graph is on "+setup.CPUDevice) {
 			t.Errorf("%s: %v in\n%s", c.bundle, err, out)
 		}
 	}

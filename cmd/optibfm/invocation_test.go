@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"optibfm/internal/shell"
+)
+
+// walkerByWeb is a walker at its real rate with a person at a browser.
+var walkerByWeb = runFlags{config: "walker", operator: "web", set: []string{"run.lockstep=false", "run.episode_s=0"}}
+
+func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags          runFlags
+		keyboard, task string
+	}{
+		"rover": {
+			runFlags{config: embeddedConfig, plain: true},
+			"o run --operator keyboard", "o run --task corner",
+		},
+		"fast":     {runFlags{config: embeddedConfig, fast: true}, "", "o run --task corner --fast"},
+		"lockstep": {runFlags{config: "walker"}, "", ""},
+		"web, at real rate": {
+			walkerByWeb,
+			"o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0", "",
+		},
+		"keyboard": {
+			runFlags{config: "rover-keyboard"},
+			"", "o run --config rover-keyboard --task far_corner",
+		},
+		"overrides": {
+			runFlags{config: embeddedConfig, set: []string{"operator.source=none", "model.bundle=it's"}},
+			`o run --operator keyboard --set 'model.bundle=it'\''s'`,
+			`o run --task corner --set operator.source=none --set 'model.bundle=it'\''s'`,
+		},
+		"another task given": {
+			runFlags{config: embeddedConfig, task: "corner", seed: 7, givenSeed: true},
+			"o run --task corner --operator keyboard --seed 7", "o run --task far_corner --seed 7",
+		},
+	} {
+		file, err := c.flags.load()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		i := Invoked("o", c.flags, file)
+		for _, s := range []struct {
+			args []string
+			want string
+		}{{i.Keyboard, c.keyboard}, {i.Task, c.task}} {
+			got := ""
+			if s.args != nil {
+				got = i.Command(s.args...)
+			}
+			if got != s.want {
+				t.Errorf("%s: suggests %q, want %q", name, got, s.want)
+			}
+		}
+	}
+}
+
+func TestInvoked_OperatesTheSocketOfTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mine.yaml")
+	text := "version: 1\nsafety: {arm: operator, socket: /tmp/mine.sock}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		flags runFlags
+		want  string
+	}{
+		"default socket": {runFlags{config: "robot"}, "o arm"},
+		"of the file":    {runFlags{config: path}, "o arm -c " + path},
+		"overridden": {
+			runFlags{config: path, set: []string{"safety.socket=/tmp/other socket"}},
+			"o arm --socket '/tmp/other socket'",
+		},
+	} {
+		file, err := c.flags.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Invoked("o", c.flags, file).OperatorCommand("arm"); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := (shell.Invocation{Program: "optibfm"}).Command("replay", "logs/my walker.mcap"); got != "optibfm replay 'logs/my walker.mcap'" {
+		t.Errorf("a path with a space: %s", got)
+	}
+}

@@ -1,0 +1,32 @@
+package control
+
+import (
+	"testing"
+
+	"optibfm/internal/host"
+	"optibfm/internal/link"
+	"optibfm/internal/record"
+	"optibfm/internal/rigtest"
+	"optibfm/rewardsrc"
+)
+
+// endless always has a label at hand, which the intake refuses.
+type endless struct{ polls int }
+
+func (*endless) Ask(rewardsrc.Request) {}
+func (*endless) Halt() error           { return nil }
+func (e *endless) Poll(dst []rewardsrc.Label) int {
+	e.polls++
+	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, At: -1}
+	return 1
+}
+
+func TestHost_TakesABoundedNumberOfRefusedLabelsAtATime(t *testing.T) {
+	e := newTwoEnds(t, rigtest.NewSession(t, nil))
+	source := &endless{}
+	h := &host.Process{Link: e.host, Desk: record.NewLabelIntake(e.session.File, source, record.NewStatistics(e.agent.Shape()), rewardsrc.Monotonic)}
+	h.TakeLabels() // returns
+	if source.polls != link.LabelSlots {
+		t.Errorf("%d labels taken, want %d", source.polls, link.LabelSlots)
+	}
+}

@@ -1,0 +1,125 @@
+package host
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/record"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/web"
+)
+
+func TestTheLiveViewShowsWhatTheBeliefHolds(t *testing.T) {
+	const d = 3
+	cfg := controller.DefaultConfig()
+	cfg.Lambda = 2
+	watch, err := newBeliefWatch(cfg, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := watch.expects(make([]float64, d)); got == got {
+		t.Errorf("expects %g before there is a belief, want NaN", got)
+	}
+	belief, err := posterior.New(d, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := belief.Update([]float64{3, 0, 4}, 0.5, 1); err != nil {
+		t.Fatal(err)
+	}
+	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
+	state.At = 1e12
+	belief.State(state.Belief)
+	watch.take(state)
+	// V = 2I + φφᵀ with ‖φ‖ = 5, so ẑ = 0.5 φ / 27.
+	if got, want := watch.expects([]float64{3, 0, 4}), 0.5*25/27; got-want > 1e-12 || want-got > 1e-12 {
+		t.Errorf("expects %g, want %g", got, want)
+	}
+	if got, want := watch.newest.Load().norm, 0.5*5/27; got-want > 1e-12 || want-got > 1e-12 {
+		t.Errorf("‖ẑ‖ = %g, want %g", got, want)
+	}
+}
+
+func TestTheLiveViewShowsTheKappaOfTheTick(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
+	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := controller.NewTick(shape)
+	tick.Kappa = 0.7 // gate.kappa is not: κ follows the operator
+	v := webView{belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond}
+	if got := v.of(tick, 0).Kappa; got != 0.7 {
+		t.Errorf("κ %g, want 0.7", got)
+	}
+	v.never = true
+	if got := v.of(tick, 0).Kappa; got == got {
+		t.Errorf("κ %g where nothing is asked, want NaN", got)
+	}
+}
+
+func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
+	opened := web.DefaultConfig()
+	opened.Listen = "127.0.0.1:0"
+	server, err := web.Open(opened, web.Options{Period: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Halt() })
+	for _, c := range []struct{ robust, want float64 }{{0, 0}, {0.2, 0.34}} {
+		cfg := controller.DefaultConfig()
+		cfg.Robust = c.robust
+		watch, err := newBeliefWatch(cfg, shape.Latent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := webView{server: server, belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond, trusts: controller.NewTrusts(cfg)}
+		tick := controller.NewTick(shape)
+		if got := v.of(tick, 0).LastTrust; got != 0 {
+			t.Errorf("robust %g: %g before the first label", c.robust, got)
+		}
+		tick.NumLabels = 2
+		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Kind: rewardsrc.Value, Outcome: controller.Applied}
+		tick.Labels[1] = controller.AppliedLabel{ID: 2, Confidence: 1, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.TooOld}
+		v.Settle(tick)
+		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {
+			t.Errorf("robust %g: %g, want %g", c.robust, got, c.want)
+		}
+	}
+}
+
+func TestLabelsPerMinuteAreThoseOfTheLastSixtySeconds(t *testing.T) {
+	var p perMinute
+	for second := range uint64(10) {
+		p.Add(second)
+	}
+	if got := p.rate(29); got != 20 {
+		t.Errorf("10 labels in 30 s are %v per minute, want 20", got)
+	}
+	if got := p.rate(65); got != 4 {
+		t.Errorf("the last minute has %v labels, want the 4 of seconds 6 to 9", got)
+	}
+	p.Add(1000)
+	if got := p.rate(1000); got != 1 {
+		t.Errorf("after a long silence %v, want 1", got)
+	}
+}
+
+func TestTheLabelModeIsThatOfTheWebConsoleToo(t *testing.T) {
+	for mode, want := range map[string]web.Mode{
+		configs.ModeAny: web.Sparse, configs.ModePerRequest: web.PerRequest, configs.ModeEvents: web.Sparse, configs.ModeContinuous: web.Continuous,
+	} {
+		file, err := configs.Load("rover-keyboard", "operator.source=web", "operator.label_mode="+mode)
+		if err != nil {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		if got := webMode(file.Operator.LabelMode); got != want {
+			t.Errorf("%s: the console is %s, want %s", mode, got, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+
+	"optibfm/controller"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+)
+
+// ControlLink is the control process's end of the segment. It is the agent's
+// source of labels and of plans, and takes its ticks. Nothing here allocates
+// or blocks.
+type ControlLink struct {
+	shape controller.Shape
+
+	ticks    *shm.Producer
+	states   *shm.MailboxWriter
+	requests *shm.Producer
+	plans    *shm.MailboxReader
+	labels   *shm.Consumer
+	stops    *shm.MailboxWriter // of whoever reports stops: not the control thread
+
+	Words
+
+	tick  controller.Tick
+	spare controller.Tick // where a tick goes when the ring is full
+	state controller.State
+	plan  controller.Plan
+}
+
+var (
+	_ rewardsrc.Source    = (*ControlLink)(nil)
+	_ rewardsrc.Reachable = (*ControlLink)(nil)
+	_ controller.Plans    = (*ControlLink)(nil)
+)
+
+func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
+	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
+	var errs [7]error
+	l.ticks, errs[0] = segment.Producer(sectionTicks)
+	l.states, errs[1] = segment.MailboxWriter(sectionStates)
+	l.requests, errs[2] = segment.Producer(sectionRequests)
+	l.plans, errs[3] = segment.MailboxReader(sectionPlans)
+	l.labels, errs[4] = segment.Consumer(sectionLabels)
+	l.Words, errs[5] = OpenWords(segment)
+	l.stops, errs[6] = segment.MailboxWriter(sectionStops)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("control: segment: %w", err)
+	}
+	return l, l.bindState()
+}
+
+// NextTick returns the record to fill, in the ring where there is room.
+func (l *ControlLink) NextTick() (*controller.Tick, error) {
+	slot, ok := l.ticks.Reserve()
+	if !ok {
+		return &l.spare, l.ticks.Err()
+	}
+	var err error
+	l.tick, err = controller.Bind(slot, l.shape)
+	return &l.tick, err
+}
+
+// Commit hands a tick from nextTick to the host.
+func (l *ControlLink) Commit(t *controller.Tick) {
+	if t == &l.tick {
+		l.ticks.Commit()
+	}
+}
+
+func (l *ControlLink) bindState() (err error) {
+	l.state, err = controller.BindState(l.states.Buffer(), l.shape)
+	return err
+}
+
+// State implements controller.Plans.
+func (l *ControlLink) State() *controller.State { return &l.state }
+
+// Offer implements controller.Plans.
+func (l *ControlLink) Offer() error {
+	l.states.Publish()
+	if err := l.states.Err(); err != nil {
+		return err
+	}
+	return l.bindState()
+}
+
+// Latest implements controller.Plans.
+func (l *ControlLink) Latest() *controller.Plan {
+	buf, fresh := l.plans.Read()
+	if buf == nil {
+		return nil
+	}
+	if fresh || l.plan.PlanHeader == nil {
+		var err error
+		if l.plan, err = controller.BindPlan(buf, l.shape); err != nil {
+			return nil
+		}
+	}
+	return &l.plan
+}
+
+// Ask implements rewardsrc.Source.
+func (l *ControlLink) Ask(r rewardsrc.Request) {
+	if slot, ok := l.requests.Reserve(); ok {
+		*requestView.At(slot) = r
+		l.requests.Commit()
+	}
+}
+
+// Poll implements rewardsrc.Source.
+func (l *ControlLink) Poll(dst []rewardsrc.Label) (n int) {
+	for n < len(dst) {
+		slot, ok := l.labels.Peek()
+		if !ok {
+			break
+		}
+		dst[n] = *labelView.At(slot)
+		n++
+		l.labels.Release()
+	}
+	return n
+}
+
+// Reachable implements rewardsrc.Reachable: the host says whether the
+// operator's device is there.
+func (l *ControlLink) Reachable() bool { return l.Away.Load() == 0 }
+
+// Halt implements rewardsrc.Source: the device is the host's.
+func (l *ControlLink) Halt() error { return nil }
+
+// Report gives the host the cause of a stop.
+func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
+	stopView.At(l.stops.Buffer()).set(cause, final)
+	l.stops.Publish()
+}
+
+// Err is not nil once the host has written something impossible.
+func (l *ControlLink) Err() error {
+	for _, err := range [...]error{l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package link
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"optibfm/internal/shm"
+	"optibfm/rtloop"
+)
+
+// activity is something that the host process does and that may hold it up. Each
+// has a word of the segment, which says when it last started or finished.
+type activity int
+
+const (
+	PlannerSearch activity = iota
+	RecorderRound          // one look at everything that the recorder takes
+	LogWrite
+	LogSync
+	LabelIntake
+	BeliefSave
+	DisplayUpdate
+	NumActivities
+)
+
+var ActivityNames = [NumActivities]string{
+	"planner search", "recorder round", "log write", "log sync", "label intake", "belief save", "display",
+}
+
+// ActivityLimits are how long an activity may take before the host stops beating;
+// 0: its length does not matter by itself. The tick ring holds as much.
+var ActivityLimits = [NumActivities]time.Duration{PlannerSearch: TickStall, RecorderRound: TickStall}
+
+// HostSteps are the words of all activities: the time in CLOCK_MONOTONIC
+// nanoseconds, shifted left by one, and 1 while the activity is in progress.
+type HostSteps [NumActivities]*atomic.Uint64
+
+func openHostSteps(segment *shm.Segment) (s HostSteps, err error) {
+	var errs [NumActivities]error
+	for a := range s {
+		s[a], errs[a] = segment.Word(wordActivity(activity(a)))
+	}
+	return s, errors.Join(errs[:]...)
+}
+
+func wordActivity(a activity) string { return "host " + ActivityNames[a] }
+
+// Note notes that an activity starts or ends.
+func (s *HostSteps) Note(a activity, running bool) {
+	word := uint64(rtloop.Now()) << 1
+	if running {
+		word |= 1
+	}
+	s[a].Store(word)
+}
+
+// Alive reports whether no activity takes longer than its limit.
+func (s *HostSteps) Alive(now int64) bool {
+	for a, limit := range ActivityLimits {
+		word := s[a].Load()
+		if limit > 0 && word&1 == 1 && now-int64(word>>1) > int64(limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// HostStall is a host that held the robot up, and what it last did. The control
+// thread makes it, and whoever prints it formats it.
+type HostStall struct {
+	Err   error // what was found
+	At    int64 // when
+	Beat  uint64
+	Words [NumActivities]uint64
+}
+
+// Stall copies what the host last did.
+func (w *Words) Stall(err error) *HostStall {
+	h := &HostStall{Err: err, At: rtloop.Now(), Beat: w.HostBeat.Load()}
+	for a := range h.Words {
+		h.Words[a] = w.Steps[a].Load()
+	}
+	return h
+}
+
+func (h *HostStall) Error() string {
+	return fmt.Sprintf("%v; last heartbeat %s; last: %s", h.Err, h.ago(int64(h.Beat)), h.doing())
+}
+
+// Unwrap returns what was found.
+func (h *HostStall) Unwrap() error { return h.Err }
+
+// doing lists what was in progress, the longest first, then what had finished, the
+// newest first.
+func (h *HostStall) doing() string {
+	order := make([]activity, 0, NumActivities)
+	for a := range NumActivities {
+		if h.Words[a] != 0 {
+			order = append(order, a)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b activity) int {
+		x, y := h.Words[a], h.Words[b]
+		if x&1 != y&1 {
+			return cmp.Compare(y&1, x&1)
+		}
+		if x&1 == 1 {
+			return cmp.Compare(x, y)
+		}
+		return cmp.Compare(y, x)
+	})
+	var parts []string
+	for _, a := range order {
+		verb := "finished"
+		if h.Words[a]&1 == 1 {
+			verb = "started"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s %s", ActivityNames[a], verb, h.ago(int64(h.Words[a]>>1))))
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ago says how long ago a moment was, which the host wrote: it may be anything.
+func (h *HostStall) ago(moment int64) string {
+	if moment == 0 {
+		return "never"
+	}
+	const future = int64(time.Second) // two processes, one clock
+	since := h.At - moment
+	if moment < 0 || since < -future {
+		return "at an impossible time"
+	}
+	return max(time.Duration(since), 0).Round(time.Millisecond).String() + " ago"
+}

@@ -1,0 +1,113 @@
+package link
+
+import (
+	"errors"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/internal/shm"
+	"optibfm/rewardsrc"
+)
+
+// segmentVersion changes with the sections below and what they mean; sizes
+// that depend on the model are checked by shm itself.
+const segmentVersion = controller.LayoutVersion<<16 | 3
+
+// The sections of the segment between the control and the host process.
+const (
+	sectionTicks    = "ticks"    // ring, control to host: every tick; full: dropped and counted
+	sectionStates   = "states"   // mailbox, control to host: the newest state and belief
+	sectionRequests = "requests" // ring, control to host: requests opened and closed
+	sectionPlans    = "plans"    // mailbox, host to control: the newest plan
+	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
+	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
+
+	// The host also has a word for each activity.
+	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
+	wordReady    = "ready"     // the host is ready: 1
+	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
+	wordAway     = "away"      // the operator's device is gone: 1
+	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
+	wordStage    = "stage"     // of the control thread: a controller.Stage
+	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
+)
+
+// Words are the counters and flags that both processes see.
+type Words struct {
+	HostBeat, Ready, Stop, Away, Ended, Stage, Waited *atomic.Uint64
+	Steps                                             HostSteps
+}
+
+func OpenWords(segment *shm.Segment) (w Words, err error) {
+	var errs [8]error
+	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
+	w.Ready, errs[1] = segment.Word(wordReady)
+	w.Stop, errs[2] = segment.Word(wordStop)
+	w.Away, errs[3] = segment.Word(wordAway)
+	w.Ended, errs[4] = segment.Word(wordEnded)
+	w.Stage, errs[5] = segment.Word(wordStage)
+	w.Waited, errs[6] = segment.Word(wordWaited)
+	w.Steps, errs[7] = openHostSteps(segment)
+	return w, errors.Join(errs[:]...)
+}
+
+// stopReason says who asked for the end of a run, or for a stop. The host can
+// ask for nothing that makes a robot move.
+type stopReason = uint64
+
+const (
+	StopNone     stopReason = iota
+	StopOperator            // the person at the console ends the run
+	StopRobot               // the person at the console stops the robot; taken back when that is done
+)
+
+const (
+	LabelSlots   = 64
+	requestSlots = 64
+)
+
+var (
+	labelView   = mustView[rewardsrc.Label]()
+	requestView = mustView[rewardsrc.Request]()
+	stopView    = mustView[StopReport]()
+)
+
+func mustView[T any]() shm.View[T] {
+	v, err := shm.NewView[T]()
+	if err != nil {
+		panic(err) // the type is ours: plain data
+	}
+	return v
+}
+
+// TickStall is how long a disk may stall before records of ticks are dropped.
+const TickStall = 10 * time.Second
+
+// TickSlots is how many ticks wait while a disk stalls: those of tickStall, and a
+// power of two.
+func TickSlots(period time.Duration) int {
+	const least, most = 1 << 8, 1 << 16
+	ticks := min(uint64(TickStall/max(period, 1)), most)
+	return max(least, 1<<bits.Len64(max(ticks, 1)-1))
+}
+
+// SegmentLayout is what both processes state.
+func SegmentLayout(s controller.Shape, period time.Duration) shm.Layout {
+	sections := []shm.Section{
+		{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: TickSlots(period)},
+		{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},
+		{Name: sectionRequests, Kind: shm.KindRing, Size: requestView.Size(), Slots: requestSlots},
+		{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},
+		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: LabelSlots},
+		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
+	}
+	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited} {
+		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
+	}
+	for a := range NumActivities {
+		sections = append(sections, shm.Section{Name: wordActivity(a), Kind: shm.KindWord})
+	}
+	return shm.Layout{Version: segmentVersion, Sections: sections}
+}

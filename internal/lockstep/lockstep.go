@@ -1,0 +1,244 @@
+package lockstep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/internal/record"
+	"optibfm/internal/setup"
+	"optibfm/internal/terminal"
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+	"optibfm/simulate"
+	"optibfm/tflite"
+)
+
+// lockstep runs the agent and the planner in one goroutine, the planner inside
+// the tick, on simulated time: a run is a function of the configuration, the
+// model and the seed.
+type lockstep struct {
+	session *setup.Session
+	display terminal.Display
+	models  []tflite.Model // to be released
+	network tflite.Evaluator
+	stepper simulate.Stepper
+	plans   *controller.Lockstep
+	desk    *record.LabelIntake
+	source  *record.LockstepSource
+	log     *flightlog.Writer
+	logPath string
+	tally   *record.Statistics
+	tick    *controller.Tick
+	belief  []float64 // scratch for snapshots
+}
+
+// Run runs a session to its end and returns what happened.
+func Run(ctx context.Context, s *setup.Session, show terminal.Display) (record.Outcome, error) {
+	r, err := NewLockstep(s, show)
+	if err != nil {
+		return record.Outcome{}, err
+	}
+	return r.Play(ctx)
+}
+
+// NewLockstep loads the models of a run. play releases them.
+func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
+	shape := s.Shape()
+	r := &lockstep{session: s, display: show, tally: record.NewStatistics(shape), tick: controller.NewTick(shape),
+		belief: make([]float64, posterior.StateLen(shape.Latent))}
+	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
+		return nil, errors.Join(err, setup.CloseModels(r.models...))
+	}
+	return r, nil
+}
+
+// Play opens the robot and runs until the session is over or ctx ends.
+func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) {
+	defer func() { err = errors.Join(err, setup.CloseModels(r.models...)) }()
+	s := r.session
+	robot, err := setup.OpenRobot(ctx, s, nil)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, setup.CloseRobot(robot)) }()
+	defer cutOff(ctx, robot)()
+	spec := robot.Spec()
+	r.stepper = simulate.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
+	if r.log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.closeLog()) }()
+	for _, text := range s.RoomMade {
+		if err := r.log.WriteEvent(flightlog.Event{Level: flightlog.Info, Text: text}); err != nil {
+			return result, err
+		}
+	}
+	if err := r.openDesk(); err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.source.Halt()) }()
+	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
+		Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.File.Rules(true),
+	})
+	if err != nil {
+		return result, err
+	}
+	if err := s.Warm.Teach(ctx, agent.Learner()); err != nil {
+		return result, err
+	}
+	r.stepper.Agent = agent
+	r.display.Begin(s, spec, nil, r.tally)
+	defer r.display.End()
+	err = r.run(ctx)
+	result = record.Outcome{Tally: r.tally, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
+	var fault *controller.FaultError
+	if errors.As(err, &fault) {
+		result.Fault, result.Found = fault.Fault.String(), fault.Err.Error()
+	}
+	return result, err
+}
+
+// lastStep is how long a step may take after the run was interrupted.
+const lastStep = 300 * time.Millisecond
+
+// cutOff watches a robot whose driver may wait for its simulator: lastStep after the
+// end of ctx it cuts the connection, upon which the simulator halts. The returned
+// function ends the watch.
+func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(lastStep):
+			if b, ok := robot.(hal.Backstop); ok {
+				b.HaltBeside()
+			}
+		}
+	})
+	return func() {
+		stop()
+		close(over)
+	}
+}
+
+func (r *lockstep) openPlanner() error {
+	searcher, _, err := r.session.Model.Searcher(r.session.File, 1)
+	if err != nil {
+		return err
+	}
+	r.models = append(r.models, searcher)
+	planner, err := controller.NewPlanner(r.session.File.Controller, searcher)
+	if err != nil {
+		return err
+	}
+	r.plans = controller.NewLockstep(planner)
+	return nil
+}
+
+func (r *lockstep) openNetwork() (err error) {
+	if r.network, err = r.session.Model.Evaluator(r.session.File); err != nil {
+		return err
+	}
+	r.models = append(r.models, r.network)
+	return nil
+}
+
+func (r *lockstep) openDesk() error {
+	o := r.session.File.Operator
+	var source rewardsrc.Source = setup.Silent{}
+	switch o.Source {
+	case configs.SourceScripted:
+		var err error
+		if source, err = setup.OpenScripted(o); err != nil {
+			return err
+		}
+	case configs.SourceNone:
+	default:
+		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
+	}
+	r.desk = record.NewLabelIntake(r.session.File, source, r.tally, nil)
+	r.desk.Log, r.desk.Notify, r.desk.Tell = r.log, r.display.Label, r.tell
+	r.source = record.NewLockstepSource(r.desk) // which has the clock
+	return nil
+}
+
+// tell records and shows an event.
+func (r *lockstep) tell(e flightlog.Event) {
+	r.display.Event(e)
+	if r.log == nil {
+		return
+	}
+	if err := r.log.WriteEvent(e); err != nil && r.source.Err == nil {
+		r.source.Err = err
+	}
+}
+
+// run ticks until the episodes, the time or the caller's patience is over.
+func (r *lockstep) run(ctx context.Context) error {
+	if err := r.snapshot(0); err != nil {
+		return err
+	}
+	if err := r.stepper.Agent.Arm(); err != nil {
+		return err
+	}
+	limit := setup.Periods(r.session.File.Run.DurationS, r.stepper.Period)
+	every := max(1, setup.Periods(r.session.File.Log.SnapshotS, r.stepper.Period))
+	for ctx.Err() == nil && (limit == 0 || r.stepper.Index() < limit) {
+		if more, err := r.step(); !more || err != nil {
+			return err
+		}
+		if next := r.stepper.Index(); next%every == 0 {
+			if err := r.snapshot(next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step runs a tick, if there is one more.
+func (r *lockstep) step() (more bool, err error) {
+	t := r.tick
+	ran, err := r.stepper.Step(t)
+	if !ran {
+		return false, err
+	}
+	r.desk.NoteTick(t)
+	r.tally.Add(t)
+	r.display.Tick(t)
+	return true, errors.Join(err, r.record(t), r.source.Err)
+}
+
+func (r *lockstep) record(t *controller.Tick) error {
+	if r.log == nil {
+		return nil
+	}
+	if r.plans.Fresh() {
+		if err := r.log.WritePlan(record.Logged(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy)); err != nil {
+			return err
+		}
+	}
+	return r.log.WriteTick(t)
+}
+
+func (r *lockstep) snapshot(next uint64) error {
+	if r.log == nil {
+		return nil
+	}
+	belief := r.stepper.Agent.Learner().Belief()
+	belief.State(r.belief)
+	return r.log.WriteSnapshot(next, r.belief, belief.Hash())
+}
+
+func (r *lockstep) closeLog() error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}

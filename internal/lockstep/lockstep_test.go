@@ -1,0 +1,128 @@
+package lockstep
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/flightlog"
+	"optibfm/internal/record"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/terminal"
+	"optibfm/rewardsrc/scripted"
+)
+
+// lockstepFile runs a short session in lockstep and returns its returns and
+// its log.
+func lockstepRunOf(t *testing.T, change func(*configs.File)) (record.Outcome, *flightlog.Reader) {
+	t.Helper()
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 3
+		if change != nil {
+			change(f)
+		}
+	})
+	o, err := Run(context.Background(), s, terminal.QuietDisplay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := flightlog.Open(o.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return o, r
+}
+
+func TestALockstepRunIsAFunctionOfItsConfiguration(t *testing.T) {
+	first, a := lockstepRunOf(t, nil)
+	second, b := lockstepRunOf(t, nil)
+	if !slices.Equal(first.Tally.Returns, second.Tally.Returns) {
+		t.Errorf("returns %v and %v", first.Tally.Returns, second.Tally.Returns)
+	}
+	if !slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, b)) {
+		t.Error("the beliefs differ")
+	}
+	_, other := lockstepRunOf(t, func(f *configs.File) { f.Controller.Seed = 7 })
+	if slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, other)) {
+		t.Error("another seed gives the same run")
+	}
+}
+
+func TestReplayVerifiesALockstepRunWithEveryKindOfOperator(t *testing.T) {
+	operators := map[string]func(*scripted.Config){
+		"every tick":                      func(*scripted.Config) {},
+		"asked, late, with mistakes":      func(c *scripted.Config) { c.Mode, c.DelayS, c.MistakeProbability = scripted.WhenAsked, 0.3, 0.2 },
+		"unasked, late, not knowing when": func(c *scripted.Config) { c.DelayS, c.Blind = 0.4, true },
+	}
+	for name, change := range operators {
+		t.Run(name, func(t *testing.T) {
+			o, r := lockstepRunOf(t, func(f *configs.File) { change(&f.Operator.Scripted); f.Controller.Rho = 0.999 })
+			if o.Tally.Applied == 0 {
+				t.Fatal("no label was applied")
+			}
+			result, err := flightlog.Verify(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !result.OK() {
+				t.Errorf("replay differs: %+v", result)
+			}
+		})
+	}
+}
+
+func TestTheReturnIsTheSumOfTheRewardsAfterEachStep(t *testing.T) {
+	o, r := lockstepRunOf(t, nil)
+	sums := make([]float64, 3)
+	steps := make([]int, 3)
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := record.Tick; k != nil && k.Step > 0 {
+			sums[k.Episode] += k.Reward
+			steps[k.Episode]++
+		}
+	}
+	for i, sum := range sums {
+		if steps[i] != 40 || math.Abs(sum-o.Tally.Returns[i]) > 1e-9 {
+			t.Errorf("episode %d: %d steps, sum %v, return %v", i, steps[i], sum, o.Tally.Returns[i])
+		}
+	}
+}
+
+func TestTimeNeverGoesBackInALockstepLog(t *testing.T) {
+	_, r := lockstepRunOf(t, nil)
+	last := int64(-1)
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := record.Tick; k != nil {
+			if k.SenseAt < last {
+				t.Fatalf("tick %d: sensed at %d, the one before at %d", k.Index, k.SenseAt, last)
+			}
+			last = k.SenseAt
+		}
+	}
+}
+
+func TestTwoRunsInTheSameSecondHaveTwoLogs(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 1
+	})
+	seen := map[string]bool{}
+	for range 3 {
+		o, err := Run(context.Background(), s, terminal.QuietDisplay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[o.LogPath] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("logs: %v", seen)
+	}
+}

@@ -1,0 +1,22 @@
+package plaintext
+
+import (
+	"fmt"
+)
+
+func Bytes(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+func ShortHash(hash string) string {
+	if hash == "" {
+		return "unknown"
+	}
+	return hash[:min(len(hash), 16)]
+}

@@ -1,0 +1,178 @@
+package record
+
+import (
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/rewardsrc"
+)
+
+// Statistics counts what happened in a run, from its ticks. The screen, the summary
+// and the JSON output read it; the log's own summary is flightlog's.
+type Statistics struct {
+	Ticks   uint64 // records seen
+	armed   uint64 // of these, with the robot armed
+	Skipped uint64 // periods that the loop skipped
+	Dropped uint64 // periods whose record did not arrive
+
+	Episodes  uint64    // that ended
+	Returns   []float64 // theirs; of more than maxReturns the first ones and the newest
+	Running   float64   // of the episode in progress
+	rewarded  uint64    // armed ticks with a reward
+	rewardSum float64
+
+	Asked, Answered, Expired uint64
+	Applied, Undone, Refused uint64
+	FirstBad                 string // why the first label was refused
+
+	Replans uint64
+	MaxAge  uint64 // of z, ticks
+	Limited uint64
+	BadObs  uint64
+
+	Lateness *hdrhistogram.Histogram // wake-up, µs/10
+	Duration *hdrhistogram.Histogram // of a tick, µs/10
+
+	Last    controller.Tick // a copy of the newest tick
+	hasLast bool
+}
+
+const histogramUnit = 100 // ns
+
+func NewStatistics(shape controller.Shape) *Statistics {
+	const second = 1e9 / histogramUnit
+	return &Statistics{
+		Lateness: hdrhistogram.New(1, 60*second, 3),
+		Duration: hdrhistogram.New(1, 60*second, 3),
+		Last:     *controller.NewTick(shape),
+	}
+}
+
+// Add counts a tick. t is not kept.
+func (y *Statistics) Add(t *controller.Tick) {
+	if y.hasLast {
+		y.Skipped += max(t.Elapsed, 1) - 1
+		if gap := t.Index - y.Last.Index; gap > t.Elapsed {
+			y.Dropped += gap - t.Elapsed
+		}
+	}
+	y.Ticks++
+	y.addReward(t)
+	y.addLabels(t)
+	if t.Flags.Has(controller.FlagArmed) {
+		y.armed++
+		y.MaxAge = max(y.MaxAge, t.Index-t.PlanConfirmed)
+	}
+	count(&y.Replans, t.Flags.Has(controller.FlagReplanned))
+	count(&y.Limited, t.Flags.Has(controller.FlagLimited))
+	count(&y.BadObs, t.Flags.Has(controller.FlagBadObs))
+	record(y.Lateness, t.Wake-t.Deadline)
+	record(y.Duration, t.Done-t.Wake)
+	y.Last.CopyFrom(t)
+	y.hasLast = true
+}
+
+func count(n *uint64, yes bool) {
+	if yes {
+		*n++
+	}
+}
+
+func record(h *hdrhistogram.Histogram, ns int64) {
+	v := min(max(ns/histogramUnit, 0), h.HighestTrackableValue())
+	_ = h.RecordValue(v) // within range by the line above
+}
+
+// Micros returns a quantile of a histogram in microseconds.
+func Micros(h *hdrhistogram.Histogram, percent float64) float64 {
+	return float64(h.ValueAtPercentile(percent)) * histogramUnit / 1000
+}
+
+func (y *Statistics) addReward(t *controller.Tick) {
+	if !t.Flags.Has(controller.FlagArmed | controller.FlagReward) {
+		return
+	}
+	if t.Step == 0 {
+		y.Running = 0
+		return
+	}
+	y.Running += t.Reward
+	y.rewardSum += t.Reward
+	y.rewarded++
+	if t.Flags.Has(controller.FlagEpisodeEnd) {
+		y.addReturn(y.Running)
+		y.Running = 0
+	}
+}
+
+// maxReturns bounds the memory of a run without end.
+const maxReturns = 10_000
+
+func (y *Statistics) addReturn(r float64) {
+	y.Episodes++
+	if len(y.Returns) == maxReturns {
+		y.Returns = slices.Delete(y.Returns, maxReturns/4, maxReturns/2)
+	}
+	y.Returns = append(y.Returns, r)
+}
+
+func (y *Statistics) addLabels(t *controller.Tick) {
+	for i := range t.NumLabels {
+		l := &t.Labels[i]
+		switch {
+		case l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo:
+			y.Undone++
+		case l.Outcome == controller.Applied:
+			y.Applied++
+		case l.Outcome != controller.ClosedRequest:
+			y.refuse(l.Outcome.String())
+		}
+	}
+}
+
+// refuse counts a label that does not count, or a press that gave none.
+func (y *Statistics) refuse(why string) {
+	y.Refused++
+	if y.FirstBad == "" {
+		y.FirstBad = why
+	}
+}
+
+// request counts a request notice.
+func (y *Statistics) request(r rewardsrc.Request) {
+	switch r.State {
+	case rewardsrc.Open:
+		y.Asked++
+	case rewardsrc.Answered:
+		y.Answered++
+	case rewardsrc.Expired:
+		y.Expired++
+	}
+}
+
+// AverageReward is that of all armed steps so far.
+func (y *Statistics) AverageReward() float64 {
+	if y.rewarded == 0 {
+		return 0
+	}
+	return y.rewardSum / float64(y.rewarded)
+}
+
+// Timing is the loop's timing as the log keeps it.
+func (y *Statistics) Timing() flightlog.Timing {
+	return flightlog.Timing{
+		At: y.Last.Done, Ticks: y.Ticks, Skipped: y.Skipped,
+		Late: percentiles(y.Lateness), Busy: percentiles(y.Duration),
+	}
+}
+
+func percentiles(h *hdrhistogram.Histogram) flightlog.Percentiles {
+	at := func(percent float64) time.Duration {
+		return time.Duration(h.ValueAtPercentile(percent)) * histogramUnit
+	}
+	return flightlog.Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
+}

@@ -1,0 +1,66 @@
+package rigtest
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// soakVariable sets the number of ticks of the tests of memory: 4,320,000 are a day at
+// 50 Hz, and take half an hour or more.
+const soakVariable = "OPTIBFM_SOAK_TICKS"
+
+func SoakTicks() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(soakVariable), 10, 64); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 6000
+	}
+	return 24_000
+}
+
+// Memory is what a process needs during a run, sampled at equal distances.
+type Memory struct {
+	every   uint64 // ticks
+	samples []memorySample
+}
+
+type memorySample struct {
+	tick     uint64
+	heap     uint64 // bytes that are in use after a garbage collection
+	resident string // what the kernel says before it
+}
+
+func NewMemory(ticks uint64) *Memory { return &Memory{every: max(1, ticks/24)} }
+
+func (m *Memory) Look(tick uint64) {
+	if tick%m.every != 0 {
+		return
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	resident, _, _ := strings.Cut(rest, "\n")
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	m.samples = append(m.samples, memorySample{tick, stats.HeapAlloc, strings.TrimSpace(resident)})
+}
+
+// Constant asserts that the heap does not grow after the first sixth of a run. What is
+// left over is for buffers that grow to the size of the largest chunk.
+func (m *Memory) Constant(t *testing.T) {
+	t.Helper()
+	for _, s := range m.samples {
+		t.Logf("%9d ticks: heap %6d KiB, VmRSS %s", s.tick, s.heap>>10, s.resident)
+	}
+	const margin = 256 << 10
+	early := m.samples[len(m.samples)/6].heap
+	for _, s := range m.samples[len(m.samples)/6:] {
+		if s.heap > early+margin {
+			t.Errorf("after %d ticks the heap is %d bytes; it was %d", s.tick, s.heap, early)
+		}
+	}
+}

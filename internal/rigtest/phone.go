@@ -1,0 +1,124 @@
+package rigtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Shared is what a program writes, for somebody who reads it meanwhile.
+type Shared struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *Shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *Shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// phone is a device that paired with a console.
+type phone struct {
+	t            *testing.T
+	base, cookie string
+}
+
+var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
+
+// PairFrom pairs with the console whose code a program printed.
+func PairFrom(t *testing.T, output fmt.Stringer) *phone {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if found := pairingURL.FindStringSubmatch(output.String()); found != nil {
+			p := &phone{t: t, base: found[1]}
+			answer := p.Post("/pair", `{"token":"`+found[2]+`"}`)
+			if answer.StatusCode != http.StatusNoContent {
+				t.Fatalf("pairing: %s", answer.Status)
+			}
+			p.cookie, _, _ = strings.Cut(answer.Header.Get("Set-Cookie"), ";")
+			return p
+		}
+	}
+	t.Fatalf("no pairing code was printed:\n%s", output)
+	return nil
+}
+
+func (p *phone) Post(path, body string) *http.Response {
+	p.t.Helper()
+	r, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Origin", p.base)
+	r.Header.Set("Cookie", p.cookie)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer
+}
+
+// dial opens the page's socket.
+func (p *phone) dial(ctx context.Context) *websocket.Conn {
+	p.t.Helper()
+	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(1 << 20)
+	return conn
+}
+
+// Press sends a press and returns what became of it.
+func (p *phone) Press(kind string) (status string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	conn := p.dial(ctx)
+	for sent := false; ; {
+		_, data, err := conn.Read(ctx)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		var m struct {
+			Type     string
+			Outcomes []struct {
+				Press  uint64
+				Status string
+			}
+			View struct{ Tick uint64 }
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			p.t.Fatal(err)
+		}
+		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
+			sent = true
+			if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"press","id":7,"kind":"`+kind+`","at":1}`)); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+		for _, o := range m.Outcomes {
+			if o.Press == 7 && o.Status != "saved" {
+				return o.Status
+			}
+		}
+	}
+}

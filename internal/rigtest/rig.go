@@ -1,0 +1,191 @@
+package rigtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"periph.io/x/conn/v3/gpio"
+	"periph.io/x/conn/v3/i2c"
+
+	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/setup"
+	"optibfm/rtloop"
+)
+
+// Unattended makes a robot of devices one that arms by itself and ends with a
+// stop, though nothing stops it when the program dies.
+var Unattended = []string{
+	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=", "safety.external_deadman=the test's",
+}
+
+// RigOrders tells the program, where the tests are it, to have a rig instead of
+// this computer's hardware, and what that shall do.
+const RigOrders = "OPTIBFM_TEST_RIG"
+
+// Rig is the rover of configs/composite.yaml: chips on a bus, and a body that
+// moves as its motors are told, whenever its IMU is asked.
+type Rig struct {
+	Report string // file for what was seen at the end
+	Fault  string // one of rigFaults, "" for none
+	After  int    // samples of the IMU before it
+
+	Bus    *i2cbustest.Bus
+	Imu    *i2cbustest.BNO055
+	Pwm    *i2cbustest.PCA9685
+	frozen bool
+	yaw    float64
+	moved  int64 // when
+	noise  int16
+
+	mu   sync.Mutex
+	Seen RigReport
+}
+
+// RigReport is what a rig saw.
+type RigReport struct {
+	Reads      int
+	Turned     float64 // rad, altogether
+	Left       int     // ticks of the pulse at the end
+	OE         bool    // at the end
+	FaultAt    int64   // CLOCK_MONOTONIC ns
+	DisabledAt int64   // since when OE is high
+}
+
+// rigFaults are the ways in which the rig breaks.
+var rigFaults = map[string]func(*Rig){
+	"bus held":           func(r *Rig) { r.Bus.Hold(10 * time.Millisecond) },
+	"bus noisy":          func(r *Rig) { r.Bus.Nack(1 << 30) },
+	"imu unplugged":      func(r *Rig) { r.Imu.Unplugged = true },
+	"imu frozen":         func(r *Rig) { r.frozen = true },
+	"imu lost its power": func(r *Rig) { r.Imu.PowerCycle() },
+	"imu's bits flip":    func(r *Rig) { r.Imu.Flip[0x21] = 0x30 },
+	"pwm unplugged":      func(r *Rig) { r.Pwm.Unplugged = true },
+	"pwm lost its power": func(r *Rig) { r.Pwm.PowerCycle() },
+}
+
+func NewRig() *Rig {
+	r := &Rig{Imu: i2cbustest.NewBNO055(), Pwm: i2cbustest.NewPCA9685()}
+	r.Bus = i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &r.Imu.Chip, 0x40: &r.Pwm.Chip})
+	before := r.Imu.Before
+	r.Imu.Before = func(c *i2cbustest.Chip, reg byte) {
+		before(c, reg)
+		if reg == 0x14 && c.Registers[0x39] == 5 && !r.frozen {
+			r.move()
+		}
+	}
+	return r
+}
+
+func RigFromOrders(text string) *Rig {
+	r := NewRig()
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// move turns the body as the speed controllers tell its wheels, 0.5 m apart.
+func (r *Rig) move() {
+	const track, topSpeed = 0.5, 1.5
+	now := rtloop.Now()
+	left, right := r.wheel(0), -r.wheel(1)
+	rate := (right - left) * topSpeed / track
+	if r.moved != 0 {
+		turned := rate * float64(now-r.moved) / 1e9
+		r.yaw = math.Remainder(r.yaw+turned, 2*math.Pi)
+		r.Seen.Turned += math.Abs(turned)
+	}
+	r.moved = now
+	r.Imu.Turn(r.yaw, rate)
+	r.noise = 1 - r.noise // no sensor is without
+	r.Imu.Little(0x14, r.noise)
+}
+
+// wheel is a wheel's command in [-1, 1] as its pulse has it.
+func (r *Rig) wheel(pin int) float64 {
+	ticks := r.Pwm.Ticks(pin)
+	if ticks == 0 {
+		return 0
+	}
+	return (float64(ticks)*122/25 - 1500) / 500
+}
+
+// Hardware opens the rig.
+func (r *Rig) Hardware() setup.Hardware {
+	return setup.Hardware{
+		I2c: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
+			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
+				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
+			}
+			return &RigBus{r.Bus, r}, nil
+		},
+		Line: func(name string, level gpio.Level) (setup.OutputLine, error) {
+			if name != "GPIO17" {
+				return nil, errors.New("rig: found the line " + name)
+			}
+			return &rigLine{r}, r.drive(level)
+		},
+	}
+}
+
+// drive is OE.
+func (r *Rig) drive(level gpio.Level) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bool(level) && !r.Seen.OE {
+		r.Seen.DisabledAt = rtloop.Now()
+	}
+	r.Seen.OE = bool(level)
+	return nil
+}
+
+// RigBus is the bus, on which the fault comes when it is due.
+type RigBus struct {
+	*i2cbustest.Bus
+	rig *Rig
+}
+
+func (b *RigBus) Tx(addr uint16, w, r []byte) error {
+	if addr == 0x28 && w[0] == 0x14 {
+		if b.rig.Seen.Reads++; b.rig.Seen.Reads == b.rig.After {
+			b.rig.Fail()
+		}
+	}
+	return b.Bus.Tx(addr, w, r)
+}
+
+func (r *Rig) Fail() {
+	r.Seen.FaultAt = rtloop.Now()
+	rigFaults[r.Fault](r)
+}
+
+// Timeout is what hardware wants it to be.
+func (b *RigBus) Timeout() time.Duration { return 10 * time.Millisecond }
+
+// Close writes the report.
+func (b *RigBus) Close() error {
+	r := b.rig
+	if r.Report == "" {
+		return b.Bus.Close()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Seen.Left = r.Pwm.Ticks(0)
+	text, err := json.Marshal(r.Seen)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.Report, text, 0o600)
+}
+
+// rigLine is the line to OE.
+type rigLine struct{ rig *Rig }
+
+func (l *rigLine) Out(level gpio.Level) error { return l.rig.drive(level) }
+func (l *rigLine) String() string             { return "GPIO17" }
+func (l *rigLine) Close() error               { return nil }

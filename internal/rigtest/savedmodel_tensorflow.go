@@ -1,0 +1,51 @@
+//go:build tensorflow
+
+package rigtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/internal/setup"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+)
+
+// NewSavedSession returns a session whose model is Exported. Without TensorFlow's library it skips the test.
+func NewSavedSession(t *testing.T, change func(*configs.File)) *setup.Session {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "bundle")
+	saved := tflite.SavedModel{Dir: Exported, Name: "exported", Signatures: tflite.DefaultSignatures()}
+	var err error
+	if saved.Hash, err = tflite.HashSavedModel(Exported); err != nil {
+		t.Fatal(err)
+	}
+	config := tensorflow.DefaultConfig()
+	config.Device = setup.CPUDevice
+	model, err := tensorflow.LoadSavedModel(saved, config, 16)
+	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved.Sizes = model.Dims()
+	if _, err := tflite.SaveSavedModel(dir, saved); err != nil || model.Close() != nil {
+		t.Fatal(err)
+	}
+	opened, err := setup.OpenBundle(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSession(t, func(f *configs.File) {
+		f.Model.TensorFlow.Device = setup.CPUDevice
+		if change != nil {
+			change(f)
+		}
+	})
+	s.Model = opened
+	return s
+}

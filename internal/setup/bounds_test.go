@@ -1,0 +1,306 @@
+package setup_test
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"periph.io/x/conn/v3/i2c"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/hal/composite"
+	"optibfm/hal/feetech"
+	"optibfm/hal/feetech/feetechtest"
+	"optibfm/hal/haltest"
+	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/hal/mcu/mcutest"
+	"optibfm/hal/mpu6050"
+	"optibfm/hal/serial"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/rtloop"
+)
+
+// slowRobot is one whose calls may take their time.
+type slowRobot struct {
+	hal.Robot
+	shares []composite.Share
+}
+
+func (r slowRobot) Shares() []composite.Share { return r.shares }
+
+func (r slowRobot) Bounds() (sum hal.Bounds) {
+	for _, s := range r.shares {
+		sum = sum.Plus(s.Bounds)
+	}
+	return sum
+}
+
+func TestWhatARobotsCallsMayTakeIsComparedWithTheLoop(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name           string
+		bounds         hal.Bounds
+		watchdogMS     float64
+		strict, always bool // refused with posture strict, and with any
+		says           []string
+	}{
+		{"all is short", hal.Bounds{Sense: 10 * ms, Act: 10 * ms, Arm: 80 * ms, Halt: 80 * ms}, 100, false, false, nil},
+		{"nothing is known", hal.Bounds{}, 100, false, false, nil},
+		{"a tick beyond the period", hal.Bounds{Sense: 15 * ms, Act: 6 * ms}, 100, true, false, []string{"loop.period_ms: found 20ms", "21ms", "neck 21ms"}},
+		{"a tick beyond the watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 100, true, true, []string{"loop.watchdog_ms: found 100ms", "101ms"}},
+		{"the same without a watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 0, true, false, []string{"loop.period_ms"}},
+		{"Arm beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Arm: 91 * ms}, 100, true, false, []string{"loop.watchdog_ms: found 100ms", "a tick with Arm may take 101ms", "neck 101ms"}},
+		{"Halt beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Halt: 91 * ms}, 100, true, false, []string{"a tick with Halt may take 101ms"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			robot := slowRobot{haltest.New(haltest.Spec(1, 1)), []composite.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}}
+			file := configs.Default()
+			file.Loop.PeriodMS, file.Loop.WatchdogMS, file.Loop.Posture = 20, c.watchdogMS, rtloop.Strict
+			var printed rigtest.Printed
+			err := setup.CheckBounds(&printed, robot, file)
+			if (err != nil) != c.strict {
+				t.Errorf("strict: %v", err)
+			}
+			for _, words := range c.says {
+				if err == nil || !strings.Contains(err.Error(), words) {
+					t.Errorf("it does not say %q: %v", words, err)
+				}
+			}
+			if err != nil && strings.Contains(err.Error(), "eye") {
+				t.Errorf("it names a device that takes no time: %v", err)
+			}
+			file.Loop.Posture = rtloop.Warn
+			if err := setup.CheckBounds(&printed, robot, file); (err != nil) != c.always || (len(printed) > 0) != (c.strict && !c.always) {
+				t.Errorf("warn: %v, %q", err, printed)
+			}
+			file.Run.Shadow = true // nothing moves
+			if err := setup.CheckBounds(&printed, robot, file); err != nil {
+				t.Errorf("in a shadow: %v", err)
+			}
+		})
+	}
+}
+
+// TestTheReadyMadeRobotsOfDevicesFitTheirLoops holds what people copy to what a
+// strict posture wants.
+func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
+	board, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer board.Close()
+	for name, set := range map[string][]string{"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path}} {
+		file, err := configs.Load(name, set...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		robot, err := setup.OpenDevices(t.Context(), rigtest.NewRig().Hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = setup.CloseRobot(robot) }()
+		var printed rigtest.Printed
+		if err := setup.CheckBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
+			t.Errorf("%s (%s): %v", name, file.Loop.Posture, err)
+		}
+		if opened := setup.SharesOf(robot); !slices.Equal(opened, file.Robot.Composite.Shares()) {
+			t.Errorf("%s: the configuration tells %v, the devices %v", name, file.Robot.Composite.Shares(), opened)
+		}
+		t.Logf("%s: %+v", name, robot.Bounds())
+	}
+}
+
+// costlyBus is one on which each transaction takes a time, which is summed up, and
+// may then fail.
+type costlyBus struct {
+	i2c.BusCloser
+	how   func(n int) (time.Duration, error) // of the nth try; nil: no time
+	tries int
+	spent time.Duration
+}
+
+func (b *costlyBus) Timeout() time.Duration { return 10 * time.Millisecond }
+
+func (b *costlyBus) Tx(addr uint16, w, r []byte) error {
+	if b.how == nil {
+		return b.BusCloser.Tx(addr, w, r)
+	}
+	takes, err := b.how(b.tries)
+	b.tries++
+	b.spent += takes
+	time.Sleep(takes)
+	return errors.Join(err, b.BusCloser.Tx(addr, w, r))
+}
+
+func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
+	const held, slow, quick = 10 * time.Millisecond, 9 * time.Millisecond, time.Millisecond
+	every := func(takes time.Duration, err error) func(int) (time.Duration, error) {
+		return func(int) (time.Duration, error) { return takes, err }
+	}
+	first := func(takes time.Duration, then time.Duration, thenErr error) func(int) (time.Duration, error) {
+		return func(n int) (time.Duration, error) {
+			if n%2 == 0 {
+				return takes, syscall.EREMOTEIO
+			}
+			return then, thenErr
+		}
+	}
+	for name, how := range map[string]func(int) (time.Duration, error){
+		"it is held":                         every(held, syscall.ETIMEDOUT),
+		"it takes its time":                  every(held, nil),
+		"it refuses late":                    every(slow, syscall.EREMOTEIO),
+		"it refuses at once, then is held":   first(quick, held, syscall.ETIMEDOUT),
+		"it refuses at once, then is slow":   first(quick, held, nil),
+		"it refuses late, then is slow":      first(slow, held, nil),
+		"it refuses at once, again and late": first(quick, slow, syscall.EREMOTEIO),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bus, h := &costlyBus{}, rigtest.NewRig().Hardware()
+			open := h.I2c
+			h.I2c = func(path string, timeout time.Duration) (_ i2c.BusCloser, err error) {
+				bus.BusCloser, err = open(path, timeout)
+				return bus, err
+			}
+			file, err := configs.Load("composite")
+			if err != nil {
+				t.Fatal(err)
+			}
+			robot, err := setup.OpenDevices(t.Context(), h, file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { bus.how = nil; _ = setup.CloseRobot(robot) }()
+			bounds, obs := robot.Bounds(), make([]float32, len(robot.Spec().Obs))
+			for _, call := range []struct {
+				name string
+				do   func() error
+				most time.Duration
+			}{
+				{"Arm", robot.Arm, bounds.Arm},
+				{"Sense", func() error { _, err := robot.Sense(obs); return err }, bounds.Sense},
+				{"Act", func() error { return robot.Act([]float32{0, 0}) }, bounds.Act},
+				{"Halt", robot.Halt, bounds.Halt},
+			} {
+				if call.name == "Act" { // a robot that is armed, whatever became of Arm
+					bus.how = nil
+					if err := robot.Arm(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				bus.how, bus.tries, bus.spent = how, 0, 0
+				err := call.do()
+				if bus.spent > call.most || bus.tries == 0 {
+					t.Errorf("%s: %d tries took %v, at most %v is stated (%v)", call.name, bus.tries, bus.spent, call.most, err)
+				}
+			}
+		})
+	}
+}
+
+var boundsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `\\w+`(?: × 1.2)? \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$")
+
+// TestTheSafetyPageStatesWhatTheDriversTake compares the table with the drivers.
+func TestTheSafetyPageStatesWhatTheDriversTake(t *testing.T) {
+	text, err := os.ReadFile("../../docs/safety.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := map[string][]string{}
+	for _, row := range boundsRow.FindAllStringSubmatch(string(text), -1) {
+		stated[row[1]] = row[2:]
+	}
+	for driver, found := range driverBounds(t) {
+		row, ok := stated[driver]
+		if !ok {
+			t.Errorf("%s: docs/safety.md does not state its times", driver)
+			continue
+		}
+		for i, of := range []time.Duration{found.Sense, found.Act, found.Arm, found.Halt} {
+			if unit := timeOut(driver); of != timesT(t, row[i])*unit {
+				t.Errorf("%s: docs/safety.md says %q, the driver %v of a T of %v", driver, row[i], of, unit)
+			}
+		}
+		delete(stated, driver)
+	}
+	if len(stated) != 1 || stated["bridge"] == nil { // hal/bridge has it
+		t.Errorf("docs/safety.md states the times of %v", stated)
+	}
+}
+
+// timeOut is a driver's T: what the rig's bus has and a fifth, and long ones for
+// machines that are busy with other tests.
+func timeOut(driver string) time.Duration {
+	if slices.Contains([]string{"bno055", "mpu6050", "pca9685"}, driver) {
+		return 12 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
+
+// timesT is how many T a cell says. Each driver has one motor.
+func timesT(t *testing.T, cell string) time.Duration {
+	t.Helper()
+	switch words := strings.Fields(cell); {
+	case cell == "0":
+		return 0
+	case words[0] == "T":
+		return 1
+	case len(words) > 1 && words[1] == "T":
+		n, err := strconv.Atoi(words[0])
+		if err == nil {
+			return time.Duration(n)
+		}
+	}
+	t.Fatalf("docs/safety.md: %q is no number of T", cell)
+	return 0
+}
+
+// driverBounds opens a device of every driver that the configuration knows.
+func driverBounds(t *testing.T) map[string]hal.Bounds {
+	t.Helper()
+	w := rigtest.NewWagon(t)
+	file, err := configs.Load(rigtest.WagonFile, w.Set...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := feetechtest.New(feetechtest.NewServo(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = chain.Close() })
+	base, err := configs.Load("composite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := append(file.Robot.Composite.Devices, base.Robot.Composite.Devices[1],
+		configs.Device{Driver: "feetech", Feetech: feetech.Config{Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100}})
+	o := setup.NewOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
+	t.Cleanup(func() { _ = o.Close() })
+	found := map[string]hal.Bounds{}
+	for _, d := range devices {
+		if d.Driver == "mit" {
+			d.MIT.Motors = d.MIT.Motors[:1]
+		}
+		device, err := o.Open(t.Context(), d)
+		if err != nil {
+			t.Fatalf("%s: %v", d.Driver, err)
+		}
+		t.Cleanup(func() { _ = device.Close() })
+		found[d.Driver] = hal.BoundsOf(device)
+	}
+	bus := &rigtest.RigBus{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
+	imu, err := mpu6050.New(bus, mpu6050.Config{Bus: "fake"}, rtloop.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["mpu6050"] = imu.Bounds()
+	return found
+}

@@ -1,0 +1,26 @@
+package setup
+
+import (
+	"math"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/simulate"
+)
+
+// Periods converts seconds to whole periods.
+func Periods(seconds float64, period time.Duration) uint64 {
+	return uint64(seconds*float64(time.Second)/float64(period) + 0.5)
+}
+
+// NewEpisodes divides a run as configured. Only a simulator has episodes.
+func NewEpisodes(robot hal.Robot, run configs.Run) simulate.Episodes {
+	steps := run.Steps(robot.Spec().Period)
+	if steps == 0 {
+		return simulate.Episodes{}
+	}
+	return simulate.Episodes{
+		Robot: simulate.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)), Limit: uint32(run.Episodes), Seed: run.Seed,
+	}
+}

@@ -1,0 +1,165 @@
+package setup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/shell"
+	"optibfm/internal/version"
+	"optibfm/rtloop"
+)
+
+// Session is what both ways of running start from.
+type Session struct {
+	File  configs.File
+	YAML  []byte // the configuration as it is recorded
+	Model Model
+	fresh bool // what earlier runs have learnt is set aside
+	Warm  WarmStart
+
+	Invoked shell.Invocation
+
+	OnSync func(running bool) // of the log; may be nil
+
+	RoomMade []string // what createLog did to other logs, in words
+}
+
+// Shape is the size of the session's ticks.
+func (s *Session) Shape() controller.Shape {
+	d := s.Model.Dims()
+	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+}
+
+// Task names what the robot is rewarded for, where it is a simulator.
+func (s *Session) Task() string {
+	switch s.File.Robot.Driver {
+	case configs.DriverRover:
+		return s.File.Robot.Rover.Task
+	case configs.DriverBridge:
+		return s.File.Robot.Bridge.Task
+	}
+	return ""
+}
+
+// CreateLog starts the record of a run, or returns nil where it is off.
+func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *flightlog.Writer, path string, err error) {
+	if !s.File.Log.Enabled {
+		return nil, "", nil
+	}
+	if err = os.MkdirAll(s.File.Log.Dir, 0o755); err != nil {
+		return nil, "", fmt.Errorf("log: %w: give a log.dir that can be written to, or set log.enabled=false", err)
+	}
+	if s.RoomMade, err = makeRoom(s.File.Log); err != nil {
+		return nil, "", err
+	}
+	now := time.Now()
+	meta := flightlog.Metadata{
+		Program: version.String(), ModelHash: s.Model.Fingerprint(), Posture: posture,
+		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: s.YAML,
+		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
+		Extra: map[string]string{"task": s.Task()},
+	}
+	if s.File.Run.Shadow {
+		meta.Extra["shadow"] = "the actions went nowhere: the robot was neither armed nor moved"
+	}
+	if simulated {
+		meta.Clock.MonoNS = 0
+	}
+	opts := flightlog.Options{
+		FlushEvery: time.Duration(s.File.Log.FlushMS * float64(time.Millisecond)),
+		NoSync:     simulated,
+		OnSync:     s.OnSync,
+	}
+	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+FileName(spec.Name), meta, opts)
+}
+
+// FileName makes a part of a file name of a robot's name, which another program may
+// have chosen. It holds only characters that no shell and no file system takes for
+// something else.
+func FileName(name string) string {
+	const longest = 100 // of the 255 bytes that a file name may have
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			return r
+		}
+		return '-'
+	}, name)
+	return cmp.Or(safe[:min(len(safe), longest)], "robot")
+}
+
+// createUnique makes a log whose name no other has.
+func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Options) (*flightlog.Writer, string, error) {
+	for n := 1; ; n++ {
+		name := stem + ".mcap"
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d.mcap", stem, n)
+		}
+		path := filepath.Join(dir, name)
+		w, err := flightlog.Create(path, meta, opts)
+		if errors.Is(err, fs.ErrExist) && n < 1000 {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("log: %w", err)
+		}
+		return w, path, nil
+	}
+}
+
+// Settle writes down the configuration as it now is, which is what the host
+// process works from and what the log keeps.
+func (s *Session) Settle() (err error) {
+	s.YAML, err = s.File.YAML()
+	return err
+}
+
+// CheckTerminal refuses a keyboard operator without a keyboard, before
+// anything is opened.
+func (s *Session) CheckTerminal() error {
+	if s.File.Operator.Source == configs.SourceKeyboard && !term.IsTerminal(int(os.Stdin.Fd())) {
+		return fmt.Errorf("operator.source: found %s, but standard input is not a terminal: run it in one, or use --operator %s", configs.SourceKeyboard, configs.SourceScripted)
+	}
+	return nil
+}
+
+// OpenSession opens the model of a configuration and checks that they fit.
+func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
+	if file.Operator.NeverAsks() {
+		file.Controller.Gate.Off = true
+	}
+	s = &Session{File: file, fresh: fresh}
+	if err := checkPaths(file); err != nil {
+		return nil, err
+	}
+	if s.Model, err = OpenModel(file.Model); err != nil {
+		return nil, fmt.Errorf("model.bundle: %w", err)
+	}
+	if err := file.Controller.Validate(s.Model.Dims().Latent); err != nil {
+		return nil, err
+	}
+	if err := s.Model.Fits(file); err != nil {
+		return nil, err
+	}
+	_, warning, err := CheckFitUnopened(file, s.Model)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		fmt.Fprint(os.Stderr, plaintext.Wrap("warning: "+warning))
+	}
+	return s, s.Settle()
+}

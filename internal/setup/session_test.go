@@ -1,0 +1,49 @@
+package setup_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+)
+
+func TestSession_ALogsNameIsSafeForAnyRobotName(t *testing.T) {
+	safe := regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
+	for _, name := range []string{
+		"rover", "dm_control walker", "../../etc/passwd", "a/b", "", "-rf *", "Roboter Müller", "it's $HOME;`id`\n", "\x00",
+		strings.Repeat("long ", 200), "AntMaze (large)",
+	} {
+		s := rigtest.NewSession(t, nil)
+		w, path, err := s.CreateLog(hal.Spec{Name: name, Period: 1}, "", true)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if err := w.Close(); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if base := filepath.Base(path); filepath.Dir(path) != s.File.Log.Dir || !safe.MatchString(base) {
+			t.Errorf("%q: the log is %s", name, path)
+		}
+	}
+	if got := setup.FileName("dm_control walker"); got != "dm_control-walker" {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestOpenSession_LeavesCommandsOfOtherComputersAlone(t *testing.T) {
+	for _, command := range [][]string{
+		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
+	} {
+		robot := configs.Robot{Driver: configs.DriverBridge, Bridge: bridge.Config{Command: command}}
+		if script := setup.BridgeScript(robot); script != "" {
+			t.Errorf("%q: looks for %s here", command, script)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package summary
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"optibfm/configs"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/record"
+	"optibfm/internal/setup"
+)
+
+// Summary is what is printed at the end, and its JSON.
+type Summary struct {
+	Robot    string    `json:"robot"`
+	Task     string    `json:"task"`
+	Strategy string    `json:"strategy"`
+	Seed     uint64    `json:"seed"`
+	Episodes uint64    `json:"episodes"` // that ended
+	Returns  []float64 `json:"returns"`  // theirs; of more than 10,000 the first ones and the newest
+	Oracle   *baseline `json:"oracle,omitempty"`
+	Random   *baseline `json:"random,omitempty"`
+
+	Ticks         uint64  `json:"ticks"`
+	Skipped       uint64  `json:"skipped"`
+	Waited        uint64  `json:"waited"` // for the host, by a simulated robot; no ticks
+	Dropped       uint64  `json:"dropped"`
+	AverageReward float64 `json:"average_reward"` // of the steps taken
+
+	Asked         uint64 `json:"asked"`
+	Answered      uint64 `json:"answered"`
+	Expired       uint64 `json:"expired"`
+	Labels        uint64 `json:"labels"` // that entered the belief
+	Undone        uint64 `json:"undone"`
+	Refused       uint64 `json:"refused"`
+	RefusedReason string `json:"refused_reason,omitempty"`
+
+	MaxPlanAge uint64     `json:"max_plan_age_ticks"`
+	Lateness   *quantiles `json:"lateness_us,omitempty"`
+	Duration   *quantiles `json:"tick_us,omitempty"`
+	Posture    string     `json:"posture"`
+	Fault      string     `json:"fault,omitempty"`
+	Found      string     `json:"found,omitempty"` // with the fault
+	Log        string     `json:"log,omitempty"`
+}
+
+// quantiles are of a histogram, in microseconds.
+type quantiles struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99_9"`
+	Max  float64 `json:"max"`
+}
+
+// baseline is what another way of choosing z gets in the same task.
+type baseline struct {
+	Episodes int     `json:"episodes"`
+	Mean     float64 `json:"mean"`
+}
+
+func newSummary(s *setup.Session, o record.Outcome) Summary {
+	y := o.Tally
+	m := Summary{
+		Robot: o.Robot, Task: s.Task(), Strategy: s.File.Controller.Strategy, Seed: s.File.Run.Seed,
+		Episodes: y.Episodes, Returns: append([]float64{}, y.Returns...), Ticks: y.Ticks, Skipped: y.Skipped, Dropped: y.Dropped, AverageReward: y.AverageReward(),
+		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
+		Labels: y.Applied, Undone: y.Undone, Refused: y.Refused,
+		MaxPlanAge: y.MaxAge, Posture: o.Posture, Fault: o.Fault, Found: o.Found, Waited: o.Waited, Log: o.LogPath,
+	}
+	if y.Refused > 0 {
+		m.RefusedReason = y.FirstBad
+	}
+	if !s.File.Run.Lockstep {
+		m.Lateness = &quantiles{record.Micros(y.Lateness, 50), record.Micros(y.Lateness, 99), record.Micros(y.Lateness, 99.9), record.Micros(y.Lateness, 100)}
+		m.Duration = &quantiles{record.Micros(y.Duration, 50), record.Micros(y.Duration, 99), record.Micros(y.Duration, 99.9), record.Micros(y.Duration, 100)}
+	}
+	return m
+}
+
+// Print prints how a run went. With asJSON there are no baselines: they
+// are runs of their own.
+func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcome, asJSON bool) error {
+	m := newSummary(s, o)
+	if asJSON {
+		return json.NewEncoder(out).Encode(m)
+	}
+	if s.File.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
+		fmt.Fprintln(out, "\nMeasuring what an oracle and random behaviour get in this task ...")
+		var err error
+		if m.Oracle, m.Random, err = baselines(ctx, s); err != nil {
+			return err
+		}
+	}
+	m.Print(out)
+	fmt.Fprint(out, suggestions(s, o.LogPath), "\n")
+	return nil
+}
+
+// suggestions are commands that a person may want to run next. Each works as printed.
+func suggestions(s *setup.Session, logPath string) string {
+	var b strings.Builder
+	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
+	if logPath != "" {
+		suggest("The record of this run, verified and explained", s.Invoked.Command("replay", logPath))
+	}
+	if s.Invoked.Keyboard != nil {
+		suggest("You are the operator", s.Invoked.Command(s.Invoked.Keyboard...))
+	}
+	if s.Invoked.Task != nil {
+		suggest("Another task ("+strings.Join(setup.OtherTasks(s.File), ", ")+")", s.Invoked.Command(s.Invoked.Task...))
+	}
+	return plaintext.Wrap(b.String())
+}
+
+func (m *Summary) Print(out io.Writer) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("  %-9s %s", name, fmt.Sprintf(format, args...))))
+	}
+	task := ""
+	if m.Task != "" {
+		task = "task " + m.Task + ", "
+	}
+	fmt.Fprintf(out, "\n%s, %sstrategy %s\n", m.Robot, task, m.Strategy)
+	if len(m.Returns) > 0 {
+		line("returns", "%s", joinReturns(m.Returns))
+	}
+	if m.Oracle != nil {
+		last := m.Returns[len(m.Returns)-1]
+		line("compare", "last episode %.1f%s; oracle %.1f, random %.1f",
+			last, shareOf(last, m.Oracle.Mean), m.Oracle.Mean, m.Random.Mean)
+	}
+	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
+		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
+	if m.Refused > 0 {
+		line("", "refused: %s", m.RefusedReason)
+	}
+	waited := ""
+	if m.Waited > 0 {
+		waited = fmt.Sprintf("waited %d for the host, ", m.Waited)
+	}
+	line("ticks", "%d, skipped %d, %srecords dropped %d, z at most %d ticks old", m.Ticks, m.Skipped, waited, m.Dropped, m.MaxPlanAge)
+	if m.Lateness != nil {
+		line("lateness", "p50 %.0f, p99 %.0f, max %.0f µs; a tick takes p50 %.0f, p99 %.0f µs",
+			m.Lateness.P50, m.Lateness.P99, m.Lateness.Max, m.Duration.P50, m.Duration.P99)
+		for i, grant := range strings.Split(m.Posture, "\n") {
+			line([]string{"posture", ""}[min(i, 1)], "%s", grant)
+		}
+	}
+	if m.Fault != "" {
+		line("HALTED", "%s: %s", m.Fault, m.Found)
+	}
+	fmt.Fprintln(out)
+}
+
+// shareOf says how much of the oracle's return was reached, where that has a
+// meaning.
+func shareOf(last, oracle float64) string {
+	if !(oracle > 0) {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f %% of the oracle's", 100*last/oracle)
+}
+
+// joinReturns lists the returns, the middle left out where there are many.
+func joinReturns(r []float64) string {
+	const edge = 5
+	var b strings.Builder
+	for i, x := range r {
+		if len(r) > 2*edge && i == edge {
+			b.WriteString("... ")
+		}
+		if len(r) > 2*edge && i >= edge && i < len(r)-edge {
+			continue
+		}
+		fmt.Fprintf(&b, "%.1f ", x)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func mean(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}

@@ -1,0 +1,63 @@
+package summary
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"optibfm/internal/record"
+	"optibfm/internal/rigtest"
+)
+
+func TestAnInterruptedSummaryLeavesTheBaselinesOut(t *testing.T) {
+	s := rigtest.NewSession(t, nil)
+	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
+	o.Tally.Returns = []float64{1}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out bytes.Buffer
+	if err := Print(ctx, &out, s, o, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "oracle") || !strings.Contains(out.String(), "returns   1.0") {
+		t.Errorf("the summary is\n%s", out.String())
+	}
+}
+
+func TestSummary_ARobotWithoutATaskHasNoneInItsTitle(t *testing.T) {
+	for task, want := range map[string]string{
+		"":     "\npuck, strategy ucb\n",
+		"spin": "\npuck, task spin, strategy ucb\n",
+	} {
+		var out bytes.Buffer
+		m := Summary{Robot: "puck", Task: task, Strategy: "ucb"}
+		m.Print(&out)
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("task %q: %q", task, out.String())
+		}
+	}
+}
+
+func TestASummaryOfNoEpisodeIsValidJSON(t *testing.T) {
+	s := rigtest.NewSession(t, nil)
+	var out bytes.Buffer
+	if err := Print(context.Background(), &out, s, record.Outcome{Tally: record.NewStatistics(s.Shape())}, true); err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"returns":[]`) {
+		t.Errorf("the summary is %s", out.String())
+	}
+}
+
+func TestTheShareOfAnOracleThatGetsNothingIsNotTold(t *testing.T) {
+	if got := shareOf(1, 2); got != ", 50 % of the oracle's" {
+		t.Errorf("1 of 2: %q", got)
+	}
+	for _, oracle := range []float64{0, -1, rigtest.Nan()} {
+		if got := shareOf(1, oracle); got != "" {
+			t.Errorf("1 of %v: %q", oracle, got)
+		}
+	}
+}

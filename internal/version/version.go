@@ -1,0 +1,32 @@
+package version
+
+import (
+	"runtime/debug"
+)
+
+// release is set by the linker for a release: -X optibfm/internal/version.release=v1.2.3.
+var release string
+
+// String is the release, or the commit that the program was built from.
+func String() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, modified := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+changes"
+		}
+	}
+	if revision == "" {
+		return "development"
+	}
+	return revision + modified
+}
