@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Label states of a dm_control domain with the rewards of all of its tasks, for `optibfm eval`.
+"""Label states of a dm_control domain with the rewards of all of its tasks, for `optibfm-lab eval`.
 
     scripts/label_states.py cheetah cheetah.npz --only curious --out models/cheetah/states.npz
 

@@ -2,9 +2,9 @@
 """Train a forward-backward model from a file of transitions, and save a bundle.
 
 The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
-[n, O]. Any robot will do; "optibfm collect" writes one for the rover:
+[n, O]. Any robot will do; "optibfm-lab collect" writes one for the rover:
 
-    optibfm collect --transitions 1000000 --seed 1 --out transitions.npz
+    optibfm-lab collect --transitions 1000000 --seed 1 --out transitions.npz
     python scripts/train_fb.py transitions.npz --out bundle
 
 It saves the bundle and a checkpoint every --save-every updates and at the end;

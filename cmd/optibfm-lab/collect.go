@@ -21,7 +21,7 @@ func newCollectCommand() *cobra.Command {
 
 The file is NumPy's .npz with obs [n, 6], action [n, 2], next_obs [n, 6]
 (float32) and episode [n] (int64): what scripts/train_fb.py trains on.`,
-		Example: "  optibfm collect --transitions 1000000 --out transitions.npz",
+		Example: "  optibfm-lab collect --transitions 1000000 --out transitions.npz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return recordRover(cmd.OutOrStdout(), cfg, out)

@@ -37,10 +37,10 @@ func newEvalCommand() *cobra.Command {
 The results are a CSV file of rows of one number each, with what reproduces it. A
 run that was interrupted or killed goes on where it was when the same command is
 given again. docs/experiments.md describes protocols, results and their analysis.`,
-		Example: `  optibfm eval lab/experiments/main.yaml --profile quick
-  optibfm eval lab/experiments/main.yaml --out main.csv --jobs 8
-  optibfm eval lab/experiments/main.yaml --out main-3.csv --shard 3/16
-  optibfm eval merge main.csv main-*.csv`,
+		Example: `  optibfm-lab eval lab/experiments/main.yaml --profile quick
+  optibfm-lab eval lab/experiments/main.yaml --out main.csv --jobs 8
+  optibfm-lab eval lab/experiments/main.yaml --out main-3.csv --shard 3/16
+  optibfm-lab eval merge main.csv main-*.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -57,7 +57,7 @@ given again. docs/experiments.md describes protocols, results and their analysis
 	fl.BoolVar(&f.list, "list", false, "list the trials and do nothing")
 	fl.StringVar(&f.worlds.Python, "python", "", "Python `interpreter` with dm_control, or ogbench for antmaze (default python3)")
 	fl.StringVar(&f.worlds.Bridge, "bridge", "", "`script` that serves the robots (default scripts/dmc_bridge.py, or maze_bridge.py for antmaze)")
-	cmd.AddCommand(newEvalTheoryCommand(), newEvalMergeCommand())
+	cmd.AddCommand(newEvalMergeCommand())
 	return cmd
 }
 
@@ -151,7 +151,7 @@ func newEvalMergeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "merge OUT IN...",
 		Short:   "Put the results of several runs together",
-		Example: "  optibfm eval merge main.csv main-*.csv",
+		Example: "  optibfm-lab eval merge main.csv main-*.csv",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rows, err := eval.MergeFiles(args[0], args[1:])

@@ -27,6 +27,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newEvalCommand(), newEvalTheoryCommand(), newBenchCommand(), newCollectCommand())
+	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newCollectCommand())
 	return root
 }

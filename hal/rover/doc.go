@@ -36,5 +36,5 @@
 // # Model
 //
 // [Model] is the forward-backward model that was trained for the rover with
-// scripts/train_fb.py on data of "optibfm collect"; its bfm.json says how.
+// scripts/train_fb.py on data of "optibfm-lab collect"; its bfm.json says how.
 package rover

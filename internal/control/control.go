@@ -16,7 +16,6 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
-	"optibfm/internal/shm"
 	"optibfm/internal/terminal"
 	"optibfm/rtloop"
 	"optibfm/simulate"
@@ -87,7 +86,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
 	var c *control
-	segment, err := shm.Create(link.SegmentLayout(s.Shape(), robot.Spec().Period))
+	segment, err := link.Create(s.Shape(), robot.Spec().Period)
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
@@ -165,7 +164,7 @@ func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 }
 
 func newControl(
-	ctx context.Context, s *setup.Session, network tflite.Evaluator, robot hal.Robot, segment *shm.Segment,
+	ctx context.Context, s *setup.Session, network tflite.Evaluator, robot hal.Robot, segment *link.Segment,
 ) (*control, error) {
 	link, err := link.NewControlLink(segment, s.Shape())
 	if err != nil {

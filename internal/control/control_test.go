@@ -20,7 +20,6 @@ import (
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
-	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 	"optibfm/rtloop"
 )
@@ -46,7 +45,7 @@ func newTwoEnds(t *testing.T, s *setup.Session) *twoEnds {
 
 func newTwoEndsWith(t *testing.T, s *setup.Session, robot hal.Robot) *twoEnds {
 	t.Helper()
-	segment, err := shm.New(link.SegmentLayout(s.Shape(), robot.Spec().Period))
+	segment, err := link.New(s.Shape(), robot.Spec().Period)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,13 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/shm"
 	"optibfm/rtloop"
 )
 
 // newHeapWords is the words of a segment in ordinary memory.
 func newHeapWords(t *testing.T) *link.Words {
 	t.Helper()
-	segment, err := shm.New(link.SegmentLayout(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second))
+	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
-	"optibfm/internal/shm"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
@@ -80,7 +79,7 @@ func RecordCrash(f *os.File) error {
 type Process struct {
 	Orders     link.HostConfig
 	Session    *setup.Session
-	segment    *shm.Segment
+	segment    *link.Segment
 	Link       *link.HostLink
 	lifeline   *os.File
 	Display    terminal.Display
@@ -114,7 +113,7 @@ func Open(out io.Writer) (*Process, error) {
 		return nil, fmt.Errorf("host: model.bundle: %s changed between two readings: leave the bundle alone during a run, and start again", h.Session.File.Model.Bundle)
 	}
 	shape := h.Session.Shape()
-	if h.segment, err = shm.Open(os.NewFile(fdSegment, "segment"), link.SegmentLayout(shape, h.Orders.Spec.Period)); err != nil {
+	if h.segment, err = link.Open(os.NewFile(fdSegment, "segment"), shape, h.Orders.Spec.Period); err != nil {
 		return nil, err
 	}
 	if h.Link, err = link.NewHostLink(h.segment, shape); err != nil {

@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"math/bits"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -93,8 +94,26 @@ func TickSlots(period time.Duration) int {
 	return max(least, 1<<bits.Len64(max(ticks, 1)-1))
 }
 
-// SegmentLayout is what both processes state.
-func SegmentLayout(s controller.Shape, period time.Duration) shm.Layout {
+// Segment is the shared memory of the two processes.
+type Segment = shm.Segment
+
+// Create creates the segment of a run. The control process calls it.
+func Create(s controller.Shape, period time.Duration) (*Segment, error) {
+	return shm.Create(layout(s, period))
+}
+
+// Open opens the segment behind an inherited descriptor. The host process calls it.
+func Open(f *os.File, s controller.Shape, period time.Duration) (*Segment, error) {
+	return shm.Open(f, layout(s, period))
+}
+
+// New returns a segment that lies in this process only. Tests use it.
+func New(s controller.Shape, period time.Duration) (*Segment, error) {
+	return shm.New(layout(s, period))
+}
+
+// layout is what both processes state.
+func layout(s controller.Shape, period time.Duration) shm.Layout {
 	sections := []shm.Section{
 		{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: TickSlots(period)},
 		{Name: sectionStates, Kind: shm.KindMailbox, Size: controller.StateSize(s)},

@@ -32,7 +32,7 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     theory = [] if paths else sorted(experiments.glob("*/theory*.csv"))  # claims, then curves
     results = Results(read(paths or sorted({*experiments.glob("*/*.csv")} - {*theory})))
     if not results.trials:
-        raise ResultsError(f"{experiments}: no results; run optibfm eval first")
+        raise ResultsError(f"{experiments}: no results; run optibfm-lab eval first")
     gc.freeze()  # statsmodels collects garbage in every call of multipletests
     shown = sections.load(experiments / "results.yaml", sections.SECTION_KEYS, "tables", sections.VIEW_KEYS)
     known = {name for section in shown for name in section.get("experiments", [section["id"]])}
@@ -64,7 +64,7 @@ def protocols(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 
 def read_theory(path: Path, numbers: list[str]) -> list[dict]:
-    """Reads a file of `optibfm eval theory`."""
+    """Reads a file of `optibfm-lab theory`."""
     with open(path, newline="", encoding="utf-8") as file:
         kinds = dict.fromkeys(numbers, float)
         return [parse_numbers(row, kinds, f"{path}:{line}") for line, row in enumerate(csv.DictReader(file), 2)]

@@ -156,7 +156,7 @@ def _dots(results: Results, rows: list[Row], view: dict) -> bytes:
 
 
 def draw_theory(curves: list[dict], view: dict) -> bytes:
-    """Draws the curves of `optibfm eval theory`, a panel for each group of them."""
+    """Draws the curves of `optibfm-lab theory`, a panel for each group of them."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 9.2))
         for ax, panel in zip(axes.flat, view["panels"]):

@@ -1,4 +1,4 @@
-"""Reads the CSV files of `optibfm eval` and groups their rows into trials."""
+"""Reads the CSV files of `optibfm-lab eval` and groups their rows into trials."""
 
 import csv
 import math

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps a second of `optibfm eval` and of the same loop written in Python with PyTorch.
+"""Steps a second of `optibfm-lab eval` and of the same loop written in Python with PyTorch.
 
     lab/bench/bench_eval.py models/cheetah --domain cheetah --task walk --optibfm ./optibfm
 

@@ -16,7 +16,7 @@ func TestTheTheoryIsNotCheckedWithTooFewRuns(t *testing.T) {
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&out)
-	root.SetArgs([]string{"eval", "theory", "--runs", "5"})
+	root.SetArgs([]string{"theory", "--runs", "5"})
 	if err := root.Execute(); !errors.Is(err, theory.ErrConfig) || !strings.Contains(err.Error(), "at least 40") {
 		t.Errorf("found %v", err)
 	}
@@ -30,7 +30,7 @@ func TestATheoryReportNeedsAFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTheory(file, theory.Report{}); err == nil || !strings.HasPrefix(err.Error(), "eval theory:") {
+	if err := writeTheory(file, theory.Report{}); err == nil || !strings.HasPrefix(err.Error(), "theory:") {
 		t.Errorf("found %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"optibfm/lab/theory"
 )
 
-// newEvalTheoryCommand checks the theory where its assumptions hold.
-func newEvalTheoryCommand() *cobra.Command {
+// newTheoryCommand checks the theory where its assumptions hold.
+func newTheoryCommand() *cobra.Command {
 	cfg, dir := theory.DefaultConfig(), ""
 	cmd := &cobra.Command{
 		Use:   "theory",
@@ -28,9 +28,9 @@ covers where rewards are only nearly linear. Controls that must fail are run
 as well. It needs no model and no simulator.
 
 --out writes the claims and the curves as CSV; "python -m lab.analysis" draws them.`,
-		Example: `  optibfm eval theory
-  optibfm eval theory --runs 100
-  optibfm eval theory --runs 1000 --seed 1 --out results`,
+		Example: `  optibfm-lab theory
+  optibfm-lab theory --runs 100
+  optibfm-lab theory --runs 1000 --seed 1 --out results`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
@@ -47,7 +47,7 @@ as well. It needs no model and no simulator.
 				return err
 			}
 			if n := report.Count(theory.Fails); n > 0 {
-				return fmt.Errorf("eval theory: %d of %d claims do not hold", n, len(report.Claims))
+				return fmt.Errorf("theory: %d of %d claims do not hold", n, len(report.Claims))
 			}
 			return nil
 		},
@@ -64,7 +64,7 @@ func writeTheory(dir string, report theory.Report) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("eval theory: %w", err)
+		return fmt.Errorf("theory: %w", err)
 	}
 	for _, file := range []struct {
 		name  string
@@ -74,7 +74,7 @@ func writeTheory(dir string, report theory.Report) error {
 		{"theory_curves.csv", report.WriteCurves},
 	} {
 		if err := writeTo(filepath.Join(dir, file.name), file.write); err != nil {
-			return fmt.Errorf("eval theory: %w", err)
+			return fmt.Errorf("theory: %w", err)
 		}
 	}
 	return nil
