@@ -207,22 +207,25 @@ func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint6
 	}
 	a.From, a.To, a.Confidence = from, to, confidence
 	l.weigh(a)
-	a.Outcome = l.enter(a)
+	if a.Outcome = l.enter(a); a.Outcome != Applied {
+		a.Share = 0
+	}
 }
 
-// weigh sets About and Weight of a label about ticks that are held, with φ̄ in
+// weigh sets About, Share and Weight of a label about ticks that are held, with φ̄ in
 // l.phi.
 func (l *Learner) weigh(a *AppliedLabel) {
 	m, _ := l.past.about(a.From, a.To)
 	a.About = m.tick
-	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * l.trust(a.Value))
+	a.Share = l.share(a.Value)
+	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * a.Share)
 }
 
-// trust is the share of its weight that a reward at l.phi deserves. It follows
+// share is the part of its weight that a reward at l.phi deserves. It follows
 // from the belief alone, so that a replay finds it again from any snapshot on.
 // Confidence and age are left out: they say how much a label counts, not how far
 // off it may be.
-func (l *Learner) trust(reward float64) float64 {
+func (l *Learner) share(reward float64) float64 {
 	if l.robust == 0 {
 		return 1
 	}
@@ -305,6 +308,7 @@ func decay(rho float64, age uint64) float64 {
 // ticks were never observed here, and the belief is unchanged.
 func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	own := logged
+	own.Share = 0
 	if logged.Outcome != Applied {
 		return own, nil
 	}
@@ -325,7 +329,9 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		return own, fmt.Errorf("%w: label %d about ticks %d to %d", ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}
 	l.weigh(&own)
-	own.Outcome = l.enter(&logged)
+	if own.Outcome = l.enter(&logged); own.Outcome != Applied {
+		own.Share = 0
+	}
 	return own, nil
 }
 

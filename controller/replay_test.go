@@ -93,7 +93,7 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 		t.Fatal(err)
 	}
 	outcomes := map[Outcome]int{}
-	doubted := 0
+	downweighted := 0
 	for _, tick := range record {
 		if tick.Flags.Has(FlagArmed) {
 			l.Advance(tick.Elapsed)
@@ -103,8 +103,11 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 		}
 		for _, logged := range tick.Labels[:tick.NumLabels] {
 			outcomes[logged.Outcome]++
-			if logged.Outcome == Applied && logged.Kind == rewardsrc.Value && logged.Weight < 0.7*logged.Confidence {
-				doubted++ // the weight of one that is not is about twice its confidence
+			if want := expectedShare(l, logged); logged.Share != want {
+				t.Fatalf("tick %d, label %d: share %v, want %v", tick.Index, logged.ID, logged.Share, want)
+			}
+			if logged.Downweighted() {
+				downweighted++
 			}
 			own, err := l.Reapply(logged)
 			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN equals nothing
@@ -120,9 +123,22 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 			t.Errorf("%v: %d times only: the run shows little", o, outcomes[o])
 		}
 	}
-	if cfg.Robust > 0 && doubted < 10 {
-		t.Errorf("%d labels were doubted: the run shows little", doubted)
+	if (downweighted >= 10) != (cfg.Robust > 0) {
+		t.Errorf("robust %g: %d labels were downweighted", cfg.Robust, downweighted)
 	}
+}
+
+// expectedShare is the share of a label that l is about to apply again.
+func expectedShare(l *Learner, logged AppliedLabel) float64 {
+	switch {
+	case logged.Outcome != Applied || logged.Kind != rewardsrc.Value:
+		return 0
+	case l.robust == 0:
+		return 1
+	}
+	phi := make([]float64, rigLatent)
+	l.past.mean(phi, logged.From, logged.To)
+	return posterior.Trust(l.belief.Surprise(phi, logged.Value, l.LabelWeight()), l.robust)
 }
 
 // TestTheRecordAloneGivesEveryHash uses nothing of this package but the record:

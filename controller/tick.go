@@ -69,11 +69,22 @@ type AppliedLabel struct {
 	Undoes     uint64  // ID of the label that an Undo took back
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
-	Weight     float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): trust · confidence · ρ^age / σ², trust 1 unless Config.Robust
-	Kind       rewardsrc.Kind
-	Outcome    Outcome
-	_          [6]byte
+	// Share is the part of its weight that Config.Robust left to the label, in
+	// (0, 1]. It is 0 for anything but an applied value.
+	Share   float64
+	Weight  float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: share · confidence · ρ^age / σ²
+	Kind    rewardsrc.Kind
+	Outcome Outcome
+	_       [6]byte
 }
+
+// FullShare is the share from which a label counts as undiminished: it is
+// displayed as 1.00.
+const FullShare = 0.995
+
+// Downweighted reports whether an applied label entered the belief with less
+// than its weight because it contradicted the belief.
+func (a *AppliedLabel) Downweighted() bool { return a.Share > 0 && a.Share < FullShare }
 
 // Outcome says whether a label counted, and if not, why.
 type Outcome uint8
@@ -188,7 +199,7 @@ func (f Fault) String() string {
 
 // LayoutVersion changes with every change to the memory layout of a Tick, a
 // State or a Plan.
-const LayoutVersion = 2
+const LayoutVersion = 3
 
 // Shape is what the size of a Tick depends on.
 type Shape struct {
