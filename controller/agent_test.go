@@ -16,7 +16,7 @@ import (
 // bareRobot is a robot without Reset and Reward.
 type bareRobot struct{ hal.Robot }
 
-func TestABadTickIsAnsweredWithTheLastGoodActionAndTooManyHaltTheRobot(t *testing.T) {
+func TestAgent_RepeatsLastGoodActionThenHaltsOnBadTicks(t *testing.T) {
 	breaks := []struct {
 		name  string
 		want  Fault
@@ -80,7 +80,7 @@ func (r *rig) acts(x float32) {
 	r.model.act = func(dst, _ []float32, _ []float64) error { dst[1] = x; return nil }
 }
 
-func TestGoodTicksInBetweenStartTheCountOfBadOnesAnew(t *testing.T) {
+func TestAgent_GoodTickResetsBadTickCount(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Guard.MaxBadTicks = 1 })
 	for range 10 {
 		r.steps(1)
@@ -94,7 +94,7 @@ func TestGoodTicksInBetweenStartTheCountOfBadOnesAnew(t *testing.T) {
 	}
 }
 
-func TestARobotWhoseActFailsOnceIsHalted(t *testing.T) {
+func TestAgent_HaltsWhenActFails(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(3)
 	r.robot.ActErr = errOut
@@ -108,7 +108,7 @@ func TestARobotWhoseActFailsOnceIsHalted(t *testing.T) {
 	}
 }
 
-func TestPlansThatAHealthyHostCannotSendHaltTheRobotAtOnce(t *testing.T) {
+func TestAgent_HaltsOnInvalidPlan(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
 		"z is NaN":                     func(p *Plan) { p.Z[3] = nan },
 		"z is infinite":                func(p *Plan) { p.Z[0] = -inf },
@@ -135,7 +135,7 @@ func TestPlansThatAHealthyHostCannotSendHaltTheRobotAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPlanThatIsTooOldHaltsTheRobot(t *testing.T) {
+func TestAgent_HaltsWhenPlanIsTooOld(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
 	plans := r.distrusting()
 	r.steps(3)
@@ -153,7 +153,7 @@ func TestAPlanThatIsTooOldHaltsTheRobot(t *testing.T) {
 	r.fails(FaultStalePlan) // skipped ticks count
 }
 
-func TestAPlanThatAgedWhileTheRobotStoodStillDoesNotMoveIt(t *testing.T) {
+func TestAgent_RefusesToArmWithOldPlan(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
 	plans := r.distrusting()
 	r.steps(3)
@@ -176,7 +176,7 @@ func TestAPlanThatAgedWhileTheRobotStoodStillDoesNotMoveIt(t *testing.T) {
 	}
 }
 
-func TestAnOldZThatThePlannerConfirmsIsNotTooOld(t *testing.T) {
+func TestAgent_AcceptsOldPlanThatIsConfirmed(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge, c.Replan = 2, 0 })
 	r.steps(50)
 	if r.tick.PlanTick != 0 || r.tick.PlanConfirmed != 49 {
@@ -184,7 +184,7 @@ func TestAnOldZThatThePlannerConfirmsIsNotTooOld(t *testing.T) {
 	}
 }
 
-func TestWithoutAPlanAFixedDirectionStandsInForAsLongAsAPlanMayAge(t *testing.T) {
+func TestAgent_UsesFallbackZUntilPlanAgeLimit(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 3 })
 	plans := r.distrusting()
 	plans.plan, plans.onOffer = nil, nil
@@ -204,7 +204,7 @@ func TestWithoutAPlanAFixedDirectionStandsInForAsLongAsAPlanMayAge(t *testing.T)
 	r.fails(FaultStalePlan)
 }
 
-func TestAZWithoutADirectionIsReplacedByASeededOne(t *testing.T) {
+func TestAgent_ReplacesTinyZBySeededDirection(t *testing.T) {
 	directions := map[uint64][]float64{}
 	for _, seed := range []uint64{1, 1, 2} {
 		r := newRig(t, func(c *Config) { c.Seed = seed })
@@ -235,7 +235,7 @@ func TestAZWithoutADirectionIsReplacedByASeededOne(t *testing.T) {
 	}
 }
 
-func TestADisarmedRobotNeverActsAndIsNeverAskedAbout(t *testing.T) {
+func TestAgent_DisarmedNeitherActsNorAsks(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 2; c.Rho = 0.9 })
 	plans := r.distrusting()
 	plans.plan, plans.onOffer = nil, nil
@@ -263,7 +263,7 @@ func TestADisarmedRobotNeverActsAndIsNeverAskedAbout(t *testing.T) {
 	}
 }
 
-func TestAfterAFaultArmingIsRefusedAndTheFirstFaultStays(t *testing.T) {
+func TestAgent_FirstFaultLatchesAndBlocksArming(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	r.robot.ActErr = errOut
@@ -282,7 +282,7 @@ func TestAfterAFaultArmingIsRefusedAndTheFirstFaultStays(t *testing.T) {
 	}
 }
 
-func TestARobotThatRefusesToArmStaysDisarmed(t *testing.T) {
+func TestAgent_StaysDisarmedWhenRobotRefusesToArm(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.agent.Halt(FaultNone); err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func rateLimited(t *testing.T, asRobot func(*haltest.Simulator) hal.Robot) *rig 
 
 func near(x float32, want float64) bool { return math.Abs(float64(x)-want) < 1e-6 }
 
-func TestTheRateLimitHoldsOverSkippedTicksBadTicksAndASecondArm(t *testing.T) {
+func TestAgent_RateLimitHoldsOverSkippedAndBadTicks(t *testing.T) {
 	r := rateLimited(t, func(s *haltest.Simulator) hal.Robot { return s })
 	for i, skip := range []uint64{0, 0, 5, 1, 3} {
 		if err := r.step(skip, 0); err != nil {
@@ -342,7 +342,7 @@ func TestTheRateLimitHoldsOverSkippedTicksBadTicksAndASecondArm(t *testing.T) {
 	}
 }
 
-func TestAnEpisodeStartsAtRestOnlyWhereTheRobotCanBeReset(t *testing.T) {
+func TestAgent_RestartsRateLimitOnlyForResettableRobot(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		as   func(*haltest.Simulator) hal.Robot
@@ -362,7 +362,7 @@ func TestAnEpisodeStartsAtRestOnlyWhereTheRobotCanBeReset(t *testing.T) {
 	}
 }
 
-func TestAnEpisodesLastStateIsRewardedAndLabelledButNotActedOn(t *testing.T) {
+func TestAgent_LabelsButDoesNotActOnLastStateOfEpisode(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.BackoffS = 0 })
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if q.State == rewardsrc.Open {
@@ -388,7 +388,7 @@ func TestAnEpisodesLastStateIsRewardedAndLabelledButNotActedOn(t *testing.T) {
 	}
 }
 
-func TestSilenceIsNoLabel(t *testing.T) {
+func TestAgent_SilenceIsNoLabel(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	hash := r.tick.Hash
@@ -403,7 +403,7 @@ func TestSilenceIsNoLabel(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
+func TestAgent_CreditsAnswerToStateOfRequest(t *testing.T) {
 	for name, delay := range map[string]func(r *rig){
 		"at once":                       func(r *rig) {},
 		"ten ticks later":               func(r *rig) { r.steps(10) },
@@ -445,10 +445,10 @@ func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatComesFarTooLateIsRefused(t *testing.T) {
+func TestAgent_RefusesAnswerWithoutFeatures(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.TimeoutS = 0.1; c.Credit = CreditConfig{} })
 	r.steps(1)
-	for range len(r.agent.learner.past.moments) {
+	for range len(r.agent.learner.history.moments) {
 		r.steps(1)
 	}
 	r.source.give(answer(1, 1, 1), answer(2, 999, 1))
@@ -459,7 +459,7 @@ func TestAnAnswerThatComesFarTooLateIsRefused(t *testing.T) {
 	}
 }
 
-func TestCantTellClosesTheRequestAndTeachesNothing(t *testing.T) {
+func TestAgent_CantTellClosesRequestWithoutUpdate(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	hash := r.tick.Hash
@@ -474,7 +474,7 @@ func TestCantTellClosesTheRequestAndTeachesNothing(t *testing.T) {
 	}
 }
 
-func TestARequestExpiresAlsoWhileNothingCanBeSensed(t *testing.T) {
+func TestAgent_RequestExpiresDuringSenseFailures(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.TimeoutS = 0.1; c.Guard.MaxBadTicks = 50; c.MaxPlanAge = 100 })
 	r.steps(1)
 	r.robot.SenseErr = errOut
@@ -484,7 +484,7 @@ func TestARequestExpiresAlsoWhileNothingCanBeSensed(t *testing.T) {
 	}
 }
 
-func TestMoreLabelsThanATickCanApplyWaitForTheNext(t *testing.T) {
+func TestAgent_AppliesAtMostMaxLabelsPerTick(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.Off = true })
 	r.steps(1)
 	n := newNaive(r.cfg, rigLatent, 1000)
@@ -503,7 +503,7 @@ func TestMoreLabelsThanATickCanApplyWaitForTheNext(t *testing.T) {
 	mustAgree(t, r.agent.Learner(), n)
 }
 
-func TestWhatIsWrittenIntoTheRecordFromElsewhereNeverReachesTheActuators(t *testing.T) {
+func TestAgent_IgnoresWritesToSharedTick(t *testing.T) {
 	r := newRig(t, nil)
 	plans := r.distrusting()
 	content := plans.onOffer
@@ -535,7 +535,7 @@ func TestWhatIsWrittenIntoTheRecordFromElsewhereNeverReachesTheActuators(t *test
 	}
 }
 
-func TestTheSourceSeesEveryTickBeforeItIsAskedAndTimeNeverRunsBackwards(t *testing.T) {
+func TestAgent_SourceWatchesEveryTickBeforeAsk(t *testing.T) {
 	r := newRig(t, nil)
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if w := r.source.watched[len(r.source.watched)-1]; q.State == rewardsrc.Open && w.tick != q.Tick {
@@ -556,7 +556,7 @@ func TestTheSourceSeesEveryTickBeforeItIsAskedAndTimeNeverRunsBackwards(t *testi
 	}
 }
 
-func TestAFailingPlannerInTheTickHaltsTheRobotWithItsError(t *testing.T) {
+func TestAgent_HaltsOnPlannerErrorInLockstep(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(2)
 	r.model.search = func([]float32, []float32, tflite.Belief) (int, float32, error) { return 0, 0, errOut }
@@ -565,7 +565,7 @@ func TestAFailingPlannerInTheTickHaltsTheRobotWithItsError(t *testing.T) {
 	}
 }
 
-func TestANonFiniteRewardIsNoReward(t *testing.T) {
+func TestAgent_IgnoresNonFiniteReward(t *testing.T) {
 	r := newRig(t, nil)
 	for _, x := range []float64{nan, inf, -inf} {
 		r.robot.RewardOf = func([]float32) float64 { return x }
@@ -576,7 +576,7 @@ func TestANonFiniteRewardIsNoReward(t *testing.T) {
 	}
 }
 
-func TestARobotThatDoesNotFitTheModelIsRefused(t *testing.T) {
+func TestNewAgent_RefusesRobotThatDoesNotFitModel(t *testing.T) {
 	for name, spec := range map[string]hal.Spec{
 		"observations": haltest.Spec(rigObs+1, rigAction),
 		"actions":      haltest.Spec(rigObs, rigAction-1),

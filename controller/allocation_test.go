@@ -51,7 +51,7 @@ func (q *quiet) Poll(dst []rewardsrc.Label) (n int) {
 
 func (q *quiet) Halt() error { return nil }
 
-func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *testing.T) {
+func TestAgent_StepAllocatesNothing(t *testing.T) {
 	for _, strategy := range Strategies() {
 		for _, off := range []bool{false, true} {
 			r := newRig(t, func(c *Config) {
@@ -90,7 +90,7 @@ func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *tes
 	}
 }
 
-func TestATickOfAStoppedRobotAllocatesNothingEither(t *testing.T) {
+func TestAgent_StepAllocatesNothingWhenStopped(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{
 		Limits:       []StopLimit{{Channel: "o0", Min: -2, Max: 2}},
 		MaxSampleAge: 2 * testPeriod, FrozenTicks: 5, FrozenChannels: []string{"o1"},

@@ -57,7 +57,7 @@ func BenchmarkStep(b *testing.B) {
 			plans := newStubPlans(shape)
 			plans.content()
 			robot := haltest.New(haltest.Spec(benchObs, benchAction))
-			robot.Observe = func(n int, obs []float32) error { narrow(obs, features[n%benchObs:][:benchObs]); return nil }
+			robot.Observe = func(n int, obs []float32) error { toFloat32(obs, features[n%benchObs:][:benchObs]); return nil }
 			agent, err := NewAgent(cfg, Parts{Robot: robot, Source: &oracle{}, Model: model, Plans: plans})
 			if err != nil {
 				b.Fatal(err)

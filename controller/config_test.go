@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTheDefaultConfigurationIsValid(t *testing.T) {
+func TestConfig_DefaultIsValid(t *testing.T) {
 	for _, strategy := range []string{UCB, UCBSphere, Thompson, Random} {
 		cfg := DefaultConfig()
 		cfg.Strategy = strategy
@@ -18,7 +18,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	}
 }
 
-func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
+func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 	mistakes := map[string][]func(*Config){
 		"strategy":   {func(c *Config) { c.Strategy = "" }, func(c *Config) { c.Strategy = "UCB" }},
 		"candidates": {func(c *Config) { c.Candidates = -1 }, func(c *Config) { c.Candidates = 1<<16 + 1 }},
@@ -64,7 +64,7 @@ func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
 			change(&cfg)
 			err := cfg.Validate(50)
 			var field *FieldError
-			if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key || field.Mend == "" {
+			if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key || field.Fix == "" {
 				t.Errorf("%s, mistake %d: %v", key, i, err)
 			}
 		}
@@ -78,7 +78,7 @@ func numbers(set func(*Config, float64), values ...float64) (changes []func(*Con
 	return changes
 }
 
-func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+func TestConfig_ValidateReportsAllMistakes(t *testing.T) {
 	err := Config{}.Validate(0)
 	for _, key := range []string{"strategy", "beta", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
 		if !slices.Contains(keys(err), key) {
@@ -103,7 +103,7 @@ func keys(err error) (found []string) {
 	return found
 }
 
-func TestForgettingThatWouldLoseThePriorMustBeChosenExplicitly(t *testing.T) {
+func TestConfig_FastForgettingNeedsExactRestore(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Rho = 0.98 // 0.98⁴⁹ = 0.37
 	if err := cfg.Validate(0); err != nil {
@@ -122,7 +122,7 @@ func TestForgettingThatWouldLoseThePriorMustBeChosenExplicitly(t *testing.T) {
 	}
 }
 
-func TestAWindowOrAMemoryBeyondReasonIsRefused(t *testing.T) {
+func TestNewLearner_RefusesTooLongHistory(t *testing.T) {
 	for key, c := range map[string]struct {
 		change func(*Config)
 		period time.Duration
@@ -179,7 +179,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-func TestSecondsBecomePeriodsRoundedUp(t *testing.T) {
+func TestTicks_RoundsUp(t *testing.T) {
 	for _, c := range []struct {
 		seconds float64
 		least   uint64

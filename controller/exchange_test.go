@@ -18,7 +18,7 @@ var binds = map[string]struct {
 	"plan":  {PlanSize, func(b []byte, s Shape) error { _, err := BindPlan(b, s); return err }},
 }
 
-func TestARecordIsBoundOnlyToMemoryThatFits(t *testing.T) {
+func TestBind_RefusesMemoryThatDoesNotFit(t *testing.T) {
 	shape := Shape{3, 2, 5}
 	for name, b := range binds {
 		n := b.size(shape)
@@ -64,7 +64,7 @@ func within[T any](t *testing.T, region []byte, s []T) (from, to int) {
 	return int(start - base), int(start-base) + len(s)*int(unsafe.Sizeof(zero))
 }
 
-func TestThePartsOfARecordLieApartWithinItsMemory(t *testing.T) {
+func TestBind_PartsDoNotOverlap(t *testing.T) {
 	for _, shape := range []Shape{{1, 1, 1}, {3, 2, 5}, {24, 6, 50}, {7, 1, 33}} {
 		spans := func(region []byte, pairs ...[2]int) {
 			t.Helper()
@@ -91,7 +91,7 @@ func TestThePartsOfARecordLieApartWithinItsMemory(t *testing.T) {
 	}
 }
 
-func TestTwoRecordsBoundToTheSameMemoryAreOne(t *testing.T) {
+func TestBind_SharesMemory(t *testing.T) {
 	shape := Shape{3, 2, 5}
 	region := aligned(TickSize(shape))
 	a, _ := Bind(region, shape)
@@ -102,7 +102,7 @@ func TestTwoRecordsBoundToTheSameMemoryAreOne(t *testing.T) {
 	}
 }
 
-func TestACopyHasEverything(t *testing.T) {
+func TestTick_CopyFromCopiesEverything(t *testing.T) {
 	shape := Shape{3, 2, 5}
 	region := aligned(TickSize(shape))
 	for i := range region {
@@ -125,16 +125,16 @@ func TestACopyHasEverything(t *testing.T) {
 	}
 }
 
-// TestTheLayoutIsThatOfItsVersion fails where a field came or moved: raise
+// TestLayoutVersion_MatchesSizes fails where a field came or moved: raise
 // LayoutVersion, then set the sizes here.
-func TestTheLayoutIsThatOfItsVersion(t *testing.T) {
+func TestLayoutVersion_MatchesSizes(t *testing.T) {
 	got := [...]int{LayoutVersion, headerSize, int(unsafe.Sizeof(AppliedLabel{})), stateHeaderSize, planHeaderSize}
 	if want := [...]int{3, 856, 88, 32, 40}; got != want {
 		t.Errorf("version, header, label, state, plan: %v, want %v", got, want)
 	}
 }
 
-func TestFaultsAndOutcomesHaveNames(t *testing.T) {
+func TestFault_HasName(t *testing.T) {
 	for f := FaultNone; f <= FaultOperator; f++ {
 		if f.String() == "" || f.String()[0] == 'F' {
 			t.Errorf("fault %d: %q", f, f)
@@ -150,7 +150,7 @@ func TestFaultsAndOutcomesHaveNames(t *testing.T) {
 	}
 }
 
-func FuzzBindNeverPanics(f *testing.F) {
+func FuzzBind(f *testing.F) {
 	f.Add(3, 2, 5, 1024, 0)
 	f.Add(1<<62, 1, 1, 64, 0)
 	f.Add(1, 1, 1<<31, 64, 0)

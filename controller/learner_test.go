@@ -22,7 +22,7 @@ func newTestLearner(t testing.TB, change func(*Config)) (*Learner, *naive) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, newNaive(cfg, rigLatent, len(l.past.moments))
+	return l, newNaive(cfg, rigLatent, len(l.history.moments))
 }
 
 func gaussian(random *rand.Rand, d int) []float64 {
@@ -33,7 +33,7 @@ func gaussian(random *rand.Rand, d int) []float64 {
 	return x
 }
 
-func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
+func TestLearner_MatchesReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := DefaultConfig()
 		cfg.Rho = rapid.SampledFrom([]float64{1, 0.99, 0.9}).Draw(t, "rho")
@@ -46,7 +46,7 @@ func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.past.moments)), random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.history.moments)), random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
 		t.Repeat(map[string]func(*rapid.T){
 			"tick":  s.tick,
 			"value": s.value,
@@ -123,7 +123,7 @@ func (s *session) same(t *rapid.T, label rewardsrc.Label, asked uint64) {
 	}
 }
 
-func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
+func TestLearner_UndoRemovesLabel(t *testing.T) {
 	forgets := func(c *Config) { c.Rho = 0.995; c.Sigma = 0.5 }
 	with, _ := newTestLearner(t, forgets)
 	without, _ := newTestLearner(t, forgets)
@@ -148,7 +148,7 @@ func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
 	}
 }
 
-func TestAnUndoIsAboutALabelAndNotAboutAnUndo(t *testing.T) {
+func TestLearner_UndoCannotBeUndone(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	before := state(l)
@@ -167,7 +167,7 @@ func TestAnUndoIsAboutALabelAndNotAboutAnUndo(t *testing.T) {
 	beliefsAgree(t, state(l), before)
 }
 
-func TestALabelThatIsDeliveredTwiceCountsOnce(t *testing.T) {
+func TestLearner_AppliesRepeatedLabelOnce(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	l.Apply(value(7, 1, 1), 0)
@@ -187,7 +187,7 @@ func TestALabelThatIsDeliveredTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAnUnaskedPressIsAboutTheStatesShortlyBeforeIt(t *testing.T) {
+func TestLearner_CreditsPressToWindowBeforeIt(t *testing.T) {
 	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4} })
 	for tick := range uint64(100) {
 		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0})
@@ -202,7 +202,7 @@ func TestAnUnaskedPressIsAboutTheStatesShortlyBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAPressFromTheFutureOrLongAgoIsRefused(t *testing.T) {
+func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for tick := range uint64(1000) {
 		l.Observe(tick, 1e12+int64(tick)*int64(testPeriod), []float64{1, 2, 3, 4})
@@ -227,7 +227,7 @@ func TestAPressFromTheFutureOrLongAgoIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhereNoStateIsInTheWindowTheOneBeforeStandsInIfItIsNear(t *testing.T) {
+func TestLearner_EmptyWindowUsesNearState(t *testing.T) {
 	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{} })
 	l.Observe(5, 100e6, []float64{1, 0, 0, 0})
 	l.Observe(6, 120e6, []float64{2, 0, 0, 0})
@@ -245,12 +245,12 @@ func TestWhereNoStateIsInTheWindowTheOneBeforeStandsInIfItIsNear(t *testing.T) {
 	}
 }
 
-func TestAStuckSensorClockDoesNotMakeALabelExpensive(t *testing.T) {
+func TestLearner_BoundsWindowOfStuckClock(t *testing.T) {
 	l, err := NewLearner(DefaultConfig(), 2, 200*time.Microsecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tick := range uint64(len(l.past.moments)) {
+	for tick := range uint64(len(l.history.moments)) {
 		l.Observe(tick, 42, []float64{1, 2})
 	}
 	if a := l.Apply(press(0, 42+3e8, 1), 0); a.Outcome != Applied || a.To-a.From+1 != maxWindow {
@@ -258,7 +258,7 @@ func TestAStuckSensorClockDoesNotMakeALabelExpensive(t *testing.T) {
 	}
 }
 
-func TestLabelsThatAreNoLabelsAreRefused(t *testing.T) {
+func TestLearner_RefusesInvalidLabels(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	hash := l.belief.Hash()
@@ -284,7 +284,7 @@ func TestLabelsThatAreNoLabelsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestLabelsCanBeTakenBack(t *testing.T) {
+func TestLearner_UndoReachesNewestLabelsOnly(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	for id := uint64(1); id <= undoable+1; id++ {
@@ -297,7 +297,7 @@ func TestOnlyTheNewestLabelsCanBeTakenBack(t *testing.T) {
 	}
 }
 
-func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
+func TestLearner_ReapplyRepeatsLogAndRefusesDamage(t *testing.T) {
 	forgets := func(c *Config) { c.Rho = 0.99 }
 	l, _ := newTestLearner(t, forgets)
 	again, _ := newTestLearner(t, forgets)
@@ -340,7 +340,7 @@ func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
 	}
 }
 
-func TestAWarmStartIsAsManySureLabels(t *testing.T) {
+func TestLearner_WarmStartEqualsLabels(t *testing.T) {
 	cfg := func(c *Config) { c.Sigma = 0.5 }
 	warm, _ := newTestLearner(t, cfg)
 	_, n := newTestLearner(t, cfg)
@@ -364,7 +364,7 @@ func TestAWarmStartIsAsManySureLabels(t *testing.T) {
 	}
 }
 
-func TestAnAbsurdNumberOfPeriodsDoesNotHang(t *testing.T) {
+func TestLearner_AdvanceIsBounded(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Advance(math.MaxUint64)
 	l.Advance(math.MaxUint64)
@@ -373,7 +373,7 @@ func TestAnAbsurdNumberOfPeriodsDoesNotHang(t *testing.T) {
 	}
 }
 
-func TestTicksThatRunBackwardsStartTheHistoryAnew(t *testing.T) {
+func TestLearner_DecreasingTickClearsHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for _, tick := range []uint64{10, 11, 3} {
 		l.Observe(tick, int64(tick), []float64{1, 2, 3, 4})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEveryEventInEveryModeGoesWhereTheStateMachineSays(t *testing.T) {
+func TestLifecycle_Transitions(t *testing.T) {
 	disarmed, armed := Lifecycle{}, Lifecycle{mode: Armed}
 	stopped := Lifecycle{mode: Stopped, cause: FaultEStop}
 	arm := func(present Fault) func(*Lifecycle) error {
@@ -56,7 +56,7 @@ func TestEveryEventInEveryModeGoesWhereTheStateMachineSays(t *testing.T) {
 	}
 }
 
-func TestModesHaveNames(t *testing.T) {
+func TestMode_HasName(t *testing.T) {
 	for m, want := range map[Mode]string{Disarmed: "disarmed", Armed: "armed", Stopped: "stopped", 9: "Mode(9)"} {
 		if got := m.String(); got != want {
 			t.Errorf("%d is %q, want %q", m, got, want)
@@ -81,7 +81,7 @@ func FuzzLifecycle(f *testing.F) {
 	})
 }
 
-func TestNoSequenceOfActsAndFaultsMovesARobotThatMayNotMove(t *testing.T) {
+func TestAgent_RandomEventsNeverMoveDisarmedRobot(t *testing.T) {
 	armed := 0
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 0))

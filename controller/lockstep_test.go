@@ -8,7 +8,7 @@ import (
 	"optibfm/tflite"
 )
 
-func TestInLockstepEveryZIsPlannedForItsOwnTick(t *testing.T) {
+func TestLockstep_PlansForItsOwnTick(t *testing.T) {
 	r := newRig(t, nil)
 	lockstep := r.plans.(*Lockstep)
 	for i := range uint64(10) {
@@ -22,7 +22,7 @@ func TestInLockstepEveryZIsPlannedForItsOwnTick(t *testing.T) {
 	}
 }
 
-func TestInLockstepAPlanOfSeveralTicksIsFreshOnce(t *testing.T) {
+func TestLockstep_PlanIsFreshOnce(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Replan = 4 })
 	lockstep := r.plans.(*Lockstep)
 	for i := range uint64(13) {
@@ -33,7 +33,7 @@ func TestInLockstepAPlanOfSeveralTicksIsFreshOnce(t *testing.T) {
 	}
 }
 
-func TestInLockstepABadObservationKeepsThePlanBefore(t *testing.T) {
+func TestLockstep_BadObservationKeepsPlan(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(3)
 	r.robot.SenseErr = errOut
@@ -48,7 +48,7 @@ func TestInLockstepABadObservationKeepsThePlanBefore(t *testing.T) {
 	}
 }
 
-func TestInLockstepAnErrorOfPlanningIsTheErrorOfOffer(t *testing.T) {
+func TestLockstep_OfferReturnsPlannerError(t *testing.T) {
 	m := newStub(rigObs, rigAction, rigLatent)
 	l := NewLockstep(newTestPlanner(t, configured(UCB), m))
 	if l.Latest() != nil || l.Fresh() {
@@ -67,7 +67,7 @@ func TestInLockstepAnErrorOfPlanningIsTheErrorOfOffer(t *testing.T) {
 	}
 }
 
-func TestARunIsAFunctionOfConfigurationModelAndWhatTheRobotSenses(t *testing.T) {
+func TestAgent_LockstepRunIsDeterministic(t *testing.T) {
 	run := func() (hashes []uint64, z []float64) {
 		r := newRig(t, func(c *Config) { c.Strategy = Thompson; c.Rho = 0.99 })
 		r.source.onAsk = obliging(r)

@@ -20,7 +20,7 @@ func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked [
 		n := 0
 		for range int(time.Minute / period) {
 			gate.Expire(tick)
-			gate.Pass(1)
+			gate.Advance(1)
 			if dgap := gap(minute); gate.Passes(math.Expm1(dgap)) {
 				if r, ok := gate.Ask(tick, 0, dgap); ok {
 					n++
@@ -34,7 +34,7 @@ func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked [
 	return asked, gate
 }
 
-func TestTheRequestRateMeetsTheBudgetWhateverTheGapsAre(t *testing.T) {
+func TestPace_RequestRateMeetsBudget(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	gaps := map[string]func(int) float64{
 		"exponential":     func(int) float64 { return random.ExpFloat64() },
@@ -61,7 +61,7 @@ func TestTheRequestRateMeetsTheBudgetWhateverTheGapsAre(t *testing.T) {
 	}
 }
 
-func TestTheSumOfRequestsIsTheBudgetAndTheMoveOfKappa(t *testing.T) {
+func TestPace_RequestsEqualBudgetPlusKappaChange(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute, cfg.RequestsPerMinute = 1e-3, 6, 0
@@ -75,7 +75,7 @@ func TestTheSumOfRequestsIsTheBudgetAndTheMoveOfKappa(t *testing.T) {
 	}
 }
 
-func TestKappaNeverFallsBelowTheConfigurations(t *testing.T) {
+func TestPace_KappaHasLowerBound(t *testing.T) {
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.2, 6
 	asked, gate := operate(cfg, 5, func(int) float64 { return 0.19 })
@@ -89,7 +89,7 @@ func TestKappaNeverFallsBelowTheConfigurations(t *testing.T) {
 	}
 }
 
-func TestWithoutABudgetKappaStays(t *testing.T) {
+func TestPace_KappaIsConstantWithoutBudget(t *testing.T) {
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.RequestsPerMinute = 0.3, 0
 	_, gate := operate(cfg, 1, func(int) float64 { return 1 })
@@ -98,13 +98,13 @@ func TestWithoutABudgetKappaStays(t *testing.T) {
 	}
 }
 
-func TestAPaceResumesExactlyFromAnyKappa(t *testing.T) {
+func TestPace_ResumesExactlyFromKappa(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.05, 7.25
 	p, q := NewPace(cfg, time.Millisecond), NewPace(cfg, time.Millisecond)
 	for i := range 20_000 {
-		p.Pass(random.Uint64N(400))
+		p.Advance(random.Uint64N(400))
 		if random.IntN(20) == 0 {
 			p.Asked()
 		}
@@ -121,7 +121,7 @@ func TestAPaceResumesExactlyFromAnyKappa(t *testing.T) {
 	}
 }
 
-func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
+func TestAgent_RecordsKappa(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS = 0.01, 3, 0.1
 		c.Gate.BackoffS = 0
@@ -138,7 +138,7 @@ func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.tick.Flags.Has(FlagArmed) {
-			pace.Pass(r.tick.Elapsed)
+			pace.Advance(r.tick.Elapsed)
 		}
 		if r.tick.Kappa != pace.Kappa() {
 			t.Fatalf("tick %d: κ %g, want %g", r.tick.Index, r.tick.Kappa, pace.Kappa())
@@ -156,7 +156,7 @@ func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
 	}
 }
 
-func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
+func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.cfg.Gate.Kappa, r.cfg.Gate.LabelsPerMinute, r.cfg.Gate.TimeoutS, r.cfg.Gate.BackoffS = 0.01, 30, 0.1, 0
 	r.build(robot)
@@ -175,7 +175,7 @@ func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.tick.Flags.Has(FlagArmed) {
-			pace.Pass(r.tick.Elapsed)
+			pace.Advance(r.tick.Elapsed)
 		}
 		if r.tick.Kappa != pace.Kappa() {
 			t.Fatalf("tick %d (%v): κ %g, want %g", r.tick.Index, r.tick.Mode(), r.tick.Kappa, pace.Kappa())
@@ -192,7 +192,7 @@ func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
 	}
 }
 
-func TestALabelOfAStreamHasItsOwnCreditWindow(t *testing.T) {
+func TestLearner_HeldLabelHasItsOwnWindow(t *testing.T) {
 	l, _ := newTestLearner(t, func(c *Config) {
 		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
 	})
@@ -212,7 +212,7 @@ func TestALabelOfAStreamHasItsOwnCreditWindow(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
+func TestAgent_UnreachableOperatorStopsRequestsNotRobot(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.BackoffMaxS, c.Gate.LabelsPerMinute = 0.05, 3600, 3600, 1
 	})
@@ -251,7 +251,7 @@ func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnAbsenceStopsTheAskingAlsoWhereNothingElseDoes(t *testing.T) {
+func TestAgent_UnreachableOperatorStopsRequestsWithoutBackoff(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.RequestsPerMinute = 0.05, 0, 0 })
 	asked := func() (n int) {
 		for range 200 {
@@ -273,14 +273,14 @@ func TestAnAbsenceStopsTheAskingAlsoWhereNothingElseDoes(t *testing.T) {
 	}
 }
 
-func BenchmarkGateThatFollowsABudget(b *testing.B) {
+func BenchmarkPace(b *testing.B) {
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.01, 3
 	gate := NewGate(cfg, 1, time.Millisecond)
 	b.ReportAllocs()
 	for b.Loop() {
 		gate.pace.level = 3 * gate.pace.perAsk // else it is at rest, which costs less
-		gate.Pass(1)
+		gate.Advance(1)
 		if gate.Passes(1e-9) {
 			b.Fatal("κ is 0")
 		}

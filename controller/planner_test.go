@@ -64,7 +64,7 @@ func configured(strategy string) Config {
 	return cfg
 }
 
-func TestAPlanDependsOnNothingButItsConfigurationModelAndState(t *testing.T) {
+func TestPlanner_PlanIsFunctionOfConfigModelAndState(t *testing.T) {
 	for _, strategy := range Strategies() {
 		if strategy == UCBGradient {
 			continue // depends on its optimizer's state, and on no random numbers
@@ -92,7 +92,7 @@ func TestAPlanDependsOnNothingButItsConfigurationModelAndState(t *testing.T) {
 	}
 }
 
-func TestUCBTakesTheCandidateWithTheGreatestLeastUpperBound(t *testing.T) {
+func TestPlanner_UCBTakesBestCandidate(t *testing.T) {
 	for _, c := range []struct {
 		strategy string
 		n        int
@@ -219,7 +219,7 @@ func checkRegion(t *testing.T, strategy string, s *State, candidates []float32, 
 	}
 }
 
-func TestThompsonSamplesThePosteriorFromTickToTick(t *testing.T) {
+func TestPlanner_ThompsonSamplesPosterior(t *testing.T) {
 	cfg := configured(Thompson)
 	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 	const n = 40_000
@@ -257,7 +257,7 @@ func TestThompsonSamplesThePosteriorFromTickToTick(t *testing.T) {
 	}
 }
 
-func TestRandomIsUniformOnTheSphereAndFixedIsTheGivenZ(t *testing.T) {
+func TestPlanner_RandomIsUniformAndFixedIsGiven(t *testing.T) {
 	cfg := configured(Random)
 	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 	s := learnt(t, cfg, 0)
@@ -282,7 +282,7 @@ func TestRandomIsUniformOnTheSphereAndFixedIsTheGivenZ(t *testing.T) {
 	}
 }
 
-func TestPlansAreMadeEveryRTicksAndAtEpisodeStarts(t *testing.T) {
+func TestPlanner_PlansWhenDue(t *testing.T) {
 	for _, replan := range []uint64{0, 1, 3} {
 		cfg := configured(Random)
 		cfg.Replan = replan
@@ -307,7 +307,7 @@ func TestPlansAreMadeEveryRTicksAndAtEpisodeStarts(t *testing.T) {
 	}
 }
 
-func TestAStateThatCannotBePlannedForIsAnErrorAndThePlanStaysDue(t *testing.T) {
+func TestPlanner_RefusesInvalidState(t *testing.T) {
 	cfg := configured(Thompson)
 	cfg.Replan = 0
 	for name, spoil := range map[string]func(*State){
@@ -327,7 +327,7 @@ func TestAStateThatCannotBePlannedForIsAnErrorAndThePlanStaysDue(t *testing.T) {
 	}
 }
 
-func TestASearchThatGoesWrongIsAnErrorAndThePlanStaysDue(t *testing.T) {
+func TestPlanner_RefusesInvalidSearchResult(t *testing.T) {
 	for name, search := range map[string]func(obs, candidates []float32, b tflite.Belief) (int, float32, error){
 		"it fails":             func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, 0, errOut },
 		"no candidate":         func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return -1, 0, nil },
@@ -352,7 +352,7 @@ func TestASearchThatGoesWrongIsAnErrorAndThePlanStaysDue(t *testing.T) {
 	}
 }
 
-func TestTheScheduleOfBetaIsUsed(t *testing.T) {
+func TestPlanner_UsesBetaSchedule(t *testing.T) {
 	cfg := configured(UCB)
 	cfg.Beta = Beta{Schedule: Theory, S: 1.5, Delta: 0.1}
 	s := learnt(t, cfg, 0)
@@ -368,7 +368,7 @@ func TestTheScheduleOfBetaIsUsed(t *testing.T) {
 	}
 }
 
-func TestPlanningAllocatesNothing(t *testing.T) {
+func TestPlanner_AllocatesNothing(t *testing.T) {
 	for _, strategy := range Strategies() {
 		cfg := configured(strategy)
 		p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))

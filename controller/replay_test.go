@@ -78,7 +78,7 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 	return r.cfg, record
 }
 
-func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
+func TestLearner_ReplayReproducesHashesAndShares(t *testing.T) {
 	for _, robust := range []float64{0, 0.2} {
 		cfg, record := eventful(t, robust)
 		replayed(t, cfg, record)
@@ -137,13 +137,13 @@ func expectedShare(l *Learner, logged AppliedLabel) float64 {
 		return 1
 	}
 	phi := make([]float64, rigLatent)
-	l.past.mean(phi, logged.From, logged.To)
+	l.history.mean(phi, logged.From, logged.To)
 	return posterior.Trust(l.belief.Surprise(phi, logged.Value, l.LabelWeight()), l.robust)
 }
 
-// TestTheRecordAloneGivesEveryHash uses nothing of this package but the record:
+// TestPosterior_ReproducesHashesFromRecord uses nothing of this package but the record:
 // φ, the ticks credited, values and weights.
-func TestTheRecordAloneGivesEveryHash(t *testing.T) {
+func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 	cfg, record := eventful(t, 0.2)
 	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)
 	if err != nil {
@@ -200,7 +200,7 @@ func meanOf(record []*Tick, from, to uint64) []float64 {
 	return sum
 }
 
-func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
+func TestLearner_HashIsTheSameOnEveryCPU(t *testing.T) {
 	for robust, want := range map[float64]uint64{0: 0x2897c191aded0029, 0.2: 0x4f1a4e9ac7d1ca92} {
 		if got := hashAfterLabels(t, robust); got != want {
 			t.Errorf("robust %g: hash %#x, want %#x", robust, got, want)

@@ -72,7 +72,7 @@ func (s *teaching) angle() float64 {
 	return math.Acos(product / norm(z))
 }
 
-func TestMistakenLabelsSpoilAPlainBeliefAndFarLessARobustOne(t *testing.T) {
+func TestRobust_ReducesErrorFromMistakes(t *testing.T) {
 	const seeds, limit = 100, 0.2
 	for name, c := range map[string]struct {
 		mistaken float64
@@ -101,7 +101,7 @@ func TestMistakenLabelsSpoilAPlainBeliefAndFarLessARobustOne(t *testing.T) {
 	}
 }
 
-func TestLabelsWithoutMistakesTeachARobustBeliefAsMuch(t *testing.T) {
+func TestRobust_CostsLittleWithoutMistakes(t *testing.T) {
 	const seeds = 100
 	// The first ones are held back a little: λ = 1 takes the task to be of the
 	// limit's size, and here it is five times as large.
@@ -120,7 +120,7 @@ func TestLabelsWithoutMistakesTeachARobustBeliefAsMuch(t *testing.T) {
 	}
 }
 
-func TestATaskThatChangesIsBelievedInTheEnd(t *testing.T) {
+func TestRobust_LearnsChangedTask(t *testing.T) {
 	labelsUntilNear := func(s *teaching) int {
 		s.teach(400, 0, false)
 		for i := range s.task {
@@ -146,7 +146,7 @@ func TestATaskThatChangesIsBelievedInTheEnd(t *testing.T) {
 	t.Logf("labels until the other task is found: %.0f plain, %.0f robust", float64(plainSum)/30, float64(robustSum)/30)
 }
 
-func TestUndoTakesOutWhatADoubtedLabelPutIn(t *testing.T) {
+func TestRobust_UndoRemovesDownweightedLabel(t *testing.T) {
 	with, without := newTeaching(t, 1, 0.2, 0.999), newTeaching(t, 1, 0.2, 0.999)
 	with.teach(60, 0, false)
 	without.teach(60, 0, false)
@@ -163,7 +163,7 @@ func TestUndoTakesOutWhatADoubtedLabelPutIn(t *testing.T) {
 	beliefsAgree(t, state(with.l), state(without.l))
 }
 
-func TestTheFirstLabelsAreBelievedHoweverGreat(t *testing.T) {
+func TestRobust_FirstLabelHasFullWeight(t *testing.T) {
 	s := newTeaching(t, 3, 0.5, 1)
 	phi := unit(s.random, teachingLatent)
 	for i := range phi {

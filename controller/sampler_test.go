@@ -33,7 +33,7 @@ func (c *counting) fill(dst []float64) {
 	}
 }
 
-func TestAnotherSamplerDrawsTheCandidatesAndTheSamples(t *testing.T) {
+func TestPlanner_UsesGivenSampler(t *testing.T) {
 	for strategy, want := range map[string]counting{
 		UCB: {ellipsoids: 128, radius: 2}, Thompson: {gaussians: 1}, UCBSphere: {}, Random: {},
 	} {

@@ -45,7 +45,7 @@ func TestAgent_StageNamesTheCallInProgress(t *testing.T) {
 	}
 }
 
-func TestStage_HasAName(t *testing.T) {
+func TestStage_HasName(t *testing.T) {
 	for s := range numStages {
 		if s.String() == "" {
 			t.Errorf("stage %d has no name", uint64(s))

@@ -6,7 +6,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-func TestStopHistory_AdmitsOnlyRewardsAboutTimesWithoutAStop(t *testing.T) {
+func TestStopHistory_RefusesRewardsAboutStops(t *testing.T) {
 	h := NewStopHistory(CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}})
 	// Stopped during the ticks [100, 200), sensed in [10 s, 20 s), and from
 	// tick 300 on.
@@ -51,7 +51,7 @@ func held(l rewardsrc.Label) rewardsrc.Label {
 	return l
 }
 
-func TestStopHistory_RefusesWhatIsOlderThanItRemembers(t *testing.T) {
+func TestStopHistory_RefusesOlderThanItHolds(t *testing.T) {
 	h := NewStopHistory(CreditConfig{})
 	for tick := uint64(1); tick <= 20; tick++ {
 		h.Note(tick, int64(tick), tick%2 == 0)
@@ -81,7 +81,7 @@ func stoppedRig(t *testing.T) (r *rig, robot *stoppableRig, stop uint64) {
 	return r, robot, r.next - 100
 }
 
-func TestAgent_LearnsNothingAboutAStoppedRobot(t *testing.T) {
+func TestAgent_RefusesLabelsAboutStops(t *testing.T) {
 	r, robot, stop := stoppedRig(t)
 	now := func() int64 { return r.tick.SenseAt }
 	before := func(tick uint64) int64 { return int64(tick) * int64(testPeriod) } // it was sensed a period later

@@ -38,7 +38,7 @@ func (r *rig) observes0(x float32) {
 	}
 }
 
-func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.T) {
+func TestAgent_EmergencyStopLatchesUntilReleasedAndReset(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.steps(2)
 	r.arm()
@@ -80,7 +80,7 @@ func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.
 	}
 }
 
-func TestAPressedEmergencyStopAlsoStopsARobotThatWasNeverArmed(t *testing.T) {
+func TestAgent_EmergencyStopStopsDisarmedRobot(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	robot.Pressed = true
 	r.fails(FaultEStop)
@@ -91,7 +91,7 @@ func TestAPressedEmergencyStopAlsoStopsARobotThatWasNeverArmed(t *testing.T) {
 	}
 }
 
-func TestWhatIsSensedBeyondALimitStopsAtOnce(t *testing.T) {
+func TestAgent_StopsBeyondLimit(t *testing.T) {
 	for _, x := range []float32{0.51, -0.41, 1e30} {
 		r, robot := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -0.4, Max: 0.5}}})
 		for _, inside := range []float32{-0.4, 0, 0.5} {
@@ -117,7 +117,7 @@ func TestWhatIsSensedBeyondALimitStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestANumberThatWasNotMeasuredIsNoTilt(t *testing.T) {
+func TestAgent_NaNIsBadObservationNotLimit(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -1, Max: 1}}})
 	r.arm()
 	r.observes0(float32(nan))
@@ -125,7 +125,7 @@ func TestANumberThatWasNotMeasuredIsNoTilt(t *testing.T) {
 	r.fails(FaultObs)
 }
 
-func TestASampleThatIsTooOldStopsAtOnce(t *testing.T) {
+func TestAgent_StopsOnStaleSample(t *testing.T) {
 	const limit = 3 * testPeriod
 	for name, age := range map[string]func(*rig, *stoppableRig){
 		"sensing fails":          func(_ *rig, s *stoppableRig) { s.SenseErr = errOut },
@@ -147,7 +147,7 @@ func TestASampleThatIsTooOldStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAFrozenSensorStops(t *testing.T) {
+func TestAgent_StopsOnFrozenSensor(t *testing.T) {
 	for name, c := range map[string]struct {
 		channels []string
 		still    func(r *rig)
@@ -173,7 +173,7 @@ func TestAFrozenSensorStops(t *testing.T) {
 	r.steps(20) // nobody named o0
 }
 
-func TestRulesThatDoNotFitTheRobotAreRefused(t *testing.T) {
+func TestNewAgent_RefusesSafetyThatDoesNotFitRobot(t *testing.T) {
 	for want, safety := range map[string]Safety{
 		`channel "pitch"`: {Limits: []StopLimit{{Channel: "pitch", Min: -1, Max: 1}}},
 		"min below max":   {Limits: []StopLimit{{Channel: "o0", Min: 1, Max: 1}}},
@@ -189,7 +189,7 @@ func TestRulesThatDoNotFitTheRobotAreRefused(t *testing.T) {
 	}
 }
 
-func TestDisarmingHasAnOutputOfItsOwnAndLatchesNothing(t *testing.T) {
+func TestAgent_DisarmSetsDisarmedOutput(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(2)
@@ -208,7 +208,7 @@ func TestDisarmingHasAnOutputOfItsOwnAndLatchesNothing(t *testing.T) {
 	r.steps(1)
 }
 
-func TestARobotWithoutADisarmedOutputIsHalted(t *testing.T) {
+func TestAgent_DisarmHaltsRobotWithoutDisarmedOutput(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	if err := r.agent.Disarm(); err != nil || r.robot.Halts != 1 || r.agent.Mode() != Disarmed {
@@ -217,7 +217,7 @@ func TestARobotWithoutADisarmedOutputIsHalted(t *testing.T) {
 	r.arm()
 }
 
-func TestARobotThatCannotBeDisarmedIsStopped(t *testing.T) {
+func TestAgent_FailedDisarmStops(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	robot.DisarmErr = errOut
@@ -229,7 +229,7 @@ func TestARobotThatCannotBeDisarmedIsStopped(t *testing.T) {
 	}
 }
 
-func TestRateLimitsStartFromTheDisarmedOutputAfterADisarm(t *testing.T) {
+func TestAgent_RateLimitStartsFromDisarmedOutput(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	spec := robot.Spec()
 	spec.Action[0].MaxRate = 1 // 0.02 a period
@@ -252,7 +252,7 @@ func TestRateLimitsStartFromTheDisarmedOutputAfterADisarm(t *testing.T) {
 	}
 }
 
-func TestAHaltThatFailedIsTriedAgainInEachTick(t *testing.T) {
+func TestAgent_RetriesFailedHaltEachTick(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	robot.HaltErr = errOut
@@ -273,7 +273,7 @@ func TestAHaltThatFailedIsTriedAgainInEachTick(t *testing.T) {
 	}
 }
 
-func TestWhereADeadmanIsRequiredOnlyARobotThatHasSetOneIsArmed(t *testing.T) {
+func TestAgent_RequiredDeadmanMustBeSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		silence time.Duration
 		as      func(*haltest.Robot) hal.Robot
@@ -302,7 +302,7 @@ func TestWhereADeadmanIsRequiredOnlyARobotThatHasSetOneIsArmed(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsARobotFromMovingIsPresentUntilItIsGone(t *testing.T) {
+func TestAgent_ResetWaitsUntilCauseIsGone(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(1)
@@ -324,7 +324,7 @@ func TestWhatKeepsARobotFromMovingIsPresentUntilItIsGone(t *testing.T) {
 	r.steps(10)
 }
 
-func TestAStoppedRobotLearnsAndPlansOn(t *testing.T) {
+func TestAgent_StoppedRobotLearnsAndPlans(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(3)

@@ -276,7 +276,7 @@ func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
 		return
 	}
 	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagUnreachable) {
-		p.pace.Pass(t.Elapsed)
+		p.pace.Advance(t.Elapsed)
 	}
 	if gap {
 		p.pace.Resume(t.Kappa)

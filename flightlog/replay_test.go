@@ -82,7 +82,7 @@ func (s simulation) run(t *testing.T) (path string, z []float64) {
 		if away {
 			tick.Flags |= controller.FlagUnreachable
 		} else {
-			gate.Pass(elapsed)
+			gate.Advance(elapsed)
 		}
 		tick.Kappa = gate.Kappa()
 		if gate.Passes(tick.NormSq) && !s.silent && !away {
