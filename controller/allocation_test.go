@@ -6,8 +6,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// quiet is a source that allocates nothing: it answers every request at once
-// and adds an unasked label, an undo and a broken label now and then.
+// quiet is a source that allocates nothing: it answers every request at once and
+// adds unasked labels, undos and invalid labels.
 type quiet struct {
 	open   uint64
 	lastID uint64
@@ -100,12 +100,12 @@ func TestAgent_StepAllocatesNothingWhenStopped(t *testing.T) {
 	robot.Pressed = true
 	r.fails(FaultEStop)
 	robot.HaltErr = errOut
-	if err := r.agent.Halt(FaultAct); err == nil { // and it is told again in every tick
+	if err := r.agent.Halt(FaultAct); err == nil { // each tick repeats it
 		t.Fatal("Halt succeeded")
 	}
 	ticks := 0
 	robot.Observe = func(_ int, obs []float32) error {
-		obs[0] = float32(ticks % 7) // the limit is left now and then
+		obs[0] = float32(ticks % 7) // sometimes beyond the limit
 		return nil
 	}
 	n := testing.AllocsPerRun(500, func() {

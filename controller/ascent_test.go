@@ -36,7 +36,7 @@ func TestAscent_ImprovesOnMean(t *testing.T) {
 	}
 }
 
-// slopes is a model whose score has the same gradient everywhere.
+// slopes is a model with a score of constant gradient.
 type slopes struct {
 	*tflite.Network
 	slope []float32
@@ -62,7 +62,7 @@ func TestAscent_TakesStepsOfAdamFromMean(t *testing.T) {
 	got := plan(t, newTestPlanner(t, cfg, m), s)
 	mean := make([]float64, rigLatent)
 	beliefOf(t, cfg, s).Mean(mean)
-	// Where the gradient does not change, every step of Adam is as long as the rate.
+	// With a constant gradient, every step of Adam has the length of the rate.
 	unit := 0.1 * norm(mean) / math.Sqrt(rigLatent)
 	for step, z := range m.seen {
 		for i, sign := range []float64{1, -1, 0, 1} {

@@ -65,9 +65,9 @@ type GateConfig struct {
 	Kappa             float64 `yaml:"kappa"`               // least D-gap of a request, nats, >= 0
 	RequestsPerMinute int     `yaml:"requests_per_minute"` // upper limit in any 60 s; 0: no limit
 	TimeoutS          float64 `yaml:"timeout_s"`           // an unanswered request expires after this
-	BackoffS          float64 `yaml:"backoff_s"`           // pause after an expired request; doubles with each further one
+	BackoffS          float64 `yaml:"backoff_s"`           // pause after an expired request; doubles with each
 	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // longest pause
-	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ rises above kappa to meet it; 0: κ is kappa
+	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
 

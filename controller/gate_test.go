@@ -48,7 +48,7 @@ func TestGate_OpensAtKappa(t *testing.T) {
 		}
 	}
 	if open < 200 || open > 1800 {
-		t.Errorf("open %d times of 2000: the test shows little", open)
+		t.Errorf("open %d times of 2000: too few for this test", open)
 	}
 }
 

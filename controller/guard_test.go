@@ -79,19 +79,6 @@ func TestGuard_LimitsValueAndRateOfAnyAction(t *testing.T) {
 	}
 }
 
-func TestGuard_MeetsLimitsExactlyInFloat32(t *testing.T) {
-	spec := limitedSpec()
-	spec.Action[0].MaxRate = 0
-	g := newGuard(GuardConfig{}, spec)
-	for _, x := range []float32{-1, 1, -5, 5} {
-		action := []float32{x, x, 0}
-		g.limit(action)
-		if err := spec.CheckAction(action); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestGuard_CountsConsecutiveBadTicks(t *testing.T) {
 	g := newGuard(GuardConfig{MaxBadTicks: 2}, limitedSpec())
 	for i, bad := range []bool{true, true, false, true, true} {

@@ -46,7 +46,8 @@ func TestLearner_MatchesReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.history.moments)), random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.history.moments)), random: random}
 		t.Repeat(map[string]func(*rapid.T){
 			"tick":  s.tick,
 			"value": s.value,
@@ -56,7 +57,7 @@ func TestLearner_MatchesReference(t *testing.T) {
 	})
 }
 
-// session drives a learner and the reference side by side.
+// session applies the same events to a learner and to the reference.
 type session struct {
 	l      *Learner
 	n      *naive
@@ -180,25 +181,34 @@ func TestLearner_AppliesRepeatedLabelOnce(t *testing.T) {
 	l.Apply(undo, 0)
 	hash = l.belief.Hash()
 	if got := l.Apply(undo, 0).Outcome; got != Duplicate || l.belief.Hash() != hash {
-		t.Errorf("an undo the second time: %v: it took back another label", got)
+		t.Errorf("a repeated undo: %v", got)
 	}
 	if got := l.Apply(value(8, 1, 0.5), 0).Outcome; got != Duplicate || l.belief.Hash() != hash {
-		t.Errorf("a label that was taken back, delivered again: %v", got)
+		t.Errorf("an undone label, repeated: %v", got)
 	}
 }
 
-func TestLearner_CreditsPressToWindowBeforeIt(t *testing.T) {
-	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4} })
+func TestLearner_CreditsLabelToItsWindow(t *testing.T) {
+	l, _ := newTestLearner(t, func(c *Config) {
+		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
+	})
 	for tick := range uint64(100) {
 		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0})
 	}
-	// Pressed at 1.6 s: about 1.0 to 1.4 s, ticks 50 to 70, 60 in the middle.
-	a := l.Apply(press(1, 1.6e9, 1), 0)
-	if a.Outcome != Applied || a.From != 50 || a.To != 70 || a.About != 60 {
-		t.Fatalf("%+v", a)
-	}
-	if math.Abs(l.phi[0]-60) > 1e-12 {
-		t.Errorf("the mean feature is %v, want that of tick 60", l.phi[0])
+	for name, c := range map[string]struct {
+		label           rewardsrc.Label
+		from, to, about uint64
+	}{
+		"press":       {press(1, 1.6e9, 1), 50, 70, 60}, // 1.0 to 1.4 s
+		"held button": {held(press(2, 1.6e9, 1)), 75, 75, 75},
+	} {
+		a := l.Apply(c.label, 0)
+		if a.Outcome != Applied || a.From != c.from || a.To != c.to || a.About != c.about {
+			t.Errorf("%s: %+v, want ticks %d to %d", name, a, c.from, c.to)
+		}
+		if math.Abs(l.phi[0]-float64(c.about)) > 1e-12 {
+			t.Errorf("%s: mean feature %v, want that of tick %d", name, l.phi[0], c.about)
+		}
 	}
 }
 
@@ -209,7 +219,9 @@ func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 	}
 	hash := l.belief.Hash()
 	newest := int64(1e12 + 999*int64(testPeriod))
-	for _, at := range []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1e9, 1e12, newest + 3e9, newest + 1e15, math.MaxInt64} {
+	for _, at := range []int64{
+		math.MinInt64, math.MinInt64 + 1, -1, 0, 1e9, 1e12, newest + 3e9, newest + 1e15, math.MaxInt64,
+	} {
 		if got := l.Apply(press(0, at, 1), 0).Outcome; got != TooOld {
 			t.Errorf("pressed at %d: %v", at, got)
 		}
@@ -307,7 +319,9 @@ func TestLearner_ReapplyRepeatsLogAndRefusesDamage(t *testing.T) {
 			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{1, float64(tick), 3, 4})
 		}
 	}
-	labels := []rewardsrc.Label{value(1, 40, 1), press(2, 900e6, 0.5), {ID: 3, Kind: rewardsrc.Undo}, {ID: 4, Kind: rewardsrc.CantTell}}
+	labels := []rewardsrc.Label{
+		value(1, 40, 1), press(2, 900e6, 0.5), {ID: 3, Kind: rewardsrc.Undo}, {ID: 4, Kind: rewardsrc.CantTell},
+	}
 	for _, label := range labels {
 		logged := l.Apply(label, 0)
 		own, err := again.Reapply(logged)
@@ -360,7 +374,7 @@ func TestLearner_WarmStartEqualsLabels(t *testing.T) {
 		t.Errorf("a NaN: %v", err)
 	}
 	if err := warm.WarmStart(phi[1:], reward); err == nil {
-		t.Error("a feature is missing and nobody said so")
+		t.Error("accepted a missing feature")
 	}
 }
 

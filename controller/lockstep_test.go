@@ -17,7 +17,7 @@ func TestLockstep_PlansForItsOwnTick(t *testing.T) {
 			t.Fatalf("tick %d: planned at %d", i, r.tick.PlanTick)
 		}
 		if !slices.Equal(lockstep.Latest().Z, r.tick.Z) {
-			t.Fatal("the plan is not what the tick says")
+			t.Fatal("the tick does not hold the plan")
 		}
 	}
 }
@@ -27,7 +27,8 @@ func TestLockstep_PlanIsFreshOnce(t *testing.T) {
 	lockstep := r.plans.(*Lockstep)
 	for i := range uint64(13) {
 		r.steps(1)
-		if want := i%4 == 0; lockstep.Fresh() != want || r.tick.Flags.Has(FlagReplanned) != want || r.tick.PlanTick != i-i%4 {
+		want := i%4 == 0
+		if lockstep.Fresh() != want || r.tick.Flags.Has(FlagReplanned) != want || r.tick.PlanTick != i-i%4 {
 			t.Fatalf("tick %d: fresh %v, planned at %d", i, lockstep.Fresh(), r.tick.PlanTick)
 		}
 	}
@@ -84,6 +85,6 @@ func TestAgent_LockstepRunIsDeterministic(t *testing.T) {
 		t.Error("two runs differ")
 	}
 	if h1[0] == h1[199] {
-		t.Error("nothing was learnt")
+		t.Error("the belief did not change")
 	}
 }

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
-
-	"optibfm/rewardsrc"
 )
 
-// operate runs a gate for some minutes at 50 Hz against D-gaps that gap draws,
-// and returns the requests of each minute.
+// operate runs a gate for some minutes at 50 Hz with D-gaps from gap, and returns
+// the requests of each minute.
 func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked []int, gate *Gate) {
 	period := 20 * time.Millisecond
 	gate = NewGate(cfg, 1, period)
@@ -76,25 +75,16 @@ func TestPace_RequestsEqualBudgetPlusKappaChange(t *testing.T) {
 }
 
 func TestPace_KappaHasLowerBound(t *testing.T) {
-	cfg := DefaultConfig().Gate
-	cfg.Kappa, cfg.LabelsPerMinute = 0.2, 6
-	asked, gate := operate(cfg, 5, func(int) float64 { return 0.19 })
-	for _, n := range asked {
-		if n != 0 {
-			t.Fatalf("asked %v times although a label would teach less than kappa", asked)
+	for _, c := range []struct{ kappa, budget, dgap float64 }{
+		{0.2, 6, 0.19}, // a label would gain too little
+		{0.3, 0, 1},    // no budget: κ is constant
+	} {
+		cfg := DefaultConfig().Gate
+		cfg.Kappa, cfg.LabelsPerMinute, cfg.RequestsPerMinute = c.kappa, c.budget, 0
+		asked, gate := operate(cfg, 3, func(int) float64 { return c.dgap })
+		if gate.Kappa() != c.kappa || (slices.Max(asked) == 0) != (c.dgap < c.kappa) {
+			t.Errorf("%+v: κ is %g, asked %v", c, gate.Kappa(), asked)
 		}
-	}
-	if gate.Kappa() != 0.2 {
-		t.Errorf("κ is %g", gate.Kappa())
-	}
-}
-
-func TestPace_KappaIsConstantWithoutBudget(t *testing.T) {
-	cfg := DefaultConfig().Gate
-	cfg.Kappa, cfg.RequestsPerMinute = 0.3, 0
-	_, gate := operate(cfg, 1, func(int) float64 { return 1 })
-	if gate.Kappa() != 0.3 {
-		t.Errorf("κ is %g", gate.Kappa())
 	}
 }
 
@@ -114,7 +104,7 @@ func TestPace_ResumesExactlyFromKappa(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{nan, inf, 0, -1, 1e300} {
-		q.Resume(bad) // from a damaged log: it stays
+		q.Resume(bad) // from a damaged log: no change
 		if q.level != p.level {
 			t.Errorf("κ %g changed the level", bad)
 		}
@@ -152,13 +142,14 @@ func TestAgent_RecordsKappa(t *testing.T) {
 		}
 	}
 	if asked < 4 {
-		t.Errorf("asked %d times: the test shows little", asked)
+		t.Errorf("asked %d times: too few for this test", asked)
 	}
 }
 
 func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
-	r.cfg.Gate.Kappa, r.cfg.Gate.LabelsPerMinute, r.cfg.Gate.TimeoutS, r.cfg.Gate.BackoffS = 0.01, 30, 0.1, 0
+	gate := &r.cfg.Gate
+	gate.Kappa, gate.LabelsPerMinute, gate.TimeoutS, gate.BackoffS = 0.01, 30, 0.1, 0
 	r.build(robot)
 	r.arm()
 	pace := NewPace(r.cfg.Gate, testPeriod)
@@ -188,27 +179,7 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 		}
 	}
 	if raised < 3 {
-		t.Errorf("%d stops with κ raised: the test shows little", raised)
-	}
-}
-
-func TestLearner_HeldLabelHasItsOwnWindow(t *testing.T) {
-	l, _ := newTestLearner(t, func(c *Config) {
-		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
-	})
-	period := int64(testPeriod)
-	for tick := range uint64(100) {
-		l.Observe(tick, int64(tick)*period, make([]float64, rigLatent))
-	}
-	at := 90 * period
-	press := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
-	held := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
-	back := func(s float64) uint64 { return 90 - uint64(s*1e9)/uint64(period) }
-	if press.From != back(0.6) || press.To != back(0.2) {
-		t.Errorf("a press is about ticks %d to %d, want %d to %d", press.From, press.To, back(0.6), back(0.2))
-	}
-	if held.From != back(0.1) || held.To != back(0.1) {
-		t.Errorf("a label of a stream is about ticks %d to %d, want %d", held.From, held.To, back(0.1))
+		t.Errorf("%d stops with κ raised: too few for this test", raised)
 	}
 }
 
@@ -234,16 +205,16 @@ func TestAgent_UnreachableOperatorStopsRequestsNotRobot(t *testing.T) {
 		}
 		return asked
 	}
-	if run(20) != 1 { // it expires, and then the pause would be an hour
+	if run(20) != 1 { // it expires; the pause is then an hour
 		t.Fatal("not asked once at first")
 	}
 	r.source.away = true
 	kappa := r.tick.Kappa
 	if n := run(50); n != 0 {
-		t.Errorf("asked %d times with nobody there", n)
+		t.Errorf("%d requests without an operator", n)
 	}
 	if r.tick.Kappa != kappa {
-		t.Error("κ moved while nobody could be asked")
+		t.Error("κ changed while the operator was unreachable")
 	}
 	r.source.away = false
 	if run(20) != 1 {
@@ -265,11 +236,11 @@ func TestAgent_UnreachableOperatorStopsRequestsWithoutBackoff(t *testing.T) {
 		return n
 	}
 	if n := asked(); n < 2 {
-		t.Fatalf("asked %d times: the test shows nothing", n)
+		t.Fatalf("asked %d times: too few for this test", n)
 	}
 	r.source.away = true
 	if n := asked(); n != 0 {
-		t.Errorf("asked %d times with nobody there", n)
+		t.Errorf("%d requests without an operator", n)
 	}
 }
 
@@ -279,7 +250,7 @@ func BenchmarkPace(b *testing.B) {
 	gate := NewGate(cfg, 1, time.Millisecond)
 	b.ReportAllocs()
 	for b.Loop() {
-		gate.pace.level = 3 * gate.pace.perAsk // else it is at rest, which costs less
+		gate.pace.level = 3 * gate.pace.perAsk // at level 0 it takes less time
 		gate.Advance(1)
 		if gate.Passes(1e-9) {
 			b.Fatal("κ is 0")

@@ -8,7 +8,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// obliging answers every request at once with the first observation.
+// obliging answers every request at once with the first action.
 func obliging(r *rig) func(rewardsrc.Request) {
 	id := uint64(1 << 32)
 	return func(q rewardsrc.Request) {
@@ -19,8 +19,8 @@ func obliging(r *rig) func(rewardsrc.Request) {
 	}
 }
 
-// eventful is a run with everything in it: answers, presses, undos, refused
-// labels, skipped ticks, bad observations, a while disarmed.
+// eventful records a run with answers, presses, undos, refused labels, skipped
+// ticks, bad observations and a disarmed interval.
 func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
@@ -40,7 +40,8 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 		if r.random.IntN(20) == 0 {
 			r.robot.SenseErr = errOut
 		}
-		label := rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: int64(r.next) * int64(testPeriod), Value: r.random.Float64(), Weight: r.random.Float64()}
+		label := press(id, int64(r.next)*int64(testPeriod), r.random.Float64())
+		label.Weight = r.random.Float64()
 		switch r.random.IntN(12) {
 		case 0:
 			label.Kind, label.Weight = rewardsrc.Undo, 0
@@ -48,7 +49,7 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 		case 4:
 			label.Value = nan
 		case 5:
-			label.ID -= min(id, 3) // again
+			label.ID -= min(id, 3) // a repeated ID
 		default:
 			label.ID = 0
 		}
@@ -85,7 +86,7 @@ func TestLearner_ReplayReproducesHashesAndShares(t *testing.T) {
 	}
 }
 
-// replayed computes a record again and compares.
+// replayed replays a record and compares.
 func replayed(t *testing.T, cfg Config, record []*Tick) {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
@@ -110,7 +111,7 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 				downweighted++
 			}
 			own, err := l.Reapply(logged)
-			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN equals nothing
+			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN differs from itself
 				t.Fatalf("tick %d: %+v, %v, want %+v", tick.Index, own, err, logged)
 			}
 		}
@@ -120,7 +121,7 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 	}
 	for _, o := range []Outcome{Applied, BadLabel, Duplicate} {
 		if outcomes[o] < 10 {
-			t.Errorf("%v: %d times only: the run shows little", o, outcomes[o])
+			t.Errorf("%v: %d times only: too few for this test", o, outcomes[o])
 		}
 	}
 	if (downweighted >= 10) != (cfg.Robust > 0) {
@@ -141,8 +142,8 @@ func expectedShare(l *Learner, logged AppliedLabel) float64 {
 	return posterior.Trust(l.belief.Surprise(phi, logged.Value, l.LabelWeight()), l.robust)
 }
 
-// TestPosterior_ReproducesHashesFromRecord uses nothing of this package but the record:
-// φ, the ticks credited, values and weights.
+// TestPosterior_ReproducesHashesFromRecord uses only the record: φ, credited
+// ticks, values and weights.
 func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 	cfg, record := eventful(t, 0.2)
 	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)

@@ -10,7 +10,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// counting draws the same z always.
+// counting always draws the same z.
 type counting struct {
 	ellipsoids, gaussians int
 	radius                float64
@@ -48,7 +48,8 @@ func TestPlanner_UsesGivenSampler(t *testing.T) {
 		}
 		drawn := make([]float64, rigLatent)
 		c.fill(drawn)
-		if uses := slices.EqualFunc(z, drawn, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }); uses != (want != counting{}) {
+		uses := slices.EqualFunc(z, drawn, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 })
+		if uses != (want != counting{}) {
 			t.Errorf("%s: z is %v", strategy, z)
 		}
 	}

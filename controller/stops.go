@@ -40,8 +40,8 @@ type StopLimit struct {
 
 var (
 	errStopPressed = errors.New("the emergency stop is pressed, or its line is lost; release it, or repair the line")
-	errStale       = errors.New("the newest sample is older than safety.max_sample_age_ms; check the sensor's connection")
-	errFrozen      = errors.New("a sensor value has not changed for safety.frozen_ticks; check that the sensor measures")
+	errStale       = errors.New("the newest sample is older than safety.max_sample_age_ms; check the sensor")
+	errFrozen      = errors.New("a sensor value has not changed for safety.frozen_ticks; check the sensor")
 	errNoDeadman   = errors.New("the robot has no deadman longer than a period: without commands it would not stop; " +
 		"set the device's deadman, or name another one in safety.external_deadman")
 )

@@ -10,10 +10,10 @@ import (
 	"optibfm/hal/haltest"
 )
 
-// stoppableRig is a robot that is no simulator and has an emergency stop.
+// stoppableRig is a robot with an emergency stop that is not a simulator.
 type stoppableRig struct{ *haltest.Stoppable }
 
-// newStoppableRig is a disarmed rig around such a robot.
+// newStoppableRig returns a disarmed rig with such a robot.
 func newStoppableRig(t testing.TB, safety Safety) (*rig, *stoppableRig) {
 	t.Helper()
 	r := newRig(t, nil)
@@ -27,7 +27,7 @@ func newStoppableRig(t testing.TB, safety Safety) (*rig, *stoppableRig) {
 	return r, robot
 }
 
-// observes0 makes the first channel a value, and the others noise.
+// observes0 sets the first channel to x and the others to noise.
 func (r *rig) observes0(x float32) {
 	r.robot.Observe = func(_ int, obs []float32) error {
 		for i := range obs {
@@ -52,7 +52,7 @@ func TestAgent_EmergencyStopLatchesUntilReleasedAndReset(t *testing.T) {
 	if !errors.Is(fault, errStopPressed) || !r.tick.Flags.Has(FlagArmed|FlagStopped) || r.tick.Action[0] != 0.25 {
 		t.Errorf("%v, flags %b, action %v", fault, r.tick.Flags, r.tick.Action)
 	}
-	r.steps(5) // it goes on, and says so
+	r.steps(5) // a stopped robot senses and records
 	if r.tick.Fault != FaultEStop || r.tick.Flags.Has(FlagArmed) {
 		t.Errorf("fault %v, flags %b", r.tick.Fault, r.tick.Flags)
 	}
@@ -71,7 +71,7 @@ func TestAgent_EmergencyStopLatchesUntilReleasedAndReset(t *testing.T) {
 	}
 	r.steps(3)
 	if robot.Acts != acts {
-		t.Fatal("a reset was a restart")
+		t.Fatal("the robot moved after a reset")
 	}
 	r.arm()
 	r.steps(1)
@@ -84,7 +84,7 @@ func TestAgent_EmergencyStopStopsDisarmedRobot(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	robot.Pressed = true
 	r.fails(FaultEStop)
-	robot.SenseErr = errOut // the input is read, or counts as pressed, without a sample
+	robot.SenseErr = errOut // the input is read without a sample
 	r.steps(20)
 	if r.agent.Mode() != Stopped || r.agent.Present() != FaultEStop {
 		t.Errorf("%v, present %v", r.agent.Mode(), r.agent.Present())
@@ -170,7 +170,7 @@ func TestAgent_StopsOnFrozenSensor(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{FrozenTicks: 4, FrozenChannels: []string{"o1"}})
 	r.arm()
 	r.observes0(0.5)
-	r.steps(20) // nobody named o0
+	r.steps(20) // o0 is not in FrozenChannels
 }
 
 func TestNewAgent_RefusesSafetyThatDoesNotFitRobot(t *testing.T) {
@@ -182,7 +182,9 @@ func TestNewAgent_RefusesSafetyThatDoesNotFitRobot(t *testing.T) {
 		"frozen_channels": {FrozenTicks: 1, FrozenChannels: []string{"yaw"}},
 	} {
 		r := newRig(t, nil)
-		_, err := NewAgent(r.cfg, Parts{Robot: r.robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: safety})
+		_, err := NewAgent(r.cfg, Parts{
+			Robot: r.robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: safety,
+		})
 		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

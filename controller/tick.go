@@ -92,7 +92,7 @@ type Outcome uint8
 const (
 	Applied        Outcome = iota + 1 // entered the belief, or an undo left it
 	ClosedRequest                     // "can't tell": the request was closed, the belief is unchanged
-	TooOld                            // refused: the features of that moment are not in the history, or their weight is 0
+	TooOld                            // refused: the features are not in the history, or the weight is 0
 	UnknownRequest                    // refused: no such request, or a forgotten one
 	NothingToUndo                     // refused: no such label, or it is not in the belief
 	BadLabel                          // refused: reward not finite or beyond ±1e9, weight outside (0, 1], unknown kind

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"optibfm/controller"
-	"optibfm/rewardsrc"
 )
 
 // TestReplay_AcceptsLogsOfEarlierVersions replays recorded runs of the rover: a downweighted label,
@@ -56,7 +55,7 @@ func TestReplay_AcceptsLogsOfEarlierVersions(t *testing.T) {
 func TestReplay_FindsAChangedShare(t *testing.T) {
 	changed := false
 	path, _ := simulation{cfg: simulationConfig(), ticks: 300, change: func(t *controller.Tick) {
-		if !changed && t.NumLabels > 0 && t.Labels[0].Outcome == controller.Applied && t.Labels[0].Kind == rewardsrc.Value {
+		if !changed && t.NumLabels > 0 && t.Labels[0].Share > 0 {
 			t.Labels[0].Share, changed = 0.5, true
 		}
 	}}.run(t)
