@@ -111,14 +111,32 @@ func TestPace_ResumesExactlyFromKappa(t *testing.T) {
 	}
 }
 
+// kappaCheck computes κ from the recorded ticks and compares.
+type kappaCheck struct {
+	pace  *Pace
+	asked int
+}
+
+func (k *kappaCheck) check(t *testing.T, tick *Tick) {
+	t.Helper()
+	if tick.Flags.Has(FlagArmed) {
+		k.pace.Advance(tick.Elapsed)
+	}
+	if tick.Kappa != k.pace.Kappa() {
+		t.Fatalf("tick %d (%v): κ %g, want %g", tick.Index, tick.Mode(), tick.Kappa, k.pace.Kappa())
+	}
+	if tick.Flags.Has(FlagAsked) {
+		k.asked++
+		k.pace.Asked()
+	}
+}
+
 func TestAgent_RecordsKappa(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS = 0.01, 3, 0.1
-		c.Gate.BackoffS = 0
+		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS, c.Gate.BackoffS = 0.01, 3, 0.1, 0
 	})
-	pace := NewPace(r.cfg.Gate, testPeriod)
+	k := kappaCheck{pace: NewPace(r.cfg.Gate, testPeriod)}
 	r.source.onAsk = obliging(r)
-	asked := 0
 	for range 3000 {
 		skip := uint64(0)
 		if r.random.IntN(40) == 0 {
@@ -127,22 +145,13 @@ func TestAgent_RecordsKappa(t *testing.T) {
 		if err := r.step(skip, 0); err != nil {
 			t.Fatal(err)
 		}
-		if r.tick.Flags.Has(FlagArmed) {
-			pace.Advance(r.tick.Elapsed)
-		}
-		if r.tick.Kappa != pace.Kappa() {
-			t.Fatalf("tick %d: κ %g, want %g", r.tick.Index, r.tick.Kappa, pace.Kappa())
-		}
+		k.check(t, r.tick)
 		if open := r.tick.DGap >= r.tick.Kappa; open != r.tick.Flags.Has(FlagGateOpen) {
 			t.Fatalf("tick %d: D-gap %g, κ %g, gate open %v", r.tick.Index, r.tick.DGap, r.tick.Kappa, !open)
 		}
-		if r.tick.Flags.Has(FlagAsked) {
-			asked++
-			pace.Asked()
-		}
 	}
-	if asked < 4 {
-		t.Errorf("asked %d times: too few for this test", asked)
+	if k.asked < 4 {
+		t.Errorf("%d requests: too few for this test", k.asked)
 	}
 }
 
@@ -152,7 +161,7 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	gate.Kappa, gate.LabelsPerMinute, gate.TimeoutS, gate.BackoffS = 0.01, 30, 0.1, 0
 	r.build(robot)
 	r.arm()
-	pace := NewPace(r.cfg.Gate, testPeriod)
+	k := kappaCheck{pace: NewPace(r.cfg.Gate, testPeriod)}
 	raised := 0
 	for i := range 300 {
 		robot.Pressed = i%50 == 49
@@ -165,15 +174,7 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 		if err := r.step(0, 0); err != nil && !errors.As(err, &fault) {
 			t.Fatal(err)
 		}
-		if r.tick.Flags.Has(FlagArmed) {
-			pace.Advance(r.tick.Elapsed)
-		}
-		if r.tick.Kappa != pace.Kappa() {
-			t.Fatalf("tick %d (%v): κ %g, want %g", r.tick.Index, r.tick.Mode(), r.tick.Kappa, pace.Kappa())
-		}
-		if r.tick.Flags.Has(FlagAsked) {
-			pace.Asked()
-		}
+		k.check(t, r.tick)
 		if r.tick.Flags.Has(FlagArmed|FlagStopped) && r.tick.Kappa > 0.01 {
 			raised++
 		}
@@ -184,63 +185,44 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 }
 
 func TestAgent_UnreachableOperatorStopsRequestsNotRobot(t *testing.T) {
-	r := newRig(t, func(c *Config) {
-		c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.BackoffMaxS, c.Gate.LabelsPerMinute = 0.05, 3600, 3600, 1
-	})
-	run := func(n int) (asked int) {
-		for range n {
-			acted := r.robot.Acts
-			if err := r.step(0, 0); err != nil {
-				t.Fatal(err)
+	for name, c := range map[string]struct {
+		change          func(*GateConfig)
+		before, returns int // requests within 20 ticks
+	}{
+		"pause of an hour": {func(g *GateConfig) { g.BackoffS, g.BackoffMaxS, g.LabelsPerMinute = 3600, 3600, 1 }, 1, 1},
+		"no pause":         {func(g *GateConfig) { g.BackoffS, g.RequestsPerMinute = 0, 0 }, 4, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(cfg *Config) { cfg.Gate.TimeoutS = 0.1; c.change(&cfg.Gate) })
+			run := func(n int) (asked int) {
+				for range n {
+					acted := r.robot.Acts
+					r.steps(1)
+					if r.robot.Acts != acted+1 {
+						t.Fatal("the robot does not act")
+					}
+					if r.tick.Flags.Has(FlagUnreachable) != r.source.away {
+						t.Fatalf("flags %b while away is %v", r.tick.Flags, r.source.away)
+					}
+					if r.tick.Flags.Has(FlagAsked) {
+						asked++
+					}
+				}
+				return asked
 			}
-			if r.robot.Acts != acted+1 {
-				t.Fatal("the robot does not act")
+			if n := run(20); n != c.before {
+				t.Fatalf("%d requests before the absence, want %d", n, c.before)
 			}
-			if r.tick.Flags.Has(FlagUnreachable) != r.source.away {
-				t.Fatalf("flags %b while away is %v", r.tick.Flags, r.source.away)
+			r.source.away = true
+			kappa := r.tick.Kappa
+			if n := run(50); n != 0 || r.tick.Kappa != kappa {
+				t.Errorf("during the absence: %d requests, κ from %g to %g", n, kappa, r.tick.Kappa)
 			}
-			if r.tick.Flags.Has(FlagAsked) {
-				asked++
+			r.source.away = false
+			if n := run(20); n != c.returns {
+				t.Errorf("%d requests after the return, want %d", n, c.returns)
 			}
-		}
-		return asked
-	}
-	if run(20) != 1 { // it expires; the pause is then an hour
-		t.Fatal("not asked once at first")
-	}
-	r.source.away = true
-	kappa := r.tick.Kappa
-	if n := run(50); n != 0 {
-		t.Errorf("%d requests without an operator", n)
-	}
-	if r.tick.Kappa != kappa {
-		t.Error("κ changed while the operator was unreachable")
-	}
-	r.source.away = false
-	if run(20) != 1 {
-		t.Error("the return did not end the pause")
-	}
-}
-
-func TestAgent_UnreachableOperatorStopsRequestsWithoutBackoff(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.RequestsPerMinute = 0.05, 0, 0 })
-	asked := func() (n int) {
-		for range 200 {
-			if err := r.step(0, 0); err != nil {
-				t.Fatal(err)
-			}
-			if r.tick.Flags.Has(FlagAsked) {
-				n++
-			}
-		}
-		return n
-	}
-	if n := asked(); n < 2 {
-		t.Fatalf("asked %d times: too few for this test", n)
-	}
-	r.source.away = true
-	if n := asked(); n != 0 {
-		t.Errorf("%d requests without an operator", n)
+		})
 	}
 }
 

@@ -105,9 +105,9 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 	return p, nil
 }
 
-// Due reports whether s needs a new plan: at the first state, at the start of an
+// due reports whether s needs a new plan: at the first state, at the start of an
 // episode, and every replan_every_ticks.
-func (p *Planner) Due(s *State) bool {
+func (p *Planner) due(s *State) bool {
 	if !p.planned || s.Episode != p.episode {
 		return true
 	}
@@ -124,7 +124,7 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
 		return false, fmt.Errorf("%w: before tick %d: no observation; wait for the next one", ErrState, s.Next)
 	}
-	if !p.Due(s) {
+	if !p.due(s) {
 		dst.Confirmed = s.Tick()
 		return false, nil
 	}
