@@ -87,7 +87,7 @@ func NewPlan(s Shape) *Plan {
 	return &p
 }
 
-// BindState returns a State whose memory is region.
+// BindState returns a State in the memory of region.
 func BindState(region []byte, s Shape) (State, error) {
 	base, err := regionStart(region, StateSize(s), s)
 	if err != nil {
@@ -102,7 +102,7 @@ func BindState(region []byte, s Shape) (State, error) {
 	}, nil
 }
 
-// BindPlan returns a Plan whose memory is region.
+// BindPlan returns a Plan in the memory of region.
 func BindPlan(region []byte, s Shape) (Plan, error) {
 	base, err := regionStart(region, PlanSize(s), s)
 	if err != nil {

@@ -189,8 +189,10 @@ func TestAgent_UnreachableOperatorStopsRequestsNotRobot(t *testing.T) {
 		change          func(*GateConfig)
 		before, returns int // requests within 20 ticks
 	}{
-		"pause of an hour": {func(g *GateConfig) { g.BackoffS, g.BackoffMaxS, g.LabelsPerMinute = 3600, 3600, 1 }, 1, 1},
-		"no pause":         {func(g *GateConfig) { g.BackoffS, g.RequestsPerMinute = 0, 0 }, 4, 4},
+		"pause of an hour": {func(g *GateConfig) {
+			g.BackoffS, g.BackoffMaxS, g.LabelsPerMinute = 3600, 3600, 1
+		}, 1, 1},
+		"no pause": {func(g *GateConfig) { g.BackoffS, g.RequestsPerMinute = 0, 0 }, 4, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(cfg *Config) { cfg.Gate.TimeoutS = 0.1; c.change(&cfg.Gate) })

@@ -21,7 +21,7 @@ func newStoppableRig(t testing.TB, safety Safety) (*rig, *stoppableRig) {
 	spec.Action[0].Failsafe, spec.Action[0].Disarmed = 0.25, -7
 	robot := &stoppableRig{haltest.NewStoppable(spec)}
 	robot.Observe = r.robot.Observe
-	r.robot = &haltest.Simulator{Robot: robot.Robot} // whose clock the rig sets
+	r.robot = &haltest.Simulator{Robot: robot.Robot} // the rig sets its clock
 	r.safety = safety
 	r.build(robot)
 	return r, robot

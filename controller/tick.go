@@ -51,7 +51,7 @@ type Header struct {
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
 
-	PlanTick      uint64  // the tick whose state and belief Z was planned for
+	PlanTick      uint64  // the tick of the state and belief that Z was planned for
 	PlanConfirmed uint64  // the newest tick for which the planner kept Z; Index minus this is the age of z
 	PlanScore     float64 // the score of Z, or 0 if the strategy has none
 
@@ -63,13 +63,14 @@ type Header struct {
 type AppliedLabel struct {
 	ID         uint64  // of the label
 	Request    uint64  // that it answered, or 0
-	From, To   uint64  // ticks (Index) whose features were credited, inclusive
+	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
-	// Share is the part of its weight that Config.Robust left to the label, in
-	// (0, 1]. It is 0 for anything but an applied value.
+	// Share is the part of its weight that the label kept, in (0, 1]: less than
+	// 1 if it contradicted the belief and Config.Robust is on. It is 0 for
+	// anything but an applied value.
 	Share   float64
 	Weight  float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: share · confidence · ρ^age / σ²
 	Kind    rewardsrc.Kind
@@ -123,7 +124,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Flags are facts about a tick.
+// Flags is a set of facts about a tick.
 type Flags uint32
 
 // The flags of a tick.
