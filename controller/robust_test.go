@@ -173,3 +173,13 @@ func TestRobust_FirstLabelHasFullWeight(t *testing.T) {
 		t.Errorf("the contrary: %v, weight %g", a.Outcome, a.Weight)
 	}
 }
+
+func TestAppliedLabel_DownweightedBelowFullShare(t *testing.T) {
+	for share, want := range map[float64]bool{
+		0: false, 1e-12: true, 0.5: true, 0.994: true, FullShare: false, 1: false, nan: false,
+	} {
+		if got := (&AppliedLabel{Share: share}).Downweighted(); got != want {
+			t.Errorf("share %v: %v, want %v", share, got, want)
+		}
+	}
+}
