@@ -282,7 +282,7 @@ func (c *checker) locate(section string, err error) (path, text string) {
 	var field *controller.FieldError
 	if errors.As(err, &field) {
 		path = join2(section, field.Key)
-		return path, fmt.Sprintf("%s: found %v: %s", path, field.Found, field.Mend)
+		return path, fmt.Sprintf("%s: found %v: %s", path, field.Found, field.Fix)
 	}
 	if errors.Is(err, rover.ErrUnknownTask) {
 		return "robot.rover.task", "robot.rover.task: " + err.Error()

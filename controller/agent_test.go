@@ -13,10 +13,10 @@ import (
 	"optibfm/tflite"
 )
 
-// bareRobot is a robot without Reset and Reward.
+// bareRobot hides the optional interfaces of a robot.
 type bareRobot struct{ hal.Robot }
 
-func TestABadTickIsAnsweredWithTheLastGoodActionAndTooManyHaltTheRobot(t *testing.T) {
+func TestAgent_RepeatsLastGoodActionThenHaltsOnBadTicks(t *testing.T) {
 	breaks := []struct {
 		name  string
 		want  Fault
@@ -31,8 +31,8 @@ func TestABadTickIsAnsweredWithTheLastGoodActionAndTooManyHaltTheRobot(t *testin
 		}},
 		{"a feature is NaN", FaultModel, FlagBadObs, func(r *rig) { r.features(nan) }},
 		{"a feature is infinite", FaultModel, FlagBadObs, func(r *rig) { r.features(inf) }},
-		{"a feature is absurd", FaultModel, FlagBadObs, func(r *rig) { r.features(1e200) }},
-		{"the policy fails half way", FaultModel, FlagBadAction, func(r *rig) {
+		{"a feature is far too large", FaultModel, FlagBadObs, func(r *rig) { r.features(1e200) }},
+		{"the policy fails after a part of the action", FaultModel, FlagBadAction, func(r *rig) {
 			r.model.act = func(dst, _ []float32, _ []float64) error { dst[0] = 7; return errOut }
 		}},
 		{"an action is NaN", FaultModel, FlagBadAction, func(r *rig) { r.acts(float32(nan)) }},
@@ -47,7 +47,8 @@ func TestABadTickIsAnsweredWithTheLastGoodActionAndTooManyHaltTheRobot(t *testin
 			b.apply(r)
 			for range 3 {
 				r.steps(1)
-				if !r.tick.Flags.Has(b.flag) || !slices.Equal(r.robot.Output, last) || !slices.Equal(r.tick.Action, last) {
+				repeated := slices.Equal(r.robot.Output, last) && slices.Equal(r.tick.Action, last)
+				if !r.tick.Flags.Has(b.flag) || !repeated {
 					t.Fatalf("flags %b, action %v, want %v", r.tick.Flags, r.robot.Output, last)
 				}
 			}
@@ -80,7 +81,7 @@ func (r *rig) acts(x float32) {
 	r.model.act = func(dst, _ []float32, _ []float64) error { dst[1] = x; return nil }
 }
 
-func TestGoodTicksInBetweenStartTheCountOfBadOnesAnew(t *testing.T) {
+func TestAgent_GoodTickResetsBadTickCount(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Guard.MaxBadTicks = 1 })
 	for range 10 {
 		r.steps(1)
@@ -90,29 +91,29 @@ func TestGoodTicksInBetweenStartTheCountOfBadOnesAnew(t *testing.T) {
 	}
 	r.robot.SenseErr = errOut
 	if fault := r.fails(FaultSense); !errors.Is(fault, errOut) {
-		t.Errorf("the cause is lost: %v", fault)
+		t.Errorf("the cause is missing: %v", fault)
 	}
 }
 
-func TestARobotWhoseActFailsOnceIsHalted(t *testing.T) {
+func TestAgent_HaltsWhenActFails(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(3)
 	r.robot.ActErr = errOut
 	r.robot.HaltErr = errors.New("halting failed too")
 	fault := r.fails(FaultAct)
 	if !errors.Is(fault, errOut) || !errors.Is(fault, r.robot.HaltErr) {
-		t.Errorf("a cause is lost: %v", fault)
+		t.Errorf("a cause is missing: %v", fault)
 	}
 	if r.robot.Halts != 1 || !slices.Equal(r.tick.Action, []float32{0, 0}) {
-		t.Errorf("halted %d times, the record says %v", r.robot.Halts, r.tick.Action)
+		t.Errorf("halted %d times, recorded action %v", r.robot.Halts, r.tick.Action)
 	}
 }
 
-func TestPlansThatAHealthyHostCannotSendHaltTheRobotAtOnce(t *testing.T) {
+func TestAgent_HaltsOnInvalidPlan(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
 		"z is NaN":                     func(p *Plan) { p.Z[3] = nan },
 		"z is infinite":                func(p *Plan) { p.Z[0] = -inf },
-		"z is absurd":                  func(p *Plan) { p.Z[0] = 1e200 },
+		"z is far too large":           func(p *Plan) { p.Z[0] = 1e200 },
 		"the score is NaN":             func(p *Plan) { p.Score = nan },
 		"the score is infinite":        func(p *Plan) { p.Score = inf },
 		"it was confirmed next tick":   func(p *Plan) { p.Confirmed++ },
@@ -122,29 +123,29 @@ func TestPlansThatAHealthyHostCannotSendHaltTheRobotAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			plans := r.distrusting()
+			plans := r.stubPlanner()
 			r.steps(3)
 			acts := r.robot.Acts
 			content := plans.onOffer
 			plans.onOffer = func(s *State) { content(s); spoil(plans.plan) }
 			r.fails(FaultHost)
 			if r.robot.Acts != acts || r.robot.Refused != 0 {
-				t.Error("it acted on such a plan")
+				t.Error("the robot acted on an invalid plan")
 			}
 		})
 	}
 }
 
-func TestAPlanThatIsTooOldHaltsTheRobot(t *testing.T) {
+func TestAgent_HaltsWhenPlanIsTooOld(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
-	plans := r.distrusting()
+	plans := r.stubPlanner()
 	r.steps(3)
-	plans.onOffer = nil // the planner died
+	plans.onOffer = nil // the planner is silent
 	r.steps(4)
 	r.fails(FaultStalePlan)
 
 	r = newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
-	plans = r.distrusting()
+	plans = r.stubPlanner()
 	r.steps(3)
 	plans.onOffer = nil
 	if err := r.step(3, 0); err != nil {
@@ -153,9 +154,9 @@ func TestAPlanThatIsTooOldHaltsTheRobot(t *testing.T) {
 	r.fails(FaultStalePlan) // skipped ticks count
 }
 
-func TestAPlanThatAgedWhileTheRobotStoodStillDoesNotMoveIt(t *testing.T) {
+func TestAgent_RefusesToArmWithOldPlan(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
-	plans := r.distrusting()
+	plans := r.stubPlanner()
 	r.steps(3)
 	if err := r.agent.Halt(FaultNone); err != nil {
 		t.Fatal(err)
@@ -167,16 +168,16 @@ func TestAPlanThatAgedWhileTheRobotStoodStillDoesNotMoveIt(t *testing.T) {
 		t.Errorf("armed with an old plan: %v", err)
 	}
 	r.steps(2)
-	plans.content()
+	plans.confirm()
 	r.steps(1)
 	r.arm()
 	r.steps(1)
 	if r.robot.Acts != acts+1 {
-		t.Errorf("it acted %d times", r.robot.Acts-acts)
+		t.Errorf("%d actions, want 1", r.robot.Acts-acts)
 	}
 }
 
-func TestAnOldZThatThePlannerConfirmsIsNotTooOld(t *testing.T) {
+func TestAgent_AcceptsOldPlanThatIsConfirmed(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge, c.Replan = 2, 0 })
 	r.steps(50)
 	if r.tick.PlanTick != 0 || r.tick.PlanConfirmed != 49 {
@@ -184,9 +185,9 @@ func TestAnOldZThatThePlannerConfirmsIsNotTooOld(t *testing.T) {
 	}
 }
 
-func TestWithoutAPlanAFixedDirectionStandsInForAsLongAsAPlanMayAge(t *testing.T) {
+func TestAgent_UsesFallbackZUntilPlanAgeLimit(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 3 })
-	plans := r.distrusting()
+	plans := r.stubPlanner()
 	plans.plan, plans.onOffer = nil, nil
 	var first []float64
 	for i := range 4 {
@@ -204,11 +205,11 @@ func TestWithoutAPlanAFixedDirectionStandsInForAsLongAsAPlanMayAge(t *testing.T)
 	r.fails(FaultStalePlan)
 }
 
-func TestAZWithoutADirectionIsReplacedByASeededOne(t *testing.T) {
+func TestAgent_ReplacesTinyZBySeededDirection(t *testing.T) {
 	directions := map[uint64][]float64{}
 	for _, seed := range []uint64{1, 1, 2} {
 		r := newRig(t, func(c *Config) { c.Seed = seed })
-		plans := r.distrusting()
+		plans := r.stubPlanner()
 		content := plans.onOffer
 		plans.onOffer = func(s *State) {
 			content(s)
@@ -218,26 +219,26 @@ func TestAZWithoutADirectionIsReplacedByASeededOne(t *testing.T) {
 		}
 		r.steps(1)
 		if !r.tick.Flags.Has(FlagFallbackZ) {
-			t.Fatalf("z = %v was taken", r.tick.Z)
+			t.Fatalf("the agent used z = %v", r.tick.Z)
 		}
 		if seen, ok := directions[seed]; ok && !slices.Equal(seen, r.tick.Z) {
-			t.Error("one seed, two directions")
+			t.Error("equal seeds gave different directions")
 		}
 		directions[seed] = slices.Clone(r.tick.Z)
 		plans.onOffer = func(s *State) { content(s); plans.plan.Z[0] = 1.1e-9 }
 		r.steps(1)
 		if r.tick.Flags.Has(FlagFallbackZ) {
-			t.Error("a short z was not taken")
+			t.Error("the agent did not use a short z")
 		}
 	}
 	if slices.Equal(directions[1], directions[2]) {
-		t.Error("two seeds, one direction")
+		t.Error("different seeds gave equal directions")
 	}
 }
 
-func TestADisarmedRobotNeverActsAndIsNeverAskedAbout(t *testing.T) {
+func TestAgent_DisarmedNeitherActsNorAsks(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 2; c.Rho = 0.9 })
-	plans := r.distrusting()
+	plans := r.stubPlanner()
 	plans.plan, plans.onOffer = nil, nil
 	if err := r.agent.Halt(FaultNone); err != nil {
 		t.Fatal(err)
@@ -248,12 +249,12 @@ func TestADisarmedRobotNeverActsAndIsNeverAskedAbout(t *testing.T) {
 		t.Errorf("acted %d times, asked %d times", r.robot.Acts, len(r.source.asked))
 	}
 	if !r.tick.Flags.Has(FlagGateOpen) {
-		t.Error("the gate does not say that it would ask")
+		t.Error("FlagGateOpen is not set")
 	}
 	if w := r.agent.Learner().Belief().Weight(); w != 1 {
 		t.Errorf("the label weighs %v: disarmed time counted", w)
 	}
-	r.arm() // the time before does not make the missing plan old
+	r.arm() // the age of a missing plan counts from here
 	r.steps(3)
 	if r.robot.Acts != 3 || len(r.source.asked) == 0 {
 		t.Errorf("armed: acted %d times, asked %d times", r.robot.Acts, len(r.source.asked))
@@ -263,7 +264,7 @@ func TestADisarmedRobotNeverActsAndIsNeverAskedAbout(t *testing.T) {
 	}
 }
 
-func TestAfterAFaultArmingIsRefusedAndTheFirstFaultStays(t *testing.T) {
+func TestAgent_FirstFaultLatchesAndBlocksArming(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	r.robot.ActErr = errOut
@@ -282,7 +283,7 @@ func TestAfterAFaultArmingIsRefusedAndTheFirstFaultStays(t *testing.T) {
 	}
 }
 
-func TestARobotThatRefusesToArmStaysDisarmed(t *testing.T) {
+func TestAgent_StaysDisarmedWhenRobotRefusesToArm(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.agent.Halt(FaultNone); err != nil {
 		t.Fatal(err)
@@ -293,12 +294,12 @@ func TestARobotThatRefusesToArmStaysDisarmed(t *testing.T) {
 	}
 	r.steps(3)
 	if r.robot.Acts+r.robot.Refused != 0 {
-		t.Error("it acted")
+		t.Error("the robot acted")
 	}
 }
 
-// rateLimited is a rig whose actions may move 0.02 in a period and whose
-// policy wants 1.
+// rateLimited is a rig with a policy of constant 1 and a rate limit of 0.02 per
+// period.
 func rateLimited(t *testing.T, asRobot func(*haltest.Simulator) hal.Robot) *rig {
 	r := newRig(t, nil)
 	spec := haltest.Spec(rigObs, rigAction)
@@ -314,7 +315,7 @@ func rateLimited(t *testing.T, asRobot func(*haltest.Simulator) hal.Robot) *rig 
 
 func near(x float32, want float64) bool { return math.Abs(float64(x)-want) < 1e-6 }
 
-func TestTheRateLimitHoldsOverSkippedTicksBadTicksAndASecondArm(t *testing.T) {
+func TestAgent_RateLimitHoldsOverSkippedAndBadTicks(t *testing.T) {
 	r := rateLimited(t, func(s *haltest.Simulator) hal.Robot { return s })
 	for i, skip := range []uint64{0, 0, 5, 1, 3} {
 		if err := r.step(skip, 0); err != nil {
@@ -327,7 +328,7 @@ func TestTheRateLimitHoldsOverSkippedTicksBadTicksAndASecondArm(t *testing.T) {
 	r.robot.SenseErr = errOut
 	r.steps(2)
 	r.robot.SenseErr = nil
-	r.arm() // it is armed: nothing changes
+	r.arm() // no effect: it is armed
 	r.steps(1)
 	if !near(r.robot.Output[0], 0.12) {
 		t.Errorf("after bad ticks: %v", r.robot.Output)
@@ -335,14 +336,14 @@ func TestTheRateLimitHoldsOverSkippedTicksBadTicksAndASecondArm(t *testing.T) {
 	if err := r.agent.Halt(FaultNone); err != nil {
 		t.Fatal(err)
 	}
-	r.arm() // the actuators start from their failsafe output
+	r.arm() // from the failsafe output
 	r.steps(1)
 	if !near(r.robot.Output[0], 0.02) {
 		t.Errorf("after a halt: %v", r.robot.Output)
 	}
 }
 
-func TestAnEpisodeStartsAtRestOnlyWhereTheRobotCanBeReset(t *testing.T) {
+func TestAgent_RestartsRateLimitOnlyForResettableRobot(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		as   func(*haltest.Simulator) hal.Robot
@@ -362,7 +363,7 @@ func TestAnEpisodeStartsAtRestOnlyWhereTheRobotCanBeReset(t *testing.T) {
 	}
 }
 
-func TestAnEpisodesLastStateIsRewardedAndLabelledButNotActedOn(t *testing.T) {
+func TestAgent_LabelsButDoesNotActOnLastStateOfEpisode(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.BackoffS = 0 })
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if q.State == rewardsrc.Open {
@@ -374,25 +375,28 @@ func TestAnEpisodesLastStateIsRewardedAndLabelledButNotActedOn(t *testing.T) {
 	if err := r.step(0, FlagEpisodeEnd); err != nil {
 		t.Fatal(err)
 	}
-	if !r.tick.Flags.Has(FlagEpisodeEnd|FlagReward|FlagAsked|FlagRequestClosed|FlagArmed) || r.tick.Reward != float64(r.tick.Obs[0]) {
-		t.Errorf("flags %b, reward %v", r.tick.Flags, r.tick.Reward)
+	if !r.tick.Flags.Has(FlagEpisodeEnd | FlagReward | FlagAsked | FlagRequestClosed | FlagArmed) {
+		t.Errorf("flags %b", r.tick.Flags)
+	}
+	if r.tick.Reward != float64(r.tick.Obs[0]) {
+		t.Errorf("reward %v, want %v", r.tick.Reward, r.tick.Obs[0])
 	}
 	if a := r.applied(); a.Outcome != Applied || a.From != 3 || a.To != 3 {
 		t.Errorf("%+v", a)
 	}
 	if r.robot.Acts != acts || r.tick.PlanTick != offered {
-		t.Error("it acted on or planned for the last state")
+		t.Error("an action or a plan for the last state")
 	}
 	if err := r.step(0, FlagEpisodeStart); err != nil || r.robot.Acts != acts+1 || r.tick.PlanTick != 4 {
 		t.Errorf("the next episode: %v, %d actions", err, r.robot.Acts)
 	}
 }
 
-func TestSilenceIsNoLabel(t *testing.T) {
+func TestAgent_SilenceIsNoLabel(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	hash := r.tick.Hash
-	for range 300 { // requests are opened, expire, and nobody says a word
+	for range 300 { // requests open and expire without an answer
 		r.steps(1)
 		if r.tick.NumLabels != 0 || r.tick.Hash != hash {
 			t.Fatalf("tick %d: %d labels, hash %x", r.tick.Index, r.tick.NumLabels, r.tick.Hash)
@@ -403,7 +407,7 @@ func TestSilenceIsNoLabel(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
+func TestAgent_CreditsAnswerToStateOfRequest(t *testing.T) {
 	for name, delay := range map[string]func(r *rig){
 		"at once":                       func(r *rig) {},
 		"ten ticks later":               func(r *rig) { r.steps(10) },
@@ -424,7 +428,8 @@ func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
 			age := float64(r.tick.Index - request.Tick)
 			a := r.applied()
 			want := AppliedLabel{ID: 1, Request: request.ID, From: request.Tick, To: request.Tick, About: request.Tick,
-				Value: 0.5, Confidence: 1, Weight: math.Pow(rho, age) / (sigma * sigma), Kind: rewardsrc.Value, Outcome: Applied}
+				Value: 0.5, Confidence: 1, Share: 1, Weight: math.Pow(rho, age) / (sigma * sigma),
+				Kind: rewardsrc.Value, Outcome: Applied}
 			if math.Abs(a.Weight-want.Weight) > 1e-12 {
 				t.Errorf("weight %v, want %v", a.Weight, want.Weight)
 			}
@@ -434,7 +439,7 @@ func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
 			}
 			before.Forget()
 			if err := before.Update(phi, 0.5, a.Weight); err != nil || before.Hash() != r.tick.Hash {
-				t.Errorf("the belief is not that of a label at the request's φ (%v)", err)
+				t.Errorf("the belief does not hold a label at the φ of the request (%v)", err)
 			}
 			r.source.give(answer(2, request.ID, 0.5))
 			r.steps(1)
@@ -445,36 +450,40 @@ func TestAnAnswerIsAboutTheStateThatItsRequestWasAbout(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatComesFarTooLateIsRefused(t *testing.T) {
+func TestAgent_RefusesAnswerWithoutFeatures(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.TimeoutS = 0.1; c.Credit = CreditConfig{} })
 	r.steps(1)
-	for range len(r.agent.learner.past.moments) {
+	for range len(r.agent.learner.history.moments) {
 		r.steps(1)
 	}
 	r.source.give(answer(1, 1, 1), answer(2, 999, 1))
 	hash := r.tick.Hash
 	r.steps(1)
-	if a, b := r.tick.Labels[0].Outcome, r.tick.Labels[1].Outcome; (a != TooOld && a != UnknownRequest) || b != UnknownRequest || r.tick.Hash != hash {
-		t.Errorf("%v, %v", a, b)
+	late, unknown := r.tick.Labels[0].Outcome, r.tick.Labels[1].Outcome
+	if late != TooOld && late != UnknownRequest || unknown != UnknownRequest || r.tick.Hash != hash {
+		t.Errorf("outcomes %v, %v", late, unknown)
 	}
 }
 
-func TestCantTellClosesTheRequestAndTeachesNothing(t *testing.T) {
+func TestAgent_CantTellClosesRequestWithoutUpdate(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	hash := r.tick.Hash
 	r.source.give(rewardsrc.Label{ID: 1, Kind: rewardsrc.CantTell, Request: 1})
 	r.steps(1)
-	if a := r.applied(); a.Outcome != ClosedRequest || r.tick.Hash != hash || !r.tick.Flags.Has(FlagRequestClosed) || r.tick.Request != 0 {
-		t.Errorf("%+v, flags %b", a, r.tick.Flags)
+	if a := r.applied(); a.Outcome != ClosedRequest || r.tick.Hash != hash {
+		t.Errorf("%+v", a)
+	}
+	if !r.tick.Flags.Has(FlagRequestClosed) || r.tick.Request != 0 {
+		t.Errorf("flags %b, open request %d", r.tick.Flags, r.tick.Request)
 	}
 	last := r.source.asked[len(r.source.asked)-1]
 	if last.ID != 1 || last.State != rewardsrc.Answered {
-		t.Errorf("the operator was shown %+v", last)
+		t.Errorf("the source received %+v", last)
 	}
 }
 
-func TestARequestExpiresAlsoWhileNothingCanBeSensed(t *testing.T) {
+func TestAgent_RequestExpiresDuringSenseFailures(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.TimeoutS = 0.1; c.Guard.MaxBadTicks = 50; c.MaxPlanAge = 100 })
 	r.steps(1)
 	r.robot.SenseErr = errOut
@@ -484,7 +493,7 @@ func TestARequestExpiresAlsoWhileNothingCanBeSensed(t *testing.T) {
 	}
 }
 
-func TestMoreLabelsThanATickCanApplyWaitForTheNext(t *testing.T) {
+func TestAgent_AppliesAtMostMaxLabelsPerTick(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.Off = true })
 	r.steps(1)
 	n := newNaive(r.cfg, rigLatent, 1000)
@@ -503,9 +512,9 @@ func TestMoreLabelsThanATickCanApplyWaitForTheNext(t *testing.T) {
 	mustAgree(t, r.agent.Learner(), n)
 }
 
-func TestWhatIsWrittenIntoTheRecordFromElsewhereNeverReachesTheActuators(t *testing.T) {
+func TestAgent_IgnoresWritesToSharedTick(t *testing.T) {
 	r := newRig(t, nil)
-	plans := r.distrusting()
+	plans := r.stubPlanner()
 	content := plans.onOffer
 	spoil := func() {
 		for i := range r.tick.Action {
@@ -529,13 +538,14 @@ func TestWhatIsWrittenIntoTheRecordFromElsewhereNeverReachesTheActuators(t *test
 	}
 	for range 5 {
 		r.steps(1)
-		if !slices.Equal(r.robot.Output, []float32{0.25, -0.25}) || !slices.Equal(r.tick.Action, r.robot.Output) || r.tick.NumLabels > MaxLabels {
+		recorded := slices.Equal(r.tick.Action, r.robot.Output) && r.tick.NumLabels <= MaxLabels
+		if !slices.Equal(r.robot.Output, []float32{0.25, -0.25}) || !recorded {
 			t.Fatalf("output %v, record %v", r.robot.Output, r.tick.Action)
 		}
 	}
 }
 
-func TestTheSourceSeesEveryTickBeforeItIsAskedAndTimeNeverRunsBackwards(t *testing.T) {
+func TestAgent_SourceWatchesEveryTickBeforeAsk(t *testing.T) {
 	r := newRig(t, nil)
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if w := r.source.watched[len(r.source.watched)-1]; q.State == rewardsrc.Open && w.tick != q.Tick {
@@ -556,16 +566,16 @@ func TestTheSourceSeesEveryTickBeforeItIsAskedAndTimeNeverRunsBackwards(t *testi
 	}
 }
 
-func TestAFailingPlannerInTheTickHaltsTheRobotWithItsError(t *testing.T) {
+func TestAgent_HaltsOnPlannerErrorInLockstep(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(2)
 	r.model.search = func([]float32, []float32, tflite.Belief) (int, float32, error) { return 0, 0, errOut }
 	if fault := r.fails(FaultHost); !errors.Is(fault, errOut) {
-		t.Errorf("the cause is lost: %v", fault)
+		t.Errorf("the cause is missing: %v", fault)
 	}
 }
 
-func TestANonFiniteRewardIsNoReward(t *testing.T) {
+func TestAgent_IgnoresNonFiniteReward(t *testing.T) {
 	r := newRig(t, nil)
 	for _, x := range []float64{nan, inf, -inf} {
 		r.robot.RewardOf = func([]float32) float64 { return x }
@@ -576,24 +586,28 @@ func TestANonFiniteRewardIsNoReward(t *testing.T) {
 	}
 }
 
-func TestARobotThatDoesNotFitTheModelIsRefused(t *testing.T) {
+func TestNewAgent_RefusesRobotThatDoesNotFitModel(t *testing.T) {
+	parts := func(spec hal.Spec) Parts {
+		model := newStub(rigObs, rigAction, rigLatent)
+		return Parts{Robot: describedRobot{spec: spec}, Source: &stubSource{}, Model: model}
+	}
 	for name, spec := range map[string]hal.Spec{
 		"observations": haltest.Spec(rigObs+1, rigAction),
 		"actions":      haltest.Spec(rigObs, rigAction-1),
 		"period":       func() hal.Spec { s := haltest.Spec(rigObs, rigAction); s.Period = 0; return s }(),
 	} {
-		_, err := NewAgent(DefaultConfig(), Parts{Robot: describedRobot{spec: spec}, Source: &stubSource{}, Model: newStub(rigObs, rigAction, rigLatent)})
+		_, err := NewAgent(DefaultConfig(), parts(spec))
 		if err == nil || !strings.HasPrefix(err.Error(), "controller: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := NewAgent(Config{}, Parts{Robot: describedRobot{spec: haltest.Spec(rigObs, rigAction)}, Source: &stubSource{}, Model: newStub(rigObs, rigAction, rigLatent)})
+	_, err := NewAgent(Config{}, parts(haltest.Spec(rigObs, rigAction)))
 	if !errors.Is(err, ErrConfig) {
 		t.Errorf("no configuration: %v", err)
 	}
 }
 
-// describedRobot is nothing but a Spec.
+// describedRobot implements Spec only.
 type describedRobot struct {
 	hal.Robot
 	spec hal.Spec

@@ -6,8 +6,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// quiet is a source that allocates nothing: it answers every request at once
-// and adds an unasked label, an undo and a broken label now and then.
+// quiet is a source that allocates nothing: it answers every request at once and
+// adds unasked labels, undos and invalid labels.
 type quiet struct {
 	open   uint64
 	lastID uint64
@@ -51,7 +51,7 @@ func (q *quiet) Poll(dst []rewardsrc.Label) (n int) {
 
 func (q *quiet) Halt() error { return nil }
 
-func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *testing.T) {
+func TestAgent_StepAllocatesNothing(t *testing.T) {
 	for _, strategy := range Strategies() {
 		for _, off := range []bool{false, true} {
 			r := newRig(t, func(c *Config) {
@@ -90,7 +90,7 @@ func TestATickAllocatesNothingInAnyStrategyWithAsksLabelsUndosAndBadTicks(t *tes
 	}
 }
 
-func TestATickOfAStoppedRobotAllocatesNothingEither(t *testing.T) {
+func TestAgent_StepAllocatesNothingWhenStopped(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{
 		Limits:       []StopLimit{{Channel: "o0", Min: -2, Max: 2}},
 		MaxSampleAge: 2 * testPeriod, FrozenTicks: 5, FrozenChannels: []string{"o1"},
@@ -100,12 +100,12 @@ func TestATickOfAStoppedRobotAllocatesNothingEither(t *testing.T) {
 	robot.Pressed = true
 	r.fails(FaultEStop)
 	robot.HaltErr = errOut
-	if err := r.agent.Halt(FaultAct); err == nil { // and it is told again in every tick
+	if err := r.agent.Halt(FaultAct); err == nil { // each tick repeats it
 		t.Fatal("Halt succeeded")
 	}
 	ticks := 0
 	robot.Observe = func(_ int, obs []float32) error {
-		obs[0] = float32(ticks % 7) // the limit is left now and then
+		obs[0] = float32(ticks % 7) // sometimes beyond the limit
 		return nil
 	}
 	n := testing.AllocsPerRun(500, func() {

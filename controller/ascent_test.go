@@ -10,7 +10,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func TestUCBGradientClimbsAboveTheMean(t *testing.T) {
+func TestAscent_ImprovesOnMean(t *testing.T) {
 	cfg := configured(UCBGradient)
 	network := tflitetest.Network(plannerDims, 3)
 	s := learnt(t, cfg, 4)
@@ -18,7 +18,7 @@ func TestUCBGradientClimbsAboveTheMean(t *testing.T) {
 	beliefOf(t, cfg, s).Mean(mean)
 	at := func(z []float64) float64 {
 		narrowZ := make([]float32, rigLatent)
-		narrow(narrowZ, z)
+		toFloat32(narrowZ, z)
 		_, score := bruteForce(t, network, s, narrowZ, cfg)
 		return score
 	}
@@ -36,7 +36,7 @@ func TestUCBGradientClimbsAboveTheMean(t *testing.T) {
 	}
 }
 
-// slopes is a model whose score has the same gradient everywhere.
+// slopes is a model with a score of constant gradient.
 type slopes struct {
 	*tflite.Network
 	slope []float32
@@ -54,7 +54,7 @@ func (m *slopes) Search(_, z []float32, _ tflite.Belief) (int, float32, error) {
 	return 0, float32(len(m.seen)), nil
 }
 
-func TestAscentTakesTheStepsOfAdamFromTheMean(t *testing.T) {
+func TestAscent_TakesStepsOfAdamFromMean(t *testing.T) {
 	cfg := configured(UCBGradient)
 	cfg.Gradient = GradientConfig{Steps: 3, LearningRate: 0.1}
 	m := &slopes{Network: tflitetest.Network(plannerDims, 3), slope: []float32{1e-3, -5, 0, 2}}
@@ -62,7 +62,7 @@ func TestAscentTakesTheStepsOfAdamFromTheMean(t *testing.T) {
 	got := plan(t, newTestPlanner(t, cfg, m), s)
 	mean := make([]float64, rigLatent)
 	beliefOf(t, cfg, s).Mean(mean)
-	// Where the gradient does not change, every step of Adam is as long as the rate.
+	// With a constant gradient, every step of Adam has the length of the rate.
 	unit := 0.1 * norm(mean) / math.Sqrt(rigLatent)
 	for step, z := range m.seen {
 		for i, sign := range []float64{1, -1, 0, 1} {
@@ -76,22 +76,22 @@ func TestAscentTakesTheStepsOfAdamFromTheMean(t *testing.T) {
 	}
 }
 
-func TestTheOptimizersStateIsKeptWithinAnEpisode(t *testing.T) {
+func TestAscent_KeepsOptimizerStateWithinEpisode(t *testing.T) {
 	cfg := configured(UCBGradient)
 	m := &slopes{Network: tflitetest.Network(plannerDims, 3), slope: []float32{1, 1, 1, 1}}
 	p := newTestPlanner(t, cfg, m)
 	plan(t, p, learnt(t, cfg, 4))
-	if plan(t, p, learnt(t, cfg, 5)); p.climb.steps != 2*cfg.Gradient.Steps {
-		t.Errorf("%d steps, want those of both plans", p.climb.steps)
+	if plan(t, p, learnt(t, cfg, 5)); p.ascent.steps != 2*cfg.Gradient.Steps {
+		t.Errorf("%d steps, want those of both plans", p.ascent.steps)
 	}
 	s := learnt(t, cfg, 6)
 	s.Episode = 1
-	if plan(t, p, s); p.climb.steps != cfg.Gradient.Steps {
-		t.Errorf("%d steps, want those of the new episode", p.climb.steps)
+	if plan(t, p, s); p.ascent.steps != cfg.Gradient.Steps {
+		t.Errorf("%d steps, want those of the new episode", p.ascent.steps)
 	}
 }
 
-func TestTheSameClimbsGiveTheSamePlan(t *testing.T) {
+func TestAscent_IsDeterministic(t *testing.T) {
 	cfg := configured(UCBGradient)
 	var plans []*Plan
 	for range 2 {
@@ -104,7 +104,7 @@ func TestTheSameClimbsGiveTheSamePlan(t *testing.T) {
 	}
 }
 
-func TestUCBGradientNeedsAModelWithGradients(t *testing.T) {
+func TestAscent_NeedsModelWithGradients(t *testing.T) {
 	withoutGradient := struct{ tflite.Model }{newStub(rigObs, rigAction, rigLatent)}
 	_, err := NewPlanner(configured(UCBGradient), withoutGradient)
 	if !errors.Is(err, ErrConfig) {

@@ -23,7 +23,8 @@ const (
 func benchNetwork(b *testing.B) *tflite.Network {
 	b.Helper()
 	m := tflitetest.Manifest(tflite.Dims{Obs: benchObs, Action: benchAction, Latent: benchLatent, Ensemble: 2})
-	m.Architecture.F.Hidden, m.Architecture.B.Hidden, m.Architecture.Actor.Hidden = benchHidden, benchHidden, benchHidden
+	a := &m.Architecture
+	a.F.Hidden, a.B.Hidden, a.Actor.Hidden = benchHidden, benchHidden, benchHidden
 	bundle, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
 	if err != nil {
 		b.Fatal(err)
@@ -35,7 +36,7 @@ func benchNetwork(b *testing.B) *tflite.Network {
 	return n
 }
 
-// BenchmarkStep is a whole control tick without the planner, with a label in every tick.
+// BenchmarkStep measures a control tick with a label and without the planner.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name     string
@@ -55,9 +56,12 @@ func BenchmarkStep(b *testing.B) {
 				model = benchNetwork(b)
 			}
 			plans := newStubPlans(shape)
-			plans.content()
+			plans.confirm()
 			robot := haltest.New(haltest.Spec(benchObs, benchAction))
-			robot.Observe = func(n int, obs []float32) error { narrow(obs, features[n%benchObs:][:benchObs]); return nil }
+			robot.Observe = func(n int, obs []float32) error {
+				toFloat32(obs, features[n%benchObs:][:benchObs])
+				return nil
+			}
 			agent, err := NewAgent(cfg, Parts{Robot: robot, Source: &oracle{}, Model: model, Plans: plans})
 			if err != nil {
 				b.Fatal(err)
@@ -81,7 +85,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// oracle answers every request at once and says nothing else.
+// oracle answers every request at once.
 type oracle struct{ open, lastID uint64 }
 
 func (o *oracle) Ask(r rewardsrc.Request) {
@@ -133,7 +137,9 @@ func BenchmarkPlan(b *testing.B) {
 	for _, strategy := range Strategies() {
 		if strategy == UCB || strategy == UCBSphere {
 			for _, n := range []int{128, 512} {
-				b.Run(fmt.Sprintf("%s/n=%d", strategy, n), func(b *testing.B) { benchmarkPlan(b, network, strategy, n) })
+				b.Run(fmt.Sprintf("%s/n=%d", strategy, n), func(b *testing.B) {
+					benchmarkPlan(b, network, strategy, n)
+				})
 			}
 			continue
 		}
@@ -158,7 +164,7 @@ func benchmarkPlan(b *testing.B, network *tflite.Network, strategy string, candi
 	s.Valid, s.Hash = 1, l.Belief().Hash()
 	l.Belief().State(s.Belief)
 	s.Next = 1
-	if _, err := p.Plan(s, dst); err != nil { // the model's scratch grows once
+	if _, err := p.Plan(s, dst); err != nil { // allocates the model's scratch
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

@@ -10,10 +10,10 @@ import (
 const (
 	Constant     = "constant"     // β is Value
 	Theory       = "theory"       // √λ·S + σ√(log(det V/λ^d) + 2 log 1/δ)
-	Misspecified = "misspecified" // the theory's, inflated for rewards that are only nearly linear
+	Misspecified = "misspecified" // theory, increased for rewards that are only approximately linear
 )
 
-// Beta chooses the schedule of β, the weight of the uncertainty bonus; see
+// Beta selects the schedule of β, the weight of the uncertainty bonus; see
 // posterior.Schedule.
 type Beta struct {
 	Schedule string  `yaml:"schedule"`        // constant, theory or misspecified
@@ -25,13 +25,13 @@ type Beta struct {
 	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on the norm of φ, > 0
 }
 
-// maxBeta bounds what β is made of, so that β and the candidates that it
-// spreads stay within float32.
+// maxBeta bounds the parameters of β, so that β and the candidates stay within
+// the range of float32.
 const maxBeta = 1e9
 
 func (b Beta) schedule() (posterior.Schedule, error) {
 	if largest := max(b.Value, b.S, b.Noise, b.Zeta); !(largest <= maxBeta) {
-		return nil, fmt.Errorf("found %g: keep value, s, noise and zeta within %g", largest, maxBeta)
+		return nil, fmt.Errorf("found %g; keep value, s, noise and zeta within %g", largest, maxBeta)
 	}
 	noise := b.Noise
 	if noise == 0 {
@@ -47,7 +47,7 @@ func (b Beta) schedule() (posterior.Schedule, error) {
 	case Misspecified:
 		s = posterior.Misspecified{Schedule: theory, Zeta: b.Zeta, L: b.L}
 	default:
-		return nil, fmt.Errorf("schedule: found %q: use %s, %s or %s", b.Schedule, Constant, Theory, Misspecified)
+		return nil, fmt.Errorf("schedule: found %q; use %s, %s or %s", b.Schedule, Constant, Theory, Misspecified)
 	}
 	return s, s.Validate()
 }

@@ -17,7 +17,9 @@ func TestCheckChannels_ShowsBothListsSideBySide(t *testing.T) {
 		Action: []hal.Channel{{Name: "left_wheel"}, {Name: "right_wheel"}},
 	}
 	action := []tflite.Channel{{Name: "left_wheel"}, {Name: "right_wheel"}}
-	observation := []tflite.Channel{{Name: "x", Unit: "m"}, {Name: "heading_\x1bsin"}, {Name: "speed"}, {Name: "yaw_rate"}}
+	observation := []tflite.Channel{
+		{Name: "x", Unit: "m"}, {Name: "heading_\x1bsin"}, {Name: "speed"}, {Name: "yaw_rate"},
+	}
 	err := CheckChannels(robot, observation, action)
 	want := `controller: robot "rover": observation: robot and model do not match: 3 of 4 channels differ; ` +
 		`use a model of this robot, or give the robot's channels the model's names, units and order:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTheDefaultConfigurationIsValid(t *testing.T) {
+func TestConfig_DefaultIsValid(t *testing.T) {
 	for _, strategy := range []string{UCB, UCBSphere, Thompson, Random} {
 		cfg := DefaultConfig()
 		cfg.Strategy = strategy
@@ -18,7 +18,10 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	}
 }
 
-func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
+func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
+	gates := func(set func(*GateConfig, float64), values ...float64) []func(*Config) {
+		return numbers(func(c *Config, x float64) { set(&c.Gate, x) }, values...)
+	}
 	mistakes := map[string][]func(*Config){
 		"strategy":   {func(c *Config) { c.Strategy = "" }, func(c *Config) { c.Strategy = "UCB" }},
 		"candidates": {func(c *Config) { c.Candidates = -1 }, func(c *Config) { c.Candidates = 1<<16 + 1 }},
@@ -43,20 +46,22 @@ func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
 			func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) },
 			func(c *Config) { c.FixedZ = slices.Repeat([]float64{1e200}, 50) },
 		},
-		"gate.kappa":               numbers(func(c *Config, x float64) { c.Gate.Kappa = x }, -1, nan, inf),
-		"gate.requests_per_minute": {func(c *Config) { c.Gate.RequestsPerMinute = -1 }, func(c *Config) { c.Gate.RequestsPerMinute = 10_001 }},
-		"gate.timeout_s":           numbers(func(c *Config, x float64) { c.Gate.TimeoutS = x }, 0, -1, nan, inf, 3601),
-		"gate.backoff_s":           numbers(func(c *Config, x float64) { c.Gate.BackoffS, c.Gate.BackoffMaxS = x, 1 }, -1),
-		"gate.backoff_max_s":       numbers(func(c *Config, x float64) { c.Gate.BackoffMaxS = x }, 0.5, nan, inf, 86_401),
-		"credit.delay_s":           numbers(func(c *Config, x float64) { c.Credit.DelayS = x }, -1, nan),
-		"credit.width_s":           numbers(func(c *Config, x float64) { c.Credit.WidthS = x }, -1, nan),
-		"credit":                   numbers(func(c *Config, x float64) { c.Credit = CreditConfig{DelayS: x, WidthS: x} }, 301),
-		"credit.held.delay_s":      numbers(func(c *Config, x float64) { c.Credit.Held.DelayS = x }, -1, nan),
-		"credit.held.width_s":      numbers(func(c *Config, x float64) { c.Credit.Held.WidthS = x }, -1, nan),
-		"credit.held":              numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
-		"gate.labels_per_minute":   numbers(func(c *Config, x float64) { c.Gate.LabelsPerMinute = x }, -1, 31, nan, inf),
-		"guard.max_bad_ticks":      {func(c *Config) { c.Guard.MaxBadTicks = -1 }, func(c *Config) { c.Guard.MaxBadTicks = 1001 }},
-		"max_plan_age_ticks":       {func(c *Config) { c.MaxPlanAge = 0 }},
+		"max_plan_age_ticks": {func(c *Config) { c.MaxPlanAge = 0 }},
+
+		"gate.kappa":               gates(func(g *GateConfig, x float64) { g.Kappa = x }, -1, nan, inf),
+		"gate.requests_per_minute": gates(func(g *GateConfig, x float64) { g.RequestsPerMinute = int(x) }, -1, 10_001),
+		"gate.timeout_s":           gates(func(g *GateConfig, x float64) { g.TimeoutS = x }, 0, -1, nan, inf, 3601),
+		"gate.backoff_s":           gates(func(g *GateConfig, x float64) { g.BackoffS, g.BackoffMaxS = x, 1 }, -1),
+		"gate.backoff_max_s":       gates(func(g *GateConfig, x float64) { g.BackoffMaxS = x }, 0.5, nan, inf, 86_401),
+		"gate.labels_per_minute":   gates(func(g *GateConfig, x float64) { g.LabelsPerMinute = x }, -1, 31, nan, inf),
+
+		"credit.delay_s":      numbers(func(c *Config, x float64) { c.Credit.DelayS = x }, -1, nan),
+		"credit.width_s":      numbers(func(c *Config, x float64) { c.Credit.WidthS = x }, -1, nan),
+		"credit":              numbers(func(c *Config, x float64) { c.Credit.DelayS, c.Credit.WidthS = x, x }, 301),
+		"credit.held.delay_s": numbers(func(c *Config, x float64) { c.Credit.Held.DelayS = x }, -1, nan),
+		"credit.held.width_s": numbers(func(c *Config, x float64) { c.Credit.Held.WidthS = x }, -1, nan),
+		"credit.held":         numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
+		"guard.max_bad_ticks": numbers(func(c *Config, x float64) { c.Guard.MaxBadTicks = int(x) }, -1, 1001),
 	}
 	for key, changes := range mistakes {
 		for i, change := range changes {
@@ -64,7 +69,7 @@ func TestEveryMistakeInAConfigurationIsNamedByItsKey(t *testing.T) {
 			change(&cfg)
 			err := cfg.Validate(50)
 			var field *FieldError
-			if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key || field.Mend == "" {
+			if !errors.Is(err, ErrConfig) || !errors.As(err, &field) || field.Key != key || field.Fix == "" {
 				t.Errorf("%s, mistake %d: %v", key, i, err)
 			}
 		}
@@ -78,7 +83,7 @@ func numbers(set func(*Config, float64), values ...float64) (changes []func(*Con
 	return changes
 }
 
-func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+func TestConfig_ValidateReportsAllMistakes(t *testing.T) {
 	err := Config{}.Validate(0)
 	for _, key := range []string{"strategy", "beta", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
 		if !slices.Contains(keys(err), key) {
@@ -103,7 +108,7 @@ func keys(err error) (found []string) {
 	return found
 }
 
-func TestForgettingThatWouldLoseThePriorMustBeChosenExplicitly(t *testing.T) {
+func TestConfig_FastForgettingNeedsExactRestore(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Rho = 0.98 // 0.98⁴⁹ = 0.37
 	if err := cfg.Validate(0); err != nil {
@@ -122,7 +127,7 @@ func TestForgettingThatWouldLoseThePriorMustBeChosenExplicitly(t *testing.T) {
 	}
 }
 
-func TestAWindowOrAMemoryBeyondReasonIsRefused(t *testing.T) {
+func TestNewLearner_RefusesTooLongHistory(t *testing.T) {
 	for key, c := range map[string]struct {
 		change func(*Config)
 		period time.Duration
@@ -144,19 +149,22 @@ func TestAWindowOrAMemoryBeyondReasonIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := NewLearner(DefaultConfig(), 1, time.Nanosecond); err == nil {
-		t.Error("seven seconds of nanoseconds are held in memory")
+		t.Error("accepted a history of seven seconds at a period of 1 ns")
 	}
 }
 
-// FuzzValidate looks for a configuration that passes and then cannot be used.
+// FuzzValidate searches for a configuration that passes and then fails in use.
 func FuzzValidate(f *testing.F) {
 	f.Add(1.0, 1.0, 1.0, 1.0, 0.0, 5.0, 1.0, 60.0, 0.2, 0.4, 30, 3)
 	f.Add(nan, inf, -1.0, 1e300, nan, 0.0, -1.0, nan, inf, 1e300, -1, -1)
 	f.Add(1e9, 1e-6, 1e-9, 0.99, 700.0, 1e-9, 0.0, 0.0, 600.0, 0.0, 10_000, 1000)
-	f.Fuzz(func(t *testing.T, beta, sigma, lambda, rho, kappa, timeout, backoff, backoffMax, delay, width float64, perMinute, bad int) {
+	f.Fuzz(func(t *testing.T, beta, sigma, lambda, rho, kappa, timeout, backoff, backoffMax, delay, width float64,
+		perMinute, bad int) {
 		cfg := DefaultConfig()
 		cfg.Beta.Value, cfg.Sigma, cfg.Lambda, cfg.Rho, cfg.Candidates = beta, sigma, lambda, rho, 4
-		cfg.Gate = GateConfig{Kappa: kappa, RequestsPerMinute: perMinute, TimeoutS: timeout, BackoffS: backoff, BackoffMaxS: backoffMax}
+		cfg.Gate = GateConfig{
+			Kappa: kappa, RequestsPerMinute: perMinute, TimeoutS: timeout, BackoffS: backoff, BackoffMaxS: backoffMax,
+		}
 		cfg.Credit = CreditConfig{DelayS: delay, WidthS: width}
 		cfg.Guard.MaxBadTicks = bad
 		if cfg.Validate(rigLatent) != nil {
@@ -166,20 +174,21 @@ func FuzzValidate(f *testing.F) {
 			if len(keys(err)) != 1 {
 				t.Fatal(err)
 			}
-			return // too long a window for this period
+			return // the window is too long for this period
 		}
 		r := newRig(t, func(c *Config) { *c = cfg })
 		r.source.onAsk = obliging(r)
 		for range 20 {
 			r.steps(1)
-			if r.tick.NumLabels > 0 && r.tick.Labels[0].Outcome != Applied || !finite(r.tick.LogDet) || !finite(norm(r.tick.Z)) {
+			refused := r.tick.NumLabels > 0 && r.tick.Labels[0].Outcome != Applied
+			if refused || !finite(r.tick.LogDet) || !finite(norm(r.tick.Z)) {
 				t.Fatalf("%+v: %+v", cfg, r.tick.Header)
 			}
 		}
 	})
 }
 
-func TestSecondsBecomePeriodsRoundedUp(t *testing.T) {
+func TestTicks_RoundsUp(t *testing.T) {
 	for _, c := range []struct {
 		seconds float64
 		least   uint64

@@ -12,9 +12,47 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// A simulated robot finds its task out in lockstep: every state is labelled at
-// once, and every z is planned for its own tick.
+// A simulated robot infers its task in lockstep: the operator labels every state
+// at once, and every z is planned for its own tick.
 func Example() {
+	agent, robot, err := newExampleAgent()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := agent.Arm(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	tick := controller.NewTick(agent.Shape())
+	labels, first := uint64(0), 0.0
+	for i := range uint64(100) {
+		tick.Index, tick.Elapsed, tick.Flags = i, min(i, 1), 0
+		if err := agent.Step(tick); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if i == 0 {
+			first = tick.DGap
+		}
+		labels += tick.NumLabels
+	}
+	if err := agent.Halt(controller.FaultNone); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d actions, %d labels\n", robot.Acts, labels)
+	fmt.Printf("z of tick %d was planned at tick %d\n", tick.Index, tick.PlanTick)
+	fmt.Printf("information gain below a fifth of the first: %v\n", tick.DGap < first/5)
+	// Output:
+	// 100 actions, 100 labels
+	// z of tick 99 was planned at tick 99
+	// information gain below a fifth of the first: true
+}
+
+// newExampleAgent returns an agent with a simulated robot that senses random
+// states. The reward is the first channel of the observation.
+func newExampleAgent() (*controller.Agent, *haltest.Simulator, error) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 8, Ensemble: 2}
 	robot := haltest.NewSimulator(haltest.Spec(dims.Obs, dims.Action))
 	random := rand.New(rand.NewPCG(1, 1))
@@ -25,65 +63,26 @@ func Example() {
 		return nil
 	}
 	robot.RewardOf = func(obs []float32) float64 { return float64(obs[0]) }
-
 	operator, err := scripted.New(scripted.DefaultConfig())
 	if err != nil {
-		fmt.Println(err)
-		return
+		return nil, nil, err
 	}
 	cfg := controller.DefaultConfig()
 	cfg.Gate.Off = true // the operator labels every tick unasked
 
-	// Each half has a model of its own: they would run in two processes.
+	// The halves do not share a model: they can run in two processes.
 	planner, err := controller.NewPlanner(cfg, tflitetest.Network(dims, 1))
 	if err != nil {
-		fmt.Println(err)
-		return
+		return nil, nil, err
 	}
 	agent, err := controller.NewAgent(cfg, controller.Parts{
 		Robot: robot, Source: operator, Model: tflitetest.Network(dims, 1), Plans: controller.NewLockstep(planner),
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	if err := agent.Arm(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	tick := controller.NewTick(agent.Shape())
-	labels, first := 0, 0.0
-	for i := range uint64(100) {
-		tick.Index, tick.Elapsed, tick.Flags = i, min(i, 1), 0
-		if err := agent.Step(tick); err != nil {
-			fmt.Println(err)
-			return
-		}
-		if i == 0 {
-			first = tick.DGap
-		}
-		for _, label := range tick.Labels[:tick.NumLabels] {
-			if label.Outcome == controller.Applied {
-				labels++
-			}
-		}
-	}
-	if err := agent.Halt(controller.FaultNone); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%d actions, %d labels\n", robot.Acts, labels)
-	fmt.Printf("z of tick %d was planned at tick %d\n", tick.Index, tick.PlanTick)
-	fmt.Printf("a label now teaches less than a fifth of the first: %v\n", tick.DGap < first/5)
-	// Output:
-	// 100 actions, 100 labels
-	// z of tick 99 was planned at tick 99
-	// a label now teaches less than a fifth of the first: true
+	return agent, robot, err
 }
 
-// A label source is asked only where a label teaches enough: with a greater κ
-// fewer are wanted.
+// The gate opens a request only if a label is informative: a larger κ needs fewer
+// labels.
 func ExampleGate() {
 	for _, kappa := range []float64{0.05, 0.2} {
 		cfg := controller.DefaultConfig()

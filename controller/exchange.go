@@ -8,20 +8,21 @@ import (
 	"optibfm/posterior"
 )
 
-// Plans is the agent's way to the planner: in lockstep the planner itself, in
-// the real-time program two mailboxes in shared memory. No method blocks.
+// Plans connects the agent to the planner: in lockstep it is the planner
+// itself, in the real-time program two mailboxes in shared memory. No method
+// blocks.
 type Plans interface {
 	// State returns the buffer that the agent fills with this tick's state.
 	State() *State
-	// Offer hands the filled buffer over. An error halts the robot.
+	// Offer sends the filled buffer to the planner. An error halts the robot.
 	Offer() error
 	// Latest returns the newest plan, valid until the next call, or nil
-	// where there is none yet.
+	// before the first.
 	Latest() *Plan
 }
 
-// State is what the planner needs to know: where the robot is and what is
-// believed. Like a Tick it may lie in shared memory.
+// State is the planner's input: the observation and the belief. Like a Tick it
+// may lie in shared memory.
 type State struct {
 	*StateHeader
 	Obs    []float32 // [O]
@@ -30,17 +31,17 @@ type State struct {
 
 // StateHeader is the part of a State that has a fixed size.
 type StateHeader struct {
-	Next    uint64 // the belief is that before this tick; the state is that of tick Next-1
+	Next    uint64 // the belief precedes this tick; the observation is that of tick Next-1
 	At      int64  // when the observation was taken, ns
 	Episode uint32
-	Valid   uint32 // 1: Obs is good and a plan is wanted; 0: only the belief is (at the start, after a bad observation)
+	Valid   uint32 // 1: Obs is valid and a plan is wanted; 0: only the belief is valid
 	Hash    uint64 // of the belief
 }
 
-// Tick is the tick whose state this is; meaningful where Valid.
+// Tick returns the tick of the observation; meaningful only if Valid.
 func (s *State) Tick() uint64 { return s.Next - 1 }
 
-// Plan is what the planner answers.
+// Plan is the planner's output.
 type Plan struct {
 	*PlanHeader
 	Z []float64 // [d]
@@ -49,10 +50,10 @@ type Plan struct {
 // PlanHeader is the part of a Plan that has a fixed size.
 type PlanHeader struct {
 	Tick      uint64  // the state and belief that Z was planned for
-	Confirmed uint64  // the newest tick at which the planner was content with Z
-	Score     float64 // of Z, where the strategy has one, else 0
-	Beta      float64 // that was used, where the strategy has one, else 0
-	ElapsedNS int64   // what planning took; 0 where nobody measured
+	Confirmed uint64  // the newest tick for which the planner kept Z
+	Score     float64 // of Z, or 0 if the strategy has none
+	Beta      float64 // used for Z, or 0 if the strategy has none
+	ElapsedNS int64   // planning time; 0 if not measured
 }
 
 const (
@@ -60,33 +61,33 @@ const (
 	planHeaderSize  = int(unsafe.Sizeof(PlanHeader{}))
 )
 
-// StateSize returns the bytes of a State of this shape.
+// StateSize returns the size in bytes of a State of this shape.
 func StateSize(s Shape) int {
 	return (stateHeaderSize + 8*posterior.StateLen(s.Latent) + 4*s.Obs + 63) &^ 63
 }
 
-// PlanSize returns the bytes of a Plan of this shape.
+// PlanSize returns the size in bytes of a Plan of this shape.
 func PlanSize(s Shape) int { return (planHeaderSize + 8*s.Latent + 63) &^ 63 }
 
-// NewState returns a State in memory of its own.
+// NewState allocates a State.
 func NewState(s Shape) *State {
 	st, err := BindState(aligned(StateSize(s)), s)
 	if err != nil {
-		panic(err) // the region was made to measure
+		panic(err) // the region has the right size
 	}
 	return &st
 }
 
-// NewPlan returns a Plan in memory of its own.
+// NewPlan allocates a Plan.
 func NewPlan(s Shape) *Plan {
 	p, err := BindPlan(aligned(PlanSize(s)), s)
 	if err != nil {
-		panic(err) // the region was made to measure
+		panic(err) // the region has the right size
 	}
 	return &p
 }
 
-// BindState returns a State whose memory is region.
+// BindState returns a State in the memory of region.
 func BindState(region []byte, s Shape) (State, error) {
 	base, err := regionStart(region, StateSize(s), s)
 	if err != nil {
@@ -101,7 +102,7 @@ func BindState(region []byte, s Shape) (State, error) {
 	}, nil
 }
 
-// BindPlan returns a Plan whose memory is region.
+// BindPlan returns a Plan in the memory of region.
 func BindPlan(region []byte, s Shape) (Plan, error) {
 	base, err := regionStart(region, PlanSize(s), s)
 	if err != nil {
@@ -123,21 +124,22 @@ func aligned(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[:n]
 }
 
-// possible reports whether the sizes are those of some robot and model, and so
-// cannot overflow the size of anything.
-func (s Shape) possible() bool {
+// valid reports whether the sizes are within the limits of robots and models.
+// Then no size computed from them overflows.
+func (s Shape) valid() bool {
 	return s.Obs >= 1 && s.Obs <= hal.MaxChannels &&
 		s.Action >= 1 && s.Action <= hal.MaxChannels &&
 		s.Latent >= 1 && s.Latent <= posterior.MaxDim
 }
 
-// regionStart checks that region can hold size bytes of something of shape s.
+// regionStart returns the start of region after checking its size and alignment.
 func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
-	if !s.possible() {
-		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent in [1, %d]", ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
+	if !s.valid() {
+		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent in [1, %d]",
+			ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
 	}
 	if len(region) < size {
-		return nil, fmt.Errorf("%w: %d bytes where %d are needed", ErrRegion, len(region), size)
+		return nil, fmt.Errorf("%w: found %d bytes, need %d", ErrRegion, len(region), size)
 	}
 	base := unsafe.Pointer(&region[0])
 	if uintptr(base)%8 != 0 {

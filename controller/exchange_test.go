@@ -4,11 +4,12 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 )
 
-// binds are the three records that can lie in shared memory.
+// binds are the records that can lie in shared memory.
 var binds = map[string]struct {
 	size func(Shape) int
 	bind func([]byte, Shape) error
@@ -18,12 +19,12 @@ var binds = map[string]struct {
 	"plan":  {PlanSize, func(b []byte, s Shape) error { _, err := BindPlan(b, s); return err }},
 }
 
-func TestARecordIsBoundOnlyToMemoryThatFits(t *testing.T) {
+func TestBind_RefusesMemoryThatDoesNotFit(t *testing.T) {
 	shape := Shape{3, 2, 5}
 	for name, b := range binds {
 		n := b.size(shape)
 		if n%64 != 0 {
-			t.Errorf("%s: %d bytes are no multiple of 64", name, n)
+			t.Errorf("%s: %d bytes are not a multiple of 64", name, n)
 		}
 		region := aligned(n + 8)
 		if err := b.bind(region[:n], shape); err != nil {
@@ -64,7 +65,7 @@ func within[T any](t *testing.T, region []byte, s []T) (from, to int) {
 	return int(start - base), int(start-base) + len(s)*int(unsafe.Sizeof(zero))
 }
 
-func TestThePartsOfARecordLieApartWithinItsMemory(t *testing.T) {
+func TestBind_PartsDoNotOverlap(t *testing.T) {
 	for _, shape := range []Shape{{1, 1, 1}, {3, 2, 5}, {24, 6, 50}, {7, 1, 33}} {
 		spans := func(region []byte, pairs ...[2]int) {
 			t.Helper()
@@ -91,18 +92,7 @@ func TestThePartsOfARecordLieApartWithinItsMemory(t *testing.T) {
 	}
 }
 
-func TestTwoRecordsBoundToTheSameMemoryAreOne(t *testing.T) {
-	shape := Shape{3, 2, 5}
-	region := aligned(TickSize(shape))
-	a, _ := Bind(region, shape)
-	b, _ := Bind(region, shape)
-	a.Index, a.Phi[4], a.Action[1] = 7, 0.5, -1
-	if b.Index != 7 || b.Phi[4] != 0.5 || b.Action[1] != -1 {
-		t.Error("what one wrote the other does not read")
-	}
-}
-
-func TestACopyHasEverything(t *testing.T) {
+func TestTick_CopyFromCopiesEverything(t *testing.T) {
 	shape := Shape{3, 2, 5}
 	region := aligned(TickSize(shape))
 	for i := range region {
@@ -114,42 +104,52 @@ func TestACopyHasEverything(t *testing.T) {
 	dst.CopyFrom(&src)
 	used := headerSize + 16*shape.Latent + 4*(shape.Obs+shape.Action)
 	if !slices.Equal(region[:used], other[:used]) {
-		t.Error("a tick's copy differs")
+		t.Error("the copy of a tick differs")
 	}
 	from, to := NewPlan(shape), NewPlan(shape)
 	*from.PlanHeader = PlanHeader{1, 2, 3, 4, 5}
 	from.Z[4] = 6
 	to.CopyFrom(from)
 	if *to.PlanHeader != *from.PlanHeader || !slices.Equal(to.Z, from.Z) {
-		t.Error("a plan's copy differs")
+		t.Error("the copy of a plan differs")
 	}
 }
 
-// TestTheLayoutIsThatOfItsVersion fails where a field came or moved: raise
+// TestLayoutVersion_MatchesSizes fails after a change of the layout: raise
 // LayoutVersion, then set the sizes here.
-func TestTheLayoutIsThatOfItsVersion(t *testing.T) {
-	if LayoutVersion != 2 || headerSize != 792 || unsafe.Sizeof(AppliedLabel{}) != 80 || stateHeaderSize != 32 || planHeaderSize != 40 {
-		t.Errorf("version %d: header %d, label %d, state %d, plan %d", LayoutVersion, headerSize, unsafe.Sizeof(AppliedLabel{}), stateHeaderSize, planHeaderSize)
+func TestLayoutVersion_MatchesSizes(t *testing.T) {
+	got := [...]int{LayoutVersion, headerSize, int(unsafe.Sizeof(AppliedLabel{})), stateHeaderSize, planHeaderSize}
+	if want := [...]int{3, 856, 88, 32, 40}; got != want {
+		t.Errorf("version, header, label, state, plan: %v, want %v", got, want)
 	}
 }
 
-func TestFaultsAndOutcomesHaveNames(t *testing.T) {
-	for f := FaultNone; f <= FaultOperator; f++ {
-		if f.String() == "" || f.String()[0] == 'F' {
-			t.Errorf("fault %d: %q", f, f)
+func TestString_NamesEveryValue(t *testing.T) {
+	for kind, c := range map[string]struct {
+		n       uint32
+		name    func(uint32) string
+		unknown string
+	}{
+		"Fault":   {uint32(FaultOperator) + 1, func(i uint32) string { return Fault(i).String() }, "Fault(99)"},
+		"Outcome": {uint32(RobotStopped), func(i uint32) string { return Outcome(i + 1).String() }, "Outcome(100)"},
+		"Mode":    {uint32(Stopped) + 1, func(i uint32) string { return Mode(i).String() }, "Mode(99)"},
+		"Stage":   {uint32(numStages), func(i uint32) string { return Stage(i).String() }, "Stage(99)"},
+	} {
+		seen := map[string]bool{}
+		for i := range c.n {
+			name := c.name(i)
+			if name == "" || strings.HasPrefix(name, kind+"(") || seen[name] {
+				t.Errorf("%s %d has the name %q", kind, i, name)
+			}
+			seen[name] = true
 		}
-	}
-	for o := Applied; o <= Duplicate; o++ {
-		if o.String() == "" || o.String()[0] == 'O' {
-			t.Errorf("outcome %d: %q", o, o)
+		if got := c.name(99); got != c.unknown {
+			t.Errorf("got %q, want %q", got, c.unknown)
 		}
-	}
-	if got := Fault(99).String() + " " + Outcome(0).String(); got != "Fault(99) Outcome(0)" {
-		t.Error(got)
 	}
 }
 
-func FuzzBindNeverPanics(f *testing.F) {
+func FuzzBind(f *testing.F) {
 	f.Add(3, 2, 5, 1024, 0)
 	f.Add(1<<62, 1, 1, 64, 0)
 	f.Add(1, 1, 1<<31, 64, 0)

@@ -21,7 +21,7 @@ var (
 	errOut = errors.New("out of order")
 )
 
-// stubModel is a model that costs nothing and breaks on demand.
+// stubModel is a trivial model with functions that a test can replace.
 type stubModel struct {
 	dims   tflite.Dims
 	phi    func(dst []float64, obs []float32) error
@@ -67,8 +67,7 @@ func (m *stubModel) Gradient(dz, _, _ []float32, _ tflite.Belief) (float32, erro
 	return 0, nil
 }
 
-// stubSource hands out the labels that a test puts into its queue and notes
-// what it is asked and shown.
+// stubSource returns the labels in its queue and records its calls.
 type stubSource struct {
 	queue   []rewardsrc.Label
 	asked   []rewardsrc.Request
@@ -108,10 +107,10 @@ func (s *stubSource) Watch(tick uint64, at int64, reward float64, ok bool) {
 
 func (s *stubSource) give(labels ...rewardsrc.Label) { s.queue = append(s.queue, labels...) }
 
-// stubPlans is a planner in another process: it says what a test wants.
+// stubPlans replaces a planner in another process.
 type stubPlans struct {
 	state    *State
-	plan     *Plan // nil: none yet
+	plan     *Plan // nil before the first
 	offerErr error
 	offered  int
 	onOffer  func(*State)
@@ -131,15 +130,15 @@ func (p *stubPlans) Offer() error {
 
 func (p *stubPlans) Latest() *Plan { return p.plan }
 
-// content makes the planner confirm a plan of ones at every offer.
-func (p *stubPlans) content() {
+// confirm makes the planner return a plan of ones at every offer.
+func (p *stubPlans) confirm() {
 	for i := range p.plan.Z {
 		p.plan.Z[i] = 1
 	}
 	p.onOffer = func(s *State) { p.plan.Tick, p.plan.Confirmed = s.Tick(), s.Tick() }
 }
 
-// rig is an agent with everything around it fake.
+// rig is an agent with fake parts.
 type rig struct {
 	t      testing.TB
 	cfg    Config
@@ -171,7 +170,10 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	if change != nil {
 		change(&cfg)
 	}
-	r := &rig{t: t, cfg: cfg, model: newStub(rigObs, rigAction, rigLatent), source: &stubSource{}, random: rand.New(rand.NewPCG(1, 2))}
+	r := &rig{
+		t: t, cfg: cfg, model: newStub(rigObs, rigAction, rigLatent), source: &stubSource{},
+		random: rand.New(rand.NewPCG(1, 2)),
+	}
 	r.robot = haltest.NewSimulator(haltest.Spec(rigObs, rigAction))
 	r.robot.Observe = func(_ int, obs []float32) error {
 		for i := range obs {
@@ -192,7 +194,9 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 
 func (r *rig) build(robot hal.Robot) {
 	r.t.Helper()
-	agent, err := NewAgent(r.cfg, Parts{Robot: robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: r.safety})
+	agent, err := NewAgent(r.cfg, Parts{
+		Robot: robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: r.safety,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -200,11 +204,11 @@ func (r *rig) build(robot hal.Robot) {
 	r.tick = NewTick(agent.Shape())
 }
 
-// distrusting puts a stub in the place of the planner.
-func (r *rig) distrusting() *stubPlans {
+// stubPlanner replaces the planner by a stub.
+func (r *rig) stubPlanner() *stubPlans {
 	r.t.Helper()
 	plans := newStubPlans(Shape{rigObs, rigAction, rigLatent})
-	plans.content()
+	plans.confirm()
 	r.plans = plans
 	r.build(r.robot)
 	r.arm()
@@ -254,12 +258,12 @@ func (r *rig) fails(want Fault) *FaultError {
 		r.t.Fatalf("tick %d: got %v with Fault %v, want %v", r.tick.Index, err, r.tick.Fault, want)
 	}
 	if !r.robot.Halted || r.agent.Armed() {
-		r.t.Fatalf("tick %d: the robot runs on after %v", r.tick.Index, err)
+		r.t.Fatalf("tick %d: the robot is not halted after %v", r.tick.Index, err)
 	}
 	return fault
 }
 
-// applied is the only label of the last tick.
+// applied returns the only label of the last tick.
 func (r *rig) applied() AppliedLabel {
 	r.t.Helper()
 	if r.tick.NumLabels != 1 {
@@ -268,17 +272,17 @@ func (r *rig) applied() AppliedLabel {
 	return r.tick.Labels[0]
 }
 
-// value is a sure, unasked label about a tick.
+// value is an unasked label about a tick.
 func value(id, tick uint64, reward float64) rewardsrc.Label {
 	return rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Tick: tick, Value: reward}
 }
 
-// answer is a sure label that answers a request.
+// answer is a label that answers a request.
 func answer(id, request uint64, reward float64) rewardsrc.Label {
 	return rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Request: request, Tick: rewardsrc.NoTick, Value: reward}
 }
 
-// press is an unasked label of somebody who knows no tick.
+// press is an unasked label without a tick.
 func press(id uint64, at int64, reward float64) rewardsrc.Label {
 	return rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: at, Value: reward}
 }

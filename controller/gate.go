@@ -7,13 +7,13 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// remembered is the number of requests, the newest, that a late answer may
-// still refer to.
-const remembered = 16
+// maxAnswerable is the number of newest requests that can still be answered.
+const maxAnswerable = 16
 
-// Gate decides when a label is asked for: where the D-gap is at least κ, one
-// request at a time, within the limit per minute, and less often while nobody
-// answers. Its κ is fixed, or follows the operator's budget ([Pace]). Its time is the tick index, so that replay decides the same.
+// Gate opens requests for labels: if the D-gap is at least κ, one request at a
+// time, within the limit per minute, and with growing pauses while requests
+// expire. κ is fixed or follows the operator's budget ([Pace]). Time is the
+// tick index, so that replay reproduces all decisions.
 type Gate struct {
 	pace      *Pace
 	weight    float64 // 1/σ²
@@ -21,20 +21,20 @@ type Gate struct {
 	off       bool
 	timeout   uint64 // ticks
 	minute    uint64 // ticks in 60 s
-	pauseMin  uint64 // ticks after the first unanswered request
+	pauseMin  uint64 // ticks after the first expired request
 	pauseMax  uint64
 
-	opened    []uint64 // ticks of the newest requests, a ring; as many as one minute may have
+	opened    []uint64 // ring of the ticks of the newest requests; one minute's limit long
 	openedN   uint64
-	pause     uint64 // after the next unanswered request; doubles with each
+	pause     uint64 // after the next expired request; doubles with each
 	notBefore uint64
 
-	open   rewardsrc.Request // State 0: none
-	known  [remembered]known
+	open   rewardsrc.Request // State is 0 if none is open
+	known  [maxAnswerable]knownRequest
 	lastID uint64
 }
 
-type known struct {
+type knownRequest struct {
 	id, tick uint64
 	closed   bool // answered
 }
@@ -58,28 +58,27 @@ func NewGate(cfg GateConfig, labelWeight float64, period time.Duration) *Gate {
 	}
 }
 
-// Passes reports whether a state with this ‖φ‖²_{V⁻¹} would teach enough: the
-// D-gap is at least κ.
+// Passes reports whether the D-gap of a state with this ‖φ‖²_{V⁻¹} is at least κ.
 func (g *Gate) Passes(normSq float64) bool { return !g.off && normSq >= g.threshold }
 
-// Pass lets periods go by in which a label could be asked for: κ follows the
+// Advance counts periods in which requests were possible and adapts κ to the
 // budget.
-func (g *Gate) Pass(periods uint64) {
+func (g *Gate) Advance(periods uint64) {
 	if !g.pace.on {
 		return
 	}
-	g.pace.Pass(periods)
+	g.pace.Advance(periods)
 	g.threshold = posterior.DGapThreshold(g.pace.Kappa(), g.weight)
 }
 
-// Kappa is the present κ, nats.
+// Kappa returns the present κ, nats.
 func (g *Gate) Kappa() float64 { return g.pace.Kappa() }
 
-// Resume ends the pauses: whoever did not answer can be reached again.
+// Resume ends the pauses, after the operator returned.
 func (g *Gate) Resume() { g.pause, g.notBefore = g.pauseMin, 0 }
 
-// Ask opens a request about the state of a tick if the limits allow. The
-// caller has checked Passes.
+// Ask opens a request about the state of a tick if the limits allow it. The
+// caller checks Passes first.
 func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool) {
 	if g.open.State == rewardsrc.Open || tick < g.notBefore || !g.withinLimit(tick) {
 		return rewardsrc.Request{}, false
@@ -88,7 +87,7 @@ func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool
 	g.open = rewardsrc.Request{
 		ID: g.lastID, Tick: tick, At: at, Until: tick + g.timeout, DGap: dgap, State: rewardsrc.Open,
 	}
-	g.known[g.lastID%remembered] = known{id: g.lastID, tick: tick}
+	g.known[g.lastID%maxAnswerable] = knownRequest{id: g.lastID, tick: tick}
 	g.pace.Asked()
 	if n := uint64(len(g.opened)); n > 0 {
 		g.opened[g.openedN%n] = tick
@@ -97,14 +96,14 @@ func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool
 	return g.open, true
 }
 
-// withinLimit reports whether fewer than the limit were opened in the last
-// minute: the oldest of the last n is at least a minute old.
+// withinLimit reports whether fewer requests than the limit were opened in the
+// last minute: the oldest of the last n is at least a minute old.
 func (g *Gate) withinLimit(tick uint64) bool {
 	n := uint64(len(g.opened))
 	return n == 0 || g.openedN < n || tick-g.opened[g.openedN%n] >= g.minute
 }
 
-// Expire closes the open request if its time is over.
+// Expire closes the open request at its timeout.
 func (g *Gate) Expire(tick uint64) (rewardsrc.Request, bool) {
 	if g.open.State != rewardsrc.Open || tick < g.open.Until {
 		return rewardsrc.Request{}, false
@@ -114,10 +113,9 @@ func (g *Gate) Expire(tick uint64) (rewardsrc.Request, bool) {
 	return g.close(rewardsrc.Expired), true
 }
 
-// Find returns the tick of a request that was not answered yet, also one that
-// expired a while ago.
+// Find returns the tick of an unanswered request, open or expired.
 func (g *Gate) Find(id uint64) (tick uint64, outcome Outcome) {
-	k := &g.known[id%remembered]
+	k := &g.known[id%maxAnswerable]
 	switch {
 	case id == 0 || k.id != id:
 		return 0, UnknownRequest
@@ -127,10 +125,10 @@ func (g *Gate) Find(id uint64) (tick uint64, outcome Outcome) {
 	return k.tick, Applied
 }
 
-// Answer notes that a request was answered, which also ends the pauses. If it
-// was the open one, the result is its closing notice.
+// Answer marks a request as answered and ends the pauses. If the request was
+// open, Answer closes and returns it.
 func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
-	k := &g.known[id%remembered]
+	k := &g.known[id%maxAnswerable]
 	if k.id != id {
 		return rewardsrc.Request{}, false
 	}
@@ -149,5 +147,5 @@ func (g *Gate) close(state rewardsrc.RequestState) rewardsrc.Request {
 	return closed
 }
 
-// OpenRequest returns the ID of the open request, 0 for none.
+// OpenRequest returns the ID of the open request, or 0.
 func (g *Gate) OpenRequest() uint64 { return g.open.ID }

@@ -19,7 +19,7 @@ func testGate(change func(*GateConfig)) *Gate {
 	return NewGate(cfg, 1, 100*time.Millisecond) // ten ticks a second
 }
 
-func TestTheGateOpensWhereLogDetVWouldGainKappa(t *testing.T) {
+func TestGate_OpensAtKappa(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	open := 0
 	for range 2000 {
@@ -48,11 +48,11 @@ func TestTheGateOpensWhereLogDetVWouldGainKappa(t *testing.T) {
 		}
 	}
 	if open < 200 || open > 1800 {
-		t.Errorf("open %d times of 2000: the test shows little", open)
+		t.Errorf("open %d times of 2000: too few for this test", open)
 	}
 }
 
-func TestAClosedGateNeverOpensAndKappaZeroAlwaysDoes(t *testing.T) {
+func TestGate_OffNeverOpensAndKappaZeroAlwaysOpens(t *testing.T) {
 	if testGate(func(c *GateConfig) { c.Off = true }).Passes(math.Inf(1)) {
 		t.Error("off, but it passes")
 	}
@@ -64,7 +64,7 @@ func TestAClosedGateNeverOpensAndKappaZeroAlwaysDoes(t *testing.T) {
 	}
 }
 
-func TestOneRequestAtATime(t *testing.T) {
+func TestGate_OpensOneRequestAtATime(t *testing.T) {
 	g := testGate(nil)
 	r, ok := g.Ask(5, 123, 0.7)
 	want := rewardsrc.Request{ID: 1, Tick: 5, At: 123, Until: 15, DGap: 0.7, State: rewardsrc.Open}
@@ -83,7 +83,7 @@ func TestOneRequestAtATime(t *testing.T) {
 	}
 }
 
-func TestARequestExpiresOnceAtItsTime(t *testing.T) {
+func TestGate_RequestExpiresOnce(t *testing.T) {
 	for _, now := range []uint64{15, 16, 1000} { // skipped ticks do not keep it alive
 		g := testGate(nil)
 		g.Ask(5, 0, 1)
@@ -100,7 +100,7 @@ func TestARequestExpiresOnceAtItsTime(t *testing.T) {
 	}
 }
 
-func TestALateAnswerIsStillAboutItsTickAndCountsOnce(t *testing.T) {
+func TestGate_FindsExpiredRequestOnce(t *testing.T) {
 	g := testGate(nil)
 	for range 3 {
 		r, _ := g.Ask(100*g.lastID, 0, 1)
@@ -125,9 +125,9 @@ func TestALateAnswerIsStillAboutItsTickAndCountsOnce(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestRequestsAreRemembered(t *testing.T) {
+func TestGate_ForgetsOldRequests(t *testing.T) {
 	g := testGate(nil)
-	for range remembered + 1 {
+	for range maxAnswerable + 1 {
 		r, _ := g.Ask(g.lastID*20, 0, 1)
 		g.Expire(r.Until)
 	}
@@ -139,7 +139,7 @@ func TestOnlyTheNewestRequestsAreRemembered(t *testing.T) {
 	}
 }
 
-func TestNoMinuteHasMoreRequestsThanTheLimit(t *testing.T) {
+func TestGate_LimitsRequestsPerMinute(t *testing.T) {
 	for _, limit := range []int{1, 3, 30} {
 		g := testGate(func(c *GateConfig) { c.RequestsPerMinute = limit })
 		random := rand.New(rand.NewPCG(9, uint64(limit)))
@@ -166,7 +166,7 @@ func TestNoMinuteHasMoreRequestsThanTheLimit(t *testing.T) {
 	}
 }
 
-func TestThePauseDoublesWhileNobodyAnswersAndEndsWithAnAnswer(t *testing.T) {
+func TestGate_BackoffDoublesUntilAnswer(t *testing.T) {
 	g := testGate(func(c *GateConfig) { c.BackoffS, c.BackoffMaxS = 1, 5 })
 	tick := uint64(0)
 	next := func() (pause uint64) {
@@ -194,7 +194,7 @@ func TestThePauseDoublesWhileNobodyAnswersAndEndsWithAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAThousandUnansweredRequestsOverflowNothing(t *testing.T) {
+func TestGate_BackoffDoesNotOverflow(t *testing.T) {
 	g := NewGate(GateConfig{TimeoutS: 3600, BackoffS: 86_400, BackoffMaxS: 86_400}, 1, time.Microsecond)
 	tick := uint64(0)
 	for range 1000 {

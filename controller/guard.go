@@ -8,13 +8,13 @@ import (
 	"optibfm/hal"
 )
 
-// guard stands before and behind the decision: it lets no implausible
-// observation in and no implausible action out.
+// guard rejects implausible observations, and limits the value and the rate of
+// actions.
 type guard struct {
 	obs      []hal.Channel
 	action   []hal.Channel
-	step     []float32 // largest change of an action in one period; +Inf: none
-	last     []float32 // what was sent last, in the robot's units: the last good action
+	step     []float32 // largest change of an action in one period; +Inf: no limit
+	last     []float32 // the last action sent, in the robot's units
 	maxBad   int
 	badTicks int // consecutive
 }
@@ -39,8 +39,8 @@ func rateStep(perSecond float64, period time.Duration) float32 {
 	return float32(perSecond * period.Seconds())
 }
 
-// restart starts from the failsafe output, where the actuators are after Halt
-// and at the start of an episode.
+// restart sets the last action to the failsafe output, where the actuators are
+// after Halt and at the start of a simulator's episode.
 func (g *guard) restart() {
 	for i, c := range g.action {
 		g.last[i] = float32(c.Failsafe)
@@ -48,7 +48,7 @@ func (g *guard) restart() {
 	g.badTicks = 0
 }
 
-// restartDisarmed starts from the disarmed output, or the limit next to it.
+// restartDisarmed sets the last action to the disarmed output, within limits.
 func (g *guard) restartDisarmed() {
 	for i, c := range g.action {
 		g.last[i] = float32(min(max(c.Disarmed, c.Min), c.Max))
@@ -70,9 +70,9 @@ func (g *guard) admits(obs []float32) bool {
 	return true
 }
 
-// limit turns the policy's action in [-1, 1], in place, into the robot's
-// units within its value and rate limits. ok is false, and the action the last
-// good one, where a number is not finite.
+// limit converts the policy's action from [-1, 1] to the robot's units, in
+// place, and applies its value and rate limits. If a number is not finite, ok
+// is false and the action becomes the last one.
 func (g *guard) limit(action []float32) (limited, ok bool) {
 	for _, x := range action {
 		if !finite(float64(x)) {
@@ -90,14 +90,14 @@ func (g *guard) limit(action []float32) (limited, ok bool) {
 	return limited, true
 }
 
-// sent notes what went to the actuators.
+// sent records the action that went to the actuators.
 func (g *guard) sent(action []float32) { copy(g.last, action) }
 
-// repeat answers with the last good action.
+// repeat writes the last action.
 func (g *guard) repeat(action []float32) { copy(action, g.last) }
 
-// tooMany counts consecutive bad ticks and reports whether there were more
-// than the limit.
+// tooMany counts consecutive bad ticks and reports whether they exceed the
+// limit.
 func (g *guard) tooMany(bad bool) bool {
 	if !bad {
 		g.badTicks = 0
@@ -107,13 +107,14 @@ func (g *guard) tooMany(bad bool) bool {
 	return g.badTicks > g.maxBad
 }
 
-// checkSpec refuses a robot that does not fit the model.
+// checkSpec returns an error for a robot that does not fit the model.
 func checkSpec(spec hal.Spec, obs, action int) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
 	if len(spec.Obs) != obs || len(spec.Action) != action {
-		return fmt.Errorf("controller: robot %q does not fit the model: found %d observation and %d action channels, the model has %d and %d: use a bundle trained for this robot",
+		return fmt.Errorf("controller: robot %q does not fit the model: "+
+			"found %d observation and %d action channels, the model has %d and %d; use a bundle trained for this robot",
 			spec.Name, len(spec.Obs), len(spec.Action), obs, action)
 	}
 	return nil

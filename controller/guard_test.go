@@ -18,7 +18,7 @@ func limitedSpec() hal.Spec {
 	return spec
 }
 
-func TestTheGuardAdmitsOnlyFiniteAndPlausibleObservations(t *testing.T) {
+func TestGuard_AdmitsOnlyFinitePlausibleObservations(t *testing.T) {
 	g := newGuard(GuardConfig{}, limitedSpec())
 	f := float32(math.Inf(1))
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestTheGuardAdmitsOnlyFiniteAndPlausibleObservations(t *testing.T) {
 	}
 }
 
-func TestWhateverThePolicySaysTheActuatorsGetFiniteNumbersWithinValueAndRateLimits(t *testing.T) {
+func TestGuard_LimitsValueAndRateOfAnyAction(t *testing.T) {
 	spec := limitedSpec()
 	g := newGuard(GuardConfig{}, spec)
 	random := rand.New(rand.NewPCG(7, 7))
@@ -79,20 +79,7 @@ func TestWhateverThePolicySaysTheActuatorsGetFiniteNumbersWithinValueAndRateLimi
 	}
 }
 
-func TestLimitsAreMetExactlyInFloat32(t *testing.T) {
-	spec := limitedSpec()
-	spec.Action[0].MaxRate = 0
-	g := newGuard(GuardConfig{}, spec)
-	for _, x := range []float32{-1, 1, -5, 5} {
-		action := []float32{x, x, 0}
-		g.limit(action)
-		if err := spec.CheckAction(action); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestBadTicksAreCountedInARow(t *testing.T) {
+func TestGuard_CountsConsecutiveBadTicks(t *testing.T) {
 	g := newGuard(GuardConfig{MaxBadTicks: 2}, limitedSpec())
 	for i, bad := range []bool{true, true, false, true, true} {
 		if g.tooMany(bad) {

@@ -2,10 +2,10 @@ package controller
 
 import "fmt"
 
-// history holds the features of the newest ticks, so that a label can be
-// credited to the moment that it is about. It is a ring in order of ticks; what
-// is asked of it comes from outside, so every search is logarithmic and every
-// sum bounded by what is held. The memory is fixed.
+// history holds the features of the newest ticks for the credit of labels. It
+// is a ring in the order of ticks. Queries come from untrusted labels: every
+// search is logarithmic, every sum is bounded by the ring, and the memory is
+// fixed.
 type history struct {
 	d       int
 	moments []moment  // index: sequence number modulo len
@@ -13,7 +13,7 @@ type history struct {
 	n       uint64    // moments added; the newest has sequence number n-1
 }
 
-// moment is one tick that the history holds.
+// moment is one tick in the history.
 type moment struct {
 	tick  uint64
 	at    int64  // when the state was sensed, ns
@@ -24,8 +24,8 @@ func newHistory(capacity, d int) *history {
 	return &history{d: d, moments: make([]moment, capacity), phi: make([]float64, capacity*d)}
 }
 
-// add appends a tick. One that does not come after the newest starts the
-// history anew.
+// add appends a tick. A tick that is not newer than the newest clears the
+// history first.
 func (h *history) add(tick uint64, at int64, clock uint64, phi []float64) {
 	if len(phi) != h.d {
 		panic(fmt.Sprintf("controller: history: %d features, want %d", len(phi), h.d))
@@ -45,11 +45,11 @@ func (h *history) features(seq uint64) []float64 {
 	return h.phi[i : i+h.d]
 }
 
-// oldest is the sequence number of the first moment that is still held.
+// oldest returns the sequence number of the oldest moment in the ring.
 func (h *history) oldest() uint64 { return h.n - min(h.n, uint64(len(h.moments))) }
 
-// search returns the sequence number of the first moment held that is beyond,
-// or n where none is. Once beyond, all later ones must be.
+// search returns the sequence number of the first moment for which beyond is
+// true, or n. If beyond is true for a moment, it must be for all later ones.
 func (h *history) search(beyond func(m *moment) bool) uint64 {
 	lo, hi := h.oldest(), h.n
 	for lo < hi {
@@ -63,20 +63,20 @@ func (h *history) search(beyond func(m *moment) bool) uint64 {
 	return lo
 }
 
-// span returns the sequence numbers [lo, hi) of the ticks from..to.
+// span returns the sequence numbers [lo, hi) of the ticks from to to, inclusive.
 func (h *history) span(from, to uint64) (lo, hi uint64) {
 	lo = h.search(func(m *moment) bool { return m.tick >= from })
 	hi = h.search(func(m *moment) bool { return m.tick > to })
 	return lo, hi
 }
 
-// window returns the first and last tick whose states were sensed within
-// [since, until], at most limit of them, the newest. Where none was, it is the
-// last one before the window, if that is no further than reach from it.
+// window returns the first and last of the newest limit ticks whose states were
+// sensed within [since, until]. If there are none, it returns the last tick
+// before the window, provided the gap is at most maxGap.
 //
-// Sample times should not run backwards. Where a driver's do, the window may
-// be off, but it is still one of ticks that are held.
-func (h *history) window(since, until, reach int64, limit uint64) (from, to uint64, ok bool) {
+// Sample times should not decrease. If they do, the window may be wrong, but it
+// still contains only ticks in the ring.
+func (h *history) window(since, until, maxGap int64, limit uint64) (from, to uint64, ok bool) {
 	lo := h.search(func(m *moment) bool { return m.at >= since })
 	hi := h.search(func(m *moment) bool { return m.at > until })
 	if lo < hi {
@@ -87,14 +87,14 @@ func (h *history) window(since, until, reach int64, limit uint64) (from, to uint
 		return 0, 0, false
 	}
 	before := h.moment(hi - 1)
-	if before.at > until || before.at < since-reach {
+	if before.at > until || before.at < since-maxGap {
 		return 0, 0, false
 	}
 	return before.tick, before.tick, true
 }
 
-// mean writes φ̄ of the ticks from..to to dst: a triangular weighting, greatest
-// in the middle, over those that are held. It returns how many were.
+// mean writes to dst the mean φ̄ of the ticks from to to that are in the ring,
+// with triangular weights, largest in the middle. It returns their number.
 func (h *history) mean(dst []float64, from, to uint64) (held int) {
 	clear(dst)
 	total := 0.0
@@ -117,15 +117,15 @@ func (h *history) mean(dst []float64, from, to uint64) (held int) {
 	return held
 }
 
-// about returns the moment that sets the age of a label about the ticks
-// from..to: the one in the middle, or the next before it that is held, or else
-// the next after it. ok is false where none is held.
-func (h *history) about(from, to uint64) (m moment, ok bool) {
+// middle returns the moment that determines the age of a label about the ticks
+// from to to: the middle one, else the nearest before it in the ring, else the
+// nearest after it. ok is false if the ring has none.
+func (h *history) middle(from, to uint64) (m moment, ok bool) {
 	lo, hi := h.span(from, to)
 	if lo >= hi {
 		return moment{}, false
 	}
-	middle := from + (to-from)/2
-	after := h.search(func(m *moment) bool { return m.tick > middle })
+	tick := from + (to-from)/2
+	after := h.search(func(m *moment) bool { return m.tick > tick })
 	return *h.moment(max(after, lo+1) - 1), true
 }

@@ -10,63 +10,62 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// undoable is the number of labels that can be taken back.
+// undoable is the number of newest labels that can be undone.
 const undoable = 256
 
 const (
-	// maxReward bounds |Label.Value|: rewards are about 1, and a source that
-	// is not trusted must not drive ẑ out of the planner's float32.
+	// maxReward bounds |Label.Value|: rewards are about 1, and an untrusted
+	// source must not drive ẑ out of the planner's float32 range.
 	maxReward = 1e9
-	// maxWindow is the number of ticks that one label may be credited to: it
-	// bounds what a label costs the control thread.
+	// maxWindow is the number of ticks that one label may be credited to. It
+	// bounds the time of a label on the control thread.
 	maxWindow = 4096
-	// maxHistory is how many bytes the features of the last ticks may take.
+	// maxHistory is the memory limit for the features of the last ticks, bytes.
 	maxHistory = 256 << 20
-	// maxAdvance is the number of periods that one Advance lets pass: far
-	// more than a control loop misses before it stops the robot.
+	// maxAdvance is the largest number of periods of one Advance: far more than
+	// a control loop misses before it stops the robot.
 	maxAdvance = 1 << 24
 )
 
-// ErrUnknownFeatures is returned by Reapply where the features that a label
-// was credited to are not known.
-var ErrUnknownFeatures = errors.New("controller: the features that the label is about are not known")
+// ErrUnknownFeatures is returned by Reapply if the features that a label was
+// credited to are not in the history.
+var ErrUnknownFeatures = errors.New("controller: the features of the label are not in the history")
 
-// Learner is the half of the agent that learns: the belief, the features of
-// the last ticks, and the labels that were applied. It is what replay runs
-// again, so it is a function of its inputs alone. Nothing in it allocates
-// after NewLearner, except WarmStart.
+// Learner holds the belief, the features of the last ticks and the applied
+// labels. Replay runs it again, so it is a function of its inputs alone. After
+// NewLearner only WarmStart allocates.
 type Learner struct {
-	belief  *posterior.Belief
-	past    *history
-	clock   uint64  // periods that counted for forgetting
-	perUnit float64 // 1/σ², the weight of a sure label
-	rho     float64
-	robust  float64   // surprise from which on labels are doubted; 0: never
-	windows windows   // credited to labels that name no tick
-	reach   int64     // how far before an empty window a state may stand in for it, ns
-	phi     []float64 // scratch: φ̄ of the label at hand
-	ledger  *ledger
+	belief      *posterior.Belief
+	history     *history
+	clock       uint64  // armed periods: the time of forgetting
+	labelWeight float64 // 1/σ², the weight of a label of confidence 1
+	rho         float64
+	robust      float64   // surprise above which labels weigh less; 0: off
+	windows     windows   // for labels without a tick
+	maxGap      int64     // largest gap between an empty window and the state used for it, ns
+	phi         []float64 // scratch: φ̄ of a label
+	ledger      *ledger
 }
 
-// window is the part of the past that a label is about, ns before it.
+// window is the time that a label is about, in ns before the label.
 type window struct{ delay, width int64 }
 
 func newWindow(delayS, widthS float64) window {
 	return window{int64(delayS * float64(time.Second)), int64(widthS * float64(time.Second))}
 }
 
-// windows are what labels that name no tick are about.
+// windows are the credit windows of labels without a tick.
 type windows struct {
-	press window // of a press
-	held  window // of a label of a stream
+	press window
+	held  window // for a label of a stream
 }
 
 func newWindows(c CreditConfig) windows {
 	return windows{press: newWindow(c.DelayS, c.WidthS), held: newWindow(c.Held.DelayS, c.Held.WidthS)}
 }
 
-// of returns the time that a label is about, inclusive.
-func (w windows) of(l rewardsrc.Label) (since, until int64) {
+// interval returns the time that a label is about, inclusive.
+func (w windows) interval(l rewardsrc.Label) (since, until int64) {
 	about := w.press
 	if l.Mode == rewardsrc.Held {
 		about = w.held
@@ -81,7 +80,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		return nil, err
 	}
 	if period <= 0 {
-		return nil, fmt.Errorf("%w: period: found %v: use a duration above 0", ErrConfig, period)
+		return nil, fmt.Errorf("%w: period: found %v; use a duration above 0", ErrConfig, period)
 	}
 	belief, err := cfg.NewBelief(d)
 	if err != nil {
@@ -92,21 +91,20 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		return nil, err
 	}
 	return &Learner{
-		belief:  belief,
-		past:    newHistory(held, d),
-		perUnit: 1 / float64(cfg.Sigma*cfg.Sigma),
-		rho:     cfg.Rho,
-		robust:  cfg.Robust,
-		windows: newWindows(cfg.Credit),
-		reach:   max(int64(time.Second), 2*int64(period)),
-		phi:     make([]float64, d),
-		ledger:  newLedger(undoable, d),
+		belief:      belief,
+		history:     newHistory(held, d),
+		labelWeight: 1 / float64(cfg.Sigma*cfg.Sigma),
+		rho:         cfg.Rho,
+		robust:      cfg.Robust,
+		windows:     newWindows(cfg.Credit),
+		maxGap:      max(int64(time.Second), 2*int64(period)),
+		phi:         make([]float64, d),
+		ledger:      newLedger(undoable, d),
 	}, nil
 }
 
-// historyLen is the number of ticks whose features are kept: a request's must
-// outlive the request, and a press at its last moment the way to the control
-// thread.
+// historyLen returns the number of ticks in the history: enough for an answer
+// at the timeout of its request, and for the delay of a press.
 func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 	const slackS = 2
 	credit := cfg.Credit
@@ -117,31 +115,33 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 		if n := ticks(w.width, period, 0); n > maxWindow {
 			return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
 				Key: w.key, Found: fmt.Sprintf("%g (%d periods of %v)", w.width, n, period),
-				Mend: fmt.Sprintf("keep it within %d periods", maxWindow),
+				Fix: fmt.Sprintf("keep it within %d periods", maxWindow),
 			})
 		}
 	}
-	longest := max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS, credit.Held.DelayS+credit.Held.WidthS) + slackS
+	longest := slackS + max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS, credit.Held.DelayS+credit.Held.WidthS)
 	n := ticks(longest, period, 64)
 	if n > maxHistory/uint64(8*d) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
-			Key: "gate.timeout_s", Found: fmt.Sprintf("%g s of features to keep (%d periods of %v)", longest, n, period),
-			Mend: fmt.Sprintf("shorten timeout_s, or credit.delay_s and credit.width_s, to keep %d periods at most", maxHistory/(8*d)),
+			Key:   "gate.timeout_s",
+			Found: fmt.Sprintf("a history of %g s (%d periods of %v)", longest, n, period),
+			Fix: fmt.Sprintf("shorten timeout_s, or credit.delay_s and credit.width_s, to at most %d periods",
+				maxHistory/(8*d)),
 		})
 	}
 	return int(n), nil
 }
 
-// Belief is the learner's posterior. Callers may read it; replay restores it
-// from snapshots.
+// Belief returns the learner's posterior. Callers may read it; replay restores
+// it from snapshots.
 func (l *Learner) Belief() *posterior.Belief { return l.belief }
 
-// LabelWeight is 1/σ², the weight of a sure label about the present.
-func (l *Learner) LabelWeight() float64 { return l.perUnit }
+// LabelWeight returns 1/σ², the weight of a label of confidence 1 and age 0.
+func (l *Learner) LabelWeight() float64 { return l.labelWeight }
 
-// Advance lets periods pass: every label loses weight, the prior stays. The
-// agent calls it in every tick of an armed robot with the tick's Elapsed. More
-// than 2²⁴ periods at once count as that many.
+// Advance forgets: each label loses weight, the prior remains. The agent calls
+// it in every tick of an armed robot with the tick's Elapsed. More than 2²⁴
+// periods count as 2²⁴.
 func (l *Learner) Advance(periods uint64) {
 	periods = min(periods, maxAdvance)
 	l.clock += periods
@@ -153,19 +153,18 @@ func (l *Learner) Advance(periods uint64) {
 	}
 }
 
-// Observe remembers the features of a tick, sensed at the given time. Ticks
-// count up; one that does not makes the learner forget the features before it.
+// Observe stores the features of a tick, sensed at the given time. A tick that
+// is not newer than the newest clears the history first.
 func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
-	l.past.add(tick, at, l.clock, phi)
+	l.history.add(tick, at, l.clock, phi)
 }
 
-// Apply credits a label to the moment that it is about and updates the belief.
-// asked is the tick of the request that it answers; it is looked at only where
-// label.Request is not 0. The result says what happened; a refused label
-// leaves the belief as it was. A label whose ID came before is refused,
-// whatever became of it then.
+// Apply credits a label to its moment and updates the belief. asked is the tick
+// of the request that the label answers; it is ignored if label.Request is 0. A
+// refused label does not change the belief. A label with a known ID is refused,
+// whatever its first outcome was.
 func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
-	a := describe(label)
+	a := newAppliedLabel(label)
 	if l.ledger.repeated(label.ID) {
 		a.Outcome = Duplicate
 		return a
@@ -186,9 +185,11 @@ func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 	return a
 }
 
-// describe is what is known of a label before anything came of it.
-func describe(label rewardsrc.Label) AppliedLabel {
-	return AppliedLabel{ID: label.ID, Request: label.Request, Undoes: label.Undoes, Value: label.Value, Kind: label.Kind}
+// newAppliedLabel copies the fields of a label that do not depend on its outcome.
+func newAppliedLabel(label rewardsrc.Label) AppliedLabel {
+	return AppliedLabel{
+		ID: label.ID, Request: label.Request, Undoes: label.Undoes, Value: label.Value, Kind: label.Kind,
+	}
 }
 
 func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint64) {
@@ -200,38 +201,41 @@ func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint6
 		a.Outcome = BadLabel
 		return
 	}
-	from, to, ok := l.credit(label, asked)
-	if !ok || l.past.mean(l.phi, from, to) == 0 {
+	from, to, ok := l.creditedTicks(label, asked)
+	if !ok || l.history.mean(l.phi, from, to) == 0 {
 		a.Outcome = TooOld
 		return
 	}
 	a.From, a.To, a.Confidence = from, to, confidence
-	l.weigh(a)
-	a.Outcome = l.enter(a)
+	l.setWeight(a)
+	if a.Outcome = l.update(a); a.Outcome != Applied {
+		a.Share = 0
+	}
 }
 
-// weigh sets About and Weight of a label about ticks that are held, with φ̄ in
-// l.phi.
-func (l *Learner) weigh(a *AppliedLabel) {
-	m, _ := l.past.about(a.From, a.To)
+// setWeight sets About, Share and Weight of a label about ticks in the history,
+// with φ̄ in l.phi.
+func (l *Learner) setWeight(a *AppliedLabel) {
+	m, _ := l.history.middle(a.From, a.To)
 	a.About = m.tick
-	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * l.trust(a.Value))
+	a.Share = l.share(a.Value)
+	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * a.Share)
 }
 
-// trust is the share of its weight that a reward at l.phi deserves. It follows
-// from the belief alone, so that a replay finds it again from any snapshot on.
-// Confidence and age are left out: they say how much a label counts, not how far
-// off it may be.
-func (l *Learner) trust(reward float64) float64 {
+// share returns the part of its weight that robust leaves to a reward at l.phi.
+// It depends on the belief alone, so that replay can compute it after any
+// snapshot. It ignores confidence and age: they do not change how far off a
+// label may be.
+func (l *Learner) share(reward float64) float64 {
 	if l.robust == 0 {
 		return 1
 	}
-	return posterior.Trust(l.belief.Surprise(l.phi, reward, l.perUnit), l.robust)
+	return posterior.Trust(l.belief.Surprise(l.phi, reward, l.labelWeight), l.robust)
 }
 
-// enter updates the belief with φ̄ in l.phi and writes the label down.
-func (l *Learner) enter(a *AppliedLabel) Outcome {
-	if !(a.Weight > 0) { // so old that its weight is 0: nothing to learn from it
+// update updates the belief with φ̄ in l.phi and records the label in the ledger.
+func (l *Learner) update(a *AppliedLabel) Outcome {
+	if !(a.Weight > 0) { // so old that its weight is 0
 		return TooOld
 	}
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
@@ -241,22 +245,22 @@ func (l *Learner) enter(a *AppliedLabel) Outcome {
 	return Applied
 }
 
-// credit says which ticks a label is about.
-func (l *Learner) credit(label rewardsrc.Label, asked uint64) (from, to uint64, ok bool) {
+// creditedTicks returns the ticks that a label is about.
+func (l *Learner) creditedTicks(label rewardsrc.Label, asked uint64) (from, to uint64, ok bool) {
 	switch {
 	case label.Request != 0:
 		return asked, asked, true
 	case label.Tick != rewardsrc.NoTick:
 		return label.Tick, label.Tick, true
 	}
-	if label.At < 0 { // no clock says so; below, nothing can overflow
+	if label.At < 0 { // invalid; the sums below cannot overflow
 		return 0, 0, false
 	}
-	since, until := l.windows.of(label)
-	return l.past.window(since, until, l.reach, maxWindow)
+	since, until := l.windows.interval(label)
+	return l.history.window(since, until, l.maxGap, maxWindow)
 }
 
-// undo takes a label back with the weight that it has by now.
+// undo removes a label with its present weight.
 func (l *Learner) undo(a *AppliedLabel) {
 	e := l.ledger.find(a.Undoes)
 	if e == nil {
@@ -265,24 +269,24 @@ func (l *Learner) undo(a *AppliedLabel) {
 	}
 	a.Undoes, a.Value = e.id, e.reward
 	a.Weight = float64(e.weight * l.decay(l.clock-e.clock))
-	a.Outcome = l.leave(a, e)
+	a.Outcome = l.downdate(a, e)
 }
 
-func (l *Learner) leave(a *AppliedLabel, e *entry) Outcome {
-	if !(a.Weight > 0) { // wholly forgotten: it no longer counts
+func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
+	if !(a.Weight > 0) { // completely forgotten
 		return NothingToUndo
 	}
 	if err := l.belief.Downdate(e.phi, e.reward, a.Weight); err != nil {
 		return NothingToUndo
 	}
-	e.counts = false
+	e.active = false
 	return Applied
 }
 
-// weight is what a label of this confidence and age enters the belief with, if it is
-// not doubted.
+// weight returns the weight of a label with this confidence and age, before its
+// share.
 func (l *Learner) weight(confidence float64, age uint64) float64 {
-	return float64(float64(confidence*l.perUnit) * l.decay(age))
+	return float64(float64(confidence*l.labelWeight) * l.decay(age))
 }
 
 func (l *Learner) decay(age uint64) float64 { return decay(l.rho, age) }
@@ -299,43 +303,47 @@ func decay(rho float64, age uint64) float64 {
 	return result
 }
 
-// Reapply repeats what a log says was applied: the credited ticks, the value
-// and the weight are taken from logged. It returns what this learner would
-// have made of it, for comparison. ErrUnknownFeatures: the features of those
-// ticks were never observed here, and the belief is unchanged.
+// Reapply repeats a logged update with the logged ticks, value and weight. It
+// returns the result of this learner for comparison. With ErrUnknownFeatures,
+// the features of those ticks are not in the history and the belief is
+// unchanged.
 func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	own := logged
+	own.Share = 0
 	if logged.Outcome != Applied {
 		return own, nil
 	}
 	if logged.Kind == rewardsrc.Undo {
 		e := l.ledger.find(logged.Undoes)
 		if e == nil {
-			return own, fmt.Errorf("%w: label %d, which label %d takes back", ErrUnknownFeatures, logged.Undoes, logged.ID)
+			return own, fmt.Errorf("%w: label %d, undone by label %d", ErrUnknownFeatures, logged.Undoes, logged.ID)
 		}
 		own.Weight = float64(e.weight * l.decay(l.clock-e.clock))
-		own.Outcome = l.leave(&logged, e)
+		own.Outcome = l.downdate(&logged, e)
 		return own, nil
 	}
 	if logged.Kind != rewardsrc.Value {
 		own.Outcome = BadLabel
 		return own, nil
 	}
-	if l.past.mean(l.phi, logged.From, logged.To) == 0 {
-		return own, fmt.Errorf("%w: label %d about ticks %d to %d", ErrUnknownFeatures, logged.ID, logged.From, logged.To)
+	if l.history.mean(l.phi, logged.From, logged.To) == 0 {
+		return own, fmt.Errorf("%w: label %d about ticks %d to %d",
+			ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}
-	l.weigh(&own)
-	own.Outcome = l.enter(&logged)
+	l.setWeight(&own)
+	if own.Outcome = l.update(&logged); own.Outcome != Applied {
+		own.Share = 0
+	}
 	return own, nil
 }
 
 // WarmStart updates the belief with n labelled features, phi [n, d] and
-// reward [n], each as a sure label about the present. Call it before the
-// first tick. An error changes nothing.
+// reward [n], each with confidence 1 and age 0. Call it before the first tick.
+// After an error the belief is unchanged.
 func (l *Learner) WarmStart(phi, reward []float64) error {
 	weight := make([]float64, len(reward))
 	for i := range weight {
-		weight[i] = l.perUnit
+		weight[i] = l.labelWeight
 	}
 	if err := l.belief.UpdateBatch(phi, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)

@@ -22,7 +22,7 @@ func newTestLearner(t testing.TB, change func(*Config)) (*Learner, *naive) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, newNaive(cfg, rigLatent, len(l.past.moments))
+	return l, newNaive(cfg, rigLatent, len(l.history.moments))
 }
 
 func gaussian(random *rand.Rand, d int) []float64 {
@@ -33,7 +33,7 @@ func gaussian(random *rand.Rand, d int) []float64 {
 	return x
 }
 
-func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
+func TestLearner_MatchesReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := DefaultConfig()
 		cfg.Rho = rapid.SampledFrom([]float64{1, 0.99, 0.9}).Draw(t, "rho")
@@ -46,7 +46,8 @@ func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.past.moments)), random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		s := &session{l: l, n: newNaive(cfg, rigLatent, len(l.history.moments)), random: random}
 		t.Repeat(map[string]func(*rapid.T){
 			"tick":  s.tick,
 			"value": s.value,
@@ -56,7 +57,7 @@ func TestTheBeliefIsTheSumOverAllLabelsWhateverCameInBetween(t *testing.T) {
 	})
 }
 
-// session drives a learner and the reference side by side.
+// session applies the same events to a learner and to the reference.
 type session struct {
 	l      *Learner
 	n      *naive
@@ -123,7 +124,7 @@ func (s *session) same(t *rapid.T, label rewardsrc.Label, asked uint64) {
 	}
 }
 
-func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
+func TestLearner_UndoRemovesLabel(t *testing.T) {
 	forgets := func(c *Config) { c.Rho = 0.995; c.Sigma = 0.5 }
 	with, _ := newTestLearner(t, forgets)
 	without, _ := newTestLearner(t, forgets)
@@ -148,7 +149,7 @@ func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
 	}
 }
 
-func TestAnUndoIsAboutALabelAndNotAboutAnUndo(t *testing.T) {
+func TestLearner_UndoCannotBeUndone(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	before := state(l)
@@ -167,7 +168,7 @@ func TestAnUndoIsAboutALabelAndNotAboutAnUndo(t *testing.T) {
 	beliefsAgree(t, state(l), before)
 }
 
-func TestALabelThatIsDeliveredTwiceCountsOnce(t *testing.T) {
+func TestLearner_AppliesRepeatedLabelOnce(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	l.Apply(value(7, 1, 1), 0)
@@ -180,36 +181,47 @@ func TestALabelThatIsDeliveredTwiceCountsOnce(t *testing.T) {
 	l.Apply(undo, 0)
 	hash = l.belief.Hash()
 	if got := l.Apply(undo, 0).Outcome; got != Duplicate || l.belief.Hash() != hash {
-		t.Errorf("an undo the second time: %v: it took back another label", got)
+		t.Errorf("a repeated undo: %v", got)
 	}
 	if got := l.Apply(value(8, 1, 0.5), 0).Outcome; got != Duplicate || l.belief.Hash() != hash {
-		t.Errorf("a label that was taken back, delivered again: %v", got)
+		t.Errorf("an undone label, repeated: %v", got)
 	}
 }
 
-func TestAnUnaskedPressIsAboutTheStatesShortlyBeforeIt(t *testing.T) {
-	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4} })
+func TestLearner_CreditsLabelToItsWindow(t *testing.T) {
+	l, _ := newTestLearner(t, func(c *Config) {
+		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
+	})
 	for tick := range uint64(100) {
 		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0})
 	}
-	// Pressed at 1.6 s: about 1.0 to 1.4 s, ticks 50 to 70, 60 in the middle.
-	a := l.Apply(press(1, 1.6e9, 1), 0)
-	if a.Outcome != Applied || a.From != 50 || a.To != 70 || a.About != 60 {
-		t.Fatalf("%+v", a)
-	}
-	if math.Abs(l.phi[0]-60) > 1e-12 {
-		t.Errorf("the mean feature is %v, want that of tick 60", l.phi[0])
+	for name, c := range map[string]struct {
+		label           rewardsrc.Label
+		from, to, about uint64
+	}{
+		"press":       {press(1, 1.6e9, 1), 50, 70, 60}, // 1.0 to 1.4 s
+		"held button": {held(press(2, 1.6e9, 1)), 75, 75, 75},
+	} {
+		a := l.Apply(c.label, 0)
+		if a.Outcome != Applied || a.From != c.from || a.To != c.to || a.About != c.about {
+			t.Errorf("%s: %+v, want ticks %d to %d", name, a, c.from, c.to)
+		}
+		if math.Abs(l.phi[0]-float64(c.about)) > 1e-12 {
+			t.Errorf("%s: mean feature %v, want that of tick %d", name, l.phi[0], c.about)
+		}
 	}
 }
 
-func TestAPressFromTheFutureOrLongAgoIsRefused(t *testing.T) {
+func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for tick := range uint64(1000) {
 		l.Observe(tick, 1e12+int64(tick)*int64(testPeriod), []float64{1, 2, 3, 4})
 	}
 	hash := l.belief.Hash()
 	newest := int64(1e12 + 999*int64(testPeriod))
-	for _, at := range []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1e9, 1e12, newest + 3e9, newest + 1e15, math.MaxInt64} {
+	for _, at := range []int64{
+		math.MinInt64, math.MinInt64 + 1, -1, 0, 1e9, 1e12, newest + 3e9, newest + 1e15, math.MaxInt64,
+	} {
 		if got := l.Apply(press(0, at, 1), 0).Outcome; got != TooOld {
 			t.Errorf("pressed at %d: %v", at, got)
 		}
@@ -227,7 +239,7 @@ func TestAPressFromTheFutureOrLongAgoIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhereNoStateIsInTheWindowTheOneBeforeStandsInIfItIsNear(t *testing.T) {
+func TestLearner_EmptyWindowUsesNearState(t *testing.T) {
 	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{} })
 	l.Observe(5, 100e6, []float64{1, 0, 0, 0})
 	l.Observe(6, 120e6, []float64{2, 0, 0, 0})
@@ -245,12 +257,12 @@ func TestWhereNoStateIsInTheWindowTheOneBeforeStandsInIfItIsNear(t *testing.T) {
 	}
 }
 
-func TestAStuckSensorClockDoesNotMakeALabelExpensive(t *testing.T) {
+func TestLearner_BoundsWindowOfStuckClock(t *testing.T) {
 	l, err := NewLearner(DefaultConfig(), 2, 200*time.Microsecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tick := range uint64(len(l.past.moments)) {
+	for tick := range uint64(len(l.history.moments)) {
 		l.Observe(tick, 42, []float64{1, 2})
 	}
 	if a := l.Apply(press(0, 42+3e8, 1), 0); a.Outcome != Applied || a.To-a.From+1 != maxWindow {
@@ -258,7 +270,7 @@ func TestAStuckSensorClockDoesNotMakeALabelExpensive(t *testing.T) {
 	}
 }
 
-func TestLabelsThatAreNoLabelsAreRefused(t *testing.T) {
+func TestLearner_RefusesInvalidLabels(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	hash := l.belief.Hash()
@@ -284,7 +296,7 @@ func TestLabelsThatAreNoLabelsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestLabelsCanBeTakenBack(t *testing.T) {
+func TestLearner_UndoReachesNewestLabelsOnly(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4})
 	for id := uint64(1); id <= undoable+1; id++ {
@@ -297,7 +309,7 @@ func TestOnlyTheNewestLabelsCanBeTakenBack(t *testing.T) {
 	}
 }
 
-func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
+func TestLearner_ReapplyRepeatsLogAndRefusesDamage(t *testing.T) {
 	forgets := func(c *Config) { c.Rho = 0.99 }
 	l, _ := newTestLearner(t, forgets)
 	again, _ := newTestLearner(t, forgets)
@@ -307,7 +319,9 @@ func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
 			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{1, float64(tick), 3, 4})
 		}
 	}
-	labels := []rewardsrc.Label{value(1, 40, 1), press(2, 900e6, 0.5), {ID: 3, Kind: rewardsrc.Undo}, {ID: 4, Kind: rewardsrc.CantTell}}
+	labels := []rewardsrc.Label{
+		value(1, 40, 1), press(2, 900e6, 0.5), {ID: 3, Kind: rewardsrc.Undo}, {ID: 4, Kind: rewardsrc.CantTell},
+	}
 	for _, label := range labels {
 		logged := l.Apply(label, 0)
 		own, err := again.Reapply(logged)
@@ -340,7 +354,7 @@ func TestReapplyRepeatsALogAndBearsAnythingInIt(t *testing.T) {
 	}
 }
 
-func TestAWarmStartIsAsManySureLabels(t *testing.T) {
+func TestLearner_WarmStartEqualsLabels(t *testing.T) {
 	cfg := func(c *Config) { c.Sigma = 0.5 }
 	warm, _ := newTestLearner(t, cfg)
 	_, n := newTestLearner(t, cfg)
@@ -360,11 +374,11 @@ func TestAWarmStartIsAsManySureLabels(t *testing.T) {
 		t.Errorf("a NaN: %v", err)
 	}
 	if err := warm.WarmStart(phi[1:], reward); err == nil {
-		t.Error("a feature is missing and nobody said so")
+		t.Error("accepted a missing feature")
 	}
 }
 
-func TestAnAbsurdNumberOfPeriodsDoesNotHang(t *testing.T) {
+func TestLearner_AdvanceIsBounded(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Advance(math.MaxUint64)
 	l.Advance(math.MaxUint64)
@@ -373,7 +387,7 @@ func TestAnAbsurdNumberOfPeriodsDoesNotHang(t *testing.T) {
 	}
 }
 
-func TestTicksThatRunBackwardsStartTheHistoryAnew(t *testing.T) {
+func TestLearner_DecreasingTickClearsHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for _, tick := range []uint64{10, 11, 3} {
 		l.Observe(tick, int64(tick), []float64{1, 2, 3, 4})

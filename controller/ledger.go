@@ -1,24 +1,24 @@
 package controller
 
-// ledger remembers the newest labels: what entered the belief, so that it can
-// be taken back, and which IDs came, so that none counts twice.
+// ledger holds the newest labels in the belief, for undo, and the newest IDs,
+// so that no label counts twice.
 type ledger struct {
 	entries []entry // a ring
 	next    int
-	seen    [seenIDs]uint64 // index: ID modulo len; IDs count up, so it holds the newest
+	seen    [seenIDs]uint64 // index: ID modulo len; IDs increase, so it holds the newest
 }
 
-// seenIDs is the number of IDs that are remembered. A label that comes again
-// after more than that is about a moment that the history has lost.
+// seenIDs is the number of IDs held. A label that is repeated after more labels
+// than this is about a moment that is no longer in the history.
 const seenIDs = 4096
 
 // entry is one label that entered the belief.
 type entry struct {
-	counts bool // it is in the belief: not taken back
+	active bool // in the belief: not undone
 	id     uint64
 	clock  uint64 // the learner's clock when it entered
 	reward float64
-	weight float64 // with which it entered
+	weight float64 // on entry
 	phi    []float64
 }
 
@@ -30,7 +30,7 @@ func newLedger(capacity, d int) *ledger {
 	return &ledger{entries: entries}
 }
 
-// repeated notes an ID and reports whether it came before. 0 is no ID.
+// repeated records an ID and reports whether it is known. 0 is not an ID.
 func (l *ledger) repeated(id uint64) bool {
 	if id == 0 {
 		return false
@@ -46,16 +46,15 @@ func (l *ledger) repeated(id uint64) bool {
 func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {
 	e := &l.entries[l.next]
 	l.next = (l.next + 1) % len(l.entries)
-	e.counts, e.id, e.clock, e.reward, e.weight = true, id, clock, reward, weight
+	e.active, e.id, e.clock, e.reward, e.weight = true, id, clock, reward, weight
 	copy(e.phi, phi)
 }
 
-// find returns the entry of a label that counts, the newest where id is 0, or
-// nil.
+// find returns the active entry of a label, the newest one if id is 0, or nil.
 func (l *ledger) find(id uint64) *entry {
 	for back := 1; back <= len(l.entries); back++ {
 		e := &l.entries[(l.next-back+len(l.entries))%len(l.entries)]
-		if e.counts && (id == 0 || e.id == id) {
+		if e.active && (id == 0 || e.id == id) {
 			return e
 		}
 	}

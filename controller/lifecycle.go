@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Mode is whether a robot may move.
+// Mode states whether a robot may move.
 type Mode uint32
 
 // The modes. A robot starts disarmed.
 const (
-	Disarmed Mode = iota // at rest, in order: an operator may arm it
+	Disarmed Mode = iota // does not move; an operator may arm it
 	Armed                // actions go to the actuators
-	Stopped              // at its failsafe output, by a cause that is latched until Reset
+	Stopped              // at its failsafe output; the cause latches until Reset
 )
 
 var modeNames = [...]string{"disarmed", "armed", "stopped"}
 
-// String names the mode.
+// String returns the name of the mode.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]
@@ -25,12 +25,12 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint32(m))
 }
 
-// Errors of an operator's act that is refused. They change nothing.
+// Errors of refused acts of the operator. The mode does not change.
 var (
-	// ErrFaulted: a stopped robot is reset before it is armed.
-	ErrFaulted = errors.New("the robot was stopped by a fault: find the cause, then reset")
-	// ErrPresent: what would stop the robot is there now.
-	ErrPresent = errors.New("what stops the robot is still there: mend it first")
+	// ErrFaulted means that a stopped robot must be reset before it is armed.
+	ErrFaulted = errors.New("a fault stopped the robot; find the cause, then reset")
+	// ErrPresent means that a cause for a stop is present.
+	ErrPresent = errors.New("a cause for a stop is still present; remove it first")
 )
 
 // Lifecycle is the state machine of arming and stopping:
@@ -38,26 +38,24 @@ var (
 //	          Arm                    Stop
 //	disarmed ─────> armed           any ─────> stopped (latched, first cause)
 //	         <─────                 stopped ─────> disarmed
-//	          Disarm                         Reset, the cause being gone
+//	          Disarm                         Reset, if no cause is present
 //
-// Armed is reached by Arm alone, and not from stopped: a reset is no restart.
-// It knows no clock, no robot and no operating system: whoever has one of these
-// tells it what is present, which is the cause that would stop the robot now.
-// The zero value is disarmed.
+// Only Arm leads to armed, and not from stopped: a reset is not a restart. The
+// caller passes the present fault, if any. The zero value is disarmed.
 type Lifecycle struct {
 	mode  Mode
-	cause Fault // why it is stopped
+	cause Fault // of the latched stop
 }
 
-// Mode is the present mode.
+// Mode returns the present mode.
 func (l *Lifecycle) Mode() Mode { return l.mode }
 
-// Cause is the first cause of the stop that is latched; FaultNone where none is.
+// Cause returns the first cause of the latched stop, or FaultNone.
 func (l *Lifecycle) Cause() Fault { return l.cause }
 
-// Arm is an operator's explicit act. It is refused with ErrFaulted while a stop
-// is latched, and with ErrPresent where something is present that would stop
-// the robot at once. An armed robot stays as it is.
+// Arm is an operator's explicit act. It fails with ErrFaulted while a stop is
+// latched, and with ErrPresent while a fault is present. Arm does not change an
+// armed robot.
 func (l *Lifecycle) Arm(present Fault) error {
 	if l.mode == Stopped {
 		return fmt.Errorf("%w (%s)", ErrFaulted, l.cause)
@@ -69,15 +67,15 @@ func (l *Lifecycle) Arm(present Fault) error {
 	return nil
 }
 
-// Disarm is an orderly stop. A stop that is latched stays.
+// Disarm is an orderly stop. A latched stop remains.
 func (l *Lifecycle) Disarm() {
 	if l.mode == Armed {
 		l.mode = Disarmed
 	}
 }
 
-// Stop latches. The first cause stays the reported one. A stop needs a cause:
-// with FaultNone Stop disarms.
+// Stop latches a stop. The first cause remains the reported one. With FaultNone
+// Stop disarms.
 func (l *Lifecycle) Stop(cause Fault) {
 	if cause == FaultNone {
 		l.Disarm()
@@ -89,9 +87,8 @@ func (l *Lifecycle) Stop(cause Fault) {
 	l.mode, l.cause = Stopped, cause
 }
 
-// Reset is an operator's explicit act: it clears a latched stop into disarmed.
-// It is refused with ErrPresent while a cause is present. Where nothing is
-// latched there is nothing to clear.
+// Reset is an operator's explicit act. It changes stopped to disarmed, and no
+// other mode. It fails with ErrPresent while a fault is present.
 func (l *Lifecycle) Reset(present Fault) error {
 	if l.mode != Stopped {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEveryEventInEveryModeGoesWhereTheStateMachineSays(t *testing.T) {
+func TestLifecycle_Transitions(t *testing.T) {
 	disarmed, armed := Lifecycle{}, Lifecycle{mode: Armed}
 	stopped := Lifecycle{mode: Stopped, cause: FaultEStop}
 	arm := func(present Fault) func(*Lifecycle) error {
@@ -56,22 +56,18 @@ func TestEveryEventInEveryModeGoesWhereTheStateMachineSays(t *testing.T) {
 	}
 }
 
-func TestModesHaveNames(t *testing.T) {
-	for m, want := range map[Mode]string{Disarmed: "disarmed", Armed: "armed", Stopped: "stopped", 9: "Mode(9)"} {
-		if got := m.String(); got != want {
-			t.Errorf("%d is %q, want %q", m, got, want)
-		}
-	}
-}
-
-// FuzzLifecycle drives an agent on a fake robot with any sequence of acts and
-// faults, and checks after each that the robot moves only where it may.
+// FuzzLifecycle applies any sequence of operator acts and faults to an agent with
+// a fake robot, and checks after each that only an armed robot moves.
 func FuzzLifecycle(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte{evTick, evArm, evTick, evTick, evPress, evTick, evArm, evRelease, evReset, evTick, evReset, evTick, evArm, evTick})
-	f.Add([]byte{evTick, evArm, evSenseFails, evTick, evTick, evTick, evTick, evTick, evReset, evHeal, evReset, evTick, evArm, evTick})
-	f.Add([]byte{evTick, evArm, evTick, evActFails, evTick, evHaltFails, evTick, evHeal, evTick, evReset, evArm, evTick, evDisarm, evTick})
-	f.Add([]byte{evTick, evArm, evTilt, evTick, evReset, evTick, evHeal, evTick, evReset, evArm, evStop, evDisarm, evReset, evTick})
+	f.Add([]byte{evTick, evArm, evTick, evTick, evPress, evTick, evArm,
+		evRelease, evReset, evTick, evReset, evTick, evArm, evTick})
+	f.Add([]byte{evTick, evArm, evSenseFails, evTick, evTick, evTick, evTick,
+		evTick, evReset, evRepair, evReset, evTick, evArm, evTick})
+	f.Add([]byte{evTick, evArm, evTick, evActFails, evTick, evHaltFails, evTick,
+		evRepair, evTick, evReset, evArm, evTick, evDisarm, evTick})
+	f.Add([]byte{evTick, evArm, evTilt, evTick, evReset, evTick, evRepair,
+		evTick, evReset, evArm, evStop, evDisarm, evReset, evTick})
 	f.Fuzz(func(t *testing.T, events []byte) {
 		m := newMachine(t)
 		for _, e := range events[:min(len(events), 500)] {
@@ -81,15 +77,15 @@ func FuzzLifecycle(f *testing.F) {
 	})
 }
 
-func TestNoSequenceOfActsAndFaultsMovesARobotThatMayNotMove(t *testing.T) {
+func TestAgent_RandomEventsNeverMoveDisarmedRobot(t *testing.T) {
 	armed := 0
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		m := newMachine(t)
 		for range 200 {
 			e := byte(random.IntN(int(2 * numEvents)))
-			if e >= numEvents { // so that something happens in between
-				e = [...]byte{evTick, evHeal, evRelease, evReset, evArm}[random.IntN(5)]
+			if e >= numEvents { // an event that lets the robot move
+				e = [...]byte{evTick, evRepair, evRelease, evReset, evArm}[random.IntN(5)]
 			}
 			m.do(e)
 			m.check()
@@ -97,7 +93,7 @@ func TestNoSequenceOfActsAndFaultsMovesARobotThatMayNotMove(t *testing.T) {
 		armed += m.robot.Acts
 	}
 	if armed < 1000 {
-		t.Errorf("only %d acts: the sequences are too tame", armed)
+		t.Errorf("only %d actions: too few for this test", armed)
 	}
 }
 
@@ -115,17 +111,17 @@ const (
 	evArmFails
 	evHaltFails
 	evDisarmFails
-	evHeal
+	evRepair
 	numEvents
 )
 
-// machine is an agent and what a model of it, of a few lines, expects.
+// machine is an agent with a small reference model.
 type machine struct {
 	t     *testing.T
 	rig   *rig
 	robot *stoppableRig
-	// licensed: there was an arm act since the boot, the last stop and the
-	// last disarm.
+	// licensed: an operator armed the robot since the start, the last stop
+	// and the last disarm.
 	licensed bool
 	acts     int
 }
@@ -177,7 +173,7 @@ func (m *machine) do(event byte) {
 		robot.HaltErr = errOut
 	case evDisarmFails:
 		robot.DisarmErr = errOut
-	case evHeal:
+	case evRepair:
 		robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr = nil, nil, nil, nil, nil
 		m.rig.observes0(0)
 	}
@@ -194,7 +190,7 @@ func (m *machine) tick() {
 		m.licensed = false
 	}
 	if acted := m.robot.Acts > m.acts; acted && before != Armed {
-		m.t.Fatalf("it acted while %v", before)
+		m.t.Fatalf("the robot acted while %v", before)
 	}
 	if m.robot.Pressed && mode != Stopped {
 		m.t.Fatalf("the emergency stop is pressed and the robot is %v", mode)
@@ -203,10 +199,10 @@ func (m *machine) tick() {
 		m.t.Fatalf("the tick's flags are %b while %v", m.rig.tick.Flags, mode)
 	}
 	if got := m.rig.tick.Mode(); got != mode {
-		m.t.Fatalf("the tick says %v, the agent %v", got, mode)
+		m.t.Fatalf("tick: %v, agent: %v", got, mode)
 	}
 	if m.rig.tick.Fault != m.rig.agent.Cause() {
-		m.t.Fatalf("the tick says %v, the agent %v", m.rig.tick.Fault, m.rig.agent.Cause())
+		m.t.Fatalf("tick: %v, agent: %v", m.rig.tick.Fault, m.rig.agent.Cause())
 	}
 	m.acts = m.robot.Acts
 }
@@ -215,7 +211,7 @@ func (m *machine) tick() {
 func (m *machine) check() {
 	agent := m.rig.agent
 	if agent.Mode() == Armed && !m.licensed {
-		m.t.Fatal("armed without an operator's act since the boot, the last stop or the last disarm")
+		m.t.Fatal("armed without an act of the operator since the start, the last stop or the last disarm")
 	}
 	if (agent.Mode() == Stopped) != (agent.Cause() != FaultNone) {
 		m.t.Fatalf("%v, cause %v", agent.Mode(), agent.Cause())
@@ -224,6 +220,6 @@ func (m *machine) check() {
 		m.t.Fatalf("the agent is %v and the robot is not halted", agent.Mode())
 	}
 	if m.robot.Acts != m.acts {
-		m.t.Fatal("an act outside of a tick")
+		m.t.Fatal("an action outside of a tick")
 	}
 }

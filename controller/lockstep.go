@@ -1,20 +1,20 @@
 package controller
 
-// Lockstep is the planner inside the tick: Plans for one process and one
-// goroutine. Every z comes from the state and belief of its own tick, as in the
-// paper, and a run is a function of the configuration, the model, and what
-// robot and source return.
+// Lockstep implements Plans in one process and one goroutine: it calls the
+// planner within the tick. Each z comes from the state and belief of the same
+// tick, as in the paper, and a run is a function of the configuration, the
+// model, and what robot and source return.
 type Lockstep struct {
 	planner *Planner
 	state   *State
 	plan    *Plan
-	planned bool // plan holds one
-	fresh   bool // the last Offer made it
+	planned bool // plan is valid
+	fresh   bool // the last Offer computed it
 }
 
 var _ Plans = (*Lockstep)(nil)
 
-// NewLockstep makes the planner answer within the tick.
+// NewLockstep returns Plans that call planner within the tick.
 func NewLockstep(planner *Planner) *Lockstep {
 	dims := planner.model.Dims()
 	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
@@ -24,9 +24,9 @@ func NewLockstep(planner *Planner) *Lockstep {
 // State returns the buffer that the next Offer plans for.
 func (l *Lockstep) State() *State { return l.state }
 
-// Offer plans for the state where a plan is due. A state without an
-// observation is passed over: the plan before it stays. After an error there is
-// no plan until an Offer succeeds.
+// Offer plans for the state if a plan is due. It keeps the present plan if the
+// state has no observation. After an error there is no plan until an Offer
+// succeeds.
 func (l *Lockstep) Offer() error {
 	l.fresh = false
 	if l.state.Valid == 0 {
@@ -37,7 +37,7 @@ func (l *Lockstep) Offer() error {
 	return err
 }
 
-// Latest returns the plan in force, or nil before the first.
+// Latest returns the present plan, or nil before the first.
 func (l *Lockstep) Latest() *Plan {
 	if !l.planned {
 		return nil
@@ -45,6 +45,6 @@ func (l *Lockstep) Latest() *Plan {
 	return l.plan
 }
 
-// Fresh reports whether the last Offer made a new plan, for a caller that
-// records plans.
+// Fresh reports whether the last Offer computed a new plan, for callers that
+// record plans.
 func (l *Lockstep) Fresh() bool { return l.fresh }

@@ -8,7 +8,7 @@ import (
 	"optibfm/tflite"
 )
 
-func TestInLockstepEveryZIsPlannedForItsOwnTick(t *testing.T) {
+func TestLockstep_PlansForItsOwnTick(t *testing.T) {
 	r := newRig(t, nil)
 	lockstep := r.plans.(*Lockstep)
 	for i := range uint64(10) {
@@ -17,23 +17,24 @@ func TestInLockstepEveryZIsPlannedForItsOwnTick(t *testing.T) {
 			t.Fatalf("tick %d: planned at %d", i, r.tick.PlanTick)
 		}
 		if !slices.Equal(lockstep.Latest().Z, r.tick.Z) {
-			t.Fatal("the plan is not what the tick says")
+			t.Fatal("the tick does not hold the plan")
 		}
 	}
 }
 
-func TestInLockstepAPlanOfSeveralTicksIsFreshOnce(t *testing.T) {
+func TestLockstep_PlanIsFreshOnce(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Replan = 4 })
 	lockstep := r.plans.(*Lockstep)
 	for i := range uint64(13) {
 		r.steps(1)
-		if want := i%4 == 0; lockstep.Fresh() != want || r.tick.Flags.Has(FlagReplanned) != want || r.tick.PlanTick != i-i%4 {
+		want := i%4 == 0
+		if lockstep.Fresh() != want || r.tick.Flags.Has(FlagReplanned) != want || r.tick.PlanTick != i-i%4 {
 			t.Fatalf("tick %d: fresh %v, planned at %d", i, lockstep.Fresh(), r.tick.PlanTick)
 		}
 	}
 }
 
-func TestInLockstepABadObservationKeepsThePlanBefore(t *testing.T) {
+func TestLockstep_BadObservationKeepsPlan(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(3)
 	r.robot.SenseErr = errOut
@@ -48,7 +49,7 @@ func TestInLockstepABadObservationKeepsThePlanBefore(t *testing.T) {
 	}
 }
 
-func TestInLockstepAnErrorOfPlanningIsTheErrorOfOffer(t *testing.T) {
+func TestLockstep_OfferReturnsPlannerError(t *testing.T) {
 	m := newStub(rigObs, rigAction, rigLatent)
 	l := NewLockstep(newTestPlanner(t, configured(UCB), m))
 	if l.Latest() != nil || l.Fresh() {
@@ -67,7 +68,7 @@ func TestInLockstepAnErrorOfPlanningIsTheErrorOfOffer(t *testing.T) {
 	}
 }
 
-func TestARunIsAFunctionOfConfigurationModelAndWhatTheRobotSenses(t *testing.T) {
+func TestAgent_LockstepRunIsDeterministic(t *testing.T) {
 	run := func() (hashes []uint64, z []float64) {
 		r := newRig(t, func(c *Config) { c.Strategy = Thompson; c.Rho = 0.99 })
 		r.source.onAsk = obliging(r)
@@ -84,6 +85,6 @@ func TestARunIsAFunctionOfConfigurationModelAndWhatTheRobotSenses(t *testing.T) 
 		t.Error("two runs differ")
 	}
 	if h1[0] == h1[199] {
-		t.Error("nothing was learnt")
+		t.Error("the belief did not change")
 	}
 }

@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// Pace chooses κ so that the operator is asked about as often as they can
-// answer. It is an integral controller in the logarithm of κ: each request
-// raises κ by the factor e^½, and between requests κ falls steadily, by the
-// same factor in the time that one request may take (60 s / labels_per_minute).
-// Over any time T
+// Pace adapts κ so that the rate of requests meets the operator's budget,
+// labels_per_minute. It is an integral controller of ln κ: each request
+// multiplies κ by e^½, and between requests κ decays, by the same factor in
+// 60 s / labels_per_minute. Over any time T
 //
-//	requests = labels_per_minute · T + 2 ln(κ at its end / κ at its start)
+//	requests = labels_per_minute · T + 2 ln(κ at the end / κ at the start)
 //
-// so the rate meets the budget however the D-gaps are distributed, but for a
-// remainder that does not grow; except that κ never falls below gate.kappa.
-// There, fewer are asked, because a label would teach too little. Time counts
-// while the robot is armed and its operator can be reached.
+// so the rate meets the budget for any distribution of D-gaps, up to a bounded
+// remainder. κ never falls below gate.kappa; at this bound the rate is below the
+// budget, because labels would gain too little. Time counts while the robot is
+// armed and the operator can be reached.
 //
-// Its state is a whole number, so that replay computes it again exactly from
-// the flags of the logged ticks; κ is one exponential of it.
+// The state is an integer, so that replay reproduces it exactly from the flags
+// of the logged ticks.
 type Pace struct {
 	on        bool
 	least     float64 // κ at level 0
-	level     int64   // requests beyond the budget, in units of 1/perAsk
+	level     int64   // requests in excess of the budget, in units of 1/perAsk
 	perAsk    int64
 	perPeriod int64
 }
@@ -31,18 +30,17 @@ type Pace struct {
 const (
 	// paceStep is the change of ln κ for one request.
 	paceStep = 0.5
-	// paceUnit makes the budget of a period a whole number: a thousandth of
-	// a label a minute.
+	// paceUnit makes the budget of a period an integer: the resolution is a
+	// thousandth of a label per minute.
 	paceUnit = 1000
-	// leastPaced is where κ begins where gate.kappa is less: a multiple of 0
-	// would stay 0.
+	// leastPaced is the lower bound of κ if gate.kappa is less: a multiple of 0
+	// would remain 0.
 	leastPaced = 1e-3
-	// mostLevel is 40 requests: κ is then e²⁰ times the least.
+	// mostLevel is 40 requests: κ is then e²⁰ times its lower bound.
 	mostLevel = 40
 )
 
-// NewPace makes the pace of a gate. Without labels_per_minute κ stays what the
-// configuration says.
+// NewPace returns the pace of a gate. Without labels_per_minute κ is constant.
 func NewPace(cfg GateConfig, period time.Duration) *Pace {
 	p := &Pace{
 		on:        cfg.LabelsPerMinute > 0,
@@ -56,7 +54,7 @@ func NewPace(cfg GateConfig, period time.Duration) *Pace {
 	return p
 }
 
-// Kappa is the present κ, nats.
+// Kappa returns the present κ, nats.
 func (p *Pace) Kappa() float64 {
 	if p.level == 0 {
 		return p.least
@@ -64,25 +62,25 @@ func (p *Pace) Kappa() float64 {
 	return p.least * math.Exp(paceStep*float64(p.level)/float64(p.perAsk))
 }
 
-// Pass lets periods go by in which a label could be asked for.
-func (p *Pace) Pass(periods uint64) {
+// Advance counts periods in which requests were possible.
+func (p *Pace) Advance(periods uint64) {
 	p.level = max(0, p.level-int64(min(periods, maxAdvance))*p.perPeriod)
 }
 
-// Asked notes a request.
+// Asked counts a request.
 func (p *Pace) Asked() {
 	if p.on {
 		p.level = min(p.level+p.perAsk, mostLevel*p.perAsk)
 	}
 }
 
-// Resume goes on from a κ that a tick holds, as after a gap in a log.
+// Resume continues from the κ of a tick, after a gap in a log.
 func (p *Pace) Resume(kappa float64) {
 	if !p.on {
 		return
 	}
 	level := math.Round(math.Log(kappa/p.least) / paceStep * float64(p.perAsk))
-	if level >= 0 && level <= float64(mostLevel*p.perAsk) { // NaN is not
+	if level >= 0 && level <= float64(mostLevel*p.perAsk) { // false for NaN
 		p.level = int64(level)
 	}
 }

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
-
-	"optibfm/rewardsrc"
 )
 
-// operate runs a gate for some minutes at 50 Hz against D-gaps that gap draws,
-// and returns the requests of each minute.
+// operate runs a gate for some minutes at 50 Hz with D-gaps from gap, and returns
+// the requests of each minute.
 func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked []int, gate *Gate) {
 	period := 20 * time.Millisecond
 	gate = NewGate(cfg, 1, period)
@@ -20,7 +19,7 @@ func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked [
 		n := 0
 		for range int(time.Minute / period) {
 			gate.Expire(tick)
-			gate.Pass(1)
+			gate.Advance(1)
 			if dgap := gap(minute); gate.Passes(math.Expm1(dgap)) {
 				if r, ok := gate.Ask(tick, 0, dgap); ok {
 					n++
@@ -34,7 +33,7 @@ func operate(cfg GateConfig, minutes int, gap func(minute int) float64) (asked [
 	return asked, gate
 }
 
-func TestTheRequestRateMeetsTheBudgetWhateverTheGapsAre(t *testing.T) {
+func TestPace_RequestRateMeetsBudget(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	gaps := map[string]func(int) float64{
 		"exponential":     func(int) float64 { return random.ExpFloat64() },
@@ -61,7 +60,7 @@ func TestTheRequestRateMeetsTheBudgetWhateverTheGapsAre(t *testing.T) {
 	}
 }
 
-func TestTheSumOfRequestsIsTheBudgetAndTheMoveOfKappa(t *testing.T) {
+func TestPace_RequestsEqualBudgetPlusKappaChange(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute, cfg.RequestsPerMinute = 1e-3, 6, 0
@@ -75,36 +74,27 @@ func TestTheSumOfRequestsIsTheBudgetAndTheMoveOfKappa(t *testing.T) {
 	}
 }
 
-func TestKappaNeverFallsBelowTheConfigurations(t *testing.T) {
-	cfg := DefaultConfig().Gate
-	cfg.Kappa, cfg.LabelsPerMinute = 0.2, 6
-	asked, gate := operate(cfg, 5, func(int) float64 { return 0.19 })
-	for _, n := range asked {
-		if n != 0 {
-			t.Fatalf("asked %v times although a label would teach less than kappa", asked)
+func TestPace_KappaHasLowerBound(t *testing.T) {
+	for _, c := range []struct{ kappa, budget, dgap float64 }{
+		{0.2, 6, 0.19}, // a label would gain too little
+		{0.3, 0, 1},    // no budget: κ is constant
+	} {
+		cfg := DefaultConfig().Gate
+		cfg.Kappa, cfg.LabelsPerMinute, cfg.RequestsPerMinute = c.kappa, c.budget, 0
+		asked, gate := operate(cfg, 3, func(int) float64 { return c.dgap })
+		if gate.Kappa() != c.kappa || (slices.Max(asked) == 0) != (c.dgap < c.kappa) {
+			t.Errorf("%+v: κ is %g, asked %v", c, gate.Kappa(), asked)
 		}
 	}
-	if gate.Kappa() != 0.2 {
-		t.Errorf("κ is %g", gate.Kappa())
-	}
 }
 
-func TestWithoutABudgetKappaStays(t *testing.T) {
-	cfg := DefaultConfig().Gate
-	cfg.Kappa, cfg.RequestsPerMinute = 0.3, 0
-	_, gate := operate(cfg, 1, func(int) float64 { return 1 })
-	if gate.Kappa() != 0.3 {
-		t.Errorf("κ is %g", gate.Kappa())
-	}
-}
-
-func TestAPaceResumesExactlyFromAnyKappa(t *testing.T) {
+func TestPace_ResumesExactlyFromKappa(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.05, 7.25
 	p, q := NewPace(cfg, time.Millisecond), NewPace(cfg, time.Millisecond)
 	for i := range 20_000 {
-		p.Pass(random.Uint64N(400))
+		p.Advance(random.Uint64N(400))
 		if random.IntN(20) == 0 {
 			p.Asked()
 		}
@@ -114,21 +104,39 @@ func TestAPaceResumesExactlyFromAnyKappa(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{nan, inf, 0, -1, 1e300} {
-		q.Resume(bad) // from a damaged log: it stays
+		q.Resume(bad) // from a damaged log: no change
 		if q.level != p.level {
 			t.Errorf("κ %g changed the level", bad)
 		}
 	}
 }
 
-func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
+// kappaCheck computes κ from the recorded ticks and compares.
+type kappaCheck struct {
+	pace  *Pace
+	asked int
+}
+
+func (k *kappaCheck) check(t *testing.T, tick *Tick) {
+	t.Helper()
+	if tick.Flags.Has(FlagArmed) {
+		k.pace.Advance(tick.Elapsed)
+	}
+	if tick.Kappa != k.pace.Kappa() {
+		t.Fatalf("tick %d (%v): κ %g, want %g", tick.Index, tick.Mode(), tick.Kappa, k.pace.Kappa())
+	}
+	if tick.Flags.Has(FlagAsked) {
+		k.asked++
+		k.pace.Asked()
+	}
+}
+
+func TestAgent_RecordsKappa(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS = 0.01, 3, 0.1
-		c.Gate.BackoffS = 0
+		c.Gate.Kappa, c.Gate.LabelsPerMinute, c.Gate.TimeoutS, c.Gate.BackoffS = 0.01, 3, 0.1, 0
 	})
-	pace := NewPace(r.cfg.Gate, testPeriod)
+	k := kappaCheck{pace: NewPace(r.cfg.Gate, testPeriod)}
 	r.source.onAsk = obliging(r)
-	asked := 0
 	for range 3000 {
 		skip := uint64(0)
 		if r.random.IntN(40) == 0 {
@@ -137,31 +145,23 @@ func TestTheTickSaysWhichKappaWasInForce(t *testing.T) {
 		if err := r.step(skip, 0); err != nil {
 			t.Fatal(err)
 		}
-		if r.tick.Flags.Has(FlagArmed) {
-			pace.Pass(r.tick.Elapsed)
-		}
-		if r.tick.Kappa != pace.Kappa() {
-			t.Fatalf("tick %d: κ %g, want %g", r.tick.Index, r.tick.Kappa, pace.Kappa())
-		}
+		k.check(t, r.tick)
 		if open := r.tick.DGap >= r.tick.Kappa; open != r.tick.Flags.Has(FlagGateOpen) {
 			t.Fatalf("tick %d: D-gap %g, κ %g, gate open %v", r.tick.Index, r.tick.DGap, r.tick.Kappa, !open)
 		}
-		if r.tick.Flags.Has(FlagAsked) {
-			asked++
-			pace.Asked()
-		}
 	}
-	if asked < 4 {
-		t.Errorf("asked %d times: the test shows little", asked)
+	if k.asked < 4 {
+		t.Errorf("%d requests: too few for this test", k.asked)
 	}
 }
 
-func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
+func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
-	r.cfg.Gate.Kappa, r.cfg.Gate.LabelsPerMinute, r.cfg.Gate.TimeoutS, r.cfg.Gate.BackoffS = 0.01, 30, 0.1, 0
+	gate := &r.cfg.Gate
+	gate.Kappa, gate.LabelsPerMinute, gate.TimeoutS, gate.BackoffS = 0.01, 30, 0.1, 0
 	r.build(robot)
 	r.arm()
-	pace := NewPace(r.cfg.Gate, testPeriod)
+	k := kappaCheck{pace: NewPace(r.cfg.Gate, testPeriod)}
 	raised := 0
 	for i := range 300 {
 		robot.Pressed = i%50 == 49
@@ -174,113 +174,68 @@ func TestTheKappaOfARobotThatIsStoppedAndHeldFollowsFromItsTicks(t *testing.T) {
 		if err := r.step(0, 0); err != nil && !errors.As(err, &fault) {
 			t.Fatal(err)
 		}
-		if r.tick.Flags.Has(FlagArmed) {
-			pace.Pass(r.tick.Elapsed)
-		}
-		if r.tick.Kappa != pace.Kappa() {
-			t.Fatalf("tick %d (%v): κ %g, want %g", r.tick.Index, r.tick.Mode(), r.tick.Kappa, pace.Kappa())
-		}
-		if r.tick.Flags.Has(FlagAsked) {
-			pace.Asked()
-		}
+		k.check(t, r.tick)
 		if r.tick.Flags.Has(FlagArmed|FlagStopped) && r.tick.Kappa > 0.01 {
 			raised++
 		}
 	}
 	if raised < 3 {
-		t.Errorf("%d stops with κ raised: the test shows little", raised)
+		t.Errorf("%d stops with κ raised: too few for this test", raised)
 	}
 }
 
-func TestALabelOfAStreamHasItsOwnCreditWindow(t *testing.T) {
-	l, _ := newTestLearner(t, func(c *Config) {
-		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
-	})
-	period := int64(testPeriod)
-	for tick := range uint64(100) {
-		l.Observe(tick, int64(tick)*period, make([]float64, rigLatent))
-	}
-	at := 90 * period
-	press := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
-	held := l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Tick: rewardsrc.NoTick, At: at, Value: 1}, 0)
-	back := func(s float64) uint64 { return 90 - uint64(s*1e9)/uint64(period) }
-	if press.From != back(0.6) || press.To != back(0.2) {
-		t.Errorf("a press is about ticks %d to %d, want %d to %d", press.From, press.To, back(0.6), back(0.2))
-	}
-	if held.From != back(0.1) || held.To != back(0.1) {
-		t.Errorf("a label of a stream is about ticks %d to %d, want %d", held.From, held.To, back(0.1))
+func TestAgent_UnreachableOperatorStopsRequestsNotRobot(t *testing.T) {
+	for name, c := range map[string]struct {
+		change          func(*GateConfig)
+		before, returns int // requests within 20 ticks
+	}{
+		"pause of an hour": {func(g *GateConfig) {
+			g.BackoffS, g.BackoffMaxS, g.LabelsPerMinute = 3600, 3600, 1
+		}, 1, 1},
+		"no pause": {func(g *GateConfig) { g.BackoffS, g.RequestsPerMinute = 0, 0 }, 4, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(cfg *Config) { cfg.Gate.TimeoutS = 0.1; c.change(&cfg.Gate) })
+			run := func(n int) (asked int) {
+				for range n {
+					acted := r.robot.Acts
+					r.steps(1)
+					if r.robot.Acts != acted+1 {
+						t.Fatal("the robot does not act")
+					}
+					if r.tick.Flags.Has(FlagUnreachable) != r.source.away {
+						t.Fatalf("flags %b while away is %v", r.tick.Flags, r.source.away)
+					}
+					if r.tick.Flags.Has(FlagAsked) {
+						asked++
+					}
+				}
+				return asked
+			}
+			if n := run(20); n != c.before {
+				t.Fatalf("%d requests before the absence, want %d", n, c.before)
+			}
+			r.source.away = true
+			kappa := r.tick.Kappa
+			if n := run(50); n != 0 || r.tick.Kappa != kappa {
+				t.Errorf("during the absence: %d requests, κ from %g to %g", n, kappa, r.tick.Kappa)
+			}
+			r.source.away = false
+			if n := run(20); n != c.returns {
+				t.Errorf("%d requests after the return, want %d", n, c.returns)
+			}
+		})
 	}
 }
 
-func TestNobodyIsAskedWhileTheOperatorIsAwayAndTheRobotGoesOn(t *testing.T) {
-	r := newRig(t, func(c *Config) {
-		c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.BackoffMaxS, c.Gate.LabelsPerMinute = 0.05, 3600, 3600, 1
-	})
-	run := func(n int) (asked int) {
-		for range n {
-			acted := r.robot.Acts
-			if err := r.step(0, 0); err != nil {
-				t.Fatal(err)
-			}
-			if r.robot.Acts != acted+1 {
-				t.Fatal("the robot does not act")
-			}
-			if r.tick.Flags.Has(FlagUnreachable) != r.source.away {
-				t.Fatalf("flags %b while away is %v", r.tick.Flags, r.source.away)
-			}
-			if r.tick.Flags.Has(FlagAsked) {
-				asked++
-			}
-		}
-		return asked
-	}
-	if run(20) != 1 { // it expires, and then the pause would be an hour
-		t.Fatal("not asked once at first")
-	}
-	r.source.away = true
-	kappa := r.tick.Kappa
-	if n := run(50); n != 0 {
-		t.Errorf("asked %d times with nobody there", n)
-	}
-	if r.tick.Kappa != kappa {
-		t.Error("κ moved while nobody could be asked")
-	}
-	r.source.away = false
-	if run(20) != 1 {
-		t.Error("the return did not end the pause")
-	}
-}
-
-func TestAnAbsenceStopsTheAskingAlsoWhereNothingElseDoes(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Gate.TimeoutS, c.Gate.BackoffS, c.Gate.RequestsPerMinute = 0.05, 0, 0 })
-	asked := func() (n int) {
-		for range 200 {
-			if err := r.step(0, 0); err != nil {
-				t.Fatal(err)
-			}
-			if r.tick.Flags.Has(FlagAsked) {
-				n++
-			}
-		}
-		return n
-	}
-	if n := asked(); n < 2 {
-		t.Fatalf("asked %d times: the test shows nothing", n)
-	}
-	r.source.away = true
-	if n := asked(); n != 0 {
-		t.Errorf("asked %d times with nobody there", n)
-	}
-}
-
-func BenchmarkGateThatFollowsABudget(b *testing.B) {
+func BenchmarkPace(b *testing.B) {
 	cfg := DefaultConfig().Gate
 	cfg.Kappa, cfg.LabelsPerMinute = 0.01, 3
 	gate := NewGate(cfg, 1, time.Millisecond)
 	b.ReportAllocs()
 	for b.Loop() {
-		gate.pace.level = 3 * gate.pace.perAsk // else it is at rest, which costs less
-		gate.Pass(1)
+		gate.pace.level = 3 * gate.pace.perAsk // at level 0 it takes less time
+		gate.Advance(1)
 		if gate.Passes(1e-9) {
 			b.Fatal("κ is 0")
 		}

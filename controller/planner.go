@@ -13,12 +13,12 @@ import (
 // tinyNorm is the norm below which a z has no direction.
 const tinyNorm = 1e-9
 
-// ErrState is returned by Planner.Plan for a state that cannot be planned for.
+// ErrState is returned by Planner.Plan for an invalid state.
 var ErrState = errors.New("controller: state")
 
-// Planner is the half of the agent that chooses z, in the host process. It
-// shares nothing that changes with the Agent: it works on copies of the state
-// and the belief, which it does not trust.
+// Planner is the half of the controller that chooses z, in the host process. It
+// shares no mutable state with the Agent: it works on untrusted copies of the
+// state and the belief.
 type Planner struct {
 	cfg    Config
 	model  tflite.Model
@@ -27,7 +27,7 @@ type Planner struct {
 
 	planned bool
 	episode uint32
-	tick    uint64 // of the plan in force
+	tick    uint64 // of the present plan
 	random  *rand.Rand
 	source  *rand.PCG
 	sampler Sampler
@@ -38,39 +38,36 @@ type Planner struct {
 	narrow     []float32 // candidates for the model
 	mean32     []float32
 	invR32     []float32
-	climb      *ascent // of ucb_gradient
+	ascent     *ascent // for ucb_gradient
 }
 
 // Sampler draws z from a belief: for ucb from the ellipsoid of a radius around
-// ẑ, for thompson from the posterior. A posterior.Belief is one, see
-// [BeliefSampler].
+// ẑ, for thompson from the posterior. [BeliefSampler] is the default.
 type Sampler interface {
 	Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand)
 	Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand)
 }
 
-// BeliefSampler draws as the belief does. Every planner has it unless told
-// otherwise.
+// BeliefSampler is the Sampler that calls the methods of the belief.
 type BeliefSampler struct{}
 
-// Ellipsoid is b.SampleEllipsoid.
+// Ellipsoid calls b.SampleEllipsoid.
 func (BeliefSampler) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
 	b.SampleEllipsoid(dst, radius, rng)
 }
 
-// Gaussian is b.SampleGaussian.
+// Gaussian calls b.SampleGaussian.
 func (BeliefSampler) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
 	b.SampleGaussian(dst, rng)
 }
 
-// NewPlanner makes a planner. The model is the planner's own instance. Only
-// the ucb strategies evaluate it.
+// NewPlanner makes a planner. It must not share model with an Agent. Only the
+// ucb strategies evaluate the model.
 func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 	return NewPlannerWithSampler(cfg, model, BeliefSampler{})
 }
 
-// NewPlannerWithSampler is NewPlanner with another way of drawing z, for studies of
-// what it is worth.
+// NewPlannerWithSampler is NewPlanner with another Sampler, for experiments.
 func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Planner, error) {
 	d := model.Dims().Latent
 	if err := cfg.Validate(d); err != nil {
@@ -91,16 +88,16 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 		z: make([]float64, d),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
-		n := cfg.Searched()
+		n := cfg.NumCandidates()
 		p.candidates = make([]float64, n*d)
 		p.narrow = make([]float32, n*d)
 	}
 	if cfg.Strategy == UCBGradient {
-		if p.climb, err = newAscent(cfg.Gradient, model); err != nil {
+		if p.ascent, err = newAscent(cfg.Gradient, model); err != nil {
 			return nil, err
 		}
 	}
-	if p.candidates != nil || p.climb != nil {
+	if p.candidates != nil || p.ascent != nil {
 		p.invR = make([]float64, d*d)
 		p.invR32 = make([]float32, d*d)
 		p.mean32 = make([]float32, d)
@@ -108,26 +105,26 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 	return p, nil
 }
 
-// Due reports whether a new plan is wanted for s: at the first state, at the
-// start of an episode, and every replan_every_ticks.
-func (p *Planner) Due(s *State) bool {
+// due reports whether s needs a new plan: at the first state, at the start of an
+// episode, and every replan_every_ticks.
+func (p *Planner) due(s *State) bool {
 	if !p.planned || s.Episode != p.episode {
 		return true
 	}
 	return p.cfg.Replan > 0 && s.Tick()-p.tick >= p.cfg.Replan
 }
 
-// Plan brings dst, which holds the plan of the call before, up to date with s:
-// a new z where one is due, otherwise the word that the old one still holds.
-// fresh tells which. The same configuration, model and state give the same
-// plan; with ucb_gradient it depends on the plans of the episode before it too,
-// by the optimizer's state. ElapsedNS is left to the caller, who has a clock. After an error dst
-// must not be used, and a new plan is due.
+// Plan updates dst, which holds the plan of the previous call. If a plan is due,
+// it computes a new z and fresh is true; otherwise it confirms the old one. The
+// same configuration, model and state give the same plan; with ucb_gradient the
+// plan also depends on earlier plans of the episode, through the optimizer's
+// state. The caller, who has a clock, sets ElapsedNS. After an error dst is
+// invalid and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
-		return false, fmt.Errorf("%w: before tick %d: it holds no observation: wait for the next one", ErrState, s.Next)
+		return false, fmt.Errorf("%w: before tick %d: no observation; wait for the next one", ErrState, s.Next)
 	}
-	if !p.Due(s) {
+	if !p.due(s) {
 		dst.Confirmed = s.Tick()
 		return false, nil
 	}
@@ -136,11 +133,11 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 		return false, fmt.Errorf("%w: of tick %d: %w", ErrState, s.Tick(), err)
 	}
 	if hash := p.belief.Hash(); hash != s.Hash {
-		return false, fmt.Errorf("%w: of tick %d: the belief's hash is %#x, it was sent with %#x: it was damaged on its way", ErrState, s.Tick(), hash, s.Hash)
+		return false, fmt.Errorf("%w: of tick %d: the belief was damaged in transfer (hash %#x, sent with %#x)",
+			ErrState, s.Tick(), hash, s.Hash)
 	}
-	// A generator of its own for each tick: a plan does not depend on which
-	// plans were made before it.
-	p.source.Seed(p.cfg.Seed, scatter(s.Tick()))
+	// Seed the generator for each tick: a plan does not depend on earlier plans.
+	p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
 	dst.Score, dst.Beta = 0, 0
 	if err := p.choose(s, dst); err != nil {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
@@ -155,7 +152,7 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	case Fixed:
 		copy(dst.Z, p.cfg.FixedZ)
 	case Random:
-		direction(dst.Z, p.random)
+		randomDirection(dst.Z, p.random)
 	case Thompson:
 		p.sampler.Gaussian(dst.Z, p.belief, p.random)
 	case UCB, UCBSphere:
@@ -166,22 +163,22 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	return nil
 }
 
-// narrowBelief is the belief as the model takes it.
-func (p *Planner) narrowBelief(beta float64) tflite.Belief {
+// beliefForModel converts the belief for the model.
+func (p *Planner) beliefForModel(beta float64) tflite.Belief {
 	p.belief.Mean(p.z)
-	narrow(p.mean32, p.z)
+	toFloat32(p.mean32, p.z)
 	p.belief.InvR(p.invR)
-	narrow(p.invR32, p.invR)
+	toFloat32(p.invR32, p.invR)
 	return tflite.Belief{Mean: p.mean32, InvR: p.invR32, Beta: float32(beta)}
 }
 
-// search draws the candidates and takes the best.
+// search draws candidates and takes the best.
 func (p *Planner) search(s *State, dst *Plan) error {
 	beta := p.beta.Beta(p.belief)
 	dst.Beta = beta
-	p.draw(beta)
-	narrow(p.narrow, p.candidates)
-	best, score, err := p.model.Search(s.Obs, p.narrow, p.narrowBelief(beta))
+	p.sampleCandidates(beta)
+	toFloat32(p.narrow, p.candidates)
+	best, score, err := p.model.Search(s.Obs, p.narrow, p.beliefForModel(beta))
 	if err != nil {
 		return err
 	}
@@ -190,33 +187,33 @@ func (p *Planner) search(s *State, dst *Plan) error {
 		return fmt.Errorf("the model chose candidate %d of %d", best, n)
 	}
 	if !finite(float64(score)) {
-		return fmt.Errorf("the best score is %v: check the bundle with `optibfm model check`", score)
+		return fmt.Errorf("the best score is %v; check the bundle with `optibfm model check`", score)
 	}
 	copy(dst.Z, p.candidates[best*d:(best+1)*d])
 	dst.Score = float64(score)
 	return nil
 }
 
-// draw fills the candidates: from the ellipsoid of radius 2β around ẑ, or from
-// the sphere. One without a direction is replaced by a random direction.
-func (p *Planner) draw(beta float64) {
+// sampleCandidates draws the candidates from the ellipsoid of radius 2β around
+// ẑ, or from the sphere. A random direction replaces a candidate without one.
+func (p *Planner) sampleCandidates(beta float64) {
 	d := len(p.z)
 	for i := 0; i < len(p.candidates); i += d {
 		z := p.candidates[i : i+d]
 		if p.cfg.Strategy == UCBSphere {
-			direction(z, p.random)
+			randomDirection(z, p.random)
 			continue
 		}
 		p.sampler.Ellipsoid(z, p.belief, 2*beta, p.random)
 		if norm(z) < tinyNorm {
-			direction(z, p.random)
+			randomDirection(z, p.random)
 		}
 	}
 }
 
-// direction fills z with a uniform direction of norm √d, the scale at which
-// the models' networks see every z.
-func direction(z []float64, random *rand.Rand) {
+// randomDirection fills z with a uniform direction of norm √d, the scale to
+// which the models' networks normalise z.
+func randomDirection(z []float64, random *rand.Rand) {
 	for {
 		for i := range z {
 			z[i] = random.NormFloat64()
@@ -239,16 +236,15 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-func narrow(dst []float32, src []float64) {
+func toFloat32(dst []float32, src []float64) {
 	for i, x := range src {
 		dst[i] = float32(x)
 	}
 }
 
-// scatter spreads neighbouring numbers over all of uint64 (the finalizer of
-// SplitMix64, Steele et al. 2014): seeds that differ by one give streams of PCG
-// that are alike.
-func scatter(x uint64) uint64 {
+// splitMix64 is the finalizer of SplitMix64 (Steele et al. 2014). It decorrelates
+// the seeds of successive ticks: streams of PCG with adjacent seeds are similar.
+func splitMix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

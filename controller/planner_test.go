@@ -17,7 +17,7 @@ import (
 
 var plannerDims = tflite.Dims{Obs: rigObs, Action: rigAction, Latent: rigLatent, Ensemble: 2}
 
-// learnt is a state at a tick after some labels.
+// learnt returns a state at a tick after some labels.
 func learnt(t testing.TB, cfg Config, tick uint64) *State {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
@@ -64,10 +64,10 @@ func configured(strategy string) Config {
 	return cfg
 }
 
-func TestAPlanDependsOnNothingButItsConfigurationModelAndState(t *testing.T) {
+func TestPlanner_PlanIsFunctionOfConfigModelAndState(t *testing.T) {
 	for _, strategy := range Strategies() {
 		if strategy == UCBGradient {
-			continue // depends on its optimizer's state, and on no random numbers
+			continue // depends on the optimizer's state and not on random numbers
 		}
 		cfg := configured(strategy)
 		cfg.Candidates = 16
@@ -92,7 +92,7 @@ func TestAPlanDependsOnNothingButItsConfigurationModelAndState(t *testing.T) {
 	}
 }
 
-func TestUCBTakesTheCandidateWithTheGreatestLeastUpperBound(t *testing.T) {
+func TestPlanner_UCBTakesBestCandidate(t *testing.T) {
 	for _, c := range []struct {
 		strategy string
 		n        int
@@ -107,7 +107,8 @@ func TestUCBTakesTheCandidateWithTheGreatestLeastUpperBound(t *testing.T) {
 			t.Fatalf("%s: %d candidates, want %d", c.strategy, n, c.n)
 		}
 		best, score := bruteForce(t, network, s, spy.candidates, cfg)
-		if !closeTo(float64(spy.candidates[best*rigLatent]), got.Z[0], 1e-6) || !closeTo(got.Score, score, 1e-4) || got.Beta != 0.7 {
+		same := closeTo(float64(spy.candidates[best*rigLatent]), got.Z[0], 1e-6) && closeTo(got.Score, score, 1e-4)
+		if !same || got.Beta != 0.7 {
 			t.Errorf("%s: z %v with score %v, want candidate %d with %v", c.strategy, got.Z, got.Score, best, score)
 		}
 		checkRegion(t, c.strategy, s, spy.candidates, cfg)
@@ -116,7 +117,7 @@ func TestUCBTakesTheCandidateWithTheGreatestLeastUpperBound(t *testing.T) {
 
 func closeTo(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*(1+math.Abs(b)) }
 
-// spyModel remembers the candidates of a search.
+// spyModel records the candidates of a search.
 type spyModel struct {
 	*tflite.Network
 	candidates []float32
@@ -158,8 +159,10 @@ func meanAndV(t testing.TB, s *State) (mean *mat.VecDense, v *mat.SymDense) {
 	return mean, v
 }
 
-// bruteForce evaluates every candidate by itself and scores it with V⁻¹.
-func bruteForce(t testing.TB, m *tflite.Network, s *State, candidates []float32, cfg Config) (best int, score float64) {
+// bruteForce evaluates the candidates one at a time and scores them with V⁻¹.
+func bruteForce(
+	t testing.TB, m *tflite.Network, s *State, candidates []float32, cfg Config,
+) (best int, score float64) {
 	t.Helper()
 	mean, v := meanAndV(t, s)
 	var inverse mat.Dense
@@ -167,7 +170,8 @@ func bruteForce(t testing.TB, m *tflite.Network, s *State, candidates []float32,
 		t.Fatal(err)
 	}
 	score = -inf
-	z, action, psi := make([]float64, rigLatent), make([]float32, rigAction), make([]float32, plannerDims.Ensemble*rigLatent)
+	z, action := make([]float64, rigLatent), make([]float32, rigAction)
+	psi := make([]float32, plannerDims.Ensemble*rigLatent)
 	x := mat.NewVecDense(rigLatent, nil)
 	for i := 0; i < len(candidates)/rigLatent; i++ {
 		for j := range z {
@@ -193,8 +197,8 @@ func bruteForce(t testing.TB, m *tflite.Network, s *State, candidates []float32,
 	return best, score
 }
 
-// checkRegion checks where the candidates were drawn: within the ellipsoid of
-// radius 2β around ẑ, and close to its rim too; or on the sphere of radius √d.
+// checkRegion checks that the candidates lie in the ellipsoid of radius 2β around
+// ẑ and extend to its boundary, or that they lie on the sphere of radius √d.
 func checkRegion(t *testing.T, strategy string, s *State, candidates []float32, cfg Config) {
 	t.Helper()
 	mean, v := meanAndV(t, s)
@@ -215,11 +219,11 @@ func checkRegion(t *testing.T, strategy string, s *State, candidates []float32, 
 		farthest = math.Max(farthest, r)
 	}
 	if strategy == UCB && (farthest > 2*cfg.Beta.Value+1e-5 || farthest < 1.8*cfg.Beta.Value) {
-		t.Errorf("the farthest candidate is %v from ẑ in the norm of V, the ellipsoid reaches to %v", farthest, 2*cfg.Beta.Value)
+		t.Errorf("the farthest candidate is %v from ẑ in the norm of V, want about %v", farthest, 2*cfg.Beta.Value)
 	}
 }
 
-func TestThompsonSamplesThePosteriorFromTickToTick(t *testing.T) {
+func TestPlanner_ThompsonSamplesPosterior(t *testing.T) {
 	cfg := configured(Thompson)
 	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 	const n = 40_000
@@ -250,14 +254,14 @@ func TestThompsonSamplesThePosteriorFromTickToTick(t *testing.T) {
 		if m := stat.Mean(column, nil); math.Abs(m-mean.AtVec(j)) > 5*sd/math.Sqrt(n) {
 			t.Errorf("the mean of z[%d] is %v, want %v", j, m, mean.AtVec(j))
 		}
-		// Neighbouring ticks' generators are seeded alike, but draw apart.
+		// The generators of successive ticks must be uncorrelated.
 		if c := stat.Correlation(column[1:], column[:n-1], nil); math.Abs(c) > 5/math.Sqrt(n) {
 			t.Errorf("z[%d] of a tick correlates with the next one's by %v", j, c)
 		}
 	}
 }
 
-func TestRandomIsUniformOnTheSphereAndFixedIsTheGivenZ(t *testing.T) {
+func TestPlanner_RandomIsUniformAndFixedIsGiven(t *testing.T) {
 	cfg := configured(Random)
 	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 	s := learnt(t, cfg, 0)
@@ -282,7 +286,7 @@ func TestRandomIsUniformOnTheSphereAndFixedIsTheGivenZ(t *testing.T) {
 	}
 }
 
-func TestPlansAreMadeEveryRTicksAndAtEpisodeStarts(t *testing.T) {
+func TestPlanner_PlansWhenDue(t *testing.T) {
 	for _, replan := range []uint64{0, 1, 3} {
 		cfg := configured(Random)
 		cfg.Replan = replan
@@ -307,7 +311,7 @@ func TestPlansAreMadeEveryRTicksAndAtEpisodeStarts(t *testing.T) {
 	}
 }
 
-func TestAStateThatCannotBePlannedForIsAnErrorAndThePlanStaysDue(t *testing.T) {
+func TestPlanner_RefusesInvalidState(t *testing.T) {
 	cfg := configured(Thompson)
 	cfg.Replan = 0
 	for name, spoil := range map[string]func(*State){
@@ -327,32 +331,38 @@ func TestAStateThatCannotBePlannedForIsAnErrorAndThePlanStaysDue(t *testing.T) {
 	}
 }
 
-func TestASearchThatGoesWrongIsAnErrorAndThePlanStaysDue(t *testing.T) {
-	for name, search := range map[string]func(obs, candidates []float32, b tflite.Belief) (int, float32, error){
-		"it fails":             func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, 0, errOut },
-		"no candidate":         func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return -1, 0, nil },
-		"beyond the last":      func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 128, 0, nil },
-		"far beyond":           func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return math.MaxInt, 0, nil },
-		"a score that is NaN":  func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, float32(nan), nil },
-		"an infinite optimism": func(_, _ []float32, _ tflite.Belief) (int, float32, error) { return 0, float32(inf), nil },
+func TestPlanner_RefusesInvalidSearchResult(t *testing.T) {
+	for name, result := range map[string]struct {
+		best  int
+		score float64
+		err   error
+	}{
+		"search fails":      {0, 0, errOut},
+		"negative index":    {-1, 0, nil},
+		"index beyond last": {128, 0, nil},
+		"largest index":     {math.MaxInt, 0, nil},
+		"score is NaN":      {0, nan, nil},
+		"score is infinite": {0, inf, nil},
 	} {
 		cfg := configured(UCB)
 		cfg.Replan = 0
 		m := newStub(rigObs, rigAction, rigLatent)
 		p := newTestPlanner(t, cfg, m)
 		plan(t, p, learnt(t, cfg, 0))
-		m.search = search
+		m.search = func(_, _ []float32, _ tflite.Belief) (int, float32, error) {
+			return result.best, float32(result.score), result.err
+		}
 		s := learnt(t, cfg, 1)
 		s.Episode = 1
 		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		m.search = nil
-		plan(t, p, learnt(t, cfg, 2)) // the first episode's plan is no longer there
+		plan(t, p, learnt(t, cfg, 2)) // the error discarded the first plan
 	}
 }
 
-func TestTheScheduleOfBetaIsUsed(t *testing.T) {
+func TestPlanner_UsesBetaSchedule(t *testing.T) {
 	cfg := configured(UCB)
 	cfg.Beta = Beta{Schedule: Theory, S: 1.5, Delta: 0.1}
 	s := learnt(t, cfg, 0)
@@ -368,7 +378,7 @@ func TestTheScheduleOfBetaIsUsed(t *testing.T) {
 	}
 }
 
-func TestPlanningAllocatesNothing(t *testing.T) {
+func TestPlanner_AllocatesNothing(t *testing.T) {
 	for _, strategy := range Strategies() {
 		cfg := configured(strategy)
 		p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))

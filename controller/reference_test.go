@@ -11,8 +11,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// naive is the learner as DESIGN and textbook have it: every tick and every
-// label is kept, and V = D + Σ ρ^age w φ̄φ̄ᵀ is summed anew.
+// naive is an independent reference for the learner: it keeps every tick and every
+// label, and computes V = D + Σ ρ^age w φ̄φ̄ᵀ from the definition.
 type naive struct {
 	cfg      Config
 	d        int
@@ -35,8 +35,8 @@ type naiveLabel struct {
 	id     uint64
 	phi    []float64
 	reward float64
-	weight float64 // of a label about the present
-	clock  uint64  // when the moment was that it is about
+	weight float64 // at age 0
+	clock  uint64  // of the credited moment
 	gone   bool
 }
 
@@ -86,7 +86,7 @@ func (n *naive) apply(l rewardsrc.Label, asked uint64) Outcome {
 		return TooOld
 	}
 	e := n.entry(l, ticks, confidence)
-	e.weight *= n.trust(e.phi, l.Value)
+	e.weight *= n.share(e.phi, l.Value)
 	n.labels = append(n.labels, e)
 	return Applied
 }
@@ -135,7 +135,8 @@ func (n *naive) about(l rewardsrc.Label, asked uint64) (ticks []naiveTick) {
 func (n *naive) entry(l rewardsrc.Label, ticks []naiveTick, confidence float64) naiveLabel {
 	from, to := ticks[0].tick, ticks[len(ticks)-1].tick
 	middle := from + (to-from)/2
-	e := naiveLabel{id: l.ID, reward: l.Value, weight: confidence / (n.cfg.Sigma * n.cfg.Sigma), phi: make([]float64, n.d)}
+	weight := confidence / (n.cfg.Sigma * n.cfg.Sigma)
+	e := naiveLabel{id: l.ID, reward: l.Value, weight: weight, phi: make([]float64, n.d)}
 	total := 0.0
 	for _, s := range ticks {
 		w := 1 + math.Min(float64(s.tick-from), float64(to-s.tick))
@@ -153,8 +154,8 @@ func (n *naive) entry(l rewardsrc.Label, ticks []naiveTick, confidence float64) 
 	return e
 }
 
-// trust solves for ẑ and ‖φ̄‖² in V⁻¹ anew, and doubts a label that is off.
-func (n *naive) trust(phi []float64, reward float64) float64 {
+// share solves for ẑ and ‖φ̄‖² in V⁻¹ and reduces the weight of a surprising label.
+func (n *naive) share(phi []float64, reward float64) float64 {
 	if n.cfg.Robust == 0 {
 		return 1
 	}

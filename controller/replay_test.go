@@ -8,7 +8,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// obliging answers every request at once with the first observation.
+// obliging answers every request at once with the first action.
 func obliging(r *rig) func(rewardsrc.Request) {
 	id := uint64(1 << 32)
 	return func(q rewardsrc.Request) {
@@ -19,8 +19,8 @@ func obliging(r *rig) func(rewardsrc.Request) {
 	}
 }
 
-// eventful is a run with everything in it: answers, presses, undos, refused
-// labels, skipped ticks, bad observations, a while disarmed.
+// eventful records a run with answers, presses, undos, refused labels, skipped
+// ticks, bad observations and a disarmed interval.
 func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
@@ -40,7 +40,8 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 		if r.random.IntN(20) == 0 {
 			r.robot.SenseErr = errOut
 		}
-		label := rewardsrc.Label{ID: id, Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: int64(r.next) * int64(testPeriod), Value: r.random.Float64(), Weight: r.random.Float64()}
+		label := press(id, int64(r.next)*int64(testPeriod), r.random.Float64())
+		label.Weight = r.random.Float64()
 		switch r.random.IntN(12) {
 		case 0:
 			label.Kind, label.Weight = rewardsrc.Undo, 0
@@ -48,7 +49,7 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 		case 4:
 			label.Value = nan
 		case 5:
-			label.ID -= min(id, 3) // again
+			label.ID -= min(id, 3) // a repeated ID
 		default:
 			label.ID = 0
 		}
@@ -78,14 +79,14 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 	return r.cfg, record
 }
 
-func TestReplayOfTheRecordGivesEveryHashAgain(t *testing.T) {
+func TestLearner_ReplayReproducesHashesAndShares(t *testing.T) {
 	for _, robust := range []float64{0, 0.2} {
 		cfg, record := eventful(t, robust)
 		replayed(t, cfg, record)
 	}
 }
 
-// replayed computes a record again and compares.
+// replayed replays a record and compares.
 func replayed(t *testing.T, cfg Config, record []*Tick) {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
@@ -93,7 +94,7 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 		t.Fatal(err)
 	}
 	outcomes := map[Outcome]int{}
-	doubted := 0
+	downweighted := 0
 	for _, tick := range record {
 		if tick.Flags.Has(FlagArmed) {
 			l.Advance(tick.Elapsed)
@@ -103,11 +104,14 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 		}
 		for _, logged := range tick.Labels[:tick.NumLabels] {
 			outcomes[logged.Outcome]++
-			if logged.Outcome == Applied && logged.Kind == rewardsrc.Value && logged.Weight < 0.7*logged.Confidence {
-				doubted++ // the weight of one that is not is about twice its confidence
+			if want := expectedShare(l, logged); logged.Share != want {
+				t.Fatalf("tick %d, label %d: share %v, want %v", tick.Index, logged.ID, logged.Share, want)
+			}
+			if logged.Downweighted() {
+				downweighted++
 			}
 			own, err := l.Reapply(logged)
-			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN equals nothing
+			if err != nil || (own != logged && logged.Outcome != BadLabel) { // a NaN differs from itself
 				t.Fatalf("tick %d: %+v, %v, want %+v", tick.Index, own, err, logged)
 			}
 		}
@@ -117,17 +121,30 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 	}
 	for _, o := range []Outcome{Applied, BadLabel, Duplicate} {
 		if outcomes[o] < 10 {
-			t.Errorf("%v: %d times only: the run shows little", o, outcomes[o])
+			t.Errorf("%v: %d times only: too few for this test", o, outcomes[o])
 		}
 	}
-	if cfg.Robust > 0 && doubted < 10 {
-		t.Errorf("%d labels were doubted: the run shows little", doubted)
+	if (downweighted >= 10) != (cfg.Robust > 0) {
+		t.Errorf("robust %g: %d labels were downweighted", cfg.Robust, downweighted)
 	}
 }
 
-// TestTheRecordAloneGivesEveryHash uses nothing of this package but the record:
-// φ, the ticks credited, values and weights.
-func TestTheRecordAloneGivesEveryHash(t *testing.T) {
+// expectedShare is the share of a label that l is about to apply again.
+func expectedShare(l *Learner, logged AppliedLabel) float64 {
+	switch {
+	case logged.Outcome != Applied || logged.Kind != rewardsrc.Value:
+		return 0
+	case l.robust == 0:
+		return 1
+	}
+	phi := make([]float64, rigLatent)
+	l.history.mean(phi, logged.From, logged.To)
+	return posterior.Trust(l.belief.Surprise(phi, logged.Value, l.LabelWeight()), l.robust)
+}
+
+// TestPosterior_ReproducesHashesFromRecord uses only the record: φ, credited
+// ticks, values and weights.
+func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 	cfg, record := eventful(t, 0.2)
 	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)
 	if err != nil {
@@ -184,7 +201,7 @@ func meanOf(record []*Tick, from, to uint64) []float64 {
 	return sum
 }
 
-func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
+func TestLearner_HashIsTheSameOnEveryCPU(t *testing.T) {
 	for robust, want := range map[float64]uint64{0: 0x2897c191aded0029, 0.2: 0x4f1a4e9ac7d1ca92} {
 		if got := hashAfterLabels(t, robust); got != want {
 			t.Errorf("robust %g: hash %#x, want %#x", robust, got, want)

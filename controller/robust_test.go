@@ -8,7 +8,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// teaching is an operator with a task who labels random states, with mistakes.
+// teaching is an operator that labels random states of a task, with mistakes.
 type teaching struct {
 	l      *Learner
 	task   []float64
@@ -39,8 +39,8 @@ func unit(random *rand.Rand, d int) []float64 {
 	return z
 }
 
-// teach gives n labels, noise 0.05; a part of them is mirrored, or says good of
-// everything. It takes the same random numbers whatever the learner is.
+// teach gives n labels with noise 0.05. Some are mistakes: they have the opposite
+// sign, or are 2 if good is set. The random numbers do not depend on the learner.
 func (s *teaching) teach(n int, mistaken float64, good bool) {
 	for range n {
 		phi := gaussian(s.random, teachingLatent)
@@ -72,16 +72,16 @@ func (s *teaching) angle() float64 {
 	return math.Acos(product / norm(z))
 }
 
-func TestMistakenLabelsSpoilAPlainBeliefAndFarLessARobustOne(t *testing.T) {
+func TestRobust_ReducesErrorFromMistakes(t *testing.T) {
 	const seeds, limit = 100, 0.2
 	for name, c := range map[string]struct {
 		mistaken float64
 		good     bool
-		most     float64 // mean angle of the robust belief, of the plain one's
+		most     float64 // mean angle of the robust belief, relative to the plain one
 	}{
-		"every tenth label is mirrored":         {0.1, false, 0.4},
-		"every fifth label is mirrored":         {0.2, false, 0.5},
-		"every tenth says good, whatever it is": {0.1, true, 0.4},
+		"10 % with opposite sign": {0.1, false, 0.4},
+		"20 % with opposite sign": {0.2, false, 0.5},
+		"10 % always good":        {0.1, true, 0.4},
 	} {
 		var plainSum, robustSum float64
 		better := 0
@@ -94,17 +94,17 @@ func TestMistakenLabelsSpoilAPlainBeliefAndFarLessARobustOne(t *testing.T) {
 				better++
 			}
 		}
-		t.Logf("%s: angle to the task %.3f plain, %.3f robust; robust is nearer with %d of %d seeds", name, plainSum/seeds, robustSum/seeds, better, seeds)
 		if robustSum > c.most*plainSum || better < 90 {
-			t.Errorf("%s: angle %.3f plain, %.3f robust, nearer with %d of %d seeds", name, plainSum/seeds, robustSum/seeds, better, seeds)
+			t.Errorf("%s: angle %.3f plain, %.3f robust; smaller for %d of %d seeds",
+				name, plainSum/seeds, robustSum/seeds, better, seeds)
 		}
 	}
 }
 
-func TestLabelsWithoutMistakesTeachARobustBeliefAsMuch(t *testing.T) {
+func TestRobust_CostsLittleWithoutMistakes(t *testing.T) {
 	const seeds = 100
-	// The first ones are held back a little: λ = 1 takes the task to be of the
-	// limit's size, and here it is five times as large.
+	// The first labels lose some weight: the task is five times as large as the
+	// robust limit.
 	for labels, most := range map[int]float64{10: 1.3, 30: 1.15, 100: 1.05} {
 		var plainSum, robustSum float64
 		for seed := range uint64(seeds) {
@@ -113,18 +113,17 @@ func TestLabelsWithoutMistakesTeachARobustBeliefAsMuch(t *testing.T) {
 			robust.teach(labels, 0, false)
 			plainSum, robustSum = plainSum+plain.angle(), robustSum+robust.angle()
 		}
-		t.Logf("%d labels: angle to the task %.4f plain, %.4f robust", labels, plainSum/seeds, robustSum/seeds)
 		if robustSum > most*plainSum {
 			t.Errorf("%d labels: angle %.4f plain, %.4f robust", labels, plainSum/seeds, robustSum/seeds)
 		}
 	}
 }
 
-func TestATaskThatChangesIsBelievedInTheEnd(t *testing.T) {
+func TestRobust_LearnsChangedTask(t *testing.T) {
 	labelsUntilNear := func(s *teaching) int {
 		s.teach(400, 0, false)
 		for i := range s.task {
-			s.task[i] = -s.task[i] // as far away as can be
+			s.task[i] = -s.task[i] // the opposite task
 		}
 		for n := range 2000 {
 			if s.angle() < 0.3 {
@@ -134,36 +133,33 @@ func TestATaskThatChangesIsBelievedInTheEnd(t *testing.T) {
 		}
 		return 2000
 	}
-	plainSum, robustSum := 0, 0
 	for seed := range uint64(30) {
 		plain := labelsUntilNear(newTeaching(t, seed, 0, 0.99))
 		robust := labelsUntilNear(newTeaching(t, seed, 0.2, 0.99))
-		plainSum, robustSum = plainSum+plain, robustSum+robust
 		if robust > 3*plain {
-			t.Errorf("seed %d: the other task is found after %d labels, plain after %d", seed, robust, plain)
+			t.Errorf("seed %d: robust needs %d labels for the other task, plain %d", seed, robust, plain)
 		}
 	}
-	t.Logf("labels until the other task is found: %.0f plain, %.0f robust", float64(plainSum)/30, float64(robustSum)/30)
 }
 
-func TestUndoTakesOutWhatADoubtedLabelPutIn(t *testing.T) {
+func TestRobust_UndoRemovesDownweightedLabel(t *testing.T) {
 	with, without := newTeaching(t, 1, 0.2, 0.999), newTeaching(t, 1, 0.2, 0.999)
 	with.teach(60, 0, false)
 	without.teach(60, 0, false)
-	doubted := with.l.Apply(value(1000, 57, -5), 0)
-	if !(doubted.Outcome == Applied && doubted.Weight < 0.2) {
-		t.Fatalf("an absurd label: %v, weight %g", doubted.Outcome, doubted.Weight)
+	low := with.l.Apply(value(1000, 57, -5), 0)
+	if !(low.Outcome == Applied && low.Weight < 0.2) {
+		t.Fatalf("a contradicting label: %v, weight %g", low.Outcome, low.Weight)
 	}
 	with.l.Advance(20)
 	without.l.Advance(20)
 	undone := with.l.Apply(rewardsrc.Label{ID: 1001, Kind: rewardsrc.Undo}, 0)
-	if want := doubted.Weight * math.Pow(0.999, 20); undone.Outcome != Applied || math.Abs(undone.Weight-want) > 1e-12 {
+	if want := low.Weight * math.Pow(0.999, 20); undone.Outcome != Applied || math.Abs(undone.Weight-want) > 1e-12 {
 		t.Fatalf("%v, weight %g, want %g", undone.Outcome, undone.Weight, want)
 	}
 	beliefsAgree(t, state(with.l), state(without.l))
 }
 
-func TestTheFirstLabelsAreBelievedHoweverGreat(t *testing.T) {
+func TestRobust_FirstLabelHasFullWeight(t *testing.T) {
 	s := newTeaching(t, 3, 0.5, 1)
 	phi := unit(s.random, teachingLatent)
 	for i := range phi {
@@ -175,5 +171,15 @@ func TestTheFirstLabelsAreBelievedHoweverGreat(t *testing.T) {
 	}
 	if a := s.l.Apply(value(2, 0, -1), 0); a.Outcome != Applied || a.Weight >= 0.5 {
 		t.Errorf("the contrary: %v, weight %g", a.Outcome, a.Weight)
+	}
+}
+
+func TestAppliedLabel_DownweightedBelowFullShare(t *testing.T) {
+	for share, want := range map[float64]bool{
+		0: false, 1e-12: true, 0.5: true, 0.994: true, FullShare: false, 1: false, nan: false,
+	} {
+		if got := (&AppliedLabel{Share: share}).Downweighted(); got != want {
+			t.Errorf("share %v: %v, want %v", share, got, want)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// counting draws the same z always.
+// counting always draws the same z.
 type counting struct {
 	ellipsoids, gaussians int
 	radius                float64
@@ -33,7 +33,7 @@ func (c *counting) fill(dst []float64) {
 	}
 }
 
-func TestAnotherSamplerDrawsTheCandidatesAndTheSamples(t *testing.T) {
+func TestPlanner_UsesGivenSampler(t *testing.T) {
 	for strategy, want := range map[string]counting{
 		UCB: {ellipsoids: 128, radius: 2}, Thompson: {gaussians: 1}, UCBSphere: {}, Random: {},
 	} {
@@ -48,7 +48,8 @@ func TestAnotherSamplerDrawsTheCandidatesAndTheSamples(t *testing.T) {
 		}
 		drawn := make([]float64, rigLatent)
 		c.fill(drawn)
-		if uses := slices.EqualFunc(z, drawn, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }); uses != (want != counting{}) {
+		uses := slices.EqualFunc(z, drawn, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 })
+		if uses != (want != counting{}) {
 			t.Errorf("%s: z is %v", strategy, z)
 		}
 	}

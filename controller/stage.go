@@ -2,14 +2,14 @@ package controller
 
 import "fmt"
 
-// Stage is what the control thread is doing. Other threads and processes read it to
-// report where a tick hangs, so its numbers are part of LayoutVersion.
+// Stage is the present step of the control thread. Other threads and processes
+// read it to report where a tick hangs, so its numbers are part of LayoutVersion.
 type Stage uint64
 
-// The stages. Those of the robot are calls of its driver.
+// The stages. OfRobot is true for those that call the robot's driver.
 const (
 	StageBetweenTicks Stage = iota
-	StageReset              // the simulator's, at the start of an episode
+	StageReset              // of a simulator, at the start of an episode
 	StageSense
 	StageFeatures // of the model
 	StageLabels
@@ -28,7 +28,7 @@ var stageNames = [numStages]string{
 	"the model's policy", "Act", "Arm", "Disarm", "Halt", "the record of the tick",
 }
 
-// String names the stage, by the driver's method where it is one.
+// String returns the name of the stage: for a call of the driver, its method.
 func (s Stage) String() string {
 	if s < numStages {
 		return stageNames[s]

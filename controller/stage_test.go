@@ -44,14 +44,3 @@ func TestAgent_StageNamesTheCallInProgress(t *testing.T) {
 		t.Errorf("the stages were %v, want %v", robot.found, want)
 	}
 }
-
-func TestStage_HasAName(t *testing.T) {
-	for s := range numStages {
-		if s.String() == "" {
-			t.Errorf("stage %d has no name", uint64(s))
-		}
-	}
-	if got := Stage(99).String(); got != "Stage(99)" {
-		t.Errorf("an unknown stage is %q", got)
-	}
-}

@@ -6,59 +6,59 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// StopHistory remembers when the robot was stopped. A reward counts only if it
-// is about states that were sensed while the robot was not stopped: a stopped
-// robot shows the same state until an operator resets it. The label intake of
-// the host process and the agent apply this one rule.
+// StopHistory records when the robot was stopped. A reward counts only if it is
+// about states that were sensed while the robot was not stopped: a stopped robot
+// shows the same state until an operator resets it. The label intake of the host
+// process and the agent both apply this rule.
 //
-// It holds the newest stretches of time without a stop. A reward about an older
+// StopHistory holds the newest intervals without a stop. A reward about an older
 // moment does not count.
 type StopHistory struct {
 	windows   windows
-	stretches [4]stretch // a ring
+	intervals [4]interval // a ring
 	newest    int
 	stopped   bool
 }
 
-// stretch is a time without a stop: the ticks in [firstTick, endTick), whose
-// states were sensed in [from, to).
-type stretch struct {
+// interval is a time without a stop: the ticks in [firstTick, endTick), with
+// states sensed in [from, to).
+type interval struct {
 	firstTick, endTick uint64
 	from, to           int64
 }
 
-// NewStopHistory returns the history of a robot that was not stopped yet.
+// NewStopHistory returns the history of a robot without a stop.
 func NewStopHistory(credit CreditConfig) *StopHistory {
 	h := &StopHistory{windows: newWindows(credit)}
-	h.stretches[0] = stretch{endTick: math.MaxUint64, from: math.MinInt64, to: math.MaxInt64}
+	h.intervals[0] = interval{endTick: math.MaxUint64, from: math.MinInt64, to: math.MaxInt64}
 	return h
 }
 
-// Note notes whether the robot was stopped when the state of a tick was sensed.
-// Ticks count up.
+// Note records whether the robot was stopped when the state of a tick was
+// sensed. Ticks increase.
 func (h *StopHistory) Note(tick uint64, sensedAt int64, stopped bool) {
 	if stopped == h.stopped {
 		return
 	}
 	h.stopped = stopped
 	if stopped {
-		s := &h.stretches[h.newest]
+		s := &h.intervals[h.newest]
 		s.endTick, s.to = tick, sensedAt
 		return
 	}
-	h.newest = (h.newest + 1) % len(h.stretches)
-	h.stretches[h.newest] = stretch{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
+	h.newest = (h.newest + 1) % len(h.intervals)
+	h.intervals[h.newest] = interval{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
 }
 
-// Admits reports whether a label may count. An undo and a "can't tell" always
-// may: they teach nothing about a state. An answer always may: a robot that is
-// stopped asks nothing.
+// Admits reports whether a label may count. An undo, a "can't tell" and an answer
+// to a request always may: the first two are not rewards, and a stopped robot
+// does not ask.
 func (h *StopHistory) Admits(l rewardsrc.Label) bool {
 	if l.Kind != rewardsrc.Value || l.Request != 0 {
 		return true
 	}
-	since, until := h.windows.of(l)
-	for _, s := range h.stretches {
+	since, until := h.windows.interval(l)
+	for _, s := range h.intervals {
 		if l.Tick != rewardsrc.NoTick && s.firstTick <= l.Tick && l.Tick < s.endTick {
 			return true
 		}

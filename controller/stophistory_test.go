@@ -6,7 +6,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-func TestStopHistory_AdmitsOnlyRewardsAboutTimesWithoutAStop(t *testing.T) {
+func TestStopHistory_RefusesRewardsAboutStops(t *testing.T) {
 	h := NewStopHistory(CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}})
 	// Stopped during the ticks [100, 200), sensed in [10 s, 20 s), and from
 	// tick 300 on.
@@ -25,7 +25,7 @@ func TestStopHistory_AdmitsOnlyRewardsAboutTimesWithoutAStop(t *testing.T) {
 		"the last tick of the stop":            {value(1, 199, 1), false},
 		"the first tick after the stop":        {value(1, 200, 1), true},
 		"a tick of the second stop":            {value(1, 305, 1), false},
-		"a tick that has not come":             {value(1, 1<<40, 1), false},
+		"a future tick":                        {value(1, 1<<40, 1), false},
 		"a window before the stop":             {press(1, 10*s+2e8-1, 1), true},
 		"a window that ends with the stop":     {press(1, 10*s+2e8, 1), false},
 		"a window within the stop":             {press(1, 15*s, 1), false},
@@ -51,7 +51,7 @@ func held(l rewardsrc.Label) rewardsrc.Label {
 	return l
 }
 
-func TestStopHistory_RefusesWhatIsOlderThanItRemembers(t *testing.T) {
+func TestStopHistory_RefusesOlderThanItHolds(t *testing.T) {
 	h := NewStopHistory(CreditConfig{})
 	for tick := uint64(1); tick <= 20; tick++ {
 		h.Note(tick, int64(tick), tick%2 == 0)
@@ -63,9 +63,9 @@ func TestStopHistory_RefusesWhatIsOlderThanItRemembers(t *testing.T) {
 	}
 }
 
-// stoppedRig is a robot that moved for two seconds, was asked about its first
-// tick, and was then stopped for two seconds. stop is the first tick whose state
-// was sensed after the stop.
+// stoppedRig returns a robot that moved for two seconds, asked about its first
+// tick, and was then stopped for two seconds. stop is the first tick with a state
+// sensed after the stop.
 func stoppedRig(t *testing.T) (r *rig, robot *stoppableRig, stop uint64) {
 	t.Helper()
 	r, robot = newStoppableRig(t, Safety{})
@@ -81,10 +81,10 @@ func stoppedRig(t *testing.T) (r *rig, robot *stoppableRig, stop uint64) {
 	return r, robot, r.next - 100
 }
 
-func TestAgent_LearnsNothingAboutAStoppedRobot(t *testing.T) {
+func TestAgent_RefusesLabelsAboutStops(t *testing.T) {
 	r, robot, stop := stoppedRig(t)
 	now := func() int64 { return r.tick.SenseAt }
-	before := func(tick uint64) int64 { return int64(tick) * int64(testPeriod) } // it was sensed a period later
+	before := int64(stop) * int64(testPeriod) // a period before that tick was sensed
 	id := uint64(0)
 	for _, c := range []struct {
 		name  string
@@ -96,7 +96,7 @@ func TestAgent_LearnsNothingAboutAStoppedRobot(t *testing.T) {
 		{"an oracle's", func() rewardsrc.Label { return value(id, r.tick.Index, 1) }, RobotStopped},
 		{"an oracle's of the first stopped tick", func() rewardsrc.Label { return value(id, stop, 1) }, RobotStopped},
 		{"an oracle's of the tick of the stop", func() rewardsrc.Label { return value(id, stop-1, 1) }, Applied},
-		{"a press about moments before the stop", func() rewardsrc.Label { return press(id, before(stop), 1) }, Applied},
+		{"a press about the time before the stop", func() rewardsrc.Label { return press(id, before, 1) }, Applied},
 		{"an undo", func() rewardsrc.Label { return rewardsrc.Label{ID: id, Kind: rewardsrc.Undo} }, Applied},
 		{"an answer", func() rewardsrc.Label { return answer(id, r.tick.Request, 1) }, Applied},
 	} {

@@ -10,50 +10,49 @@ import (
 	"optibfm/hal"
 )
 
-// Safety says what stops the robot besides its faults, and what it must have
-// to be armed. The zero value asks for nothing.
+// Safety configures what stops the robot besides faults, and what arming
+// requires. The zero value has no conditions.
 type Safety struct {
-	// Limits are the ranges that observation channels may not leave, such as
-	// a tilt: a value outside is a stop at once. (The plausible range of a
-	// channel is another thing: what lies outside of that was not measured,
-	// and makes a bad tick.)
+	// Limits are ranges of observation channels, such as a tilt. A value
+	// outside stops the robot at once. In contrast, a value outside the
+	// channel's plausible range is a failed measurement: a bad tick.
 	Limits []StopLimit
-	// MaxSampleAge is the age of a sample, against Wake, that stops the robot;
-	// 0: no limit. For robots whose samples have CLOCK_MONOTONIC times.
+	// MaxSampleAge is the largest age of a sample at Wake; an older one stops
+	// the robot. 0: no limit. It requires samples with CLOCK_MONOTONIC times.
 	MaxSampleAge time.Duration
-	// FrozenTicks is the number of periods for which nothing that is sensed
-	// may stand still, to the last bit, without stopping the robot; 0: no
-	// limit.
+	// FrozenTicks is the number of periods without a change, to the last bit,
+	// that stops the robot; 0: no limit.
 	FrozenTicks uint64
-	// FrozenChannels are looked at one by one; with none the observation as
-	// a whole is.
+	// FrozenChannels are the channels that must each change. If it is empty,
+	// the observation as a whole must change.
 	FrozenChannels []string
-	// RequireDeadman lets only a robot be armed that is hal.Guarded and says,
-	// armed, that its deadman is set, to more than a period.
+	// RequireDeadman refuses to arm a robot unless it is hal.Guarded and
+	// reports, once armed, a deadman longer than a period.
 	RequireDeadman bool
 }
 
-// StopLimit is a range that an observation channel may not leave.
+// StopLimit is the permitted range of an observation channel.
 type StopLimit struct {
 	Channel string  `yaml:"channel"` // name of an observation channel
-	Min     float64 `yaml:"min"`     // least value that does not stop the robot, in the channel's unit
-	Max     float64 `yaml:"max"`     // greatest, above min
+	Min     float64 `yaml:"min"`     // least permitted value, in the channel's unit
+	Max     float64 `yaml:"max"`     // greatest permitted value, above min
 }
 
 var (
-	errStopPressed = errors.New("the emergency stop is pressed, or its line is lost: release it, or mend the line")
-	errStale       = errors.New("the newest sample is older than safety.max_sample_age_ms: see what holds the sensor up")
-	errFrozen      = errors.New("a sensor gives the same value for safety.frozen_ticks: see whether it still measures")
-	errNoDeadman   = errors.New("the robot has no deadman that is set and longer than a period, and would not stop by itself: set the device's own, or say in safety.external_deadman which other one there is")
+	errStopPressed = errors.New("the emergency stop is pressed, or its line is lost; release it, or repair the line")
+	errStale       = errors.New("the newest sample is older than safety.max_sample_age_ms; check the sensor")
+	errFrozen      = errors.New("a sensor value has not changed for safety.frozen_ticks; check the sensor")
+	errNoDeadman   = errors.New("the robot has no deadman longer than a period: without commands it would not stop; " +
+		"set the device's deadman, or name another one in safety.external_deadman")
 )
 
-// stops looks for what stops a robot at once. Its errors are made beforehand:
-// a tick allocates nothing.
-type stops struct {
+// stopMonitor checks the conditions in Safety. Its errors are allocated in
+// advance: a tick allocates nothing.
+type stopMonitor struct {
 	input  hal.StopInput // may be nil
 	limits []stopLimit
 	maxAge int64 // ns, 0: none
-	frozen frozen
+	frozen freezeDetector
 }
 
 type stopLimit struct {
@@ -62,10 +61,10 @@ type stopLimit struct {
 	err      error
 }
 
-// newStops fits the rules to a robot. A mistake wraps ErrConfig.
-func newStops(s Safety, robot hal.Robot) (stops, error) {
+// newStopMonitor resolves channel names for a robot. Its errors wrap ErrConfig.
+func newStopMonitor(s Safety, robot hal.Robot) (stopMonitor, error) {
 	spec := robot.Spec()
-	w := stops{maxAge: int64(s.MaxSampleAge)}
+	w := stopMonitor{maxAge: int64(s.MaxSampleAge)}
 	w.input, _ = robot.(hal.StopInput)
 	for _, l := range s.Limits {
 		i, err := channelIndex(spec, l.Channel)
@@ -73,17 +72,19 @@ func newStops(s Safety, robot hal.Robot) (stops, error) {
 			return w, fmt.Errorf("%w: limits: %w", ErrConfig, err)
 		}
 		if !(l.Min < l.Max) || math.IsInf(l.Min, 0) || math.IsInf(l.Max, 0) {
-			return w, fmt.Errorf("%w: limits: %s: found %g to %g: give finite numbers, min below max", ErrConfig, l.Channel, l.Min, l.Max)
+			return w, fmt.Errorf("%w: limits: %s: found %g to %g; give finite numbers, min below max",
+				ErrConfig, l.Channel, l.Min, l.Max)
 		}
 		w.limits = append(w.limits, stopLimit{i, float32(l.Min), float32(l.Max),
-			fmt.Errorf("%s left its range of %g to %g%s: bring the robot back into it", l.Channel, l.Min, l.Max, inUnit(spec.Obs[i].Unit))})
+			fmt.Errorf("%s left its range of %g to %g%s; bring the robot back into it",
+				l.Channel, l.Min, l.Max, unitSuffix(spec.Obs[i].Unit))})
 	}
 	var err error
-	w.frozen, err = newFrozen(s, spec)
+	w.frozen, err = newFreezeDetector(s, spec)
 	return w, err
 }
 
-func inUnit(unit string) string {
+func unitSuffix(unit string) string {
 	if unit == "" {
 		return ""
 	}
@@ -99,14 +100,14 @@ func channelIndex(spec hal.Spec, name string) (int, error) {
 	for _, c := range spec.Obs {
 		names = append(names, c.Name)
 	}
-	return 0, fmt.Errorf("%s has no observation channel %q: use one of %v", spec.Name, name, names)
+	return 0, fmt.Errorf("%s has no observation channel %q; use one of %v", spec.Name, name, names)
 }
 
-// pressed is the emergency stop.
-func (w *stops) pressed() bool { return w.input != nil && w.input.StopPressed() }
+// pressed reports whether the emergency stop is pressed.
+func (w *stopMonitor) pressed() bool { return w.input != nil && w.input.StopPressed() }
 
-// check looks at what was just sensed; usable is whether it is plausible.
-func (w *stops) check(t *Tick, usable bool) (Fault, error) {
+// check returns the stop condition that holds in t. usable: the observation is plausible.
+func (w *stopMonitor) check(t *Tick, usable bool) (Fault, error) {
 	switch {
 	case w.pressed():
 		return FaultEStop, errStopPressed
@@ -127,17 +128,20 @@ func (w *stops) check(t *Tick, usable bool) (Fault, error) {
 	return FaultNone, nil
 }
 
-// frozen notices values that stand still.
-type frozen struct {
+// freezeDetector detects values that do not change.
+type freezeDetector struct {
 	after    uint64 // periods; 0: never
-	channels []int  // looked at one by one; none: all together
+	channels []int  // each must change; none: the whole must change
 	last     []float32
-	changed  []uint64 // the tick of the last change, of each channel or of the whole
-	begun    bool
+	changed  []uint64 // tick of the last change of each channel, or of the whole
+	started  bool
 }
 
-func newFrozen(s Safety, spec hal.Spec) (frozen, error) {
-	f := frozen{after: s.FrozenTicks, last: make([]float32, len(spec.Obs)), changed: make([]uint64, max(1, len(s.FrozenChannels)))}
+func newFreezeDetector(s Safety, spec hal.Spec) (freezeDetector, error) {
+	f := freezeDetector{
+		after: s.FrozenTicks, last: make([]float32, len(spec.Obs)),
+		changed: make([]uint64, max(1, len(s.FrozenChannels))),
+	}
 	for _, name := range s.FrozenChannels {
 		i, err := channelIndex(spec, name)
 		if err != nil {
@@ -148,25 +152,25 @@ func newFrozen(s Safety, spec hal.Spec) (frozen, error) {
 	return f, nil
 }
 
-// observe reports whether something has stood still for too long.
-func (f *frozen) observe(t *Tick) bool {
+// observe reports whether a value has not changed for too long.
+func (f *freezeDetector) observe(t *Tick) bool {
 	if f.after == 0 {
 		return false
 	}
-	if !f.begun {
-		f.begun = true
+	if !f.started {
+		f.started = true
 		for i := range f.changed {
 			f.changed[i] = t.Index
 		}
 	} else {
-		f.note(t)
+		f.recordChanges(t)
 	}
 	copy(f.last, t.Obs)
 	oldest := t.Index - slices.Min(f.changed)
 	return oldest >= f.after
 }
 
-func (f *frozen) note(t *Tick) {
+func (f *freezeDetector) recordChanges(t *Tick) {
 	if len(f.channels) == 0 && !slices.Equal(f.last, t.Obs) {
 		f.changed[0] = t.Index
 	}

@@ -10,10 +10,10 @@ import (
 	"optibfm/hal/haltest"
 )
 
-// stoppableRig is a robot that is no simulator and has an emergency stop.
+// stoppableRig is a robot with an emergency stop that is not a simulator.
 type stoppableRig struct{ *haltest.Stoppable }
 
-// newStoppableRig is a disarmed rig around such a robot.
+// newStoppableRig returns a disarmed rig with such a robot.
 func newStoppableRig(t testing.TB, safety Safety) (*rig, *stoppableRig) {
 	t.Helper()
 	r := newRig(t, nil)
@@ -21,13 +21,13 @@ func newStoppableRig(t testing.TB, safety Safety) (*rig, *stoppableRig) {
 	spec.Action[0].Failsafe, spec.Action[0].Disarmed = 0.25, -7
 	robot := &stoppableRig{haltest.NewStoppable(spec)}
 	robot.Observe = r.robot.Observe
-	r.robot = &haltest.Simulator{Robot: robot.Robot} // whose clock the rig sets
+	r.robot = &haltest.Simulator{Robot: robot.Robot} // the rig sets its clock
 	r.safety = safety
 	r.build(robot)
 	return r, robot
 }
 
-// observes0 makes the first channel a value, and the others noise.
+// observes0 sets the first channel to x and the others to noise.
 func (r *rig) observes0(x float32) {
 	r.robot.Observe = func(_ int, obs []float32) error {
 		for i := range obs {
@@ -38,7 +38,7 @@ func (r *rig) observes0(x float32) {
 	}
 }
 
-func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.T) {
+func TestAgent_EmergencyStopLatchesUntilReleasedAndReset(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.steps(2)
 	r.arm()
@@ -52,7 +52,7 @@ func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.
 	if !errors.Is(fault, errStopPressed) || !r.tick.Flags.Has(FlagArmed|FlagStopped) || r.tick.Action[0] != 0.25 {
 		t.Errorf("%v, flags %b, action %v", fault, r.tick.Flags, r.tick.Action)
 	}
-	r.steps(5) // it goes on, and says so
+	r.steps(5) // a stopped robot senses and records
 	if r.tick.Fault != FaultEStop || r.tick.Flags.Has(FlagArmed) {
 		t.Errorf("fault %v, flags %b", r.tick.Fault, r.tick.Flags)
 	}
@@ -71,7 +71,7 @@ func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.
 	}
 	r.steps(3)
 	if robot.Acts != acts {
-		t.Fatal("a reset was a restart")
+		t.Fatal("the robot moved after a reset")
 	}
 	r.arm()
 	r.steps(1)
@@ -80,18 +80,18 @@ func TestAnEmergencyStopStopsAtOnceLatchesAndIsResetOnlyWhenReleased(t *testing.
 	}
 }
 
-func TestAPressedEmergencyStopAlsoStopsARobotThatWasNeverArmed(t *testing.T) {
+func TestAgent_EmergencyStopStopsDisarmedRobot(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	robot.Pressed = true
 	r.fails(FaultEStop)
-	robot.SenseErr = errOut // the input is read, or counts as pressed, without a sample
+	robot.SenseErr = errOut // the input is read without a sample
 	r.steps(20)
 	if r.agent.Mode() != Stopped || r.agent.Present() != FaultEStop {
 		t.Errorf("%v, present %v", r.agent.Mode(), r.agent.Present())
 	}
 }
 
-func TestWhatIsSensedBeyondALimitStopsAtOnce(t *testing.T) {
+func TestAgent_StopsBeyondLimit(t *testing.T) {
 	for _, x := range []float32{0.51, -0.41, 1e30} {
 		r, robot := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -0.4, Max: 0.5}}})
 		for _, inside := range []float32{-0.4, 0, 0.5} {
@@ -117,7 +117,7 @@ func TestWhatIsSensedBeyondALimitStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestANumberThatWasNotMeasuredIsNoTilt(t *testing.T) {
+func TestAgent_NaNIsBadObservationNotLimit(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -1, Max: 1}}})
 	r.arm()
 	r.observes0(float32(nan))
@@ -125,7 +125,7 @@ func TestANumberThatWasNotMeasuredIsNoTilt(t *testing.T) {
 	r.fails(FaultObs)
 }
 
-func TestASampleThatIsTooOldStopsAtOnce(t *testing.T) {
+func TestAgent_StopsOnStaleSample(t *testing.T) {
 	const limit = 3 * testPeriod
 	for name, age := range map[string]func(*rig, *stoppableRig){
 		"sensing fails":          func(_ *rig, s *stoppableRig) { s.SenseErr = errOut },
@@ -147,7 +147,7 @@ func TestASampleThatIsTooOldStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAFrozenSensorStops(t *testing.T) {
+func TestAgent_StopsOnFrozenSensor(t *testing.T) {
 	for name, c := range map[string]struct {
 		channels []string
 		still    func(r *rig)
@@ -170,10 +170,10 @@ func TestAFrozenSensorStops(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{FrozenTicks: 4, FrozenChannels: []string{"o1"}})
 	r.arm()
 	r.observes0(0.5)
-	r.steps(20) // nobody named o0
+	r.steps(20) // o0 is not in FrozenChannels
 }
 
-func TestRulesThatDoNotFitTheRobotAreRefused(t *testing.T) {
+func TestNewAgent_RefusesSafetyThatDoesNotFitRobot(t *testing.T) {
 	for want, safety := range map[string]Safety{
 		`channel "pitch"`: {Limits: []StopLimit{{Channel: "pitch", Min: -1, Max: 1}}},
 		"min below max":   {Limits: []StopLimit{{Channel: "o0", Min: 1, Max: 1}}},
@@ -182,14 +182,16 @@ func TestRulesThatDoNotFitTheRobotAreRefused(t *testing.T) {
 		"frozen_channels": {FrozenTicks: 1, FrozenChannels: []string{"yaw"}},
 	} {
 		r := newRig(t, nil)
-		_, err := NewAgent(r.cfg, Parts{Robot: r.robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: safety})
+		_, err := NewAgent(r.cfg, Parts{
+			Robot: r.robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: safety,
+		})
 		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
-func TestDisarmingHasAnOutputOfItsOwnAndLatchesNothing(t *testing.T) {
+func TestAgent_DisarmSetsDisarmedOutput(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(2)
@@ -208,7 +210,7 @@ func TestDisarmingHasAnOutputOfItsOwnAndLatchesNothing(t *testing.T) {
 	r.steps(1)
 }
 
-func TestARobotWithoutADisarmedOutputIsHalted(t *testing.T) {
+func TestAgent_DisarmHaltsRobotWithoutDisarmedOutput(t *testing.T) {
 	r := newRig(t, nil)
 	r.steps(1)
 	if err := r.agent.Disarm(); err != nil || r.robot.Halts != 1 || r.agent.Mode() != Disarmed {
@@ -217,7 +219,7 @@ func TestARobotWithoutADisarmedOutputIsHalted(t *testing.T) {
 	r.arm()
 }
 
-func TestARobotThatCannotBeDisarmedIsStopped(t *testing.T) {
+func TestAgent_FailedDisarmStops(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	robot.DisarmErr = errOut
@@ -229,7 +231,7 @@ func TestARobotThatCannotBeDisarmedIsStopped(t *testing.T) {
 	}
 }
 
-func TestRateLimitsStartFromTheDisarmedOutputAfterADisarm(t *testing.T) {
+func TestAgent_RateLimitStartsFromDisarmedOutput(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	spec := robot.Spec()
 	spec.Action[0].MaxRate = 1 // 0.02 a period
@@ -252,7 +254,7 @@ func TestRateLimitsStartFromTheDisarmedOutputAfterADisarm(t *testing.T) {
 	}
 }
 
-func TestAHaltThatFailedIsTriedAgainInEachTick(t *testing.T) {
+func TestAgent_RetriesFailedHaltEachTick(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	robot.HaltErr = errOut
@@ -273,7 +275,7 @@ func TestAHaltThatFailedIsTriedAgainInEachTick(t *testing.T) {
 	}
 }
 
-func TestWhereADeadmanIsRequiredOnlyARobotThatHasSetOneIsArmed(t *testing.T) {
+func TestAgent_RequiredDeadmanMustBeSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		silence time.Duration
 		as      func(*haltest.Robot) hal.Robot
@@ -302,7 +304,7 @@ func TestWhereADeadmanIsRequiredOnlyARobotThatHasSetOneIsArmed(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsARobotFromMovingIsPresentUntilItIsGone(t *testing.T) {
+func TestAgent_ResetWaitsUntilCauseIsGone(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(1)
@@ -324,7 +326,7 @@ func TestWhatKeepsARobotFromMovingIsPresentUntilItIsGone(t *testing.T) {
 	r.steps(10)
 }
 
-func TestAStoppedRobotLearnsAndPlansOn(t *testing.T) {
+func TestAgent_StoppedRobotLearnsAndPlans(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(3)

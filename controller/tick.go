@@ -8,26 +8,25 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Tick is the record of one control period. It is filled from left to right
-// by Agent.Step and is the same record that the log stores, the screen shows
-// and replay compares. Its memory may lie in a ring that is shared with
-// another process: Header points into it, the slices are views of it. Step
-// decides in memory of its own and writes the record last, so nothing that is
-// written there from elsewhere can reach the actuators.
+// Tick is the record of one control period. Agent.Step fills it; the log stores
+// it, the screen shows it and replay compares it. Its memory may lie in a ring
+// shared with another process: Header points into it, the slices are views of
+// it. Step works in private memory and writes the record last, so no foreign
+// write to it can reach the actuators.
 type Tick struct {
 	*Header
 	Obs    []float32 // observation as sensed, [O]; not valid with FlagBadObs
 	Phi    []float64 // features φ(s) of Obs, [d]
 	Z      []float64 // task embedding that chose the action, [d]
-	Action []float32 // what was sent to the actuators, or would have been were the robot armed, [A]
+	Action []float32 // sent to the actuators, or computed if the robot is not armed, [A]
 }
 
-// MaxLabels is the number of labels that one tick can apply; what does not
-// fit waits for the next tick.
+// MaxLabels is the number of labels that one tick can apply. Further labels wait
+// for the next tick.
 const MaxLabels = 8
 
-// Header is the part of a Tick that has a fixed size. It holds no pointers:
-// its memory layout is part of the shared memory's version (LayoutVersion).
+// Header is the part of a Tick that has a fixed size. It has no pointers.
+// LayoutVersion is the version of its memory layout.
 type Header struct {
 	Index   uint64 // periods since the start of the run; skipped periods count
 	Elapsed uint64 // periods since the previous tick: 1 + skipped ones; 0 for the first
@@ -36,61 +35,73 @@ type Header struct {
 	Deadline int64 // when the tick was due
 	Wake     int64 // when the control thread woke for it
 	SenseAt  int64 // when the observation was taken
-	Done     int64 // when the action was out and the tick complete
+	Done     int64 // when the tick was complete, after the action
 
 	Episode uint32 // 0 for robots without episodes
 	Step    uint32 // steps taken in the episode; its return is the sum of Reward over Step >= 1
 
 	Flags Flags
-	Fault Fault // why the robot is stopped: the first cause, latched until a reset; else FaultNone
+	Fault Fault // first cause of the latched stop, or FaultNone
 
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
-	DGap    float64 // log(1 + w NormSq), nats; the gate compares NormSq, this is for people
-	Kappa   float64 // κ in this tick, nats: a label was worth a request from this D-gap on
+	DGap    float64 // log(1 + w NormSq), nats; for display: the gate compares NormSq
+	Kappa   float64 // κ in this tick, nats: the least D-gap of a request
 	LogDet  float64 // log det V after this tick's labels
-	Request uint64  // ID of the request that is open after this tick, 0 for none
+	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
 
-	PlanTick      uint64  // the tick whose state and belief Z was planned for
-	PlanConfirmed uint64  // the newest tick at which the planner was content with Z; its distance to Index is z's age
-	PlanScore     float64 // the score of Z where the strategy has one, else 0
+	PlanTick      uint64  // the tick of the state and belief that Z was planned for
+	PlanConfirmed uint64  // the newest tick for which the planner kept Z; Index minus this is the age of z
+	PlanScore     float64 // the score of Z, or 0 if the strategy has none
 
 	Labels    [MaxLabels]AppliedLabel
-	NumLabels uint64 // how many of Labels are valid
+	NumLabels uint64 // number of valid Labels
 }
 
-// AppliedLabel says what a label did to the belief.
+// AppliedLabel is the effect of a label on the belief.
 type AppliedLabel struct {
 	ID         uint64  // of the label
-	Request    uint64  // that it answered, 0 for none
-	From, To   uint64  // ticks (Index) whose features were credited, inclusive
+	Request    uint64  // that it answered, or 0
+	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
-	Undoes     uint64  // ID of the label that an Undo took back
+	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
-	Weight     float64 // weight w with which φ̄φ̄ᵀ entered V (left it, for an Undo): trust · confidence · ρ^age / σ², trust 1 unless Config.Robust
-	Kind       rewardsrc.Kind
-	Outcome    Outcome
-	_          [6]byte
+	// Share is the part of its weight that the label kept, in (0, 1]: less than
+	// 1 if it contradicted the belief and Config.Robust is on. It is 0 for
+	// anything but an applied value.
+	Share   float64
+	Weight  float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: share · confidence · ρ^age / σ²
+	Kind    rewardsrc.Kind
+	Outcome Outcome
+	_       [6]byte
 }
 
-// Outcome says whether a label counted, and if not, why.
+// FullShare is the share from which a label counts as undiminished: it is
+// displayed as 1.00.
+const FullShare = 0.995
+
+// Downweighted reports whether an applied label entered the belief with less
+// than its weight because it contradicted the belief.
+func (a *AppliedLabel) Downweighted() bool { return a.Share > 0 && a.Share < FullShare }
+
+// Outcome states whether a label counted, or why not.
 type Outcome uint8
 
 // The outcomes of a label.
 const (
 	Applied        Outcome = iota + 1 // entered the belief, or an undo left it
 	ClosedRequest                     // "can't tell": the request was closed, the belief is unchanged
-	TooOld                            // refused: the features of that moment are not held (any more), or weigh nothing by now
-	UnknownRequest                    // refused: no such request, or one long gone
-	NothingToUndo                     // refused: no such label, or it no longer counts
-	BadLabel                          // refused: a reward that is not finite or beyond ±1e9, a weight outside (0, 1], an unknown kind
-	Duplicate                         // refused: the request was answered before, or a label of this ID came before
+	TooOld                            // refused: the features are not in the history, or the weight is 0
+	UnknownRequest                    // refused: no such request, or a forgotten one
+	NothingToUndo                     // refused: no such label, or it is not in the belief
+	BadLabel                          // refused: reward not finite or beyond ±1e9, weight outside (0, 1], unknown kind
+	Duplicate                         // refused: the request is answered, or the ID is known
 	RobotStopped                      // refused: about a moment at which the robot was stopped
 )
 
-// String names the outcome in words for people.
+// String describes the outcome.
 func (o Outcome) String() string {
 	switch o {
 	case Applied:
@@ -113,31 +124,34 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Flags are facts about a tick.
+// Flags is a set of facts about a tick.
 type Flags uint32
 
 // The flags of a tick.
 const (
-	FlagArmed         Flags = 1 << iota // the robot was armed when the tick began: time counted for forgetting, and but for FlagEpisodeEnd and FlagStopped the action went to the actuators
-	FlagEpisodeStart                    // the first tick of an episode
-	FlagReward                          // Reward is valid
-	FlagGateOpen                        // the D-gap was at least κ
-	FlagAsked                           // a request was opened in this tick
-	FlagRequestClosed                   // a request was answered or expired in this tick
-	FlagReplanned                       // Z is a new plan
-	FlagFallbackZ                       // no plan yet, or ‖z‖ < 1e-9: a seeded direction stands in
-	FlagBadObs                          // no good observation or no features of it: Phi is zero and the last good action was repeated
-	FlagBadAction                       // the policy's action failed the guard
-	FlagLimited                         // a value or rate limit changed the action
-	FlagEpisodeEnd                      // the state after an episode's last step: rewarded and labelled, not acted on
-	FlagUnreachable                     // the operator could not be reached, so that nothing was asked
-	FlagStopped                         // a stop is latched, by Fault; with FlagArmed: since this tick
+	// FlagArmed: the robot was armed when the tick began. The period counts for
+	// forgetting, and the action went to the actuators unless FlagEpisodeEnd or
+	// FlagStopped is set.
+	FlagArmed         Flags = 1 << iota
+	FlagEpisodeStart        // the first tick of an episode
+	FlagReward              // Reward is valid
+	FlagGateOpen            // the D-gap was at least κ
+	FlagAsked               // a request was opened in this tick
+	FlagRequestClosed       // a request was answered or expired in this tick
+	FlagReplanned           // Z is a new plan
+	FlagFallbackZ           // no plan yet, or ‖z‖ < 1e-9: Z is a seeded direction
+	FlagBadObs              // no valid observation or features: Phi is zero and the last good action was repeated
+	FlagBadAction           // the policy's action failed the guard
+	FlagLimited             // a value or rate limit changed the action
+	FlagEpisodeEnd          // the state after an episode's last step: labelled, but without an action
+	FlagUnreachable         // the operator could not be reached: no request was opened
+	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
 )
 
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// Mode is whether the robot might move when the tick ended.
+// Mode returns the mode of the robot at the end of the tick.
 func (t *Tick) Mode() Mode {
 	switch {
 	case t.Flags.Has(FlagStopped):
@@ -148,7 +162,7 @@ func (t *Tick) Mode() Mode {
 	return Disarmed
 }
 
-// Fault says why the robot was stopped. Its numbers are in logs.
+// Fault is the cause of a stop. Its numbers are in logs.
 type Fault uint32
 
 // The faults.
@@ -159,16 +173,16 @@ const (
 	FaultModel             // the model failed too often in a row
 	FaultAct               // Act failed
 	FaultStalePlan         // z was older than its limit
-	FaultHost              // the host process fell silent or sent garbage, or the planner failed in lockstep
+	FaultHost              // the host process was silent or sent invalid data, or the planner failed in lockstep
 	FaultOverrun           // too many missed deadlines in a row
-	FaultBelief            // the belief lost its positive definiteness
+	FaultBelief            // the belief is no longer positive definite
 	FaultStuck             // the control thread hung and the watchdog halted the robot
 	FaultPanic             // a panic
 	FaultEStop             // the emergency stop was pressed, or its line was lost
-	FaultLimit             // an observation left the range that Safety.Limits gives it
+	FaultLimit             // an observation left its range in Safety.Limits
 	FaultStaleSample       // the newest sample was too old
-	FaultFrozen            // a sensor gave the same value for too long
-	FaultOperator          // an operator said stop
+	FaultFrozen            // a sensor value did not change for too long
+	FaultOperator          // an operator stopped the robot
 )
 
 var faultNames = [...]string{
@@ -178,7 +192,7 @@ var faultNames = [...]string{
 	"emergency stop", "beyond a limit", "sample too old", "sensor frozen", "operator's stop",
 }
 
-// String names the fault in words for people.
+// String describes the fault.
 func (f Fault) String() string {
 	if int(f) < len(faultNames) {
 		return faultNames[f]
@@ -186,41 +200,39 @@ func (f Fault) String() string {
 	return fmt.Sprintf("Fault(%d)", uint32(f))
 }
 
-// LayoutVersion changes with every change to the memory layout of a Tick, a
-// State or a Plan.
-const LayoutVersion = 2
+// LayoutVersion is the version of the memory layout of Tick, State and Plan.
+const LayoutVersion = 3
 
-// Shape is what the size of a Tick depends on.
+// Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {
 	Obs    int // O
 	Action int // A
 	Latent int // d
 }
 
-// ErrRegion is returned by Bind, BindState and BindPlan for memory that does not fit.
+// ErrRegion is wrapped by the errors of Bind, BindState and BindPlan.
 var ErrRegion = errors.New("controller: memory region does not fit")
 
 const headerSize = int(unsafe.Sizeof(Header{}))
 
-// TickSize returns the bytes of a Tick of this shape: the header, then Phi, Z
-// (float64), Obs, Action (float32), rounded up to 64 bytes.
+// TickSize returns the size in bytes of a Tick of this shape: the header, Phi, Z
+// (float64), Obs, Action (float32), rounded up to a multiple of 64.
 func TickSize(s Shape) int {
 	n := headerSize + 16*s.Latent + 4*(s.Obs+s.Action)
 	return (n + 63) &^ 63
 }
 
-// NewTick returns a Tick in memory of its own.
+// NewTick allocates a Tick.
 func NewTick(s Shape) *Tick {
 	t, err := Bind(aligned(TickSize(s)), s)
 	if err != nil {
-		panic(err) // the region was made to measure
+		panic(err) // the region has the right size
 	}
 	return &t
 }
 
-// Bind returns a Tick whose memory is region, which must hold at least
-// TickSize(s) bytes and be aligned to 8. Nothing is copied; the Tick is valid
-// while region is.
+// Bind returns a Tick in the memory of region, which must have at least
+// TickSize(s) bytes and be aligned to 8. The Tick is valid as long as region is.
 func Bind(region []byte, s Shape) (Tick, error) {
 	base, err := regionStart(region, TickSize(s), s)
 	if err != nil {

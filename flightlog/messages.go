@@ -141,7 +141,8 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 func appliedMessage(a *controller.AppliedLabel) *flightlogpb.AppliedLabel {
 	return &flightlogpb.AppliedLabel{
 		Id: a.ID, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
-		Value: a.Value, Confidence: a.Confidence, Weight: a.Weight, Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome),
+		Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
+		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome),
 	}
 }
 
@@ -154,7 +155,8 @@ var (
 // decodeTick copies p into t.
 func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 	if len(p.Obs) != len(t.Obs) || len(p.Phi) != len(t.Phi) || len(p.Z) != len(t.Z) || len(p.Action) != len(t.Action) {
-		return fmt.Errorf("%w (obs %d, phi %d, z %d, action %d)", errShape, len(p.Obs), len(p.Phi), len(p.Z), len(p.Action))
+		return fmt.Errorf("%w (obs %d, phi %d, z %d, action %d)",
+			errShape, len(p.Obs), len(p.Phi), len(p.Z), len(p.Action))
 	}
 	if len(p.Labels) > controller.MaxLabels {
 		return fmt.Errorf("%w (%d, at most %d)", errLabels, len(p.Labels), controller.MaxLabels)
@@ -179,7 +181,8 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		}
 		t.Labels[i] = controller.AppliedLabel{
 			ID: a.Id, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
-			Value: a.Value, Confidence: a.Confidence, Weight: a.Weight, Kind: kind, Outcome: controller.Outcome(a.Outcome),
+			Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
+			Kind: kind, Outcome: controller.Outcome(a.Outcome),
 		}
 	}
 	copy(t.Obs, p.Obs)

@@ -12,9 +12,15 @@ import (
 	"optibfm/hal"
 )
 
-// FormatVersion is that of the logs that this package writes. Readers refuse
-// newer ones.
-const FormatVersion = 1
+// FormatVersion is the version of the logs that this package writes. A reader
+// accepts older versions and refuses newer ones.
+//
+//	1  the first version
+//	2  each applied label has its share
+const FormatVersion = 2
+
+// formatWithShare is the first version in which applied labels have a share.
+const formatWithShare = 2
 
 // maxDim bounds the dimensions that a log may claim.
 const maxDim = 1 << 16
@@ -34,6 +40,7 @@ func (c Clock) logTime(t int64) uint64 { return uint64(max(0, c.Wall(t))) }
 
 // Metadata is what a log says about the run as a whole.
 type Metadata struct {
+	Format    int               // version of the log's format; 0 when writing: FormatVersion
 	Program   string            // version of the program
 	ModelHash string            // of the model bundle
 	Posture   string            // the real-time posture that was granted, in words
@@ -117,8 +124,12 @@ func (m *Metadata) encode() (map[string]string, error) {
 	if m.Clock.Simulated {
 		clock = clockSimulated
 	}
+	format := m.Format
+	if format == 0 {
+		format = FormatVersion
+	}
 	return map[string]string{
-		keyFormat:      strconv.Itoa(FormatVersion),
+		keyFormat:      strconv.Itoa(format),
 		keyProgram:     m.Program,
 		keyModelHash:   m.ModelHash,
 		keyPosture:     m.Posture,
@@ -150,10 +161,13 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	if v := number(keyFormat); v > FormatVersion {
-		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d", ErrVersion, v, FormatVersion)
+	format := number(keyFormat)
+	if format > FormatVersion {
+		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d",
+			ErrVersion, format, FormatVersion)
 	}
 	m := Metadata{
+		Format:    int(format),
 		Program:   kv[keyProgram],
 		ModelHash: kv[keyModelHash],
 		Posture:   kv[keyPosture],

@@ -81,13 +81,15 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	if err != nil {
 		return Result{}, err
 	}
-	counted := newTally(r.meta.Control)
+	counted := newTally()
 	damage, err := r.each(func(record *Record) error {
-		counted.add(record)
 		if record.Tick == nil {
+			counted.add(record)
 			return nil
 		}
-		if err := replay.tick(record.Tick); err != nil || visit == nil {
+		err := replay.tick(record.Tick)
+		counted.add(record)
+		if err != nil || visit == nil {
 			return err
 		}
 		visit(record.Tick, replay.belief())
@@ -274,7 +276,7 @@ func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
 		return
 	}
 	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagUnreachable) {
-		p.pace.Pass(t.Elapsed)
+		p.pace.Advance(t.Elapsed)
 	}
 	if gap {
 		p.pace.Resume(t.Kappa)
@@ -302,7 +304,8 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
 }
 
-// reapply applies a label again.
+// reapply applies a label again. It sets the label's share where the log is too
+// old to have one.
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)
 	if err == nil && p.spansMissing(logged) {
@@ -315,10 +318,14 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 		}
 		return
 	}
+	if p.reader.meta.Format < formatWithShare && p.synced {
+		logged.Share = own.Share
+	}
+	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
+	c.bits(field+"share", logged.Share, own.Share)
 	if !p.comparable(logged) {
 		return
 	}
-	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
 	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
 	c.same(field+"about", logged.About, own.About)
 	c.bits(field+"weight", logged.Weight, own.Weight)

@@ -25,8 +25,8 @@ type Summary struct {
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // what became of them, as the ticks tell
 	Undone   uint64                        // applied undos, which are in Labels too
-	Doubted  uint64                        // applied labels that counted less than in full
-	Least    float64                       // the smallest share of its weight that one of them was given
+	Doubted  uint64                        // applied labels that were downweighted; a log of format 1 needs Verify for it
+	Least    float64                       // the smallest share of these
 	Asked    uint64                        // requests opened
 	Answered uint64
 	Expired  uint64
@@ -71,16 +71,14 @@ const longestDuration = int64(time.Hour)
 // tally collects a Summary.
 type tally struct {
 	Summary
-	trusts      *controller.Trusts
 	first, last int64
 	lastIndex   uint64
 	fault       controller.Fault // of the last tick
 	late, busy  *hdrhistogram.Histogram
 }
 
-func newTally(cfg controller.Config) *tally {
+func newTally() *tally {
 	return &tally{
-		trusts: controller.NewTrusts(cfg),
 		Summary: Summary{
 			Labels: make(map[controller.Outcome]uint64),
 			Faults: make(map[controller.Fault]uint64),
@@ -141,10 +139,9 @@ func (s *tally) addTick(t *controller.Tick) {
 }
 
 func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
-	s.trusts.Add(t)
 	for _, a := range t.Labels[:t.NumLabels] {
 		s.Labels[a.Outcome]++
-		s.weigh(t, &a)
+		s.addShare(&a)
 		if a.Outcome != controller.Applied {
 			continue
 		}
@@ -157,13 +154,12 @@ func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 	return applied
 }
 
-func (s *tally) weigh(t *controller.Tick, a *controller.AppliedLabel) {
-	share, ok := s.trusts.Of(t, a)
-	if !ok || share >= controller.Doubted {
+func (s *tally) addShare(a *controller.AppliedLabel) {
+	if !a.Downweighted() {
 		return
 	}
-	if s.Doubted == 0 || share < s.Least {
-		s.Least = share
+	if s.Doubted == 0 || a.Share < s.Least {
+		s.Least = a.Share
 	}
 	s.Doubted++
 }
@@ -203,7 +199,7 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 
 // Summarise reads the whole log. Damaged places are passed over and returned.
 func Summarise(r *Reader) (Summary, []error, error) {
-	s := newTally(r.meta.Control)
+	s := newTally()
 	damage, err := r.each(func(record *Record) error {
 		s.add(record)
 		return nil

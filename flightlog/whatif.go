@@ -272,7 +272,7 @@ func (w *whatIf) tick(t *controller.Tick) {
 	if w.gate != nil {
 		w.gate.Expire(t.Index)
 		if asks {
-			w.gate.Pass(t.Elapsed)
+			w.gate.Advance(t.Elapsed)
 		}
 	}
 	if !t.Flags.Has(controller.FlagBadObs) {

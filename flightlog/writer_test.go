@@ -129,6 +129,7 @@ func TestTheMetadataAndTheConfigurationAreReadBack(t *testing.T) {
 	meta.Clock.Simulated = true
 	w, path := create(t, meta, Options{NoSync: true})
 	must(t, w.Close())
+	meta.Format = FormatVersion
 	if got := open(t, path).Metadata(); !reflect.DeepEqual(got, meta) {
 		t.Fatalf("got  %+v\nwant %+v", got, meta)
 	}

@@ -94,7 +94,7 @@ func openModels(f configs.File, o *bench.Options) (closeModels func() error, err
 		return nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}
 	var planner tensorflow.Model
-	switch n := f.Controller.Searched(); {
+	switch n := f.Controller.NumCandidates(); {
 	case f.Model.Backend == configs.BackendTensorFlow && n > 0:
 		planner, err = tensorflow.New(bundle, f.Model.TensorFlow, n)
 	case f.Model.Backend == configs.BackendTensorFlow && f.Controller.Strategy == controller.UCBGradient:
@@ -123,7 +123,7 @@ func openSavedModel(f configs.File, o *bench.Options) (closeModels func() error,
 	if err != nil {
 		return nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}
-	planner, err := tensorflow.LoadSavedModel(*saved, f.Model.TensorFlow, max(f.Controller.Searched(), 1))
+	planner, err := tensorflow.LoadSavedModel(*saved, f.Model.TensorFlow, max(f.Controller.NumCandidates(), 1))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bench: model.tensorflow: %w", err), control.Close())
 	}

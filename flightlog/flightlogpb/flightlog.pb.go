@@ -437,6 +437,7 @@ type AppliedLabel struct {
 	Kind          Kind                   `protobuf:"varint,9,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
 	Outcome       uint32                 `protobuf:"varint,10,opt,name=outcome,proto3" json:"outcome,omitempty"` // controller.Outcome
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"` // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,6 +545,13 @@ func (x *AppliedLabel) GetOutcome() uint32 {
 func (x *AppliedLabel) GetConfidence() float64 {
 	if x != nil {
 		return x.Confidence
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetShare() float64 {
+	if x != nil {
+		return x.Share
 	}
 	return 0
 }
@@ -1137,7 +1145,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x01z\x18\x16 \x03(\x01R\x01z\x12\x16\n" +
 	"\x06action\x18\x17 \x03(\x02R\x06action\x12%\n" +
 	"\x0eplan_confirmed\x18\x18 \x01(\x04R\rplanConfirmed\x12\x14\n" +
-	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\"\x99\x02\n" +
+	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\"\xaf\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1152,7 +1160,8 @@ const file_flightlog_proto_rawDesc = "" +
 	" \x01(\rR\aoutcome\x12\x1e\n" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
-	"confidence\"\xdb\x01\n" +
+	"confidence\x12\x14\n" +
+	"\x05share\x18\f \x01(\x01R\x05share\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +

@@ -25,7 +25,6 @@ type collected struct {
 
 	summary flightlog.Summary
 	columns columns
-	trusts  *controller.Trusts
 
 	labels   []label
 	requests map[uint64]*request // by ID
@@ -60,8 +59,7 @@ type columns struct {
 // label is something that a tick did with a label.
 type label struct {
 	controller.AppliedLabel
-	pos   int     // of the tick
-	trust float64 // share of its weight that it was given, NaN where it could not be doubted
+	pos int // of the tick
 }
 
 // request is an episode of asking.
@@ -89,7 +87,6 @@ func collect(r *flightlog.Reader) (*collected, error) {
 	}
 	c := &collected{
 		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), answers: answers, damage: damage, summary: summary,
-		trusts:   controller.NewTrusts(r.Metadata().Control),
 		requests: make(map[uint64]*request), lastZ: make([]float64, r.Metadata().Shape.Latent),
 	}
 	for record, err := range r.Records() {
@@ -151,13 +148,8 @@ func (c *collected) addTick(t *controller.Tick) {
 	v.late = append(v.late, float64(t.Wake-t.Deadline)/1e6)
 	v.busy = append(v.busy, float64(t.Done-t.Wake)/1e6)
 	v.skipped = append(v.skipped, float64(max(t.Elapsed, 1)-1))
-	c.trusts.Add(t)
 	for _, a := range t.Labels[:t.NumLabels] {
-		trust, ok := c.trusts.Of(t, &a)
-		if !ok {
-			trust = math.NaN()
-		}
-		c.labels = append(c.labels, label{a, pos, trust})
+		c.labels = append(c.labels, label{a, pos})
 	}
 	if t.Flags.Has(controller.FlagEpisodeStart) {
 		c.episodes = append(c.episodes, uint32(pos))

@@ -82,7 +82,7 @@ type dataLabels struct {
 	Outcome packed   `json:"outcome"` // uint8: controller.Outcome
 	Asked   packed   `json:"asked"`   // uint8
 	Row     packed   `json:"row"`     // int32: in study.labels, -1 for none
-	Trust   packed   `json:"trust"`   // float32: share of its weight that it was given, NaN for none; empty where labels are not doubted
+	Trust   packed   `json:"trust"`   // float32: AppliedLabel.Share, 0 if unknown; empty where robust is off
 	Words   []string `json:"words"`   // of the outcomes, by number
 }
 
@@ -187,7 +187,7 @@ func (d *data) addLabels(c *collected) {
 		}
 		about = append(about, int32(where))
 		value = append(value, float32(l.Value))
-		trust = append(trust, float32(l.trust))
+		trust = append(trust, float32(l.Share))
 		kind, outcome = append(kind, uint8(l.Kind)), append(outcome, uint8(l.Outcome))
 		asked = append(asked, bit(l.Request != 0))
 		if l.Outcome != controller.Applied {

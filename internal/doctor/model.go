@@ -186,7 +186,7 @@ func (d *doctor) backend(ctx context.Context) finding {
 	t := m.TensorFlow
 	said, err := d.program(ctx, "model", "backend", "--bundle", m.Bundle, "--device", t.Device, "--library", t.Library,
 		"--intra-op-threads", strconv.Itoa(t.IntraOpThreads), "--inter-op-threads", strconv.Itoa(t.InterOpThreads),
-		"--tf32="+strconv.FormatBool(t.TF32), "--candidates", strconv.Itoa(max(d.file.Controller.Searched(), 1)), "--searches", "10")
+		"--tf32="+strconv.FormatBool(t.TF32), "--candidates", strconv.Itoa(max(d.file.Controller.NumCandidates(), 1)), "--searches", "10")
 	const mend = "scripts/install-tensorflow.sh installs the library (docs/tensorflow.md); `optibfm model backend` tells more"
 	switch {
 	case err != nil && saved:

@@ -135,8 +135,8 @@ type webView struct {
 	announced uint64 // the number of the pairing that was shown
 
 	labels   perMinute
-	trusts   *controller.Trusts
-	trust    float64 // share of its weight that the last label got; 0: none yet, or labels are not doubted
+	robust   bool    // labels may get less than their full weight
+	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
@@ -147,7 +147,7 @@ type webView struct {
 
 func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
 	v.tally, v.period, v.never = y, spec.Period, s.File.Controller.Gate.Off
-	v.trusts = controller.NewTrusts(s.File.Controller)
+	v.robust = s.File.Controller.Robust != 0
 	v.announcePairing()
 }
 
@@ -179,13 +179,12 @@ func (v *webView) Tick(t *controller.Tick) {
 
 // Settle tells what became of the labels that this tick took.
 func (v *webView) Settle(t *controller.Tick) {
-	v.trusts.Add(t)
 	for i := range t.NumLabels {
 		l := &t.Labels[i]
 		counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-		share, doubtable := v.trusts.Of(t, l)
-		if doubtable {
-			v.trust = share
+		share := 0.0
+		if v.robust && l.Share > 0 {
+			share, v.share = l.Share, l.Share
 		}
 		v.server.Settle(l.ID, counted, l.Outcome.String(), share)
 		if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
@@ -211,7 +210,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa), Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: web.Number(math.NaN()), BeliefNorm: web.Number(math.NaN()),
 		Reward: web.Number(math.NaN()), Return: web.Number(v.expected),
-		Labels: y.Applied, LastTrust: web.Number(v.trust), PerMinute: v.labels.rate(v.second(t)), Undone: y.Undone, Refused: y.Refused,
+		Labels: y.Applied, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)), Undone: y.Undone, Refused: y.Refused,
 		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS: web.Number(milliseconds(v.late)), LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
 		Skipped: y.Skipped, Dropped: y.Dropped, BadObs: y.BadObs, Limited: y.Limited,

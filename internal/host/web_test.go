@@ -78,13 +78,13 @@ func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := webView{server: server, belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond, trusts: controller.NewTrusts(cfg)}
+		v := webView{server: server, belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond, robust: c.robust != 0}
 		tick := controller.NewTick(shape)
 		if got := v.of(tick, 0).LastTrust; got != 0 {
 			t.Errorf("robust %g: %g before the first label", c.robust, got)
 		}
 		tick.NumLabels = 2
-		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Kind: rewardsrc.Value, Outcome: controller.Applied}
+		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Share: 0.34, Kind: rewardsrc.Value, Outcome: controller.Applied}
 		tick.Labels[1] = controller.AppliedLabel{ID: 2, Confidence: 1, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.TooOld}
 		v.Settle(tick)
 		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {

@@ -96,7 +96,7 @@ func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, str
 		return network, "", nil
 	}
 	var accelerated tflite.Model
-	switch n := f.Controller.Searched(); {
+	switch n := f.Controller.NumCandidates(); {
 	case n > 0:
 		accelerated, err = tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
 	case f.Controller.Strategy == controller.UCBGradient:

@@ -56,7 +56,7 @@ func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
 // Searcher searches on the device of the configuration; where it is not there,
 // posture warn goes on on the CPU.
 func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error) {
-	n := f.Controller.Searched()
+	n := f.Controller.NumCandidates()
 	if n == 0 {
 		return unsearched{m.Sizes}, "", nil
 	}

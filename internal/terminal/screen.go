@@ -28,7 +28,6 @@ type screen struct {
 	spec    hal.Spec
 	missing []string // of the real-time posture
 	tally   *record.Statistics
-	trusts  *controller.Trusts
 	started time.Time
 	drawn   time.Time
 
@@ -59,7 +58,6 @@ func newScreen(t *terminal) *screen { return &screen{terminal: t, now: time.Now,
 
 func (s *screen) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
 	s.session, s.spec, s.missing, s.tally = of, spec, missing, y
-	s.trusts = controller.NewTrusts(of.File.Controller)
 	s.started = s.now()
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
@@ -92,13 +90,12 @@ func (s *screen) elapsed() time.Duration {
 func (s *screen) Tick(t *controller.Tick) {
 	at := s.elapsed()
 	labels := 0
-	s.trusts.Add(t)
 	for i := range t.NumLabels {
 		l := &t.Labels[i]
 		switch l.Outcome {
 		case controller.Applied:
 			labels++
-			s.weigh(t, l)
+			s.weigh(l)
 		case controller.ClosedRequest:
 		default:
 			s.saved = message{at, fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
@@ -136,14 +133,14 @@ func (s *screen) Label(l rewardsrc.Label, err error) {
 	s.saved = m
 }
 
-// weigh says how much a label counted, where labels are doubted.
-func (s *screen) weigh(t *controller.Tick, l *controller.AppliedLabel) {
-	share, ok := s.trusts.Of(t, l)
-	if !ok {
+// weigh shows the share of its weight that a robust belief left to a label.
+func (s *screen) weigh(l *controller.AppliedLabel) {
+	if s.session.File.Controller.Robust == 0 || l.Share == 0 {
 		return
 	}
-	m := message{s.elapsed(), fmt.Sprintf("%s (label %d), %s, %s", valueText(l.Value), l.ID, s.whereabouts(), record.WeightText(share)), inkGood}
-	if share < controller.Doubted {
+	text := fmt.Sprintf("%s (label %d), %s, %s", valueText(l.Value), l.ID, s.whereabouts(), record.WeightText(l.Share))
+	m := message{s.elapsed(), text, inkGood}
+	if l.Downweighted() {
 		m.ink = inkAsk
 	}
 	s.saved = m

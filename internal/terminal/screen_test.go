@@ -183,22 +183,22 @@ func TestTheScreenShowsAnyRobotByItsChannels(t *testing.T) {
 
 func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 	for _, c := range []struct {
-		robust, weight float64
-		undo           bool
-		want           string
-		ink            ink
+		robust, share float64
+		undo          bool
+		want          string
+		ink           ink
 	}{
-		{0.2, 0.34 * 25, false, "-1 (label 99), safe on disk, counted 0.34: it surprised the belief", inkAsk},
-		{0.2, 0.9949 * 25, false, "-1 (label 99), safe on disk, counted 0.99: it surprised the belief", inkAsk},
-		{0.2, 25, false, "-1 (label 99), safe on disk, counted 1.00", inkGood},
-		{0.2, 0.34 * 25, true, "undo 99, safe on disk", inkGood},
-		{0, 0.34 * 25, false, "-1 (label 99), safe on disk", inkGood},
+		{0.2, 0.34, false, "-1 (label 99), safe on disk, counted 0.34: it surprised the belief", inkAsk},
+		{0.2, 0.9949, false, "-1 (label 99), safe on disk, counted 0.99: it surprised the belief", inkAsk},
+		{0.2, 1, false, "-1 (label 99), safe on disk, counted 1.00", inkGood},
+		{0.2, 0, true, "undo 99, safe on disk", inkGood},
+		{0, 1, false, "-1 (label 99), safe on disk", inkGood},
 	} {
 		file := configs.Default()
 		file.Controller.Robust, file.Controller.Sigma = c.robust, 0.2
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
 		label := rewardsrc.Label{ID: 99, Kind: rewardsrc.Value, Value: -1}
-		applied := controller.AppliedLabel{ID: 99, About: 1, Value: -1, Confidence: 1, Weight: c.weight, Kind: rewardsrc.Value, Outcome: controller.Applied}
+		applied := controller.AppliedLabel{ID: 99, About: 1, Value: -1, Confidence: 1, Weight: 25 * c.share, Share: c.share, Kind: rewardsrc.Value, Outcome: controller.Applied}
 		if c.undo {
 			label.Kind, applied.Kind = rewardsrc.Undo, rewardsrc.Undo
 		}
@@ -209,7 +209,7 @@ func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 		s.tally.Add(tick)
 		s.Tick(tick)
 		if s.saved.text != c.want || s.saved.ink != c.ink {
-			t.Errorf("robust %g, weight %g: %q, want %q", c.robust, c.weight, s.saved.text, c.want)
+			t.Errorf("robust %g, share %g: %q, want %q", c.robust, c.share, s.saved.text, c.want)
 		}
 		if frame := paint(s, 80, 24).String(); !strings.Contains(frame, c.want+" ") {
 			t.Errorf("the frame lacks %q:\n%s", c.want, frame)

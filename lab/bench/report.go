@@ -71,7 +71,7 @@ func (b *benchmark) report() Report {
 	r := Report{
 		Model:   fmt.Sprintf("%s (obs %d, action %d, d %d, ensemble %d)", b.Name, d.Obs, d.Action, d.Latent, d.Ensemble),
 		Weights: b.Weights, CPU: cpuName(), Processors: runtime.GOMAXPROCS(0), Go: runtime.Version(),
-		Strategy: c.Strategy, Candidates: c.Searched(), Replan: c.Replan, Period: b.Period,
+		Strategy: c.Strategy, Candidates: c.NumCandidates(), Replan: c.Replan, Period: b.Period,
 	}
 	r.Tick = newStage("control tick", &b.tick, b.Period, "lengthen loop.period_ms or use a smaller model")
 	r.Plan = newStage("plan", &b.plan, planTime(c, b.Period),

@@ -6,11 +6,10 @@ import (
 	"optibfm/controller"
 )
 
-// WeightText says how much a label counted that might have been doubted, by the share
-// of its weight that it was given.
+// WeightText describes the share of its weight that a robust belief left to a label.
 func WeightText(share float64) string {
 	text := fmt.Sprintf("counted %.2f", share)
-	if share < controller.Doubted {
+	if share < controller.FullShare {
 		text += ": it surprised the belief"
 	}
 	return text

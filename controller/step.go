@@ -1,0 +1,361 @@
+package controller
+
+import (
+	"errors"
+
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// Step runs one tick; the package documentation lists its stages.
+//
+// The caller sets t's Index, which increases, Elapsed, Deadline, Wake, Episode,
+// Step and the episode flags; it also sets Done and records the tick. Step
+// sets the rest. An error is a *FaultError: this tick stopped the robot. The
+// caller may continue: a stopped robot senses and plans, and learns from labels
+// about moments before the stop. Faults of a stopped robot are not errors.
+//
+// Step reads t once at the start and writes it once at the end.
+func (a *Agent) Step(t *Tick) error {
+	work := a.tick
+	*work.Header = Header{
+		Index: t.Index, Elapsed: t.Elapsed, Deadline: t.Deadline, Wake: t.Wake, Done: t.Done,
+		Episode: t.Episode, Step: t.Step,
+		Flags: t.Flags & (FlagEpisodeStart | FlagEpisodeEnd)}
+	clear(work.Z)
+	a.present, a.tripped = FaultNone, nil
+	a.recordArmed(work)
+	a.guard.repeat(work.Action)
+	if a.haltFailed && !a.Armed() {
+		a.retryHalt()
+	}
+	a.run(work)
+	a.recordStop(work)
+	work.Request = a.gate.OpenRequest()
+	t.CopyFrom(work)
+	if a.tripped != nil {
+		return a.tripped
+	}
+	return nil
+}
+
+func (a *Agent) recordArmed(t *Tick) {
+	armed := a.Armed()
+	if armed {
+		t.Flags |= FlagArmed
+		if !a.wasArmed {
+			a.armedAt = t.Index
+		}
+	}
+	a.wasArmed = armed
+}
+
+// notePresent keeps the first fault of a tick.
+func (a *Agent) notePresent(fault Fault) {
+	if a.present == FaultNone {
+		a.present = fault
+	}
+}
+
+// trip stops the robot at once, unless it is stopped already.
+func (a *Agent) trip(t *Tick, fault Fault, cause error) {
+	a.notePresent(fault)
+	if a.lifecycle.Mode() == Stopped {
+		return
+	}
+	a.tripped = &FaultError{Fault: fault, Tick: t.Index, Err: cause}
+	if err := a.Halt(fault); err != nil {
+		a.tripped.Err = errors.Join(cause, err)
+	}
+}
+
+// recordStop records a latched stop. In the tick of the stop the actuators
+// went to their failsafe output.
+func (a *Agent) recordStop(t *Tick) {
+	if a.lifecycle.Mode() == Stopped {
+		t.Flags |= FlagStopped
+	}
+	t.Fault = a.lifecycle.Cause()
+	if a.tripped != nil {
+		a.guard.repeat(t.Action)
+	}
+}
+
+func (a *Agent) run(t *Tick) {
+	if a.resets && t.Flags.Has(FlagEpisodeStart) {
+		a.guard.restart()
+		a.guard.repeat(t.Action)
+	}
+	fault, cause := a.sense(t)
+	a.stopHistory.Note(t.Index, t.SenseAt, a.lifecycle.Mode() == Stopped)
+	if stop, why := a.stops.check(t, fault == FaultNone); stop != FaultNone {
+		a.trip(t, stop, why)
+	}
+	if t.Flags.Has(FlagArmed) {
+		a.learner.Advance(t.Elapsed)
+	}
+	a.expireRequest(t)
+	a.checkOperator(t)
+	if fault == FaultNone {
+		fault, cause = a.evaluate(t)
+	}
+	a.applyLabels(t)
+	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
+		t.Hash = a.learner.belief.Hash()
+		a.trip(t, FaultBelief, errBelief)
+		return
+	}
+	if err := a.offerState(t, fault == FaultNone); err != nil {
+		a.trip(t, FaultHost, err)
+		return
+	}
+	if planFault, err := a.takePlan(t); planFault != FaultNone {
+		a.trip(t, planFault, err)
+		return
+	}
+	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
+		fault, cause = a.chooseAction(t)
+	}
+	if fault != FaultNone {
+		a.notePresent(fault)
+	}
+	if a.guard.tooMany(fault != FaultNone) {
+		a.trip(t, fault, cause)
+		return
+	}
+	a.actuate(t)
+}
+
+// The causes of faults are allocated once: a tick allocates nothing.
+var (
+	errImplausible = errors.New("an observation is not finite or outside its plausible range; " +
+		"check the sensors and the channel's limits")
+	errPhi    = errors.New("the features are not finite or too large; check the bundle with `optibfm model check`")
+	errAction = errors.New("the policy's action is not finite; check the bundle with `optibfm model check`")
+	errPlan   = errors.New("the plan is not finite or from the future; the host process is broken")
+	errNoPlan = errors.New("the planner is silent or too slow; " +
+		"see its events in the log, or raise max_plan_age_ticks")
+	errBelief = errors.New("log det V is not finite")
+)
+
+// sense reads the robot. After a fault the observation must not be used.
+func (a *Agent) sense(t *Tick) (Fault, error) {
+	a.setStage(StageSense)
+	at, err := a.robot.Sense(t.Obs)
+	if err == nil {
+		a.sensedAt = at
+	}
+	t.SenseAt = a.sensedAt
+	if a.rewarder != nil && err == nil {
+		if r, ok := a.rewarder.Reward(); ok && finite(r) {
+			t.Reward = r
+			t.Flags |= FlagReward
+		}
+	}
+	if a.watcher != nil {
+		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
+	}
+	if err != nil {
+		clear(t.Obs)
+		return a.discardObservation(t, FaultSense), err
+	}
+	if !a.guard.admits(t.Obs) {
+		return a.discardObservation(t, FaultObs), errImplausible
+	}
+	return FaultNone, nil
+}
+
+// discardObservation marks a tick that has no features.
+func (a *Agent) discardObservation(t *Tick, fault Fault) Fault {
+	t.Flags |= FlagBadObs
+	clear(t.Phi)
+	return fault
+}
+
+// expireRequest closes a request at its timeout, with or without an observation.
+func (a *Agent) expireRequest(t *Tick) {
+	if closed, ok := a.gate.Expire(t.Index); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
+}
+
+// checkOperator records whether the operator can be reached, and advances the
+// gate if so. The return of an operator ends the pauses that the absence
+// caused.
+func (a *Agent) checkOperator(t *Tick) {
+	unreachable := a.operator != nil && !a.operator.Reachable()
+	if unreachable {
+		t.Flags |= FlagUnreachable
+	} else if a.unreachable {
+		a.gate.Resume()
+	}
+	a.unreachable = unreachable
+	if t.Flags.Has(FlagArmed) && !unreachable {
+		a.gate.Advance(t.Elapsed)
+	}
+	t.Kappa = a.gate.Kappa()
+}
+
+// evaluate computes φ and the D-gap, and asks for a label if the gate opens. It
+// uses the mode at the start of the tick, as checkOperator does: the log holds
+// that mode, and replay uses it.
+func (a *Agent) evaluate(t *Tick) (Fault, error) {
+	a.setStage(StageFeatures)
+	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
+		return a.discardObservation(t, FaultModel), err
+	}
+	normSq := a.learner.belief.NormSq(t.Phi)
+	if !finite(normSq) { // an element of φ is not finite or far too large
+		return a.discardObservation(t, FaultModel), errPhi
+	}
+	t.NormSq = normSq
+	t.DGap = posterior.DGap(normSq, a.learner.labelWeight)
+	a.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	if !a.gate.Passes(normSq) {
+		return FaultNone, nil
+	}
+	t.Flags |= FlagGateOpen
+	if !t.Flags.Has(FlagArmed) || a.unreachable {
+		return FaultNone, nil
+	}
+	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
+		t.Flags |= FlagAsked
+		a.source.Ask(request)
+	}
+	return FaultNone, nil
+}
+
+func (a *Agent) applyLabels(t *Tick) {
+	a.setStage(StageLabels)
+	n := a.source.Poll(a.labels[:])
+	for _, label := range a.labels[:n] {
+		t.Labels[t.NumLabels] = a.applyLabel(t, label)
+		t.NumLabels++
+	}
+}
+
+func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
+	if !a.stopHistory.Admits(label) {
+		return refuse(label, RobotStopped)
+	}
+	if label.Request == 0 || label.Kind == rewardsrc.Undo {
+		return a.learner.Apply(label, 0)
+	}
+	asked, outcome := a.gate.Find(label.Request)
+	if outcome != Applied {
+		return refuse(label, outcome)
+	}
+	result := a.learner.Apply(label, asked)
+	if result.Outcome != Applied && result.Outcome != ClosedRequest {
+		return result
+	}
+	if closed, ok := a.gate.Answer(label.Request); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
+	return result
+}
+
+func refuse(label rewardsrc.Label, why Outcome) AppliedLabel {
+	refused := newAppliedLabel(label)
+	refused.Outcome = why
+	return refused
+}
+
+// offerState sends the state and the belief to the planner.
+func (a *Agent) offerState(t *Tick, usable bool) error {
+	a.setStage(StagePlan)
+	s := a.plans.State()
+	s.Next, s.At, s.Episode = t.Index+1, t.SenseAt, t.Episode
+	s.Valid = 0
+	if usable && !t.Flags.Has(FlagEpisodeEnd) {
+		s.Valid = 1
+		copy(s.Obs, t.Obs)
+	}
+	a.learner.belief.State(s.Belief)
+	t.Hash = a.learner.belief.Hash()
+	s.Hash = t.Hash
+	return a.plans.Offer()
+}
+
+// takePlan copies the newest plan and then checks the copy: the agent does not
+// trust the host process.
+func (a *Agent) takePlan(t *Tick) (Fault, error) {
+	p := a.plans.Latest()
+	if p == nil {
+		return a.withoutPlan(t)
+	}
+	t.PlanTick, t.PlanConfirmed, t.PlanScore = p.Tick, p.Confirmed, p.Score
+	copy(t.Z, p.Z)
+	length := norm(t.Z)
+	if !finite(length) || !finite(t.PlanScore) || t.PlanTick > t.PlanConfirmed || t.PlanConfirmed > t.Index {
+		return FaultHost, errPlan
+	}
+	if !a.hasPlan || t.PlanTick != a.planTick {
+		t.Flags |= FlagReplanned
+	}
+	a.hasPlan, a.planTick = true, t.PlanTick
+	if length < tinyNorm {
+		a.useFallback(t)
+	}
+	return a.checkAge(t, t.PlanConfirmed)
+}
+
+func (a *Agent) withoutPlan(t *Tick) (Fault, error) {
+	a.useFallback(t)
+	if !a.Armed() {
+		return FaultNone, nil
+	}
+	return a.checkAge(t, a.armedAt)
+}
+
+func (a *Agent) useFallback(t *Tick) {
+	t.Flags |= FlagFallbackZ
+	copy(t.Z, a.fallback)
+}
+
+// checkAge bounds the age of z. A robot that is not armed needs no plan, but a
+// plan that is too old prevents arming. A robot armed without a plan has the
+// same time to receive one.
+func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
+	if t.Index-since <= a.maxPlanAge {
+		return FaultNone, nil
+	}
+	a.notePresent(FaultStalePlan)
+	if !a.Armed() {
+		return FaultNone, nil
+	}
+	return FaultStalePlan, errNoPlan
+}
+
+// chooseAction evaluates the policy and limits its action.
+func (a *Agent) chooseAction(t *Tick) (Fault, error) {
+	a.setStage(StagePolicy)
+	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
+		t.Flags |= FlagBadAction
+		a.guard.repeat(t.Action) // the model may have written a part of it
+		return FaultModel, err
+	}
+	limited, ok := a.guard.limit(t.Action)
+	if !ok {
+		t.Flags |= FlagBadAction
+		return FaultModel, errAction
+	}
+	if limited {
+		t.Flags |= FlagLimited
+	}
+	return FaultNone, nil
+}
+
+func (a *Agent) actuate(t *Tick) {
+	if !a.Armed() || t.Flags.Has(FlagEpisodeEnd) {
+		return
+	}
+	a.setStage(StageAct)
+	if err := a.robot.Act(t.Action); err != nil {
+		a.trip(t, FaultAct, err)
+		return
+	}
+	a.guard.sent(t.Action)
+}
