@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-func TestTheDefaultConfigurationIsValid(t *testing.T) {
+func TestDefaultConfig_IsValid(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAConfigurationOutOfRangeIsRefusedByItsKey(t *testing.T) {
+func TestConfig_RefusesValuesOutOfRange(t *testing.T) {
 	tests := map[string]func(*Config){
 		"period_ms":        func(c *Config) { c.PeriodMS = 0 },
 		"period_ms is NaN": func(c *Config) { c.PeriodMS = math.NaN() },
@@ -36,7 +36,7 @@ func TestAConfigurationOutOfRangeIsRefusedByItsKey(t *testing.T) {
 		}
 		if l, _, err := Prepare(cfg); err == nil {
 			l.Close()
-			t.Errorf("Prepare took a bad %s", want)
+			t.Errorf("Prepare accepts a bad %s", want)
 		}
 	}
 }
