@@ -96,8 +96,8 @@ func TestSchedule_TicksAndSkippedAreAllPeriods(t *testing.T) {
 	})
 }
 
-// TestSchedule_OverrunKeepsTheIdentity stops a loop at
-// random times.
+// TestSchedule_OverrunKeepsTheIdentity stops a loop at random
+// times.
 func TestSchedule_OverrunKeepsTheIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delay := rapid.Int64Range(0, 4*millisecond)
