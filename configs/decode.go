@@ -100,7 +100,7 @@ func invalidUTF8(src *source) place {
 // places; goccy/go-yaml parses the text and converts the scalars. The strict
 // decoder of goccy/go-yaml is not used for whole sections: it stops at the
 // first mistake, reports a random one of several unknown keys, truncates 2.5 to
-// the integer 2, reads the string "3" as a number, and sets an empty value to 0.
+// the integer 2, reads the string "3" as a number, and ignores an empty value.
 type decoder struct {
 	src    *source
 	shift  int // columns by which the text is to the right of its parsed part

@@ -108,7 +108,8 @@ func TestGPUDropIn_UsesPatternsOnlyInDeviceNames(t *testing.T) {
 			t.Errorf("%s: systemd does not expand paths; use char- and a name of /proc/devices", m[1])
 		}
 	}
-	if !strings.Contains(text, "\nMemoryDenyWriteExecute=no\n") || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
+	codeAllowed := strings.Contains(text, "\nMemoryDenyWriteExecute=no\n")
+	if !codeAllowed || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
 		t.Error("TensorFlow cannot create code, or the package lacks gpu.conf")
 	}
 }
