@@ -187,7 +187,7 @@ func (c *checker) checkComposite(f File) {
 		c.addErrors(key, options.Validate())
 		if p, ok := options.(placed); ok {
 			if first, taken := places[p.Place()]; taken {
-				c.add(key, " has the place of devices[%d] (%s): give every device its own", first, p.Place())
+				c.add(key, " has the place of devices[%d] (%s); give every device its own", first, p.Place())
 			}
 			places[p.Place()] = i
 		}

@@ -72,11 +72,11 @@ func decodeText(name string, text []byte, v reflect.Value) (*Document, []*Error)
 	src := newSource(name, string(text))
 	doc := &Document{places: make(map[string]position), start: place{src: src, line: 1, column: 1}}
 	if len(text) > maxSize {
-		problem := fmt.Sprintf("the file is larger than %d KiB: it is not a configuration", maxSize>>10)
+		problem := fmt.Sprintf("the file is larger than %d KiB; it is not a configuration", maxSize>>10)
 		return doc, []*Error{errorAt(doc.start, "", problem)}
 	}
 	if !utf8.Valid(text) {
-		return doc, []*Error{errorAt(invalidUTF8(src), "", "invalid UTF-8: save the file as UTF-8")}
+		return doc, []*Error{errorAt(invalidUTF8(src), "", "invalid UTF-8; save the file as UTF-8")}
 	}
 	d := decoder{src: src, places: doc.places}
 	if root := d.parse(string(text)); root != nil {
@@ -114,7 +114,7 @@ func (d *decoder) parse(text string) (root ast.Node) {
 	defer func() {
 		if r := recover(); r != nil { // files come from anywhere
 			root = nil
-			d.fail(start, "", "this is not YAML (%v): compare it with a ready-made configuration", r)
+			d.fail(start, "", "this is not YAML (%v); compare it with a ready-made configuration", r)
 		}
 	}()
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
@@ -124,14 +124,14 @@ func (d *decoder) parse(text string) (root ast.Node) {
 			at, cause = d.placeOf(y.GetToken()), y.GetMessage()
 		}
 		cause, _, _ = strings.Cut(strings.ReplaceAll(cause, "'\t'", "tab"), "\n")
-		d.fail(at, "", "this is not YAML (%s): check indentation, colons and quotes", cause)
+		d.fail(at, "", "this is not YAML (%s); check indentation, colons and quotes", cause)
 		return nil
 	}
 	for _, doc := range file.Docs {
 		switch {
 		case doc.Body == nil:
 		case root != nil:
-			d.fail(d.placeOf(doc.Body.GetToken()), "", "a second document begins here: keep one document in a file")
+			d.fail(d.placeOf(doc.Body.GetToken()), "", "a second document begins here; keep one document in a file")
 			return nil
 		default:
 			root = doc.Body
@@ -168,7 +168,7 @@ func (d *decoder) failNode(node ast.Node, path, format string, args ...any) {
 func (d *decoder) decode(node ast.Node, v reflect.Value, path string) {
 	switch node.Type() {
 	case ast.AnchorType, ast.AliasType, ast.TagType, ast.DirectiveType: // hard to read
-		d.failNode(node, path, " is %s: write the value out", describe(node))
+		d.failNode(node, path, " is %s; write the value out", describe(node))
 		return
 	}
 	switch v.Kind() {
@@ -187,7 +187,7 @@ func (d *decoder) section(node ast.Node, v reflect.Value, path string) {
 	}
 	entries, ok := entriesOf(node)
 	if !ok {
-		d.failNode(node, path, " is %s: write its keys below, indented (%s)", describe(node),
+		d.failNode(node, path, " is %s; write its keys below, indented (%s)", describe(node),
 			strings.Join(keysOf(v.Type()), ", "))
 		return
 	}
@@ -213,7 +213,7 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 	keyPlace := d.placeOf(e.Key.GetToken())
 	name, plain := e.Key.(*ast.StringNode)
 	if !plain {
-		d.fail(keyPlace, path, "this is not a key: use one of %s", strings.Join(keysOf(v.Type()), ", "))
+		d.fail(keyPlace, path, "this is not a key; use one of %s", strings.Join(keysOf(v.Type()), ", "))
 		return
 	}
 	key, keyPath := name.Value, joinPath(path, name.Value)
@@ -223,12 +223,12 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 		return
 	}
 	if line, twice := seen[key]; twice {
-		d.fail(keyPlace, keyPath, "%s is given twice (first in line %d): keep one", keyPath, line)
+		d.fail(keyPlace, keyPath, "%s is given twice (first in line %d); keep one", keyPath, line)
 		return
 	}
 	seen[key] = keyPlace.line
 	if e.Value == nil {
-		d.fail(keyPlace, keyPath, "%s is empty: write a value, or remove the key for its default", keyPath)
+		d.fail(keyPlace, keyPath, "%s is empty; write a value, or remove the key for its default", keyPath)
 		return
 	}
 	at := position{key: keyPlace, value: keyPlace}
@@ -248,7 +248,7 @@ func (d *decoder) list(node ast.Node, v reflect.Value, path string) {
 	}
 	seq, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.failNode(node, path, " is %s: write a list, such as [a, b]", describe(node))
+		d.failNode(node, path, " is %s; write a list, such as [a, b]", describe(node))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
@@ -267,13 +267,13 @@ func (d *decoder) list(node ast.Node, v reflect.Value, path string) {
 func (d *decoder) scalar(node ast.Node, v reflect.Value, path string) {
 	want, ok := accepts(node, v.Kind())
 	if !ok {
-		d.failNode(node, path, " is %s: write %s", describe(node), want)
+		d.failNode(node, path, " is %s; write %s", describe(node), want)
 		return
 	}
 	err := yaml.NodeToValue(node, v.Addr().Interface())
 	if err != nil || v.Kind() == reflect.Float64 && math.IsInf(v.Float(), 0) {
 		v.SetZero()
-		d.failNode(node, path, " is out of range (%s): write %s", shorten(node.GetToken().Value), want)
+		d.failNode(node, path, " is out of range (%s); write %s", shorten(node.GetToken().Value), want)
 	}
 }
 
@@ -321,8 +321,10 @@ func describe(node ast.Node) string {
 		return "an " + t.YAMLName()
 	case ast.TagType, ast.DirectiveType:
 		return "a " + t.YAMLName()
-	case ast.BoolType, ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
-		return fmt.Sprintf("%s (%s)", t.YAMLName(), shorten(node.GetToken().Value))
+	case ast.BoolType:
+		return fmt.Sprintf("a boolean (%s)", node.GetToken().Value)
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return fmt.Sprintf("a number (%s)", shorten(node.GetToken().Value))
 	}
 	return "not a value"
 }

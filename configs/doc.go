@@ -15,7 +15,7 @@
 // reports all mistakes of a file together. Each is an [Error] with its place
 // and a fix:
 //
-//	rover.yaml:18:3: unknown key controller.kapa: did you mean kappa?
+//	rover.yaml:18:3: unknown key controller.kapa; did you mean kappa?
 //	   18 |   kapa: 0.1
 //	      |   ^^^^
 //

@@ -17,7 +17,7 @@ func ExampleParse() {
 	_, err := configs.Parse("my.yaml", []byte("version: 1\ncontroller:\n  stratgy: ucb\n"))
 	fmt.Println(err)
 	// Output:
-	// my.yaml:3:3: unknown key controller.stratgy: did you mean strategy?
+	// my.yaml:3:3: unknown key controller.stratgy; did you mean strategy?
 	//     3 |   stratgy: ucb
 	//       |   ^^^^^^^
 }

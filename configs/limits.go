@@ -312,11 +312,11 @@ func (c *checker) checkLimits(v reflect.Value, path, pattern string) {
 	case reflect.String:
 		if l, ok := limits[pattern]; ok && !slices.Contains(l.choices, v.String()) {
 			named := slices.DeleteFunc(slices.Clone(l.choices), func(s string) bool { return s == "" })
-			c.add(path, " is unknown (%q): %s", shorten(v.String()), suggest(v.String(), named))
+			c.add(path, " is unknown (%q); %s", shorten(v.String()), suggest(v.String(), named))
 		}
 	default:
 		if l := limits[pattern]; !l.contains(numberOf(v)) {
-			c.add(path, " is out of range (%v): choose %v", v.Interface(), l)
+			c.add(path, " is out of range (%v); choose %v", v.Interface(), l)
 		}
 	}
 }

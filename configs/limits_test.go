@@ -110,7 +110,7 @@ func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
 			}
 		}
 		if narrowed[pattern] != "" && !refused {
-			t.Errorf("%s is not narrowed: remove it from the list", path)
+			t.Errorf("%s is not narrowed; remove it from the list", path)
 		}
 	}
 }

@@ -20,7 +20,7 @@ var embedded embed.FS
 
 // ErrUnknownName is wrapped by the error for a name that is neither a
 // ready-made configuration nor a file.
-var ErrUnknownName = errors.New("unknown configuration")
+var ErrUnknownName = errors.New("no such configuration")
 
 // Names lists the ready-made configurations.
 func Names() []string {
@@ -40,7 +40,7 @@ func Names() []string {
 func Text(name string) ([]byte, error) {
 	text, err := embedded.ReadFile(path.Base(name) + ".yaml")
 	if err != nil || path.Base(name) != name {
-		return nil, fmt.Errorf("configs: %w (%q): %s", ErrUnknownName, name, suggest(name, Names()))
+		return nil, fmt.Errorf("configs: %w (%q); %s", ErrUnknownName, name, suggest(name, Names()))
 	}
 	return text, nil
 }
@@ -54,7 +54,7 @@ func Load(nameOrPath string, set ...string) (File, error) {
 	}
 	text, err := readFile(nameOrPath)
 	if errors.Is(err, os.ErrNotExist) {
-		return File{}, fmt.Errorf("configs: %w (%q): give a file or one of %s",
+		return File{}, fmt.Errorf("configs: %w (%q); give a file or one of %s",
 			ErrUnknownName, nameOrPath, strings.Join(Names(), ", "))
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func Parse(name string, text []byte, set ...string) (File, error) {
 	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
 	unread := slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
 	if !unread && !doc.Has("version") {
-		problem := fmt.Sprintf("version is missing: begin with 'version: %d'", Version)
+		problem := fmt.Sprintf("version is missing; begin with 'version: %d'", Version)
 		errs = append(errs, errorAt(doc.start, "version", problem))
 	}
 	for _, s := range set {
@@ -98,7 +98,7 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 	width := utf8.RuneCountInString(path)
 	key := place{src: d.src, line: 1, column: 1, width: width}
 	if !ok {
-		d.fail(key, path, "the value is missing: write key.path=value")
+		d.fail(key, path, "the value is missing; write key.path=value")
 		return d.errs
 	}
 	field, section, ok := lookup(reflect.ValueOf(cfg).Elem(), path)
@@ -125,7 +125,7 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 	if root != nil {
 		d.decode(root, field, path)
 	} else if len(d.errs) == 0 {
-		d.fail(at, path, "%s is empty: write a value", path)
+		d.fail(at, path, "%s is empty; write a value", path)
 	}
 	return d.errs
 }

@@ -121,7 +121,7 @@ func errorsIn(t testing.TB, err error) []*Error {
 func TestError_ShowsLineAndCaret(t *testing.T) {
 	text := "version: 1\n\ncontroller:\n  gate:\n    kapa: 0.1  # how much\n"
 	_, err := Parse("my.yaml", []byte(text))
-	want := `my.yaml:5:5: unknown key controller.gate.kapa: did you mean kappa?
+	want := `my.yaml:5:5: unknown key controller.gate.kapa; did you mean kappa?
     5 |     kapa: 0.1  # how much
       |     ^^^^`
 	if err == nil || err.Error() != want {
@@ -166,20 +166,20 @@ var mistakesWithPlaces = []struct{ text, says string }{
 	{"version: 1\n«zzz: 1\n", "use one of version, robot, model"},
 	{"version: 1\nrobot:\n  rover: {«tsk: spin}\n", "did you mean task?"},
 	{"version: 1\nrun:\n  episodes: 3\n  «episodes: 4\n", "given twice (first in line 3)"},
-	{"version: 1\nrun:\n  episodes: «three\n", "is a string (\"three\"): write a whole number"},
-	{"version: 1\nrun:\n  episodes: «2.5\n", "is float (2.5): write a whole number"},
+	{"version: 1\nrun:\n  episodes: «three\n", "is a string (\"three\"); write a whole number"},
+	{"version: 1\nrun:\n  episodes: «2.5\n", "is a number (2.5); write a whole number"},
 	{"version: 1\nrun:\n  duration_s: «fast\n", "write a finite number"},
 	{"version: 1\nrun:\n  duration_s: «.inf\n", "write a finite number"},
 	{"version: 1\nrun:\n  duration_s: «.nan\n", "write a finite number"},
 	{"version: 1\nrun:\n  lockstep: «1\n", "write true or false"},
 	{"version: 1\nmodel:\n  bundle: «7\n", "write a string"},
-	{"version: 1\ncontroller:\n  seed: «-1\n", "out of range (-1): write a whole number of at least 0"},
+	{"version: 1\ncontroller:\n  seed: «-1\n", "out of range (-1); write a whole number of at least 0"},
 	{"version: 1\ncontroller:\n  fixed_z: «1\n", "write a list"},
 	{"version: 1\ncontroller:\n  fixed_z: [1, «x]\n", "write a finite number"},
 	{"version: 1\ncontroller: «3\n", "write its keys below"},
 	{"version: 1\nrun: &«a {episodes: 1}\n", ""},
 	{"version: 1\nmodel:\n  bundle: «!!str 7\n", "write the value out"},
-	{"version: «2\n", "is out of range (2): choose 1"},
+	{"version: «2\n", "is out of range (2); choose 1"},
 	{"«run:\n  episodes: 1\n", "begin with 'version: 1'"},
 	{"version: 1\ncontroller:\n  strategy: «ubc # é\n", "did you mean ucb?"},
 	{"version: 1\nmodel: {warm_start: \"é\", bundle: «3}\n", "write a string"},
@@ -265,7 +265,7 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 func TestError_EscapesAndCutsTheLine(t *testing.T) {
 	long := strings.Repeat("abcdefghi ", 40)
 	for name, c := range map[string]struct{ text, want string }{
-		"binary": {"\x7fELF\x00\x1b[2J\xff\xfe rest", `c.yaml:1:10: invalid UTF-8: save the file as UTF-8
+		"binary": {"\x7fELF\x00\x1b[2J\xff\xfe rest", `c.yaml:1:10: invalid UTF-8; save the file as UTF-8
     1 | \x7fELF\x00\x1b[2J\xff\xfe rest
       |                   ^^^^`},
 		"control characters": {"version: 1\nx\u202e\u0007y: 1\n", `c.yaml:2:1: `},
@@ -365,14 +365,14 @@ func TestLoad_OverridesGivenKeysOfASection(t *testing.T) {
 
 func TestLoad_ReportsBadOverride(t *testing.T) {
 	for set, want := range map[string]string{
-		"controller.gate.kapa=1":    "--set:1:1: unknown key controller.gate.kapa: did you mean kappa?",
+		"controller.gate.kapa=1":    "--set:1:1: unknown key controller.gate.kapa; did you mean kappa?",
 		"run.episodes.x=1":          "run.episodes is a value without keys",
 		"run.episodes":              "write key.path=value",
 		"run.episodes=":             "--set:1:14: run.episodes is empty",
 		"run.episodes=many":         "--set:1:14: run.episodes is a string",
 		"run.lockstep=maybe":        "--set:1:14: run.lockstep is a string",
 		"controller.gate.kappa=-1":  "--set:1:23: controller.gate.kappa is out of range (-1)",
-		"controller.strategy=ubc":   "--set:1:21: controller.strategy is unknown (\"ubc\"): did you mean ucb?",
+		"controller.strategy=ubc":   "--set:1:21: controller.strategy is unknown (\"ubc\"); did you mean ucb?",
 		"loop.cpus=[1,":             "--set:1:",
 		"=3":                        "unknown key",
 		"run={episodes: 3, epi: 4}": "--set:1:19: unknown key run.epi",
@@ -391,7 +391,7 @@ func TestParse_NamesTheSuccessorOfAReplacedKey(t *testing.T) {
 			t.Errorf("%q names an unknown key", fix)
 		}
 	}
-	const want = "unknown key operator.web.mode: operator.label_mode replaced it"
+	const want = "unknown key operator.web.mode; operator.label_mode replaced it"
 	_, err := Parse("kept.yaml", []byte("version: 1\noperator:\n  web: {mode: sparse}\n"))
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("in a file: %v", err)

@@ -82,20 +82,20 @@ const maxSocketPath = 107
 func (c *checker) checkSafety(f File) {
 	s := f.Safety
 	if len(s.Socket) > maxSocketPath {
-		c.add("safety.socket", " is too long (%d bytes): use at most %d bytes", len(s.Socket), maxSocketPath)
+		c.add("safety.socket", " is too long (%d bytes); use at most %d bytes", len(s.Socket), maxSocketPath)
 	}
 	if s.Arm == ArmOperator && s.Socket == "" {
-		c.add("safety.socket", " is empty, but safety.arm is operator: give the path for `optibfm arm`")
+		c.add("safety.socket", " is empty, but safety.arm is operator; give the path for `optibfm arm`")
 	}
 	if s.AfterStop == AfterStopHold && s.Socket == "" {
-		c.add("safety.socket", " is empty, but safety.after_stop is hold: give the path for `optibfm reset`")
+		c.add("safety.socket", " is empty, but safety.after_stop is hold; give the path for `optibfm reset`")
 	}
 	if len(s.FrozenChannels) > 0 && s.FrozenTicks == 0 {
-		c.add("safety.frozen_channels", " is given, but safety.frozen_ticks is 0: set frozen_ticks")
+		c.add("safety.frozen_channels", " is given, but safety.frozen_ticks is 0; set frozen_ticks")
 	}
 	for _, l := range s.Limits {
 		if l.Channel == "" || l.Min >= l.Max {
-			c.add("safety.limits", ": found {channel: %q, min: %g, max: %g}: "+
+			c.add("safety.limits", ": found {channel: %q, min: %g, max: %g}; "+
 				"name an observation channel, with min below max", l.Channel, l.Min, l.Max)
 		}
 	}
@@ -105,9 +105,9 @@ func (c *checker) checkSafety(f File) {
 func (c *checker) checkSafetyConflicts(f File) {
 	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free,
 		[]string{"safety.max_sample_age_ms", "robot.driver", "robot.bridge.mode"},
-		" is given, but the robot's time is simulated (robot.bridge.mode: lockstep): set it to 0, or the mode to free")
+		" is given, but the robot's time is simulated (robot.bridge.mode: lockstep); set it to 0, or the mode to free")
 	c.addConflict(f.Run.Lockstep && f.Safety.Arm == ArmOperator, []string{"safety.arm", "run.lockstep"},
-		" is operator, but run.lockstep does not wait for a person: use automatic")
+		" is operator, but run.lockstep does not wait for a person; use automatic")
 	c.addConflict(f.Run.Lockstep && f.Safety.AfterStop == AfterStopHold, []string{"safety.after_stop", "run.lockstep"},
-		" is hold, but run.lockstep does not wait for a person: use end")
+		" is hold, but run.lockstep does not wait for a person; use end")
 }

@@ -24,7 +24,7 @@ func unknownKey(path, key, keyPath string, known []string) string {
 	if !ok {
 		fix = suggest(key, known)
 	}
-	return fmt.Sprintf("unknown key %s: %s", shorten(path), fix)
+	return fmt.Sprintf("unknown key %s; %s", shorten(path), fix)
 }
 
 // nearest returns the choice with the fewest typing errors from found, "" if

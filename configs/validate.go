@@ -63,10 +63,10 @@ type checker struct {
 func (c *checker) check(f File) {
 	c.checkLimits(c.file, "", "")
 	if f.Model.Bundle == "" {
-		c.add("model.bundle", " is empty: give the folder of a model bundle, or %s", EmbeddedRover)
+		c.add("model.bundle", " is empty; give the folder of a model bundle, or %s", EmbeddedRover)
 	}
 	if f.Log.Enabled && f.Log.Dir == "" {
-		c.add("log.dir", " is empty: give a folder, or set log.enabled to false")
+		c.add("log.dir", " is empty; give a folder, or set log.enabled to false")
 	}
 	c.checkSafety(f)
 	c.addErrors("model.tensorflow", f.Model.TensorFlow.Validate())
@@ -185,15 +185,15 @@ func (c *checker) addConflict(found bool, keys []string, format string, args ...
 func (c *checker) checkConflicts(f File) {
 	c.addConflict(f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9,
 		[]string{"loop.period_ms", "robot.driver", "robot.rover.period_ms"},
-		" is not the rover's period (%g ms, not %g ms): give loop.period_ms and robot.rover.period_ms the same value",
+		" is not the rover's period (%g ms, not %g ms); give loop.period_ms and robot.rover.period_ms the same value",
 		f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
 	c.addConflict(f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly,
 		[]string{"operator.web.watch_only", "operator.source"},
-		" is true, but operator.source web needs the console for labels: set it to false, or choose another source")
+		" is true, but operator.source web needs the console for labels; set it to false, or choose another source")
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
-		" is when_asked, but controller.gate.off or operator.label_mode prevents all requests: "+
+		" is when_asked, but controller.gate.off or operator.label_mode prevents all requests; "+
 			"set operator.scripted.mode to every_tick")
 }
 
@@ -206,21 +206,21 @@ func (c *checker) checkLockstep(f File) {
 	}{
 		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free,
 			[]string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
-			" is true, but the robot runs in real time (robot.bridge.mode: free): " +
+			" is true, but the robot runs in real time (robot.bridge.mode: free); " +
 				"set it to false, or the mode to lockstep"},
 		{f.Robot.Driver == DriverComposite, []string{"run.lockstep", "robot.driver"},
-			" is true, but the robot runs in real time (robot.driver: composite): set it to false"},
+			" is true, but the robot runs in real time (robot.driver: composite); set it to false"},
 		{f.Run.StateDir != "", []string{"run.state_dir", "run.lockstep"},
-			" is " + f.Run.StateDir + ", but a run in lockstep depends only on its configuration, model and seed: " +
+			" is " + f.Run.StateDir + ", but a run in lockstep depends only on its configuration, model and seed; " +
 				"leave it empty, or set run.lockstep to false"},
 		{f.Run.Shadow, []string{"run.shadow", "run.lockstep"},
-			" is true, but run.lockstep has no real robot to protect: set one of them to false"},
+			" is true, but run.lockstep has no real robot to protect; set one of them to false"},
 		{f.Operator.Source != SourceScripted && f.Operator.Source != SourceNone,
 			[]string{"operator.source", "run.lockstep"},
-			" is " + f.Operator.Source + ", but run.lockstep is too fast for a person: " +
+			" is " + f.Operator.Source + ", but run.lockstep is too fast for a person; " +
 				"set run.lockstep to false, or use scripted"},
 		{f.Operator.Web.WatchOnly, []string{"operator.web.watch_only", "run.lockstep"},
-			" is true, but run.lockstep is too fast for a person: set one of them to false"},
+			" is true, but run.lockstep is too fast for a person; set one of them to false"},
 	} {
 		c.addConflict(f.Run.Lockstep && x.found, x.keys, "%s", x.text)
 	}
@@ -248,9 +248,9 @@ func (c *checker) checkLabelMode(o Operator) {
 			"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels",
 			"operator.gpio.labels",
 		},
-		" is continuous, but the source %s has no axis or held button: bind operator.evdev.axis, "+
+		" is continuous, but the source %s has no axis or held button; bind operator.evdev.axis, "+
 			"give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
 	c.addConflict(o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick,
 		[]string{"operator.label_mode", "operator.source", "operator.scripted.mode"},
-		" is per_request, but operator.scripted.mode every_tick does not wait for requests: use any")
+		" is per_request, but operator.scripted.mode every_tick does not wait for requests; use any")
 }
