@@ -25,10 +25,10 @@ func compositeText(t *testing.T, old, new string) string {
 	return strings.Replace(string(text), old, new, 1)
 }
 
-func TestAMistakeInADevicePointsToItsKey(t *testing.T) {
+func TestParse_ReportsPlaceInADevice(t *testing.T) {
 	for _, c := range []struct{ old, new, says string }{
 		{"driver: bno055", "driver: «bno05", "did you mean bno055?"},
-		{"mode: imu ", "mode: «m4g ", "choose imu or ndof"},
+		{"mode: imu ", "mode: «m4g ", "use one of imu, ndof"},
 		{"read: [heading, gyro]", "read: [heading, «giro]", "choose from accel"},
 		{"address: 0x40", "address: «0x70", "for all chips"},
 		{"stale_ms: 120", "stale_ms: «-1", "from 0 to 60000"},
@@ -52,17 +52,18 @@ func TestAMistakeInADevicePointsToItsKey(t *testing.T) {
 	}
 }
 
-func TestTwoDevicesInOnePlaceAreRefused(t *testing.T) {
+func TestComposite_RefusesTwoDevicesInOnePlace(t *testing.T) {
 	got := mistakes(t, compositeText(t, "    odometry: ", `      - name: other
         driver: pca9685
         pca9685: {bus: /dev/i2c-1, channels: [{name: left, pin: 5}]}
     odometry: `))
-	if len(got) != 1 || !strings.Contains(got[0].Problem, "devices[2].pca9685 is where devices[1] is (/dev/i2c-1, address 0x40)") {
+	const want = "devices[2].pca9685 has the place of devices[1] (/dev/i2c-1, address 0x40)"
+	if len(got) != 1 || !strings.Contains(got[0].Problem, want) {
 		t.Errorf("%v", got)
 	}
 }
 
-func TestAMissingKeyInAListPointsToItsElement(t *testing.T) {
+func TestParse_ReportsElementOfAMissingKey(t *testing.T) {
 	text := compositeText(t, "{name: right_wheel, to: base.right,", "{name: right_wheel,")
 	got := mistakes(t, text)
 	if len(got) == 0 || !strings.Contains(got[0].Source, "right_wheel") {
@@ -70,29 +71,32 @@ func TestAMissingKeyInAListPointsToItsElement(t *testing.T) {
 	}
 }
 
-func TestAnElementOfAListCanBeOverridden(t *testing.T) {
-	cfg, err := Load("composite", "robot.composite.devices[0].bno055.bus=/dev/i2c-7", "robot.composite.action[1].max=0.5")
+func TestLoad_OverridesAnElementOfAList(t *testing.T) {
+	cfg, err := Load("composite", "robot.composite.devices[0].bno055.bus=/dev/i2c-7",
+		"robot.composite.action[1].max=0.5")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c := cfg.Robot.Composite; c.Devices[0].BNO055.Bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
 		t.Errorf("%+v", c)
 	}
-	for _, path := range []string{"devices[2].name", "devices[-1].name", "devices[x].name", "devices[0.name", "name[0]"} {
-		if _, err := Load("composite", "robot.composite."+path+"=x"); err == nil || !strings.Contains(err.Error(), "is no key") {
+	unknown := []string{"devices[2].name", "devices[-1].name", "devices[x].name", "devices[0.name", "name[0]"}
+	for _, path := range unknown {
+		_, err := Load("composite", "robot.composite."+path+"=x")
+		if err == nil || !strings.Contains(err.Error(), "unknown key") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
 
-func TestARobotMadeOfDevicesHasNoLockstep(t *testing.T) {
+func TestComposite_RefusesLockstep(t *testing.T) {
 	_, err := Load("composite", "run.lockstep=true", "operator.source=none")
-	if err == nil || !strings.Contains(err.Error(), "the robot's time is its own") {
+	if err == nil || !strings.Contains(err.Error(), "the robot runs in real time") {
 		t.Error(err)
 	}
 }
 
-func TestTheReadyMadeRobotsFitTheRoversModel(t *testing.T) {
+func TestComposite_ReadyMadeRobotsFitTheRoverModel(t *testing.T) {
 	for _, name := range []string{"composite", "rover-mcu"} {
 		t.Run(name, func(t *testing.T) { checkRoverModel(t, name) })
 	}
@@ -127,7 +131,7 @@ func checkRoverModel(t *testing.T, name string) {
 	}
 }
 
-func TestDevicesThatDoNotStopByThemselvesAreNamed(t *testing.T) {
+func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 	for _, c := range []struct {
 		name, change string
 		want         string
@@ -157,8 +161,9 @@ func TestDevicesThatDoNotStopByThemselvesAreNamed(t *testing.T) {
 	}
 }
 
-func TestEveryDriverHasASectionThatSaysWhatItHas(t *testing.T) {
-	if got := strings.Join(deviceDrivers(), " "); !strings.Contains(got, "bno055 mpu6050 pca9685 mcu dynamixel feetech mit") {
+func TestDevice_EveryDriverHasASection(t *testing.T) {
+	got := strings.Join(deviceDrivers(), " ")
+	if !strings.Contains(got, "bno055 mpu6050 pca9685 mcu dynamixel feetech mit") {
 		t.Errorf("drivers: %s", got)
 	}
 	for _, driver := range deviceDrivers() {

@@ -1,11 +1,11 @@
 package configs
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -15,44 +15,123 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// decoder reads YAML into Go values and remembers where each value came from.
-// It is strict where a general decoder is kind: nothing is converted, nothing
-// is skipped.
+// maxSize is far above any configuration. It bounds the input of the parser.
+const maxSize = 64 << 10
+
+// Document is a decoded text with the place of each value.
+type Document struct {
+	places map[string]position
+	start  place
+}
+
+// position holds the places of a key and of its value. An override has no key
+// in the file.
+type position struct{ key, value place }
+
+// Decode reads a YAML text into v, a pointer to a struct of structs, slices,
+// strings, booleans and numbers with yaml tags. It is as strict as [Load] and
+// reports all mistakes together, each as an [*Error]. Keys that the text leaves
+// out keep their values in v. The keys of an embedded struct are those of the
+// struct around it. Messages contain name.
+func Decode(name string, text []byte, v any) (*Document, error) {
+	d, errs := decodeText(name, text, reflect.ValueOf(v).Elem())
+	if len(errs) > 0 {
+		return nil, Join(errs)
+	}
+	return d, nil
+}
+
+// Has reports whether the text has a value for a path such as methods[0].beta.
+func (d *Document) Has(path string) bool {
+	_, ok := d.places[path]
+	return ok
+}
+
+// Mistake returns an error about the value at a path, or about the section
+// around it if the text leaves the value out.
+func (d *Document) Mistake(path, problem string) *Error {
+	return errorAt(d.placeOf(path), path, problem)
+}
+
+// placeOf returns the place of a value, or that of the nearest section around it.
+func (d *Document) placeOf(path string) place {
+	if at, ok := d.places[path]; ok {
+		return at.value
+	}
+	for path != "" {
+		path = parent(path)
+		if at, ok := d.places[path]; ok {
+			return at.key
+		}
+	}
+	return d.start
+}
+
+func decodeText(name string, text []byte, v reflect.Value) (*Document, []*Error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte-order mark of some editors
+	src := newSource(name, string(text))
+	doc := &Document{places: make(map[string]position), start: place{src: src, line: 1, column: 1}}
+	if len(text) > maxSize {
+		problem := fmt.Sprintf("the file is larger than %d KiB; it is not a configuration", maxSize>>10)
+		return doc, []*Error{errorAt(doc.start, "", problem)}
+	}
+	if !utf8.Valid(text) {
+		return doc, []*Error{errorAt(invalidUTF8(src), "", "invalid UTF-8; save the file as UTF-8")}
+	}
+	d := decoder{src: src, places: doc.places}
+	if root := d.parse(string(text)); root != nil {
+		d.decode(root, v, "")
+	}
+	return doc, d.errs
+}
+
+// invalidUTF8 returns the place of the first byte that is not UTF-8.
+func invalidUTF8(src *source) place {
+	for i, line := range src.lines {
+		if !utf8.ValidString(line) {
+			valid, _, _ := strings.Cut(strings.ToValidUTF8(line, "\xff"), "\xff")
+			return place{src: src, line: i + 1, column: 1 + utf8.RuneCountInString(valid), width: 1}
+		}
+	}
+	return place{src: src, line: 1, column: 1}
+}
+
+// decoder walks a YAML tree beside a Go value. It checks the tree and records
+// places; goccy/go-yaml parses the text and converts the scalars. The strict
+// decoder of goccy/go-yaml is not used for whole sections: it stops at the
+// first mistake, reports a random one of several unknown keys, truncates 2.5 to
+// the integer 2, reads the string "3" as a number, and ignores an empty value.
 type decoder struct {
 	src    *source
-	shift  int // columns that the text stands to the right of its parse
+	shift  int // columns by which the text is to the right of its parsed part
 	places map[string]position
 	errs   []*Error
 }
 
-// position is where a key and its value stand. An override has no key of its
-// own, the key of a file is always there.
-type position struct{ key, value place }
-
-func newDecoder(src *source, places map[string]position) *decoder {
-	return &decoder{src: src, places: places}
-}
-
-// parse returns the root of the only document of a text, nil for one that
-// holds nothing; what is wrong is added to d.errs.
+// parse returns the root of the only document of a text, nil for an empty one.
 func (d *decoder) parse(text string) (root ast.Node) {
+	start := place{src: d.src, line: 1, column: 1}
 	defer func() {
-		// The parser is careful, but files come from anywhere.
-		if r := recover(); r != nil {
+		if r := recover(); r != nil { // files come from anywhere
 			root = nil
-			d.fail(place{src: d.src, line: 1, column: 1}, "", fmt.Sprintf("this is not YAML (%v): compare it with a ready-made configuration", r))
+			d.fail(start, "", "this is not YAML (%v); compare it with a ready-made configuration", r)
 		}
 	}()
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.syntaxError(err)
+		at, cause := start, err.Error()
+		if y, ok := err.(yaml.Error); ok {
+			at, cause = d.placeOf(y.GetToken()), y.GetMessage()
+		}
+		cause, _, _ = strings.Cut(strings.ReplaceAll(cause, "'\t'", "tab"), "\n")
+		d.fail(at, "", "this is not YAML (%s); check indentation, colons and quotes", cause)
 		return nil
 	}
 	for _, doc := range file.Docs {
 		switch {
 		case doc.Body == nil:
 		case root != nil:
-			d.fail(d.tokenPlace(doc.Body.GetToken()), "", "a second document begins here: keep one configuration to a file")
+			d.fail(d.placeOf(doc.Body.GetToken()), "", "a second document begins here; keep one document in a file")
 			return nil
 		default:
 			root = doc.Body
@@ -61,35 +140,35 @@ func (d *decoder) parse(text string) (root ast.Node) {
 	return root
 }
 
-func (d *decoder) syntaxError(err error) {
-	at := place{src: d.src, line: 1, column: 1}
-	text := err.Error()
-	if y, ok := err.(yaml.Error); ok {
-		at, text = d.tokenPlace(y.GetToken()), y.GetMessage()
-	}
-	text, _, _ = strings.Cut(strings.ReplaceAll(text, "'\t'", "tab"), "\n")
-	d.fail(at, "", fmt.Sprintf("this is not YAML (%s): check indentation, colons and quotes", text))
-}
-
-// tokenPlace is the place of a token, on its first line.
-func (d *decoder) tokenPlace(t *token.Token) place {
+// placeOf returns the place of a token, on its first line.
+func (d *decoder) placeOf(t *token.Token) place {
 	if t == nil || t.Position == nil {
 		return place{src: d.src, line: 1, column: 1}
 	}
 	text, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
 	return place{
-		src: d.src, line: t.Position.Line, column: t.Position.Column + d.shift,
-		width: utf8.RuneCountInString(text),
+		src: d.src, line: t.Position.Line, column: t.Position.Column + d.shift, width: utf8.RuneCountInString(text),
 	}
 }
 
-func (d *decoder) fail(at place, path, problem string) {
-	d.errs = append(d.errs, errorAt(at, path, problem))
+func (d *decoder) fail(at place, path, format string, args ...any) {
+	d.errs = append(d.errs, errorAt(at, path, fmt.Sprintf(format, args...)))
 }
 
-// decode reads a node into v, whose path is given.
+// failNode reports a problem with the value at a path.
+func (d *decoder) failNode(node ast.Node, path, format string, args ...any) {
+	subject := path
+	if path == "" {
+		subject = "the configuration"
+	}
+	d.fail(d.placeOf(node.GetToken()), path, subject+format, args...)
+}
+
+// decode reads a node into v.
 func (d *decoder) decode(node ast.Node, v reflect.Value, path string) {
-	if refused := d.refuseFeature(node, path); refused {
+	switch node.Type() {
+	case ast.AnchorType, ast.AliasType, ast.TagType, ast.DirectiveType: // hard to read
+		d.failNode(node, path, " is %s; write the value out", describe(node))
 		return
 	}
 	switch v.Kind() {
@@ -102,47 +181,14 @@ func (d *decoder) decode(node ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// refuseFeature refuses what makes YAML hard to read.
-func (d *decoder) refuseFeature(node ast.Node, path string) bool {
-	name := ""
-	switch node.(type) {
-	case *ast.AnchorNode:
-		name = "an anchor (&)"
-	case *ast.AliasNode:
-		name = "an alias (*)"
-	case *ast.TagNode:
-		name = "a tag (!)"
-	case *ast.DirectiveNode:
-		name = "a directive (%)"
-	default:
-		return false
-	}
-	d.fail(d.tokenPlace(node.GetToken()), path, subject(path)+" is "+name+": write the value out")
-	return true
-}
-
-// subject names a path in a message.
-func subject(path string) string {
-	if path == "" {
-		return "the configuration"
-	}
-	return path
-}
-
-func join2(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
 func (d *decoder) section(node ast.Node, v reflect.Value, path string) {
-	if _, empty := node.(*ast.NullNode); empty {
-		return // every key is commented out: the defaults
+	if node.Type() == ast.NullType {
+		return // all keys are commented out and keep their defaults
 	}
 	entries, ok := entriesOf(node)
 	if !ok {
-		d.fail(d.tokenPlace(node.GetToken()), path, fmt.Sprintf("%s is %s: put its keys below, indented (%s)", subject(path), kindOf(node), strings.Join(keysOf(v.Type()), ", ")))
+		d.failNode(node, path, " is %s; write its keys below, indented (%s)", describe(node),
+			strings.Join(keysOf(v.Type()), ", "))
 		return
 	}
 	seen := make(map[string]int, len(entries))
@@ -151,8 +197,8 @@ func (d *decoder) section(node ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// entriesOf returns the key-value pairs of a mapping. The parser has a type of
-// its own for mappings of one pair.
+// entriesOf returns the entries of a mapping. The parser has another type for a
+// mapping of one entry.
 func entriesOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -164,209 +210,131 @@ func entriesOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 }
 
 func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, seen map[string]int) {
-	keyPlace := d.tokenPlace(e.Key.GetToken())
+	keyPlace := d.placeOf(e.Key.GetToken())
 	name, plain := e.Key.(*ast.StringNode)
 	if !plain {
-		d.fail(keyPlace, path, "this is no key: use one of "+strings.Join(keysOf(v.Type()), ", "))
+		d.fail(keyPlace, path, "this is not a key; use one of %s", strings.Join(keysOf(v.Type()), ", "))
 		return
 	}
-	key := name.Value
+	key, keyPath := name.Value, joinPath(path, name.Value)
 	field, ok := fieldOf(v, key)
 	if !ok {
-		d.fail(keyPlace, join2(path, key), fmt.Sprintf("%s is no key: %s", shorten(join2(path, key)), suggestKey(join2(path, key), key, keysOf(v.Type()))))
+		d.fail(keyPlace, keyPath, "%s", unknownKey(keyPath, key, keyPath, keysOf(v.Type())))
 		return
 	}
 	if line, twice := seen[key]; twice {
-		d.fail(keyPlace, join2(path, key), fmt.Sprintf("%s is given twice (first in line %d): keep one", join2(path, key), line))
+		d.fail(keyPlace, keyPath, "%s is given twice (first in line %d); keep one", keyPath, line)
 		return
 	}
 	seen[key] = keyPlace.line
-	at := position{key: keyPlace, value: keyPlace}
 	if e.Value == nil {
-		d.fail(keyPlace, join2(path, key), join2(path, key)+" has no value: give one, or leave the key out for the default")
+		d.fail(keyPlace, keyPath, "%s is empty; write a value, or remove the key for its default", keyPath)
 		return
 	}
+	at := position{key: keyPlace, value: keyPlace}
 	if _, isSection := entriesOf(e.Value); !isSection {
-		if p := d.tokenPlace(e.Value.GetToken()); p.line >= keyPlace.line && p.width > 0 {
+		if p := d.placeOf(e.Value.GetToken()); p.line >= keyPlace.line && p.width > 0 {
 			at.value = p
 		}
 	}
-	d.places[join2(path, key)] = at
-	d.decode(e.Value, field, join2(path, key))
+	d.places[keyPath] = at
+	d.decode(e.Value, field, keyPath)
 }
 
 func (d *decoder) list(node ast.Node, v reflect.Value, path string) {
-	if _, empty := node.(*ast.NullNode); empty {
+	if node.Type() == ast.NullType {
 		v.SetZero()
 		return
 	}
 	seq, ok := node.(*ast.SequenceNode)
 	if !ok {
-		d.fail(d.tokenPlace(node.GetToken()), path, fmt.Sprintf("%s is %s: write a list, such as [a, b]", path, kindOf(node)))
+		d.failNode(node, path, " is %s; write a list, such as [a, b]", describe(node))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
-	for i, item := range seq.Values {
-		at := d.tokenPlace(firstToken(item))
-		itemPath := fmt.Sprintf("%s[%d]", path, i)
-		d.places[itemPath] = position{key: at, value: at}
-		d.decode(item, v.Index(i), itemPath)
+	for i, element := range seq.Values {
+		first := element.GetToken()
+		if entries, ok := entriesOf(element); ok && len(entries) > 0 {
+			first = entries[0].Key.GetToken() // the token of a mapping is the colon after its first key
+		}
+		at := d.placeOf(first)
+		elementPath := fmt.Sprintf("%s[%d]", path, i)
+		d.places[elementPath] = position{key: at, value: at}
+		d.decode(element, v.Index(i), elementPath)
 	}
-}
-
-// firstToken is where an element of a list begins: a section's own token is
-// the colon after its first key.
-func firstToken(item ast.Node) *token.Token {
-	if entries, ok := entriesOf(item); ok && len(entries) > 0 {
-		return entries[0].Key.GetToken()
-	}
-	return item.GetToken()
 }
 
 func (d *decoder) scalar(node ast.Node, v reflect.Value, path string) {
-	problem := setScalar(node, v)
-	if problem != "" {
-		d.fail(d.tokenPlace(node.GetToken()), path, path+" is "+problem)
+	want, ok := accepts(node, v.Kind())
+	if !ok {
+		d.failNode(node, path, " is %s; write %s", describe(node), want)
+		return
+	}
+	err := yaml.NodeToValue(node, v.Addr().Interface())
+	if err != nil || v.Kind() == reflect.Float64 && math.IsInf(v.Float(), 0) {
+		v.SetZero()
+		d.failNode(node, path, " is out of range (%s); write %s", shorten(node.GetToken().Value), want)
 	}
 }
 
-// setScalar sets v, or returns what is wrong.
-func setScalar(node ast.Node, v reflect.Value) (problem string) {
-	switch v.Kind() {
+// exponent is a number such as 1e6 or -2E+07. The parser takes it for a string;
+// the writer of the same library writes it.
+var exponent = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
+// accepts reports whether a node is a value of a kind, and names the values of
+// that kind.
+func accepts(node ast.Node, kind reflect.Kind) (want string, ok bool) {
+	t := node.Type()
+	switch kind {
 	case reflect.String:
-		return setText(node, v)
+		return "a string, in quotes if it looks like something else", t == ast.StringType || t == ast.LiteralType
 	case reflect.Bool:
-		b, ok := node.(*ast.BoolNode)
-		if !ok {
-			return kindOf(node) + ": write true or false"
-		}
-		v.SetBool(b.Value)
+		return "true or false", t == ast.BoolType
 	case reflect.Int, reflect.Int64:
-		return setInt(node, v)
+		return "a whole number", t == ast.IntegerType
 	case reflect.Uint64:
-		return setUint(node, v)
+		return "a whole number of at least 0", t == ast.IntegerType
 	case reflect.Float64:
-		return setFloat(node, v)
-	default:
-		panic("configs: a configuration type has a field of kind " + v.Kind().String())
+		s, isString := node.(*ast.StringNode)
+		unquoted := isString && s.Token.Type == token.StringType
+		isNumber := t == ast.IntegerType || t == ast.FloatType
+		return "a finite number", isNumber || unquoted && exponent.MatchString(s.Value)
 	}
-	return ""
+	panic("configs: a configuration type has a field of kind " + kind.String())
 }
 
-func setText(node ast.Node, v reflect.Value) string {
-	switch n := node.(type) {
-	case *ast.StringNode:
-		v.SetString(n.Value)
-	case *ast.LiteralNode:
-		v.SetString(n.Value.Value)
-	default:
-		return kindOf(node) + ": write text, in quotes where it looks like something else"
+// describe names the type of a node, and the value of a short one.
+func describe(node ast.Node) string {
+	if _, ok := entriesOf(node); ok {
+		return "a mapping"
 	}
-	return ""
-}
-
-func setInt(node ast.Node, v reflect.Value) string {
-	n, ok := node.(*ast.IntegerNode)
-	if !ok {
-		return kindOf(node) + ": write a whole number"
-	}
-	if u, big := n.Value.(uint64); big {
-		if u > math.MaxInt64 {
-			return "too large: write a smaller number"
-		}
-		v.SetInt(int64(u))
-		return ""
-	}
-	v.SetInt(n.Value.(int64))
-	return ""
-}
-
-func setUint(node ast.Node, v reflect.Value) string {
-	n, ok := node.(*ast.IntegerNode)
-	if !ok {
-		return kindOf(node) + ": write a whole number"
-	}
-	switch x := n.Value.(type) {
-	case uint64:
-		v.SetUint(x)
-	case int64:
-		if x < 0 {
-			return "negative: write 0 or more"
-		}
-		v.SetUint(uint64(x))
-	}
-	return ""
-}
-
-func setFloat(node ast.Node, v reflect.Value) string {
-	switch n := node.(type) {
-	case *ast.FloatNode:
-		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
-			return "too large: write a smaller number"
-		}
-		v.SetFloat(n.Value)
-	case *ast.IntegerNode:
-		switch x := n.Value.(type) {
-		case int64:
-			v.SetFloat(float64(x))
-		case uint64:
-			v.SetFloat(float64(x))
-		}
-	case *ast.StringNode:
-		x, ok := powerOfTen(n)
-		if !ok {
-			return kindOf(node) + ": write a number"
-		}
-		v.SetFloat(x)
-	default:
-		return kindOf(node) + ": write a number"
-	}
-	return ""
-}
-
-// power is a number such as 1e6 or -2E+07, which YAML has and its parser here
-// takes for text, though its writer writes them.
-var power = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
-
-func powerOfTen(n *ast.StringNode) (float64, bool) {
-	if n.Token.Type != token.StringType || !power.MatchString(n.Value) { // quoted is text
-		return 0, false
-	}
-	x, err := strconv.ParseFloat(n.Value, 64)
-	return x, err == nil
-}
-
-// kindOf says in words what a node is.
-func kindOf(node ast.Node) string {
-	switch n := node.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a section"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.NullNode:
+	switch t := node.Type(); t {
+	case ast.NullType:
 		return "empty"
-	case *ast.BoolNode:
-		return fmt.Sprintf("true or false (%v)", n.Value)
-	case *ast.IntegerNode:
-		return fmt.Sprintf("a whole number (%v)", n.Value)
-	case *ast.FloatNode:
-		return fmt.Sprintf("a number (%v)", n.Value)
-	case *ast.InfinityNode, *ast.NanNode:
-		return "not finite (" + n.GetToken().Value + ")"
-	case *ast.StringNode:
-		return fmt.Sprintf("text (%q)", shorten(n.Value))
-	case *ast.LiteralNode:
-		return "text"
+	case ast.SequenceType:
+		return "a list"
+	case ast.LiteralType:
+		return "a string"
+	case ast.StringType:
+		return fmt.Sprintf("a string (%q)", shorten(node.GetToken().Value))
+	case ast.AnchorType, ast.AliasType:
+		return "an " + t.YAMLName()
+	case ast.TagType, ast.DirectiveType:
+		return "a " + t.YAMLName()
+	case ast.BoolType:
+		return fmt.Sprintf("a boolean (%s)", node.GetToken().Value)
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return fmt.Sprintf("a number (%s)", shorten(node.GetToken().Value))
 	}
-	return "not understood"
+	return "not a value"
 }
 
-// shorten keeps messages on a line.
+// shorten cuts a text that would not fit on a line of a message.
 func shorten(s string) string {
-	const most = 60
+	const longest = 60
 	r := []rune(strings.ToValidUTF8(s, "?"))
-	if len(r) <= most {
+	if len(r) <= longest {
 		return string(r)
 	}
-	return string(r[:most]) + "..."
+	return string(r[:longest]) + "..."
 }

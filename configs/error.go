@@ -16,73 +16,73 @@ type Error struct {
 	File    string // path or name; "--set" for a change on the command line
 	Line    int    // from 1
 	Column  int    // from 1, in characters
-	Width   int    // characters that are wrong, at least 1
+	Width   int    // wrong characters, at least 1
 	Path    string // key such as controller.gate.kappa; may be empty
-	Problem string // what is wrong and what to do
+	Problem string // cause and fix
 	Source  string // the line
 }
 
-// Error gives the place, the problem, and the line with a caret under the
-// mistake.
+// Error returns the place, the problem, and the line with carets below the
+// mistake. The formatter of goccy/go-yaml is not used: it prints control
+// characters of the file to the terminal and does not cut long lines.
 func (e *Error) Error() string {
 	gutter := fmt.Sprintf("%5d | ", e.Line)
 	blank := strings.Repeat(" ", len(gutter)-2) + "| "
 	line, carets := e.excerpt()
-	problem := string(printable([]byte(e.Problem)))
+	problem := string(printable(e.Problem))
 	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s%s", e.File, e.Line, e.Column, problem, gutter, line, blank, carets)
 }
 
-// maxBeside is how much of a line is shown before, in and after the mistake, in characters.
-const maxBeside = 60
+// excerptWidth is the number of characters shown before, in and after the mistake.
+const excerptWidth = 60
 
-// excerpt is the line, printable and cut where it is long, and carets below the mistake.
+// excerpt returns the printable line, cut if it is long, and carets below the mistake.
 func (e *Error) excerpt() (line, carets string) {
-	text := []byte(strings.ReplaceAll(e.Source, "\t", " "))
-	start := characters(text, e.Column-1)
-	end := start + characters(text[start:], e.Width)
+	text := strings.ReplaceAll(e.Source, "\t", " ")
+	start := prefixSize(text, e.Column-1)
+	end := start + prefixSize(text[start:], e.Width)
 	before, wrong, after := printable(text[:start]), printable(text[start:end]), printable(text[end:])
-	if n := len(before); n > maxBeside {
-		before = append([]rune("..."), before[n-maxBeside:]...)
+	if n := len(before); n > excerptWidth {
+		before = append([]rune("..."), before[n-excerptWidth:]...)
 	}
-	if len(wrong) > maxBeside {
-		wrong, after = wrong[:maxBeside], []rune("...")
+	if len(wrong) > excerptWidth {
+		wrong, after = wrong[:excerptWidth], []rune("...")
 	}
-	if len(after) > maxBeside {
-		after = append(after[:maxBeside:maxBeside], []rune("...")...)
+	if len(after) > excerptWidth {
+		after = append(after[:excerptWidth:excerptWidth], []rune("...")...)
 	}
 	line = string(before) + string(wrong) + string(after)
 	return line, strings.Repeat(" ", len(before)) + strings.Repeat("^", max(1, len(wrong)))
 }
 
-// characters is the number of bytes of the first n characters of a text. An invalid byte is a character.
-func characters(text []byte, n int) (size int) {
+// prefixSize returns the size in bytes of the first n characters of a text. An
+// invalid byte counts as a character.
+func prefixSize(text string, n int) (size int) {
 	for ; n > 0 && size < len(text); n-- {
-		_, width := utf8.DecodeRune(text[size:])
+		_, width := utf8.DecodeRuneInString(text[size:])
 		size += width
 	}
 	return size
 }
 
-// printable escapes what a terminal does not show or obeys.
-func printable(text []byte) []rune {
+// printable escapes invisible characters and those that control a terminal.
+func printable(text string) []rune {
 	var shown []rune
-	for len(text) > 0 {
-		r, width := utf8.DecodeRune(text)
+	for i, r := range text {
 		switch {
-		case r == utf8.RuneError && width == 1:
-			shown = append(shown, []rune(fmt.Sprintf(`\x%02x`, text[0]))...)
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+			shown = append(shown, []rune(fmt.Sprintf(`\x%02x`, text[i]))...)
 		case unicode.IsPrint(r):
 			shown = append(shown, r)
 		default:
 			quoted := strconv.QuoteRune(r)
 			shown = append(shown, []rune(quoted[1:len(quoted)-1])...)
 		}
-		text = text[width:]
 	}
 	return shown
 }
 
-// source is a text that values came from.
+// source is a text and its name.
 type source struct {
 	name  string
 	lines []string
@@ -92,15 +92,15 @@ func newSource(name, text string) *source {
 	return &source{name: name, lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
 }
 
-// place is a stretch of a line.
+// place is a part of a line.
 type place struct {
 	src          *source
 	line, column int // from 1
 	width        int
 }
 
-// errorAt makes the error of a place, which is moved into the text where a
-// parser's idea of it lies outside.
+// errorAt returns an error at a place. The parser may report a place outside
+// the text; errorAt moves it inside.
 func errorAt(p place, path, problem string) *Error {
 	line := min(max(p.line, 1), len(p.src.lines))
 	text := strings.TrimRight(p.src.lines[line-1], "\r")
@@ -113,18 +113,19 @@ func errorAt(p place, path, problem string) *Error {
 	}
 }
 
-// maxErrors is how many mistakes are shown at once.
+// maxErrors is the number of mistakes that [Join] keeps.
 const maxErrors = 12
 
-// join orders mistakes by their place.
-func join(errs []*Error) error {
-	slices.SortStableFunc(errs, func(a, b *Error) int {
+// Join sorts mistakes by their places and keeps the first ones of many. It
+// returns nil for none.
+func Join(mistakes []*Error) error {
+	slices.SortStableFunc(mistakes, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	all := make([]error, 0, len(errs))
-	for i, e := range errs {
+	var all []error
+	for i, e := range mistakes {
 		if i == maxErrors {
-			all = append(all, fmt.Errorf("%s: %d more mistakes: fix these first", e.File, len(errs)-maxErrors))
+			all = append(all, fmt.Errorf("%s: %d more mistakes; fix these first", e.File, len(mistakes)-maxErrors))
 			break
 		}
 		all = append(all, e)

@@ -12,12 +12,12 @@ func ExampleLoad() {
 	// Output: thompson 5 <nil>
 }
 
-// A mistake is shown where it is.
+// An error shows the line of the mistake.
 func ExampleParse() {
 	_, err := configs.Parse("my.yaml", []byte("version: 1\ncontroller:\n  stratgy: ucb\n"))
 	fmt.Println(err)
 	// Output:
-	// my.yaml:3:3: controller.stratgy is no key: did you mean strategy?
+	// my.yaml:3:3: unknown key controller.stratgy; did you mean strategy?
 	//     3 |   stratgy: ucb
 	//       |   ^^^^^^^
 }

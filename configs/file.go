@@ -28,55 +28,55 @@ const (
 
 // The values of operator.source.
 const (
-	SourceScripted = "scripted" // a simulated operator, for robots that tell a reward
+	SourceScripted = "scripted" // a simulated operator, for robots with a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
 	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
 	SourceGPIO     = "gpio"     // buttons on the computer's pins
 	SourceWeb      = "web"      // a person with a browser
-	SourceNone     = "none"     // nobody
+	SourceNone     = "none"     // no labels
 )
 
 // The values of model.backend.
 const (
-	BackendNative     = "native"     // this program's own kernels, on the CPU
-	BackendTensorFlow = "tensorflow" // TensorFlow, on the device that model.tensorflow names
+	BackendNative     = "native"     // the kernels of this program, on the CPU
+	BackendTensorFlow = "tensorflow" // TensorFlow, on the device of model.tensorflow
 )
 
 // The values of operator.label_mode.
 const (
-	ModeAny        = "any"         // answers, and presses that nobody asked for
-	ModePerRequest = "per_request" // answers only
-	ModeEvents     = "events"      // nothing is asked; presses are about what was just seen
-	ModeContinuous = "continuous"  // nothing is asked; a stream while something is held
+	ModeAny        = "any"         // answers to requests, and presses without a request
+	ModePerRequest = "per_request" // answers to requests only
+	ModeEvents     = "events"      // no requests; a press is about the last moments
+	ModeContinuous = "continuous"  // no requests; a stream of labels while a control is held
 )
 
-// EmbeddedRover as model.bundle is the rover's model within the program.
+// EmbeddedRover is the model.bundle of the rover's model in the program.
 const EmbeddedRover = "embedded:rover"
 
 // File is a whole configuration. Start from [Default] or [Load].
 type File struct {
 	// Version of the format: 1.
 	Version int `yaml:"version"`
-	// Robot says which body is controlled.
+	// Robot is the controlled robot.
 	Robot Robot `yaml:"robot"`
-	// Model says which behaviour foundation model moves it.
+	// Model is the behaviour foundation model.
 	Model Model `yaml:"model"`
-	// Controller says how tasks are inferred and labels asked for.
+	// Controller sets how tasks are inferred and labels are requested.
 	Controller controller.Config `yaml:"controller"`
-	// Loop is the real-time loop; lockstep uses its period only.
+	// Loop is the real-time loop; lockstep uses only its period.
 	Loop rtloop.Config `yaml:"loop"`
-	// Safety says who arms the robot and what stops it.
+	// Safety sets who arms the robot and what stops it.
 	Safety Safety `yaml:"safety"`
-	// Operator says who labels.
+	// Operator is the source of labels.
 	Operator Operator `yaml:"operator"`
-	// Log says what is recorded.
+	// Log sets what is recorded.
 	Log Log `yaml:"log"`
-	// Run says how long it lasts.
+	// Run sets the length of the run and its processes.
 	Run Run `yaml:"run"`
 }
 
-// Robot chooses a driver; only the chosen driver's section counts.
+// Robot chooses a driver; only the section of that driver is used.
 type Robot struct {
 	// Driver is rover, bridge or composite.
 	Driver string `yaml:"driver"`
@@ -88,116 +88,113 @@ type Robot struct {
 	Composite Composite `yaml:"composite"`
 }
 
-// Model says where the model comes from.
+// Model is the behaviour foundation model and its backend.
 type Model struct {
 	// Bundle is the folder of a model bundle, or embedded:rover. It may be
 	// the bundle of a TensorFlow SavedModel.
 	Bundle string `yaml:"bundle"`
-	// WarmStart is an .npz file with phi [n,d] and reward [n] that the
-	// belief learns before the run. Empty: none.
+	// WarmStart is an .npz file with phi [n,d] and reward [n]. The belief
+	// learns them before the run. Empty: none.
 	WarmStart string `yaml:"warm_start"`
-	// Backend evaluates the planner's candidates: native or tensorflow.
-	// The control thread's networks are native always. Where TensorFlow
-	// cannot be had, loop.posture decides: warn goes on with native, strict
-	// refuses to start. A SavedModel is evaluated by TensorFlow whatever
-	// stands here, on the control thread too.
+	// Backend evaluates the planner's candidates: native or tensorflow. The
+	// control thread always uses native. Without TensorFlow, loop.posture
+	// decides: warn continues with native, strict refuses to start. TensorFlow
+	// always evaluates a SavedModel, also on the control thread.
 	Backend string `yaml:"backend"`
-	// TensorFlow counts where backend is tensorflow or the bundle a
+	// TensorFlow is used if backend is tensorflow or the bundle is a
 	// SavedModel.
 	TensorFlow tensorflow.Config `yaml:"tensorflow"`
 }
 
-// Operator chooses a label source; only the chosen source's section counts.
+// Operator chooses a label source; only the section of that source is used.
 type Operator struct {
 	// Source is scripted, keyboard, console, evdev, gpio, web or none.
 	Source string `yaml:"source"`
-	// LabelMode says what labels are about. any: a press answers the request
-	// that is open, or else is about what was just seen. per_request: a press
-	// that nobody asked for is refused. events: nothing is asked, every press
-	// is about what was just seen. continuous: nothing is asked, an axis, a
-	// held button or the slider of the source web gives a stream.
+	// LabelMode sets what labels are about. any: a press answers the open
+	// request; without one it is about the last moments. per_request: a press
+	// without an open request is refused. events: no requests, each press is
+	// about the last moments. continuous: no requests, an axis, a held button
+	// or the slider of the source web gives a stream of labels.
 	LabelMode string `yaml:"label_mode"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
-	// Keyboard says what keys mean; console uses its values too.
+	// Keyboard sets the values of keys; console uses them too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
 	// Evdev is a gamepad, pedal, clicker, remote or another input device.
 	Evdev evdev.Config `yaml:"evdev"`
 	// GPIO is buttons on the computer's pins.
 	GPIO gpio.Config `yaml:"gpio"`
-	// Web is the console in a browser; with watch_only it counts beside any
+	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
 	Web web.Config `yaml:"web"`
 }
 
-// NeverAsks reports whether the label mode leaves no request to answer.
+// NeverAsks reports whether the label mode has no requests.
 func (o Operator) NeverAsks() bool {
 	return o.LabelMode == ModeEvents || o.LabelMode == ModeContinuous
 }
 
-// Log says what is recorded.
+// Log sets what is recorded.
 type Log struct {
-	// Enabled records the run. Labels are durable only where it is true.
+	// Enabled records the run. Labels are durable only if it is true.
 	Enabled bool `yaml:"enabled"`
-	// Dir is the folder for logs; it is made where it is missing.
+	// Dir is the folder for logs. The program creates it.
 	Dir string `yaml:"dir"`
-	// FlushMS is the window of ticks that a crash can lose.
+	// FlushMS is the longest time of ticks that a crash can lose.
 	FlushMS float64 `yaml:"flush_ms"`
-	// SnapshotS is the time between two snapshots of the belief, in the log
-	// and in run.state_dir.
+	// SnapshotS is the time between snapshots of the belief, in the log and in
+	// run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
-	// KeepGB is how much logs in dir may hold, in GB of 10⁹ bytes, when a run
-	// starts and while it goes on, looked at once a minute, and more seldom, once
-	// an hour at least, after looks in vain. Those that were replayed are removed
-	// first, the oldest before the others; then the oldest of the rest lose their
-	// ticks, but no label that nobody has replayed and nothing that it is about.
-	// 0: no limit.
+	// KeepGB is the size limit of the logs in dir, in GB of 10⁹ bytes. The
+	// program checks it at the start and every minute, or every hour if there
+	// is nothing to remove. It removes replayed logs first, the oldest first;
+	// then it removes the ticks of the oldest other logs. It keeps labels that
+	// were not replayed, and what they are about. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
-	// MinFreeGB is what must be free on the disk of dir when a run starts, in
-	// GB of 10⁹ bytes. Older logs make room in the same way, also while it goes
-	// on, looked at once a minute; where that is not enough, the run does not
-	// start, and one that goes on says so. 0: it does not matter.
+	// MinFreeGB is the free space that a run needs on the disk of dir, in GB of
+	// 10⁹ bytes. The program removes older logs in the same way, at the start
+	// and every minute. If that is not enough, a run does not start, and a
+	// running one reports it. 0: no limit.
 	MinFreeGB float64 `yaml:"min_free_gb"`
 }
 
-// Run says how long a run lasts; what ends first, ends it.
+// Run sets the length of a run, whose first limit ends it, and its processes.
 type Run struct {
-	// Lockstep runs everything in one process as fast as it can, the
-	// planner inside the tick: for simulators.
+	// Lockstep runs everything in one process as fast as possible, with the
+	// planner inside the tick. It is for simulators.
 	Lockstep bool `yaml:"lockstep"`
 	// DurationS ends the run. 0: no limit.
 	DurationS float64 `yaml:"duration_s"`
-	// Episodes ends the run after so many. 0: no limit.
+	// Episodes is the number of episodes after which the run ends. 0: no limit.
 	Episodes int `yaml:"episodes"`
 	// EpisodeS is the length of an episode, rounded to periods. 0: one
-	// episode without end.
+	// endless episode.
 	EpisodeS float64 `yaml:"episode_s"`
-	// Seed is that of the episodes' initial states.
+	// Seed of the initial states of episodes.
 	Seed uint64 `yaml:"seed"`
-	// HostUser is the user that the host process runs as. Empty: the same
-	// as the control process.
+	// HostUser is the user of the host process. Empty: the user of the control
+	// process.
 	HostUser string `yaml:"host_user"`
-	// HostTimeoutS is the silence of the host process after which the
-	// robot is halted.
+	// HostTimeoutS is the longest silence of the host process. After it the
+	// control process halts the robot.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
-	// SimulatorWaitS is how long a simulated robot stands still, and its time
-	// with it, for a host process that is alive but slow, before it is halted:
-	// in [0, 2]. It counts only for robots whose time passes with their acts
-	// alone (robot.driver rover, or bridge in mode lockstep): no other robot
-	// ever waits. 0: not at all.
+	// SimulatorWaitS is how long a simulated robot waits for a live but slow
+	// host process before it is halted, in [0, 2]. Its time stops meanwhile. It
+	// applies only to simulated time (robot.driver rover, or bridge in mode
+	// lockstep). 0: no wait.
 	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
-	// StateDir is the folder in which the belief outlives the run: it is
-	// written down after every label and every log.snapshot_s, and the next
-	// run goes on from it. It must be of the same model, controller.lambda,
-	// rho and sigma. Empty: every run starts from nothing.
+	// StateDir is the folder of the saved belief. The program saves it after
+	// every label and every log.snapshot_s; the next run starts with it. The
+	// model, controller.lambda, rho and sigma must be the same. Empty: each
+	// run starts with the prior.
 	StateDir string `yaml:"state_dir"`
-	// Shadow runs everything but the actuators: the robot is sensed, neither
-	// armed nor moved, while the controller decides as if it were, from the
-	// moment at which it would have been armed.
+	// Shadow runs everything except the actuators. The program senses the
+	// robot but does not arm or move it. The controller decides as if the robot
+	// moved, from the moment of arming.
 	Shadow bool `yaml:"shadow"`
 }
 
-// Steps returns the periods of an episode, 0 for one without end.
+// Steps returns the number of periods in an episode, 0 for an endless one.
 func (r Run) Steps(period time.Duration) int {
 	if r.EpisodeS == 0 {
 		return 0
@@ -205,8 +202,8 @@ func (r Run) Steps(period time.Duration) int {
 	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
 }
 
-// Default is the embedded rover with an oracle at its side, as `optibfm run`
-// starts it, before any file is read.
+// Default returns the configuration of the embedded rover with a scripted
+// operator. Files and overrides change it.
 func Default() File {
 	robot := rover.DefaultConfig()
 	loop := rtloop.DefaultConfig()

@@ -18,46 +18,44 @@ import (
 //go:embed *.yaml
 var embedded embed.FS
 
-// maxSize is far above any configuration, and keeps what the parser is given
-// within bounds.
-const maxSize = 64 << 10
-
-// ErrUnknownName is wrapped by the error for a name that neither a ready-made
-// configuration nor a file has.
+// ErrUnknownName is wrapped by the error for a name that is neither a
+// ready-made configuration nor a file.
 var ErrUnknownName = errors.New("no such configuration")
 
 // Names lists the ready-made configurations.
 func Names() []string {
 	entries, err := embedded.ReadDir(".")
 	if err != nil {
-		panic(err) // the files are within the program
+		panic(err) // the files are in the program
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
 	}
-	return sorted(names)
+	slices.Sort(names)
+	return names
 }
 
-// Text returns a ready-made configuration as it is written, with comments.
+// Text returns the text of a ready-made configuration, with comments.
 func Text(name string) ([]byte, error) {
 	text, err := embedded.ReadFile(path.Base(name) + ".yaml")
 	if err != nil || path.Base(name) != name {
-		return nil, fmt.Errorf("configs: %w (%q): %s", ErrUnknownName, name, suggest(name, Names()))
+		return nil, fmt.Errorf("configs: %w (%q); %s", ErrUnknownName, name, suggest(name, Names()))
 	}
 	return text, nil
 }
 
-// Load reads a configuration, by the name of a ready-made one or by a file's
-// path, applies the changes, each as key.path=value, and checks the result.
-// Mistakes in it are reported together, each as an [*Error].
+// Load reads the ready-made configuration of a name, or the file at a path. It
+// applies the changes, each as key.path=value, and checks the result. It
+// reports all mistakes together, each as an [*Error].
 func Load(nameOrPath string, set ...string) (File, error) {
 	if text, err := Text(nameOrPath); err == nil {
 		return Parse(nameOrPath+".yaml", text, set...)
 	}
 	text, err := readFile(nameOrPath)
 	if errors.Is(err, os.ErrNotExist) {
-		return File{}, fmt.Errorf("configs: %w (%q): give a file or one of %s", ErrUnknownName, nameOrPath, strings.Join(Names(), ", "))
+		return File{}, fmt.Errorf("configs: %w (%q); give a file or one of %s",
+			ErrUnknownName, nameOrPath, strings.Join(Names(), ", "))
 	}
 	if err != nil {
 		return File{}, fmt.Errorf("configs: %w", err)
@@ -74,53 +72,50 @@ func readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
-// Parse is Load of a text that is at hand; name is for messages.
+// Parse is [Load] for a text. Messages contain name.
 func Parse(name string, text []byte, set ...string) (File, error) {
 	cfg := Default()
 	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
-	if !doc.Has("version") && !unread(errs) {
-		errs = append(errs, errorAt(doc.start, "version", fmt.Sprintf("version is missing: begin with 'version: %d'", Version)))
+	unread := slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
+	if !unread && !doc.Has("version") {
+		problem := fmt.Sprintf("version is missing; begin with 'version: %d'", Version)
+		errs = append(errs, errorAt(doc.start, "version", problem))
 	}
 	for _, s := range set {
 		errs = append(errs, override(&cfg, doc.places, s)...)
 	}
 	errs = append(errs, validate(&cfg, doc, errs)...)
 	if len(errs) > 0 {
-		return File{}, join(errs)
+		return File{}, Join(errs)
 	}
 	return cfg, nil
 }
 
-// unread reports whether a text as a whole was not understood.
-func unread(errs []*Error) bool {
-	return slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
-}
-
 // override applies one key.path=value.
 func override(cfg *File, places map[string]position, assignment string) []*Error {
-	src := newSource("--set", assignment)
-	d := newDecoder(src, places)
+	d := decoder{src: newSource("--set", assignment), places: places}
 	path, value, ok := strings.Cut(assignment, "=")
 	width := utf8.RuneCountInString(path)
-	key := place{src: src, line: 1, column: 1, width: width}
+	key := place{src: d.src, line: 1, column: 1, width: width}
 	if !ok {
-		d.fail(key, path, "there is no value: write key.path=value")
+		d.fail(key, path, "the value is missing; write key.path=value")
 		return d.errs
 	}
 	field, section, ok := lookup(reflect.ValueOf(cfg).Elem(), path)
 	if !ok {
-		d.fail(key, path, unknownPath(field, section, path))
+		d.fail(key, path, "%s", unknownPath(field, section, path))
 		return d.errs
 	}
 	for p := range places {
-		if strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"[") {
+		if len(p) > len(path) && overlap(p, path) {
 			delete(places, p)
 		}
 	}
 	d.shift = width + 1
-	places[path] = position{key: key, value: place{src: src, line: 1, column: width + 2, width: max(1, utf8.RuneCountInString(value))}}
+	at := place{src: d.src, line: 1, column: width + 2, width: max(1, utf8.RuneCountInString(value))}
+	places[path] = position{key: key, value: at}
 	if field.Kind() == reflect.String {
-		field.SetString(value) // as it is: a shell's quotes are enough
+		field.SetString(value) // the quotes of the shell are enough
 		return nil
 	}
 	root := d.parse(value)
@@ -130,21 +125,21 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 	if root != nil {
 		d.decode(root, field, path)
 	} else if len(d.errs) == 0 {
-		d.fail(places[path].value, path, path+" has no value: give one")
+		d.fail(at, path, "%s is empty; write a value", path)
 	}
 	return d.errs
 }
 
 func unknownPath(section reflect.Value, sectionPath, path string) string {
 	if section.Kind() != reflect.Struct {
-		return fmt.Sprintf("%s is no key: %s is a value, it has no keys", shorten(path), sectionPath)
+		return fmt.Sprintf("unknown key %s: %s is a value without keys", shorten(path), sectionPath)
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
-	wrong, _, _ := strings.Cut(rest, ".")
-	return fmt.Sprintf("%s is no key: %s", shorten(path), suggestKey(join2(sectionPath, wrong), wrong, keysOf(section.Type())))
+	key, _, _ := strings.Cut(rest, ".")
+	return unknownKey(path, key, joinPath(sectionPath, key), keysOf(section.Type()))
 }
 
-// YAML writes a configuration in full, without comments; Parse reads it back.
+// YAML returns a configuration in full, without comments. Parse reads it back.
 func (f File) YAML() ([]byte, error) {
 	text, err := yaml.Marshal(f)
 	if err != nil {
@@ -153,8 +148,8 @@ func (f File) YAML() ([]byte, error) {
 	return text, nil
 }
 
-// Summary returns the first sentence of a ready-made configuration's comment,
-// up to a colon.
+// Summary returns the first sentence of the comment of a ready-made
+// configuration, up to a colon.
 func Summary(name string) (string, error) {
 	text, err := Text(name)
 	if err != nil {

@@ -16,24 +16,22 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-func TestEveryReadyMadeConfigurationLoads(t *testing.T) {
-	for _, name := range []string{"rover", "rover-keyboard", "rover-fast", "cheetah", "walker", "quadruped", "antmaze", "robot", "composite", "rover-mcu"} {
+func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
+	names := []string{
+		"antmaze", "cheetah", "composite", "quadruped", "robot", "rover", "rover-fast", "rover-keyboard",
+		"rover-mcu", "walker",
+	}
+	for _, name := range names {
 		if _, err := Load(name); err != nil {
 			t.Errorf("%s:\n%v", name, err)
 		}
 	}
-	if len(Names()) != 10 {
-		t.Errorf("Names() = %v: a configuration is not tested", Names())
+	if !slices.Equal(Names(), names) {
+		t.Errorf("Names() = %v", Names())
 	}
 }
 
-func TestTheDefaultIsValid(t *testing.T) {
-	if err := Default().Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAVersionAloneIsTheDefault(t *testing.T) {
+func TestParse_FillsInDefaults(t *testing.T) {
 	cfg, err := Parse("c.yaml", []byte("version: 1\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +41,10 @@ func TestAVersionAloneIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
+func TestFile_YAMLReadsBackTheSame(t *testing.T) {
 	for _, name := range Names() {
-		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789", "run.duration_s=1000000", "controller.gate.kappa=1e-7", "model.bundle=a: #b \"c'")
+		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789",
+			"run.duration_s=1000000", "controller.gate.kappa=1e-7", "model.bundle=a: #b \"c'")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +64,7 @@ func TestAWrittenConfigurationReadsBackTheSame(t *testing.T) {
 	}
 }
 
-// emptySlices makes no difference between no list and an empty one.
+// emptySlices replaces empty lists by nil, as YAML does not distinguish them.
 func emptySlices(f *File) { emptySlicesOf(reflect.ValueOf(f).Elem()) }
 
 func emptySlicesOf(v reflect.Value) {
@@ -83,7 +82,7 @@ func emptySlicesOf(v reflect.Value) {
 	}
 }
 
-// mistakes parses a text and returns what is wrong with it.
+// mistakes parses a text and returns its errors.
 func mistakes(t testing.TB, text string, set ...string) []*Error {
 	t.Helper()
 	_, err := Parse("c.yaml", []byte(text), set...)
@@ -113,10 +112,10 @@ func errorsIn(t testing.TB, err error) []*Error {
 	return all
 }
 
-func TestAMistakeIsShownWithItsLineAndACaret(t *testing.T) {
+func TestError_ShowsLineAndCaret(t *testing.T) {
 	text := "version: 1\n\ncontroller:\n  gate:\n    kapa: 0.1  # how much\n"
 	_, err := Parse("my.yaml", []byte(text))
-	want := `my.yaml:5:5: controller.gate.kapa is no key: did you mean kappa?
+	want := `my.yaml:5:5: unknown key controller.gate.kapa; did you mean kappa?
     5 |     kapa: 0.1  # how much
       |     ^^^^`
 	if err == nil || err.Error() != want {
@@ -124,7 +123,7 @@ func TestAMistakeIsShownWithItsLineAndACaret(t *testing.T) {
 	}
 }
 
-// at is where in a text the mark « stands; it is removed.
+// at removes the mark « from a text and returns its place.
 func at(text string) (plain string, line, column int) {
 	i := strings.Index(text, "«")
 	before := text[:i]
@@ -133,48 +132,8 @@ func at(text string) (plain string, line, column int) {
 	return before + text[i+len("«"):], line, column
 }
 
-func TestEveryMistakePointsToItsPlaceAndSaysWhatToDo(t *testing.T) {
-	for _, c := range []struct{ text, says string }{
-		{"version: 1\n«contoller: {}\n", "did you mean controller?"},
-		{"version: 1\n«zzz: 1\n", "use one of version, robot, model"},
-		{"version: 1\nrobot:\n  rover: {«tsk: spin}\n", "did you mean task?"},
-		{"version: 1\nrun:\n  episodes: 3\n  «episodes: 4\n", "given twice (first in line 3)"},
-		{"version: 1\nrun:\n  episodes: «three\n", "is text (\"three\"): write a whole number"},
-		{"version: 1\nrun:\n  episodes: «2.5\n", "is a number (2.5): write a whole number"},
-		{"version: 1\nrun:\n  duration_s: «fast\n", "write a number"},
-		{"version: 1\nrun:\n  duration_s: «.inf\n", "not finite"},
-		{"version: 1\nrun:\n  duration_s: «.nan\n", "not finite"},
-		{"version: 1\nrun:\n  lockstep: «1\n", "write true or false"},
-		{"version: 1\nmodel:\n  bundle: «7\n", "write text"},
-		{"version: 1\ncontroller:\n  seed: «-1\n", "negative: write 0 or more"},
-		{"version: 1\ncontroller:\n  fixed_z: «1\n", "write a list"},
-		{"version: 1\ncontroller:\n  fixed_z: [1, «x]\n", "write a number"},
-		{"version: 1\ncontroller: «3\n", "put its keys below"},
-		{"version: 1\nrun: &«a {episodes: 1}\n", ""},
-		{"version: 1\nmodel:\n  bundle: «!!str 7\n", "write the value out"},
-		{"version: «2\n", "this program reads version 1"},
-		{"«run:\n  episodes: 1\n", "begin with 'version: 1'"},
-		{"version: 1\ncontroller:\n  strategy: «ubc # é\n", "did you mean ucb?"},
-		{"version: 1\nmodel: {warm_start: \"é\", bundle: «3}\n", "write text"},
-		{"version: 1\ncontroller: {strategy: «greedy}\n", "use one of ucb, ucb_sphere"},
-		{"version: 1\ncontroller:\n  gate:\n    kappa: «-1\n", "use a finite number of at least 0"},
-		{"version: 1\ncontroller:\n  «beta: {schedule: theory, delta: 3}\n", ""},
-		{"version: 1\n«controller:\n  strategy: fixed\n", "fixed_z"},
-		{"version: 1\nrobot:\n  rover:\n    period_ms: «0\n", "choose a value from 1 to 1000"},
-		{"version: 1\nrobot:\n  rover:\n    task: «cornr\n", "did you mean corner?"},
-		{"version: 1\nrobot:\n  driver: «brige\n", "did you mean bridge?"},
-		{"version: 1\nrobot:\n  driver: bridge\n  «bridge:\n    task: walk\n", "address"},
-		{"version: 1\nloop:\n  period_ms: «20\n", "same value"},
-		{"version: 1\nloop:\n  posture: «stirct\n", "did you mean strict?"},
-		{"version: 1\nloop:\n  fifo_priority: «99\n", "give 1 to 98"},
-		{"version: 1\noperator:\n  scripted:\n    levels: «1\n", "2 to 1000"},
-		{"version: 1\noperator:\n  keyboard:\n    refractory_ms: «-5\n", "from 0 to 5000"},
-		{"version: 1\noperator: {source: «keyboard}\nrun: {lockstep: true}\n", "nobody presses"},
-		{"version: 1\nlog:\n  flush_ms: «0\n", "from 1 to 60000"},
-		{"version: 1\nrun: {host_timeout_s: «0}\n", "from 0.05 to 60"},
-		{"version: 1\n---\nversion: «1\n", ""},
-		{"version: 1\nmodel:\n  bundle: \"«é\n", ""},
-	} {
+func TestParse_ReportsPlaceAndFix(t *testing.T) {
+	for _, c := range mistakesWithPlaces {
 		text, line, column := at(c.text)
 		got := mistakes(t, text)
 		if len(got) == 0 {
@@ -190,12 +149,58 @@ func TestEveryMistakePointsToItsPlaceAndSaysWhatToDo(t *testing.T) {
 			t.Errorf("line %d, want %d:\n%v", e.Line, line, e)
 		}
 		if !strings.Contains(e.Problem, c.says) {
-			t.Errorf("does not say %q:\n%v", c.says, e)
+			t.Errorf("want %q in\n%v", c.says, e)
 		}
 	}
 }
 
-func TestAllMistakesAreToldAtOnceInTheOrderOfTheFile(t *testing.T) {
+// mistakesWithPlaces marks with « where an error points.
+var mistakesWithPlaces = []struct{ text, says string }{
+	{"version: 1\n«contoller: {}\n", "did you mean controller?"},
+	{"version: 1\n«zzz: 1\n", "use one of version, robot, model"},
+	{"version: 1\nrobot:\n  rover: {«tsk: spin}\n", "did you mean task?"},
+	{"version: 1\nrun:\n  episodes: 3\n  «episodes: 4\n", "given twice (first in line 3)"},
+	{"version: 1\nrun:\n  episodes: «three\n", "is a string (\"three\"); write a whole number"},
+	{"version: 1\nrun:\n  episodes: «2.5\n", "is a number (2.5); write a whole number"},
+	{"version: 1\nrun:\n  duration_s: «fast\n", "write a finite number"},
+	{"version: 1\nrun:\n  duration_s: «.inf\n", "write a finite number"},
+	{"version: 1\nrun:\n  duration_s: «.nan\n", "write a finite number"},
+	{"version: 1\nrun:\n  lockstep: «1\n", "write true or false"},
+	{"version: 1\nmodel:\n  bundle: «7\n", "write a string"},
+	{"version: 1\ncontroller:\n  seed: «-1\n", "out of range (-1); write a whole number of at least 0"},
+	{"version: 1\ncontroller:\n  fixed_z: «1\n", "write a list"},
+	{"version: 1\ncontroller:\n  fixed_z: [1, «x]\n", "write a finite number"},
+	{"version: 1\ncontroller: «3\n", "write its keys below"},
+	{"version: 1\nrun: &«a {episodes: 1}\n", ""},
+	{"version: 1\nmodel:\n  bundle: «!!str 7\n", "write the value out"},
+	{"version: «2\n", "is out of range (2); choose 1"},
+	{"«run:\n  episodes: 1\n", "begin with 'version: 1'"},
+	{"version: 1\ncontroller:\n  strategy: «ubc # é\n", "did you mean ucb?"},
+	{"version: 1\nmodel: {warm_start: \"é\", bundle: «3}\n", "write a string"},
+	{"version: 1\ncontroller: {strategy: «greedy}\n", "use one of ucb, ucb_sphere"},
+	{"version: 1\ncontroller:\n  gate:\n    kappa: «-1\n", "choose a finite number of at least 0"},
+	{"version: 1\ncontroller:\n  «beta: {schedule: theory, delta: 3}\n", ""},
+	{"version: 1\n«controller:\n  strategy: fixed\n", "fixed_z"},
+	{"version: 1\nrobot:\n  rover:\n    period_ms: «0\n", "choose a value from 1 to 1000"},
+	{"version: 1\nrobot:\n  rover:\n    task: «cornr\n", "did you mean corner?"},
+	{"version: 1\nrobot:\n  driver: «brige\n", "did you mean bridge?"},
+	{"version: 1\nrobot:\n  driver: bridge\n  «bridge:\n    task: walk\n", "address"},
+	{"version: 1\nloop:\n  period_ms: «20\n", "same value"},
+	{"version: 1\nloop:\n  posture: «stirct\n", "did you mean strict?"},
+	{"version: 1\nloop:\n  fifo_priority: «99\n", "from 0 to 98"},
+	{"version: 1\noperator:\n  scripted:\n    levels: «1\n", "2 to 1000"},
+	{"version: 1\noperator:\n  keyboard:\n    refractory_ms: «-5\n", "from 0 to 5000"},
+	{"version: 1\noperator: {source: «keyboard}\nrun: {lockstep: true}\n", "too fast for a person"},
+	{"version: 1\nlog:\n  flush_ms: «0\n", "from 1 to 60000"},
+	{"version: 1\nrun: {host_timeout_s: «0}\n", "from 0.05 to 60"},
+	{"version: 1\n---\nversion: «1\n", ""},
+	{"version: 1\nmodel:\n  bundle: \"«é\n", ""},
+	{"version: 1\nloop:\n  watchdog_ms: «\"3\"\n", "write a finite number"},
+	{"version: 1\nrun:\n  host_timeout_s: «\n", "is empty"},
+	{"version: 1\nrun:\n  host_timeout_s: «~\n", "is empty"},
+}
+
+func TestParse_ReportsAllMistakesInFileOrder(t *testing.T) {
 	got := mistakes(t, "version: 1\nrun:\n  duration_s: -1\nlog:\n  flush_ms: 0\ncontroller:\n  rho: 2\n  lambda: 0\n")
 	if len(got) != 4 {
 		t.Fatalf("%d mistakes, want 4: %v", len(got), got)
@@ -214,17 +219,19 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 	}{
 		"type, range, choice and conflict": {
 			"version: 1\nloop: {period_ms: 20}\nrun: {episodes: three, duration_s: -1}\n" +
-				"log: {flush_ms: 0}\noperator: {source: nobody}\n",
+				"log: {flush_ms: 0}\noperator: {source: nowhere}\n",
 			[]string{"loop.period_ms", "run.episodes", "run.duration_s", "log.flush_ms", "operator.source"}},
 		"unknown key and range": {
 			"version: 1\ncontroller: {rho: 2, kapa: 1}\n", []string{"controller.rho", "controller.kapa"}},
 		"missing version and range": {"run: {duration_s: -1}\n", []string{"version", "run.duration_s"}},
 		"device and range": {
-			"version: 1\nlog: {flush_ms: 0}\nrobot: {driver: composite, composite: {name: 7, devices: [{driver: x}]}}\n",
+			"version: 1\nlog: {flush_ms: 0}\n" +
+				"robot: {driver: composite, composite: {name: 7, devices: [{driver: x}]}}\n",
 			[]string{"log.flush_ms", "robot.composite.name", "robot.composite.devices[0].driver"}},
-		// What rests on a value that could not be read is not reported.
+		// A conflict with an unreadable value is not reported.
 		"a conflict with an unreadable value": {
-			"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: fast}}\n", []string{"robot.rover.period_ms"}},
+			"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: fast}}\n",
+			[]string{"robot.rover.period_ms"}},
 		"a conflict with an invalid value": {
 			"version: 1\nloop: {period_ms: 20}\nrobot: {rover: {period_ms: -1}}\n", []string{"robot.rover.period_ms"}},
 		"a conflict with a misspelled key": {
@@ -252,7 +259,7 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 func TestError_EscapesAndCutsTheLine(t *testing.T) {
 	long := strings.Repeat("abcdefghi ", 40)
 	for name, c := range map[string]struct{ text, want string }{
-		"binary": {"\x7fELF\x00\x1b[2J\xff\xfe rest", `c.yaml:1:10: the file is not text (invalid UTF-8): save it as UTF-8
+		"binary": {"\x7fELF\x00\x1b[2J\xff\xfe rest", `c.yaml:1:10: invalid UTF-8; save the file as UTF-8
     1 | \x7fELF\x00\x1b[2J\xff\xfe rest
       |                   ^^^^`},
 		"control characters": {"version: 1\nx\u202e\u0007y: 1\n", `c.yaml:2:1: `},
@@ -278,21 +285,26 @@ func TestError_EscapesAndCutsTheLine(t *testing.T) {
 	}
 }
 
-func TestParse_AcceptsAByteOrderMark(t *testing.T) {
-	cfg, err := Parse("c.yaml", []byte("\ufeffversion: 1\nrun: {episodes: 4}\n"))
-	if err != nil || cfg.Run.Episodes != 4 {
-		t.Errorf("got %+v, %v", cfg.Run, err)
+func TestParse_AcceptsTextOfWindowsEditors(t *testing.T) {
+	for name, text := range map[string]string{
+		"byte-order mark": "\ufeffversion: 1\nrun: {episodes: 4}\n",
+		"line ends":       "version: 1\r\nrun:\r\n  episodes: 4\r\n",
+	} {
+		cfg, err := Parse("c.yaml", []byte(text))
+		if err != nil || cfg.Run.Episodes != 4 {
+			t.Errorf("%s: got %+v, %v", name, cfg.Run, err)
+		}
 	}
 }
 
-func TestManyMistakesAreCut(t *testing.T) {
+func TestJoin_KeepsTheFirstMistakes(t *testing.T) {
 	_, err := Parse("c.yaml", []byte("version: 1\n"+strings.Repeat("bad: 1\n", 100)))
 	if n := strings.Count(err.Error(), "\n"); n > 4*maxErrors || !strings.Contains(err.Error(), "88 more mistakes") {
 		t.Errorf("%d lines: %v", n, err)
 	}
 }
 
-func TestASectionWithEverythingCommentedOutHasItsDefaults(t *testing.T) {
+func TestParse_EmptySectionHasDefaults(t *testing.T) {
 	cfg, err := Parse("c.yaml", []byte("version: 1\ncontroller:\n  # rho: 0.5\nrun:\n  episodes: 4\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -302,15 +314,9 @@ func TestASectionWithEverythingCommentedOutHasItsDefaults(t *testing.T) {
 	}
 }
 
-func TestWindowsLineEndsAreFine(t *testing.T) {
-	cfg, err := Parse("c.yaml", []byte("version: 1\r\nrun:\r\n  episodes: 4\r\n"))
-	if err != nil || cfg.Run.Episodes != 4 {
-		t.Errorf("got %+v, %v", cfg.Run, err)
-	}
-}
-
-func TestANumberMayBeWrittenAsAPowerOfTen(t *testing.T) {
-	for text, want := range map[string]float64{"1e6": 1e6, "1e+06": 1e6, "5E-1": 0.5, "+2e2": 200, "1.5e3": 1500, "1e-0": 1} {
+func TestParse_AcceptsExponents(t *testing.T) {
+	numbers := map[string]float64{"1e6": 1e6, "1e+06": 1e6, "5E-1": 0.5, "+2e2": 200, "1.5e3": 1500, "1e-0": 1}
+	for text, want := range numbers {
 		cfg, err := Parse("c.yaml", []byte("version: 1\nrun: {duration_s: "+text+"}\n"))
 		if err != nil || cfg.Run.DurationS != want {
 			t.Errorf("%s: %v, %v", text, cfg.Run.DurationS, err)
@@ -323,7 +329,7 @@ func TestANumberMayBeWrittenAsAPowerOfTen(t *testing.T) {
 	}
 }
 
-func TestOverridesChangeSingleValues(t *testing.T) {
+func TestLoad_OverridesSingleValues(t *testing.T) {
 	cfg, err := Load("rover",
 		"controller.strategy=thompson", "controller.gate.kappa=0.5", "run.lockstep=true", "run.episodes=5",
 		"loop.cpus=[1, 3]", "operator.scripted.mode=every_tick", "controller.fixed_z=[0.5,-1]", "model.bundle=007")
@@ -332,7 +338,8 @@ func TestOverridesChangeSingleValues(t *testing.T) {
 	}
 	if cfg.Controller.Strategy != controller.Thompson || cfg.Controller.Gate.Kappa != 0.5 || !cfg.Run.Lockstep ||
 		cfg.Run.Episodes != 5 || !reflect.DeepEqual(cfg.Loop.CPUs, []int{1, 3}) ||
-		cfg.Operator.Scripted.Mode != scripted.EveryTick || !reflect.DeepEqual(cfg.Controller.FixedZ, []float64{0.5, -1}) ||
+		cfg.Operator.Scripted.Mode != scripted.EveryTick ||
+		!reflect.DeepEqual(cfg.Controller.FixedZ, []float64{0.5, -1}) ||
 		cfg.Model.Bundle != "007" {
 		t.Errorf("got %+v", cfg)
 	}
@@ -341,26 +348,26 @@ func TestOverridesChangeSingleValues(t *testing.T) {
 	}
 }
 
-func TestAnOverrideOfASectionChangesTheKeysThatItGives(t *testing.T) {
+func TestLoad_OverridesGivenKeysOfASection(t *testing.T) {
 	cfg, err := Load("rover", "run={episodes: 3}")
 	if err != nil || cfg.Run.Episodes != 3 || cfg.Run.EpisodeS != 10 {
 		t.Errorf("got %+v, %v", cfg.Run, err)
 	}
 }
 
-func TestABadOverrideIsShownAsItWasTyped(t *testing.T) {
+func TestLoad_ReportsBadOverride(t *testing.T) {
 	for set, want := range map[string]string{
-		"controller.gate.kapa=1":    "--set:1:1: controller.gate.kapa is no key: did you mean kappa?",
-		"run.episodes.x=1":          "run.episodes is a value, it has no keys",
+		"controller.gate.kapa=1":    "--set:1:1: unknown key controller.gate.kapa; did you mean kappa?",
+		"run.episodes.x=1":          "run.episodes is a value without keys",
 		"run.episodes":              "write key.path=value",
-		"run.episodes=":             "--set:1:14: run.episodes has no value",
-		"run.episodes=many":         "--set:1:14: run.episodes is text",
-		"run.lockstep=maybe":        "--set:1:14: run.lockstep is text",
-		"controller.gate.kappa=-1":  "--set:1:23: controller.gate.kappa: found -1",
-		"controller.strategy=ubc":   "--set:1:21: controller.strategy is unknown (\"ubc\"): did you mean ucb?",
+		"run.episodes=":             "--set:1:14: run.episodes is empty",
+		"run.episodes=many":         "--set:1:14: run.episodes is a string",
+		"run.lockstep=maybe":        "--set:1:14: run.lockstep is a string",
+		"controller.gate.kappa=-1":  "--set:1:23: controller.gate.kappa is out of range (-1)",
+		"controller.strategy=ubc":   "--set:1:21: controller.strategy is unknown (\"ubc\"); did you mean ucb?",
 		"loop.cpus=[1,":             "--set:1:",
-		"=3":                        "is no key",
-		"run={episodes: 3, epi: 4}": "--set:1:19: run.epi is no key",
+		"=3":                        "unknown key",
+		"run={episodes: 3, epi: 4}": "--set:1:19: unknown key run.epi",
 	} {
 		_, err := Load("rover", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -369,15 +376,16 @@ func TestABadOverrideIsShownAsItWasTyped(t *testing.T) {
 	}
 }
 
-func TestAKeyOfAnEarlierVersionIsRefusedWithTheOneThatReplacedIt(t *testing.T) {
-	for _, replaced := range renamed {
-		path, _, _ := strings.Cut(replaced, " ")
+func TestParse_NamesTheSuccessorOfAReplacedKey(t *testing.T) {
+	for _, fix := range replaced {
+		path, _, _ := strings.Cut(fix, " ")
 		if _, _, ok := lookup(reflect.ValueOf(Default()), path); !ok {
-			t.Errorf("%q names no key", replaced)
+			t.Errorf("%q names an unknown key", fix)
 		}
 	}
-	const want = "operator.web.mode is no key: operator.label_mode replaced it"
-	if _, err := Parse("kept.yaml", []byte("version: 1\noperator:\n  web: {mode: sparse}\n")); err == nil || !strings.Contains(err.Error(), want) {
+	const want = "unknown key operator.web.mode; operator.label_mode replaced it"
+	_, err := Parse("kept.yaml", []byte("version: 1\noperator:\n  web: {mode: sparse}\n"))
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("in a file: %v", err)
 	}
 	if _, err := Load("rover", "operator.web.mode=sparse"); err == nil || !strings.Contains(err.Error(), want) {
@@ -385,7 +393,7 @@ func TestAKeyOfAnEarlierVersionIsRefusedWithTheOneThatReplacedIt(t *testing.T) {
 	}
 }
 
-func TestAFileIsLoadedByItsPath(t *testing.T) {
+func TestLoad_ReadsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(path, []byte("version: 1\nrun: {episodes: 9}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -396,31 +404,20 @@ func TestAFileIsLoadedByItsPath(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNeitherConfigurationNorFileIsRefusedWithTheChoices(t *testing.T) {
+func TestLoad_RefusesUnknownName(t *testing.T) {
 	_, err := Load("no-such-thing")
 	if !errors.Is(err, ErrUnknownName) || !strings.Contains(err.Error(), "rover-keyboard") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestATextOfANameThatClimbsOutIsRefused(t *testing.T) {
+func TestText_RefusesAPath(t *testing.T) {
 	if _, err := Text("../configs/rover"); !errors.Is(err, ErrUnknownName) {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestAHugeFileAndAFileThatIsNoTextAreRefused(t *testing.T) {
-	for name, text := range map[string]string{
-		"too large":     "version: 1\n" + strings.Repeat("#", maxSize),
-		"invalid UTF-8": "version: 1\n# \xff",
-	} {
-		if got := mistakes(t, text); len(got) != 1 || !strings.Contains(got[0].Problem, name) {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-func TestEveryFieldOfAConfigurationHasAKindThatFilesCanHold(t *testing.T) {
+func TestFile_HasReadableFieldsOnly(t *testing.T) {
 	var check func(reflect.Type, string)
 	check = func(typ reflect.Type, path string) {
 		switch typ.Kind() {
@@ -432,7 +429,7 @@ func TestEveryFieldOfAConfigurationHasAKindThatFilesCanHold(t *testing.T) {
 					t.Errorf("%s.%s has no yaml tag", path, f.Name)
 				}
 				if key := keyOf(f); key != "" {
-					check(f.Type, join2(path, key))
+					check(f.Type, joinPath(path, key))
 				} else if tag != "-" {
 					t.Errorf("%s.%s has no key", path, f.Name)
 				}
@@ -447,7 +444,7 @@ func TestEveryFieldOfAConfigurationHasAKindThatFilesCanHold(t *testing.T) {
 	check(reflect.TypeFor[File](), "")
 }
 
-func TestAnEpisodesLengthInSecondsIsRoundedToPeriods(t *testing.T) {
+func TestRun_StepsRoundsToPeriods(t *testing.T) {
 	period := Default().Loop.Period()
 	for _, c := range []struct {
 		run  Run

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheConfigurationsInTheOperatorsManualAreValid(t *testing.T) {
+func TestParse_ReadsTheConfigurationsInTheLabelManual(t *testing.T) {
 	manual, err := os.ReadFile("../docs/labels.md")
 	if err != nil {
 		t.Fatal(err)

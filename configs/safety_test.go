@@ -10,30 +10,37 @@ import (
 
 const realRobot = "version: 1\nrobot: {driver: bridge, bridge: {address: 'unix:/r', mode: free}}\nrun: {episode_s: 0}\n"
 
-func TestSafetyThatContradictsItselfOrTheRestIsRefused(t *testing.T) {
+func TestSafety_RefusesContradictions(t *testing.T) {
+	lockstep := []string{"safety.socket=/s", "run.lockstep=true", "robot.bridge.mode=lockstep"}
 	for want, set := range map[string][]string{
 		"safety.socket is empty, but safety.arm is operator":            {"safety.arm=operator"},
 		"safety.socket is empty, but safety.after_stop is hold":         {"safety.after_stop=hold"},
 		"safety.socket is too long":                                     {"safety.socket=/" + strings.Repeat("x", 107)},
-		"safety.arm is unknown (\"nobody\")":                            {"safety.arm=nobody"},
-		"safety.after_stop is unknown":                                  {"safety.after_stop=go on"},
-		"safety.arm is operator, but run.lockstep":                      {"safety.arm=operator", "safety.socket=/s", "run.lockstep=true", "robot.bridge.mode=lockstep"},
-		"safety.after_stop is hold, but run.lockstep":                   {"safety.after_stop=hold", "safety.socket=/s", "run.lockstep=true", "robot.bridge.mode=lockstep"},
+		"safety.arm is unknown (\"anyone\")":                            {"safety.arm=anyone"},
+		"safety.after_stop is unknown":                                  {"safety.after_stop=wait"},
+		"safety.arm is operator, but run.lockstep":                      append(lockstep, "safety.arm=operator"),
+		"safety.after_stop is hold, but run.lockstep":                   append(lockstep, "safety.after_stop=hold"),
 		"safety.frozen_channels is given, but safety.frozen_ticks is 0": {"safety.frozen_channels=[pitch]"},
-		"safety.limits: found {channel: \"pitch\", min: 1, max: -1}":    {"safety.limits=[{channel: pitch, min: 1, max: -1}]"},
-		"safety.limits: found {channel: \"\"":                           {"safety.limits=[{min: 1, max: 2}]"},
-		"safety.max_sample_age_ms is given, but the robot's time":       {"safety.max_sample_age_ms=50", "robot.bridge.mode=lockstep"},
-		"safety.max_sample_age_ms is out of range":                      {"safety.max_sample_age_ms=-1"},
+		"safety.limits: found {channel: \"pitch\"": {
+			"safety.limits=[{channel: pitch, min: 1, max: -1}]",
+		},
+		"safety.limits: found {channel: \"\"": {"safety.limits=[{min: 1, max: 2}]"},
+		"safety.max_sample_age_ms is given, but the robot's time": {
+			"safety.max_sample_age_ms=50", "robot.bridge.mode=lockstep",
+		},
+		"safety.max_sample_age_ms is out of range": {"safety.max_sample_age_ms=-1"},
 	} {
-		if _, err := Parse("c.yaml", []byte(realRobot), set...); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := Parse("c.yaml", []byte(realRobot), set...)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q, got\n%v", set, want, err)
 		}
 	}
 }
 
-func TestTheRulesOfAConfigurationReachTheController(t *testing.T) {
+func TestFile_RulesHasTheSafetySection(t *testing.T) {
 	f, err := Parse("c.yaml", []byte(realRobot), "loop.posture=strict", "safety.max_sample_age_ms=12.5",
-		"safety.frozen_ticks=7", "safety.frozen_channels=[yaw]", "safety.limits=[{channel: pitch, min: -0.5, max: 0.25}]")
+		"safety.frozen_ticks=7", "safety.frozen_channels=[yaw]",
+		"safety.limits=[{channel: pitch, min: -0.5, max: 0.25}]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +53,7 @@ func TestTheRulesOfAConfigurationReachTheController(t *testing.T) {
 	}
 }
 
-func TestOnlyARealRobotInAStrictPostureMustHaveADeadmanOfItsOwn(t *testing.T) {
+func TestFile_RulesRequireDeadmanForStrictRealRobot(t *testing.T) {
 	for _, c := range []struct {
 		posture, external string
 		simulator, want   bool
@@ -64,7 +71,7 @@ func TestOnlyARealRobotInAStrictPostureMustHaveADeadmanOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestSamplesOfSimulatedTimeHaveNoAge(t *testing.T) {
+func TestFile_RulesHaveNoSampleAgeInSimulatedTime(t *testing.T) {
 	f := Default()
 	f.Safety.MaxSampleAgeMS = 10
 	if f.Rules(true).MaxSampleAge == 0 {
@@ -76,7 +83,7 @@ func TestSamplesOfSimulatedTimeHaveNoAge(t *testing.T) {
 	}
 }
 
-func TestAReadyMadeRobotInAStrictPostureBootsDisarmedAndHoldsItsStops(t *testing.T) {
+func TestSafety_ReadyMadeStrictRobotsBootDisarmedAndHoldStops(t *testing.T) {
 	strict := 0
 	for _, name := range Names() {
 		f, err := Load(name)

@@ -1,12 +1,11 @@
 package configs
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 )
 
-// suggest says what could have been meant: the nearest of the choices, or all
-// of them.
+// suggest proposes the nearest of the choices, or all of them.
 func suggest(found string, choices []string) string {
 	if near := nearest(found, choices); near != "" {
 		return "did you mean " + near + "?"
@@ -14,21 +13,22 @@ func suggest(found string, choices []string) string {
 	return "use one of " + strings.Join(choices, ", ")
 }
 
-// renamed are the keys of earlier versions that others replaced, and what to do
-// with one in a file that was kept.
-var renamed = map[string]string{
+// replaced lists the keys of earlier versions and their successors.
+var replaced = map[string]string{
 	"operator.web.mode": "operator.label_mode replaced it (sparse is now any)",
 }
 
-// suggestKey says what to write for a key that there is not at this path.
-func suggestKey(path, key string, keys []string) string {
-	if mend, ok := renamed[path]; ok {
-		return mend
+// unknownKey is the message about a path. Its first unknown key is key, at keyPath.
+func unknownKey(path, key, keyPath string, known []string) string {
+	fix, ok := replaced[keyPath]
+	if !ok {
+		fix = suggest(key, known)
 	}
-	return suggest(key, keys)
+	return fmt.Sprintf("unknown key %s; %s", shorten(path), fix)
 }
 
-// nearest returns the choice that a few typing errors away from found, or "".
+// nearest returns the choice with the fewest typing errors from found, "" if
+// all have many.
 func nearest(found string, choices []string) string {
 	best, bestDistance := "", 1+max(1, len(found)/3)
 	for _, c := range choices {
@@ -46,16 +46,13 @@ func distance(a, b string) int {
 	if len(a) > long || len(b) > long {
 		return long
 	}
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		d[i][0] = i
-	}
-	for j := range d[0] {
-		d[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
+	var d [long + 1][long + 1]int
+	for i := range len(a) + 1 {
+		for j := range len(b) + 1 {
+			if i == 0 || j == 0 {
+				d[i][j] = i + j
+				continue
+			}
 			change := d[i-1][j-1]
 			if a[i-1] != b[j-1] {
 				change++
@@ -67,11 +64,4 @@ func distance(a, b string) int {
 		}
 	}
 	return d[len(a)][len(b)]
-}
-
-// sorted is a sorted copy.
-func sorted(s []string) []string {
-	s = slices.Clone(s)
-	slices.Sort(s)
-	return s
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// fakeRobot is a folder with programs that stand in for ssh, scp and what a
-// robot has, in front of the real ones. Their state are files in it.
+// fakeRobot is a folder with fake programs for ssh, scp and the tools of a robot.
+// Files in the folder are their state.
 type fakeRobot struct {
 	t   *testing.T
 	dir string
 }
 
-// fakes are the programs. $R is the robot's folder; every call is written down.
+// fakes are the programs. $R is the folder of the robot. Every call is recorded.
 var fakes = map[string]string{
 	"ssh": `shift; [ "${1:-}" != -t ] || shift; exec sh -c "$*"`,
 	"scp": `shift; for last; do :; done; for f; do [ "$f" = "$last" ] || cp "$f" "${last#*:}"; done`,
@@ -71,17 +71,18 @@ func (r *fakeRobot) write(name, text string, mode os.FileMode) string {
 	return path
 }
 
-// deb is a package: its version, its architecture, and how it will behave.
+// deb creates a package with a version, an architecture and a behaviour.
 func (r *fakeRobot) deb(version, behaves string) string {
 	return r.write("optibfm_"+version+"_arm64.deb", version+"\narm64\n"+behaves+"\n", 0o644)
 }
 
-// flash runs the script and returns its exit status and what it said.
+// flash runs the script and returns its exit status and output.
 func (r *fakeRobot) flash(args ...string) (int, string) {
 	r.t.Helper()
 	cmd := exec.Command("../scripts/flash.sh", append(args, "me@robot")...)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.dir, "bin")+":"+os.Getenv("PATH"),
-		"OPTIBFM_KEEP="+filepath.Join(r.dir, "keep"), "OPTIBFM_CONFIG="+filepath.Join(r.dir, "robot.yaml"), "OPTIBFM_SETTLE_S=0")
+		"OPTIBFM_KEEP="+filepath.Join(r.dir, "keep"), "OPTIBFM_CONFIG="+filepath.Join(r.dir, "robot.yaml"),
+		"OPTIBFM_SETTLE_S=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		r.t.Fatal(err)
@@ -105,28 +106,29 @@ func (r *fakeRobot) calls() string {
 	return string(text)
 }
 
-// expect checks how a flash ended.
+// expect checks the result of a flash.
 func (r *fakeRobot) expect(status int, out string, want int, version string, active bool, says string) {
 	r.t.Helper()
 	if status != want || r.version() != version || r.has("active") != active || !strings.Contains(out, says) {
-		r.t.Errorf("exit %d (want %d), installed %q (want %q), active %t (want %t), to say %q:\n%s",
+		r.t.Errorf("exit %d (want %d), installed %q (want %q), active %t (want %t), want output %q:\n%s",
 			status, want, r.version(), version, r.has("active"), active, says, out)
 	}
 }
 
-func TestAFlashInstallsStartsAndKeepsTheVersionBefore(t *testing.T) {
+func TestFlash_InstallsStartsAndKeepsThePreviousVersion(t *testing.T) {
 	r := newFakeRobot(t)
 	status, out := r.flash("--deb", r.deb("1.0", ""))
 	r.expect(status, out, 0, "1.0", true, "1.0 is ready")
 	status, out = r.flash("--deb", r.deb("2.0", ""))
 	r.expect(status, out, 0, "2.0", true, "2.0 is ready; 1.0 is kept")
 	if !r.has("keep/previous.deb") {
-		t.Error("the version before is not kept")
+		t.Error("the previous version is not kept")
 	}
-	status, out = r.flash("--deb", r.deb("2.0", "")) // once more
+	status, out = r.flash("--deb", r.deb("2.0", "")) // again
 	r.expect(status, out, 0, "2.0", true, "2.0 is ready")
 	calls := r.calls()
-	if stop, install := strings.LastIndex(calls, "systemctl stop"), strings.LastIndex(calls, "apt-get install"); stop < 0 || stop > install {
+	stop, install := strings.LastIndex(calls, "systemctl stop"), strings.LastIndex(calls, "apt-get install")
+	if stop < 0 || stop > install {
 		t.Error("the program was replaced before the robot was halted")
 	}
 	if !strings.Contains(calls, "--force-confold") || strings.Contains(calls, "enable") {
@@ -134,7 +136,7 @@ func TestAFlashInstallsStartsAndKeepsTheVersionBefore(t *testing.T) {
 	}
 }
 
-func TestAVersionThatDoesNotBecomeReadyIsTakenBack(t *testing.T) {
+func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
 	for behaves, says := range map[string]string{
 		"unready": "did not become ready",
 		"dies":    "did not become ready",
@@ -147,15 +149,15 @@ func TestAVersionThatDoesNotBecomeReadyIsTakenBack(t *testing.T) {
 			status, out = r.flash("--deb", r.deb("2.0", behaves))
 			r.expect(status, out, 3, "1.0", true, says)
 			if !strings.Contains(out, "1.0 is back and ready") {
-				t.Errorf("found:\n%s", out)
+				t.Errorf("output:\n%s", out)
 			}
-			status, out = r.flash("--deb", r.deb("3.0", "")) // the way back is there again
+			status, out = r.flash("--deb", r.deb("3.0", "")) // rollback is possible again
 			r.expect(status, out, 0, "3.0", true, "1.0 is kept")
 		})
 	}
 }
 
-func TestAServiceThatDidNotRunIsNotStartedByGoingBack(t *testing.T) {
+func TestFlash_RollbackDoesNotStartAStoppedService(t *testing.T) {
 	r := newFakeRobot(t)
 	r.flash("--deb", r.deb("1.0", ""))
 	if err := os.Remove(filepath.Join(r.dir, "active")); err != nil {
@@ -165,13 +167,13 @@ func TestAServiceThatDidNotRunIsNotStartedByGoingBack(t *testing.T) {
 	r.expect(status, out, 3, "1.0", false, "was not running, and is not")
 }
 
-func TestWithoutAVersionToGoBackToTheServiceIsLeftStopped(t *testing.T) {
+func TestFlash_LeavesTheServiceStoppedWithoutAPreviousVersion(t *testing.T) {
 	r := newFakeRobot(t)
 	status, out := r.flash("--deb", r.deb("1.0", "unready"))
 	r.expect(status, out, 1, "1.0", false, "no version to go back to")
 }
 
-func TestAnInstallationThatFailsIsReported(t *testing.T) {
+func TestFlash_ReportsAFailedInstallation(t *testing.T) {
 	r := newFakeRobot(t)
 	r.flash("--deb", r.deb("1.0", ""))
 	r.write("install-fails", "", 0o644)
@@ -179,16 +181,18 @@ func TestAnInstallationThatFailsIsReported(t *testing.T) {
 	r.expect(status, out, 1, "1.0", false, "going back failed too")
 }
 
-func TestADryRunChangesNothing(t *testing.T) {
+func TestFlash_DryRunChangesNothing(t *testing.T) {
 	r := newFakeRobot(t)
 	status, out := r.flash("--dry-run", "--deb", r.deb("1.0", ""))
 	r.expect(status, out, 0, "", false, "would run")
-	if calls := r.calls(); strings.Contains(calls, "scp") || strings.Contains(calls, "mkdir") || strings.Contains(calls, "systemctl") {
-		t.Errorf("calls:\n%s", calls)
+	for _, call := range []string{"scp", "mkdir", "systemctl"} {
+		if strings.Contains(r.calls(), call) {
+			t.Errorf("calls:\n%s", r.calls())
+		}
 	}
 }
 
-func TestAPackageForAnotherProcessorIsRefused(t *testing.T) {
+func TestFlash_RefusesAPackageForAnotherProcessor(t *testing.T) {
 	r := newFakeRobot(t)
 	deb := r.write("x.deb", "1.0\namd64\n\n", 0o644)
 	status, out := r.flash("--deb", deb)

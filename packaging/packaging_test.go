@@ -25,7 +25,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestTheInstalledConfigurationIsValidAndMovesNothingReal(t *testing.T) {
+func TestPackage_InstalledConfigurationIsASimulator(t *testing.T) {
 	file, err := configs.Load("robot.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestTheInstalledConfigurationIsValidAndMovesNothingReal(t *testing.T) {
 	folders := read(t, "tmpfiles.conf")
 	for _, dir := range []string{file.Log.Dir, strings.TrimSuffix(file.Run.StateDir, "/belief")} {
 		if !regexp.MustCompile(`(?m)^d ` + dir + ` +\d+ optibfm optibfm$`).MatchString(folders) {
-			t.Errorf("%s is not made for the service's user:\n%s", dir, folders)
+			t.Errorf("%s is not created for the service's user:\n%s", dir, folders)
 		}
 	}
 }
@@ -50,13 +50,14 @@ func unit(t *testing.T, key string) (values []string) {
 	return values
 }
 
-func TestTheServiceStopsInOrderAndItsWatchdogIsTheLastOfThem(t *testing.T) {
+func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Restart": "on-failure",
-		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "User": "optibfm", "WatchdogSec": "2",
+		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "User": "optibfm",
+		"WatchdogSec": "2",
 	} {
 		if got := unit(t, key); !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: found %q, want %q", key, got, want)
+			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}
 	file, err := configs.Load("robot.yaml")
@@ -64,20 +65,20 @@ func TestTheServiceStopsInOrderAndItsWatchdogIsTheLastOfThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if file.Loop.WatchdogMS <= 0 || file.Loop.WatchdogMS >= 2000/2 {
-		t.Errorf("loop.watchdog_ms: found %g: the loop's own watchdog halts the robot before the service's kills the process", file.Loop.WatchdogMS)
+		t.Errorf("loop.watchdog_ms is %g, want it to expire before WatchdogSec", file.Loop.WatchdogMS)
 	}
 }
 
-func TestEveryGroupOfTheServiceExistsAndItsDevicesBelongToOne(t *testing.T) {
+func TestService_HasTheGroupsOfItsDevices(t *testing.T) {
 	users, rules := read(t, "sysusers.conf"), read(t, "udev.rules")
 	for _, group := range strings.Fields(strings.Join(unit(t, "SupplementaryGroups"), " ")) {
 		if !strings.Contains(users, "m optibfm "+group+"\n") {
-			t.Errorf("the user is not made a member of %s", group)
+			t.Errorf("the user is not a member of %s", group)
 		}
 	}
 	for _, m := range regexp.MustCompile(`GROUP="(\w+)"`).FindAllStringSubmatch(rules, -1) {
 		if !strings.Contains(users, "m optibfm "+m[1]+"\n") {
-			t.Errorf("devices are given to %s, which the user is not in", m[1])
+			t.Errorf("devices belong to %s, but the user does not", m[1])
 		}
 	}
 	if families := unit(t, "RestrictAddressFamilies"); len(families) != 1 || !strings.Contains(families[0], "AF_CAN") {
@@ -85,18 +86,18 @@ func TestEveryGroupOfTheServiceExistsAndItsDevicesBelongToOne(t *testing.T) {
 	}
 }
 
-func TestAKilledServiceIsHaltedAndOneThatEndedWellIsLeftAlone(t *testing.T) {
+func TestService_HaltsTheRobotAfterAKill(t *testing.T) {
 	post, start := unit(t, "ExecStopPost"), unit(t, "ExecStart")
 	if len(post) != 1 || !strings.HasPrefix(post[0], "/usr/bin/optibfm halt --if-failed --config ") {
 		t.Fatalf("ExecStopPost: found %q", post)
 	}
 	_, config, _ := strings.Cut(post[0], "--config ")
 	if !strings.Contains(start[0], "--config "+config) {
-		t.Errorf("it halts the robot of %s, the service runs another: %q", config, start)
+		t.Errorf("halts the robot of %s, but the service runs %q", config, start)
 	}
 }
 
-func TestTheDropInForAGPUUsesPatternsOnlyWhereTheServiceManagerKnowsThem(t *testing.T) {
+func TestGPUDropIn_UsesPatternsOnlyInDeviceNames(t *testing.T) {
 	text := read(t, "gpu.conf")
 	allowed := regexp.MustCompile(`(?m)^DeviceAllow=(\S+) rw$`).FindAllStringSubmatch(text, -1)
 	if len(allowed) != strings.Count(text, "DeviceAllow=") || len(allowed) < 5 {
@@ -104,11 +105,12 @@ func TestTheDropInForAGPUUsesPatternsOnlyWhereTheServiceManagerKnowsThem(t *test
 	}
 	for _, m := range allowed {
 		if strings.HasPrefix(m[1], "/dev/") && strings.ContainsAny(m[1], "*?[") {
-			t.Errorf("%s: a path is taken as it is written: use char- and a name of /proc/devices", m[1])
+			t.Errorf("%s: systemd does not expand paths; use char- and a name of /proc/devices", m[1])
 		}
 	}
-	if !strings.Contains(text, "\nMemoryDenyWriteExecute=no\n") || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
-		t.Error("TensorFlow may not make code, or the package lacks the file")
+	codeAllowed := strings.Contains(text, "\nMemoryDenyWriteExecute=no\n")
+	if !codeAllowed || !strings.Contains(read(t, "nfpm.yaml"), "src: gpu.conf") {
+		t.Error("TensorFlow cannot create code, or the package lacks gpu.conf")
 	}
 }
 
@@ -141,7 +143,7 @@ func packageFiles(t *testing.T) map[string]string {
 	return files
 }
 
-func TestPackage_HasTheBridgesWithWhatTheyImport(t *testing.T) {
+func TestPackage_HasTheBridgesAndTheirImports(t *testing.T) {
 	files := packageFiles(t)
 	const folder = "/usr/share/optibfm/bridges/"
 	for _, script := range append(slices.Clone(bridge.Scripts), "optibfm_bridge.py", "requirements-simulators.txt") {

@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// double is a number of twice float64's precision, hi + lo.
+// double is a number hi + lo with twice the precision of float64.
 type double struct{ hi, lo float64 }
 
-// add adds a·b·c to the sum, keeping what float64 would lose.
+// add adds a·b·c to the sum without the rounding error of float64.
 func (s *double) add(a, b, c float64) {
 	p := a * b
 	e := math.FMA(a, b, -p)
@@ -22,8 +22,8 @@ func (s *double) add(a, b, c float64) {
 	s.hi = t
 }
 
-// streamed gives the n-th label of a stream: features of very unequal sizes, so that
-// V is badly conditioned.
+// streamed returns the n-th label of a stream. Its features have very different
+// sizes, so that V is ill-conditioned.
 func streamed(n int, phi []float64) (reward, weight float64) {
 	seed := splitMix(uint64(n) << 20)
 	seed.fill(phi)
@@ -36,8 +36,8 @@ func streamed(n int, phi []float64) (reward, weight float64) {
 	return seed.float(), seed.weight()
 }
 
-// recompute builds V from scratch out of the labels that still weigh anything
-// after n ticks, and D from the order of the restores.
+// recompute computes V from the labels with a weight after n ticks, and D from the
+// order of the restores.
 func recompute(n, dim int, lambda, rho float64) *mat.SymDense {
 	sums := make([]double, dim*dim)
 	phi := make([]float64, dim)
@@ -64,7 +64,7 @@ func recompute(n, dim int, lambda, rho float64) *mat.SymDense {
 	return v
 }
 
-func TestAfterTenMillionUpdatesRStillMatchesARecomputation(t *testing.T) {
+func TestBelief_MatchesRecomputationAfterTenMillionUpdates(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		dim, updates int
@@ -111,8 +111,8 @@ func TestAfterTenMillionUpdatesRStillMatchesARecomputation(t *testing.T) {
 	}
 }
 
-// Without forgetting nothing damps the rounding of one update in the next.
-func TestAMillionUpdatesWithoutForgettingStayAccurate(t *testing.T) {
+// Without forgetting, rounding errors of updates accumulate undamped.
+func TestBelief_IsAccurateAfterAMillionUpdatesWithoutForgetting(t *testing.T) {
 	const dim = 6
 	updates := 1_000_000
 	if testing.Short() {

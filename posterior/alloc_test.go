@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATickAllocatesNothing(t *testing.T) {
+func TestBelief_TickDoesNotAllocate(t *testing.T) {
 	const dim, n = 20, 5
 	seed := splitMix(1)
 	phi, psi := make([]float64, dim), make([]float64, n*dim)

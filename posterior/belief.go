@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// MaxDim is the largest dimension that New accepts. It keeps a damaged
-// snapshot from asking for memory without end.
+// MaxDim is the largest dimension that New accepts. It bounds the memory for a
+// damaged snapshot.
 const MaxDim = 4096
 
 // The largest and the smallest λ. Between them, and with labels bounded by
@@ -17,36 +17,34 @@ const (
 	MaxLambda = 1e50
 )
 
-// MaxInformation bounds what one label may carry: weight, weight·‖φ‖² and
-// weight·reward² each stay below it. Entries of V and b are sums of such
-// terms, so more labels than any robot will ever see cannot overflow them.
+// MaxInformation bounds weight, weight·‖φ‖² and weight·reward² of a label. Entries of
+// V and b are sums of such terms: no practical number of labels overflows them.
 const MaxInformation = 1e100
 
-// ErrForgetsPrior says that ρ is so small that the cyclic restore would let
-// the prior fall below half of λ before its turn comes: ρ^(d-1) < 0.5.
+// ErrForgetsPrior: ρ is so small that the prior would fall below λ/2 between its
+// cyclic restores, ρ^(d-1) < 0.5.
 var ErrForgetsPrior = errors.New("the prior would decay below λ/2 between its restores")
 
-// ErrNotPositiveDefinite says that a downdate would remove information that
-// the belief does not have: V would no longer be positive definite, or be less
-// than its prior.
-var ErrNotPositiveDefinite = errors.New("more would be taken out of V than labels have put in")
+// ErrNotPositiveDefinite: a downdate would remove information that the belief does
+// not have. V would not be positive definite, or less than its prior.
+var ErrNotPositiveDefinite = errors.New("downdate exceeds the information of the labels")
 
 // Belief is the linear-Gaussian belief over the task embedding z of dimension
 // d: the upper Cholesky factor R of V = RᵀR and the vector b, so that
-// ẑ = V⁻¹b. The zero value is only good for UnmarshalBinary and CopyFrom.
+// ẑ = V⁻¹b. The zero value supports only UnmarshalBinary and CopyFrom.
 //
-// A Belief is not safe for concurrent use, and neither are its reading
-// methods: they share its scratch memory.
+// A Belief is not safe for concurrent use, not even its reading methods: they
+// share scratch memory.
 type Belief struct {
 	dim    int
 	lambda float64
 	rho    float64
-	exact  bool // the whole prior is restored in every Forget
+	exact  bool // Forget restores the whole prior
 
 	rootRho float64 // √ρ, the factor of R in Forget
-	floor   float64 // λρ^(d-1), the least that an entry of D can be
+	floor   float64 // λρ^(d-1), the smallest possible entry of D
 
-	// state is the belief, flat: R | b | D | cursor | weight. The slices below
+	// state is the flat belief: R | b | D | cursor | weight. The fields below
 	// point into it.
 	state  []float64
 	r      []float64 // packed upper triangular, row-major, d(d+1)/2
@@ -55,7 +53,7 @@ type Belief struct {
 	cursor *float64  // the direction that the next Forget restores, 0..d-1
 	weight *float64  // Σ ρ^k w
 
-	mean      []float64 // ẑ, where meanKnown
+	mean      []float64 // ẑ if meanKnown
 	meanKnown bool
 
 	x     []float64    // scratch of one vector
@@ -63,20 +61,20 @@ type Belief struct {
 	block [][4]float64 // scratch of four vectors, interleaved
 }
 
-// An Option changes how New builds a belief.
+// An Option changes the belief of New.
 type Option func(*Belief)
 
-// WithExactRestore makes every Forget bring the whole prior back to λ, which
-// costs O(d³) instead of O(d²) and holds for every ρ in (0, 1].
+// WithExactRestore makes every Forget restore the whole prior to λ. It costs O(d³)
+// instead of O(d²) and supports every ρ in (0, 1].
 func WithExactRestore() Option {
 	return func(b *Belief) { b.exact = true }
 }
 
 // New returns the belief before the first label: V = λI, b = 0.
 //
-// dim is in [1, MaxDim], lambda in [MinLambda, MaxLambda]. rho in (0, 1] is
-// what one elapsed period leaves of a label's weight. Where rho^(dim-1) < 0.5,
-// New returns ErrForgetsPrior unless WithExactRestore is given.
+// dim is in [1, MaxDim], lambda in [MinLambda, MaxLambda]. rho in (0, 1] is the
+// factor of a label's weight for each period. If rho^(dim-1) < 0.5, New returns
+// ErrForgetsPrior without WithExactRestore.
 func New(dim int, lambda, rho float64, opts ...Option) (*Belief, error) {
 	b := &Belief{dim: dim, lambda: lambda, rho: rho}
 	for _, opt := range opts {
@@ -88,7 +86,7 @@ func New(dim int, lambda, rho float64, opts ...Option) (*Belief, error) {
 	return b, nil
 }
 
-// init checks dim, lambda, rho and exact and builds everything else.
+// init checks dim, lambda, rho and exact, and sets all other fields.
 func (b *Belief) init() error {
 	d := b.dim
 	if d < 1 || d > MaxDim {
@@ -100,8 +98,7 @@ func (b *Belief) init() error {
 	if !(b.rho > 0 && b.rho <= 1) {
 		return fmt.Errorf("bad rho (%g): give one in (0, 1]", b.rho)
 	}
-	// The same products in the same order as Forget's, so that the bounds on D
-	// hold exactly.
+	// These products have the order of Forget, so that the bounds of D are exact.
 	decay, floor := 1.0, b.lambda
 	for range d - 1 {
 		decay = float64(decay * b.rho)
@@ -120,7 +117,7 @@ func (b *Belief) init() error {
 	return nil
 }
 
-// allocate makes the state and the scratch and points the slices into them.
+// allocate allocates the state and the scratch memory and sets the slices.
 func (b *Belief) allocate() {
 	d := b.dim
 	n := d * (d + 1) / 2
@@ -136,7 +133,7 @@ func (b *Belief) allocate() {
 	b.block = make([][4]float64, d)
 }
 
-// Reset brings the belief back to what New returned.
+// Reset restores the belief that New returned.
 func (b *Belief) Reset() {
 	clear(b.state)
 	root := math.Sqrt(b.lambda)
@@ -151,27 +148,27 @@ func (b *Belief) Reset() {
 // Dim returns d, the dimension of z.
 func (b *Belief) Dim() int { return b.dim }
 
-// Lambda returns λ, the prior's precision in every direction.
+// Lambda returns λ, the precision of the prior in every direction.
 func (b *Belief) Lambda() float64 { return b.lambda }
 
-// Rho returns ρ, what one elapsed period leaves of a label's weight.
+// Rho returns ρ, the factor of a label's weight for each period.
 func (b *Belief) Rho() float64 { return b.rho }
 
-// ExactRestore tells whether Forget restores the whole prior every time.
+// ExactRestore reports whether each Forget restores the whole prior.
 func (b *Belief) ExactRestore() bool { return b.exact }
 
-// Weight returns Σ ρ^k w, the present weight of all the labels together.
+// Weight returns Σ ρ^k w, the total present weight of all labels.
 func (b *Belief) Weight() float64 { return *b.weight }
 
-// Prior writes the diagonal of D, the prior's present share of V, into dst
-// [d]. Without forgetting it is λ everywhere.
+// Prior writes the diagonal of D, the present part of the prior in V, into dst
+// [d]. Without forgetting every entry is λ.
 func (b *Belief) Prior(dst []float64) {
 	b.checkLen("Prior", "dst", len(dst), b.dim)
 	copy(dst, b.prior)
 }
 
-// CopyFrom makes b a copy of other, λ and ρ included. It panics if the
-// dimensions differ, except that a zero Belief takes any.
+// CopyFrom makes b a copy of other, including λ and ρ. It panics if the dimensions
+// differ and b is not the zero Belief.
 func (b *Belief) CopyFrom(other *Belief) {
 	if b.dim == 0 {
 		b.dim = other.dim
@@ -192,10 +189,10 @@ func (b *Belief) Clone() *Belief {
 	return c
 }
 
-// checkLen panics where a slice has a length that only a programmer can have
-// chosen.
+// checkLen panics for a wrong length of a slice, which is an error of the
+// programmer.
 func (b *Belief) checkLen(method, name string, got, want int) {
 	if got != want {
-		panic(fmt.Sprintf("posterior: %s: length of %s is %d, not %d", method, name, got, want))
+		panic(fmt.Sprintf("posterior: %s: length of %s is %d, want %d", method, name, got, want))
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A generator of numbers that are the same for ever, whatever math/rand does:
-// SplitMix64, turned into floats by exact operations only.
+// splitMix is SplitMix64: its numbers do not depend on the version of math/rand.
+// Exact operations convert them to floats.
 type splitMix uint64
 
 func (s *splitMix) next() uint64 {
@@ -48,7 +48,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// trained returns a belief that has seen labels and forgotten some.
+// trained returns a belief after labels and forgetting.
 func trained(t testing.TB, dim int, seed splitMix) *Belief {
 	t.Helper()
 	b := mustNew(t, dim, 0.5, 0.999)
@@ -94,7 +94,7 @@ func dense(b *Belief) *mat.SymDense {
 	return &v
 }
 
-// reference is the belief as a textbook has it: V and b in full.
+// reference is the textbook belief with full V and b.
 type reference struct {
 	v     *mat.SymDense
 	b     *mat.VecDense
@@ -138,7 +138,7 @@ func (ref *reference) cholesky(t testing.TB) *mat.Cholesky {
 	return &c
 }
 
-// compare checks V and everything that is read from the belief against ref.
+// compare checks V and all estimates of the belief against ref.
 func (ref *reference) compare(t testing.TB, b *Belief, tolerance float64) {
 	t.Helper()
 	if e := relative(dense(b), ref.v); e > tolerance {
@@ -160,7 +160,7 @@ func (ref *reference) compare(t testing.TB, b *Belief, tolerance float64) {
 	}
 }
 
-// relative returns ‖a-b‖/‖b‖ in the Frobenius norm, or ‖a‖ where b is zero.
+// relative returns ‖a-b‖/‖b‖ in the Frobenius norm, or ‖a‖ if b is zero.
 func relative(a, b mat.Matrix) float64 {
 	var diff mat.Dense
 	diff.Sub(a, b)
@@ -171,15 +171,15 @@ func relative(a, b mat.Matrix) float64 {
 	return mat.Norm(&diff, 2) / scale
 }
 
-func TestANewBeliefIsThePrior(t *testing.T) {
+func TestNew_IsThePrior(t *testing.T) {
 	b := mustNew(t, 4, 0.25, 1)
 	newReference(4, 0.25).compare(t, b, 1e-15)
 	if b.Dim() != 4 || b.Lambda() != 0.25 || b.Rho() != 1 || b.Weight() != 0 || b.ExactRestore() {
-		t.Fatal("the parameters are not those given")
+		t.Fatal("wrong parameters")
 	}
 }
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNew_RefusesBadParameters(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
 		dim         int
@@ -195,9 +195,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestAPriorThatWouldBeForgottenNeedsTheExactRestore(t *testing.T) {
+func TestNew_RequiresExactRestoreForSmallRho(t *testing.T) {
 	if _, err := New(50, 1, 0.98); !errors.Is(err, ErrForgetsPrior) {
-		t.Fatalf("0.98^49 < 0.5, but New said %v", err)
+		t.Fatalf("0.98^49 < 0.5, but New returned %v", err)
 	}
 	mustNew(t, 50, 1, 0.98, WithExactRestore())
 	mustNew(t, 50, 1, 0.99)
@@ -205,7 +205,7 @@ func TestAPriorThatWouldBeForgottenNeedsTheExactRestore(t *testing.T) {
 	mustNew(t, 1, 1, 0.01)
 }
 
-func TestTheBeliefMatchesTheTextbook(t *testing.T) {
+func TestBelief_MatchesTheTextbook(t *testing.T) {
 	for _, dim := range []int{1, 2, 3, 7, 16, 50} {
 		seed := splitMix(dim)
 		b, ref := mustNew(t, dim, 0.3, 0.995), newReference(dim, 0.3)
@@ -220,12 +220,12 @@ func TestTheBeliefMatchesTheTextbook(t *testing.T) {
 		}
 		ref.compare(t, b, 1e-11)
 		if !sameBits(ref.prior, b.prior) {
-			t.Fatal("D is not what the rule gives")
+			t.Fatal("D does not follow the rule")
 		}
 	}
 }
 
-func TestNormSqUCBAndInvRMatchTheTextbook(t *testing.T) {
+func TestBelief_NormSqUCBAndInvRMatchTheTextbook(t *testing.T) {
 	const dim, n = 13, 9
 	b := trained(t, dim, 7)
 	seed := splitMix(8)
@@ -265,7 +265,7 @@ func TestNormSqUCBAndInvRMatchTheTextbook(t *testing.T) {
 	}
 }
 
-func TestTheDGapIsWhatTheLogDetGains(t *testing.T) {
+func TestDGap_IsTheGainInLogDet(t *testing.T) {
 	b := trained(t, 10, 3)
 	seed := splitMix(4)
 	phi := make([]float64, 10)
@@ -275,7 +275,7 @@ func TestTheDGapIsWhatTheLogDetGains(t *testing.T) {
 	before := b.LogDet()
 	must(t, b.Update(phi, 1, weight))
 	if gained := b.LogDet() - before; math.Abs(gained-gap) > 1e-12 {
-		t.Fatalf("log det V gained %g, the D-gap said %g", gained, gap)
+		t.Fatalf("log det V gained %g, the D-gap is %g", gained, gap)
 	}
 	for _, kappa := range []float64{0, 1e-6, 0.01, 1, 5} {
 		if got := DGap(DGapThreshold(kappa, weight), weight); math.Abs(got-kappa) > 1e-15*(1+kappa) {
@@ -284,7 +284,7 @@ func TestTheDGapIsWhatTheLogDetGains(t *testing.T) {
 	}
 }
 
-func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
+func TestDowndate_RemovesALabelCompletely(t *testing.T) {
 	for _, weight := range []float64{1e-3, 1, 1e3, 1e6} {
 		const dim, rho = 20, 0.999
 		seed := splitMix(5)
@@ -320,7 +320,7 @@ func TestUndoLeavesTheBeliefAsIfTheLabelHadNeverCome(t *testing.T) {
 	}
 }
 
-func TestTakingOutWhatWasNeverInIsAnErrorThatChangesNothing(t *testing.T) {
+func TestDowndate_RefusesUnknownLabels(t *testing.T) {
 	b := mustNew(t, 5, 1, 0.99)
 	phi := []float64{1, 0.5, 0, -0.5, 0.25}
 	must(t, b.Update(phi, 1, 1))
@@ -341,7 +341,7 @@ func TestTakingOutWhatWasNeverInIsAnErrorThatChangesNothing(t *testing.T) {
 	must(t, b.Downdate(phi, 1, 1))
 }
 
-func TestWhateverIsTakenOutTheStateStaysOneThatRestoreAccepts(t *testing.T) {
+func TestDowndate_LeavesAStateThatRestoreAccepts(t *testing.T) {
 	const dim = 4
 	seed := splitMix(11)
 	phi := make([]float64, dim)
@@ -357,7 +357,7 @@ func TestWhateverIsTakenOutTheStateStaysOneThatRestoreAccepts(t *testing.T) {
 	}
 }
 
-func TestNoLabelIsSoHeavyThatItsUndoGoesWrongSilently(t *testing.T) {
+func TestDowndate_OfHeavyLabelsIsAccurateOrRefused(t *testing.T) {
 	const dim = 10
 	phi := make([]float64, dim)
 	seed := splitMix(1)
@@ -379,7 +379,7 @@ func TestNoLabelIsSoHeavyThatItsUndoGoesWrongSilently(t *testing.T) {
 	}
 }
 
-func TestBadLabelsAreErrorsThatChangeNothing(t *testing.T) {
+func TestBelief_RefusesBadLabels(t *testing.T) {
 	b := trained(t, 3, 1)
 	before := stateOf(b)
 	good := []float64{1, 2, 3}
@@ -408,27 +408,29 @@ func TestBadLabelsAreErrorsThatChangeNothing(t *testing.T) {
 		}
 	}
 	if err := b.UpdateBatch(good, []float64{1}, []float64{1, 2}); err == nil {
-		t.Error("UpdateBatch took two weights for one label")
+		t.Error("UpdateBatch accepts two weights for one label")
 	}
 	if !sameBits(before, stateOf(b)) {
 		t.Fatal("a refused label changed the belief")
 	}
 }
 
-func TestTheLargestLabelsKeepTheBeliefFinite(t *testing.T) {
+func TestBelief_StaysFiniteForTheLargestLabels(t *testing.T) {
 	b := mustNew(t, 3, MinLambda, 0.9)
 	for range 100 {
 		must(t, b.Update([]float64{3e49, -3e49, 3e49}, 3e49, 1))
 		must(t, b.Update([]float64{1e-160, 0, 1e-170}, 1, 1e-300))
 		must(t, b.Update([]float64{0, 0, 0}, 1, 1))
-		must(t, b.UpdateBatch([]float64{3e49, 1, 2, 1e-8, 0, 0, 1e-12, 1e-11, 1e-10}, []float64{1, 1, 1}, []float64{1, 1e-300, 1e-300}))
-		must(t, b.UpdateBatch([]float64{1e-8, 1e-7, 0, 1e-12, 1e-11, 1e-10}, []float64{1, 1}, []float64{1e-300, 1e-300}))
+		must(t, b.UpdateBatch([]float64{3e49, 1, 2, 1e-8, 0, 0, 1e-12, 1e-11, 1e-10},
+			[]float64{1, 1, 1}, []float64{1, 1e-300, 1e-300}))
+		must(t, b.UpdateBatch([]float64{1e-8, 1e-7, 0, 1e-12, 1e-11, 1e-10},
+			[]float64{1, 1}, []float64{1e-300, 1e-300}))
 		b.Forget()
 	}
 	must(t, b.check(stateOf(b)))
 }
 
-func TestABatchIsItsLabelsOneByOne(t *testing.T) {
+func TestUpdateBatch_MatchesSingleUpdates(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 4, 5, 8, 63} {
 		const dim = 11
 		seed := splitMix(n)
@@ -452,7 +454,7 @@ func TestABatchIsItsLabelsOneByOne(t *testing.T) {
 	}
 }
 
-func TestMergeAddsTheOthersDataWithoutItsPrior(t *testing.T) {
+func TestMerge_AddsLabelsWithoutThePrior(t *testing.T) {
 	const dim = 9
 	seed := splitMix(6)
 	phi := make([]float64, dim)
@@ -487,7 +489,7 @@ func TestMergeAddsTheOthersDataWithoutItsPrior(t *testing.T) {
 	}
 }
 
-func TestMergingABeliefWithItselfDoublesItsData(t *testing.T) {
+func TestMerge_WithItselfDoublesTheData(t *testing.T) {
 	b := trained(t, 6, 2)
 	want := dense(b)
 	want.AddSym(want, want)
@@ -500,7 +502,7 @@ func TestMergingABeliefWithItselfDoublesItsData(t *testing.T) {
 	}
 }
 
-func TestACloneSharesNothing(t *testing.T) {
+func TestClone_SharesNothing(t *testing.T) {
 	b := trained(t, 4, 1)
 	c := b.Clone()
 	before := stateOf(b)
@@ -515,11 +517,11 @@ func TestACloneSharesNothing(t *testing.T) {
 	}
 	b.Reset()
 	if !sameBits(stateOf(b), stateOf(mustNew(t, 4, 0.5, 0.999))) {
-		t.Fatal("Reset did not bring the prior back")
+		t.Fatal("Reset did not restore the prior")
 	}
 }
 
-func TestWrongShapesPanic(t *testing.T) {
+func TestBelief_PanicsForWrongShapes(t *testing.T) {
 	b := mustNew(t, 3, 1, 1)
 	short := make([]float64, 2)
 	for name, f := range map[string]func(){
@@ -533,7 +535,7 @@ func TestWrongShapesPanic(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s took a wrong shape", name)
+					t.Errorf("%s accepts a wrong shape", name)
 				}
 			}()
 			f()

@@ -7,7 +7,7 @@ import (
 
 const benchDim = 50
 
-// benchBelief is a belief of 50 dimensions after 500 labels.
+// benchBelief returns a belief of 50 dimensions after 500 labels.
 func benchBelief(b *testing.B) (*Belief, []float64) {
 	b.Helper()
 	// ρ is close to one, or the labels would be gone after some thousand rounds
@@ -47,7 +47,7 @@ func BenchmarkUpdateAndMean(b *testing.B) {
 	}
 }
 
-// An update goes with each downdate, or there would be nothing to take out.
+// Each downdate needs an update before it.
 func BenchmarkUpdateAndDowndate(b *testing.B) {
 	belief, phi := benchBelief(b)
 	for b.Loop() {

@@ -1,5 +1,5 @@
-// Package posterior is the robot's belief about its task: a linear-Gaussian
-// posterior over the task embedding z, kept as a Cholesky factor.
+// Package posterior implements the robot's belief about its task: a
+// linear-Gaussian posterior over the task embedding z, stored as a Cholesky factor.
 //
 // # The belief
 //
@@ -9,75 +9,72 @@
 //
 //	V = λI + Σ w_i φ_i φ_iᵀ,   b = Σ w_i φ_i r_i,   ẑ = V⁻¹b
 //
-// A Belief holds the upper triangular R with V = RᵀR, and b. Nothing else is
-// needed: log det V is twice the sum of the logarithms of R's diagonal, and the
-// uncertainty about the value of a direction x is
+// A Belief stores the upper triangular R with V = RᵀR, and b. That is sufficient:
+// log det V is twice the sum of the logarithms of R's diagonal, and the uncertainty
+// in a direction x is
 //
 //	‖x‖ in V⁻¹ = √(xᵀV⁻¹x) = ‖R⁻ᵀx‖
 //
-// A label turns R by one rotation a row (Update), and taking it out turns it
-// back (Downdate). Each costs O(d²), and neither forms V, whose condition is
-// the square of R's. A label of noise σ enters with weight w/σ².
+// Update adds a label with one rotation of R for each row. Downdate removes a
+// label with the inverse rotations. Each costs O(d²). Neither forms V, whose
+// condition number is the square of R's. A label with noise σ has the weight w/σ².
 //
-// # Doubtful labels
+// # Outliers
 //
-// Least squares believes a mistaken label as much as any other. Surprise says
-// how much a label contradicts the belief before it, Trust what share of its
-// weight it then deserves; a caller multiplies the weight of Update by it.
+// Least squares gives a mistaken label the same weight as any other. Surprise
+// measures how much a label contradicts the belief before it. Trust converts the
+// surprise into a factor for the weight of Update.
 //
 // # Asking and acting
 //
-// The D-gap of a state is what log det V would gain by a label there,
+// The D-gap of a state is the gain in log det V from a label there,
 //
 //	Δ(φ) = log(1 + w‖φ‖²)   (norm in V⁻¹)
 //
-// DGapThreshold turns the limit κ on it into one on NormSq, so that the label
-// gate takes no logarithm. UCB gives ψᵀẑ + β‖ψ‖ for successor features ψ;
+// DGapThreshold converts its limit κ into a limit of NormSq, so that the label gate
+// needs no logarithm. UCB computes ψᵀẑ + β‖ψ‖ for successor features ψ.
 // SampleEllipsoid draws the candidates z = ẑ + R⁻¹(2βξ), ξ uniform in the unit
-// ball; SampleGaussian draws from N(ẑ, V⁻¹) for Thompson sampling. Samples go
-// through R⁻¹, norms through R⁻ᵀ. Drawing with R⁻ᵀ gives norms that look right
-// and samples of covariance (RRᵀ)⁻¹, which is another matrix.
+// ball. SampleGaussian draws from N(ẑ, V⁻¹) for Thompson sampling. Samples use
+// R⁻¹, norms use R⁻ᵀ. Samples drawn with R⁻ᵀ have plausible norms but the wrong
+// covariance (RRᵀ)⁻¹.
 //
-// β comes from a Schedule: Constant, Theory for the width that holds with
-// probability 1-δ, Misspecified for rewards that are only nearly linear.
+// A Schedule computes β: Constant, Theory for a confidence of 1-δ, Misspecified for
+// rewards that are only approximately linear.
 //
 // # Forgetting
 //
-// Forget lets one period elapse. Labels decay, the prior does not:
+// Forget applies the decay of one period. Labels decay, the prior does not:
 //
 //	V = D + Σ ρ^k w φφᵀ,   λρ^(d-1) ≤ D_ii ≤ λ
 //
-// where k is a label's age in periods. Scaling R takes the prior along, so each
-// call brings one basis direction of D back to λ, in turn. This is O(d²), but
-// for a small ρ the direction that waits longest would lose too much of its
-// prior: where ρ^(d-1) < 0.5 New asks for WithExactRestore, which brings all of
-// it back in every call, for O(d³). If the prior decayed as labels do, R would
-// go to zero with them.
+// where k is the age of a label in periods. Scaling R also scales the prior, so that
+// each call restores one basis direction of D to λ, in turn. This costs O(d²). For
+// a small ρ the direction that waits longest would lose too much of its prior:
+// where ρ^(d-1) < 0.5, New requires WithExactRestore, which restores the whole
+// prior in every call for O(d³). Without a restore, R would decay to zero.
 //
-// # The same bits everywhere
+// # Reproducibility
 //
-// R, b, and what Mean, NormSq, InvR and Surprise compute from them are a function of the
-// calls alone, bit for bit, on every CPU that Go runs on: float64, a fixed order
-// of operations, no function but the square root (which IEEE 754 rounds
-// correctly), no BLAS, and every product wrapped in a conversion, which
-// forbids the compiler to fuse it with an addition. Hash makes this cheap to
-// compare. Samples, LogDet and schedules use logarithms and powers, whose last
-// bits may differ between CPUs.
+// R, b, and the results of Mean, NormSq, InvR and Surprise depend only on the calls,
+// bit for bit, on every CPU that Go supports. The code uses float64, a fixed order
+// of operations, no function except the square root (which IEEE 754 rounds
+// correctly) and no BLAS. It wraps every product in a conversion, which prevents
+// the compiler from fusing it with an addition. Hash compares two beliefs cheaply.
+// Samples, LogDet and schedules use logarithms and powers, whose last bits may
+// differ between CPUs.
 //
-// # Moving a belief
+// # Storage
 //
-// State and Restore copy the belief as float64s, for shared memory.
-// MarshalBinary and UnmarshalBinary are the same with λ, ρ and a checksum, for
-// files. Both readers refuse whatever no belief can be. Merge adds what another
-// belief has learnt.
+// State and Restore copy the belief as float64s, for shared memory. MarshalBinary
+// and UnmarshalBinary add λ, ρ and a checksum, for files. Both readers refuse
+// impossible beliefs. Merge adds the labels of another belief.
 //
 // # Errors, panics, memory
 //
-// Numbers that come from outside (labels, states, snapshots) are checked, and
-// what is refused changes nothing. A slice of a wrong length where only the
-// programmer chooses it, as in Mean, is a panic. Beyond New, Clone, Merge and
-// reading or writing a snapshot no method allocates, errors excepted.
+// Methods check numbers from outside (labels, states, snapshots); a refused number
+// changes nothing. A slice of a wrong length that only the programmer chooses, as
+// in Mean, causes a panic. Only New, Clone, Merge, snapshots and errors allocate.
 //
-// A Belief is for one goroutine at a time; its reading methods share scratch
-// memory, so they count too.
+// One goroutine at a time may use a Belief, including its reading methods: they
+// share scratch memory.
 package posterior

@@ -2,15 +2,15 @@ package posterior
 
 import "math"
 
-// Mean writes ẑ = V⁻¹b into dst [d]. It is computed once after each change of
-// the belief: two triangular solves, O(d²).
+// Mean writes ẑ = V⁻¹b into dst [d]. It solves two triangular systems, O(d²), once
+// after each change of the belief.
 func (b *Belief) Mean(dst []float64) {
 	b.checkLen("Mean", "dst", len(dst), b.dim)
 	b.solveMean()
 	copy(dst, b.mean)
 }
 
-// solveMean makes b.mean hold ẑ.
+// solveMean sets b.mean to ẑ.
 func (b *Belief) solveMean() {
 	if b.meanKnown {
 		return
@@ -31,8 +31,8 @@ func (b *Belief) LogDet() float64 {
 	return 2 * sum
 }
 
-// LogDetPrior returns log det D, the prior's share of V alone: d·log λ
-// without forgetting.
+// LogDetPrior returns log det D, for the part of the prior in V: d·log λ without
+// forgetting.
 func (b *Belief) LogDetPrior() float64 {
 	sum := 0.0
 	for _, v := range b.prior {
@@ -41,8 +41,8 @@ func (b *Belief) LogDetPrior() float64 {
 	return sum
 }
 
-// NormSq returns ‖x‖² in V⁻¹, which is ‖R⁻ᵀx‖²: the variance that the belief
-// gives to xᵀz for labels of unit noise. x is [d]. O(d²).
+// NormSq returns ‖x‖² in V⁻¹, which is ‖R⁻ᵀx‖²: the variance of xᵀz for labels with
+// unit noise. x is [d]. O(d²).
 func (b *Belief) NormSq(x []float64) float64 {
 	b.checkLen("NormSq", "x", len(x), b.dim)
 	copy(b.x, x)
@@ -50,14 +50,14 @@ func (b *Belief) NormSq(x []float64) float64 {
 	return dot(b.x, b.x)
 }
 
-// DGap returns Δ = log(1 + w‖φ‖²), what log det V gains, in nats, by a label
-// at φ of the given weight, where normSq is NormSq(φ).
+// DGap returns Δ = log(1 + w‖φ‖²), the gain in log det V, in nats, from a label with
+// the given weight at φ. normSq is NormSq(φ).
 func DGap(normSq, weight float64) float64 {
 	return math.Log1p(weight * normSq)
 }
 
-// DGapThreshold returns the least NormSq at which DGap reaches kappa:
-// expm1(κ)/w. Computed once, it makes the label gate a comparison.
+// DGapThreshold returns the smallest NormSq with a DGap of kappa: expm1(κ)/w. With it
+// the label gate is a comparison.
 func DGapThreshold(kappa, weight float64) float64 {
 	return math.Expm1(kappa) / weight
 }
@@ -76,8 +76,8 @@ func (b *Belief) UCB(dst, psi []float64, n int, beta float64) {
 }
 
 // InvR writes R⁻¹ into dst [d, d], row-major, with zeros below the diagonal.
-// O(d³). ẑ and R⁻¹ are all that is needed to sample and to compute UCBs
-// elsewhere: ‖x‖ in V⁻¹ is the Euclidean norm of xᵀR⁻¹.
+// O(d³). With ẑ and R⁻¹ another process can sample and compute UCBs: ‖x‖ in V⁻¹ is
+// the Euclidean norm of xᵀR⁻¹.
 func (b *Belief) InvR(dst []float64) {
 	d := b.dim
 	b.checkLen("InvR", "dst", len(dst), d*d)
@@ -97,7 +97,7 @@ func (b *Belief) InvR(dst []float64) {
 	}
 }
 
-// subtractScaled does dst -= s v.
+// subtractScaled computes dst -= s v.
 func subtractScaled(dst, v []float64, s float64) {
 	dst = dst[:len(v)]
 	for j, e := range v {

@@ -8,8 +8,8 @@ import (
 	"optibfm/posterior"
 )
 
-// A robot with three features finds out a task that rewards the first,
-// a little the second, and punishes the third.
+// A robot with three features infers a task that rewards the first, slightly the
+// second, and punishes the third.
 func Example() {
 	belief, err := posterior.New(3, 0.01, 1)
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 	// z = [1.00 0.49 -0.98]
 }
 
-// The label gate as a comparison, without a logarithm in the tick.
+// The label gate is a comparison without a logarithm.
 func ExampleDGapThreshold() {
 	belief, err := posterior.New(2, 1, 1)
 	if err != nil {
@@ -65,7 +65,7 @@ func ExampleDGapThreshold() {
 	// Output: labels asked: 9
 }
 
-// Candidates of one optimistic decision.
+// The candidates of one optimistic decision.
 func ExampleBelief_SampleEllipsoid() {
 	belief, err := posterior.New(2, 1, 1)
 	if err != nil {
@@ -85,7 +85,7 @@ func ExampleBelief_SampleEllipsoid() {
 	// Output: 128 of 128 candidates are in the ellipsoid
 }
 
-// One period without a label: the label weighs less, the prior stays.
+// One period without a label: the weight of the label decays, the prior does not.
 func ExampleBelief_Forget() {
 	belief, err := posterior.New(1, 1, 0.5)
 	if err != nil {

@@ -2,17 +2,17 @@ package posterior
 
 import "math"
 
-// rowStart returns where row k of a packed upper triangular [d, d] matrix starts.
+// rowStart returns the index of row k in a packed upper triangular [d, d] matrix.
 func rowStart(d, k int) int { return k*d - k*(k-1)/2 }
 
-// scale does v *= s.
+// scale computes v *= s.
 func scale(v []float64, s float64) {
 	for i := range v {
 		v[i] = float64(v[i] * s)
 	}
 }
 
-// scaleTo does dst = s v.
+// scaleTo computes dst = s v.
 func scaleTo(dst, v []float64, s float64) {
 	dst = dst[:len(v)]
 	for i, e := range v {
@@ -20,8 +20,8 @@ func scaleTo(dst, v []float64, s float64) {
 	}
 }
 
-// rankOneUpdate makes RᵀR + xxᵀ of RᵀR by a Givens rotation a row. The entries
-// of x before start must be zero. x is used up.
+// rankOneUpdate updates R to the factor of RᵀR + xxᵀ, with a Givens rotation for each
+// row. The entries of x before start must be zero. It overwrites x.
 func rankOneUpdate(r, x []float64, start int) {
 	d := len(x)
 	for k, off := start, rowStart(d, start); k < d; k++ {
@@ -43,9 +43,9 @@ func rankOneUpdate(r, x []float64, start int) {
 	}
 }
 
-// rankFourUpdate makes RᵀR + XXᵀ of RᵀR, X [d, 4], by a Householder reflection
-// a row, which takes eleven products an element where four rotations take
-// sixteen. The rows of X before start must be zero. X is used up.
+// rankFourUpdate updates R to the factor of RᵀR + XXᵀ, X [d, 4], with a Householder
+// reflection for each row. It needs eleven products for each element; four
+// rotations need sixteen. The rows of X before start must be zero. It overwrites X.
 func rankFourUpdate(r []float64, x [][4]float64, start int) {
 	d := len(x)
 	for k, off := start, rowStart(d, start); k < d; k++ {
@@ -56,10 +56,10 @@ func rankFourUpdate(r []float64, x [][4]float64, start int) {
 		v0, v1, v2, v3 := rest[0][0], rest[0][1], rest[0][2], rest[0][3]
 		sum := (float64(v0*v0) + float64(v1*v1)) + (float64(v2*v2) + float64(v3*v3))
 		if sum < vanished {
-			continue // nothing beside row[0]², and 2/sum below might overflow
+			continue // negligible beside row[0]², and 2/sum below might overflow
 		}
-		// The reflection takes (row[0], v) to (norm, 0) along (head, v). head is
-		// row[0] - norm, written so that nothing cancels.
+		// The reflection maps (row[0], v) to (norm, 0) along (head, v). head is
+		// row[0] - norm, without cancellation.
 		norm := math.Sqrt(float64(row[0]*row[0]) + sum)
 		head := -sum / (row[0] + norm)
 		twice := 2 / (float64(head*head) + sum)
@@ -78,28 +78,28 @@ func rankFourUpdate(r []float64, x [][4]float64, start int) {
 	}
 }
 
-// rankOneDowndate makes RᵀR - xxᵀ of RᵀR, by the method of LINPACK's dchdd:
-// with p = R⁻ᵀx the rotations that turn (p, √(1-‖p‖²)) into (0, 1) turn R over
-// a row of zeros into the new R over xᵀ. What is left must be at least floor·I,
-// up to rounding; where it can be seen not to be, the result is false and R is
-// untouched. x and p [d] are scratch.
+// rankOneDowndate updates R to the factor of RᵀR - xxᵀ with the method of LINPACK's
+// dchdd: with p = R⁻ᵀx, the rotations that turn (p, √(1-‖p‖²)) into (0, 1) turn R
+// over a row of zeros into the new R over xᵀ. The result must be at least floor·I,
+// up to rounding. If it detectably is not, rankOneDowndate returns false and does
+// not change R. x and p [d] are scratch memory.
 func rankOneDowndate(r, x, p []float64, floor float64) bool {
 	d := len(x)
 	copy(p, x)
 	solveTransposed(r, p)
 	taken := dot(p, p)
 	rest := 1 - taken
-	// Below this, 1-‖p‖² is mostly rounding.
+	// A smaller 1-‖p‖² is mostly rounding error.
 	if !(rest > float64(0x1p-42*float64(d))) {
 		return false
 	}
-	// xᵀV'⁻¹x is ‖p‖²/(1-‖p‖²), and at most ‖x‖²/floor where V' ≥ floor·I.
+	// xᵀV'⁻¹x is ‖p‖²/(1-‖p‖²), and at most ‖x‖²/floor if V' ≥ floor·I.
 	const slack = 1.01
 	if float64(taken*floor) > float64(slack*float64(rest*dot(x, x))) {
 		return false
 	}
 	least := float64(0.5 * floor)
-	// alpha runs from √(1-‖p‖²) up to 1. The sines go into p, the cosines into x.
+	// alpha grows from √(1-‖p‖²) to 1. The sines replace p, the cosines x.
 	alphaSq := rest
 	alpha := math.Sqrt(rest)
 	off := len(r)
@@ -119,7 +119,7 @@ func rankOneDowndate(r, x, p []float64, floor float64) bool {
 }
 
 // rotateDown applies the rotations of rankOneDowndate from the last row to the
-// first. cosine's entries are replaced by the row that the rotations fill.
+// first. The row that they fill replaces cosine.
 func rotateDown(r, cosine, sine []float64) {
 	d := len(cosine)
 	off := len(r)
@@ -139,8 +139,8 @@ func rotateDown(r, cosine, sine []float64) {
 	}
 }
 
-// solveTransposed does x ← R⁻ᵀx, two rows a sweep to load and store x half as
-// often.
+// solveTransposed computes x ← R⁻ᵀx. It processes two rows at a time, to load and
+// store x half as often.
 func solveTransposed(r, x []float64) {
 	d := len(x)
 	k, off := 0, 0
@@ -163,7 +163,7 @@ func solveTransposed(r, x []float64) {
 	}
 }
 
-// solve does x ← R⁻¹x, two rows a sweep.
+// solve computes x ← R⁻¹x, two rows at a time.
 func solve(r, x []float64) {
 	d := len(x)
 	k, off := d, len(r)
@@ -182,9 +182,9 @@ func solve(r, x []float64) {
 	}
 }
 
-// dot returns the inner product of two vectors of equal length. The partial
-// sums are there because an addition waits for the one before it; their order
-// is fixed, so the bits are too.
+// dot returns the inner product of two vectors of equal length. Four partial sums
+// avoid waiting for the previous addition. Their order is fixed, and so are the
+// bits of the result.
 func dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	for len(a) >= 4 && len(b) >= 4 {

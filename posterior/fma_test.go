@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// The files whose arithmetic leads to R, b and what is read from them.
-// schedule.go and sample.go pass through logarithms and powers anyway.
+// The files with the arithmetic of R, b and the estimates. schedule.go and
+// sample.go use logarithms and powers.
 var exactFiles = []string{"belief.go", "update.go", "factor.go", "state.go", "snapshot.go", "estimate.go", "robust.go"}
 
 var fused = regexp.MustCompile(`/posterior/(\w+\.go):\d+\)\s+(FN?M(ADD|SUB)\w*)\b`)
 
-// arm64 has fused multiply-adds in its base instruction set and Go uses them
-// where a product is added without a conversion between. They round once, not
-// twice, so one would be enough to part the bits of two CPUs.
-func TestNothingOnTheWayToRAndBIsFusedOnArm64(t *testing.T) {
+// arm64 has fused multiply-adds in its base instruction set. Go uses them for the sum
+// of an unconverted product. They round once instead of twice: a single one makes
+// the bits of two CPUs differ.
+func TestArithmetic_IsNotFusedOnArm64(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles the package for arm64: not in short mode")
@@ -46,6 +46,6 @@ func TestNothingOnTheWayToRAndBIsFusedOnArm64(t *testing.T) {
 	}
 	// schedule.go does not wrap its products: what finds none there finds none anywhere.
 	if elsewhere == 0 {
-		t.Error("no fused instruction was found at all: this test has gone blind")
+		t.Error("found no fused instruction at all: the test is ineffective")
 	}
 }

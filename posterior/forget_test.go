@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestThePriorStaysWithinItsBounds(t *testing.T) {
+func TestForget_KeepsThePriorInBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim := rapid.IntRange(1, 24).Draw(t, "dim")
 		least := 0.01
@@ -45,7 +45,7 @@ func TestThePriorStaysWithinItsBounds(t *testing.T) {
 	})
 }
 
-func TestAnySequenceMatchesTheTextbook(t *testing.T) {
+func TestBelief_AnySequenceMatchesTheTextbook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim := rapid.IntRange(1, 12).Draw(t, "dim")
 		const lambda, rho = 0.8, 0.97
@@ -91,7 +91,7 @@ func TestAnySequenceMatchesTheTextbook(t *testing.T) {
 	})
 }
 
-func TestTheExactRestoreKeepsTheWholePriorEveryTick(t *testing.T) {
+func TestForget_ExactRestoreKeepsTheWholePrior(t *testing.T) {
 	const dim, lambda, rho = 10, 2.0, 0.7
 	b, ref := mustNew(t, dim, lambda, rho, WithExactRestore()), newReference(dim, lambda)
 	seed := splitMix(9)
@@ -115,7 +115,7 @@ func TestTheExactRestoreKeepsTheWholePriorEveryTick(t *testing.T) {
 	}
 }
 
-func TestNothingIsForgottenAtRhoOne(t *testing.T) {
+func TestForget_ChangesNothingAtRhoOne(t *testing.T) {
 	b := mustNew(t, 3, 1, 1)
 	must(t, b.Update([]float64{1, 2, 3}, 1, 1))
 	before := stateOf(b)
@@ -125,8 +125,8 @@ func TestNothingIsForgottenAtRhoOne(t *testing.T) {
 	}
 }
 
-// A prior that decays as the data do would be at 1e-78 here, and in float32 at zero.
-func TestAnHourAt50HzDoesNotUnderflow(t *testing.T) {
+// A decaying prior would be 1e-78 here, and 0 in float32.
+func TestForget_DoesNotUnderflowInAnHourAt50Hz(t *testing.T) {
 	const dim = 50
 	b := mustNew(t, dim, 1, 0.999)
 	seed := splitMix(1)
@@ -152,7 +152,7 @@ func TestAnHourAt50HzDoesNotUnderflow(t *testing.T) {
 	must(t, b.check(stateOf(b)))
 }
 
-func TestWhatHasDecayedToNothingBecomesZeroNotSubnormal(t *testing.T) {
+func TestForget_DecaysToZeroNotSubnormal(t *testing.T) {
 	for _, opts := range [][]Option{nil, {WithExactRestore()}} {
 		const dim = 6
 		b := mustNew(t, dim, 1, 0.9, opts...)
@@ -166,7 +166,7 @@ func TestWhatHasDecayedToNothingBecomesZeroNotSubnormal(t *testing.T) {
 			}
 		}
 		if b.Weight() != 0 || b.b[dim-1] != 0 || b.r[1] != 0 {
-			t.Fatal("the label is still there")
+			t.Fatal("the label remains")
 		}
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// replayGolden drives a belief through every operation that changes it and
-// returns the hash of all the hashes on the way. The inputs come from integers
-// by exact operations, so the result is a property of this package's
-// arithmetic alone: every CPU must give it.
+// replayGolden applies every operation that changes a belief and returns the hash of
+// all hashes. Exact operations on integers produce the inputs. The result depends
+// only on the arithmetic of this package: every CPU must reproduce it.
 func replayGolden(t *testing.T, dim int, rho float64, opts ...Option) uint64 {
 	t.Helper()
 	b, other := mustNew(t, dim, 0.75, rho, opts...), mustNew(t, dim, 1.25, 1)
@@ -64,7 +63,7 @@ func replayGolden(t *testing.T, dim int, rho float64, opts ...Option) uint64 {
 	return trail.Sum64()
 }
 
-func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
+func TestBelief_HasTheSameBitsOnEveryCPU(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		got  uint64
@@ -81,7 +80,7 @@ func TestTheSameLabelsGiveTheSameBitsOnEveryCPU(t *testing.T) {
 	}
 }
 
-func TestTheHashIsThatOfTheDocumentedBytes(t *testing.T) {
+func TestHash_IsThatOfTheDocumentedBytes(t *testing.T) {
 	b := trained(t, 7, 1)
 	var bytes []byte
 	for _, v := range stateOf(b)[:7*8/2+7] {
@@ -96,6 +95,6 @@ func TestTheHashIsThatOfTheDocumentedBytes(t *testing.T) {
 	before := b.Hash()
 	b.b[6] = math.Nextafter(b.b[6], 1)
 	if b.Hash() == before {
-		t.Error("the hash did not see a change of one bit")
+		t.Error("the hash ignores a change of one bit")
 	}
 }

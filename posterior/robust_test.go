@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// weighted is least squares as the textbook has it: every label is kept.
+// weighted is textbook least squares, which keeps every label.
 type weighted struct {
 	v *mat.SymDense
 	b *mat.VecDense
@@ -37,14 +37,14 @@ func (w *weighted) solve(t *testing.T, b mat.Vector) *mat.VecDense {
 	return &x
 }
 
-// surprise is that of a label, by solving anew.
+// surprise solves the system for each label.
 func (w *weighted) surprise(t *testing.T, phi []float64, reward, weight float64) float64 {
 	t.Helper()
 	x := mat.NewVecDense(len(phi), phi)
 	return (reward - mat.Dot(x, w.solve(t, w.b))) / math.Sqrt(1+weight*mat.Dot(x, w.solve(t, x)))
 }
 
-func TestRobustLearningIsWeightedLeastSquaresOfHubersWeights(t *testing.T) {
+func TestTrust_GivesHuberWeightedLeastSquares(t *testing.T) {
 	const limit = 0.5
 	for _, d := range []int{1, 3, 16, 50} {
 		for _, full := range []float64{1, 100} {
@@ -54,7 +54,7 @@ func TestRobustLearningIsWeightedLeastSquaresOfHubersWeights(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := newWeighted(d, 0.7)
-			doubted := 0
+			reduced := 0
 			for range 300 {
 				phi := vector(rng, d)
 				reward := rng.NormFloat64()
@@ -65,7 +65,7 @@ func TestRobustLearningIsWeightedLeastSquaresOfHubersWeights(t *testing.T) {
 				}
 				trust := Trust(belief.Surprise(phi, reward, full), limit)
 				if trust < 1 {
-					doubted++
+					reduced++
 				}
 				if err := belief.Update(phi, reward, full*trust); err != nil {
 					t.Fatal(err)
@@ -80,8 +80,8 @@ func TestRobustLearningIsWeightedLeastSquaresOfHubersWeights(t *testing.T) {
 					t.Fatalf("d %d: element %d of the mean is %g, want %g", d, i, mean[i], z.AtVec(i))
 				}
 			}
-			if doubted < 50 || doubted > 290 {
-				t.Errorf("d %d: %d of 300 labels were doubted: the test shows little", d, doubted)
+			if reduced < 50 || reduced > 290 {
+				t.Errorf("d %d: %d of 300 labels were reduced: the test shows little", d, reduced)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func vector(rng *rand.Rand, d int) []float64 {
 	return x
 }
 
-func TestSurprisesOfTrueLabelsSpreadAsTheirNoiseDoesFromTheFirstOn(t *testing.T) {
+func TestSurprise_HasTheVarianceOfTheNoise(t *testing.T) {
 	const d, noise, runs = 8, 0.3, 4000
 	rng := rand.New(rand.NewPCG(11, 12))
 	var early, late float64
@@ -131,7 +131,7 @@ func TestSurprisesOfTrueLabelsSpreadAsTheirNoiseDoesFromTheFirstOn(t *testing.T)
 	}
 }
 
-func TestTrustIsWholeUpToTheLimitAndNeverNothing(t *testing.T) {
+func TestTrust_IsOneUpToTheLimitAndNeverZero(t *testing.T) {
 	for _, c := range []struct{ surprise, limit, want float64 }{
 		{0, 0.5, 1}, {0.5, 0.5, 1}, {-0.5, 0.5, 1}, {1, 0.5, 0.5}, {-2, 0.5, 0.25},
 		{1e9, 0.5, 0.5e-9}, {1e300, 0.5, leastTrust},
@@ -143,7 +143,7 @@ func TestTrustIsWholeUpToTheLimitAndNeverNothing(t *testing.T) {
 	}
 }
 
-func TestHowFarALabelMovesTheMeanIsBoundedHoweverWrongItIs(t *testing.T) {
+func TestTrust_BoundsTheMoveOfTheMean(t *testing.T) {
 	const d, limit = 6, 0.3
 	rng := rand.New(rand.NewPCG(5, 6))
 	belief, err := New(d, 1, 1)
@@ -181,7 +181,7 @@ func TestHowFarALabelMovesTheMeanIsBoundedHoweverWrongItIs(t *testing.T) {
 	}
 }
 
-func TestSurpriseAllocatesNothing(t *testing.T) {
+func TestSurprise_DoesNotAllocate(t *testing.T) {
 	belief, err := New(50, 1, 1)
 	if err != nil {
 		t.Fatal(err)

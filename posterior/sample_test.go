@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// skewed is a belief whose V⁻¹ and (RRᵀ)⁻¹ are far apart.
+// skewed returns a belief with very different V⁻¹ and (RRᵀ)⁻¹.
 func skewed(t testing.TB) *Belief {
 	b := mustNew(t, 3, 0.5, 1)
 	must(t, b.Update([]float64{3, 2, -1}, 1, 1))
@@ -33,7 +33,7 @@ func spread(n, dim int, factor float64, draw func(z []float64)) (*mat.VecDense, 
 	return mean, second
 }
 
-func TestSamplesHaveTheCovarianceOfTheBelief(t *testing.T) {
+func TestSample_HasTheCovarianceOfTheBelief(t *testing.T) {
 	const n, tolerance = 200_000, 0.02
 	b := skewed(t)
 	var want mat.Dense
@@ -70,7 +70,7 @@ func TestSamplesHaveTheCovarianceOfTheBelief(t *testing.T) {
 	}
 }
 
-func TestEllipsoidSamplesFillTheEllipsoidEvenly(t *testing.T) {
+func TestSampleEllipsoid_IsUniform(t *testing.T) {
 	const n, radius = 50_000, 2.0
 	b := skewed(t)
 	v := dense(b)
@@ -91,11 +91,11 @@ func TestEllipsoidSamplesFillTheEllipsoidEvenly(t *testing.T) {
 		}
 	}
 	if share := float64(inner) / n; math.Abs(share-0.125) > 0.01 {
-		t.Fatalf("half the radius holds %.3f of the samples, not an eighth", share)
+		t.Fatalf("half the radius contains %.3f of the samples, want 1/8", share)
 	}
 }
 
-func TestTheSameSeedGivesTheSameSamples(t *testing.T) {
+func TestSample_SameSeedSameSamples(t *testing.T) {
 	b := skewed(t)
 	one, two := make([]float64, 3), make([]float64, 3)
 	b.SampleEllipsoid(one, 1, rand.New(rand.NewPCG(7, 8)))

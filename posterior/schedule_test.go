@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-func TestTheoryIsTheFormula(t *testing.T) {
+func TestTheory_IsTheFormula(t *testing.T) {
 	const dim, lambda = 5, 0.5
 	b := mustNew(t, dim, lambda, 1)
 	seed := splitMix(1)
@@ -24,7 +24,7 @@ func TestTheoryIsTheFormula(t *testing.T) {
 	}
 }
 
-func TestTheoryMeasuresTheGainFromThePriorThatIsThere(t *testing.T) {
+func TestTheory_UsesThePresentPrior(t *testing.T) {
 	const dim = 10
 	b := mustNew(t, dim, 1, 0.95)
 	phi := make([]float64, dim)
@@ -53,7 +53,7 @@ func distance(b *Belief, z []float64) float64 {
 	return math.Sqrt(mat.Inner(x, dense(b), x))
 }
 
-func TestTheTruthStaysWithinTheoryAndWithinMisspecified(t *testing.T) {
+func TestSchedule_EllipsoidContainsTheTruth(t *testing.T) {
 	const dim, zeta, sigma = 6, 0.2, 0.1
 	truth := []float64{0.3, -0.2, 0.5, 0.1, -0.4, 0.2}
 	limit := math.Sqrt(dim)
@@ -86,14 +86,14 @@ func TestTheTruthStaysWithinTheoryAndWithinMisspecified(t *testing.T) {
 			}
 		}
 		if rho == 1 && missed == 0 {
-			t.Error("misspecified rewards never left the plain ellipsoid: the test shows nothing")
+			t.Error("misspecified rewards never left the plain ellipsoid: the test is ineffective")
 		}
 	}
 }
 
-// The errors alone, chosen to do the most harm: m = ±ζ with the sign that
-// moves ẑ farthest, against the bound and against ζ√W.
-func TestTheBiasOfMisspecifiedRewardsIsWithinItsBound(t *testing.T) {
+// The test compares the worst errors, m = ±ζ with the sign that moves ẑ farthest,
+// with the bound and with ζ√W.
+func TestMisspecified_BoundsTheBias(t *testing.T) {
 	const dim, zeta, limit = 4, 0.5, 2.0
 	tightest := math.Inf(1)
 	for run := range 200 {
@@ -126,7 +126,7 @@ func TestTheBiasOfMisspecifiedRewardsIsWithinItsBound(t *testing.T) {
 	}
 }
 
-func TestSchedulesAreFiniteWhateverTheBelief(t *testing.T) {
+func TestSchedule_IsFiniteForEveryBelief(t *testing.T) {
 	full := Misspecified{Schedule: Theory{S: 1, Sigma: 1, Delta: 0.1}, Zeta: 0.1, L: 1}
 	b := mustNew(t, 8, 1, 0.95)
 	for range 100 {
@@ -142,14 +142,15 @@ func TestSchedulesAreFiniteWhateverTheBelief(t *testing.T) {
 	}
 }
 
-func TestSchedulesRefuseBadParameters(t *testing.T) {
+func TestSchedule_RefusesBadParameters(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	good := Theory{S: 1, Sigma: 1, Delta: 0.1}
 	must(t, good.Validate())
 	must(t, Constant(0).Validate())
 	for _, s := range []Schedule{
 		Constant(-1), Constant(nan), Constant(inf),
-		Theory{-1, 1, 0.1}, Theory{1, -1, 0.1}, Theory{1, 1, 0}, Theory{1, 1, 1}, Theory{nan, 1, 0.1}, Theory{1, inf, 0.1}, Theory{1, 1, nan},
+		Theory{-1, 1, 0.1}, Theory{1, -1, 0.1}, Theory{1, 1, 0}, Theory{1, 1, 1},
+		Theory{nan, 1, 0.1}, Theory{1, inf, 0.1}, Theory{1, 1, nan},
 		Misspecified{nil, 1, 1}, Misspecified{good, -1, 1}, Misspecified{good, 1, 0}, Misspecified{good, 1, nan},
 		Misspecified{Theory{1, 1, 2}, 1, 1},
 	} {

@@ -9,15 +9,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// ErrSnapshot says that bytes are not a whole, undamaged snapshot.
-var ErrSnapshot = errors.New("not a whole snapshot of a belief")
+// ErrSnapshot is wrapped by the error for a damaged or incomplete snapshot.
+var ErrSnapshot = errors.New("damaged belief snapshot")
 
 // A snapshot is, in little-endian order:
 //
 //	 0  magic     8 bytes "optibelf"
 //	 8  version   uint32, 1
 //	12  d         uint32
-//	16  exact     uint64, 1 where the whole prior is restored in every Forget, else 0
+//	16  exact     uint64, 1 if Forget restores the whole prior, else 0
 //	24  λ, ρ      float64 each
 //	40  state     StateLen(d) float64s, see State
 //	..  checksum  uint64, xxHash64 (seed 0) of everything before
@@ -31,16 +31,16 @@ const (
 // given dimension.
 func SnapshotLen(dim int) int { return snapshotHead + 8*StateLen(dim) + 8 }
 
-// MarshalBinary returns a snapshot: the whole belief with λ and ρ.
+// MarshalBinary returns a snapshot: the belief with λ and ρ.
 func (b *Belief) MarshalBinary() ([]byte, error) {
 	return b.AppendBinary(make([]byte, 0, SnapshotLen(b.dim)))
 }
 
-// AppendBinary appends a snapshot to dst. Where dst has room for SnapshotLen
-// bytes more it allocates nothing.
+// AppendBinary appends a snapshot to dst. It does not allocate if dst has room for
+// SnapshotLen more bytes.
 func (b *Belief) AppendBinary(dst []byte) ([]byte, error) {
 	if b.dim == 0 {
-		return dst, errors.New("posterior.AppendBinary: the belief was not made by New (dimension 0): make one")
+		return dst, errors.New("posterior.AppendBinary: dimension 0; create the belief with New")
 	}
 	start := len(dst)
 	var exact uint64
@@ -59,8 +59,8 @@ func (b *Belief) AppendBinary(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-// UnmarshalBinary makes b what the snapshot holds, whatever b was. Any damage
-// is an error that wraps ErrSnapshot and changes nothing.
+// UnmarshalBinary sets b, of any dimension, to the snapshot. The error for any
+// damage wraps ErrSnapshot and changes nothing.
 func (b *Belief) UnmarshalBinary(data []byte) error {
 	restored, err := readSnapshot(data)
 	if err != nil {
@@ -70,37 +70,37 @@ func (b *Belief) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// readSnapshot builds the belief that data holds.
+// readSnapshot returns the belief of a snapshot.
 func readSnapshot(data []byte) (*Belief, error) {
 	if len(data) < snapshotHead {
-		return nil, fmt.Errorf("it is too short (%d bytes): was it cut off?", len(data))
+		return nil, fmt.Errorf("too short (%d bytes)", len(data))
 	}
 	if magic := string(data[:8]); magic != snapshotMagic {
-		return nil, fmt.Errorf("it has the wrong magic (%q): is it another file?", magic)
+		return nil, fmt.Errorf("wrong magic (%q)", magic)
 	}
 	if v := binary.LittleEndian.Uint32(data[8:]); v != snapshotVersion {
-		return nil, fmt.Errorf("its version is unknown (%d): read it with the program that wrote it", v)
+		return nil, fmt.Errorf("unknown version (%d); use the program version that wrote it", v)
 	}
 	dim := binary.LittleEndian.Uint32(data[12:])
 	if dim < 1 || dim > MaxDim {
-		return nil, fmt.Errorf("its dimension is impossible (%d): it is damaged", dim)
+		return nil, fmt.Errorf("impossible dimension (%d)", dim)
 	}
 	b := &Belief{dim: int(dim)}
 	if want := SnapshotLen(b.dim); len(data) != want {
-		return nil, fmt.Errorf("it has the wrong length (%d bytes, not %d): was it cut off?", len(data), want)
+		return nil, fmt.Errorf("wrong length (%d bytes, want %d)", len(data), want)
 	}
 	body, sum := data[:len(data)-8], binary.LittleEndian.Uint64(data[len(data)-8:])
 	if got := xxhash.Sum64(body); got != sum {
-		return nil, fmt.Errorf("its checksum is wrong (%#x, not %#x): it is damaged", got, sum)
+		return nil, fmt.Errorf("wrong checksum (%#x, want %#x)", got, sum)
 	}
 	return b, b.fill(body)
 }
 
-// fill sets up b, whose dimension is known, from a snapshot's head and state.
+// fill sets b, whose dimension is known, from the head and state of a snapshot.
 func (b *Belief) fill(body []byte) error {
 	exact := binary.LittleEndian.Uint64(body[16:])
 	if exact > 1 {
-		return fmt.Errorf("its kind of restore is unknown (%d): it is damaged", exact)
+		return fmt.Errorf("unknown kind of restore (%d)", exact)
 	}
 	b.exact = exact == 1
 	b.lambda = math.Float64frombits(binary.LittleEndian.Uint64(body[24:]))

@@ -17,14 +17,14 @@ func snapshotOf(t testing.TB, b *Belief) []byte {
 	return data
 }
 
-// reseal gives damaged data the checksum that would hide the damage.
+// reseal sets the correct checksum of damaged data.
 func reseal(data []byte) []byte {
 	n := len(data) - 8
 	binary.LittleEndian.PutUint64(data[n:], xxhash.Sum64(data[:n]))
 	return data
 }
 
-func TestARestoredBeliefGoesOnBitForBit(t *testing.T) {
+func TestSnapshot_RestoredBeliefContinuesBitForBit(t *testing.T) {
 	b := trained(t, 9, 1)
 	var restored Belief
 	data := snapshotOf(t, b)
@@ -44,7 +44,7 @@ func TestARestoredBeliefGoesOnBitForBit(t *testing.T) {
 		}
 	}
 	if !sameBits(stateOf(b), stateOf(&restored)) || !sameBits(stateOf(b), stateOf(slot)) {
-		t.Fatal("the restored beliefs went elsewhere")
+		t.Fatal("the restored beliefs differ")
 	}
 	if restored.Lambda() != b.Lambda() || restored.Rho() != b.Rho() {
 		t.Fatal("λ or ρ was lost")
@@ -56,7 +56,7 @@ func TestARestoredBeliefGoesOnBitForBit(t *testing.T) {
 	}
 }
 
-func TestEveryDamageOfASnapshotIsAnErrorThatChangesNothing(t *testing.T) {
+func TestUnmarshalBinary_RefusesEveryDamage(t *testing.T) {
 	data := snapshotOf(t, trained(t, 3, 1))
 	b := trained(t, 2, 2)
 	before := stateOf(b)
@@ -80,7 +80,7 @@ func TestEveryDamageOfASnapshotIsAnErrorThatChangesNothing(t *testing.T) {
 	}
 }
 
-func TestImpossibleStatesAreErrorsThatChangeNothing(t *testing.T) {
+func TestRestore_RefusesImpossibleStates(t *testing.T) {
 	const dim = 3
 	b := trained(t, dim, 1)
 	good := stateOf(b)
@@ -99,18 +99,18 @@ func TestImpossibleStatesAreErrorsThatChangeNothing(t *testing.T) {
 		state := append([]float64(nil), good...)
 		state[c.at] = c.value
 		if err := b.Restore(state); err == nil {
-			t.Errorf("Restore took entry %d = %g", c.at, c.value)
+			t.Errorf("Restore accepts entry %d = %g", c.at, c.value)
 		}
 		// The same, hidden behind a right checksum.
 		data := snapshotOf(t, b)
 		binary.LittleEndian.PutUint64(data[snapshotHead+8*c.at:], math.Float64bits(c.value))
 		if err := b.UnmarshalBinary(reseal(data)); !errors.Is(err, ErrSnapshot) {
-			t.Errorf("UnmarshalBinary took entry %d = %g", c.at, c.value)
+			t.Errorf("UnmarshalBinary accepts entry %d = %g", c.at, c.value)
 		}
 	}
 	for _, n := range []int{0, len(good) - 1, len(good) + 1} {
 		if err := b.Restore(make([]float64, n)); err == nil {
-			t.Errorf("Restore took %d numbers", n)
+			t.Errorf("Restore accepts %d numbers", n)
 		}
 	}
 	if !sameBits(good, stateOf(b)) {
@@ -118,14 +118,13 @@ func TestImpossibleStatesAreErrorsThatChangeNothing(t *testing.T) {
 	}
 }
 
-func TestABeliefThatWasNeverMadeHasNoSnapshot(t *testing.T) {
+func TestMarshalBinary_RefusesTheZeroBelief(t *testing.T) {
 	if _, err := new(Belief).MarshalBinary(); err == nil {
-		t.Fatal("the zero belief gave a snapshot")
+		t.Fatal("MarshalBinary accepts the zero belief")
 	}
 }
 
-// Whatever the bytes, there is no panic; what is accepted is a belief that
-// works and writes the same bytes again.
+// No input panics. An accepted input is a working belief that writes the same bytes.
 func FuzzUnmarshalBinary(f *testing.F) {
 	for dim := 1; dim <= 3; dim++ {
 		f.Add(snapshotOf(f, trained(f, dim, 1)))

@@ -5,20 +5,19 @@ import (
 	"math"
 )
 
-// In this file and in factor.go every product stands in float64(): the
-// conversion forbids the compiler to fuse it with an addition, and so R and b
+// In this file and in factor.go a float64() conversion contains every product. It
+// prevents the compiler from fusing the product with an addition, so that R and b
 // have the same bits on every CPU.
 
-// LabelError says why a label was refused. The belief is as it was. The
-// message is put together only when it is read, so that a control tick which
-// counts refused labels formats no strings.
+// LabelError describes a refused label. The belief is unchanged. Only Error formats
+// the message, so that a control tick can count refused labels without formatting.
 type LabelError struct {
 	Op    string  // the method
 	Row   int     // row of a batch, -1 for a single label
-	What  string  // what is wrong
-	Found float64 // the number that is wrong
-	Do    string  // what to do
-	Err   error   // ErrNotPositiveDefinite where that is the reason, else nil
+	What  string  // cause
+	Found float64 // the wrong number
+	Do    string  // fix
+	Err   error   // ErrNotPositiveDefinite or nil
 }
 
 // Error formats the error.
@@ -32,14 +31,13 @@ func (e *LabelError) Error() string {
 // Unwrap returns Err.
 func (e *LabelError) Unwrap() error { return e.Err }
 
-// checkLabel returns what is wrong with a label. The comparisons are written
-// so that a NaN fails them.
+// checkLabel returns an error for a bad label. A NaN fails every comparison.
 func (b *Belief) checkLabel(op string, row int, phi []float64, reward, weight float64) error {
 	refuse := func(what string, found float64, do string) error {
 		return &LabelError{Op: op, Row: row, What: what, Found: found, Do: do}
 	}
 	if len(phi) != b.dim {
-		return refuse("phi has the wrong length", float64(len(phi)), "give one feature for each dimension of the belief")
+		return refuse("wrong length of phi", float64(len(phi)), "give one feature for each dimension of the belief")
 	}
 	if !(weight > 0 && weight <= MaxInformation) {
 		return refuse("weight is not positive and finite", weight, "drop the label")
@@ -57,10 +55,10 @@ func (b *Belief) checkLabel(op string, row int, phi []float64, reward, weight fl
 	return nil
 }
 
-// Update takes a label in: V += w φφᵀ, b += w r φ. phi is [d], weight is in
-// (0, MaxInformation]; the label's noise σ enters as weight = w/σ².
-// A label that is not finite, too large or of the wrong length is a
-// *LabelError and changes nothing. O(d²).
+// Update adds a label: V += w φφᵀ, b += w r φ. phi is [d], weight is in
+// (0, MaxInformation]; a label with noise σ has weight = w/σ². For a label that is
+// not finite, too large or of the wrong length it returns a *LabelError and changes
+// nothing. O(d²).
 func (b *Belief) Update(phi []float64, reward, weight float64) error {
 	if err := b.checkLabel("Update", -1, phi, reward, weight); err != nil {
 		return err
@@ -73,22 +71,24 @@ func (b *Belief) Update(phi []float64, reward, weight float64) error {
 	return nil
 }
 
-// Downdate takes a label out again: V -= w φφᵀ, b -= w r φ, where weight is
-// what the label weighs now, that is ρ^k of what it was given with after k
-// calls of Forget. A refused label is a *LabelError and changes nothing; it
-// wraps ErrNotPositiveDefinite where no such label can be in V. O(d²).
+// Downdate removes a label: V -= w φφᵀ, b -= w r φ. weight is the present weight of
+// the label: ρ^k times that of Update after k calls of Forget. For a refused label
+// it returns a *LabelError and changes nothing. The error wraps
+// ErrNotPositiveDefinite if V cannot contain the label. O(d²).
 //
-// A label that was never given can be recognised only where taking it out
-// would leave less than the prior; the caller must not rely on more.
+// Downdate detects a label that was never added only if less than the prior would
+// remain.
 func (b *Belief) Downdate(phi []float64, reward, weight float64) error {
 	if err := b.checkLabel("Downdate", -1, phi, reward, weight); err != nil {
 		return err
 	}
 	scaleTo(b.x, phi, math.Sqrt(weight))
-	// What stays is at least the prior.
+	// At least the prior must remain.
 	if !rankOneDowndate(b.r, b.x, b.y, b.floor) {
-		return &LabelError{Op: "Downdate", Row: -1, What: "there is no label of this phi and weight to take out", Found: weight,
-			Do: "take out only labels that were given, at their present weight", Err: ErrNotPositiveDefinite}
+		return &LabelError{
+			Op: "Downdate", Row: -1, What: "the belief has no label with this phi and weight", Found: weight,
+			Do: "remove only labels that were added, with their present weight", Err: ErrNotPositiveDefinite,
+		}
 	}
 	b.addReward(phi, -float64(weight*reward))
 	*b.weight = max(*b.weight-weight, 0)
@@ -96,7 +96,7 @@ func (b *Belief) Downdate(phi []float64, reward, weight float64) error {
 	return nil
 }
 
-// addReward does b += s φ.
+// addReward computes b += s φ.
 func (b *Belief) addReward(phi []float64, s float64) {
 	dst := b.b[:len(phi)]
 	for i, v := range phi {
@@ -104,18 +104,18 @@ func (b *Belief) addReward(phi []float64, s float64) {
 	}
 }
 
-// UpdateBatch takes n labels in at once, for warm starts: phi is [n, d]
-// row-major, reward [n], weight [n] or nil for ones. It reflects four labels
-// at a time into R, so R differs from that of n calls of Update by rounding,
-// but is the same on every CPU. An error names the row and changes nothing.
+// UpdateBatch adds n labels, for warm starts: phi is [n, d] row-major, reward [n],
+// weight [n] or nil for ones. It adds four labels at a time: R differs by rounding
+// from that of n calls of Update, but is the same on every CPU. An error names the
+// row and changes nothing.
 func (b *Belief) UpdateBatch(phi []float64, reward, weight []float64) error {
 	n, d := len(reward), b.dim
 	if len(phi) != n*d {
-		return fmt.Errorf("posterior.UpdateBatch: phi does not fit the rewards (%d numbers for %d labels of %d features): give [n, d] row-major",
-			len(phi), n, d)
+		return fmt.Errorf("posterior.UpdateBatch: phi does not match the rewards "+
+			"(%d numbers for %d labels of %d features); give [n, d] row-major", len(phi), n, d)
 	}
 	if weight != nil && len(weight) != n {
-		return fmt.Errorf("posterior.UpdateBatch: weights do not fit the rewards (%d for %d labels): give one a label, or none",
+		return fmt.Errorf("posterior.UpdateBatch: %d weights for %d labels; give one for each label, or nil",
 			len(weight), n)
 	}
 	for i, r := range reward {
@@ -134,7 +134,7 @@ func (b *Belief) UpdateBatch(phi []float64, reward, weight []float64) error {
 	return nil
 }
 
-// load puts a label's √w φ into a lane of the block and its reward into b.
+// load writes √w φ of a label into a lane of the block and adds its reward to b.
 func (b *Belief) load(lane int, phi []float64, reward, weight float64) {
 	root := math.Sqrt(weight)
 	for j, v := range phi {
@@ -151,15 +151,15 @@ func weightOf(weight []float64, i int) float64 {
 	return weight[i]
 }
 
-// Forget lets one period elapse: the data's share of V, b and the weight are
-// scaled by ρ, and the prior is kept. V as a whole is scaled, then one basis
-// direction of the prior, in turn, is brought back to λ by a rank-1 update
-// that touches only the rows from that direction on:
+// Forget applies the decay of one period: it scales the part of the labels in V, b
+// and the weight by ρ, and keeps the prior. It scales the whole V, then restores
+// one basis direction of the prior to λ, in turn, by a rank-1 update of the rows
+// from that direction on:
 //
 //	V ← ρV + (λ - ρD_i) e_i e_iᵀ,   D ← ρD with D_i = λ
 //
-// so that λρ^(d-1) ≤ D_ii ≤ λ at all times. With WithExactRestore every
-// direction is brought back each time. With ρ = 1 nothing is done.
+// so that λρ^(d-1) ≤ D_ii ≤ λ at all times. With WithExactRestore it restores every
+// direction each time. With ρ = 1 it does nothing.
 func (b *Belief) Forget() {
 	if b.rho == 1 {
 		return
@@ -176,7 +176,7 @@ func (b *Belief) Forget() {
 	b.meanKnown = false
 }
 
-// restoreNext brings the direction under the cursor back to λ.
+// restoreNext restores the direction of the cursor to λ.
 func (b *Belief) restoreNext() {
 	i := int(*b.cursor)
 	b.flush(i)
@@ -191,7 +191,7 @@ func (b *Belief) restoreNext() {
 	*b.cursor = float64(i)
 }
 
-// restoreAll brings every direction back to λ, four in a sweep.
+// restoreAll restores every direction to λ, four at a time.
 func (b *Belief) restoreAll() {
 	for i := 0; i < b.dim; i += 4 {
 		clear(b.block)
@@ -204,13 +204,13 @@ func (b *Belief) restoreAll() {
 	}
 }
 
-// vanished is below anything that can matter beside a prior of MinLambda, and
-// far above the subnormal numbers.
+// vanished is negligible beside a prior of MinLambda, and far above the subnormal
+// numbers.
 const vanished = 1e-250
 
-// flush sets to zero what has decayed to nothing in row i. Without it, hours
-// after the last label, R and b would fill with subnormal numbers, on which
-// CPUs compute a hundred times slower.
+// flush sets vanished entries of row i to zero. Without it, R and b would contain
+// subnormal numbers hours after the last label. CPUs compute with them a hundred
+// times more slowly.
 func (b *Belief) flush(i int) {
 	if math.Abs(b.b[i]) < vanished {
 		b.b[i] = 0
@@ -227,14 +227,14 @@ func (b *Belief) flush(i int) {
 	}
 }
 
-// Merge takes in what another belief has learnt: V += V_o - D_o, b += b_o,
-// where D_o is what the prior has in V_o. Data add, priors do not: the result
-// is the belief that had been given both beliefs' labels, each at the weight
-// it has now. λ and ρ stay b's and may differ from other's; the dimensions
-// must be equal. An error changes nothing. O(d³), and it allocates.
+// Merge adds the labels of another belief: V += V_o - D_o, b += b_o, where D_o is the
+// part of the prior in V_o. The result is the belief with the labels of both, each
+// with its present weight. λ and ρ of b remain and may differ from those of other;
+// the dimensions must be equal. An error changes nothing. O(d³). It allocates.
 func (b *Belief) Merge(other *Belief) error {
 	if other.dim != b.dim {
-		return fmt.Errorf("posterior.Merge: the dimensions differ (%d and %d): merge beliefs of the same model", b.dim, other.dim)
+		return fmt.Errorf("posterior.Merge: the dimensions differ (%d and %d); merge beliefs of the same model",
+			b.dim, other.dim)
 	}
 	sum := b.Clone()
 	d := b.dim
@@ -248,8 +248,8 @@ func (b *Belief) Merge(other *Belief) error {
 		clear(sum.x)
 		sum.x[k] = math.Sqrt(other.prior[k])
 		if !rankOneDowndate(sum.r, sum.x, sum.y, sum.floor) {
-			return fmt.Errorf("posterior.Merge: %w (at direction %d of the other's prior): one of the beliefs is damaged or beyond float64's precision",
-				ErrNotPositiveDefinite, k)
+			return fmt.Errorf("posterior.Merge: direction %d of the prior: %w; do not merge damaged beliefs",
+				k, ErrNotPositiveDefinite)
 		}
 	}
 	for i, v := range other.b {

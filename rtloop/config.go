@@ -6,48 +6,45 @@ import (
 	"time"
 )
 
-// The postures: what to do when something asked for is not granted.
+// The postures: the reaction to a refused request.
 const (
 	Strict = "strict" // refuse to start
-	Warn   = "warn"   // report it and go on
+	Warn   = "warn"   // report it and continue
 )
 
-// NoLimit as Config.MaxMissed lets a loop miss any number of ticks.
+// NoLimit is the Config.MaxMissed of a loop that may miss any number of ticks.
 const NoLimit = -1
 
-// Config is what a loop is asked to do. Start from DefaultConfig.
+// Config has the settings of a loop. Start from DefaultConfig.
 type Config struct {
 	// PeriodMS is the time from one tick to the next, in milliseconds,
 	// 0.05 to 60000. It is rounded to a nanosecond.
 	PeriodMS float64 `yaml:"period_ms"`
-	// Priority is the SCHED_FIFO priority of the control thread, 1 to 98;
-	// 0 leaves it to the ordinary scheduler. 99 is left to the watchdog and
-	// the kernel.
+	// Priority is the SCHED_FIFO priority of the control thread, 1 to 98; 0:
+	// the ordinary scheduler. 99 is for the watchdog and the kernel.
 	Priority int `yaml:"fifo_priority"`
 	// CPUs are the processors that the control thread may run on; empty: all.
 	CPUs []int `yaml:"cpus"`
 	// LockMemory keeps every page of the process in memory (mlockall).
 	LockMemory bool `yaml:"lock_memory"`
-	// TimerSlackNS is how late the kernel may wake the control thread to
-	// save power, in nanoseconds, where it has no FIFO priority; 0 leaves
-	// it as it is.
+	// TimerSlackNS is the delay, in nanoseconds, with which the kernel may wake
+	// a control thread without FIFO priority to save power; 0: unchanged.
 	TimerSlackNS int64 `yaml:"timer_slack_ns"`
-	// MaxMissed is the number of missed ticks, with no punctual one in
+	// MaxMissed is the number of missed ticks, without a punctual one in
 	// between, that stops the robot; 1 or more, or NoLimit.
 	MaxMissed int `yaml:"max_missed_ticks"`
-	// MemoryLimitMiB is the memory, in MiB, above which the garbage
-	// collector runs although it is switched off; 16 or more.
+	// MemoryLimitMiB is the memory, in MiB, above which the disabled garbage
+	// collector runs nevertheless; 16 or more.
 	MemoryLimitMiB int `yaml:"memory_limit_mib"`
 	// Posture is Strict or Warn.
 	Posture string `yaml:"posture"`
-	// WatchdogMS is the time without a tick, in milliseconds, after which
-	// the watchdog holds the control thread for stuck; at least three
-	// periods; 0: no watchdog.
+	// WatchdogMS is the time without a tick, in milliseconds, after which the
+	// watchdog considers the control thread stuck; at least three periods;
+	// 0: no watchdog.
 	WatchdogMS float64 `yaml:"watchdog_ms"`
 }
 
-// DefaultConfig is 50 Hz with a real-time posture that a robot's computer can
-// grant; what is not granted is reported.
+// DefaultConfig returns 50 Hz and the posture Warn.
 func DefaultConfig() Config {
 	return Config{
 		PeriodMS:       20,
@@ -61,7 +58,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Period is PeriodMS as a duration.
+// Period returns PeriodMS as a duration.
 func (c Config) Period() time.Duration { return milliseconds(c.PeriodMS) }
 
 // Validate returns an error that names the first key that is out of range.
@@ -74,11 +71,11 @@ func (c Config) Validate() error {
 	}
 	for _, cpu := range c.CPUs {
 		if cpu < 0 || cpu >= maxCPUs {
-			return fmt.Errorf("rtloop: cpus holds %d: give numbers from 0 to %d, as in /proc/cpuinfo", cpu, maxCPUs-1)
+			return fmt.Errorf("rtloop: cpus has %d: give numbers from 0 to %d, as in /proc/cpuinfo", cpu, maxCPUs-1)
 		}
 	}
 	if c.TimerSlackNS < 0 {
-		return fmt.Errorf("rtloop: timer_slack_ns is %d: give 1 or more, or 0 to leave it as it is", c.TimerSlackNS)
+		return fmt.Errorf("rtloop: timer_slack_ns is %d: give 1 or more, or 0 to keep the present one", c.TimerSlackNS)
 	}
 	if c.MaxMissed < 1 && c.MaxMissed != NoLimit {
 		return fmt.Errorf("rtloop: max_missed_ticks is %d: give 1 or more, or %d for no limit", c.MaxMissed, NoLimit)
@@ -90,7 +87,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("rtloop: posture is %q: give %s or %s", c.Posture, Strict, Warn)
 	}
 	if c.WatchdogMS != 0 && !(c.WatchdogMS >= 3*c.PeriodMS && c.WatchdogMS <= 3.6e6) {
-		return fmt.Errorf("rtloop: watchdog_ms is %v: give at least three periods (%v), or 0 for none", c.WatchdogMS, 3*c.PeriodMS)
+		return fmt.Errorf("rtloop: watchdog_ms is %v: give at least three periods (%v), or 0 for none",
+			c.WatchdogMS, 3*c.PeriodMS)
 	}
 	return nil
 }

@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-func TestTheDefaultConfigurationIsValid(t *testing.T) {
+func TestDefaultConfig_IsValid(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAConfigurationOutOfRangeIsRefusedByItsKey(t *testing.T) {
+func TestConfig_RefusesValuesOutOfRange(t *testing.T) {
 	tests := map[string]func(*Config){
 		"period_ms":        func(c *Config) { c.PeriodMS = 0 },
 		"period_ms is NaN": func(c *Config) { c.PeriodMS = math.NaN() },
 		"period_ms is 1e":  func(c *Config) { c.PeriodMS = 1e9 },
 		"fifo_priority":    func(c *Config) { c.Priority = 99 },
 		"cpus":             func(c *Config) { c.CPUs = []int{0, -1} },
-		"cpus holds 1024":  func(c *Config) { c.CPUs = []int{1024} },
+		"cpus has 1024":  func(c *Config) { c.CPUs = []int{1024} },
 		"timer_slack_ns":   func(c *Config) { c.TimerSlackNS = -1 },
 		"max_missed_ticks": func(c *Config) { c.MaxMissed = 0 },
 		"memory_limit_mib": func(c *Config) { c.MemoryLimitMiB = 0 },
@@ -36,7 +36,7 @@ func TestAConfigurationOutOfRangeIsRefusedByItsKey(t *testing.T) {
 		}
 		if l, _, err := Prepare(cfg); err == nil {
 			l.Close()
-			t.Errorf("Prepare took a bad %s", want)
+			t.Errorf("Prepare accepts a bad %s", want)
 		}
 	}
 }

@@ -1,62 +1,59 @@
-// Package rtloop is the clock of a control loop: it wakes one thread once a
-// period, counts what it missed, and makes sure that the robot is halted
-// whatever ends the loop. It knows nothing of robots.
+// Package rtloop is the clock of a control loop. It wakes one thread once a
+// period, counts missed periods, and calls the Halt hook on every way out of the
+// loop. It does not depend on robots.
 //
 // # Running a loop
 //
-// [Prepare] makes the control thread and asks the operating system for its
-// posture; what it got is in [Granted], and under the posture "strict" less
-// than everything is an error. [Loop.Run] then calls a function once a period,
-// until its context is done or something goes wrong, and returns a [Report].
+// [Prepare] creates the control thread and requests its real-time posture from
+// the operating system. [Granted] lists the results. Under the posture "strict" a
+// refused request is an error. [Loop.Run] then calls a function once a period,
+// until its context is done or an error occurs, and returns a [Report].
 //
 // # The thread
 //
-// The loop runs on an operating-system thread of its own, to which SCHED_FIFO,
-// processor affinity and timer slack are given, and which ends with the loop,
-// so none of it reaches other goroutines or child processes. It sleeps to
-// absolute deadlines on CLOCK_MONOTONIC with clock_nanosleep. Garbage
-// collection is off below a memory limit.
+// The loop has its own operating-system thread, with SCHED_FIFO, processor
+// affinity and timer slack. The thread ends with the loop, so that other
+// goroutines and child processes do not get its properties. It sleeps to absolute
+// deadlines on CLOCK_MONOTONIC with clock_nanosleep. Garbage collection is off
+// below a memory limit.
 //
-// Priorities of threads do not reach goroutines. To run Go code a thread needs
-// one of the scheduler's slots (GOMAXPROCS), and when other goroutines of the
-// process keep all of them busy, the control thread waits for one for tens of
-// milliseconds, whatever its priority. Keep computation in another process,
-// which cannot do this.
+// Priorities of threads do not apply to goroutines. To run Go code a thread needs
+// a slot of the Go scheduler (GOMAXPROCS). When other goroutines of the process
+// keep all slots busy, the control thread waits for one for tens of milliseconds,
+// at any priority. Keep computation in another process.
 //
 // # Periods, ticks and misses
 //
-// Period i begins at start + i·period, for ever: the phase is kept. A period
-// whose deadline has passed when the previous tick ends, and one that is over
-// when the thread wakes, is skipped; the next [Beat] says in Elapsed how many
-// periods went by. Hence, always,
+// Period i begins at start + i·period: the phase never changes. The loop skips a
+// period whose deadline has passed when the previous tick ends, and one that is
+// over when the thread wakes. Elapsed of the next [Beat] is the number of periods
+// since the last one. Hence, always,
 //
 //	ticks run + ticks skipped = periods that began
 //
-// which [Report.Identity] checks against the clock. Skipped ticks with no
-// punctual one in between are counted together, and MaxMissed of them end the
-// loop with [ErrOverrun]: a body that always takes 1.1 periods is stopped just
-// as one long stall is. Where the body can be made safe without ending the loop,
-// Loop.OnOverrun does that, and the loop goes on.
+// [Report.Identity] checks this against the clock. The loop counts skipped ticks
+// without a punctual one in between. MaxMissed of them end the loop with
+// [ErrOverrun], after one long stall and also with a body that always takes 1.1
+// periods. If Loop.OnOverrun can make the body safe, the loop continues.
 //
-// A process that is stopped (SIGSTOP, a debugger) and continued finds many
-// periods skipped at once, and so usually ends in ErrOverrun: after such a gap
-// the robot should not go on by itself. While the computer is suspended
-// CLOCK_MONOTONIC stands still, so that a suspend is seen only as far as it
-// takes time around the sleep proper; do not let a robot suspend.
+// A process that is stopped (SIGSTOP, a debugger) and continued finds many skipped
+// periods at once, and usually ends with ErrOverrun. After such a gap the robot
+// should not continue automatically. CLOCK_MONOTONIC stands still while the
+// computer is suspended, so that the loop does not notice a suspend. Do not let
+// the computer of a robot suspend.
 //
 // # Ways out
 //
-// Loop.Halt is called exactly once, on the control thread, before Run returns:
-// after a cancelled context, an error, an overrun, a panic or a Goexit, and is
-// given the cause. A panic is returned as a [*PanicError], with its stack. What
-// no process can answer itself (SIGKILL, a fatal error of the Go runtime, memory
-// exhausted) is left to the deadman of the device.
+// Run calls Loop.Halt exactly once, on the control thread, before it returns:
+// after a cancelled context, an error, an overrun, a panic or a Goexit. The hook
+// gets the cause. Run returns a panic as a [*PanicError] with its stack. Against
+// events that end the process at once (SIGKILL, a fatal error of the Go runtime,
+// no memory) the device needs a deadman.
 //
-// A control thread that hangs inside a tick, or in Loop.Halt, cannot halt
-// anything; Run does not return. The [Watchdog], on a second thread with a higher
-// priority, then calls Loop.OnStuck with what the kernel reports of the thread.
-// It watches until Halt has returned. It is Go code: a runtime that is itself
-// hung takes the watchdog with it, which is what WatchdogSec= of systemd and the
-// device's deadman are for. The [Notifier] feeds the former, and only while ticks
-// go on.
+// A control thread that hangs inside a tick, or in Loop.Halt, cannot halt the
+// robot, and Run does not return. The [Watchdog], on a second thread with a higher
+// priority, then calls Loop.OnStuck with the thread's state from the kernel. It
+// watches until Halt has returned. It is Go code: a Go runtime that hangs stops
+// the watchdog too. WatchdogSec= of systemd and the device's deadman cover that
+// case. The [Notifier] feeds the watchdog of systemd, but only while ticks run.
 package rtloop

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Errors that a caller may want to tell apart.
+// Errors of a Loop.
 var (
-	// ErrPosture: something asked for was not granted and the posture is Strict.
+	// ErrPosture: a request was refused and the posture is Strict.
 	ErrPosture = errors.New("real-time posture not granted")
 	// ErrOverrun: more ticks were missed in a row than MaxMissed allows.
 	ErrOverrun = errors.New("too many missed ticks")
@@ -25,10 +25,10 @@ var (
 	ErrUsed = errors.New("loop already used")
 )
 
-// PanicError is a panic of the body, or of the Halt hook.
+// PanicError is a panic of the body or of the Halt hook.
 type PanicError struct {
-	Value any    // what was passed to panic
-	Stack []byte // of the panic; empty in what the Halt hook is given
+	Value any    // the argument of panic
+	Stack []byte // of the panic; empty in the cause for the Halt hook
 }
 
 func (e *PanicError) Error() string {
@@ -38,25 +38,25 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack)
 }
 
-// Unwrap returns the value where it is an error.
+// Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// OverrunError says how too many ticks were missed. It wraps ErrOverrun.
+// OverrunError describes missed ticks. It wraps ErrOverrun.
 type OverrunError struct {
 	Tick     uint64        // the next one
 	Missed   uint64        // since the last punctual one
 	Limit    int           // Config.MaxMissed
-	Lateness time.Duration // of the newest wake-up
-	Duration time.Duration // of the newest finished tick
+	Lateness time.Duration // of the last wake-up
+	Duration time.Duration // of the last finished tick
 }
 
 func (e *OverrunError) Error() string {
 	return fmt.Sprintf("%v (%d since the last punctual one, max_missed_ticks is %d; "+
 		"the thread last woke %v late, a tick last took %v); "+
-		"shorten the tick, lengthen period_ms, or find what occupied the processor",
+		"shorten the tick, lengthen period_ms, or find the cause of the delay",
 		ErrOverrun, e.Missed, e.Limit, rounded(e.Lateness), rounded(e.Duration))
 }
 
@@ -67,35 +67,35 @@ func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microseco
 
 // Loop is a control thread that is ready to run. Set its fields before Run.
 type Loop struct {
-	// Halt, if not nil, brings the robot to its failsafe output. Run calls
-	// it exactly once, on the control thread, on every way out: return,
-	// cancelled context, error, overrun, panic, Goexit; and before anything
-	// is formatted or reported. cause is why the loop ends: nil for a
-	// cancelled context, else the body's own error, an *OverrunError, a
-	// *PanicError, ErrClock or ErrGoexit. The watchdog gives it WatchdogMS.
+	// Halt, if not nil, brings the robot to its failsafe output. Run calls it
+	// exactly once, on the control thread, on every way out: return, cancelled
+	// context, error, overrun, panic, Goexit; and before it formats or reports
+	// anything. cause is nil for a cancelled context, otherwise the error of
+	// the body, an *OverrunError, a *PanicError, ErrClock or ErrGoexit. Halt
+	// must return within WatchdogMS.
 	Halt func(cause error)
-	// OnStuck, if not nil, is called once by the watchdog's thread when no
-	// tick has begun for WatchdogMS, or when Halt has not returned for as long.
-	// The control thread may still be inside the body: use only what is safe
-	// beside it, such as a second path to the actuators.
+	// OnStuck, if not nil, is called once on the watchdog's thread when no tick
+	// has begun, or Halt has not returned, for WatchdogMS. The control thread
+	// may still be inside the body: use only what is safe beside it, such as a
+	// second path to the actuators.
 	OnStuck func(Stall)
-	// OnOverrun, if not nil, is called on the control thread when MaxMissed
-	// ticks were missed, at once: before the thread sleeps again, and before
-	// the next beat. Where it returns true the loop continues and counts from
-	// zero; else, and without it, the loop ends with the error.
-	OnOverrun func(*OverrunError) (goOn bool)
-	// Notify, if not nil, is told that the service is ready after the first
-	// tick, is fed while ticks go on, and is told when the loop stops.
+	// OnOverrun, if not nil, is called on the control thread as soon as
+	// MaxMissed ticks were missed: before the thread sleeps again, and before
+	// the next beat. If it returns true, the loop continues and counts from
+	// zero; otherwise, or if it is nil, the loop ends with the error.
+	OnOverrun func(*OverrunError) (proceed bool)
+	// Notify, if not nil, gets Ready after the first tick, Alive while ticks
+	// run, and Stopping when the loop stops.
 	Notify *Notifier
 
 	cfg     Config
 	clock   clock
 	granted Granted
-	restore []func() // of what Prepare changed in the process, last first
+	restore []func() // undo the changes of Prepare to the process; the last one first
 
-	work     chan func() // to the control thread; closed: end the thread
+	work     chan func() // for the control thread; closed: the thread ends
 	watchdog *Watchdog   // of the control thread
-	stat     *threadStat // of the same
+	stat     *threadStat // of the control thread
 	used     atomic.Bool
 	stop     atomic.Bool
 	live     live
@@ -106,22 +106,22 @@ type Loop struct {
 	duration histogram
 }
 
-// live is what other goroutines may read while the loop runs.
+// live has the values that other goroutines may read while the loop runs.
 type live struct {
 	ticks, skipped            atomic.Uint64
 	lateness, duration, worst atomic.Int64
 }
 
-// Live is a look at a running loop.
+// Live is the state of a running loop.
 type Live struct {
 	Ticks, Skipped uint64        // so far
-	Lateness       time.Duration // of the newest wake-up
+	Lateness       time.Duration // of the last wake-up
 	WorstLateness  time.Duration // so far
-	Duration       time.Duration // of the newest finished tick
+	Duration       time.Duration // of the last finished tick
 }
 
-// Live reads how the loop is doing. Any goroutine may call it at any time;
-// every field is whole, but they may be of two neighbouring ticks.
+// Live returns the state of the loop. Any goroutine may call it at any time. The
+// fields may be of two consecutive ticks.
 func (l *Loop) Live() Live {
 	return Live{
 		Ticks:         l.live.ticks.Load(),
@@ -132,17 +132,16 @@ func (l *Loop) Live() Live {
 	}
 }
 
-// Run calls body once a period until ctx is done, body returns an error or
-// too many ticks are missed and OnOverrun does not return true. The first tick
-// is one period after the call. A cancelled context ends the loop at its next
-// wake-up, within a period, and is not an error. The report is complete
-// whatever the error.
+// Run calls body once a period until ctx is done, body returns an error, or too
+// many ticks are missed and OnOverrun does not return true. The first tick is one
+// period after the call. A cancelled context ends the loop at its next wake-up,
+// within a period, and is not an error. The report is complete after any error.
 //
-// body runs on the control thread, which is not the caller's goroutine, and
-// must not keep the thread waiting. A Loop runs once.
+// body runs on the control thread, not on the caller's goroutine, and must not
+// block. A Loop runs once.
 func (l *Loop) Run(ctx context.Context, body func(Beat) error) (Report, error) {
 	if !l.used.CompareAndSwap(false, true) {
-		return Report{}, fmt.Errorf("rtloop: %w: Prepare another", ErrUsed)
+		return Report{}, fmt.Errorf("rtloop: %w; Prepare another", ErrUsed)
 	}
 	defer l.release()
 	defer context.AfterFunc(ctx, func() { l.stop.Store(true) })()
@@ -160,15 +159,14 @@ func (l *Loop) Run(ctx context.Context, body func(Beat) error) (Report, error) {
 	return report, err
 }
 
-// Close gives back what Prepare took, for a Loop that is never run. After Run
-// it does nothing.
+// Close undoes Prepare for a Loop that does not run. After Run it does nothing.
 func (l *Loop) Close() {
 	if l.used.CompareAndSwap(false, true) {
 		l.release()
 	}
 }
 
-// release ends the control thread and undoes what Prepare did to the process.
+// release ends the control thread and undoes the changes of Prepare to the process.
 func (l *Loop) release() {
 	close(l.work)
 	for i := len(l.restore) - 1; i >= 0; i-- {
@@ -177,7 +175,7 @@ func (l *Loop) release() {
 	prepared.Store(false)
 }
 
-// watch starts the watchdog that the configuration and systemd ask for.
+// watch starts the watchdog of the configuration and of systemd.
 func (l *Loop) watch() *Watchdog {
 	w := &Watchdog{
 		Limit:    milliseconds(l.cfg.WatchdogMS),
@@ -193,13 +191,12 @@ func (l *Loop) watch() *Watchdog {
 	return w
 }
 
-// control runs the ticks on the control thread and sends how they ended.
-// Everything that leaves the loop passes its deferred functions.
+// control runs the ticks on the control thread and sends their error. Every way
+// out of the loop runs its deferred functions.
 func (l *Loop) control(body func(Beat) error, done chan<- error) {
 	var err, halted error
 	finished := false
-	// The last to run, so that Run returns also when the Halt hook calls
-	// runtime.Goexit.
+	// This one runs last: Run also returns if the Halt hook calls runtime.Goexit.
 	defer func() { done <- errors.Join(l.describe(err), halted) }()
 	defer func() {
 		value := recover()
@@ -218,8 +215,8 @@ func (l *Loop) control(body func(Beat) error, done chan<- error) {
 	finished = true
 }
 
-// halt calls the hook and survives its panic. The watchdog gives it a time of its
-// own, and is not to take for stuck what ends here.
+// halt calls the hook and recovers its panic. Renew gives the hook its own time
+// limit; after Dismiss an ended loop does not count as stuck.
 func (l *Loop) halt(cause error) (err error) {
 	l.watchdog.Renew()
 	defer l.watchdog.Dismiss()
@@ -235,7 +232,7 @@ func (l *Loop) halt(cause error) (err error) {
 	return nil
 }
 
-// ticks runs until something ends the loop.
+// ticks runs until the loop ends.
 func (l *Loop) ticks(body func(Beat) error) error {
 	l.begin()
 	for {
@@ -259,7 +256,7 @@ func (l *Loop) begin() {
 // allocates nothing.
 func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	s := &l.schedule
-	s.giveUpBefore(l.clock.now())
+	s.skipBegun(l.clock.now())
 	if err := l.overrun(); err != nil {
 		return true, err
 	}
@@ -273,7 +270,7 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 		return true, ErrClock
 	}
 	l.noteWake(wake - due)
-	s.giveUpSlept(wake)
+	s.skipSlept(wake)
 	if err := l.overrun(); err != nil {
 		return true, err
 	}
@@ -287,7 +284,7 @@ func (l *Loop) tick(body func(Beat) error) (stop bool, err error) {
 	return false, nil
 }
 
-// overrun returns an *OverrunError where too many ticks were missed to continue.
+// overrun returns an *OverrunError if too many missed ticks end the loop.
 func (l *Loop) overrun() error {
 	s := &l.schedule
 	if s.misses < l.limit {
@@ -317,7 +314,7 @@ func (l *Loop) noteDone(duration int64) {
 	l.live.duration.Store(duration)
 }
 
-// describe turns what ended the loop into a message, after the robot is halted.
+// describe adds the tick to the cause, after the robot is halted.
 func (l *Loop) describe(err error) error {
 	switch {
 	case err == nil:
@@ -325,15 +322,16 @@ func (l *Loop) describe(err error) error {
 	case errors.Is(err, ErrOverrun):
 		return fmt.Errorf("rtloop: tick %d: %w", l.schedule.next, err)
 	case errors.Is(err, ErrClock):
-		return fmt.Errorf("rtloop: tick %d: %w: allow the system call clock_nanosleep (a seccomp filter?)", l.schedule.next, err)
+		return fmt.Errorf("rtloop: tick %d: %w; allow the system call clock_nanosleep in the seccomp filter",
+			l.schedule.next, err)
 	}
 	return fmt.Errorf("rtloop: tick %d: %w", l.schedule.previous, err)
 }
 
-// thread is the control thread: it takes its rights, says what it got, and
-// does the one piece of work that comes. It is never unlocked: when its
-// goroutine ends, Go ends the thread (or parks it for ever, if it is the first
-// of the process), and no other goroutine gets its priority and affinity.
+// thread is the control thread. It requests its privileges, reports the grants and
+// runs the one function that it receives. It is never unlocked: when its
+// goroutine ends, Go ends the thread (or parks it, if it is the first of the
+// process), and no other goroutine gets its priority and affinity.
 func (l *Loop) thread(report chan<- []Grant) {
 	runtime.LockOSThread()
 	growStack()
@@ -345,8 +343,8 @@ func (l *Loop) thread(report chan<- []Grant) {
 	}
 }
 
-// growStack makes the goroutine's stack large before the first tick: growing
-// it later would copy it. It shrinks only in a garbage collection.
+// growStack grows the goroutine's stack before the first tick: growing it later
+// copies it. Only a garbage collection shrinks it.
 //
 //go:noinline
 func growStack() byte {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modest is a configuration that every user is granted.
+// modest is a configuration for every user.
 func modest() Config {
 	cfg := DefaultConfig()
 	cfg.PeriodMS, cfg.Priority, cfg.LockMemory, cfg.MaxMissed, cfg.WatchdogMS = 1, 0, false, NoLimit, 0
@@ -35,7 +35,7 @@ func prepare(t *testing.T, cfg Config) *Loop {
 	return l
 }
 
-func TestEveryWayOutOfTheLoopHaltsExactlyOnce(t *testing.T) {
+func TestLoop_EveryWayOutHaltsOnce(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
 		name string
@@ -65,7 +65,7 @@ func TestEveryWayOutOfTheLoopHaltsExactlyOnce(t *testing.T) {
 				t.Errorf("Halt was called %d times", halts)
 			}
 			if cause == nil || test.want != nil && test.name != "a panic with nil" && !errors.Is(cause, test.want) {
-				t.Errorf("Halt was told %v, want %v", cause, test.want)
+				t.Errorf("Halt got %v, want %v", cause, test.want)
 			}
 			var nilPanic *runtime.PanicNilError
 			switch {
@@ -85,13 +85,13 @@ func TestEveryWayOutOfTheLoopHaltsExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestACancelledContextEndsTheLoopWithoutAnError(t *testing.T) {
+func TestLoop_CancelledContextIsNotAnError(t *testing.T) {
 	l := prepare(t, modest())
 	halts := 0
 	l.Halt = func(cause error) {
 		halts++
 		if cause != nil {
-			t.Errorf("Halt was told %v", cause)
+			t.Errorf("Halt got %v", cause)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -105,7 +105,7 @@ func TestACancelledContextEndsTheLoopWithoutAnError(t *testing.T) {
 	}
 }
 
-func TestAContextThatWasCancelledBeforeRunsNoTickAndHalts(t *testing.T) {
+func TestLoop_ContextCancelledBeforeRunHaltsWithoutTick(t *testing.T) {
 	cfg := modest()
 	cfg.PeriodMS = 20 // time for the cancellation to be seen
 	l := prepare(t, cfg)
@@ -121,7 +121,7 @@ func TestAContextThatWasCancelledBeforeRunsNoTickAndHalts(t *testing.T) {
 
 func explodingBody(Beat) error { panic("boom") }
 
-func TestAPanicIsReportedWithItsStackAfterTheHalt(t *testing.T) {
+func TestLoop_ReportsPanicWithStackAfterHalt(t *testing.T) {
 	l := prepare(t, modest())
 	halted := false
 	l.Halt = func(error) { halted = true }
@@ -135,7 +135,7 @@ func TestAPanicIsReportedWithItsStackAfterTheHalt(t *testing.T) {
 	}
 }
 
-func TestAHaltHookThatFailsDoesNotHideWhyTheLoopEnded(t *testing.T) {
+func TestLoop_FailingHaltKeepsTheCause(t *testing.T) {
 	broken := errors.New("broken")
 	hooks := map[string]func(error){
 		"panics": func(error) { panic("the wire is cut") },
@@ -150,16 +150,16 @@ func TestAHaltHookThatFailsDoesNotHideWhyTheLoopEnded(t *testing.T) {
 				t.Fatalf("error %v, want one that wraps %v", err, broken)
 			}
 			if name == "panics" && !strings.Contains(err.Error(), "the wire is cut") {
-				t.Fatalf("error %v does not tell of the hook", err)
+				t.Fatalf("error %v does not name the hook", err)
 			}
 		})
 	}
 }
 
-func TestALoopRunsOnceAndAProcessHasOneAtATime(t *testing.T) {
+func TestLoop_RunsOnceAndOneAtATime(t *testing.T) {
 	l := prepare(t, modest())
 	if _, _, err := Prepare(modest()); err == nil {
-		t.Fatal("a second loop was prepared beside the first")
+		t.Fatal("Prepare accepts a second loop")
 	}
 	stop := errors.New("stop")
 	if _, err := l.Run(t.Context(), func(Beat) error { return stop }); !errors.Is(err, stop) {
@@ -174,7 +174,7 @@ func TestALoopRunsOnceAndAProcessHasOneAtATime(t *testing.T) {
 	prepare(t, modest())
 }
 
-func TestWhatPrepareChangesInTheProcessIsRestored(t *testing.T) {
+func TestPrepare_IsUndone(t *testing.T) {
 	percent := debug.SetGCPercent(77)
 	defer debug.SetGCPercent(percent)
 	limit := debug.SetMemoryLimit(-1)
@@ -207,7 +207,7 @@ func TestWhatPrepareChangesInTheProcessIsRestored(t *testing.T) {
 	}
 }
 
-func TestALoopMayBeReadWhileItRuns(t *testing.T) {
+func TestLoop_LiveWhileRunning(t *testing.T) {
 	l := prepare(t, modest())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -233,7 +233,7 @@ func TestALoopMayBeReadWhileItRuns(t *testing.T) {
 	}
 }
 
-func TestSignalsDoNotWakeTheLoopEarly(t *testing.T) {
+func TestLoop_SignalsDoNotWakeItEarly(t *testing.T) {
 	cfg := modest()
 	cfg.PeriodMS = 5
 	l := prepare(t, cfg)
@@ -256,7 +256,7 @@ func TestSignalsDoNotWakeTheLoopEarly(t *testing.T) {
 	}
 }
 
-func TestTheBodyHasAThreadOfItsOwnThatEndsWithTheLoop(t *testing.T) {
+func TestLoop_ThreadEndsWithTheLoop(t *testing.T) {
 	l := prepare(t, modest())
 	stop := errors.New("stop")
 	var tid int
@@ -290,7 +290,7 @@ func TestTheBodyHasAThreadOfItsOwnThatEndsWithTheLoop(t *testing.T) {
 	t.Fatal("the control thread is still there")
 }
 
-func TestAdjacentRunsAddUp(t *testing.T) {
+func TestReport_Add(t *testing.T) {
 	c := &handClock{}
 	var late int64
 	c.late = func() int64 { late += 1000; return late }
@@ -312,7 +312,7 @@ func TestAdjacentRunsAddUp(t *testing.T) {
 	}
 }
 
-func TestARealRunAllocatesNothingAndCollectsNoGarbage(t *testing.T) {
+func TestLoop_RunDoesNotAllocate(t *testing.T) {
 	const first, last = 20, 220
 	l := prepare(t, modest())
 	var before, after runtime.MemStats

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notifier tells the service manager how the process is (sd_notify(3)). No
-// method ever waits: where the manager does not read, the message is lost and
-// the error says so. Methods may be called by any goroutine; on a nil Notifier
-// they do nothing.
+// Notifier reports the state of the process to the service manager (sd_notify(3)).
+// Its methods never block: if the manager does not read, the message is lost and
+// they return an error. Any goroutine may call them. On a nil Notifier they do
+// nothing.
 type Notifier struct {
 	mu       sync.Mutex
 	fd       int
@@ -23,19 +23,18 @@ type Notifier struct {
 }
 
 // NewNotifier reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from the
-// environment. It returns nil, which is ready for use, where no service
-// manager listens.
+// environment. Without a service manager it returns nil, which is ready for use.
 func NewNotifier() (*Notifier, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil, nil
 	}
 	if path[0] != '/' && path[0] != '@' {
-		return nil, fmt.Errorf("rtloop: NOTIFY_SOCKET is %q: give an absolute path, or @ and a name", path)
+		return nil, fmt.Errorf("rtloop: NOTIFY_SOCKET is %q; give an absolute path, or @ and a name", path)
 	}
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		return nil, fmt.Errorf("rtloop: WATCHDOG_USEC or WATCHDOG_PID: %w: leave them to systemd (WatchdogSec=)", err)
+		return nil, fmt.Errorf("rtloop: WATCHDOG_USEC or WATCHDOG_PID: %w; let systemd set them (WatchdogSec=)", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -44,19 +43,19 @@ func NewNotifier() (*Notifier, error) {
 	return &Notifier{fd: fd, address: unix.SockaddrUnix{Name: path}, interval: interval}, nil
 }
 
-// Ready says that the start is over.
+// Ready reports that the start is complete.
 func (n *Notifier) Ready() error { return n.send("READY=1") }
 
 // Alive feeds the service manager's watchdog.
 func (n *Notifier) Alive() error { return n.send("WATCHDOG=1") }
 
-// Stopping says that the process is about to end.
+// Stopping reports that the process is ending.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 
-// Status sets the line that `systemctl status` shows.
+// Status sets the line of `systemctl status`.
 func (n *Notifier) Status(line string) error { return n.send("STATUS=" + line) }
 
-// WatchdogInterval is the time within which Alive must be called; 0: never.
+// WatchdogInterval is the longest time between calls of Alive; 0: no limit.
 func (n *Notifier) WatchdogInterval() time.Duration {
 	if n == nil {
 		return 0
@@ -86,11 +85,12 @@ func (n *Notifier) send(message string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fd < 0 {
-		return errors.New("rtloop: sd_notify after Close: keep the Notifier open until the end")
+		return errors.New("rtloop: sd_notify after Close; keep the Notifier open until the end")
 	}
 	err := unix.Sendto(n.fd, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &n.address)
 	if err != nil {
-		return fmt.Errorf("rtloop: sd_notify %q to %s: %w: see whether the service manager still listens there", message, n.address.Name, err)
+		return fmt.Errorf("rtloop: sd_notify %q to %s: %w; check that the service manager listens there",
+			message, n.address.Name, err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serviceManager is what listens on NOTIFY_SOCKET.
+// serviceManager listens on NOTIFY_SOCKET.
 type serviceManager struct{ *net.UnixConn }
 
 func listen(t *testing.T, path string) serviceManager {
@@ -29,7 +29,7 @@ func listen(t *testing.T, path string) serviceManager {
 	return serviceManager{conn}
 }
 
-// received are the messages that wait.
+// received returns the pending messages.
 func (m serviceManager) received(t *testing.T) []string {
 	t.Helper()
 	var messages []string
@@ -57,7 +57,7 @@ func notifier(t *testing.T) *Notifier {
 	return n
 }
 
-func TestTheServiceManagerHearsOnAPathAndOnAnAbstractName(t *testing.T) {
+func TestNotifier_UsesPathAndAbstractName(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "notify"), fmt.Sprintf("@optibfm-test-%d", os.Getpid())} {
 		t.Run(path[:1], func(t *testing.T) {
 			manager := listen(t, path)
@@ -73,18 +73,18 @@ func TestTheServiceManagerHearsOnAPathAndOnAnAbstractName(t *testing.T) {
 	}
 }
 
-func TestWithoutAServiceManagerNotifyingDoesNothing(t *testing.T) {
+func TestNotifier_NilDoesNothing(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	n := notifier(t)
 	if err := errors.Join(n.Ready(), n.Alive(), n.Stopping(), n.Close()); n != nil || err != nil {
 		t.Fatalf("%v, error %v", n, err)
 	}
 	if n.WatchdogInterval() != 0 {
-		t.Fatal("a watchdog interval from nowhere")
+		t.Fatal("a watchdog interval without systemd")
 	}
 }
 
-func TestAServiceManagerThatDoesNotReadCannotBlock(t *testing.T) {
+func TestNotifier_NeverBlocks(t *testing.T) {
 	listen(t, filepath.Join(t.TempDir(), "notify"))
 	n := notifier(t)
 	var err error
@@ -98,7 +98,7 @@ func TestAServiceManagerThatDoesNotReadCannotBlock(t *testing.T) {
 	}
 }
 
-func TestABadNotifyEnvironmentIsRefused(t *testing.T) {
+func TestNewNotifier_RefusesBadEnvironment(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "vsock:2:1234")
 	if _, err := NewNotifier(); err == nil || !strings.Contains(err.Error(), "vsock:2:1234") {
 		t.Errorf("error %v", err)
@@ -114,7 +114,7 @@ func TestABadNotifyEnvironmentIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheWatchdogOfAnotherProcessIsNotFed(t *testing.T) {
+func TestNotifier_IgnoresWatchdogOfAnotherProcess(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/nowhere")
 	t.Setenv("WATCHDOG_USEC", "1000000")
 	t.Setenv("WATCHDOG_PID", fmt.Sprint(os.Getpid()+1))
@@ -127,7 +127,7 @@ func TestTheWatchdogOfAnotherProcessIsNotFed(t *testing.T) {
 	}
 }
 
-func TestALoopSaysReadyAfterItsFirstTickAndStoppingAfterItsHalt(t *testing.T) {
+func TestLoop_NotifiesReadyAndStopping(t *testing.T) {
 	manager := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "160000")
 	t.Setenv("WATCHDOG_PID", "")

@@ -10,24 +10,24 @@ import (
 
 const maxCPUs = 1024 // of unix.CPUSet
 
-// Grant is one request to the operating system and its answer.
+// Grant is one request to the operating system and its result.
 type Grant struct {
 	Request string `json:"request"`        // the configuration key, such as "fifo_priority"
-	Asked   string `json:"asked"`          // what was asked for
-	Got     string `json:"got"`            // what there is now
-	Granted bool   `json:"granted"`        // whether Got is what was asked for
-	Why     string `json:"why,omitempty"`  // why it was refused
-	Mend    string `json:"mend,omitempty"` // what to do to get it
+	Asked   string `json:"asked"`          // the requested value
+	Got     string `json:"got"`            // the present value
+	Granted bool   `json:"granted"`        // whether Got equals Asked
+	Why     string `json:"why,omitempty"`  // cause of the refusal
+	Fix     string `json:"mend,omitempty"` // how to get it
 }
 
-// Granted is the real-time posture that a loop got: one Grant for every
-// request of its Config.
+// Granted is the real-time posture of a loop: one Grant for every request of its
+// Config.
 type Granted struct {
 	Posture string  `json:"posture"`
 	Grants  []Grant `json:"grants"`
 }
 
-// Missing are the requests that were refused.
+// Missing returns the refused requests.
 func (g Granted) Missing() []Grant {
 	var missing []Grant
 	for _, grant := range g.Grants {
@@ -38,7 +38,7 @@ func (g Granted) Missing() []Grant {
 	return missing
 }
 
-// String is one line a request.
+// String returns one line for each request.
 func (g Granted) String() string {
 	var b strings.Builder
 	for i, grant := range g.Grants {
@@ -49,20 +49,22 @@ func (g Granted) String() string {
 			fmt.Fprintf(&b, "%s: %s: granted", grant.Request, grant.Asked)
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s: not granted (%s; it is %s): %s", grant.Request, grant.Asked, grant.Why, grant.Got, grant.Mend)
+		fmt.Fprintf(&b, "%s: %s: not granted (%s; it is %s): %s",
+			grant.Request, grant.Asked, grant.Why, grant.Got, grant.Fix)
 	}
 	return b.String()
 }
 
-// lockMemory asks that no page of the process is ever written out. Without the
-// right to lock any amount it does not try: a limit that is met later ends the
-// Go runtime.
+// lockMemory locks all pages of the process in memory. It does not try without the
+// privilege for any amount: a limit that is reached later ends the Go runtime.
 func (l *Loop) lockMemory() []Grant {
 	if !l.cfg.LockMemory {
 		return nil
 	}
-	g := Grant{Request: "lock_memory", Asked: "all memory locked", Got: "not locked",
-		Mend: "run as root, set LimitMEMLOCK=infinity in the systemd unit, `ulimit -l unlimited`, or grant CAP_IPC_LOCK"}
+	g := Grant{
+		Request: "lock_memory", Asked: "all memory locked", Got: "not locked",
+		Fix: "run as root, set LimitMEMLOCK=infinity in the systemd unit, `ulimit -l unlimited`, or grant CAP_IPC_LOCK",
+	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		g.Why = err.Error()
@@ -77,11 +79,11 @@ func (l *Loop) lockMemory() []Grant {
 		return []Grant{g}
 	}
 	l.restore = append(l.restore, func() { _ = unix.Munlockall() })
-	g.Got, g.Granted, g.Mend = g.Asked, true, ""
+	g.Got, g.Granted, g.Fix = g.Asked, true, ""
 	return []Grant{g}
 }
 
-// askThread asks for what the calling thread shall get.
+// askThread requests the privileges of the calling thread.
 func askThread(cfg Config) []Grant {
 	var grants []Grant
 	if len(cfg.CPUs) > 0 {
@@ -104,10 +106,11 @@ func askPriority(priority int) Grant {
 		return g
 	}
 	g.Got, g.Why = "SCHED_OTHER", "sched_setattr: "+err.Error()
-	g.Mend = "look for a seccomp filter or a control group without real-time time"
+	g.Fix = "check the seccomp filter and the real-time budget of the control group"
 	if errors.Is(err, unix.EPERM) {
-		g.Why = "no right to it" + priorityLimit()
-		g.Mend = fmt.Sprintf("run as root, set LimitRTPRIO=%d in the systemd unit, add `@realtime - rtprio %d` to /etc/security/limits.conf, or grant CAP_SYS_NICE", priority, priority)
+		g.Why = "no permission" + priorityLimit()
+		g.Fix = fmt.Sprintf("run as root, set LimitRTPRIO=%[1]d in the systemd unit, "+
+			"add `@realtime - rtprio %[1]d` to /etc/security/limits.conf, or grant CAP_SYS_NICE", priority)
 	}
 	return g
 }
@@ -131,7 +134,10 @@ func setFIFO(priority int) error {
 }
 
 func askCPUs(cpus []int) Grant {
-	g := Grant{Request: "cpus", Asked: fmt.Sprint(cpus), Mend: "name processors that are online and in the process's control group (see `taskset -p`)"}
+	g := Grant{
+		Request: "cpus", Asked: fmt.Sprint(cpus),
+		Fix: "name processors that are online and in the process's control group (see `taskset -p`)",
+	}
 	var want, got unix.CPUSet
 	for _, cpu := range cpus {
 		want.Set(cpu)
@@ -148,7 +154,7 @@ func askCPUs(cpus []int) Grant {
 	case got != want:
 		g.Why = "some are offline or not allowed"
 	default:
-		g.Granted, g.Mend = true, ""
+		g.Granted, g.Fix = true, ""
 	}
 	return g
 }
@@ -166,7 +172,7 @@ func listCPUs(set *unix.CPUSet) []int {
 func askTimerSlack(ns int64) Grant {
 	g := Grant{Request: "timer_slack_ns", Asked: fmt.Sprint(ns)}
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0); err != nil {
-		g.Got, g.Why, g.Mend = "unchanged", "prctl: "+err.Error(), "look for a seccomp filter"
+		g.Got, g.Why, g.Fix = "unchanged", "prctl: "+err.Error(), "check the seccomp filter"
 		return g
 	}
 	g.Got, g.Granted = g.Asked, true

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childRole is the environment variable by which the test program, started
-// again, knows what to do instead of testing.
+// childRole is the environment variable with the task of the test program as a child process.
 const childRole = "OPTIBFM_RTLOOP_CHILD"
 
 func TestMain(m *testing.M) {
@@ -37,14 +36,14 @@ func child(role string) *exec.Cmd {
 	return cmd
 }
 
-// demanding asks for everything, and for a processor that no computer has.
+// demanding requests everything, and a processor that does not exist.
 func demanding() Config {
 	cfg := DefaultConfig()
 	cfg.CPUs = []int{maxCPUs - 1}
 	return cfg
 }
 
-func TestWhatIsNotGrantedIsReportedWithItsMendOrRefused(t *testing.T) {
+func TestPrepare_ReportsOrRefusesMissingPosture(t *testing.T) {
 	cfg := demanding()
 	l, granted, err := Prepare(cfg)
 	if err != nil {
@@ -56,8 +55,8 @@ func TestWhatIsNotGrantedIsReportedWithItsMendOrRefused(t *testing.T) {
 		t.Fatalf("%v", granted)
 	}
 	for _, g := range missing {
-		if g.Asked == "" || g.Got == "" || g.Why == "" || g.Mend == "" {
-			t.Errorf("%+v: something is not said", g)
+		if g.Asked == "" || g.Got == "" || g.Why == "" || g.Fix == "" {
+			t.Errorf("%+v: a field is empty", g)
 		}
 	}
 
@@ -67,13 +66,14 @@ func TestWhatIsNotGrantedIsReportedWithItsMendOrRefused(t *testing.T) {
 		t.Fatalf("posture strict: error %v, %v", err, granted)
 	}
 	if !strings.Contains(err.Error(), "cpus: [1023]: not granted") {
-		t.Fatalf("error %v does not say what is missing", err)
+		t.Fatalf("error %v does not name the request", err)
 	}
 }
 
-func TestWhatIsReportedAsGrantedIsSo(t *testing.T) {
+func TestPrepare_GrantedPostureIsReal(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.PeriodMS, cfg.CPUs, cfg.Priority, cfg.TimerSlackNS, cfg.MaxMissed, cfg.WatchdogMS = 1, []int{0}, 33, 1234, NoLimit, 0
+	cfg.PeriodMS, cfg.CPUs, cfg.Priority, cfg.TimerSlackNS = 1, []int{0}, 33, 1234
+	cfg.MaxMissed, cfg.WatchdogMS = NoLimit, 0
 	l := prepare(t, cfg)
 	granted := map[string]bool{}
 	for _, g := range l.granted.Grants {
@@ -141,7 +141,7 @@ func childAsksForEverything() {
 	}
 }
 
-func TestAnOrdinaryUserIsToldHowToGetThePosture(t *testing.T) {
+func TestGranted_HasFixesForAnOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become an ordinary user with known limits")
 	}
@@ -156,10 +156,12 @@ func TestAnOrdinaryUserIsToldHowToGetThePosture(t *testing.T) {
 	if err := json.Unmarshal(out, &granted); err != nil {
 		t.Fatalf("%v in %q", err, out)
 	}
-	mends := map[string]string{"fifo_priority": "LimitRTPRIO=80", "lock_memory": "LimitMEMLOCK=infinity", "cpus": "taskset"}
+	fixes := map[string]string{
+		"fifo_priority": "LimitRTPRIO=80", "lock_memory": "LimitMEMLOCK=infinity", "cpus": "taskset",
+	}
 	for _, g := range granted.Grants {
-		if want := mends[g.Request]; want != "" && (g.Granted || !strings.Contains(g.Mend, want)) {
-			t.Errorf("%+v: want a mend with %q", g, want)
+		if want := fixes[g.Request]; want != "" && (g.Granted || !strings.Contains(g.Fix, want)) {
+			t.Errorf("%+v: want a fix with %q", g, want)
 		}
 	}
 }
@@ -185,7 +187,7 @@ func childIsStopped() {
 	fmt.Println("identity", r.Identity(), "skipped", r.Skipped > 40, errors.Is(err, ErrUsed))
 }
 
-func TestAProcessThatWasStoppedFindsItsPeriodsSkippedAndIsNotCalledStuck(t *testing.T) {
+func TestLoop_StoppedProcessSkipsPeriodsAndIsNotStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a second")
 	}
@@ -209,6 +211,6 @@ func TestAProcessThatWasStoppedFindsItsPeriodsSkippedAndIsNotCalledStuck(t *test
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "running\nidentity true skipped true true\n"; got != want {
-		t.Fatalf("the child said %q, want %q", got, want)
+		t.Fatalf("the child printed %q, want %q", got, want)
 	}
 }

@@ -9,30 +9,30 @@ import (
 	"sync/atomic"
 )
 
-// minSlots are the scheduler slots (GOMAXPROCS) that the process needs, so that
-// the control thread always finds a free one when it wakes: one each for
-// itself, the watchdog, the rest of the program and the runtime's own work.
+// minSlots is the number of scheduler slots (GOMAXPROCS) with which the control
+// thread always finds a free one when it wakes: one each for itself, the watchdog,
+// the rest of the program and the runtime.
 const minSlots = 4
 
-// prepared is whether this process has a Loop: garbage collection and locked
-// memory belong to the process.
+// prepared is true while this process has a Loop. Garbage collection and locked
+// memory are properties of the process.
 var prepared atomic.Bool
 
-// Prepare makes a control thread and asks for all that cfg wants: locked
-// memory, and for the thread its FIFO priority, processors and timer slack. It
-// collects garbage, switches the collector off behind the memory limit, and
-// raises GOMAXPROCS to 4 where it is less. Call it before the robot is armed,
-// after the large allocations of the start, and call Run or Close afterwards:
-// they undo it. A process has one Loop at a time.
+// Prepare creates a control thread and requests the posture of cfg: locked memory,
+// and the FIFO priority, processors and timer slack of the thread. It collects
+// garbage, disables the collector below the memory limit, and raises GOMAXPROCS
+// to at least 4. Call it after the large allocations of the start and before the
+// robot is armed. Call Run or Close afterwards: they undo it. A process has one
+// Loop at a time.
 //
-// Granted says what was given and, for the rest, why not and how to get it;
-// it is complete also when the error is ErrPosture.
+// Granted lists the granted requests, and the cause and fix of refused ones. It is
+// also complete if the error is ErrPosture.
 func Prepare(cfg Config) (*Loop, Granted, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Granted{}, err
 	}
 	if !prepared.CompareAndSwap(false, true) {
-		return nil, Granted{}, errors.New("rtloop: this process has a loop already: Run or Close it first")
+		return nil, Granted{}, errors.New("rtloop: this process already has a loop; Run or Close it first")
 	}
 	l := &Loop{
 		cfg:      cfg,
@@ -57,7 +57,7 @@ func Prepare(cfg Config) (*Loop, Granted, error) {
 	return l, l.granted, nil
 }
 
-// stopCollecting switches the garbage collector off below the memory limit.
+// stopCollecting disables the garbage collector below the memory limit.
 func (l *Loop) stopCollecting() {
 	runtime.GC()
 	percent := debug.SetGCPercent(-1)
@@ -77,7 +77,7 @@ func (l *Loop) raiseSlots() {
 	l.restore = append(l.restore, func() { runtime.GOMAXPROCS(before) })
 }
 
-// gcCycles is the number of garbage collections of this process.
+// gcCycles returns the number of garbage collections of this process.
 func gcCycles() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(sample)

@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Distribution sums up many durations. Percentiles are exact to 0.1 %, or to
-// 64 ns where that is more.
+// Distribution summarises durations. The error of a percentile is at most 0.1 % or
+// 64 ns, whichever is larger.
 type Distribution struct {
 	Count int64         `json:"count"`
 	Mean  time.Duration `json:"mean_ns"`
@@ -20,30 +20,29 @@ type Distribution struct {
 	histogram histogram
 }
 
-// Report is what happened in a run.
+// Report is the result of a run.
 type Report struct {
 	Period  time.Duration `json:"period_ns"`
 	Ticks   uint64        `json:"ticks"`   // periods run
 	Skipped uint64        `json:"skipped"` // periods skipped
-	// Periods that began, by the first deadline and the last look at the
-	// clock alone.
+	// Periods is the number of periods that began, from the first deadline and
+	// the last reading of the clock alone.
 	Periods uint64 `json:"periods"`
-	// Lateness is from the deadline that the loop slept for to its wake-up,
-	// also where that was so late that the tick was skipped.
+	// Lateness is the time from a deadline to the wake-up, including wake-ups so
+	// late that the tick was skipped.
 	Lateness Distribution `json:"lateness"`
-	// Duration is from the wake-up to the end of the body.
+	// Duration is the time from the wake-up to the end of the body.
 	Duration Distribution `json:"duration"`
 	GCCycles uint64       `json:"gc_cycles"` // garbage collections during the run
 	Granted  Granted      `json:"granted"`
-	// NotifyError is what the service manager could not be told; it does
-	// not end a run.
+	// NotifyError is the first error of the Notifier; it does not end a run.
 	NotifyError error `json:"-"`
 }
 
-// Identity is whether every period is accounted for: Ticks + Skipped = Periods.
+// Identity reports whether Ticks + Skipped = Periods.
 func (r Report) Identity() bool { return r.Ticks+r.Skipped == r.Periods }
 
-// Add includes the ticks of another run with the same period.
+// Add adds the ticks of another run with the same period.
 func (r *Report) Add(other Report) {
 	r.Ticks += other.Ticks
 	r.Skipped += other.Skipped
@@ -53,7 +52,7 @@ func (r *Report) Add(other Report) {
 	r.Duration.add(other.Duration)
 }
 
-// String is a summary of a few lines.
+// String returns a summary of three lines.
 func (r Report) String() string {
 	verdict := "="
 	if !r.Identity() {
@@ -63,7 +62,7 @@ func (r Report) String() string {
 		r.Ticks, r.Skipped, verdict, r.Periods, r.Period, r.Lateness, r.Duration)
 }
 
-// String is the percentiles on one line.
+// String returns the percentiles on one line.
 func (d Distribution) String() string {
 	return fmt.Sprintf("p50 %v, p99 %v, p99.9 %v, max %v", d.P50, d.P99, d.P999, d.Max)
 }
@@ -113,7 +112,7 @@ func newHistogram() histogram {
 // record counts a value. It allocates nothing.
 func (h *histogram) record(ns int64) {
 	h.max = max(h.max, ns)
-	// It fails only out of range.
+	// It fails only for a value out of range.
 	_ = h.counts.RecordValue(min(max(ns, 0), histogramUpper))
 }
 

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// handClock is a clock that only sleeping and the test move.
+// handClock is a manual clock.
 type handClock struct {
 	time int64
 	late func() int64 // how long after the deadline a sleeper wakes; nil: 0
@@ -23,7 +23,7 @@ func (c *handClock) sleepUntil(when int64) {
 	}
 }
 
-// loopOnClock is a loop without a thread, for tests of single ticks.
+// loopOnClock returns a loop without a thread, for tests of single ticks.
 func loopOnClock(c clock, maxMissed int) *Loop {
 	cfg := DefaultConfig()
 	cfg.PeriodMS, cfg.MaxMissed = 1, maxMissed
@@ -34,9 +34,9 @@ func loopOnClock(c clock, maxMissed int) *Loop {
 
 const millisecond = int64(1e6)
 
-// TestTicksRunAndSkippedAreAllThePeriodsThatBegan compares the loop with a
-// list of periods that is filled in by looking at every deadline.
-func TestTicksRunAndSkippedAreAllThePeriodsThatBegan(t *testing.T) {
+// TestSchedule_TicksAndSkippedAreAllPeriods compares the loop with an
+// independent list of periods.
+func TestSchedule_TicksAndSkippedAreAllPeriods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Mostly less than a period, sometimes exactly whole ones, sometimes many.
 		delay := rapid.OneOf(
@@ -59,7 +59,7 @@ func TestTicksRunAndSkippedAreAllThePeriodsThatBegan(t *testing.T) {
 				}
 				ran[b.Index] = true
 				if b.Deadline != start+int64(b.Index)*millisecond {
-					t.Fatalf("the phase moved: period %d is due at %d", b.Index, b.Deadline-start)
+					t.Fatalf("the phase changed: period %d is due at %d", b.Index, b.Deadline-start)
 				}
 				if late := b.Wake - b.Deadline; late < 0 || late >= millisecond {
 					t.Fatalf("period %d runs %d ns after its deadline", b.Index, late)
@@ -86,17 +86,19 @@ func TestTicksRunAndSkippedAreAllThePeriodsThatBegan(t *testing.T) {
 		}
 		r := l.report()
 		if r.Ticks != run || r.Ticks+r.Skipped != began || r.Periods != began || !r.Identity() {
-			t.Fatalf("%d ticks + %d skipped, %d by the clock; %d ran and %d periods began", r.Ticks, r.Skipped, r.Periods, run, began)
+			t.Fatalf("%d ticks + %d skipped, %d periods; want %d ticks, %d periods",
+				r.Ticks, r.Skipped, r.Periods, run, began)
 		}
 		if live := l.Live(); live.Ticks != r.Ticks || live.Skipped != r.Skipped {
-			t.Fatalf("live says %d ticks and %d skipped, the report %d and %d", live.Ticks, live.Skipped, r.Ticks, r.Skipped)
+			t.Fatalf("live: %d ticks, %d skipped; report: %d, %d",
+				live.Ticks, live.Skipped, r.Ticks, r.Skipped)
 		}
 	})
 }
 
-// TestAnOverrunStopsTheLoopAndEveryPeriodIsStillAccountedFor stops a loop at
-// random places.
-func TestAnOverrunStopsTheLoopAndEveryPeriodIsStillAccountedFor(t *testing.T) {
+// TestSchedule_OverrunKeepsTheIdentity stops a loop at random
+// times.
+func TestSchedule_OverrunKeepsTheIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delay := rapid.Int64Range(0, 4*millisecond)
 		c := &handClock{late: func() int64 { return delay.Draw(t, "late") }}
@@ -133,7 +135,7 @@ func TestAnOverrunStopsTheLoopAndEveryPeriodIsStillAccountedFor(t *testing.T) {
 	})
 }
 
-func TestABodyThatIsAlwaysALittleTooLongIsStopped(t *testing.T) {
+func TestLoop_StopsABodyThatIsAlwaysTooLong(t *testing.T) {
 	c := &handClock{}
 	l := loopOnClock(c, 3)
 	ticks := 0
@@ -149,7 +151,7 @@ func TestABodyThatIsAlwaysALittleTooLongIsStopped(t *testing.T) {
 	}
 }
 
-func TestOnePunctualTickForgivesTheMissesBeforeIt(t *testing.T) {
+func TestSchedule_PunctualTickResetsMisses(t *testing.T) {
 	c := &handClock{}
 	l := loopOnClock(c, 2)
 	for i := range 100 {
@@ -168,7 +170,7 @@ func TestOnePunctualTickForgivesTheMissesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestATickThatEndsExactlyAtTheNextDeadlineMissesNothing(t *testing.T) {
+func TestSchedule_EndAtDeadlineIsNotAMiss(t *testing.T) {
 	c := &handClock{}
 	l := loopOnClock(c, 1)
 	for range 10 {
@@ -181,7 +183,7 @@ func TestATickThatEndsExactlyAtTheNextDeadlineMissesNothing(t *testing.T) {
 	}
 }
 
-func TestAKernelThatDoesNotSleepStopsTheLoop(t *testing.T) {
+func TestLoop_StopsIfTheKernelDoesNotSleep(t *testing.T) {
 	c := &handClock{late: func() int64 { return -5 }}
 	l := loopOnClock(c, NoLimit)
 	stop, err := l.tick(func(Beat) error { t.Fatal("a tick ran early"); return nil })
@@ -190,7 +192,7 @@ func TestAKernelThatDoesNotSleepStopsTheLoop(t *testing.T) {
 	}
 }
 
-func TestATickAllocatesNothing(t *testing.T) {
+func TestLoop_TickDoesNotAllocate(t *testing.T) {
 	c := &handClock{}
 	i := int64(0)
 	c.late = func() int64 { i++; return i * 777 % (2 * millisecond) }
@@ -201,7 +203,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestTheRealClockSleepsWithoutAllocating(t *testing.T) {
+func TestClock_SleepDoesNotAllocate(t *testing.T) {
 	var c monotonic
 	if n := testing.AllocsPerRun(20, func() { c.sleepUntil(c.now() + 1000) }); n != 0 {
 		t.Fatalf("%v allocations", n)
@@ -217,7 +219,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-func TestALoopWhoseOverrunIsAnsweredGoesOnCountsAnewAndKeepsItsPhase(t *testing.T) {
+func TestLoop_OnOverrunContinuesAndKeepsPhase(t *testing.T) {
 	c := &handClock{}
 	l := loopOnClock(c, 3)
 	var answered []uint64
@@ -228,7 +230,7 @@ func TestALoopWhoseOverrunIsAnsweredGoesOnCountsAnewAndKeepsItsPhase(t *testing.
 	late := int64(0)
 	body := func(b Beat) error {
 		if b.Deadline%millisecond != 0 {
-			t.Fatalf("the phase moved: %d", b.Deadline)
+			t.Fatalf("the phase changed: %d", b.Deadline)
 		}
 		c.time += late
 		return nil

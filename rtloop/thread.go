@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stall is how a Watchdog found the watched thread.
+// Stall describes a watched thread without progress.
 type Stall struct {
 	For time.Duration // without progress
-	// Looks is in how many looks of the last half of that the kernel was asked
-	// how the thread is, and Runnable in how many of them it was running or ready
-	// to run. A thread that is stuck in a system call is neither.
+	// Looks is the number of times that the watchdog read the state of the
+	// thread from the kernel, in the second half of that time. Runnable is how
+	// often the thread was running or ready to run. A thread that is stuck in
+	// a system call is neither.
 	Looks, Runnable int
 }
 
-// String is the time, and what the kernel said.
+// String returns the time and the state of the thread.
 func (s Stall) String() string {
 	text := s.For.Round(time.Millisecond).String()
 	switch {
@@ -33,20 +34,19 @@ func (s Stall) String() string {
 		"waiting in a system call in the others", text, s.Runnable, s.Looks)
 }
 
-// threadStat is /proc/.../stat of a thread, opened by the thread itself; nil: not
-// known.
+// threadStat is the open file /proc/.../stat of a thread; nil: unknown.
 type threadStat struct{ file *os.File }
 
 func openThreadStat() *threadStat {
 	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/stat", unix.Gettid()))
 	if err != nil {
-		return nil // it serves a message alone
+		return nil // only a message needs it
 	}
 	return &threadStat{f}
 }
 
-// runnable reports whether the thread is running or ready to run, and whether that
-// is known.
+// runnable reports whether the thread is running or ready to run, and whether its
+// state is known.
 func (t *threadStat) runnable() (yes, known bool) {
 	if t == nil {
 		return false, false
@@ -56,7 +56,7 @@ func (t *threadStat) runnable() (yes, known bool) {
 	if n == 0 && err != nil {
 		return false, false
 	}
-	// The name before the state may hold anything but is in the last parentheses.
+	// The state follows the name, which may contain anything, in parentheses.
 	end := bytes.LastIndexByte(buf[:n], ')')
 	if end < 0 || end+2 >= n {
 		return false, false

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Watchdog watches a counter from a thread of its own, and speaks up once when
-// it stands still. Set the fields, then Start; Stop ends it. A watched thread
-// that changes to work which is not counted calls Renew, and Dismiss when it ends.
+// Watchdog watches a counter on a separate thread and calls OnStuck once when the
+// counter stands still. Set the fields, then Start; Stop ends it. A watched thread
+// calls Renew before work that is not counted, and Dismiss when it ends.
 type Watchdog struct {
-	// Limit is how long the counter may stand still; 0: for ever.
+	// Limit is the longest time without progress; 0: no limit.
 	Limit time.Duration
-	// Progress reads the counter. Any change is progress. It must not wait.
+	// Progress reads the counter. Any change is progress. It must not block.
 	Progress func() uint64
-	// OnStuck, if not nil, is called once, on the watchdog's thread, when
-	// the counter has stood still for Limit.
+	// OnStuck, if not nil, is called once, on the watchdog's thread, after Limit
+	// without progress.
 	OnStuck func(Stall)
-	// Notify, if not nil, is told Ready at the first progress, and is kept
-	// alive by progress alone.
+	// Notify, if not nil, gets Ready at the first progress, and Alive only after
+	// progress.
 	Notify *Notifier
-	// Priority is a SCHED_FIFO priority, 1 to 99, above that of the watched
-	// thread so that one which spins cannot starve its watchdog; 0: none.
-	// Where it is not granted the watchdog runs without.
+	// Priority is a SCHED_FIFO priority, 1 to 99; 0: none. It is above that of
+	// the watched thread, so that a busy loop there cannot starve the watchdog.
+	// If it is refused, the watchdog runs without it.
 	Priority int
 
 	stat    *threadStat // of the watched thread; may be nil
@@ -33,18 +33,18 @@ type Watchdog struct {
 	renewed atomic.Bool
 	state   atomic.Uint32 // watching, stuck or dismissed
 	done    chan watch
-	watch   watch // how it ended
+	watch   watch // after Stop
 }
 
-// The states of a Watchdog. The first to leave watching wins: a thread that has
-// ended is not stuck.
+// The states of a Watchdog. Only the first change from watching counts: a thread
+// that has ended is not stuck.
 const (
 	watching uint32 = iota
 	stuck
 	dismissed
 )
 
-// Start starts the thread, if there is something to watch for.
+// Start starts the thread if Limit or Notify is set.
 func (w *Watchdog) Start() {
 	if w.Limit <= 0 && w.Notify == nil {
 		return
@@ -56,8 +56,8 @@ func (w *Watchdog) Start() {
 	go w.thread()
 }
 
-// Stop ends the thread and returns a panic of OnStuck, as a *PanicError.
-// OnStuck is not called after Stop has returned.
+// Stop ends the thread and returns a panic of OnStuck as a *PanicError. OnStuck is
+// not called after Stop has returned.
 func (w *Watchdog) Stop() error {
 	if w.done == nil {
 		return nil
@@ -68,20 +68,19 @@ func (w *Watchdog) Stop() error {
 	return w.watch.panicked
 }
 
-// Renew gives the watched thread the whole Limit again. Any goroutine may call it.
+// Renew restarts the Limit. Any goroutine may call it.
 func (w *Watchdog) Renew() { w.renewed.Store(true) }
 
-// Dismiss says that the watched thread has ended: OnStuck is not called from now
-// on. It reports false where OnStuck was called before. Any goroutine may call it.
+// Dismiss prevents OnStuck from now on, because the watched thread has ended. It
+// returns false if OnStuck was called before. Any goroutine may call it.
 func (w *Watchdog) Dismiss() bool {
 	return w.state.CompareAndSwap(watching, dismissed) || w.state.Load() == dismissed
 }
 
-// NotifyError is, after Stop, the first message that the service manager did
-// not take; nil if it took all.
-func (w *Watchdog) NotifyError() error { return w.watch.untold }
+// NotifyError returns, after Stop, the first error of Notify.
+func (w *Watchdog) NotifyError() error { return w.watch.notifyErr }
 
-// interval is the time between two looks: an eighth of what is to be noticed.
+// interval is the time between two looks: an eighth of the shortest limit.
 func (w *Watchdog) interval() time.Duration {
 	const longest, shortest = 100 * time.Millisecond, time.Millisecond
 	interval := longest
@@ -94,28 +93,28 @@ func (w *Watchdog) interval() time.Duration {
 	return max(interval, shortest)
 }
 
-// thread is never unlocked from its goroutine, so it ends with it.
+// thread is never unlocked from its goroutine, and ends with it.
 func (w *Watchdog) thread() {
 	runtime.LockOSThread()
 	if w.Priority > 0 {
-		_ = setFIFO(min(w.Priority, 99)) // documented as not required
+		_ = setFIFO(min(w.Priority, 99)) // optional
 	}
 	watch := watch{w: w, seen: w.Progress()}
 	watch.run()
 	w.done <- watch
 }
 
-// watch is what the watchdog remembers between two looks.
+// watch is the state of the watchdog between two looks.
 type watch struct {
 	w       *Watchdog
 	seen    uint64        // the counter at the last look
-	stalled time.Duration // how long it has been that
-	stall   Stall         // its looks at the watched thread
-	ready   bool          // whether Notify knows that we are
-	fed     int64         // when Notify was last told that we are alive
+	stalled time.Duration // time without progress
+	stall   Stall         // looks at the watched thread
+	ready   bool          // Notify has got Ready
+	fed     int64         // time of the last Alive
 
-	panicked error // of OnStuck
-	untold   error // the first message that Notify could not send
+	panicked  error // of OnStuck
+	notifyErr error // the first one
 }
 
 func (s *watch) run() {
@@ -125,14 +124,13 @@ func (s *watch) run() {
 	for !s.w.stop.Load() {
 		s.w.clock.sleepUntil(last + interval)
 		now := s.w.clock.now()
-		// A watchdog that was itself stopped, with its process or its
-		// computer, has not seen the whole time go by.
+		// If the whole process or computer was stopped, the pause does not count.
 		s.look(now, time.Duration(min(now-last, 2*interval)))
 		last = now
 	}
 }
 
-// look compares the counter after some time.
+// look compares the counter with its last value.
 func (s *watch) look(now int64, passed time.Duration) {
 	if s.w.renewed.CompareAndSwap(true, false) {
 		s.stalled, s.stall = 0, Stall{}
@@ -141,7 +139,7 @@ func (s *watch) look(now int64, passed time.Duration) {
 	progress := s.w.Progress()
 	if progress == s.seen {
 		s.stalled += passed
-		s.askKernel()
+		s.readState()
 		s.checkStuck()
 		return
 	}
@@ -149,8 +147,8 @@ func (s *watch) look(now int64, passed time.Duration) {
 	s.feed(now)
 }
 
-// askKernel notes how the watched thread is, before anything is done about it.
-func (s *watch) askKernel() {
+// readState counts the states of the watched thread, for the Stall.
+func (s *watch) readState() {
 	if s.w.Limit <= 0 || s.stalled < s.w.Limit/2 || s.w.state.Load() != watching {
 		return
 	}
@@ -177,26 +175,25 @@ func (s *watch) checkStuck() {
 	s.w.OnStuck(s.stall)
 }
 
-// feed passes progress on to the service manager, four times as often as it
-// wants to hear.
+// feed reports progress to the service manager, four times as often as required.
 func (s *watch) feed(now int64) {
 	if s.w.Notify == nil {
 		return
 	}
 	if !s.ready {
 		s.ready = true
-		s.tell(s.w.Notify.Ready())
+		s.keepError(s.w.Notify.Ready())
 	}
 	every := int64(s.w.Notify.WatchdogInterval() / 4)
 	if every == 0 || now-s.fed < every {
 		return
 	}
 	s.fed = now
-	s.tell(s.w.Notify.Alive())
+	s.keepError(s.w.Notify.Alive())
 }
 
-func (s *watch) tell(err error) {
-	if s.untold == nil {
-		s.untold = err
+func (s *watch) keepError(err error) {
+	if s.notifyErr == nil {
+		s.notifyErr = err
 	}
 }

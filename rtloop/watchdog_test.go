@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestTheWatchdogSpeaksUpOnceWhenTheCounterStandsStill(t *testing.T) {
+func TestWatchdog_CallsOnStuckOnce(t *testing.T) {
 	var progress uint64
 	var calls []time.Duration
 	w := &Watchdog{
@@ -65,7 +65,7 @@ func TestWatchdog_DismissedIsSilent(t *testing.T) {
 	}
 	for range 2 {
 		if !w.Dismiss() {
-			t.Error("dismissing a watchdog whose thread was not stuck reports that it was")
+			t.Error("Dismiss reports a stuck thread")
 		}
 	}
 	s := watch{w: w, seen: 7}
@@ -74,7 +74,7 @@ func TestWatchdog_DismissedIsSilent(t *testing.T) {
 	s = watch{w: late, seen: 7}
 	s.look(0, time.Second)
 	if late.Dismiss() {
-		t.Error("a watchdog whose thread was stuck was dismissed")
+		t.Error("Dismiss succeeds after OnStuck")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestLoop_HaltThatHangsIsStuck(t *testing.T) {
 		select {
 		case <-noticed:
 		case <-time.After(10 * time.Second):
-			t.Error("the watchdog did not notice a Halt that hangs")
+			t.Error("OnStuck was not called")
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +119,7 @@ func TestLoop_HaltThatHangsIsStuck(t *testing.T) {
 	}
 }
 
-func TestStall_TellsAComputingThreadFromAWaitingOne(t *testing.T) {
+func TestStall_DistinguishesComputingFromWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		hang     func(stuck *atomic.Bool)
@@ -142,7 +142,8 @@ func TestStall_TellsAComputingThreadFromAWaitingOne(t *testing.T) {
 			var stuck atomic.Bool
 			var found Stall
 			l.OnStuck = func(s Stall) { found = s; stuck.Store(true) }
-			if _, err := l.Run(t.Context(), func(Beat) error { c.hang(&stuck); return ErrUsed }); !errors.Is(err, ErrUsed) {
+			_, err := l.Run(t.Context(), func(Beat) error { c.hang(&stuck); return ErrUsed })
+			if !errors.Is(err, ErrUsed) {
 				t.Fatal(err)
 			}
 			if found.Looks == 0 || (found.Runnable > found.Looks/2) != c.runnable {
@@ -156,8 +157,10 @@ func TestStall_String(t *testing.T) {
 	for want, s := range map[string]Stall{
 		"250ms":                           {For: 250 * time.Millisecond},
 		"250ms, waiting in a system call": {For: 250 * time.Millisecond, Looks: 4},
-		"1s, computing or ready without a processor":                                                         {For: time.Second, Looks: 4, Runnable: 4},
-		"1s, computing or ready without a processor in 1 of 4 looks, waiting in a system call in the others": {For: time.Second, Looks: 4, Runnable: 1},
+		"1s, computing or ready without a processor": {For: time.Second, Looks: 4, Runnable: 4},
+		"1s, computing or ready without a processor in 1 of 4 looks, waiting in a system call in the others": {
+			For: time.Second, Looks: 4, Runnable: 1,
+		},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
@@ -165,7 +168,7 @@ func TestStall_String(t *testing.T) {
 	}
 }
 
-func TestTheWatchdogThatWasStoppedItselfDoesNotBlameTheLoop(t *testing.T) {
+func TestWatchdog_IgnoresItsOwnPause(t *testing.T) {
 	// Five looks; before the third the computer stood still for an hour.
 	c := &handClock{}
 	looks := 0
@@ -194,7 +197,7 @@ func TestTheWatchdogThatWasStoppedItselfDoesNotBlameTheLoop(t *testing.T) {
 	}
 }
 
-func TestOnlyProgressFeedsTheServiceManager(t *testing.T) {
+func TestWatchdog_OnlyProgressFeedsTheServiceManager(t *testing.T) {
 	manager := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "1000000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -208,7 +211,7 @@ func TestOnlyProgressFeedsTheServiceManager(t *testing.T) {
 		s.look(now, time.Duration(step))
 	}
 	if got := manager.received(t); len(got) > 0 {
-		t.Fatalf("told %q without progress", got)
+		t.Fatalf("sent %q without progress", got)
 	}
 	for range 20 { // 2 s: a message each 250 ms or as soon after as there is a look
 		now += step
@@ -217,18 +220,18 @@ func TestOnlyProgressFeedsTheServiceManager(t *testing.T) {
 	}
 	got := manager.received(t)
 	if len(got) < 6 || len(got) > 9 || got[0] != "READY=1" || slices.Index(got[1:], "READY=1") >= 0 {
-		t.Fatalf("told %q", got)
+		t.Fatalf("sent %q", got)
 	}
 	for range 100 {
 		now += step
 		s.look(now, time.Duration(step))
 	}
-	if got := manager.received(t); len(got) > 0 || s.untold != nil {
-		t.Fatalf("told %q after the progress ended, error %v", got, s.untold)
+	if got := manager.received(t); len(got) > 0 || s.notifyErr != nil {
+		t.Fatalf("sent %q after the last progress, error %v", got, s.notifyErr)
 	}
 }
 
-func TestAHungTickIsSeenByTheWatchdogWhileItHangs(t *testing.T) {
+func TestWatchdog_SeesAHungTick(t *testing.T) {
 	cfg := modest()
 	cfg.WatchdogMS = 20
 	l := prepare(t, cfg)
@@ -244,7 +247,7 @@ func TestAHungTickIsSeenByTheWatchdogWhileItHangs(t *testing.T) {
 		case <-stuck: // the second path to the actuators was used: come back
 			return ErrGoexit
 		case <-time.After(10 * time.Second):
-			t.Error("nobody noticed")
+			t.Error("OnStuck was not called")
 			return ErrGoexit
 		}
 	})
@@ -253,7 +256,7 @@ func TestAHungTickIsSeenByTheWatchdogWhileItHangs(t *testing.T) {
 	}
 }
 
-func TestALoopThatSpinsIsSeenByTheWatchdog(t *testing.T) {
+func TestWatchdog_SeesABusyLoop(t *testing.T) {
 	cfg := modest()
 	cfg.WatchdogMS = 20
 	l := prepare(t, cfg)
@@ -268,11 +271,11 @@ func TestALoopThatSpinsIsSeenByTheWatchdog(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		t.Fatal("nobody noticed in 10 s")
+		t.Fatal("OnStuck was not called in 10 s")
 	}
 }
 
-func TestAPanicOfOnStuckIsReportedAndTheLoopGoesOn(t *testing.T) {
+func TestWatchdog_ReportsPanicOfOnStuck(t *testing.T) {
 	cfg := modest()
 	cfg.WatchdogMS = 5
 	l := prepare(t, cfg)
@@ -288,13 +291,13 @@ func TestAPanicOfOnStuckIsReportedAndTheLoopGoesOn(t *testing.T) {
 		<-called
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "no second path") || !strings.Contains(err.Error(), ErrUsed.Error()) {
+	if !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "no second path") {
 		t.Fatalf("error %v", err)
 	}
 }
 
-func TestAWatchdogWithNothingToWatchForDoesNotStart(t *testing.T) {
-	w := &Watchdog{Progress: func() uint64 { t.Error("looked"); return 0 }}
+func TestWatchdog_DoesNotStartWithoutLimitAndNotifier(t *testing.T) {
+	w := &Watchdog{Progress: func() uint64 { t.Error("Progress was called"); return 0 }}
 	w.Start()
 	if err := w.Stop(); err != nil {
 		t.Fatal(err)

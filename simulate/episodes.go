@@ -8,25 +8,25 @@ import (
 	"optibfm/hal"
 )
 
-// Episodes divides a simulator's run: an episode of n steps has n+1 ticks, of
-// which the last senses and rewards the final state and does not act. A robot
-// without episodes has one that never ends; that is also the zero value.
+// Episodes divides the run of a simulator. An episode of n steps has n+1 ticks.
+// The last one senses and rewards the final state and does not act. The zero
+// value is one endless episode, for a robot without episodes.
 type Episodes struct {
-	// Robot is reset where an episode starts; nil: there are no episodes.
+	// Robot is reset at the start of each episode; nil: no episodes.
 	Robot hal.Resetter
 	// Steps is n, at least 1.
 	Steps uint32
 	// Limit is the number of episodes in a run; 0: no limit.
 	Limit uint32
-	// Seed is that of the run, from which each episode's own follows.
+	// Seed of the run; see EpisodeSeed.
 	Seed uint64
 
 	episode, step uint32
 	begun         bool // the robot was reset for this episode
 }
 
-// Begin prepares t, and resets the robot where an episode starts. over is true
-// when the run has had all of its episodes; t is then not to be used.
+// Begin prepares t, and resets the robot at the start of an episode. over is true
+// after the last episode; t is then undefined.
 func (e *Episodes) Begin(t *controller.Tick) (over bool, err error) {
 	if e.Robot != nil && e.step > e.Steps {
 		e.episode++
@@ -60,8 +60,7 @@ func (e *Episodes) reset() error {
 	return nil
 }
 
-// End closes a tick that Begin prepared. A tick of a disarmed robot does not
-// count as a step.
+// End finishes a tick of Begin. A tick of a disarmed robot is not a step.
 func (e *Episodes) End(t *controller.Tick) {
 	if !t.Flags.Has(controller.FlagArmed) {
 		return
@@ -69,16 +68,16 @@ func (e *Episodes) End(t *controller.Tick) {
 	e.step++
 }
 
-// EpisodeSeed gives each episode of each run a seed of its own; it fits 32
-// bits, which is all that some simulators take.
+// EpisodeSeed returns the seed of an episode. It has 32 bits, the limit of some
+// simulators.
 func EpisodeSeed(run uint64, episode uint32) uint64 {
-	var draw rand.PCG // no rand.Rand around it, which would be allocated
+	var draw rand.PCG // rand.New would allocate
 	draw.Seed(run, uint64(episode))
 	return draw.Uint64() >> 32
 }
 
 // Resetter returns the robot as a simulator with episodes, or nil. A robot in
-// another process says by CanReset whether it is one.
+// another process reports with CanReset whether it has episodes.
 func Resetter(r hal.Robot) hal.Resetter {
 	if remote, ok := r.(interface{ CanReset() bool }); ok && !remote.CanReset() {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// resets is a robot that notes the seeds of its episodes.
+// resets records the seeds of its episodes.
 type resets struct {
 	seeds []uint64
 	err   error
@@ -25,7 +25,7 @@ func (r *resets) Reset(seed uint64) error {
 	return r.err
 }
 
-func TestAnEpisodeOfThreeStepsHasFourTicksAndASeedOfItsOwn(t *testing.T) {
+func TestEpisodes_HaveStepsAndSeeds(t *testing.T) {
 	robot := &resets{}
 	e := simulate.Episodes{Robot: robot, Steps: 3, Limit: 2, Seed: 7}
 	tick := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1})
@@ -54,11 +54,11 @@ func TestAnEpisodeOfThreeStepsHasFourTicksAndASeedOfItsOwn(t *testing.T) {
 	}
 	want := []uint64{simulate.EpisodeSeed(7, 0), simulate.EpisodeSeed(7, 1)}
 	if !slices.Equal(robot.seeds, want) || want[0] == want[1] || max(want[0], want[1]) >= 1<<32 {
-		t.Errorf("the seeds are %v, want %v", robot.seeds, want)
+		t.Errorf("seeds %v, want %v", robot.seeds, want)
 	}
 }
 
-func TestATickOfADisarmedRobotIsNoStep(t *testing.T) {
+func TestEpisodes_CountNoStepsWhileDisarmed(t *testing.T) {
 	e := simulate.Episodes{Robot: &resets{}, Steps: 3}
 	tick := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1})
 	for range 5 {
@@ -69,16 +69,16 @@ func TestATickOfADisarmedRobotIsNoStep(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatCanBeResetHasEpisodes(t *testing.T) {
+func TestResetter_NeedsReset(t *testing.T) {
 	sim := haltest.NewSimulator(haltest.Spec(2, 1))
 	if simulate.Resetter(sim) == nil {
-		t.Error("a simulator cannot be reset")
+		t.Error("Resetter refuses a simulator")
 	}
 	if simulate.Resetter(struct{ hal.Robot }{sim}) != nil {
-		t.Error("a robot without Reset can be reset")
+		t.Error("Resetter accepts a robot without Reset")
 	}
 	if simulate.Resetter(remote{sim}) != nil {
-		t.Error("a robot that says that it cannot be reset can")
+		t.Error("Resetter ignores CanReset")
 	}
 }
 
@@ -105,17 +105,21 @@ func newStepper(t *testing.T, robot *haltest.Simulator, resetter hal.Resetter) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := controller.NewAgent(cfg, controller.Parts{Robot: robot, Source: silent{}, Model: network, Plans: controller.NewLockstep(planner)})
+	agent, err := controller.NewAgent(cfg, controller.Parts{
+		Robot: robot, Source: silent{}, Model: network, Plans: controller.NewLockstep(planner),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	return &simulate.Stepper{Agent: agent, Period: robot.Spec().Period, Episodes: simulate.Episodes{Robot: resetter, Steps: 4, Limit: 2}}
+	return &simulate.Stepper{
+		Agent: agent, Period: robot.Spec().Period, Episodes: simulate.Episodes{Robot: resetter, Steps: 4, Limit: 2},
+	}
 }
 
-func TestTicksInLockstepArePeriodsApart(t *testing.T) {
+func TestStepper_TicksArePeriodsApart(t *testing.T) {
 	robot := haltest.NewSimulator(haltest.Spec(2, 1))
 	s := newStepper(t, robot, robot)
 	tick := controller.NewTick(s.Agent.Shape())
@@ -136,10 +140,10 @@ func TestTicksInLockstepArePeriodsApart(t *testing.T) {
 	}
 }
 
-func TestARobotThatCannotBeResetEndsTheRunWithoutATick(t *testing.T) {
+func TestStepper_StopsIfResetFails(t *testing.T) {
 	broken := errors.New("broken")
 	s := newStepper(t, haltest.NewSimulator(haltest.Spec(2, 1)), &resets{err: broken})
 	if ran, err := s.Step(controller.NewTick(s.Agent.Shape())); ran || !errors.Is(err, broken) || s.Index() != 0 {
-		t.Errorf("it ran: %t: %v", ran, err)
+		t.Errorf("ran %t: %v", ran, err)
 	}
 }

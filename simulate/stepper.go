@@ -6,8 +6,8 @@ import (
 	"optibfm/controller"
 )
 
-// Stepper runs an agent in lockstep: ticks follow each other without a clock,
-// one period of simulated time apart.
+// Stepper runs an agent in lockstep, without a clock. Ticks are one period of
+// simulated time apart.
 type Stepper struct {
 	Agent    *controller.Agent
 	Episodes Episodes
@@ -16,12 +16,12 @@ type Stepper struct {
 	index uint64
 }
 
-// Index is the number of ticks that were run.
+// Index returns the number of ticks that ran.
 func (s *Stepper) Index() uint64 { return s.index }
 
-// Step runs the next tick, and t is then its record. ran is false where there
-// was none: the run has had all of its episodes (err is nil), or the robot could
-// not be reset. Any other error is the agent's, about a tick that ran.
+// Step runs the next tick and records it in t. ran is false after the last
+// episode (err is nil) and if the robot could not be reset. Any other error is
+// that of the agent for a tick that ran.
 func (s *Stepper) Step(t *controller.Tick) (ran bool, err error) {
 	over, err := s.Episodes.Begin(t)
 	if over || err != nil {

@@ -68,7 +68,7 @@ func TestConfigValidateShowsTheMistakesOfAllFilesWithCarets(t *testing.T) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	for _, want := range []string{
-		paths[0] + ":2:1: rnu is no key: did you mean run?\n    2 | rnu: {}\n      | ^^^",
+		paths[0] + ":2:1: unknown key rnu; did you mean run?\n    2 | rnu: {}\n      | ^^^",
 		paths[2] + ":2:17: run.episodes is out of range (-1)",
 	} {
 		if !strings.Contains(err.Error(), want) {

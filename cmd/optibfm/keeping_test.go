@@ -125,7 +125,7 @@ func TestADamagedBeliefIsRefusedBeforeAnythingMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := program(t, append(taughtRun(dir, randomBundle(t)), "run.duration_s=0.3")...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "not a whole record") {
+	if err == nil || !strings.Contains(string(out), "damaged belief record") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

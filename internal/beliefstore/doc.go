@@ -1,15 +1,14 @@
-// Package beliefstore keeps a belief on disk, so that what a robot has learnt
-// outlives the process that learnt it.
+// Package beliefstore keeps a belief on disk between runs.
 //
-// A folder holds one [Record]: the belief, and what it is worth nothing without,
-// the model's hash and σ. [Store.Save] replaces it so that a process that dies
-// at any moment, and a power failure, leave the old record or the new one:
-// the new one is written beside it, synced, renamed, and the rename synced. A
-// Store locks its folder; [Load] needs no lock.
+// A folder holds one [Record]: the belief, the hash of its model and σ.
+// [Store.Save] replaces the record atomically. If the process or the power fails
+// at any moment, the old or the new record remains: Save writes the new file,
+// syncs it, renames it and syncs the folder. A Store locks its folder; [Load]
+// needs no lock.
 //
-// The file "belief" is, in this order:
+// The file "belief" consists of
 //
-//	one line     JSON: what [Record] says besides the belief
+//	one line     JSON: the fields of [Record] except the belief
 //	a snapshot   posterior.Belief.MarshalBinary, with d, λ and ρ
-//	8 bytes      xxHash64 (seed 0) of everything before, little end first
+//	8 bytes      xxHash64 (seed 0) of everything before, little-endian
 package beliefstore

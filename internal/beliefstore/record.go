@@ -13,17 +13,17 @@ import (
 	"optibfm/posterior"
 )
 
-// ErrDamaged says that bytes are not a whole record.
-var ErrDamaged = errors.New("not a whole record of a belief")
+// ErrDamaged is wrapped by the error for a file that is not a complete record.
+var ErrDamaged = errors.New("damaged belief record")
 
-// Record is a belief and where it comes from.
+// Record is a belief and its origin.
 type Record struct {
-	ModelHash string            // of the bundle whose features the labels were about
-	Sigma     float64           // σ: a label entered with weight 1/σ²
-	Program   string            // version that wrote it
+	ModelHash string            // of the bundle that computed the features
+	Sigma     float64           // σ: a label has the weight 1/σ²
+	Program   string            // version of the writer
 	Robot     string            // name
 	SavedAt   time.Time         // wall clock
-	Belief    *posterior.Belief // with its λ and ρ; its labels have the age that they had
+	Belief    *posterior.Belief // with its λ, its ρ and the age of its labels
 }
 
 // header is the first line of a file.
@@ -68,18 +68,18 @@ func parse(data []byte) (Record, error) {
 func read(data []byte) (Record, error) {
 	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
 	if end < 0 || len(data) < end+1+checkLen {
-		return Record{}, fmt.Errorf("it has no first line, or nothing behind it (%d bytes): is it another file, or cut off?", len(data))
+		return Record{}, fmt.Errorf("incomplete header (%d bytes)", len(data))
 	}
 	var h header
 	if err := json.Unmarshal(data[:end], &h); err != nil {
-		return Record{}, fmt.Errorf("its first line: %w: is it another file?", err)
+		return Record{}, fmt.Errorf("header: %w", err)
 	}
 	if h.Format != format {
-		return Record{}, fmt.Errorf("its format is %.40q, not %q: read it with the program that wrote it", h.Format, format)
+		return Record{}, fmt.Errorf("format %.40q, want %q; use the program version that wrote it", h.Format, format)
 	}
 	body := data[:len(data)-checkLen]
 	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
-		return Record{}, fmt.Errorf("its checksum is wrong (%#x, not %#x)", got, want)
+		return Record{}, fmt.Errorf("wrong checksum (%#x, want %#x)", got, want)
 	}
 	belief := new(posterior.Belief)
 	if err := belief.UnmarshalBinary(body[end+1:]); err != nil {

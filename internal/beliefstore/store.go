@@ -9,49 +9,47 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/regular"
 )
 
 // The files in a folder.
 const (
 	name     = "belief"      // the record
-	newName  = "belief.new"  // one that is being written
-	oldName  = "belief.old"  // one that was set aside
-	lockName = "belief.lock" // whoever has it locked, writes
+	newName  = "belief.new"  // the unfinished record of Save
+	oldName  = "belief.old"  // the record that SetAside renamed
+	lockName = "belief.lock" // locked by the writer
 )
 
-// maxFile bounds what Load reads: a belief of the largest dimension.
+// maxFile is the size of a belief of the largest dimension.
 const maxFile = 80 << 20
 
-// ErrLocked is returned by Open where another process writes to the folder.
-var ErrLocked = errors.New("another run keeps its belief there: end it, or give another folder")
+// ErrLocked is wrapped by the error of Open if another process has locked the folder.
+var ErrLocked = errors.New("another run uses this folder; end it, or set run.state_dir to another folder")
 
-// Path is the file of a folder's record.
+// Path returns the path of the record in a folder.
 func Path(dir string) string { return filepath.Join(dir, name) }
 
-// Load reads the record of a folder. Where there is none, the error wraps
-// fs.ErrNotExist; where it is damaged, ErrDamaged.
+// Load reads the record of a folder. The error wraps fs.ErrNotExist for a folder
+// without a record, and ErrDamaged for a damaged one.
 func Load(dir string) (Record, error) {
-	info, err := os.Stat(Path(dir))
+	data, err := regular.ReadFile(regular.Dir(dir), name, maxFile)
 	if err != nil {
-		return Record{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return Record{}, fmt.Errorf("%s: %w: it is no file, or too large (%d bytes)", Path(dir), ErrDamaged, info.Size())
-	}
-	data, err := os.ReadFile(Path(dir))
-	if err != nil {
-		return Record{}, err
+		var failed *fs.PathError
+		if !errors.As(err, &failed) || errors.Is(err, regular.ErrNotRegular) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return Record{}, fmt.Errorf("beliefstore: %s: %w", dir, err)
 	}
 	r, err := parse(data)
 	if err != nil {
-		return Record{}, fmt.Errorf("%s: %w", Path(dir), err)
+		return Record{}, fmt.Errorf("beliefstore: %s: %w", Path(dir), err)
 	}
 	return r, nil
 }
 
-// SetAside renames the record of a folder, so that the next run starts from
-// nothing and nothing is lost. It returns the new name, "" where there was no
-// record.
+// SetAside renames the record of a folder, so that the next run starts from the
+// prior. It returns the new name, "" if there was no record.
 func SetAside(dir string) (string, error) {
 	old := filepath.Join(dir, oldName)
 	switch err := os.Rename(Path(dir), old); {
@@ -63,15 +61,14 @@ func SetAside(dir string) (string, error) {
 	return old, syncDir(dir)
 }
 
-// Store writes the record of a folder. It belongs to one goroutine.
+// Store writes the record of a folder. One goroutine may use it.
 type Store struct {
 	dir  string
 	lock *os.File
 	data []byte // scratch
 }
 
-// Open makes the folder where it is missing, and locks it. A run that is just
-// ending is waited for, a moment.
+// Open creates and locks the folder. It waits up to 2 s for a run that is ending.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -87,11 +84,11 @@ func Open(dir string) (*Store, error) {
 		}
 		time.Sleep(pause)
 	}
-	return nil, errors.Join(fmt.Errorf("%s: %w (%w)", dir, ErrLocked, err), lock.Close())
+	return nil, errors.Join(fmt.Errorf("beliefstore: %s: %w (%w)", dir, ErrLocked, err), lock.Close())
 }
 
-// Save replaces the record. When it returns nil the new one is on disk; with an
-// error the old one still is, or the new one.
+// Save replaces the record. If it returns nil, the new one is on disk; after an
+// error it is the old or the new one.
 func (s *Store) Save(r Record) error {
 	var err error
 	if s.data, err = r.appendTo(s.data[:0]); err != nil {

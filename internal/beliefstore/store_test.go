@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"optibfm/posterior"
 )
 
-// actAsWriter makes the test binary save to a folder until it is killed.
+// actAsWriter is the folder to which the test binary saves until it is killed.
 const actAsWriter = "BELIEFSTORE_TEST_WRITER"
 
 func TestMain(m *testing.M) {
@@ -27,19 +29,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled saves beliefs of ever more labels, and says after each how
-// many it has.
+// writeUntilKilled saves beliefs with one more label each, and prints the number
+// of labels after each.
 func writeUntilKilled(dir string) {
 	s, err := Open(dir)
 	if err != nil {
 		panic(err)
 	}
-	r := learnt(0)
+	r := newRecord(0)
 	if saved, err := Load(dir); err == nil {
 		r = saved
 	}
 	for {
-		teach(r.Belief)
+		addLabel(r.Belief)
 		if err := s.Save(r); err != nil {
 			panic(err)
 		}
@@ -47,19 +49,21 @@ func writeUntilKilled(dir string) {
 	}
 }
 
-// learnt is a record of a belief that has had n labels, each of weight 1.
-func learnt(n int) Record {
+// newRecord returns a record of a belief with n labels of weight 1.
+func newRecord(n int) Record {
 	b, err := posterior.New(20, 1, 1)
 	if err != nil {
 		panic(err)
 	}
 	for range n {
-		teach(b)
+		addLabel(b)
 	}
-	return Record{ModelHash: "abc", Sigma: 1, Program: "test", Robot: "fake", SavedAt: time.Unix(1e9, 0).UTC(), Belief: b}
+	return Record{
+		ModelHash: "abc", Sigma: 1, Program: "test", Robot: "fake", SavedAt: time.Unix(1e9, 0).UTC(), Belief: b,
+	}
 }
 
-func teach(b *posterior.Belief) {
+func addLabel(b *posterior.Belief) {
 	rng := rand.New(rand.NewPCG(uint64(b.Weight()), 1))
 	phi := make([]float64, b.Dim())
 	for i := range phi {
@@ -82,31 +86,31 @@ func save(t *testing.T, dir string, r Record) {
 	}
 }
 
-func TestWhatIsSavedIsLoadedBitForBit(t *testing.T) {
+func TestStore_LoadsBitForBit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	want := learnt(12)
-	save(t, dir, learnt(3))
+	want := newRecord(12)
+	save(t, dir, newRecord(3))
 	save(t, dir, want)
 	got, err := Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Belief.Hash() != want.Belief.Hash() || got.Belief.Weight() != 12 || got.Belief.Lambda() != 1 {
-		t.Errorf("the belief differs: weight %g", got.Belief.Weight())
+		t.Errorf("belief of weight %g", got.Belief.Weight())
 	}
 	got.Belief, want.Belief = nil, nil
 	if got != want {
-		t.Errorf("have %+v, want %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-func TestAFolderWithoutARecordSaysSo(t *testing.T) {
+func TestLoad_ReportsMissingRecord(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("found %v", err)
+		t.Errorf("error %v", err)
 	}
 }
 
-func TestKilledAtAnyMomentAWriterLeavesARecordNoOlderThanItSaid(t *testing.T) {
+func TestStore_SurvivesKillAtAnyMoment(t *testing.T) {
 	kills := 100
 	if testing.Short() {
 		kills = 20
@@ -114,13 +118,13 @@ func TestKilledAtAnyMomentAWriterLeavesARecordNoOlderThanItSaid(t *testing.T) {
 	dir := t.TempDir()
 	half := 0
 	for kill := range kills {
-		said := killAfter(t, dir, time.Duration(rand.IntN(4000))*time.Microsecond)
+		saved := killAfter(t, dir, time.Duration(rand.IntN(4000))*time.Microsecond)
 		r, err := Load(dir)
 		if err != nil {
 			t.Fatalf("after kill %d: %v", kill, err)
 		}
-		if r.Belief.Weight() < said {
-			t.Fatalf("after kill %d: the writer had saved %g labels, the record has %g", kill, said, r.Belief.Weight())
+		if r.Belief.Weight() < saved {
+			t.Fatalf("after kill %d: the writer had saved %g labels, the record has %g", kill, saved, r.Belief.Weight())
 		}
 		if _, err := os.Stat(filepath.Join(dir, newName)); err == nil {
 			half++
@@ -129,8 +133,8 @@ func TestKilledAtAnyMomentAWriterLeavesARecordNoOlderThanItSaid(t *testing.T) {
 	t.Logf("%d of %d kills came while a record was written", half, kills)
 }
 
-// killAfter starts a writer, kills it some time after its first save, and
-// returns the last number of labels that it said it had saved.
+// killAfter starts a writer, kills it a while after its first save, and returns
+// the last printed number of labels.
 func killAfter(t *testing.T, dir string, wait time.Duration) float64 {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -143,20 +147,20 @@ func killAfter(t *testing.T, dir string, wait time.Duration) float64 {
 	select {
 	case <-out.first:
 	case <-time.After(20 * time.Second):
-		t.Error("the writer wrote nothing")
+		t.Error("no output from the writer")
 	}
 	time.Sleep(wait)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	lines := strings.Fields(out.text.String())
-	said, err := strconv.ParseFloat(lines[len(lines)-1], 64)
+	saved, err := strconv.ParseFloat(lines[len(lines)-1], 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return said
+	return saved
 }
 
-// output keeps what a process writes, and tells when it began to.
+// output keeps the output of a process and closes first at its start.
 type output struct {
 	text  bytes.Buffer
 	first chan struct{}
@@ -169,8 +173,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func TestADamagedRecordIsRefusedWhateverTheDamage(t *testing.T) {
-	whole, err := learnt(4).appendTo(nil)
+func TestLoad_RefusesDamagedRecords(t *testing.T) {
+	whole, err := newRecord(4).appendTo(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,45 +197,67 @@ func TestADamagedRecordIsRefusedWhateverTheDamage(t *testing.T) {
 		check(fmt.Sprintf("bit of byte %d", i), flipped)
 	}
 	check("longer", append(bytes.Clone(whole), 0))
-	if err := errors.Join(os.Remove(Path(dir)), os.Mkdir(Path(dir), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(dir); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a folder: %v", err)
+}
+
+func TestLoad_RefusesFilesThatAreNotRegular(t *testing.T) {
+	for name, create := range map[string]func(string) error{
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"too large": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFile+1))
+		},
+	} {
+		dir := t.TempDir()
+		if err := create(Path(dir)); err != nil {
+			t.Fatal(err)
+		}
+		loaded := make(chan error, 1)
+		go func() {
+			_, err := Load(dir)
+			loaded <- err
+		}()
+		select {
+		case err := <-loaded:
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(30 * time.Second): // a guard against a hang
+			t.Fatalf("%s: Load waits", name)
+		}
 	}
 }
 
-func TestTwoRunsDoNotShareAFolder(t *testing.T) {
+func TestOpen_LocksTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("the second got in: %v", err)
+		t.Errorf("the second Open: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	third, err := Open(dir)
 	if err != nil {
-		t.Fatalf("after the first had gone: %v", err)
+		t.Fatalf("after Close: %v", err)
 	}
 	third.Close()
 }
 
-func TestASaveThatFailsLeavesTheOldRecord(t *testing.T) {
+func TestStore_FailedSaveKeepsOldRecord(t *testing.T) {
 	dir := t.TempDir()
-	save(t, dir, learnt(5))
+	save(t, dir, newRecord(5))
 	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := os.Mkdir(filepath.Join(dir, newName), 0o700); err != nil { // in the way
+	if err := os.Mkdir(filepath.Join(dir, newName), 0o700); err != nil { // blocks the new file
 		t.Fatal(err)
 	}
-	if err := s.Save(learnt(6)); err == nil {
+	if err := s.Save(newRecord(6)); err == nil {
 		t.Error("no error")
 	}
 	if r, err := Load(dir); err != nil || r.Belief.Weight() != 5 {
@@ -239,29 +265,29 @@ func TestASaveThatFailsLeavesTheOldRecord(t *testing.T) {
 	}
 }
 
-func TestSettingARecordAsideLosesNothing(t *testing.T) {
+func TestSetAside_KeepsTheRecord(t *testing.T) {
 	dir := t.TempDir()
 	if old, err := SetAside(dir); err != nil || old != "" {
-		t.Errorf("of an empty folder: %q, %v", old, err)
+		t.Errorf("empty folder: %q, %v", old, err)
 	}
-	save(t, dir, learnt(2))
+	save(t, dir, newRecord(2))
 	old, err := SetAside(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("error %v", err)
 	}
 	if err := os.Rename(old, Path(dir)); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Load(dir); err != nil || r.Belief.Weight() != 2 {
-		t.Errorf("what was set aside: %v", err)
+		t.Errorf("renamed record: %v", err)
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	whole, err := learnt(1).appendTo(nil)
+	whole, err := newRecord(1).appendTo(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -273,7 +299,7 @@ func FuzzParse(f *testing.F) {
 		r, err := parse(data)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Fatalf("an error of another kind: %v", err)
+				t.Fatalf("not ErrDamaged: %v", err)
 			}
 			return
 		}
@@ -282,7 +308,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := parse(again); err != nil {
-			t.Fatalf("what was read is not written so that it can be read: %v", err)
+			t.Fatalf("cannot read it back: %v", err)
 		}
 	})
 }
@@ -291,7 +317,7 @@ func Example() {
 	dir, _ := os.MkdirTemp("", "belief")
 	defer os.RemoveAll(dir)
 	store, _ := Open(dir)
-	_ = store.Save(learnt(3))
+	_ = store.Save(newRecord(3))
 	_ = store.Close()
 
 	record, err := Load(dir)

@@ -1,10 +1,8 @@
 //go:build linux
 
-// Package browsertest opens pages in a headless browser that has no network, for
-// tests of what the pages show.
+// Package browsertest opens pages in a headless browser without a network.
 //
-// The tests are skipped where no Chromium is installed, where user namespaces are
-// not allowed, and with -short.
+// It skips tests without Chromium or user namespaces, and with -short.
 package browsertest
 
 import (
@@ -23,7 +21,7 @@ import (
 	"testing"
 )
 
-// find returns a browser that runs here without a network, "" if there is none.
+// find returns a browser that runs without a network, "" if there is none.
 var find = sync.OnceValue(func() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		path, err := exec.LookPath(name)
@@ -42,7 +40,7 @@ var find = sync.OnceValue(func() string {
 	return ""
 })
 
-// command makes a call of a browser in a network namespace that has no device.
+// command runs a browser in a network namespace without devices.
 func command(ctx context.Context, path, profile string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, append([]string{
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
@@ -56,10 +54,10 @@ func command(ctx context.Context, path, profile string, args ...string) *exec.Cm
 	return cmd
 }
 
-var complaint = regexp.MustCompile(`(?m)^.*CONSOLE.*(Uncaught|Refused|Error).*$`)
+var pageError = regexp.MustCompile(`(?m)^.*CONSOLE.*(Uncaught|Refused|Error).*$`)
 
-// Open opens a page, with what stands behind # in its address, and returns what the
-// browser prints. The test fails where the page complains on the console.
+// Open opens a page with a fragment in its address and returns the output of the
+// browser. The test fails if the page logs an error.
 func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	t.Helper()
 	if testing.Short() {
@@ -67,7 +65,7 @@ func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	}
 	browser := find()
 	if browser == "" {
-		t.Skip("no browser runs without a network here: install chromium, and allow user namespaces")
+		t.Skip("no browser without a network: install chromium and allow user namespaces")
 	}
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o600); err != nil {
@@ -77,8 +75,8 @@ func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	out, err := cmd.Output()
-	if complaints := complaint.FindAllString(log.String(), -1); complaints != nil {
-		t.Errorf("the page complains: %s", strings.Join(complaints, "\n"))
+	if found := pageError.FindAllString(log.String(), -1); found != nil {
+		t.Errorf("the page logs %s", strings.Join(found, "\n"))
 	}
 	if err != nil {
 		t.Fatalf("%s: %v: %s", browser, err, log.String())
@@ -86,13 +84,13 @@ func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	return out
 }
 
-// DOM is the page as its scripts have left it.
+// DOM returns the page after its scripts ran.
 func DOM(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	t.Helper()
 	return Open(t, page, fragment, append(args, "--dump-dom")...)
 }
 
-// Picture is what the page looks like.
+// Picture returns a screenshot of the page.
 func Picture(t *testing.T, page []byte, args ...string) image.Image {
 	t.Helper()
 	shot := filepath.Join(t.TempDir(), "shot.png")
@@ -108,7 +106,7 @@ func Picture(t *testing.T, page []byte, args ...string) image.Image {
 	return picture
 }
 
-// Theme is the flag of a light or a dark page.
+// Theme returns the browser flag for a light or a dark page.
 func Theme(dark bool) string {
 	if dark {
 		return "--blink-settings=preferredColorScheme=0"
@@ -116,13 +114,13 @@ func Theme(dark bool) string {
 	return "--blink-settings=preferredColorScheme=1"
 }
 
-// Unguarded takes a page's content security policy off, so that a test can add
-// scripts of its own.
+// Unguarded removes the content security policy of a page, so that a test can add
+// scripts.
 func Unguarded(page []byte) []byte {
 	return regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
 }
 
-// Attribute is the value of the first attribute of a name.
+// Attribute returns the value of the first attribute with a name.
 func Attribute(t *testing.T, dom []byte, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(regexp.QuoteMeta(name) + `="([^"]*)"`).FindSubmatch(dom)

@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-func TestScriptsRunWithTheFragmentAndThemesAreObeyed(t *testing.T) {
-	page := []byte(`<meta charset="utf-8"><style>body { background: #fff } @media (prefers-color-scheme: dark) { body { background: #123456 } }</style>
+func TestOpen_RunsScriptsAndAppliesThemes(t *testing.T) {
+	page := []byte(`<meta charset="utf-8">
+		<style>body { background: #fff } @media (prefers-color-scheme: dark) { body { background: #123456 } }</style>
 		<body><script>document.body.dataset.seen = location.hash + " \"<>";</script></body>`)
 	if got := Attribute(t, DOM(t, page, "a=1"), "data-seen"); got != `#a=1 "<>` {
-		t.Errorf("the script saw %q", got)
+		t.Errorf("fragment %q", got)
 	}
 	for _, c := range []struct {
 		dark bool
@@ -26,8 +27,10 @@ func TestScriptsRunWithTheFragmentAndThemesAreObeyed(t *testing.T) {
 	}
 }
 
-func TestThereIsNoNetwork(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the browser reached a server") }))
+func TestOpen_HasNoNetwork(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the browser reached a server")
+	}))
 	defer server.Close()
 	page := []byte(`<body><script>
 		const image = new Image();
@@ -35,13 +38,13 @@ func TestThereIsNoNetwork(t *testing.T) {
 		image.src = "` + server.URL + `/x.png";
 	</script></body>`)
 	if got := Attribute(t, DOM(t, page, ""), "data-network"); got != "none" {
-		t.Errorf("the network is %s", got)
+		t.Errorf("network %s", got)
 	}
 }
 
-func TestAPolicyIsTakenOff(t *testing.T) {
+func TestUnguarded_RemovesThePolicy(t *testing.T) {
 	page := []byte(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><body></body>`)
 	if got := string(Unguarded(page)); got != "<body></body>" {
-		t.Errorf("what is left is %s", got)
+		t.Errorf("got %s", got)
 	}
 }

@@ -156,7 +156,7 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 // caveat is what the model takes from the promise.
 func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	for _, g := range granted.Missing() {
-		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("warning: loop.%s: %s: not granted (%s): %s", g.Request, g.Asked, g.Why, g.Mend)))
+		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("warning: loop.%s: %s: not granted (%s): %s", g.Request, g.Asked, g.Why, g.Fix)))
 	}
 	if caveat != "" {
 		fmt.Fprint(out, plaintext.Wrap("warning: "+caveat))

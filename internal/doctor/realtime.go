@@ -83,7 +83,7 @@ func (d *doctor) grant(request, notAsked string) finding {
 		case g.Granted:
 			return fine("%s: granted", g.Asked)
 		default:
-			return lacking(g.Mend, "%s: not granted: %s; it is %s", g.Asked, g.Why, g.Got)
+			return lacking(g.Fix, "%s: not granted: %s; it is %s", g.Asked, g.Why, g.Got)
 		}
 	}
 	return fine("%s", notAsked)

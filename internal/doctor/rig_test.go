@@ -133,10 +133,10 @@ var granted = obtained{heldKiB: 40 << 10, granted: rtloop.Granted{Grants: []rtlo
 
 // refusing is one that grants nothing.
 var refusing = obtained{granted: rtloop.Granted{Grants: []rtloop.Grant{
-	{Request: "lock_memory", Asked: "all memory locked", Got: "not locked", Why: "the limit of locked memory is 64 KiB", Mend: "set LimitMEMLOCK=infinity"},
-	{Request: "cpus", Asked: "[5]", Got: "[0 1]", Why: "some are offline", Mend: "name processors that are online"},
-	{Request: "fifo_priority", Asked: "SCHED_FIFO 80", Got: "SCHED_OTHER", Why: "no right to it", Mend: "set LimitRTPRIO=80"},
-	{Request: "timer_slack_ns", Asked: "1", Got: "unchanged", Why: "prctl: not permitted", Mend: "look for a seccomp filter"},
+	{Request: "lock_memory", Asked: "all memory locked", Got: "not locked", Why: "the limit of locked memory is 64 KiB", Fix: "set LimitMEMLOCK=infinity"},
+	{Request: "cpus", Asked: "[5]", Got: "[0 1]", Why: "some are offline", Fix: "name processors that are online"},
+	{Request: "fifo_priority", Asked: "SCHED_FIFO 80", Got: "SCHED_OTHER", Why: "no right to it", Fix: "set LimitRTPRIO=80"},
+	{Request: "timer_slack_ns", Asked: "1", Got: "unchanged", Why: "prctl: not permitted", Fix: "look for a seccomp filter"},
 }}}
 
 var errNoDevice = errors.New("no such device")

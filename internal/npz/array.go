@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Array is a row-major array. The zero Array is not valid: make one with
-// Float32, Float64 or Int64, or read it.
+// Array is a row-major array. The zero Array is invalid: use Float32, Float64,
+// Int64 or a file.
 type Array struct {
 	shape  []int
 	values any // []float32, []float64 or []int64
 }
 
-// Float32 wraps values as an array of a shape; no shape makes it one row of
-// len(values). It panics where the shape does not have len(values) elements.
+// Float32 wraps values as an array of a shape. Without a shape it is a vector.
+// It panics if the shape does not have len(values) elements.
 func Float32(values []float32, shape ...int) Array { return wrap(values, shape) }
 
 // Float64 is Float32 for float64 values.
@@ -42,8 +42,8 @@ func (a Array) Len() int {
 	return n
 }
 
-// Float64s returns the elements as float64. The slice is the array's own
-// where the array is of that type, else a copy.
+// Float64s returns the elements as float64. The result is a copy unless the
+// array has that type.
 func (a Array) Float64s() []float64 {
 	switch v := a.values.(type) {
 	case []float64:
@@ -56,9 +56,9 @@ func (a Array) Float64s() []float64 {
 	return nil
 }
 
-// Float32s returns the elements as float32, rounded where they were float64
-// or integers. A finite element beyond float32's range is an error. The slice
-// is the array's own where the array is of that type, else a copy.
+// Float32s returns the elements rounded to float32. A finite element beyond the
+// range of float32 is an error. The result is a copy unless the array has that
+// type.
 func (a Array) Float32s() ([]float32, error) {
 	if v, ok := a.values.([]float32); ok {
 		return v, nil
@@ -66,7 +66,7 @@ func (a Array) Float32s() ([]float32, error) {
 	wide := a.Float64s()
 	for i, x := range wide {
 		if math.Abs(x) > math.MaxFloat32 && !math.IsInf(x, 0) {
-			return nil, fmt.Errorf("npz: element %d does not fit float32 (%g): rescale the data", i, x)
+			return nil, fmt.Errorf("npz: element %d does not fit float32 (%g); rescale the data", i, x)
 		}
 	}
 	return convert[float32](wide), nil
@@ -77,13 +77,13 @@ func (a Array) Float32s() ([]float32, error) {
 func (a Array) Int64s() ([]int64, error) {
 	v, ok := a.values.([]int64)
 	if !ok {
-		return nil, fmt.Errorf("npz: array holds %T, want integers: save it as an integer array", a.values)
+		return nil, fmt.Errorf("npz: array holds %T, want integers; save it as an integer array", a.values)
 	}
 	return v, nil
 }
 
-// elements multiplies a shape's dimensions; false where one is negative or the
-// product exceeds what a file may hold.
+// elements multiplies the dimensions of a shape. It returns false if one is
+// negative or the product exceeds maxBytes.
 func elements(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {

@@ -26,7 +26,7 @@ func encode(t testing.TB, arrays Archive) []byte {
 
 func decode(raw []byte) (Archive, error) { return Read(bytes.NewReader(raw), int64(len(raw))) }
 
-// zipOf packs one raw .npy, so that a test can damage its header.
+// zipOf packs one raw .npy, possibly with a damaged header.
 func zipOf(t testing.TB, name, raw string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,13 +44,13 @@ func zipOf(t testing.TB, name, raw string) []byte {
 	return b.Bytes()
 }
 
-// npyOf builds a version 1.0 array with any header text.
+// npyOf returns a version 1.0 array with the given header text.
 func npyOf(header, data string) string {
 	header += "\n"
 	return "\x93NUMPY\x01\x00" + string([]byte{byte(len(header)), byte(len(header) >> 8)}) + header + data
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestArchive_ReadsBackWhatItWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npz")
 	want := Archive{
 		"obs":    Float32([]float32{1, 2, 3, 4, 5, 6}, 2, 3),
@@ -78,11 +78,11 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		t.Errorf("steps: %v, %v: want 2^60 exactly", steps, err)
 	}
 	if _, err := got["obs"].Int64s(); err == nil {
-		t.Error("floats were handed out as integers")
+		t.Error("Int64s accepts floats")
 	}
 }
 
-func TestEveryNumberTypeIsRead(t *testing.T) {
+func TestRead_SupportsEveryNumberType(t *testing.T) {
 	for dtype, data := range map[string]string{
 		"<i1": "\x02", "|u1": "\x02", "<i2": "\x02\x00", ">i2": "\x00\x02", "<u2": "\x02\x00",
 		"<i4": "\x02\x00\x00\x00", "<u4": "\x02\x00\x00\x00", ">u4": "\x00\x00\x00\x02",
@@ -101,8 +101,9 @@ func TestEveryNumberTypeIsRead(t *testing.T) {
 	}
 }
 
-func TestFortranOrderBecomesRowMajor(t *testing.T) {
-	raw := zipOf(t, "x.npy", npyOf("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", "\x01\x04\x02\x05\x03\x06"))
+func TestRead_ConvertsFortranOrder(t *testing.T) {
+	const header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }"
+	raw := zipOf(t, "x.npy", npyOf(header, "\x01\x04\x02\x05\x03\x06"))
 	got, err := decode(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestFortranOrderBecomesRowMajor(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreErrors(t *testing.T) {
+func TestRead_RefusesDamagedFiles(t *testing.T) {
 	whole := encode(t, Archive{"obs": Float32([]float32{1, 2, 3, 4}, 2, 2)})
 	flipped := slices.Clone(whole)
 	flipped[len("PK")+120] ^= 0x40
@@ -129,12 +130,15 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 		"huge header":      zipOf(t, "x.npy", "\x93NUMPY\x02\x00\xff\xff\xff\x7f{}"),
 		"no newline":       zipOf(t, "x.npy", "\x93NUMPY\x01\x00\x04\x00abcd"),
 		"empty dictionary": zipOf(t, "x.npy", npyOf("{}", "")),
-		"mixed up keys":    zipOf(t, "x.npy", npyOf("{'shape': (1,), 'fortran_order': False, 'descr': '<f4'}", "\x00\x00\x00\x00")),
-		"negative shape":   zipOf(t, "x.npy", npyOf(header("<f4", "False", "(-1,)"), "")),
-		"huge shape":       zipOf(t, "x.npy", npyOf(header("<f4", "False", "(9999999999, 9999999999)"), "")),
-		"short data":       zipOf(t, "x.npy", npyOf(header("<f4", "False", "(2,)"), "\x00\x00\x00\x00")),
-		"long data":        zipOf(t, "x.npy", npyOf(header("<f4", "False", "(1,)"), "\x00\x00\x00\x00\x00")),
-		"objects":          zipOf(t, "x.npy", npyOf(header("|O8", "False", "(1,)"), "\x00\x00\x00\x00\x00\x00\x00\x00")),
+		"mixed up keys": zipOf(t, "x.npy",
+			npyOf("{'shape': (1,), 'fortran_order': False, 'descr': '<f4'}", "\x00\x00\x00\x00")),
+		"negative shape": zipOf(t, "x.npy", npyOf(header("<f4", "False", "(-1,)"), "")),
+		"huge shape": zipOf(t, "x.npy",
+			npyOf(header("<f4", "False", "(9999999999, 9999999999)"), "")),
+		"short data": zipOf(t, "x.npy", npyOf(header("<f4", "False", "(2,)"), "\x00\x00\x00\x00")),
+		"long data":  zipOf(t, "x.npy", npyOf(header("<f4", "False", "(1,)"), "\x00\x00\x00\x00\x00")),
+		"objects": zipOf(t, "x.npy",
+			npyOf(header("|O8", "False", "(1,)"), "\x00\x00\x00\x00\x00\x00\x00\x00")),
 		"strings":          zipOf(t, "x.npy", npyOf(header("<U1", "False", "(1,)"), "\x00")),
 		"no type":          zipOf(t, "x.npy", npyOf(header("", "False", "(1,)"), "\x00")),
 		"bad order":        zipOf(t, "x.npy", npyOf(header("<f4", "Perhaps", "(1,)"), "\x00\x00\x00\x00")),
@@ -146,7 +150,7 @@ func TestDamagedFilesAreErrors(t *testing.T) {
 	}
 }
 
-func TestAMissingArrayIsNamedWithThoseThatAreThere(t *testing.T) {
+func TestArchive_NamesKnownArraysInErrors(t *testing.T) {
 	archive := Archive{"phi": Float64([]float64{1}), "reward": Float64([]float64{1})}
 	_, err := archive.Get("obs")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "phi, reward") {
@@ -160,16 +164,16 @@ func TestAMissingArrayIsNamedWithThoseThatAreThere(t *testing.T) {
 	}
 }
 
-func TestValuesThatDoNotFitFloat32AreErrors(t *testing.T) {
+func TestArray_Float32sRefusesOverflow(t *testing.T) {
 	if _, err := Float64([]float64{0, 1e300}).Float32s(); err == nil || !strings.Contains(err.Error(), "element 1") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
+func TestWriteFile_RemovesTemporaryFileOnError(t *testing.T) {
 	dir := t.TempDir()
 	if err := WriteFile(filepath.Join(dir, "a.npz"), Archive{"x": {}}); err == nil {
-		t.Fatal("the zero Array was written")
+		t.Fatal("WriteFile accepts the zero Array")
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)

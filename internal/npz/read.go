@@ -17,16 +17,16 @@ import (
 	"optibfm/internal/regular"
 )
 
-// Limits of what is read, so that a damaged or hostile file cannot exhaust the
-// memory: of an array's bytes, of a .npy header and of the dimensions.
+// A damaged or hostile file cannot exhaust the memory: these are the limits of
+// an archive's bytes, of a .npy header and of the number of dimensions.
 const (
 	maxBytes  = 1<<31 - 1
 	maxHeader = 1 << 16
 	maxDims   = 32
 )
 
-// ErrMissing is wrapped by Get and Shaped where an archive has no such array.
-var ErrMissing = errors.New("no such array")
+// ErrMissing is wrapped by Get and Shaped for an unknown name.
+var ErrMissing = errors.New("array not found")
 
 // Archive holds the arrays of a file by name, without the ".npy".
 type Archive map[string]Array
@@ -49,14 +49,14 @@ func ReadFile(path string) (Archive, error) {
 func Read(r io.ReaderAt, size int64) (Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("npz: not a readable zip archive (%w): write it again with numpy.savez", err)
+		return nil, fmt.Errorf("npz: not a readable zip archive (%w); write it again with numpy.savez", err)
 	}
 	archive := make(Archive, len(z.File))
 	left := int64(maxBytes)
 	for _, f := range z.File {
 		name := strings.TrimSuffix(f.Name, ".npy")
 		if _, twice := archive[name]; twice {
-			return nil, fmt.Errorf("npz: array %q is there twice: write the file again", name)
+			return nil, fmt.Errorf("npz: array %q occurs twice; write the file again", name)
 		}
 		raw, err := readEntry(f, left)
 		if err != nil {
@@ -70,18 +70,18 @@ func Read(r io.ReaderAt, size int64) (Archive, error) {
 	return archive, nil
 }
 
-// Get returns the named array. Where it is missing the error names those that
-// are there.
+// Get returns the named array. The error for an unknown name lists the known ones.
 func (a Archive) Get(name string) (Array, error) {
 	array, ok := a[name]
 	if !ok {
-		return Array{}, fmt.Errorf("npz: %q: %w (the file has %s)", name, ErrMissing, strings.Join(slices.Sorted(maps.Keys(a)), ", "))
+		known := strings.Join(slices.Sorted(maps.Keys(a)), ", ")
+		return Array{}, fmt.Errorf("npz: %q: %w (the file has %s)", name, ErrMissing, known)
 	}
 	return array, nil
 }
 
-// Shaped is Get with a check of the shape: as many dimensions as are given,
-// each as given, where -1 stands for any.
+// Shaped is Get with a check of the number of dimensions and of each dimension;
+// -1 stands for any.
 func (a Archive) Shaped(name string, shape ...int) (Array, error) {
 	array, err := a.Get(name)
 	if err != nil {
@@ -94,8 +94,8 @@ func (a Archive) Shaped(name string, shape ...int) (Array, error) {
 	return array, nil
 }
 
-// readEntry returns an entry's bytes; reading to the end makes archive/zip
-// verify its length and checksum.
+// readEntry returns the bytes of an entry. It reads to the end: archive/zip then
+// verifies length and checksum.
 func readEntry(f *zip.File, limit int64) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
@@ -104,16 +104,16 @@ func readEntry(f *zip.File, limit int64) ([]byte, error) {
 	defer r.Close()
 	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("damaged (%w): copy or write the file again", err)
+		return nil, fmt.Errorf("damaged (%w); copy or write the file again", err)
 	}
 	if int64(len(raw)) > limit {
-		return nil, fmt.Errorf("the arrays are larger than %d bytes together: split the file", maxBytes)
+		return nil, fmt.Errorf("the arrays exceed %d bytes; split the file", maxBytes)
 	}
 	return raw, nil
 }
 
-// parse reads one .npy file. npyio indexes a malformed header out of its
-// bounds, hence the recover: what it protects shares nothing with the caller.
+// parse reads one .npy file. It recovers because npyio panics on some malformed
+// headers; the panic cannot damage data of the caller.
 func parse(raw []byte) (a Array, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,8 +143,8 @@ func parse(raw []byte) (a Array, err error) {
 	return a, nil
 }
 
-// headerEnd returns where the data begin, before npyio allocates what the
-// header's length says.
+// headerEnd returns the start of the data. It checks the length of the header
+// before npyio allocates that much memory.
 func headerEnd(raw []byte) (int, error) {
 	const prefix = "\x93NUMPY"
 	if len(raw) < 12 || string(raw[:len(prefix)]) != prefix {
@@ -160,7 +160,7 @@ func headerEnd(raw []byte) (int, error) {
 	return int(end), nil
 }
 
-// checkSize compares what a header declares with the bytes that follow it.
+// checkSize compares the declared size with the number of bytes after the header.
 func checkSize(dtype string, shape []int, have int) error {
 	if len(dtype) != 3 {
 		return unsupported(dtype)
@@ -171,13 +171,14 @@ func checkSize(dtype string, shape []int, have int) error {
 		return fmt.Errorf("impossible shape %v", shape)
 	}
 	if width > 8 || n*width != have {
-		return fmt.Errorf("shape %v of %q needs %d bytes of data, there are %d: write the file again", shape, dtype, n*width, have)
+		return fmt.Errorf("shape %v of %q needs %d bytes of data, found %d; write the file again",
+			shape, dtype, n*width, have)
 	}
 	return nil
 }
 
-// readValues reads the data in file order, widened to one of the three types
-// that an Array holds.
+// readValues reads the data in file order and converts them to one of the three
+// types of an Array.
 func readValues(r *npy.Reader, dtype string) (any, error) {
 	switch dtype[1:] {
 	case "f4":
@@ -214,7 +215,7 @@ func readValues(r *npy.Reader, dtype string) (any, error) {
 }
 
 func unsupported(dtype string) error {
-	return fmt.Errorf("dtype %q is not supported: save float32, float64, integers or booleans", dtype)
+	return fmt.Errorf("dtype %q is not supported; save float32, float64, integers or booleans", dtype)
 }
 
 func read[T any](r *npy.Reader) ([]T, error) {
@@ -240,7 +241,7 @@ func readUint64(r *npy.Reader) ([]int64, error) {
 	return values, err
 }
 
-// transpose turns column-major values into row-major ones.
+// transpose reorders column-major values as row-major.
 func (a *Array) transpose() {
 	switch v := a.values.(type) {
 	case []float32:

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// WriteFile writes the arrays to the named file, compressed. The file appears
-// whole or not at all; one that is there is replaced.
+// WriteFile writes the arrays to the named file, compressed. It replaces the file
+// atomically.
 func WriteFile(path string, arrays Archive) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".npz-*")
 	if err != nil {
@@ -46,8 +46,8 @@ func WriteFile(path string, arrays Archive) (err error) {
 	return f.Close()
 }
 
-// Write writes the arrays as an archive, in the order of their names: the
-// same arrays give the same bytes.
+// Write writes the arrays as an archive, sorted by name: the same arrays give
+// the same bytes.
 func Write(w io.Writer, arrays Archive) error {
 	z := zip.NewWriter(w)
 	for _, name := range slices.Sorted(maps.Keys(arrays)) {
@@ -65,8 +65,8 @@ func Write(w io.Writer, arrays Archive) error {
 	return nil
 }
 
-// writeArray writes one .npy of version 1.0. npyio's writer knows vectors and
-// matrices of float64 only, hence our own: the header is a line of text.
+// writeArray writes one .npy of version 1.0. The writer of npyio supports only
+// vectors and matrices of float64.
 func writeArray(w io.Writer, a Array) error {
 	var dtype string
 	switch a.values.(type) {
@@ -77,11 +77,11 @@ func writeArray(w io.Writer, a Array) error {
 	case []int64:
 		dtype = "<i8"
 	default:
-		return errors.New("the zero Array has no values: make it with Float32, Float64 or Int64")
+		return errors.New("the zero Array has no values; use Float32, Float64 or Int64")
 	}
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, tuple(a.shape))
 	const prefix = "\x93NUMPY\x01\x00"
-	// The data begin at a multiple of 64 bytes; the newline ends the header.
+	// The data start at a multiple of 64 bytes.
 	padding := 63 - (len(prefix)+2+len(header))%64
 	header += strings.Repeat(" ", padding) + "\n"
 	start := binary.LittleEndian.AppendUint16([]byte(prefix), uint16(len(header)))
@@ -91,7 +91,7 @@ func writeArray(w io.Writer, a Array) error {
 	return binary.Write(w, binary.LittleEndian, a.values)
 }
 
-// tuple writes a shape as Python does: (), (3,), (3, 4).
+// tuple formats a shape as a Python tuple: (), (3,), (3, 4).
 func tuple(shape []int) string {
 	words := make([]string, len(shape))
 	for i, d := range shape {

@@ -1,8 +1,7 @@
 // Package regular reads regular files and nothing else.
 //
-// The files of a model have names that a user gives. Opening a named pipe waits for a writer, and
-// reading a device may never end. This package refuses both, and it reads no more of a file than
-// the size that the file has when it is opened.
+// Opening a named pipe waits for a writer, and reading a device may never end. This package refuses
+// both. It reads at most the size that a file has when it is opened.
 package regular
 
 import (
@@ -18,8 +17,8 @@ import (
 // ErrNotRegular is wrapped by errors about a directory, a device, a socket or a named pipe.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open opens a regular file for reading and returns its size. It does not wait for a writer, and
-// it checks the opened file: nothing can take its place between the check and the first read.
+// Open opens a regular file for reading and returns its size. It does not wait for a writer. It
+// checks the open file, which cannot be exchanged after the check.
 func Open(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -58,12 +57,12 @@ func (d Dir) Open(name string) (fs.File, error) {
 		return f, nil
 	}
 	if of := new(fs.PathError); errors.As(err, &of) {
-		of.Path = name // as os.DirFS does it
+		of.Path = name // as in os.DirFS
 	}
 	return nil, err
 }
 
-// ReadFile reads a regular file of at most limit bytes. Of a fsys other than Dir, Open may wait.
+// ReadFile reads a regular file of at most limit bytes. It may wait unless fsys is a Dir.
 func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -75,7 +74,7 @@ func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if size > limit {
-		return nil, fmt.Errorf("%s: too large (%d bytes, at most %d are read)", name, size, limit)
+		return nil, fmt.Errorf("%s: too large (%d bytes, at most %d)", name, size, limit)
 	}
 	content := make([]byte, size)
 	if _, err := io.ReadFull(f, content); err != nil {

@@ -15,7 +15,7 @@ import (
 	"optibfm/internal/regular"
 )
 
-// within fails where f takes longer than any file system should: a guard against a hang.
+// within fails if f does not return: a guard against a hang.
 func within(t *testing.T, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -50,7 +50,7 @@ func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 		}
 	}
 	if _, _, err := regular.Open(socket); err == nil { // the kernel refuses
-		t.Error("a socket is opened")
+		t.Error("Open accepts a socket")
 	}
 	if _, _, err := regular.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing: %v, want ErrNotExist", err)
@@ -59,8 +59,8 @@ func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 
 func TestOpen_FollowsLinksToRegularFiles(t *testing.T) {
 	dir := t.TempDir()
-	link := filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600), os.Symlink("file", link)); err != nil {
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink("file", link)); err != nil {
 		t.Fatal(err)
 	}
 	f, size, err := regular.Open(link)
@@ -75,18 +75,20 @@ func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, fsys := range map[string]fs.FS{"dir": regular.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}} {
+	systems := map[string]fs.FS{"dir": regular.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}}
+	for name, fsys := range systems {
 		if content, err := regular.ReadFile(fsys, "file", 4); string(content) != "text" || err != nil {
 			t.Errorf("%s: %q, %v", name, content, err)
 		}
-		if _, err := regular.ReadFile(fsys, "file", 3); err == nil || !strings.Contains(err.Error(), "4 bytes, at most 3") {
+		_, err := regular.ReadFile(fsys, "file", 3)
+		if err == nil || !strings.Contains(err.Error(), "4 bytes, at most 3") {
 			t.Errorf("%s: %v, want an error about the size", name, err)
 		}
 	}
 	if _, err := regular.ReadFile(regular.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("%v, want ErrInvalid", err)
 	}
-	// A file of the kernel that has more content than its size, which is 0.
+	// The size of a file in /proc is 0, whatever its content.
 	if content, err := regular.ReadFile(regular.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
 		t.Errorf("%d bytes, %v, want none", len(content), err)
 	}

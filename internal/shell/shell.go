@@ -1,10 +1,10 @@
-// Package shell writes commands that a person can copy into a POSIX shell.
+// Package shell quotes words for commands that a person copies into a POSIX shell.
 package shell
 
 import "strings"
 
-// Quote returns a word as a shell reads it back: as it is where no character in it has
-// a meaning to the shell, otherwise in single quotes.
+// Quote returns a word in single quotes, or unchanged if none of its characters is
+// special to a shell.
 func Quote(word string) string {
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
@@ -12,5 +12,5 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// plain are the characters without a meaning anywhere in a word.
+// plain lists the characters that are not special anywhere in a word.
 const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"

@@ -7,12 +7,12 @@ import (
 
 func TestQuote_IsReadBackByAShell(t *testing.T) {
 	for _, word := range []string{
-		"logs/20260101-120000-rover.mcap", "dm_control walker.mcap", "it's", `a"b`, "$HOME", "a;b", "a\nb", "*", "~", "-",
-		"", "ü", `back\slash`, "#", "a=b", "`id`", "!",
+		"logs/20260101-120000-rover.mcap", "dm_control walker.mcap", "it's", `a"b`, "$HOME", "a;b", "a\nb", "*", "~",
+		"-", "", "ü", `back\slash`, "#", "a=b", "`id`", "!",
 	} {
 		out, err := exec.Command("sh", "-c", "printf %s "+Quote(word)).Output()
 		if err != nil || string(out) != word {
-			t.Errorf("%q is quoted %s, which a shell reads as %q (%v)", word, Quote(word), out, err)
+			t.Errorf("%q: Quote returns %s, the shell reads %q (%v)", word, Quote(word), out, err)
 		}
 	}
 }
@@ -20,6 +20,6 @@ func TestQuote_IsReadBackByAShell(t *testing.T) {
 func TestQuote_LeavesPlainWordsAlone(t *testing.T) {
 	const word = "./logs/20260101-120000-rover_2.mcap"
 	if Quote(word) != word {
-		t.Errorf("found %s", Quote(word))
+		t.Errorf("got %s", Quote(word))
 	}
 }

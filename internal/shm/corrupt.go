@@ -2,11 +2,11 @@ package shm
 
 import "fmt"
 
-// CorruptError says that the peer wrote a value that the protocol cannot
-// produce: it is broken, or hostile. The endpoint that found it stays closed.
+// CorruptError reports a value of the peer that the protocol cannot produce: the peer
+// is defective or hostile. The endpoint stays closed.
 type CorruptError struct {
 	Section string // name of the section
-	Field   string // what was impossible
+	Field   string // the impossible value
 	Found   uint64 // its value
 	Own     uint64 // the own value that it contradicts
 
@@ -14,12 +14,12 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("shm: %q: the peer left an impossible %s (%#x, against our %#x): stop the peer and give it a new segment",
+	return fmt.Sprintf("shm: %q: impossible %s from the peer (%#x, own %#x); restart the peer with a new segment",
 		e.Section, e.Field, e.Found, e.Own)
 }
 
-// set records the first impossible value. It formats nothing, for it runs in
-// the control tick.
+// set records the first impossible value. It runs in the control tick and formats
+// nothing.
 func (e *CorruptError) set(field string, found, own uint64) {
 	e.Field, e.Found, e.Own, e.bad = field, found, own, true
 }

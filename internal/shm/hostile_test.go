@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEndpointsSurviveAPeerThatWritesAnything lets random operations meet a
-func TestEndpointsSurviveAPeerThatWritesAnything(t *testing.T) {
+// TestEndpoints_SurviveAHostilePeer runs random operations against a
+func TestEndpoints_SurviveAHostilePeer(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 400)
@@ -19,7 +19,7 @@ func TestEndpointsSurviveAPeerThatWritesAnything(t *testing.T) {
 	}
 }
 
-func FuzzEndpointsSurviveAPeerThatWritesAnything(f *testing.F) {
+func FuzzEndpoints_SurviveAHostilePeer(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07\x83\x01\x05\x02\x81\x09\xff\x03"))
 	f.Add([]byte("\x02\x02\x02\x02\x02\x03\x90\x00\x07\x03\x03\x02\x88\x04\x01\x00\x01"))
 	f.Fuzz(func(t *testing.T, script []byte) { hostile(t, script) })
@@ -74,7 +74,7 @@ func hostile(t *testing.T, script []byte) {
 	}
 }
 
-func TestImpossibleValuesCloseTheEndpointThatReadsThem(t *testing.T) {
+func TestEndpoints_CloseAfterImpossibleValues(t *testing.T) {
 	layout := []Section{{Name: "m", Kind: KindMailbox, Size: 8}, {Name: "r", Kind: KindRing, Size: 8, Slots: 4}}
 	at := func(s *Segment, name string, offset int) { word(s.mem, s.places[name].offset+offset).Store(1<<40 + 7) }
 

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Kind says how the two sides use a section.
+// Kind is the type of a section.
 type Kind uint32
 
 // The kinds of a section.
@@ -29,23 +29,23 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint32(k))
 }
 
-// Section is one named channel of a segment.
+// Section is a named channel of a segment.
 type Section struct {
 	Name  string // unique; 1 to 32 bytes
 	Kind  Kind
 	Size  int // bytes of one message of a mailbox or ring, 1 or more; 0 for a word
-	Slots int // messages that a ring holds, a power of two; 0 for the others
+	Slots int // capacity of a ring in messages, a power of two; otherwise 0
 }
 
-// Layout describes a segment. Both sides state it; Open compares.
+// Layout describes a segment. Both sides must have the same; Open compares them.
 type Layout struct {
-	// Version identifies what the caller puts into the messages: a number
-	// that is raised, or a hash of the types, whenever their layout changes.
+	// Version identifies the layout of the messages: a number that the caller
+	// increments at each change, or a hash of the types.
 	Version  uint64
 	Sections []Section // 1 to 1024
 }
 
-// Limits of a layout. They keep all sums far from the range of an int.
+// Limits of a layout. Sums of them are far below the range of an int.
 const (
 	maxSections = 1024
 	maxName     = 32
@@ -54,8 +54,8 @@ const (
 	maxTotal    = 1 << 32 // bytes of a segment
 )
 
-// The header: 64 bytes, then one entry of 64 bytes a section, all little
-// endian.
+// The header: 64 bytes, then one entry of 64 bytes for each section, all
+// little-endian.
 const (
 	line          = 64 // bytes of a cache line; everything starts on one
 	formatVersion = 1
@@ -71,37 +71,37 @@ const (
 	entrySlots  = 36 // uint32
 	entrySize64 = 40 // uint64, Section.Size
 	entryOffset = 48 // uint64, where the section starts
-	entryLength = 56 // uint64, its bytes
+	entryLength = 56 // uint64, bytes of the section
 )
 
-// Errors that a caller may want to tell apart.
+// Errors of this package.
 var (
-	// ErrLayout: a Layout that cannot be laid out.
+	// ErrLayout: an invalid Layout.
 	ErrLayout = errors.New("bad layout")
-	// ErrMismatch: the segment is not the one that the caller's Layout describes.
+	// ErrMismatch: the segment does not have the caller's Layout.
 	ErrMismatch = errors.New("segment does not match")
-	// ErrNotFound: no section of that name and kind.
-	ErrNotFound = errors.New("no such section")
-	// ErrTaken: another endpoint has this end of the section.
+	// ErrNotFound: unknown name and kind of a section.
+	ErrNotFound = errors.New("section not found")
+	// ErrTaken: this end of the section was taken before.
 	ErrTaken = errors.New("already taken")
 )
 
-// place is where a section lies in the segment.
+// place is the position of a section in the segment.
 type place struct {
 	Section
 	offset, length int
 }
 
-// Size returns the bytes of a segment with this layout.
+// Size returns the size in bytes of a segment with this layout.
 func (l Layout) Size() (int, error) {
 	_, total, err := l.places()
 	return total, err
 }
 
-// places validates the layout and puts every section on its own cache lines.
+// places validates the layout and assigns separate cache lines to every section.
 func (l Layout) places() ([]place, int, error) {
 	if n := len(l.Sections); n == 0 || n > maxSections {
-		return nil, 0, fmt.Errorf("shm: %w: %d sections: give 1 to %d", ErrLayout, n, maxSections)
+		return nil, 0, fmt.Errorf("shm: %w: %d sections; give 1 to %d", ErrLayout, n, maxSections)
 	}
 	seen := make(map[string]bool, len(l.Sections))
 	places := make([]place, len(l.Sections))
@@ -111,12 +111,13 @@ func (l Layout) places() ([]place, int, error) {
 			return nil, 0, err
 		}
 		if seen[s.Name] {
-			return nil, 0, fmt.Errorf("shm: %w: two sections are called %q: give each its own name", ErrLayout, s.Name)
+			return nil, 0, fmt.Errorf("shm: %w: two sections with the name %q", ErrLayout, s.Name)
 		}
 		seen[s.Name] = true
 		length := s.length()
 		if length > maxTotal-offset {
-			return nil, 0, fmt.Errorf("shm: %w: section %q ends beyond %d bytes: make messages or rings smaller", ErrLayout, s.Name, maxTotal)
+			return nil, 0, fmt.Errorf("shm: %w: section %q ends beyond %d bytes; use smaller messages or rings",
+				ErrLayout, s.Name, maxTotal)
 		}
 		places[i] = place{Section: s, offset: offset, length: length}
 		offset += length
@@ -125,39 +126,42 @@ func (l Layout) places() ([]place, int, error) {
 }
 
 func (s Section) validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("shm: %w: "+format, append([]any{ErrLayout}, args...)...)
+	}
 	if len(s.Name) == 0 || len(s.Name) > maxName {
-		return fmt.Errorf("shm: %w: section name %q has %d bytes: give it 1 to %d", ErrLayout, s.Name, len(s.Name), maxName)
+		return bad("section name %q has %d bytes; give 1 to %d", s.Name, len(s.Name), maxName)
 	}
 	for i := range len(s.Name) {
 		if s.Name[i] == 0 {
-			return fmt.Errorf("shm: %w: section name %q holds a zero byte: use letters", ErrLayout, s.Name)
+			return bad("section name %q has a zero byte; use letters", s.Name)
 		}
 	}
 	switch s.Kind {
 	case KindMailbox, KindRing:
 		if s.Size < 1 || s.Size > maxSize {
-			return fmt.Errorf("shm: %w: messages of %v %q have %d bytes: give 1 to %d", ErrLayout, s.Kind, s.Name, s.Size, maxSize)
+			return bad("messages of %v %q have %d bytes; give 1 to %d", s.Kind, s.Name, s.Size, maxSize)
 		}
 	case KindWord:
 		if s.Size != 0 {
-			return fmt.Errorf("shm: %w: word %q has size %d: leave it 0, a word is always 8 bytes", ErrLayout, s.Name, s.Size)
+			return bad("word %q has size %d; leave it 0, a word always has 8 bytes", s.Name, s.Size)
 		}
 	default:
-		return fmt.Errorf("shm: %w: section %q has unknown %v: use KindMailbox, KindRing or KindWord", ErrLayout, s.Name, s.Kind)
+		return bad("section %q has unknown %v; use KindMailbox, KindRing or KindWord", s.Name, s.Kind)
 	}
 	if s.Kind != KindRing {
 		if s.Slots != 0 {
-			return fmt.Errorf("shm: %w: %v %q has %d slots: leave it 0, only rings have slots", ErrLayout, s.Kind, s.Name, s.Slots)
+			return bad("%v %q has %d slots; leave it 0, only rings have slots", s.Kind, s.Name, s.Slots)
 		}
 		return nil
 	}
 	if s.Slots < 1 || s.Slots > maxSlots || s.Slots&(s.Slots-1) != 0 {
-		return fmt.Errorf("shm: %w: ring %q has %d slots: give a power of two up to %d", ErrLayout, s.Name, s.Slots, maxSlots)
+		return bad("ring %q has %d slots; give a power of two up to %d", s.Name, s.Slots, maxSlots)
 	}
 	return nil
 }
 
-// length is the bytes that a valid section takes.
+// length returns the size in bytes of a valid section.
 func (s Section) length() int {
 	switch s.Kind {
 	case KindMailbox:
@@ -170,7 +174,7 @@ func (s Section) length() int {
 
 func alignUp(n int) int { return (n + line - 1) &^ (line - 1) }
 
-// header writes the header that a segment of this layout starts with.
+// header returns the header of a segment with this layout.
 func (l Layout) header(places []place, total int) []byte {
 	h := make([]byte, line+entrySize*len(places))
 	le := binary.LittleEndian
@@ -191,34 +195,38 @@ func (l Layout) header(places []place, total int) []byte {
 	return h
 }
 
-// check compares the header of a segment with the one that this layout gives.
-// Nothing of what it reads is used afterwards: places come from the layout.
+// check compares the header of a segment with the header of this layout. It only
+// compares: the places come from the layout, not from the segment.
 func (l Layout) check(mem []byte, places []place, total int) error {
+	mismatch := func(format string, args ...any) error {
+		return fmt.Errorf("shm: %w: "+format, append([]any{ErrMismatch}, args...)...)
+	}
+	const sameProgram = "start both processes from one program and configuration"
 	want := l.header(places, total)
 	if len(mem) < line {
-		return fmt.Errorf("shm: %w: it has %d bytes, fewer than a header: pass the descriptor that Create made", ErrMismatch, len(mem))
+		return mismatch("%d bytes are less than a header; pass the descriptor of Create", len(mem))
 	}
 	le := binary.LittleEndian
 	if got := string(mem[:len(magic)]); got != magic {
-		return fmt.Errorf("shm: %w: it starts with %q instead of %q: pass the descriptor that Create made", ErrMismatch, got, magic)
+		return mismatch("it starts with %q instead of %q; pass the descriptor of Create", got, magic)
 	}
 	if got := le.Uint32(mem[offFormat:]); got != formatVersion {
-		return fmt.Errorf("shm: %w: format version %d, this program has %d: start both processes from one program", ErrMismatch, got, formatVersion)
+		return mismatch("format version %d, want %d; %s", got, formatVersion, sameProgram)
 	}
 	if got := le.Uint64(mem[offVersion:]); got != l.Version {
-		return fmt.Errorf("shm: %w: layout version %#x, this program has %#x: start both processes from one program and configuration", ErrMismatch, got, l.Version)
+		return mismatch("layout version %#x, want %#x; %s", got, l.Version, sameProgram)
 	}
 	if got := le.Uint32(mem[offSections:]); got != uint32(len(places)) {
-		return fmt.Errorf("shm: %w: %d sections, this program has %d: start both processes from one program and configuration", ErrMismatch, got, len(places))
+		return mismatch("%d sections, want %d; %s", got, len(places), sameProgram)
 	}
 	if got := le.Uint64(mem[offTotal:]); got != uint64(total) || len(mem) != total {
-		return fmt.Errorf("shm: %w: %d bytes by its header, %d by its file, %d by this program: start both processes from one program and configuration", ErrMismatch, got, len(mem), total)
+		return mismatch("%d bytes in the header, %d in the file, want %d; %s", got, len(mem), total, sameProgram)
 	}
 	for i := range places {
 		at := line + i*entrySize
 		if string(mem[at:at+entrySize]) != string(want[at:at+entrySize]) {
-			return fmt.Errorf("shm: %w: section %d is %s, this program has %s: start both processes from one program and configuration",
-				ErrMismatch, i, describeEntry(mem[at:at+entrySize]), describeEntry(want[at:at+entrySize]))
+			return mismatch("section %d is %s, want %s; %s",
+				i, describeEntry(mem[at:at+entrySize]), describeEntry(want[at:at+entrySize]), sameProgram)
 		}
 	}
 	return nil
@@ -237,5 +245,5 @@ func describeEntry(e []byte) string {
 		le.Uint64(e[entrySize64:]), le.Uint32(e[entrySlots:]), le.Uint64(e[entryOffset:]), le.Uint64(e[entryLength:]))
 }
 
-// A segment may be larger than 2 GiB: ints must have 64 bits.
+// A segment may exceed 2 GiB: an int must have 64 bits.
 const _ = uint(math.MaxInt) - (1<<62 - 1)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-func TestBuffersStartOnCacheLinesAndDoNotOverlap(t *testing.T) {
+func TestLayout_BuffersStartOnCacheLinesAndDoNotOverlap(t *testing.T) {
 	s := heap(t,
 		Section{Name: "m", Kind: KindMailbox, Size: 65},
 		Section{Name: "w", Kind: KindWord},
@@ -50,24 +50,26 @@ func overlap(a, b []byte) bool {
 	return a0 < b0+uintptr(len(b)) && b0 < a0+uintptr(len(a))
 }
 
-func TestALayoutThatCannotBeIsRefused(t *testing.T) {
+func TestLayout_RefusesInvalidLayouts(t *testing.T) {
 	ok := Section{Name: "ok", Kind: KindWord}
 	tests := map[string][]Section{
-		"0 sections":      {},
-		"1025 sections":   make([]Section, 1025),
-		"called \"ok\"":   {ok, ok},
-		"0 bytes":         {{Name: "m", Kind: KindMailbox}},
-		"-1 bytes":        {{Name: "m", Kind: KindMailbox, Size: -1}},
-		"beyond":          {{Name: "a", Kind: KindMailbox, Size: 1 << 30}, {Name: "b", Kind: KindMailbox, Size: 1 << 30}},
-		"3 slots":         {{Name: "r", Kind: KindRing, Size: 1, Slots: 3}},
-		"0 slots":         {{Name: "r", Kind: KindRing, Size: 1}},
-		"-8 slots":        {{Name: "r", Kind: KindRing, Size: 1, Slots: -8}},
-		"only rings":      {{Name: "m", Kind: KindMailbox, Size: 1, Slots: 2}},
-		"has size 8":      {{Name: "w", Kind: KindWord, Size: 8}},
-		"unknown kind 9":  {{Name: "x", Kind: 9}},
-		"has 0 bytes":     {{Name: "", Kind: KindWord}},
-		"has 33 bytes":    {{Name: strings.Repeat("x", 33), Kind: KindWord}},
-		"holds a zero by": {{Name: "a\x00b", Kind: KindWord}},
+		"0 sections":    {},
+		"1025 sections": make([]Section, 1025),
+		"name \"ok\"":   {ok, ok},
+		"0 bytes":       {{Name: "m", Kind: KindMailbox}},
+		"-1 bytes":      {{Name: "m", Kind: KindMailbox, Size: -1}},
+		"beyond": {
+			{Name: "a", Kind: KindMailbox, Size: 1 << 30}, {Name: "b", Kind: KindMailbox, Size: 1 << 30},
+		},
+		"3 slots":        {{Name: "r", Kind: KindRing, Size: 1, Slots: 3}},
+		"0 slots":        {{Name: "r", Kind: KindRing, Size: 1}},
+		"-8 slots":       {{Name: "r", Kind: KindRing, Size: 1, Slots: -8}},
+		"only rings":     {{Name: "m", Kind: KindMailbox, Size: 1, Slots: 2}},
+		"has size 8":     {{Name: "w", Kind: KindWord, Size: 8}},
+		"unknown kind 9": {{Name: "x", Kind: 9}},
+		"has 0 bytes":    {{Name: "", Kind: KindWord}},
+		"has 33 bytes":   {{Name: strings.Repeat("x", 33), Kind: KindWord}},
+		"has a zero by":  {{Name: "a\x00b", Kind: KindWord}},
 	}
 	for want, sections := range tests {
 		l := Layout{Sections: sections}

@@ -2,8 +2,8 @@ package shm
 
 import "sync/atomic"
 
-// A mailbox section: the word that is exchanged, the claims of its two ends,
-// then three buffers, each on its own cache lines.
+// A mailbox section: the exchanged word, the claims of its two ends, then three
+// buffers, each on separate cache lines.
 const (
 	mailboxExchange = 0
 	mailboxWriter   = line
@@ -11,8 +11,8 @@ const (
 	mailboxBuffers  = 2 * line
 )
 
-// The exchanged word is the index of the buffer in the middle, and whether the
-// writer put it there since the reader last looked.
+// The exchanged word is the index of the middle buffer. The fresh bit is set if the
+// writer published it after the last Read.
 const (
 	indexMask      = 3
 	freshBit       = 4
@@ -21,18 +21,18 @@ const (
 	firstRead      = 2 // the reader's first buffer
 )
 
-// mailbox is what both ends have.
+// mailbox is the common part of both ends.
 type mailbox struct {
 	exchanged *atomic.Uint64
 	buffers   [3][]byte
-	mine      uint64 // index of the buffer that only this end touches
+	mine      uint64 // index of this end's private buffer
 	corrupt   CorruptError
 }
 
-// MailboxWriter is the writing end of a mailbox. It belongs to one goroutine.
+// MailboxWriter is the writing end of a mailbox, for one goroutine.
 type MailboxWriter struct{ mailbox }
 
-// MailboxReader is the reading end of a mailbox. It belongs to one goroutine.
+// MailboxReader is the reading end of a mailbox, for one goroutine.
 type MailboxReader struct {
 	mailbox
 	read bool
@@ -73,8 +73,8 @@ func (s *Segment) mailbox(name string, claimAt int, end string, first uint64) (m
 	return m, nil
 }
 
-// swap gives the own buffer away for the one in the middle. It reports whether
-// the word that the peer left there was possible; if not, the own buffer stays.
+// swap exchanges the own buffer for the middle one. ok is false if the peer wrote an
+// impossible word; the own buffer then stays.
 func (m *mailbox) swap(flag uint64) (fresh, ok bool) {
 	old := m.exchanged.Swap(m.mine | flag)
 	index := old & indexMask
@@ -86,18 +86,17 @@ func (m *mailbox) swap(flag uint64) (fresh, ok bool) {
 	return old&freshBit != 0, true
 }
 
-// Err is nil, or a *CorruptError once the peer has written an impossible
-// value. It stays: the segment must be given up.
+// Err returns a *CorruptError after the peer has written an impossible value. The
+// error is permanent: the program must discard the segment.
 func (m *mailbox) Err() error { return m.corrupt.err() }
 
-// Buffer is where the next message is written: bytes of the section's Size,
-// which start on a cache line. It holds an older message, not zeros, and is the
-// writer's alone until Publish.
+// Buffer returns the buffer for the next message. It has the section's Size, starts
+// on a cache line, and contains an older message, not zeros. Until Publish only the
+// writer uses it.
 func (w *MailboxWriter) Buffer() []byte { return w.buffers[w.mine] }
 
-// Publish makes Buffer the newest message and takes another buffer for the
-// next one. A message that the reader never looked at is replaced. Once Err is
-// not nil it does nothing.
+// Publish makes Buffer the newest message and takes another buffer for the next one.
+// It replaces an unread message. If Err is not nil it does nothing.
 func (w *MailboxWriter) Publish() {
 	if w.corrupt.bad {
 		return
@@ -105,12 +104,11 @@ func (w *MailboxWriter) Publish() {
 	w.swap(freshBit)
 }
 
-// Read returns the newest message, and whether it is one that Read had not
-// returned before. The buffer is the reader's alone until the next Read. It is
-// nil before the first message and once Err is not nil.
+// Read returns the newest message; fresh is true if Read had not returned it before.
+// Until the next Read only the reader uses the buffer. It is nil before the first
+// message and if Err is not nil.
 //
-// The writer may be a process that is not trusted: copy the values out, then
-// check the copies.
+// The writer may be an untrusted process: copy the values, then check the copies.
 func (r *MailboxReader) Read() (buf []byte, fresh bool) {
 	if r.corrupt.bad {
 		return nil, false

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAMailboxGivesTheNewestMessageAndSaysWhetherItIsNew(t *testing.T) {
+func TestMailbox_GivesTheNewestMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New(Layout{Sections: []Section{{Name: "m", Kind: KindMailbox, Size: 8}}})
 		if err != nil {
@@ -29,7 +29,7 @@ func TestAMailboxGivesTheNewestMessageAndSaysWhetherItIsNew(t *testing.T) {
 				}
 				if published == 0 {
 					if buf != nil {
-						t.Fatal("a message that nobody wrote")
+						t.Fatal("an unknown message")
 					}
 					return
 				}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test program is started again as the other process. childRole tells it
-// what to do; execPrefix is a program, such as qemu-aarch64, that must run it.
+// The test program also runs as the other process. childRole is its task; execPrefix
+// is a program, such as qemu-aarch64, that runs it.
 const (
 	childRole  = "OPTIBFM_SHM_CHILD"
 	execPrefix = "OPTIBFM_TEST_EXEC"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// beChild is the other process: the segment is descriptor 3.
+// beChild is the other process. The segment is descriptor 3.
 func beChild(role string) error {
 	s, err := Open(os.NewFile(3, "segment"), twoWay())
 	if err != nil {
@@ -59,9 +59,9 @@ func beChild(role string) error {
 	return fmt.Errorf("unknown role %q", role)
 }
 
-// partner is one of two that talk over a segment of the layout twoWay and
-// check all that they hear. A message is a number, repeated over its whole
-// length, so that a torn one shows.
+// partner is one of two that exchange messages over a segment with the layout twoWay
+// and check them. A message is a number, repeated over its whole length, so that a
+// torn message is detected.
 type partner struct {
 	out     *MailboxWriter
 	in      *MailboxReader
@@ -117,8 +117,8 @@ func fill(b []byte, n uint64) {
 	}
 }
 
-// yield lets the other process run now and then, so that the two meet in the
-// middle of messages also where they share one processor.
+// yield sometimes lets the other process run, so that the two also interrupt each
+// other inside messages on one processor.
 func yield(n uint64) {
 	if n%4 == 0 {
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
@@ -126,7 +126,7 @@ func yield(n uint64) {
 	}
 }
 
-// same is the number that a message consists of.
+// same returns the number of a message.
 func same(b []byte) (uint64, error) {
 	words := Numbers[uint64](b[:len(b)&^7])
 	for i, w := range words {
@@ -137,7 +137,7 @@ func same(b []byte) (uint64, error) {
 	return words[0], nil
 }
 
-// step does everything once.
+// step does each operation once.
 func (p *partner) step() error {
 	p.published++
 	fill(p.out.Buffer(), p.published)
@@ -176,7 +176,7 @@ func (p *partner) look() error {
 	// The buffer is ours: it must not change while we look at it.
 	yield(n)
 	if again, err := same(buf); err != nil || again != n {
-		return fmt.Errorf("mailbox: %d became %d in our hands: %w", n, again, err)
+		return fmt.Errorf("mailbox: %d changed to %d in the buffer: %w", n, again, err)
 	}
 	return nil
 }
@@ -207,7 +207,8 @@ func (p *partner) take() error {
 			return fmt.Errorf("ring: %w", err)
 		}
 		if n != p.receive.Sequence() || n != p.received+p.receive.Missed() {
-			return fmt.Errorf("ring: message %d has number %d after %d received and %d missing", n, p.receive.Sequence(), p.received, p.receive.Missed())
+			return fmt.Errorf("ring: message %d has number %d after %d received and %d missing",
+				n, p.receive.Sequence(), p.received, p.receive.Missed())
 		}
 		p.received++
 		p.ringMissing = p.receive.Missed()
@@ -221,11 +222,11 @@ const (
 	patience = 30 * time.Second // for the other one to start, or to finish
 )
 
-// meet waits until the other one speaks.
+// meet waits for the first message of the other.
 func (p *partner) meet() error {
 	for end := time.Now().Add(patience); p.fresh == 0; {
 		if time.Now().After(end) {
-			return fmt.Errorf("the other one never spoke")
+			return fmt.Errorf("no message from the other")
 		}
 		if err := p.step(); err != nil {
 			return err
@@ -234,7 +235,7 @@ func (p *partner) meet() error {
 	return nil
 }
 
-// talk exchanges messages until both partners have had their time.
+// talk exchanges messages until both partners have finished.
 func (p *partner) talk() error {
 	if err := p.meet(); err != nil {
 		return err
@@ -248,7 +249,7 @@ func (p *partner) talk() error {
 	p.stop.Add(1)
 	for end := time.Now().Add(patience); p.stop.Load() < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("the other one did not finish")
+			return fmt.Errorf("the other did not finish")
 		}
 	}
 	// Everything has been sent: nothing may be missing now.
@@ -258,9 +259,9 @@ func (p *partner) talk() error {
 	return p.take()
 }
 
-// TestTheMiddleBufferIsNeverLostOrShared exchanges tiny messages as fast as two
-// processors can.
-func TestTheMiddleBufferIsNeverLostOrShared(t *testing.T) {
+// TestMailbox_NeverLosesOrSharesTheMiddleBuffer exchanges tiny messages as fast as
+// possible.
+func TestMailbox_NeverLosesOrSharesTheMiddleBuffer(t *testing.T) {
 	s := heap(t, Section{Name: "m", Kind: KindMailbox, Size: 16})
 	w, r := mailboxOf(t, s, "m")
 	const messages = 400_000
@@ -306,7 +307,7 @@ func startChild(t *testing.T, s *Segment, role string) (*exec.Cmd, *bytes.Buffer
 	return cmd, out
 }
 
-func TestTwoGoroutinesHearEachOtherWhole(t *testing.T) {
+func TestSegment_TwoGoroutinesExchangeWholeMessages(t *testing.T) {
 	s := heap(t, twoWay().Sections...)
 	control, err := controlSide(s)
 	if err != nil {
@@ -327,7 +328,7 @@ func TestTwoGoroutinesHearEachOtherWhole(t *testing.T) {
 	checkTogether(t, control, host)
 }
 
-// checkTogether compares what the two said with what they heard.
+// checkTogether compares the sent messages of both with the received ones.
 func checkTogether(t *testing.T, control, host *partner) {
 	t.Helper()
 	t.Logf("control: %v; host: %v", control, host)
@@ -342,7 +343,7 @@ func checkTogether(t *testing.T, control, host *partner) {
 	}
 }
 
-func TestTwoProcessesHearEachOtherWhole(t *testing.T) {
+func TestSegment_TwoProcessesExchangeWholeMessages(t *testing.T) {
 	s := create(t, twoWay())
 	control, err := controlSide(s)
 	if err != nil {
@@ -357,14 +358,14 @@ func TestTwoProcessesHearEachOtherWhole(t *testing.T) {
 	}
 	t.Logf("parent: %v; %s", control, out)
 	if control.fresh == 0 || control.received == 0 {
-		t.Error("nothing was heard")
+		t.Error("no message was received")
 	}
 	if control.ringMissing != 0 || control.receive.Dropped() != 0 {
 		t.Error("labels were dropped")
 	}
 }
 
-func TestAChildKilledAtAnyMomentDoesNotDisturbTheParent(t *testing.T) {
+func TestSegment_SurvivesAKilledChild(t *testing.T) {
 	kills := 20
 	if testing.Short() || os.Getenv(execPrefix) != "" {
 		kills = 3
@@ -391,28 +392,27 @@ func TestAChildKilledAtAnyMomentDoesNotDisturbTheParent(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if out.Len() > 0 {
-			t.Fatalf("the child said %s", out)
+			t.Fatalf("the child printed %s", out)
 		}
 		for range 1000 {
 			if err := control.step(); err != nil {
-				t.Fatalf("after the child's death: %v", err)
+				t.Fatalf("after the end of the child: %v", err)
 			}
 		}
 		heard += control.fresh
 		if _, err := hostSide(s); err == nil {
-			t.Fatal("a second host took the dead one's ends")
+			t.Fatal("a second host took the same ends")
 		}
 	}
 	if heard == 0 {
-		t.Fatal("no child ever spoke")
+		t.Fatal("no message from any child")
 	}
 }
 
-// TestTheProtocolHoldsOnArm64 runs the tests of this file under qemu-user,
-// parent and child. It runs the code that arm64 computers run; on an amd64 host
-// it cannot show what their weaker memory order does, which rests on Go's
-// atomics.
-func TestTheProtocolHoldsOnArm64(t *testing.T) {
+// TestSegment_WorksOnArm64 runs the tests of this file under qemu-user, parent and child. On
+// an amd64 host it cannot test the weaker memory order of arm64, for which this
+// package relies on Go's atomics.
+func TestSegment_WorksOnArm64(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds for arm64")
 	}
@@ -435,8 +435,8 @@ func TestTheProtocolHoldsOnArm64(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	if !bytes.Contains(out, []byte("--- PASS: TestTwoProcessesHearEachOtherWhole")) {
-		t.Fatalf("the two processes did not talk:\n%s", out)
+	if !bytes.Contains(out, []byte("--- PASS: TestSegment_TwoProcessesExchangeWholeMessages")) {
+		t.Fatalf("the two processes did not exchange messages:\n%s", out)
 	}
 	for l := range strings.Lines(string(out)) {
 		if strings.Contains(l, "parent: ") || strings.Contains(l, "child: ") {

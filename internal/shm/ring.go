@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A ring section: the producer's words, the consumer's, the claims, each on
-// its own cache line, then the slots.
+// A ring section: the words of the producer, those of the consumer, and the claims,
+// each on separate cache lines, then the slots.
 const (
 	ringHead     = 0 // messages committed
 	ringDropped  = 8 // messages that found the ring full
@@ -18,12 +18,12 @@ const (
 
 const sequenceSize = 8
 
-// slotStride is the bytes from one slot to the next: the message, which starts
-// on a cache line, and at the end the number of the message.
+// slotStride returns the size of a slot in bytes: the message, which starts on a
+// cache line, and its number at the end.
 func slotStride(size int) int { return alignUp(size + sequenceSize) }
 
-// ring is what both ends have. Positions only grow; a slot's index is its
-// position modulo the number of slots.
+// ring is the common part of both ends. Positions only grow; the index of a slot is
+// its position modulo the number of slots.
 type ring struct {
 	head, tail, dropped *atomic.Uint64
 	slots               []byte
@@ -32,27 +32,27 @@ type ring struct {
 	corrupt             CorruptError
 }
 
-// Producer is the end of a ring that fills it. It belongs to one goroutine.
+// Producer is the writing end of a ring, for one goroutine.
 type Producer struct {
 	ring
-	position uint64 // our head; the peer cannot change it
-	peerTail uint64 // the consumer's, as last read
+	position uint64 // the own head; the peer cannot change it
+	peerTail uint64 // last reading of the consumer's tail
 	lost     uint64
 	reserved bool
 }
 
-// Consumer is the end of a ring that empties it. It belongs to one goroutine.
+// Consumer is the reading end of a ring, for one goroutine.
 type Consumer struct {
 	ring
-	position uint64 // our tail; the peer cannot change it
-	peerHead uint64 // the producer's, as last read
+	position uint64 // the own tail; the peer cannot change it
+	peerHead uint64 // last reading of the producer's head
 	sequence uint64 // of the peeked message
-	next     uint64 // the number that follows the released ones
+	next     uint64 // the next expected number
 	missed   uint64
 	peeked   bool
 }
 
-// Producer takes the filling end of the ring with the given name.
+// Producer takes the writing end of the ring with the given name.
 func (s *Segment) Producer(name string) (*Producer, error) {
 	r, err := s.ring(name, ringProducer, "producer")
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Segment) Producer(name string) (*Producer, error) {
 	return &Producer{ring: r}, nil
 }
 
-// Consumer takes the emptying end of the ring with the given name.
+// Consumer takes the reading end of the ring with the given name.
 func (s *Segment) Consumer(name string) (*Consumer, error) {
 	r, err := s.ring(name, ringConsumer, "consumer")
 	if err != nil {
@@ -90,21 +90,21 @@ func (s *Segment) ring(name string, claimAt int, end string) (ring, error) {
 	}, nil
 }
 
-// slot is the whole slot of a position.
+// slot returns the whole slot of a position.
 func (r *ring) slot(position uint64) []byte {
 	at := int(position&(r.count-1)) * r.stride
 	return r.slots[at : at+r.stride : at+r.stride]
 }
 
-// Err is nil, or a *CorruptError once the peer has written an impossible
-// value. It stays: the segment must be given up.
+// Err returns a *CorruptError after the peer has written an impossible value. The
+// error is permanent: the program must discard the segment.
 func (r *ring) Err() error { return r.corrupt.err() }
 
-// Reserve returns the slot for the next message: bytes of the section's Size
-// that start on a cache line and hold an older message, not zeros. Until
-// Commit it returns the same slot again. When the ring is full it returns
-// false and counts a dropped message, whose number the consumer will find
-// missing. It also returns false, and counts nothing, once Err is not nil.
+// Reserve returns the slot for the next message. It has the section's Size, starts
+// on a cache line, and contains an older message, not zeros. Until Commit, Reserve
+// returns the same slot again. If the ring is full it returns false and counts a
+// dropped message; the consumer sees its number missing. If Err is not nil it
+// returns false and counts nothing.
 func (p *Producer) Reserve() ([]byte, bool) {
 	slot, ok := p.TryReserve()
 	if !ok && !p.corrupt.bad {
@@ -114,8 +114,8 @@ func (p *Producer) Reserve() ([]byte, bool) {
 	return slot, ok
 }
 
-// TryReserve is Reserve for a caller that keeps its message when the ring is
-// full: nothing is counted as dropped.
+// TryReserve is Reserve for a caller that keeps its message if the ring is full: it
+// does not count dropped messages.
 func (p *Producer) TryReserve() ([]byte, bool) {
 	if p.corrupt.bad {
 		return nil, false
@@ -127,7 +127,7 @@ func (p *Producer) TryReserve() ([]byte, bool) {
 	return p.slot(p.position)[:p.size:p.size], true
 }
 
-// readTail looks how far the consumer is and reports whether there is room.
+// readTail reads the position of the consumer and reports whether a slot is free.
 func (p *Producer) readTail() bool {
 	tail := p.tail.Load()
 	if p.position-tail > p.count {
@@ -138,8 +138,7 @@ func (p *Producer) readTail() bool {
 	return p.position-tail < p.count
 }
 
-// Commit hands the reserved slot to the consumer. It panics without a
-// Reserve before it.
+// Commit passes the reserved slot to the consumer. It panics without a Reserve.
 func (p *Producer) Commit() {
 	if !p.reserved {
 		panic("shm: Commit without Reserve")
@@ -151,15 +150,13 @@ func (p *Producer) Commit() {
 	p.head.Store(p.position)
 }
 
-// Dropped is how many messages found the ring full.
+// Dropped returns the number of messages dropped because the ring was full.
 func (p *Producer) Dropped() uint64 { return p.lost }
 
-// Peek returns the oldest message, or false when there is none or once Err is
-// not nil. The slot is the consumer's alone until Release; until then Peek
-// returns the same one again.
+// Peek returns the oldest message, or false if there is none or Err is not nil. Until
+// Release only the consumer uses the slot, and Peek returns the same one again.
 //
-// The producer may be a process that is not trusted: copy the values out, then
-// check the copies.
+// The producer may be an untrusted process: copy the values, then check the copies.
 func (c *Consumer) Peek() ([]byte, bool) {
 	if c.corrupt.bad {
 		return nil, false
@@ -174,7 +171,7 @@ func (c *Consumer) Peek() ([]byte, bool) {
 	return slot[:c.size:c.size], true
 }
 
-// readHead looks how far the producer is and reports whether there is a message.
+// readHead reads the position of the producer and reports whether a message is there.
 func (c *Consumer) readHead() bool {
 	head := c.head.Load()
 	if head-c.position > c.count {
@@ -198,20 +195,18 @@ func (c *Consumer) number(slot []byte) bool {
 	return true
 }
 
-// Sequence is the number of the message that Peek last returned: 0, 1, 2, ...
-// in the order of the producer's Reserve and Commit, dropped ones included.
+// Sequence returns the number of the last message of Peek: 0, 1, 2, ... in the order
+// of the producer's Reserve and Commit, including dropped messages.
 func (c *Consumer) Sequence() uint64 { return c.sequence }
 
-// Missed is how many messages were dropped before the one that Peek last
-// returned.
+// Missed returns the number of messages dropped before the last one of Peek.
 func (c *Consumer) Missed() uint64 { return c.missed }
 
-// Dropped is what the producer says it has dropped so far, also after the
-// newest message.
+// Dropped returns the producer's count of dropped messages, including those after
+// the newest message.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
 
-// Release gives the peeked slot back to the producer. It panics without a
-// Peek before it.
+// Release returns the slot of Peek to the producer. It panics without a Peek.
 func (c *Consumer) Release() {
 	if !c.peeked {
 		panic("shm: Release without Peek")

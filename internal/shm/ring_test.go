@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestARingKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
+func TestRing_KeepsTheOrderAndCountsDrops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := 1 << rapid.IntRange(0, 4).Draw(t, "log slots")
 		s, err := New(Layout{Sections: []Section{{Name: "r", Kind: KindRing, Size: 8, Slots: slots}}})
@@ -21,7 +21,7 @@ func TestARingKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 			"push": func(t *rapid.T) {
 				slot, ok := p.Reserve()
 				if ok != (len(queue) < slots) {
-					t.Fatalf("reserve says %v with %d of %d slots taken", ok, len(queue), slots)
+					t.Fatalf("reserve returns %v with %d of %d slots taken", ok, len(queue), slots)
 				}
 				if !ok {
 					dropped++
@@ -43,7 +43,7 @@ func TestARingKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 			"pop": func(t *rapid.T) {
 				slot, ok := c.Peek()
 				if ok != (len(queue) > 0) {
-					t.Fatalf("peek says %v with %d waiting", ok, len(queue))
+					t.Fatalf("peek returns %v with %d waiting", ok, len(queue))
 				}
 				if !ok {
 					return
@@ -66,7 +66,7 @@ func TestARingKeepsTheOrderAndCountsWhatItDrops(t *testing.T) {
 	})
 }
 
-func TestTheConsumerSeesHowManyMessagesAreMissing(t *testing.T) {
+func TestConsumer_CountsMissedMessages(t *testing.T) {
 	s := heap(t, Section{Name: "r", Kind: KindRing, Size: 1, Slots: 2})
 	p, c := ringOf(t, s, "r")
 	push := func(n int) {
@@ -96,7 +96,7 @@ func TestTheConsumerSeesHowManyMessagesAreMissing(t *testing.T) {
 	}
 }
 
-func TestCommitAndReleaseWithoutASlotPanic(t *testing.T) {
+func TestRing_CommitAndReleasePanicWithoutASlot(t *testing.T) {
 	s := heap(t, twoWay().Sections...)
 	p, c := ringOf(t, s, "ticks")
 	for name, call := range map[string]func(){"Commit": p.Commit, "Release": c.Release} {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Segment is a byte region laid out by a Layout. Its methods that hand out
-// endpoints are for the start of a program, not for the control tick; they
-// may be called by any goroutine.
+// Segment is a memory region with a Layout. The methods that return endpoints are
+// for the start of a program, not for the control tick. Any goroutine may call
+// them.
 type Segment struct {
 	mem    []byte
 	file   *os.File // nil for heap memory
 	places map[string]place
 }
 
-// New makes a segment in the memory of this process, for lockstep and tests.
+// New creates a segment in the memory of this process, for lockstep and tests.
 func New(l Layout) (*Segment, error) {
 	places, total, err := l.places()
 	if err != nil {
@@ -28,8 +28,8 @@ func New(l Layout) (*Segment, error) {
 	return newSegment(l, alignedBytes(total), nil, places, total), nil
 }
 
-// Create makes a segment in a memfd that cannot change its size, and maps it.
-// File returns the descriptor that the other process inherits.
+// Create creates a segment in a memfd with a sealed size, and maps it. File returns
+// the descriptor for the other process.
 func Create(l Layout) (*Segment, error) {
 	places, total, err := l.places()
 	if err != nil {
@@ -57,9 +57,9 @@ func newSegment(l Layout, mem []byte, file *os.File, places []place, total int) 
 	return &Segment{mem: mem, file: file, places: byName(places)}
 }
 
-// Open maps the segment behind an inherited descriptor, of which it becomes
-// the owner, and checks it against the caller's own layout: magic, versions,
-// sizes, every entry of its table, and the seals that keep its size.
+// Open maps the segment of an inherited descriptor and takes the ownership of the
+// descriptor. It compares the segment with the caller's layout: magic, versions,
+// sizes, every entry of the table, and the seals of its size.
 func Open(file *os.File, l Layout) (*Segment, error) {
 	places, total, err := l.places()
 	if err != nil {
@@ -78,40 +78,39 @@ func Open(file *os.File, l Layout) (*Segment, error) {
 	return &Segment{mem: mem, file: file, places: byName(places)}, nil
 }
 
-// File is the descriptor of a segment made by Create or opened by Open, for
-// exec.Cmd.ExtraFiles; nil for heap memory. It stays the segment's.
+// File returns the descriptor of a segment of Create or Open, for
+// exec.Cmd.ExtraFiles; nil for heap memory. The segment keeps its ownership.
 func (s *Segment) File() *os.File { return s.file }
 
-// Close unmaps the segment and closes its descriptor. It must come after the
-// last use of every endpoint and of every buffer that they gave out: touching
-// unmapped memory ends the process. Heap segments need no Close.
+// Close unmaps the segment and closes its descriptor. Call it after the last use of
+// every endpoint and buffer: an access to unmapped memory ends the process. Heap
+// segments need no Close.
 func (s *Segment) Close() error {
 	if s.file == nil {
 		return nil
 	}
 	if err := unix.Munmap(s.mem); err != nil {
-		return fmt.Errorf("shm: unmapping: %w", err)
+		return fmt.Errorf("shm: unmap: %w", err)
 	}
 	s.mem, s.places = nil, nil
 	return s.file.Close()
 }
 
-// find returns the place of a section and, for mailboxes and rings, claims
-// one of its two ends.
+// find returns the place of a section.
 func (s *Segment) find(name string, kind Kind) (place, error) {
 	p, ok := s.places[name]
 	if !ok || p.Kind != kind {
-		return place{}, fmt.Errorf("shm: %w: %v %q: name one of the layout's sections", ErrNotFound, kind, name)
+		return place{}, fmt.Errorf("shm: %w: %v %q; use a section of the layout", ErrNotFound, kind, name)
 	}
 	return p, nil
 }
 
-// claim takes one end of a section for ever. An endpoint keeps a part of the
-// protocol's state for itself, so a second one on the same end, also after a
-// crash, could only guess it.
+// claim takes one end of a section permanently. An endpoint has a part of the
+// protocol's state in private memory: a second endpoint on the same end, also after
+// a crash, could not recover it.
 func (s *Segment) claim(p place, offset int, end string) error {
 	if !word(s.mem, p.offset+offset).CompareAndSwap(0, 1) {
-		return fmt.Errorf("shm: the %s of %q: %w: open each end once; for a restarted process make a new segment", end, p.Name, ErrTaken)
+		return fmt.Errorf("shm: the %s of %q: %w; create a new segment for a restarted process", end, p.Name, ErrTaken)
 	}
 	return nil
 }
@@ -124,12 +123,12 @@ func byName(places []place) map[string]place {
 	return m
 }
 
-// word is the atomic cell at an offset, a multiple of 8, of an aligned region.
+// word returns the atomic cell at an offset, a multiple of 8, of an aligned region.
 func word(mem []byte, offset int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&mem[offset : offset+8][0]))
 }
 
-// alignedBytes makes n zero bytes that start on a cache line.
+// alignedBytes returns n zero bytes that start on a cache line.
 func alignedBytes(n int) []byte {
 	b := make([]byte, n+line)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (line - 1)
@@ -138,7 +137,7 @@ func alignedBytes(n int) []byte {
 
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
-// sealedMemfd makes a memfd of the given size. It is sealed so that the other
+// sealedMemfd creates a memfd of the given size. It is sealed so that the other
 // process cannot shrink it under our mapping, which would be a SIGBUS.
 func sealedMemfd(size int) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
@@ -147,16 +146,16 @@ func sealedMemfd(size int) (*os.File, error) {
 		fd, err = unix.MemfdCreate("optibfm", flags)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("shm: memfd_create: %w: the kernel must be Linux 3.17 or newer with CONFIG_MEMFD_CREATE", err)
+		return nil, fmt.Errorf("shm: memfd_create: %w; use Linux 3.17 or newer with CONFIG_MEMFD_CREATE", err)
 	}
 	file := os.NewFile(uintptr(fd), "memfd:optibfm")
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("shm: sizing the segment to %d bytes: %w: free memory or make rings smaller", size, err)
+		return nil, fmt.Errorf("shm: size the segment to %d bytes: %w; free memory or use smaller rings", size, err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals|unix.F_SEAL_SEAL); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("shm: sealing the segment: %w", err)
+		return nil, fmt.Errorf("shm: seal the segment: %w", err)
 	}
 	return file, nil
 }
@@ -164,28 +163,30 @@ func sealedMemfd(size int) (*os.File, error) {
 func checkSealed(file *os.File, size int) error {
 	info, err := file.Stat()
 	if err != nil {
-		return fmt.Errorf("shm: %w: pass the descriptor that Create made", err)
+		return fmt.Errorf("shm: %w; pass the descriptor of Create", err)
 	}
 	if info.Size() != int64(size) {
-		return fmt.Errorf("shm: %w: the file has %d bytes, this program's layout %d: start both processes from one program and configuration",
-			ErrMismatch, info.Size(), size)
+		return fmt.Errorf("shm: %w: the file has %d bytes, the layout %d; "+
+			"start both processes from one program and configuration", ErrMismatch, info.Size(), size)
 	}
 	seals, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {
-		return fmt.Errorf("shm: %w: it has no seals (%w): pass the descriptor that Create made", ErrMismatch, err)
+		return fmt.Errorf("shm: %w: no seals (%w); pass the descriptor of Create", ErrMismatch, err)
 	}
 	if seals&sizeSeals != sizeSeals {
-		return fmt.Errorf("shm: %w: its size is not sealed (seals %#x): pass the descriptor that Create made", ErrMismatch, seals)
+		return fmt.Errorf("shm: %w: the size is not sealed (seals %#x); pass the descriptor of Create",
+			ErrMismatch, seals)
 	}
 	return nil
 }
 
-// mapShared maps and touches the whole segment, so that no page is faulted in
-// by a control tick.
+// mapShared maps and loads the whole segment, so that a control tick has no page
+// faults.
 func mapShared(file *os.File, size int) ([]byte, error) {
 	mem, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d bytes: %w: free memory or raise the limit of locked memory (ulimit -l)", size, err)
+		return nil, fmt.Errorf("shm: map %d bytes: %w; free memory or raise the limit of locked memory (ulimit -l)",
+			size, err)
 	}
 	return mem, nil
 }

@@ -56,7 +56,7 @@ func ringOf(t testing.TB, s *Segment, name string) (*Producer, *Consumer) {
 	return p, c
 }
 
-func TestEachEndIsTakenOnce(t *testing.T) {
+func TestSegment_EachEndIsTakenOnce(t *testing.T) {
 	s := heap(t, twoWay().Sections...)
 	for range 2 {
 		_, w := s.MailboxWriter("state")
@@ -80,7 +80,7 @@ func TestEachEndIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestNoOperationAllocates(t *testing.T) {
+func TestSegment_OperationsDoNotAllocate(t *testing.T) {
 	s := heap(t, twoWay().Sections...)
 	w, r := mailboxOf(t, s, "state")
 	p, c := ringOf(t, s, "ticks")
@@ -119,7 +119,7 @@ func create(t *testing.T, l Layout) *Segment {
 	return s
 }
 
-// descriptor is a copy of the segment's, as another process has it.
+// descriptor returns a copy of the segment's descriptor, as in another process.
 func descriptor(t *testing.T, s *Segment) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(s.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -131,7 +131,7 @@ func descriptor(t *testing.T, s *Segment) *os.File {
 	return f
 }
 
-func TestASecondMappingSeesTheSameMessages(t *testing.T) {
+func TestOpen_SharesTheMessages(t *testing.T) {
 	s := create(t, twoWay())
 	other, err := Open(descriptor(t, s), twoWay())
 	if err != nil {
@@ -158,7 +158,7 @@ func TestASecondMappingSeesTheSameMessages(t *testing.T) {
 	}
 }
 
-func TestASegmentCannotChangeItsSize(t *testing.T) {
+func TestCreate_SealsTheSize(t *testing.T) {
 	f := descriptor(t, create(t, twoWay()))
 	for _, size := range []int64{0, 1 << 20} {
 		if err := f.Truncate(size); !errors.Is(err, unix.EPERM) {
@@ -166,18 +166,20 @@ func TestASegmentCannotChangeItsSize(t *testing.T) {
 		}
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
-		t.Error("the other process could seal our memory against writing")
+		t.Error("the other process can seal the memory against writing")
 	}
 }
 
-func TestOpenRefusesEveryOtherLayout(t *testing.T) {
+func TestOpen_RefusesEveryOtherLayout(t *testing.T) {
 	s := create(t, twoWay())
 	changes := map[string]func(*Layout){
-		"layout version 0x2a, this program has 0x2b": func(l *Layout) { l.Version++ },
-		"bytes, this program's layout":               func(l *Layout) { l.Sections = l.Sections[1:] },
-		"section 0 is mailbox \"state\"":             func(l *Layout) { l.Sections[0].Name = "stale" },
-		"(size 200":                                  func(l *Layout) { l.Sections[1].Size++ },
-		"section 2 is ring \"ticks\"":                func(l *Layout) { l.Sections[2], l.Sections[3] = l.Sections[3], l.Sections[2] },
+		"layout version 0x2a, want 0x2b": func(l *Layout) { l.Version++ },
+		"bytes, the layout":              func(l *Layout) { l.Sections = l.Sections[1:] },
+		"section 0 is mailbox \"state\"": func(l *Layout) { l.Sections[0].Name = "stale" },
+		"(size 200":                      func(l *Layout) { l.Sections[1].Size++ },
+		"section 2 is ring \"ticks\"": func(l *Layout) {
+			l.Sections[2], l.Sections[3] = l.Sections[3], l.Sections[2]
+		},
 	}
 	for want, change := range changes {
 		l := twoWay()
@@ -189,7 +191,7 @@ func TestOpenRefusesEveryOtherLayout(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesEveryDamagedByteOfTheHeader(t *testing.T) {
+func TestOpen_RefusesEveryDamagedByteOfTheHeader(t *testing.T) {
 	s := create(t, twoWay())
 	f := descriptor(t, s)
 	header := line + entrySize*len(twoWay().Sections)
@@ -211,7 +213,7 @@ func TestOpenRefusesEveryDamagedByteOfTheHeader(t *testing.T) {
 	other.Close()
 }
 
-func TestOpenRefusesWhatIsNoSegment(t *testing.T) {
+func TestOpen_RefusesOtherFiles(t *testing.T) {
 	size, err := twoWay().Size()
 	if err != nil {
 		t.Fatal(err)
@@ -240,10 +242,10 @@ func TestOpenRefusesWhatIsNoSegment(t *testing.T) {
 	}
 	plain.Close()
 	if _, err := Open(plain, twoWay()); err == nil {
-		t.Error("a closed file was opened")
+		t.Error("Open accepts a closed file")
 	}
 }
 
 // segment in which anything can change at any time.
-// hostile runs a script: a byte below 128 is an operation, another one is the
-// place of an attack whose value the next byte tells.
+// hostile runs a script: a byte below 128 is an operation, any other byte is the
+// place of an attack with the next byte as its value.

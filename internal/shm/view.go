@@ -6,18 +6,18 @@ import (
 	"unsafe"
 )
 
-// Number is what Numbers views: every bit pattern is a value.
+// Number is a type for Numbers: every bit pattern is a value.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Numbers views a message, or an aligned part of one, as numbers without
-// copying. It panics when the length or the address of b does not fit T.
+// Numbers returns a message, or an aligned part of one, as numbers without a copy.
+// It panics if the length or the address of b is not a multiple for T.
 func Numbers[T Number](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	if len(b)%size != 0 {
-		panic(fmt.Sprintf("shm: %d bytes are no whole number of %T", len(b), zero))
+		panic(fmt.Sprintf("shm: %d bytes are not a multiple of %T", len(b), zero))
 	}
 	if len(b) == 0 {
 		return nil
@@ -32,10 +32,9 @@ func Numbers[T Number](b []byte) []T {
 // View reads and writes the start of messages as a T, in place.
 type View[T any] struct{ size, align uintptr }
 
-// NewView checks that a T may be viewed: it must consist of numbers of fixed
-// size, arrays and structs of them. Pointers mean nothing in another process,
-// ints differ between machines, and a bool that the peer set to 2 is undefined
-// behaviour in Go: use a uint8 and compare it with 0.
+// NewView checks that T consists of numbers of fixed size, arrays and structs.
+// Pointers are invalid in another process, ints differ between machines, and a bool
+// with the value 2 is undefined behaviour in Go: use a uint8 and compare it with 0.
 func NewView[T any]() (View[T], error) {
 	t := reflect.TypeFor[T]()
 	if err := viewable(t, t.String()); err != nil {
@@ -44,11 +43,11 @@ func NewView[T any]() (View[T], error) {
 	return View[T]{size: t.Size(), align: uintptr(t.Align())}, nil
 }
 
-// Size is the bytes of a T.
+// Size returns the size in bytes of a T.
 func (v View[T]) Size() int { return int(v.size) }
 
-// At views the first Size bytes of b. It panics when b is shorter or not
-// aligned for a T, or when v was not made by NewView.
+// At returns the first Size bytes of b as a T. It panics if b is shorter or not
+// aligned for a T, or if v does not come from NewView.
 func (v View[T]) At(b []byte) *T {
 	if v.align == 0 {
 		panic("shm: a View must come from NewView")
@@ -80,5 +79,5 @@ func viewable(t reflect.Type, path string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("shm: %s is a %v, which cannot be shared: use numbers of fixed size (uint8 for a bool), arrays and structs of them", path, t)
+	return fmt.Errorf("shm: %s is a %v; use numbers of fixed size (uint8 for a bool), arrays and structs", path, t)
 }

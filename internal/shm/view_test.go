@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOnlyWhatHasNoPointersCanBeViewed(t *testing.T) {
+func TestNewView_RefusesPointers(t *testing.T) {
 	type good struct {
 		A uint64
 		B [3]struct{ C, D float32 }
@@ -33,7 +33,7 @@ func TestOnlyWhatHasNoPointersCanBeViewed(t *testing.T) {
 	refuses(err, "is a []float64")
 }
 
-func TestAViewOfBytesThatDoNotFitPanics(t *testing.T) {
+func TestView_PanicsForWrongBytes(t *testing.T) {
 	view, err := NewView[uint64]()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestAViewOfBytesThatDoNotFitPanics(t *testing.T) {
 		}()
 	}
 	if Numbers[float64](nil) != nil {
-		t.Error("numbers from nothing")
+		t.Error("Numbers of no bytes is not nil")
 	}
 	*view.At(b[8:]) = 0x0102030405060708
 	if got := Numbers[uint64](b[:16]); !reflect.DeepEqual(got, []uint64{0, 0x0102030405060708}) {

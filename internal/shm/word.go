@@ -2,9 +2,9 @@ package shm
 
 import "sync/atomic"
 
-// Word takes the atomic cell with the given name, alone on its cache line: a
-// heartbeat, a stop flag, a counter. Any number of goroutines of both
-// processes may use it. It starts at 0. The peer can write any value to it.
+// Word returns the atomic cell with the given name, on a separate cache line. Any
+// number of goroutines of both processes may use it. It starts at 0. The peer can
+// write any value to it.
 func (s *Segment) Word(name string) (*atomic.Uint64, error) {
 	p, err := s.find(name, KindWord)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command mkdeb writes the Debian package that an nfpm configuration describes.
-// It is nfpm's own packager, of which it takes the Debian part alone. It is a
-// module of its own, so that the controller depends on none of this.
+// Command mkdeb writes the Debian package of an nfpm configuration. It uses only
+// the Debian part of nfpm. It is a separate module, so that the controller does not
+// depend on nfpm.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	config := flag.String("config", "nfpm.yaml", "nfpm's configuration; ${NAME} in it is taken from the environment")
+	config := flag.String("config", "nfpm.yaml", "nfpm configuration; ${NAME} in it is replaced from the environment")
 	target := flag.String("target", "", "the package to write")
 	flag.Parse()
 	if err := build(*config, *target); err != nil {
@@ -23,10 +23,10 @@ func main() {
 	}
 }
 
-// build writes the package, or nothing. Times in it are SOURCE_DATE_EPOCH's.
+// build writes the package, or no file after an error. SOURCE_DATE_EPOCH sets its times.
 func build(config, target string) error {
 	if target == "" {
-		return errors.New("-target: found nothing: give the name of the package to write")
+		return errors.New("-target is empty; give the path of the package")
 	}
 	parsed, err := nfpm.ParseFileWithEnvMapping(config, os.Getenv)
 	if err != nil {

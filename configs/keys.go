@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keyOf is a field's key in a file, "" for one that files do not have.
+// keyOf returns a field's key in a file, "" for a field that files do not have.
 func keyOf(f reflect.StructField) string {
 	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	if key == "-" {
@@ -15,8 +15,7 @@ func keyOf(f reflect.StructField) string {
 	return key
 }
 
-// keysOf lists the keys of a section in their order, those of embedded structs
-// among them.
+// keysOf lists the keys of a section in their order, including those of embedded structs.
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
@@ -46,28 +45,28 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 }
 
 // lookup finds the value at a path such as controller.gate.kappa or
-// robot.composite.action[0].to. Where there is none it returns the innermost
-// section that there is and its path.
+// robot.composite.action[0].to. Without one it returns the innermost section
+// that exists, and its path.
 func lookup(v reflect.Value, path string) (found reflect.Value, section string, ok bool) {
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		if v.Kind() != reflect.Struct {
 			return v, section, false
 		}
-		key, index, isItem := strings.Cut(step, "[")
+		key, index, isElement := strings.Cut(step, "[")
 		next, ok := fieldOf(v, key)
-		if ok && isItem {
-			next, ok = itemOf(next, index)
+		if ok && isElement {
+			next, ok = elementOf(next, index)
 		}
 		if !ok {
 			return v, section, false
 		}
-		v, section = next, join2(section, step)
+		v, section = next, joinPath(section, step)
 	}
 	return v, section, true
 }
 
-// itemOf finds an element of a list by what follows its bracket, such as "0]".
-func itemOf(list reflect.Value, index string) (reflect.Value, bool) {
+// elementOf finds an element of a list by the text after its bracket, such as "0]".
+func elementOf(list reflect.Value, index string) (reflect.Value, bool) {
 	digits, closed := strings.CutSuffix(index, "]")
 	i, err := strconv.Atoi(digits)
 	if list.Kind() != reflect.Slice || !closed || err != nil || i < 0 || i >= list.Len() {
@@ -76,8 +75,22 @@ func itemOf(list reflect.Value, index string) (reflect.Value, bool) {
 	return list.Index(i), true
 }
 
-// around is the path of the list or section that a path stands in, "" for the
-// outermost.
-func around(path string) string {
+// parent returns the path of the list or section around a path, "" for the outermost.
+func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+// overlap reports whether one path is, or is within, the other.
+func overlap(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || strings.IndexByte(".[", b[len(a)]) >= 0)
+}
+
+func joinPath(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
 }

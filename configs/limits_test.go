@@ -1,0 +1,238 @@
+package configs
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/controller"
+	"optibfm/hal/bno055"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
+	"optibfm/hal/mpu6050"
+	"optibfm/hal/pca9685"
+	"optibfm/hal/serial"
+)
+
+func TestLimits_CoverEveryNumber(t *testing.T) {
+	unused := maps.Clone(limits)
+	var walk func(reflect.Type, string)
+	walk = func(typ reflect.Type, path string) {
+		switch typ.Kind() {
+		case reflect.Struct:
+			v := reflect.New(typ).Elem()
+			for _, key := range keysOf(typ) {
+				field, _ := fieldOf(v, key)
+				walk(field.Type(), joinPath(path, key))
+			}
+			return
+		case reflect.Slice:
+			walk(typ.Elem(), path+"[]")
+			return
+		}
+		l, ok := limits[path]
+		if isNumber := typ.Kind() != reflect.String && typ.Kind() != reflect.Bool; isNumber && !ok {
+			t.Errorf("%s has no limit: add one to limits.go", path)
+		} else if ok && isNumber != (l.choices == nil) {
+			t.Errorf("%s: a %s with %v", path, typ, l)
+		}
+		delete(unused, path)
+	}
+	walk(reflect.TypeFor[File](), "")
+	for path := range unused {
+		t.Errorf("%s: a limit of an unknown key", path)
+	}
+}
+
+// narrowed are keys with a narrower range, depending on other keys or on a
+// list of values that their package has.
+var narrowed = map[string]string{
+	"controller.gate.backoff_max_s":                  "at least backoff_s",
+	"controller.gate.labels_per_minute":              "at most requests_per_minute",
+	"controller.credit.delay_s":                      "with width_s at most 600",
+	"controller.credit.width_s":                      "with delay_s at most 600",
+	"controller.credit.held.delay_s":                 "with width_s at most 600",
+	"controller.credit.held.width_s":                 "with delay_s at most 600",
+	"controller.beta.schedule":                       "with its other keys",
+	"robot.composite.devices[].pca9685.frequency_hz": "of the oscillator",
+	"operator.scripted.reward_high":                  "above reward_low",
+	"operator.label_mode":                            "of the source",
+	"operator.web.tls":                               "with cert_file and key_file",
+	"operator.keyboard.good_value":                   "above bad_value",
+	"operator.evdev.labels.good_value":               "above bad_value",
+	"operator.gpio.labels.good_value":                "above bad_value",
+	"operator.web.good_value":                        "above bad_value",
+}
+
+func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(limits)) {
+		cfg, path := exampleOf(t, pattern)
+		before := cfg.problems()
+		field, _, ok := lookup(reflect.ValueOf(&cfg).Elem(), path)
+		if !ok {
+			t.Fatalf("%s: the example has no such key", path)
+		}
+		inside, outside := samples(field, limits[pattern])
+		for _, value := range outside {
+			if !setValue(field, value) {
+				continue // the type of the field has the limit
+			}
+			if !newProblem(cfg, path, before) {
+				t.Errorf("%s: Validate accepts %v", path, value)
+			}
+			if !schemaRefuses(schemaOf(root, pattern), value) {
+				t.Errorf("%s: the schema accepts %v", path, value)
+			}
+		}
+		refused := false
+		for _, value := range inside {
+			if !setValue(field, value) {
+				t.Fatalf("%s cannot hold %v", path, value)
+			}
+			if newProblem(cfg, path, before) {
+				refused = true
+				if narrowed[pattern] == "" {
+					t.Errorf("%s: Validate refuses %v", path, value)
+				}
+			}
+			if schemaRefuses(schemaOf(root, pattern), value) {
+				t.Errorf("%s: the schema refuses %v", path, value)
+			}
+		}
+		if narrowed[pattern] != "" && !refused {
+			t.Errorf("%s is not narrowed; remove it from the list", path)
+		}
+	}
+}
+
+// samples returns the values at a limit and those just outside.
+func samples(field reflect.Value, l limit) (inside, outside []any) {
+	if l.choices != nil {
+		for _, choice := range l.choices {
+			inside = append(inside, choice)
+		}
+		return inside, []any{"no such choice"}
+	}
+	step := func(bound float64) float64 {
+		if field.Kind() == reflect.Float64 {
+			return max(1e-9, 1e-6*math.Abs(bound))
+		}
+		return 1
+	}
+	if l.above {
+		outside = append(outside, l.min)
+		inside = append(inside, l.min+step(l.min))
+	} else if l.hasMin() {
+		outside = append(outside, l.min-step(l.min))
+		inside = append(inside, l.min)
+	}
+	if l.hasMax() {
+		outside = append(outside, l.max+step(l.max))
+		inside = append(inside, l.max)
+	}
+	return inside, outside
+}
+
+// setValue sets a field; false if its type cannot hold the value.
+func setValue(field reflect.Value, value any) bool {
+	if s, ok := value.(string); ok {
+		field.SetString(s)
+		return true
+	}
+	x := value.(float64)
+	switch field.Kind() {
+	case reflect.Float64:
+		field.SetFloat(x)
+	case reflect.Int, reflect.Int64:
+		field.SetInt(int64(x))
+	case reflect.Uint64:
+		if x < 0 {
+			return false
+		}
+		field.SetUint(uint64(x))
+	}
+	return true
+}
+
+// newProblem reports whether the value at a path, or a section around it, is
+// refused for a reason that is not among those before.
+func newProblem(cfg File, path string, before []problem) bool {
+	return slices.ContainsFunc(cfg.problems(), func(p problem) bool {
+		return strings.HasPrefix(path, p.path) && overlap(p.path, path) && !slices.Contains(before, p)
+	})
+}
+
+// schemaOf returns the schema of a key.
+func schemaOf(root map[string]any, pattern string) map[string]any {
+	for step := range strings.SplitSeq(pattern, ".") {
+		key, isList := strings.CutSuffix(step, "[]")
+		root = root["properties"].(map[string]any)[key].(map[string]any)
+		if isList {
+			root = root["items"].(map[string]any)
+		}
+	}
+	return root
+}
+
+// schemaRefuses evaluates the keywords of a scalar.
+func schemaRefuses(s map[string]any, value any) bool {
+	if choices, ok := s["enum"].([]any); ok {
+		return !slices.Contains(choices, value)
+	}
+	x, ok := value.(float64)
+	if wantNumber := s["type"] == "number" || s["type"] == "integer"; ok != wantNumber {
+		return true
+	}
+	low, hasLow := s["minimum"].(float64)
+	open, hasOpen := s["exclusiveMinimum"].(float64)
+	high, hasHigh := s["maximum"].(float64)
+	outside := hasLow && x < low || hasOpen && x <= open || hasHigh && x > high
+	return outside || s["type"] == "integer" && x != math.Trunc(x)
+}
+
+// exampleOf returns a configuration that has a value for the key, and its path.
+func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
+	t.Helper()
+	cfg, err := Load("composite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case strings.HasPrefix(pattern, "robot.rover"):
+		cfg.Robot.Driver = DriverRover
+	case strings.HasPrefix(pattern, "robot.bridge"):
+		cfg.Robot.Driver, cfg.Robot.Bridge.Address = DriverBridge, "unix:/r"
+	}
+	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
+	cfg.Safety.Limits = []controller.StopLimit{{Channel: "pitch", Min: -1, Max: 1}}
+	port := serial.Config{Path: "/dev/ttyACM0"}
+	devices := []Device{
+		{Driver: "bno055", BNO055: bno055.Config{Bus: "/dev/i2c-3"}},
+		{Driver: "mpu6050", MPU6050: mpu6050.Config{Bus: "/dev/i2c-4"}},
+		{Driver: "pca9685", PCA9685: pca9685.Config{Bus: "/dev/i2c-5", Channels: []pca9685.Channel{{Name: "left"}}}},
+		{Driver: "mcu", MCU: mcu.Config{Port: port}},
+		{Driver: "dynamixel", Dynamixel: dynamixel.Config{Port: port, Servos: []dynamixel.Servo{{Name: "pan", ID: 1}}}},
+		{Driver: "feetech", Feetech: feetech.Config{Port: port, Servos: []feetech.Servo{{Name: "pan", ID: 1}}}},
+		{Driver: "mit", MIT: mit.Config{Interface: "can0", Dialect: mit.Damiao, Motors: []mit.Motor{{
+			Name: "hip", ID: 1, ReplyID: 2, Mode: mit.Torque, Kp: 1, Kd: 1, PMax: 12, VMax: 30, TMax: 10,
+		}}}},
+	}
+	const inDevice = "robot.composite.devices[]."
+	if key, ok := strings.CutPrefix(pattern, inDevice); ok {
+		driver, _, _ := strings.Cut(key, ".")
+		cfg.Robot.Composite.Devices = slices.DeleteFunc(devices, func(d Device) bool {
+			return d.Driver != driver && strings.Contains(key, ".")
+		})
+	}
+	return cfg, strings.ReplaceAll(pattern, "[]", "[0]")
+}
