@@ -20,14 +20,14 @@ others; curious, oscillating and commanded tell which are of these sources.
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import commands, curiosity, oscillations, recording, simulation  # noqa: E402
-from train_fb import at_least  # noqa: E402
+from fb import commands, curiosity, oscillations, recording, simulation
+from train_fb import at_least
 
 EXPLORERS = dict(zip(recording.SOURCES, (curiosity.explore, oscillations.explore, commands.explore), strict=True))
 

@@ -13,15 +13,15 @@ episode. It is a function of its seed. --search-gait looks for a better gait ins
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import mujoco
 import numpy as np
 from ogbench.locomaze.ant import AntEnv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import gait, simulation  # noqa: E402
+from fb import gait, simulation
 
 MAZES = ("antmaze",)
 

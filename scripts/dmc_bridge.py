@@ -77,7 +77,7 @@ class CheetahPhysics(_LookUp, cheetah.Physics):
 
 
 class WalkerPhysics(_LookUp, walker.Physics):
-    _XX_XZ = [0, 2]
+    _XX_XZ = (0, 2)
 
     @functools.cached_property
     def _velocity(self):

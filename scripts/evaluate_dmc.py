@@ -12,16 +12,16 @@ the bundle with these figures in its provenance, and oracle.json: task to z.
 import argparse
 import importlib.metadata
 import json
-from pathlib import Path
 import shutil
 import sys
+from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, recording, simulation, zeroshot  # noqa: E402
-from fb.networks import on_sphere  # noqa: E402
-from train_fb import at_least  # noqa: E402
+from fb import bundle, recording, simulation, zeroshot
+from fb.networks import on_sphere
+from train_fb import at_least
 
 
 def labelled_states(run, domain):

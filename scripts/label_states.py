@@ -15,13 +15,13 @@ that it compresses. The output is a function of the input and the seed.
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import recording, simulation  # noqa: E402
+from fb import recording, simulation
 
 OBS_BITS = 12
 

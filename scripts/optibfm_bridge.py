@@ -43,18 +43,20 @@ import dataclasses
 import math
 import os
 import select
+import shlex
 import signal
 import socket
 import stat
 import struct
 import sys
+import sysconfig
 import time
 import unicodedata
 
 VERSION = 1
 MAGIC = b"OBFM"
 HELLO, WELCOME, SENSE, ACT, RESET, ARM, HALT, BYE, STATE, OK, ERROR = range(1, 12)
-NAMES = dict(enumerate("hello welcome sense act reset arm halt bye state ok error".split(), 1))
+NAMES = dict(enumerate(["hello", "welcome", "sense", "act", "reset", "arm", "halt", "bye", "state", "ok", "error"], 1))
 LOCKSTEP, FREE = 1, 2
 CAN_RESET, CAN_REWARD = 1, 2
 PROTOCOL, ROBOT, HALTED, UNSUPPORTED = 1, 2, 3, 4
@@ -251,7 +253,7 @@ class _Session:
             self._refuse(UNSUPPORTED, kind, e)
         except (Gone, OSError):
             raise
-        except Exception as e:  # the robot's own errors are the client's to judge
+        except Exception as e:  # noqa: BLE001  # the client judges the errors of the robot
             self._refuse(ROBOT, kind, e)
         return True
 
@@ -463,10 +465,23 @@ def exit_without(error, fix=None):
 
     The default fix installs the requirements of the simulators with pip.
     """
-    if fix is None:
-        requirements = os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")
-        fix = f"install it: {sys.executable} -m pip install -r {requirements}"
-    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix}")
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix or 'install it: ' + pip_command()}")
+
+
+def pip_command(managed=None):
+    """Returns the shell command that installs the requirements of the simulators for this interpreter.
+
+    managed: the interpreter belongs to the operating system, whose pip refuses to install (PEP 668). The command
+    then creates and activates a virtual environment, in which python3 is its interpreter.
+    """
+    if managed is None:
+        marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+        managed = sys.prefix == sys.base_prefix and os.path.exists(marker)
+    install = ["-m", "pip", "install", "-r", os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")]
+    if not managed:
+        return shlex.join([sys.executable, *install])
+    create = shlex.join([sys.executable, "-m", "venv", ".venv"])
+    return f"{create} && . .venv/bin/activate && {shlex.join(['python3', *install])}"
 
 
 def add_arguments(parser):

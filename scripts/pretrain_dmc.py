@@ -21,18 +21,18 @@ import argparse
 import copy
 import json
 import math
-from pathlib import Path
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, recording, simulation, zeroshot  # noqa: E402
-from fb.episodes import Episodes, Noise  # noqa: E402
-from fb.networks import on_sphere  # noqa: E402
-import train_fb  # noqa: E402
+import train_fb
+from fb import bundle, flat, recording, simulation, zeroshot
+from fb.episodes import Episodes, Noise
+from fb.networks import on_sphere
 
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere

@@ -147,7 +147,8 @@ _KINDS = {str: "a text in quotes", dict: "an object in braces", list: "a list in
 def _is(kind, where, value):
     """value, where it is of that kind of JSON."""
     if not isinstance(value, kind):
-        raise ValueError(f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
+        raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
+            f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
     return value
 
 
@@ -222,7 +223,8 @@ class Ros2Robot:
                 max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
             self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
             if isinstance(a.get("to"), bool) or not isinstance(a.get("to"), (str, int)):
-                raise ValueError(f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
+                raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
+                    f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
             self._to.append(a["to"])
         if len(set(map(str, self._to))) != len(self._to):
             raise ValueError(f"action: two drive the same output ({self._to}): give each its own")
@@ -329,7 +331,7 @@ def _spin(executor):
         executor.spin()
     except ExternalShutdownException:
         pass
-    except Exception as e:  # commands are refused from now on: nobody calls the deadman's timer
+    except Exception as e:  # noqa: BLE001  # from now on commands are refused: the timer of the deadman has stopped
         print(f"ros2_bridge: ROS's executor has ended: {e!r}: start again", file=sys.stderr, flush=True)
 
 

@@ -26,17 +26,16 @@ import ctypes
 import functools
 import math
 import os
-from pathlib import Path
 import signal
 import sys
 import time
+from pathlib import Path
 
-import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses, recording  # noqa: E402
-from fb.networks import Architecture, Model, on_sphere  # noqa: E402
+from fb import bundle, flat, losses, recording
+from fb.networks import Architecture, Model, on_sphere
 
 
 def parse_arguments(argv=None):

@@ -27,13 +27,12 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import torch  # noqa: E402
-
-import bench_peers  # noqa: E402
+import bench_peers
+import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 
-import dmc_bridge  # noqa: E402
+import dmc_bridge
 
 PROTOCOL = """
 version: 1

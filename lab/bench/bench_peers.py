@@ -745,7 +745,7 @@ class Contender:
             env[AUTOTUNE] = "1"
         if name.startswith("onnxruntime"):
             env["OPENBLAS_NUM_THREADS"] = "1"  # of the belief, which is small: the cores are the session's
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # close() closes it
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
 
     def ask(self, line):

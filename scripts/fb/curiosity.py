@@ -9,7 +9,6 @@ affords them: their networks have 1,024 units.
 
 import numpy as np
 import torch
-from torch import nn
 
 from fb import simulation
 from fb.episodes import Episodes

@@ -8,12 +8,12 @@ Linear, ReLU), with the parameter names under which a bundle stores them:
     Actor        the mean of pi_z(a | s), in [-1, 1]
 """
 
-from dataclasses import dataclass
 import math
+from dataclasses import dataclass
 
 import torch
-from torch import nn
 import torch.nn.functional as nnf
+from torch import nn
 
 LAYERNORM_EPS = 1e-5
 NORMALIZER_EPS = 1e-5

@@ -75,7 +75,7 @@ def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps
     parents, values, size = [drawn[i] for i in best], values[best], np.full(kept, 0.5)
     for _ in range(rounds):
         tried = [[p, *(p.mutated(rng, s) for _ in range(children))] for p, s in zip(parents, size)]
-        judged = obedience(sim, sum(tried, []), command, steps).reshape(kept, -1)
+        judged = obedience(sim, [p for row in tried for p in row], command, steps).reshape(kept, -1)
         best = judged.argmax(1)
         parents, values = [row[i] for row, i in zip(tried, best)], judged.max(1)
         size = np.where(best > 0, np.minimum(1.2 * size, 1), np.maximum(0.8 * size, 0.1))

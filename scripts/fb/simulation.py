@@ -10,11 +10,11 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
 
+import dmc_bridge
 import mujoco
 import numpy as np
 from dm_control.utils import rewards
 
-import dmc_bridge
 from fb import gait, navigation
 
 EPISODE_STEPS = 1000
