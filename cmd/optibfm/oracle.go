@@ -7,7 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/lab/eval"
+	"optibfm/simulate/oracle"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 // oracleZ infers the z of the rover's task from labelled observations, which
 // is the best that the model can be told.
 func (s *session) oracleZ() (z []float64, err error) {
-	states, err := eval.RoverStates(s.file.Robot.Rover, oracleLabels, s.file.Run.Seed+1)
+	states, err := oracle.RoverStates(s.file.Robot.Rover, oracleLabels, s.file.Run.Seed+1)
 	if err != nil {
 		return nil, err
 	}
