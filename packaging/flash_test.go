@@ -138,7 +138,7 @@ func TestAVersionThatDoesNotBecomeReadyIsTakenBack(t *testing.T) {
 	for behaves, says := range map[string]string{
 		"unready": "did not become ready",
 		"dies":    "did not become ready",
-		"refuses": "does not take",
+		"refuses": "refuses /",
 	} {
 		t.Run(behaves, func(t *testing.T) {
 			r := newFakeRobot(t)
@@ -146,10 +146,10 @@ func TestAVersionThatDoesNotBecomeReadyIsTakenBack(t *testing.T) {
 			r.expect(status, out, 0, "1.0", true, "ready")
 			status, out = r.flash("--deb", r.deb("2.0", behaves))
 			r.expect(status, out, 3, "1.0", true, says)
-			if !strings.Contains(out, "1.0 is back and ready") {
+			if !strings.Contains(out, "1.0 is restored and ready") {
 				t.Errorf("found:\n%s", out)
 			}
-			status, out = r.flash("--deb", r.deb("3.0", "")) // the way back is there again
+			status, out = r.flash("--deb", r.deb("3.0", "")) // the previous package is there again
 			r.expect(status, out, 0, "3.0", true, "1.0 is kept")
 		})
 	}
@@ -168,7 +168,7 @@ func TestAServiceThatDidNotRunIsNotStartedByGoingBack(t *testing.T) {
 func TestWithoutAVersionToGoBackToTheServiceIsLeftStopped(t *testing.T) {
 	r := newFakeRobot(t)
 	status, out := r.flash("--deb", r.deb("1.0", "unready"))
-	r.expect(status, out, 1, "1.0", false, "no version to go back to")
+	r.expect(status, out, 1, "1.0", false, "no previous version")
 }
 
 func TestAnInstallationThatFailsIsReported(t *testing.T) {
@@ -176,7 +176,7 @@ func TestAnInstallationThatFailsIsReported(t *testing.T) {
 	r.flash("--deb", r.deb("1.0", ""))
 	r.write("install-fails", "", 0o644)
 	status, out := r.flash("--deb", r.deb("2.0", ""))
-	r.expect(status, out, 1, "1.0", false, "going back failed too")
+	r.expect(status, out, 1, "1.0", false, "restoring failed too")
 }
 
 func TestADryRunChangesNothing(t *testing.T) {
@@ -194,5 +194,5 @@ func TestAPackageForAnotherProcessorIsRefused(t *testing.T) {
 	status, out := r.flash("--deb", deb)
 	r.expect(status, out, 1, "", false, "is for amd64, the robot is arm64")
 	status, out = r.flash("--deb", filepath.Join(r.dir, "none.deb"))
-	r.expect(status, out, 1, "", false, "is no file")
+	r.expect(status, out, 1, "", false, "no such file")
 }

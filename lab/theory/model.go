@@ -64,7 +64,7 @@ func (m *Model) Search(obs, candidates []float32, belief tflite.Belief) (best in
 	}
 	d := m.solution.mdp.Dim
 	if len(candidates) == 0 || len(candidates)%d != 0 || len(belief.Mean) != d || len(belief.InvR) != d*d {
-		return 0, 0, fmt.Errorf("theory: search: found %d candidate numbers, %d of Mean and %d of InvR, want [n, %d], %d, %d",
+		return 0, 0, fmt.Errorf("theory: search: found %d candidate numbers, Mean %d, InvR %d, want [n, %d], %d, %d",
 			len(candidates), len(belief.Mean), len(belief.InvR), d, d, d*d)
 	}
 	highest := math.Inf(-1)
