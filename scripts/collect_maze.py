@@ -3,7 +3,7 @@
 
     scripts/collect_maze.py antmaze --transitions 300000 --out antmaze.npz
 
-It walks to a random cell, by the shortest way, marches there for a while and goes on to
+It walks to a random cell, by the shortest way, marches there for a while and continues to
 another, with noise on its direction and its actions: what OGBench's "navigate" data
 are, made here with a gait (fb/gait.py) in place of a trained policy. Episodes begin
 in any cell, half of them in random poses. They are kept whole, one after another.

@@ -103,7 +103,7 @@ class ASession(Client):
         self.connect(Cart())
         self.robot.age = -1e9  # as with time.time()
         self.send(bridge.SENSE)
-        self.refused(bridge.ROBOT, "in the future: sense shall return the time.monotonic()")
+        self.refused(bridge.ROBOT, "in the future; sense must return the time.monotonic()")
 
     def test_ends_at_a_request_out_of_order(self):
         self.connect(Cart())
@@ -140,7 +140,7 @@ class AnAddress(unittest.TestCase):
 
     def test_on_which_another_server_listens_is_left_to_it(self):
         with bridge._listen(f"unix:{self.path}") as first:
-            with self.assertRaisesRegex(ValueError, "in use: choose another address or end the other server"):
+            with self.assertRaisesRegex(ValueError, "in use; choose another address or end the other server"):
                 bridge._listen(f"unix:{self.path}")
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(self.path)

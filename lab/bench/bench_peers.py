@@ -5,7 +5,7 @@
     python3 lab/bench/bench_peers.py --optibfm ./optibfm --lab ./optibfm-lab --hidden 256 1024 --threads 1 2 \
         --markdown peers.md --json peers.json --plot peers.png
 
-Every contender is a process of its own that reads the same bundle and answers
+Every contender is a separate process that reads the same bundle and answers
 requests for steps; the requests go round, so that what else happens on the
 machine meets all of them alike, and who is not asked is stopped. Before
 anything is timed, each contender's phi, action and psi are compared with
@@ -24,7 +24,7 @@ optibfm's steps are those of its controller (`optibfm-lab bench --serve`): they 
 label gate and hashes. Only the policy is the network alone.
 
 The peers are written plainly, as the published implementations are: every
-candidate is a row with the observation in it, V is factorised anew, and the
+candidate is a row with the observation in it, V is factorised again, and the
 action of the best candidate is evaluated once more. onnxruntime-shared and
 jax-shared are what one can make of that without leaving the framework: what
 does not depend on the candidate is evaluated once, the scores and their maximum

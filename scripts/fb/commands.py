@@ -27,7 +27,7 @@ REPORT_EVERY = 10_000  # updates
 
 
 class Explorers:
-    """Copies that follow commands with noise; each goes on with another command after some time."""
+    """Copies that follow commands with noise; each takes another command after some time."""
 
     def __init__(self, domain, copies, seed, number):
         self.sim = simulation.Simulation(domain, copies, seed)
