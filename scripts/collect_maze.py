@@ -29,24 +29,24 @@ MAZES = ("antmaze",)
 class Walkers:
     """What n ants that walk about a maze are up to."""
 
-    def __init__(self, domain, n, rng):
+    def __init__(self, domain: simulation.Domain, n: int, rng: np.random.Generator) -> None:
         self.rng, self.ways = rng, domain.ways()
         self.goal, self.rest = np.zeros(n, int), np.zeros(n, int)
         self.drift, self.noise, self.aside = np.zeros(n), np.zeros((n, 1)), np.zeros((n, 2))
         for i in range(n):
             self.begin(i)
 
-    def begin(self, i):
+    def begin(self, i: int) -> None:
         self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
         self.choose(i)
 
-    def choose(self, i):
+    def choose(self, i: int) -> None:
         """Another cell to go to, after which it rests for up to 6 s, or not."""
         self.goal[i] = self.rng.integers(len(self.ways.cells))
         self.rest[i] = self.rng.integers(-30, 60)
         self.aside[i] = self.rng.uniform(-0.8, 0.8, 2)
 
-    def act(self, obs):
+    def act(self, obs: np.ndarray) -> np.ndarray:
         rng, xy = self.rng, obs[:, :2]
         arrived = self.ways.here(xy) == self.goal
         self.rest -= arrived
@@ -58,13 +58,15 @@ class Walkers:
         return np.clip(action + self.noise * rng.normal(size=action.shape), -1, 1).astype(np.float32)
 
 
-def lies(obs):
+def lies(obs: np.ndarray) -> np.ndarray:
     """Whether ants lie on their backs: the torso's upward axis points down."""
     _, x, y, _ = (obs[:, 3:7] / np.linalg.norm(obs[:, 3:7], axis=1, keepdims=True)).T
     return 1 - 2 * (x * x + y * y) < 0
 
 
-def walk(domain, transitions, seed, copies=50, longest=300):
+def walk(
+        domain: simulation.Domain, transitions: int, seed: int, copies: int = 50,
+        longest: int = 300) -> dict[str, np.ndarray]:
     """Transitions of walks through the maze: a dict of arrays with one row each, episode after episode."""
     sim = simulation.Simulation(domain, copies, seed)
     walkers = Walkers(domain, copies, sim.rng)
@@ -92,7 +94,7 @@ def open_ground():
     return mujoco.MjModel.from_xml_path(AntEnv.xml_file)
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("maze", choices=MAZES)
     p.add_argument("--transitions", type=int, default=300_000, help="(%(default)s)")

@@ -26,7 +26,7 @@ from fb import recording, simulation
 OBS_BITS = 12
 
 
-def read(path, domain):
+def read(path: str, domain: simulation.Domain) -> dict[str, np.ndarray]:
     """The columns of a record of the domain."""
     if path.endswith(".pt"):
         columns = recording.of_checkpoint(path)
@@ -36,7 +36,7 @@ def read(path, domain):
     return columns
 
 
-def rows_of(transitions, only):
+def rows_of(transitions: dict[str, np.ndarray], only: str | None) -> np.ndarray:
     """The rows that came about in that way."""
     told = [name for name in recording.SOURCES if name in transitions]
     if not told or only != "exploring" and only not in told:
@@ -47,7 +47,7 @@ def rows_of(transitions, only):
     return np.flatnonzero(transitions[only])
 
 
-def find_episodes(obs, next_obs):
+def find_episodes(obs: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
     """A number for each row's episode, where rows follow each other but between those of other episodes."""
     begins = {row.tobytes(): i for i, row in enumerate(obs)}
     episode = np.arange(len(obs))
@@ -58,7 +58,7 @@ def find_episodes(obs, next_obs):
     return episode
 
 
-def draw_episodes(episode, states, random):
+def draw_episodes(episode: np.ndarray, states: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows of whole episodes in random order until there are enough, and the episodes' lengths.
 
     episode is the number of each row's episode. The last one is cut.
@@ -73,13 +73,15 @@ def draw_episodes(episode, states, random):
     return np.concatenate([rows[i] for i in used])[:states], kept
 
 
-def rounded(x, bits):
+def rounded(x: np.ndarray, bits: int) -> np.ndarray:
     """x to so many significant bits."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
 
 
-def label(domain, transitions, states, seed, only=None):
+def label(
+        domain: simulation.Domain, transitions: dict[str, np.ndarray], states: int, seed: int,
+        only: str | None = None) -> dict[str, np.ndarray]:
     """Episodes of the transitions' next states with their rewards: a dict of arrays."""
     n = len(transitions["measure"])
     rows = rows_of(transitions, only) if only else np.arange(n)
@@ -95,7 +97,7 @@ def label(domain, transitions, states, seed, only=None):
     return columns
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")

@@ -191,7 +191,7 @@ class _Element:
 class Ros2Robot:
     """A robot behind ROS topics, for optibfm_bridge.serve."""
 
-    def __init__(self, settings, node, clock=time.monotonic):
+    def __init__(self, settings: dict, node, clock=time.monotonic) -> None:
         _check_keys("settings", settings, _KEYS)
         self._clock = clock
         self._lock = threading.Lock()  # of all below it: callbacks come from the executor's thread
@@ -261,7 +261,7 @@ class Ros2Robot:
 
     # What optibfm_bridge calls.
 
-    def sense(self):
+    def sense(self) -> tuple[list[float], float]:
         with self._lock:
             newest = dict(self._newest)
         now, oldest, values = self._clock(), math.inf, []
@@ -275,12 +275,12 @@ class Ros2Robot:
             values.append(e.of(message))
         return values, oldest
 
-    def arm(self):
+    def arm(self) -> None:
         self.sense()  # who cannot sense may not move
         with self._lock:
             self._tripped = False
 
-    def act(self, action):
+    def act(self, action: tuple[float, ...]) -> None:
         with self._lock:
             if self._clock() - self._watched > self._deadman:
                 self._trip()
@@ -291,11 +291,11 @@ class Ros2Robot:
             self._publish(action)
             self._commanded = self._clock()
 
-    def halt(self):
+    def halt(self) -> None:
         with self._lock:
             self._fail_safe()
 
-    def watch(self):
+    def watch(self) -> None:
         """The deadman: called by a timer of ROS, in the executor's thread."""
         with self._lock:
             self._watched = self._clock()
@@ -335,7 +335,7 @@ def _spin(executor):
         print(f"ros2_bridge: ROS's executor has ended: {e!r}: start again", file=sys.stderr, flush=True)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Serves a robot of ROS 2 over optibfm's bridge.")
     parser.add_argument("settings", help="JSON file, see the top of this script")
     bridge.add_arguments(parser)

@@ -29,6 +29,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -38,7 +39,7 @@ from fb import bundle, flat, losses, recording
 from fb.networks import Architecture, Model, on_sphere
 
 
-def parse_arguments(argv=None):
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
     p.add_argument("--name", default="rover", help="the model's name (%(default)s)")
@@ -47,7 +48,7 @@ def parse_arguments(argv=None):
     return checked(p, argv)
 
 
-def parser(description):
+def parser(description: str) -> argparse.ArgumentParser:
     """The arguments of a training, but for where its transitions come from and what they are of."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
@@ -93,7 +94,7 @@ def parser(description):
     return p
 
 
-def checked(p, argv):
+def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
     """The arguments, where they go together; else p ends the program."""
     args = p.parse_args(argv)
     if args.hidden % 2:
@@ -107,11 +108,11 @@ def checked(p, argv):
     return args
 
 
-def words(text):
+def words(text: str) -> list[str]:
     return text.split(",")
 
 
-def at_least(low):
+def at_least(low: int) -> Callable[[str], int]:
     """An argument's type: a whole number from low upwards."""
     def parse(text):
         value = int(text)
@@ -123,21 +124,21 @@ def at_least(low):
     return parse
 
 
-def not_negative(text):
+def not_negative(text: str) -> float:
     value = float(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is negative or not finite: give 0 or more")
     return value
 
 
-def share(text):
+def share(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no part of 1: give 0 to 1")
     return value
 
 
-def discount(text):
+def discount(text: str) -> float:
     value = float(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text} is no discount: give one between 0 and 1")
@@ -147,7 +148,8 @@ def discount(text):
 class Trainer:
     """Model, optimisers and the number of updates made: what a checkpoint holds."""
 
-    def __init__(self, args, obs, action, next_obs):
+    def __init__(
+            self, args: argparse.Namespace, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor) -> None:
         self.args = args
         self.obs, self.action, self.next_obs = obs, action, next_obs
         for names, tensor, prefix in ((args.observation, obs, "obs"), (args.action, action, "action")):
@@ -175,7 +177,7 @@ class Trainer:
         """What the maps take of all obs and of all next_obs."""
         return self.model.normalize(self.obs), self.model.normalize(self.next_obs)
 
-    def rate(self, step):
+    def rate(self, step: int) -> float:
         progress = min(step / self.args.steps, 1)
         return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + math.cos(math.pi * progress))
 
@@ -193,14 +195,14 @@ class Trainer:
         self.step += 1
         return {**fb, **q}
 
-    def draw(self, n):
+    def draw(self, n: int):
         """n random transitions: what the maps take of obs, the action, what they take of next_obs."""
         rows = torch.randint(len(self.obs), (n,), device=self.obs.device)
         obs, next_obs = self.inputs
         return obs[rows], self.action[rows], next_obs[rows]
 
     @torch.no_grad()
-    def sample_z(self, next_obs):
+    def sample_z(self, next_obs: torch.Tensor) -> torch.Tensor:
         """The tasks of a batch: B of states of the data, random rewards, the rest anywhere on the sphere."""
         args, n = self.args, len(next_obs)
         backward = self.model.backward_map(next_obs)
@@ -210,13 +212,15 @@ class Trainer:
         z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
         return on_sphere(z)
 
-    def noisy(self, mean):
+    def noisy(self, mean: torch.Tensor) -> torch.Tensor:
         """The actor's mean with clipped noise; gradients pass through the clipping."""
         noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
 
-    def update_fb(self, obs, action, next_obs, z, embedded_task):
+    def update_fb(
+            self, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, z: torch.Tensor,
+            embedded_task: torch.Tensor):
         args, m = self.args, self.model
         with torch.no_grad():
             next_action = self.noisy(m.actor(next_obs, z))
@@ -238,12 +242,13 @@ class Trainer:
                 "backward": backward.detach()}
 
     @staticmethod
-    def inverse_second_moment(backward):
+    def inverse_second_moment(backward: torch.Tensor) -> torch.Tensor:
         """(E[B B^T])^-1 over the batch: phi = (E[B B^T])^-1 B."""
         moment = backward.detach().T @ backward.detach() / len(backward)
         return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
 
-    def update_actor(self, obs, z, embedded_task, data_action):
+    def update_actor(
+            self, obs: torch.Tensor, z: torch.Tensor, embedded_task: torch.Tensor, data_action: torch.Tensor):
         m = self.model
         before_tanh = m.actor.before_tanh(obs, z)
         mean = torch.tanh(before_tanh)
@@ -260,23 +265,23 @@ class Trainer:
         return shown
 
     @torch.no_grad()
-    def update_targets(self):
+    def update_targets(self) -> None:
         for target, online in zip(self.target_flats, (self.forward_flat, self.backward_flat)):
             target.vector.lerp_(online.vector, self.args.tau)
 
-    def after_update(self):
+    def after_update(self) -> None:
         if self.step % self.args.save_every == 0:
             self.save()
 
     def checkpoint(self):
         return self.args.out / "checkpoint.pt"
 
-    def save(self):
+    def save(self) -> None:
         self.refuse_divergence()
         self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
 
-    def refuse_divergence(self):
+    def refuse_divergence(self) -> None:
         """Ends the program before numbers that are not finite take the place of a good checkpoint."""
         parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
         broken = [name for name, part in parts.items() if not part.vector.isfinite().all()]
@@ -284,26 +289,26 @@ class Trainer:
             raise SystemExit(f"\n{self.args.out}: diverged by update {self.step} (not finite: {', '.join(broken)}): "
                              "lower --lr; a checkpoint there is from before")
 
-    def write_bundle(self, folder, model, obs):
+    def write_bundle(self, folder: Path, model, obs: torch.Tensor) -> None:
         """Save model as a bundle; its E[B B^T] is that of obs."""
         args = self.args
         bundle.write(
             folder, model, obs, name=args.name, gamma=args.gamma,
             observation=args.observation, action=args.action, provenance=self.provenance())
 
-    def write_checkpoint(self):
+    def write_checkpoint(self) -> None:
         partial = self.checkpoint().with_suffix(".partial")
         torch.save(self.state(), partial)
         os.replace(partial, self.checkpoint())
 
-    def state(self):
+    def state(self) -> dict:
         parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
         content = {name: part.state_dict() for name, part in parts.items()}
         cuda = torch.cuda.get_rng_state(self.args.device) if self.args.device.startswith("cuda") else None
         return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers],
                           "rng": torch.get_rng_state(), "cuda_rng": cuda}
 
-    def provenance(self):
+    def provenance(self) -> dict:
         """Strings by name, for people: enough to make the model again."""
         no_influence = ("threads", "save_every")
         settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
@@ -316,11 +321,11 @@ class Trainer:
             "torch": torch.__version__,
         }
 
-    def resume(self):
+    def resume(self) -> None:
         if self.checkpoint().exists():
             self.restore(recording.read_checkpoint(self.checkpoint(), self.args.device))
 
-    def restore(self, content):
+    def restore(self, content) -> None:
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
@@ -339,7 +344,7 @@ class Trainer:
             torch.cuda.set_rng_state(content["cuda_rng"].cpu(), self.args.device)
 
 
-def random_rewards(obs, count):
+def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
     """Rewards of count random tasks for the rows of obs, [n, count].
 
     Each is a sum of one to three of the standardised observation's elements and
@@ -356,7 +361,7 @@ def random_rewards(obs, count):
     return terms @ weights
 
 
-def effective_rank(backward):
+def effective_rank(backward: torch.Tensor):
     """exp of the entropy of the spectrum of E[B B^T]: d where it is the identity."""
     spectrum = torch.linalg.eigvalsh(backward.T @ backward / len(backward)).clamp_min(1e-12)
     share = spectrum / spectrum.sum()
@@ -366,16 +371,16 @@ def effective_rank(backward):
 class Progress:
     """A bar that redraws on a terminal, and a line now and then elsewhere."""
 
-    def __init__(self, total, done):
+    def __init__(self, total: int, done: int) -> None:
         self.total, self.first = total, done
         self.begin = self.last = time.monotonic()
         self.terminal = sys.stderr.isatty()
         self.every = 0.5 if self.terminal else 20.0
 
-    def due(self, step):
+    def due(self, step: int) -> bool:
         return step == self.total or time.monotonic() - self.last >= self.every
 
-    def show(self, step, values):
+    def show(self, step: int, values) -> None:
         self.last = time.monotonic()
         rate = (step - self.first) / max(self.last - self.begin, 1e-9)
         left = int((self.total - step) / max(rate, 1e-9))
@@ -385,7 +390,7 @@ class Progress:
                 f"{left // 60}:{left % 60:02d} left  {text}")
         print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
 
-    def close(self):
+    def close(self) -> None:
         if self.terminal:
             print(file=sys.stderr)
 
@@ -407,7 +412,7 @@ def stop_signals():
             signal.signal(number, handler)
 
 
-def train(trainer):
+def train(trainer: Trainer) -> None:
     """Updates until there are enough, or a signal asks to stop; then it saves."""
     args = trainer.args
     progress = Progress(args.steps, trainer.step)
@@ -427,7 +432,7 @@ def train(trainer):
         raise SystemExit(128 + caught[0])
 
 
-def keep_freed_memory():
+def keep_freed_memory() -> None:
     """Have glibc reuse freed memory: tensors of this size are else mapped anew each time."""
     trim_threshold, mmap_threshold = -1, -3
     try:
@@ -438,7 +443,7 @@ def keep_freed_memory():
         pass  # another C library: slower, not wrong
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     keep_freed_memory()
     torch.set_num_threads(args.threads)

@@ -47,7 +47,7 @@ def number(trial: Trial, measure: str, view: dict) -> float | None:
 class Results:
     """All trials, with the oracle's beside them. notes collects what was left out."""
 
-    def __init__(self, trials: list[Trial]):
+    def __init__(self, trials: list[Trial]) -> None:
         self.trials = trials
         self.notes: set[str] = set()
         self._oracles: dict[tuple, list[Trial]] = defaultdict(list)

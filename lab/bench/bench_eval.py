@@ -94,7 +94,7 @@ def rates(run, o, method):
     return [(steps - steps // 8) / (b - a) for a, b in zip(short, long)]
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("bundle")
     p.add_argument("--domain", default="cheetah", choices=dmc_bridge.DOMAINS)

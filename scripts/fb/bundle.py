@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
-def tensors(model, cov_b):
+def tensors(model: Model, cov_b: torch.Tensor) -> dict[str, torch.Tensor]:
     """The tensors of a bundle, by name."""
     out = {"cov_b": cov_b}
     for prefix, part in parts(model).items():
@@ -27,12 +27,12 @@ def tensors(model, cov_b):
     return {name: value.detach().cpu().float().contiguous() for name, value in out.items()}
 
 
-def parts(model):
+def parts(model: Model) -> dict[str, torch.nn.Module]:
     """The saved maps, by the prefix of their tensors."""
     return {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
 
 
-def describe(arch):
+def describe(arch: Architecture) -> dict:
     """The architecture as bfm.json has it."""
     branch = {"hidden": arch.hidden, "hidden_layers": arch.hidden_layers, "embedding_layers": arch.embedding_layers}
     return {
@@ -47,7 +47,7 @@ def describe(arch):
     }
 
 
-def channels(names, count, prefix):
+def channels(names: list[str] | None, count: int, prefix: str) -> list[dict[str, str]]:
     """Channel descriptions; without names they are numbered."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
@@ -56,7 +56,7 @@ def channels(names, count, prefix):
 
 
 @torch.no_grad()
-def second_moment(model, obs, chunk=65536):
+def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.Tensor:
     """E[B B^T] over the rows of obs, [d, d]."""
     total = torch.zeros(model.arch.latent, model.arch.latent, dtype=torch.float64)
     for rows in obs.split(chunk):
@@ -65,7 +65,9 @@ def second_moment(model, obs, chunk=65536):
     return total / len(obs)
 
 
-def write(folder, model, obs, *, name, gamma, observation, action, provenance):
+def write(
+        folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str] | None,
+        action: list[str] | None, provenance: dict) -> None:
     """Write the bundle; cov_b is taken over obs. Files appear whole."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,13 +88,13 @@ def write(folder, model, obs, *, name, gamma, observation, action, provenance):
     replace(folder / "bfm.json", (json.dumps(description, indent=2) + "\n").encode())
 
 
-def replace(path, content):
+def replace(path: Path, content: bytes) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)
 
 
-def read(folder):
+def read(folder: str | Path) -> Model:
     """The model of a bundle that write wrote; a bad one ends the program."""
     folder = Path(folder)
     try:

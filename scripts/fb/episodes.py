@@ -11,14 +11,14 @@ class Episodes:
     exploring begins anywhere.
     """
 
-    def __init__(self, sim, number, steps, shortest=None, exploring=0.0):
+    def __init__(self, sim, number: int, steps: int, shortest: int | None = None, exploring: float = 0.0) -> None:
         self.sim, self.exploring = sim, exploring
         self.shortest, self.longest = shortest or steps, steps
         copies = len(sim.data)
         self.left = sim.rng.integers(1, steps + 1, copies)
         self.number, self.next = number + np.arange(copies, dtype=np.int32), number + copies
 
-    def begin(self):
+    def begin(self) -> np.ndarray:
         """New episodes where the old ones have ended; returns which copies they are of."""
         sim, rng = self.sim, self.sim.rng
         ended = np.flatnonzero(self.left <= 0)
@@ -28,7 +28,7 @@ class Episodes:
             self.number[i], self.next = self.next, self.next + 1
         return ended
 
-    def step(self, action):
+    def step(self, action: np.ndarray):
         """One control period with actions [n, A], which are clipped; returns its rows, and which copies [n] they are of.
 
         There is no row where physics failed, and the episode ends there.
@@ -46,11 +46,11 @@ class Noise:
     KEPT = (0, 0.8, 0.95)  # what a step leaves of the noise before it
     SIZES = (0.05, 0.2, 0.5)
 
-    def __init__(self, rng, copies, actions, sizes=SIZES):
+    def __init__(self, rng: np.random.Generator, copies: int, actions: int, sizes=SIZES) -> None:
         self.rng, self.sizes = rng, sizes
         self.size, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
 
-    def redraw(self, copies):
+    def redraw(self, copies: int) -> None:
         """Another size, of sizes, and another correlation for these copies."""
         self.size[copies, 0] = self.rng.choice(self.sizes, len(copies))
         self.keep[copies, 0] = self.rng.choice(self.KEPT, len(copies))

@@ -15,7 +15,7 @@ of rows need no [n, n] matrix, since sum_ij (u_i . w_j)^2 = tr(U^T U W^T W).
 import torch
 
 
-def mean_square_of_pairs(u, w):
+def mean_square_of_pairs(u: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Mean of (u_i . w_j)^2 over i != j; u [..., n, d], w [n, d]."""
     n = w.shape[0]
     everything = ((u.mT @ u) * (w.T @ w)).sum((-2, -1))
@@ -23,7 +23,9 @@ def mean_square_of_pairs(u, w):
     return (everything - diagonal) / (n * (n - 1))
 
 
-def successor_measure_loss(forward, backward, target_forward, target_backward, gamma):
+def successor_measure_loss(
+        forward: torch.Tensor, backward: torch.Tensor, target_forward: torch.Tensor, target_backward: torch.Tensor,
+        gamma: float) -> torch.Tensor:
     """The Bellman residual of the density, up to a constant, summed over the ensemble.
 
     forward is F(s, a, z) [member, n, d] and backward B(s') [n, d];
@@ -37,7 +39,8 @@ def successor_measure_loss(forward, backward, target_forward, target_backward, g
     return (0.5 * residual - reached).sum()
 
 
-def successor_feature_loss(forward, target_forward, features, gamma):
+def successor_feature_loss(
+        forward: torch.Tensor, target_forward: torch.Tensor, features: torch.Tensor, gamma: float) -> torch.Tensor:
     """The Bellman residual of F itself, || F - phi(s') - gamma F(s') ||^2 / 2, summed over the ensemble.
 
     features are phi(s') = (E[B B^T])^-1 B(s') [n, d]. In expectation its gradient in
@@ -48,7 +51,9 @@ def successor_feature_loss(forward, target_forward, features, gamma):
     return 0.5 * (forward - target).square().sum(-1).mean(-1).sum()
 
 
-def value_loss(forward, target_forward, z, reward, gamma):
+def value_loss(
+        forward: torch.Tensor, target_forward: torch.Tensor, z: torch.Tensor, reward: torch.Tensor,
+        gamma: float) -> torch.Tensor:
     """The Bellman residual of the value F(s, a, z)^T z for the reward phi(s')^T z, summed over the ensemble.
 
     It follows from the successor measure's; said again for the one direction that
@@ -58,12 +63,12 @@ def value_loss(forward, target_forward, z, reward, gamma):
     return 0.5 * ((forward * z).sum(-1) - target).square().mean(-1).sum()
 
 
-def orthonormality_loss(backward):
+def orthonormality_loss(backward: torch.Tensor) -> torch.Tensor:
     """|| E[B B^T] - I ||^2 / 2, up to a constant."""
     return 0.5 * mean_square_of_pairs(backward, backward) - backward.square().sum(-1).mean()
 
 
-def cloning_loss(action, data_action, value):
+def cloning_loss(action: torch.Tensor, data_action: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Mean square of the actor's actions' distance to the data's [n, A], in units of the mean |value| [n].
 
     Fujimoto & Gu, "A Minimalist Approach to Offline Reinforcement Learning" (2021),
@@ -72,7 +77,7 @@ def cloning_loss(action, data_action, value):
     return value.detach().abs().mean() * (action - data_action).square().mean()
 
 
-def saturation_loss(before_tanh, value):
+def saturation_loss(before_tanh: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Mean square of what the actor's tanh is of [n, A], in units of the mean |value| [n].
 
     Where tanh is near its limits its slope is near zero, and an actor that got there
@@ -81,7 +86,7 @@ def saturation_loss(before_tanh, value):
     return value.detach().abs().mean() * before_tanh.square().mean()
 
 
-def pessimistic(values, penalty):
+def pessimistic(values: torch.Tensor, penalty: float) -> torch.Tensor:
     """Mean over the ensemble, the first axis, less a penalty on disagreement.
 
     The disagreement is the mean absolute difference over pairs of members: with

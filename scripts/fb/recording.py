@@ -5,6 +5,7 @@ pretrain_dmc.py, together with what the model's practice recorded. Whatever is w
 with a file ends the program, with the file's name.
 """
 
+import os
 import zipfile
 import zlib
 
@@ -14,7 +15,7 @@ FLOATS = ("obs", "action", "next_obs", "measure")
 SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
-def read(path, needed, optional=()):
+def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """The needed columns of an .npz, and those of the optional ones that it has; FLOATS are float32 [n, width]."""
     try:
         archive = np.load(path)
@@ -32,7 +33,7 @@ def read(path, needed, optional=()):
     return columns
 
 
-def of_checkpoint(path):
+def of_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """The columns of what pretrain_dmc.py trained on, from its checkpoint.pt."""
     import torch  # which reading an .npz does without
 
@@ -44,7 +45,7 @@ def of_checkpoint(path):
     return columns
 
 
-def read_checkpoint(path, device):
+def read_checkpoint(path: str | os.PathLike, device: str) -> dict:
     """What a training saved in its checkpoint.pt, with tensors on device."""
     import pickle
 
@@ -60,7 +61,7 @@ def read_checkpoint(path, device):
     raise SystemExit(f"{path}: no checkpoint of a training: {err}: give the folder of another, or begin anew")
 
 
-def check(path, columns):
+def check(path: str | os.PathLike, columns: dict[str, np.ndarray]) -> None:
     """Ends the program where columns do not go together, are empty or hold what nobody could train on."""
     lengths = {len(column) if column.ndim else 0 for column in columns.values()}
     shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns.items())
@@ -78,7 +79,7 @@ def check(path, columns):
         raise SystemExit(f"{path}: actions reach {np.abs(columns['action']).max():g}: scale them to [-1, 1]")
 
 
-def check_domain(path, columns, sim):
+def check_domain(path: str | os.PathLike, columns: dict[str, np.ndarray], sim) -> None:
     """Ends the program where columns are not as wide as those of the simulation sim: they are of another domain."""
     observed = sim.obs.shape[1]
     widths = {"obs": observed, "next_obs": observed, "action": sim.domain.model.nu, "measure": sim.measure().shape[1]}

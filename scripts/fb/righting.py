@@ -21,7 +21,7 @@ FALLS = 40 * POPULATION  # episodes in which robots that come to rest on their b
 ENOUGH = 0.7  # part of the states that poses have to get up from
 
 
-def fallen_states(sim, n):
+def fallen_states(sim: simulation.Simulation, n: int) -> np.ndarray:
     """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs; all there are, if fewer do in FALLS episodes."""
     found, falls = [], 0
     while len(found) < n and falls < FALLS:
@@ -34,7 +34,7 @@ def fallen_states(sim, n):
     return np.array(found[:n])
 
 
-def outcome(sim, poses, states):
+def outcome(sim: simulation.Simulation, poses, states: np.ndarray):
     """How upright each copy is after its poses [n, POSES, A] from its state, and how upright it was at best, [n] each."""
     sim.restore(states)
     best, rest = np.full(len(states), -1.0), np.zeros_like(poses[:, 0])
@@ -46,7 +46,7 @@ def outcome(sim, poses, states):
     return now, best
 
 
-def attempt(sim, states):
+def attempt(sim: simulation.Simulation, states: np.ndarray):
     """What one search comes to, poses [POSES, A], which right the robot or do not."""
     rng, shape = sim.rng, (POSES, sim.domain.model.nu)
     mean, std, favourite = np.zeros(shape), np.full(shape, 0.8), np.zeros(shape)
@@ -61,7 +61,7 @@ def attempt(sim, states):
     return favourite
 
 
-def search(domain, seed, kept=2):
+def search(domain: simulation.Domain, seed: int, kept: int = 2):
     """Up to kept sequences of poses [POSES, A], and the part of fallen robots that each gets up."""
     sim = simulation.Simulation(domain, POPULATION, [seed, 3])
     states, found = fallen_states(sim, POPULATION), []
