@@ -62,7 +62,7 @@ class Babble:
 def explore(
         domain: simulation.Domain, transitions: int, seed: int, copies: int = 64,
         longest: int = 200) -> dict[str, np.ndarray]:
-    """Transitions from exploring starts: a dict of arrays with one row each."""
+    """Returns transitions from exploring starts, one row each."""
     sim = simulation.Simulation(domain, copies, seed)
     babble = Babble(copies, domain.model.nu, domain.period, sim.rng)
     left = np.zeros(copies, int)
@@ -86,7 +86,7 @@ def explore(
 
 
 def with_added(rows: dict[str, np.ndarray], added: dict[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
-    """rows, and after them those of a source, which say so."""
+    """Appends the rows of a source, marked as such."""
     n = len(added["obs"])
     added = added | {name: np.full(n, name == source) for name in recording.SOURCES}
     return {name: np.concatenate([column, added[name]]) for name, column in rows.items()}

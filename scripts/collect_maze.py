@@ -27,7 +27,7 @@ MAZES = ("antmaze",)
 
 
 class Walkers:
-    """What n ants that walk about a maze are up to."""
+    """Goals of n ants that walk through a maze."""
 
     def __init__(self, domain: simulation.Domain, n: int, rng: np.random.Generator) -> None:
         self.rng, self.ways = rng, domain.ways()
@@ -41,7 +41,7 @@ class Walkers:
         self.choose(i)
 
     def choose(self, i: int) -> None:
-        """Another cell to go to, after which it rests for up to 6 s, or not."""
+        """Chooses the next cell and a rest of up to 6 s there."""
         self.goal[i] = self.rng.integers(len(self.ways.cells))
         self.rest[i] = self.rng.integers(-30, 60)
         self.aside[i] = self.rng.uniform(-0.8, 0.8, 2)
@@ -59,7 +59,7 @@ class Walkers:
 
 
 def lies(obs: np.ndarray) -> np.ndarray:
-    """Whether ants lie on their backs: the torso's upward axis points down."""
+    """Reports which ants [n] lie on their backs: the torso's upward axis points down."""
     _, x, y, _ = (obs[:, 3:7] / np.linalg.norm(obs[:, 3:7], axis=1, keepdims=True)).T
     return 1 - 2 * (x * x + y * y) < 0
 
@@ -67,7 +67,7 @@ def lies(obs: np.ndarray) -> np.ndarray:
 def walk(
         domain: simulation.Domain, transitions: int, seed: int, copies: int = 50,
         longest: int = 300) -> dict[str, np.ndarray]:
-    """Transitions of walks through the maze: a dict of arrays with one row each, episode after episode."""
+    """Returns transitions of walks through the maze, one row each, sorted by episode."""
     sim = simulation.Simulation(domain, copies, seed)
     walkers = Walkers(domain, copies, sim.rng)
     number, begun = np.full(copies, -1), 0

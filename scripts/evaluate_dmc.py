@@ -25,7 +25,7 @@ from train_fb import at_least
 
 
 def labelled_states(run, domain: simulation.Domain):
-    """next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
+    """Returns next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
     path = run / "checkpoint.pt"
     columns = recording.of_checkpoint(path)
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
@@ -56,7 +56,7 @@ def provenance(domain: simulation.Domain, returns, explained, args: argparse.Nam
 
 
 def export(source, out, added, z) -> None:
-    """The bundle of source with more provenance, and the oracle's z."""
+    """Writes a copy of the bundle with more provenance and the oracle's z."""
     out.mkdir(parents=True, exist_ok=True)
     description = json.loads((source / "bfm.json").read_text())
     description["provenance"] = {k: v for k, v in (description["provenance"] | added).items() if v}

@@ -27,7 +27,7 @@ OBS_BITS = 12
 
 
 def read(path: str, domain: simulation.Domain) -> dict[str, np.ndarray]:
-    """The columns of a record of the domain."""
+    """Returns the columns of a record of the domain."""
     if path.endswith(".pt"):
         columns = recording.of_checkpoint(path)
     else:
@@ -37,7 +37,7 @@ def read(path: str, domain: simulation.Domain) -> dict[str, np.ndarray]:
 
 
 def rows_of(transitions: dict[str, np.ndarray], only: str | None) -> np.ndarray:
-    """The rows that came about in that way."""
+    """Returns the indices of the rows of one source."""
     told = [name for name in recording.SOURCES if name in transitions]
     if not told or only != "exploring" and only not in told:
         raise SystemExit(f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
@@ -48,7 +48,7 @@ def rows_of(transitions: dict[str, np.ndarray], only: str | None) -> np.ndarray:
 
 
 def find_episodes(obs: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
-    """A number for each row's episode, where rows follow each other but between those of other episodes."""
+    """Returns the number of each row's episode [n]. Rows of an episode are in order, perhaps between others."""
     begins = {row.tobytes(): i for i, row in enumerate(obs)}
     episode = np.arange(len(obs))
     for i, row in enumerate(next_obs):
@@ -59,9 +59,9 @@ def find_episodes(obs: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
 
 
 def draw_episodes(episode: np.ndarray, states: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of whole episodes in random order until there are enough, and the episodes' lengths.
+    """Returns indices [states] of whole episodes in random order, the last one cut, and the episodes' lengths.
 
-    episode is the number of each row's episode. The last one is cut.
+    episode: number of each row's episode, [n].
     """
     _, numbers, lengths = np.unique(episode, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(numbers, kind="stable"), np.cumsum(lengths)[:-1])
@@ -74,7 +74,7 @@ def draw_episodes(episode: np.ndarray, states: int, random: np.random.Generator)
 
 
 def rounded(x: np.ndarray, bits: int) -> np.ndarray:
-    """x to so many significant bits."""
+    """Rounds x to so many significant bits."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
 
@@ -82,7 +82,7 @@ def rounded(x: np.ndarray, bits: int) -> np.ndarray:
 def label(
         domain: simulation.Domain, transitions: dict[str, np.ndarray], states: int, seed: int,
         only: str | None = None) -> dict[str, np.ndarray]:
-    """Episodes of the transitions' next states with their rewards: a dict of arrays."""
+    """Returns episodes of the transitions' next states with their rewards."""
     n = len(transitions["measure"])
     rows = rows_of(transitions, only) if only else np.arange(n)
     if states > len(rows):

@@ -38,17 +38,17 @@ ACTION = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
 
 
 def environment():
-    """The maze as ogbench makes it, with goals in the middle of their cells."""
+    """Returns ogbench's maze, with goals in the middle of their cells."""
     return make_maze_env("ant", "maze", maze_type="medium", add_noise_to_goal=False, terminate_at_goal=False)
 
 
 def tasks(env) -> list[str]:
-    """Names of the tasks: ogbench's."""
+    """Returns ogbench's names of the tasks."""
     return [info["task_name"] for info in env.task_infos]
 
 
 def in_cell(xy: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """1 where xy [..., 2] is over the cell around centre, else 0."""
+    """Returns 1 where xy [..., 2], m, is in the cell around centre [2], m, else 0."""
     return (np.abs(np.asarray(xy) - centre).max(-1) <= CELL / 2).astype(float)
 
 
@@ -91,7 +91,7 @@ class Simulator:
     def advance(self) -> None:
         self._obs = self._env.step(self._command)[0]
         self._time += PERIOD
-        if self._warnings() > self._troubles:  # MuJoCo has begun again by itself, from its own beginning
+        if self._warnings() > self._troubles:  # MuJoCo has reset the state
             self._troubles = self._warnings()
             raise RuntimeError("the simulation went wrong (MuJoCo warns of it): reset it")
 

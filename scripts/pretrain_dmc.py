@@ -88,7 +88,7 @@ class Replay:
         self.size = len(columns["obs"])
         if self.size > self.capacity:
             raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions: give as many, or another --out")
-        if place < self.size < self.capacity:  # it was full, and has more room now: the newest row is to be the last
+        if place < self.size < self.capacity:  # the buffer was full and is larger now: the newest row becomes the last
             columns, place = {name: column.roll(-place, 0) for name, column in columns.items()}, self.size
         self.next = place % self.capacity
         for name, column in columns.items():
@@ -107,13 +107,13 @@ class Replay:
 
 
 def left_in_episode(episode):
-    """The column left [n, 1] of rows whose episodes, numbered in episode [n], are whole and follow each other."""
+    """Returns the number of later rows of the same episode, [n, 1]. episode [n]: numbers of contiguous episodes."""
     last = np.append(np.flatnonzero(np.diff(episode)), len(episode) - 1)
     return (last[np.searchsorted(last, np.arange(len(episode)))] - np.arange(len(episode)))[:, None]
 
 
 def channel_shares(names, base=(), base_share=0.0):
-    """How often a random reward is about each channel.
+    """Returns how often a random reward depends on each channel.
 
     Every group of channels, such as velocity of velocity.3, is drawn as often as any
     other, but for base_share of the draws, which are of the channels base.
@@ -126,7 +126,7 @@ def channel_shares(names, base=(), base_share=0.0):
 
 
 def random_rewards(obs, shares, count: int):
-    """Rewards of count random tasks for the rows of standardised observations, [n, count].
+    """Returns rewards of count random tasks for the rows of standardised observations, [n, count].
 
     Half are weighted sums of up to three elements of the observation, half are
     products of up to three ramps, from 0 to 1, over single elements: what people
@@ -155,14 +155,14 @@ def _random_rewards(obs, shares, count):
 
 
 def command_rewards(domain, measure, rng: np.random.Generator, count: int):
-    """Rewards [n, count] of count random commands for states with measure [n, m]: how well they obey (fb/commands.py)."""
+    """Returns rewards [n, count] of count random commands for states with measure [n, m] (fb/commands.py)."""
     measure = measure.double().cpu().numpy()
     each = [domain.obeyed(measure, np.broadcast_to(c, (len(measure), len(c)))) for c in domain.commands(rng, count)]
     return torch.as_tensor(np.stack(each, 1), dtype=torch.float32)
 
 
 class Tasks:
-    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them."""
+    """A distribution of z: B of some states, and E[B r] of random rewards and of commands over them."""
 
     def __init__(self, states, rewards, commands, inverse) -> None:
         self.states, self.rewards, self.commands, self.inverse = states, rewards, commands, inverse
@@ -213,7 +213,7 @@ class Practice:
         self.task_left -= 1
 
     def renew(self, copies: int) -> None:
-        """Other tasks for these copies, and other noise."""
+        """Draws new tasks and noise for these copies."""
         if not len(copies):
             return
         commands = min(self.trainer.args.z_from_commands, PRACTICE_REWARDS)
@@ -235,7 +235,7 @@ class Practice:
     def restore(self, state) -> None:
         sim = self.sim
         if missing := [name for name in self.arrays() if name not in state]:
-            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version: begin anew, with another --out")
+            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version; start again with another --out")
         if len(state["physics"]) != len(sim.data):
             raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
@@ -326,7 +326,7 @@ class Pretraining(train_fb.Trainer):
         return shown
 
     def learn_from_expert(self, features):
-        """The actor's squared distance to what the expert would do, for tasks of its own: DAgger asks it about states that others acted in."""
+        """Returns the mean squared distance of the actor's actions to the expert's in recorded states (DAgger)."""
         args = self.args
         [obs] = self.replay.sample(args.batch, "obs")
         z = self.tasks.sample(args.batch, args.z_from_data, args.z_from_rewards)
@@ -340,7 +340,7 @@ class Pretraining(train_fb.Trainer):
 
     @torch.no_grad()
     def features_of_cells(self):
-        """phi = (E[B B^T])^-1 B of the expert's cells, [c, d], means over places in each."""
+        """Returns phi = (E[B B^T])^-1 B of the expert's cells, [c, d], as means over places in each cell."""
         places = torch.as_tensor(self.expert.places()).to(self.model.obs_mean)
         obs = self.model.obs_mean.expand(*places.shape[:-1], -1).clone()  # B sees the base alone
         obs[..., self.base_channels()] = places
@@ -397,7 +397,7 @@ class Pretraining(train_fb.Trainer):
         super().restore(content)
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
-        if self.args.b_of_base:  # which the run that is gone on with may have been without
+        if self.args.b_of_base:  # the resumed run may not have had it
             self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
         self.best = content["best"]
         kept = content.get("tasks", {})
@@ -450,7 +450,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def preset(argv: list[str] | None):
-    """What --preset says: its settings are the defaults of the parser that reads all arguments, and tells what is wrong."""
+    """Returns the settings of --preset, which become the defaults of the parser."""
     p = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     p.add_argument("--preset")
     try:
@@ -460,7 +460,7 @@ def preset(argv: list[str] | None):
 
 
 def load_transitions(path: Path, need_episodes=False) -> dict[str, np.ndarray]:
-    """The columns of a recording, episode after episode where it tells which rows are of one."""
+    """Returns the columns of a recording, sorted by episode if it has episodes."""
     needed, optional = (*recording.FLOATS,), ("episode",)
     if need_episodes:
         needed, optional = needed + optional, ()
@@ -473,7 +473,7 @@ def load_transitions(path: Path, need_episodes=False) -> dict[str, np.ndarray]:
 
 
 def check_recording(path: Path, columns: dict[str, np.ndarray], domain, capacity: int) -> None:
-    """Ends the program where a recording is of another domain, or too long."""
+    """Ends the program if the recording is of another domain or too long."""
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     if len(columns["obs"]) > capacity:
         raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions: give as many at least")

@@ -33,7 +33,7 @@ none), failsafe (0) and the topics may be left out.
 A number is scale times the field, plus offset; ages are those of the messages'
 arrival here, so that the clocks of other computers need not agree.
 
-Safety. A Twist has no deadman of its own: whoever obeys it should stop where none
+Safety. A Twist has no deadman: its receiver should stop when none
 comes (diff_drive_controller: cmd_vel_timeout). Here, the failsafe command is
 published at the start, by halt, when the client goes silent or leaves, and, from a
 timer of ROS, when no command has come for command.deadman seconds. The last one is

@@ -306,7 +306,7 @@ class TheBridge(unittest.TestCase):
 
 
 class TheServer(unittest.TestCase):
-    """The whole script in a process of its own, with the fakes, over the socket."""
+    """The script in a separate process, with the fakes, over the socket."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -8,7 +8,7 @@ The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
     python scripts/train_fb.py transitions.npz --out bundle
 
 It saves the bundle and a checkpoint every --save-every updates and at the end;
-started again with the same --out it goes on from the checkpoint. The line that
+started again with the same --out it continues from the checkpoint. The line that
 it prints has the losses and what tells a collapse:
 
     sm     successor-measure loss, falls and then creeps
@@ -49,7 +49,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The arguments of a training, but for where its transitions come from and what they are of."""
+    """Returns a parser with the arguments of a training, except those of its transitions."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
     p.add_argument("--note", default="", help="kept in the bundle's provenance, such as how the data came about")
@@ -95,7 +95,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
-    """The arguments, where they go together; else p ends the program."""
+    """Parses the arguments. A contradiction ends the program."""
     args = p.parse_args(argv)
     if args.hidden % 2:
         p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
@@ -113,7 +113,7 @@ def words(text: str) -> list[str]:
 
 
 def at_least(low: int) -> Callable[[str], int]:
-    """An argument's type: a whole number from low upwards."""
+    """Returns the type of an argument: a whole number of at least low."""
     def parse(text):
         value = int(text)
         if value < low:
@@ -146,7 +146,7 @@ def discount(text: str) -> float:
 
 
 class Trainer:
-    """Model, optimisers and the number of updates made: what a checkpoint holds."""
+    """Model, optimisers and number of updates: the content of a checkpoint."""
 
     def __init__(
             self, args: argparse.Namespace, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor) -> None:
@@ -174,7 +174,7 @@ class Trainer:
 
     @functools.cached_property
     def inputs(self):
-        """What the maps take of all obs and of all next_obs."""
+        """Returns the inputs of the maps for all obs and all next_obs."""
         return self.model.normalize(self.obs), self.model.normalize(self.next_obs)
 
     def rate(self, step: int) -> float:
@@ -182,7 +182,7 @@ class Trainer:
         return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + math.cos(math.pi * progress))
 
     def update(self):
-        """One update of F, B, the actor and the targets; returns the losses."""
+        """Makes one update of F, B, the actor and the targets. Returns the losses."""
         obs, action, next_obs = self.draw(self.args.batch)
         z = self.sample_z(next_obs)
         # The actor takes the embedding as it was before F's update: it serves both.
@@ -196,14 +196,14 @@ class Trainer:
         return {**fb, **q}
 
     def draw(self, n: int):
-        """n random transitions: what the maps take of obs, the action, what they take of next_obs."""
+        """Draws n transitions: the maps' inputs for obs, the actions, the maps' inputs for next_obs."""
         rows = torch.randint(len(self.obs), (n,), device=self.obs.device)
         obs, next_obs = self.inputs
         return obs[rows], self.action[rows], next_obs[rows]
 
     @torch.no_grad()
     def sample_z(self, next_obs: torch.Tensor) -> torch.Tensor:
-        """The tasks of a batch: B of states of the data, random rewards, the rest anywhere on the sphere."""
+        """Draws the tasks [n, d] of a batch: B of recorded states, random rewards, the rest uniform on the sphere."""
         args, n = self.args, len(next_obs)
         backward = self.model.backward_map(next_obs)
         z = torch.randn(n, args.latent, device=next_obs.device)
@@ -213,7 +213,7 @@ class Trainer:
         return on_sphere(z)
 
     def noisy(self, mean: torch.Tensor) -> torch.Tensor:
-        """The actor's mean with clipped noise; gradients pass through the clipping."""
+        """Returns the actor's mean [n, A] with clipped noise; gradients pass through the clipping."""
         noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
@@ -243,7 +243,7 @@ class Trainer:
 
     @staticmethod
     def inverse_second_moment(backward: torch.Tensor) -> torch.Tensor:
-        """(E[B B^T])^-1 over the batch: phi = (E[B B^T])^-1 B."""
+        """Returns (E[B B^T])^-1 [d, d] over the batch: phi = (E[B B^T])^-1 B."""
         moment = backward.detach().T @ backward.detach() / len(backward)
         return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
 
@@ -282,7 +282,7 @@ class Trainer:
         self.write_checkpoint()
 
     def refuse_divergence(self) -> None:
-        """Ends the program before numbers that are not finite take the place of a good checkpoint."""
+        """Ends the program before non-finite numbers replace a good checkpoint."""
         parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
         broken = [name for name, part in parts.items() if not part.vector.isfinite().all()]
         if broken:
@@ -290,7 +290,7 @@ class Trainer:
                              "lower --lr; a checkpoint there is from before")
 
     def write_bundle(self, folder: Path, model, obs: torch.Tensor) -> None:
-        """Save model as a bundle; its E[B B^T] is that of obs."""
+        """Saves the model as a bundle with E[B B^T] over obs [n, O]."""
         args = self.args
         bundle.write(
             folder, model, obs, name=args.name, gamma=args.gamma,
@@ -309,7 +309,7 @@ class Trainer:
                           "rng": torch.get_rng_state(), "cuda_rng": cuda}
 
     def provenance(self) -> dict:
-        """Strings by name, for people: enough to make the model again."""
+        """Returns strings by name that suffice to train the model again."""
         no_influence = ("threads", "save_every")
         settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
         return {
@@ -345,7 +345,7 @@ class Trainer:
 
 
 def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
-    """Rewards of count random tasks for the rows of obs, [n, count].
+    """Returns rewards of count random tasks for the rows of obs, [n, count].
 
     Each is a sum of one to three of the standardised observation's elements and
     their products, randomly weighted: a prior over simple tasks, for the policy
@@ -362,14 +362,14 @@ def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def effective_rank(backward: torch.Tensor):
-    """exp of the entropy of the spectrum of E[B B^T]: d where it is the identity."""
+    """Returns exp of the entropy of the spectrum of E[B B^T]: d for the identity."""
     spectrum = torch.linalg.eigvalsh(backward.T @ backward / len(backward)).clamp_min(1e-12)
     share = spectrum / spectrum.sum()
     return float(torch.exp(-(share * share.log()).sum()))
 
 
 class Progress:
-    """A bar that redraws on a terminal, and a line now and then elsewhere."""
+    """A progress bar on a terminal, lines at intervals elsewhere."""
 
     def __init__(self, total: int, done: int) -> None:
         self.total, self.first = total, done
@@ -397,7 +397,7 @@ class Progress:
 
 @contextlib.contextmanager
 def stop_signals():
-    """A list to which SIGINT and SIGTERM add themselves; the second of a kind does what it else would."""
+    """Returns a list to which SIGINT and SIGTERM add themselves. The second of a kind has its default effect."""
     caught = []
 
     def catch(number, _):
@@ -413,7 +413,7 @@ def stop_signals():
 
 
 def train(trainer: Trainer) -> None:
-    """Updates until there are enough, or a signal asks to stop; then it saves."""
+    """Trains until the last update or a signal, then saves."""
     args = trainer.args
     progress = Progress(args.steps, trainer.step)
     with stop_signals() as caught:
@@ -428,12 +428,12 @@ def train(trainer: Trainer) -> None:
         progress.close()
         trainer.save()
     if caught:
-        print(f"{args.out}: stopped at update {trainer.step}: the same command goes on", file=sys.stderr)
+        print(f"{args.out}: stopped at update {trainer.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
 
 
 def keep_freed_memory() -> None:
-    """Have glibc reuse freed memory: tensors of this size are else mapped anew each time."""
+    """Makes glibc reuse freed memory; otherwise it maps tensors of this size each time."""
     trim_threshold, mmap_threshold = -1, -3
     try:
         libc = ctypes.CDLL(None)

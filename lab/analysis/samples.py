@@ -69,7 +69,7 @@ class Results:
 
     def best(self, trials: list[Trial], varied: Collection[str], apart: Collection[str] = ()) -> list[Trial]:
         """Keeps, of each method in each environment, the hyper-parameters with the greatest mean over all that was
-        varied on purpose, of those that were tried most widely. Each value of apart has hyper-parameters of its own."""
+        varied on purpose, of those that were tried most widely. Each value of apart has its own hyper-parameters."""
         groups: dict[tuple, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
         for t in trials:
             setting = str([(k, v) for k, v in t.params.items() if k not in varied and k not in apart])

@@ -17,7 +17,7 @@ from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
 def tensors(model: Model, cov_b: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The tensors of a bundle, by name."""
+    """Returns the tensors of a bundle by name; cov_b [d, d]."""
     out = {"cov_b": cov_b}
     for prefix, part in parts(model).items():
         out.update({f"{prefix}.{name}": value for name, value in part.state_dict().items()})
@@ -28,12 +28,12 @@ def tensors(model: Model, cov_b: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def parts(model: Model) -> dict[str, torch.nn.Module]:
-    """The saved maps, by the prefix of their tensors."""
+    """Returns the saved maps by the prefix of their tensors."""
     return {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
 
 
 def describe(arch: Architecture) -> dict:
-    """The architecture as bfm.json has it."""
+    """Returns the architecture in the format of bfm.json."""
     branch = {"hidden": arch.hidden, "hidden_layers": arch.hidden_layers, "embedding_layers": arch.embedding_layers}
     return {
         "obs": arch.obs,
@@ -48,7 +48,7 @@ def describe(arch: Architecture) -> dict:
 
 
 def channels(names: list[str] | None, count: int, prefix: str) -> list[dict[str, str]]:
-    """Channel descriptions; without names they are numbered."""
+    """Returns channel descriptions, numbered if there are no names."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
         raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(names)}): give one for each")
@@ -57,7 +57,7 @@ def channels(names: list[str] | None, count: int, prefix: str) -> list[dict[str,
 
 @torch.no_grad()
 def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.Tensor:
-    """E[B B^T] over the rows of obs, [d, d]."""
+    """Returns E[B B^T] [d, d] over the rows of obs [n, O]."""
     total = torch.zeros(model.arch.latent, model.arch.latent, dtype=torch.float64)
     for rows in obs.split(chunk):
         b = model.backward_map(model.normalize(rows))
@@ -68,7 +68,7 @@ def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.
 def write(
         folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str] | None,
         action: list[str] | None, provenance: dict) -> None:
-    """Write the bundle; cov_b is taken over obs. Files appear whole."""
+    """Writes the bundle, with cov_b over obs [n, O]. It replaces each file in one step."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = save(tensors(model, second_moment(model, obs)))
@@ -95,7 +95,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def read(folder: str | Path) -> Model:
-    """The model of a bundle that write wrote; a bad one ends the program."""
+    """Reads the model of a bundle that write wrote. A bad bundle ends the program."""
     folder = Path(folder)
     try:
         a = json.loads((folder / "bfm.json").read_text())["architecture"]

@@ -19,7 +19,7 @@ class Episodes:
         self.number, self.next = number + np.arange(copies, dtype=np.int32), number + copies
 
     def begin(self) -> np.ndarray:
-        """New episodes where the old ones have ended; returns which copies they are of."""
+        """Starts new episodes where the old ones have ended. Returns the indices of these copies."""
         sim, rng = self.sim, self.sim.rng
         ended = np.flatnonzero(self.left <= 0)
         for i in ended:
@@ -29,7 +29,7 @@ class Episodes:
         return ended
 
     def step(self, action: np.ndarray):
-        """One control period with actions [n, A], which are clipped; returns its rows, and which copies [n] they are of.
+        """Simulates one control period with clipped actions [n, A]. Returns its rows and a mask [n] of their copies.
 
         There is no row where physics failed, and the episode ends there.
         """
@@ -51,11 +51,11 @@ class Noise:
         self.size, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
 
     def redraw(self, copies: int) -> None:
-        """Another size, of sizes, and another correlation for these copies."""
+        """Draws another size and another correlation for these copies."""
         self.size[copies, 0] = self.rng.choice(self.sizes, len(copies))
         self.keep[copies, 0] = self.rng.choice(self.KEPT, len(copies))
 
     def step(self):
-        """[copies, A]"""
+        """Returns the noise, [copies, A]."""
         self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.rng.normal(size=self.wander.shape)
         return self.size * self.wander

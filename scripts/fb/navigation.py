@@ -3,7 +3,7 @@
 For a policy to find its way it has to learn where to go, and how to walk there. The
 expert can do both, since it knows the map and has a gait: it says what pi_z should do
 in any state, for any z, and the actor learns to do the same, in states of recordings
-and in those that it gets into by itself. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
+and in those that its own actions lead to. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
 Learning and Structured Prediction to No-Regret Online Learning" (2011).
 """
 

@@ -120,11 +120,11 @@ class ForwardMap(nn.Module):
         self.Fs = trunk(arch.hidden, arch.hidden_layers, arch.latent, m)
 
     def forward(self, obs: torch.Tensor, z: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """[n, O], [n, d], [n, A] to [member, n, d]."""
+        """Maps [n, O], [n, d], [n, A] to [member, n, d]."""
         return self.at(obs, self.embed_task(obs, z), action)
 
     def embed_task(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """The part that does not depend on the action, for several calls of at."""
+        """Returns the embedding [member, n, h] that does not depend on the action, for several calls of at."""
         return self.embed_z(torch.cat([obs, z], -1).expand(self.members, -1, -1))
 
     def at(self, obs: torch.Tensor, embedded_task: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
@@ -156,7 +156,7 @@ class Actor(nn.Module):
         self.policy = trunk(arch.hidden, arch.hidden_layers, arch.action)
 
     def forward(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """The mean action, [n, A] in [-1, 1]."""
+        """Returns the mean action, [n, A] in [-1, 1]."""
         return torch.tanh(self.before_tanh(obs, z))
 
     def before_tanh(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
@@ -181,12 +181,12 @@ class Model(nn.Module):
             p.requires_grad_(False)
 
     def normalize(self, obs: torch.Tensor) -> torch.Tensor:
-        """What the maps take instead of a raw observation."""
+        """Returns the maps' input for raw observations [n, O]."""
         if not self.arch.norm_obs:
             return obs
         return (obs - self.obs_mean) / torch.sqrt(self.obs_var + NORMALIZER_EPS)
 
 
 def on_sphere(x: torch.Tensor) -> torch.Tensor:
-    """x scaled to the sphere of radius sqrt(d)."""
+    """Scales x [..., d] to the sphere of radius sqrt(d)."""
     return math.sqrt(x.shape[-1]) * nnf.normalize(x, dim=-1)

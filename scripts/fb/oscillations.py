@@ -16,7 +16,7 @@ SETTLE = 50  # control periods before a gait is judged
 EPISODE_STEPS = 300
 EXPLORING = 0.5  # part of the episodes that begin anywhere
 NOISE = (0.02, 0.1, 0.3)
-LYING = 50  # control periods that a robot lies on its back, at rest, before it rights itself
+LYING = 50  # control periods that a robot rests on its back before it rights itself
 
 
 class Oscillation:
@@ -66,8 +66,8 @@ def search(
         children: int = 7, steps: int = 70):
     """The gaits [kept] that obey command best, the best first, and how well they did.
 
-    The best of many random ones are improved on, each by itself: of a parent and its
-    children, judged anew together, the best goes on.
+    The best of many random gaits are improved separately: of a parent and its
+    children, judged together again, the best survives.
     """
     rng = np.random.default_rng(seed)
     sim = simulation.Simulation(domain, kept * (children + 1), [seed, 1])

@@ -23,7 +23,7 @@ _INF = float("inf")
 
 
 def towards(value: np.ndarray, target: float | np.ndarray) -> np.ndarray:
-    """How much of target, of either sign, value has: 0 to 1, which is what there is of it or more."""
+    """Returns value / target in [0, 1]; target has either sign."""
     return np.clip(value / target, 0, 1)
 
 
@@ -33,12 +33,12 @@ def going(velocity: np.ndarray, speed: float | np.ndarray) -> np.ndarray:
 
 
 def at_least(value: np.ndarray, target: float | np.ndarray, at_margin: float) -> np.ndarray:
-    """1 from the target upwards, falling linearly to at_margin at 0."""
+    """Returns 1 from the target upwards, falling linearly to at_margin at 0."""
     return rewards.tolerance(value, bounds=(target, _INF), margin=target, value_at_margin=at_margin, sigmoid="linear")
 
 
 class Domain:
-    """What a domain's observation and its tasks' rewards are made of.
+    """Observation and rewards of a domain.
 
     measure returns the few quantities that the rewards depend on, reward makes
     the rewards [n, task] from rows of them. base names the channels that tell how
@@ -70,12 +70,12 @@ class Domain:
         self.lower, self.upper = self.model.jnt_range[self.limited].T
 
     def channel_names(self) -> tuple[list[str], list[str]]:
-        """Names of the observation's and of the action's channels, as the bridge has them."""
+        """Returns the names of the observation's and the action's channels, as in the bridge."""
         spec = dmc_bridge.Simulator(self.name, self.tasks[0]).spec
         return [c.name for c in spec.obs], [c.name for c in spec.action]
 
     def sensor(self, *kinds: mujoco.mjtSensor) -> np.ndarray:
-        """Addresses in sensordata of the sensors of these types, in the model's order."""
+        """Returns the addresses in sensordata of the sensors of these types, in the model's order."""
         m = self.model
         ids = [i for i in range(m.nsensor) if mujoco.mjtSensor(m.sensor_type[i]) in kinds]
         return np.concatenate([np.arange(m.sensor_adr[i], m.sensor_adr[i] + m.sensor_dim[i]) for i in ids])
@@ -88,31 +88,31 @@ class Domain:
         return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
 
     def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """n random commands for the base, [n, c] with elements of 1 at most (fb/commands.py)."""
+        """Draws n commands for the base, [n, c] in [-1, 1] (fb/commands.py)."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
     def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
-        """How well states with measure [n, m] do what command [n, c] says, [n] in [0, 1]."""
+        """Returns how well states with measure [n, m] obey command [n, c], [n] in [0, 1]."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
     def stand(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Upright and at rest, as gaits begin that are judged, where the domain has any."""
+        """Sets an upright resting state, from which gaits are judged."""
         raise NotImplementedError(f"{self.name} has no gaits")
 
     def uprightness(self, measure: np.ndarray) -> np.ndarray:
-        """The cosine of the tilt of states with measure [n, m], where robots are to be righted (fb/righting.py)."""
+        """Returns the cosine of the tilt [n] of states with measure [n, m] (fb/righting.py)."""
         raise NotImplementedError(f"{self.name} is not to be righted")
 
     def expert(self, gamma: float) -> navigation.Expert:
-        """Who knows what to do for any z, in an environment with discount gamma (fb/navigation.py)."""
+        """Returns an expert for any z, for the discount gamma (fb/navigation.py)."""
         raise NotImplementedError(f"{self.name} has no expert")
 
     def begin_task(self, task: int, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Starts an episode of the task of that index. In most domains all tasks begin alike."""
+        """Starts an episode of the task with that index. In most domains all tasks start alike."""
         self.begin(data, rng)
 
     def advance(self, data: mujoco.MjData) -> None:
-        """One control period."""
+        """Simulates one control period."""
         # As dm_control does it, so that what is derived from the state is of the state.
         mujoco.mj_step2(self.model, data)
         if self.substeps > 1:
@@ -120,7 +120,7 @@ class Domain:
         mujoco.mj_step1(self.model, data)
 
     def randomise_joints(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Joints anywhere within their limits."""
+        """Draws joints uniformly within their limits."""
         data.qpos[self.limited_qpos] = rng.uniform(self.lower, self.upper)
 
 
@@ -283,7 +283,7 @@ class Quadruped(Domain):
 
 
 class AntMaze(Domain):
-    """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
+    """ogbench's ant in the medium maze. Every task has its own start; begin takes any free cell."""
 
     base = ("x", "y")
     takes_commands, has_expert = False, True
@@ -366,7 +366,7 @@ class Simulation:
             if np.isfinite(obs).all():
                 break
         if hasattr(self, "obs"):
-            self.obs = self.obs.copy()  # step returned it to somebody who may still read it
+            self.obs = self.obs.copy()  # the caller of step may still use it
             self.obs[i] = obs
         return obs
 
@@ -383,7 +383,7 @@ class Simulation:
     STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
     def states(self) -> np.ndarray:
-        """What restore brings all copies back to, [n, s]. It knows nothing of obs."""
+        """Returns the states of all copies for restore, [n, s], without obs."""
         model = self.domain.model
         states = np.empty((len(self.data), mujoco.mj_stateSize(model, self.STATE)))
         for row, data in zip(states, self.data):
@@ -391,7 +391,7 @@ class Simulation:
         return states
 
     def restore(self, states: np.ndarray) -> None:
-        """Brings all copies into states of this domain, as if a step had ended there, but for obs and what accelerations tell."""
+        """Sets the states of all copies as after a step, except obs and accelerations."""
         model = self.domain.model
         for row, data in zip(states, self.data, strict=True):
             mujoco.mj_resetData(model, data)
@@ -399,14 +399,14 @@ class Simulation:
             mujoco.mj_step1(model, data)
 
     def step(self, action: np.ndarray) -> np.ndarray:
-        """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one, and nan where physics failed."""
+        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN where physics failed."""
         domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)
         for i, data in enumerate(self.data):
             data.ctrl[:] = control[i]
             domain.advance(data)
-            # MuJoCo goes back to where the model begins by itself, which no action has done.
+            # MuJoCo resets a failed state, which is not an effect of the action.
             failed = any(data.warning[kind].number for kind in FAILURES)
             self.obs[i] = np.nan if failed else domain.observe(data)
         return self.obs

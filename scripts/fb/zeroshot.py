@@ -1,4 +1,4 @@
-"""What a model does with a task that it was not trained on."""
+"""Returns of a model on tasks without training on them."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ LABELLED = 50_000
 
 @torch.no_grad()
 def oracle(model: Model, obs: torch.Tensor, reward: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """z [task, d] of least squares from labelled observations, and the share of the reward's variance that is linear in phi.
+    """Returns z [task, d] by least squares from labelled observations [n, O] with rewards [n, task], and R² [task].
 
     With phi = (E[B B^T])^-1 B least squares are E[B r]. z is on the sphere.
     """
