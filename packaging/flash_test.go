@@ -140,7 +140,7 @@ func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
 	for behaves, says := range map[string]string{
 		"unready": "did not become ready",
 		"dies":    "did not become ready",
-		"refuses": "does not take",
+		"refuses": "refuses /",
 	} {
 		t.Run(behaves, func(t *testing.T) {
 			r := newFakeRobot(t)
@@ -148,10 +148,10 @@ func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
 			r.expect(status, out, 0, "1.0", true, "ready")
 			status, out = r.flash("--deb", r.deb("2.0", behaves))
 			r.expect(status, out, 3, "1.0", true, says)
-			if !strings.Contains(out, "1.0 is back and ready") {
-				t.Errorf("output:\n%s", out)
+			if !strings.Contains(out, "1.0 is restored and ready") {
+				t.Errorf("found:\n%s", out)
 			}
-			status, out = r.flash("--deb", r.deb("3.0", "")) // rollback is possible again
+			status, out = r.flash("--deb", r.deb("3.0", "")) // the previous package is there again
 			r.expect(status, out, 0, "3.0", true, "1.0 is kept")
 		})
 	}
@@ -170,7 +170,7 @@ func TestFlash_RollbackDoesNotStartAStoppedService(t *testing.T) {
 func TestFlash_LeavesTheServiceStoppedWithoutAPreviousVersion(t *testing.T) {
 	r := newFakeRobot(t)
 	status, out := r.flash("--deb", r.deb("1.0", "unready"))
-	r.expect(status, out, 1, "1.0", false, "no version to go back to")
+	r.expect(status, out, 1, "1.0", false, "no previous version")
 }
 
 func TestFlash_ReportsAFailedInstallation(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFlash_ReportsAFailedInstallation(t *testing.T) {
 	r.flash("--deb", r.deb("1.0", ""))
 	r.write("install-fails", "", 0o644)
 	status, out := r.flash("--deb", r.deb("2.0", ""))
-	r.expect(status, out, 1, "1.0", false, "going back failed too")
+	r.expect(status, out, 1, "1.0", false, "restoring failed too")
 }
 
 func TestFlash_DryRunChangesNothing(t *testing.T) {
@@ -198,5 +198,5 @@ func TestFlash_RefusesAPackageForAnotherProcessor(t *testing.T) {
 	status, out := r.flash("--deb", deb)
 	r.expect(status, out, 1, "", false, "is for amd64, the robot is arm64")
 	status, out = r.flash("--deb", filepath.Join(r.dir, "none.deb"))
-	r.expect(status, out, 1, "", false, "is no file")
+	r.expect(status, out, 1, "", false, "no such file")
 }

@@ -20,14 +20,14 @@ others; curious, oscillating and commanded tell which are of these sources.
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import commands, curiosity, oscillations, recording, simulation  # noqa: E402
-from train_fb import at_least  # noqa: E402
+from fb import commands, curiosity, oscillations, recording, simulation
+from train_fb import at_least
 
 EXPLORERS = dict(zip(recording.SOURCES, (curiosity.explore, oscillations.explore, commands.explore), strict=True))
 
@@ -35,14 +35,14 @@ EXPLORERS = dict(zip(recording.SOURCES, (curiosity.explore, oscillations.explore
 class Babble:
     """Actions [n, A] of n copies: an oscillation and correlated noise for each actuator, redrawn by begin."""
 
-    def __init__(self, n, actions, period, rng):
+    def __init__(self, n: int, actions: int, period: float, rng: np.random.Generator) -> None:
         self.rng, self.shape, self.period = rng, (n, actions), period
         self.level, self.swing, self.frequency, self.phase, self.noise, self.keep, self.wander = (
             np.zeros(self.shape) for _ in range(7))
         for i in range(n):
             self.begin(i)
 
-    def begin(self, i):
+    def begin(self, i: int) -> None:
         rng, actions = self.rng, self.shape[1]
         self.level[i] = rng.normal(0, 0.4, actions)
         # All actuators of a copy share a frequency: gaits do.
@@ -53,14 +53,16 @@ class Babble:
         self.noise[i] = rng.uniform(0.1, 1)
         self.wander[i] = 0
 
-    def act(self):
+    def act(self) -> np.ndarray:
         self.phase += self.frequency
         self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.noise * self.rng.normal(size=self.shape)
         return np.clip(self.level + self.swing * np.sin(self.phase) + self.wander, -1, 1).astype(np.float32)
 
 
-def explore(domain, transitions, seed, copies=64, longest=200):
-    """Transitions from exploring starts: a dict of arrays with one row each."""
+def explore(
+        domain: simulation.Domain, transitions: int, seed: int, copies: int = 64,
+        longest: int = 200) -> dict[str, np.ndarray]:
+    """Returns transitions from exploring starts, one row each."""
     sim = simulation.Simulation(domain, copies, seed)
     babble = Babble(copies, domain.model.nu, domain.period, sim.rng)
     left = np.zeros(copies, int)
@@ -83,14 +85,14 @@ def explore(domain, transitions, seed, copies=64, longest=200):
     return recorded | {"episode": numbers[good]}
 
 
-def with_added(rows, added, source):
-    """rows, and after them those of a source, which say so."""
+def with_added(rows: dict[str, np.ndarray], added: dict[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
+    """Appends the rows of a source, marked as such."""
     n = len(added["obs"])
     added = added | {name: np.full(n, name == source) for name in recording.SOURCES}
     return {name: np.concatenate([column, added[name]]) for name, column in rows.items()}
 
 
-def parse_arguments(argv=None):
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("--transitions", type=at_least(1), default=100_000, help="from exploring starts (%(default)s)")
@@ -110,7 +112,7 @@ def parse_arguments(argv=None):
     return args
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     domain = simulation.DOMAINS[args.domain]()
     rows = explore(domain, args.transitions, args.seed)

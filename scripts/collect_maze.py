@@ -3,7 +3,7 @@
 
     scripts/collect_maze.py antmaze --transitions 300000 --out antmaze.npz
 
-It walks to a random cell, by the shortest way, marches there for a while and goes on to
+It walks to a random cell, by the shortest way, marches there for a while and continues to
 another, with noise on its direction and its actions: what OGBench's "navigate" data
 are, made here with a gait (fb/gait.py) in place of a trained policy. Episodes begin
 in any cell, half of them in random poses. They are kept whole, one after another.
@@ -13,40 +13,40 @@ episode. It is a function of its seed. --search-gait looks for a better gait ins
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import mujoco
 import numpy as np
 from ogbench.locomaze.ant import AntEnv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import gait, simulation  # noqa: E402
+from fb import gait, simulation
 
 MAZES = ("antmaze",)
 
 
 class Walkers:
-    """What n ants that walk about a maze are up to."""
+    """Goals of n ants that walk through a maze."""
 
-    def __init__(self, domain, n, rng):
+    def __init__(self, domain: simulation.Domain, n: int, rng: np.random.Generator) -> None:
         self.rng, self.ways = rng, domain.ways()
         self.goal, self.rest = np.zeros(n, int), np.zeros(n, int)
         self.drift, self.noise, self.aside = np.zeros(n), np.zeros((n, 1)), np.zeros((n, 2))
         for i in range(n):
             self.begin(i)
 
-    def begin(self, i):
+    def begin(self, i: int) -> None:
         self.noise[i] = self.rng.choice([0.1, 0.2, 0.4])
         self.choose(i)
 
-    def choose(self, i):
-        """Another cell to go to, after which it rests for up to 6 s, or not."""
+    def choose(self, i: int) -> None:
+        """Chooses the next cell and a rest of up to 6 s there."""
         self.goal[i] = self.rng.integers(len(self.ways.cells))
         self.rest[i] = self.rng.integers(-30, 60)
         self.aside[i] = self.rng.uniform(-0.8, 0.8, 2)
 
-    def act(self, obs):
+    def act(self, obs: np.ndarray) -> np.ndarray:
         rng, xy = self.rng, obs[:, :2]
         arrived = self.ways.here(xy) == self.goal
         self.rest -= arrived
@@ -58,14 +58,16 @@ class Walkers:
         return np.clip(action + self.noise * rng.normal(size=action.shape), -1, 1).astype(np.float32)
 
 
-def lies(obs):
-    """Whether ants lie on their backs: the torso's upward axis points down."""
+def lies(obs: np.ndarray) -> np.ndarray:
+    """Reports which ants [n] lie on their backs: the torso's upward axis points down."""
     _, x, y, _ = (obs[:, 3:7] / np.linalg.norm(obs[:, 3:7], axis=1, keepdims=True)).T
     return 1 - 2 * (x * x + y * y) < 0
 
 
-def walk(domain, transitions, seed, copies=50, longest=300):
-    """Transitions of walks through the maze: a dict of arrays with one row each, episode after episode."""
+def walk(
+        domain: simulation.Domain, transitions: int, seed: int, copies: int = 50,
+        longest: int = 300) -> dict[str, np.ndarray]:
+    """Returns transitions of walks through the maze, one row each, sorted by episode."""
     sim = simulation.Simulation(domain, copies, seed)
     walkers = Walkers(domain, copies, sim.rng)
     number, begun = np.full(copies, -1), 0
@@ -92,7 +94,7 @@ def open_ground():
     return mujoco.MjModel.from_xml_path(AntEnv.xml_file)
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("maze", choices=MAZES)
     p.add_argument("--transitions", type=int, default=300_000, help="(%(default)s)")

@@ -72,30 +72,30 @@ class CheetahPhysics(_LookUp, cheetah.Physics):
     def _speed(self):
         return self.sensor("torso_subtreelinvel")
 
-    def speed(self):
+    def speed(self) -> float:
         return self.data.sensordata[self._speed]
 
 
 class WalkerPhysics(_LookUp, walker.Physics):
-    _XX_XZ = [0, 2]
+    _XX_XZ = (0, 2)
 
     @functools.cached_property
     def _velocity(self):
         return self.sensor("torso_subtreelinvel")
 
-    def torso_upright(self):
+    def torso_upright(self) -> float:
         return self.data.xmat[self.torso, 8]
 
-    def torso_height(self):
+    def torso_height(self) -> float:
         return self.data.xpos[self.torso, 2]
 
-    def horizontal_velocity(self):
+    def horizontal_velocity(self) -> float:
         return self.data.sensordata[self._velocity]
 
-    def orientations(self):
+    def orientations(self) -> np.ndarray:
         return self.data.xmat[1:, self._XX_XZ].ravel()
 
-    def spin(self):
+    def spin(self) -> float:
         """Angular momentum of the whole about y, kg m²/s."""
         return self.data.subtree_angmom[self.torso, 1]
 
@@ -134,23 +134,23 @@ class QuadrupedPhysics(_LookUp, quadruped.Physics):
         found = np.flatnonzero(np.isin(self.model.sensor_type, kinds))
         return np.concatenate([self.model.sensor_adr[i] + np.arange(self.model.sensor_dim[i]) for i in found])
 
-    def torso_upright(self):
+    def torso_upright(self) -> float:
         return self.data.xmat[self.torso, 8]
 
-    def torso_velocity(self):
+    def torso_velocity(self) -> np.ndarray:
         return self.data.sensordata[self._velocimeter : self._velocimeter + 3].copy()
 
-    def egocentric_state(self):
+    def egocentric_state(self) -> np.ndarray:
         data = self.data
         return np.concatenate([data.qpos[self._angles], data.qvel[self._velocities], data.act])
 
-    def imu(self):
+    def imu(self) -> np.ndarray:
         return self.data.sensordata[self._imu]
 
-    def force_torque(self):
+    def force_torque(self) -> np.ndarray:
         return np.arcsinh(self.data.sensordata[self._force_torque])
 
-    def height(self):
+    def height(self) -> float:
         """Of the centre of mass, m."""
         return self.data.sensordata[self._centre + 2]
 
@@ -158,11 +158,11 @@ class QuadrupedPhysics(_LookUp, quadruped.Physics):
 class CheetahSpeed(cheetah.Cheetah):
     """Runs forwards or backwards at a speed in m/s, positive forwards."""
 
-    def __init__(self, speed):
+    def __init__(self, speed: float) -> None:
         self._direction, self._target = math.copysign(1, speed), abs(speed)
         super().__init__()
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         return _at_least(self._direction * physics.speed(), self._target, 0)
 
 
@@ -172,10 +172,10 @@ class WalkerStand(walker.PlanarWalker):
     _HEIGHT, _MARGIN = 1.2, 0.6
     _SCALE = np.sqrt(-2 * np.log(0.1))  # the reward is 0.1 at the margin
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(move_speed=0)
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         return (3 * self._standing(physics.torso_height()) + (1 + physics.torso_upright()) / 2) / 4
 
     def _standing(self, height):
@@ -187,11 +187,11 @@ class WalkerStand(walker.PlanarWalker):
 class WalkerMove(WalkerStand):
     """Moves at a speed in m/s, standing tall: dm_control's walk and run."""
 
-    def __init__(self, speed):
+    def __init__(self, speed: float) -> None:
         super().__init__()
         self._speed = speed
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         move = _at_least(physics.horizontal_velocity(), self._speed, 0.5, margin=self._speed / 2)
         return super().get_reward(physics) * (5 * move + 1) / 6
 
@@ -199,7 +199,7 @@ class WalkerMove(WalkerStand):
 class WalkerFlip(WalkerStand):
     """Somersaults: angular momentum about y of 5 kg m²/s, while standing tall."""
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         return super().get_reward(physics) * (5 * _at_least(physics.spin(), 5, 0) + 1) / 6
 
 
@@ -208,22 +208,22 @@ class WalkerTracking(walker.PlanarWalker):
 
     _BEGIN, _CHANGE = 10_000, 10_000
 
-    def __init__(self, first, last):
+    def __init__(self, first: float, last: float) -> None:
         self._first, self._last, self._steps = first, last, 0
         super().__init__(move_speed=0)
 
-    def initialize_episode(self, physics):
+    def initialize_episode(self, physics) -> None:
         self._steps = 0
         super().initialize_episode(physics)
 
-    def before_step(self, action, physics):
+    def before_step(self, action: tuple[float, ...], physics) -> None:
         self._steps += 1
         super().before_step(action, physics)
 
-    def target(self):
+    def target(self) -> float:
         return self._first + (self._last - self._first) * min(max((self._steps - self._BEGIN) / self._CHANGE, 0), 1)
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         # 1 at the target, falling linearly to 0.5 at 2 m/s beside it and 0 at 4.
         return _at_least(-abs(physics.horizontal_velocity() - self.target()), 0, 0.5, margin=2)
 
@@ -231,7 +231,7 @@ class WalkerTracking(walker.PlanarWalker):
 class QuadrupedMove(quadruped.Move):
     """Moves forwards at a speed in m/s, upright: dm_control's walk and run."""
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         move = _at_least(physics.torso_velocity()[0], self._desired_speed, 0.5)
         return _at_least(physics.torso_upright(), 1, 0, margin=2) * move
 
@@ -239,10 +239,10 @@ class QuadrupedMove(quadruped.Move):
 class QuadrupedStand(quadruped.Move):
     """Is upright."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(desired_speed=0)
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         # (1 + cos of the tilt) / 2, which is dm_control's upright reward.
         return (1 + float(physics.torso_upright())) / 2
 
@@ -250,7 +250,7 @@ class QuadrupedStand(quadruped.Move):
 class QuadrupedJump(QuadrupedStand):
     """Has its centre of mass 1 m above the ground, upright."""
 
-    def get_reward(self, physics):
+    def get_reward(self, physics) -> float:
         return super().get_reward(physics) * _at_least(physics.height(), 1, 0.5)
 
 
@@ -303,14 +303,14 @@ DRIFTING = {
 class Simulator:
     """A dm_control environment as a robot of the bridge."""
 
-    def __init__(self, domain, task):
+    def __init__(self, domain: str, task: str) -> None:
         self._domain = domain
         self._period, tasks = DOMAINS[domain]
         self._tasks = tasks | DRIFTING.get(domain, {})
         self.tasks = list(self._tasks)
         self.select(task)
 
-    def select(self, task):
+    def select(self, task: str) -> None:
         if task not in self._tasks:
             raise ValueError(f"{self._domain} has no task {task!r}: choose one of {', '.join(self._tasks)}")
         physics, make_task = self._tasks[task]
@@ -337,20 +337,20 @@ class Simulator:
         model = self._env.physics.model
         return [bridge.Channel(model.id2name(i, "actuator"), min=-1, max=1) for i in range(model.nu)]
 
-    def reset(self, seed):
+    def reset(self, seed: int) -> None:
         # Below 2^32 this is what dm_control makes of the same number.
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
         self._troubles = self._data.warning.number.tobytes()
         self.halt()  # no command of the episode before
 
-    def act(self, action):
+    def act(self, action: tuple[float, ...]) -> None:
         self._command = self._low + (np.asarray(action, dtype=np.float64) + 1) / 2 * self._span
 
-    def halt(self):
+    def halt(self) -> None:
         self._command = self._low + self._span / 2
 
-    def advance(self):
+    def advance(self) -> None:
         model, data = self._model, self._data
         self._task.before_step(self._command, self._physics)
         # As dm_control does it, so that what is derived from the state is of the state.
@@ -370,15 +370,15 @@ class Simulator:
         names = [name for name, new in zip(mujoco.mjtWarning.__members__, now > before) if new]
         raise control.PhysicsError(f"the simulation went wrong ({', '.join(names)}): reset it")
 
-    def sense(self):
+    def sense(self) -> tuple[np.ndarray, float]:
         obs = np.concatenate([np.ravel(v) for v in self._task.get_observation(self._physics).values()])
         return obs.tolist(), self._data.time
 
-    def reward(self):
+    def reward(self) -> float:
         return float(self._task.get_reward(self._physics))
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Serves a robot of dm_control over optibfm's bridge.",
                                      epilog="tasks: " + "; ".join(f"{d}: {' '.join(t | DRIFTING.get(d, {}))}" for d, (_, t) in DOMAINS.items()))
     parser.add_argument("domain", choices=DOMAINS)

@@ -12,20 +12,20 @@ the bundle with these figures in its provenance, and oracle.json: task to z.
 import argparse
 import importlib.metadata
 import json
-from pathlib import Path
 import shutil
 import sys
+from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, recording, simulation, zeroshot  # noqa: E402
-from fb.networks import on_sphere  # noqa: E402
-from train_fb import at_least  # noqa: E402
+from fb import bundle, recording, simulation, zeroshot
+from fb.networks import on_sphere
+from train_fb import at_least
 
 
-def labelled_states(run, domain):
-    """next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
+def labelled_states(run, domain: simulation.Domain):
+    """Returns next_obs and the rewards of all tasks for zeroshot.LABELLED of the run's transitions."""
     path = run / "checkpoint.pt"
     columns = recording.of_checkpoint(path)
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
@@ -33,13 +33,13 @@ def labelled_states(run, domain):
     return torch.from_numpy(columns["next_obs"][rows]), torch.as_tensor(domain.reward(columns["measure"][rows].astype("float64")))
 
 
-def measure(model, domain, z, args):
+def measure(model, domain: simulation.Domain, z, args: argparse.Namespace):
     """Returns [task, episode] of the oracle's z and of a random z in every episode."""
     followed = {"oracle": z.repeat_interleave(args.episodes, 0), "random": on_sphere(torch.randn(len(z) * args.episodes, z.shape[1]))}
     return {name: zeroshot.returns(model, domain, rows, args.episodes, args.seed, args.episode_steps) for name, rows in followed.items()}
 
 
-def provenance(domain, returns, explained, args):
+def provenance(domain: simulation.Domain, returns, explained, args: argparse.Namespace) -> dict:
     mean = {name: values.mean(1) for name, values in returns.items()}
     tasks = domain.tasks
     packages = ["mujoco", "dm_control", "torch", "numpy"] + ["ogbench"] * (args.domain == "antmaze")
@@ -55,8 +55,8 @@ def provenance(domain, returns, explained, args):
     }
 
 
-def export(source, out, added, z):
-    """The bundle of source with more provenance, and the oracle's z."""
+def export(source, out, added, z) -> None:
+    """Writes a copy of the bundle with more provenance and the oracle's z."""
     out.mkdir(parents=True, exist_ok=True)
     description = json.loads((source / "bfm.json").read_text())
     description["provenance"] = {k: v for k, v in (description["provenance"] | added).items() if v}
@@ -65,7 +65,7 @@ def export(source, out, added, z):
     bundle.replace(out / "oracle.json", (json.dumps({"z": z}) + "\n").encode())
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("run", type=Path, help="--out of pretrain_dmc.py")

@@ -21,7 +21,7 @@ def rows(width, name):  # n is not fixed, the width is
 
 
 class Model(tf.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         self.b = weights(O, D)
         self.a1, self.a2 = weights(O + D, H), weights(H, A)
         self.f1, self.f2 = weights(E, O + A + D, H), weights(E, H, D)

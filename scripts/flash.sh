@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Puts a version of optibfm on a robot, and takes it back where it does not
-# become ready: scripts/flash.sh [--deb FILE] [--dry-run] USER@HOST
-#   --deb FILE  the package; without it, one is built for the robot's processor
-#   --dry-run   say what would be done, and change nothing
-# The configuration, what was learnt and the logs stay. The robot is halted while
-# its program is replaced. Nothing here enables the service or arms a robot.
-# Exit status: 0 the new version is ready; 3 it was not, and the one before runs
-# again; 1 something else went wrong, which is said.
+# Installs optibfm on a robot, and restores the previous version if the new one does
+# not become ready: scripts/flash.sh [--deb FILE] [--dry-run] USER@HOST
+#   --deb FILE  the package; default: a package built for the robot's processor
+#   --dry-run   print the commands and change nothing
+# The configuration, the belief and the logs stay. The script halts the robot before it
+# replaces the program. It neither enables the service nor arms a robot.
+# Exit status: 0 the new version is ready; 3 it was not, and the previous one runs
+# again; 1 another error, which is printed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -28,7 +28,7 @@ run() {
   if [ -n "$dry" ]; then say "would run: $*"; else "$@"; fi
 }
 
-arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or no Debian: try: ssh $robot dpkg --print-architecture"
+arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or not Debian; try: ssh $robot dpkg --print-architecture"
 say "$robot is $arch"
 if [ -z "$deb" ]; then
   version=$(git -C "$here" describe --tags --always --dirty)
@@ -40,12 +40,12 @@ if [ -z "$deb" ]; then
     deb=$("$here/package.sh" "$version" "$arch" | tail -n 1)
   fi
 elif [ ! -f "$deb" ]; then
-  fail "--deb: $deb is no file"
+  fail "--deb: no such file ($deb)"
 elif [ "$(dpkg-deb -f "$deb" Architecture)" != "$arch" ]; then
-  fail "--deb: $deb is for $(dpkg-deb -f "$deb" Architecture), the robot is $arch: build one with scripts/package.sh VERSION $arch"
+  fail "--deb: $deb is for $(dpkg-deb -f "$deb" Architecture), the robot is $arch; build one with scripts/package.sh VERSION $arch"
 fi
 
-# One folder a flash: two at once do not mix their packages.
+# Each flash has its own folder, so that two at once do not mix their packages.
 folder=/var/tmp/optibfm-flash-$$-$(date +%s)
 run ssh "$robot" mkdir -m 700 "$folder"
 run scp -q "$deb" "$here/flash_on_robot.sh" "$robot:$folder/"
@@ -55,9 +55,10 @@ if [ -n "$dry" ]; then
   exit 0
 fi
 terminal=()
-[ ! -t 0 ] || terminal=(-t) # for sudo's question
+[ ! -t 0 ] || terminal=(-t) # for the password of sudo
 status=0
+# shellcheck disable=SC2029 # $remote expands here
 ssh "${terminal[@]}" "$robot" "if [ \$(id -u) = 0 ]; then $remote; else sudo $remote; fi" || status=$?
-[ "$status" != 255 ] || fail "the connection broke. What runs on the robot goes on without it: ssh $robot cat /var/cache/optibfm/flash.log"
+[ "$status" != 255 ] || fail "the connection broke. The flash continues on the robot; see: ssh $robot cat /var/cache/optibfm/flash.log"
 ssh "$robot" rm -rf "$folder" || true
 exit "$status"

@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# Installs TensorFlow's C library for `model.backend: tensorflow`, from a pip
-# wheel, in a folder of its own: no Python packages are installed, nothing else
-# on the machine changes. Running it again does nothing where all is well.
-# docs/tensorflow.md says which wheel a machine needs.
+# Installs TensorFlow's C library for `model.backend: tensorflow` from a pip wheel into one folder. It
+# installs no Python packages and changes nothing else. A second run changes nothing.
+# docs/tensorflow.md names the wheel for each machine.
 set -euo pipefail
 
 version=2.20.0
 dir=${XDG_DATA_HOME:-$HOME/.local/share}/optibfm/tensorflow
-wheel= program= gpu=
+wheel='' program='' gpu=''
 
 usage() {
   cat <<EOF
 usage: install-tensorflow.sh [--dir DIR] [--wheel FILE] [--gpu] [--program OPTIBFM]
 
-  --dir DIR           where to (default: $dir; for all users: /opt/optibfm/tensorflow)
+  --dir DIR           the folder (default: $dir; for all users: /opt/optibfm/tensorflow)
   --wheel FILE        this wheel instead of TensorFlow $version from PyPI: on a
                       Jetson, NVIDIA's wheel for its JetPack
-  --gpu               on amd64, the PyPI wheel with CUDA (1.3 GB; CUDA and cuDNN
-                      are yours to install) instead of the one for the CPU
-  --program OPTIBFM   an optibfm built with -tags tensorflow, to search with
+  --gpu               on amd64, the PyPI wheel with CUDA (1.3 GB) instead of the one
+                      for the CPU; install CUDA and cuDNN yourself
+  --program OPTIBFM   an optibfm built with -tags tensorflow, for a test
                       (default: the one in PATH)
 EOF
 }
@@ -36,12 +35,12 @@ done
 
 ok() { printf 'ok    %s\n' "$*"; }
 note() { printf 'note  %s\n' "$*"; }
-fail() { # WHAT, MEND
+fail() { # PROBLEM FIX
   printf 'FAIL  %s\n      do: %s\n' "$1" "$2" >&2
   exit 1
 }
 
-# The wheel is for CPython 3.12 whatever runs here: only its libraries are used.
+# The wheel is for CPython 3.12 on every machine: only its libraries are used.
 case $(uname -m)-${gpu:-cpu} in
   x86_64-cpu) package=tensorflow-cpu platform=manylinux_2_17_x86_64 sum=c7a9224185818094ed95c4e114d3efe77241db35fbf0b75251fb2bf6222dd6a7 ;;
   x86_64-1) package=tensorflow platform=manylinux_2_17_x86_64 sum=25265b0bc527e0d54b1e9cc60c44a24f44a809fe27666b905f0466471f9c52ec ;;
@@ -51,26 +50,26 @@ case $(uname -m)-${gpu:-cpu} in
 esac
 
 command -v python3 >/dev/null || fail "python3 is missing, which reads the wheel" "sudo apt-get install python3 python3-pip"
-work=
+work=''
 trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 
-source_of() { # what the folder is made from
+source_of() { # the checksum of the wheel
   if [ -n "$wheel" ]; then sha256sum "$wheel" | cut -d' ' -f1; else echo "$sum"; fi
 }
 
 pip=(python3 -m pip)
-# pip 25.1 and later resume a download that broke off: so often, after so many
-# seconds without a byte. Older ones ignore the first.
+# pip 25.1 and later resume an interrupted download: number of attempts, and seconds without data. Older
+# versions ignore the first.
 export PIP_RESUME_RETRIES=${PIP_RESUME_RETRIES:-50} PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-60} PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# fetch DIR NAME VERSION SHA256 [OPTION...]: a wheel, from the registry.
+# fetch DIR NAME VERSION SHA256 [OPTION...]: downloads a wheel from the registry.
 fetch() {
   mkdir -p "$1"
   echo "$2==$3 --hash=sha256:$4" >"$1/requirements.txt"
   "${pip[@]}" download --quiet --no-deps --require-hashes --only-binary=:all: -d "$1" -r "$1/requirements.txt" "${@:5}"
 }
 
-# resumable: where pip cannot resume, a newer one that runs from its wheel.
+# resumable: replaces a pip that cannot resume by a newer one, run from its wheel.
 resumable() {
   case $("${pip[@]}" download --help) in *--resume-retries*) return ;; esac
   fetch "$work/pip" pip 25.3 9655943313a94722b7774661c21049070f6bbb0a1516bf02f7c8d5d9201514cd || return 0
@@ -92,7 +91,7 @@ download() {
     "see pip's message above and try again; without a network, download it elsewhere and give it with --wheel"
 }
 
-# unpack WHEEL TARGET: the libraries, and the licences that go with them.
+# unpack WHEEL TARGET: extracts the libraries and their licences.
 unpack() {
   python3 - "$1" "$2" <<'EOF' || fail "$1 has no TensorFlow library in it" "give a wheel of TensorFlow 2.16 or later"
 import os, shutil, sys, zipfile
@@ -134,7 +133,7 @@ install() {
 
 [ -z "$wheel" ] || [ -r "$wheel" ] || fail "$wheel cannot be read" "give the path of a .whl file"
 if [ -d "$dir" ] && [ ! -f "$dir/wheel.sha256" ] && [ -n "$(ls -A "$dir")" ]; then
-  fail "$dir has files in it that this script did not put there" "choose another folder with --dir"
+  fail "$dir has files that this script did not write" "choose another folder with --dir"
 fi
 if [ "$(cat "$dir/wheel.sha256" 2>/dev/null)" = "$(source_of)" ]; then
   ok "already installed in $dir"
@@ -145,9 +144,9 @@ fi
 
 missing=$(ldd "$dir/libtensorflow_cc.so.2" 2>&1 | grep -E 'not found|not a dynamic' || true)
 [ -z "$missing" ] || fail "the library does not fit this system: $missing" "install what is missing (CUDA and cuDNN of the wheel's version for a wheel with CUDA), or use a wheel for $(uname -m)"
-ok "its libraries are there"
+ok "all shared libraries found"
 
-# A smoke run without optibfm: the version, and the devices of a session.
+# Without optibfm: print the version and the devices of a session.
 TF_CPP_MIN_LOG_LEVEL=${TF_CPP_MIN_LOG_LEVEL:-2} python3 - "$dir/libtensorflow_cc.so.2" <<'EOF' || fail "the library does not load or has no devices" "see the message above"
 import ctypes, sys
 tf = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
@@ -175,7 +174,7 @@ EOF
 if [ -z "$program" ]; then
   note "no optibfm in PATH: check it later with: optibfm model backend"
 elif ! "$program" model backend --library "$dir" --device /CPU:0 --searches 20; then
-  fail "$program does not search with it" "build it with: go build -tags tensorflow ./cmd/optibfm"
+  fail "$program cannot search with it" "build it with: go build -tags tensorflow ./cmd/optibfm"
 else
   ok "$program searches with it"
 fi

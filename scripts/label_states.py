@@ -15,19 +15,19 @@ that it compresses. The output is a function of the input and the seed.
 """
 
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import recording, simulation  # noqa: E402
+from fb import recording, simulation
 
 OBS_BITS = 12
 
 
-def read(path, domain):
-    """The columns of a record of the domain."""
+def read(path: str, domain: simulation.Domain) -> dict[str, np.ndarray]:
+    """Returns the columns of a record of the domain."""
     if path.endswith(".pt"):
         columns = recording.of_checkpoint(path)
     else:
@@ -36,8 +36,8 @@ def read(path, domain):
     return columns
 
 
-def rows_of(transitions, only):
-    """The rows that came about in that way."""
+def rows_of(transitions: dict[str, np.ndarray], only: str | None) -> np.ndarray:
+    """Returns the indices of the rows of one source."""
     told = [name for name in recording.SOURCES if name in transitions]
     if not told or only != "exploring" and only not in told:
         raise SystemExit(f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
@@ -47,8 +47,8 @@ def rows_of(transitions, only):
     return np.flatnonzero(transitions[only])
 
 
-def find_episodes(obs, next_obs):
-    """A number for each row's episode, where rows follow each other but between those of other episodes."""
+def find_episodes(obs: np.ndarray, next_obs: np.ndarray) -> np.ndarray:
+    """Returns the number of each row's episode [n]. Rows of an episode are in order, perhaps between others."""
     begins = {row.tobytes(): i for i, row in enumerate(obs)}
     episode = np.arange(len(obs))
     for i, row in enumerate(next_obs):
@@ -58,10 +58,10 @@ def find_episodes(obs, next_obs):
     return episode
 
 
-def draw_episodes(episode, states, random):
-    """Rows of whole episodes in random order until there are enough, and the episodes' lengths.
+def draw_episodes(episode: np.ndarray, states: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Returns indices [states] of whole episodes in random order, the last one cut, and the episodes' lengths.
 
-    episode is the number of each row's episode. The last one is cut.
+    episode: number of each row's episode, [n].
     """
     _, numbers, lengths = np.unique(episode, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(numbers, kind="stable"), np.cumsum(lengths)[:-1])
@@ -73,14 +73,16 @@ def draw_episodes(episode, states, random):
     return np.concatenate([rows[i] for i in used])[:states], kept
 
 
-def rounded(x, bits):
-    """x to so many significant bits."""
+def rounded(x: np.ndarray, bits: int) -> np.ndarray:
+    """Rounds x to so many significant bits."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
 
 
-def label(domain, transitions, states, seed, only=None):
-    """Episodes of the transitions' next states with their rewards: a dict of arrays."""
+def label(
+        domain: simulation.Domain, transitions: dict[str, np.ndarray], states: int, seed: int,
+        only: str | None = None) -> dict[str, np.ndarray]:
+    """Returns episodes of the transitions' next states with their rewards."""
     n = len(transitions["measure"])
     rows = rows_of(transitions, only) if only else np.arange(n)
     if states > len(rows):
@@ -95,7 +97,7 @@ def label(domain, transitions, states, seed, only=None):
     return columns
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")

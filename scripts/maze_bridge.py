@@ -38,17 +38,17 @@ ACTION = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
 
 
 def environment():
-    """The maze as ogbench makes it, with goals in the middle of their cells."""
+    """Returns ogbench's maze, with goals in the middle of their cells."""
     return make_maze_env("ant", "maze", maze_type="medium", add_noise_to_goal=False, terminate_at_goal=False)
 
 
-def tasks(env):
-    """Names of the tasks: ogbench's."""
+def tasks(env) -> list[str]:
+    """Returns ogbench's names of the tasks."""
     return [info["task_name"] for info in env.task_infos]
 
 
-def in_cell(xy, centre):
-    """1 where xy [..., 2] is over the cell around centre, else 0."""
+def in_cell(xy: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Returns 1 where xy [..., 2], m, is in the cell around centre [2], m, else 0."""
     return (np.abs(np.asarray(xy) - centre).max(-1) <= CELL / 2).astype(float)
 
 
@@ -57,7 +57,7 @@ class Simulator:
 
     episode_steps = 1000
 
-    def __init__(self, domain, task):
+    def __init__(self, domain: str, task: str) -> None:
         if domain not in DOMAINS:
             raise ValueError(f"there is no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
         self._env = environment()
@@ -66,14 +66,14 @@ class Simulator:
                                 action=[bridge.Channel(n, min=-1, max=1) for n in ACTION])
         self.select(task)
 
-    def select(self, task):
+    def select(self, task: str) -> None:
         if task not in self.tasks:
             raise ValueError(f"antmaze has no task {task!r}: choose one of {', '.join(self.tasks)}")
         self.task = task
         self._goal = np.array(self._env.task_infos[self.tasks.index(task)]["goal_xy"])
         self.reset(0)
 
-    def reset(self, seed):
+    def reset(self, seed: int) -> None:
         # ogbench draws where the ant starts from NumPy's global generator.
         np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
         self._env.action_space.seed(0)
@@ -82,30 +82,30 @@ class Simulator:
         self._troubles = self._warnings()
         self.halt()
 
-    def act(self, action):
+    def act(self, action: tuple[float, ...]) -> None:
         self._command = np.asarray(action, dtype=np.float64)
 
-    def halt(self):
+    def halt(self) -> None:
         self._command = np.zeros(len(ACTION))
 
-    def advance(self):
+    def advance(self) -> None:
         self._obs = self._env.step(self._command)[0]
         self._time += PERIOD
-        if self._warnings() > self._troubles:  # MuJoCo has begun again by itself, from its own beginning
+        if self._warnings() > self._troubles:  # MuJoCo has reset the state
             self._troubles = self._warnings()
             raise RuntimeError("the simulation went wrong (MuJoCo warns of it): reset it")
 
     def _warnings(self):
         return self._env.unwrapped.data.warning.number.sum()
 
-    def sense(self):
+    def sense(self) -> tuple[np.ndarray, float]:
         return self._obs.tolist(), self._time
 
-    def reward(self):
+    def reward(self) -> float:
         return float(in_cell(self._obs[:2], self._goal))
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Serves ogbench's ant in a maze over optibfm's bridge.")
     parser.add_argument("domain", choices=DOMAINS)
     parser.add_argument("task", nargs="?", default="task1", help="task1 to task5; may be left to the client")

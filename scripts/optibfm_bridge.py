@@ -1,7 +1,7 @@
-"""The server side of optibfm's bridge: serve any robot written in Python.
+"""The server of optibfm's bridge for robots written in Python.
 
-Depends on nothing but the standard library. hal/bridge/PROTOCOL.md says what
-goes over the socket. A robot is an object like this one:
+It needs the standard library only. hal/bridge/PROTOCOL.md describes the protocol. A robot is an object like this
+one (examples/pyrobot is a complete one):
 
     import optibfm_bridge as bridge
 
@@ -14,28 +14,26 @@ goes over the socket. A robot is an object like this one:
         def sense(self):                # -> (observation, time of the sample)
             return [self.x, self.v], self.t
         def act(self, action): ...      # set the command
-        def arm(self): ...              # may be left out
+        def arm(self): ...              # optional
         def halt(self): ...             # the failsafe command; never raises
 
         # Simulators have these too:
-        def advance(self): ...          # let one period pass, with the last command
-        def reset(self, seed): ...      # start an episode
+        def advance(self): ...          # simulates one period with the last command
+        def reset(self, seed): ...      # starts an episode
         def reward(self): ...           # of the state that sense returns, or None
 
     bridge.main(Cart())
 
 The time of a sample is in seconds: time.monotonic() for a real robot, simulated
 time for a simulator. A robot without advance() can be driven in free mode only.
-A simulator in free mode is advanced once a period by the server.
+The server advances a simulator in free mode once a period.
 
-The server has one thread: while a method of the robot waits, for a bus that hangs
-perhaps, it neither hears its client nor notices that it is silent. Methods of a real
-robot shall return within a period, or it needs a deadman of its own, as ros2_bridge.py
-has.
+The server has one thread. While a method of the robot waits, for example for a bus that hangs, the server neither
+receives requests nor notices a silent client. Methods of a real robot must return within a period; otherwise the robot
+needs its own deadman, like ros2_bridge.py.
 
-Where the robot has tasks, it lists their names in `tasks`, names the present one
-in `task`, and has select(task), which raises ValueError for a name it does not
-know. `episode_steps` may say how long an episode is.
+A robot with tasks has their names in `tasks`, the current one in `task`, and select(task), which raises ValueError for
+an unknown name. The optional `episode_steps` is the length of an episode.
 """
 
 import argparse
@@ -43,18 +41,21 @@ import dataclasses
 import math
 import os
 import select
+import shlex
 import signal
 import socket
 import stat
 import struct
 import sys
+import sysconfig
 import time
 import unicodedata
+from typing import NoReturn
 
 VERSION = 1
 MAGIC = b"OBFM"
 HELLO, WELCOME, SENSE, ACT, RESET, ARM, HALT, BYE, STATE, OK, ERROR = range(1, 12)
-NAMES = dict(enumerate("hello welcome sense act reset arm halt bye state ok error".split(), 1))
+NAMES = dict(enumerate(["hello", "welcome", "sense", "act", "reset", "arm", "halt", "bye", "state", "ok", "error"], 1))
 LOCKSTEP, FREE = 1, 2
 CAN_RESET, CAN_REWARD = 1, 2
 PROTOCOL, ROBOT, HALTED, UNSUPPORTED = 1, 2, 3, 4
@@ -70,7 +71,7 @@ _HELLO_PATIENCE = 10
 
 
 class Halted(Exception):
-    """The robot is halted: raise it from act() where the robot knows better."""
+    """The robot is halted. act() may raise it."""
 
 
 class ProtocolError(Exception):
@@ -78,7 +79,7 @@ class ProtocolError(Exception):
 
 
 class Gone(Exception):
-    """The client left, or is silent for too long."""
+    """The client disconnected or is silent for too long."""
 
 
 @dataclasses.dataclass
@@ -99,37 +100,37 @@ class Spec:
 
     name: str
     period: float
-    obs: list
-    action: list
+    obs: list[Channel]
+    action: list[Channel]
 
-    def validate(self):
-        """Raises ValueError for what a client would refuse."""
+    def validate(self) -> None:
+        """Raises ValueError for a specification that a client would refuse."""
         _check_name("robot", self.name)
         if not (self.period > 0 and math.isfinite(self.period)):
-            raise ValueError(f"spec of {self.name}: the period is not positive ({self.period}): give seconds")
+            raise ValueError(f"spec of {self.name}: the period is not positive ({self.period}); give seconds")
         for what, channels in (("obs", self.obs), ("action", self.action)):
             if not 0 < len(channels) <= _MAX_CHANNELS:
-                raise ValueError(f"spec of {self.name}: {what}: {len(channels)} channels: give 1 to {_MAX_CHANNELS}")
+                raise ValueError(f"spec of {self.name}: {what}: {len(channels)} channels; give 1 to {_MAX_CHANNELS}")
             names = [c.name for c in channels]
             for c in channels:
                 _check_name(what, c.name)
                 if len(c.unit.encode()) > _MAX_NAME:
-                    raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}): "
+                    raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}); "
                                      f"give at most {_MAX_NAME} bytes")
             for name in names:
                 if names.count(name) > 1:
-                    raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}): rename one")
+                    raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}); rename one")
         for c in self.action:
             if not (math.isfinite(c.min) and math.isfinite(c.max) and c.min < c.max and c.min <= c.failsafe <= c.max):
-                raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite: mend the limits")
+                raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite; correct the limits")
             if not 0 <= c.max_rate < math.inf:
-                raise ValueError(f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}): give units per second, or 0 for none")
+                raise ValueError(f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}); give units per second, or 0 for none")
 
 
 def _check_name(where, name):
     size = len(name.encode())
     if not 0 < size <= _MAX_NAME or any(unicodedata.category(c).startswith("C") for c in name):
-        raise ValueError(f"{where}: bad name ({name!r}): 1 to {_MAX_NAME} bytes, printable")
+        raise ValueError(f"{where}: bad name ({name!r}); give 1 to {_MAX_NAME} bytes, printable")
 
 
 def _text(s):
@@ -148,21 +149,21 @@ def _parse_hello(payload):
     """-> (mode, deadman in seconds, task)"""
     fixed = struct.Struct("<4sHBBIH")
     if len(payload) < fixed.size:
-        raise ProtocolError(f"hello: too short ({len(payload)} bytes): is the client one of a bridge?")
+        raise ProtocolError(f"hello: too short ({len(payload)} bytes); is the client one of a bridge?")
     magic, version, mode, zero, deadman, size = fixed.unpack_from(payload)
     if magic != MAGIC:
-        raise ProtocolError(f"hello: wrong magic ({magic!r}): is the client one of a bridge?")
+        raise ProtocolError(f"hello: wrong magic ({magic!r}); is the client one of a bridge?")
     if version != VERSION:
-        raise ProtocolError(f"hello: wrong version ({version}, expected {VERSION}): update the older side")
+        raise ProtocolError(f"hello: wrong version ({version}, expected {VERSION}); update the older side")
     if mode not in (LOCKSTEP, FREE) or zero != 0:
-        raise ProtocolError(f"hello: unknown mode or reserved byte ({mode}, {zero}): send 1 (lockstep) or 2 (free)")
+        raise ProtocolError(f"hello: unknown mode or reserved byte ({mode}, {zero}); send 1 (lockstep) or 2 (free)")
     task = payload[fixed.size:]
     if size > _MAX_NAME or len(task) != size:
-        raise ProtocolError(f"hello: the task has a wrong length ({len(task)} bytes, {size} announced): check the encoding")
+        raise ProtocolError(f"hello: the task has a wrong length ({len(task)} bytes, {size} announced); check the encoding")
     try:
         return mode, deadman / 1000, task.decode()
     except UnicodeDecodeError as e:
-        raise ProtocolError("hello: the task is not UTF-8: send UTF-8") from e
+        raise ProtocolError("hello: the task is not UTF-8; send UTF-8") from e
 
 
 class _Session:
@@ -172,11 +173,11 @@ class _Session:
         self.conn = conn
         self.robot = robot
         self.received = bytearray()
-        self.seq = -1  # of the request in work
+        self.seq = -1  # of the current request
         self.halted = True
         self.mode = LOCKSTEP
         self.deadman = 0.0
-        self.heard = False  # a request came
+        self.heard = False  # a request has arrived
         self.next_step = math.inf
         self.actions = struct.Struct(f"<{len(robot.spec.action)}f")
         self.sizes = {SENSE: 0, ACT: self.actions.size, RESET: 8, ARM: 0, HALT: 0}  # of the requests' payloads
@@ -197,11 +198,11 @@ class _Session:
     def _greet(self):
         kind, payload = self._receive(_MAX_HELLO, time.monotonic() + _HELLO_PATIENCE)
         if kind != HELLO:
-            raise ProtocolError(f"{NAMES[kind]}: it came before hello: say hello first")
+            raise ProtocolError(f"{NAMES[kind]}: it came before hello; say hello first")
         self.mode, self.deadman, task = _parse_hello(payload)
         simulator = hasattr(self.robot, "advance")
         if self.mode == LOCKSTEP and not simulator:
-            raise self._unsupported("this robot's time cannot be stopped: use mode free")
+            raise self._unsupported("this robot has no advance(); use mode free")
         try:
             if task:
                 self._select(task)
@@ -215,7 +216,7 @@ class _Session:
 
     def _select(self, task):
         if not hasattr(self.robot, "select"):
-            raise ValueError(f"there is no task {task!r}: this robot has none")
+            raise ValueError(f"unknown task {task!r}: this robot has no tasks")
         self.robot.select(task)
 
     def _unsupported(self, text):
@@ -234,15 +235,15 @@ class _Session:
             _channels(spec.obs), _channels(spec.action)])
 
     def _answer(self):
-        """Does one request; False after bye."""
+        """Answers one request. Returns False after bye."""
         kind, payload = self._receive(max(8, self.actions.size), self._deadline())
         self.heard = True
         if kind == BYE:
             return False
         if kind not in self.sizes:
-            raise ProtocolError(f"{NAMES[kind]}: it is no request: send sense, act, reset, arm, halt or bye")
+            raise ProtocolError(f"{NAMES[kind]}: it is no request; send sense, act, reset, arm, halt or bye")
         if len(payload) != self.sizes[kind]:
-            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}): check the channels")
+            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}); check the channels")
         try:
             self._do(kind, payload)
         except Halted as e:
@@ -251,13 +252,13 @@ class _Session:
             self._refuse(UNSUPPORTED, kind, e)
         except (Gone, OSError):
             raise
-        except Exception as e:  # the robot's own errors are the client's to judge
+        except Exception as e:  # noqa: BLE001  # the client judges the errors of the robot
             self._refuse(ROBOT, kind, e)
         return True
 
     def _deadline(self):
-        """Until when something has to be heard. Before its first request a client
-        may be busy with its own start, and the robot is halted."""
+        """Returns when the client counts as silent. Before its first request it may still be starting, and the
+        robot is halted."""
         if self.mode != FREE or not self.deadman:
             return math.inf
         return time.monotonic() + (self.deadman if self.heard else _START_PATIENCE)
@@ -287,7 +288,7 @@ class _Session:
             raise Halted("the robot is halted: arm it before acting")
         for v, (low, high), c in zip(action, self.limits, self.robot.spec.action):
             if not low <= v <= high:
-                raise ValueError(f"action {c.name!r} is not within its limits ({v}, limits {c.min} to {c.max}): clip it")
+                raise ValueError(f"action {c.name!r} is not within its limits ({v}, limits {c.min} to {c.max}); clip it")
         self.robot.act(action)
         if self.mode == LOCKSTEP:
             self.robot.advance()
@@ -299,8 +300,8 @@ class _Session:
         age = 0.0
         if self.mode == FREE and not hasattr(self.robot, "advance"):
             now = time.monotonic()
-            if at > now + self.robot.spec.period:  # or old samples would pass for new ones
-                raise ValueError(f"the sample is {at - now:.3f} s in the future: sense shall return the time.monotonic() of the sample")
+            if at > now + self.robot.spec.period:  # it would hide old samples
+                raise ValueError(f"the sample is {at - now:.3f} s in the future; sense must return the time.monotonic() of the sample")
             age = min(max(now - at, 0), _MAX_AGE)
         elif self.mode == FREE:
             age = max(time.monotonic() - (self.next_step - self.robot.spec.period), 0)
@@ -329,13 +330,13 @@ class _Session:
         expected = (self.seq + 1) % (1 << 32)
         length, kind, flags, zero, self.seq = _HEADER.unpack_from(self.received)
         if kind not in NAMES:
-            raise ProtocolError(f"unknown kind of frame ({kind}): is the client one of a bridge?")
+            raise ProtocolError(f"unknown kind of frame ({kind}); is the client one of a bridge?")
         if flags or zero:
-            raise ProtocolError(f"{NAMES[kind]}: reserved bytes are not zero ({flags}, {zero}): send zeros there")
+            raise ProtocolError(f"{NAMES[kind]}: reserved bytes are not zero ({flags}, {zero}); send zeros there")
         if self.seq != expected:
-            raise ProtocolError(f"{NAMES[kind]}: wrong sequence number ({self.seq}, expected {expected}): number requests 0, 1, 2")
+            raise ProtocolError(f"{NAMES[kind]}: wrong sequence number ({self.seq}, expected {expected}); number requests 0, 1, 2")
         if length > limit:
-            raise ProtocolError(f"{NAMES[kind]}: too long ({length} bytes, at most {limit} here): check the frame's length")
+            raise ProtocolError(f"{NAMES[kind]}: too long ({length} bytes, at most {limit} here); check the length")
         end = _HEADER.size + length
         self._fill(end, deadline)
         payload = bytes(self.received[_HEADER.size:end])
@@ -357,20 +358,20 @@ class _Session:
     def _advance(self):
         try:
             self.robot.advance()
-        except Exception as e:  # nobody asked, so nobody can be answered
+        except Exception as e:  # no request to answer
             raise Gone(f"the robot failed as its time passed: {e}") from e
 
     def _wait(self, deadline):
-        """Waits for the client, and lets a simulator's time pass meanwhile."""
+        """Waits for the client and advances a simulator meanwhile."""
         if self.mode == LOCKSTEP and deadline == math.inf:
-            return  # the socket itself waits
+            return  # recv waits
         while True:
             now = time.monotonic()
             if now >= deadline:
                 raise Gone("the client is silent for too long")
             if now >= self.next_step:
                 self._advance()
-                # One that is slower than real time still hears its client.
+                # A simulator slower than real time still receives requests.
                 self.next_step = max(self.next_step + self.robot.spec.period, time.monotonic())
             until = min(deadline, self.next_step)
             timeout = None if until == math.inf else max(until - time.monotonic(), 0)
@@ -379,11 +380,11 @@ class _Session:
 
 
 def _abandoned(path):
-    """Whether there is a socket on which nobody listens any more."""
+    """Reports whether path is a socket without a server."""
     if not os.path.exists(path) or not stat.S_ISSOCK(os.stat(path).st_mode):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # a server with clients waiting would keep us waiting too
+        probe.setblocking(False)  # a busy server would block the probe
         try:
             probe.connect(path)
         except ConnectionRefusedError:
@@ -403,18 +404,18 @@ def _listen(address):
             listener.bind(where)
         except OSError as e:
             listener.close()
-            raise ValueError(f"listen on {address}: {e}: choose another address or end the other server") from e
+            raise ValueError(f"listen on {address}: {e}; choose another address or end the other server") from e
     elif network == "tcp" and where.rpartition(":")[2].isdigit():
         host, _, port = where.rpartition(":")
         listener = socket.create_server((host, int(port)))
     else:
-        raise ValueError(f"listen: address not understood ({address!r}): give unix:/path or tcp:host:port")
+        raise ValueError(f"listen: unknown address ({address!r}); give unix:/path or tcp:host:port")
     listener.listen(1)
     return listener
 
 
-def serve(robot, address, once=False):
-    """Serves clients at the address, one after the other; only one if once."""
+def serve(robot: object, address: str, once: bool = False) -> None:
+    """Serves clients at the address (unix:/path or tcp:host:port) one after the other, or only one."""
     robot.spec.validate()
     robot.halt()
     listener = _listen(address)
@@ -425,7 +426,7 @@ def serve(robot, address, once=False):
             try:
                 conn, _ = listener.accept()
             except TimeoutError:
-                _say(f"no client within {_PATIENCE} s: exiting")
+                _say(f"no client within {_PATIENCE} s; exiting")
                 return
             _serve_one(conn, robot)
             if once:
@@ -437,7 +438,7 @@ def serve(robot, address, once=False):
             try:
                 os.unlink(address[len("unix:"):])
             except FileNotFoundError:
-                pass  # the client that started us has tidied up
+                pass  # the client removed it
 
 
 def _serve_one(conn, robot):
@@ -445,7 +446,7 @@ def _serve_one(conn, robot):
         conn.setblocking(True)
         if conn.family != socket.AF_UNIX:
             conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a client whose host is gone is found out, some time
+            conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # detects a client whose host is gone
         try:
             _Session(conn, robot).run()
         except (ProtocolError, Gone, OSError) as e:
@@ -458,18 +459,31 @@ def _say(text):
     print(f"bridge: {text}", file=sys.stderr, flush=True)
 
 
-def exit_without(error, fix=None):
+def exit_without(error: ImportError, fix: str | None = None) -> NoReturn:
     """Ends a script whose imports failed with one line: what is missing and, after a semicolon, the fix.
 
     The default fix installs the requirements of the simulators with pip.
     """
-    if fix is None:
-        requirements = os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")
-        fix = f"install it: {sys.executable} -m pip install -r {requirements}"
-    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix}")
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix or 'install it: ' + pip_command()}")
 
 
-def add_arguments(parser):
+def pip_command(managed: bool | None = None) -> str:
+    """Returns the shell command that installs the requirements of the simulators for this interpreter.
+
+    managed: the interpreter belongs to the operating system, whose pip refuses to install (PEP 668). The command
+    then creates and activates a virtual environment, in which python3 is its interpreter.
+    """
+    if managed is None:
+        marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+        managed = sys.prefix == sys.base_prefix and os.path.exists(marker)
+    install = ["-m", "pip", "install", "-r", os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")]
+    if not managed:
+        return shlex.join([sys.executable, *install])
+    create = shlex.join([sys.executable, "-m", "venv", ".venv"])
+    return f"{create} && . .venv/bin/activate && {shlex.join(['python3', *install])}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --listen and --once to a parser."""
     parser.add_argument("--listen", default=os.environ.get("OPTIBFM_BRIDGE_ADDRESS"), metavar="ADDRESS",
                         help="unix:/path or tcp:host:port (default: $OPTIBFM_BRIDGE_ADDRESS)")
@@ -477,12 +491,12 @@ def add_arguments(parser):
                         help="serve one connection, then exit")
 
 
-def run(robot, args):
-    """Serves the robot as the arguments of add_arguments say, until a signal."""
+def run(robot: object, args: argparse.Namespace) -> None:
+    """Serves the robot with the arguments of add_arguments until a signal."""
     if not args.listen:
-        sys.exit("bridge: no address: give --listen unix:/path or tcp:host:port")
-    for number in (signal.SIGTERM, signal.SIGHUP):  # the end of a terminal too ends in a halt
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+        sys.exit("bridge: no address; give --listen unix:/path or tcp:host:port")
+    for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal is closed
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, lambda *_: sys.exit(0))
     try:
         serve(robot, args.listen, once=args.once)
@@ -492,8 +506,8 @@ def run(robot, args):
         sys.exit(f"bridge: {e}")
 
 
-def main(robot):
-    """The command line of a script that serves one robot."""
+def main(robot: object) -> None:
+    """Runs the command line of a script that serves one robot."""
     parser = argparse.ArgumentParser(description=f"Serves {robot.spec.name} over optibfm's bridge.")
     add_arguments(parser)
     run(robot, parser.parse_args())

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Builds the Debian package: scripts/package.sh VERSION ARCH [FOLDER]
-#   VERSION  such as v1.2.3, or what `git describe --always` says
+#   VERSION  such as v1.2.3, or the output of `git describe --always`
 #   ARCH     arm64 or amd64
-#   FOLDER   where the package goes; dist by default
-# The same commit gives the same bytes: SOURCE_DATE_EPOCH is the commit's time
-# unless it is set.
+#   FOLDER   of the package; default: dist
+# The same commit gives the same bytes: SOURCE_DATE_EPOCH defaults to the time of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +11,7 @@ usage() { echo "usage: scripts/package.sh VERSION arm64|amd64 [FOLDER]" >&2; exi
 [ $# -ge 2 ] || usage
 version=${1#v} arch=$2 folder=${3:-dist}
 case "$arch" in arm64 | amd64) ;; *) usage ;; esac
-# A package's version begins with a digit and knows no underscore.
+# The version of a Debian package begins with a digit and has no underscore.
 case "$version" in [0-9]*) ;; *) version="0~$version" ;; esac
 version=${version//_/-}
 
@@ -27,7 +26,7 @@ export SOURCE_DATE_EPOCH
 
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
   -ldflags "-s -w -buildid= -X optibfm/internal/version.release=$version" -o "$work/optibfm" ./cmd/optibfm
-# Shell completion, of a program that runs on this computer.
+# Shell completion, from a program for this computer.
 CGO_ENABLED=0 go build -tags robot -buildvcs=false -o "$work/native" ./cmd/optibfm
 mkdir "$work/completion"
 for shell in bash zsh fish; do

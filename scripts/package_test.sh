@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# Installs a package in a clean Debian and looks at everything that it should
-# have done: scripts/package_test.sh DEB [ROOT]
-#   ROOT  a Debian root; made with debootstrap (bookworm, minbase) where it is
-#         missing. It is written to: keep a copy to start from.
+# Installs a package in a clean Debian and checks the result: scripts/package_test.sh DEB [ROOT]
+#   ROOT  a Debian root, which the test changes; default: a new one (debootstrap, bookworm)
 # Needs root, debootstrap and, for another architecture, qemu-user-static.
 set -euo pipefail
 
@@ -23,7 +21,7 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 step() { printf '\n== %s\n' "$*"; }
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 
-# emulate lets the kernel run arm64 programs for the time of this script.
+# emulate registers qemu for arm64 programs until the end of this script.
 emulate() {
   [ "$arch" = "$(dpkg --print-architecture)" ] && return
   [ "$arch" = arm64 ] || fail "no emulator for $arch"
@@ -77,7 +75,7 @@ for group in optibfm dialout gpio i2c input; do
   grep -qw "$group" <<<"$groups" || fail "the user is not in $group: $groups"
 done
 echo "groups: $groups"
-[ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}')" = /etc/optibfm/robot.yaml ] || fail "the configuration is no conffile"
+[ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}')" = /etc/optibfm/robot.yaml ] || fail "the configuration is not a conffile"
 [ ! -e "$root/etc/systemd/system/multi-user.target.wants/optibfm.service" ] || fail "the service is enabled"
 
 step "the program"
@@ -88,12 +86,12 @@ inside bash -c 'source /usr/share/bash-completion/completions/optibfm && complet
 inside optibfm __complete config val 2>/dev/null | grep ^validate || fail "completion"
 as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-new-privs "$@"; }
 if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
-  as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, which a root without devices and rights may have"
+  as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, as expected without devices and rights"
 fi
 as_user optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
   --set loop.posture=warn --set loop.max_missed_ticks=-1 --set controller.max_plan_age_ticks=1000 --set run.host_timeout_s=60 --set run.duration_s=3 \
   --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run as the service's user"; }
-[ -s "$root/var/lib/optibfm/belief/belief" ] || fail "no belief was kept"
+[ -s "$root/var/lib/optibfm/belief/belief" ] || fail "no saved belief"
 ls "$root"/var/log/optibfm/*.mcap
 
 step "the unit"

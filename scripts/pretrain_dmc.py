@@ -21,18 +21,18 @@ import argparse
 import copy
 import json
 import math
-from pathlib import Path
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, recording, simulation, zeroshot  # noqa: E402
-from fb.episodes import Episodes, Noise  # noqa: E402
-from fb.networks import on_sphere  # noqa: E402
-import train_fb  # noqa: E402
+import train_fb
+from fb import bundle, flat, recording, simulation, zeroshot
+from fb.episodes import Episodes, Noise
+from fb.networks import on_sphere
 
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
@@ -65,14 +65,14 @@ class Replay:
 
     COLUMNS = ("obs", "action", "next_obs", "measure", "left")
 
-    def __init__(self, capacity, first, device="cpu"):
+    def __init__(self, capacity: int, first, device="cpu") -> None:
         self.columns, self.device = {}, device
         self.capacity, self.size, self.next = capacity, 0, 0
         for name in self.COLUMNS:
             self.columns[name] = torch.zeros(capacity, first[name].shape[1] if name in first else 1)
         self.add(first)
 
-    def add(self, rows):
+    def add(self, rows) -> None:
         n = len(rows["obs"])
         at = (self.next + torch.arange(n)) % self.capacity
         for name, column in self.columns.items():
@@ -80,40 +80,40 @@ class Replay:
         self.next = (self.next + n) % self.capacity
         self.size = min(self.size + n, self.capacity)
 
-    def state(self):
+    def state(self) -> dict:
         return {"columns": {name: column[: self.size].clone() for name, column in self.columns.items()}, "next": self.next}
 
-    def restore(self, state):
+    def restore(self, state) -> None:
         columns, place = state["columns"], state["next"]
         self.size = len(columns["obs"])
         if self.size > self.capacity:
             raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions: give as many, or another --out")
-        if place < self.size < self.capacity:  # it was full, and has more room now: the newest row is to be the last
+        if place < self.size < self.capacity:  # the buffer was full and is larger now: the newest row becomes the last
             columns, place = {name: column.roll(-place, 0) for name, column in columns.items()}, self.size
         self.next = place % self.capacity
         for name, column in columns.items():
             self.columns[name][: self.size] = column
 
-    def sample(self, n, *names):
+    def sample(self, n: int, *names):
         return self.rows(torch.randint(self.size, (n,)), *names)
 
     def rows(self, rows, *names):
         return [self.columns[name][rows].to(self.device) for name in names]
 
-    def later(self, rows, gamma):
+    def later(self, rows, gamma: float):
         """Rows of the same episodes as rows, k steps later with a chance of (1 - gamma) gamma^k, their episodes' last at most."""
         steps = torch.log(torch.rand(len(rows))).div(math.log(gamma)).floor()
         return rows + steps.minimum(self.columns["left"][rows, 0]).long()
 
 
 def left_in_episode(episode):
-    """The column left [n, 1] of rows whose episodes, numbered in episode [n], are whole and follow each other."""
+    """Returns the number of later rows of the same episode, [n, 1]. episode [n]: numbers of contiguous episodes."""
     last = np.append(np.flatnonzero(np.diff(episode)), len(episode) - 1)
     return (last[np.searchsorted(last, np.arange(len(episode)))] - np.arange(len(episode)))[:, None]
 
 
 def channel_shares(names, base=(), base_share=0.0):
-    """How often a random reward is about each channel.
+    """Returns how often a random reward depends on each channel.
 
     Every group of channels, such as velocity of velocity.3, is drawn as often as any
     other, but for base_share of the draws, which are of the channels base.
@@ -125,8 +125,8 @@ def channel_shares(names, base=(), base_share=0.0):
     return shares
 
 
-def random_rewards(obs, shares, count):
-    """Rewards of count random tasks for the rows of standardised observations, [n, count].
+def random_rewards(obs, shares, count: int):
+    """Returns rewards of count random tasks for the rows of standardised observations, [n, count].
 
     Half are weighted sums of up to three elements of the observation, half are
     products of up to three ramps, from 0 to 1, over single elements: what people
@@ -154,17 +154,17 @@ def _random_rewards(obs, shares, count):
     return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
-def command_rewards(domain, measure, rng, count):
-    """Rewards [n, count] of count random commands for states with measure [n, m]: how well they obey (fb/commands.py)."""
+def command_rewards(domain, measure, rng: np.random.Generator, count: int):
+    """Returns rewards [n, count] of count random commands for states with measure [n, m] (fb/commands.py)."""
     measure = measure.double().cpu().numpy()
     each = [domain.obeyed(measure, np.broadcast_to(c, (len(measure), len(c)))) for c in domain.commands(rng, count)]
     return torch.as_tensor(np.stack(each, 1), dtype=torch.float32)
 
 
 class Tasks:
-    """What z are drawn from for a while: B of some states, and E[B r] of random rewards and of commands over them."""
+    """A distribution of z: B of some states, and E[B r] of random rewards and of commands over them."""
 
-    def __init__(self, states, rewards, commands, inverse):
+    def __init__(self, states, rewards, commands, inverse) -> None:
         self.states, self.rewards, self.commands, self.inverse = states, rewards, commands, inverse
 
     @classmethod
@@ -176,7 +176,7 @@ class Tasks:
         return cls(states, random.T @ states / len(obs), commanded.T @ states / len(obs),
                    torch.linalg.inv(states.T @ states / len(obs) + ridge))
 
-    def sample(self, n, from_states, from_rewards, from_commands=0.0):
+    def sample(self, n: int, from_states, from_rewards, from_commands=0.0):
         device = self.states.device
         kind, anywhere = torch.rand(n, 1, device=device), torch.randn(n, self.states.shape[1], device=device)
         z = torch.where(kind < from_states, self.pick(self.states, n), anywhere)
@@ -186,14 +186,14 @@ class Tasks:
         return on_sphere(z)
 
     @staticmethod
-    def pick(rows, n):
+    def pick(rows, n: int):
         return rows[torch.randint(len(rows), (n,), device=rows.device)]
 
 
 class Practice:
     """Copies of the domain that follow the model's policies for random tasks."""
 
-    def __init__(self, trainer, copies, seed):
+    def __init__(self, trainer, copies: int, seed: int) -> None:
         self.trainer, self.sim = trainer, simulation.Simulation(trainer.domain, copies, seed)
         args = trainer.args
         self.z, self.task_left = torch.zeros(copies, args.latent, device=args.device), np.zeros(copies, int)
@@ -202,7 +202,7 @@ class Practice:
         self.rows = 0  # recorded so far
 
     @torch.no_grad()
-    def step(self):
+    def step(self) -> None:
         self.task_left[self.episodes.begin()] = 0
         self.renew(np.flatnonzero(self.task_left <= 0))
         model = self.trainer.model
@@ -212,8 +212,8 @@ class Practice:
         self.rows += int(good.sum())
         self.task_left -= 1
 
-    def renew(self, copies):
-        """Other tasks for these copies, and other noise."""
+    def renew(self, copies: int) -> None:
+        """Draws new tasks and noise for these copies."""
         if not len(copies):
             return
         commands = min(self.trainer.args.z_from_commands, PRACTICE_REWARDS)
@@ -226,16 +226,16 @@ class Practice:
         return {"task_left": self.task_left, "episode_left": episodes.left,
                 "noise_size": noise.size, "noise_keep": noise.keep, "noise_wander": noise.wander}
 
-    def state(self):
+    def state(self) -> dict:
         sim = self.sim
         arrays = {"physics": sim.states(), "obs": sim.obs, **self.arrays()}
         return {"rng": sim.rng.bit_generator.state, "rows": self.rows, "z": self.z,
                 **{name: torch.as_tensor(array) for name, array in arrays.items()}}
 
-    def restore(self, state):
+    def restore(self, state) -> None:
         sim = self.sim
         if missing := [name for name in self.arrays() if name not in state]:
-            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version: begin anew, with another --out")
+            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version; start again with another --out")
         if len(state["physics"]) != len(sim.data):
             raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
@@ -247,7 +247,7 @@ class Practice:
 
 
 class Pretraining(train_fb.Trainer):
-    def __init__(self, args, domain, first):
+    def __init__(self, args: argparse.Namespace, domain, first) -> None:
         self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
         # Only the sizes, the mean and the variance of these are used: they may stay where they are.
         super().__init__(args, *(torch.as_tensor(first[name]) for name in ("obs", "action", "next_obs")))
@@ -261,14 +261,14 @@ class Pretraining(train_fb.Trainer):
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
 
-    def magnify_base(self):
+    def magnify_base(self) -> None:
         """Has the maps see more of the base: they begin with all channels alike, of which it may be a few of many."""
         self.model.obs_var[self.base_channels()] /= self.args.base_scale**2
 
     def base_channels(self):
         return [self.args.observation.index(name) for name in self.domain.base]
 
-    def have_b_begin_with_the_base(self):
+    def have_b_begin_with_the_base(self) -> None:
         """B of few channels: the first layer's LayerNorm leaves nothing of their sizes unless its biases differ as much as they do."""
         args, b = self.args, self.model.backward_map
         with torch.no_grad():
@@ -277,18 +277,18 @@ class Pretraining(train_fb.Trainer):
         self.model.target_backward.load_state_dict(b.state_dict())
 
     @torch.no_grad()
-    def hide_all_but_the_base(self, *maps):
+    def hide_all_but_the_base(self, *maps) -> None:
         hidden = [i for i, name in enumerate(self.args.observation) if name not in self.domain.base]
         for b in maps:
             b.net[0].weight[:, hidden] = 0
 
-    def update_targets(self):
+    def update_targets(self) -> None:
         if self.args.b_of_base:
             self.hide_all_but_the_base(self.model.backward_map)
         super().update_targets()
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
-    def draw(self, n):
+    def draw(self, n: int):
         rows = torch.randint(self.replay.size, (n,))
         obs, action, next_obs = self.replay.rows(rows, "obs", "action", "next_obs")
         ahead = rows[: int(self.args.z_from_future * n)]
@@ -326,7 +326,7 @@ class Pretraining(train_fb.Trainer):
         return shown
 
     def learn_from_expert(self, features):
-        """The actor's squared distance to what the expert would do, for tasks of its own: DAgger asks it about states that others acted in."""
+        """Returns the mean squared distance of the actor's actions to the expert's in recorded states (DAgger)."""
         args = self.args
         [obs] = self.replay.sample(args.batch, "obs")
         z = self.tasks.sample(args.batch, args.z_from_data, args.z_from_rewards)
@@ -340,13 +340,13 @@ class Pretraining(train_fb.Trainer):
 
     @torch.no_grad()
     def features_of_cells(self):
-        """phi = (E[B B^T])^-1 B of the expert's cells, [c, d], means over places in each."""
+        """Returns phi = (E[B B^T])^-1 B of the expert's cells, [c, d], as means over places in each cell."""
         places = torch.as_tensor(self.expert.places()).to(self.model.obs_mean)
         obs = self.model.obs_mean.expand(*places.shape[:-1], -1).clone()  # B sees the base alone
         obs[..., self.base_channels()] = places
         return self.model.backward_map(self.model.normalize(obs)).mean(1) @ self.tasks.inverse
 
-    def evaluate(self):
+    def evaluate(self) -> None:
         self.refuse_divergence()  # MuJoCo takes commands that are not finite for none, which some tasks reward
         began = time.monotonic()
         args, domain = self.args, self.domain
@@ -362,30 +362,30 @@ class Pretraining(train_fb.Trainer):
             self.best = float(returns.mean())
             self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
 
-    def save_best(self, z, returns):
+    def save_best(self, z, returns) -> None:
         folder = self.args.out / "best"
         [obs] = self.replay.sample(50_000, "next_obs")
         self.write_bundle(folder, self.average, obs)
         oracle = dict(zip(self.domain.tasks, z.tolist()))
         bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
-    def after_update(self):
+    def after_update(self) -> None:
         if self.practice and self.step % self.args.practice_every == 0:
             self.practice.step()
         if self.step % self.args.eval_every == 0:
             self.evaluate()
         super().after_update()
 
-    def save(self):
+    def save(self) -> None:
         self.refuse_divergence()
         self.args.out.mkdir(parents=True, exist_ok=True)
         self.write_checkpoint()
 
-    def provenance(self):
+    def provenance(self) -> dict:
         practised = f"then its own practice: {self.practice.rows}" if self.practice else "no practice"
         return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, {practised}"}
 
-    def state(self):
+    def state(self) -> dict:
         more = {"replay": self.replay.state(), "best": self.best, "average": self.average.state_dict()}
         if self.tasks:
             more["tasks"] = vars(self.tasks)
@@ -393,11 +393,11 @@ class Pretraining(train_fb.Trainer):
             more["practice"] = self.practice.state()
         return super().state() | more
 
-    def restore(self, content):
+    def restore(self, content) -> None:
         super().restore(content)
         self.replay.restore(content["replay"])
         self.average.load_state_dict(content.get("average", content["model"]))
-        if self.args.b_of_base:  # which the run that is gone on with may have been without
+        if self.args.b_of_base:  # the resumed run may not have had it
             self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
         self.best = content["best"]
         kept = content.get("tasks", {})
@@ -407,7 +407,7 @@ class Pretraining(train_fb.Trainer):
             self.practice.restore(content["practice"])
 
 
-def parse_arguments(argv=None):
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = train_fb.parser(__doc__.split("\n\n")[0])
     p.add_argument("--preset", choices=PRESETS, help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
     p.add_argument("domain", choices=simulation.DOMAINS)
@@ -449,8 +449,8 @@ def parse_arguments(argv=None):
     return args
 
 
-def preset(argv):
-    """What --preset says: its settings are the defaults of the parser that reads all arguments, and tells what is wrong."""
+def preset(argv: list[str] | None):
+    """Returns the settings of --preset, which become the defaults of the parser."""
     p = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     p.add_argument("--preset")
     try:
@@ -459,8 +459,8 @@ def preset(argv):
         return None
 
 
-def load_transitions(path, need_episodes=False):
-    """The columns of a recording, episode after episode where it tells which rows are of one."""
+def load_transitions(path: Path, need_episodes=False) -> dict[str, np.ndarray]:
+    """Returns the columns of a recording, sorted by episode if it has episodes."""
     needed, optional = (*recording.FLOATS,), ("episode",)
     if need_episodes:
         needed, optional = needed + optional, ()
@@ -472,14 +472,14 @@ def load_transitions(path, need_episodes=False):
     return {name: column[order] for name, column in columns.items()} | {"left": left_in_episode(episode[order])}
 
 
-def check_recording(path, columns, domain, capacity):
-    """Ends the program where a recording is of another domain, or too long."""
+def check_recording(path: Path, columns: dict[str, np.ndarray], domain, capacity: int) -> None:
+    """Ends the program if the recording is of another domain or too long."""
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     if len(columns["obs"]) > capacity:
         raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions: give as many at least")
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     train_fb.keep_freed_memory()
     torch.set_num_threads(args.threads)

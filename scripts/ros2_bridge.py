@@ -33,7 +33,7 @@ none), failsafe (0) and the topics may be left out.
 A number is scale times the field, plus offset; ages are those of the messages'
 arrival here, so that the clocks of other computers need not agree.
 
-Safety. A Twist has no deadman of its own: whoever obeys it should stop where none
+Safety. A Twist has no deadman: its receiver should stop when none
 comes (diff_drive_controller: cmd_vel_timeout). Here, the failsafe command is
 published at the start, by halt, when the client goes silent or leaves, and, from a
 timer of ROS, when no command has come for command.deadman seconds. The last one is
@@ -147,7 +147,8 @@ _KINDS = {str: "a text in quotes", dict: "an object in braces", list: "a list in
 def _is(kind, where, value):
     """value, where it is of that kind of JSON."""
     if not isinstance(value, kind):
-        raise ValueError(f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
+        raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
+            f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
     return value
 
 
@@ -190,7 +191,7 @@ class _Element:
 class Ros2Robot:
     """A robot behind ROS topics, for optibfm_bridge.serve."""
 
-    def __init__(self, settings, node, clock=time.monotonic):
+    def __init__(self, settings: dict, node, clock=time.monotonic) -> None:
         _check_keys("settings", settings, _KEYS)
         self._clock = clock
         self._lock = threading.Lock()  # of all below it: callbacks come from the executor's thread
@@ -222,7 +223,8 @@ class Ros2Robot:
                 max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
             self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
             if isinstance(a.get("to"), bool) or not isinstance(a.get("to"), (str, int)):
-                raise ValueError(f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
+                raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
+                    f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
             self._to.append(a["to"])
         if len(set(map(str, self._to))) != len(self._to):
             raise ValueError(f"action: two drive the same output ({self._to}): give each its own")
@@ -259,7 +261,7 @@ class Ros2Robot:
 
     # What optibfm_bridge calls.
 
-    def sense(self):
+    def sense(self) -> tuple[list[float], float]:
         with self._lock:
             newest = dict(self._newest)
         now, oldest, values = self._clock(), math.inf, []
@@ -273,12 +275,12 @@ class Ros2Robot:
             values.append(e.of(message))
         return values, oldest
 
-    def arm(self):
+    def arm(self) -> None:
         self.sense()  # who cannot sense may not move
         with self._lock:
             self._tripped = False
 
-    def act(self, action):
+    def act(self, action: tuple[float, ...]) -> None:
         with self._lock:
             if self._clock() - self._watched > self._deadman:
                 self._trip()
@@ -289,11 +291,11 @@ class Ros2Robot:
             self._publish(action)
             self._commanded = self._clock()
 
-    def halt(self):
+    def halt(self) -> None:
         with self._lock:
             self._fail_safe()
 
-    def watch(self):
+    def watch(self) -> None:
         """The deadman: called by a timer of ROS, in the executor's thread."""
         with self._lock:
             self._watched = self._clock()
@@ -329,11 +331,11 @@ def _spin(executor):
         executor.spin()
     except ExternalShutdownException:
         pass
-    except Exception as e:  # commands are refused from now on: nobody calls the deadman's timer
+    except Exception as e:  # noqa: BLE001  # from now on commands are refused: the timer of the deadman has stopped
         print(f"ros2_bridge: ROS's executor has ended: {e!r}: start again", file=sys.stderr, flush=True)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Serves a robot of ROS 2 over optibfm's bridge.")
     parser.add_argument("settings", help="JSON file, see the top of this script")
     bridge.add_arguments(parser)

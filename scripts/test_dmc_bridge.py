@@ -4,14 +4,14 @@
     python -m unittest discover scripts
 """
 
-from pathlib import Path
 import sys
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    import numpy as np
     import dmc_bridge
+    import numpy as np
     from dm_control.rl import control
     from dm_control.suite import cheetah, common, quadruped, walker
     from dm_control.utils.rewards import tolerance

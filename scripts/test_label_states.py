@@ -1,15 +1,15 @@
 """Tests of labelled states: python -m unittest discover scripts (needs dm_control)."""
 
-from pathlib import Path
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    import numpy as np
     import collect_dmc
     import label_states
+    import numpy as np
     from fb import simulation
 except ImportError as err:
     raise unittest.SkipTest(f"labelled states need scripts/requirements.txt: {err}") from err

@@ -1,21 +1,21 @@
 """Tests of the maze, of its bridge and of its data: python -m unittest discover scripts (needs ogbench)."""
 
 import io
-from pathlib import Path
 import sys
 import tempfile
 import unittest
 import unittest.mock
+from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    import numpy as np
     import collect_maze
     import maze_bridge
     import mujoco
-    from fb import gait, navigation, simulation
+    import numpy as np
     import pretrain_dmc
     import torch
+    from fb import gait, navigation, simulation
 except ImportError as err:
     raise unittest.SkipTest(f"the maze needs scripts/requirements.txt: {err}") from err
 

@@ -6,7 +6,7 @@ hal/bridge's tests drive it from the other side.
 import contextlib
 import io
 import math
-from pathlib import Path
+import shlex
 import signal
 import socket
 import struct
@@ -16,6 +16,8 @@ import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import optibfm_bridge as bridge
@@ -101,7 +103,7 @@ class ASession(Client):
         self.connect(Cart())
         self.robot.age = -1e9  # as with time.time()
         self.send(bridge.SENSE)
-        self.refused(bridge.ROBOT, "in the future: sense shall return the time.monotonic()")
+        self.refused(bridge.ROBOT, "in the future; sense must return the time.monotonic()")
 
     def test_ends_at_a_request_out_of_order(self):
         self.connect(Cart())
@@ -138,7 +140,7 @@ class AnAddress(unittest.TestCase):
 
     def test_on_which_another_server_listens_is_left_to_it(self):
         with bridge._listen(f"unix:{self.path}") as first:
-            with self.assertRaisesRegex(ValueError, "in use: choose another address or end the other server"):
+            with self.assertRaisesRegex(ValueError, "in use; choose another address or end the other server"):
                 bridge._listen(f"unix:{self.path}")
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(self.path)
@@ -191,6 +193,24 @@ class AServer(unittest.TestCase):
         client.sendall(struct.pack("<IBBHI", len(hello), bridge.HELLO, 0, 0, 0) + hello)
         client.recv(1)
         return client
+
+
+class PipCommand(unittest.TestCase):
+    """The hint is pasted into a shell."""
+
+    def command(self, managed):
+        with mock.patch.multiple(sys, executable="/opt/my python/bin/python3", argv=["/srv/a b/dmc_bridge.py"]):
+            return bridge.pip_command(managed)
+
+    def test_quotes_paths_for_the_shell(self):
+        self.assertEqual(shlex.split(self.command(managed=False)), [
+            "/opt/my python/bin/python3", "-m", "pip", "install", "-r", "/srv/a b/requirements-simulators.txt"])
+
+    def test_creates_a_virtual_environment_for_an_interpreter_of_the_system(self):
+        parts = shlex.split(self.command(managed=True))
+        self.assertEqual(parts[:4], ["/opt/my python/bin/python3", "-m", "venv", ".venv"])
+        self.assertEqual(parts[4:8], ["&&", ".", ".venv/bin/activate", "&&"])
+        self.assertEqual(parts[8:], ["python3", "-m", "pip", "install", "-r", "/srv/a b/requirements-simulators.txt"])
 
 
 class ASpec(unittest.TestCase):

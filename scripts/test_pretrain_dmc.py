@@ -3,21 +3,32 @@
 import contextlib
 import io
 import json
-from pathlib import Path
 import sys
 import tempfile
 import unittest
 import unittest.mock
+from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    import numpy as np
-    import mujoco
-    import torch
     import collect_dmc
     import evaluate_dmc
+    import mujoco
+    import numpy as np
     import pretrain_dmc
-    from fb import bundle, commands, curiosity, flat, losses, oscillations, recording, righting, simulation, td3
+    import torch
+    from fb import (
+        bundle,
+        commands,
+        curiosity,
+        flat,
+        losses,
+        oscillations,
+        recording,
+        righting,
+        simulation,
+        td3,
+    )
     from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -253,9 +264,9 @@ class Commands(unittest.TestCase):
     def test_stopped_from_the_keyboard_leave_what_there_is(self):
         domain = simulation.DOMAINS["cheetah"]()
         first = collect_dmc.explore(domain, 100, seed=0, copies=4)
-        with unittest.mock.patch.object(td3.Agent, "learn", side_effect=[None, None, KeyboardInterrupt]):
-            with contextlib.redirect_stdout(io.StringIO()):
-                rows = commands.explore(domain, first, transitions=1000, seed=0, copies=8, updates=1)
+        with (unittest.mock.patch.object(td3.Agent, "learn", side_effect=[None, None, KeyboardInterrupt]),
+              contextlib.redirect_stdout(io.StringIO())):
+            rows = commands.explore(domain, first, transitions=1000, seed=0, copies=8, updates=1)
         self.assertEqual({len(column) for column in rows.values()}, {24})
 
 
@@ -355,7 +366,7 @@ class Righting(unittest.TestCase):
 
 
 class BOfBase(unittest.TestCase):
-    SEEN = [0, 1, 8, 9, 10]  # position.0 to .7, velocity.0 to .8
+    SEEN = (0, 1, 8, 9, 10)  # position.0 to .7, velocity.0 to .8
 
     def check(self, folder, *steps_and_options):
         rows = collect_dmc.explore(simulation.DOMAINS["cheetah"](), 400, seed=0, copies=4)
@@ -367,7 +378,7 @@ class BOfBase(unittest.TestCase):
         for model in ("model", "average"):
             for b in ("backward_map", "target_backward"):
                 weight = content[model][f"{b}.net.0.weight"]
-                self.assertEqual(weight.any(0).nonzero().ravel().tolist(), self.SEEN, (model, b))
+                self.assertEqual(weight.any(0).nonzero().ravel().tolist(), list(self.SEEN), (model, b))
 
     def test_sees_the_base_and_nothing_else_however_long_it_is_trained(self):
         with tempfile.TemporaryDirectory() as name:

@@ -10,7 +10,6 @@ import io
 import json
 import math
 import os
-from pathlib import Path
 import socket
 import struct
 import subprocess
@@ -20,6 +19,7 @@ import textwrap
 import time
 import types
 import unittest
+from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent
 
@@ -121,8 +121,8 @@ def install():
 
 install()
 sys.path.insert(0, str(SCRIPTS))
-import optibfm_bridge as bridge  # noqa: E402
-import ros2_bridge  # noqa: E402
+import optibfm_bridge as bridge
+import ros2_bridge
 
 
 def settings(**changes):
@@ -306,7 +306,7 @@ class TheBridge(unittest.TestCase):
 
 
 class TheServer(unittest.TestCase):
-    """The whole script in a process of its own, with the fakes, over the socket."""
+    """The script in a separate process, with the fakes, over the socket."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

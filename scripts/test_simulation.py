@@ -1,15 +1,15 @@
 """Tests of the simulation and of the data that it gives: python -m unittest discover scripts (needs dm_control)."""
 
-from pathlib import Path
 import sys
 import unittest
+from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    import numpy as np
     import collect_dmc
     import dmc_bridge
     import mujoco
+    import numpy as np
     from fb import simulation
 except ImportError as err:
     raise unittest.SkipTest(f"simulation needs scripts/requirements.txt: {err}") from err

@@ -5,21 +5,21 @@ import hashlib
 import io
 import json
 import os
-from pathlib import Path
 import signal
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import numpy as np
     import torch
-    from safetensors.torch import load_file
     import train_fb
     from fb import bundle, losses
     from fb.networks import on_sphere
+    from safetensors.torch import load_file
 except ImportError as err:
     raise unittest.SkipTest(f"training needs scripts/requirements.txt: {err}") from err
 

@@ -8,7 +8,7 @@ The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
     python scripts/train_fb.py transitions.npz --out bundle
 
 It saves the bundle and a checkpoint every --save-every updates and at the end;
-started again with the same --out it goes on from the checkpoint. The line that
+started again with the same --out it continues from the checkpoint. The line that
 it prints has the losses and what tells a collapse:
 
     sm     successor-measure loss, falls and then creeps
@@ -26,20 +26,20 @@ import ctypes
 import functools
 import math
 import os
-from pathlib import Path
 import signal
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses, recording  # noqa: E402
-from fb.networks import Architecture, Model, on_sphere  # noqa: E402
+from fb import bundle, flat, losses, recording
+from fb.networks import Architecture, Model, on_sphere
 
 
-def parse_arguments(argv=None):
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
     p.add_argument("--name", default="rover", help="the model's name (%(default)s)")
@@ -48,8 +48,8 @@ def parse_arguments(argv=None):
     return checked(p, argv)
 
 
-def parser(description):
-    """The arguments of a training, but for where its transitions come from and what they are of."""
+def parser(description: str) -> argparse.ArgumentParser:
+    """Returns a parser with the arguments of a training, except those of its transitions."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
     p.add_argument("--note", default="", help="kept in the bundle's provenance, such as how the data came about")
@@ -94,8 +94,8 @@ def parser(description):
     return p
 
 
-def checked(p, argv):
-    """The arguments, where they go together; else p ends the program."""
+def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
+    """Parses the arguments. A contradiction ends the program."""
     args = p.parse_args(argv)
     if args.hidden % 2:
         p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
@@ -108,12 +108,12 @@ def checked(p, argv):
     return args
 
 
-def words(text):
+def words(text: str) -> list[str]:
     return text.split(",")
 
 
-def at_least(low):
-    """An argument's type: a whole number from low upwards."""
+def at_least(low: int) -> Callable[[str], int]:
+    """Returns the type of an argument: a whole number of at least low."""
     def parse(text):
         value = int(text)
         if value < low:
@@ -124,21 +124,21 @@ def at_least(low):
     return parse
 
 
-def not_negative(text):
+def not_negative(text: str) -> float:
     value = float(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is negative or not finite: give 0 or more")
     return value
 
 
-def share(text):
+def share(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no part of 1: give 0 to 1")
     return value
 
 
-def discount(text):
+def discount(text: str) -> float:
     value = float(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text} is no discount: give one between 0 and 1")
@@ -146,9 +146,10 @@ def discount(text):
 
 
 class Trainer:
-    """Model, optimisers and the number of updates made: what a checkpoint holds."""
+    """Model, optimisers and number of updates: the content of a checkpoint."""
 
-    def __init__(self, args, obs, action, next_obs):
+    def __init__(
+            self, args: argparse.Namespace, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor) -> None:
         self.args = args
         self.obs, self.action, self.next_obs = obs, action, next_obs
         for names, tensor, prefix in ((args.observation, obs, "obs"), (args.action, action, "action")):
@@ -173,15 +174,15 @@ class Trainer:
 
     @functools.cached_property
     def inputs(self):
-        """What the maps take of all obs and of all next_obs."""
+        """Returns the inputs of the maps for all obs and all next_obs."""
         return self.model.normalize(self.obs), self.model.normalize(self.next_obs)
 
-    def rate(self, step):
+    def rate(self, step: int) -> float:
         progress = min(step / self.args.steps, 1)
         return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + math.cos(math.pi * progress))
 
     def update(self):
-        """One update of F, B, the actor and the targets; returns the losses."""
+        """Makes one update of F, B, the actor and the targets. Returns the losses."""
         obs, action, next_obs = self.draw(self.args.batch)
         z = self.sample_z(next_obs)
         # The actor takes the embedding as it was before F's update: it serves both.
@@ -194,15 +195,15 @@ class Trainer:
         self.step += 1
         return {**fb, **q}
 
-    def draw(self, n):
-        """n random transitions: what the maps take of obs, the action, what they take of next_obs."""
+    def draw(self, n: int):
+        """Draws n transitions: the maps' inputs for obs, the actions, the maps' inputs for next_obs."""
         rows = torch.randint(len(self.obs), (n,), device=self.obs.device)
         obs, next_obs = self.inputs
         return obs[rows], self.action[rows], next_obs[rows]
 
     @torch.no_grad()
-    def sample_z(self, next_obs):
-        """The tasks of a batch: B of states of the data, random rewards, the rest anywhere on the sphere."""
+    def sample_z(self, next_obs: torch.Tensor) -> torch.Tensor:
+        """Draws the tasks [n, d] of a batch: B of recorded states, random rewards, the rest uniform on the sphere."""
         args, n = self.args, len(next_obs)
         backward = self.model.backward_map(next_obs)
         z = torch.randn(n, args.latent, device=next_obs.device)
@@ -211,13 +212,15 @@ class Trainer:
         z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
         return on_sphere(z)
 
-    def noisy(self, mean):
-        """The actor's mean with clipped noise; gradients pass through the clipping."""
+    def noisy(self, mean: torch.Tensor) -> torch.Tensor:
+        """Returns the actor's mean [n, A] with clipped noise; gradients pass through the clipping."""
         noise = (torch.randn_like(mean) * self.args.actor_std).clamp_(-self.args.actor_clip, self.args.actor_clip)
         action = mean + noise
         return action + (action.detach().clamp(-1, 1) - action.detach())
 
-    def update_fb(self, obs, action, next_obs, z, embedded_task):
+    def update_fb(
+            self, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, z: torch.Tensor,
+            embedded_task: torch.Tensor):
         args, m = self.args, self.model
         with torch.no_grad():
             next_action = self.noisy(m.actor(next_obs, z))
@@ -239,12 +242,13 @@ class Trainer:
                 "backward": backward.detach()}
 
     @staticmethod
-    def inverse_second_moment(backward):
-        """(E[B B^T])^-1 over the batch: phi = (E[B B^T])^-1 B."""
+    def inverse_second_moment(backward: torch.Tensor) -> torch.Tensor:
+        """Returns (E[B B^T])^-1 [d, d] over the batch: phi = (E[B B^T])^-1 B."""
         moment = backward.detach().T @ backward.detach() / len(backward)
         return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
 
-    def update_actor(self, obs, z, embedded_task, data_action):
+    def update_actor(
+            self, obs: torch.Tensor, z: torch.Tensor, embedded_task: torch.Tensor, data_action: torch.Tensor):
         m = self.model
         before_tanh = m.actor.before_tanh(obs, z)
         mean = torch.tanh(before_tanh)
@@ -261,51 +265,51 @@ class Trainer:
         return shown
 
     @torch.no_grad()
-    def update_targets(self):
+    def update_targets(self) -> None:
         for target, online in zip(self.target_flats, (self.forward_flat, self.backward_flat)):
             target.vector.lerp_(online.vector, self.args.tau)
 
-    def after_update(self):
+    def after_update(self) -> None:
         if self.step % self.args.save_every == 0:
             self.save()
 
     def checkpoint(self):
         return self.args.out / "checkpoint.pt"
 
-    def save(self):
+    def save(self) -> None:
         self.refuse_divergence()
         self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
 
-    def refuse_divergence(self):
-        """Ends the program before numbers that are not finite take the place of a good checkpoint."""
+    def refuse_divergence(self) -> None:
+        """Ends the program before non-finite numbers replace a good checkpoint."""
         parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
         broken = [name for name, part in parts.items() if not part.vector.isfinite().all()]
         if broken:
             raise SystemExit(f"\n{self.args.out}: diverged by update {self.step} (not finite: {', '.join(broken)}): "
                              "lower --lr; a checkpoint there is from before")
 
-    def write_bundle(self, folder, model, obs):
-        """Save model as a bundle; its E[B B^T] is that of obs."""
+    def write_bundle(self, folder: Path, model, obs: torch.Tensor) -> None:
+        """Saves the model as a bundle with E[B B^T] over obs [n, O]."""
         args = self.args
         bundle.write(
             folder, model, obs, name=args.name, gamma=args.gamma,
             observation=args.observation, action=args.action, provenance=self.provenance())
 
-    def write_checkpoint(self):
+    def write_checkpoint(self) -> None:
         partial = self.checkpoint().with_suffix(".partial")
         torch.save(self.state(), partial)
         os.replace(partial, self.checkpoint())
 
-    def state(self):
+    def state(self) -> dict:
         parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
         content = {name: part.state_dict() for name, part in parts.items()}
         cuda = torch.cuda.get_rng_state(self.args.device) if self.args.device.startswith("cuda") else None
         return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers],
                           "rng": torch.get_rng_state(), "cuda_rng": cuda}
 
-    def provenance(self):
-        """Strings by name, for people: enough to make the model again."""
+    def provenance(self) -> dict:
+        """Returns strings by name that suffice to train the model again."""
         no_influence = ("threads", "save_every")
         settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
         return {
@@ -317,11 +321,11 @@ class Trainer:
             "torch": torch.__version__,
         }
 
-    def resume(self):
+    def resume(self) -> None:
         if self.checkpoint().exists():
             self.restore(recording.read_checkpoint(self.checkpoint(), self.args.device))
 
-    def restore(self, content):
+    def restore(self, content) -> None:
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
@@ -340,8 +344,8 @@ class Trainer:
             torch.cuda.set_rng_state(content["cuda_rng"].cpu(), self.args.device)
 
 
-def random_rewards(obs, count):
-    """Rewards of count random tasks for the rows of obs, [n, count].
+def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns rewards of count random tasks for the rows of obs, [n, count].
 
     Each is a sum of one to three of the standardised observation's elements and
     their products, randomly weighted: a prior over simple tasks, for the policy
@@ -357,26 +361,26 @@ def random_rewards(obs, count):
     return terms @ weights
 
 
-def effective_rank(backward):
-    """exp of the entropy of the spectrum of E[B B^T]: d where it is the identity."""
+def effective_rank(backward: torch.Tensor):
+    """Returns exp of the entropy of the spectrum of E[B B^T]: d for the identity."""
     spectrum = torch.linalg.eigvalsh(backward.T @ backward / len(backward)).clamp_min(1e-12)
     share = spectrum / spectrum.sum()
     return float(torch.exp(-(share * share.log()).sum()))
 
 
 class Progress:
-    """A bar that redraws on a terminal, and a line now and then elsewhere."""
+    """A progress bar on a terminal, lines at intervals elsewhere."""
 
-    def __init__(self, total, done):
+    def __init__(self, total: int, done: int) -> None:
         self.total, self.first = total, done
         self.begin = self.last = time.monotonic()
         self.terminal = sys.stderr.isatty()
         self.every = 0.5 if self.terminal else 20.0
 
-    def due(self, step):
+    def due(self, step: int) -> bool:
         return step == self.total or time.monotonic() - self.last >= self.every
 
-    def show(self, step, values):
+    def show(self, step: int, values) -> None:
         self.last = time.monotonic()
         rate = (step - self.first) / max(self.last - self.begin, 1e-9)
         left = int((self.total - step) / max(rate, 1e-9))
@@ -386,14 +390,14 @@ class Progress:
                 f"{left // 60}:{left % 60:02d} left  {text}")
         print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
 
-    def close(self):
+    def close(self) -> None:
         if self.terminal:
             print(file=sys.stderr)
 
 
 @contextlib.contextmanager
 def stop_signals():
-    """A list to which SIGINT and SIGTERM add themselves; the second of a kind does what it else would."""
+    """Returns a list to which SIGINT and SIGTERM add themselves. The second of a kind has its default effect."""
     caught = []
 
     def catch(number, _):
@@ -408,8 +412,8 @@ def stop_signals():
             signal.signal(number, handler)
 
 
-def train(trainer):
-    """Updates until there are enough, or a signal asks to stop; then it saves."""
+def train(trainer: Trainer) -> None:
+    """Trains until the last update or a signal, then saves."""
     args = trainer.args
     progress = Progress(args.steps, trainer.step)
     with stop_signals() as caught:
@@ -424,12 +428,12 @@ def train(trainer):
         progress.close()
         trainer.save()
     if caught:
-        print(f"{args.out}: stopped at update {trainer.step}: the same command goes on", file=sys.stderr)
+        print(f"{args.out}: stopped at update {trainer.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
 
 
-def keep_freed_memory():
-    """Have glibc reuse freed memory: tensors of this size are else mapped anew each time."""
+def keep_freed_memory() -> None:
+    """Makes glibc reuse freed memory; otherwise it maps tensors of this size each time."""
     trim_threshold, mmap_threshold = -1, -3
     try:
         libc = ctypes.CDLL(None)
@@ -439,7 +443,7 @@ def keep_freed_memory():
         pass  # another C library: slower, not wrong
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     keep_freed_memory()
     torch.set_num_threads(args.threads)

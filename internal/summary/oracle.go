@@ -10,7 +10,7 @@ import (
 	"optibfm/internal/lockstep"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
-	"optibfm/lab/eval"
+	"optibfm/simulate/oracle"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // oracleZ infers the z of the rover's task from labelled observations, which
 // is the best that the model can be told.
 func oracleZ(s *setup.Session) (z []float64, err error) {
-	states, err := eval.RoverStates(s.File.Robot.Rover, oracleLabels, s.File.Run.Seed+1)
+	states, err := oracle.RoverStates(s.File.Robot.Rover, oracleLabels, s.File.Run.Seed+1)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ def number(trial: Trial, measure: str, view: dict) -> float | None:
 class Results:
     """All trials, with the oracle's beside them. notes collects what was left out."""
 
-    def __init__(self, trials: list[Trial]):
+    def __init__(self, trials: list[Trial]) -> None:
         self.trials = trials
         self.notes: set[str] = set()
         self._oracles: dict[tuple, list[Trial]] = defaultdict(list)
@@ -69,7 +69,7 @@ class Results:
 
     def best(self, trials: list[Trial], varied: Collection[str], apart: Collection[str] = ()) -> list[Trial]:
         """Keeps, of each method in each environment, the hyper-parameters with the greatest mean over all that was
-        varied on purpose, of those that were tried most widely. Each value of apart has hyper-parameters of its own."""
+        varied on purpose, of those that were tried most widely. Each value of apart has its own hyper-parameters."""
         groups: dict[tuple, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
         for t in trials:
             setting = str([(k, v) for k, v in t.params.items() if k not in varied and k not in apart])

@@ -364,7 +364,7 @@ class TestClaims(Folder):
         for want, claim in {
             "unknown key atleast": {"checks": "[{of: {method: ucb}, atleast: 1, at_most: 2}]"},
             "want at_least or at_most": {"checks": "[{of: {method: ucb}}]"},
-            "paper or ours": {"checks": "[{of: {method: ucb}, at_least: 1}]", "bound_from": "nobody"},
+            "paper or ours": {"checks": "[{of: {method: ucb}, at_least: 1}]", "bound_from": "them"},
         }.items():
             path = self.folder / "claims.yaml"
             path.write_text(claims_yaml(**claim), encoding="utf-8")

@@ -27,13 +27,12 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import torch  # noqa: E402
-
-import bench_peers  # noqa: E402
+import bench_peers
+import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 
-import dmc_bridge  # noqa: E402
+import dmc_bridge
 
 PROTOCOL = """
 version: 1
@@ -95,7 +94,7 @@ def rates(run, o, method):
     return [(steps - steps // 8) / (b - a) for a, b in zip(short, long)]
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("bundle")
     p.add_argument("--domain", default="cheetah", choices=dmc_bridge.DOMAINS)

@@ -5,7 +5,7 @@
     python3 lab/bench/bench_peers.py --optibfm ./optibfm --lab ./optibfm-lab --hidden 256 1024 --threads 1 2 \
         --markdown peers.md --json peers.json --plot peers.png
 
-Every contender is a process of its own that reads the same bundle and answers
+Every contender is a separate process that reads the same bundle and answers
 requests for steps; the requests go round, so that what else happens on the
 machine meets all of them alike, and who is not asked is stopped. Before
 anything is timed, each contender's phi, action and psi are compared with
@@ -24,7 +24,7 @@ optibfm's steps are those of its controller (`optibfm-lab bench --serve`): they 
 label gate and hashes. Only the policy is the network alone.
 
 The peers are written plainly, as the published implementations are: every
-candidate is a row with the observation in it, V is factorised anew, and the
+candidate is a row with the observation in it, V is factorised again, and the
 action of the best candidate is evaluated once more. onnxruntime-shared and
 jax-shared are what one can make of that without leaving the framework: what
 does not depend on the candidate is evaluated once, the scores and their maximum
@@ -66,7 +66,7 @@ AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
 # --- bundles ---------------------------------------------------------------
 
 
-def random_bundle(folder, hidden, obs, action, latent, seed=1):
+def random_bundle(folder, hidden, obs, action, latent, seed=1) -> None:
     """A bundle of random weights, of the size that keeps the signal's."""
     rng = np.random.default_rng(seed)
     branch = {"hidden": hidden, "hidden_layers": 1, "embedding_layers": 2}
@@ -108,7 +108,7 @@ def random_bundle(folder, hidden, obs, action, latent, seed=1):
     write_bundle(folder, arch, {name: np.ascontiguousarray(t, dtype="<f4") for name, t in tensors.items()})
 
 
-def write_bundle(folder, arch, tensors):
+def write_bundle(folder, arch, tensors) -> None:
     header, data = {}, b""
     for name, t in tensors.items():
         header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + t.nbytes]}
@@ -127,7 +127,7 @@ def write_bundle(folder, arch, tensors):
 class Bundle:
     """A bundle's networks as lists of layers; weights are [in, out]."""
 
-    def __init__(self, folder):
+    def __init__(self, folder) -> None:
         manifest = json.loads((Path(folder) / "bfm.json").read_text())
         raw = (Path(folder) / "model.safetensors").read_bytes()
         size = struct.unpack("<Q", raw[:8])[0]
@@ -153,7 +153,7 @@ class Bundle:
         left, right, trunk = self.actor
         self.actor_split = [split(right[0], self.obs), split(trunk[0], left[-1][0].shape[1])]
 
-    def standardise_within(self):
+    def standardise_within(self) -> None:
         """Has the first layers take raw observations: their weights and biases do what standardising would have done, at no cost."""
         mean, variance = (self.tensors[f"_obs_normalizer.running_{name}"].astype(np.float64) for name in ("mean", "var"))
         scale = 1 / np.sqrt(variance + NORMALIZER_EPS)
@@ -266,7 +266,7 @@ def shared_psi_of(ops, bundle, obs, action, unit_z):
 class NumPy:
     """The networks in NumPy and the belief in NumPy and SciPy."""
 
-    def __init__(self, bundle, threads, n):
+    def __init__(self, bundle, threads, n) -> None:
         from scipy.linalg import solve_triangular
         self.solve = solve_triangular
         self.bundle, self.n = bundle, n
@@ -334,7 +334,7 @@ class NumPy:
 class OnnxRuntime(NumPy):
     """The networks in ONNX Runtime, the belief in NumPy and SciPy."""
 
-    def __init__(self, bundle, threads, n):
+    def __init__(self, bundle, threads, n) -> None:
         super().__init__(bundle, threads, n)
         shapes = {"obs": bundle.obs, "z": bundle.d, "action": bundle.action}
         # One thread for phi, a single row: a second pool that waits by spinning would take a core from the others.
@@ -386,7 +386,7 @@ class OnnxRuntime(NumPy):
 class OnnxShared(OnnxRuntime):
     """One graph from the candidates to the best one's action."""
 
-    def __init__(self, bundle, threads, n):
+    def __init__(self, bundle, threads, n) -> None:
         super().__init__(bundle, threads, n)
         self.identity = np.eye(bundle.d, dtype=np.float32)
         inputs = {"obs": [1, bundle.obs], "z": [n, bundle.d], "mean": [bundle.d, 1], "half": [bundle.d, bundle.d]}
@@ -421,7 +421,7 @@ class OnnxShared(OnnxRuntime):
 class OnnxOps:
     """Operations that write an ONNX graph; tensors are names."""
 
-    def __init__(self, eps):
+    def __init__(self, eps) -> None:
         self.nodes, self.constants, self.eps, self.known = [], [], eps, {}
 
     def node(self, op, inputs, **attributes):
@@ -473,7 +473,7 @@ class OnnxOps:
 class Torch:
     """Everything in PyTorch, eager, in inference mode."""
 
-    def __init__(self, bundle, threads, n):
+    def __init__(self, bundle, threads, n) -> None:
         import torch
         import torch._inductor.config
         self.torch, self.n = torch, n
@@ -592,7 +592,7 @@ class TorchCompile(Torch):
 class Jax:
     """Each step one jitted function."""
 
-    def __init__(self, bundle, threads, n):
+    def __init__(self, bundle, threads, n) -> None:
         import jax
         self.jax, self.np, self.bundle, self.n = jax, jax.numpy, bundle, n
         self.v, self.b = jax.numpy.eye(bundle.d), jax.numpy.zeros(bundle.d)
@@ -712,7 +712,7 @@ CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-compile": TorchCompile, "on
 # --- a contender as a process ------------------------------------------------
 
 
-def work(o):
+def work(o) -> None:
     """Answer requests as `optibfm-lab bench --serve` does, after a case to compare."""
     bundle = Bundle(o.bundle)
     peer = CONTENDERS[o.worker](bundle, o.worker_threads, o.candidates)
@@ -735,7 +735,7 @@ def work(o):
 class Contender:
     """A process that answers requests, stopped while others are asked."""
 
-    def __init__(self, name, command, threads, only=None, autotune=False):
+    def __init__(self, name, command, threads, only=None, autotune=False) -> None:
         self.name, self.only = name, only
         env = dict(os.environ)
         if threads:
@@ -745,7 +745,7 @@ class Contender:
             env[AUTOTUNE] = "1"
         if name.startswith("onnxruntime"):
             env["OPENBLAS_NUM_THREADS"] = "1"  # of the belief, which is small: the cores are the session's
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # close() closes it
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
 
     def ask(self, line):
@@ -760,13 +760,13 @@ class Contender:
     def time(self, step, count):
         return self.ask(f"{step} {count}")
 
-    def pause(self):
+    def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
 
-    def wake(self):
+    def wake(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
-    def close(self):
+    def close(self) -> None:
         self.wake()
         self.process.kill()
         self.process.wait()
@@ -932,7 +932,7 @@ def verdict(cell, steps):
     return lines
 
 
-def plot(path, runs):
+def plot(path, runs) -> None:
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -946,7 +946,7 @@ def plot(path, runs):
     figure.savefig(path, dpi=120)
 
 
-def bars(axis, rows):
+def bars(axis, rows) -> None:
     """A bar a contender, with its time and its ratio beside it."""
     names, times = [r["contender"] for r in rows], [r["median_ms"] for r in rows]
     whiskers = [[r["median_ms"] - r["p10_ms"] for r in rows], [r["p90_ms"] - r["median_ms"] for r in rows]]

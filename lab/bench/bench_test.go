@@ -64,7 +64,8 @@ func options(strategy string) Options {
 func native(t *testing.T, strategy string) Options {
 	t.Helper()
 	o := options(strategy)
-	o.Control, o.Planner, o.Weights, o.Period = tflitetest.Network(dims, 1), tflitetest.Network(dims, 1), 1<<12, time.Hour
+	o.Control, o.Planner = tflitetest.Network(dims, 1), tflitetest.Network(dims, 1)
+	o.Weights, o.Period = 1<<12, time.Hour
 	return o
 }
 
@@ -79,7 +80,8 @@ func lineOf(t *testing.T, s Stage, name string) Line {
 
 func TestRun_TimesEachPart(t *testing.T) {
 	for strategy, search := range map[string]time.Duration{
-		controller.UCB: 5 * ms, controller.UCBSphere: 5 * ms, controller.UCBGradient: (4*3 + 5) * ms, controller.Thompson: 0,
+		controller.UCB: 5 * ms, controller.UCBSphere: 5 * ms,
+		controller.UCBGradient: (4*3 + 5) * ms, controller.Thompson: 0,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := options(strategy)
@@ -153,7 +155,8 @@ func TestRun_CountsTheWorkOfNetworks(t *testing.T) {
 	}{{r.Tick, "φ", dense.Phi}, {r.Tick, "π", dense.Act}, {r.Plan, "search", dense.Search(9, dims.Ensemble)}} {
 		l := lineOf(t, c.stage, c.name)
 		flops := l.GFLOPS * float64(l.P50)
-		if !(flops > 0 && flops <= 1.001*float64(c.flops)) || l.Bytes <= 0 || l.GBS <= 0 || l.Copy <= 0 || l.Limit == "" {
+		if !(flops > 0 && flops <= 1.001*float64(c.flops)) ||
+			l.Bytes <= 0 || l.GBS <= 0 || l.Copy <= 0 || l.Limit == "" {
 			t.Errorf("%+v: %.0f of %d operations", l, flops, c.flops)
 		}
 	}
@@ -195,10 +198,12 @@ func TestRig_LearnsPlansAndActsInEveryStep(t *testing.T) {
 			if err := r.step(); err != nil {
 				t.Fatal(err)
 			}
-			if r.tick.NumLabels != 1 || r.tick.Labels[0].Outcome != controller.Applied || r.agent.Learner().Belief().Hash() == before {
+			if r.tick.NumLabels != 1 || r.tick.Labels[0].Outcome != controller.Applied ||
+				r.agent.Learner().Belief().Hash() == before {
 				t.Errorf("%s: no label applied: %+v", strategy, r.tick.Header)
 			}
-			if slices.Equal(r.tick.Z, z) || !slices.ContainsFunc(r.tick.Action, func(x float32) bool { return x != 0 }) {
+			moves := slices.ContainsFunc(r.tick.Action, func(x float32) bool { return x != 0 })
+			if slices.Equal(r.tick.Z, z) || !moves {
 				t.Errorf("%s: z %v, action %v", strategy, r.tick.Z, r.tick.Action)
 			}
 		}
@@ -299,7 +304,8 @@ func TestServeSteps_TimesEachStep(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := ServeSteps(options(controller.UCB), strings.NewReader(request+"\n"+request+"\n"), &out); err != nil {
+			in := strings.NewReader(request + "\n" + request + "\n")
+			if err := ServeSteps(options(controller.UCB), in, &out); err != nil {
 				t.Fatal(err)
 			}
 			answers := json.NewDecoder(&out)
@@ -316,7 +322,9 @@ func TestServeSteps_TimesEachStep(t *testing.T) {
 }
 
 func TestServeSteps_NamesTheRequest(t *testing.T) {
-	for request, words := range map[string]string{"walk 1": `"walk"`, "ucb": "a step and a count", "ucb x": "a step and a count"} {
+	for request, words := range map[string]string{
+		"walk 1": `"walk"`, "ucb": "a step and a count", "ucb x": "a step and a count",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			err := ServeSteps(options(controller.UCB), strings.NewReader(request+"\n"), new(bytes.Buffer))
 			if err == nil || !strings.Contains(err.Error(), words) {

@@ -69,7 +69,8 @@ const (
 func (b *benchmark) report() Report {
 	d, c := b.Control.Dims(), b.Controller
 	r := Report{
-		Model:   fmt.Sprintf("%s (obs %d, action %d, d %d, ensemble %d)", b.Name, d.Obs, d.Action, d.Latent, d.Ensemble),
+		Model: fmt.Sprintf("%s (obs %d, action %d, d %d, ensemble %d)",
+			b.Name, d.Obs, d.Action, d.Latent, d.Ensemble),
 		Weights: b.Weights, CPU: cpuName(), Processors: runtime.GOMAXPROCS(0), Go: runtime.Version(),
 		Strategy: c.Strategy, Candidates: c.NumCandidates(), Replan: c.Replan, Period: b.Period,
 	}

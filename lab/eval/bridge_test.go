@@ -10,7 +10,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func TestACheetahInAnotherProcessGivesTheSameRowsInTwoProcessesAsInOne(t *testing.T) {
+func TestRunner_GivesTheSameRowsWithTwoBridges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts three interpreters")
 	}

@@ -13,41 +13,40 @@ import (
 	"optibfm/tflite"
 )
 
-// Streams of random numbers of a trial's seed, beside the controller's and the
-// operator's own.
+// Streams of random numbers from the seed of a trial, beside those of the controller and the operator.
 const (
-	statesStream  = 0x737461746573
-	errorStream   = 0x6572726f72
-	searchStream  = 0x7365617263
-	collectStream = 0x636f6c6c656374
-
+	statesStream    = 0x737461746573
+	errorStream     = 0x6572726f72
+	searchStream    = 0x7365617263
+	collectStream   = 0x636f6c6c656374
 	directionStream = 0x646972656374
 )
 
-// tinyNorm is that of a z without a direction, as in package controller.
+// tinyNorm is the norm of a z without a direction, as in package controller.
 const tinyNorm = 1e-9
 
-// patienceS is for how long a request stays open beyond the operator's delay, s.
-const patienceS = 1
+// answerMarginS is how long a request stays open beyond the operator's delay, s.
+const answerMarginS = 1
 
-// build puts the agent together: the shipped controller, with what a method has
-// of its own in the places that it has for it.
-func (r *trialRun) build(bundle *tflite.Bundle) (agent *controller.Agent, err error) {
-	if r.config, err = r.controller(); err != nil {
+// buildAgent builds the shipped controller with the extensions of the trial's method.
+func (r *trialRun) buildAgent(bundle *tflite.Bundle) (agent *controller.Agent, err error) {
+	if r.config, err = r.controllerConfig(); err != nil {
 		return nil, err
 	}
-	if err := r.direct(bundle); err != nil {
+	if err := r.buildPlans(bundle); err != nil {
 		return nil, err
 	}
-	agent, err = controller.NewAgent(r.config, controller.Parts{Robot: r.robot, Source: r.source, Model: r.network, Plans: r.plans})
+	agent, err = controller.NewAgent(r.config, controller.Parts{
+		Robot: r.robot, Source: r.source, Model: r.network, Plans: r.plans,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return agent, r.warm(agent.Learner())
+	return agent, r.warmStart(agent.Learner())
 }
 
-// direct makes what chooses z and what it learns from.
-func (r *trialRun) direct(bundle *tflite.Bundle) (err error) {
+// buildPlans sets r.plans, which chooses z, and r.source, the labels.
+func (r *trialRun) buildPlans(bundle *tflite.Bundle) (err error) {
 	switch r.trial.Method {
 	case LoLA:
 		l := newLoLA(r.network, bundle.Gamma, r.trial, r.robot)
@@ -60,15 +59,15 @@ func (r *trialRun) direct(bundle *tflite.Bundle) (err error) {
 			return err
 		}
 	}
-	r.plans, err = r.planner(bundle)
+	r.plans, err = r.buildPlanner(bundle)
 	return err
 }
 
-// random is a stream of random numbers of the trial.
+// random returns a stream of random numbers of the trial.
 func (t Trial) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, stream)) }
 
-// controller is the configuration of the trial's method.
-func (r *trialRun) controller() (controller.Config, error) {
+// controllerConfig returns the configuration of the trial's method.
+func (r *trialRun) controllerConfig() (controller.Config, error) {
 	m, s := methods[r.trial.Method], r.trial.settings
 	c := controller.DefaultConfig()
 	c.Strategy, c.Seed = m.strategy, r.trial.Seed
@@ -83,7 +82,7 @@ func (r *trialRun) controller() (controller.Config, error) {
 	if m.strategy == controller.Thompson {
 		c.Sigma = s.Sigma[0]
 	}
-	c.Gate = gate(s, c.Gate)
+	c.Gate = gateConfig(s, c.Gate)
 	c.MaxPlanAge += uint64(s.PlanAge[0])
 	if _, err := c.NewBelief(r.network.Dims().Latent); errors.Is(err, posterior.ErrForgetsPrior) {
 		c.ExactRestore = true
@@ -96,13 +95,12 @@ func (r *trialRun) controller() (controller.Config, error) {
 	case Collected:
 		c.FixedZ = r.trial.direction(r.inferred)
 	case LoLA:
-		c.Strategy = controller.Random // of which nothing is asked: lola brings its own plans
+		c.Strategy = controller.Random // not used: lola has its own plans
 	}
 	return c, nil
 }
 
-// direction is z, or a random one where the labels that z is inferred from say
-// nothing, because all rewards were 0.
+// direction returns z, or a random direction where z is 0 because all rewards were 0.
 func (t Trial) direction(z []float64) []float64 {
 	if floats.Norm(z, 2) > tinyNorm {
 		return z
@@ -114,11 +112,11 @@ func (t Trial) direction(z []float64) []float64 {
 	return drawn
 }
 
-// gate asks as often as the belief wants, or never, where labels come unasked.
-func gate(s Settings, g controller.GateConfig) controller.GateConfig {
+// gateConfig asks as often as the belief wants, or never where labels come unasked.
+func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.RequestsPerMinute = 0
-	g.TimeoutS = max(g.TimeoutS, s.Delay[0]+patienceS) // features are kept for longer than that, see controller.NewLearner
+	g.TimeoutS = max(g.TimeoutS, s.Delay[0]+answerMarginS) // the learner keeps features for longer than that
 	g.LabelsPerMinute = s.LabelsPerMinute[0]
 	if len(s.Kappa) > 0 {
 		g.Kappa = s.Kappa[0]
@@ -126,10 +124,9 @@ func gate(s Settings, g controller.GateConfig) controller.GateConfig {
 	return g
 }
 
-// planner is what chooses z.
-func (r *trialRun) planner(bundle *tflite.Bundle) (controller.Plans, error) {
+func (r *trialRun) buildPlanner(bundle *tflite.Bundle) (controller.Plans, error) {
 	s := r.trial.settings
-	model, err := r.searched(bundle)
+	model, err := r.plannerModel(bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +142,17 @@ func (r *trialRun) planner(bundle *tflite.Bundle) (controller.Plans, error) {
 	}
 	plans := controller.NewLockstep(planner)
 	if age := s.PlanAge[0]; age > 0 {
-		d := model.Dims()
-		return newDelayed(plans, controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}, age), nil
+		return newDelayed(plans, shapeOf(model.Dims()), age), nil
 	}
 	return plans, nil
 }
 
-// searched is the planner's own instance of the model.
-func (r *trialRun) searched(bundle *tflite.Bundle) (tflite.Model, error) {
+func shapeOf(d tflite.Dims) controller.Shape {
+	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+}
+
+// plannerModel returns the planner's own instance of the model.
+func (r *trialRun) plannerModel(bundle *tflite.Bundle) (tflite.Model, error) {
 	network, err := bundle.NewNetwork()
 	if err != nil {
 		return nil, err
@@ -163,27 +163,27 @@ func (r *trialRun) searched(bundle *tflite.Bundle) (tflite.Model, error) {
 	return network, nil
 }
 
-// warm gives the belief the labels that it shall know beforehand.
-func (r *trialRun) warm(l *controller.Learner) error {
+// warmStart gives the belief its labels of before the trial.
+func (r *trialRun) warmStart(l *controller.Learner) error {
 	n := r.trial.settings.WarmStart[0]
 	if n == 0 {
 		return nil
 	}
-	drawn, err := r.library.labelled(r.trial, n)
+	drawn, err := r.library.drawLabelled(r.trial, r.library.labelledStates, n)
 	if err != nil {
 		return err
 	}
 	return l.WarmStart(drawn.Phi, drawn.Reward)
 }
 
-// bend makes the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the
-// task's reward best: α = 0 is linear, 1 the task's own.
-func (r *trialRun) bend() error {
+// modifyReward sets the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
+// task best: α = 0 is linear, α = 1 is r.
+func (r *trialRun) modifyReward() error {
 	if len(r.trial.settings.Nonlinearity) == 0 {
 		return nil
 	}
 	alpha := r.trial.settings.Nonlinearity[0]
-	z, err := r.library.explained(r.trial)
+	z, err := r.library.explain(r.trial)
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func (r *trialRun) bend() error {
 		for i, x := range phi {
 			linear += x * z[i]
 		}
-		bent := linear + alpha*(reward-linear)
-		if math.IsNaN(bent) || math.IsInf(bent, 0) {
-			return 0, fmt.Errorf("eval: reward: it is not finite (%v)", bent)
+		modified := linear + alpha*(reward-linear)
+		if math.IsNaN(modified) || math.IsInf(modified, 0) {
+			return 0, fmt.Errorf("eval: reward: not finite (%v)", modified)
 		}
-		return bent, nil
+		return modified, nil
 	}
 	return nil
 }

@@ -2,17 +2,17 @@ package eval
 
 import "optibfm/controller"
 
-// delayed hands out plans as old as those of a planner that takes so many steps:
-// z was chosen for the state and with the belief of that long ago.
+// delayed returns plans that are a number of ticks old, like a planner that takes so long: z was chosen
+// for the state and with the belief of then.
 type delayed struct {
 	*controller.Lockstep
-	ring []*controller.Plan // of the last ticks
-	made []bool             // there was a plan
-	n    int                // ticks so far
+	ring  []*controller.Plan // of the last ticks
+	valid []bool             // the slot holds a plan
+	n     int                // ticks so far
 }
 
 func newDelayed(plans *controller.Lockstep, shape controller.Shape, ticks int) *delayed {
-	d := &delayed{Lockstep: plans, ring: make([]*controller.Plan, ticks+1), made: make([]bool, ticks+1)}
+	d := &delayed{Lockstep: plans, ring: make([]*controller.Plan, ticks+1), valid: make([]bool, ticks+1)}
 	for i := range d.ring {
 		d.ring[i] = controller.NewPlan(shape)
 	}
@@ -23,7 +23,7 @@ func (d *delayed) Offer() error {
 	err := d.Lockstep.Offer()
 	slot := d.n % len(d.ring)
 	plan := d.Lockstep.Latest()
-	if d.made[slot] = plan != nil; d.made[slot] {
+	if d.valid[slot] = plan != nil; d.valid[slot] {
 		d.ring[slot].CopyFrom(plan)
 	}
 	d.n++
@@ -31,8 +31,8 @@ func (d *delayed) Offer() error {
 }
 
 func (d *delayed) Latest() *controller.Plan {
-	oldest := d.n % len(d.ring) // the next to be overwritten
-	if d.n < len(d.ring) || !d.made[oldest] {
+	oldest := d.n % len(d.ring)
+	if d.n < len(d.ring) || !d.valid[oldest] {
 		return nil
 	}
 	return d.ring[oldest]

@@ -1,26 +1,24 @@
-// Package eval runs experiments: environments x tasks x methods x settings x
-// trials, from a protocol file to a file of results.
+// Package eval runs experiments: environments x tasks x methods x settings x trials, from a protocol
+// file to a file of results.
 //
-// What is evaluated is what is shipped. A trial is a controller.Agent with a
-// controller.Planner in lockstep, stepped by package simulate as `optibfm run
-// --fast` steps them; what a method or an experiment has of its own is put
-// where the controller has a place for it:
+// It evaluates the shipped code. A trial is a controller.Agent with a controller.Planner in lockstep,
+// stepped by package simulate, as `optibfm run --fast` does. What is special to a method or an
+// experiment uses an extension point of the controller:
 //
 //	method, β, σ, λ, ρ, candidates, steps,
 //	replan_every                            controller.Config
 //	labels, their noise, delay and gaps     rewardsrc/scripted, behind the label gate
-//	lola                                    a controller.Plans of its own
-//	plan_age                                a controller.Plans that hands out older plans
-//	sampler: transposed                     a controller.Sampler that makes the mistake
+//	lola                                    a controller.Plans
+//	plan_age                                a controller.Plans that returns older plans
+//	sampler: transposed                     a controller.Sampler with the mistake
 //	inaccuracy                              a tflite.Model with wrong successor features
-//	nonlinearity                            a robot that tells another reward
+//	nonlinearity                            a robot with a modified reward
 //
 // # A protocol
 //
-// [Load] reads one, as strictly as configurations are read: every mistake is
-// told with its place. [Protocol.Profile] reduces it, such as to what shows in minutes that
-// it works. [Protocol.Trials] lists what there is to do. Every setting is a list
-// of values, and every combination is run:
+// [Load] reads a protocol and reports each mistake with its place. [Protocol.Profile] reduces it, for
+// example to a check that takes minutes. [Protocol.Trials] lists the trials. Every setting is a list of
+// values, and every combination is run:
 //
 //	version: 1
 //	experiment: main
@@ -34,23 +32,19 @@
 //
 // # Environments
 //
-// The rover runs within the program. dm_control's robots run in processes of
-// Python, one a job, behind hal/bridge: MuJoCo makes the step there, everything
-// that decides is here.
+// The rover is simulated in this process. The robots of dm_control run in Python processes, one for
+// each job, behind hal/bridge: MuJoCo computes the step there; all decisions are made here.
 //
 // # Seeds
 //
-// A trial's seed follows from the protocol's, the environment, the task and the
-// trial's number. Neither the method nor the model is in it: all methods meet the
-// same initial states, so that they can be compared in pairs. Everything random
-// follows from it, so a trial gives the same rows wherever and beside whatever it
-// runs; only what is measured, MeasureHz, differs.
+// The seed of a trial follows from the protocol's seed, the environment, the task and the number of the
+// trial, not from the method or the model. So all methods start from the same states and can be compared
+// in pairs. All random numbers follow from this seed: a trial gives the same rows on any machine and
+// beside any load, except for the measured MeasureHz.
 //
 // # Results
 //
-// A [Row] is one number with what reproduces it. [Runner] appends a trial's rows
-// in one write when it ends, and the last of them is that of MeasureHz: whatever
-// ends a run, what [OpenResults] finds behind the last such row was cut off, and
-// is taken out. A run that is started again runs the trials that are missing.
-// Results of shards are put together by [Merge].
+// A [Row] is one number with what reproduces it. [Runner] appends the rows of a trial in one write when
+// the trial ends. The last row is MeasureHz; [OpenResults] removes everything behind the last such row.
+// A run that is started again runs the missing trials. [Merge] joins the results of shards.
 package eval

@@ -8,13 +8,12 @@ import (
 	"optibfm/tflite"
 )
 
-// errorUnits is the width of the hidden layer of the network that makes the
-// error.
+// errorUnits is the width of the hidden layer of the error network.
 const errorUnits = 64
 
-// inaccurate is a model whose successor features are wrong: ψ + α·MLP(z), with a
-// random network of one hidden layer of tanh units, the same for every member of
-// the ensemble. Its policies and features are the model's.
+// inaccurate is a model with wrong successor features: ψ + α·MLP(z), where the MLP is random, has one
+// hidden layer of tanh units and is the same for every member of the ensemble. Policies and features
+// are those of the model.
 type inaccurate struct {
 	tflite.Evaluator
 	alpha  float64
@@ -26,18 +25,19 @@ type inaccurate struct {
 	psi    []float32 // [E, d]
 	z      []float64
 	wrong  []float64 // MLP(z)
-	sum    []float64 // a member's ψ with its error
+	sum    []float64 // ψ of a member with the error
 }
 
 func newInaccurate(m tflite.Evaluator, alpha float64, random *rand.Rand) *inaccurate {
 	d := m.Dims()
-	n := &inaccurate{
+	return &inaccurate{
 		Evaluator: m, alpha: alpha,
-		in: gaussian(errorUnits*d.Latent, 1/math.Sqrt(float64(d.Latent)), random), out: gaussian(d.Latent*errorUnits, 1/math.Sqrt(errorUnits), random),
+		in:     gaussian(errorUnits*d.Latent, 1/math.Sqrt(float64(d.Latent)), random),
+		out:    gaussian(d.Latent*errorUnits, 1/math.Sqrt(errorUnits), random),
 		hidden: make([]float64, errorUnits), action: make([]float32, d.Action),
-		psi: make([]float32, d.Ensemble*d.Latent), z: make([]float64, d.Latent), wrong: make([]float64, d.Latent), sum: make([]float64, d.Latent),
+		psi: make([]float32, d.Ensemble*d.Latent), z: make([]float64, d.Latent),
+		wrong: make([]float64, d.Latent), sum: make([]float64, d.Latent),
 	}
-	return n
 }
 
 func gaussian(n int, std float64, random *rand.Rand) []float64 {
@@ -48,11 +48,11 @@ func gaussian(n int, std float64, random *rand.Rand) []float64 {
 	return x
 }
 
-// Search is that of tflite.Model with the wrong successor features.
+// Search implements tflite.Model with the wrong successor features.
 func (n *inaccurate) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
 	d := len(n.z)
 	if len(candidates) == 0 || len(candidates)%d != 0 {
-		return 0, 0, fmt.Errorf("eval: search: %d numbers are no candidates of %d", len(candidates), d)
+		return 0, 0, fmt.Errorf("eval: search: %d numbers do not divide into candidates of %d", len(candidates), d)
 	}
 	highest := math.Inf(-1)
 	for i := range len(candidates) / d {
@@ -70,7 +70,7 @@ func (n *inaccurate) Search(obs, candidates []float32, belief tflite.Belief) (be
 	return best, float32(highest), nil
 }
 
-// score is the least over the ensemble of ψᵀẑ + β‖R⁻ᵀψ‖ for n.z.
+// score returns the minimum over the ensemble of ψᵀẑ + β‖R⁻ᵀψ‖ for n.z.
 func (n *inaccurate) score(obs []float32, belief tflite.Belief) (float64, error) {
 	if err := n.Act(n.action, obs, n.z); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (n *inaccurate) score(obs []float32, belief tflite.Belief) (float64, error)
 	if err := n.Psi(n.psi, obs, n.action, n.z); err != nil {
 		return 0, err
 	}
-	n.mistake()
+	n.computeError()
 	d, least := len(n.z), math.Inf(1)
 	for m := 0; m < len(n.psi); m += d {
 		for k := range n.sum {
@@ -89,8 +89,8 @@ func (n *inaccurate) score(obs []float32, belief tflite.Belief) (float64, error)
 	return least, nil
 }
 
-// mistake writes MLP(z), for z of the norm √d, to n.wrong.
-func (n *inaccurate) mistake() {
+// computeError writes MLP(√d·z/‖z‖) to n.wrong.
+func (n *inaccurate) computeError() {
 	d, square := len(n.z), 0.0
 	for _, x := range n.z {
 		square += x * x
@@ -112,7 +112,7 @@ func (n *inaccurate) mistake() {
 	}
 }
 
-// bound is ψᵀẑ + β‖R⁻ᵀψ‖.
+// bound returns ψᵀẑ + β‖R⁻ᵀψ‖.
 func bound(psi []float64, belief tflite.Belief) float64 {
 	d, mean, square := len(psi), 0.0, 0.0
 	for i, x := range psi {

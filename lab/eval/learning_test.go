@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// learned is the mean return of each method's last episode in an experiment.
-func learned(t *testing.T, p Protocol) map[string]float64 {
+// lastReturns runs an experiment and returns the mean return of each method's last episode.
+func lastReturns(t *testing.T, p Protocol) map[string]float64 {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results.csv")
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
@@ -28,8 +28,8 @@ func learned(t *testing.T, p Protocol) map[string]float64 {
 	return sum
 }
 
-func TestTheOracleIsFarAboveRandomAndUCBComesNearIt(t *testing.T) {
-	got := learned(t, parsed(t, `
+func TestRunner_MethodsLearnTheRoversTask(t *testing.T) {
+	got := lastReturns(t, parsed(t, `
 version: 1
 experiment: learning
 run: {trials: 2, episodes: 2, episode_steps: 150}
@@ -49,14 +49,17 @@ methods:
 	if oracle < random+50 {
 		t.Errorf("oracle %.1f, random %.1f", oracle, random)
 	}
-	for method, share := range map[string]float64{"ucb beta=0.1": 0.8, "thompson sigma=0.1": 0.5, "ucb_gradient beta=0.1": 0.7, "oracle labels=10000": 0.9, "collected beta=0.1;by=ucb;labels=300": 0.7} {
+	for method, share := range map[string]float64{
+		"ucb beta=0.1": 0.8, "thompson sigma=0.1": 0.5, "ucb_gradient beta=0.1": 0.7, "oracle labels=10000": 0.9,
+		"collected beta=0.1;by=ucb;labels=300": 0.7,
+	} {
 		if got[method] < random+share*(oracle-random) {
 			t.Errorf("%s: %.1f, oracle %.1f, random %.1f", method, got[method], oracle, random)
 		}
 	}
 }
 
-func TestAZIsKeptForAsManyStepsAsAsked(t *testing.T) {
+func TestRunner_KeepsZForReplanEverySteps(t *testing.T) {
 	p := parsed(t, `
 version: 1
 experiment: replan
@@ -80,11 +83,13 @@ methods:
 			returns[which] = append(returns[which], row.Value)
 		}
 	}
-	// The controller's own test is that plans are due when they are to be; a z for all steps of an episode is the episode-level variant's.
-	if got, want := returns["thompson replan_every=20"], returns["thompson_ep "]; len(want) != 4 || !slices.Equal(got, want) {
-		t.Errorf("with a z for all 20 steps of an episode %v, with one an episode %v", got, want)
+	// A z for all 20 steps of an episode is that of the episode-level variant.
+	got, want := returns["thompson replan_every=20"], returns["thompson_ep "]
+	if len(want) != 4 || !slices.Equal(got, want) {
+		t.Errorf("returns with replan_every 20: %v, of thompson_ep: %v", got, want)
 	}
-	if a, b := returns["thompson replan_every=1"], returns["thompson replan_every=5"]; len(a) != 4 || slices.Equal(a, b) {
-		t.Errorf("with a z for one step %v, with one for five the same", a)
+	one, five := returns["thompson replan_every=1"], returns["thompson replan_every=5"]
+	if len(one) != 4 || slices.Equal(one, five) {
+		t.Errorf("returns with replan_every 1: %v, with 5 the same", one)
 	}
 }

@@ -10,42 +10,36 @@ import (
 	"sync"
 
 	"optibfm/hal/rover"
+	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
 
-// library holds what trials share: models, their labelled states, and what all of
-// those tell. Each is made once, by the first trial that needs it.
+// library holds what trials share: models, labelled states and the z inferred from all of them. The
+// first trial that needs an entry makes it.
 type library struct {
 	models  cache[*tflite.Bundle] // by bundle
-	states  cache[*States]        // by bundle, file and task
+	states  cache[*oracle.States] // by bundle, file and task
 	oracles cache[[]float64]      // z, by the same
 }
 
 // cache makes the value of a key once.
 type cache[T any] struct {
 	mu      sync.Mutex
-	entries map[string]*cached[T]
-}
-
-type cached[T any] struct {
-	once  sync.Once
-	value T
-	err   error
+	entries map[string]func() (T, error)
 }
 
 func (c *cache[T]) get(key string, produce func() (T, error)) (T, error) {
 	c.mu.Lock()
 	if c.entries == nil {
-		c.entries = map[string]*cached[T]{}
+		c.entries = map[string]func() (T, error){}
 	}
-	e := c.entries[key]
-	if e == nil {
-		e = &cached[T]{}
-		c.entries[key] = e
+	entry := c.entries[key]
+	if entry == nil {
+		entry = sync.OnceValues(produce)
+		c.entries[key] = entry
 	}
 	c.mu.Unlock()
-	e.once.Do(func() { e.value, e.err = produce() })
-	return e.value, e.err
+	return entry()
 }
 
 func (l *library) model(bundle string) (*tflite.Bundle, error) {
@@ -64,26 +58,26 @@ func (l *library) model(bundle string) (*tflite.Bundle, error) {
 	})
 }
 
-// Files that are looked for in a bundle.
+// Optional files of a bundle.
 const (
 	statesFileName = "states.npz"
 	rndFileName    = "rnd.npz"
 	oracleFileName = "oracle.json"
 )
 
-// The states of the rover that are made, and with which seed.
+// Number and seed of the simulated states of the rover.
 const (
 	roverStates     = 50_000
 	roverStatesSeed = 2
 )
 
-// errNoStates says that there are no labelled states for a model.
-var errNoStates = errors.New("there is no file of labelled states: make one with scripts/label_states.py, and name it as the model's states or put it into the bundle as " + statesFileName)
+var errNoStates = errors.New("no file of labelled states; make one with scripts/label_states.py and name it as " +
+	"the model's states, or put it into the bundle as " + statesFileName)
 
-// stateKey names a trial's labelled states.
+// stateKey identifies the labelled states of a trial.
 func (t Trial) stateKey() string { return t.Model.Bundle + " " + t.Model.States + " " + t.Task }
 
-// statesFile is where a trial's labelled states are, if anywhere.
+// statesFile returns the path of the trial's labelled states, which may not exist.
 func (t Trial) statesFile() string {
 	if t.Model.States != "" {
 		return t.Model.States
@@ -91,19 +85,23 @@ func (t Trial) statesFile() string {
 	return filepath.Join(t.Model.Bundle, statesFileName)
 }
 
-// labelledStates are all of a trial's model and task.
-func (l *library) labelledStates(t Trial) (*States, error) {
-	return l.states.get(t.stateKey(), func() (*States, error) {
-		if t.Model.States == "" {
-			if _, err := os.Stat(t.statesFile()); errors.Is(err, fs.ErrNotExist) {
-				return madeStates(t)
-			}
+// labelledStates returns all states of the trial's model and task.
+func (l *library) labelledStates(t Trial) (*oracle.States, error) {
+	return l.states.get(t.stateKey(), func() (*oracle.States, error) {
+		_, err := os.Stat(t.statesFile())
+		if t.Model.States != "" || !errors.Is(err, fs.ErrNotExist) {
+			return l.readStates(t, t.statesFile())
 		}
-		return l.readStates(t, t.statesFile())
+		if t.Env != Rover {
+			return nil, fmt.Errorf("eval: states: %s: %w", t.Model.Bundle, errNoStates)
+		}
+		cfg := rover.DefaultConfig()
+		cfg.Task = t.Task
+		return oracle.RoverStates(cfg, roverStates, roverStatesSeed)
 	})
 }
 
-func (l *library) readStates(t Trial, path string) (*States, error) {
+func (l *library) readStates(t Trial, path string) (*oracle.States, error) {
 	bundle, err := l.model(t.Model.Bundle)
 	if err != nil {
 		return nil, err
@@ -111,68 +109,45 @@ func (l *library) readStates(t Trial, path string) (*States, error) {
 	return ReadStates(path, t.Task, bundle.Dims().Obs)
 }
 
-// rndStates are what random network distillation recorded.
-func (l *library) rndStates(t Trial) (*States, error) {
+// rndStates returns the states that random network distillation recorded.
+func (l *library) rndStates(t Trial) (*oracle.States, error) {
 	path := filepath.Join(filepath.Dir(t.statesFile()), rndFileName)
-	return l.states.get(path+" "+t.stateKey(), func() (*States, error) { return l.readStates(t, path) })
+	return l.states.get(path+" "+t.stateKey(), func() (*oracle.States, error) { return l.readStates(t, path) })
 }
 
-// madeStates are those of an environment that can make its own.
-func madeStates(t Trial) (*States, error) {
-	if t.Env != Rover {
-		return nil, fmt.Errorf("eval: states: %s: %w", t.Model.Bundle, errNoStates)
-	}
-	cfg := rover.DefaultConfig()
-	cfg.Task = t.Task
-	return RoverStates(cfg, roverStates, roverStatesSeed)
-}
-
-// labelled are n of a trial's states, drawn with its seed.
-func (l *library) labelled(t Trial, n int) (Labelled, error) {
-	all, err := l.labelledStates(t)
+// drawLabelled draws n states with the trial's seed and computes their features.
+func (l *library) drawLabelled(t Trial, states func(Trial) (*oracle.States, error), n int) (oracle.Labelled, error) {
+	all, err := states(t)
 	if err != nil {
-		return Labelled{}, err
+		return oracle.Labelled{}, err
 	}
-	return l.draw(t, all, n)
-}
-
-// collectedByRND are n states of random network distillation, drawn likewise.
-func (l *library) collectedByRND(t Trial, n int) (Labelled, error) {
-	all, err := l.rndStates(t)
+	drawn, err := drawStates(all, n, t.random(statesStream))
 	if err != nil {
-		return Labelled{}, err
+		return oracle.Labelled{}, err
 	}
-	return l.draw(t, all, n)
+	return l.label(t, drawn)
 }
 
-func (l *library) draw(t Trial, all *States, n int) (Labelled, error) {
-	drawn, err := all.Draw(n, t.random(statesStream))
-	if err != nil {
-		return Labelled{}, err
-	}
-	return l.features(t, drawn)
-}
-
-func (l *library) features(t Trial, s *States) (Labelled, error) {
+func (l *library) label(t Trial, s *oracle.States) (oracle.Labelled, error) {
 	bundle, err := l.model(t.Model.Bundle)
 	if err != nil {
-		return Labelled{}, err
+		return oracle.Labelled{}, err
 	}
 	network, err := bundle.NewNetwork()
 	if err != nil {
-		return Labelled{}, err
+		return oracle.Labelled{}, err
 	}
 	return s.Label(network)
 }
 
-// explained is the z that explains all labelled states of a trial's task best.
-func (l *library) explained(t Trial) ([]float64, error) {
+// explain returns the z that explains all labelled states of the trial's task best.
+func (l *library) explain(t Trial) ([]float64, error) {
 	return l.oracles.get(t.stateKey(), func() ([]float64, error) {
 		all, err := l.labelledStates(t)
 		if err != nil {
 			return nil, err
 		}
-		labelled, err := l.features(t, all)
+		labelled, err := l.label(t, all)
 		if err != nil {
 			return nil, err
 		}
@@ -180,8 +155,7 @@ func (l *library) explained(t Trial) ([]float64, error) {
 	})
 }
 
-// oracle returns the z that n labelled states tell, or where there are none the one
-// of the bundle's oracle.json, a map from task to z.
+// oracle infers z from n labelled states. Without states it reads the z of the bundle's oracle.json.
 func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	all, err := l.labelledStates(t)
 	if errors.Is(err, errNoStates) {
@@ -190,16 +164,17 @@ func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == len(all.Reward) { // in whatever order
-		return l.explained(t)
+	if n == len(all.Reward) { // the order does not matter
+		return l.explain(t)
 	}
-	labelled, err := l.labelled(t, n)
+	labelled, err := l.drawLabelled(t, l.labelledStates, n)
 	if err != nil {
 		return nil, err
 	}
 	return labelled.Infer(1)
 }
 
+// readOracle reads {TASK: z} or {"z": {TASK: z}, ...}. A missing file is the error otherwise.
 func readOracle(path, task string, otherwise error) ([]float64, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -210,22 +185,21 @@ func readOracle(path, task string, otherwise error) ([]float64, error) {
 	}
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("eval: oracle: %s: %w: want a map from task to z", path, err)
+		return nil, fmt.Errorf("eval: oracle: %s: %w; want a map from task to z", path, err)
 	}
-	if nested, ok := file["z"]; ok { // beside which there may be more
+	if nested, ok := file["z"]; ok {
 		if err := json.Unmarshal(nested, &file); err != nil {
-			return nil, fmt.Errorf("eval: oracle: %s: z: %w: want a map from task to z", path, err)
+			return nil, fmt.Errorf("eval: oracle: %s: z: %w; want a map from task to z", path, err)
 		}
 	}
 	var z []float64
 	if err := json.Unmarshal(file[task], &z); err != nil {
-		return nil, fmt.Errorf("eval: oracle: %s: no z of task %s (%w): add it, or label states", path, task, err)
+		return nil, fmt.Errorf("eval: oracle: %s: no z of task %s (%w); add it, or label states", path, task, err)
 	}
 	return z, nil
 }
 
-// checkUnchanged refuses a model whose weights are not those with which finished
-// trials were made.
+// checkUnchanged refuses a model whose weights differ from those of the finished trials.
 func (l *library) checkUnchanged(t Trial, results *Results) error {
 	bundle, err := l.model(t.Model.Bundle)
 	if err != nil {
@@ -234,8 +208,7 @@ func (l *library) checkUnchanged(t Trial, results *Results) error {
 	return results.checkModel(t.Model.Bundle, bundle.Hash)
 }
 
-// check finds out whether a trial has its model and the labelled states that it
-// needs.
+// check reports whether the trial's model and the labelled states that it needs exist.
 func (l *library) check(t Trial) error {
 	if _, err := l.model(t.Model.Bundle); err != nil {
 		return err
@@ -243,7 +216,7 @@ func (l *library) check(t Trial) error {
 	if err := l.checkRND(t); err != nil {
 		return err
 	}
-	n := t.needsStates()
+	n := t.neededStates()
 	if n == 0 {
 		return nil
 	}
@@ -255,7 +228,7 @@ func (l *library) check(t Trial) error {
 	if err != nil {
 		return err
 	}
-	return all.enough(n)
+	return checkEnough(all, n)
 }
 
 func (l *library) checkRND(t Trial) error {
@@ -264,10 +237,11 @@ func (l *library) checkRND(t Trial) error {
 	}
 	all, err := l.rndStates(t)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: make it with scripts/collect_dmc.py --curious and scripts/label_states.py --only curious, or leave out by: rnd", err)
+		return fmt.Errorf("%w; make it with scripts/collect_dmc.py --curious and scripts/label_states.py "+
+			"--only curious, or remove by: rnd", err)
 	}
 	if err != nil {
 		return err
 	}
-	return all.enough(t.settings.Labels[0])
+	return checkEnough(all, t.settings.Labels[0])
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/hal/rover"
 	"optibfm/internal/npz"
 )
 
@@ -20,17 +19,23 @@ func labelledFile(t *testing.T, n int) string {
 	for i := range reward {
 		obs[6*i], obs[6*i+2], reward[i] = float32(i)/float32(n), 1, float32(i)
 	}
-	if err := npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, n, 6), "reward_spin": npz.Float32(reward, n)}); err != nil {
+	err := npz.WriteFile(path, npz.Archive{
+		"obs": npz.Float32(obs, n, 6), "reward_spin": npz.Float32(reward, n),
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 func roverTrial(method, task, states string, s Settings) Trial {
-	return Trial{Env: Rover, Task: task, Method: method, Model: Model{Bundle: EmbeddedRover, States: states}, settings: s.over(defaultSettings())}
+	return Trial{
+		Env: Rover, Task: task, Method: method,
+		Model: Model{Bundle: EmbeddedRover, States: states}, settings: s.over(defaultSettings()),
+	}
 }
 
-func TestLabelledStatesComeFromTheFileThatTheProtocolNames(t *testing.T) {
+func TestLibrary_ReadsLabelledStatesOfTheProtocol(t *testing.T) {
 	path, lib := labelledFile(t, 50), &library{}
 	trial := roverTrial(Oracle, "spin", path, Settings{Labels: []int{20}})
 	if err := lib.check(trial); err != nil {
@@ -51,8 +56,7 @@ func TestLabelledStatesComeFromTheFileThatTheProtocolNames(t *testing.T) {
 	}
 }
 
-// episodesFile writes states of a rover, whose first element and reward are their
-// number, in episodes.
+// episodesFile writes numbered states in episodes: observation and reward are the number.
 func episodesFile(t *testing.T, n int, lengths ...int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "states.npz")
@@ -60,14 +64,16 @@ func episodesFile(t *testing.T, n int, lengths ...int64) string {
 	for i := range reward {
 		obs[i], reward[i] = float32(i), float32(i)
 	}
-	err := npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, n, 1), "reward_spin": npz.Float32(reward, n), "episode_length": npz.Int64(lengths)})
+	err := npz.WriteFile(path, npz.Archive{
+		"obs": npz.Float32(obs, n, 1), "reward_spin": npz.Float32(reward, n), "episode_length": npz.Int64(lengths),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func TestDrawnStatesAreOfWholeEpisodesInTheirOrder(t *testing.T) {
+func TestDrawStates_KeepsEpisodesWhole(t *testing.T) {
 	all, err := ReadStates(episodesFile(t, 9, 3, 2, 4), "spin", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +82,7 @@ func TestDrawnStatesAreOfWholeEpisodesInTheirOrder(t *testing.T) {
 	orders := map[int]bool{}
 	for seed := range uint64(20) {
 		trial := Trial{Seed: seed}
-		long, err := all.Draw(8, trial.random(statesStream))
+		long, err := drawStates(all, 8, trial.random(statesStream))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +95,7 @@ func TestDrawnStatesAreOfWholeEpisodesInTheirOrder(t *testing.T) {
 		if !slices.Equal(long.Reward, want[:8]) {
 			t.Errorf("drew %v, want %v", long.Reward, want[:8])
 		}
-		short, err := all.Draw(4, trial.random(statesStream))
+		short, err := drawStates(all, 4, trial.random(statesStream))
 		if err != nil || !slices.Equal(short.Reward, want[:4]) || short.Obs[3] != float32(want[3]) {
 			t.Errorf("drew %v, want the first four of %v: %v", short, want, err)
 		}
@@ -99,12 +105,12 @@ func TestDrawnStatesAreOfWholeEpisodesInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestEpisodesThatAreNotThoseOfTheStatesAreRefused(t *testing.T) {
+func TestReadStates_RefusesWrongEpisodeLengths(t *testing.T) {
 	for want, path := range map[string]string{
-		"1 of 9 states are of no episode":                  episodesFile(t, 9, 3, 2, 3),
-		"episode 1 has a length of 7, 6 of 9 states":       episodesFile(t, 9, 3, 7),
-		"episode 1 has a length of 0":                      episodesFile(t, 9, 3, 0, 6),
-		"episode 0 has a length of -9223372036854775808, ": episodesFile(t, 9, -1<<63, 9),
+		"1 of 9 states belong to no episode":          episodesFile(t, 9, 3, 2, 3),
+		"episode 1 has length 7, but 6 of 9 states":   episodesFile(t, 9, 3, 7),
+		"episode 1 has length 0":                      episodesFile(t, 9, 3, 0, 6),
+		"episode 0 has length -9223372036854775808, ": episodesFile(t, 9, -1<<63, 9),
 	} {
 		if _, err := ReadStates(path, "spin", 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want something of %q", err, want)
@@ -112,21 +118,7 @@ func TestEpisodesThatAreNotThoseOfTheStatesAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheRoversStatesAreOfEpisodes(t *testing.T) {
-	states, err := RoverStates(rover.DefaultConfig(), 500, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0
-	for _, length := range states.Episodes {
-		sum += length
-	}
-	if sum != 500 || len(states.Episodes) < 5 || slices.Max(states.Episodes) > 100 {
-		t.Errorf("episodes have lengths of %v", states.Episodes)
-	}
-}
-
-func TestLabelsOfRandomNetworkDistillationAreBesideTheLabelledStates(t *testing.T) {
+func TestLibrary_ReadsTheRecordOfRandomNetworkDistillation(t *testing.T) {
 	states := labelledFile(t, 50)
 	trial := roverTrial(Collected, "spin", states, Settings{By: []string{RND}, Labels: []int{20}})
 	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "collect_dmc.py --curious") {
@@ -135,7 +127,7 @@ func TestLabelsOfRandomNetworkDistillationAreBesideTheLabelledStates(t *testing.
 	if err := os.Rename(labelledFile(t, 19), filepath.Join(filepath.Dir(states), "rnd.npz")); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "there are 19, 20 are wanted") {
+	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "found 19, need 20") {
 		t.Errorf("with too few the error is %v", err)
 	}
 	trial.settings.Labels = []int{15}
@@ -144,13 +136,13 @@ func TestLabelsOfRandomNetworkDistillationAreBesideTheLabelledStates(t *testing.
 		t.Fatal(err)
 	}
 	r := trialRun{trial: trial, library: lib}
-	seen, err := r.see(t.Context(), nil)
-	if err != nil || len(seen.Reward) != 15 || slices.Max(seen.Reward) > 18 {
-		t.Errorf("labels of %v: %v", seen.Reward, err)
+	labels, err := r.collectLabels(t.Context(), nil)
+	if err != nil || len(labels.Reward) != 15 || slices.Max(labels.Reward) > 18 {
+		t.Errorf("rewards %v: %v", labels.Reward, err)
 	}
 }
 
-func TestWhatATrialLacksIsSaidBeforeItRuns(t *testing.T) {
+func TestLibrary_CheckReportsMissingStates(t *testing.T) {
 	path := labelledFile(t, 50)
 	damaged := filepath.Join(t.TempDir(), "damaged.npz")
 	if err := os.WriteFile(damaged, []byte("PK\x03\x04 no archive"), 0o644); err != nil {
@@ -160,7 +152,7 @@ func TestWhatATrialLacksIsSaidBeforeItRuns(t *testing.T) {
 		trial Trial
 		want  string
 	}{
-		"too few":        {roverTrial(Oracle, "spin", path, Settings{}), "there are 50, 50000 are wanted"},
+		"too few":        {roverTrial(Oracle, "spin", path, Settings{}), "found 50, need 50000"},
 		"another task":   {roverTrial(Oracle, "corner", path, Settings{Labels: []int{10}}), "reward_corner"},
 		"no file":        {roverTrial(UCB, "spin", path+"x", Settings{WarmStart: []int{10}}), "no such file"},
 		"a damaged file": {roverTrial(UCB, "spin", damaged, Settings{WarmStart: []int{10}}), "damaged.npz"},
@@ -176,7 +168,7 @@ func TestWhatATrialLacksIsSaidBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestAnOraclesFileIsAMapFromTaskToZWithOrWithoutMoreBesideIt(t *testing.T) {
+func TestReadOracle_AcceptsBothFormats(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "oracle.json")
 	for text, want := range map[string]string{
 		`{"walk": [1, 2]}`: "",

@@ -12,24 +12,23 @@ import (
 const (
 	adamFirst, adamSecond, adamEpsilon = 0.9, 0.999, 1e-8
 
-	usualGamma = 0.98 // of a model that does not say
+	defaultGamma = 0.98 // of a model without a discount
 )
 
-// lola is LoLA (Sikchi et al., "Fast Adaptation with Behavioral Foundation
-// Models", 2025) as the paper compares with it: a policy gradient in the space
-// of task embeddings. z is drawn from a Gaussian around θ on the unit sphere and
-// followed for a horizon of h steps. What it is worth is
+// lola implements LoLA (Sikchi et al., "Fast Adaptation with Behavioral Foundation Models", 2025), a
+// policy gradient in the space of task embeddings. It draws z from a Gaussian around θ on the unit sphere
+// and follows it for a horizon of h steps. The value of z is
 //
 //	R = Σ γ^k r_k + γ^h min over m of ψ_m(s_h, π_z(s_h), z)ᵀθ
 //
-// and after a replay of n/h of them θ climbs by one step of Adam along the mean
-// of (R - the mean of the others' R) ∇ log p(z | θ), and is normalised.
+// After a replay of n/h horizons, θ moves by one step of Adam along the mean of
+// (R - mean R of the others) ∇ log p(z | θ) and is normalised.
 //
-// It is a controller.Plans, so that the agent follows its z, and a
-// rewardsrc.Source that gives no label and watches the rewards.
+// lola is the controller.Plans of the agent and a rewardsrc.Source that gives no labels and watches the
+// rewards.
 type lola struct {
 	model   tflite.Evaluator
-	robot   *meter // what was sensed last
+	robot   *meter // has the last observation
 	random  *rand.Rand
 	gamma   float64
 	rate    float64
@@ -45,11 +44,11 @@ type lola struct {
 	step     int       // within the horizon
 	ret      float64   // Σ γ^k r_k
 	discount float64   // γ^k
-	tried    []float64 // [batch, d], the z of the horizons that are over
-	worth    []float64 // their R
+	tried    []float64 // [batch, d], z of the completed horizons
+	value    []float64 // their R
 
 	reward  float64
-	begun   bool
+	started bool
 	episode uint32
 
 	state  *controller.State
@@ -61,12 +60,13 @@ type lola struct {
 func newLoLA(model tflite.Evaluator, gamma float64, t Trial, robot *meter) *lola {
 	d, s := model.Dims(), t.settings
 	if gamma == 0 {
-		gamma = usualGamma
+		gamma = defaultGamma
 	}
-	shape := controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+	shape := shapeOf(d)
 	l := &lola{
 		model: model, robot: robot, random: t.random(searchStream), gamma: gamma,
-		rate: s.LearningRate[0], std: s.Std[0], noise: s.Noise[0], horizon: s.Horizon[0], batch: s.Replay[0] / s.Horizon[0],
+		rate: s.LearningRate[0], std: s.Std[0], noise: s.Noise[0],
+		horizon: s.Horizon[0], batch: s.Replay[0] / s.Horizon[0],
 		theta: make([]float64, d.Latent), z: make([]float64, d.Latent),
 		first: make([]float64, d.Latent), second: make([]float64, d.Latent), discount: 1,
 		state: controller.NewState(shape), plan: controller.NewPlan(shape),
@@ -91,7 +91,7 @@ func normalise(x []float64) {
 	}
 }
 
-// draw takes a new z, which the plan has with the norm √d.
+// draw draws a new z. The plan has it with the norm √d.
 func (l *lola) draw() {
 	for i, x := range l.theta {
 		l.z[i] = x + l.std*l.random.NormFloat64()
@@ -103,48 +103,48 @@ func (l *lola) draw() {
 	}
 }
 
-// State is the buffer that the agent fills.
+// State returns the buffer that the agent fills.
 func (l *lola) State() *controller.State { return l.state }
 
-// Offer learns from the step that led to the state, and chooses z.
+// Offer learns from the step that led to the state and chooses z.
 func (l *lola) Offer() error {
-	if l.begun && l.state.Episode == l.episode {
+	if l.started && l.state.Episode == l.episode {
 		if err := l.learn(); err != nil {
 			return err
 		}
 	}
-	l.begun, l.episode = true, l.state.Episode
+	l.started, l.episode = true, l.state.Episode
 	l.plan.Tick, l.plan.Confirmed = l.state.Tick(), l.state.Tick()
 	return nil
 }
 
-// Latest is the plan in force.
+// Latest returns the current plan.
 func (l *lola) Latest() *controller.Plan { return l.plan }
 
-// learn takes a step's reward in.
+// learn adds the reward of a step.
 func (l *lola) learn() error {
 	l.ret += l.discount * l.reward
 	l.discount *= l.gamma
 	if l.step++; l.step < l.horizon {
 		return nil
 	}
-	value, err := l.value()
+	future, err := l.futureValue()
 	if err != nil {
 		return err
 	}
 	l.tried = append(l.tried, l.z...)
-	l.worth = append(l.worth, l.ret+l.discount*value)
+	l.value = append(l.value, l.ret+l.discount*future)
 	l.step, l.ret, l.discount = 0, 0, 1
-	if len(l.worth) == l.batch {
-		l.climb()
-		l.tried, l.worth = l.tried[:0], l.worth[:0]
+	if len(l.value) == l.batch {
+		l.update()
+		l.tried, l.value = l.tried[:0], l.value[:0]
 	}
 	l.draw()
 	return nil
 }
 
-// value is what is to come after the horizon, if z is followed on.
-func (l *lola) value() (float64, error) {
+// futureValue estimates the rewards after the horizon if the agent continued with z.
+func (l *lola) futureValue() (float64, error) {
 	if err := l.model.Act(l.action, l.robot.obs, l.plan.Z); err != nil {
 		return 0, err
 	}
@@ -162,18 +162,19 @@ func (l *lola) value() (float64, error) {
 	return least, nil
 }
 
-// climb moves θ by one step of Adam.
-func (l *lola) climb() {
+// update moves θ by one step of Adam.
+func (l *lola) update() {
 	n, total := float64(l.batch), 0.0
-	for _, r := range l.worth {
+	for _, r := range l.value {
 		total += r
 	}
 	l.updates++
-	correctFirst, correctSecond := 1-math.Pow(adamFirst, float64(l.updates)), 1-math.Pow(adamSecond, float64(l.updates))
+	correctFirst := 1 - math.Pow(adamFirst, float64(l.updates))
+	correctSecond := 1 - math.Pow(adamSecond, float64(l.updates))
 	d := len(l.theta)
 	for i := range l.theta {
 		slope := 0.0
-		for b, r := range l.worth {
+		for b, r := range l.value {
 			advantage := (n*r - total) / (n - 1)
 			slope += advantage * (l.tried[b*d+i] - l.theta[i]) / (l.std * l.std) / n
 		}
@@ -184,16 +185,16 @@ func (l *lola) climb() {
 	normalise(l.theta)
 }
 
-// Watch sees the reward of each step.
+// Watch notes the reward of each step.
 func (l *lola) Watch(_ uint64, _ int64, reward float64, _ bool) {
 	l.reward = reward + l.noise*l.random.NormFloat64()
 }
 
-// Ask is never called: nothing is asked of a source that the gate is off for.
+// Ask is never called: the gate is off.
 func (l *lola) Ask(rewardsrc.Request) {}
 
-// Poll gives no label.
+// Poll returns no labels.
 func (l *lola) Poll([]rewardsrc.Label) int { return 0 }
 
-// Halt has nothing to release.
+// Halt does nothing.
 func (l *lola) Halt() error { return nil }

@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// MergeFiles is Merge of the named files into another one, which it replaces, and
-// returns the number of rows. A file that a run writes to is not replaced; one of
-// those that are merged may be.
+// MergeFiles merges the files from into the file path, which it replaces, and returns the number of
+// rows. It refuses a path that a run writes to. path may be one of the files from.
 func MergeFiles(path string, from []string) (rows int, err error) {
 	_, before := os.Stat(path)
 	lock, err := openLocked(path)
@@ -19,7 +18,7 @@ func MergeFiles(path string, from []string) (rows int, err error) {
 	}
 	defer func() {
 		if err != nil && errors.Is(before, fs.ErrNotExist) {
-			err = errors.Join(err, os.Remove(path)) // which the lock has made
+			err = errors.Join(err, os.Remove(path)) // openLocked made it
 		}
 		err = errors.Join(err, lock.Close())
 	}()
@@ -36,32 +35,34 @@ func MergeFiles(path string, from []string) (rows int, err error) {
 	return len(merged), WriteFile(path, merged)
 }
 
-// Merge puts the results of several files, such as shards, together. A trial that is
-// in several of them must have the same rows in each, but for MeasureHz; those of
-// the first are kept. Files of one experiment must be of one protocol, those of one
-// bundle of the same weights, and all their trials whole.
+// Merge joins the results of several files, such as shards. A trial in several files must have the same
+// rows in each, except for MeasureHz; the first file's are kept. Files of one experiment must have the
+// same protocol, and those of one bundle the same weights. All trials must be complete.
 func Merge(files map[string][]Row, order []string) ([]Row, error) {
-	hashes := map[string]Row{}    // by experiment
+	hashes := map[string]string{} // of the protocol, by experiment
 	from := map[string]string{}   // file by trial
 	kept := map[string][]Row{}    // by experiment and trial
 	models := map[string]string{} // hash by bundle
 	var ids []string
 	for _, name := range order {
-		for id, rows := range byTrial(files[name]) {
+		for id, rows := range rowsByTrial(files[name]) {
 			first := rows[0]
 			if rows[len(rows)-1].Measure != MeasureHz {
-				return nil, fmt.Errorf("%w: %s: trial %s was cut off: give the command of that run again, which goes on with it", ErrResults, name, id)
+				return nil, fmt.Errorf("%w: %s: trial %s is incomplete; complete it with the same command",
+					ErrResults, name, id)
 			}
-			if other, ok := hashes[first.Experiment]; ok && other.ProtocolHash != first.ProtocolHash {
-				return nil, fmt.Errorf("%w: %s: %w: experiment %s has the hash %.12s, and %.12s in another file", ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other.ProtocolHash)
+			if other, ok := hashes[first.Experiment]; ok && other != first.ProtocolHash {
+				return nil, fmt.Errorf("%w: %s: %w: experiment %s has hash %.12s, and %.12s in another file",
+					ErrResults, name, ErrOtherProtocol, first.Experiment, first.ProtocolHash, other)
 			}
-			hashes[first.Experiment] = first
-			if err := sameModel(models, first.Bundle, first.ModelHash); err != nil {
+			hashes[first.Experiment] = first.ProtocolHash
+			if err := checkModelHash(models, first.Bundle, first.ModelHash); err != nil {
 				return nil, fmt.Errorf("%w: %s: %w", ErrResults, name, err)
 			}
 			if there, ok := kept[id]; ok {
 				if !sameRows(there, rows) {
-					return nil, fmt.Errorf("%w: %s: trial %s: its rows differ from those in %s: run one of them again", ErrResults, name, id, from[id])
+					return nil, fmt.Errorf("%w: %s: trial %s: its rows differ from those in %s; repeat one of the runs",
+						ErrResults, name, id, from[id])
 				}
 				continue
 			}
@@ -78,8 +79,7 @@ func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	return merged, nil
 }
 
-// byTrial divides rows by their trials.
-func byTrial(rows []Row) map[string][]Row {
+func rowsByTrial(rows []Row) map[string][]Row {
 	trials := map[string][]Row{}
 	for _, r := range rows {
 		id := r.Experiment + " " + r.trialID()
@@ -88,7 +88,7 @@ func byTrial(rows []Row) map[string][]Row {
 	return trials
 }
 
-// sameRows compares but for the measured speed and the version.
+// sameRows ignores the measured speed and the version.
 func sameRows(a, b []Row) bool {
 	return slices.EqualFunc(a, b, func(x, y Row) bool {
 		if x.Measure == MeasureHz {

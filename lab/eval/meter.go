@@ -8,15 +8,15 @@ import (
 	"optibfm/hal"
 )
 
-// meter is the robot as the agent sees it in a trial: it measures the processor
-// time of the simulator, which is not the agent's, and tells the trial's reward.
+// meter is the robot of a trial as the agent sees it. It measures the processor time of the simulator,
+// which does not count as the agent's, and returns the reward of the trial.
 type meter struct {
 	Simulator
-	reward func(obs []float32, r float64) (float64, error) // may be nil
+	reward func(obs []float32, r float64) (float64, error) // nil: the simulator's reward
 
 	obs     []float32     // of the last Sense
-	elapsed time.Duration // processor time within the simulator
-	err     error         // of reward, the first
+	elapsed time.Duration // processor time in the simulator
+	err     error         // the first error of reward
 }
 
 var (
@@ -61,8 +61,8 @@ func (m *meter) Reward() (float64, bool) {
 
 func (m *meter) measure(since time.Duration) { m.elapsed += processorTime() - since }
 
-// processorTime is that of the calling thread. What else the machine does, and the
-// wait for a simulator in another process, are not in it.
+// processorTime is that of the calling thread: neither other processes nor the wait for a simulator in
+// another process count.
 func processorTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {

@@ -5,22 +5,22 @@ import "optibfm/controller"
 // The methods.
 const (
 	UCB         = "ucb"          // OpTI-BFM: a new z every step
-	UCBEp       = "ucb_ep"       // ... every episode
-	UCBGradient = "ucb_gradient" // ... every step, by gradients from ẑ
-	UCBSphere   = "ucb_sphere"   // ... every step, over directions of the whole sphere
+	UCBEp       = "ucb_ep"       // a new z every episode
+	UCBGradient = "ucb_gradient" // a new z every step, by gradients from ẑ
+	UCBSphere   = "ucb_sphere"   // a new z every step, from directions of the whole sphere
 	Thompson    = "thompson"     // OpTI-BFM-TS: a new z every step
-	ThompsonEp  = "thompson_ep"  // ... every episode
-	Random      = "random"       // a new random z every step, which learns nothing
-	Oracle      = "oracle"       // the z of labelled states that were given beforehand
-	Collected   = "collected"    // the z of labels that another method collected first
+	ThompsonEp  = "thompson_ep"  // a new z every episode
+	Random      = "random"       // a new random z every step, without learning
+	Oracle      = "oracle"       // the z inferred from given labelled states
+	Collected   = "collected"    // the z inferred from labels that another method collected first
 	LoLA        = "lola"         // policy search over z (Sikchi et al., 2025)
 )
 
-// method says how a method is built and what it can be told.
+// method describes how a method is built and which settings it has.
 type method struct {
-	strategy string   // of the controller; "" where it brings its own plans
+	strategy string   // of the controller; "" for a method with its own plans
 	everyEp  bool     // one z an episode
-	settings []string // that matter to it
+	settings []string // that apply to it
 }
 
 var (

@@ -5,11 +5,10 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// absenceS is the window that holds one absence of an operator, s.
+// absenceS is the time from one absence of an operator to the next, s.
 const absenceS = 60
 
-// newOperator makes the operator of a trial: by default one who labels every step
-// at once and exactly.
+// newOperator returns the operator of a trial. The default labels every step at once and exactly.
 func newOperator(t Trial) (rewardsrc.Source, error) {
 	s := t.settings
 	cfg := scripted.DefaultConfig()
@@ -17,7 +16,8 @@ func newOperator(t Trial) (rewardsrc.Source, error) {
 		cfg.Mode = scripted.WhenAsked
 	}
 	cfg.RewardLow, cfg.RewardHigh = rewardRange(t.Env)
-	cfg.DelayS, cfg.MistakeProbability, cfg.NoiseStd, cfg.Levels = s.Delay[0], s.Mistakes[0], s.Noise[0], s.Levels[0]
+	cfg.DelayS, cfg.MistakeProbability = s.Delay[0], s.Mistakes[0]
+	cfg.NoiseStd, cfg.Levels = s.Noise[0], s.Levels[0]
 	if s.Silence[0] > 0 {
 		cfg.Absence = scripted.Absence{AwayS: absenceS * s.Silence[0], EveryS: absenceS}
 	}
@@ -29,10 +29,10 @@ func newOperator(t Trial) (rewardsrc.Source, error) {
 	return &biased{operator, s.Bias[0] * (cfg.RewardHigh - cfg.RewardLow)}, nil
 }
 
-// asks tells whether labels are given to requests only.
+// asks reports whether the operator only answers requests.
 func (s Settings) asks() bool { return len(s.Kappa) > 0 || s.LabelsPerMinute[0] > 0 }
 
-// biased is an operator who means well: all labels are too high.
+// biased is an operator with too high labels.
 type biased struct {
 	*scripted.Operator
 	by float64

@@ -12,7 +12,7 @@ import (
 	"optibfm/hal/rover"
 )
 
-// maxTrials bounds an experiment: a misplaced zero is said at once.
+// maxTrials catches a misplaced zero.
 const maxTrials = 1_000_000
 
 // Load reads a protocol file.
@@ -22,16 +22,16 @@ func Load(path string) (Protocol, error) {
 		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
 	}
 	defer f.Close()
-	const enough = 1 << 20 // Parse says what is too large
-	text, err := io.ReadAll(io.LimitReader(f, enough))
+	const maxBytes = 1 << 20 // Parse refuses a text that was cut here
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes))
 	if err != nil {
 		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
 	}
 	return Parse(path, text)
 }
 
-// Parse reads a protocol; name is for messages. Mistakes are reported together,
-// each as a [*configs.Error] with its place.
+// Parse reads a protocol; name is for messages. It reports all mistakes, each as a [*configs.Error] with
+// its place.
 func Parse(name string, text []byte) (Protocol, error) {
 	p := Default()
 	doc, err := configs.Decode(name, text, &p)
@@ -40,7 +40,7 @@ func Parse(name string, text []byte) (Protocol, error) {
 	}
 	c := checker{doc: doc}
 	if !doc.Has("version") {
-		c.add("version", "is missing: begin with 'version: %d'", Version)
+		c.add("version", "is missing; begin with 'version: %d'", Version)
 	}
 	c.protocol(p)
 	if err := configs.Join(c.found); err != nil {
@@ -60,29 +60,29 @@ func (c *checker) add(path, format string, args ...any) {
 
 func (c *checker) within(path string, v, low, high int) {
 	if v < low || v > high {
-		c.add(path, "is out of range (%d): choose a value from %d to %d", v, low, high)
+		c.add(path, "is out of range (%d); choose a value from %d to %d", v, low, high)
 	}
 }
 
 func (c *checker) protocol(p Protocol) {
 	if p.Version != Version {
-		c.add("version", "is %d: this program reads version %d", p.Version, Version)
+		c.add("version", "is %d; this program reads version %d", p.Version, Version)
 	}
 	if !isName(p.Experiment) {
-		c.add("experiment", "is no name (%q): use small letters, digits and _", p.Experiment)
+		c.add("experiment", "is not a name (%q); use small letters, digits and _", p.Experiment)
 	}
 	c.run(p.Run)
 	if len(p.Environments) == 0 {
-		c.add("environments", "has none: give at least one {name, tasks, models}")
+		c.add("environments", "is empty; give at least one {name, tasks, models}")
 	}
 	for i, e := range p.Environments {
 		c.environment(fmt.Sprintf("environments[%d]", i), e)
 		if slices.ContainsFunc(p.Environments[:i], func(o Environment) bool { return o.Name == e.Name }) {
-			c.add(fmt.Sprintf("environments[%d].name", i), "is there twice (%q): put its tasks together", e.Name)
+			c.add(fmt.Sprintf("environments[%d].name", i), "appears twice (%q); merge its tasks", e.Name)
 		}
 	}
 	if len(p.Methods) == 0 {
-		c.add("methods", "has none: give at least one {name}; they are %s", strings.Join(Methods(), ", "))
+		c.add("methods", "is empty; give at least one {name} of %s", strings.Join(Methods(), ", "))
 	}
 	for i, m := range p.Methods {
 		c.method(fmt.Sprintf("methods[%d]", i), m)
@@ -109,7 +109,7 @@ func (c *checker) run(r Run) {
 	for i, n := range r.LabelBudgets {
 		c.within(fmt.Sprintf("run.label_budgets[%d]", i), n, 1, 10_000_000)
 		if i > 0 && n <= r.LabelBudgets[i-1] {
-			c.add(fmt.Sprintf("run.label_budgets[%d]", i), "is not above the one before (%d): let them rise", n)
+			c.add(fmt.Sprintf("run.label_budgets[%d]", i), "is not above the previous one (%d); sort them", n)
 		}
 	}
 }
@@ -118,8 +118,11 @@ func (c *checker) quick(q Quick) {
 	for _, x := range []struct {
 		key   string
 		value int
-	}{{"trials", q.Trials}, {"episodes", q.Episodes}, {"episode_steps", q.EpisodeSteps}, {"reward_every", q.RewardEvery},
-		{"environments", q.Environments}, {"tasks", q.Tasks}, {"models", q.Models}, {"values", q.Values}} {
+	}{
+		{"trials", q.Trials}, {"episodes", q.Episodes}, {"episode_steps", q.EpisodeSteps},
+		{"reward_every", q.RewardEvery}, {"environments", q.Environments}, {"tasks", q.Tasks},
+		{"models", q.Models}, {"values", q.Values},
+	} {
 		c.within("quick."+x.key, x.value, 0, 10_000_000)
 	}
 }
@@ -127,10 +130,10 @@ func (c *checker) quick(q Quick) {
 func (c *checker) profile(path string, p Protocol, i int) {
 	own := p.Profiles[i]
 	if !isName(own.Name) {
-		c.add(path+".name", "is no name (%q): use small letters, digits and _", own.Name)
+		c.add(path+".name", "is not a name (%q); use small letters, digits and _", own.Name)
 	}
 	if slices.Index(p.ProfileNames(), own.Name) != i+2 {
-		c.add(path+".name", "is there twice (%q): full and quick are there already, and so are the profiles before: use another", own.Name)
+		c.add(path+".name", "is taken (%q); choose another name", own.Name)
 	}
 	c.within(path+".trials", own.Trials, 0, 10_000)
 	c.within(path+".episodes", own.Episodes, 0, 100_000)
@@ -142,17 +145,17 @@ func (c *checker) profile(path string, p Protocol, i int) {
 	for _, e := range named(p.Environments, own.Environments, nameOfEnvironment) {
 		tasks, models = append(tasks, e.Tasks...), append(models, names(e.Models, nameOfModel)...)
 		if len(own.Tasks) > 0 && len(named(e.Tasks, own.Tasks, nameOfTask)) == 0 {
-			c.add(path+".tasks", "leaves nothing to do for %s: add one of its tasks, or leave it out of the environments", e.Name)
+			c.add(path+".tasks", "leaves no task of %s; add one, or remove it from the environments", e.Name)
 		}
 		if len(own.Models) > 0 && len(named(e.Models, own.Models, nameOfModel)) == 0 {
-			c.add(path+".models", "leaves no model of %s: add one of its bundles, or leave it out of the environments", e.Name)
+			c.add(path+".models", "leaves no model of %s; add one, or remove it from the environments", e.Name)
 		}
 	}
 	c.known(path+".tasks", own.Tasks, tasks)
 	c.known(path+".models", own.Models, models)
 }
 
-// names are those of a protocol's list, which a profile may choose from.
+// names returns the names that a profile may choose from.
 func names[T any](list []T, nameOf func(T) string) (all []string) {
 	for _, x := range list {
 		all = append(all, nameOf(x))
@@ -160,11 +163,12 @@ func names[T any](list []T, nameOf func(T) string) (all []string) {
 	return all
 }
 
-// known says which of a profile's choices the protocol does not have.
+// known reports choices of a profile that the protocol does not have.
 func (c *checker) known(path string, chosen, there []string) {
 	for i, name := range chosen {
 		if !slices.Contains(there, name) {
-			c.add(fmt.Sprintf("%s[%d]", path, i), "is not in the protocol (%q), which has %s", name, strings.Join(there, ", "))
+			c.add(fmt.Sprintf("%s[%d]", path, i), "is not in the protocol (%q); choose from %s",
+				name, strings.Join(there, ", "))
 		}
 	}
 }
@@ -172,28 +176,30 @@ func (c *checker) known(path string, chosen, there []string) {
 func (c *checker) environment(path string, e Environment) {
 	tasks, known := environmentTasks()[e.Name]
 	if !known {
-		c.add(path+".name", "is unknown (%q): use one of %s", e.Name, strings.Join(Environments(), ", "))
+		c.add(path+".name", "is unknown (%q); use one of %s", e.Name, strings.Join(Environments(), ", "))
 	}
 	if len(e.Tasks) == 0 {
-		c.add(path+".tasks", "has none: use some of %s", strings.Join(tasks, ", "))
+		c.add(path+".tasks", "is empty; use some of %s", strings.Join(tasks, ", "))
 	}
 	for i, t := range e.Tasks {
+		at := fmt.Sprintf("%s.tasks[%d]", path, i)
 		if known && !slices.Contains(tasks, t) {
-			c.add(fmt.Sprintf("%s.tasks[%d]", path, i), "is unknown (%q): %s has %s", t, e.Name, strings.Join(tasks, ", "))
+			c.add(at, "is unknown (%q); %s has %s", t, e.Name, strings.Join(tasks, ", "))
 		}
 		if slices.Contains(e.Tasks[:i], t) {
-			c.add(fmt.Sprintf("%s.tasks[%d]", path, i), "is there twice (%q): keep one", t)
+			c.add(at, "appears twice (%q); keep one", t)
 		}
 	}
 	if len(e.Models) == 0 {
-		c.add(path+".models", "has none: give at least one {bundle}")
+		c.add(path+".models", "is empty; give at least one {bundle}")
 	}
 	for i, m := range e.Models {
+		at := fmt.Sprintf("%s.models[%d].bundle", path, i)
 		if m.Bundle == "" || strings.ContainsFunc(m.Bundle, unicode.IsControl) {
-			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is empty or no path (%q): give the folder of a model bundle", m.Bundle)
+			c.add(at, "is empty or not a path (%q); give the folder of a model bundle", m.Bundle)
 		}
 		if slices.ContainsFunc(e.Models[:i], func(o Model) bool { return o.Bundle == m.Bundle }) {
-			c.add(fmt.Sprintf("%s.models[%d].bundle", path, i), "is there twice (%q): keep one", m.Bundle)
+			c.add(at, "appears twice (%q); keep one", m.Bundle)
 		}
 	}
 }
@@ -201,12 +207,12 @@ func (c *checker) environment(path string, e Environment) {
 func (c *checker) method(path string, m Method) {
 	known, ok := methods[m.Name]
 	if !ok {
-		c.add(path+".name", "is unknown (%q): use one of %s", m.Name, strings.Join(Methods(), ", "))
+		c.add(path+".name", "is unknown (%q); use one of %s", m.Name, strings.Join(Methods(), ", "))
 		return
 	}
 	for _, key := range m.keys() {
 		if !slices.Contains(known.settings, key) {
-			c.add(path+"."+key, "means nothing to %s, which has %s: leave it out", m.Name, strings.Join(known.settings, ", "))
+			c.add(path+"."+key, "does not apply to %s; it has %s", m.Name, strings.Join(known.settings, ", "))
 		}
 	}
 	c.settings(path, m.Settings)
@@ -214,11 +220,11 @@ func (c *checker) method(path string, m Method) {
 
 func (c *checker) settings(path string, s Settings) {
 	for _, p := range s.problems() {
-		c.add(path+"."+p.path, "%s", p.text)
+		c.add(path+"."+p.path, "%s", p.message)
 	}
 }
 
-// together checks what is wrong with the whole.
+// together checks the combination of all settings.
 func (c *checker) together(p Protocol) {
 	places := 0
 	for _, e := range p.Environments {
@@ -229,7 +235,7 @@ func (c *checker) together(p Protocol) {
 		runs += p.combined(m).count(maxTrials + 1)
 	}
 	if n := runs * places; n > maxTrials || n*p.Run.Trials > maxTrials {
-		c.add("run.trials", "makes more than %d trials of it all: use fewer values or trials", maxTrials)
+		c.add("run.trials", "gives more than %d trials in total; use fewer values or trials", maxTrials)
 		return
 	}
 	seen := map[string]bool{}
@@ -237,7 +243,7 @@ func (c *checker) together(p Protocol) {
 		for _, cell := range p.combined(m).cells() {
 			id := m.Name + " " + cell.params()
 			if seen[id] {
-				c.add(fmt.Sprintf("methods[%d]", i), "is there twice (%s): keep one", id)
+				c.add(fmt.Sprintf("methods[%d]", i), "appears twice (%s); keep one", id)
 				return
 			}
 			seen[id] = true
@@ -249,15 +255,16 @@ func (c *checker) together(p Protocol) {
 	}
 }
 
-// contradiction says what of a cell cannot be together.
+// contradiction returns why the settings of a cell exclude each other, or "".
 func contradiction(name string, s Settings) string {
 	if horizon, replay := s.Horizon[0], s.Replay[0]; name == LoLA && (replay%horizon != 0 || replay < 2*horizon) {
-		return fmt.Sprintf("has a horizon of %d in a replay of %d: let the replay be a multiple, at least two", horizon, replay)
+		return fmt.Sprintf("has horizon %d and replay %d; the replay must be a multiple of the horizon, at least two",
+			horizon, replay)
 	}
 	return ""
 }
 
-// combined are a method's settings with the conditions that matter to it.
+// combined returns a method's settings with the conditions that apply to it.
 func (p Protocol) combined(m Method) Settings {
 	return m.Settings.over(p.Conditions.only(methods[m.Name].settings))
 }

@@ -11,10 +11,12 @@ import (
 	"optibfm/controller"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
 
+// taughtBelief returns a belief after 3d labels.
 func taughtBelief(t *testing.T, d int) *posterior.Belief {
 	t.Helper()
 	b, err := posterior.New(d, 1, 1)
@@ -34,9 +36,9 @@ func taughtBelief(t *testing.T, d int) *posterior.Belief {
 	return b
 }
 
-// TestTheTransposedSamplersCovarianceIsThatOfTheMistake compares the samples' covariance
+// TestTransposed_DrawsTheWrongCovariance compares the samples' covariance
 // with (R Rᵀ)⁻¹, which gonum computes.
-func TestTheTransposedSamplersCovarianceIsThatOfTheMistake(t *testing.T) {
+func TestTransposed_DrawsTheWrongCovariance(t *testing.T) {
 	const d, n = 3, 200_000
 	b := taughtBelief(t, d)
 	s, err := newTransposed(d)
@@ -72,7 +74,7 @@ func TestTheTransposedSamplersCovarianceIsThatOfTheMistake(t *testing.T) {
 	}
 }
 
-func TestADelayedPlanIsAsOldAsItIsToBe(t *testing.T) {
+func TestDelayed_ReturnsPlansOfTheirAge(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
 	model, err := tflitetest.Bundle(dims, 1).NewNetwork()
 	if err != nil {
@@ -99,7 +101,7 @@ func TestADelayedPlanIsAsOldAsItIsToBe(t *testing.T) {
 		}
 		p := plans.Latest()
 		if tick < 3 && p != nil {
-			t.Fatalf("tick %d: there is a plan of tick %d", tick, p.Tick)
+			t.Fatalf("tick %d: found a plan of tick %d", tick, p.Tick)
 		}
 		if tick >= 3 && (p == nil || p.Tick != tick-3) {
 			t.Fatalf("tick %d: the plan is %+v", tick, p)
@@ -107,7 +109,7 @@ func TestADelayedPlanIsAsOldAsItIsToBe(t *testing.T) {
 	}
 }
 
-func TestAnAccurateModelSearchesAsTheNetworkDoes(t *testing.T) {
+func TestInaccurate_EqualsTheNetworkWithoutError(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}
 	bundle := tflitetest.Bundle(dims, 1)
 	network, err := bundle.NewNetwork()
@@ -153,15 +155,15 @@ func narrowed(x []float64) []float32 {
 	return y
 }
 
-// TestLoLAFindsTheDirectionThatIsRewarded rewards each step by the first element of
+// TestLoLA_FindsTheRewardedDirection rewards each step by the first element of
 // the z in force.
-func TestLoLAFindsTheDirectionThatIsRewarded(t *testing.T) {
+func TestLoLA_FindsTheRewardedDirection(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
 	network, err := tflitetest.Bundle(dims, 1).NewNetwork()
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial := Trial{Seed: 1, settings: Settings{LearningRate: []float64{0.1}, Std: []float64{0.1}, Horizon: []int{5}, Replay: []int{100}}.over(defaultSettings())}
+	trial := Trial{Seed: 1, settings: Settings{Horizon: []int{5}, Replay: []int{100}}.over(defaultSettings())}
 	l := newLoLA(network, 0.98, trial, &meter{obs: make([]float32, 3)})
 	begin := l.theta[0]
 	for tick := range uint64(20_000) {
@@ -184,8 +186,9 @@ func TestLoLAFindsTheDirectionThatIsRewarded(t *testing.T) {
 	}
 }
 
-func TestAnOperatorHasTheWeaknessesOfItsSettings(t *testing.T) {
-	source, err := newOperator(Trial{Env: Rover, settings: Settings{Bias: []float64{0.25}, Delay: []float64{0.1}}.over(defaultSettings())})
+func TestNewOperator_AppliesSettings(t *testing.T) {
+	settings := Settings{Bias: []float64{0.25}, Delay: []float64{0.1}}
+	source, err := newOperator(Trial{Env: Rover, settings: settings.over(defaultSettings())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +210,7 @@ func TestAnOperatorHasTheWeaknessesOfItsSettings(t *testing.T) {
 	}
 }
 
-func TestScoresGiveTheRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
+func TestScores_WritesRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
 	s := &scores{run: Run{Episodes: 2, EpisodeSteps: 3, RewardEvery: 2, LabelBudgets: []int{2, 5}}}
 	tick := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1})
 	index := 0
@@ -235,8 +238,7 @@ func TestScoresGiveTheRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
 			got = append(got, short{r.Measure, r.X, r.Value})
 		}
 	}
-	// Ticks have the rewards 0 to 4; those of steps are 1, 2, 3. The fifth label
-	// comes with the first tick of the second episode.
+	// Ticks have the rewards 0 to 4, steps 1, 2, 3. The first tick of the second episode has the fifth label.
 	want := []short{
 		{MeasureReward, 1, 1}, {MeasureLabels, 1, 2},
 		{MeasureReward, 2, 2}, {MeasureLabels, 2, 3},
@@ -249,32 +251,38 @@ func TestScoresGiveTheRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
 	}
 }
 
-func TestALinearRewardIsLinearAndTheTasksOwnIsUnchanged(t *testing.T) {
+func TestRunner_NonlinearityOneIsTheTasksReward(t *testing.T) {
 	for alpha, same := range map[string]bool{"1": true, "0": false} {
-		plain := parsed(t, `{version: 1, experiment: a, run: {trials: 1, episodes: 1, episode_steps: 30}, environments: [{name: rover, tasks: [still], models: [{bundle: "embedded:rover"}]}], methods: [{name: random}]}`)
-		bent := plain
-		bent.Conditions.Nonlinearity = []float64{map[string]float64{"1": 1, "0": 0}[alpha]}
-		a, b := learned(t, plain)["random "], learned(t, bent)["random nonlinearity="+alpha]
+		plain := parsed(t, `
+version: 1
+experiment: a
+run: {trials: 1, episodes: 1, episode_steps: 30}
+environments: [{name: rover, tasks: [still], models: [{bundle: "embedded:rover"}]}]
+methods: [{name: random}]`)
+		modified := plain
+		modified.Conditions.Nonlinearity = []float64{map[string]float64{"1": 1, "0": 0}[alpha]}
+		a, b := lastReturns(t, plain)["random "], lastReturns(t, modified)["random nonlinearity="+alpha]
 		if (math.Abs(a-b) < 1e-9) != same {
 			t.Errorf("α = %s: the return is %v, the task's own %v", alpha, b, a)
 		}
 	}
 }
 
-func TestLabelsThatSayNothingGiveARandomDirection(t *testing.T) {
+func TestTrial_DirectionIsRandomForZeroZ(t *testing.T) {
 	z := []float64{0, -2}
 	if got := (Trial{Seed: 1}).direction(z); !slices.Equal(got, z) {
 		t.Errorf("z became %v", got)
 	}
-	a, again, b := Trial{Seed: 1}.direction(make([]float64, 2)), Trial{Seed: 1}.direction(make([]float64, 2)), Trial{Seed: 2}.direction(make([]float64, 2))
+	zero := make([]float64, 2)
+	a, again, b := Trial{Seed: 1}.direction(zero), Trial{Seed: 1}.direction(zero), Trial{Seed: 2}.direction(zero)
 	if a[0] == 0 || !slices.Equal(a, again) || slices.Equal(a, b) {
 		t.Errorf("directions of trials are %v, the same %v, another %v", a, again, b)
 	}
 }
 
-func TestStatesAreDrawnWithoutRepetition(t *testing.T) {
-	all := &States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
-	drawn, err := all.Draw(3, rand.New(rand.NewPCG(1, 1)))
+func TestDrawStates_DrawsWithoutReplacement(t *testing.T) {
+	all := &oracle.States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
+	drawn, err := drawStates(all, 3, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +291,7 @@ func TestStatesAreDrawnWithoutRepetition(t *testing.T) {
 			t.Errorf("drawn: %+v", drawn)
 		}
 	}
-	if _, err := all.Draw(5, nil); err == nil {
+	if _, err := drawStates(all, 5, nil); err == nil {
 		t.Error("5 of 4 were drawn")
 	}
 }

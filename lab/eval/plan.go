@@ -27,8 +27,8 @@ func (t Trial) ID() string {
 	return strings.Join([]string{t.Env, t.Task, t.Model.Bundle, t.Method, t.Params, fmt.Sprint(t.Trial)}, " ")
 }
 
-// needsStates is how many labelled states the trial needs at least, 0 for none.
-func (t Trial) needsStates() int {
+// neededStates returns how many labelled states the trial needs.
+func (t Trial) neededStates() int {
 	n := t.settings.WarmStart[0]
 	if t.Method == Oracle {
 		n = max(n, t.settings.Labels[0])
@@ -39,11 +39,10 @@ func (t Trial) needsStates() int {
 	return n
 }
 
-// collectedByRND tells whether z is inferred from what random network distillation
-// recorded.
+// collectedByRND reports whether z is inferred from a record of random network distillation.
 func (t Trial) collectedByRND() bool { return t.Method == Collected && t.settings.By[0] == RND }
 
-// Trials lists the trials of an experiment, those of one robot together.
+// Trials lists the trials of an experiment, grouped by robot.
 func (p Protocol) Trials() []Trial {
 	var list []Trial
 	for _, e := range p.Environments {
@@ -73,8 +72,7 @@ func (p Protocol) trials(env, task string, model Model, m Method) []Trial {
 	return list
 }
 
-// trialSeed depends on neither model nor method: all of them meet the same initial
-// states.
+// trialSeed does not depend on the model or the method, so that all start from the same states.
 func trialSeed(run uint64, env, task string, trial int) uint64 {
 	var b []byte
 	b = binary.LittleEndian.AppendUint64(b, run)
@@ -83,7 +81,7 @@ func trialSeed(run uint64, env, task string, trial int) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// Shard is one part of n of the trials.
+// Shard is one of n parts of the trials.
 type Shard struct{ Index, Of int } // Index from 1
 
 // ParseShard reads "i/n".
@@ -92,16 +90,15 @@ func ParseShard(text string) (Shard, error) {
 	i, errIndex := strconv.Atoi(index)
 	n, errOf := strconv.Atoi(of)
 	if errIndex != nil || errOf != nil || n < 1 || i < 1 || i > n {
-		return Shard{}, fmt.Errorf("eval: shard: not understood (%q): give i/n, such as 1/4 to 4/4", text)
+		return Shard{}, fmt.Errorf("eval: shard: want i/n (%q); give 1/4 to 4/4 for four shards", text)
 	}
 	return Shard{i, n}, nil
 }
 
-// String is "i/n".
+// String returns "i/n".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
 
-// of keeps the trials of the shard, every n-th, so that all shards have some of
-// every method.
+// of returns every n-th trial, so that each shard has trials of every method.
 func (s Shard) of(trials []Trial) []Trial {
 	if s.Of <= 1 {
 		return trials

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,39 +13,35 @@ const (
 	ProfileQuick = "quick"
 )
 
-// Quick is what the quick profile leaves of an experiment: enough to see that it
-// works. What is 0 is left as it is.
+// Quick is the quick profile: a reduced experiment that shows that everything works. A 0 changes nothing.
 type Quick struct {
 	// Trials, Episodes, EpisodeSteps and RewardEvery replace those of run.
 	Trials       int `yaml:"trials"`
 	Episodes     int `yaml:"episodes"`
 	EpisodeSteps int `yaml:"episode_steps"`
 	RewardEvery  int `yaml:"reward_every"`
-	// Environments, Tasks, Models and Values are how many are kept, the first:
-	// of the environments, of each one's tasks and models, and of each
-	// setting's values.
+	// Environments, Tasks, Models and Values are how many the profile keeps, from the first: of the
+	// environments, of the tasks and models of each, and of the values of each setting.
 	Environments int `yaml:"environments"`
 	Tasks        int `yaml:"tasks"`
 	Models       int `yaml:"models"`
 	Values       int `yaml:"values"`
 }
 
-// Profile is a part of an experiment that is run by itself, such as what one machine
-// can do. What is left out stays as it is.
+// Profile is a named part of an experiment, for example for one machine. An empty key changes nothing.
 type Profile struct {
-	// Name is what --profile calls it.
+	// Name is the argument of --profile.
 	Name string `yaml:"name"`
 	// Trials, Episodes and EpisodeSteps replace those of run.
 	Trials       int `yaml:"trials"`
 	Episodes     int `yaml:"episodes"`
 	EpisodeSteps int `yaml:"episode_steps"`
-	// Environments, Tasks and Methods are the names of those that are kept,
-	// Models the bundles.
+	// Environments, Tasks and Methods are the names that the profile keeps, Models the bundles.
 	Environments []string `yaml:"environments"`
 	Tasks        []string `yaml:"tasks"`
 	Models       []string `yaml:"models"`
 	Methods      []string `yaml:"methods"`
-	// Values is how many of each setting's values are kept, the first.
+	// Values is how many values of each setting the profile keeps, from the first.
 	Values int `yaml:"values"`
 }
 
@@ -70,14 +67,15 @@ func (p Protocol) Profile(name string) (Protocol, error) {
 			return own.of(p), nil
 		}
 	}
-	return p, fmt.Errorf("eval: profile: unknown (%q): %s has %s", name, p.Experiment, strings.Join(p.ProfileNames(), ", "))
+	return p, fmt.Errorf("eval: profile: unknown (%q); %s has %s",
+		name, p.Experiment, strings.Join(p.ProfileNames(), ", "))
 }
 
-// of is what the profile leaves of a protocol.
+// of returns the protocol reduced to the profile.
 func (own Profile) of(p Protocol) Protocol {
-	p.Run.Trials = orElse(own.Trials, p.Run.Trials)
-	p.Run.Episodes = orElse(own.Episodes, p.Run.Episodes)
-	p.Run.EpisodeSteps = orElse(own.EpisodeSteps, p.Run.EpisodeSteps)
+	p.Run.Trials = cmp.Or(own.Trials, p.Run.Trials)
+	p.Run.Episodes = cmp.Or(own.Episodes, p.Run.Episodes)
+	p.Run.EpisodeSteps = cmp.Or(own.EpisodeSteps, p.Run.EpisodeSteps)
 	p.Environments = named(p.Environments, own.Environments, nameOfEnvironment)
 	for i, e := range p.Environments {
 		p.Environments[i].Tasks = named(e.Tasks, own.Tasks, nameOfTask)
@@ -89,10 +87,10 @@ func (own Profile) of(p Protocol) Protocol {
 
 func (p Protocol) quick() Protocol {
 	q := p.Quick
-	p.Run.Trials = orElse(q.Trials, p.Run.Trials)
-	p.Run.Episodes = orElse(q.Episodes, p.Run.Episodes)
-	p.Run.EpisodeSteps = orElse(q.EpisodeSteps, p.Run.EpisodeSteps)
-	p.Run.RewardEvery = orElse(q.RewardEvery, p.Run.RewardEvery)
+	p.Run.Trials = cmp.Or(q.Trials, p.Run.Trials)
+	p.Run.Episodes = cmp.Or(q.Episodes, p.Run.Episodes)
+	p.Run.EpisodeSteps = cmp.Or(q.EpisodeSteps, p.Run.EpisodeSteps)
+	p.Run.RewardEvery = cmp.Or(q.RewardEvery, p.Run.RewardEvery)
 	p.Environments = slices.Clone(first(p.Environments, q.Environments))
 	for i, e := range p.Environments {
 		p.Environments[i].Tasks, p.Environments[i].Models = first(e.Tasks, q.Tasks), first(e.Models, q.Models)
@@ -110,15 +108,7 @@ func (p Protocol) firstValues(n int) Protocol {
 	return p
 }
 
-// orElse is n, or what there was where n is 0.
-func orElse(n, before int) int {
-	if n == 0 {
-		return before
-	}
-	return n
-}
-
-// first keeps the first n of a list, or all where n is 0.
+// first returns the first n of a list, or all where n is 0.
 func first[T any](list []T, n int) []T {
 	if n == 0 || n > len(list) {
 		return list
@@ -131,8 +121,7 @@ func nameOfTask(task string) string          { return task }
 func nameOfModel(m Model) string             { return m.Bundle }
 func nameOfMethod(m Method) string           { return m.Name }
 
-// named copies those of a list that have one of the names, or all where there are no
-// names.
+// named copies the elements with one of the names, or all without names.
 func named[T any](list []T, names []string, nameOf func(T) string) []T {
 	if len(names) == 0 {
 		return slices.Clone(list)

@@ -11,53 +11,54 @@ import (
 // Version of the protocol format that this package reads.
 const Version = 1
 
-// Protocol is an experiment: which methods are run in which environments, how
-// often and under which conditions. Start from [Load] or [Parse].
+// Protocol is an experiment: methods, environments, conditions and numbers of trials. Start from [Load]
+// or [Parse].
 type Protocol struct {
 	// Version of the format: 1.
 	Version int `yaml:"version"`
 	// Experiment is its name in the results.
 	Experiment string `yaml:"experiment"`
-	// About says in a sentence what it asks.
+	// About is its question, in a sentence.
 	About string `yaml:"about"`
-	// Run says how long a trial is and how many there are.
+	// Run is the number and the length of the trials.
 	Run Run `yaml:"run"`
-	// Environments are where it runs.
+	// Environments are the robots with their tasks.
 	Environments []Environment `yaml:"environments"`
-	// Methods are what is compared.
+	// Methods are compared with each other.
 	Methods []Method `yaml:"methods"`
-	// Conditions are settings of every method that they matter to.
+	// Conditions are settings of every method that has them.
 	Conditions Settings `yaml:"conditions"`
-	// Quick is what the quick profile leaves of it.
+	// Quick is the quick profile.
 	Quick Quick `yaml:"quick"`
-	// Profiles are further parts of it, by name.
+	// Profiles are further profiles.
 	Profiles []Profile `yaml:"profiles,omitempty"`
 }
 
-// Run says how long a trial is and how many there are.
+// Run is the number and the length of the trials.
 type Run struct {
-	// Trials of each combination, each with a seed of its own.
+	// Trials of each combination, each with its own seed.
 	Trials int `yaml:"trials"`
-	// Episodes of a trial, during which the agent goes on learning.
+	// Episodes of a trial. The agent learns throughout.
 	Episodes int `yaml:"episodes"`
 	// EpisodeSteps is the length of an episode.
 	EpisodeSteps int `yaml:"episode_steps"`
 	// RewardEvery gives a row of the mean reward every so many steps; 0: none.
 	RewardEvery int `yaml:"reward_every"`
-	// LabelBudgets gives a row of the mean reward and of the labels at the step
-	// in which so many labels were used; the trial ends with the largest.
+	// LabelBudgets gives a row of the mean reward and of the labels at the step at which so many labels
+	// were used; the trial ends at the largest.
 	LabelBudgets []int `yaml:"label_budgets"`
-	// Seed is that of the whole, from which all others follow.
+	// Seed is the seed from which all others follow.
 	Seed uint64 `yaml:"seed"`
 }
 
 // Environment is a robot with tasks and the models that were trained for it.
 type Environment struct {
-	// Name is rover (built in), or, by the bridge, walker, cheetah, quadruped (dm_control) or antmaze (ogbench).
+	// Name is rover (built in) or, through the bridge, walker, cheetah, quadruped (dm_control) or
+	// antmaze (ogbench).
 	Name string `yaml:"name"`
-	// Tasks whose rewards are to be found out.
+	// Tasks to infer.
 	Tasks []string `yaml:"tasks"`
-	// Models are tried one by one.
+	// Models are run one by one.
 	Models []Model `yaml:"models"`
 }
 
@@ -65,15 +66,14 @@ type Environment struct {
 type Model struct {
 	// Bundle is its folder, or embedded:rover.
 	Bundle string `yaml:"bundle"`
-	// Seed is that of its training.
+	// Seed is the seed of its training.
 	Seed int `yaml:"seed"`
-	// States is an .npz file of labelled states, see [ReadStates]. Empty:
-	// states.npz in the bundle, where there is one; the rover makes its own.
+	// States is an .npz file of labelled states, see [ReadStates]. Empty: states.npz in the bundle, if
+	// there is one; those of the rover are simulated.
 	States string `yaml:"states"`
 }
 
-// Method is a way of choosing z, with its settings. Every combination of values
-// is run.
+// Method is a way to choose z, with its settings. Every combination of values is run.
 type Method struct {
 	// Name is one of [Methods].
 	Name string `yaml:"name"`
@@ -89,7 +89,7 @@ const (
 	AntMaze   = "antmaze"
 )
 
-// EmbeddedRover as a bundle is the rover's model within the program.
+// EmbeddedRover as a bundle is the rover's model in the program.
 const EmbeddedRover = "embedded:rover"
 
 // Default is the paper's protocol without environments and methods: 10 trials of
@@ -98,8 +98,8 @@ func Default() Protocol {
 	return Protocol{Version: Version, Run: Run{Trials: 10, Episodes: 10, EpisodeSteps: 1000, Seed: 1}}
 }
 
-// Hash identifies what a profile left of an experiment, with the defaults filled
-// in: sha256, hexadecimal. Results of different hashes do not belong together.
+// Hash identifies the experiment as run, after the profile and with defaults: sha256, hexadecimal.
+// Results with different hashes must not be mixed.
 func (p Protocol) Hash() (string, error) {
 	p.Quick, p.Profiles, p.About = Quick{}, nil, ""
 	text, err := yaml.Marshal(p)

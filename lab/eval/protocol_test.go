@@ -2,6 +2,7 @@ package eval
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ func protocolPaths(t *testing.T, pattern string) []string {
 	})
 }
 
-func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
+func TestLoad_RepositoryProtocolsAreValid(t *testing.T) {
 	for _, path := range protocolPaths(t, "../experiments/*.yaml") {
 		p, err := Load(path)
 		if err != nil {
@@ -54,7 +55,7 @@ func TestTheProtocolsOfThisRepositoryAreValidInEveryProfile(t *testing.T) {
 	}
 }
 
-func TestTheModelsAndStatesThatTheProtocolsOfThisRepositoryNameAreThere(t *testing.T) {
+func TestLoad_RepositoryProtocolsNameExistingFiles(t *testing.T) {
 	paths := append(protocolPaths(t, "../experiments/*.yaml"), protocolPaths(t, "../experiments/*/*.yaml")...)
 	for _, path := range paths {
 		p, err := Load(path)
@@ -64,8 +65,9 @@ func TestTheModelsAndStatesThatTheProtocolsOfThisRepositoryNameAreThere(t *testi
 		}
 		for _, e := range p.Environments {
 			for _, m := range e.Models {
-				for _, named := range []string{filepath.Join(m.Bundle, "bfm.json"), m.States} {
-					if _, err := os.Stat(filepath.Join("..", "..", named)); err != nil && !strings.HasPrefix(named, "embedded:") {
+				for _, file := range []string{filepath.Join(m.Bundle, "bfm.json"), m.States} {
+					_, err := os.Stat(filepath.Join("..", "..", file))
+					if err != nil && !strings.HasPrefix(file, "embedded:") {
 						t.Errorf("%s: a model of %s: %v", path, e.Name, err)
 					}
 				}
@@ -81,7 +83,7 @@ func must(hash string, err error) string {
 	return hash
 }
 
-func TestEveryCombinationOfValuesIsATrialAndConditionsMeetOnlyWhatTheyMatterTo(t *testing.T) {
+func TestProtocol_TrialsAreAllCombinations(t *testing.T) {
 	p := parsed(t, `
 version: 1
 experiment: grid
@@ -100,8 +102,10 @@ methods:
 		}
 	}
 	want := []string{
-		"ucb beta=1;noise=0;rho=1", "ucb beta=1;noise=1;rho=1", "ucb beta=1;noise=0;rho=0.9", "ucb beta=1;noise=1;rho=0.9",
-		"ucb beta=0.1;noise=0;rho=1", "ucb beta=0.1;noise=1;rho=1", "ucb beta=0.1;noise=0;rho=0.9", "ucb beta=0.1;noise=1;rho=0.9",
+		"ucb beta=1;noise=0;rho=1", "ucb beta=1;noise=1;rho=1",
+		"ucb beta=1;noise=0;rho=0.9", "ucb beta=1;noise=1;rho=0.9",
+		"ucb beta=0.1;noise=0;rho=1", "ucb beta=0.1;noise=1;rho=1",
+		"ucb beta=0.1;noise=0;rho=0.9", "ucb beta=0.1;noise=1;rho=0.9",
 		"thompson noise=0", "thompson noise=1", "random ",
 	}
 	if !slices.Equal(params, want) {
@@ -112,7 +116,7 @@ methods:
 	}
 }
 
-func TestAllMethodsAndModelsMeetTheSameInitialStatesAndNoTwoTrialsDo(t *testing.T) {
+func TestProtocol_SeedsDependOnTaskAndTrialOnly(t *testing.T) {
 	p := parsed(t, tiny)
 	seeds := map[string]uint64{}
 	for _, trial := range p.Trials() {
@@ -131,7 +135,7 @@ func TestAllMethodsAndModelsMeetTheSameInitialStatesAndNoTwoTrialsDo(t *testing.
 	}
 }
 
-func TestShardsDivideTheTrialsAmongThem(t *testing.T) {
+func TestShard_PartitionsTrials(t *testing.T) {
 	trials := parsed(t, tiny).Trials()
 	seen := map[string]int{}
 	for i := range 3 {
@@ -154,7 +158,7 @@ func TestShardsDivideTheTrialsAmongThem(t *testing.T) {
 	}
 }
 
-func TestAProfileKeepsWhatItNamesInTheProtocolsOrder(t *testing.T) {
+func TestProtocol_ProfileReducesTheExperiment(t *testing.T) {
 	p := parsed(t, `
 version: 1
 experiment: grid
@@ -168,7 +172,8 @@ methods:
   - {name: random}
 conditions: {noise: [0, 1, 2]}
 profiles:
-  - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb], trials: 2, episodes: 3, episode_steps: 50, values: 2}
+  - {name: small, environments: [rover], tasks: [corner], methods: [random, ucb],
+     trials: 2, episodes: 3, episode_steps: 50, values: 2}
   - {name: second, models: [c, b], methods: [random]}
   - {name: wide}
 `)
@@ -179,12 +184,14 @@ profiles:
 	var got []string
 	for _, trial := range small.Trials() {
 		if trial.Trial == 0 {
-			got = append(got, strings.Join([]string{trial.Env, trial.Task, trial.Model.Bundle, trial.Method, trial.Params}, " "))
+			got = append(got, strings.TrimSuffix(trial.ID(), " 0"))
 		}
 	}
 	var want []string
 	for _, bundle := range []string{"a", "b"} {
-		for _, setting := range []string{"ucb beta=1;noise=0", "ucb beta=1;noise=1", "ucb beta=0.1;noise=0", "ucb beta=0.1;noise=1", "random "} {
+		for _, setting := range []string{
+			"ucb beta=1;noise=0", "ucb beta=1;noise=1", "ucb beta=0.1;noise=0", "ucb beta=0.1;noise=1", "random ",
+		} {
 			want = append(want, "rover corner "+bundle+" "+setting)
 		}
 	}
@@ -195,7 +202,7 @@ profiles:
 		t.Errorf("%+v", small.Run)
 	}
 	second, err := p.Profile("second")
-	if err != nil || len(second.Environments[0].Models) != 1 || second.Environments[0].Models[0] != (Model{Bundle: "b", Seed: 1}) {
+	if err != nil || !slices.Equal(second.Environments[0].Models, []Model{{Bundle: "b", Seed: 1}}) {
 		t.Errorf("models of %+v: %v", second.Environments, err)
 	}
 	wide, err := p.Profile("wide")
@@ -210,7 +217,8 @@ profiles:
 	}
 }
 
-func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
+func TestParse_ReportsMistakesWithPlaces(t *testing.T) {
+	const profile = "version: 1\nprofiles: [{name: a, "
 	for name, c := range map[string]struct{ change, to, want string }{
 		"key":              {"episodes:", "episods:", "did you mean episodes?"},
 		"version":          {"version: 1", "version: 2", "this program reads version 1"},
@@ -222,7 +230,7 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 		"no model":         {`[{bundle: "embedded:rover"}]`, "[]", "give at least one {bundle}"},
 		"method":           {"name: random", "name: randm", "one of ucb"},
 		"method twice":     {"name: random", "name: ucb, beta: [0.1], candidates: [8]", "twice"},
-		"wrong setting":    {"name: random", "name: random, beta: [1]", "means nothing to random"},
+		"wrong setting":    {"name: random", "name: random, beta: [1]", "does not apply to random"},
 		"range":            {"beta: [0.1]", "beta: [0.1, -1]", "from 0 to 1e+09"},
 		"value twice":      {"beta: [0.1]", "beta: [0.1, 0.1]", "twice"},
 		"choice":           {"[transposed]", "[flipped]", "correct, transposed"},
@@ -231,13 +239,13 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 		"horizon":          {"horizon: [5]", "horizon: [7]", "multiple"},
 		"too many":         {"beta: [0.1]", "beta: [" + many(1000) + "], lambda: [" + many(1000) + "]", "fewer values"},
 		"not YAML":         {"methods:", "methods: [", "not YAML"},
-		"profile's name":   {"version: 1", "version: 1\nprofiles: [{name: quick}]", "twice"},
-		"profile's method": {"version: 1", "version: 1\nprofiles: [{name: a, methods: [oracle, ucb_sphere]}]", "not in the protocol"},
-		"profile's task":   {"version: 1", "version: 1\nprofiles: [{name: a, tasks: [fast]}]", "leaves nothing to do for rover"},
-		"profile's model":  {"version: 1", "version: 1\nprofiles: [{name: a, models: [b]}]", "leaves no model of rover"},
-		"profile's trials": {"version: 1", "version: 1\nprofiles: [{name: a, trials: -1}]", "from 0 to 10000"},
+		"profile's name":   {"version: 1", "version: 1\nprofiles: [{name: quick}]", "is taken"},
+		"profile's method": {"version: 1", profile + "methods: [oracle]}]", "not in the protocol"},
+		"profile's task":   {"version: 1", profile + "tasks: [fast]}]", "leaves no task of rover"},
+		"profile's model":  {"version: 1", profile + "models: [b]}]", "leaves no model of rover"},
+		"profile's trials": {"version: 1", profile + "trials: -1}]", "from 0 to 10000"},
 		"one level":        {"bias: [0.1]", "levels: [1]", "2 to 1000"},
-		"robust":           {"bias: [0.1]", "robust: [0, 1e-9]", "0 to believe all labels alike"},
+		"robust":           {"bias: [0.1]", "robust: [0, 1e-9]", "0 for equal weights"},
 		"robust, below":    {"bias: [0.1]", "robust: [-1]", "from 0 to 1e+06"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,14 +265,14 @@ func TestMistakesInAProtocolAreToldWithTheirPlaces(t *testing.T) {
 func many(n int) string {
 	var list []string
 	for i := range n {
-		list = append(list, "0.5"+strings.Repeat("0", i%7)+string(rune('1'+i%9))+string(rune('0'+i/9%10))+string(rune('0'+i/90%10))+string(rune('1'+i/900)))
+		list = append(list, fmt.Sprintf("0.%d", 10_000+i))
 	}
 	return strings.Join(list, ",")
 }
 
-func TestAHashIsOfWhatIsRunAndNotOfHowItIsWritten(t *testing.T) {
+func TestProtocol_HashIgnoresTextAndProfiles(t *testing.T) {
 	a := parsed(t, tiny)
-	b := parsed(t, "# a comment\n"+strings.Replace(tiny, "experiment: tiny", "experiment: tiny\nabout: another text\nquick: {trials: 1}\nprofiles: [{name: a, trials: 1}]", 1))
+	b := parsed(t, "# a comment\n"+tiny+"about: another text\nquick: {trials: 1}\nprofiles: [{name: a, trials: 1}]\n")
 	c := parsed(t, strings.Replace(tiny, "candidates: [8]", "candidates: [9]", 1))
 	if must(a.Hash()) != must(b.Hash()) {
 		t.Error("a comment changes the hash")
@@ -276,7 +284,8 @@ func TestAHashIsOfWhatIsRunAndNotOfHowItIsWritten(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(tiny))
-	f.Add([]byte("version: 1\nexperiment: x\nenvironments: [{name: rover, tasks: [spin], models: [{bundle: a}]}]\nmethods: [{name: lola, horizon: [1], replay: [2]}]\nquick: {values: 1}\nprofiles: [{name: a, tasks: [spin], values: 1}]\n"))
+	f.Add([]byte(`{version: 1, experiment: x, environments: [{name: rover, tasks: [spin], models: [{bundle: a}]}],
+methods: [{name: lola, horizon: [1], replay: [2]}], quick: {values: 1}, profiles: [{name: a, tasks: [spin]}]}`))
 	f.Add([]byte("version: 1\nconditions: {noise: [.inf], by: [a], levels: [1e3]}\nmethods: {name: ucb}\n"))
 	if text, err := os.ReadFile("../experiments/main.yaml"); err == nil {
 		f.Add(text)

@@ -3,7 +3,6 @@ package eval
 import (
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -17,34 +16,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherProtocol is wrapped where a results file is of another experiment, or of
-// another version of it.
+// ErrOtherProtocol is wrapped where a results file is of another experiment or another version of it.
 var ErrOtherProtocol = errors.New("the results are of another protocol")
 
-// trialID is Trial.ID of a row's trial.
+// ErrOtherModel is wrapped where trials of one bundle were made with different weights.
+var ErrOtherModel = errors.New("the bundle has other weights than in the trials of the file")
+
+var header = strings.Join(Columns, ",") + "\n"
+
+// trialID returns the Trial.ID of the row's trial.
 func (r Row) trialID() string {
 	return strings.Join([]string{r.Env, r.Task, r.Bundle, r.Method, r.Params, fmt.Sprint(r.Trial)}, " ")
 }
 
-// Results is a results file that is being written: whole trials, one after the
-// other, each ending with a row of MeasureHz. It may be used by several
-// goroutines.
+// Results is an open results file: complete trials, each ending with a row of MeasureHz. Several
+// goroutines may use it.
 type Results struct {
 	mu   sync.Mutex
 	path string
 	file resultsFile
-	end  int64             // of what is whole of the file, bytes
+	end  int64             // of the last complete trial, bytes
 	done map[string]bool   // trials by ID
 	hash map[string]string // of the model's weights, by bundle
-	// Dropped says what of the file was not whole when it was opened, "" if
-	// nothing.
+	// Dropped says which incomplete part OpenResults removed, "" if none.
 	Dropped string
-	// Version is the program's that wrote the rows that were there, "" where
-	// there were none.
+	// Version is that of the program that wrote the existing rows, "" without rows.
 	Version string
 }
 
-// resultsFile is what is done with an *os.File.
+// resultsFile is implemented by *os.File.
 type resultsFile interface {
 	io.Writer
 	io.Closer
@@ -53,15 +53,10 @@ type resultsFile interface {
 	Sync() error
 }
 
-// ErrOtherModel is wrapped where trials of one bundle were made with different
-// weights.
-var ErrOtherModel = errors.New("the bundle has other weights than in trials that are there")
-
-// OpenResults opens a results file to go on with it, or makes it. A trial that was
-// cut off at its end, by a kill or a full disk, is taken out; any other damage
-// is an error that wraps ErrResults. Rows with another protocol's hash are an
-// error that wraps ErrOtherProtocol, and those of one bundle with different weights
-// one that wraps ErrOtherModel.
+// OpenResults opens or creates a results file and locks it. It removes an incomplete trial at the end,
+// which a kill or a full disk left. Any other damage is an error that wraps ErrResults. Rows with another
+// hash of the protocol give an error that wraps ErrOtherProtocol, one bundle with two hashes one that
+// wraps ErrOtherModel.
 func OpenResults(path, protocolHash string) (*Results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
@@ -77,8 +72,8 @@ func OpenResults(path, protocolHash string) (*Results, error) {
 	return r, nil
 }
 
-// openLocked opens a file that nobody else writes to. A run that ends puts a
-// sorted file in the place of the one that it had locked: that one is opened then.
+// openLocked opens the file at path with an exclusive lock. WriteFile replaces the file: if that happened
+// between open and lock, openLocked opens the new one.
 func openLocked(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -86,7 +81,8 @@ func openLocked(path string) (*os.File, error) {
 			return nil, fmt.Errorf("%w: %w", ErrResults, err)
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			err = fmt.Errorf("%w: %s: another run writes to it (%w): wait for its end, or give another file with --out", ErrResults, path, err)
+			err = fmt.Errorf("%w: %s: another run writes to it (%w); wait for its end, or give another file with --out",
+				ErrResults, path, err)
 			return nil, errors.Join(err, f.Close())
 		}
 		locked, errLocked := f.Stat()
@@ -104,22 +100,19 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
-// resume takes the file over, as it was left.
+// resume reads the existing rows, cuts the file behind the last complete trial and writes a missing header.
 func (r *Results) resume(f io.Reader, protocolHash string) error {
 	content, err := io.ReadAll(f)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrResults, err)
 	}
-	whole, err := r.take(content, protocolHash)
+	whole, err := r.readTrials(content, protocolHash)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.path, err)
 	}
-	return r.begin(whole)
-}
-
-// begin cuts the file to what is whole of it and writes the header where there is
-// none.
-func (r *Results) begin(whole int) error {
+	if cut := len(content) - whole; cut > 0 {
+		r.Dropped = fmt.Sprintf("%s: the last trial was incomplete: removed its %d bytes", r.path, cut)
+	}
 	r.end = int64(whole)
 	if err := r.rewind(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
@@ -127,100 +120,67 @@ func (r *Results) begin(whole int) error {
 	if whole > 0 {
 		return nil
 	}
-	return r.write([]byte(strings.Join(Columns, ",") + "\n"))
+	return r.write([]byte(header))
 }
 
-// take notes the trials that are in a file, and returns how many of its bytes are
-// whole trials.
-func (r *Results) take(content []byte, protocolHash string) (whole int, err error) {
-	header := len(strings.Join(Columns, ",")) + 1
-	if len(content) < header && strings.HasPrefix(strings.Join(Columns, ",")+"\n", string(content)) {
-		r.dropped(len(content))
+// readTrials notes the complete trials of a file and returns the number of bytes up to the end of the last.
+func (r *Results) readTrials(content []byte, protocolHash string) (whole int, err error) {
+	if len(content) < len(header) && strings.HasPrefix(header, string(content)) {
 		return 0, nil
 	}
-	// Half a line is no row, whatever is in it.
-	lines := content[:bytes.LastIndexByte(content, '\n')+1]
-	rows, ends, err := readEnds(lines)
-	if err != nil {
-		return 0, err
-	}
-	whole = header
-	for i, row := range rows {
+	lines := content[:bytes.LastIndexByte(content, '\n')+1] // half a line is never a row
+	whole = len(header)
+	for row, err := range rowsOf(bytes.NewReader(lines)) {
+		if err != nil {
+			return 0, err
+		}
 		if row.ProtocolHash != protocolHash {
-			return 0, fmt.Errorf("%w (experiment %s, hash %.12s, this one's is %.12s): write to another file with --out", ErrOtherProtocol, row.Experiment, row.ProtocolHash, protocolHash)
+			return 0, fmt.Errorf("%w (experiment %s: hash %.12s, want %.12s); choose another file with --out",
+				ErrOtherProtocol, row.Experiment, row.ProtocolHash, protocolHash)
 		}
 		r.Version = row.Version
-		if err := sameModel(r.hash, row.Bundle, row.ModelHash); err != nil {
+		if err := checkModelHash(r.hash, row.Bundle, row.ModelHash); err != nil {
 			return 0, err
 		}
 		if row.Measure == MeasureHz {
 			r.done[row.trialID()] = true
-			whole = ends[i]
+			whole = row.end
 		}
 	}
-	r.dropped(len(content) - whole)
 	return whole, nil
 }
 
-// sameModel notes the hash of a bundle's weights; another one than before is an
-// error.
-func sameModel(hashes map[string]string, bundle, hash string) error {
+// checkModelHash notes the hash of a bundle's weights and refuses a second, different one.
+func checkModelHash(hashes map[string]string, bundle, hash string) error {
 	before, known := hashes[bundle]
-	if !known {
-		hashes[bundle] = hash
-		return nil
+	if known && before != hash {
+		return fmt.Errorf("%w (%s: hash %.12s, and %.12s in earlier trials); "+
+			"restore the weights of the earlier trials, or run everything again with another file",
+			ErrOtherModel, bundle, hash, before)
 	}
-	if before == hash {
-		return nil
-	}
-	return fmt.Errorf("%w (%s: the hash is %.12s, and %.12s in trials before): put back the weights that those were made with, or run all of it anew into another file",
-		ErrOtherModel, bundle, hash, before)
+	hashes[bundle] = hash
+	return nil
 }
 
-// checkModel refuses a bundle whose weights are not those of the trials that the
-// file has.
+// checkModel refuses a bundle whose weights differ from those of the trials in the file.
 func (r *Results) checkModel(bundle, hash string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := sameModel(r.hash, bundle, hash); err != nil {
+	if err := checkModelHash(r.hash, bundle, hash); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, err)
 	}
 	return nil
 }
 
-func (r *Results) dropped(n int) {
-	if n > 0 {
-		r.Dropped = fmt.Sprintf("%s: the last trial was cut off: its %d bytes are taken out", r.path, n)
-	}
-}
-
-// readEnds is ReadRows with the offset behind each row.
-func readEnds(content []byte) (rows []Row, ends []int, err error) {
-	rows, err = ReadRows(bytes.NewReader(content))
-	if err != nil {
-		return nil, nil, err
-	}
-	reader := csv.NewReader(bytes.NewReader(content))
-	reader.ReuseRecord = true
-	for n := -1; ; n++ {
-		if _, err := reader.Read(); err != nil {
-			return rows, ends, nil // ReadRows has read it all
-		}
-		if n >= 0 {
-			ends = append(ends, int(reader.InputOffset()))
-		}
-	}
-}
-
-// Done tells whether the file has a trial.
+// Done reports whether the file has a trial.
 func (r *Results) Done(t Trial) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.done[t.ID()]
 }
 
-// Append writes a trial's rows, in one piece, and has them on the disk when it
-// returns. Where it fails, the file is as it was.
+// Append writes the rows of a trial in one write. They are on disk when it returns. After an error the
+// file is as before.
 func (r *Results) Append(rows []Row) error {
 	var text bytes.Buffer
 	if err := WriteRows(&text, rows); err != nil {
@@ -240,14 +200,14 @@ func (r *Results) write(text []byte) error {
 	if err == nil {
 		err = r.file.Sync()
 	}
-	if err != nil { // nothing must come behind half a trial
+	if err != nil { // remove the incomplete trial
 		return fmt.Errorf("%w: %s: %w", ErrResults, r.path, errors.Join(err, r.rewind()))
 	}
 	r.end += int64(len(text))
 	return nil
 }
 
-// rewind cuts the file to what is whole of it, and goes on there.
+// rewind cuts the file to its complete trials and seeks to the end.
 func (r *Results) rewind() error {
 	_, err := r.file.Seek(r.end, io.SeekStart)
 	return errors.Join(r.file.Truncate(r.end), err)
@@ -256,8 +216,7 @@ func (r *Results) rewind() error {
 // Close closes the file.
 func (r *Results) Close() error { return r.file.Close() }
 
-// Finish puts the trials in their order, whatever order they were finished in, and
-// closes the file. Nobody else can write to it meanwhile.
+// Finish sorts the trials and closes the file, which stays locked until then.
 func (r *Results) Finish() error {
 	rows, err := ReadFile(r.path)
 	if err == nil {
@@ -266,7 +225,7 @@ func (r *Results) Finish() error {
 	return errors.Join(err, r.Close())
 }
 
-// ReadFile is ReadRows of the named file.
+// ReadFile reads the rows of the named file.
 func ReadFile(path string) ([]Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -280,8 +239,7 @@ func ReadFile(path string) ([]Row, error) {
 	return rows, nil
 }
 
-// WriteFile writes a results file, the trials in their order. It appears whole or not
-// at all.
+// WriteFile writes a results file with sorted trials. It replaces path in one step or not at all.
 func WriteFile(path string, rows []Row) (err error) {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, compareTrials)
@@ -294,7 +252,7 @@ func WriteFile(path string, rows []Row) (err error) {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	_, err = f.WriteString(strings.Join(Columns, ",") + "\n")
+	_, err = f.WriteString(header)
 	err = errors.Join(err, WriteRows(f, rows), f.Chmod(0o644), f.Sync(), f.Close())
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrResults, path, err)
@@ -306,6 +264,8 @@ func WriteFile(path string, rows []Row) (err error) {
 }
 
 func compareTrials(a, b Row) int {
-	return cmp.Or(cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.Env, b.Env), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Bundle, b.Bundle),
-		cmp.Compare(a.Method, b.Method), cmp.Compare(a.Params, b.Params), cmp.Compare(a.Trial, b.Trial))
+	return cmp.Or(
+		cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.Env, b.Env), cmp.Compare(a.Task, b.Task),
+		cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Params, b.Params),
+		cmp.Compare(a.Trial, b.Trial))
 }

@@ -11,16 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// finished is a results file of n trials, its last row included.
+// finished returns a results file of n complete trials.
 func finished(t *testing.T, n int) []byte {
 	t.Helper()
-	text := bytes.NewBufferString(strings.Join(Columns, ",") + "\n")
+	text := bytes.NewBufferString(header)
 	for i := range n {
-		rows := []Row{
-			{Experiment: "e", Env: "rover", Task: "spin", Bundle: "a,\"b", Method: "ucb", Params: "beta=1", Trial: i, Measure: MeasureReturn, X: 0, Value: 1.5, ProtocolHash: "h"},
-			{Experiment: "e", Env: "rover", Task: "spin", Bundle: "a,\"b", Method: "ucb", Params: "beta=1", Trial: i, Measure: MeasureHz, X: 10, Value: 99, ProtocolHash: "h"},
+		row := Row{
+			Experiment: "e", Env: "rover", Task: "spin", Bundle: "a,\"b", Method: "ucb", Params: "beta=1", Trial: i,
+			Measure: MeasureReturn, Value: 1.5, ProtocolHash: "h",
 		}
-		if err := WriteRows(text, rows); err != nil {
+		last := row
+		last.Measure, last.X, last.Value = MeasureHz, 10, 99
+		if err := WriteRows(text, []Row{row, last}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,10 +42,9 @@ func opened(t *testing.T, content []byte) (*Results, string, error) {
 	return r, path, err
 }
 
-func TestAFileThatWasCutAnywhereIsGoneOnWithFromItsLastWholeTrial(t *testing.T) {
+func TestOpenResults_RemovesIncompleteTrial(t *testing.T) {
 	whole := finished(t, 3)
-	header := len(strings.Join(Columns, ",")) + 1
-	ends := []int{header, len(finished(t, 1)), len(finished(t, 2)), len(whole)}
+	ends := []int{len(header), len(finished(t, 1)), len(finished(t, 2)), len(whole)}
 	path := filepath.Join(t.TempDir(), "results.csv")
 	for cut := range len(whole) + 1 {
 		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
@@ -56,7 +57,7 @@ func TestAFileThatWasCutAnywhereIsGoneOnWithFromItsLastWholeTrial(t *testing.T) 
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		want := header // a file without a whole header begins anew
+		want := len(header) // a file without a complete header starts again
 		for _, end := range ends {
 			if end <= cut {
 				want = end
@@ -75,7 +76,7 @@ func TestAFileThatWasCutAnywhereIsGoneOnWithFromItsLastWholeTrial(t *testing.T) 
 	}
 }
 
-func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+func TestOpenResults_RefusesDamageWithoutChangingTheFile(t *testing.T) {
 	whole := string(finished(t, 3))
 	for name, text := range map[string]string{
 		"header":   strings.Replace(whole, "experiment", "experimnt", 1),
@@ -95,7 +96,14 @@ func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestTwoRunsDoNotWriteToOneFile(t *testing.T) {
+func TestOpenResults_RefusesAnotherProtocol(t *testing.T) {
+	_, _, err := opened(t, bytes.ReplaceAll(finished(t, 1), []byte(",h\n"), []byte(",g\n")))
+	if !errors.Is(err, ErrOtherProtocol) {
+		t.Errorf("opened: %v", err)
+	}
+}
+
+func TestOpenResults_RefusesALockedFile(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +137,7 @@ func (f *fullDisk) Write(text []byte) (int, error) {
 	return n, errors.Join(err, unix.ENOSPC)
 }
 
-func TestAFullDiskLeavesNoHalfTrialBeforeTheNext(t *testing.T) {
+func TestResults_AppendUndoesAPartialWrite(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +161,7 @@ func TestAFullDiskLeavesNoHalfTrialBeforeTheNext(t *testing.T) {
 	}
 }
 
-func TestTheOrderIsMadeBeforeAnotherRunCanBegin(t *testing.T) {
+func TestResults_FinishSortsUnderTheLock(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +187,7 @@ func TestTheOrderIsMadeBeforeAnotherRunCanBegin(t *testing.T) {
 	}
 }
 
-func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
+func TestMerge_RefusesContradictions(t *testing.T) {
 	read := func(text string) []Row {
 		rows, err := ReadRows(strings.NewReader(text))
 		if err != nil {
@@ -198,7 +206,8 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	if err := merge(strings.ReplaceAll(whole, "1.5", "1.6")); !errors.Is(err, ErrResults) {
 		t.Errorf("another return: %v", err)
 	}
-	if err := merge(whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1]); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "cut off") {
+	err := merge(whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1])
+	if !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "incomplete") {
 		t.Errorf("half a trial: %v", err)
 	}
 	if err := merge(strings.ReplaceAll(whole, ",,h\n", ",m,h\n")); !errors.Is(err, ErrOtherModel) {
@@ -209,7 +218,7 @@ func TestFilesThatContradictEachOtherAreNotMerged(t *testing.T) {
 	}
 }
 
-func TestAMergeDoesNotReplaceWhatARunWritesTo(t *testing.T) {
+func TestMergeFiles_RefusesALockedOutput(t *testing.T) {
 	folder := t.TempDir()
 	in, out := filepath.Join(folder, "in.csv"), filepath.Join(folder, "out.csv")
 	if err := os.WriteFile(in, finished(t, 2), 0o600); err != nil {
@@ -219,7 +228,8 @@ func TestAMergeDoesNotReplaceWhatARunWritesTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := MergeFiles(out, []string{in}); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run writes to it") {
+	_, err = MergeFiles(out, []string{in})
+	if !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run writes to it") {
 		t.Errorf("beside a run: %v", err)
 	}
 	if err := run.Close(); err != nil {
@@ -233,7 +243,7 @@ func TestAMergeDoesNotReplaceWhatARunWritesTo(t *testing.T) {
 	}
 }
 
-func TestAMergeThatFailsLeavesNothing(t *testing.T) {
+func TestMergeFiles_RemovesOutputAfterAnError(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
 	if _, err := MergeFiles(out, []string{"there is none.csv"}); !errors.Is(err, ErrResults) {
 		t.Errorf("of a file that is not there: %v", err)
@@ -252,7 +262,7 @@ func FuzzReadRows(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := bytes.NewBufferString(strings.Join(Columns, ",") + "\n")
+		out := bytes.NewBufferString(header)
 		if err := WriteRows(out, rows); err != nil {
 			t.Fatal(err)
 		}
@@ -260,9 +270,12 @@ func FuzzReadRows(f *testing.F) {
 		if err != nil || len(again) != len(rows) {
 			t.Errorf("%d rows were written, %d read: %v", len(rows), len(again), err)
 		}
-		_, ends, err := readEnds(text)
-		if err != nil || len(ends) != len(rows) {
-			t.Errorf("%d rows, %d ends: %v", len(rows), len(ends), err)
+		end := 0
+		for row := range rowsOf(bytes.NewReader(text)) {
+			if row.end <= end || row.end > len(text) {
+				t.Errorf("row ends at %d after %d of %d bytes", row.end, end, len(text))
+			}
+			end = row.end
 		}
 	})
 }

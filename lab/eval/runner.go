@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxFailed is how many trials may fail before the rest is not tried.
+// maxFailed is the number of failed trials that ends a run.
 const maxFailed = 3
 
 // Runner runs the trials of a protocol.
@@ -16,29 +16,25 @@ type Runner struct {
 	Protocol Protocol
 	Shard    Shard // zero: all trials
 	Worlds   Worlds
-	Jobs     int    // trials at a time, each with a simulator of its own; at least 1
+	Jobs     int    // trials at a time, each with its own simulator; at least 1
 	Version  string // of the program, for the rows
-	// Progress is told what happens; nil: nobody is. Its methods are called by one
-	// goroutine at a time.
+	// Progress, if not nil, follows the run. Its methods are never called concurrently.
 	Progress Progress
 }
 
 // Progress follows a run.
 type Progress interface {
-	// Begin tells the trials that are to be run, and how many were finished
-	// before. The list must not be changed.
+	// Begin receives the trials to run, which it must not change, and the number of finished ones.
 	Begin(todo []Trial, done int)
-	// Finished is a trial that has ended, with its number of steps and the time
-	// that it took.
+	// Finished receives a finished trial, its number of steps and its duration.
 	Finished(t Trial, steps int, took time.Duration)
 }
 
-// Trials lists the trials that are the runner's.
+// Trials lists the trials of the runner's shard.
 func (r Runner) Trials() []Trial { return r.Shard.of(r.Protocol.Trials()) }
 
-// Run runs the trials that results does not have, and appends the rows of each as it
-// ends. When ctx ends, what was not finished is dropped. A trial that fails does not
-// keep the others from being run, but for maxFailed of them.
+// Run runs the trials that results does not have and appends the rows of each when it ends. When ctx
+// ends, Run drops unfinished trials. After a failed trial the others are run, unless maxFailed failed.
 func (r Runner) Run(ctx context.Context, results *Results) error {
 	hash, err := r.Protocol.Hash()
 	if err != nil {
@@ -61,20 +57,20 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 	return (&pool{runner: r, hash: hash, library: lib, results: results, todo: todo}).run(ctx)
 }
 
-// check finds out beforehand what would fail after hours.
+// check finds, before any trial runs, what would fail hours later.
 func (r Runner) check(ctx context.Context, lib *library, todo []Trial, results *Results) error {
 	checked := map[string]bool{}
-	once := func(what string, check func() error) error {
-		if checked[what] {
+	once := func(key string, check func() error) error {
+		if checked[key] {
 			return nil
 		}
-		checked[what] = true
+		checked[key] = true
 		return check()
 	}
 	for _, t := range todo {
 		err := once("robot "+t.Env, func() error { return r.Worlds.Check(ctx, t.Env) })
 		if err == nil {
-			err = once(fmt.Sprint(t.Method, t.needsStates(), t.stateKey()), func() error { return lib.check(t) })
+			err = once(fmt.Sprint(t.Method, t.neededStates(), t.stateKey()), func() error { return lib.check(t) })
 		}
 		if err == nil {
 			err = once("model "+t.Model.Bundle, func() error { return lib.checkUnchanged(t, results) })
@@ -86,7 +82,7 @@ func (r Runner) check(ctx context.Context, lib *library, todo []Trial, results *
 	return nil
 }
 
-// pool is a run's workers and what they share.
+// pool is what the workers of a run share.
 type pool struct {
 	runner  Runner
 	hash    string
@@ -116,7 +112,7 @@ func (p *pool) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// next takes a trial from the list.
+// next removes a trial from the list.
 func (p *pool) next() (t Trial, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +123,7 @@ func (p *pool) next() (t Trial, ok bool) {
 	return t, true
 }
 
-// finished keeps what a trial gave. An error says that the run is to end.
+// finished appends the rows of a trial or notes its error. An error ends the run.
 func (p *pool) finished(t Trial, rows []Row, took time.Duration, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,25 +144,24 @@ func (p *pool) finished(t Trial, rows []Row, took time.Duration, err error) erro
 	return nil
 }
 
-// fail keeps an error without keeping the other workers from going on.
+// fail notes an error without ending the other workers.
 func (p *pool) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed = append(p.failed, err)
 }
 
-// worker runs one trial after the other. It keeps its simulator for the trials of
-// the same robot and task.
+// worker runs one trial after the other. It keeps its simulator for trials of the same robot and task.
 type worker struct {
 	*pool
 	robot     Simulator
 	env, task string
 }
 
-// work runs trials until there are none. An error says that the run is to end.
+// work runs trials until the list is empty. An error ends the run.
 func (w *worker) work(ctx context.Context) error {
 	err := w.trials(ctx)
-	// Of a simulator that was cut off nobody expects that it ends in order.
+	// A simulator whose context ended may fail to close.
 	if closing := w.close(); closing != nil && ctx.Err() == nil {
 		w.fail(closing)
 	}
@@ -182,7 +177,7 @@ func (w *worker) trials(ctx context.Context) error {
 		started := time.Now()
 		rows, err := w.trial(ctx, t)
 		if ctx.Err() != nil {
-			return ctx.Err() // whatever else: it was cut off
+			return ctx.Err() // the trial is incomplete
 		}
 		if err := w.finished(t, rows, time.Since(started), err); err != nil {
 			return err
@@ -200,12 +195,13 @@ func (w *worker) trial(ctx context.Context, t Trial) ([]Row, error) {
 		return nil, err
 	}
 	base := Row{
-		Experiment: w.runner.Protocol.Experiment, Env: t.Env, Task: t.Task, Bundle: t.Model.Bundle, BFMSeed: t.Model.Seed,
+		Experiment: w.runner.Protocol.Experiment, Env: t.Env, Task: t.Task,
+		Bundle: t.Model.Bundle, BFMSeed: t.Model.Seed,
 		Method: t.Method, Params: t.Params, Trial: t.Trial, Seed: t.Seed,
 		Version: w.runner.Version, ModelHash: bundle.Hash, ProtocolHash: w.hash,
 	}
 	rows, err := runTrial(ctx, t, w.runner.Protocol.Run, w.library, w.robot, base)
-	if err != nil { // nobody knows what state it is in
+	if err != nil { // the state of the simulator is unknown
 		err = errors.Join(err, w.close())
 	}
 	return rows, err

@@ -16,7 +16,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// tiny is an experiment on the rover with something of everything.
+// tiny is an experiment on the rover that uses most settings.
 const tiny = `
 version: 1
 experiment: tiny
@@ -42,7 +42,7 @@ func parsed(t *testing.T, text string) Protocol {
 	return p
 }
 
-// runInto runs all of a protocol into a file.
+// runInto runs a protocol into a file.
 func runInto(t *testing.T, path string, r Runner) {
 	t.Helper()
 	if err := runOnce(context.Background(), t, path, r); err != nil {
@@ -66,7 +66,7 @@ func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
 	return results.Finish()
 }
 
-// content is a results file without what is measured.
+// content returns a results file without measured values.
 func content(t *testing.T, path string) string {
 	t.Helper()
 	rows, err := ReadFile(path)
@@ -85,7 +85,7 @@ func content(t *testing.T, path string) string {
 	return text.String()
 }
 
-func TestTheRowsAreTheSameWhateverTheNumberOfJobs(t *testing.T) {
+func TestRunner_RowsDoNotDependOnJobs(t *testing.T) {
 	dir, p := t.TempDir(), parsed(t, tiny)
 	one, many := filepath.Join(dir, "one.csv"), filepath.Join(dir, "many.csv")
 	runInto(t, one, Runner{Protocol: p, Jobs: 1})
@@ -111,7 +111,7 @@ func (s *stopAfter) Finished(Trial, int, time.Duration) {
 	}
 }
 
-func TestARunThatWasKilledGoesOnAndGivesTheSameFile(t *testing.T) {
+func TestRunner_ResumesAfterAKill(t *testing.T) {
 	dir, p := t.TempDir(), parsed(t, tiny)
 	whole, killed := filepath.Join(dir, "whole.csv"), filepath.Join(dir, "killed.csv")
 	runInto(t, whole, Runner{Protocol: p, Jobs: 2})
@@ -135,7 +135,7 @@ func TestARunThatWasKilledGoesOnAndGivesTheSameFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if results.Dropped == "" {
-			t.Errorf("%d bytes less: nothing was said of it", cut)
+			t.Errorf("%d bytes less: Dropped is empty", cut)
 		}
 		done := 0
 		for _, trial := range p.Trials() {
@@ -156,7 +156,7 @@ func TestARunThatWasKilledGoesOnAndGivesTheSameFile(t *testing.T) {
 	}
 }
 
-func TestTheShardsMergedAreTheWhole(t *testing.T) {
+func TestMerge_ShardsGiveTheWholeFile(t *testing.T) {
 	dir, p := t.TempDir(), parsed(t, tiny)
 	whole := filepath.Join(dir, "whole.csv")
 	runInto(t, whole, Runner{Protocol: p, Jobs: 2})
@@ -188,7 +188,7 @@ func TestTheShardsMergedAreTheWhole(t *testing.T) {
 	}
 }
 
-func TestAFinishedRunHasNothingToDo(t *testing.T) {
+func TestRunner_DoesNotRepeatFinishedTrials(t *testing.T) {
 	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
 	before, err := os.ReadFile(path)
@@ -201,18 +201,7 @@ func TestAFinishedRunHasNothingToDo(t *testing.T) {
 	}
 }
 
-func TestResultsOfAnotherProtocolAreNotGoneOnWith(t *testing.T) {
-	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
-	p.Methods = p.Methods[4:]
-	runInto(t, path, Runner{Protocol: p, Jobs: 2})
-	p.Run.Trials++
-	hash, _ := p.Hash()
-	if _, err := OpenResults(path, hash); !errors.Is(err, ErrOtherProtocol) {
-		t.Errorf("it was opened: %v", err)
-	}
-}
-
-func TestARetrainedModelIsNotMixedWithTheOneBefore(t *testing.T) {
+func TestRunner_RefusesAModelWithOtherWeights(t *testing.T) {
 	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
 	p.Methods = p.Methods[4:]
 	ctx, cancel := context.WithCancel(context.Background())
@@ -225,38 +214,38 @@ func TestARetrainedModelIsNotMixedWithTheOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range rows {
-		rows[i].ModelHash = "of the model before"
+		rows[i].ModelHash = "of another model"
 	}
 	if err := WriteFile(path, rows); err != nil {
 		t.Fatal(err)
 	}
 	err = runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 1})
 	if !errors.Is(err, ErrOtherModel) || !strings.Contains(err.Error(), EmbeddedRover) {
-		t.Errorf("it was gone on with: %v", err)
+		t.Errorf("the run continued: %v", err)
 	}
 	if after, err := ReadFile(path); err != nil || len(after) != len(rows) {
 		t.Errorf("%d rows were there, now %d (%v)", len(rows), len(after), err)
 	}
 }
 
-// stuck is a simulator that does not end in order.
+// stuck is a simulator that fails to close.
 type stuck struct{ Simulator }
 
-var errStuck = errors.New("it does not end")
+var errStuck = errors.New("does not close")
 
 func (stuck) Close() error { return errStuck }
 
-func TestASimulatorThatDoesNotCloseIsNoInterruption(t *testing.T) {
+func TestWorker_CloseErrorDoesNotCancelTheRun(t *testing.T) {
 	p := &pool{}
 	if err := (&worker{pool: p, robot: stuck{}}).work(context.Background()); err != nil {
-		t.Errorf("the other workers are stopped: %v", err)
+		t.Errorf("stops the other workers: %v", err)
 	}
 	if err := p.run(context.Background()); !errors.Is(err, errStuck) || errors.Is(err, context.Canceled) {
 		t.Errorf("the run returned %v", err)
 	}
 }
 
-func TestLabelsAreLearntFromHoweverLongTheyTake(t *testing.T) {
+func TestRunner_LearnsFromLateLabels(t *testing.T) {
 	for _, asked := range []string{"", ", kappa: [0]"} {
 		p := parsed(t, `
 version: 1
@@ -279,7 +268,7 @@ methods: [{name: thompson, delay_s: [8, 20]`+asked+`}]
 	}
 }
 
-func TestAMissingModelIsSaidBeforeAnythingRuns(t *testing.T) {
+func TestRunner_ReportsAMissingModelBeforeTheRun(t *testing.T) {
 	p := parsed(t, strings.ReplaceAll(tiny, "embedded:rover", "nowhere"))
 	path := filepath.Join(t.TempDir(), "results.csv")
 	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 2})
@@ -309,8 +298,8 @@ func TestRunner_RefusesAModelWithOtherChannels(t *testing.T) {
 	}
 }
 
-func TestAMissingPythonIsSaidBeforeAnythingRuns(t *testing.T) {
-	p := parsed(t, strings.Replace(strings.Replace(tiny, "name: rover", "name: cheetah", 1), "[spin, corner]", "[walk]", 1))
+func TestRunner_ReportsAMissingPythonBeforeTheRun(t *testing.T) {
+	p := parsed(t, strings.NewReplacer("name: rover", "name: cheetah", "[spin, corner]", "[walk]").Replace(tiny))
 	path := filepath.Join(t.TempDir(), "results.csv")
 	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Worlds: Worlds{Python: "no-such-python"}})
 	if !errors.Is(err, ErrPython) || !strings.Contains(err.Error(), "--python") {

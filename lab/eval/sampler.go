@@ -6,15 +6,15 @@ import (
 	"optibfm/posterior"
 )
 
-// transposed draws z as another implementation does, by mistake: with R⁻ᵀ in the
-// place of R⁻¹. It is here to show what that costs.
+// transposed draws z with R⁻ᵀ instead of R⁻¹, a mistake of another implementation. Experiments measure
+// its cost.
 type transposed struct {
 	invR  []float64 // of the belief with the hash, [d, d]
 	mean  []float64
 	hash  uint64
-	known bool // hash is one
+	valid bool // hash is that of a belief
 	noise []float64
-	unit  *posterior.Belief // the standard normal distribution and the unit ball
+	unit  *posterior.Belief // of the standard normal distribution and the unit ball
 }
 
 func newTransposed(d int) (*transposed, error) {
@@ -22,25 +22,27 @@ func newTransposed(d int) (*transposed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &transposed{invR: make([]float64, d*d), mean: make([]float64, d), noise: make([]float64, d), unit: unit}, nil
+	return &transposed{
+		invR: make([]float64, d*d), mean: make([]float64, d), noise: make([]float64, d), unit: unit,
+	}, nil
 }
 
 func (t *transposed) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
 	t.unit.SampleEllipsoid(t.noise, radius, rng)
-	t.skew(dst, b)
+	t.transform(dst, b)
 }
 
 func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
 	t.unit.SampleGaussian(t.noise, rng)
-	t.skew(dst, b)
+	t.transform(dst, b)
 }
 
-// skew writes ẑ + R⁻ᵀ noise.
-func (t *transposed) skew(dst []float64, b *posterior.Belief) {
-	if hash := b.Hash(); !t.known || hash != t.hash { // all candidates of a plan have one belief
+// transform writes ẑ + R⁻ᵀ noise.
+func (t *transposed) transform(dst []float64, b *posterior.Belief) {
+	if hash := b.Hash(); !t.valid || hash != t.hash { // all candidates of a plan share a belief
 		b.Mean(t.mean)
 		b.InvR(t.invR)
-		t.known, t.hash = true, hash
+		t.valid, t.hash = true, hash
 	}
 	d := len(dst)
 	copy(dst, t.mean)

@@ -5,25 +5,25 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// scores turns the ticks of a trial into rows.
+// scores makes the rows of a trial from its ticks.
 type scores struct {
 	run      Run
 	base     Row     // of all rows
-	discount float64 // of the model's ψ; 0: not known
+	discount float64 // of the model's ψ; 0: unknown
 	rows     []Row
 
-	steps    int     // that were taken
+	steps    int     // taken so far
 	returned float64 // by the episode so far
-	promised float64 // the sum of its plans' scores
+	promised float64 // sum of the scores of its plans
 	since    float64 // rewards since the last row of MeasureReward
 	from     int     // steps at that row
 	labels   int
 	asked    int
-	budget   int // of run.LabelBudgets: how many are exhausted
+	budget   int // number of exhausted run.LabelBudgets
 }
 
-// add gives a row. One of the same measure at the same x takes the place of the
-// one before: a state after a reset is labelled, but no step led to it.
+// add appends a row. It replaces the row of the same measure at the same x: the first state of an episode
+// is labelled without a step.
 func (s *scores) add(measure string, x, value float64) {
 	row := s.base
 	row.Measure, row.X, row.Value = measure, x, value
@@ -40,7 +40,7 @@ func (s *scores) add(measure string, x, value float64) {
 	s.rows = append(s.rows, row)
 }
 
-// tick takes a tick of an armed agent.
+// tick adds a tick of an armed agent.
 func (s *scores) tick(t *controller.Tick) {
 	if t.Step == 0 {
 		s.returned, s.promised = 0, 0
@@ -49,7 +49,7 @@ func (s *scores) tick(t *controller.Tick) {
 		s.returned += t.Reward
 		s.since += t.Reward
 	}
-	if !t.Flags.Has(controller.FlagEpisodeEnd) { // nothing acts in an episode's last state
+	if !t.Flags.Has(controller.FlagEpisodeEnd) { // no action follows the last state
 		s.promised += t.PlanScore
 	}
 	for i := range t.NumLabels {
@@ -68,8 +68,8 @@ func (s *scores) tick(t *controller.Tick) {
 	}
 }
 
-// promise gives the row of what the plans' scores amount to. A score is a sum of
-// rewards to come that are discounted, which weighs 1/(1-discount) of them.
+// promise adds the row of MeasurePromised. A score is a discounted sum of future rewards, with a total
+// weight of 1/(1-discount).
 func (s *scores) promise(t *controller.Tick) {
 	if s.promised != 0 && s.discount > 0 {
 		s.add(MeasurePromised, float64(t.Episode), s.promised*(1-s.discount))
@@ -82,7 +82,7 @@ func (s *scores) periodic() {
 	}
 }
 
-// budgets gives rows at the step in which a number of labels was reached.
+// budgets adds rows at the step at which a number of labels was reached.
 func (s *scores) budgets() {
 	for s.budget < len(s.run.LabelBudgets) && s.labels >= s.run.LabelBudgets[s.budget] {
 		s.budget++
@@ -90,13 +90,13 @@ func (s *scores) budgets() {
 	}
 }
 
-// exhausted tells whether the largest budget of labels is.
+// exhausted reports whether the largest budget of labels is used up.
 func (s *scores) exhausted() bool {
 	n := len(s.run.LabelBudgets)
 	return n > 0 && s.budget == n
 }
 
-// progress gives the rows of the steps so far.
+// progress adds the rows of the steps so far.
 func (s *scores) progress() {
 	if s.steps > s.from {
 		s.add(MeasureReward, float64(s.steps), s.since/float64(s.steps-s.from))
@@ -106,8 +106,7 @@ func (s *scores) progress() {
 	s.add(MeasureAsked, float64(s.steps), float64(s.asked))
 }
 
-// finish closes the rows: the last one is MeasureHz, by which a whole trial is
-// known.
+// finish adds the last rows. MeasureHz, the very last, marks a complete trial.
 func (s *scores) finish(ticks uint64, deciding float64) {
 	s.progress()
 	hz := 0.0

@@ -16,7 +16,7 @@ func labelledTick(step uint32) *controller.Tick {
 	return t
 }
 
-func TestAMeasureHasOneRowAtAnXTheNewest(t *testing.T) {
+func TestScores_KeepsTheNewestRowOfAnX(t *testing.T) {
 	for name, budget := range map[string]int{"on a reset": 5, "on a periodic tick": 4, "on another tick": 3} {
 		s := &scores{run: Run{RewardEvery: 3, LabelBudgets: []int{budget, 100}}}
 		for range 3 { // episodes of 3 steps, 4 states: all are labelled
@@ -46,7 +46,7 @@ func TestAMeasureHasOneRowAtAnXTheNewest(t *testing.T) {
 	}
 }
 
-func TestPromisesAreInUnitsOfAnEpisodesReturn(t *testing.T) {
+func TestScores_PromisedIsInUnitsOfAReturn(t *testing.T) {
 	episode := func(s *scores, number uint32, score float64) {
 		for step, part := range []float64{0, 1, 2, 100} { // none acts on the last
 			tick := labelledTick(uint32(step))

@@ -9,47 +9,80 @@ import (
 	"strings"
 )
 
-// Settings are what may be varied: each key has the values to be tried, one by
-// one, in every combination. A key that is left out has its default, and does
-// not distinguish the results.
+// Settings can be varied. Each key has a list of values, and every combination is run. A missing key has
+// its default and is not part of a row's Params.
 type Settings struct {
-	// Of the belief and of how it is used.
-	Beta          []float64 `yaml:"beta,omitempty"`           // ucb*: weight of the uncertainty bonus; default 1
-	Sigma         []float64 `yaml:"sigma,omitempty"`          // thompson*: standard deviation of a label's noise; default 0.1
-	Lambda        []float64 `yaml:"lambda,omitempty"`         // the prior; default 1
-	Rho           []float64 `yaml:"rho,omitempty"`            // weight of a label after one step; default 1
-	Robust        []float64 `yaml:"robust,omitempty"`         // a label that is off by more than this counts less, in proportion; 0 or at least 1e-6; default 0, all count alike
-	Candidates    []int     `yaml:"candidates,omitempty"`     // ucb, ucb_ep: 128; ucb_sphere: 512
-	GradientSteps []int     `yaml:"gradient_steps,omitempty"` // ucb_gradient: gradients of a plan; default 8
-	GradientRate  []float64 `yaml:"gradient_rate,omitempty"`  // ucb_gradient: learning rate; default 0.1
-	Sampler       []string  `yaml:"sampler,omitempty"`        // ucb, thompson and their _ep: correct (default), or transposed: draws with R⁻ᵀ for R⁻¹, a mistake
-	ReplanEvery   []int     `yaml:"replan_every,omitempty"`   // ucb, thompson, ucb_gradient, ucb_sphere: steps for which a z is kept; default 1
-	PlanAge       []int     `yaml:"plan_age,omitempty"`       // how many steps old z is when it is followed; default 0, lockstep
-	WarmStart     []int     `yaml:"warm_start,omitempty"`     // labelled states that the belief knows beforehand; default 0
+	// Belief and planner.
 
-	// Of the labels.
-	Kappa           []float64 `yaml:"kappa,omitempty"`             // ask only where the D-gap is at least this, nats; left out: every step is labelled
-	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"` // κ follows the operator: so many requests a minute of simulated time; 0: κ is kappa
-	Noise           []float64 `yaml:"noise,omitempty"`             // standard deviation of Gaussian noise on each label; default 0
-	Delay           []float64 `yaml:"delay_s,omitempty"`           // s from what was seen to the label, at most 40; default 0
-	Mistakes        []float64 `yaml:"mistakes,omitempty"`          // how often good and bad are confused, in [0, 1]; default 0
-	Silence         []float64 `yaml:"silence,omitempty"`           // part of the time in which the operator is away, a stretch of each minute, in [0, 1); default 0
-	Bias            []float64 `yaml:"bias,omitempty"`              // added to each label, in parts of the rewards' range; default 0
-	Levels          []int     `yaml:"levels,omitempty"`            // of labels, evenly spaced over the rewards' range; default 0, exact
+	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
+	Beta []float64 `yaml:"beta,omitempty"`
+	// Sigma is the standard deviation of a label's noise for thompson*; default 0.1.
+	Sigma []float64 `yaml:"sigma,omitempty"`
+	// Lambda is the prior; default 1.
+	Lambda []float64 `yaml:"lambda,omitempty"`
+	// Rho is the weight of a label after one step; default 1.
+	Rho []float64 `yaml:"rho,omitempty"`
+	// Robust is the error above which a label weighs less, in proportion; at least 1e-6, or 0, the
+	// default: all labels weigh the same.
+	Robust []float64 `yaml:"robust,omitempty"`
+	// Candidates of a search; default 128 for ucb and ucb_ep, 512 for ucb_sphere.
+	Candidates []int `yaml:"candidates,omitempty"`
+	// GradientSteps of a plan of ucb_gradient; default 8.
+	GradientSteps []int `yaml:"gradient_steps,omitempty"`
+	// GradientRate is the learning rate of ucb_gradient; default 0.1.
+	GradientRate []float64 `yaml:"gradient_rate,omitempty"`
+	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for R⁻¹.
+	Sampler []string `yaml:"sampler,omitempty"`
+	// ReplanEvery is the number of steps with the same z; default 1.
+	ReplanEvery []int `yaml:"replan_every,omitempty"`
+	// PlanAge is the age of z in steps when the agent follows it; default 0, lockstep.
+	PlanAge []int `yaml:"plan_age,omitempty"`
+	// WarmStart is the number of labelled states in the belief at the start; default 0.
+	WarmStart []int `yaml:"warm_start,omitempty"`
 
-	// Of the world and of the model.
-	Nonlinearity []float64 `yaml:"nonlinearity,omitempty"` // α in r_α = z_rᵀφ + α (r - z_rᵀφ); left out: r
-	Inaccuracy   []float64 `yaml:"inaccuracy,omitempty"`   // α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0
+	// Labels.
 
-	// Of oracle and collected: what z is inferred from.
-	Labels []int    `yaml:"labels,omitempty"` // how many; default 50,000
-	By     []string `yaml:"by,omitempty"`     // collected: what collected them, one of ucb (default), thompson, random, rnd
+	// Kappa is the least D-gap of a request, nats. Missing: every step is labelled.
+	Kappa []float64 `yaml:"kappa,omitempty"`
+	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
+	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"`
+	// Noise is the standard deviation of Gaussian noise on each label; default 0.
+	Noise []float64 `yaml:"noise,omitempty"`
+	// Delay is the time from the state to its label, s, at most 40; default 0.
+	Delay []float64 `yaml:"delay_s,omitempty"`
+	// Mistakes is the probability that good and bad are confused; default 0.
+	Mistakes []float64 `yaml:"mistakes,omitempty"`
+	// Silence is the share of each minute in which the operator is away, in [0, 1); default 0.
+	Silence []float64 `yaml:"silence,omitempty"`
+	// Bias is added to each label, in parts of the rewards' range; default 0.
+	Bias []float64 `yaml:"bias,omitempty"`
+	// Levels of labels, evenly spaced over the rewards' range; default 0, exact.
+	Levels []int `yaml:"levels,omitempty"`
 
-	// Of lola (Sikchi et al., 2025).
-	LearningRate []float64 `yaml:"learning_rate,omitempty"` // of Adam, on the unit sphere; default 0.1
-	Std          []float64 `yaml:"std,omitempty"`           // of the search distribution; default 0.1
-	Horizon      []int     `yaml:"horizon,omitempty"`       // steps with one z; default 100
-	Replay       []int     `yaml:"replay,omitempty"`        // steps between two updates, and what they learn from; default 1000
+	// World and model.
+
+	// Nonlinearity is α in r_α = z_rᵀφ + α (r - z_rᵀφ). Missing: r.
+	Nonlinearity []float64 `yaml:"nonlinearity,omitempty"`
+	// Inaccuracy is α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0.
+	Inaccuracy []float64 `yaml:"inaccuracy,omitempty"`
+
+	// Methods oracle and collected.
+
+	// Labels is the number of labels from which z is inferred; default 50,000.
+	Labels []int `yaml:"labels,omitempty"`
+	// By is what collected the labels of collected: ucb (default), thompson, random or rnd.
+	By []string `yaml:"by,omitempty"`
+
+	// Method lola (Sikchi et al., 2025).
+
+	// LearningRate of Adam, on the unit sphere; default 0.1.
+	LearningRate []float64 `yaml:"learning_rate,omitempty"`
+	// Std is the standard deviation of the search distribution; default 0.1.
+	Std []float64 `yaml:"std,omitempty"`
+	// Horizon is the number of steps with the same z; default 100.
+	Horizon []int `yaml:"horizon,omitempty"`
+	// Replay is the number of steps between two updates; default 1000.
+	Replay []int `yaml:"replay,omitempty"`
 }
 
 // The values of sampler.
@@ -58,8 +91,8 @@ const (
 	SamplerTransposed = "transposed"
 )
 
-// RND as what collected labels is random network distillation: episodes of a
-// record, rnd.npz, beside the model's labelled states.
+// RND as a value of by is random network distillation: episodes of a record, rnd.npz, beside the model's
+// labelled states.
 const RND = "rnd"
 
 // defaultSettings has one value for each key that has a default.
@@ -81,7 +114,7 @@ type setting struct {
 	values reflect.Value // a slice
 }
 
-// all lists the settings in their order, also those without values.
+// all lists the settings in their order, with or without values.
 func (s *Settings) all() []setting {
 	v := reflect.ValueOf(s).Elem()
 	list := make([]setting, v.NumField())
@@ -123,7 +156,7 @@ func (s Settings) only(keys []string) Settings {
 	return s
 }
 
-// over is s, with what it leaves out taken from base.
+// over returns s with missing settings from base.
 func (s Settings) over(base Settings) Settings {
 	from := base.all()
 	for i, x := range s.all() {
@@ -134,7 +167,7 @@ func (s Settings) over(base Settings) Settings {
 	return s
 }
 
-// count is the number of combinations, or most where there are more.
+// count returns the number of combinations, at most most.
 func (s Settings) count(most int) int {
 	n := 1
 	for _, x := range s.all() {
@@ -145,8 +178,7 @@ func (s Settings) count(most int) int {
 	return n
 }
 
-// cells are all combinations of the values, each with one value a key; the last
-// key varies fastest.
+// cells returns all combinations, each with one value for each key; the last key varies fastest.
 func (s Settings) cells() []Settings {
 	list := []Settings{{}}
 	for i, x := range s.all() {
@@ -166,19 +198,19 @@ func (s Settings) cells() []Settings {
 	return list
 }
 
-// params writes a cell as a row's Params.
+// params returns a cell as a row's Params.
 func (s Settings) params() string {
 	var list []string
 	for _, x := range s.all() {
 		if x.values.Len() > 0 {
-			list = append(list, x.key+"="+text(x.values.Index(0)))
+			list = append(list, x.key+"="+formatValue(x.values.Index(0)))
 		}
 	}
 	slices.Sort(list)
 	return strings.Join(list, ";")
 }
 
-func text(v reflect.Value) string {
+func formatValue(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
@@ -188,11 +220,11 @@ func text(v reflect.Value) string {
 	return v.String()
 }
 
-// maxDelayS keeps the labels that wait to a simulated operator's 4,096, also in
-// the fastest environment, at 100 steps a second.
+// maxDelayS keeps the waiting labels below the 4,096 of a simulated operator, also in the fastest
+// environment, with 100 steps per second.
 const maxDelayS = 40
 
-// ranges are the least and the greatest value of each setting that is a number.
+// ranges are the limits of each numeric setting.
 var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
@@ -203,16 +235,16 @@ var ranges = map[string][2]float64{
 	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},
 }
 
-// choices are the values of each setting that is a name.
+// choices are the values of each named setting.
 var choices = map[string][]string{
 	"sampler": {SamplerCorrect, SamplerTransposed},
 	"by":      {UCB, Thompson, Random, RND},
 }
 
-// problem is what is wrong with the value at a path below a setting's section.
-type problem struct{ path, text string }
+// problem is an error in the value at a path below the settings.
+type problem struct{ path, message string }
 
-// problems lists the values that are out of range or there twice.
+// problems lists values that are out of range or repeated.
 func (s Settings) problems() (found []problem) {
 	for _, x := range s.all() {
 		for i := range x.values.Len() {
@@ -222,7 +254,8 @@ func (s Settings) problems() (found []problem) {
 			}
 			for k := range i {
 				if x.values.Index(k).Equal(x.values.Index(i)) {
-					found = append(found, problem{path, fmt.Sprintf("is there twice (%s): keep one", text(x.values.Index(i)))})
+					value := formatValue(x.values.Index(i))
+					found = append(found, problem{path, fmt.Sprintf("appears twice (%s); keep one", value)})
 				}
 			}
 		}
@@ -233,7 +266,7 @@ func (s Settings) problems() (found []problem) {
 func outOfRange(key string, v reflect.Value) string {
 	if v.Kind() == reflect.String {
 		if choices := choices[key]; !slices.Contains(choices, v.String()) {
-			return fmt.Sprintf("is unknown (%q): use one of %s", v.String(), strings.Join(choices, ", "))
+			return fmt.Sprintf("is unknown (%q); use one of %s", v.String(), strings.Join(choices, ", "))
 		}
 		return ""
 	}
@@ -243,14 +276,14 @@ func outOfRange(key string, v reflect.Value) string {
 	} else {
 		x = v.Float()
 	}
-	if key == "levels" && x == 1 { // one button says nothing
-		return "is out of range (1): use 0 for exact labels, or 2 to 1000"
+	if key == "levels" && x == 1 { // one level carries no information
+		return "is out of range (1); use 0 for exact labels, or 2 to 1000"
 	}
-	if key == "robust" && x > 0 && x < 1e-6 { // the controller's least
-		return fmt.Sprintf("is out of range (%s): use 0 to believe all labels alike, or 1e-6 to 1e6", text(v))
+	if key == "robust" && x > 0 && x < 1e-6 { // the controller's minimum
+		return fmt.Sprintf("is out of range (%s); use 0 for equal weights, or 1e-6 to 1e6", formatValue(v))
 	}
 	if r := ranges[key]; !(x >= r[0] && x <= r[1]) || math.IsNaN(x) {
-		return fmt.Sprintf("is out of range (%s): use a value from %g to %g", text(v), r[0], r[1])
+		return fmt.Sprintf("is out of range (%s); use a value from %g to %g", formatValue(v), r[0], r[1])
 	}
 	return ""
 }

@@ -9,10 +9,11 @@ import (
 	"optibfm/controller"
 	"optibfm/rewardsrc"
 	"optibfm/simulate"
+	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
 
-// trialRun is a trial at work.
+// trialRun is the state of one running trial.
 type trialRun struct {
 	trial   Trial
 	run     Run
@@ -26,9 +27,11 @@ type trialRun struct {
 	inferred []float64 // z of collected
 }
 
-// runTrial runs a trial with an opened robot, which it leaves halted, and returns
-// its rows. base is what all of them have in common.
-func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulator, base Row) (rows []Row, err error) {
+// runTrial runs a trial on an open robot, halts the robot and returns the trial's rows. base has the
+// fields that all rows share.
+func runTrial(
+	ctx context.Context, t Trial, run Run, lib *library, robot Simulator, base Row,
+) (rows []Row, err error) {
 	r := &trialRun{trial: t, run: run, library: lib, robot: newMeter(robot)}
 	defer func() { err = errors.Join(err, robot.Halt()) }()
 	bundle, err := lib.model(t.Model.Bundle)
@@ -41,7 +44,7 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 	if r.network, err = bundle.NewNetwork(); err != nil {
 		return nil, err
 	}
-	if err := r.bend(); err != nil {
+	if err := r.modifyReward(); err != nil {
 		return nil, err
 	}
 	if t.Method == Collected {
@@ -49,69 +52,67 @@ func runTrial(ctx context.Context, t Trial, run Run, lib *library, robot Simulat
 			return nil, err
 		}
 	}
-	stepper, err := r.stepper(bundle, uint32(run.Episodes), t.Seed)
+	stepper, err := r.newStepper(bundle, uint32(run.Episodes), t.Seed)
 	if err != nil {
 		return nil, err
 	}
 	scores := &scores{run: run, base: base, discount: bundle.Gamma}
-	if err := r.step(ctx, stepper, scores); err != nil {
+	if err := r.stepAll(ctx, stepper, scores); err != nil {
 		return nil, err
 	}
 	return scores.rows, nil
 }
 
-// stepper makes an armed agent and what steps it through its episodes.
-func (r *trialRun) stepper(bundle *tflite.Bundle, episodes uint32, seed uint64) (*simulate.Stepper, error) {
-	agent, err := r.build(bundle)
+// newStepper arms an agent and returns a stepper for its episodes.
+func (r *trialRun) newStepper(bundle *tflite.Bundle, episodes uint32, seed uint64) (*simulate.Stepper, error) {
+	agent, err := r.buildAgent(bundle)
 	if err != nil {
 		return nil, err
 	}
 	return &simulate.Stepper{
 		Agent: agent, Period: r.robot.Spec().Period,
-		Episodes: simulate.Episodes{Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: episodes, Seed: seed},
+		Episodes: simulate.Episodes{
+			Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: episodes, Seed: seed,
+		},
 	}, agent.Arm()
 }
 
-// collect infers z from as many labels as are wanted, of what another method sees
-// first or of a record. The first of n labels are those of any larger n.
+// collect infers z from the labels of a record or of another method that runs first. The first n labels
+// are the same for any larger number.
 func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float64, error) {
-	seen, err := r.see(ctx, bundle)
+	labels, err := r.collectLabels(ctx, bundle)
 	if err != nil {
 		return nil, err
 	}
-	return seen.Infer(r.trial.settings.Lambda[0])
+	return labels.Infer(r.trial.settings.Lambda[0])
 }
 
-func (r *trialRun) see(ctx context.Context, bundle *tflite.Bundle) (seen Labelled, err error) {
+func (r *trialRun) collectLabels(ctx context.Context, bundle *tflite.Bundle) (labels oracle.Labelled, err error) {
 	if r.trial.collectedByRND() {
-		return r.library.collectedByRND(r.trial, r.trial.settings.Labels[0])
+		return r.library.drawLabelled(r.trial, r.library.rndStates, r.trial.settings.Labels[0])
 	}
 	by := *r
 	by.trial.Method = r.trial.settings.By[0]
-	stepper, err := by.stepper(bundle, 0, scramble(r.trial.Seed))
+	stepper, err := by.newStepper(bundle, 0, r.trial.Seed^collectStream) // other initial states than those measured
 	if err != nil {
-		return seen, err
+		return labels, err
 	}
 	tick := controller.NewTick(stepper.Agent.Shape())
 	for range r.trial.settings.Labels[0] {
 		_, err := stepper.Step(tick)
 		if err := errors.Join(ctx.Err(), err, r.robot.err); err != nil {
-			return seen, err
+			return labels, err
 		}
-		seen.Phi = append(seen.Phi, tick.Phi...)
-		seen.Reward = append(seen.Reward, tick.Reward)
+		labels.Phi = append(labels.Phi, tick.Phi...)
+		labels.Reward = append(labels.Reward, tick.Reward)
 	}
-	return seen, r.robot.Halt()
+	return labels, r.robot.Halt()
 }
 
-// scramble gives the collecting episodes other initial states than those that are
-// measured.
-func scramble(seed uint64) uint64 { return seed ^ collectStream }
-
-// step runs all ticks.
-func (r *trialRun) step(ctx context.Context, stepper *simulate.Stepper, scores *scores) error {
+// stepAll runs all ticks.
+func (r *trialRun) stepAll(ctx context.Context, stepper *simulate.Stepper, scores *scores) error {
 	tick := controller.NewTick(stepper.Agent.Shape())
-	runtime.LockOSThread() // whose processor time is measured
+	runtime.LockOSThread() // processorTime is that of a thread
 	defer runtime.UnlockOSThread()
 	r.robot.elapsed = 0
 	started := processorTime()

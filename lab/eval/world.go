@@ -11,27 +11,29 @@ import (
 	"optibfm/hal/rover"
 )
 
-// Simulator is a robot that can start over and tells the reward of its task.
+// Simulator is a robot that can be reset and returns the reward of its task.
 type Simulator interface {
 	hal.Robot
 	hal.Resetter
 	hal.Rewarder
 }
 
-// Worlds says how the environments are opened.
+// Worlds opens the environments.
 type Worlds struct {
 	// Python is the interpreter, default python3.
 	Python string
 	// Bridge is the script that serves the robots, default scripts/dmc_bridge.py,
 	// and scripts/maze_bridge.py for [AntMaze].
 	Bridge string
-	// Output gets what the interpreter prints.
+	// Output receives what the interpreter prints.
 	Output io.Writer
 }
 
-// ErrPython is wrapped by the error of an interpreter that cannot serve the
-// environments.
+// ErrPython is wrapped by the error of an interpreter that cannot serve the environments.
 var ErrPython = errors.New("eval: python")
+
+// bridgeTimeoutMS is far above any step of a simulator, also on a busy machine.
+const bridgeTimeoutMS = 60_000
 
 func (w Worlds) python() string {
 	if w.Python == "" {
@@ -50,7 +52,7 @@ func (w Worlds) script(env string) string {
 	return "scripts/dmc_bridge.py"
 }
 
-// Check finds out, before any trial, whether an environment can be opened.
+// Check reports, before any trial, whether an environment can be opened.
 func (w Worlds) Check(ctx context.Context, env string) error {
 	if env == Rover {
 		return nil
@@ -62,7 +64,7 @@ func (w Worlds) Check(ctx context.Context, env string) error {
 	return nil
 }
 
-// Open makes the robot of an environment, with a task.
+// Open returns the robot of an environment, with a task.
 func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
 	if env == Rover {
 		cfg := rover.DefaultConfig()
@@ -71,12 +73,9 @@ func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
 	}
 	return bridge.Dial(ctx, bridge.Config{
 		Command: []string{w.python(), w.script(env), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
-		TimeoutMs: bridgePatienceMS,
+		TimeoutMs: bridgeTimeoutMS,
 	})
 }
-
-// bridgePatienceMS is far above any step of a simulator, also on a busy machine.
-const bridgePatienceMS = 60_000
 
 func closeSimulator(r Simulator) error {
 	if c, ok := r.(io.Closer); ok {
@@ -85,7 +84,7 @@ func closeSimulator(r Simulator) error {
 	return r.Halt()
 }
 
-// rewardRange is that of an environment's tasks.
+// rewardRange returns the range of the rewards of an environment's tasks.
 func rewardRange(env string) (low, high float64) {
 	if env == Rover {
 		return -1, 1

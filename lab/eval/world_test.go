@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestEveryEnvironmentHasItsScriptButForOneThatIsNamed(t *testing.T) {
+func TestWorlds_ScriptOfEachEnvironment(t *testing.T) {
 	for env, want := range map[string]string{Cheetah: "scripts/dmc_bridge.py", AntMaze: "scripts/maze_bridge.py"} {
 		if got := (Worlds{}).script(env); got != want {
 			t.Errorf("%s is served by %s, want %s", env, got, want)
@@ -20,7 +20,7 @@ func TestEveryEnvironmentHasItsScriptButForOneThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnInterpreterThatCannotServeIsSaidWithWhatToDo(t *testing.T) {
+func TestWorlds_CheckReportsTheFix(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "bridge.sh")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

@@ -6,11 +6,10 @@ import (
 	"optibfm/controller"
 )
 
-// Bound is the regret that an episode-level ucb, whose z has the greatest upper
-// confidence bound at the start of every episode, exceeds with probability at
-// most δ + δ′ in any of its episodes. Constants included, so that it can be held
-// against a measured regret. T_k is the length of episode k, N the number of
-// labels, w = 1/σ² the weight of each:
+// Bound is an upper bound of the regret of an episode-level ucb, whose z has the greatest upper confidence
+// bound at the start of every episode. The regret exceeds it in any episode with probability at most
+// δ + δ′. All constants are included, so that it can be compared with a measured regret. T_k is the length
+// of episode k, N the number of labels, w = 1/σ² the weight of each:
 //
 //	R_n ≤ 2β_n [ 2σ √(A_n Γ_n) + 2 (L/√λ) (1+γ)/(1-γ) log 1/δ′ ]
 //
@@ -18,15 +17,14 @@ import (
 //	β_n = √λ S + √(Γ_n + 2 log 1/δ)              at least the theorem's β
 //	A_n = Σ_k T_k C(w T_k L²/λ),                 C(x) = x/log(1+x)
 //
-// A_n and N grow like n, so this is d √n log n. Its proof, in four steps:
+// A_n and N grow like n, so the bound grows like d √n log n. Proof, in four steps:
 //
-//  1. Optimism. While z* is in the confidence sets, V*(s₀) ≤ the bound of the
-//     policy that was taken, ψ_kᵀẑ + β_k‖ψ_k‖, so that the episode's regret is at
-//     most 2β_k‖ψ_k‖, norms in V_k⁻¹, the belief at its start. Trace.Realised
-//     is the sum of these.
+//  1. Optimism. While z* is in the confidence sets, V*(s₀) is at most the bound of the chosen policy,
+//     ψ_kᵀẑ + β_k‖ψ_k‖, so that the regret of the episode is at most 2β_k‖ψ_k‖, norms in V_k⁻¹, the
+//     belief at its start. Trace.Realised is the sum of these.
 //  2. From ψ to states. ψ_k is the expected sum of φ over the episode, hence
 //     ‖ψ_k‖ ≤ E Y_k, Y_k = Σ_t ‖φ(s_t)‖.
-//  3. From expectations to what was seen. No term of Y_k exceeds B = L/√λ, and
+//  3. From expectations to samples. No term of Y_k exceeds B = L/√λ, and
 //     after each step γ/(1-γ) more are expected, so E Y_k² ≤ B E Y_k (1+γ)/(1-γ).
 //     With exp(-x) ≤ 1-x+x²/2 and c = (1-γ)/(B(1+γ)), exp Σ_k c(½E Y_k - Y_k)
 //     is a supermartingale, which passes 1/δ′ with probability at most δ′ (Ville):
@@ -36,9 +34,9 @@ import (
 //     chord, and Σ log(1+q_k) ≤ log(det V/λ^d) ≤ Γ_n, since det(I+M) ≥ 1+tr M. What
 //     remains is Cauchy-Schwarz.
 //
-// The confidence sets are those of Abbasi-Yadkori, Pál and Szepesvári (2011), and
-// the route, optimism and the elliptical potential, is that of linear bandits,
-// which Rupf et al. (2025) take for behaviour foundation models.
+// The confidence sets are those of Abbasi-Yadkori, Pál and Szepesvári (2011). Optimism and the elliptical
+// potential are the standard proof for linear bandits, which Rupf et al. (2025) use for behaviour
+// foundation models.
 type Bound struct {
 	dim              int
 	gamma, length    float64 // length: L
@@ -48,8 +46,7 @@ type Bound struct {
 	labels, weighted float64 // N, A_n
 }
 
-// NewBound starts the bound of trials on m with the theory's β of cfg, which holds
-// δ, and δ′ = slip.
+// NewBound returns the bound of trials on m with the β schedule of cfg, which has δ, and δ′ = slip.
 func NewBound(m MDP, cfg controller.Config, slip float64) *Bound {
 	return &Bound{
 		dim: m.Dim, gamma: m.Gamma, length: m.L(), lambda: cfg.Lambda, s: cfg.Beta.S,
@@ -57,7 +54,7 @@ func NewBound(m MDP, cfg controller.Config, slip float64) *Bound {
 	}
 }
 
-// Add takes in an episode of n steps, n+1 labels, and returns the bound after it.
+// Add adds an episode of n steps, with n+1 labels, and returns the bound after it.
 func (b *Bound) Add(n int) float64 {
 	b.labels += float64(n + 1)
 	x := b.weight * float64(n) * b.length * b.length / b.lambda

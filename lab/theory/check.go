@@ -17,34 +17,34 @@ import (
 // ErrConfig is wrapped by every error about a Config.
 var ErrConfig = errors.New("theory: configuration")
 
-// Config says how much is measured.
+// Config is the size of a check.
 type Config struct {
-	Runs int    // of each coverage experiment, at least 40; the regret experiments have a twentieth, at least 20
+	Runs int    // of each coverage experiment, at least 40; regret experiments have a twentieth, at least 20
 	Seed uint64 // of everything
-	// Progress is told what is measured next; nil: nobody is.
+	// Progress, if not nil, receives the name of each part before it is measured.
 	Progress func(what string)
 }
 
-// DefaultConfig is 1,000 runs.
+// DefaultConfig has 1,000 runs.
 func DefaultConfig() Config { return Config{Runs: 1000, Seed: 1} }
 
-// What the experiments have in common.
+// Constants of all experiments.
 const (
 	noise    = 0.3 // σ of a label; rewards are within ±1
-	radius   = 1.0 // S, and the norm of z* where nothing else is said
+	radius   = 1.0 // S, and the norm of z* unless scaled
 	slip     = 0.05
-	delta    = 0.1 // where only one is looked at
-	zeta     = 0.2 // of the rewards that are not linear
-	pool     = 20  // decision processes of each family; run i takes number i modulo this
+	delta    = 0.1 // of experiments with a single δ
+	zeta     = 0.2 // of nonlinear rewards
+	pool     = 20  // decision processes of each family; run i has number i modulo pool
 	sqrt     = 0.5 // the exponent of √n
-	tooNoisy = 3   // times σ: noise that the schedule does not know of
-	tasks    = 12  // of which the worst is looked for: each has 0.7 of the gaps of the one before
+	tooNoisy = 3   // times σ: noise that the schedule does not account for
+	tasks    = 12  // of the search for the worst; each has 0.7 times the gaps of the previous one
 )
 
-// deltas are the δ for which coverage is measured.
+// deltas are the δ of the coverage experiments.
 var deltas = []float64{0.5, 0.2, 0.1, 0.05, 0.01}
 
-// Family names a kind of decision process.
+// Family is a kind of decision process.
 type Family string
 
 // The families.
@@ -63,8 +63,8 @@ type checker struct {
 	coverEpisodes, regretEpisodes int
 }
 
-// Check measures everything and returns a report, the same for the same
-// configuration on the same machine. It stops with ctx.
+// Check measures everything and returns a report, which is the same for the same configuration on the
+// same machine. It stops when ctx ends.
 func Check(ctx context.Context, cfg Config) (Report, error) {
 	c, err := newChecker(ctx, cfg)
 	if err != nil {
@@ -76,7 +76,7 @@ func Check(ctx context.Context, cfg Config) (Report, error) {
 
 func newChecker(ctx context.Context, cfg Config) (*checker, error) {
 	if cfg.Runs < 40 {
-		return nil, fmt.Errorf("%w: runs: found %d: use at least 40", ErrConfig, cfg.Runs)
+		return nil, fmt.Errorf("%w: runs: found %d; use at least 40", ErrConfig, cfg.Runs)
 	}
 	return &checker{
 		ctx: ctx, cfg: cfg, solved: map[Family][]*Solution{}, report: Report{Runs: cfg.Runs, Seed: cfg.Seed},
@@ -91,7 +91,7 @@ func (c *checker) run() error {
 	}{
 		{"solving the decision processes", c.solve},
 		{"coverage", c.coverage},
-		{"rewards that are not linear", c.misspecified},
+		{"nonlinear rewards", c.misspecified},
 		{"regret", c.regret},
 		{"regret on the worst task", c.worstTask},
 	} {
@@ -120,7 +120,7 @@ func (c *checker) solve() error {
 	return nil
 }
 
-// each calls work for 0 to n-1 on all processors, and returns the first error.
+// each calls work for 0 to n-1 on all processors and returns the errors.
 func (c *checker) each(n int, work func(i int) error) error {
 	var next atomic.Int64
 	errs := make([]error, runtime.GOMAXPROCS(0))
@@ -142,8 +142,8 @@ func (c *checker) each(n int, work func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// trials runs n trials of a method on a family. Run i has the same process, task
-// and random numbers for every method.
+// trials runs n trials of a method on a family. Run i has the same process, task and random numbers for
+// every method.
 func (c *checker) trials(family Family, n int, method method) ([]Trace, error) {
 	traces := make([]Trace, n)
 	err := c.each(n, func(i int) (err error) {
@@ -177,20 +177,20 @@ func (c *checker) trial(family Family, i int, method method) Trial {
 	return t
 }
 
-// method is what decides, and on what kind of task.
+// method is a controller with a kind of task.
 type method struct {
 	name     string
 	config   controller.Config
 	exact    bool
 	episodes int
 	scale    float64 // of z*
-	noisier  float64 // times the noise that the belief is told; 0: 1
+	noisier  float64 // the true noise in units of the belief's; 0: 1
 	misfit   float64 // |m(s)|
 	sets     []posterior.Schedule
 }
 
-// ucb is the program's default, with the theorem's β and labels of the noise of
-// the experiments, planned at the start of an episode.
+// ucb returns the program's default with the β of the theorem, the noise of the experiments and one plan
+// for each episode.
 func ucb(delta float64, episodes int) method {
 	cfg := controller.DefaultConfig()
 	cfg.Sigma, cfg.Replan = noise, 0
@@ -206,18 +206,18 @@ func (m method) everyTick() method { m.config.Replan = 1; return m }
 
 func (m method) exactly() method { m.exact = true; return m }
 
-// greedy follows the mean of the belief.
+// greedy follows the mean of the belief without an uncertainty bonus.
 func (m method) greedy() method {
 	m.config.Beta = controller.Beta{Schedule: controller.Constant}
 	m.config.Candidates = 1
 	return m
 }
 
-// coverage holds the confidence sets against the truth.
+// coverage counts how often the confidence sets contain z*.
 func (c *checker) coverage() error {
 	for _, delta := range deltas {
 		m := ucb(delta, c.coverEpisodes)
-		m.config.Candidates = 32 // coverage is for whatever the robot does: a quarter of the search will do
+		m.config.Candidates = 32 // coverage does not depend on the policy: a smaller search suffices
 		m.sets = []posterior.Schedule{confidence(m.config)}
 		if err := c.cover(m, []float64{delta}, false); err != nil {
 			return err
@@ -234,14 +234,18 @@ func (c *checker) coverage() error {
 	return c.cover(m, deltas, true)
 }
 
-// cover runs a method on both families in turn, and makes a claim of each of its
-// sets.
-func (c *checker) cover(m method, deltas []float64, control bool) error {
+// alternating runs a method on both families in turn.
+func (c *checker) alternating(m method) ([]Trace, error) {
 	traces := make([]Trace, c.cfg.Runs)
-	err := c.each(len(traces), func(i int) (err error) {
+	return traces, c.each(len(traces), func(i int) (err error) {
 		traces[i], err = c.trial([]Family{FamilyRandom, FamilyFork}[i%2], i/2, m).Run()
 		return err
 	})
+}
+
+// cover adds a claim about each of the method's sets.
+func (c *checker) cover(m method, deltas []float64, control bool) error {
+	traces, err := c.alternating(m)
 	if err != nil {
 		return err
 	}
@@ -259,19 +263,14 @@ func ratios(traces []Trace, set int) []float64 {
 	return r
 }
 
-// misspecified adds ±ζ to the reward of each state, and holds β and β′ against
-// the truth.
+// misspecified adds ±ζ to the reward of each state and counts how often the sets of β and β′ contain z*.
 func (c *checker) misspecified() error {
 	m := ucb(delta, c.coverEpisodes).named("ucb-EP, β′")
 	theory := confidence(m.config)
 	m.misfit = zeta
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, 1
 	m.sets = []posterior.Schedule{confidence(m.config), theory}
-	traces := make([]Trace, c.cfg.Runs)
-	err := c.each(len(traces), func(i int) (err error) {
-		traces[i], err = c.trial([]Family{FamilyRandom, FamilyFork}[i%2], i/2, m).Run()
-		return err
-	})
+	traces, err := c.alternating(m)
 	if err != nil {
 		return err
 	}
@@ -279,7 +278,7 @@ func (c *checker) misspecified() error {
 	return nil
 }
 
-// regret measures how it grows, and against what it may be.
+// regret measures the growth of the regret and compares it with the bounds.
 func (c *checker) regret() error {
 	runs := max(20, c.cfg.Runs/20)
 	ep := ucb(delta, c.regretEpisodes)
@@ -303,10 +302,9 @@ func (c *checker) regret() error {
 	return nil
 }
 
-// worstTask looks for the √n. For a single task the gaps between policies are
-// what they are, and the regret grows more slowly in the end: the bound is about
-// the worst task for each n. So tasks of ever smaller gaps are run, and for
-// each n the worst of them counts.
+// worstTask measures the √n growth. For a single task the gaps between policies are fixed, and the regret
+// grows more slowly in the end; the bound is about the worst task for each n. So worstTask runs tasks
+// with ever smaller gaps and takes the worst for each n.
 func (c *checker) worstTask() error {
 	runs := max(20, c.cfg.Runs/20)
 	for _, m := range []method{

@@ -23,17 +23,17 @@ func shortCheck(t *testing.T) Report {
 	return c.report
 }
 
-func TestTheTheoryHoldsAndItsControlsFail(t *testing.T) {
+func TestCheck_ClaimsHoldAndControlsFail(t *testing.T) {
 	r := shortCheck(t)
 	groups := map[string]int{}
 	for _, c := range r.Claims {
 		groups[c.Group]++
-		// Of 60 episodes the exponents are those of learning, not of having learnt.
+		// With 60 episodes the exponents are those of the early learning phase.
 		if c.Verdict == Fails && !strings.HasPrefix(c.Text, "exponent") {
 			t.Errorf("%s: %v: %s", c.Text, c.Measured, c.Verdict)
 		}
 		if c.Group == "control" && strings.HasPrefix(c.Text, "z*") && c.Verdict != Holds {
-			t.Errorf("the control cannot fail: %s: %v", c.Text, c.Measured)
+			t.Errorf("the control holds: %s: %v", c.Text, c.Measured)
 		}
 	}
 	for _, group := range []string{"coverage", "misspecified", "regret", "bound", "worst task", "control"} {
@@ -62,13 +62,13 @@ func writesEverything(t *testing.T, r Report) {
 	}
 }
 
-func TestTooFewRunsAreRefused(t *testing.T) {
+func TestCheck_RefusesTooFewRuns(t *testing.T) {
 	if _, err := Check(context.Background(), Config{Runs: 5}); !errors.Is(err, ErrConfig) {
 		t.Errorf("found %v, want ErrConfig", err)
 	}
 }
 
-func TestACheckStopsWithItsContext(t *testing.T) {
+func TestCheck_StopsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	cfg := Config{Runs: 1000, Progress: func(what string) {
 		if what == "coverage" {

@@ -7,14 +7,13 @@ import (
 	"optibfm/posterior"
 )
 
-// Exact chooses z as the theory does, where Lockstep with a Planner searches a
-// sample of candidates: by the greatest upper confidence bound over all policies
-// from the present state,
+// Exact chooses z like the theory: by the greatest upper confidence bound over all policies from the
+// current state, while a controller.Planner searches a sample of candidates:
 //
 //	max over π and ‖z - ẑ‖_V ≤ β of ψ^π(s)ᵀz  =  max over π of ψ^π(s)ᵀẑ + β‖ψ^π(s)‖_{V⁻¹}
 //
-// Its z is the one of that maximum, ẑ + β V⁻¹ψ/‖ψ‖_{V⁻¹}, for which π is optimal
-// from s. It implements controller.Plans in one goroutine.
+// Its z is that of the maximum, ẑ + β V⁻¹ψ/‖ψ‖_{V⁻¹}, for which π is optimal from s. Exact implements
+// controller.Plans for one goroutine.
 type Exact struct {
 	solution *Solution
 	schedule posterior.Schedule
@@ -31,8 +30,7 @@ type Exact struct {
 
 var _ controller.Plans = (*Exact)(nil)
 
-// NewExact plans for the belief of cfg, and as often as it says, with the β of
-// schedule.
+// NewExact returns plans for the belief and the replan interval of cfg, with the β of schedule.
 func NewExact(s *Solution, cfg controller.Config, schedule posterior.Schedule) (*Exact, error) {
 	d := s.mdp.Dim
 	belief, err := cfg.NewBelief(d)
@@ -50,7 +48,7 @@ func NewExact(s *Solution, cfg controller.Config, schedule posterior.Schedule) (
 // State implements controller.Plans.
 func (e *Exact) State() *controller.State { return e.state }
 
-// Offer plans where a plan is due.
+// Offer makes a plan when one is due.
 func (e *Exact) Offer() error {
 	s := e.state
 	if s.Valid == 0 {
@@ -88,10 +86,10 @@ func (e *Exact) choose(state int) {
 		}
 	}
 	e.plan.Score, e.plan.Beta = highest, beta
-	e.optimist(e.solution.Psi(best, state), beta)
+	e.maximise(e.solution.Psi(best, state), beta)
 }
 
-// width is ‖ψ‖ in V⁻¹, and leaves R⁻ᵀψ in half.
+// width returns ‖ψ‖ in V⁻¹ and writes R⁻ᵀψ to half.
 func (e *Exact) width(psi []float64) float64 {
 	clear(e.half)
 	d := len(psi)
@@ -103,8 +101,8 @@ func (e *Exact) width(psi []float64) float64 {
 	return norm(e.half)
 }
 
-// optimist writes the z of the confidence set that promises most of ψ.
-func (e *Exact) optimist(psi []float64, beta float64) {
+// maximise writes the z of the confidence set with the greatest ψᵀz.
+func (e *Exact) maximise(psi []float64, beta float64) {
 	copy(e.plan.Z, e.mean)
 	length := e.width(psi)
 	if length == 0 {

@@ -7,8 +7,8 @@ import (
 	"optibfm/lab/theory"
 )
 
-// A robot that is optimistic finds the best of eight rooms; one that follows its
-// belief's mean is content with a good one.
+// An optimistic robot finds the best of eight rooms. One that follows the mean of its belief stays in a
+// good one.
 func ExampleTrial() {
 	solution, err := theory.Solve(theory.Fork(3))
 	if err != nil {

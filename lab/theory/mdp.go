@@ -14,22 +14,21 @@ const MaxPolicies = 4096
 // ErrMDP is wrapped by every error about a decision process.
 var ErrMDP = errors.New("theory: mdp")
 
-// MDP is a finite Markov decision process whose states have features. Its
-// discount is the probability of going on: after each step an episode ends with
-// probability 1-Gamma, so that the expected sum of the rewards of an episode,
-// undiscounted, is the discounted value of its start.
+// MDP is a finite Markov decision process with features of its states. After each step an episode ends
+// with probability 1-Gamma, so the expected undiscounted return of an episode is the discounted value of
+// its first state.
 type MDP struct {
 	States, Actions, Dim int
 
-	Gamma float64   // probability of going on, in (0, 1)
+	Gamma float64   // probability that an episode continues, in (0, 1)
 	P     []float64 // P(s'|s,a), [States, Actions, States]
 	Phi   []float64 // φ(s), [States, Dim]
 	Start []float64 // distribution of an episode's first state, [States]
 }
 
-// Random is a process of 10 states, 2 actions and 4 features: each action leads
-// to one of three states, and an episode starts anywhere. Whatever the robot
-// does, it sees all states sooner or later. The greatest ‖φ‖ is 1.
+// Random returns a process of 10 states, 2 actions and 4 features. Each action leads to one of three
+// states, and an episode starts in any state, so that every policy visits all states. The greatest ‖φ‖
+// is 1.
 func Random(seed uint64) MDP {
 	rng := rand.New(rand.NewPCG(seed, randomStream))
 	m := MDP{States: 10, Actions: 2, Dim: 4, Gamma: 0.8}
@@ -56,12 +55,9 @@ func Random(seed uint64) MDP {
 	return m
 }
 
-// Fork is a tree of corridors, 15 states, 2 actions and 4 features: three
-// decisions lead from the root to one of eight rooms, where the episode stays.
-// Corridors have no features, rooms random ones of norm 1, and nothing is left
-// to chance but the end of the episode. A robot that never tries a room learns
-// of it only what it has in common with others: this is a linear bandit of eight
-// arms.
+// Fork returns a tree of corridors with 15 states, 2 actions and 4 features: a linear bandit of eight
+// arms. Three decisions lead from the root to one of eight rooms, where the episode stays. Corridors have
+// zero features, rooms random ones of norm 1. Only the end of an episode is random.
 func Fork(seed uint64) MDP {
 	const corridors, rooms = 7, 8
 	rng := rand.New(rand.NewPCG(seed, forkStream))
@@ -85,7 +81,7 @@ func Fork(seed uint64) MDP {
 	return m
 }
 
-// Streams of random numbers, apart so that they share nothing where seeds agree.
+// Independent streams of random numbers for one seed.
 const (
 	randomStream = iota + 1
 	forkStream
@@ -96,7 +92,7 @@ const (
 	bootstrapStream
 )
 
-// L is the bound on ‖φ(s)‖ that the schedules are told.
+// L returns the greatest ‖φ(s)‖, the bound of the schedules.
 func (m MDP) L() float64 {
 	longest := 0.0
 	for s := range m.States {
@@ -105,13 +101,14 @@ func (m MDP) L() float64 {
 	return longest
 }
 
-// Validate reports what makes m no decision process. The error wraps ErrMDP.
+// Validate reports why m is not a decision process. The error wraps ErrMDP.
 func (m MDP) Validate() error {
 	if m.States < 1 || m.Actions < 2 || m.Dim < 1 {
-		return fmt.Errorf("%w: found %d states, %d actions and %d features: give at least 1, 2 and 1", ErrMDP, m.States, m.Actions, m.Dim)
+		return fmt.Errorf("%w: found %d states, %d actions and %d features; give at least 1, 2 and 1",
+			ErrMDP, m.States, m.Actions, m.Dim)
 	}
 	if !(m.Gamma > 0 && m.Gamma < 1) {
-		return fmt.Errorf("%w: gamma: found %g: give a probability in (0, 1)", ErrMDP, m.Gamma)
+		return fmt.Errorf("%w: gamma: found %g; give a probability in (0, 1)", ErrMDP, m.Gamma)
 	}
 	for _, part := range []struct {
 		name string
@@ -123,19 +120,20 @@ func (m MDP) Validate() error {
 		{"start", len(m.Start), m.States},
 	} {
 		if part.got != part.want {
-			return fmt.Errorf("%w: %s: found %d numbers: give %d", ErrMDP, part.name, part.got, part.want)
+			return fmt.Errorf("%w: %s: found %d numbers, want %d", ErrMDP, part.name, part.got, part.want)
 		}
 	}
 	for row := range m.States * m.Actions {
 		if !isDistribution(m.P[row*m.States : (row+1)*m.States]) {
-			return fmt.Errorf("%w: P of state %d and action %d is no distribution: give probabilities that sum to 1", ErrMDP, row/m.Actions, row%m.Actions)
+			return fmt.Errorf("%w: P of state %d and action %d: the sum is not 1 or a number is negative",
+				ErrMDP, row/m.Actions, row%m.Actions)
 		}
 	}
 	if !isDistribution(m.Start) {
-		return fmt.Errorf("%w: start is no distribution: give probabilities that sum to 1", ErrMDP)
+		return fmt.Errorf("%w: start: the sum is not 1 or a number is negative", ErrMDP)
 	}
 	if longest := m.L(); !(longest > 0) || math.IsInf(longest, 0) {
-		return fmt.Errorf("%w: phi: the longest feature has norm %g: give finite features that are not all 0", ErrMDP, longest)
+		return fmt.Errorf("%w: phi: the greatest norm is %g; give finite features that are not all 0", ErrMDP, longest)
 	}
 	return nil
 }
@@ -158,7 +156,7 @@ func (m MDP) next(s, a int) []float64 {
 	return m.P[row*m.States : (row+1)*m.States]
 }
 
-// decides tells whether it matters what is done in s.
+// decides reports whether the actions in s differ.
 func (m MDP) decides(s int) bool {
 	for a := 1; a < m.Actions; a++ {
 		if !slices.Equal(m.next(s, a), m.next(s, 0)) {
@@ -168,7 +166,7 @@ func (m MDP) decides(s int) bool {
 	return false
 }
 
-// pick takes an index by its probability.
+// pick draws an index with the given probabilities.
 func pick(rng *rand.Rand, p []float64) int {
 	u := rng.Float64()
 	for i, x := range p {
@@ -176,7 +174,7 @@ func pick(rng *rand.Rand, p []float64) int {
 			return i
 		}
 	}
-	for i := len(p) - 1; i > 0; i-- { // rounding left a little over
+	for i := len(p) - 1; i > 0; i-- { // rounding: u is just above the sum
 		if p[i] > 0 {
 			return i
 		}
@@ -192,7 +190,7 @@ func gaussian(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// direction is uniform on the unit sphere.
+// direction draws a point of the unit sphere.
 func direction(rng *rand.Rand, n int) []float64 {
 	x := gaussian(rng, n)
 	length := norm(x)
@@ -210,7 +208,7 @@ func uniform(n int) []float64 {
 	return p
 }
 
-// dot is xᵀy; y may be longer.
+// dot returns xᵀy; y may be longer.
 func dot(x, y []float64) float64 {
 	sum := 0.0
 	y = y[:len(x)]

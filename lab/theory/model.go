@@ -7,10 +7,9 @@ import (
 	"optibfm/tflite"
 )
 
-// Model is the perfect behaviour foundation model of a process: exact features,
-// the optimal policy of every z, and its exact successor features. An
-// observation is the number of the state. An action is the number of the choice,
-// spread over [-1, 1]. There is one member in the ensemble.
+// Model is the perfect behaviour foundation model of a process: exact features, the optimal policy of
+// every z and its exact successor features. An observation is the number of the state. An action is the
+// number of the choice, scaled to [-1, 1]. The ensemble has one member.
 type Model struct {
 	solution *Solution
 	policy   int       // the last one: where policy iteration starts from
@@ -19,7 +18,7 @@ type Model struct {
 
 var _ tflite.Model = (*Model)(nil)
 
-// NewModel returns a model of its own; the solution may be shared.
+// NewModel returns a model for one goroutine; models may share a solution.
 func NewModel(s *Solution) *Model {
 	return &Model{solution: s, z: make([]float64, s.mdp.Dim)}
 }
@@ -36,7 +35,7 @@ func (m *Model) Phi(dst []float64, obs []float32) error {
 		return err
 	}
 	if len(dst) != m.solution.mdp.Dim {
-		return fmt.Errorf("theory: phi: found room for %d features: give %d", len(dst), m.solution.mdp.Dim)
+		return fmt.Errorf("theory: phi: found room for %d features, want %d", len(dst), m.solution.mdp.Dim)
 	}
 	copy(dst, m.solution.mdp.phi(state))
 	return nil
@@ -49,7 +48,8 @@ func (m *Model) Act(dst, obs []float32, z []float64) error {
 		return err
 	}
 	if len(dst) != 1 || len(z) != m.solution.mdp.Dim || !isFinite(z) {
-		return fmt.Errorf("theory: act: found %d actions and z %v: give 1 and %d finite numbers", len(dst), z, m.solution.mdp.Dim)
+		return fmt.Errorf("theory: act: found %d actions and z %v, want 1 and %d finite numbers",
+			len(dst), z, m.solution.mdp.Dim)
 	}
 	m.policy = m.solution.Optimal(z, m.policy)
 	dst[0] = command(m.solution.Action(m.policy, state), m.solution.mdp.Actions)
@@ -64,7 +64,8 @@ func (m *Model) Search(obs, candidates []float32, belief tflite.Belief) (best in
 	}
 	d := m.solution.mdp.Dim
 	if len(candidates) == 0 || len(candidates)%d != 0 || len(belief.Mean) != d || len(belief.InvR) != d*d {
-		return 0, 0, fmt.Errorf("theory: search: found %d numbers of candidates, a mean of %d and InvR of %d: give [n, %d], %d and %d", len(candidates), len(belief.Mean), len(belief.InvR), d, d, d*d)
+		return 0, 0, fmt.Errorf("theory: search: found %d candidate numbers, Mean %d, InvR %d, want [n, %d], %d, %d",
+			len(candidates), len(belief.Mean), len(belief.InvR), d, d, d*d)
 	}
 	highest := math.Inf(-1)
 	for i := 0; i < len(candidates); i += d {
@@ -72,7 +73,7 @@ func (m *Model) Search(obs, candidates []float32, belief tflite.Belief) (best in
 			m.z[j] = float64(v)
 		}
 		if !isFinite(m.z) {
-			return 0, 0, fmt.Errorf("theory: search: candidate %d is not finite (%v): give finite numbers", i/d, m.z)
+			return 0, 0, fmt.Errorf("theory: search: candidate %d is not finite (%v)", i/d, m.z)
 		}
 		m.policy = m.solution.Optimal(m.z, m.policy)
 		if bound := upper(m.solution.Psi(m.policy, state), belief); bound > highest {
@@ -80,12 +81,12 @@ func (m *Model) Search(obs, candidates []float32, belief tflite.Belief) (best in
 		}
 	}
 	if math.IsInf(highest, -1) {
-		return 0, 0, fmt.Errorf("theory: search: no candidate has a score: give a finite belief")
+		return 0, 0, fmt.Errorf("theory: search: no candidate has a score; give a finite belief")
 	}
 	return best, float32(highest), nil
 }
 
-// upper is ψᵀẑ + β‖R⁻ᵀψ‖.
+// upper returns ψᵀẑ + β‖R⁻ᵀψ‖.
 func upper(psi []float64, belief tflite.Belief) float64 {
 	d := len(psi)
 	mean, square := 0.0, 0.0
@@ -106,15 +107,16 @@ func (m *Model) state(obs []float32) (int, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("theory: observation: found %v: give the number of one of %d states", obs, m.solution.mdp.States)
+	return 0, fmt.Errorf("theory: observation: found %v, want the number of one of %d states",
+		obs, m.solution.mdp.States)
 }
 
-// command is the action that stands for a choice.
+// command returns the action of a choice.
 func command(choice, choices int) float32 {
 	return 2*float32(choice)/float32(choices-1) - 1
 }
 
-// choice is the choice that an action stands for.
+// choice returns the choice of an action.
 func choice(action float32, choices int) int {
 	return int(math.Round(float64(action+1) / 2 * float64(choices-1)))
 }

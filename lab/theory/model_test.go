@@ -12,7 +12,7 @@ import (
 	"optibfm/tflite"
 )
 
-// taught is a belief after some labels of a task.
+// taught returns a belief after some labels of a task.
 func taught(t testing.TB, m MDP, z []float64, labels int, seed uint64) *posterior.Belief {
 	t.Helper()
 	b, err := posterior.New(m.Dim, 1, 1)
@@ -29,7 +29,7 @@ func taught(t testing.TB, m MDP, z []float64, labels int, seed uint64) *posterio
 	return b
 }
 
-// precision is V of a belief, by way of R⁻¹.
+// precision returns V of a belief, from R⁻¹.
 func precision(t testing.TB, b *posterior.Belief) *mat.Dense {
 	t.Helper()
 	invR := mat.NewDense(b.Dim(), b.Dim(), nil)
@@ -42,7 +42,7 @@ func precision(t testing.TB, b *posterior.Belief) *mat.Dense {
 	return &v
 }
 
-func TestTheSearchTakesTheGreatestUpperBound(t *testing.T) {
+func TestModel_SearchTakesTheGreatestUpperBound(t *testing.T) {
 	m := Random(7)
 	s := solved(t, m)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -82,12 +82,13 @@ func TestTheSearchTakesTheGreatestUpperBound(t *testing.T) {
 	}
 }
 
-func TestTheModelRefusesWhatItCannotEvaluate(t *testing.T) {
+func TestModel_RefusesBadInput(t *testing.T) {
 	s := solved(t, Random(1))
 	m, d := NewModel(s), s.mdp.Dim
 	good := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
 	z, action := make([]float64, d), make([]float32, 1)
 	nan := float32(math.NaN())
+	bad := tflite.Belief{Mean: []float32{nan, 0, 0, 0}, InvR: good.InvR}
 	for name, err := range map[string]error{
 		"no observation":        m.Phi(make([]float64, d), nil),
 		"half a state":          m.Phi(make([]float64, d), []float32{0.5}),
@@ -104,7 +105,7 @@ func TestTheModelRefusesWhatItCannotEvaluate(t *testing.T) {
 		"a NaN in a candidate":  searchError(m, 1, []float32{0, nan, 0, 0}, good),
 		"no state to search in": searchError(m, -3, make([]float32, d), good),
 		"half a belief":         searchError(m, 1, make([]float32, d), tflite.Belief{Mean: good.Mean}),
-		"a NaN in the belief":   searchError(m, 1, make([]float32, d), tflite.Belief{Mean: []float32{nan, 0, 0, 0}, InvR: good.InvR}),
+		"a NaN in the belief":   searchError(m, 1, make([]float32, d), bad),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -117,7 +118,7 @@ func searchError(m *Model, state float32, candidates []float32, b tflite.Belief)
 	return err
 }
 
-// offer lets plans plan for a state and a belief.
+// offer returns the plan for a state and a belief.
 func offer(t testing.TB, plans controller.Plans, state int, b *posterior.Belief) *controller.Plan {
 	t.Helper()
 	s := plans.State()
@@ -129,7 +130,7 @@ func offer(t testing.TB, plans controller.Plans, state int, b *posterior.Belief)
 	return plans.Latest()
 }
 
-func TestTheExactPlanIsTheGreatestOptimism(t *testing.T) {
+func TestExact_HasTheGreatestUpperBound(t *testing.T) {
 	for seed := range uint64(10) {
 		m := Random(seed)
 		s := solved(t, m)
@@ -141,8 +142,7 @@ func TestTheExactPlanIsTheGreatestOptimism(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := offer(t, exact, 2, b)
-		// The z of the plan is on the edge of the confidence set, and its policy has
-		// exactly the promised value there.
+		// The z of the plan is on the edge of the confidence set, and the value of its policy is the score.
 		mean := make([]float64, m.Dim)
 		b.Mean(mean)
 		diff := mat.NewVecDense(m.Dim, nil)
@@ -151,14 +151,14 @@ func TestTheExactPlanIsTheGreatestOptimism(t *testing.T) {
 			t.Errorf("seed %d: z is %g away from the mean, β is %g", seed, edge, plan.Beta)
 		}
 		if value := dot(s.Psi(s.Optimal(plan.Z, 0), 2), plan.Z); math.Abs(value-plan.Score) > 1e-9 {
-			t.Errorf("seed %d: the policy of z has the value %g, promised was %g", seed, value, plan.Score)
+			t.Errorf("seed %d: the policy of z has the value %g, its score is %g", seed, value, plan.Score)
 		}
 		planner, err := controller.NewPlanner(method.config, NewModel(s))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if sampled := offer(t, controller.NewLockstep(planner), 2, b); sampled.Score > plan.Score+1e-5 {
-			t.Errorf("seed %d: a sampled candidate promises %g, more than the greatest, %g", seed, sampled.Score, plan.Score)
+			t.Errorf("seed %d: a sampled candidate scores %g, above the greatest, %g", seed, sampled.Score, plan.Score)
 		}
 	}
 }

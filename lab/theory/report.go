@@ -11,21 +11,20 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Claim is a statement that was measured.
+// Claim is a measured statement.
 type Claim struct {
 	Group    string // coverage, misspecified, regret, bound, worst task, control
 	Text     string
 	Measured Interval
-	Want     string // what the statement says
+	Want     string // the statement's value
 	Verdict  Verdict
 	Note     string
 }
 
-// Verdict says what an interval makes of a claim.
+// Verdict is the result of a claim.
 type Verdict string
 
-// The verdicts. Undecided claims are true of one end of the interval and not of
-// the other: more runs decide.
+// The verdicts. An undecided claim is true for one end of the interval only: more runs decide.
 const (
 	Holds     Verdict = "yes"
 	Fails     Verdict = "NO"
@@ -46,18 +45,18 @@ func judge(surely, perhaps bool) Verdict {
 	return Fails
 }
 
-// Curve is a sum that grows, or a share that falls, over a run.
+// Curve is a growing sum or a falling share over a run.
 type Curve struct {
-	// Group: "random" and "fork" are regret over episodes, and so is "worst task";
-	// "misspecified" is the share of runs covered so far, over labels; "width" is
-	// the share of runs whose greatest ‖z* - ẑ‖_V/β is at most x.
+	// Group: "random", "fork" and "worst task" are regret over episodes; "misspecified" is the share of
+	// runs covered so far, over labels; "width" is the share of runs with a greatest ‖z* - ẑ‖_V/β of at
+	// most x.
 	Group string
 	Name  string
 	X     []float64
-	Y     []Interval // mean and the range of the middle 90 % of runs; of a share its interval
+	Y     []Interval // mean and middle 90 % of the runs; of a share its confidence interval
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
 	Runs   int
 	Seed   uint64
@@ -85,7 +84,7 @@ func (r *Report) addCoverage(name string, delta float64, control bool, ratios []
 		Text:    fmt.Sprintf("z* in all confidence sets of a run, δ = %g, %s", delta, name),
 		Want:    fmt.Sprintf("≥ %g", 1-delta),
 		Verdict: atLeast(covered, 1-delta),
-		// The width of which 1-δ of the runs would have had need.
+		// The width that would have covered 1-δ of the runs.
 		Note: fmt.Sprintf("%.2f β would do", stat.Quantile(1-delta, stat.Empirical, ratios, nil)),
 	}
 	if control {
@@ -94,7 +93,7 @@ func (r *Report) addCoverage(name string, delta float64, control bool, ratios []
 	r.Claims = append(r.Claims, c)
 }
 
-// widths is the distribution of sorted ratios.
+// widths returns the distribution of sorted ratios.
 func widths(name string, ratios []float64) Curve {
 	c := Curve{Group: "width", Name: name}
 	points := min(widthPoints, len(ratios))
@@ -134,8 +133,7 @@ func (r *Report) addMisspecified(traces []Trace) {
 	}
 }
 
-// survival is the share of runs in which z* has been in every confidence set so
-// far.
+// survival returns the share of runs with z* in every confidence set so far.
 func survival(name string, traces []Trace, set int) Curve {
 	shortest := traces[0].Labels
 	for _, t := range traces {
@@ -155,14 +153,14 @@ func survival(name string, traces []Trace, set int) Curve {
 	return c
 }
 
-// Of the curves and fits.
+// Numbers of points of curves and fits.
 const (
 	curvePoints = 40
 	widthPoints = 200
 	fitPoints   = 16
 )
 
-// fitted are the episodes over which exponents are fitted: the last nine tenths.
+// fitted returns the episodes for the fit of exponents: the last nine tenths.
 func fitted(episodes int) []int { return spaced(episodes/10, episodes, fitPoints) }
 
 func (r *Report) addRegret(family Family, name string, traces []Trace) {
@@ -183,7 +181,7 @@ func (r *Report) addRegret(family Family, name string, traces []Trace) {
 	switch {
 	case name == "random", name == "greedy" && family == FamilyFork:
 		claim.Group, claim.Want, claim.Verdict = "control", "≥ 0.5", atLeast(exponent, sqrt)
-	case name == "greedy": // nothing is hidden from it where it sees every state anyway
+	case name == "greedy": // in Random it sees every state without exploring
 		return
 	}
 	r.Claims = append(r.Claims, claim)
@@ -192,8 +190,7 @@ func (r *Report) addRegret(family Family, name string, traces []Trace) {
 	}
 }
 
-// addBounds holds the regret against what theory allows, run by run and at every
-// episode.
+// addBounds compares the regret with its bounds, for every run and episode.
 func (r *Report) addBounds(family Family, name string, traces []Trace) {
 	realised, closed := make([][]float64, len(traces)), make([][]float64, len(traces))
 	plans, optimistic := 0, 0
@@ -210,7 +207,8 @@ func (r *Report) addBounds(family Family, name string, traces []Trace) {
 		Want:    fmt.Sprintf("≥ %g", 1-delta),
 		Verdict: atLeast(share, 1-delta),
 	})
-	r.Curves = append(r.Curves, curve(string(family), name+": Σ 2β‖ψ‖", realised), curve(string(family), name+": closed bound", closed))
+	r.Curves = append(r.Curves,
+		curve(string(family), name+": Σ 2β‖ψ‖", realised), curve(string(family), name+": closed bound", closed))
 }
 
 func (r *Report) addBound(family Family, name, bound string, traces []Trace, limits [][]float64) {
@@ -273,7 +271,7 @@ func curve(group, name string, curves [][]float64) Curve {
 	return c
 }
 
-// WriteTable writes the claims for people.
+// WriteTable writes the claims as a text table.
 func (r Report) WriteTable(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "\tclaim\tmeasured\t%g %% interval\twanted\tholds\t\n", 100*Confidence)
@@ -283,7 +281,9 @@ func (r Report) WriteTable(w io.Writer) error {
 		if c.Group != group {
 			group, shown = c.Group, c.Group
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.3f to %.3f\t%s\t%s\t%s\n", shown, c.Text, c.Measured.Value, c.Measured.Low, c.Measured.High, c.Want, c.Verdict, c.Note)
+		m := c.Measured
+		fmt.Fprintf(table, "%s\t%s\t%.3f\t%.3f to %.3f\t%s\t%s\t%s\n",
+			shown, c.Text, m.Value, m.Low, m.High, c.Want, c.Verdict, c.Note)
 	}
 	return table.Flush()
 }
@@ -304,7 +304,8 @@ func (r Report) WriteCurves(w io.Writer) error {
 	rows := [][]string{{"group", "name", "x", "value", "low", "high"}}
 	for _, c := range r.Curves {
 		for i, x := range c.X {
-			rows = append(rows, []string{c.Group, c.Name, number(x), number(c.Y[i].Value), number(c.Y[i].Low), number(c.Y[i].High)})
+			y := c.Y[i]
+			rows = append(rows, []string{c.Group, c.Name, number(x), number(y.Value), number(y.Low), number(y.High)})
 		}
 	}
 	return writeCSV(w, rows)

@@ -7,12 +7,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Solution knows everything about a process: the successor features of every
-// deterministic policy, by a linear solve each. It is read-only after Solve and
-// may be shared between goroutines.
+// Solution has the successor features of every deterministic policy of a process, each from a linear
+// system. It is read-only after Solve, and goroutines may share it.
 //
-// The features of a step are those of the state that it leads to, as in a
-// forward-backward model and as in an episode's return:
+// The features of a step are those of the state that it leads to, as in a forward-backward model and in
+// the return of an episode:
 //
 //	ψ^π(s) = E Σ_{t ≥ 1} γ^(t-1) φ(s_t),   ψ^π = P_π (Φ + γ ψ^π)
 type Solution struct {
@@ -21,13 +20,12 @@ type Solution struct {
 	stride    []int // of a decision in a policy's number
 	policies  int
 	psi       []float64 // ψ^π(s), [policies, States, Dim]
-	gain      []float64 // ψ^π(s, a) - ψ^π(s) where there is a decision, [policies, decisions, Actions, Dim]
-	choices   []uint16  // what a policy does where there is a decision, [policies, decisions]
-	reach     float64   // no ‖ψ‖ is greater
+	gain      []float64 // ψ^π(s, a) - ψ^π(s) of each decision, [policies, decisions, Actions, Dim]
+	choices   []uint16  // of a policy at each decision, [policies, decisions]
+	reach     float64   // upper bound of ‖ψ‖
 }
 
-// Solve enumerates the policies of m. The error wraps ErrMDP; more than
-// MaxPolicies policies are one.
+// Solve enumerates the policies of m, at most MaxPolicies. The error wraps ErrMDP.
 func Solve(m MDP) (*Solution, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -40,7 +38,8 @@ func Solve(m MDP) (*Solution, error) {
 		s.decisions = append(s.decisions, state)
 		s.stride = append(s.stride, s.policies)
 		if s.policies *= m.Actions; s.policies > MaxPolicies {
-			return nil, fmt.Errorf("%w: more than %d deterministic policies: give fewer states or actions", ErrMDP, MaxPolicies)
+			return nil, fmt.Errorf("%w: more than %d deterministic policies; give fewer states or actions",
+				ErrMDP, MaxPolicies)
 		}
 	}
 	s.psi = make([]float64, s.policies*m.States*m.Dim)
@@ -56,13 +55,7 @@ func Solve(m MDP) (*Solution, error) {
 	return s, nil
 }
 
-// MDP is the process that was solved.
-func (s *Solution) MDP() MDP { return s.mdp }
-
-// Policies is the number of deterministic policies.
-func (s *Solution) Policies() int { return s.policies }
-
-// solve finds ψ of a policy from (I - γ P_π) ψ = P_π Φ.
+// solve computes ψ of a policy from (I - γ P_π) ψ = P_π Φ.
 func (s *Solution) solve(policy int) error {
 	m := s.mdp
 	system, right := mat.NewDense(m.States, m.States, nil), mat.NewDense(m.States, m.Dim, nil)
@@ -94,7 +87,7 @@ func (s *Solution) solve(policy int) error {
 }
 
 // AfterAction writes ψ^π(s, a) = Σ_s' P(s'|s,a) (φ(s') + γ ψ^π(s')) into dst
-// [Dim]: the successor features of doing a and following π from then on.
+// [Dim]: the successor features of action a, then policy π.
 func (s *Solution) AfterAction(dst []float64, policy, state, action int) {
 	clear(dst)
 	for to, p := range s.mdp.next(state, action) {
@@ -108,7 +101,7 @@ func (s *Solution) AfterAction(dst []float64, policy, state, action int) {
 	}
 }
 
-// Action is what a policy does in a state.
+// Action returns the action of a policy in a state.
 func (s *Solution) Action(policy, state int) int {
 	if i := slices.Index(s.decisions, state); i >= 0 {
 		return int(s.chosen(policy)[i])
@@ -121,7 +114,7 @@ func (s *Solution) chosen(policy int) []uint16 {
 	return s.choices[policy*n : (policy+1)*n]
 }
 
-// Psi is ψ^π(s), [Dim]. The caller must not change it.
+// Psi returns ψ^π(s), [Dim]. The caller must not change it.
 func (s *Solution) Psi(policy, state int) []float64 {
 	at := (policy*s.mdp.States + state) * s.mdp.Dim
 	return s.psi[at : at+s.mdp.Dim : at+s.mdp.Dim]
@@ -132,13 +125,12 @@ func (s *Solution) gainOf(policy, decision, action int) []float64 {
 	return s.gain[at : at+s.mdp.Dim : at+s.mdp.Dim]
 }
 
-// tie is the gain, relative to the greatest value that there is, for which an
-// action replaces another: less is rounding, and could go round in circles.
+// tie is the least gain, relative to the greatest value, for which an action replaces another. A smaller
+// gain is rounding and could make the iteration cycle.
 const tie = 1e-13
 
-// Optimal is the policy that is optimal for the rewards φ(s)ᵀz in every state,
-// by policy iteration from the policy `from`. Where actions tie, which one it
-// takes depends on `from`.
+// Optimal returns the policy that is optimal for the rewards φ(s)ᵀz in every state, by policy iteration
+// from the policy `from`, which also decides between equal actions.
 func (s *Solution) Optimal(z []float64, from int) int {
 	policy, least := from, tie*s.reach*norm(z)
 	for range s.policies {
@@ -151,8 +143,7 @@ func (s *Solution) Optimal(z []float64, from int) int {
 	return policy
 }
 
-// improve is the policy that does in every state what is best if the present
-// policy follows.
+// improve returns the policy with the best action of every state if the current policy follows.
 func (s *Solution) improve(z []float64, policy int, least float64) int {
 	better, d, choices := policy, len(z), s.mdp.Actions
 	gains := s.gain[policy*len(s.decisions)*choices*d:]
@@ -160,7 +151,7 @@ func (s *Solution) improve(z []float64, policy int, least float64) int {
 		best, most := int(now), least
 		for action := range choices {
 			if action == int(now) {
-				continue // it gains nothing
+				continue // its gain is 0
 			}
 			if gain := dot(z, gains[action*d:]); gain > most {
 				best, most = action, gain

@@ -18,8 +18,8 @@ func solved(t testing.TB, m MDP) *Solution {
 	return s
 }
 
-// values is the optimal value of every state by value iteration, which knows
-// nothing of policies or successor features.
+// values returns the optimal value of every state by value iteration, without policies or successor
+// features.
 func values(m MDP, z []float64) []float64 {
 	v := make([]float64, m.States)
 	for range 500 {
@@ -39,21 +39,22 @@ func values(m MDP, z []float64) []float64 {
 	return v
 }
 
-func TestThePolicyOfAZIsOptimalByValueIterationAndByEnumeration(t *testing.T) {
+func TestSolution_OptimalAgreesWithValueIteration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for seed := range uint64(3) {
 		for _, m := range []MDP{Random(seed), Fork(seed)} {
 			s := solved(t, m)
 			for range 20 {
 				z := direction(rng, m.Dim)
-				policy, want := s.Optimal(z, rng.IntN(s.Policies())), values(m, z)
+				policy, want := s.Optimal(z, rng.IntN(s.policies)), values(m, z)
 				for state := range m.States {
 					got, best := dot(s.Psi(policy, state), z), math.Inf(-1)
-					for each := range s.Policies() {
+					for each := range s.policies {
 						best = max(best, dot(s.Psi(each, state), z))
 					}
 					if math.Abs(got-want[state]) > 1e-9 || math.Abs(got-best) > 1e-9 {
-						t.Fatalf("seed %d, state %d: the policy's value is %g, by value iteration %g, by enumeration %g", seed, state, got, want[state], best)
+						t.Fatalf("seed %d, state %d: value %g, by value iteration %g, by enumeration %g",
+							seed, state, got, want[state], best)
 					}
 				}
 			}
@@ -61,7 +62,7 @@ func TestThePolicyOfAZIsOptimalByValueIterationAndByEnumeration(t *testing.T) {
 	}
 }
 
-func TestAScaledZHasTheSamePolicy(t *testing.T) {
+func TestSolution_OptimalIgnoresTheScaleOfZ(t *testing.T) {
 	s := solved(t, Random(1))
 	z := direction(rand.New(rand.NewPCG(3, 4)), s.mdp.Dim)
 	want := s.Optimal(z, 0)
@@ -76,7 +77,7 @@ func TestAScaledZHasTheSamePolicy(t *testing.T) {
 	}
 }
 
-func TestSuccessorFeaturesAreTheMeanSumOfAnEpisodesFeatures(t *testing.T) {
+func TestSolution_PsiIsTheMeanSumOfFeatures(t *testing.T) {
 	const episodes = 20_000
 	m := Random(5)
 	s := solved(t, m)
@@ -112,10 +113,10 @@ func TestSuccessorFeaturesAreTheMeanSumOfAnEpisodesFeatures(t *testing.T) {
 	}
 }
 
-func TestAnActionThatThePolicyTakesHasThePolicysSuccessorFeatures(t *testing.T) {
+func TestSolution_AfterActionOfThePolicyIsPsi(t *testing.T) {
 	s := solved(t, Random(2))
 	dst := make([]float64, s.mdp.Dim)
-	for policy := 0; policy < s.Policies(); policy += 101 {
+	for policy := 0; policy < s.policies; policy += 101 {
 		for state := range s.mdp.States {
 			s.AfterAction(dst, policy, state, s.Action(policy, state))
 			for i, want := range s.Psi(policy, state) {
@@ -127,7 +128,7 @@ func TestAnActionThatThePolicyTakesHasThePolicysSuccessorFeatures(t *testing.T) 
 	}
 }
 
-func TestWhatIsNoDecisionProcessIsRefused(t *testing.T) {
+func TestSolve_RefusesInvalidProcesses(t *testing.T) {
 	for name, spoil := range map[string]func(*MDP){
 		"no states":           func(m *MDP) { m.States = 0 },
 		"a single action":     func(m *MDP) { m.Actions = 1 },
@@ -162,7 +163,7 @@ func TestWhatIsNoDecisionProcessIsRefused(t *testing.T) {
 	}
 }
 
-func TestARobotIsAsOthersAre(t *testing.T) {
+func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	r := NewRobot(Fork(1), Task{Z: []float64{1, 0, 0, 0}, Misfit: make([]float64, 15)})
 	if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a robot that was never armed acts: %v", err)

@@ -15,9 +15,8 @@ const Confidence = 0.95
 // Interval is an estimate with its confidence interval.
 type Interval struct{ Value, Low, High float64 }
 
-// Share is the share of successes among n trials with its Clopper-Pearson
-// interval, which covers at least with the stated confidence for every n and
-// every share.
+// Share returns the share of successes in n trials with its Clopper-Pearson interval, whose coverage is
+// at least Confidence for every n and every share.
 func Share(successes, n int) Interval {
 	k, tail := float64(successes), (1-Confidence)/2
 	i := Interval{Value: k / float64(n), High: 1}
@@ -33,18 +32,16 @@ func Share(successes, n int) Interval {
 // resamples of a bootstrap.
 const resamples = 1000
 
-// Exponent fits p in curve ~ x^p: by the least squares line through the
-// logarithms of the curves' mean, at the indices `at`. The interval is that of
-// the percentile bootstrap over curves, seeded.
+// Exponent fits p in curve ~ x^p by least squares on the logarithm of the mean curve at the indices `at`.
+// The interval is a seeded percentile bootstrap over curves.
 func Exponent(curves [][]float64, at []int, seed uint64) Interval {
 	return bootstrap(len(curves), seed, func(chosen []int) float64 {
 		return slope(at, func(index int) float64 { return mean(curves, chosen, index) })
 	})
 }
 
-// worstExponent is the Exponent of the greatest of several means: at each index
-// that of the task whose mean is greatest there. Run i is resampled for all tasks
-// together.
+// worstExponent is Exponent of the greatest mean over tasks at each index. The bootstrap resamples run i
+// of all tasks together.
 func worstExponent(byTask [][]Trace, at []int, seed uint64) Interval {
 	tasks := make([][][]float64, len(byTask))
 	for i, traces := range byTask {
@@ -63,8 +60,7 @@ func worstExponent(byTask [][]Trace, at []int, seed uint64) Interval {
 	})
 }
 
-// bootstrap estimates a statistic of n runs, given by their indices, and its
-// percentile interval.
+// bootstrap returns a statistic of n runs, given by their indices, and its percentile interval.
 func bootstrap(n int, seed uint64, statistic func(chosen []int) float64) Interval {
 	rng := rand.New(rand.NewPCG(seed, bootstrapStream))
 	chosen := make([]int, n)
@@ -86,8 +82,7 @@ func bootstrap(n int, seed uint64, statistic func(chosen []int) float64) Interva
 	}
 }
 
-// slope is that of the logarithm of y over the logarithm of the number of
-// episodes. Where y is 0 it has no logarithm and does not count.
+// slope returns the slope of log y over the logarithm of the number of episodes, without points of y = 0.
 func slope(at []int, y func(index int) float64) float64 {
 	var xs, ys []float64
 	for _, index := range at {
@@ -99,7 +94,7 @@ func slope(at []int, y func(index int) float64) float64 {
 	return slope
 }
 
-// mean is that of the chosen curves at an index.
+// mean returns the mean of the chosen curves at an index.
 func mean(curves [][]float64, chosen []int, index int) float64 {
 	sum := 0.0
 	for _, c := range chosen {
@@ -108,8 +103,7 @@ func mean(curves [][]float64, chosen []int, index int) float64 {
 	return sum / float64(len(chosen))
 }
 
-// spaced returns up to n indices of episodes, evenly spaced in the logarithm of
-// their number, from the first-th to the last-th episode.
+// spaced returns up to n indices of episodes, logarithmically spaced from episode first to last.
 func spaced(first, last, n int) []int {
 	var at []int
 	ratio := math.Log(float64(last) / float64(first))
@@ -122,8 +116,7 @@ func spaced(first, last, n int) []int {
 	return at
 }
 
-// band is the mean of curves at an index, with the quantiles between which the
-// middle 90 % of them lie.
+// band returns the mean of curves at an index and the quantiles of their middle 90 %.
 func band(curves [][]float64, index int) Interval {
 	values := make([]float64, len(curves))
 	for i, curve := range curves {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheIntervalOfAShareIsThatOfClopperAndPearson(t *testing.T) {
+func TestShare_HasTheClopperPearsonInterval(t *testing.T) {
 	for _, c := range []struct {
 		k, n      int
 		low, high float64
@@ -17,13 +17,14 @@ func TestTheIntervalOfAShareIsThatOfClopperAndPearson(t *testing.T) {
 		{1000, 1000, 0.99632, 1},
 	} {
 		got := Share(c.k, c.n)
-		if got.Value != float64(c.k)/float64(c.n) || math.Abs(got.Low-c.low) > 5e-5 || math.Abs(got.High-c.high) > 5e-5 {
+		off := max(math.Abs(got.Low-c.low), math.Abs(got.High-c.high))
+		if got.Value != float64(c.k)/float64(c.n) || off > 5e-5 {
 			t.Errorf("%d of %d: found %v, want %g to %g", c.k, c.n, got, c.low, c.high)
 		}
 	}
 }
 
-func TestTheExponentOfAPowerIsFound(t *testing.T) {
+func TestExponent_FindsThePower(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, p := range []float64{0.2, 0.5, 1} {
 		curves := make([][]float64, 30)
@@ -40,8 +41,8 @@ func TestTheExponentOfAPowerIsFound(t *testing.T) {
 	}
 }
 
-func TestAnExponentIsAsUncertainAsItsRuns(t *testing.T) {
-	// Half of the runs have a regret that stops, half one that goes on.
+func TestExponent_IntervalReflectsDifferentRuns(t *testing.T) {
+	// The regret stops in half of the runs and grows in the others.
 	curves := make([][]float64, 20)
 	for i := range curves {
 		for k := range 1000 {
@@ -54,7 +55,7 @@ func TestAnExponentIsAsUncertainAsItsRuns(t *testing.T) {
 	}
 }
 
-func TestEpisodesAreSpacedFromTheFirstToTheLast(t *testing.T) {
+func TestSpaced_RisesFromFirstToLast(t *testing.T) {
 	at := spaced(1, 1000, 40)
 	if at[0] != 0 || at[len(at)-1] != 999 {
 		t.Errorf("from %d to %d", at[0], at[len(at)-1])
@@ -66,7 +67,7 @@ func TestEpisodesAreSpacedFromTheFirstToTheLast(t *testing.T) {
 	}
 }
 
-func TestAClaimIsUndecidedWhereItsIntervalReachesToBothSides(t *testing.T) {
+func TestVerdict_IsUndecidedAroundTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		i    Interval
 		want Verdict

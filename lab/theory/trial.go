@@ -11,50 +11,47 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// Trial is one robot that finds out one task. What decides is the program's own:
-// controller.Agent with controller.Planner in lockstep, the simulated operator
-// that labels every state, and posterior's belief and schedules.
+// Trial is one robot that infers one task with the code of the program: controller.Agent with
+// controller.Planner in lockstep, the simulated operator, who labels every state, and the belief and
+// schedules of package posterior.
 type Trial struct {
 	Solution *Solution
 	Task     Task
 	Config   controller.Config
-	Exact    bool    // Exact chooses z instead of the planner; the strategy must be ucb
+	Exact    bool    // plan with Exact instead of the planner; the strategy must be ucb
 	Noise    float64 // standard deviation of a label
 	Episodes int
-	Seed     uint64 // of the robot, of its operator and of what the planner draws
+	Seed     uint64 // of the robot, the operator and the planner
 
-	// Sets are schedules whose confidence sets are looked at in every tick.
-	// They do not change what the robot does.
+	// Sets are schedules whose confidence sets are compared with z* in every tick. They do not influence
+	// the robot.
 	Sets []posterior.Schedule
-	// Slip is the δ′ of the closed bound: see Bound.
+	// Slip is δ′ of the closed bound, see Bound.
 	Slip float64
 }
 
-// Trace is what became of a trial. Sums are over the episodes from the first on.
+// Trace is the result of a trial. Sums start at the first episode.
 type Trace struct {
-	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), exact
-	// values; where z changes within an episode, of V*(s) - Q*(s, a) over its
-	// steps, which has the same expectation.
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. Where z changes
+	// within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with the same expectation.
 	Regret []float64
-	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: what optimism
-	// allows the regret to be, if z* is in every confidence set. Only where z
-	// is planned once an episode, by ucb.
+	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every
+	// confidence set. Only for ucb with one plan for each episode.
 	Realised []float64
-	// Closed is Bound after each episode; as Realised.
+	// Closed is Bound after each episode, for the same methods.
 	Closed []float64
-	// Ratio is the greatest ‖z* - ẑ‖_V/β of each of Trial.Sets: z* was in all
-	// confidence sets where it is at most 1.
+	// Ratio is the greatest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
+	// sets.
 	Ratio []float64
-	// Left is the number of labels at which z* first was outside, of each of
-	// Trial.Sets; -1: never.
+	// Left is the number of labels at which z* was outside for the first time, of each of Trial.Sets;
+	// -1: never.
 	Left []int
-	// Plans and Optimistic count the plans by ucb, and those whose score
-	// is at least V*(s).
+	// Plans and Optimistic count the plans of ucb, and those with a score of at least V*(s).
 	Plans, Optimistic int
 	Labels            int
 }
 
-// runner is a trial at work.
+// runner is the state of a running trial.
 type runner struct {
 	Trial
 	robot  *Robot
@@ -63,9 +60,9 @@ type runner struct {
 	tick   *controller.Tick
 	flat   []float64 // the belief's state
 	mean   []float64
-	done   []float64 // ψ of the action that was done, then the optimal policy
+	done   []float64 // ψ of the last action, then the optimal policy
 	best   int       // the optimal policy
-	policy int       // the last one: where policy iteration starts from
+	policy int       // the last one, where policy iteration starts
 	bound  *Bound
 	trace  Trace
 	regret float64
@@ -96,12 +93,16 @@ func steps(rng *rand.Rand, gamma float64) int {
 func (t Trial) prepare() (*runner, error) {
 	m := t.Solution.mdp
 	if len(t.Task.Z) != m.Dim || (t.Task.Misfit != nil && len(t.Task.Misfit) != m.States) {
-		return nil, fmt.Errorf("task: found %d numbers in z and %d of misfit: give %d, and %d or none", len(t.Task.Z), len(t.Task.Misfit), m.Dim, m.States)
+		return nil, fmt.Errorf("task: found %d numbers in z and %d in misfit, want %d, and %d or none",
+			len(t.Task.Z), len(t.Task.Misfit), m.Dim, m.States)
 	}
 	t.Config.Seed = t.Seed
 	t.Config.Gate.Off = true // the operator labels every state unasked
-	r := &runner{Trial: t, robot: NewRobot(m, t.Task), flat: make([]float64, posterior.StateLen(m.Dim)), mean: make([]float64, m.Dim), done: make([]float64, m.Dim)}
-	if err := r.hire(); err != nil {
+	r := &runner{
+		Trial: t, robot: NewRobot(m, t.Task), flat: make([]float64, posterior.StateLen(m.Dim)),
+		mean: make([]float64, m.Dim), done: make([]float64, m.Dim),
+	}
+	if err := r.buildAgent(); err != nil {
 		return nil, err
 	}
 	r.tick = controller.NewTick(r.agent.Shape())
@@ -116,8 +117,8 @@ func (t Trial) prepare() (*runner, error) {
 	return r, r.agent.Arm()
 }
 
-// hire makes the agent and those who work with it.
-func (r *runner) hire() (err error) {
+// buildAgent makes the agent with its operator and its planner.
+func (r *runner) buildAgent() (err error) {
 	if r.plans, err = r.planner(); err != nil {
 		return err
 	}
@@ -143,13 +144,13 @@ func (r *runner) planner() (controller.Plans, error) {
 	}
 	set := confidence(r.Config)
 	if r.Config.Strategy != controller.UCB || set == nil {
-		return nil, fmt.Errorf("the exact search is for %s with a β that makes a confidence set (found %s and %s)", controller.UCB, r.Config.Strategy, r.Config.Beta.Schedule)
+		return nil, fmt.Errorf("exact search: found strategy %s with beta %s, want %s with the β of a confidence set",
+			r.Config.Strategy, r.Config.Beta.Schedule, controller.UCB)
 	}
 	return NewExact(r.Solution, r.Config, set)
 }
 
-// confidence is the schedule that the controller makes of cfg, where it is that
-// of a confidence set, else nil.
+// confidence returns the controller's schedule for cfg, nil unless it is that of a confidence set.
 func confidence(cfg controller.Config) posterior.Schedule {
 	theory := posterior.Theory{S: cfg.Beta.S, Sigma: 1, Delta: cfg.Beta.Delta}
 	switch cfg.Beta.Schedule {
@@ -161,7 +162,7 @@ func confidence(cfg controller.Config) posterior.Schedule {
 	return nil
 }
 
-// episode runs n steps: n+1 ticks, of which the last does not act.
+// episode runs n steps in n+1 ticks, the last of them without an action.
 func (r *runner) episode(episode uint32, n int, seed uint64) error {
 	if err := r.robot.Reset(seed); err != nil {
 		return err
@@ -171,13 +172,14 @@ func (r *runner) episode(episode uint32, n int, seed uint64) error {
 			return err
 		}
 	}
-	r.account(n)
+	r.finishEpisode(n)
 	return nil
 }
 
 func (r *runner) step(episode, step uint32, last bool) error {
 	t := r.tick
-	t.Index, t.Elapsed, t.Episode, t.Step, t.Flags = uint64(r.trace.Labels), min(uint64(r.trace.Labels), 1), episode, step, 0
+	t.Index, t.Elapsed = uint64(r.trace.Labels), min(uint64(r.trace.Labels), 1)
+	t.Episode, t.Step, t.Flags = episode, step, 0
 	if step == 0 {
 		t.Flags |= controller.FlagEpisodeStart
 	}
@@ -188,18 +190,18 @@ func (r *runner) step(episode, step uint32, last bool) error {
 		return err
 	}
 	if t.NumLabels != 1 || t.Labels[0].Outcome != controller.Applied {
-		return errors.New("the operator's label did not count: a tick has one label")
+		return errors.New("the label was not applied")
 	}
 	r.trace.Labels++
-	r.look()
+	r.checkSets()
 	if last {
 		return nil
 	}
-	return r.follow(step == 0)
+	return r.account(step == 0)
 }
 
-// look compares the confidence sets with the truth.
-func (r *runner) look() {
+// checkSets compares the confidence sets with z*.
+func (r *runner) checkSets() {
 	if len(r.Sets) == 0 {
 		return
 	}
@@ -214,7 +216,7 @@ func (r *runner) look() {
 	}
 }
 
-// distance is ‖z* - ẑ‖ in V = RᵀR, from the belief's packed R.
+// distance returns ‖z* - ẑ‖ in V = RᵀR, from the belief's packed R.
 func (r *runner) distance(belief *posterior.Belief) float64 {
 	belief.State(r.flat)
 	belief.Mean(r.mean)
@@ -230,13 +232,13 @@ func (r *runner) distance(belief *posterior.Belief) float64 {
 	return math.Sqrt(sum)
 }
 
-// follow looks at the plan that was made for this tick, and at what was done.
-func (r *runner) follow(first bool) error {
+// account adds the regret and the optimism of the tick.
+func (r *runner) account(first bool) error {
 	s, t := r.Solution, r.tick
 	state := int(t.Obs[0])
 	plan := r.plans.Latest()
 	if plan.Beta > 0 && plan.Tick == t.Index {
-		if err := r.weigh(plan); err != nil {
+		if err := r.checkBeta(plan); err != nil {
 			return err
 		}
 		r.trace.Plans++
@@ -253,27 +255,27 @@ func (r *runner) follow(first bool) error {
 		r.policy = s.Optimal(t.Z, r.policy)
 		psi := s.Psi(r.policy, state)
 		r.regret += dot(s.Psi(r.best, state), r.Task.Z) - dot(psi, r.Task.Z)
-		// Of the belief that the plan was made with: it had this tick's label.
+		// The plan was made with this belief, which has the label of the tick.
 		r.sum += 2 * plan.Beta * math.Sqrt(r.agent.Learner().Belief().NormSq(psi))
 	}
 	return nil
 }
 
-// weigh makes sure that the β that decided is the one that is checked.
-func (r *runner) weigh(plan *controller.Plan) error {
+// checkBeta reports a plan whose β is not that of the checked schedule.
+func (r *runner) checkBeta(plan *controller.Plan) error {
 	set := confidence(r.Config)
 	if set == nil {
 		return nil
 	}
 	want := set.Beta(r.agent.Learner().Belief())
 	if math.Abs(plan.Beta-want) > 1e-9*want {
-		return fmt.Errorf("the planner's β is %g, that of the schedule %g", plan.Beta, want)
+		return fmt.Errorf("the planner's β is %g, the schedule's %g", plan.Beta, want)
 	}
 	return nil
 }
 
-// account closes an episode of n steps.
-func (r *runner) account(n int) {
+// finishEpisode adds the values of an episode of n steps.
+func (r *runner) finishEpisode(n int) {
 	r.trace.Regret = append(r.trace.Regret, r.regret)
 	if r.bound == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
 		return

@@ -13,7 +13,7 @@ import (
 	"optibfm/posterior"
 )
 
-// trialOf is a method on a process, with a task of norm 1.
+// trialOf returns a trial of a method on a process, with a task of norm 1.
 func trialOf(t testing.TB, m MDP, method method, seed uint64) Trial {
 	t.Helper()
 	return Trial{
@@ -32,19 +32,19 @@ func run(t testing.TB, trial Trial) Trace {
 	return trace
 }
 
-func TestATrialIsAFunctionOfItsSeed(t *testing.T) {
+func TestTrial_IsAFunctionOfItsSeed(t *testing.T) {
 	trial := trialOf(t, Random(1), ucb(0.1, 30), 1)
 	first := run(t, trial)
 	if again := run(t, trial); !reflect.DeepEqual(first, again) {
-		t.Error("the same trial went differently")
+		t.Error("the same trial gave another trace")
 	}
 	trial.Seed++
 	if other := run(t, trial); reflect.DeepEqual(first.Regret, other.Regret) {
-		t.Error("another seed made no difference")
+		t.Error("another seed gave the same regret")
 	}
 }
 
-func TestRegretIsNeverNegativeAndAnOracleHasNone(t *testing.T) {
+func TestTrial_RegretIsNonNegativeAndZeroForTheOracle(t *testing.T) {
 	for _, everyTick := range []bool{false, true} {
 		method := ucb(0.1, 50)
 		if everyTick {
@@ -60,14 +60,14 @@ func TestRegretIsNeverNegativeAndAnOracleHasNone(t *testing.T) {
 		}
 		trial.Config.Strategy, trial.Config.FixedZ = controller.Fixed, trial.Task.Z
 		if regret := run(t, trial).Regret[49]; math.Abs(regret) > 1e-9 {
-			t.Errorf("who knows z* has the regret %g", regret)
+			t.Errorf("with z* the regret is %g", regret)
 		}
 	}
 }
 
-// Exact values at the start of an episode, and what its steps lose one by one,
-// have the same expectation: the performance difference lemma.
-func TestTheTwoMeasuresOfRegretAgree(t *testing.T) {
+// The regret in values at the start of an episode and the sum over its steps have the same expectation
+// (performance difference lemma).
+func TestTrial_BothMeasuresOfRegretAgree(t *testing.T) {
 	const episodes = 5000
 	method := ucb(0.1, episodes).strategy(controller.Fixed)
 	method.config.FixedZ = []float64{1, -1, 0.5, 0.25}
@@ -89,7 +89,7 @@ func TestTheTwoMeasuresOfRegretAgree(t *testing.T) {
 	}
 }
 
-func TestTheDistanceIsMeasuredInV(t *testing.T) {
+func TestRunner_DistanceIsMeasuredInV(t *testing.T) {
 	m := Random(4)
 	trial := trialOf(t, m, ucb(0.1, 1), 4)
 	b := taught(t, m, trial.Task.Z, 25, 4)
@@ -102,7 +102,7 @@ func TestTheDistanceIsMeasuredInV(t *testing.T) {
 	}
 }
 
-func TestOptimismFindsTheBestRoomAndGreedStaysInAnother(t *testing.T) {
+func TestTrial_OptimismFindsTheBestRoom(t *testing.T) {
 	const runs = 12
 	stuck, lost := 0, 0
 	for seed := range uint64(runs) {
@@ -118,18 +118,19 @@ func TestOptimismFindsTheBestRoomAndGreedStaysInAnother(t *testing.T) {
 		}
 	}
 	if lost > 0 || stuck < 2 {
-		t.Errorf("of %d runs %d optimistic and %d greedy ones lose more than 0.1 an episode after 300", runs, lost, stuck)
+		t.Errorf("%d optimistic and %d greedy of %d runs lose more than 0.1 an episode after 300", lost, stuck, runs)
 	}
 }
 
-func TestRegretStaysWithinItsBounds(t *testing.T) {
+func TestTrial_RegretStaysWithinItsBounds(t *testing.T) {
 	for seed := range uint64(6) {
 		for _, method := range []method{ucb(0.1, 200), ucb(0.1, 200).exactly()} {
 			for _, m := range []MDP{Random(seed), Fork(seed)} {
 				trace := run(t, trialOf(t, m, method, seed))
 				for i, regret := range trace.Regret {
 					if regret > trace.Realised[i] || trace.Realised[i] > trace.Closed[i] {
-						t.Fatalf("seed %d, episode %d: regret %g, Σ 2β‖ψ‖ %g, closed bound %g: each must be below the next", seed, i, regret, trace.Realised[i], trace.Closed[i])
+						t.Fatalf("seed %d, episode %d: regret %g, Σ 2β‖ψ‖ %g, closed bound %g, want a rising order",
+							seed, i, regret, trace.Realised[i], trace.Closed[i])
 					}
 				}
 			}
@@ -137,7 +138,7 @@ func TestRegretStaysWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestTheClosedBoundIsItsFormula(t *testing.T) {
+func TestBound_AddMatchesTheFormula(t *testing.T) {
 	// d = 4, γ = 0.8, L = 1, λ = 1, S = 1, w = 1/0.09, two episodes of 3 and 5 steps.
 	b := NewBound(Fork(1), ucb(0.1, 0).config, 0.05)
 	b.Add(3)
@@ -152,7 +153,7 @@ func TestTheClosedBoundIsItsFormula(t *testing.T) {
 	}
 }
 
-func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
+func TestTrial_RefusesBadConfigurations(t *testing.T) {
 	good := trialOf(t, Random(1), ucb(0.1, 5), 1)
 	for name, spoil := range map[string]func(*Trial){
 		"a short z":                    func(t *Trial) { t.Task.Z = t.Task.Z[1:] },
@@ -160,7 +161,7 @@ func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
 		"noise that is none":           func(t *Trial) { t.Noise = -1 },
 		"an unknown strategy":          func(t *Trial) { t.Config.Strategy = "brave" },
 		"exact thompson":               func(t *Trial) { t.Exact, t.Config.Strategy = true, controller.Thompson },
-		"exact without a β of a set":   func(t *Trial) { t.Exact, t.Config.Beta = true, controller.Beta{Schedule: controller.Constant} },
+		"exact without a β of a set":   func(t *Trial) { t.Exact, t.Config.Beta.Schedule = true, controller.Constant },
 		"a plan that is never renewed": func(t *Trial) { t.Config.MaxPlanAge = 0 },
 	} {
 		bad := good

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save
 from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
-def tensors(model, cov_b):
-    """The tensors of a bundle, by name."""
+def tensors(model: Model, cov_b: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a bundle by name; cov_b [d, d]."""
     out = {"cov_b": cov_b}
     for prefix, part in parts(model).items():
         out.update({f"{prefix}.{name}": value for name, value in part.state_dict().items()})
@@ -27,13 +27,13 @@ def tensors(model, cov_b):
     return {name: value.detach().cpu().float().contiguous() for name, value in out.items()}
 
 
-def parts(model):
-    """The saved maps, by the prefix of their tensors."""
+def parts(model: Model) -> dict[str, torch.nn.Module]:
+    """Returns the saved maps by the prefix of their tensors."""
     return {"_forward_map": model.forward_map, "_backward_map": model.backward_map, "_actor": model.actor}
 
 
-def describe(arch):
-    """The architecture as bfm.json has it."""
+def describe(arch: Architecture) -> dict:
+    """Returns the architecture in the format of bfm.json."""
     branch = {"hidden": arch.hidden, "hidden_layers": arch.hidden_layers, "embedding_layers": arch.embedding_layers}
     return {
         "obs": arch.obs,
@@ -47,8 +47,8 @@ def describe(arch):
     }
 
 
-def channels(names, count, prefix):
-    """Channel descriptions; without names they are numbered."""
+def channels(names: list[str] | None, count: int, prefix: str) -> list[dict[str, str]]:
+    """Returns channel descriptions, numbered if there are no names."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
         raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(names)}): give one for each")
@@ -56,8 +56,8 @@ def channels(names, count, prefix):
 
 
 @torch.no_grad()
-def second_moment(model, obs, chunk=65536):
-    """E[B B^T] over the rows of obs, [d, d]."""
+def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.Tensor:
+    """Returns E[B B^T] [d, d] over the rows of obs [n, O]."""
     total = torch.zeros(model.arch.latent, model.arch.latent, dtype=torch.float64)
     for rows in obs.split(chunk):
         b = model.backward_map(model.normalize(rows))
@@ -65,8 +65,10 @@ def second_moment(model, obs, chunk=65536):
     return total / len(obs)
 
 
-def write(folder, model, obs, *, name, gamma, observation, action, provenance):
-    """Write the bundle; cov_b is taken over obs. Files appear whole."""
+def write(
+        folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str] | None,
+        action: list[str] | None, provenance: dict) -> None:
+    """Writes the bundle, with cov_b over obs [n, O]. It replaces each file in one step."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = save(tensors(model, second_moment(model, obs)))
@@ -86,14 +88,14 @@ def write(folder, model, obs, *, name, gamma, observation, action, provenance):
     replace(folder / "bfm.json", (json.dumps(description, indent=2) + "\n").encode())
 
 
-def replace(path, content):
+def replace(path: Path, content: bytes) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)
 
 
-def read(folder):
-    """The model of a bundle that write wrote; a bad one ends the program."""
+def read(folder: str | Path) -> Model:
+    """Reads the model of a bundle that write wrote. A bad bundle ends the program."""
     folder = Path(folder)
     try:
         a = json.loads((folder / "bfm.json").read_text())["architecture"]

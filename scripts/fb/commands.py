@@ -27,9 +27,9 @@ REPORT_EVERY = 10_000  # updates
 
 
 class Explorers:
-    """Copies that follow commands with noise; each goes on with another command after some time."""
+    """Copies that follow commands with noise; each takes another command after some time."""
 
-    def __init__(self, domain, copies, seed, number):
+    def __init__(self, domain: simulation.Domain, copies: int, seed: int, number: int) -> None:
         self.sim = simulation.Simulation(domain, copies, seed)
         self.command = domain.commands(self.sim.rng, copies)
         self.command_left = np.zeros(copies, int)
@@ -37,7 +37,7 @@ class Explorers:
         self.noise = Noise(self.sim.rng, copies, domain.model.nu)
         self.obedience = 0.0  # a running mean
 
-    def begin(self):
+    def begin(self) -> None:
         """New episodes, and new commands, where the old ones have ended."""
         self.command_left[self.episodes.begin()] = 0
         new, rng = np.flatnonzero(self.command_left <= 0), self.sim.rng
@@ -54,7 +54,9 @@ class Explorers:
         return rows
 
 
-def explore(domain, first, transitions, seed, copies=32, updates=2):
+def explore(
+        domain: simulation.Domain, first: dict[str, np.ndarray], transitions: int, seed: int, copies: int = 32,
+        updates: int = 2) -> dict[str, np.ndarray]:
     """Transitions of an agent that learns to obey, beginning with the record first; updates follow every step of all copies.
 
     An interrupt from the keyboard ends it early, with what there is.

@@ -9,7 +9,6 @@ affords them: their networks have 1,024 units.
 
 import numpy as np
 import torch
-from torch import nn
 
 from fb import simulation
 from fb.episodes import Episodes
@@ -22,7 +21,7 @@ GAMMA = 0.99
 class Novelty:
     """The bonus of observations, and its training."""
 
-    def __init__(self, obs):
+    def __init__(self, obs) -> None:
         self.target, self.predictor = mlp(obs, FEATURES), mlp(obs, FEATURES)
         self.target.requires_grad_(False)
         self.optimizer = torch.optim.Adam(self.predictor.parameters(), lr=RATE)
@@ -39,7 +38,9 @@ class Novelty:
         return bonus / self.scale
 
 
-def explore(domain, first, transitions, seed, copies=32, updates=2):
+def explore(
+        domain: simulation.Domain, first: dict[str, np.ndarray], transitions: int, seed: int, copies: int = 32,
+        updates: int = 2) -> dict[str, np.ndarray]:
     """Transitions of a curious agent that begins with the record first; updates follow every step of all copies."""
     torch.manual_seed(seed)
     sim = simulation.Simulation(domain, copies, seed)

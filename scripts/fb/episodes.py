@@ -11,15 +11,15 @@ class Episodes:
     exploring begins anywhere.
     """
 
-    def __init__(self, sim, number, steps, shortest=None, exploring=0.0):
+    def __init__(self, sim, number: int, steps: int, shortest: int | None = None, exploring: float = 0.0) -> None:
         self.sim, self.exploring = sim, exploring
         self.shortest, self.longest = shortest or steps, steps
         copies = len(sim.data)
         self.left = sim.rng.integers(1, steps + 1, copies)
         self.number, self.next = number + np.arange(copies, dtype=np.int32), number + copies
 
-    def begin(self):
-        """New episodes where the old ones have ended; returns which copies they are of."""
+    def begin(self) -> np.ndarray:
+        """Starts new episodes where the old ones have ended. Returns the indices of these copies."""
         sim, rng = self.sim, self.sim.rng
         ended = np.flatnonzero(self.left <= 0)
         for i in ended:
@@ -28,8 +28,8 @@ class Episodes:
             self.number[i], self.next = self.next, self.next + 1
         return ended
 
-    def step(self, action):
-        """One control period with actions [n, A], which are clipped; returns its rows, and which copies [n] they are of.
+    def step(self, action: np.ndarray):
+        """Simulates one control period with clipped actions [n, A]. Returns its rows and a mask [n] of their copies.
 
         There is no row where physics failed, and the episode ends there.
         """
@@ -46,16 +46,16 @@ class Noise:
     KEPT = (0, 0.8, 0.95)  # what a step leaves of the noise before it
     SIZES = (0.05, 0.2, 0.5)
 
-    def __init__(self, rng, copies, actions, sizes=SIZES):
+    def __init__(self, rng: np.random.Generator, copies: int, actions: int, sizes=SIZES) -> None:
         self.rng, self.sizes = rng, sizes
         self.size, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
 
-    def redraw(self, copies):
-        """Another size, of sizes, and another correlation for these copies."""
+    def redraw(self, copies: int) -> None:
+        """Draws another size and another correlation for these copies."""
         self.size[copies, 0] = self.rng.choice(self.sizes, len(copies))
         self.keep[copies, 0] = self.rng.choice(self.KEPT, len(copies))
 
     def step(self):
-        """[copies, A]"""
+        """Returns the noise, [copies, A]."""
         self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.rng.normal(size=self.wander.shape)
         return self.size * self.wander

@@ -12,7 +12,7 @@ from torch import nn
 class Flat:
     """The parameters of a module, which become views of vector."""
 
-    def __init__(self, module):
+    def __init__(self, module) -> None:
         self.parameters = list(module.parameters())
         with torch.no_grad():
             self.vector = nn.Parameter(torch.cat([p.reshape(-1) for p in self.parameters]))
@@ -22,7 +22,7 @@ class Flat:
                 at += p.numel()
 
 
-def backward(loss, *flats):
+def backward(loss, *flats) -> None:
     """Set each vector's grad to that of the loss; all else is left alone."""
     parameters = [p for f in flats for p in f.parameters]
     gradients = iter(torch.autograd.grad(loss, parameters))

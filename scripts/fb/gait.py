@@ -7,7 +7,7 @@ walks sideways and backwards as well, and holds its heading at 0 on the way.
 
 It has no clock: how far the stride is, is read off the joints, and the springs pull
 them to where the stride is a little later. So what it does is a function of what is
-observed, which a policy can learn, and it goes on from wherever a robot is put down.
+observed, which a policy can learn, and it works from any state of the robot.
 
 Most numbers in TROT were found by a search like search(), for the speed along and the drift across
 the direction, and the heading, while the gait still had a clock. The springs (stiffness, damping,

@@ -3,7 +3,7 @@
 For a policy to find its way it has to learn where to go, and how to walk there. The
 expert can do both, since it knows the map and has a gait: it says what pi_z should do
 in any state, for any z, and the actor learns to do the same, in states of recordings
-and in those that it gets into by itself. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
+and in those that its own actions lead to. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
 Learning and Structured Prediction to No-Regret Online Learning" (2011).
 """
 
@@ -36,14 +36,14 @@ class Ways:
 
     SLACK = 0.3  # m from where it is to be that the gait does not walk for
 
-    def __init__(self, free, cells, size):
+    def __init__(self, free, cells, size) -> None:
         self.cells, self.size, self.following = cells, size, next_cells(free)
 
-    def here(self, xy):
+    def here(self, xy: np.ndarray):
         """The cell [n] that xy [n, 2] is in."""
         return np.abs(xy[:, None] - self.cells).max(-1).argmin(1)
 
-    def towards(self, xy, goal, aside=0.0):
+    def towards(self, xy: np.ndarray, goal, aside=0.0):
         """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], by way of what is aside [n, 2] m of the cells' middles."""
         here = self.here(xy)
         way = self.cells[self.following[here, goal]] + aside - xy
@@ -57,26 +57,26 @@ class Expert:
     gamma is the discount of a control period, and steps how many of them a cell takes.
     """
 
-    def __init__(self, ways, gamma, steps):
+    def __init__(self, ways, gamma: float, steps: int) -> None:
         self.ways, self.occupancy = ways, occupancy(ways.following, gamma, steps)
 
-    def places(self, points=3):
+    def places(self, points: int = 3):
         """x and y [c, p, 2] of points x points points of each cell, for what a cell is worth to be a mean."""
         ways = self.ways
         offsets = (np.arange(points) + 0.5) / points * ways.size - ways.size / 2
         return ways.cells[:, None] + np.stack(np.meshgrid(offsets, offsets), -1).reshape(-1, 2)
 
-    def goal(self, xy, worth):
+    def goal(self, xy: np.ndarray, worth: np.ndarray):
         """The cell [n] to go to from xy [n, 2] where a step in the cells is worth worth [n, c]."""
         return np.einsum("ngk,nk->ng", self.occupancy[self.ways.here(xy)], worth).argmax(1)
 
-    def act(self, obs, worth):
+    def act(self, obs: np.ndarray, worth: np.ndarray):
         """Actions [n, 8] for observations [n, 29]."""
         xy = obs[:, :2]
         return gait.torques(gait.TROT, obs, *self.ways.towards(xy, self.goal(xy, worth)))
 
 
-def occupancy(following, gamma, steps):
+def occupancy(following, gamma: float, steps: int):
     """[from, to, cell]: the discounted part of the time that going to a cell, and staying there, spends in each."""
     if (following < 0).any():
         raise ValueError("the maze has cells with no way between them")

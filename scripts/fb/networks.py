@@ -8,12 +8,12 @@ Linear, ReLU), with the parameter names under which a bundle stores them:
     Actor        the mean of pi_z(a | s), in [-1, 1]
 """
 
-from dataclasses import dataclass
 import math
+from dataclasses import dataclass
 
 import torch
-from torch import nn
 import torch.nn.functional as nnf
+from torch import nn
 
 LAYERNORM_EPS = 1e-5
 NORMALIZER_EPS = 1e-5
@@ -40,26 +40,26 @@ class Architecture:
 class ParallelLinear(nn.Module):
     """One linear layer per ensemble member; weights [member, in, out]."""
 
-    def __init__(self, members, inputs, outputs):
+    def __init__(self, members: int, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(members, inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
         for weight in self.weight:
             nn.init.orthogonal_(weight)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.baddbmm(self.bias, x, self.weight)
 
 
 class ParallelLayerNorm(nn.Module):
     """LayerNorm with its own scale and shift for each ensemble member."""
 
-    def __init__(self, members, size):
+    def __init__(self, members: int, size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(members, 1, size))
         self.bias = nn.Parameter(torch.zeros(members, 1, size))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         normal = nnf.layer_norm(x, x.shape[-1:], eps=LAYERNORM_EPS)
         return torch.addcmul(self.bias, normal, self.weight)
 
@@ -67,7 +67,7 @@ class ParallelLayerNorm(nn.Module):
 class Tanh(nn.Module):
     """tanh by way of the logistic function, which PyTorch computes three times as fast on a CPU."""
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return _Tanh.apply(x)
 
 
@@ -84,7 +84,7 @@ class _Tanh(torch.autograd.Function):
         return torch.ops.aten.tanh_backward(gradient, y)
 
 
-def linear(members, inputs, outputs):
+def linear(members: int, inputs: int, outputs: int) -> nn.Module:
     if members:
         return ParallelLinear(members, inputs, outputs)
     layer = nn.Linear(inputs, outputs)
@@ -93,7 +93,7 @@ def linear(members, inputs, outputs):
     return layer
 
 
-def embedding(inputs, hidden, layers, members=0):
+def embedding(inputs: int, hidden: int, layers: int, members: int = 0) -> nn.Sequential:
     """Linear, LayerNorm, tanh, layers - 2 hidden ones, and one of half the size."""
     norm = ParallelLayerNorm(members, hidden) if members else nn.LayerNorm(hidden, eps=LAYERNORM_EPS)
     blocks = [linear(members, inputs, hidden), norm, Tanh()]
@@ -103,7 +103,7 @@ def embedding(inputs, hidden, layers, members=0):
     return nn.Sequential(*blocks)
 
 
-def trunk(hidden, layers, outputs, members=0):
+def trunk(hidden: int, layers: int, outputs: int, members: int = 0) -> nn.Sequential:
     blocks = []
     for _ in range(layers):
         blocks += [linear(members, hidden, hidden), nn.ReLU()]
@@ -112,28 +112,28 @@ def trunk(hidden, layers, outputs, members=0):
 
 
 class ForwardMap(nn.Module):
-    def __init__(self, arch):
+    def __init__(self, arch: Architecture) -> None:
         super().__init__()
         m = self.members = arch.num_parallel
         self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers, m)
         self.embed_sa = embedding(arch.obs + arch.action, arch.hidden, arch.embedding_layers, m)
         self.Fs = trunk(arch.hidden, arch.hidden_layers, arch.latent, m)
 
-    def forward(self, obs, z, action):
-        """[n, O], [n, d], [n, A] to [member, n, d]."""
+    def forward(self, obs: torch.Tensor, z: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Maps [n, O], [n, d], [n, A] to [member, n, d]."""
         return self.at(obs, self.embed_task(obs, z), action)
 
-    def embed_task(self, obs, z):
-        """The part that does not depend on the action, for several calls of at."""
+    def embed_task(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """Returns the embedding [member, n, h] that does not depend on the action, for several calls of at."""
         return self.embed_z(torch.cat([obs, z], -1).expand(self.members, -1, -1))
 
-    def at(self, obs, embedded_task, action):
+    def at(self, obs: torch.Tensor, embedded_task: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         sa = torch.cat([obs, action], -1).expand(self.members, -1, -1)
         return self.Fs(torch.cat([self.embed_sa(sa), embedded_task], -1))
 
 
 class BackwardMap(nn.Module):
-    def __init__(self, arch):
+    def __init__(self, arch: Architecture) -> None:
         super().__init__()
         hidden = arch.b_hidden
         blocks = [linear(0, arch.obs, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), Tanh()]
@@ -143,23 +143,23 @@ class BackwardMap(nn.Module):
         self.net = nn.Sequential(*blocks)
         self.norm = arch.norm_b
 
-    def forward(self, obs):
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
         b = self.net(obs)
         return on_sphere(b) if self.norm else b
 
 
 class Actor(nn.Module):
-    def __init__(self, arch):
+    def __init__(self, arch: Architecture) -> None:
         super().__init__()
         self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers)
         self.embed_s = embedding(arch.obs, arch.hidden, arch.embedding_layers)
         self.policy = trunk(arch.hidden, arch.hidden_layers, arch.action)
 
-    def forward(self, obs, z):
-        """The mean action, [n, A] in [-1, 1]."""
+    def forward(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """Returns the mean action, [n, A] in [-1, 1]."""
         return torch.tanh(self.before_tanh(obs, z))
 
-    def before_tanh(self, obs, z):
+    def before_tanh(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         inputs = torch.cat([self.embed_s(obs), self.embed_z(torch.cat([obs, z], -1))], -1)
         return self.policy(inputs)
 
@@ -167,7 +167,7 @@ class Actor(nn.Module):
 class Model(nn.Module):
     """The three maps, and the targets of those that bootstrap."""
 
-    def __init__(self, arch):
+    def __init__(self, arch: Architecture) -> None:
         super().__init__()
         self.arch = arch
         self.forward_map, self.target_forward = ForwardMap(arch), ForwardMap(arch)
@@ -180,13 +180,13 @@ class Model(nn.Module):
         for p in [*self.target_forward.parameters(), *self.target_backward.parameters()]:
             p.requires_grad_(False)
 
-    def normalize(self, obs):
-        """What the maps take instead of a raw observation."""
+    def normalize(self, obs: torch.Tensor) -> torch.Tensor:
+        """Returns the maps' input for raw observations [n, O]."""
         if not self.arch.norm_obs:
             return obs
         return (obs - self.obs_mean) / torch.sqrt(self.obs_var + NORMALIZER_EPS)
 
 
-def on_sphere(x):
-    """x scaled to the sphere of radius sqrt(d)."""
+def on_sphere(x: torch.Tensor) -> torch.Tensor:
+    """Scales x [..., d] to the sphere of radius sqrt(d)."""
     return math.sqrt(x.shape[-1]) * nnf.normalize(x, dim=-1)

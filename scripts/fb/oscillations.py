@@ -16,13 +16,13 @@ SETTLE = 50  # control periods before a gait is judged
 EPISODE_STEPS = 300
 EXPLORING = 0.5  # part of the episodes that begin anywhere
 NOISE = (0.02, 0.1, 0.3)
-LYING = 50  # control periods that a robot lies on its back, at rest, before it rights itself
+LYING = 50  # control periods that a robot rests on its back before it rights itself
 
 
 class Oscillation:
     """Actions level + swing sin(2 pi frequency t + phase); level, swing and phase are [A]."""
 
-    def __init__(self, frequency, level, swing, phase):
+    def __init__(self, frequency, level, swing, phase) -> None:
         self.frequency, self.level, self.swing, self.phase = frequency, level, swing, phase
 
     def at(self, time, stride=1.0):
@@ -30,7 +30,7 @@ class Oscillation:
         return np.clip(self.level + stride * self.swing * np.sin(2 * np.pi * self.frequency * time + self.phase), -1, 1)
 
     @staticmethod
-    def random(rng, actuators, limbs):
+    def random(rng: np.random.Generator, actuators, limbs):
         """Limbs do the same at different times; opposite ones together, half of the time, as in a trot."""
         each = actuators // limbs
         level, swing, phase = rng.uniform(-0.6, 0.6, each), rng.uniform(0, 1.2, each), rng.uniform(-np.pi, np.pi, each)
@@ -41,7 +41,7 @@ class Oscillation:
         mirror[:, 0] = rng.choice([-1, 1], limbs)  # the joint that moves a limb sideways
         return Oscillation(rng.uniform(0.8, 3.5), np.tile(level, limbs), (mirror * swing).ravel(), (phase + delay).ravel())
 
-    def mutated(self, rng, size):
+    def mutated(self, rng: np.random.Generator, size):
         def moved(x, by):
             return x + size * by * rng.normal(size=x.shape) * (rng.random(x.shape) < 0.4)
 
@@ -49,7 +49,7 @@ class Oscillation:
                            moved(self.swing, 0.3), moved(self.phase, 1.5))
 
 
-def obedience(sim, gaits, command, steps):
+def obedience(sim: simulation.Simulation, gaits, command, steps: int) -> np.ndarray:
     """How well each gait obeys command, [n], in one episode each."""
     domain, n, total = sim.domain, len(gaits), np.zeros(len(gaits))
     for i in range(n):
@@ -61,11 +61,13 @@ def obedience(sim, gaits, command, steps):
     return total / steps
 
 
-def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps=70):
+def search(
+        domain: simulation.Domain, command, seed: int, first: int = 96, rounds: int = 16, kept: int = 3,
+        children: int = 7, steps: int = 70):
     """The gaits [kept] that obey command best, the best first, and how well they did.
 
-    The best of many random ones are improved on, each by itself: of a parent and its
-    children, judged anew together, the best goes on.
+    The best of many random gaits are improved separately: of a parent and its
+    children, judged together again, the best survives.
     """
     rng = np.random.default_rng(seed)
     sim = simulation.Simulation(domain, kept * (children + 1), [seed, 1])
@@ -75,7 +77,7 @@ def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps
     parents, values, size = [drawn[i] for i in best], values[best], np.full(kept, 0.5)
     for _ in range(rounds):
         tried = [[p, *(p.mutated(rng, s) for _ in range(children))] for p, s in zip(parents, size)]
-        judged = obedience(sim, sum(tried, []), command, steps).reshape(kept, -1)
+        judged = obedience(sim, [p for row in tried for p in row], command, steps).reshape(kept, -1)
         best = judged.argmax(1)
         parents, values = [row[i] for row, i in zip(tried, best)], judged.max(1)
         size = np.where(best > 0, np.minimum(1.2 * size, 1), np.maximum(0.8 * size, 0.1))
@@ -86,7 +88,7 @@ def search(domain, command, seed, first=96, rounds=16, kept=3, children=7, steps
 class Walkers:
     """Copies that go by a gait each, with strides of all sizes and with noise, and right themselves where they lie on their backs."""
 
-    def __init__(self, domain, copies, seed, number, gaits, rightings):
+    def __init__(self, domain: simulation.Domain, copies: int, seed: int, number: int, gaits, rightings) -> None:
         self.sim = simulation.Simulation(domain, copies, seed)
         self.gaits, self.rightings = gaits, rightings
         self.episodes = Episodes(self.sim, number, EPISODE_STEPS, shortest=EPISODE_STEPS // 2, exploring=EXPLORING)
@@ -95,7 +97,7 @@ class Walkers:
         self.poses, self.lying = [None] * copies, np.zeros(copies, int)
         self.choose(np.arange(copies))
 
-    def choose(self, copies):
+    def choose(self, copies: int) -> None:
         """Another gait, and other noise, for these copies."""
         rng = self.sim.rng
         for i in copies:
@@ -104,7 +106,7 @@ class Walkers:
             self.stride[i], self.time[i], self.lying[i] = rng.uniform(0, 1.1), rng.uniform(0, 2), 0
         self.noise.redraw(copies)
 
-    def lie(self):
+    def lie(self) -> None:
         """Counts the control periods for which each copy lies or rights itself: 0 where it walks."""
         if not self.rightings:
             return
@@ -116,7 +118,7 @@ class Walkers:
             goes_on = on_back[i] or self.lying[i] >= LYING
             self.lying[i] = (self.lying[i] + 1) % whole if goes_on else 0
 
-    def intended(self, i):
+    def intended(self, i: int):
         """What copy i does but for the noise, [A]."""
         if self.lying[i] == 0:
             return self.gait[i].at(self.time[i], self.stride[i])
@@ -134,7 +136,9 @@ class Walkers:
         return rows
 
 
-def explore(domain, first, transitions, seed, copies=32):
+def explore(
+        domain: simulation.Domain, first: dict[str, np.ndarray], transitions: int, seed: int,
+        copies: int = 32) -> dict[str, np.ndarray]:
     """Transitions of the domain's gaits and of rightings, in whole episodes numbered on after first's."""
     gaits, obeyed = search(domain, domain.forwards, seed)
     rightings = righting.search(domain, seed)

@@ -5,6 +5,7 @@ pretrain_dmc.py, together with what the model's practice recorded. Whatever is w
 with a file ends the program, with the file's name.
 """
 
+import os
 import zipfile
 import zlib
 
@@ -14,12 +15,12 @@ FLOATS = ("obs", "action", "next_obs", "measure")
 SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
 
 
-def read(path, needed, optional=()):
-    """The needed columns of an .npz, and those of the optional ones that it has; FLOATS are float32 [n, width]."""
+def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """Reads the needed columns of an .npz, and the optional ones that exist; FLOATS are float32 [n, width]."""
     try:
         archive = np.load(path)
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("holds a single array")
+            raise ValueError("holds a single array")  # noqa: TRY004  # the file is wrong, not the call
         with archive:
             missing = [name for name in needed if name not in archive]
             if missing:
@@ -32,9 +33,9 @@ def read(path, needed, optional=()):
     return columns
 
 
-def of_checkpoint(path):
-    """The columns of what pretrain_dmc.py trained on, from its checkpoint.pt."""
-    import torch  # which reading an .npz does without
+def of_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Reads the training data of pretrain_dmc.py from its checkpoint.pt."""
+    import torch  # not needed for an .npz
 
     content = read_checkpoint(path, "cpu")
     if "replay" not in content:
@@ -44,8 +45,8 @@ def of_checkpoint(path):
     return columns
 
 
-def read_checkpoint(path, device):
-    """What a training saved in its checkpoint.pt, with tensors on device."""
+def read_checkpoint(path: str | os.PathLike, device: str) -> dict:
+    """Reads a checkpoint.pt of a training, with tensors on device."""
     import pickle
 
     import torch
@@ -57,11 +58,11 @@ def read_checkpoint(path, device):
         err = "neither a model nor its updates are in it"
     except (OSError, EOFError, RuntimeError, TypeError, pickle.UnpicklingError) as caught:
         err = caught
-    raise SystemExit(f"{path}: no checkpoint of a training: {err}: give the folder of another, or begin anew")
+    raise SystemExit(f"{path}: no checkpoint of a training: {err}: give another folder, or start again")
 
 
-def check(path, columns):
-    """Ends the program where columns do not go together, are empty or hold what nobody could train on."""
+def check(path: str | os.PathLike, columns: dict[str, np.ndarray]) -> None:
+    """Ends the program if columns do not fit together, are empty or have unusable values."""
     lengths = {len(column) if column.ndim else 0 for column in columns.values()}
     shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns.items())
     wide = all(columns[name].ndim == 2 and columns[name].shape[1] for name in FLOATS if name in columns)
@@ -78,8 +79,8 @@ def check(path, columns):
         raise SystemExit(f"{path}: actions reach {np.abs(columns['action']).max():g}: scale them to [-1, 1]")
 
 
-def check_domain(path, columns, sim):
-    """Ends the program where columns are not as wide as those of the simulation sim: they are of another domain."""
+def check_domain(path: str | os.PathLike, columns: dict[str, np.ndarray], sim) -> None:
+    """Ends the program if columns have other widths than those of the simulation sim."""
     observed = sim.obs.shape[1]
     widths = {"obs": observed, "next_obs": observed, "action": sim.domain.model.nu, "measure": sim.measure().shape[1]}
     wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()

@@ -1,7 +1,7 @@
 """Exploration by righting: how a robot that lies on its back gets up, which a search finds in a few minutes.
 
 A few poses are taken one after the other, each for the same time, and nothing is
-fed back: a robot at rest on its back lies as it has always lain. The cross-entropy
+fed back: a resting robot on its back stays in the same state. The cross-entropy
 method (Rubinstein and Kroese, 2004) looks for the poses. An agent that has to find
 them by chance hardly ever does, and most episodes that begin at any orientation
 end up on the back.
@@ -13,7 +13,7 @@ from fb import simulation
 
 POSES = 3
 HOLD = 20  # control periods for each pose
-REST = 40  # control periods at rest, before the end is judged
+REST = 40  # control periods of rest before the end is judged
 SETTLE = 75  # control periods in which a robot that has fallen comes to rest
 UPRIGHT = 0.8  # cosine of the tilt
 POPULATION, BEST, GENERATIONS, TRIES = 48, 8, 40, 8
@@ -21,7 +21,7 @@ FALLS = 40 * POPULATION  # episodes in which robots that come to rest on their b
 ENOUGH = 0.7  # part of the states that poses have to get up from
 
 
-def fallen_states(sim, n):
+def fallen_states(sim: simulation.Simulation, n: int) -> np.ndarray:
     """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs; all there are, if fewer do in FALLS episodes."""
     found, falls = [], 0
     while len(found) < n and falls < FALLS:
@@ -34,25 +34,25 @@ def fallen_states(sim, n):
     return np.array(found[:n])
 
 
-def outcome(sim, poses, states):
+def outcome(sim: simulation.Simulation, poses, states: np.ndarray):
     """How upright each copy is after its poses [n, POSES, A] from its state, and how upright it was at best, [n] each."""
     sim.restore(states)
     best, rest = np.full(len(states), -1.0), np.zeros_like(poses[:, 0])
     for step in range(POSES * HOLD + REST):
         obs = sim.step(poses[:, step // HOLD] if step < POSES * HOLD else rest)
-        # Where physics failed MuJoCo has begun again, upright, which no poses have done.
+        # After failed physics MuJoCo resets to an upright state, which is not an effect of the poses.
         now = np.where(np.isfinite(obs).all(1), sim.domain.uprightness(sim.measure()), -1.0)
         best = np.maximum(best, now)
     return now, best
 
 
-def attempt(sim, states):
+def attempt(sim: simulation.Simulation, states: np.ndarray):
     """What one search comes to, poses [POSES, A], which right the robot or do not."""
     rng, shape = sim.rng, (POSES, sim.domain.model.nu)
     mean, std, favourite = np.zeros(shape), np.full(shape, 0.8), np.zeros(shape)
     for _ in range(GENERATIONS):
         tried = np.clip(mean + std * rng.normal(size=(POPULATION, *shape)), -1, 1)
-        tried[0] = favourite  # it is judged anew, from another state
+        tried[0] = favourite  # it is judged again, from another state
         end, best = outcome(sim, tried, states[[rng.integers(len(states))] * POPULATION])
         elite = tried[np.argsort(-(end + best / 2))[:BEST]]
         favourite = elite[0]
@@ -61,7 +61,7 @@ def attempt(sim, states):
     return favourite
 
 
-def search(domain, seed, kept=2):
+def search(domain: simulation.Domain, seed: int, kept: int = 2):
     """Up to kept sequences of poses [POSES, A], and the part of fallen robots that each gets up."""
     sim = simulation.Simulation(domain, POPULATION, [seed, 3])
     states, found = fallen_states(sim, POPULATION), []

@@ -10,11 +10,11 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
 
+import dmc_bridge
 import mujoco
 import numpy as np
 from dm_control.utils import rewards
 
-import dmc_bridge
 from fb import gait, navigation
 
 EPISODE_STEPS = 1000
@@ -22,23 +22,23 @@ FAILURES = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, 
 _INF = float("inf")
 
 
-def towards(value, target):
-    """How much of target, of either sign, value has: 0 to 1, which is what there is of it or more."""
+def towards(value: np.ndarray, target: float | np.ndarray) -> np.ndarray:
+    """Returns value / target in [0, 1]; target has either sign."""
     return np.clip(value / target, 0, 1)
 
 
-def going(velocity, speed):
+def going(velocity: np.ndarray, speed: float | np.ndarray) -> np.ndarray:
     """How much of speed [n] velocity [n] has, and where speed is 0 how near velocity is to it."""
     return np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
 
 
-def at_least(value, target, at_margin):
-    """1 from the target upwards, falling linearly to at_margin at 0."""
+def at_least(value: np.ndarray, target: float | np.ndarray, at_margin: float) -> np.ndarray:
+    """Returns 1 from the target upwards, falling linearly to at_margin at 0."""
     return rewards.tolerance(value, bounds=(target, _INF), margin=target, value_at_margin=at_margin, sigmoid="linear")
 
 
 class Domain:
-    """What a domain's observation and its tasks' rewards are made of.
+    """Observation and rewards of a domain.
 
     measure returns the few quantities that the rewards depend on, reward makes
     the rewards [n, task] from rows of them. base names the channels that tell how
@@ -49,14 +49,14 @@ class Domain:
     limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py), if any
     takes_commands, has_expert = True, False
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.period, tasks = dmc_bridge.DOMAINS[name]
         self.tasks = list(tasks)
         self.physics = tasks[self.tasks[0]][0]()
         self.read_model(self.physics.model.ptr)
 
-    def read_model(self, model):
+    def read_model(self, model: mujoco.MjModel) -> None:
         self.model = model
         self.substeps = round(self.period / self.model.opt.timestep)
         self.low = self.model.actuator_ctrlrange[:, 0].copy()
@@ -69,90 +69,90 @@ class Domain:
         self.limited_qpos = self.model.jnt_qposadr[self.limited]
         self.lower, self.upper = self.model.jnt_range[self.limited].T
 
-    def channel_names(self):
-        """Names of the observation's and of the action's channels, as the bridge has them."""
+    def channel_names(self) -> tuple[list[str], list[str]]:
+        """Returns the names of the observation's and the action's channels, as in the bridge."""
         spec = dmc_bridge.Simulator(self.name, self.tasks[0]).spec
         return [c.name for c in spec.obs], [c.name for c in spec.action]
 
-    def sensor(self, *kinds):
-        """Addresses in sensordata of the sensors of these types, in the model's order."""
+    def sensor(self, *kinds: mujoco.mjtSensor) -> np.ndarray:
+        """Returns the addresses in sensordata of the sensors of these types, in the model's order."""
         m = self.model
         ids = [i for i in range(m.nsensor) if mujoco.mjtSensor(m.sensor_type[i]) in kinds]
         return np.concatenate([np.arange(m.sensor_adr[i], m.sensor_adr[i] + m.sensor_dim[i]) for i in ids])
 
-    def named_sensor(self, name):
+    def named_sensor(self, name: str) -> np.ndarray:
         i = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_SENSOR, name)
         return self.model.sensor_adr[i] + np.arange(self.model.sensor_dim[i])
 
-    def body(self, name):
+    def body(self, name: str) -> int:
         return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name)
 
-    def commands(self, rng, n):
-        """n random commands for the base, [n, c] with elements of 1 at most (fb/commands.py)."""
+    def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draws n commands for the base, [n, c] in [-1, 1] (fb/commands.py)."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
-    def obeyed(self, measure, command):
-        """How well states with measure [n, m] do what command [n, c] says, [n] in [0, 1]."""
+    def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
+        """Returns how well states with measure [n, m] obey command [n, c], [n] in [0, 1]."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
-    def stand(self, data, rng):
-        """Upright and at rest, as gaits begin that are judged, where the domain has any."""
+    def stand(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Sets an upright resting state, from which gaits are judged."""
         raise NotImplementedError(f"{self.name} has no gaits")
 
-    def uprightness(self, measure):
-        """The cosine of the tilt of states with measure [n, m], where robots are to be righted (fb/righting.py)."""
+    def uprightness(self, measure: np.ndarray) -> np.ndarray:
+        """Returns the cosine of the tilt [n] of states with measure [n, m] (fb/righting.py)."""
         raise NotImplementedError(f"{self.name} is not to be righted")
 
-    def expert(self, gamma):
-        """Who knows what to do for any z, in an environment with discount gamma (fb/navigation.py)."""
+    def expert(self, gamma: float) -> navigation.Expert:
+        """Returns an expert for any z, for the discount gamma (fb/navigation.py)."""
         raise NotImplementedError(f"{self.name} has no expert")
 
-    def begin_task(self, task, data, rng):
-        """Starts an episode of the task of that index. In most domains all tasks begin alike."""
+    def begin_task(self, task: int, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Starts an episode of the task with that index. In most domains all tasks start alike."""
         self.begin(data, rng)
 
-    def advance(self, data):
-        """One control period."""
+    def advance(self, data: mujoco.MjData) -> None:
+        """Simulates one control period."""
         # As dm_control does it, so that what is derived from the state is of the state.
         mujoco.mj_step2(self.model, data)
         if self.substeps > 1:
             mujoco.mj_step(self.model, data, self.substeps - 1)
         mujoco.mj_step1(self.model, data)
 
-    def randomise_joints(self, data, rng):
-        """Joints anywhere within their limits."""
+    def randomise_joints(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Draws joints uniformly within their limits."""
         data.qpos[self.limited_qpos] = rng.uniform(self.lower, self.upper)
 
 
 class Cheetah(Domain):
     base = ("position.0", "position.1", "velocity.0", "velocity.1", "velocity.2")
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("cheetah")
         self.velocity = self.named_sensor("torso_subtreelinvel")[0]
 
-    def observe(self, data):
+    def observe(self, data: mujoco.MjData) -> np.ndarray:
         return np.concatenate([data.qpos[1:], data.qvel])
 
-    def measure(self, data):
+    def measure(self, data: mujoco.MjData) -> list[float] | np.ndarray:
         return [data.sensordata[self.velocity]]
 
-    def reward(self, m):
+    def reward(self, m: np.ndarray) -> np.ndarray:
         speed = m[:, 0]
         return np.stack([at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1)
 
-    def commands(self, rng, n):
+    def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """To reach a speed, forwards or backwards, in units of 10 m/s."""
         return rng.choice([-1, 1], (n, 1)) * rng.uniform(0.05, 1, (n, 1))
 
-    def obeyed(self, measure, command):
+    def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
         return towards(measure[:, 0], 10 * command[:, 0])
 
-    def begin(self, data, rng):
+    def begin(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.randomise_joints(data, rng)
         mujoco.mj_step(self.model, data, 200)
 
-    def explore(self, data, rng):
+    def explore(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.randomise_joints(data, rng)
         data.qpos[1] = rng.uniform(-0.2, 0.7)
         data.qpos[2] = rng.uniform(-np.pi, np.pi) if rng.random() < 0.5 else rng.normal(0, 0.3)
@@ -164,47 +164,47 @@ class Cheetah(Domain):
 class Walker(Domain):
     base = ("orientations.0", "orientations.1", "height", "velocity.0", "velocity.1", "velocity.2")
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("walker")
         self.velocity = self.named_sensor("torso_subtreelinvel")[0]
         self.torso = self.body("torso")
 
-    def observe(self, data):
+    def observe(self, data: mujoco.MjData) -> np.ndarray:
         return np.concatenate([data.xmat[1:, [0, 2]].ravel(), data.xpos[self.torso, 2:], data.qvel])
 
-    def measure(self, data):
+    def measure(self, data: mujoco.MjData) -> list[float] | np.ndarray:
         return [data.xpos[self.torso, 2], data.xmat[self.torso, 8], data.sensordata[self.velocity],
                 data.subtree_angmom[self.torso, 1]]
 
-    def reward(self, m):
+    def reward(self, m: np.ndarray) -> np.ndarray:
         velocity, spin, stand = m[:, 2], m[:, 3], self.stands(m)
         return np.stack([stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6,
                          stand * (5 * at_least(spin, 5, 0) + 1) / 6], -1)
 
-    def commands(self, rng, n):
+    def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """To stand upright and to reach a speed, in units of 8 m/s, or to turn over, in units of 8 kg m²/s, or neither."""
         turns, moves = rng.choice([(0, 0), (0, 1), (0, 1), (0, 1), (1, 0)], n).T
         sign = rng.choice([-1, 1], n)
         return np.stack([moves * sign * rng.uniform(0.06, 1, n), turns * sign * rng.uniform(0.4, 1, n)], -1)
 
-    def obeyed(self, measure, command):
+    def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
         velocity, spin, (speed, rate) = measure[:, 2], measure[:, 3], 8 * command.T
         moves = np.where(rate, towards(spin, rate + (rate == 0)), going(velocity, speed))
         return self.stands(measure) * (1 + 5 * moves) / 6
 
-    def stands(self, measure):
+    def stands(self, measure: np.ndarray) -> np.ndarray:
         height, upright = measure[:, 0], measure[:, 1]
         standing = rewards.tolerance(height, bounds=(1.2, _INF), margin=0.6)
         return (3 * standing + (1 + upright) / 2) / 4
 
-    def move(self, velocity, speed):
+    def move(self, velocity: np.ndarray, speed: float | np.ndarray) -> np.ndarray:
         return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5, sigmoid="linear")
 
-    def begin(self, data, rng):
+    def begin(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.randomise_joints(data, rng)
         data.qpos[2] = rng.uniform(-np.pi, np.pi)
 
-    def explore(self, data, rng):
+    def explore(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.begin(data, rng)
         if rng.random() < 0.5:
             data.qpos[2] = rng.normal(0, 0.3)
@@ -218,7 +218,7 @@ class Quadruped(Domain):
     base = ("torso_velocity.0", "torso_velocity.1", "torso_velocity.2", "torso_upright")
     limbs, forwards = 4, (1, 0)
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("quadruped")
         kind = mujoco.mjtSensor
         self.imu = self.sensor(kind.mjSENS_GYRO, kind.mjSENS_ACCELEROMETER)
@@ -227,41 +227,41 @@ class Quadruped(Domain):
         self.centre = self.named_sensor("center_of_mass")
         self.torso = self.body("torso")
 
-    def observe(self, data):
+    def observe(self, data: mujoco.MjData) -> np.ndarray:
         sensed = data.sensordata
         return np.concatenate([data.qpos[self.hinge_qpos], data.qvel[self.hinge_qvel], data.act, sensed[self.velocity],
                                data.xmat[self.torso, 8:], sensed[self.imu], np.arcsinh(sensed[self.force_torque])])
 
-    def measure(self, data):
+    def measure(self, data: mujoco.MjData) -> list[float] | np.ndarray:
         return [data.xmat[self.torso, 8], data.sensordata[self.velocity[0]], data.sensordata[self.centre[2]]]
 
-    def reward(self, m):
+    def reward(self, m: np.ndarray) -> np.ndarray:
         tilt, velocity, height = m.T
         upright = (1 + tilt) / 2
         return np.stack([upright, upright * at_least(velocity, 0.5, 0.5), upright * at_least(velocity, 5, 0.5),
                          upright * at_least(height, 1, 0.5)], -1)
 
-    def uprightness(self, measure):
+    def uprightness(self, measure: np.ndarray) -> np.ndarray:
         return measure[:, 0]
 
-    def stand(self, data, rng):
+    def stand(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         heading = rng.uniform(-np.pi, np.pi)
         self.place(data, np.array([np.cos(heading / 2), 0, 0, np.sin(heading / 2)]))
 
-    def commands(self, rng, n):
+    def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """To stand upright and to reach a speed, in units of 5 m/s, or to raise its centre to 1 m, or neither."""
         raises, moves = rng.choice([(0, 0), (0, 1), (0, 1), (1, 0)], n).T
         return np.stack([moves * rng.uniform(0.1, 1, n), raises], -1)
 
-    def obeyed(self, measure, command):
+    def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
         tilt, velocity, height = measure.T
         speed, raises = 5 * command[:, 0], command[:, 1]
         return (1 + tilt) / 2 * (1 + np.where(raises, np.clip(height, 0, 1), going(velocity, speed))) / 2
 
-    def begin(self, data, rng):
+    def begin(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.place(data, rng.normal(size=4))
 
-    def explore(self, data, rng):
+    def explore(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.randomise_joints(data, rng)
         flat = rng.random() < 0.7
         heading = rng.uniform(-np.pi, np.pi)
@@ -271,7 +271,7 @@ class Quadruped(Domain):
         data.qvel[3:6] = rng.normal(0, 1.5, 3)
         data.qvel[6:] = rng.normal(0, 2, self.model.nv - 6)
 
-    def place(self, data, orientation):
+    def place(self, data: mujoco.MjData, orientation: np.ndarray) -> None:
         """Just above the ground: dm_control's search, in whole centimetres from the floor."""
         data.qpos[:3] = 0
         data.qpos[3:7] = orientation / np.linalg.norm(orientation)
@@ -283,12 +283,12 @@ class Quadruped(Domain):
 
 
 class AntMaze(Domain):
-    """ogbench's ant in the medium maze. Every task has a start of its own; begin has none and takes any free cell."""
+    """ogbench's ant in the medium maze. Every task has its own start; begin takes any free cell."""
 
     base = ("x", "y")
     takes_commands, has_expert = False, True
 
-    def __init__(self):
+    def __init__(self) -> None:
         import maze_bridge  # needs ogbench, which the others do without
         self.name, self.period, self.maze = "antmaze", maze_bridge.PERIOD, maze_bridge
         self.env = maze_bridge.environment()
@@ -298,44 +298,44 @@ class AntMaze(Domain):
         self.free = np.array([self.env.ij_to_xy(cell) for cell in np.argwhere(self.env.maze_map == 0)])
         self.read_model(self.env.model)
 
-    def channel_names(self):
+    def channel_names(self) -> tuple[list[str], list[str]]:
         return list(self.maze.OBSERVATION), list(self.maze.ACTION)
 
-    def observe(self, data):
+    def observe(self, data: mujoco.MjData) -> np.ndarray:
         return np.concatenate([data.qpos, data.qvel])
 
-    def measure(self, data):
+    def measure(self, data: mujoco.MjData) -> list[float] | np.ndarray:
         return data.qpos[:2].copy()
 
-    def reward(self, m):
+    def reward(self, m: np.ndarray) -> np.ndarray:
         return np.stack([self.maze.in_cell(m, goal) for goal in self.goals], -1)
 
-    def ways(self):
+    def ways(self) -> navigation.Ways:
         return navigation.Ways(self.env.maze_map == 0, self.free, self.maze.CELL)
 
-    def expert(self, gamma):
+    def expert(self, gamma: float) -> navigation.Expert:
         return navigation.Expert(self.ways(), gamma, round(self.maze.CELL / (gait.SPEED * self.period)))
 
-    def begin(self, data, rng):
+    def begin(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.place(data, rng, self.free[rng.integers(len(self.free))])
 
-    def begin_task(self, task, data, rng):
+    def begin_task(self, task: int, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.place(data, rng, self.starts[task])
 
-    def place(self, data, rng, centre):
+    def place(self, data: mujoco.MjData, rng: np.random.Generator, centre: np.ndarray) -> None:
         """Near the middle of a cell, as ogbench does it."""
         data.qpos += rng.uniform(-0.1, 0.1, self.model.nq)
         data.qvel += 0.1 * rng.normal(size=self.model.nv)
         data.qpos[:2] = centre + rng.uniform(-1, 1, 2)
 
-    def explore(self, data, rng):
+    def explore(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.begin(data, rng)
         self.randomise_joints(data, rng)
         heading = rng.normal(0, 0.4)
         data.qpos[3:7] += [np.cos(heading / 2) - 1, 0, 0, np.sin(heading / 2)]
         data.qvel[:] = rng.normal(0, 0.5, self.model.nv)
 
-    def advance(self, data):
+    def advance(self, data: mujoco.MjData) -> None:
         # All that is observed is the state, and Runge-Kutta steps cannot be halved.
         mujoco.mj_step(self.model, data, self.substeps)
 
@@ -349,13 +349,13 @@ class Simulation:
     Where tasks [n] are given each copy begins as its task, of that index, does.
     """
 
-    def __init__(self, domain, n, seed, tasks=None):
+    def __init__(self, domain: Domain, n: int, seed: int, tasks: np.ndarray | None = None) -> None:
         self.domain, self.tasks = domain, tasks
         self.rng = np.random.default_rng(seed)
         self.data = [mujoco.MjData(domain.model) for _ in range(n)]
         self.obs = np.stack([self.reset(i) for i in range(n)])
 
-    def reset(self, i, exploring=False, standing=False):
+    def reset(self, i: int, exploring: bool = False, standing: bool = False) -> np.ndarray:
         """Copy i to the start of an episode, or to anywhere, or upright; returns what it then observes."""
         model, data = self.domain.model, self.data[i]
         while True:
@@ -366,11 +366,11 @@ class Simulation:
             if np.isfinite(obs).all():
                 break
         if hasattr(self, "obs"):
-            self.obs = self.obs.copy()  # step returned it to somebody who may still read it
+            self.obs = self.obs.copy()  # the caller of step may still use it
             self.obs[i] = obs
         return obs
 
-    def place(self, i, exploring, standing):
+    def place(self, i: int, exploring: bool, standing: bool) -> None:
         if standing:
             self.domain.stand(self.data[i], self.rng)
         elif exploring:
@@ -382,34 +382,34 @@ class Simulation:
 
     STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
-    def states(self):
-        """What restore brings all copies back to, [n, s]. It knows nothing of obs."""
+    def states(self) -> np.ndarray:
+        """Returns the states of all copies for restore, [n, s], without obs."""
         model = self.domain.model
         states = np.empty((len(self.data), mujoco.mj_stateSize(model, self.STATE)))
         for row, data in zip(states, self.data):
             mujoco.mj_getState(model, data, row, self.STATE)
         return states
 
-    def restore(self, states):
-        """Brings all copies into states of this domain, as if a step had ended there, but for obs and what accelerations tell."""
+    def restore(self, states: np.ndarray) -> None:
+        """Sets the states of all copies as after a step, except obs and accelerations."""
         model = self.domain.model
         for row, data in zip(states, self.data, strict=True):
             mujoco.mj_resetData(model, data)
             mujoco.mj_setState(model, data, row, self.STATE)
             mujoco.mj_step1(model, data)
 
-    def step(self, action):
-        """One control period with actions [n, A] in [-1, 1]; self.obs is then the new one, and nan where physics failed."""
+    def step(self, action: np.ndarray) -> np.ndarray:
+        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN where physics failed."""
         domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)
         for i, data in enumerate(self.data):
             data.ctrl[:] = control[i]
             domain.advance(data)
-            # MuJoCo goes back to where the model begins by itself, which no action has done.
+            # MuJoCo resets a failed state, which is not an effect of the action.
             failed = any(data.warning[kind].number for kind in FAILURES)
             self.obs[i] = np.nan if failed else domain.observe(data)
         return self.obs
 
-    def measure(self):
+    def measure(self) -> np.ndarray:
         return np.array([self.domain.measure(data) for data in self.data])

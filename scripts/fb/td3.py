@@ -23,7 +23,7 @@ ACTOR_EVERY = 2
 SATURATION = 1e-3
 
 
-def mlp(inputs, outputs, members=0):
+def mlp(inputs: int, outputs: int, members: int = 0) -> nn.Sequential:
     norm = ParallelLayerNorm(members, HIDDEN) if members else nn.LayerNorm(HIDDEN, eps=LAYERNORM_EPS)
     return nn.Sequential(linear(members, inputs, HIDDEN), norm, Tanh(), linear(members, HIDDEN, HIDDEN), nn.ReLU(),
                          linear(members, HIDDEN, outputs))
@@ -32,24 +32,24 @@ def mlp(inputs, outputs, members=0):
 class Agent:
     """Of what it sees [n, inputs] the actor makes actions [n, A] in [-1, 1], and the critics values."""
 
-    def __init__(self, inputs, action, gamma):
+    def __init__(self, inputs: int, action: int, gamma: float) -> None:
         self.actor, self.critics, self.gamma, self.updates = mlp(inputs, action), mlp(inputs + action, 1, members=2), gamma, 0
         self.target = copy.deepcopy(self.critics).requires_grad_(False)
         self.actor_flat, self.critics_flat, self.target_flat = (flat.Flat(m) for m in (self.actor, self.critics, self.target))
         self.actor_optimizer, self.critics_optimizer = (
             torch.optim.Adam([f.vector], lr=RATE, fused=True) for f in (self.actor_flat, self.critics_flat))
 
-    def act(self, seen):
+    def act(self, seen: torch.Tensor) -> torch.Tensor:
         mean = torch.tanh(self.actor(seen))
         noise = (NOISE * torch.randn_like(mean)).clamp(-CLIP, CLIP)
         return (mean + noise).clamp(-1, 1)
 
     @staticmethod
-    def values(critics, seen, action):
+    def values(critics: nn.Module, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """[2, n]"""
         return critics(torch.cat([seen, action], -1).expand(2, -1, -1)).squeeze(-1)
 
-    def learn(self, seen, action, reward, next_seen):
+    def learn(self, seen: torch.Tensor, action: torch.Tensor, reward: torch.Tensor, next_seen: torch.Tensor) -> None:
         """One update of a batch of transitions with rewards [n]."""
         with torch.no_grad():
             goal = reward + self.gamma * self.values(self.target, next_seen, self.act(next_seen)).amin(0)
@@ -62,7 +62,7 @@ class Agent:
         if self.updates % ACTOR_EVERY == 0:
             self.learn_to_act(seen)
 
-    def learn_to_act(self, seen):
+    def learn_to_act(self, seen: torch.Tensor) -> None:
         before_tanh = self.actor(seen)
         value = self.values(self.critics, seen, torch.tanh(before_tanh)).amin(0)
         loss = SATURATION * losses.saturation_loss(before_tanh, value) - value.mean()

@@ -1,17 +1,17 @@
-"""What a model does with a task that it was not trained on."""
+"""Returns of a model on tasks without training on them."""
 
 import numpy as np
 import torch
 
 from fb import simulation
-from fb.networks import on_sphere
+from fb.networks import Model, on_sphere
 
 LABELLED = 50_000
 
 
 @torch.no_grad()
-def oracle(model, obs, reward):
-    """z [task, d] of least squares from labelled observations, and the share of the reward's variance that is linear in phi.
+def oracle(model: Model, obs: torch.Tensor, reward: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns z [task, d] by least squares from labelled observations [n, O] with rewards [n, task], and R² [task].
 
     With phi = (E[B B^T])^-1 B least squares are E[B r]. z is on the sphere.
     """
@@ -22,7 +22,9 @@ def oracle(model, obs, reward):
 
 
 @torch.no_grad()
-def returns(model, domain, z, episodes, seed, steps=simulation.EPISODE_STEPS):
+def returns(
+        model: Model, domain: simulation.Domain, z: torch.Tensor, episodes: int, seed: int,
+        steps: int = simulation.EPISODE_STEPS) -> np.ndarray:
     """Returns [task, episode] of following z [task * episode, d]."""
     tasks = len(z) // episodes
     rows, column = np.arange(len(z)), np.repeat(np.arange(tasks), episodes)
