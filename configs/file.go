@@ -146,12 +146,9 @@ type Log struct {
 	// SnapshotS is the time between two snapshots of the belief, in the log
 	// and in run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
-	// KeepGB is how much logs in dir may hold, in GB of 10⁹ bytes, when a run
-	// starts and while it goes on, looked at once a minute, and more seldom, once
-	// an hour at least, after looks in vain. Those that were replayed are removed
-	// first, the oldest before the others; then the oldest of the rest lose their
-	// ticks, but no label that nobody has replayed and nothing that it is about.
-	// 0: no limit.
+	// KeepGB is the limit for all logs in dir, in GB of 10⁹ bytes. At its start and
+	// once a minute, a run removes verified logs above the limit, the oldest first.
+	// It never removes a log that was neither replayed nor released. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
 	// MinFreeGB is what must be free on the disk of dir when a run starts, in
 	// GB of 10⁹ bytes. Older logs make room in the same way, also while it goes

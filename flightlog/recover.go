@@ -46,7 +46,7 @@ func Recover(in, out string) (Recovered, error) {
 	if damage := r.Damage(); len(damage) > 0 {
 		r.meta.note(KeyRecovered, fmt.Sprintf("from a log with damage in %d place(s), the first: %v", len(damage), damage[0]))
 	}
-	result, err := r.copyTo(f, everything)
+	result, err := r.copyTo(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -67,12 +67,8 @@ func same(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// everything keeps every record.
-func everything(*Record) bool { return true }
-
-// copyTo writes what can be read, and is to be kept, with the library's own
-// writer.
-func (r *Reader) copyTo(f *os.File, keep func(*Record) bool) (Recovered, error) {
+// copyTo writes every readable record with the library's writer.
+func (r *Reader) copyTo(f *os.File) (Recovered, error) {
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	w, err := mcap.NewWriter(buffered, &mcap.WriterOptions{
 		IncludeCRC: true, Chunked: true, ChunkSize: 1 << 20, Compression: mcap.CompressionZSTD,
@@ -84,7 +80,7 @@ func (r *Reader) copyTo(f *os.File, keep func(*Record) bool) (Recovered, error) 
 		return Recovered{}, err
 	}
 	result := Recovered{Messages: make(map[string]uint64), From: r.size, Cut: r.cut}
-	if result.Damage, err = r.copyMessages(w, keep, result.Messages); err != nil {
+	if result.Damage, err = r.copyMessages(w, result.Messages); err != nil {
 		return Recovered{}, err
 	}
 	if err := w.Close(); err != nil {
@@ -133,9 +129,8 @@ func (r *Reader) copyAttachments(w *mcap.Writer) error {
 	return attach(configFile, mediaYAML, r.meta.Config)
 }
 
-// copyMessages copies the messages as they are, without decoding them, but
-// only those that decode and are to be kept.
-func (r *Reader) copyMessages(w *mcap.Writer, keep func(*Record) bool, copied map[string]uint64) (damage []error, err error) {
+// copyMessages copies the bytes of each message that can be decoded.
+func (r *Reader) copyMessages(w *mcap.Writer, copied map[string]uint64) (damage []error, err error) {
 	var sequence [numChannels]uint32
 	for record, err := range r.Records() {
 		if errors.Is(err, ErrDamaged) {
@@ -144,9 +139,6 @@ func (r *Reader) copyMessages(w *mcap.Writer, keep func(*Record) bool, copied ma
 		}
 		if err != nil {
 			return damage, err
-		}
-		if !keep(record) {
-			continue
 		}
 		channel := record.channel
 		err = w.WriteMessage(&mcap.Message{

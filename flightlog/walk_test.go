@@ -176,33 +176,6 @@ func TestRecover_TheCopyOfADamagedLogSaysSo(t *testing.T) {
 	}
 }
 
-func TestMakeRoom_SparesADamagedLogAndNamesTheDamage(t *testing.T) {
-	dir := t.TempDir()
-	path := agedLog(t, dir, "run", 300, 30, 1)
-	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))
-	room, err := MakeRoom(dir, Limits{Keep: 1})
-	must(t, err)
-	if len(room.Spared) != 1 || !errors.Is(room.Spared[0].Err, ErrDamaged) || room.Spared[0].Name != "run.mcap" {
-		t.Errorf("found %+v", room)
-	}
-}
-
-func TestMakeRoom_ThinsALogWhoseRunWasKilled(t *testing.T) {
-	dir := t.TempDir()
-	path := agedLog(t, dir, "run", 300, 30, 1)
-	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, log[:nth(log, mcap.OpChunk, -1)+100], 0o600))
-	labels, _ := contents(t, path)
-	room, err := MakeRoom(dir, Limits{Keep: 1})
-	must(t, err)
-	if left, _ := contents(t, path); len(room.Thinned) != 1 || len(left) != len(labels) || len(labels) == 0 {
-		t.Errorf("found %+v; %d of %d labels are left", room, len(left), len(labels))
-	}
-}
-
 func TestReader_ALogThatAnotherProgramRewroteIsNotDamaged(t *testing.T) {
 	log, _ := smallLog(t, 60, Options{})
 	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
