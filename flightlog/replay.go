@@ -299,7 +299,8 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)
 	if err == nil && p.spansMissing(logged) {
-		err = fmt.Errorf("label %d is about ticks %d to %d, some of which were dropped", logged.ID, logged.From, logged.To)
+		err = fmt.Errorf("label %d is about ticks %d to %d, and some of them are missing",
+			logged.ID, logged.From, logged.To)
 	}
 	if err != nil {
 		if p.synced {

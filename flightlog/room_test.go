@@ -10,50 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"optibfm/controller"
-	"optibfm/posterior"
 )
-
-// agedLog writes a closed log of a learner's run. Every labelEvery ticks have a label
-// (0: none). The file's modification time is the given number of days ago. Its ticks
-// verify.
-func agedLog(t testing.TB, dir, name string, ticks, labelEvery uint64, days int) string {
-	t.Helper()
-	path := filepath.Join(dir, name+".mcap")
-	meta := testMetadata(testShape)
-	w, err := Create(path, meta, Options{NoSync: true})
-	must(t, err)
-	learner, err := controller.NewLearner(meta.Control, testShape.Latent, meta.Robot.Period)
-	must(t, err)
-	state := make([]float64, posterior.StateLen(testShape.Latent))
-	id := uint64(0)
-	for i := range ticks {
-		if i%100 == 0 {
-			learner.Belief().State(state)
-			must(t, w.WriteSnapshot(i, state, learner.Belief().Hash()))
-		}
-		tick := randomTick(testShape, i)
-		tick.Fault, tick.NumLabels, tick.Flags = controller.FaultNone, 0, controller.FlagArmed
-		learner.Advance(tick.Elapsed)
-		tick.NormSq = learner.Belief().NormSq(tick.Phi)
-		tick.DGap = posterior.DGap(tick.NormSq, learner.LabelWeight())
-		learner.Observe(i, tick.SenseAt, tick.Phi)
-		if labelEvery > 0 && i%labelEvery == labelEvery-1 {
-			id++
-			label := testLabel(id)
-			label.Tick, label.At = i-1, tick.SenseAt
-			must(t, w.WriteLabel(label))
-			tick.Labels[0], tick.NumLabels = learner.Apply(label, 0), 1
-		}
-		tick.LogDet, tick.Hash = learner.Belief().LogDet(), learner.Belief().Hash()
-		must(t, w.WriteTick(tick))
-	}
-	must(t, w.Close())
-	when := time.Now().AddDate(0, 0, -days)
-	must(t, os.Chtimes(path, when, when))
-	return path
-}
 
 // fakeLog writes a file of the given size and age. MakeRoom does not read logs.
 func fakeLog(t *testing.T, dir, name string, size, days int) string {
@@ -106,7 +63,8 @@ func TestMakeRoom_RemovesNoUnverifiedLog(t *testing.T) {
 			}
 		}
 		free := rng.Int64N(200)
-		limits := Limits{Keep: 1 + rng.Int64N(3000), MinFree: 100, Free: func(string) (int64, error) { return free, nil }}
+		limits := Limits{Keep: 1 + rng.Int64N(3000), MinFree: 100}
+		limits.Free = func(string) (int64, error) { return free, nil }
 		if _, err := MakeRoom(dir, limits); (free < 100) != errors.Is(err, ErrNoRoom) {
 			t.Errorf("with %d bytes free: %v", free, err)
 		}

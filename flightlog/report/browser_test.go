@@ -206,7 +206,8 @@ func TestPage_ShowsTheWeightOfLabels(t *testing.T) {
 		if robust == 0 && strings.Contains(all, "counted") {
 			t.Errorf("robust 0: %s", all)
 		}
-		if full := strings.Count(all, ", counted 1.00)"); robust > 0 && (full < 2 || len(reduced.FindAllString(all, -1)) < 2) {
+		full := strings.Count(all, ", counted 1.00)")
+		if robust > 0 && (full < 2 || len(reduced.FindAllString(all, -1)) < 2) {
 			t.Errorf("robust %g: %s", robust, all)
 		}
 		if summary := []byte("surprised the belief and"); bytes.Contains(page, summary) != (robust > 0) {

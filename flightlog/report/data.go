@@ -113,8 +113,8 @@ func newData(c *collected, b *believed, s study, name string) data {
 			DGap: column(v.dgap, size), Estimate: column(b.estimate, size), Spread: column(b.spread, size),
 			Age: column(v.age, size), Turn: column(v.turn, size), Skipped: column(v.skipped, size),
 		},
-		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps), Events: newDataEvents(c),
-		Moments: newDataMoments(b.moments), Study: s,
+		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps),
+		Events: newDataEvents(c), Moments: newDataMoments(b.moments), Study: s,
 	}
 	if c.ticks() > 0 {
 		d.FirstTick = v.index[0]

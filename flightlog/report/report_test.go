@@ -86,7 +86,7 @@ func TestWrite_MatchesGoldenFile(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	must(t, err)
 	if !bytes.Equal(got, want) {
-		t.Errorf("the page differs from %s; after a deliberate change: go test ./flightlog/report -run Golden -update\n%s",
+		t.Errorf("the page differs from %s; after a deliberate change: go test ./flightlog/report -update\n%s",
 			golden, firstDifference(got, want))
 	}
 }

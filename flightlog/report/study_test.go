@@ -45,6 +45,8 @@ func near(got, want float64) bool {
 	return math.Abs(got-want) <= 1e-9*max(1, math.Abs(want)) || math.IsNaN(got) && math.IsNaN(want)
 }
 
+func every37th(index uint64) bool { return index%37 == 5 }
+
 func TestWrite_StudyEqualsWhatIf(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*simulation)
@@ -53,7 +55,7 @@ func TestWrite_StudyEqualsWhatIf(t *testing.T) {
 		"late answers":             {func(*simulation) {}, 7*4 - 1},
 		"no forgetting":            {func(s *simulation) { s.cfg.Rho = 1 }, 7*3 - 1},
 		"down-weighted labels":     {func(s *simulation) { s.cfg.Robust = 0.5 }, 7*4 - 1},
-		"dropped ticks":            {func(s *simulation) { s.drop = func(i uint64) bool { return i%37 == 5 } }, 7*4 - 1},
+		"dropped ticks":            {func(s *simulation) { s.drop = every37th }, 7*4 - 1},
 		"labels of an earlier run": {func(s *simulation) { s.warm = true }, 7 - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
