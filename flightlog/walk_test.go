@@ -107,6 +107,7 @@ func TestReader_FindsDamage(t *testing.T) {
 	find := func(text string) int { return bytes.Index(dead, []byte(text)) }
 	end, schema := nth(whole, mcap.OpDataEnd, 0), nth(whole, mcap.OpSchema, 0)
 	chunkIndex := nth(whole, mcap.OpChunkIndex, 1)
+	repeated := slices.Concat(dead[:chunk(3)], dead[chunk(2):])
 	sum := bytes.LastIndex(dead, []byte(preambleName))
 	for name, c := range map[string]damageCase{
 		"a bit of a chunk":                   {flip(whole, chunk(2)+200), "checksum of a chunk", false, 40},
@@ -130,7 +131,7 @@ func TestReader_FindsDamage(t *testing.T) {
 		"a missing chunk, killed":            {without(dead, chunk(2), chunk(3)), "missing", true, 40},
 		"a missing chunk":                    {without(whole, chunk(2), chunk(3)), "missing", false, 40},
 		"a cut before the last magic":        {slices.Concat(whole[:chunk(-1)+300], mcap.Magic), "claims", false, 40},
-		"a chunk twice, killed":              {slices.Concat(dead[:chunk(3)], dead[chunk(2):]), "twice", true, allTicks},
+		"a chunk twice, killed":              {repeated, "twice", true, allTicks},
 		"zeros before a chunk":               {zeroedTo(dead, chunk(2)+99, chunk(3)), "a chunk", true, 40},
 		"the first chunk's length, killed":   {flip(dead, chunk(0)+1), "lengths", true, 40},
 	} {

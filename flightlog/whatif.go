@@ -75,26 +75,26 @@ func WhatIf(r *Reader, p Params) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	known, err := CollectAnswers(r)
-	if err != nil {
-		return Answer{}, err
-	}
-	answers, err := WhatIfAll(r, run, known, []Params{p}, nil)
+	answers, err := WhatIfAll(r, run, []Params{p}, nil)
 	if err != nil {
 		return Answer{}, err
 	}
 	return answers[0], nil
 }
 
-// WhatIfAll is WhatIf for several parameters in one pass through the log. run is the
-// result of Verify or Follow, known the result of CollectAnswers.
+// WhatIfAll is WhatIf for several parameters, with one pass through the states. run is
+// the result of Verify or Follow.
 //
 // After each tick, and for each i in params, WhatIfAll calls visit unless it is nil.
 // dgap is the D-gap of the tick before its labels, NaN for a bad observation. belief
 // is the one after its labels; visit must neither keep nor change it.
-func WhatIfAll(r *Reader, run Result, known *Answers, params []Params,
+func WhatIfAll(r *Reader, run Result, params []Params,
 	visit func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief),
 ) ([]Answer, error) {
+	known, err := collectAnswers(r)
+	if err != nil {
+		return nil, err
+	}
 	first, err := r.firstBelief()
 	if err != nil {
 		return nil, err
@@ -127,25 +127,24 @@ func WhatIfAll(r *Reader, run Result, known *Answers, params []Params,
 	return answers, nil
 }
 
-// Answers are the labels of a log, by ID and by the tick that they are about. WhatIf
-// answers requests with them.
-type Answers struct {
+// knownAnswers are the labels of a log, by ID and by the tick that they are about.
+type knownAnswers struct {
 	presses  map[uint64]rewardsrc.Label
-	about    map[uint64]KnownAnswer // the newest label about exactly that tick
+	about    map[uint64]knownAnswer // the newest label about exactly that tick, unless undone
 	cantTell map[uint64]bool        // ticks of requests that were answered "can't tell"
 	undone   map[uint64]bool
 }
 
-// KnownAnswer is a label about exactly one tick.
-type KnownAnswer struct {
-	Label   controller.AppliedLabel
-	Applied uint64 // the tick in which it was applied
+// knownAnswer is a label about exactly one tick.
+type knownAnswer struct {
+	label   controller.AppliedLabel
+	applied uint64 // the tick in which it was applied
 }
 
-// CollectAnswers reads the labels of the whole log. It skips damaged places.
-func CollectAnswers(r *Reader) (*Answers, error) {
-	k := &Answers{
-		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]KnownAnswer),
+// collectAnswers reads the labels of the whole log. It skips damaged places.
+func collectAnswers(r *Reader) (*knownAnswers, error) {
+	k := &knownAnswers{
+		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]knownAnswer),
 		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool),
 	}
 	asked := make(map[uint64]uint64) // request to tick
@@ -172,38 +171,26 @@ func CollectAnswers(r *Reader) (*Answers, error) {
 		}
 	}
 	for tick, a := range k.about {
-		if k.undone[a.Label.ID] {
+		if k.undone[a.label.ID] {
 			delete(k.about, tick)
 		}
 	}
 	return k, err
 }
 
-func (k *Answers) add(a controller.AppliedLabel, tick uint64) {
+func (k *knownAnswers) add(a controller.AppliedLabel, tick uint64) {
 	switch {
 	case a.Outcome != controller.Applied:
 	case a.Kind == rewardsrc.Undo:
 		k.undone[a.Undoes] = true
-	case a.From == a.To && !k.Volunteered(a):
-		k.about[a.From] = KnownAnswer{a, tick}
+	case a.From == a.To && !k.volunteered(a):
+		k.about[a.From] = knownAnswer{a, tick}
 	}
 }
 
-// About returns the newest label about exactly this tick that was not undone.
-func (k *Answers) About(tick uint64) (KnownAnswer, bool) {
-	known, ok := k.about[tick]
-	return known, ok
-}
-
-// CantTell reports whether a request about this tick was answered "can't tell".
-func (k *Answers) CantTell(tick uint64) bool { return k.cantTell[tick] }
-
-// Undone reports whether the label with this ID was undone.
-func (k *Answers) Undone(id uint64) bool { return k.undone[id] }
-
-// Volunteered reports whether a label was a press without a request, about a moment
+// volunteered reports whether a label was a press without a request, about a moment
 // that only its time determines.
-func (k *Answers) Volunteered(a controller.AppliedLabel) bool {
+func (k *knownAnswers) volunteered(a controller.AppliedLabel) bool {
 	press, ok := k.presses[a.ID]
 	if !ok {
 		return a.Request == 0 && a.From != a.To
@@ -213,7 +200,7 @@ func (k *Answers) Volunteered(a controller.AppliedLabel) bool {
 
 // whatIf computes one Answer.
 type whatIf struct {
-	known   *Answers
+	known   *knownAnswers
 	learner *controller.Learner
 	gate    *controller.Gate // nil: the logged labels are applied when they came
 	beta    float64
@@ -229,7 +216,7 @@ type pendingLabel struct {
 	asked uint64
 }
 
-func newWhatIf(r *Reader, p Params, known *Answers, first firstBelief) (*whatIf, error) {
+func newWhatIf(r *Reader, p Params, known *knownAnswers, first firstBelief) (*whatIf, error) {
 	cfg := r.meta.Control
 	if p.Kappa != nil {
 		cfg.Gate.LabelsPerMinute = 0
@@ -347,19 +334,19 @@ func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
 
 // answerRequest looks for the answer to a request about t, the present tick.
 func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
-	if known, ok := w.known.About(t.Index); ok {
+	if known, ok := w.known.about[t.Index]; ok {
 		w.answer.ByLabel++
-		at := max(known.Applied, t.Index)
+		at := max(known.applied, t.Index)
 		w.pending[at] = append(w.pending[at], pendingLabel{
 			label: rewardsrc.Label{
-				ID: known.Label.ID, Request: request.ID, Tick: t.Index,
-				Value: known.Label.Value, Weight: known.Label.Confidence, Kind: rewardsrc.Value,
+				ID: known.label.ID, Request: request.ID, Tick: t.Index,
+				Value: known.label.Value, Weight: known.label.Confidence, Kind: rewardsrc.Value,
 			},
 			asked: t.Index,
 		})
 		return
 	}
-	if w.known.CantTell(t.Index) {
+	if w.known.cantTell[t.Index] {
 		w.answer.CantTell++
 		w.gate.Answer(request.ID)
 		return
@@ -383,7 +370,7 @@ func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if w.gate == nil {
 		return true
 	}
-	return a.Kind == rewardsrc.Value && w.known.Volunteered(a) && !w.known.Undone(a.ID)
+	return a.Kind == rewardsrc.Value && w.known.volunteered(a) && !w.known.undone[a.ID]
 }
 
 // restore returns the label as it was before the run applied it.
@@ -394,7 +381,7 @@ func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
 	if a.Request == 0 && a.Kind == rewardsrc.Value {
 		w.answer.Unasked++
 	}
-	if press, ok := w.known.presses[a.ID]; ok && w.known.Volunteered(a) {
+	if press, ok := w.known.presses[a.ID]; ok && w.known.volunteered(a) {
 		label.Tick, label.At = rewardsrc.NoTick, press.At
 	}
 	return pendingLabel{label: label}

@@ -102,12 +102,10 @@ func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
 	r := open(t, path)
 	run, err := Verify(r)
 	must(t, err)
-	known, err := CollectAnswers(r)
-	must(t, err)
 	low, high, rho := 0.02, 0.3, 0.99
 	params := []Params{{Kappa: &low}, {Kappa: &high, Rho: &rho}, {Rho: &rho}}
 	visits, last := make([]int, len(params)), make([][]float64, len(params))
-	answers, err := WhatIfAll(r, run, known, params,
+	answers, err := WhatIfAll(r, run, params,
 		func(i int, tick *controller.Tick, dgap float64, belief *posterior.Belief) {
 			if !(dgap > 0) {
 				t.Errorf("setting %d, tick %d: D-gap %g", i, tick.Index, dgap)

@@ -16,11 +16,10 @@ const maxEvents = 2000
 // collected is the content of a log's records that the page needs, without the
 // belief. The position of a tick counts the ticks of the log from 0.
 type collected struct {
-	meta    flightlog.Metadata
-	cut     *flightlog.Cut
-	size    int64
-	answers *flightlog.Answers
-	damage  []error
+	meta   flightlog.Metadata
+	cut    *flightlog.Cut
+	size   int64
+	damage []error
 
 	summary flightlog.Summary
 	columns columns
@@ -76,16 +75,12 @@ type faultSpan struct {
 
 // collect reads all records.
 func collect(r *flightlog.Reader) (*collected, error) {
-	answers, err := flightlog.CollectAnswers(r)
-	if err != nil {
-		return nil, err
-	}
 	summary, damage, err := flightlog.Summarise(r)
 	if err != nil {
 		return nil, err
 	}
 	c := &collected{
-		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), answers: answers, damage: damage, summary: summary,
+		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), damage: damage, summary: summary,
 		trusts:   controller.NewTrusts(r.Metadata().Control),
 		requests: make(map[uint64]*request), lastZ: make([]float64, r.Metadata().Shape.Latent),
 	}

@@ -7,10 +7,9 @@
 //
 // # Content
 //
-// Write reads the log several times: for the labels (flightlog.CollectAnswers), for all
-// records, for the belief (flightlog.Follow, which also verifies the log), and for the
-// study (flightlog.WhatIfAll). A damaged or cut log also becomes a page. The page lists
-// what is missing.
+// Write reads the log several times: for all records, for the belief (flightlog.Follow,
+// which also verifies the log), and for the study (flightlog.WhatIfAll). A damaged or cut
+// log also becomes a page. The page lists what is missing.
 //
 // Columns of numbers are little-endian arrays in base64. A column of more than 131,072
 // ticks holds the least and the greatest value of every few ticks, so spikes stay

@@ -176,7 +176,7 @@ func (s *study) compute(r *flightlog.Reader, c *collected, b *believed, grid []f
 	for i := range drawn {
 		drawn[i] = newCurves(s, c.meta.Shape.Latent)
 	}
-	answers, err := flightlog.WhatIfAll(r, b.result, c.answers, grid,
+	answers, err := flightlog.WhatIfAll(r, b.result, grid,
 		func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief) { drawn[i].add(t, dgap, belief) })
 	if err != nil {
 		return err
