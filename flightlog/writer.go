@@ -36,7 +36,7 @@ type Options struct {
 	Backlog    int           // bytes that wait in memory while writing fails; 0: 8 MiB
 	Compress   bool          // with zstd
 	// NoSync leaves out every fsync, including that of labels, so a power failure can
-	// lose acknowledged labels. It is for simulations, whose labels can be repeated.
+	// lose acknowledged labels. It is for simulations, because their labels can be repeated.
 	NoSync bool
 	// Now is the clock of FlushEvery and SyncEvery; nil: time.Now.
 	Now func() time.Time

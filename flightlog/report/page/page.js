@@ -192,7 +192,7 @@ class Page {
   // studied returns the belief of the chosen setting at the cursor, or null.
   studied() {
     const { study, d } = this.data, k = this.setting ? this.momentBefore(study.moments) : -1;
-    return k < 0 ? null : { z: this.setting.z.subarray(k * d, (k + 1) * d), norm: this.setting.norms[k] };
+    return k < 0 ? null : { z: this.setting.z.subarray(k * d, (k + 1) * d), norm: this.setting.norms[k], pos: study.moments[k] };
   }
 
   drawBars(colours) {
@@ -245,7 +245,7 @@ class Page {
     byId("belief-when").textContent = "after tick " + (this.data.first_tick + this.tickAt(moments.pos[k]));
     byId("belief-text").textContent = `‖ẑ‖ ${moments.norm[k].toFixed(4)}` +
       (this.spreads ? `, σ ${this.spreads[k].toFixed(4)} (rms over ${d} dimensions), below: σ of each` : "") +
-      (other ? `; what if: ‖ẑ‖ ${other.norm.toFixed(4)} (purple)` : "");
+      (other ? `; what if: ‖ẑ‖ ${other.norm.toFixed(4)} (purple), after tick ${this.data.first_tick + this.tickAt(other.pos)}` : "");
   }
 
   tickAt(pos) { return this.data.starts.tick[this.pointOf(pos)]; }
@@ -272,10 +272,12 @@ class Page {
     add("Episode", data.episodes.length ? `${episode} of ${data.episodes.length} in this log` : null);
     add("State", [
       flags & flag.armed ? "armed" : "disarmed", flags & flag.gate && "gate open", flags & flag.replanned && "new z",
-      flags & flag.fallback && "no plan: a seeded z", flags & flag.badObs && "bad observation", flags & flag.badAction && "bad action", flags & flag.limited && "action limited",
+      flags & flag.fallback && "no plan: a seeded z", flags & flag.badObs && "bad observation",
+      flags & flag.badAction && "bad action", flags & flag.limited && "action limited",
     ].filter(Boolean).join(", "));
     add("D-gap", read("dgap", ` nats (κ = ${data.config.kappa})`));
-    add("φᵀẑ", this.series.estimate && !Number.isNaN(this.series.estimate.low(cursor)) ? `${read("estimate", "")} ± ${read("spread", "")}` : "unknown");
+    const estimate = read("estimate", "");
+    add("φᵀẑ", estimate === null ? "unknown" : `${estimate} ± ${read("spread", "")}`);
     add("Reward", read("reward", ", the simulator's"));
     add("Label", this.labelsHere());
     add("z", `${read("age", "")} ticks old` + (this.series.turn.high(cursor) > 0 ? `, turned by ${read("turn", "°")}` : ""));
@@ -304,7 +306,8 @@ class Page {
     const l = this.data.labels;
     const what = l.kind[i] === kind.value ? shortNumber(l.value[i]) : l.kind[i] === kind.undo ? "undo" : "can't tell";
     const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words[l.outcome[i]];
-    return `${what} (${how}${l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : ""}${this.trustText(l.trust[i])})`;
+    const about = l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : "";
+    return `${what} (${how}${about}${this.trustText(l.trust[i])})`;
   }
 
   // trustText returns the share of its weight that a label was given.
@@ -342,13 +345,17 @@ function addPlots(page) {
   const skipped = (i) => page.setting !== null && page.setting.skipped.has(i);
   // whatIf draws a curve of the chosen setting.
   const whatIf = (f, c, axis, series) => f.sparse(axis.times, series, c.purple, { dash: [4, 3], join: axis.join });
-  const tint = (c, value) => (value > 0 ? c.green : value < 0 ? c.red : c.dim);
+  const labelColour = (c, i) => {
+    const value = labels.value[i];
+    return skipped(i) ? c.purple : value > 0 ? c.green : value < 0 ? c.red : c.dim;
+  };
   const mostLabel = Math.max(1e-9, ...sampled(labels.value));
   const dense = labels.pos.length > 5000;
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
-    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"], ["what if: left out", "purple"], ["ring: undo, can't tell, refused", "dim"],
+    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"],
+    ["what if: left out", "purple"], ["ring: undo, can't tell, refused", "dim"],
   ], 116, (f, c) => {
     const rows = { requests: 20, labels: 52, events: 88 };
     shadeGaps(f, c);
@@ -368,7 +375,7 @@ function addPlots(page) {
         continue;
       }
       const length = 3 + (13 * Math.abs(labels.value[i])) / mostLabel, up = labels.value[i] >= 0;
-      f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, skipped(i) ? c.purple : tint(c, labels.value[i]));
+      f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, labelColour(c, i));
     }
     data.faults.forEach((s) => f.span(page.timeOf(s.from), page.timeOf(s.to), rows.events - 8, 16, c.red));
     data.events.forEach((e) => f.dot(e.time, rows.events, 3.5, e.level === "error" ? c.red : e.level === "warn" ? c.orange : c.dim));
@@ -386,7 +393,10 @@ function addPlots(page) {
   });
 
   const e = series.estimate, s = series.spread;
-  page.addPlot("Reward", [["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"], ["what if", "purple"]], 172, (f, c) => {
+  page.addPlot("Reward", [
+    ["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"],
+    ["what if", "purple"],
+  ], 172, (f, c) => {
     f.range([e, series.reward].filter(Boolean), { include: sampled(labels.value) });
     f.axes();
     const lower = (i) => e.low(i) - s.high(i), upper = (i) => e.high(i) + s.high(i);
@@ -395,11 +405,14 @@ function addPlots(page) {
     f.line(e, c.blue);
     if (page.setting) whatIf(f, c, page.studyCurves, page.setting.estimate);
     for (let i = 0; i < aboutTimes.length; i++) {
-      if (!Number.isNaN(aboutTimes[i])) f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, skipped(i) ? c.purple : tint(c, labels.value[i]), skipped(i));
+      if (Number.isNaN(aboutTimes[i])) continue;
+      f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, labelColour(c, i), skipped(i));
     }
   });
 
-  page.addPlot("Belief", [["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"]], 130, (f, c) => {
+  page.addPlot("Belief", [
+    ["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"],
+  ], 130, (f, c) => {
     const norms = data.moments.norm, curves = [new Series(norms, false)];
     if (page.spreads) curves.push(new Series(page.spreads, false));
     const inside = Object.create(f);
@@ -428,7 +441,9 @@ function addPlots(page) {
     else f.tag(`limit ${config.max_plan_age}`, c.dim, f.y1 + 7);
   });
 
-  page.addPlot("Timing, ms (log scale)", [["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"]], series.late ? 124 : 60, (f, c) => {
+  page.addPlot("Timing, ms (log scale)", [
+    ["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"],
+  ], series.late ? 124 : 60, (f, c) => {
     if (!series.late) {
       f.note("simulated time: no timing");
       return;
@@ -461,7 +476,10 @@ function listEvents(page) {
   const { data } = page, rows = [];
   const add = (pos, time, level, text) => rows.push({ pos, time, level, text });
   data.events.forEach((e) => add(e.pos, e.time, e.level, e.text + (e.fields ?? []).map(([k, v]) => `; ${k} = ${v}`).join("")));
-  data.faults.forEach((f) => add(f.from, page.timeOf(f.from) ?? 0, "fault", f.text + (f.to > f.from ? `, for ${f.to - f.from + 1} ticks` : "")));
+  data.faults.forEach((f) => {
+    const duration = f.to > f.from ? `, for ${f.to - f.from + 1} ticks` : "";
+    add(f.from, page.timeOf(f.from) ?? 0, "fault", f.text + duration);
+  });
   data.gaps.forEach((g) => add(g.from, page.timeOf(Math.min(g.from, data.n - 1)) ?? 0, "gap", g.text));
   rows.sort((a, b) => a.time - b.time);
   if (!rows.length) byId("events").append(element("tr", "none"));

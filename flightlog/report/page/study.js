@@ -9,7 +9,8 @@ class StudyPanel {
     this.study = page.data.study;
     const { config } = page.data;
     this.choices = [
-      this.addChoice("kappa", "κ", `labels as they came (κ ${config.kappa})`, "the gate asks for a label if the D-gap is at least κ, nats"),
+      this.addChoice("kappa", "κ", `labels as they came (κ ${config.kappa})`,
+        "the gate asks for a label if the D-gap is at least κ, nats"),
       this.addChoice("rho", "ρ", `as it was (${config.rho})`, "forgetting: the weight of a label after one period"),
     ];
     byId("reset").addEventListener("click", () => this.choose({}));
@@ -84,7 +85,8 @@ class StudyPanel {
     head.append(element("th", ""), element("th", "the run"), element("th", "what if"));
     byId("answers").replaceChildren(head, ...rows.map(([name, a, b]) => {
       const tr = element("tr");
-      tr.append(element("th", name), element("td", a ?? ""), element("td", b ?? "", b !== null && String(a) !== String(b) ? "changed" : ""));
+      const changed = b !== null && String(a) !== String(b) ? "changed" : "";
+      tr.append(element("th", name), element("td", a ?? ""), element("td", b ?? "", changed));
       return tr;
     }));
   }
