@@ -145,11 +145,9 @@ type Log struct {
 	// SnapshotS is the time between snapshots of the belief, in the log and in
 	// run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
-	// KeepGB is the size limit of the logs in dir, in GB of 10⁹ bytes. The
-	// program checks it at the start and every minute, or every hour if there
-	// is nothing to remove. It removes replayed logs first, the oldest first;
-	// then it removes the ticks of the oldest other logs. It keeps labels that
-	// were not replayed, and what they are about. 0: no limit.
+	// KeepGB is the limit for all logs in dir, in GB of 10⁹ bytes. At its start and
+	// once a minute, a run removes verified logs above the limit, the oldest first.
+	// It never removes a log that was neither replayed nor released. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
 	// MinFreeGB is the free space that a run needs on the disk of dir, in GB of
 	// 10⁹ bytes. The program removes older logs in the same way, at the start

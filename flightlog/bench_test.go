@@ -9,7 +9,7 @@ import (
 	"optibfm/controller"
 )
 
-// The robot of the benchmarks: 17 observations, 6 actions, a new plan every
+// benchTicks returns ticks of a robot with 17 observations, 6 actions and a new plan every
 // fifth tick.
 func benchTicks(d int) []*controller.Tick {
 	s := controller.Shape{Obs: 17, Action: 6, Latent: d}
@@ -29,7 +29,8 @@ func BenchmarkWriteTick(b *testing.B) {
 		for _, compress := range []bool{false, true} {
 			b.Run(fmt.Sprintf("d=%d/compress=%v", d, compress), func(b *testing.B) {
 				ticks := benchTicks(d)
-				w, _ := create(b, testMetadata(controller.Shape{Obs: 17, Action: 6, Latent: d}), Options{NoSync: true, Compress: compress})
+				meta := testMetadata(controller.Shape{Obs: 17, Action: 6, Latent: d})
+				w, _ := create(b, meta, Options{NoSync: true, Compress: compress})
 				before := w.Stats().Bytes
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -48,7 +49,7 @@ func BenchmarkWriteTick(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteLabel measures what an acknowledgement waits for, mostly fsync.
+// BenchmarkWriteLabel measures the wait before an acknowledgement, mostly fsync.
 func BenchmarkWriteLabel(b *testing.B) {
 	w, _ := create(b, testMetadata(testShape), Options{})
 	for i := 0; b.Loop(); i++ {

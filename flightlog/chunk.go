@@ -19,9 +19,8 @@ import (
 // recordLead is the length of an opcode and a record length.
 const recordLead = 1 + 8
 
-// records encodes MCAP records into memory. The library's writer does the
-// encoding; it is never told of a file, so that a failed write can be taken
-// back without its knowing.
+// records encodes MCAP records into memory with the library's writer. The library does
+// not write the file, so a failed write can be undone.
 type records struct {
 	buf bytes.Buffer
 	*mcap.Writer
@@ -45,7 +44,7 @@ func (r *records) declare() error {
 	return r.declareChannels()
 }
 
-// declareSchemas writes the message definitions, each with all it needs.
+// declareSchemas writes the message definitions with their dependencies.
 func (r *records) declareSchemas() error {
 	files := &descriptorpb.FileDescriptorSet{
 		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(flightlogpb.File_flightlog_proto)},
@@ -56,7 +55,8 @@ func (r *records) declareSchemas() error {
 	}
 	for i, t := range topics {
 		name := string(t.message.ProtoReflect().Descriptor().FullName())
-		if err := r.WriteSchema(&mcap.Schema{ID: uint16(i + 1), Name: name, Encoding: "protobuf", Data: data}); err != nil {
+		schema := mcap.Schema{ID: uint16(i + 1), Name: name, Encoding: "protobuf", Data: data}
+		if err := r.WriteSchema(&schema); err != nil {
 			return err
 		}
 	}
@@ -66,14 +66,15 @@ func (r *records) declareSchemas() error {
 func (r *records) declareChannels() error {
 	for i, t := range topics {
 		id := uint16(i + 1)
-		if err := r.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: t.name, MessageEncoding: "protobuf"}); err != nil {
+		channel := mcap.Channel{ID: id, SchemaID: id, Topic: t.name, MessageEncoding: "protobuf"}
+		if err := r.WriteChannel(&channel); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// chunkIndex appends an encoded chunk index record to dst. The buffer stays as it is.
+// chunkIndex appends an encoded chunk index record to dst. It does not change the buffer.
 func (r *records) chunkIndex(dst []byte, c *mcap.ChunkIndex) ([]byte, error) {
 	before := r.buf.Len()
 	err := r.WriteChunkIndex(c)
@@ -82,7 +83,7 @@ func (r *records) chunkIndex(dst []byte, c *mcap.ChunkIndex) ([]byte, error) {
 	return dst, err
 }
 
-// openChunk is the chunk that is being filled. It lives in memory only.
+// openChunk is the chunk in memory to which messages are added.
 type openChunk struct {
 	records    *records
 	index      [numChannels][]mcap.MessageIndexEntry
@@ -96,7 +97,7 @@ func newOpenChunk(compress bool) (*openChunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.declare(); err != nil { // the library wants to know the channels
+	if err := r.declare(); err != nil { // the library needs the channels
 		return nil, err
 	}
 	c := &openChunk{records: r}
@@ -120,7 +121,7 @@ func (c *openChunk) reset() {
 
 func (c *openChunk) size() int { return c.records.buf.Len() }
 
-// mark is what add needs to be taken back.
+// mark is the state before an add, for takeBack.
 type mark struct {
 	size       int
 	channel    int
@@ -134,7 +135,8 @@ func (c *openChunk) add(channel int, m *mcap.Message) (mark, error) {
 	if err := c.records.WriteMessage(m); err != nil {
 		return before, fmt.Errorf("encoding a message: %w", err)
 	}
-	c.index[channel] = append(c.index[channel], mcap.MessageIndexEntry{Timestamp: m.LogTime, Offset: uint64(before.size)})
+	entry := mcap.MessageIndexEntry{Timestamp: m.LogTime, Offset: uint64(before.size)}
+	c.index[channel] = append(c.index[channel], entry)
 	c.start, c.end = min(c.start, m.LogTime), max(c.end, m.LogTime)
 	return before, nil
 }
@@ -153,8 +155,8 @@ func compression(packed bool) mcap.CompressionFormat {
 	return mcap.CompressionNone
 }
 
-// encode appends the chunk and its message indexes, as they stand in a file
-// at offset, to out. It returns the chunk index record of the summary.
+// encode appends the chunk and its message indexes to out, for a file offset. It
+// returns the chunk index record for the summary.
 func (c *openChunk) encode(out *records, offset uint64) (mcap.ChunkIndex, error) {
 	body := c.records.buf.Bytes()
 	packed := body

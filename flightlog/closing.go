@@ -8,12 +8,11 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// summaryPiece is how much of the summary is put together in memory at once.
+// summaryPiece is the largest part of the summary in memory, bytes.
 const summaryPiece = 1 << 20
 
-// summary writes the records that close an MCAP file: data end, summary,
-// offsets of its groups, footer. The library can only do this for a file that
-// it wrote itself from start to end.
+// summary writes the records that close an MCAP file: data end, summary, offsets of its
+// groups, footer. The library can do this only for a file that it wrote from the start.
 type summary struct {
 	w     *Writer
 	start int64  // of the summary section
@@ -82,7 +81,7 @@ func (s *summary) chunkIndexes() error {
 	})
 }
 
-// add writes a group of records and notes where it is.
+// add writes a group of records and stores its offset.
 func (s *summary) add(op mcap.OpCode, write func() error) error {
 	start := s.w.size
 	if err := write(); err != nil {
@@ -92,7 +91,9 @@ func (s *summary) add(op mcap.OpCode, write func() error) error {
 		return err
 	}
 	if length := s.w.size - start; length > 0 {
-		s.group = append(s.group, mcap.SummaryOffset{GroupOpcode: op, GroupStart: uint64(start), GroupLength: uint64(length)})
+		s.group = append(s.group, mcap.SummaryOffset{
+			GroupOpcode: op, GroupStart: uint64(start), GroupLength: uint64(length),
+		})
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 	"optibfm/controller"
 )
 
-// victimVariable makes the test binary write a log until it is killed;
-// quietVariable makes it write no labels.
+// victimVariable makes the test binary write a log until it is killed. quietVariable
+// makes it write no labels.
 const (
 	victimVariable = "FLIGHTLOG_VICTIM"
 	quietVariable  = "FLIGHTLOG_QUIET"
@@ -30,20 +30,19 @@ const (
 // killsVariable sets the number of kills.
 const killsVariable = "FLIGHTLOG_KILLS"
 
-// everyByteVariable makes the truncation test try every byte (minutes).
+// everyByteVariable makes the truncation test cut at every byte (minutes).
 const everyByteVariable = "FLIGHTLOG_EVERY_BYTE"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(victimVariable); path != "" {
-		beAVictim(path, os.Getenv(quietVariable) != "")
+		runVictim(path, os.Getenv(quietVariable) != "")
 	}
 	os.Exit(m.Run())
 }
 
-// beAVictim writes a tick each millisecond and a label now and then, and says
-// on stdout what it has done: "tick N" before the tick is handed over, "label
-// N" when it is acknowledged.
-func beAVictim(path string, quiet bool) {
+// runVictim writes a tick each millisecond and a label every seven ticks. It prints
+// "tick N" before it writes the tick, and "label N" when the label is acknowledged.
+func runVictim(path string, quiet bool) {
 	w, err := Create(path, testMetadata(testShape), Options{})
 	if err != nil {
 		panic(err)
@@ -73,7 +72,7 @@ func kills() int {
 	return 20
 }
 
-func TestAKillAtAnyMomentLosesNoAcknowledgedLabel(t *testing.T) {
+func TestWriter_KillLosesNoAcknowledgedLabel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	worst, labels := uint64(0), 0
 	for range kills() {
@@ -81,13 +80,13 @@ func TestAKillAtAnyMomentLosesNoAcknowledgedLabel(t *testing.T) {
 		worst, labels = max(worst, lost), labels+acknowledged
 	}
 	t.Logf("%d kills: %d labels acknowledged, none lost; at most %d ticks of 1 ms or more lost", kills(), labels, worst)
-	// A label takes along the ticks before it, and there is one every seven.
+	// A label flushes the ticks before it, and every seventh tick has one.
 	if worst > 7 {
-		t.Errorf("a kill lost %d ticks, more than there are between two labels", worst)
+		t.Errorf("a kill lost %d ticks, more than between two labels", worst)
 	}
 }
 
-func TestAKillBetweenLabelsLosesAtMostTheWindowOfTicks(t *testing.T) {
+func TestWriter_KillLosesAtMostTheFlushWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	worst := uint64(0)
 	for range max(1, kills()/2) {
@@ -95,15 +94,15 @@ func TestAKillBetweenLabelsLosesAtMostTheWindowOfTicks(t *testing.T) {
 		worst = max(worst, lost)
 	}
 	t.Logf("%d kills: at most %d ticks of 1 ms or more lost, in a window of 250 ms", max(1, kills()/2), worst)
-	// The victim sleeps a millisecond between ticks, so that no more of them
-	// fit into the window, but for the one that ends it.
+	// The victim sleeps 1 ms between ticks: at most 250 fit into the window, and one
+	// more ends it.
 	if worst > 251 {
 		t.Errorf("a kill lost %d ticks", worst)
 	}
 }
 
-// killOnce lets a victim live for a while after its first tick and returns the
-// ticks that it lost and the labels that were acknowledged to it.
+// killOnce kills a victim some time after its first tick. It returns the number of lost
+// ticks and of acknowledged labels.
 func killOnce(t *testing.T, life time.Duration, quiet bool) (lost uint64, acknowledged int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "victim.mcap")
@@ -142,8 +141,7 @@ func killOnce(t *testing.T, life time.Duration, quiet bool) (lost uint64, acknow
 	return last + 1 - min(written, last+1), acknowledged
 }
 
-// inLog returns the number of ticks in a log, which must follow each other, and
-// its labels.
+// inLog returns the number of ticks in a log, which must be consecutive, and its labels.
 func inLog(t *testing.T, path string) (ticks uint64, labels map[uint64]bool) {
 	t.Helper()
 	labels = make(map[uint64]bool)
@@ -162,8 +160,8 @@ func inLog(t *testing.T, path string) (ticks uint64, labels map[uint64]bool) {
 	return ticks, labels
 }
 
-// smallLog writes a log with labels and returns it as bytes, with the offset
-// at which each acknowledged label was on disk.
+// smallLog returns a log with labels, and the length of the file when each label was
+// acknowledged.
 func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map[uint64]int64) {
 	t.Helper()
 	opts.NoSync = true
@@ -183,7 +181,7 @@ func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map
 	return log, durable
 }
 
-func TestALogCutAtAnyByteOpensWithEveryLabelBeforeTheCut(t *testing.T) {
+func TestReader_CutAtAnyByteKeepsEarlierLabels(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		log, durable := smallLog(t, 100, Options{Compress: compress})
 		from, step := max(0, len(log)-64<<10), 13
@@ -216,7 +214,7 @@ func checkCut(t *testing.T, log []byte, durable map[uint64]int64) {
 	}
 	defer func() { _ = r.Close() }()
 	if r.Cut() == nil {
-		t.Fatalf("cut at %d: not noticed", size)
+		t.Fatalf("cut at %d: no Cut", size)
 	}
 	found := make(map[uint64]bool)
 	for record, err := range r.Records() {
@@ -234,7 +232,7 @@ func checkCut(t *testing.T, log []byte, durable map[uint64]int64) {
 	}
 }
 
-func TestACutLogSaysWhereAndAfterWhichTick(t *testing.T) {
+func TestReader_CutHasOffsetAndLastTick(t *testing.T) {
 	log, durable := smallLog(t, 30, Options{})
 	size := durable[16] + 100
 	r, err := NewReader(bytes.NewReader(log[:size]), size)
@@ -245,9 +243,9 @@ func TestACutLogSaysWhereAndAfterWhichTick(t *testing.T) {
 	}
 }
 
-func TestADamagedChunkIsReportedAndTheOthersAreRead(t *testing.T) {
+func TestReader_ReadsChunksAroundADamagedOne(t *testing.T) {
 	log, durable := smallLog(t, 60, Options{})
-	log[durable[16]+500] ^= 0x40 // in the chunk of the label 27
+	log[durable[16]+500] ^= 0x40 // in the chunk of label 27
 	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
 	must(t, err)
 	var damage []error
@@ -268,7 +266,7 @@ func TestADamagedChunkIsReportedAndTheOthersAreRead(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoLogIsRefused(t *testing.T) {
+func TestOpen_RefusesOtherFiles(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "text": "hello, this is not a log", "magic only": "\x89MCAP0\r\n",
 	} {
@@ -341,7 +339,7 @@ func readBack(t *testing.T, disk *fakeDisk) (ticks []uint64, labels map[uint64]b
 	return ticks, labels, r
 }
 
-func TestALabelThatAFullDiskRefusedIsNotInTheLogAndLaterOnesAre(t *testing.T) {
+func TestWriter_FullDiskRefusesALabel(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	must(t, w.WriteTick(randomTick(testShape, 0)))
 	must(t, w.WriteLabel(testLabel(1)))
@@ -362,7 +360,7 @@ func TestALabelThatAFullDiskRefusedIsNotInTheLogAndLaterOnesAre(t *testing.T) {
 	}
 }
 
-func TestALabelWhoseSyncFailedIsRefusedAndNotInTheLog(t *testing.T) {
+func TestWriter_FailedSyncRefusesALabel(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	disk.syncError = syscall.EIO
 	if err := w.WriteLabel(testLabel(1)); !errors.Is(err, syscall.EIO) {
@@ -376,7 +374,7 @@ func TestALabelWhoseSyncFailedIsRefusedAndNotInTheLog(t *testing.T) {
 	}
 }
 
-func TestTicksWaitForAFullDiskAndAreDroppedAndCountedBeyondTheBacklog(t *testing.T) {
+func TestWriter_DropsTicksBeyondTheBacklog(t *testing.T) {
 	w, disk, now := newOnDisk(t, Options{Backlog: 8 << 10})
 	disk.free = len(disk.data)
 	refused := 0
@@ -397,7 +395,7 @@ func TestTicksWaitForAFullDiskAndAreDroppedAndCountedBeyondTheBacklog(t *testing
 	}
 }
 
-func TestAFullDiskAtTheEndLeavesALogThatOpens(t *testing.T) {
+func TestWriter_FullDiskAtCloseLeavesAReadableLog(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	must(t, w.WriteTick(randomTick(testShape, 0)))
 	must(t, w.Flush())
@@ -410,7 +408,7 @@ func TestAFullDiskAtTheEndLeavesALogThatOpens(t *testing.T) {
 	}
 }
 
-func TestTicksAreOnDiskWhenTheWindowIsOver(t *testing.T) {
+func TestWriter_FlushesWithinTheWindow(t *testing.T) {
 	w, disk, now := newOnDisk(t, Options{FlushEvery: 100 * time.Millisecond})
 	for i := range uint64(12) {
 		must(t, w.WriteTick(randomTick(testShape, i)))
@@ -422,7 +420,7 @@ func TestTicksAreOnDiskWhenTheWindowIsOver(t *testing.T) {
 	}
 }
 
-func TestALabelIsSyncedBeforeItIsAcknowledged(t *testing.T) {
+func TestWriter_SyncsEachLabel(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	before := disk.syncs
 	must(t, w.WriteLabel(testLabel(1)))
@@ -431,14 +429,14 @@ func TestALabelIsSyncedBeforeItIsAcknowledged(t *testing.T) {
 	}
 }
 
-func TestALabelWithoutAnIDIsRefused(t *testing.T) {
+func TestWriter_RefusesALabelWithoutID(t *testing.T) {
 	w, _, _ := newOnDisk(t, Options{})
 	if err := w.WriteLabel(testLabel(0)); !errors.Is(err, ErrLabelID) {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestSkippedPeriodsAreNotDroppedTicks(t *testing.T) {
+func TestWriter_CountsMissingButNotSkippedPeriods(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	write := func(index, elapsed uint64) {
 		tick := randomTick(testShape, index)
@@ -451,7 +449,7 @@ func TestSkippedPeriodsAreNotDroppedTicks(t *testing.T) {
 	if n := w.Stats().Missing; n != 0 {
 		t.Fatalf("skipping counts as %d missing periods", n)
 	}
-	write(9, 1) // 6, 7 and 8 should be there
+	write(9, 1) // 6, 7 and 8 are missing
 	if n := w.Stats().Missing; n != 3 {
 		t.Fatalf("got %d missing periods, want 3", n)
 	}
@@ -464,13 +462,14 @@ func TestSkippedPeriodsAreNotDroppedTicks(t *testing.T) {
 	}
 }
 
-func TestAWriterRefusesATickOfAnotherShapeAndWorkAfterClose(t *testing.T) {
+func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 	w, _, _ := newOnDisk(t, Options{})
 	if err := w.WriteTick(randomTick(controller.Shape{Obs: 1, Action: 1, Latent: 1}, 0)); err == nil {
 		t.Fatal("accepted")
 	}
 	must(t, w.Close())
-	for _, err := range []error{w.WriteTick(randomTick(testShape, 0)), w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
+	tick := w.WriteTick(randomTick(testShape, 0))
+	for _, err := range []error{tick, w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v", err)
 		}

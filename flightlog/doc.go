@@ -1,87 +1,82 @@
-// Package flightlog is the record of a run: a writer that loses no label, a
-// reader that opens what a crash left behind, and a replay that computes the
-// run again and says where it differs.
+// Package flightlog is the record of a run: a writer that loses no acknowledged label,
+// a reader for complete, cut and damaged logs, and a replay that computes the belief
+// again and reports the first difference.
 //
 // # The file
 //
-// A log is an MCAP file (https://mcap.dev/spec) with protobuf messages; their
-// definitions are in the file, so programs for such files (Foxglove, PlotJuggler,
-// the mcap command) need nothing of this one. Topics:
+// A log is an MCAP file (https://mcap.dev/spec) with protobuf messages. The file holds
+// their definitions, so Foxglove, PlotJuggler and the mcap command can read it. Topics:
 //
-//	/tick      controller.Tick: everything about one control period
-//	/label     a press, as it came from its source
-//	/request   a label was asked for, or the request ended
+//	/tick      controller.Tick, the record of one control period
+//	/label     a label as it came from its source
+//	/request   a request for a label, or its end
 //	/plan      a task embedding that the planner published
-//	/event     something that a person should know
+//	/event     a message for the operator
 //	/timing    percentiles of the loop
 //	/snapshot  the whole belief between two ticks
 //
-// The configuration (config.yaml) and the controller's part of it
-// (controller.json) are attachments. The metadata record "optibfm" holds the
-// rest of Metadata.
+// The configuration (config.yaml) and the controller's part of it (controller.json) are
+// attachments. The metadata record "optibfm" holds the rest of Metadata.
 //
-// Every time inside the messages is in CLOCK_MONOTONIC nanoseconds (in
-// lockstep: simulated nanoseconds). The log time of a message is
+// Times inside the messages are CLOCK_MONOTONIC nanoseconds, in lockstep simulated
+// nanoseconds. The log time of a message is
 //
 //	wall_ns + (t − mono_ns)
 //
-// with the pair that was read together at the start and is in the metadata: it
-// shows the wall clock, but never jumps when that is set.
+// where the metadata holds wall_ns and mono_ns, read together at the start. So log
+// times show the wall clock of the start and never jump.
 //
 // # What a crash costs
 //
-// The library's writer fills a chunk in memory and writes it when it is large
-// enough; a process that dies loses all of it. Writer therefore closes a chunk
-// every Options.FlushEvery (250 ms) and with every label, each with one write
-// at a known offset. After kill -9 the log holds everything but the chunk that
-// was open: at most FlushEvery plus one period of ticks, and never a label for
-// which WriteLabel returned nil. A chunk counts only when it is whole and its
-// checksum agrees; nothing is guessed from a torn one.
+// The MCAP library writes a chunk when it is large enough; a process that dies loses
+// the open chunk. Writer closes a chunk every Options.FlushEvery (250 ms) and with
+// every label, with one write at a known offset. After kill -9 the log lacks only the
+// open chunk: at most FlushEvery plus one period of ticks, and never a label for which
+// WriteLabel returned nil. The reader accepts a chunk only if it is whole and its
+// checksum agrees.
 //
-// A kill does not lose the page cache, a power failure does: for that,
-// WriteLabel calls fsync before it returns, Create does so for the file and its
-// directory, and ticks follow every Options.SyncEvery (2 s).
+// A power failure also loses the page cache. So WriteLabel calls fsync before it
+// returns, Create calls fsync for the file and its directory, and ticks follow every
+// Options.SyncEvery (2 s).
 //
-// A write that fails (disk full) is cut off again, so the log stays valid. Ticks
-// wait in memory up to Options.Backlog and are then counted and dropped; a label
-// is refused, and is not in the log.
+// If a write fails (disk full), the Writer cuts the file back to its last valid length.
+// Ticks wait in memory up to Options.Backlog; beyond that the Writer drops and counts
+// them. A label whose write failed is not in the log; WriteLabel returns an error.
 //
 // # Memory
 //
-// A Writer needs the same memory however long the run is. The format wants one
-// chunk index record for each chunk at the end of the file, about 100 bytes.
-// Programs such as Foxglove need them, and the message indexes, to read a part
-// of a log without reading all of it. So the Writer keeps both, but not in
-// memory: the chunk index records wait in a file without a name beside the log
-// until Close. They take about 40 MB for a day with a chunk every 200 ms.
+// The memory of a Writer does not grow with the run. At its end an MCAP file has an
+// index record of about 100 bytes for each chunk. Programs such as Foxglove need these
+// records, and the message indexes, to read a part of a log. The Writer collects them
+// in an unnamed file beside the log until Close: about 40 MB for a day with a chunk
+// every 200 ms.
 //
 // # Damage
 //
-// A log without its end is normal. A log that changed after it was written is
-// damaged, and never counts as verified. A Reader tells the two apart when it
-// opens a log:
+// A log without its end is normal. A log that changed after it was written is damaged
+// and never counts as verified. A Reader distinguishes the two when it opens a log:
 //
-//   - The checksums of a closed log cover every byte of it.
-//   - A log that was never closed has checksums of its chunks and its preamble;
-//     each message index must agree with its chunk, and the sequence numbers of
-//     the messages show missing and repeated blocks.
-//   - A cut is the beginning of a record at the end of the file, then perhaps
-//     zeros. Everything else that cannot be read is damage.
+//   - The checksums of a closed log cover all its bytes.
+//   - A log that was never closed has checksums of its chunks and its preamble. Each
+//     message index must agree with its chunk. The sequence numbers of the messages
+//     show missing and repeated blocks.
+//   - A cut is the beginning of a record at the end of the file, possibly followed by
+//     zeros. Everything else that is unreadable is damage.
 //
-// After a damaged place the reader continues at the next whole chunk. Only the
-// last record of a log that was never closed can lose bytes without being
-// reported as damaged: nothing covers a record that was not finished.
+// After a damaged place the reader continues at the next whole chunk. Only the last
+// record of a log that was never closed can lose bytes without a report: no checksum
+// covers an unfinished record.
 //
 // # Replay
 //
-// Verify starts from the first snapshot and runs controller.Learner, the code
-// that ran on the robot, on the logged φ and labels. φ and z are taken from the
-// log as they are: a network may round differently elsewhere, the belief may
-// not. Hashes, norms and label weights must agree bit for bit, what passes
-// through a logarithm to 1e-12. Where ticks are missing, or a label is about
-// ticks that are, the comparison stops and resumes at the next snapshot.
+// Verify starts from the first snapshot and runs controller.Learner, the code that ran
+// on the robot, on the logged φ and labels. It takes φ and z from the log, because a
+// network may round differently on another computer. The belief may not: hashes, norms
+// and label weights must agree bit for bit, and results of a logarithm to 1e-12. At
+// missing ticks, and at labels about them, the comparison stops and resumes at the next
+// snapshot.
 //
 // WhatIf runs the same learner and label gate over the same states with other
-// parameters. It says what would have been asked and learnt there, not where
-// the robot would have gone.
+// parameters. It reports what they would have asked and learnt there, not where the
+// robot would have gone.
 package flightlog

@@ -13,7 +13,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// A run writes ticks and labels; afterwards the log is read.
+// Write ticks and a label, then read the log.
 func Example() {
 	dir, err := os.MkdirTemp("", "flightlog")
 	if err != nil {
@@ -36,10 +36,10 @@ func Example() {
 	for i := range uint64(3) {
 		tick.Index, tick.Elapsed = i, min(i, 1)
 		if err := w.WriteTick(tick); err != nil {
-			log.Print(err) // the run goes on
+			log.Print(err) // a full disk does not stop the run
 		}
 	}
-	// When this returns nil, the label is on disk and may be acknowledged.
+	// If WriteLabel returns nil, the label is on disk and may be acknowledged.
 	if err := w.WriteLabel(rewardsrc.Label{ID: 1, Tick: 2, Value: 1, Kind: rewardsrc.Value}); err != nil {
 		log.Fatal(err)
 	}

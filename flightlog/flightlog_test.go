@@ -26,7 +26,7 @@ func testMetadata(s controller.Shape) Metadata {
 	}
 }
 
-// randomTick fills every field of tick number i, deterministically.
+// randomTick returns tick number i with deterministic values in every field.
 func randomTick(s controller.Shape, i uint64) *controller.Tick {
 	rng := rand.New(rand.NewPCG(1, i))
 	t := controller.NewTick(s)
@@ -36,7 +36,8 @@ func randomTick(s controller.Shape, i uint64) *controller.Tick {
 		Deadline: at, Wake: at + rng.Int64N(1e5), SenseAt: at + 2e5, Done: at + 1e6,
 		Episode: uint32(i / 1000), Step: uint32(i % 1000),
 		Flags: controller.FlagArmed | controller.FlagReward, Fault: controller.Fault(rng.IntN(3)),
-		Reward: rng.NormFloat64(), NormSq: rng.Float64(), DGap: rng.Float64(), Kappa: 0.05 + float64(i)/1e6, LogDet: rng.NormFloat64(),
+		Reward: rng.NormFloat64(), NormSq: rng.Float64(), DGap: rng.Float64(),
+		Kappa: 0.05 + float64(i)/1e6, LogDet: rng.NormFloat64(),
 		Request: rng.Uint64N(9), Hash: rng.Uint64(),
 		PlanTick: i, PlanConfirmed: i, PlanScore: rng.NormFloat64(),
 		NumLabels: i % 3,
@@ -60,7 +61,10 @@ func randomTick(s controller.Shape, i uint64) *controller.Tick {
 }
 
 func testLabel(id uint64) rewardsrc.Label {
-	return rewardsrc.Label{ID: id, Tick: rewardsrc.NoTick, At: 5_000_000_000 + int64(id), Value: 0.5, Weight: 1, Kind: rewardsrc.Value, Mode: rewardsrc.Mode(id % 2)}
+	return rewardsrc.Label{
+		ID: id, Tick: rewardsrc.NoTick, At: 5_000_000_000 + int64(id), Value: 0.5, Weight: 1,
+		Kind: rewardsrc.Value, Mode: rewardsrc.Mode(id % 2),
+	}
 }
 
 func create(t testing.TB, meta Metadata, opts Options) (*Writer, string) {

@@ -8,11 +8,9 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"optibfm/flightlog/flightlogpb"
 )
 
-// foxgloveLayout is what matters here of a layout file of Foxglove.
+// foxgloveLayout is the part of a Foxglove layout file with paths.
 type foxgloveLayout struct {
 	Panels map[string]struct {
 		Paths     []struct{ Value string } `json:"paths"`
@@ -21,7 +19,7 @@ type foxgloveLayout struct {
 	Layout any `json:"layout"`
 }
 
-func TestEveryPathOfTheFoxgloveLayoutIsAFieldOfTheLog(t *testing.T) {
+func TestFoxgloveLayout_HasOnlyFieldsOfTheLog(t *testing.T) {
 	content, err := os.ReadFile("../docs/foxglove-layout.json")
 	must(t, err)
 	var layout foxgloveLayout
@@ -63,13 +61,13 @@ func panels(node any) map[string]bool {
 
 func checkPath(t *testing.T, path string) {
 	t.Helper()
-	messages := map[string]protoreflect.MessageDescriptor{
-		TopicTick: (*flightlogpb.Tick)(nil).ProtoReflect().Descriptor(), TopicLabel: (*flightlogpb.Label)(nil).ProtoReflect().Descriptor(),
-		TopicRequest: (*flightlogpb.Request)(nil).ProtoReflect().Descriptor(), TopicPlan: (*flightlogpb.Plan)(nil).ProtoReflect().Descriptor(),
-		TopicEvent: (*flightlogpb.Event)(nil).ProtoReflect().Descriptor(), TopicTiming: (*flightlogpb.Timing)(nil).ProtoReflect().Descriptor(),
+	name, fields, _ := strings.Cut(path, ".")
+	var message protoreflect.MessageDescriptor
+	for _, topic := range topics {
+		if topic.name == name {
+			message = topic.message.ProtoReflect().Descriptor()
+		}
 	}
-	topic, fields, _ := strings.Cut(path, ".")
-	message := messages[topic]
 	if message == nil {
 		t.Errorf("%s: no such topic", path)
 		return

@@ -12,8 +12,8 @@ import (
 	"optibfm/flightlog/flightlogpb"
 )
 
-// FuzzReader feeds damaged logs to the reader: it must say what is wrong, or
-// read what is right, and never panic.
+// FuzzReader feeds damaged logs to the reader. Each error must be one of the Reader's
+// kinds, and nothing may panic.
 func FuzzReader(f *testing.F) {
 	for _, compress := range []bool{false, true} {
 		log, _ := smallLog(f, 12, Options{Compress: compress})
@@ -54,14 +54,14 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// hostileRecord is a file with one record that claims a length.
+// hostileRecord returns a file with one record of a wrong length.
 func hostileRecord(op mcap.OpCode, length uint64) []byte {
 	file := append(bytes.Clone(mcap.Magic), byte(op))
 	file = binary.LittleEndian.AppendUint64(file, length)
 	return append(file, bytes.Repeat([]byte{0xff}, 64)...)
 }
 
-func TestHostileLengthsInsideOfRecordsAreErrors(t *testing.T) {
+func TestReader_RefusesHostileLengths(t *testing.T) {
 	log, _ := smallLog(t, 12, Options{})
 	at := len(mcap.Magic)
 	for at < len(log) && mcap.OpCode(log[at]) != mcap.OpMetadata {
@@ -73,9 +73,8 @@ func TestHostileLengthsInsideOfRecordsAreErrors(t *testing.T) {
 	}
 }
 
-// FuzzMessages feeds arbitrary messages to the decoders, behind a valid
-// beginning and past the checksums: as a message of its own, and as the content
-// of a chunk.
+// FuzzMessages feeds arbitrary messages to the decoders, after a valid preamble and
+// without checksums: as a message outside chunks, and as the content of a chunk.
 func FuzzMessages(f *testing.F) {
 	preamble := preambleOf(f)
 	for channel := range uint16(numChannels + 2) {
@@ -103,7 +102,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// preambleOf returns what a log has before its first message.
+// preambleOf returns the records before the first message of a log.
 func preambleOf(t testing.TB) []byte {
 	disk := &fakeDisk{free: -1}
 	_, err := newWriter("fake", disk, testMetadata(testShape), Options{})
@@ -126,7 +125,7 @@ func messageRecord(channel uint16, data []byte) []byte {
 	return append(record, data...)
 }
 
-// uncheckedChunk has no checksum, which the format allows.
+// uncheckedChunk returns a chunk without a checksum, which the format allows.
 func uncheckedChunk(records []byte) []byte {
 	chunk := binary.LittleEndian.AppendUint64([]byte{byte(mcap.OpChunk)}, uint64(8+8+8+4+4+8+len(records)))
 	chunk = append(chunk, make([]byte, 8+8)...)

@@ -10,20 +10,21 @@ import (
 
 // Limits of what a chunkIndex holds in memory, bytes.
 const (
-	indexPiece = 64 << 10 // written to its file from here on
-	indexMost  = 1 << 20  // given up beyond, where the file cannot be written
+	indexPiece = 64 << 10 // above it, add writes to the file
+	indexMost  = 1 << 20  // above it, add gives up if the file cannot be written
 )
 
-// errNoIndex is an index that was given up.
-var errNoIndex = errors.New("the index of the chunks did not fit on the disk: copy the log with `optibfm log recover`, which adds one")
+// errNoIndex means that the index could not be stored.
+var errNoIndex = errors.New("the index of the chunks did not fit on the disk; " +
+	"`optibfm log recover` makes a copy with an index")
 
-// chunkIndex collects the chunk index records of the summary, which grow with the
-// run: some 100 bytes for each chunk. All but the newest are in a file without a name
-// beside the log, so that memory does not grow.
+// chunkIndex collects the chunk index records of the summary, about 100 bytes for each
+// chunk. All but the newest are in an unnamed file beside the log, so that memory does
+// not grow with the run.
 type chunkIndex struct {
 	dir   string
 	fresh []byte
-	file  *os.File // nil until fresh was full for the first time
+	file  *os.File // nil until the first spill
 	size  int64    // of the file
 	lost  error
 }
@@ -42,7 +43,7 @@ func (x *chunkIndex) add(record []byte) {
 	}
 }
 
-// spill moves what is in memory to the file.
+// spill moves the records from memory to the file.
 func (x *chunkIndex) spill() error {
 	if x.file == nil {
 		f, err := os.CreateTemp(x.dir, ".chunks-*")
@@ -63,7 +64,7 @@ func (x *chunkIndex) spill() error {
 	return nil
 }
 
-// pieces calls f with all records, a piece after the other.
+// pieces calls f with all records, in pieces.
 func (x *chunkIndex) pieces(f func([]byte) error) error {
 	if x.lost != nil {
 		return x.lost
@@ -88,5 +89,5 @@ func (x *chunkIndex) close() error {
 	return x.file.Close()
 }
 
-// newChunkIndex returns the index of a log.
+// newChunkIndex returns the empty index of a log.
 func newChunkIndex(log string) chunkIndex { return chunkIndex{dir: filepath.Dir(log)} }

@@ -12,10 +12,10 @@ import (
 	"optibfm/controller"
 )
 
-// tinyShape makes chunks as small as they get.
+// tinyShape gives the smallest chunks.
 var tinyShape = controller.Shape{Obs: 1, Action: 1, Latent: 1}
 
-// writeChunks writes labels, each of which ends a chunk.
+// writeChunks writes labels. Each label ends a chunk.
 func writeChunks(t testing.TB, w *Writer, n int) {
 	t.Helper()
 	for i := range n {
@@ -36,19 +36,19 @@ func TestWriter_MemoryDoesNotGrowWithChunks(t *testing.T) {
 	first := heap(n)
 	last := heap(3 * n)
 	t.Logf("%d bytes after %d chunks, %d after %d", first, n, last, 4*n)
-	if last-first > 512<<10 { // 88 bytes a chunk would be 2.6 MB
+	if last-first > 512<<10 { // 88 bytes for each chunk would be 2.6 MB
 		t.Errorf("the heap grew from %d to %d bytes", first, last)
 	}
 	runtime.KeepAlive(w)
 	must(t, w.Close())
 }
 
-func TestWriter_TheSummaryListsEveryChunk(t *testing.T) {
-	const n = 3000 // more than an index holds in memory
+func TestWriter_SummaryListsEveryChunk(t *testing.T) {
+	const n = 3000 // more than the index keeps in memory
 	w, path := create(t, testMetadata(tinyShape), Options{NoSync: true})
 	writeChunks(t, w, n)
 	if w.index.size == 0 {
-		t.Error("nothing of the index is in its file")
+		t.Error("the file of the index is empty")
 	}
 	must(t, w.Close())
 	if left := names(t, filepath.Dir(path)); len(left) != 1 {
@@ -74,12 +74,12 @@ func TestWriter_TheSummaryListsEveryChunk(t *testing.T) {
 		read++
 	}
 	if r := open(t, path); read != n || len(r.Damage()) > 0 || r.Cut() != nil {
-		t.Errorf("%d messages are read by the index, want %d; damage %v, cut %v", read, n, r.Damage(), r.Cut())
+		t.Errorf("the index leads to %d messages, want %d; damage %v, cut %v", read, n, r.Damage(), r.Cut())
 	}
 }
 
-func TestWriter_WithoutRoomForTheIndexTheLogStaysReadable(t *testing.T) {
-	const n = 20_000 // their index is more than an index may keep in memory
+func TestWriter_StaysReadableWithoutAnIndex(t *testing.T) {
+	const n = 20_000 // more than the index may keep in memory
 	w, path := create(t, testMetadata(tinyShape), Options{NoSync: true})
 	w.index.dir = filepath.Join(t.TempDir(), "absent")
 	writeChunks(t, w, n)

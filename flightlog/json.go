@@ -12,13 +12,13 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// noTick is a label's tick in JSON where its source did not know it.
+// noTick is the JSON of an unknown tick of a label.
 var noTick = fmt.Appendf(nil, `"tick":"%d"`, rewardsrc.NoTick)
 
-// MarshalJSON returns the message with its topic and log time, as protobuf's
-// JSON mapping has it: fields in the names of flightlog.proto, 64-bit integers
-// and numbers that are not finite as strings, fields that are 0 left out. The tick
-// of a label whose source did not know it is null.
+// MarshalJSON returns the message with its topic and log time, in protobuf's JSON
+// mapping: fields have the names of flightlog.proto, 64-bit integers and non-finite
+// numbers are strings, and fields that are 0 are left out. An unknown tick of a label
+// is null.
 func (r *Record) MarshalJSON() ([]byte, error) {
 	m := topics[r.channel].message.ProtoReflect().New().Interface()
 	if err := proto.Unmarshal(r.data, m); err != nil {

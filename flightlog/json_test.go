@@ -7,7 +7,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-func TestRecord_JSONHasNullForTheTickOfALabelThatIsAboutNone(t *testing.T) {
+func TestRecord_MarshalsAnUnknownTickAsNull(t *testing.T) {
 	known, unknown := testLabel(1), testLabel(2)
 	known.Tick = 7
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})

@@ -22,37 +22,37 @@ const FormatVersion = 2
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2
 
-// maxDim bounds the dimensions that a log may claim.
+// maxDim is the largest dimension in a log.
 const maxDim = 1 << 16
 
-// Clock says what the times in a log count, and maps them to the wall clock.
+// Clock is the clock of the times in a log. It maps them to the wall clock.
 type Clock struct {
 	Simulated bool  // lockstep: simulated nanoseconds, not CLOCK_MONOTONIC
 	MonoNS    int64 // a moment on that clock
 	WallNS    int64 // the same moment on the wall clock, ns since 1970
 }
 
-// Wall returns the wall clock's nanoseconds at t.
+// Wall returns the wall clock at t, ns since 1970.
 func (c Clock) Wall(t int64) int64 { return c.WallNS + (t - c.MonoNS) }
 
-// logTime is Wall as MCAP stores it, without what lies before 1970.
+// logTime returns Wall as MCAP stores it, at least 0.
 func (c Clock) logTime(t int64) uint64 { return uint64(max(0, c.Wall(t))) }
 
-// Metadata is what a log says about the run as a whole.
+// Metadata describes the run.
 type Metadata struct {
 	Format    int               // version of the log's format; 0 when writing: FormatVersion
 	Program   string            // version of the program
-	ModelHash string            // of the model bundle
-	Posture   string            // the real-time posture that was granted, in words
+	ModelHash string            // hash of the model bundle
+	Posture   string            // the granted real-time posture, as text
 	Robot     hal.Spec          // channels and nominal period
 	Shape     controller.Shape  // dimensions of every tick
-	Clock     Clock             // what the times mean
-	Control   controller.Config // what replay needs to compute the belief again
+	Clock     Clock             // clock of the times
+	Control   controller.Config // input of the replay
 	Config    []byte            // the whole configuration, YAML; may be nil
-	Extra     map[string]string // anything else that helps a reader, such as the task's name
+	Extra     map[string]string // further values, such as the name of the task
 }
 
-// note adds to a copy of Extra what happened to the log.
+// note adds a text to a copy of Extra.
 func (m *Metadata) note(key, text string) {
 	extra := map[string]string{key: text}
 	maps.Copy(extra, m.Extra)
@@ -84,28 +84,28 @@ const (
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
 	keyWall        = "wall_ns"
-	keyPreamble    = "crc32" // of the file up to the record preambleName
+	keyPreamble    = "crc32" // checksum of the file before the record preambleName
 	clockMonotonic = "monotonic"
 	clockSimulated = "simulated"
 )
 
-// preambleSum is a checksum as the record preambleName holds it.
+// preambleSum formats a checksum for the record preambleName.
 func preambleSum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 
-// check reports metadata that no log can be made of.
+// check reports invalid metadata.
 func (m *Metadata) check() error {
 	s := m.Shape
 	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim {
-		return fmt.Errorf("shape: found %+v: every size must be 1 to %d", s, maxDim)
+		return fmt.Errorf("shape: found %+v; every size must be 1 to %d", s, maxDim)
 	}
 	if n := len(m.Robot.Obs); n != 0 && n != s.Obs {
-		return fmt.Errorf("robot: found %d observation channels for %d observations: describe each, or none", n, s.Obs)
+		return fmt.Errorf("robot: found %d observation channels for %d observations; describe each, or none", n, s.Obs)
 	}
 	if n := len(m.Robot.Action); n != 0 && n != s.Action {
-		return fmt.Errorf("robot: found %d action channels for %d actions: describe each, or none", n, s.Action)
+		return fmt.Errorf("robot: found %d action channels for %d actions; describe each, or none", n, s.Action)
 	}
 	if m.Robot.Period <= 0 {
-		return fmt.Errorf("robot: found a period of %v: set the control period", m.Robot.Period)
+		return fmt.Errorf("robot: found a period of %v; set the control period", m.Robot.Period)
 	}
 	return nil
 }

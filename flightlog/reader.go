@@ -24,20 +24,20 @@ import (
 
 // Errors of a Reader.
 var (
-	// ErrNotALog is returned by Open for a file that is no MCAP file, or not
-	// one of ours.
+	// ErrNotALog is returned by Open for a file that is not an MCAP file or lacks
+	// the metadata of a log.
 	ErrNotALog = errors.New("not a flight log")
 	// ErrVersion is returned by Open for a log of a newer program.
-	ErrVersion = errors.New("the log is of a newer program: update this one")
+	ErrVersion = errors.New("the log is of a newer program; update this one")
 	// ErrDamaged is wrapped by every DamageError.
 	ErrDamaged = errors.New("the log is damaged")
 )
 
-// DamageError is a damaged place of a log. The bytes before and after it are
-// read as usual.
+// DamageError is a damaged place of a log. The Reader reads the bytes before and after
+// it.
 type DamageError struct {
 	Offset int64 // of the place in the file
-	End    int64 // where the next record that can be read begins; Offset where bytes are missing
+	End    int64 // of the next readable record; Offset if bytes are missing
 	Err    error
 }
 
@@ -51,14 +51,14 @@ func (e *DamageError) Error() string {
 // Unwrap returns ErrDamaged and the cause.
 func (e *DamageError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 
-// Cut says what is missing at the end of a log that was never closed. It is the
-// normal end of a log whose process was killed or lost its power, and no damage.
+// Cut is the end of a log that was never closed. After a kill or a power failure it is
+// normal and not damage.
 type Cut struct {
-	Offset   int64  // where the valid records end
-	Bytes    int64  // behind that, which belong to no whole record
-	Reason   string // what the first of them look like
-	HasTick  bool   // a tick stands before Offset
-	LastTick uint64 // index of the last one
+	Offset   int64  // end of the valid records
+	Bytes    int64  // after Offset, of an incomplete record
+	Reason   string // description of these bytes
+	HasTick  bool   // a tick precedes Offset
+	LastTick uint64 // index of the last tick
 }
 
 // Record is one message of a log. Exactly one of the pointers is set.
@@ -75,17 +75,16 @@ type Record struct {
 	Snapshot *Snapshot
 
 	channel int    // index in topics
-	data    []byte // the message as it is in the file
+	data    []byte // the encoded message
 }
 
-// Limits on what a file may claim, far above what a Writer writes.
+// Limits of lengths in a file, far above those that a Writer writes.
 const (
-	maxRecord = 256 << 20 // bytes of a record, and of a chunk when unpacked
-	maxShort  = 16 << 20  // bytes of a record that is no chunk
+	maxRecord = 256 << 20 // bytes of a record, and of an uncompressed chunk
+	maxShort  = 16 << 20  // bytes of a record other than a chunk
 )
 
-// Reader reads a log, also one that was cut off or is damaged. It belongs to one
-// goroutine.
+// Reader reads a complete, cut or damaged log. It is not safe for concurrent use.
 type Reader struct {
 	src     io.ReaderAt
 	closer  io.Closer
@@ -94,10 +93,10 @@ type Reader struct {
 	hasMeta bool
 	header  mcap.Header
 	control []byte // controller.json
-	// The metadata may announce a checksum of the preamble, in a record of its own.
+	// The metadata may announce a record with the checksum of the preamble.
 	announced, summed, sumAgrees bool
-	// parts are the chunks, the messages outside of chunks and the damaged
-	// places, in file order.
+	// parts are the chunks, the messages outside chunks and the damaged places, in
+	// file order.
 	parts    []part
 	schemas  map[uint16]string // ID to message name
 	channels map[uint16]int    // ID to index in topics
@@ -110,12 +109,12 @@ type Reader struct {
 type part struct {
 	op     mcap.OpCode
 	offset int64        // of the record
-	length int64        // of what follows its opcode and length
+	length int64        // without opcode and length
 	damage *DamageError // nil for a record
 }
 
-// Open opens a log, complete, cut off or damaged, and reads all of it once to
-// tell which. Close it after use.
+// Open opens a log and reads all of it once to find damage and a cut. The caller must
+// close the Reader.
 func Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -138,7 +137,7 @@ func Open(path string) (*Reader, error) {
 // NewReader reads a log of the given size from src.
 func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{src: src, size: size, schemas: make(map[uint16]string), channels: make(map[uint16]int)}
-	for i := range topics { // as every Writer numbers them: what declares them may be damaged
+	for i := range topics { // the numbers of every Writer; the declarations may be damaged
 		r.channels[uint16(i+1)] = i
 	}
 	if err := r.walk(); err != nil {
@@ -157,7 +156,7 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 	return r, nil
 }
 
-// lastTick looks for the last tick, from the end.
+// lastTick searches for the last tick from the end.
 func (r *Reader) lastTick() (index uint64, ok bool) {
 	for i := len(r.parts) - 1; i >= 0 && !ok; i-- {
 		r.visit(r.parts[i], 1<<tickChannel, func(record *Record, err error) bool {
@@ -170,13 +169,14 @@ func (r *Reader) lastTick() (index uint64, ok bool) {
 	return index, ok
 }
 
-// missing is the error for a file without what every log has.
+// missing returns the error for a file without a required record.
 func (r *Reader) missing(what string) error {
 	switch damage := r.Damage(); {
 	case len(damage) > 0:
-		return fmt.Errorf("%s cannot be read: %w", what, damage[0])
+		return fmt.Errorf("%s is unreadable: %w", what, damage[0])
 	case r.cut != nil:
-		return fmt.Errorf("%w: %s is missing (valid up to byte %d, then: %s)", ErrNotALog, what, r.cut.Offset, r.cut.Reason)
+		return fmt.Errorf("%w: %s is missing (valid up to byte %d, then: %s)",
+			ErrNotALog, what, r.cut.Offset, r.cut.Reason)
 	}
 	return fmt.Errorf("%w: %s is missing", ErrNotALog, what)
 }
@@ -191,17 +191,17 @@ func (r *Reader) decodeControl() error {
 	return nil
 }
 
-// Metadata is what the log says about the run.
+// Metadata returns the metadata of the log.
 func (r *Reader) Metadata() Metadata { return r.meta }
 
-// Size is the file's length in bytes.
+// Size returns the length of the file in bytes.
 func (r *Reader) Size() int64 { return r.size }
 
-// Cut says what is missing at the end, nil for a log that was closed.
+// Cut returns the missing end, nil for a closed log.
 func (r *Reader) Cut() *Cut { return r.cut }
 
-// Damage returns the damaged places of the file, each a *DamageError. A log that
-// has one is not what was recorded, whatever can still be read of it.
+// Damage returns the damaged places of the file, each a *DamageError. A log with damage
+// never counts as verified.
 func (r *Reader) Damage() (found []error) {
 	for _, p := range r.parts {
 		if p.damage != nil {
@@ -211,7 +211,7 @@ func (r *Reader) Damage() (found []error) {
 	return found
 }
 
-// Close releases the file.
+// Close closes the file.
 func (r *Reader) Close() error {
 	if r.unpacker != nil {
 		r.unpacker.Close()
@@ -238,8 +238,8 @@ func (r *Reader) read(op mcap.OpCode, at, length int64) error {
 	return damaged("%s: %w", op, err)
 }
 
-// guard turns a panic of a parser into an error: some of the library's slice
-// by lengths that they do not check.
+// guard turns a panic of a parser into an error. Some parsers of the library do not
+// check lengths.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -278,7 +278,7 @@ func (r *Reader) decodeSchema(data []byte) error {
 	return nil
 }
 
-// decodeChannel notes a channel if it is one of ours, by topic and message.
+// decodeChannel stores a channel if its topic and message are those of a log.
 func (r *Reader) decodeChannel(data []byte) error {
 	c, err := mcap.ParseChannel(data)
 	if err != nil {
@@ -319,7 +319,7 @@ func (r *Reader) decodeMetadata(at int64, data []byte) error {
 // ours reports whether a Writer of this package wrote the log.
 func (r *Reader) ours() bool { return strings.Contains(r.header.Library, library) }
 
-// decodeAttachment keeps the two attachments that we know.
+// decodeAttachment keeps the attachments config.yaml and controller.json.
 func (r *Reader) decodeAttachment(data []byte) error {
 	if len(data) < 8+8+4+4+8+4 {
 		return io.ErrUnexpectedEOF
@@ -346,7 +346,7 @@ func (r *Reader) decodeAttachment(data []byte) error {
 	return nil
 }
 
-// cutString takes a string with its length in front off b.
+// cutString removes a length-prefixed string from b.
 func cutString(b []byte) (s string, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return "", nil, false
@@ -358,10 +358,10 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[4 : 4+n]), b[4+n:], true
 }
 
-// Records goes through the messages in the order of the file. A damaged place
-// gives a *DamageError, and what follows it comes next; any other error is of
-// the disk and ends it. The Record and its Tick are only valid until the next;
-// the other pointers are the caller's.
+// Records iterates over the messages in file order. At a damaged place it yields a
+// *DamageError and continues after it. Any other error comes from the disk and is the
+// last. The Record and its Tick are valid only until the next iteration; the caller may
+// keep the other pointers.
 func (r *Reader) Records() iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		for _, p := range r.parts {
@@ -379,8 +379,7 @@ const allChannels = ^channelSet(0)
 
 func (s channelSet) has(channel int) bool { return s&(1<<channel) != 0 }
 
-// visit yields the messages on some channels of a part and says whether to go
-// on.
+// visit yields the messages of a part on some channels and reports whether to continue.
 func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) bool) bool {
 	if p.damage != nil {
 		return yield(nil, p.damage)
@@ -419,7 +418,7 @@ func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) b
 	return true
 }
 
-// place adds to a DamageError where it is; it returns other errors as they are.
+// place adds the place to a DamageError. It returns other errors unchanged.
 func (p part) place(err error) error {
 	var d *DamageError
 	if !errors.As(err, &d) {
@@ -431,7 +430,7 @@ func (p part) place(err error) error {
 // load returns the records of a part, unpacked and checked.
 func (r *Reader) load(p part) ([]byte, error) {
 	if p.length > maxRecord {
-		return nil, damaged("a record of %d bytes is more than any writer makes", p.length)
+		return nil, damaged("a record of %d bytes is larger than any that a writer makes", p.length)
 	}
 	data, err := r.bytes(p.offset+recordLead, p.offset+recordLead+p.length)
 	if err != nil || p.op == mcap.OpMessage {
@@ -470,9 +469,9 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	case mcap.CompressionLZ4:
 		packed = lz4.NewReader(bytes.NewReader(c.Records))
 	default:
-		return nil, fmt.Errorf("the compression %.20q is not known", c.Compression)
+		return nil, fmt.Errorf("unknown compression %.20q", c.Compression)
 	}
-	// Memory grows with what is really there, not with what is claimed.
+	// The buffer grows with the data, not with the claimed size.
 	var body bytes.Buffer
 	if _, err := io.Copy(&body, io.LimitReader(packed, int64(c.UncompressedSize)+1)); err != nil {
 		return nil, err
@@ -483,7 +482,7 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// unzstd returns a reader of what is packed.
+// unzstd returns a reader that decompresses.
 func (r *Reader) unzstd(packed []byte) (io.Reader, error) {
 	source := bytes.NewReader(packed)
 	if r.unpacker != nil {
@@ -494,7 +493,7 @@ func (r *Reader) unzstd(packed []byte) (io.Reader, error) {
 	return r.unpacker, err
 }
 
-// message yields one message, if its channel is one of ours.
+// message yields a message if its channel is in channels.
 func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*Record, error) bool) bool {
 	var m mcap.Message
 	if err := m.PopulateFrom(data, false); err != nil {
@@ -504,7 +503,9 @@ func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*R
 	if !ok || !channels.has(channel) {
 		return true
 	}
-	record := &Record{Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data}
+	record := &Record{
+		Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data,
+	}
 	if err := r.decode(record, channel, m.Data); err != nil {
 		return yield(nil, p.place(damaged("%s: %w", record.Topic, err)))
 	}

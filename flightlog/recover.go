@@ -11,27 +11,27 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// ErrSameFile is returned by Recover where output and input are one file.
-var ErrSameFile = errors.New("flightlog.Recover: the output is the input: give another name")
+// ErrSameFile is returned by Recover if output and input are the same file.
+var ErrSameFile = errors.New("flightlog.Recover: the output is the input; give another name")
 
-// Recovered says what Recover saved.
+// Recovered is the result of Recover.
 type Recovered struct {
 	Messages map[string]uint64 // by topic
 	From     int64             // bytes of the input
 	To       int64             // bytes of the output
-	Damage   []error           // places that were passed over
-	Cut      *Cut              // what was missing at the end, nil for a log that was closed
+	Damage   []error           // skipped places
+	Cut      *Cut              // the missing end, nil for a closed log
 }
 
-// KeyRecovered in Metadata.Extra says that a log is what was left of a damaged one.
+// KeyRecovered in Metadata.Extra marks a log that was copied from a damaged one.
 const KeyRecovered = "recovered"
 
-// Recover copies every message of a log that can be read, bit for bit, to a new
-// log with indexes, a summary and zstd compression. The metadata of the copy says
-// what was damaged. Recover changes nothing about the input and overwrites
-// nothing: out must not exist. It leaves out records of other programs.
+// Recover copies each readable message of a log, bit for bit, to a new log with
+// indexes, a summary and zstd compression. The metadata of the copy names the damage.
+// Recover does not change the input. out must not exist. Recover leaves out records of
+// other programs.
 func Recover(in, out string) (Recovered, error) {
-	if same(in, out) {
+	if sameFile(in, out) {
 		return Recovered{}, ErrSameFile
 	}
 	r, err := Open(in)
@@ -41,12 +41,13 @@ func Recover(in, out string) (Recovered, error) {
 	defer func() { _ = r.Close() }()
 	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return Recovered{}, fmt.Errorf("flightlog.Recover: %w: give a name that is not taken", err)
+		return Recovered{}, fmt.Errorf("flightlog.Recover: %w; give another name", err)
 	}
 	if damage := r.Damage(); len(damage) > 0 {
-		r.meta.note(KeyRecovered, fmt.Sprintf("from a log with damage in %d place(s), the first: %v", len(damage), damage[0]))
+		text := fmt.Sprintf("from a log with damage in %d place(s), the first: %v", len(damage), damage[0])
+		r.meta.note(KeyRecovered, text)
 	}
-	result, err := r.copyTo(f, everything)
+	result, err := r.copyTo(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -55,24 +56,20 @@ func Recover(in, out string) (Recovered, error) {
 		err = syncDir(filepath.Dir(out))
 	}
 	if err != nil {
-		_ = os.Remove(out) // half of a copy helps nobody; the input is still there
+		_ = os.Remove(out) // an incomplete copy; the input still exists
 		return Recovered{}, fmt.Errorf("flightlog.Recover %s: %w", out, err)
 	}
 	return result, nil
 }
 
-func same(a, b string) bool {
+func sameFile(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// everything keeps every record.
-func everything(*Record) bool { return true }
-
-// copyTo writes what can be read, and is to be kept, with the library's own
-// writer.
-func (r *Reader) copyTo(f *os.File, keep func(*Record) bool) (Recovered, error) {
+// copyTo writes every readable record with the library's writer.
+func (r *Reader) copyTo(f *os.File) (Recovered, error) {
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	w, err := mcap.NewWriter(buffered, &mcap.WriterOptions{
 		IncludeCRC: true, Chunked: true, ChunkSize: 1 << 20, Compression: mcap.CompressionZSTD,
@@ -84,7 +81,7 @@ func (r *Reader) copyTo(f *os.File, keep func(*Record) bool) (Recovered, error) 
 		return Recovered{}, err
 	}
 	result := Recovered{Messages: make(map[string]uint64), From: r.size, Cut: r.cut}
-	if result.Damage, err = r.copyMessages(w, keep, result.Messages); err != nil {
+	if result.Damage, err = r.copyMessages(w, result.Messages); err != nil {
 		return Recovered{}, err
 	}
 	if err := w.Close(); err != nil {
@@ -133,9 +130,8 @@ func (r *Reader) copyAttachments(w *mcap.Writer) error {
 	return attach(configFile, mediaYAML, r.meta.Config)
 }
 
-// copyMessages copies the messages as they are, without decoding them, but
-// only those that decode and are to be kept.
-func (r *Reader) copyMessages(w *mcap.Writer, keep func(*Record) bool, copied map[string]uint64) (damage []error, err error) {
+// copyMessages copies the bytes of each message that can be decoded.
+func (r *Reader) copyMessages(w *mcap.Writer, copied map[string]uint64) (damage []error, err error) {
 	var sequence [numChannels]uint32
 	for record, err := range r.Records() {
 		if errors.Is(err, ErrDamaged) {
@@ -144,9 +140,6 @@ func (r *Reader) copyMessages(w *mcap.Writer, keep func(*Record) bool, copied ma
 		}
 		if err != nil {
 			return damage, err
-		}
-		if !keep(record) {
-			continue
 		}
 		channel := record.channel
 		err = w.WriteMessage(&mcap.Message{

@@ -1,6 +1,7 @@
 package flightlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,30 +12,30 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// tolerance is for what passes through a logarithm, which the Go compiler may
-// round differently on another CPU.
+// tolerance is the largest relative difference of results of a logarithm. The Go
+// compiler may round it differently on another CPU.
 const tolerance = 1e-12
 
-// ErrNoSnapshot is returned where a log has no snapshot that a replay could
-// start from.
-var ErrNoSnapshot = errors.New("flightlog: the log has no snapshot of the belief to start from: it can be summarised, not replayed")
+// ErrNoSnapshot is returned if a log has no snapshot from which a replay can start.
+var ErrNoSnapshot = errors.New("flightlog: the log has no snapshot of the belief to start from; " +
+	"it can be summarised, not replayed")
 
-// Result is what a replay found.
+// Result is the result of a replay.
 type Result struct {
 	Summary    Summary
 	Verified   uint64      // ticks computed again and compared
 	Differing  uint64      // of these, ticks that differ
-	First      *Difference // the first one, nil where all agree
+	First      *Difference // the first one, nil if all agree
 	Unverified uint64      // ticks between a gap and the next snapshot
 	Gaps       []Gap
 	Damage     []error   // damaged places in the file
-	Cut        *Cut      // what is missing at the end
-	Z          []float64 // ẑ after the last tick, [d]; nil where that is not known
-	ZNorm      float64   // NaN where Z is nil
+	Cut        *Cut      // the missing end
+	Z          []float64 // ẑ after the last tick, [d]; nil if unknown
+	ZNorm      float64   // NaN if Z is nil
 }
 
-// OK reports whether the log is what was recorded, as far as it goes: nothing in
-// it is damaged, and everything that could be compared agrees. A cut end is OK.
+// OK reports whether nothing in the log is damaged and everything that could be compared
+// agrees. A cut end is OK.
 func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 }
 
 // Difference is a field that the replay computed differently.
@@ -49,16 +50,16 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("tick %d: %s: logged %s, computed %s", d.Tick, d.Field, d.Logged, d.Computed)
 }
 
-// Gap is a place at which the replay had to stop comparing.
+// Gap is a range of ticks that the replay could not compare.
 type Gap struct {
 	Tick    uint64 // the first tick that could not be compared
 	Missing uint64 // periods without a record before it
 	Reason  string
-	Resumed uint64 // the tick at which a snapshot let it go on
+	Resumed uint64 // the tick at which a snapshot ended the gap
 	Ended   bool   // Resumed is valid
 }
 
-// place is where in the file a snapshot is.
+// place is the place of a snapshot in the file.
 type place struct {
 	next uint64
 	hash uint64
@@ -66,16 +67,16 @@ type place struct {
 	nth  int // snapshot of that part
 }
 
-// Verify computes the belief again, from the logged φ and labels and by the
-// same code that ran on the robot, and compares every tick: hashes, norms and
-// label weights bit for bit, the D-gap and log det V to 1e-12. After a dropped
-// tick it resumes at the next snapshot. An error means that there was nothing
-// to compare or that the file could not be read; what differs is in the Result.
+// Verify computes the belief again from the logged φ and labels, with the code that ran
+// on the robot, and compares every tick: hashes, norms and label weights bit for bit,
+// the D-gap and log det V to 1e-12. After a dropped tick it resumes at the next
+// snapshot. Result holds the differences. An error means that the file is unreadable or
+// that the log has nothing to compare.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
 
-// Follow is Verify, and calls visit after every tick with the belief that the
-// replay has then; nil where it is not known, between a gap and the next
-// snapshot. Neither may be kept or changed.
+// Follow is Verify and calls visit after every tick with the belief of the replay. The
+// belief is nil if it is unknown: between a gap and the next snapshot. visit must
+// neither keep nor change t and belief.
 func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief)) (Result, error) {
 	replay, err := newReplay(r)
 	if err != nil {
@@ -109,7 +110,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	return result, nil
 }
 
-// each calls f for every message; damaged places are collected and passed over.
+// each calls f for every message. It skips damaged places and returns them.
 func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
 	for record, err := range r.Records() {
 		if errors.Is(err, ErrDamaged) {
@@ -130,14 +131,14 @@ func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
 type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
-	pace      *controller.Pace // nil: the log's κ was fixed
+	pace      *controller.Pace // nil: κ was fixed
 	snapshots []place          // by next
 	result    Result
 	synced    bool   // the belief is known
-	started   bool   // there was a tick
-	last      uint64 // its index
-	whole     uint64 // from this tick on nothing is missing
-	missing   []span // where records are missing
+	started   bool   // a tick was read
+	last      uint64 // index of the last tick
+	whole     uint64 // from this tick on no record is missing
+	missing   []span // ticks without a record
 }
 
 // span is a range of ticks, inclusive.
@@ -162,7 +163,7 @@ func newReplay(r *Reader) (*replay, error) {
 	return p, nil
 }
 
-// noSnapshot is ErrNoSnapshot, with the damage that may have cost the snapshots.
+// noSnapshot returns ErrNoSnapshot with the damage that may be its cause.
 func (r *Reader) noSnapshot() error {
 	if damage := r.Damage(); len(damage) > 0 {
 		return fmt.Errorf("%w: %w", ErrNoSnapshot, damage[0])
@@ -178,8 +179,8 @@ func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) 
 	return learner, nil
 }
 
-// findSnapshots locates the snapshots. They need not stand at their place among
-// the ticks: they come to the writer by another way.
+// findSnapshots locates the snapshots and sorts them. In the file they need not be in
+// order with the ticks, because they reach the writer on another path.
 func (r *Reader) findSnapshots() ([]place, error) {
 	var found []place
 	for i, p := range r.parts {
@@ -200,15 +201,7 @@ func (r *Reader) findSnapshots() ([]place, error) {
 			return nil, failed
 		}
 	}
-	slices.SortStableFunc(found, func(a, b place) int {
-		if a.next < b.next {
-			return -1
-		}
-		if a.next > b.next {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(found, func(a, b place) int { return cmp.Compare(a.next, b.next) })
 	return found, nil
 }
 
@@ -227,7 +220,7 @@ func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
 	return snapshot
 }
 
-// belief returns what is known of the belief.
+// belief returns the belief, nil if it is unknown.
 func (p *replay) belief() *posterior.Belief {
 	if !p.synced {
 		return nil
@@ -269,8 +262,8 @@ func (p *replay) tick(t *controller.Tick) error {
 	return nil
 }
 
-// follow computes κ again, from who could be asked and was. After a gap it goes
-// on from the logged one.
+// follow computes κ again from the requests and the reachability of the operator. After
+// a gap it continues from the logged κ.
 func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
 	if p.pace == nil {
 		return
@@ -287,7 +280,7 @@ func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
 	}
 }
 
-// observe is the half of a tick before its labels.
+// observe computes the part of a tick before its labels.
 func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if t.Flags.Has(controller.FlagArmed) {
 		p.learner.Advance(t.Elapsed)
@@ -309,7 +302,8 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)
 	if err == nil && p.spansMissing(logged) {
-		err = fmt.Errorf("label %d is about ticks %d to %d, some of which were dropped", logged.ID, logged.From, logged.To)
+		err = fmt.Errorf("label %d is about ticks %d to %d, and some of them are missing",
+			logged.ID, logged.From, logged.To)
 	}
 	if err != nil {
 		if p.synced {
@@ -331,8 +325,8 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	c.bits(field+"weight", logged.Weight, own.Weight)
 }
 
-// spansMissing reports whether a label was credited to ticks of which some are
-// missing: their mean φ is not known here.
+// spansMissing reports whether a label was credited to a missing tick. Its mean φ is
+// then unknown.
 func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
 	if a.Outcome != controller.Applied || a.Kind != rewardsrc.Value {
 		return false
@@ -340,8 +334,8 @@ func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
 	return slices.ContainsFunc(p.missing, func(m span) bool { return a.From <= m.to && m.from <= a.To })
 }
 
-// comparable reports whether the age of a label is known here: nothing is
-// missing since the tick that it is about.
+// comparable reports whether the age of a label is known: no record is missing since the
+// tick that it is about.
 func (p *replay) comparable(a *controller.AppliedLabel) bool {
 	if len(p.missing) == 0 {
 		return true
@@ -349,8 +343,7 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 	return a.Kind != rewardsrc.Undo && a.From >= p.whole
 }
 
-// noteGap stops the comparison where records are missing before t, and reports
-// whether some are.
+// noteGap reports whether records are missing before t, and then stops the comparison.
 func (p *replay) noteGap(t *controller.Tick) bool {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
@@ -370,14 +363,13 @@ func (p *replay) lose(tick, missing uint64, reason string) {
 	p.result.Gaps = append(p.result.Gaps, Gap{Tick: tick, Missing: missing, Reason: reason})
 }
 
-// takeSnapshots restores a belief that is not known, or differs, from the
-// snapshot right before t, if there is one.
+// takeSnapshots restores the belief from the snapshot right before t, if the belief is
+// unknown or differs from it.
 func (p *replay) takeSnapshots(t *controller.Tick) error {
 	for len(p.snapshots) > 0 && p.snapshots[0].next <= t.Index {
 		s := p.snapshots[0]
 		p.snapshots = p.snapshots[1:]
-		// The tick before t was t.Elapsed earlier: a snapshot from before it
-		// lacks it.
+		// The tick before t was t.Elapsed earlier. An earlier snapshot lacks it.
 		if t.Elapsed > 0 && t.Index-min(t.Index, t.Elapsed) >= s.next {
 			continue
 		}
@@ -394,14 +386,15 @@ func (p *replay) takeSnapshots(t *controller.Tick) error {
 func (p *replay) restore(s place, tick uint64) error {
 	snapshot := p.reader.loadSnapshot(s)
 	if snapshot == nil {
-		return nil // it was there a moment ago: the file changes under us
+		return nil // the file changed since findSnapshots
 	}
 	belief := p.learner.Belief()
 	if err := belief.Restore(snapshot.State); err != nil {
 		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: %w", tick, ErrDamaged, err)
 	}
 	if got := belief.Hash(); got != s.hash {
-		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: its hash is %016x, not %016x", tick, ErrDamaged, got, s.hash)
+		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: its hash is %016x, not %016x",
+			tick, ErrDamaged, got, s.hash)
 	}
 	p.synced = true
 	if n := len(p.result.Gaps); n > 0 && !p.result.Gaps[n-1].Ended {

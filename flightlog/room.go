@@ -14,76 +14,115 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoRoom is returned by MakeRoom where the disk stays too full.
-var ErrNoRoom = errors.New("the disk is too full for a run: replay or copy the logs and release them (`optibfm log release`), or free space on the disk")
+// ErrNoRoom is returned by MakeRoom if the disk stays too full.
+var ErrNoRoom = errors.New("the disk is too full for a run; " +
+	"copy the logs and run `optibfm log release`, or delete other files")
 
-// errInUse is a log that a run is writing.
-var errInUse = errors.New("a run is writing it")
-
-// Limits say how much room logs may take.
+// Limits bound the disk space of logs.
 type Limits struct {
-	Keep     int64         // bytes of logs in the folder; 0: no limit
-	MinFree  int64         // bytes free on its disk; 0: none are asked for
-	Patience time.Duration // no log is thinned after so long; 0: 30 s
+	Keep    int64 // bytes of logs in the folder; 0: no limit
+	MinFree int64 // bytes free on the disk of the folder; 0: no limit
 
-	// Free returns the bytes free on the disk of a folder; nil: FreeBytes.
+	// Free returns the free bytes on the disk of a folder; nil: FreeBytes.
 	Free func(dir string) (int64, error)
 }
 
-// Room says what MakeRoom did.
+// violated reports whether a limit is violated. It updates room.Free if MinFree is set.
+func (l *Limits) violated(dir string, room *Room) (bool, error) {
+	tooMuch := l.Keep != 0 && room.Held > l.Keep
+	if l.MinFree == 0 {
+		return tooMuch, nil
+	}
+	var err error
+	room.Free, err = l.Free(dir)
+	return tooMuch || room.Free < l.MinFree, err
+}
+
+// Room is the result of MakeRoom.
 type Room struct {
-	Removed []string // names of logs that were replayed, or held no label
-	Thinned []string // names of logs that lost their ticks and kept their labels
-	Spared  []Spared // logs that were left alone
-	Held    int64    // bytes of the logs that are left
-	Free    int64    // bytes free on the disk, where MinFree asks for some
+	Removed []string // names of the removed logs
+	Held    int64    // bytes of the remaining logs
+	Free    int64    // free bytes on the disk, if MinFree is set
 }
 
-// Spared is a log that MakeRoom left alone, and the reason: it is damaged, or the
-// disk is too full to thin it.
-type Spared struct {
-	Name string
-	Err  error
-}
-
-// MakeRoom removes and thins the logs of a folder until the limits hold, in
-// this order, the oldest first:
+// MakeRoom removes verified logs from a folder, the oldest first, until the limits
+// hold. A log is verified if MarkReplayed marked it: `optibfm replay` and
+// `optibfm log release` do. MakeRoom removes no other log, because its labels may
+// exist nowhere else, and no log that a Writer has open.
 //
-//  1. logs that were replayed (MarkReplayed) are removed
-//  2. logs without any label are removed, and the others thinned: what is left
-//     are the labels, the requests, the snapshots and the ticks that they are
-//     about
-//
-// What a person has said and nobody has replayed is never removed. Logs that are
-// being written, and those that are damaged, are left alone. Where the limit of
-// Keep cannot be met, that is no error: Room.Held tells. Where MinFree cannot
-// be met, the error is ErrNoRoom. A folder that is not there is empty. What was
-// left where a process ended in the middle of thinning is removed in any case.
+// If Keep cannot be met, MakeRoom returns no error; compare Room.Held. If MinFree
+// cannot be met, the error is ErrNoRoom. A missing folder counts as empty.
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
 		l.Free = FreeBytes
-	}
-	if l.Patience <= 0 {
-		l.Patience = 30 * time.Second
-	}
-	if err := removeUnfinished(dir); err != nil {
-		return Room{}, fmt.Errorf("flightlog.MakeRoom: %w", err)
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
 		return Room{}, fmt.Errorf("flightlog.MakeRoom: %w", err)
 	}
-	m := roomMaker{dir: dir, limits: l, until: time.Now().Add(l.Patience)}
-	for _, each := range logs {
-		m.room.Held += each.size
+	var room Room
+	for _, log := range logs {
+		room.Held += log.size
 	}
-	if err := m.make(logs); err != nil {
-		return m.room, fmt.Errorf("flightlog.MakeRoom %s: %w", dir, err)
+	if err := room.make(dir, logs, l); err != nil {
+		return room, fmt.Errorf("flightlog.MakeRoom %s: %w", dir, err)
 	}
-	return m.room, nil
+	return room, nil
 }
 
-// FreeBytes returns the bytes on the disk of a folder that are free for anybody.
+func (room *Room) make(dir string, logs []logFile, l Limits) error {
+	for _, log := range logs {
+		if violated, err := l.violated(dir, room); !violated || err != nil {
+			return err
+		}
+		removed, err := removeVerified(log.path)
+		if err != nil {
+			return err
+		}
+		if removed {
+			room.Held -= log.size
+			room.Removed = append(room.Removed, filepath.Base(log.path))
+		}
+	}
+	if violated, err := l.violated(dir, room); !violated || err != nil || room.Free >= l.MinFree {
+		return err
+	}
+	return fmt.Errorf("%w (%.2f GB free, minimum %.2f GB)", ErrNoRoom, gigabytes(room.Free), gigabytes(l.MinFree))
+}
+
+func gigabytes(n int64) float64 { return float64(n) / 1e9 }
+
+// removeVerified removes a log and its mark if it is verified and no Writer has it open.
+func removeVerified(path string) (removed bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil // another process removed it
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // releases the lock
+	if lock(f) != nil || !Replayed(path) {
+		return false, nil
+	}
+	if err := os.Remove(path); err != nil {
+		return false, err
+	}
+	if err := os.Remove(markPath(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return true, err
+	}
+	return true, nil
+}
+
+// lock takes the lock of a log. Closing the descriptor releases it.
+func lock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("another process has locked the log: %w", err)
+	}
+	return nil
+}
+
+// FreeBytes returns the bytes on the disk of a folder that unprivileged users can use.
 func FreeBytes(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -121,130 +160,29 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// roomMaker is MakeRoom at work.
-type roomMaker struct {
-	dir    string
-	limits Limits
-	until  time.Time
-	room   Room
-}
+// markPath returns the path of the file that marks a log as verified.
+func markPath(path string) string { return path + ".replayed" }
 
-func (m *roomMaker) make(logs []logFile) error {
-	for _, each := range []func(logFile) error{m.removeReplayed, m.removeOrThin} {
-		for _, log := range logs {
-			if enough, err := m.enough(); enough || err != nil {
-				return err
-			}
-			if err := m.try(log, each); err != nil {
-				return err
-			}
-		}
-	}
-	if enough, err := m.enough(); enough || err != nil || m.room.Free >= m.limits.MinFree {
-		return err
-	}
-	return fmt.Errorf("%w (%.2f GB free of at least %.2f)", ErrNoRoom, gigabytes(m.room.Free), gigabytes(m.limits.MinFree))
-}
+// markText returns the content of the mark. It holds the size of the log, so that a
+// log that grew is no longer verified.
+func markText(info os.FileInfo) string { return strconv.FormatInt(info.Size(), 10) + " bytes\n" }
 
-func gigabytes(n int64) float64 { return float64(n) / 1e9 }
-
-// enough looks whether the limits hold.
-func (m *roomMaker) enough() (bool, error) {
-	enough := m.limits.Keep == 0 || m.room.Held <= m.limits.Keep
-	if m.limits.MinFree == 0 {
-		return enough, nil
-	}
-	var err error
-	m.room.Free, err = m.limits.Free(m.dir)
-	return enough && m.room.Free >= m.limits.MinFree, err
-}
-
-// try does something to a log that is still there and that nobody writes.
-func (m *roomMaker) try(log logFile, do func(logFile) error) error {
-	f, err := os.Open(log.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // removed before
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // which unlocks it
-	if lock(f) != nil {
-		return nil
-	}
-	return do(log)
-}
-
-// lock keeps others from changing a log; it ends with the descriptor.
-func lock(f *os.File) error {
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%w (%w)", errInUse, err)
-	}
-	return nil
-}
-
-func (m *roomMaker) removeReplayed(log logFile) error {
-	if !Replayed(log.path) {
-		return nil
-	}
-	return m.remove(log)
-}
-
-func (m *roomMaker) remove(log logFile) error {
-	if err := errors.Join(os.Remove(log.path), removeMark(log.path)); err != nil {
-		return err
-	}
-	m.room.Held -= log.size
-	m.room.Removed = append(m.room.Removed, filepath.Base(log.path))
-	return nil
-}
-
-func (m *roomMaker) removeOrThin(log logFile) error {
-	if time.Now().After(m.until) {
-		return nil
-	}
-	freed, labelled, err := thin(log.path)
-	switch {
-	case err != nil: // it may be damaged, or the disk too full to write beside it
-		m.room.Spared = append(m.room.Spared, Spared{filepath.Base(log.path), err})
-		return nil
-	case !labelled:
-		return m.remove(log)
-	case freed != 0:
-		m.room.Held -= freed
-		m.room.Thinned = append(m.room.Thinned, filepath.Base(log.path))
-	}
-	return nil
-}
-
-// markOf is the file that says that a log was replayed.
-func markOf(path string) string { return path + ".replayed" }
-
-// MarkReplayed notes beside a log that its labels are known elsewhere, so that
-// MakeRoom may remove it. The mark holds for the log as it is: one that grows is
-// not replayed any more.
+// MarkReplayed marks a log as verified, so that MakeRoom may remove it. Call it when
+// the log was replayed or its labels are stored elsewhere.
 func MarkReplayed(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(markOf(path), []byte(strconv.FormatInt(info.Size(), 10)+" bytes\n"), 0o644)
+	return os.WriteFile(markPath(path), []byte(markText(info)), 0o644)
 }
 
-// Replayed reports whether a log is marked as replayed.
+// Replayed reports whether MarkReplayed marked the log, at its present size.
 func Replayed(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
 		return false
 	}
-	text, err := os.ReadFile(markOf(path))
-	return err == nil && string(text) == strconv.FormatInt(info.Size(), 10)+" bytes\n"
-}
-
-func removeMark(path string) error {
-	err := os.Remove(markOf(path))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
+	text, err := os.ReadFile(markPath(path))
+	return err == nil && string(text) == markText(info)
 }

@@ -14,16 +14,16 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Summary is what a log tells about a run at a glance.
+// Summary is the summary of a run.
 type Summary struct {
 	Ticks    uint64        // records of ticks
-	Skipped  uint64        // periods that the loop skipped, being late
-	Dropped  uint64        // periods for which a record should be there and is not
+	Skipped  uint64        // periods that the loop skipped because it was late
+	Dropped  uint64        // periods without a record that the loop did not skip
 	Duration time.Duration // from the first to the last tick, on the robot's clock
 	Armed    uint64        // ticks with actions on the actuators
 
 	Presses  uint64                        // messages on /label
-	Labels   map[controller.Outcome]uint64 // what became of them, as the ticks tell
+	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
 	Undone   uint64                        // applied undos, which are in Labels too
 	Doubted  uint64                        // applied labels that were downweighted; a log of format 1 needs Verify for it
 	Least    float64                       // the smallest share of these
@@ -40,8 +40,7 @@ type Summary struct {
 	Busy Percentiles // from wake-up to done; zeros in lockstep
 }
 
-// Stops names the causes of the robot's stops, with their number where there was
-// more than one, or says "none".
+// Stops lists the causes of the robot's stops with their number, or returns "none".
 func (s *Summary) Stops() string {
 	var causes []string
 	for _, f := range slices.Sorted(maps.Keys(s.Faults)) {
@@ -65,7 +64,7 @@ type Episode struct {
 	Labels uint64  // applied in it
 }
 
-// longestDuration bounds what the histograms tell apart, ns.
+// longestDuration is the largest value of the histograms, ns.
 const longestDuration = int64(time.Hour)
 
 // tally collects a Summary.
@@ -128,7 +127,7 @@ func (s *tally) addTick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
 	}
-	if t.Fault != controller.FaultNone && t.Fault != s.fault { // a robot that is held stopped was stopped once
+	if t.Fault != controller.FaultNone && t.Fault != s.fault { // one stop lasts several ticks
 		s.Faults[t.Fault]++
 	}
 	s.fault = t.Fault
@@ -173,17 +172,17 @@ func (s *tally) addToEpisode(t *controller.Tick, labels uint64) {
 	}
 	e := &s.Episodes[len(s.Episodes)-1]
 	e.Labels += labels
-	if t.Step >= 1 { // step 0 is the reset: no action led to it
+	if t.Step >= 1 { // no action led to step 0, the reset
 		e.Return += t.Reward
 		e.Steps = max(e.Steps, t.Step)
 	}
 }
 
 func record(h *hdrhistogram.Histogram, ns int64) {
-	_ = h.RecordValue(min(max(ns, 0), longestDuration)) // within its range by construction
+	_ = h.RecordValue(min(max(ns, 0), longestDuration)) // min and max keep it in range
 }
 
-// summary returns what was collected. In lockstep there is no jitter.
+// summary returns the Summary. Timing in lockstep is meaningless and stays 0.
 func (s *tally) summary(clock Clock) Summary {
 	s.Duration = time.Duration(s.last - s.first)
 	if !clock.Simulated && s.Ticks > 0 {
@@ -197,7 +196,7 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 	return Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
 }
 
-// Summarise reads the whole log. Damaged places are passed over and returned.
+// Summarise reads the whole log. It skips damaged places and returns them.
 func Summarise(r *Reader) (Summary, []error, error) {
 	s := newTally()
 	damage, err := r.each(func(record *Record) error {
@@ -207,7 +206,7 @@ func Summarise(r *Reader) (Summary, []error, error) {
 	return s.summary(r.meta.Clock), damage, err
 }
 
-// LabelsText says what became of the labels, for people.
+// LabelsText returns the outcomes of the labels as text.
 func (s *Summary) LabelsText() string {
 	if len(s.Labels) == 0 {
 		return "none"
@@ -222,12 +221,13 @@ func (s *Summary) LabelsText() string {
 	}
 	text := strings.Join(parts, ", ")
 	if s.Doubted > 0 {
-		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f", Grouped(s.Doubted), s.Least)
+		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f",
+			Grouped(s.Doubted), s.Least)
 	}
 	return text
 }
 
-// Grouped writes n with a comma between every three digits.
+// Grouped formats n with a comma between every three digits.
 func Grouped(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {

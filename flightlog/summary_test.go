@@ -6,10 +6,11 @@ import (
 	"optibfm/controller"
 )
 
-func TestStopsAreNamedWithTheirNumberWhereThereWasMoreThanOne(t *testing.T) {
+func TestSummary_StopsHaveTheirNumber(t *testing.T) {
+	several := controller.FaultSense.String() + " (1200 stops), " + controller.FaultModel.String()
 	for want, faults := range map[string]map[controller.Fault]uint64{
-		"none": nil,
-		controller.FaultSense.String() + " (1200 stops), " + controller.FaultModel.String(): {controller.FaultSense: 1200, controller.FaultModel: 1},
+		"none":  nil,
+		several: {controller.FaultSense: 1200, controller.FaultModel: 1},
 	} {
 		s := Summary{Faults: faults}
 		if got := s.Stops(); got != want {

@@ -10,18 +10,17 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// A process that ends while it writes leaves the beginning of a record at the
-// end of its log, and a power failure leaves zeros where the file system had
-// not written the last pages. Both are a cut. Anything else that cannot be read
-// is damage: what is wrong in front of a readable chunk, in a closed log, or in
-// a record that is there from its start to its end.
+// A process that dies during a write leaves the beginning of a record at the end of its
+// log. A power failure leaves zeros in pages that the file system had not written. Both
+// are a cut. Other unreadable bytes are damage: those before a readable chunk, in a
+// closed log, or in a complete record.
 
-// torn reports whether the file from an offset on is a cut, and says what is
-// cut off. due are the message indexes that may be next.
+// torn reports whether the rest of the file from an offset on is a cut, and describes
+// it. due holds the message indexes that may follow.
 func (w *walker) torn(at int64, due map[uint16][]byte) (reason string, torn bool, err error) {
 	end, err := w.endOfContent(at)
 	if err != nil || end == at {
-		return "there is no record: zeros", true, err
+		return "no record, only zeros", true, err
 	}
 	head, err := w.bytes(at, min(end, at+recordLead+chunkFields))
 	if err != nil {
@@ -59,7 +58,7 @@ func beginsAny(b []byte, of map[uint16][]byte) bool {
 	return false
 }
 
-// endOfContent returns where the zeros begin with which the file ends.
+// endOfContent returns the offset of the zeros at the end of the file.
 func (w *walker) endOfContent(from int64) (int64, error) {
 	const window = 1 << 16
 	for end := w.size; end > from; end = max(from, end-window) {
@@ -75,13 +74,13 @@ func (w *walker) endOfContent(from int64) (int64, error) {
 	return from, nil
 }
 
-// chunkFields is the most that stands in front of a chunk's records.
+// chunkFields is the largest length of the fields before the records of a chunk.
 const chunkFields = 8 + 8 + 8 + 4 + 4 + int64(len(mcap.CompressionZSTD)) + 8
 
 var compressions = []mcap.CompressionFormat{mcap.CompressionNone, mcap.CompressionZSTD, mcap.CompressionLZ4}
 
-// beginsChunk reports whether a chunk record of a length can begin with b, which
-// may be cut off: whether its fields agree.
+// beginsChunk reports whether b can be the beginning of a chunk record of a length: the
+// fields must agree. b may be cut off.
 func beginsChunk(b []byte, length int64) bool {
 	const name = 8 + 8 + 8 + 4 + 4
 	if len(b) < name {
@@ -100,7 +99,7 @@ func beginsChunk(b []byte, length int64) bool {
 		(format != mcap.CompressionNone || packed == size)
 }
 
-// finishSummary tells a summary that was never finished from a damaged one.
+// finishSummary distinguishes an unfinished summary from a damaged one.
 func (w *walker) finishSummary(at int64) error {
 	torn, err := w.tornSummary(at)
 	if err != nil {

@@ -20,24 +20,23 @@ const (
 // firstRecord is the offset of the first record.
 var firstRecord = int64(len(mcap.Magic))
 
-// walker finds the parts of a log, what is damaged and what is cut off.
+// walker finds the parts of a log, its damage and its cut.
 //
-// A closed log proves itself: the checksums in its footer and its data end
-// record cover every byte. Where they agree, the walker only reads the leads
-// of the records. Otherwise it checks what it can: chunks by their checksums,
-// message indexes by their chunks, the preamble by its checksum, and the
-// sequence numbers of messages, which show missing and repeated blocks. After a
-// damaged place it searches for the next whole chunk.
+// The checksums in the footer and the data end record of a closed log cover every byte.
+// If they agree, the walker reads only the leads of the records. Otherwise it checks
+// chunks by their checksums, message indexes by their chunks, the preamble by its
+// checksum, and the sequence numbers of messages, which show missing and repeated
+// blocks. After a damaged place it searches for the next whole chunk.
 type walker struct {
 	*Reader
-	limit  int64 // end of the data section, where a footer states it, or of the file
+	limit  int64 // end of the data section if a footer states it, else of the file
 	closed bool  // the file ends with the magic of a closed log
-	strict bool  // the checksums do not prove the log
+	strict bool  // the checksums do not cover the log
 
 	due  map[uint16][]byte // message index records that must follow the last chunk
 	next map[uint16]uint32 // sequence number of the next message, by channel
-	// resumed holds the channels with messages since the last damaged place; nil
-	// where there was none. The first message there may have any later number.
+	// resumed holds the channels with messages since the last damaged place, nil
+	// without one. The first message there may have any later number.
 	resumed map[uint16]bool
 }
 
@@ -45,7 +44,7 @@ type walker struct {
 func (r *Reader) walk() error {
 	var magic [8]byte
 	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
-		return fmt.Errorf("%w: it does not begin as an MCAP file does", ErrNotALog)
+		return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)
 	}
 	w := walker{Reader: r, limit: r.size, strict: true, next: make(map[uint16]uint32)}
 	if err := w.readFooter(); err != nil {
@@ -65,8 +64,8 @@ func (r *Reader) walk() error {
 	return nil
 }
 
-// readFooter finds out whether the log was closed, where its data section ends
-// and whether its checksums prove it.
+// readFooter determines whether the log was closed, the end of its data section, and
+// whether its checksums cover it.
 func (w *walker) readFooter() error {
 	tail, err := w.bytes(max(firstRecord, w.size-footerLength-int64(len(mcap.Magic))), w.size)
 	if err != nil {
@@ -95,8 +94,8 @@ func (w *walker) readFooter() error {
 	return err
 }
 
-// dataAgrees compares everything before an offset with the checksum in the data
-// end record there. Other programs may state none.
+// dataAgrees compares the bytes before an offset with the checksum in the data end
+// record there. Logs of other programs may have none.
 func (w *walker) dataAgrees(at int64) (agrees, stated bool, err error) {
 	end, err := w.bytes(at, min(at+dataEndLength, w.size))
 	if err != nil || len(end) < dataEndLength || !isLead(end, mcap.OpDataEnd, dataEndLength) {
@@ -110,8 +109,7 @@ func (w *walker) dataAgrees(at int64) (agrees, stated bool, err error) {
 	return agrees, true, err
 }
 
-// agrees compares the checksum of a stretch of the file. 0 agrees: it says that
-// there is none.
+// agrees compares the checksum of a part of the file. 0 means no checksum and agrees.
 func (w *walker) agrees(from, to int64, sum uint32) (bool, error) {
 	if sum == 0 {
 		return true, nil
@@ -128,7 +126,7 @@ func (r *Reader) checksum(from, to int64) (uint32, error) {
 	return hash.Sum32(), nil
 }
 
-// bytes reads a stretch of the file.
+// bytes reads a part of the file.
 func (r *Reader) bytes(from, to int64) ([]byte, error) {
 	b := make([]byte, max(0, to-from))
 	if n, err := r.src.ReadAt(b, from); n < len(b) {
@@ -137,7 +135,7 @@ func (r *Reader) bytes(from, to int64) ([]byte, error) {
 	return b, nil
 }
 
-// isLead reports whether b begins as a record of an opcode and a length does.
+// isLead reports whether b begins with the lead of a record: opcode and length.
 func isLead(b []byte, op mcap.OpCode, length int) bool {
 	return mcap.OpCode(b[0]) == op && binary.LittleEndian.Uint64(b[1:]) == uint64(length-recordLead)
 }
@@ -180,13 +178,13 @@ func (w *walker) lead(at int64) (op mcap.OpCode, length int64, err error) {
 	return mcap.OpCode(head[0]), int64(claimed), nil
 }
 
-// damaged says what is wrong with a record. Who knows where it is adds that.
+// damaged returns a DamageError without its place; see part.place.
 func damaged(format string, args ...any) error {
 	return &DamageError{Err: fmt.Errorf(format, args...)}
 }
 
-// take reads the record at an offset. An error that is not a DamageError is one
-// of the disk, or ErrVersion.
+// take reads the record at an offset. An error other than DamageError is an error of the
+// disk or ErrVersion.
 func (w *walker) take(op mcap.OpCode, at, length int64) error {
 	if op != mcap.OpMessageIndex && len(w.due) > 0 {
 		return damaged("message indexes are missing")
@@ -206,14 +204,14 @@ func (w *walker) take(op mcap.OpCode, at, length int64) error {
 	case mcap.OpSchema, mcap.OpChannel, mcap.OpMetadata, mcap.OpAttachment:
 	default:
 		if w.strict {
-			return damaged("no record of a log begins like this (opcode %#02x)", byte(op))
+			return damaged("no record of a log has the opcode %#02x", byte(op))
 		}
 		return nil // an extension of the format
 	}
 	return w.read(op, at, length)
 }
 
-// takeChunk checks a chunk, and that its messages continue those before it.
+// takeChunk checks a chunk and the sequence numbers of its messages.
 func (w *walker) takeChunk(p part) error {
 	if !w.strict {
 		w.parts = append(w.parts, p)
@@ -235,7 +233,7 @@ func (w *walker) takeChunk(p part) error {
 	gap := false
 	for id, c := range content {
 		if c.first < w.next[id] {
-			w.damage(p.offset, end, errors.New("a block of the file is there twice"))
+			w.damage(p.offset, end, errors.New("a block of the file occurs twice"))
 			return nil
 		}
 		gap = gap || c.first > w.next[id] && (w.resumed == nil || w.resumed[id])
@@ -274,14 +272,14 @@ func (w *walker) takeIndex(at, length int64) error {
 	return damaged("a message index does not agree with its chunk")
 }
 
-// surveyed is what a chunk holds of a channel.
+// surveyed holds the messages of a channel in a chunk.
 type surveyed struct {
 	first uint32 // sequence number
 	index mcap.MessageIndex
 }
 
-// survey lists the messages of a chunk by channel; ok is false where the chunk
-// is malformed.
+// survey lists the messages of a chunk by channel; ok is false if the chunk is
+// malformed.
 func survey(body []byte) (found map[uint16]*surveyed, ok bool) {
 	const fields = 2 + 4 + 8 // of a message, up to its log time
 	found = make(map[uint16]*surveyed)
@@ -326,8 +324,8 @@ func indexRecords(content map[uint16]*surveyed) (map[uint16][]byte, error) {
 	return due, nil
 }
 
-// pass notes a damaged or cut place and returns where the walk continues, the
-// limit where it does not.
+// pass records a damaged or cut place and returns the offset at which the walk
+// continues, the limit if it ends.
 func (w *walker) pass(at int64, cause error) (next int64, err error) {
 	var damage *DamageError
 	if !errors.As(cause, &damage) {
@@ -349,15 +347,14 @@ func (w *walker) pass(at int64, cause error) (next int64, err error) {
 	return next, nil
 }
 
-// damage notes that bytes cannot be trusted. What stands behind them is a part
-// of its own.
+// damage records damaged bytes. The records after them are a separate part.
 func (w *walker) damage(from, to int64, cause error) {
 	w.parts = append(w.parts, part{offset: from, damage: &DamageError{Offset: from, End: to, Err: cause}})
 	w.resumed = make(map[uint16]bool)
 }
 
-// findChunk searches for a whole chunk from an offset on. Without one it
-// returns the limit.
+// findChunk searches for a whole chunk from an offset on. Without one it returns the
+// limit.
 func (w *walker) findChunk(from int64) (at int64, found bool, err error) {
 	const window = 1 << 20
 	for from < w.limit {
@@ -379,7 +376,7 @@ func (w *walker) findChunk(from int64) (at int64, found bool, err error) {
 	return w.limit, false, nil
 }
 
-// isChunk reports whether a whole chunk stands at an offset.
+// isChunk reports whether a whole chunk is at an offset.
 func (w *walker) isChunk(at int64) (bool, error) {
 	op, length, err := w.lead(at)
 	if err == nil && op == mcap.OpChunk {
@@ -398,9 +395,9 @@ func (w *walker) isChunk(at int64) (bool, error) {
 	return err == nil, err
 }
 
-// finish checks what follows the data section.
+// finish checks the records after the data section.
 func (w *walker) finish(at int64) error {
-	if at == w.size { // never closed, or damaged up to the end
+	if at == w.size { // never closed, or damaged to the end
 		if w.cut == nil && !w.closed {
 			w.cut = &Cut{Offset: at, Reason: "the file ends without a footer"}
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// lead is a record in a log: its opcode and where it begins.
+// lead is the opcode and the offset of a record in a log.
 type lead struct {
 	op mcap.OpCode
 	at int
 }
 
-// leads lists the records of a whole log.
+// leads lists the records of a complete log.
 func leads(log []byte) (found []lead) {
 	for at := len(mcap.Magic); at+recordLead <= len(log); {
 		found = append(found, lead{mcap.OpCode(log[at]), at})
@@ -28,7 +28,7 @@ func leads(log []byte) (found []lead) {
 	return found
 }
 
-// nth returns the offset of a record; n counts from the end where it is negative.
+// nth returns the offset of a record. A negative n counts from the end.
 func nth(log []byte, op mcap.OpCode, n int) int {
 	all := slices.DeleteFunc(leads(log), func(l lead) bool { return l.op != op })
 	if n < 0 {
@@ -37,84 +37,105 @@ func nth(log []byte, op mcap.OpCode, n int) int {
 	return all[n].at
 }
 
-// killed is a log without its end, as kill -9 leaves it between two chunks.
+// killed returns a log without its end, as after kill -9 between two chunks.
 func killed(log []byte) []byte { return bytes.Clone(log[:nth(log, mcap.OpDataEnd, 0)]) }
 
-func TestReader_TellsDamageFromACut(t *testing.T) {
-	whole, _ := smallLog(t, 60, Options{})
+// allTicks is the number of ticks of the log in the tests of damage.
+const allTicks = 60
+
+// damageCase is a changed log.
+type damageCase struct {
+	log     []byte
+	damage  string // part of its text, "" for none
+	cut     bool
+	atLeast int // readable ticks
+}
+
+func (c damageCase) check(t *testing.T) {
+	r, err := NewReader(bytes.NewReader(c.log), int64(len(c.log)))
+	must(t, err)
+	damage := r.Damage()
+	if (len(damage) > 0) != (c.damage != "") || len(damage) > 0 && !strings.Contains(damage[0].Error(), c.damage) {
+		t.Errorf("damage %v, want %q", damage, c.damage)
+	}
+	if (r.Cut() != nil) != c.cut {
+		t.Errorf("cut %+v", r.Cut())
+	}
+	ticks := make(map[uint64]bool)
+	for record, err := range r.Records() {
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+		if err != nil || record.Tick == nil {
+			continue
+		}
+		if ticks[record.Tick.Index] {
+			t.Errorf("tick %d occurs twice", record.Tick.Index)
+		}
+		ticks[record.Tick.Index] = true
+	}
+	if len(ticks) < c.atLeast {
+		t.Errorf("%d readable ticks, want %d of %d", len(ticks), c.atLeast, allTicks)
+	}
+}
+
+func TestReader_FindsNoDamageInACutLog(t *testing.T) {
+	whole, _ := smallLog(t, allTicks, Options{})
+	dead := killed(whole)
+	chunk := func(n int) int { return nth(whole, mcap.OpChunk, n) }
+	index := func(n int) int { return nth(whole, mcap.OpMessageIndex, n) }
+	for name, c := range map[string]damageCase{
+		"whole":                           {whole, "", false, allTicks},
+		"killed":                          {dead, "", true, allTicks},
+		"killed within a chunk":           {whole[:chunk(3)+700], "", true, 20},
+		"killed within a message index":   {whole[:index(-1)+20], "", true, allTicks},
+		"killed within the summary":       {whole[:len(whole)-200], "", true, allTicks},
+		"killed within the last magic":    {whole[:len(whole)-3], "", true, allTicks},
+		"zeros after a kill":              {slices.Concat(dead, make([]byte, 5000)), "", true, allTicks},
+		"zeros in the last chunk":         {zeroed(dead, chunk(-1)+300), "", true, 40},
+		"zeros in the last message index": {zeroed(dead, index(-1)+12), "", true, allTicks},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestReader_FindsDamage(t *testing.T) {
+	whole, _ := smallLog(t, allTicks, Options{})
 	dead := killed(whole)
 	chunk := func(n int) int { return nth(whole, mcap.OpChunk, n) }
 	index := func(n int) int { return nth(whole, mcap.OpMessageIndex, n) }
 	find := func(text string) int { return bytes.Index(dead, []byte(text)) }
 	end, schema := nth(whole, mcap.OpDataEnd, 0), nth(whole, mcap.OpSchema, 0)
+	chunkIndex := nth(whole, mcap.OpChunkIndex, 1)
+	repeated := slices.Concat(dead[:chunk(3)], dead[chunk(2):])
 	sum := bytes.LastIndex(dead, []byte(preambleName))
-	const all = 60
-	for name, c := range map[string]struct {
-		log     []byte
-		damage  string // part of its text, "" for none
-		cut     bool
-		atLeast int // ticks that are read
-	}{
-		"whole":                                {whole, "", false, all},
-		"killed":                               {dead, "", true, all},
-		"killed within a chunk":                {whole[:chunk(3)+700], "", true, 20},
-		"killed within a message index":        {whole[:index(-1)+20], "", true, all},
-		"killed within the summary":            {whole[:len(whole)-200], "", true, all},
-		"killed within the last magic":         {whole[:len(whole)-3], "", true, all},
-		"zeros after a kill":                   {slices.Concat(dead, make([]byte, 5000)), "", true, all},
-		"zeros in the last chunk":              {zeroed(dead, chunk(-1)+300), "", true, 40},
-		"zeros in the last message index":      {zeroed(dead, index(-1)+12), "", true, all},
-		"a bit of a chunk":                     {flip(whole, chunk(2)+200), "checksum of a chunk", false, 40},
-		"a bit of the last chunk":              {flip(whole, chunk(-1)+200), "checksum of a chunk", false, 40},
-		"a bit of the last chunk, killed":      {flip(dead, chunk(-1)+200), "checksum of a chunk", true, 40},
-		"a chunk's length, killed":             {flip(dead, chunk(2)+4), "claims", true, 40},
-		"the last chunk's length, killed":      {flip(dead, chunk(-1)+3), "claims", true, 40},
-		"a chunk's opcode, killed":             {flip(dead, chunk(2)), "no record", true, 40},
-		"a bit of a message index":             {flip(whole, index(2)+18), "message index", false, all},
-		"a bit of a message index, killed":     {flip(dead, index(2)+18), "message index", true, all},
-		"a bit of the last index, killed":      {flip(dead, index(-1)+18), "message index", true, all},
-		"a bit of the data end":                {flip(whole, end+recordLead), "data section", false, all},
-		"a bit of the summary":                 {flip(whole, nth(whole, mcap.OpChunkIndex, 1)+20), "summary", false, all},
-		"a bit of the footer":                  {flip(whole, len(whole)-20), "summary", false, all},
-		"a bit of the last magic":              {flip(whole, len(whole)-2), "summary", false, all},
-		"bytes behind the end":                 {slices.Concat(whole, []byte("more")), "summary", false, all},
-		"a bit of the metadata, killed":        {flip(dead, find("abc")), "checksum of the metadata", true, all},
-		"a bit of the configuration, killed":   {flip(dead, find("robot: testbot")), "checksum", true, all},
-		"the checksum's name, killed":          {flip(dead, sum), "is missing", true, all},
-		"a bit of a schema, killed":            {flip(dead, schema+60), "checksum of the metadata", true, all},
-		"a missing chunk, killed":              {slices.Concat(dead[:chunk(2)], dead[chunk(3):]), "missing", true, 40},
-		"a missing chunk":                      {slices.Concat(whole[:chunk(2)], whole[chunk(3):]), "missing", false, 40},
-		"all from the last chunk to the magic": {slices.Concat(whole[:chunk(-1)+300], mcap.Magic), "claims", false, 40},
-		"a chunk twice, killed":                {slices.Concat(dead[:chunk(3)], dead[chunk(2):]), "twice", true, all},
-		"a hole of zeros in front of a chunk":  {zeroedTo(dead, chunk(2)+99, chunk(3)), "a chunk", true, 40},
-		"the first chunk's length, killed":     {flip(dead, chunk(0)+1), "lengths", true, 40},
+	for name, c := range map[string]damageCase{
+		"a bit of a chunk":                   {flip(whole, chunk(2)+200), "checksum of a chunk", false, 40},
+		"a bit of the last chunk":            {flip(whole, chunk(-1)+200), "checksum of a chunk", false, 40},
+		"a bit of the last chunk, killed":    {flip(dead, chunk(-1)+200), "checksum of a chunk", true, 40},
+		"a chunk's length, killed":           {flip(dead, chunk(2)+4), "claims", true, 40},
+		"the last chunk's length, killed":    {flip(dead, chunk(-1)+3), "claims", true, 40},
+		"a chunk's opcode, killed":           {flip(dead, chunk(2)), "no record", true, 40},
+		"a bit of a message index":           {flip(whole, index(2)+18), "message index", false, allTicks},
+		"a bit of a message index, killed":   {flip(dead, index(2)+18), "message index", true, allTicks},
+		"a bit of the last index, killed":    {flip(dead, index(-1)+18), "message index", true, allTicks},
+		"a bit of the data end":              {flip(whole, end+recordLead), "data section", false, allTicks},
+		"a bit of the summary":               {flip(whole, chunkIndex+20), "summary", false, allTicks},
+		"a bit of the footer":                {flip(whole, len(whole)-20), "summary", false, allTicks},
+		"a bit of the last magic":            {flip(whole, len(whole)-2), "summary", false, allTicks},
+		"bytes after the end":                {slices.Concat(whole, []byte("more")), "summary", false, allTicks},
+		"a bit of the metadata, killed":      {flip(dead, find("abc")), "checksum of the metadata", true, allTicks},
+		"a bit of the configuration, killed": {flip(dead, find("robot: testbot")), "checksum", true, allTicks},
+		"the checksum's name, killed":        {flip(dead, sum), "is missing", true, allTicks},
+		"a bit of a schema, killed":          {flip(dead, schema+60), "checksum of the metadata", true, allTicks},
+		"a missing chunk, killed":            {without(dead, chunk(2), chunk(3)), "missing", true, 40},
+		"a missing chunk":                    {without(whole, chunk(2), chunk(3)), "missing", false, 40},
+		"a cut before the last magic":        {slices.Concat(whole[:chunk(-1)+300], mcap.Magic), "claims", false, 40},
+		"a chunk twice, killed":              {repeated, "twice", true, allTicks},
+		"zeros before a chunk":               {zeroedTo(dead, chunk(2)+99, chunk(3)), "a chunk", true, 40},
+		"the first chunk's length, killed":   {flip(dead, chunk(0)+1), "lengths", true, 40},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := NewReader(bytes.NewReader(c.log), int64(len(c.log)))
-			must(t, err)
-			damage := r.Damage()
-			if (len(damage) > 0) != (c.damage != "") || len(damage) > 0 && !strings.Contains(damage[0].Error(), c.damage) {
-				t.Errorf("damage %v, want %q", damage, c.damage)
-			}
-			if (r.Cut() != nil) != c.cut {
-				t.Errorf("cut %+v", r.Cut())
-			}
-			ticks := make(map[uint64]bool)
-			for record, err := range r.Records() {
-				if err != nil && !errors.Is(err, ErrDamaged) {
-					t.Fatal(err)
-				}
-				if err == nil && record.Tick != nil {
-					if ticks[record.Tick.Index] {
-						t.Errorf("tick %d comes twice", record.Tick.Index)
-					}
-					ticks[record.Tick.Index] = true
-				}
-			}
-			if len(ticks) < c.atLeast {
-				t.Errorf("%d ticks are read, want %d of %d", len(ticks), c.atLeast, all)
-			}
-		})
+		t.Run(name, c.check)
 	}
 }
 
@@ -124,6 +145,9 @@ func flip(log []byte, at int) []byte {
 	return log
 }
 
+// without returns the log without some bytes.
+func without(log []byte, from, to int) []byte { return slices.Concat(log[:from], log[to:]) }
+
 func zeroed(log []byte, from int) []byte { return zeroedTo(log, from, len(log)) }
 
 func zeroedTo(log []byte, from, to int) []byte {
@@ -132,7 +156,7 @@ func zeroedTo(log []byte, from, to int) []byte {
 	return log
 }
 
-func TestReader_ALogThatIsStillWrittenIsNotDamaged(t *testing.T) {
+func TestReader_OpenLogIsNotDamaged(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	for i := range uint64(20) {
 		must(t, w.WriteTick(randomTick(testShape, i)))
@@ -144,8 +168,8 @@ func TestReader_ALogThatIsStillWrittenIsNotDamaged(t *testing.T) {
 	must(t, w.Close())
 }
 
-func TestVerify_ADamagedLogIsNotOK(t *testing.T) {
-	path := agedLog(t, t.TempDir(), "run", 600, 40, 0)
+func TestVerify_DamagedLogIsNotOK(t *testing.T) {
+	path, _ := simulation{cfg: simulationConfig(), ticks: 600, every: 100}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	before, err := Verify(open(t, path))
@@ -157,12 +181,13 @@ func TestVerify_ADamagedLogIsNotOK(t *testing.T) {
 	must(t, err)
 	some := after.Verified > 0 && after.Verified < before.Verified
 	if !before.OK() || after.OK() || after.First != nil || len(after.Damage) != 1 || !some {
-		t.Errorf("%d of %d verified, damage %v, difference %v", after.Verified, before.Verified, after.Damage, after.First)
+		t.Errorf("%d of %d ticks verified, damage %v, difference %v",
+			after.Verified, before.Verified, after.Damage, after.First)
 	}
 }
 
-func TestRecover_TheCopyOfADamagedLogSaysSo(t *testing.T) {
-	path := agedLog(t, t.TempDir(), "run", 600, 40, 0)
+func TestRecover_MarksTheCopyOfADamagedLog(t *testing.T) {
+	path, _ := simulation{cfg: simulationConfig(), ticks: 600, every: 100}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	must(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))
@@ -170,40 +195,13 @@ func TestRecover_TheCopyOfADamagedLogSaysSo(t *testing.T) {
 	saved, err := Recover(path, out)
 	must(t, err)
 	r := open(t, out)
-	said := r.Metadata().Extra[KeyRecovered]
-	if len(saved.Damage) != 1 || len(r.Damage()) > 0 || !strings.Contains(said, "checksum of a chunk") {
+	mark := r.Metadata().Extra[KeyRecovered]
+	if len(saved.Damage) != 1 || len(r.Damage()) > 0 || !strings.Contains(mark, "checksum of a chunk") {
 		t.Errorf("damage %v, then %v; metadata %v", saved.Damage, r.Damage(), r.Metadata().Extra)
 	}
 }
 
-func TestMakeRoom_SparesADamagedLogAndNamesTheDamage(t *testing.T) {
-	dir := t.TempDir()
-	path := agedLog(t, dir, "run", 300, 30, 1)
-	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))
-	room, err := MakeRoom(dir, Limits{Keep: 1})
-	must(t, err)
-	if len(room.Spared) != 1 || !errors.Is(room.Spared[0].Err, ErrDamaged) || room.Spared[0].Name != "run.mcap" {
-		t.Errorf("found %+v", room)
-	}
-}
-
-func TestMakeRoom_ThinsALogWhoseRunWasKilled(t *testing.T) {
-	dir := t.TempDir()
-	path := agedLog(t, dir, "run", 300, 30, 1)
-	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, log[:nth(log, mcap.OpChunk, -1)+100], 0o600))
-	labels, _ := contents(t, path)
-	room, err := MakeRoom(dir, Limits{Keep: 1})
-	must(t, err)
-	if left, _ := contents(t, path); len(room.Thinned) != 1 || len(left) != len(labels) || len(labels) == 0 {
-		t.Errorf("found %+v; %d of %d labels are left", room, len(left), len(labels))
-	}
-}
-
-func TestReader_ALogThatAnotherProgramRewroteIsNotDamaged(t *testing.T) {
+func TestReader_RewrittenLogIsNotDamaged(t *testing.T) {
 	log, _ := smallLog(t, 60, Options{})
 	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
 	must(t, err)

@@ -10,100 +10,141 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// ErrWarmStart is returned by WhatIf for another λ or ρ where the log starts
-// with a belief that already holds labels, which are not in the log.
-var ErrWarmStart = errors.New("flightlog: the log starts with labels in its belief that it does not hold: lambda and rho cannot be changed")
+// ErrWarmStart is returned by WhatIf for another λ or ρ if the belief at the start of
+// the log already holds labels. Those labels are not in the log.
+var ErrWarmStart = errors.New("flightlog: the belief at the start of the log holds labels of earlier runs; " +
+	"lambda and rho cannot be changed")
 
-// Params are what WhatIf changes; nil leaves a parameter as it was.
+// Params are the parameters that WhatIf changes. nil keeps the value of the run.
 type Params struct {
-	Kappa  *float64 // label gate, nats; fixed, unless LabelsPerMinute is given too
+	Kappa  *float64 // label gate, nats; fixed unless LabelsPerMinute is given too
 	Lambda *float64 // prior
 	Rho    *float64 // forgetting
 	Beta   *float64 // weight of the uncertainty bonus, constant
 
-	LabelsPerMinute *float64 // what the operator can give: κ follows
+	LabelsPerMinute *float64 // the operator's label budget; κ follows it
 }
 
-// Answer is what WhatIf computed on the states that the robot saw. The robot
-// would have gone elsewhere with another belief; that is not simulated.
+// Answer is the result of WhatIf on the states that the robot visited. With another
+// belief the robot would have visited other states. WhatIf does not simulate that.
 type Answer struct {
 	Config controller.Config // with the changed parameters
 
 	Ticks       uint64
-	LoggedAsked uint64 // requests in the log
-	Asked       uint64 // requests that the gate would have opened
-	ByLabel     uint64 // of these: answered by the logged label about that tick
-	ByReward    uint64 // answered by the simulator's reward of that tick
-	CantTell    uint64 // the operator could not tell, as logged
-	Unanswered  uint64 // the log has no answer
-	Unasked     uint64 // presses that nobody had asked for, applied as they came
-	Labels      uint64 // labels that entered the belief, undone ones too
-	Missing     uint64 // periods without a record: the answer is approximate
+	LoggedAsked uint64   // requests in the log
+	Asked       uint64   // requests that the gate would have opened
+	ByLabel     uint64   // of these: answered by the logged label about that tick
+	ByReward    uint64   // of these: answered by the simulator's reward of that tick
+	CantTell    uint64   // of these: the operator could not tell, as logged
+	Unanswered  uint64   // of these: no answer in the log
+	Unasked     uint64   // presses without a request, applied when they came
+	Labels      uint64   // labels that entered the belief, including undone ones
+	Entered     []uint64 // IDs of the logged labels among them, in order
+	Missing     uint64   // periods without a record; the answer is then approximate
 
 	Z          []float64 // ẑ, [d]
 	ZNorm      float64
-	LoggedZ    []float64 // the run's own ẑ, nil where replay does not know it
-	LoggedNorm float64   // NaN where LoggedZ is nil
-	Cosine     float64   // between the two; NaN where one is 0 or not known
+	LoggedZ    []float64 // ẑ of the run, nil if the replay could not compute it
+	LoggedNorm float64   // NaN if LoggedZ is nil
+	Cosine     float64   // between Z and LoggedZ; NaN if one is 0 or unknown
 
-	// MeanBonus is the mean of β‖φ‖_{V⁻¹} over the ticks. β changes nothing
-	// else here: it decides where the robot goes, not what it learns there.
-	// NaN for a schedule of β that is not constant.
+	// MeanBonus is the mean of β‖φ‖_{V⁻¹} over the ticks; NaN if β is not
+	// constant. β changes nothing else here: it changes where the robot goes, not
+	// what it learns there.
 	MeanBonus float64
 }
 
 // WhatIf runs the learner and the label gate over the logged states with other
 // parameters.
 //
-// With Kappa or LabelsPerMinute, the gate asks anew. A request about a tick is answered by the
-// logged label about that tick, at the tick when it was applied in the run; else
-// by the simulator's reward at once; else by nobody, and it expires. Presses
-// that the operator made unasked are applied as they came; labels that an
-// oracle gave unasked for a known tick are only answers. Labels that were
-// undone in the run are left out.
+// With Kappa or LabelsPerMinute, the gate decides again which labels to ask for. The
+// first available answer counts:
 //
-// Without them, the logged labels are applied as they came, undos too.
+//   - the logged label about that tick, applied at the tick at which the run applied it
+//   - the operator's logged "can't tell"
+//   - the simulator's reward of that tick, applied at once
+//
+// Otherwise the request expires. Presses without a request are applied when they
+// came. Labels that an oracle gave for a known tick are only answers. Labels that the
+// run undid are left out.
+//
+// Without Kappa and LabelsPerMinute, the logged labels and undos are applied when they
+// came.
 func WhatIf(r *Reader, p Params) (Answer, error) {
-	verified, err := Verify(r)
+	run, err := Verify(r)
 	if err != nil {
 		return Answer{}, err
 	}
-	known, err := CollectAnswers(r)
+	answers, err := WhatIfAll(r, run, []Params{p}, nil)
 	if err != nil {
 		return Answer{}, err
 	}
-	w, err := newWhatIf(r, p, known)
-	if err != nil {
-		return Answer{}, err
-	}
-	if _, err := r.each(w.record); err != nil {
-		return Answer{}, err
-	}
-	w.answer.LoggedAsked, w.answer.Missing = verified.Summary.Asked, verified.Summary.Dropped
-	w.answer.LoggedZ, w.answer.LoggedNorm = verified.Z, verified.ZNorm
-	return w.finish(), nil
+	return answers[0], nil
 }
 
-// Answers are what a log holds about labels, by ID and by the tick that they
-// are about: what WhatIf answers requests with.
-type Answers struct {
+// WhatIfAll is WhatIf for several parameters, with one pass through the states. run is
+// the result of Verify or Follow.
+//
+// After each tick, and for each i in params, WhatIfAll calls visit unless it is nil.
+// dgap is the D-gap of the tick before its labels, NaN for a bad observation. belief
+// is the one after its labels; visit must neither keep nor change it.
+func WhatIfAll(r *Reader, run Result, params []Params,
+	visit func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief),
+) ([]Answer, error) {
+	known, err := collectAnswers(r)
+	if err != nil {
+		return nil, err
+	}
+	first, err := r.firstBelief()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*whatIf, len(params))
+	for i, p := range params {
+		if all[i], err = newWhatIf(r, p, known, first); err != nil {
+			return nil, err
+		}
+	}
+	_, err = r.each(func(record *Record) error {
+		if record.Tick == nil {
+			return nil
+		}
+		for i, w := range all {
+			dgap := w.tick(record.Tick)
+			if visit != nil {
+				visit(i, record.Tick, dgap, w.learner.Belief())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(all))
+	for i, w := range all {
+		answers[i] = w.finish(run)
+	}
+	return answers, nil
+}
+
+// knownAnswers are the labels of a log, by ID and by the tick that they are about.
+type knownAnswers struct {
 	presses  map[uint64]rewardsrc.Label
-	about    map[uint64]KnownAnswer // the newest label about exactly that tick
-	cantTell map[uint64]bool        // ticks of requests that were answered so
+	about    map[uint64]knownAnswer // the newest label about exactly that tick, unless undone
+	cantTell map[uint64]bool        // ticks of requests that were answered "can't tell"
 	undone   map[uint64]bool
 }
 
-// KnownAnswer is a label about exactly one tick.
-type KnownAnswer struct {
-	Label   controller.AppliedLabel
-	Applied uint64 // the tick in which it was applied
+// knownAnswer is a label about exactly one tick.
+type knownAnswer struct {
+	label   controller.AppliedLabel
+	applied uint64 // the tick in which it was applied
 }
 
-// CollectAnswers reads what is known about labels in the whole log. Damaged
-// places are passed over.
-func CollectAnswers(r *Reader) (*Answers, error) {
-	k := &Answers{
-		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]KnownAnswer),
+// collectAnswers reads the labels of the whole log. It skips damaged places.
+func collectAnswers(r *Reader) (*knownAnswers, error) {
+	k := &knownAnswers{
+		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]knownAnswer),
 		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool),
 	}
 	asked := make(map[uint64]uint64) // request to tick
@@ -130,38 +171,26 @@ func CollectAnswers(r *Reader) (*Answers, error) {
 		}
 	}
 	for tick, a := range k.about {
-		if k.undone[a.Label.ID] {
+		if k.undone[a.label.ID] {
 			delete(k.about, tick)
 		}
 	}
 	return k, err
 }
 
-func (k *Answers) add(a controller.AppliedLabel, tick uint64) {
+func (k *knownAnswers) add(a controller.AppliedLabel, tick uint64) {
 	switch {
 	case a.Outcome != controller.Applied:
 	case a.Kind == rewardsrc.Undo:
 		k.undone[a.Undoes] = true
-	case a.From == a.To && !k.Volunteered(a):
-		k.about[a.From] = KnownAnswer{a, tick}
+	case a.From == a.To && !k.volunteered(a):
+		k.about[a.From] = knownAnswer{a, tick}
 	}
 }
 
-// About returns the newest label about exactly this tick that was not undone.
-func (k *Answers) About(tick uint64) (KnownAnswer, bool) {
-	known, ok := k.about[tick]
-	return known, ok
-}
-
-// CantTell reports whether a request about this tick was answered so.
-func (k *Answers) CantTell(tick uint64) bool { return k.cantTell[tick] }
-
-// Undone reports whether the label of this ID was taken back.
-func (k *Answers) Undone(id uint64) bool { return k.undone[id] }
-
-// Volunteered reports whether a label was a press that nobody had asked for,
-// about a moment that only its time tells.
-func (k *Answers) Volunteered(a controller.AppliedLabel) bool {
+// volunteered reports whether a label was a press without a request, about a moment
+// that only its time determines.
+func (k *knownAnswers) volunteered(a controller.AppliedLabel) bool {
 	press, ok := k.presses[a.ID]
 	if !ok {
 		return a.Request == 0 && a.From != a.To
@@ -169,25 +198,25 @@ func (k *Answers) Volunteered(a controller.AppliedLabel) bool {
 	return press.Request == 0 && press.Tick == rewardsrc.NoTick
 }
 
+// whatIf computes one Answer.
 type whatIf struct {
-	known   *Answers
+	known   *knownAnswers
 	learner *controller.Learner
-	gate    *controller.Gate // nil: the logged labels are applied as they came
+	gate    *controller.Gate // nil: the logged labels are applied when they came
 	beta    float64
-	bonus   float64
-	scored  uint64 // ticks with a bonus
-	// pending are answers to open requests, by the tick in which they come.
-	pending map[uint64][]answer
+	bonus   float64 // sum over the scored ticks
+	scored  uint64
+	pending map[uint64][]pendingLabel // answers to open requests, by the tick of their arrival
 	answer  Answer
 }
 
-// answer is a label on its way to the learner.
-type answer struct {
+// pendingLabel is a label that waits for its tick.
+type pendingLabel struct {
 	label rewardsrc.Label
 	asked uint64
 }
 
-func newWhatIf(r *Reader, p Params, known *Answers) (*whatIf, error) {
+func newWhatIf(r *Reader, p Params, known *knownAnswers, first firstBelief) (*whatIf, error) {
 	cfg := r.meta.Control
 	if p.Kappa != nil {
 		cfg.Gate.LabelsPerMinute = 0
@@ -199,11 +228,19 @@ func newWhatIf(r *Reader, p Params, known *Answers) (*whatIf, error) {
 	if p.Beta != nil {
 		cfg.Beta = controller.Beta{Schedule: controller.Constant, Value: *p.Beta}
 	}
-	learner, err := r.startLearner(cfg, p.Lambda != nil || p.Rho != nil)
-	if err != nil {
-		return nil, err
+	if first.state != nil && (p.Lambda != nil || p.Rho != nil) {
+		return nil, ErrWarmStart
 	}
-	w := &whatIf{known: known, learner: learner, beta: math.NaN(), pending: make(map[uint64][]answer)}
+	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+	if err != nil {
+		return nil, fmt.Errorf("flightlog: what-if parameters: %w", err)
+	}
+	if first.state != nil {
+		if err := learner.Belief().Restore(first.state); err != nil {
+			return nil, fmt.Errorf("flightlog: the first snapshot: %w: %w", ErrDamaged, err)
+		}
+	}
+	w := &whatIf{known: known, learner: learner, beta: math.NaN(), pending: make(map[uint64][]pendingLabel)}
 	w.answer.Config = cfg
 	if cfg.Beta.Schedule == controller.Constant {
 		w.beta = cfg.Beta.Value
@@ -221,115 +258,102 @@ func override(dst *float64, value *float64) {
 	}
 }
 
-// startLearner returns a learner with the belief that the log starts with.
-func (r *Reader) startLearner(cfg controller.Config, changed bool) (*controller.Learner, error) {
-	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+// firstBelief is the belief of the first snapshot.
+type firstBelief struct {
+	state []float64 // nil: the prior of the configuration, without a label
+}
+
+func (r *Reader) firstBelief() (firstBelief, error) {
+	prior, err := r.newLearner(r.meta.Control)
 	if err != nil {
-		return nil, fmt.Errorf("flightlog: what-if parameters: %w", err)
-	}
-	logged, err := r.newLearner(r.meta.Control)
-	if err != nil {
-		return nil, err
+		return firstBelief{}, err
 	}
 	snapshots, err := r.findSnapshots()
 	if err != nil {
-		return nil, err
+		return firstBelief{}, err
 	}
 	if len(snapshots) == 0 {
-		return nil, r.noSnapshot()
+		return firstBelief{}, r.noSnapshot()
 	}
-	first := snapshots[0]
-	if first.hash == logged.Belief().Hash() { // the prior: that of the new parameters takes its place
-		return learner, nil
+	if snapshots[0].hash == prior.Belief().Hash() {
+		return firstBelief{}, nil
 	}
-	if changed {
-		return nil, ErrWarmStart
-	}
-	snapshot := r.loadSnapshot(first)
+	snapshot := r.loadSnapshot(snapshots[0])
 	if snapshot == nil {
-		return nil, ErrNoSnapshot
+		return firstBelief{}, ErrNoSnapshot
 	}
-	if err := learner.Belief().Restore(snapshot.State); err != nil {
-		return nil, fmt.Errorf("flightlog: the first snapshot: %w: %w", ErrDamaged, err)
-	}
-	return learner, nil
+	return firstBelief{snapshot.State}, nil
 }
 
-func (w *whatIf) record(record *Record) error {
-	if record.Tick != nil {
-		w.tick(record.Tick)
-	}
-	return nil
-}
-
-func (w *whatIf) tick(t *controller.Tick) {
+// tick handles one logged tick and returns its D-gap before the labels.
+func (w *whatIf) tick(t *controller.Tick) (dgap float64) {
 	w.answer.Ticks++
+	dgap = math.NaN()
 	armed := t.Flags.Has(controller.FlagArmed)
 	if armed {
 		w.learner.Advance(t.Elapsed)
 	}
-	asks := armed && !t.Flags.Has(controller.FlagUnreachable)
+	mayAsk := armed && !t.Flags.Has(controller.FlagUnreachable)
 	if w.gate != nil {
 		w.gate.Expire(t.Index)
-		if asks {
+		if mayAsk {
 			w.gate.Advance(t.Elapsed)
 		}
 	}
 	if !t.Flags.Has(controller.FlagBadObs) {
-		w.appraise(t, asks)
+		dgap = w.observe(t, mayAsk)
 	}
-	for _, a := range w.pending[t.Index] {
-		w.apply(a)
+	for _, l := range w.pending[t.Index] {
+		w.apply(l)
 	}
 	delete(w.pending, t.Index)
 	for _, logged := range t.Labels[:t.NumLabels] {
-		if w.wanted(logged) {
-			w.apply(w.again(logged))
+		if w.repeats(logged) {
+			w.apply(w.restore(logged))
 		}
 	}
+	return dgap
 }
 
-// appraise observes a state and asks about it, as the agent does.
-func (w *whatIf) appraise(t *controller.Tick, asks bool) {
+// observe adds a state and asks about it, as the agent does.
+func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
 	w.learner.Observe(t.Index, t.SenseAt, t.Phi)
 	normSq := w.learner.Belief().NormSq(t.Phi)
 	w.bonus += w.beta * math.Sqrt(normSq)
 	w.scored++
-	if w.gate == nil {
-		return
+	dgap = posterior.DGap(normSq, w.learner.LabelWeight())
+	if w.gate == nil || !mayAsk || !w.gate.Passes(normSq) {
+		return dgap
 	}
-	if !asks || !w.gate.Passes(normSq) {
-		return
-	}
-	dgap := posterior.DGap(normSq, w.learner.LabelWeight())
 	if request, ok := w.gate.Ask(t.Index, t.SenseAt, dgap); ok {
 		w.answer.Asked++
-		w.find(t, request)
+		w.answerRequest(t, request)
 	}
+	return dgap
 }
 
-// find looks for the answer to a request about t, the present tick.
-func (w *whatIf) find(t *controller.Tick, request rewardsrc.Request) {
-	if known, ok := w.known.About(t.Index); ok {
+// answerRequest looks for the answer to a request about t, the present tick.
+func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
+	if known, ok := w.known.about[t.Index]; ok {
 		w.answer.ByLabel++
-		at := max(known.Applied, t.Index)
-		w.pending[at] = append(w.pending[at], answer{
+		at := max(known.applied, t.Index)
+		w.pending[at] = append(w.pending[at], pendingLabel{
 			label: rewardsrc.Label{
-				ID: known.Label.ID, Request: request.ID, Tick: t.Index,
-				Value: known.Label.Value, Weight: known.Label.Confidence, Kind: rewardsrc.Value,
+				ID: known.label.ID, Request: request.ID, Tick: t.Index,
+				Value: known.label.Value, Weight: known.label.Confidence, Kind: rewardsrc.Value,
 			},
 			asked: t.Index,
 		})
 		return
 	}
-	if w.known.CantTell(t.Index) {
+	if w.known.cantTell[t.Index] {
 		w.answer.CantTell++
 		w.gate.Answer(request.ID)
 		return
 	}
 	if t.Flags.Has(controller.FlagReward) {
 		w.answer.ByReward++
-		w.apply(answer{
+		w.apply(pendingLabel{
 			label: rewardsrc.Label{
 				Request: request.ID, Tick: t.Index, Value: t.Reward, Weight: 1, Kind: rewardsrc.Value,
 			},
@@ -338,41 +362,48 @@ func (w *whatIf) find(t *controller.Tick, request rewardsrc.Request) {
 	}
 }
 
-// wanted reports whether a label is applied when its time comes in the log.
-func (w *whatIf) wanted(a controller.AppliedLabel) bool {
+// repeats reports whether a logged label is applied at its tick in the log.
+func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if a.Outcome != controller.Applied {
 		return false
 	}
 	if w.gate == nil {
 		return true
 	}
-	return a.Kind == rewardsrc.Value && w.known.Volunteered(a) && !w.known.Undone(a.ID)
+	return a.Kind == rewardsrc.Value && w.known.volunteered(a) && !w.known.undone[a.ID]
 }
 
-// again turns what was applied back into the label that it was.
-func (w *whatIf) again(a controller.AppliedLabel) answer {
-	label := rewardsrc.Label{ID: a.ID, Value: a.Value, Weight: a.Confidence, Kind: a.Kind, Undoes: a.Undoes, Tick: a.About}
+// restore returns the label as it was before the run applied it.
+func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
+	label := rewardsrc.Label{
+		ID: a.ID, Value: a.Value, Weight: a.Confidence, Kind: a.Kind, Undoes: a.Undoes, Tick: a.About,
+	}
 	if a.Request == 0 && a.Kind == rewardsrc.Value {
 		w.answer.Unasked++
 	}
-	if press, ok := w.known.presses[a.ID]; ok && w.known.Volunteered(a) {
+	if press, ok := w.known.presses[a.ID]; ok && w.known.volunteered(a) {
 		label.Tick, label.At = rewardsrc.NoTick, press.At
 	}
-	return answer{label: label}
+	return pendingLabel{label: label}
 }
 
-func (w *whatIf) apply(a answer) {
-	result := w.learner.Apply(a.label, a.asked)
-	if result.Outcome == controller.Applied && a.label.Kind == rewardsrc.Value {
+func (w *whatIf) apply(l pendingLabel) {
+	result := w.learner.Apply(l.label, l.asked)
+	if result.Outcome == controller.Applied && l.label.Kind == rewardsrc.Value {
 		w.answer.Labels++
+		if l.label.ID != 0 {
+			w.answer.Entered = append(w.answer.Entered, l.label.ID)
+		}
 	}
-	if w.gate != nil && a.label.Request != 0 {
-		w.gate.Answer(a.label.Request)
+	if w.gate != nil && l.label.Request != 0 {
+		w.gate.Answer(l.label.Request)
 	}
 }
 
-func (w *whatIf) finish() Answer {
+func (w *whatIf) finish(run Result) Answer {
 	a := w.answer
+	a.LoggedAsked, a.Missing = run.Summary.Asked, run.Summary.Dropped
+	a.LoggedZ, a.LoggedNorm = run.Z, run.ZNorm
 	a.Unanswered = a.Asked - a.ByLabel - a.ByReward - a.CantTell
 	a.Z = make([]float64, w.learner.Belief().Dim())
 	w.learner.Belief().Mean(a.Z)
@@ -385,7 +416,7 @@ func (w *whatIf) finish() Answer {
 	return a
 }
 
-// cosine returns xᵀy/(‖x‖‖y‖), NaN where that is not defined.
+// cosine returns xᵀy/(‖x‖‖y‖), NaN if that is not defined.
 func cosine(x, y []float64) float64 {
 	if len(x) != len(y) {
 		return math.NaN()

@@ -22,22 +22,21 @@ import (
 var (
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("flightlog: the log is closed")
-	// ErrBacklog is returned for a message that was dropped because earlier
-	// ones could not be written.
-	ErrBacklog = errors.New("flightlog: the disk does not take the log and the backlog is full: the message is dropped")
+	// ErrBacklog is returned for a message that was dropped because earlier messages
+	// could not be written.
+	ErrBacklog = errors.New("flightlog: writing the log fails and the backlog is full: the message is dropped")
 	// ErrLabelID is returned for a label without an ID.
-	ErrLabelID = errors.New("flightlog: label ID: found 0: give each label an ID that is unique in the log")
+	ErrLabelID = errors.New("flightlog: label ID: found 0; give each label an ID that is unique in the log")
 )
 
-// Options say how a log is written. The zero value means the defaults.
+// Options are the options of a Writer. The zero value means the defaults.
 type Options struct {
-	FlushEvery time.Duration // a chunk is open at most so long; 0: 250 ms
-	SyncEvery  time.Duration // fsync for ticks; 0: 2 s; labels are always synced
-	Backlog    int           // bytes that wait in memory while the disk refuses; 0: 8 MiB
-	Compress   bool          // zstd; by default the live file is not compressed
-	// NoSync leaves out every fsync, also that of labels: a power failure can
-	// then cost acknowledged labels. For simulations whose labels cost nobody
-	// anything.
+	FlushEvery time.Duration // longest time that a chunk stays open; 0: 250 ms
+	SyncEvery  time.Duration // interval of fsync for ticks; 0: 2 s; each label has its fsync
+	Backlog    int           // bytes that wait in memory while writing fails; 0: 8 MiB
+	Compress   bool          // with zstd
+	// NoSync leaves out every fsync, including that of labels, so a power failure can
+	// lose acknowledged labels. It is for simulations, because their labels can be repeated.
 	NoSync bool
 	// Now is the clock of FlushEvery and SyncEvery; nil: time.Now.
 	Now func() time.Time
@@ -61,19 +60,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Stats say what a Writer has done so far.
+// Stats are the counters of a Writer.
 type Stats struct {
 	Ticks     uint64        // on disk or waiting
 	Labels    uint64        // acknowledged
 	Bytes     int64         // in the file
-	Missing   uint64        // periods for which no record came: dropped ticks and the periods that these skipped
-	Refused   uint64        // messages dropped because the disk did not take them
+	Missing   uint64        // periods without a record: dropped ticks and the periods that these skipped
+	Refused   uint64        // messages dropped because writing failed
 	Syncs     uint64        // calls of fsync
-	SyncTotal time.Duration // time in them
+	SyncTotal time.Duration // time in fsync
 	SyncMax   time.Duration // the slowest
 }
 
-// file is what a Writer needs of an *os.File.
+// file holds the methods of *os.File that a Writer needs.
 type file interface {
 	WriteAt(p []byte, off int64) (int, error)
 	Truncate(size int64) error
@@ -81,22 +80,22 @@ type file interface {
 	Close() error
 }
 
-// Writer writes a log. It belongs to one goroutine, outside of the control
-// process's control thread.
+// Writer writes a log. It is not safe for concurrent use. The control thread must not
+// call it.
 type Writer struct {
 	path  string
 	file  file
 	meta  Metadata
 	opts  Options
 	chunk *openChunk
-	out   *records // what is about to be written
-	size  int64    // of the file's valid part
-	crc   uint32   // of that
+	out   *records // records to write next
+	size  int64    // of the valid part of the file
+	crc   uint32   // of the valid part
 
 	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
 	metadata    []*mcap.MetadataIndex
-	written     mcap.Statistics // what is in the file
+	written     mcap.Statistics // of the file
 	waiting     [numChannels]uint64
 
 	tick      flightlogpb.Tick // scratch
@@ -105,7 +104,7 @@ type Writer struct {
 	lastIndex uint64
 	hasTick   bool
 	newest    int64     // the newest time seen
-	opened    time.Time // when the open chunk got its first message
+	opened    time.Time // time of the first message of the open chunk
 	tried     time.Time // the last failed attempt to write
 	synced    time.Time
 	dirty     bool // written since the last fsync
@@ -114,8 +113,8 @@ type Writer struct {
 	stats     Stats
 }
 
-// Create makes a new log, which must not exist yet, and writes what meta says.
-// When it returns, the file and its directory entry are on disk.
+// Create creates a log and writes its metadata. The file must not exist. When Create
+// returns, the file and its directory entry are on disk.
 func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err := meta.check(); err != nil {
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
@@ -125,7 +124,7 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}
 	var w *Writer
-	err = lock(f) // so that MakeRoom of another run leaves it alone
+	err = lock(f) // so that MakeRoom of another run does not remove it
 	if err == nil {
 		w, err = newWriter(path, f, meta, opts)
 	}
@@ -134,7 +133,7 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	}
 	if err != nil {
 		_ = f.Close()
-		_ = os.Remove(path) // it is ours, and holds nothing
+		_ = os.Remove(path) // Create made it, and it holds no message
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
 	}
 	return w, nil
@@ -169,7 +168,7 @@ func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error
 	return w, nil
 }
 
-// writePreamble writes what stands before the first message.
+// writePreamble writes the records before the first message.
 func (w *Writer) writePreamble() error {
 	w.out.buf.Write(mcap.Magic)
 	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
@@ -203,8 +202,8 @@ func (w *Writer) writePreamble() error {
 			return err
 		}
 	}
-	// No chunk's checksum covers the preamble, and a log that is never closed
-	// has no other.
+	// No checksum of a chunk covers the preamble, and a log that is never closed has no
+	// other checksum.
 	sum := preambleSum(crc32.ChecksumIEEE(w.out.buf.Bytes()))
 	if err := w.addMetadata(preambleName, map[string]string{keyPreamble: sum}); err != nil {
 		return err
@@ -245,23 +244,24 @@ func (w *Writer) addAttachment(name, media string, data []byte) error {
 	return nil
 }
 
-// Stats says what the writer has done so far.
+// Stats returns the present counters.
 func (w *Writer) Stats() Stats {
 	s := w.stats
 	s.Bytes = w.size
 	return s
 }
 
-// WriteTick adds a tick. It is on disk FlushEvery later. t is not kept. A gap
-// before t that Elapsed does not explain is counted and becomes an event.
+// WriteTick adds a tick. The tick is in the file after at most FlushEvery. WriteTick
+// does not keep t. It counts a gap before t that Elapsed does not explain, and writes an
+// event about it.
 func (w *Writer) WriteTick(t *controller.Tick) error {
 	s := w.meta.Shape
 	if len(t.Obs) != s.Obs || len(t.Action) != s.Action || len(t.Phi) != s.Latent || len(t.Z) != s.Latent {
-		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d for a log of %+v: the shape is that of Create",
+		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d; Create was given %+v",
 			len(t.Obs), len(t.Action), len(t.Phi), len(t.Z), s)
 	}
 	at := t.SenseAt
-	if at == 0 { // sensing failed: there is no sample to have a time
+	if at == 0 { // sensing failed, so there is no sample time
 		at = t.Wake
 	}
 	w.newest = max(w.newest, at)
@@ -274,7 +274,7 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 	return gap
 }
 
-// noteGap counts the periods before t of which no record came.
+// noteGap counts the periods before t without a record.
 func (w *Writer) noteGap(t *controller.Tick) error {
 	missing := missingBefore(t, w.lastIndex, w.hasTick)
 	w.lastIndex, w.hasTick = t.Index, true
@@ -292,7 +292,7 @@ func (w *Writer) noteGap(t *controller.Tick) error {
 // Elapsed does not account for.
 func missingBefore(t *controller.Tick, last uint64, hasLast bool) uint64 {
 	if !hasLast {
-		if t.Elapsed == 0 { // the first of the run
+		if t.Elapsed == 0 { // the first tick of the run
 			return 0
 		}
 		return t.Index - min(t.Index, t.Elapsed) + 1 // from period 0 on
@@ -303,8 +303,8 @@ func missingBefore(t *controller.Tick, last uint64, hasLast bool) uint64 {
 	return t.Index - last - t.Elapsed
 }
 
-// WriteLabel adds a label and returns when it is on disk. Where it returns an
-// error, the label is not in the log and must not be acknowledged.
+// WriteLabel adds a label and returns when it is on disk. After an error the label is not
+// in the log, and the caller must not acknowledge it.
 func (w *Writer) WriteLabel(l rewardsrc.Label) error {
 	if w.closed {
 		return ErrClosed
@@ -319,13 +319,13 @@ func (w *Writer) WriteLabel(l rewardsrc.Label) error {
 	}
 	if err := w.commit(true); err != nil {
 		w.takeBack(taken)
-		return fmt.Errorf("flightlog.WriteLabel %d: the label is not on disk: do not acknowledge it: %w", l.ID, err)
+		return fmt.Errorf("flightlog.WriteLabel %d: the label is not on disk, do not acknowledge it: %w", l.ID, err)
 	}
 	w.stats.Labels++
 	return nil
 }
 
-// WriteRequest adds a request, or the news of its end.
+// WriteRequest adds a request or its end.
 func (w *Writer) WriteRequest(r rewardsrc.Request) error {
 	w.newest = max(w.newest, r.At)
 	return w.write(requestChannel, w.newest, requestMessage(r))
@@ -352,14 +352,14 @@ func (w *Writer) WriteTiming(t Timing) error {
 	return w.write(timingChannel, t.At, timingMessage(&t))
 }
 
-// WriteSnapshot adds the belief as it stood before the tick next; state is
-// posterior.Belief.State and is not kept. Replay starts, and resumes after
-// dropped ticks, at a snapshot.
+// WriteSnapshot adds the belief before the tick next. state is posterior.Belief.State;
+// WriteSnapshot does not keep it. A replay starts at a snapshot, and resumes at one after
+// dropped ticks.
 func (w *Writer) WriteSnapshot(next uint64, state []float64, hash uint64) error {
 	return w.write(snapshotChannel, w.newest, snapshotMessage(&Snapshot{Next: next, Hash: hash, State: state}))
 }
 
-// write adds a message and writes the chunk if it has been open long enough.
+// write adds a message and writes the chunk after FlushEvery.
 func (w *Writer) write(channel int, at int64, m proto.Message) error {
 	if w.closed {
 		return ErrClosed
@@ -379,7 +379,7 @@ func (w *Writer) write(channel int, at int64, m proto.Message) error {
 	return w.retry()
 }
 
-// retry writes the open chunk, but after a failure only every FlushEvery.
+// retry writes the open chunk; after a failure at most once every FlushEvery.
 func (w *Writer) retry() error {
 	if w.broken != nil && w.opts.Now().Sub(w.tried) < w.opts.FlushEvery {
 		return w.broken
@@ -387,7 +387,7 @@ func (w *Writer) retry() error {
 	return w.Flush()
 }
 
-// add puts a message into the open chunk.
+// add adds a message to the open chunk.
 func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
 	var err error
 	w.data, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.data[:0], m)
@@ -415,7 +415,7 @@ func (w *Writer) takeBack(m mark) {
 	w.waiting[m.channel]--
 }
 
-// Flush writes what waits in memory. Call it when no message came for a while.
+// Flush writes the open chunk. Call it after some time without a message.
 func (w *Writer) Flush() error {
 	if w.closed {
 		return ErrClosed
@@ -434,12 +434,11 @@ func (w *Writer) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("flightlog: writing %s: free space on the disk, or check it: %w", w.path, err)
+	return fmt.Errorf("flightlog: writing %s: %w; free space on the disk, or check the disk", w.path, err)
 }
 
-// commit appends the open chunk to the file and, with durable, waits until it
-// is on disk. After an error the file is as long as before and the chunk is
-// still open.
+// commit appends the open chunk to the file and, with durable, calls fsync. After an
+// error the file has its old length and the chunk is still open.
 func (w *Writer) commit(durable bool) error {
 	size, crc := w.size, w.crc
 	w.out.buf.Reset()
@@ -452,7 +451,7 @@ func (w *Writer) commit(durable bool) error {
 	}
 	err = w.append()
 	if err == nil && durable {
-		if err = w.sync(); err != nil { // what fsync refused may never reach the disk: write it again
+		if err = w.sync(); err != nil { // the data may never reach the disk, so write it again
 			w.cutBack(size, crc)
 		}
 	}
@@ -481,8 +480,8 @@ func (w *Writer) append() error {
 	return nil
 }
 
-// cutBack ends the file at size again. That this fails too changes nothing:
-// the next write goes to the same place.
+// cutBack restores the length of the file. It may ignore errors, because the next write
+// goes to the same offset.
 func (w *Writer) cutBack(size int64, crc uint32) {
 	w.size, w.crc = size, crc
 	_ = w.file.Truncate(size)
@@ -509,7 +508,7 @@ func (w *Writer) sync() error {
 	return nil
 }
 
-// count adds what was written to the statistics of the file.
+// count adds the chunk to the statistics of the file.
 func (w *Writer) count(c *mcap.ChunkIndex) {
 	s := &w.written
 	if s.MessageCount == 0 {
@@ -527,9 +526,9 @@ func (w *Writer) count(c *mcap.ChunkIndex) {
 	}
 }
 
-// Close writes what waits and the summary, with which tools open the log
-// without reading all of it, and closes the file. A log that could not be
-// summarised is still a valid one: Recover mends it.
+// Close writes the open chunk and the summary, and closes the file. With the summary,
+// tools open the log without reading all of it. A log without a summary is still valid;
+// Recover adds one to a copy.
 func (w *Writer) Close() error {
 	if w.closed {
 		return ErrClosed

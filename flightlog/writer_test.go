@@ -23,7 +23,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-func TestWhatIsWrittenIsReadBackBitForBit(t *testing.T) {
+func TestWriter_RoundTripsTicksAndLabels(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		w, path := create(t, testMetadata(testShape), Options{NoSync: true, Compress: compress})
 		const n = 300
@@ -61,7 +61,7 @@ func TestWhatIsWrittenIsReadBackBitForBit(t *testing.T) {
 	}
 }
 
-func TestEveryFieldOfATickReachesTheLog(t *testing.T) {
+func TestWriter_StoresEveryFieldOfATick(t *testing.T) {
 	tick := controller.NewTick(testShape)
 	tick.NumLabels = controller.MaxLabels
 	next := uint64(1)
@@ -101,7 +101,7 @@ func TestEveryFieldOfATickReachesTheLog(t *testing.T) {
 	}
 }
 
-func TestNumbersThatAreNotFiniteKeepTheirBits(t *testing.T) {
+func TestWriter_KeepsTheBitsOfNonFiniteNumbers(t *testing.T) {
 	tick := randomTick(testShape, 0)
 	odd := []uint64{0x7ff8000000000001, 0xfff8dead0000beef, math.Float64bits(math.Inf(-1)), 1 << 63, 1}
 	for i, bits := range odd {
@@ -124,7 +124,7 @@ func TestNumbersThatAreNotFiniteKeepTheirBits(t *testing.T) {
 	}
 }
 
-func TestTheMetadataAndTheConfigurationAreReadBack(t *testing.T) {
+func TestWriter_RoundTripsMetadata(t *testing.T) {
 	meta := testMetadata(testShape)
 	meta.Clock.Simulated = true
 	w, path := create(t, meta, Options{NoSync: true})
@@ -135,12 +135,12 @@ func TestTheMetadataAndTheConfigurationAreReadBack(t *testing.T) {
 	}
 }
 
-func TestTheOtherMessagesAreReadBack(t *testing.T) {
+func TestWriter_RoundTripsOtherMessages(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	at := int64(6_000_000_000)
 	request := rewardsrc.Request{ID: 3, Tick: 9, At: at, Until: 20, DGap: 0.1, State: rewardsrc.Open}
 	plan := Plan{Tick: 8, At: at, Took: time.Millisecond, Score: 0.3, Strategy: "ucb", Z: make([]float64, 24)}
-	event := Event{At: at, Level: Warn, Text: "it rains", Fields: map[string]string{"a": "b"}}
+	event := Event{At: at, Level: Warn, Text: "battery low", Fields: map[string]string{"a": "b"}}
 	timing := Timing{At: at, Ticks: 5, Skipped: 1, Late: Percentiles{1, 2, 3, 4}, Busy: Percentiles{5, 6, 7, 8}}
 	snapshot := Snapshot{Next: 4, Hash: math.MaxUint64, State: []float64{1, math.Copysign(0, -1)}}
 	must(t, w.WriteRequest(request))
@@ -163,9 +163,8 @@ func TestTheOtherMessagesAreReadBack(t *testing.T) {
 	}
 }
 
-// The MCAP library and the definitions in the file, without our own types, are
-// the independent reader.
-func TestTheMCAPLibraryReadsTheLogByItsIndexAndSchemas(t *testing.T) {
+// The independent reader is the MCAP library with the definitions in the file.
+func TestWriter_IsReadByTheMCAPLibrary(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		w, path := create(t, testMetadata(testShape), Options{NoSync: true, Compress: compress})
 		const n = 100
@@ -192,7 +191,9 @@ func TestTheMCAPLibraryReadsTheLogByItsIndexAndSchemas(t *testing.T) {
 			}
 			tick := decodeDynamically(t, s, m.Data)
 			phi := tick.Get(tick.Descriptor().Fields().ByName("phi")).List()
-			if want := randomTick(testShape, ticks); phi.Get(3).Float() != want.Phi[3] || m.LogTime != uint64(want.SenseAt)+1_699_999_995_000_000_000 {
+			want := randomTick(testShape, ticks)
+			wall := uint64(want.SenseAt) + 1_699_999_995_000_000_000
+			if phi.Get(3).Float() != want.Phi[3] || m.LogTime != wall {
 				t.Fatalf("tick %d: phi[3] %v at %d", ticks, phi.Get(3), m.LogTime)
 			}
 			ticks++
@@ -204,25 +205,31 @@ func TestTheMCAPLibraryReadsTheLogByItsIndexAndSchemas(t *testing.T) {
 		if got := info.ChannelCounts(); ticks != n || !maps.Equal(nonZero(got), want) {
 			t.Fatalf("read %d ticks, the summary counts %v", ticks, got)
 		}
-		if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 3 || len(info.Schemas) != numChannels {
-			t.Fatalf("the summary lists %d attachments, %d metadata, %d schemas",
-				len(info.AttachmentIndexes), len(info.MetadataIndexes), len(info.Schemas))
+		checkSummary(t, reader, info)
+	}
+}
+
+// checkSummary reads the attachments and the metadata by their indexes.
+func checkSummary(t *testing.T, reader *mcap.Reader, info *mcap.Info) {
+	t.Helper()
+	if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 3 || len(info.Schemas) != numChannels {
+		t.Fatalf("the summary lists %d attachments, %d metadata, %d schemas",
+			len(info.AttachmentIndexes), len(info.MetadataIndexes), len(info.Schemas))
+	}
+	for _, m := range info.MetadataIndexes {
+		if _, err := reader.GetMetadata(m.Offset); err != nil {
+			t.Errorf("metadata %s: %v", m.Name, err)
 		}
-		for _, m := range info.MetadataIndexes {
-			if _, err := reader.GetMetadata(m.Offset); err != nil {
-				t.Errorf("metadata %s: %v", m.Name, err)
-			}
-		}
-		for _, a := range info.AttachmentIndexes {
-			ar, err := reader.GetAttachmentReader(a.Offset)
-			must(t, err)
-			_, err = io.Copy(io.Discard, ar.Data())
-			must(t, err)
-			computed, err := ar.ComputedCRC()
-			must(t, err)
-			if parsed, err := ar.ParsedCRC(); err != nil || parsed != computed {
-				t.Errorf("attachment %s: checksum %x, want %x (%v)", a.Name, computed, parsed, err)
-			}
+	}
+	for _, a := range info.AttachmentIndexes {
+		ar, err := reader.GetAttachmentReader(a.Offset)
+		must(t, err)
+		_, err = io.Copy(io.Discard, ar.Data())
+		must(t, err)
+		computed, err := ar.ComputedCRC()
+		must(t, err)
+		if parsed, err := ar.ParsedCRC(); err != nil || parsed != computed {
+			t.Errorf("attachment %s: checksum %x, want %x (%v)", a.Name, computed, parsed, err)
 		}
 	}
 }
@@ -245,9 +252,9 @@ func decodeDynamically(t *testing.T, s *mcap.Schema, data []byte) *dynamicpb.Mes
 	return m
 }
 
-// The checksums are computed as the format's page says: over everything before
-// the data end record, and from there on up to the footer's own checksum.
-func TestTheChecksumsOfDataAndSummaryAgree(t *testing.T) {
+// The MCAP specification defines the checksums: over the bytes before the data end
+// record, and over those from there to the checksum in the footer.
+func TestWriter_ChecksumsFollowTheFormat(t *testing.T) {
 	log, _ := smallLog(t, 40, Options{})
 	at := len(mcap.Magic)
 	for mcap.OpCode(log[at]) != mcap.OpDataEnd {
@@ -264,7 +271,7 @@ func TestTheChecksumsOfDataAndSummaryAgree(t *testing.T) {
 	}
 }
 
-func TestATickWithoutASampleIsLoggedAtItsWakeUp(t *testing.T) {
+func TestWriter_TickWithoutSampleHasItsWakeTime(t *testing.T) {
 	tick := randomTick(testShape, 0)
 	tick.SenseAt, tick.Flags = 0, controller.FlagBadObs
 	meta := testMetadata(testShape)
@@ -279,7 +286,7 @@ func TestATickWithoutASampleIsLoggedAtItsWakeUp(t *testing.T) {
 	}
 }
 
-func TestAnExistingFileIsNeverOverwritten(t *testing.T) {
+func TestCreate_RefusesAnExistingFile(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	must(t, w.Close())
 	if _, err := Create(path, testMetadata(testShape), Options{}); !errors.Is(err, os.ErrExist) {

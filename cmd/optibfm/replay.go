@@ -68,7 +68,7 @@ simulator's reward, or expires.`,
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVar(&f.html, "html", "", "write a page for a browser to this file")
 	for _, other := range []string{"kappa", "lambda", "rho", "beta", "json"} {
-		cmd.MarkFlagsMutuallyExclusive("html", other) // the page has sliders for them
+		cmd.MarkFlagsMutuallyExclusive("html", other) // the page computes a grid
 	}
 	return cmd
 }

@@ -9,24 +9,22 @@ import (
 )
 
 const (
-	maxMoments     = 512 // at which the belief is shown
-	maxMomentsWide = 128 // where d is above wide: each costs O(d³)
+	maxMoments     = 512 // moments at which the belief is shown
+	maxMomentsWide = 128 // if d is above wide: each costs O(d³)
 	wide           = 128
-	maxSigmaDim    = 512 // above it the standard deviations are left out
+	maxSigmaDim    = 512 // a belief of more dimensions is shown without standard deviations
 )
 
-// believed is what a replay of the belief tells.
+// believed is the result of replaying the belief.
 type believed struct {
 	result flightlog.Result
-	failed error // why there is none
+	failed error // why the log could not be replayed
 
 	// One entry a tick.
-	estimate []float64 // φᵀẑ, ẑ as it was after the tick before
+	estimate []float64 // φᵀẑ with ẑ after the tick before
 	spread   []float64 // its standard deviation, ‖φ‖ in V⁻¹
 
 	moments []moment
-	credit  *credit
-	phi     []float64 // of all ticks, [n, d], where the page gets it
 }
 
 // moment is the belief after a tick.
@@ -37,13 +35,10 @@ type moment struct {
 	norm  float64
 }
 
-// follow replays the log. What it cannot know is NaN or left out.
+// follow replays the log. Unknown values are NaN or left out.
 func follow(r *flightlog.Reader, c *collected) *believed {
 	f := newFollower(c)
 	f.b.result, f.b.failed = flightlog.Follow(r, f.visit)
-	if f.b.failed != nil {
-		f.b.phi = nil
-	}
 	return f.b
 }
 
@@ -65,14 +60,11 @@ func newFollower(c *collected) *follower {
 		limit = maxMomentsWide
 	}
 	f := &follower{
-		b: &believed{credit: newCredit(c)}, d: d, ticks: n,
+		b: &believed{}, d: d, ticks: n,
 		stride: max(1, (n+limit-1)/limit), mean: make([]float64, d),
 	}
 	if d <= maxSigmaDim {
 		f.invR = make([]float64, d*d)
-	}
-	if fitsWhole(n, len(f.b.credit.labels), d) {
-		f.b.phi = make([]float64, 0, n*d)
 	}
 	return f
 }
@@ -91,12 +83,6 @@ func (f *follower) visit(t *controller.Tick, belief *posterior.Belief) {
 			f.b.moments = append(f.b.moments, f.moment(belief))
 		}
 	}
-	if f.b.phi != nil {
-		f.b.phi = append(f.b.phi, t.Phi...)
-	}
-	if !t.Flags.Has(controller.FlagBadObs) {
-		f.b.credit.observe(t.Index, t.Phi)
-	}
 	f.pos++
 }
 
@@ -108,7 +94,7 @@ func (f *follower) moment(belief *posterior.Belief) moment {
 	if f.invR == nil {
 		return m
 	}
-	// V⁻¹ = R⁻¹R⁻ᵀ: its diagonal holds the squared norms of the rows of R⁻¹.
+	// V⁻¹ = R⁻¹R⁻ᵀ, so the squared norms of the rows of R⁻¹ are its diagonal.
 	belief.InvR(f.invR)
 	m.sigma = make([]float32, f.d)
 	for i := range m.sigma {

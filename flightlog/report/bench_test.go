@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// An hour at 50 Hz with d = 50, of which a label is asked for now and then.
-// With OPTIBFM_REPORT set to a path, the page is left there.
-func BenchmarkWriteOfAnHourAt50Hz(b *testing.B) {
+// BenchmarkWrite_Hour writes the page of an hour at 50 Hz with d = 50. If the variable
+// OPTIBFM_REPORT holds a path, the page stays there.
+func BenchmarkWrite_Hour(b *testing.B) {
 	s := simulated()
 	s.d, s.ticks, s.cfg.Gate.Kappa, s.cfg.Gate.RequestsPerMinute = 50, 180_000, 0.5, 20
 	log := s.write(b)

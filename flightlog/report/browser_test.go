@@ -5,6 +5,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"html"
 	"regexp"
 	"slices"
@@ -15,15 +16,16 @@ import (
 	"optibfm/internal/browsertest"
 )
 
-// drive runs a script in the page when the page is ready, and returns the JSON
-// value of what it returns.
+// drive runs a script in the page when the page is ready, and decodes the JSON of its
+// return value.
 func drive(t *testing.T, page []byte, hash, size, script string, result any) {
 	t.Helper()
 	driver := `<script>setTimeout(() => {
 		const drive = () => { ` + script + ` };
 		document.body.dataset.driven = JSON.stringify(drive());
 	}, 1000)</script></body>`
-	page = bytes.Replace(browsertest.Unguarded(page), []byte("<head>"), []byte(`<head><script>window.requestAnimationFrame = (draw) => draw();</script>`), 1)
+	immediate := `<head><script>window.requestAnimationFrame = (draw) => draw();</script>`
+	page = bytes.Replace(browsertest.Unguarded(page), []byte("<head>"), []byte(immediate), 1)
 	page = bytes.Replace(page, []byte("</body>"), []byte(driver), 1)
 	text := browsertest.Attribute(t, browsertest.DOM(t, page, hash, "--window-size="+size), "data-driven")
 	if err := json.Unmarshal([]byte(text), result); err != nil {
@@ -31,21 +33,76 @@ func drive(t *testing.T, page []byte, hash, size, script string, result any) {
 	}
 }
 
-func TestInABrowserWithoutANetworkThePageDrawsAndAnswers(t *testing.T) {
+func TestPage_ShowsTheStudy(t *testing.T) {
 	log := simulated().write(t)
 	page, _ := pageOf(t, log)
-	dom := browsertest.DOM(t, page, "t=5&kappa=0.5&lambda=2", "--window-size=1280,1000")
-	if browsertest.Attribute(t, dom, "data-ready") != "yes" {
-		t.Error("the script did not reach its end")
+	var got struct {
+		Ready, Command, Link, Belief string
+		Linked, Chosen, Reset        map[string]string
 	}
-	var got scriptAnswer
-	must(t, json.Unmarshal([]byte(browsertest.Attribute(t, dom, "data-result")), &got))
-	want, err := flightlog.WhatIf(open(t, log), flightlog.Params{Kappa: value(0.5), Lambda: value(2)})
-	must(t, err)
-	compareAnswers(t, 0, got, want)
+	script := `
+		const read = () => Object.fromEntries(Array.from(document.querySelectorAll("#answers tr"),
+			(tr) => [tr.children[0].textContent, tr.children[2].textContent]));
+		const text = (id) => document.getElementById(id).textContent;
+		const result = { ready: document.documentElement.dataset.ready, linked: read(), link: text("command") };
+		const kappa = document.getElementById("set-kappa");
+		kappa.selectedIndex = Array.from(kappa.options).findIndex((o) => o.textContent === "0.1");
+		kappa.dispatchEvent(new Event("change"));
+		document.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+		Object.assign(result, { chosen: read(), command: text("command"), belief: text("belief-text") });
+		document.getElementById("reset").click();
+		return Object.assign(result, { reset: read() });`
+	drive(t, page, "t=5&kappa=0.2&rho=0.996", "1280,1000", script, &got)
+	if got.Ready != "yes" || got.Link != "optibfm replay run.mcap --kappa 0.2 --rho 0.996" {
+		t.Errorf("ready %q, command %q", got.Ready, got.Link)
+	}
+	both := answersText(t, log, 0.2, 0.996)
+	compareRows(t, got.Linked, both)
+	if got.Command != "optibfm replay run.mcap --kappa 0.1 --rho 0.996" {
+		t.Errorf("command %q", got.Command)
+	}
+	chosen := answersText(t, log, 0.1, 0.996)
+	compareRows(t, got.Chosen, chosen)
+	if want := "what if: ‖ẑ‖ " + chosen["‖ẑ‖ at the end"]; !strings.Contains(got.Belief, want) {
+		t.Errorf("belief %q, want %q", got.Belief, want)
+	}
+	if both["requests"] == chosen["requests"] {
+		t.Error("both settings ask for as many labels")
+	}
+	for name, text := range got.Reset {
+		if text != "" && name != "" {
+			t.Errorf("after reset: %s: %s", name, text)
+		}
+	}
 }
 
-func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
+// answersText returns the rows that the page shows for a setting.
+func answersText(t *testing.T, log string, kappa, rho float64) map[string]string {
+	t.Helper()
+	a, err := flightlog.WhatIf(open(t, log), flightlog.Params{Kappa: &kappa, Rho: &rho})
+	must(t, err)
+	fixed := func(x float64) string { return fmt.Sprintf("%.4f", x) }
+	return map[string]string{
+		"requests": fmt.Sprint(a.Asked), "– answered by a logged label": fmt.Sprint(a.ByLabel),
+		"– by the simulator's reward": fmt.Sprint(a.ByReward), "– can't tell": fmt.Sprint(a.CantTell),
+		"– no answer in the log": fmt.Sprint(a.Unanswered), "labels in the belief": fmt.Sprint(a.Labels),
+		"– of them unasked":          fmt.Sprint(a.Unasked),
+		"labels of the run left out": fmt.Sprint(len(skippedRows(t, log, a))),
+		"‖ẑ‖ at the end":             fixed(a.ZNorm), "cosine to the run's ẑ": fixed(a.Cosine),
+		"mean bonus β‖φ‖": fixed(a.MeanBonus),
+	}
+}
+
+func compareRows(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: the page shows %q, want %q", name, got[name], text)
+		}
+	}
+}
+
+func TestPage_IsDrawnInLightAndDark(t *testing.T) {
 	page, _ := pageOf(t, simulated().write(t))
 	for _, dark := range []bool{false, true} {
 		picture := browsertest.Picture(t, page, "--window-size=1280,1400", browsertest.Theme(dark))
@@ -62,11 +119,10 @@ func TestInABrowserThePageIsNotBlankInLightAndDark(t *testing.T) {
 	}
 }
 
-func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
+func TestPage_KeysMoveTheCursor(t *testing.T) {
 	page, _ := pageOf(t, simulated().write(t))
 	var got struct {
 		Now      []string
-		Command  string
 		Overflow bool
 		Rows     int
 	}
@@ -75,22 +131,16 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 			document.dispatchEvent(new KeyboardEvent("keydown", { key }));
 			return document.getElementById("now").textContent;
 		};
-		const now = ["End", "Home", "ArrowRight", "n", "p", "PageDown"].map(press);
-		const slider = document.getElementById("set-kappa");
-		slider.value = "0.7";
-		slider.dispatchEvent(new Event("change"));
 		return {
-			now, command: document.getElementById("command").textContent,
+			now: ["End", "Home", "ArrowRight", "n", "p", "PageDown"].map(press),
 			overflow: document.documentElement.scrollWidth > window.innerWidth,
 			rows: document.querySelectorAll("#readings div").length,
 		};`
 	for _, size := range []string{"1280,900", "800,1000"} {
 		drive(t, page, "", size, script, &got)
-		if got.Now[1] != "0.000 s, tick 0" || got.Now[2] == got.Now[1] || got.Now[0] == got.Now[1] || got.Now[3] == got.Now[2] {
+		end, home, right, next := got.Now[0], got.Now[1], got.Now[2], got.Now[3]
+		if home != "0.000 s, tick 0" || right == home || end == home || next == right {
 			t.Errorf("%s: the cursor went to %q", size, got.Now)
-		}
-		if want := "optibfm replay run.mcap --kappa 0.7"; got.Command != want {
-			t.Errorf("%s: the command is %q, want %q", size, got.Command, want)
 		}
 		if got.Overflow || got.Rows < 5 {
 			t.Errorf("%s: wider than the window: %v; %d readings", size, got.Overflow, got.Rows)
@@ -98,70 +148,75 @@ func TestInABrowserKeysAndSlidersMoveWhatIsShown(t *testing.T) {
 	}
 }
 
-// observer stands in for the browser's ResizeObserver, which a page without frames
-// never hears of. resized calls the page.
+// observer replaces the browser's ResizeObserver, which does not call a page without
+// frames. resized calls the page.
 const observer = `<script>window.ResizeObserver = class {
 	constructor(call) { this.call = call; }
 	observe(element) { window.resized = () => this.call([{ contentRect: element.getBoundingClientRect() }]); }
 }</script>`
 
-func TestPage_WithoutRoomDrawsNothingAndDrawsWhenItHasSome(t *testing.T) {
+func TestPage_DrawsOnlyWithRoom(t *testing.T) {
 	page, _ := pageOf(t, simulated().write(t))
 	script := `
-		const inked = () => Array.from(document.querySelectorAll("figure canvas")).filter((canvas) => canvas.width > 0 &&
-			canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v > 0)).length;
+		const drawn = (canvas) => canvas.width > 0 &&
+			canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v > 0);
+		const count = () => Array.from(document.querySelectorAll("figure canvas")).filter(drawn).length;
 		const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
-		const crush = document.getElementById("crush"), drawn = [];
-		for (const media of ["all", "not all", "all"]) { // whether the style holds
-			crush.media = media;
+		const style = document.getElementById("style"), counts = [];
+		for (const media of ["all", "not all", "all"]) { // whether the style applies
+			style.media = media;
 			window.resized();
-			drawn.push(inked());
+			counts.push(count());
 			["End", "n", "+", "0"].forEach(press);
-			drawn.push(inked());
+			counts.push(count());
 		}
-		return drawn;`
+		return counts;`
 	for name, style := range map[string]string{
-		"hidden":      "main { display: none }",
-		"of no width": "#plots { width: 0; overflow: hidden }",
+		"hidden":   "main { display: none }",
+		"no width": "#plots { width: 0; overflow: hidden }",
 	} {
-		head := `<style id="crush">` + style + `</style>` + observer + `</head>`
-		crushed := bytes.Replace(page, []byte("</head>"), []byte(head), 1)
-		var drawn []int // plots with ink, before and after keys: without room, with room, and without again
-		drive(t, crushed, "", "1280,900", script, &drawn)
-		if !slices.Equal(drawn, []int{0, 0, 7, 7, 0, 0}) {
-			t.Errorf("%s: plots that are drawn: %v", name, drawn)
+		head := `<style id="style">` + style + `</style>` + observer + `</head>`
+		hidden := bytes.Replace(page, []byte("</head>"), []byte(head), 1)
+		var counts []int // drawn plots before and after keys: without room, with room, without room again
+		drive(t, hidden, "", "1280,900", script, &counts)
+		if !slices.Equal(counts, []int{0, 0, 7, 7, 0, 0}) {
+			t.Errorf("%s: drawn plots: %v", name, counts)
 		}
 	}
 }
 
-func TestInABrowserALabelSaysHowMuchItCountedWhereLabelsAreDoubted(t *testing.T) {
-	var said []string
+func TestPage_ShowsTheWeightOfLabels(t *testing.T) {
+	var readings []string
 	script := `
-		const said = [];
+		const readings = [];
 		for (let i = 0; i < 30; i++) {
 			document.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
 			for (const row of document.querySelectorAll("#readings div")) {
-				if (row.firstChild.textContent === "Label") said.push(row.lastChild.textContent);
+				if (row.firstChild.textContent === "Label") readings.push(row.lastChild.textContent);
 			}
 		}
-		return said;`
+		return readings;`
+	reduced := regexp.MustCompile(`, counted 0\.\d\d: it surprised the belief\)`)
 	for _, robust := range []float64{0, 0.2} {
 		s := simulated()
 		s.cfg.Robust = robust
 		page, _ := pageOf(t, s.write(t))
-		drive(t, page, "", "1280,900", script, &said)
-		all := strings.Join(said, "\n")
-		full, doubted := strings.Count(all, ", counted 1.00)"), regexp.MustCompile(`, counted 0\.\d\d: it surprised the belief\)`).FindAllString(all, -1)
-		if some := full >= 2 && len(doubted) >= 2; some != (robust > 0) || robust == 0 && strings.Contains(all, "counted") {
-			t.Errorf("robust %g: %d in full, %d doubted:\n%s", robust, full, len(doubted), all)
+		drive(t, page, "", "1280,900", script, &readings)
+		all := strings.Join(readings, "\n")
+		if robust == 0 && strings.Contains(all, "counted") {
+			t.Errorf("robust 0: %s", all)
 		}
-		if !bytes.Contains(page, []byte("surprised the belief and counted less than in full, the least 0.")) == (robust > 0) {
-			t.Errorf("robust %g: the summary says otherwise", robust)
+		full := strings.Count(all, ", counted 1.00)")
+		if robust > 0 && (full < 2 || len(reduced.FindAllString(all, -1)) < 2) {
+			t.Errorf("robust %g: %s", robust, all)
+		}
+		if summary := []byte("surprised the belief and"); bytes.Contains(page, summary) != (robust > 0) {
+			t.Errorf("robust %g: the summary is wrong", robust)
 		}
 	}
 }
 
-func TestInABrowserNamesFromTheLogStayText(t *testing.T) {
+func TestPage_ShowsNamesAsText(t *testing.T) {
 	page, _ := pageOf(t, hostile().write(t))
 	dom := browsertest.DOM(t, page, "")
 	if bytes.Contains(dom, []byte("data-pwned")) {

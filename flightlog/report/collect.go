@@ -7,21 +7,19 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
 
-// maxEvents is how many events the page lists.
+// maxEvents is the largest number of events in the page.
 const maxEvents = 2000
 
-// collected is everything that the page needs of a log's records, but for the
-// belief. A tick is known by its position among those that the log holds.
+// collected is the content of a log's records that the page needs, without the
+// belief. The position of a tick counts the ticks of the log from 0.
 type collected struct {
-	meta    flightlog.Metadata
-	cut     *flightlog.Cut
-	size    int64
-	answers *flightlog.Answers
-	damage  []error
+	meta   flightlog.Metadata
+	cut    *flightlog.Cut
+	size   int64
+	damage []error
 
 	summary flightlog.Summary
 	columns columns
@@ -30,42 +28,40 @@ type collected struct {
 	requests map[uint64]*request // by ID
 	opened   []uint64            // their IDs, in order
 	events   []flightlog.Event
-	unlisted int // events that are not in events
+	unlisted int // further events
 	faults   []faultSpan
-	episodes []uint32  // positions at which one starts
-	plans    []float64 // how long planning took, ms
+	episodes []uint32  // positions at which an episode starts
+	plans    []float64 // planning times, ms
 
-	first *flightlog.Snapshot // the earliest
 	lastZ []float64
 }
 
 // columns have one entry a tick.
 type columns struct {
 	index   []uint64
-	clock   []uint64 // periods that counted for forgetting, this tick's included
-	request []uint64 // ID of the one that is open after the tick
+	request []uint64 // ID of the request that is open after the tick
 	flags   []controller.Flags
 	time    []float64 // s since the first tick
 	sense   []int64
 	dgap    []float64 // nats
-	reward  []float64 // the simulator's, NaN where there is none
+	reward  []float64 // the simulator's, NaN without one
 	age     []float64 // of z, ticks
-	turn    []float64 // angle between z and the z before it, degrees
+	turn    []float64 // angle between z and the z of the tick before, degrees
 	late    []float64 // ms
 	busy    []float64 // ms
 	skipped []float64 // periods before this tick
 }
 
-// label is something that a tick did with a label.
+// label is a label with what a tick did with it.
 type label struct {
 	controller.AppliedLabel
 	pos int // of the tick
 }
 
-// request is an episode of asking.
+// request is a request for a label.
 type request struct {
 	tick  uint64
-	state rewardsrc.RequestState // how it ended; Open where the log does not say
+	state rewardsrc.RequestState // how it ended; Open if the log has no end
 	dgap  float64
 }
 
@@ -77,21 +73,17 @@ type faultSpan struct {
 
 // collect reads all records.
 func collect(r *flightlog.Reader) (*collected, error) {
-	answers, err := flightlog.CollectAnswers(r)
-	if err != nil {
-		return nil, err
-	}
 	summary, damage, err := flightlog.Summarise(r)
 	if err != nil {
 		return nil, err
 	}
 	c := &collected{
-		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), answers: answers, damage: damage, summary: summary,
+		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), damage: damage, summary: summary,
 		requests: make(map[uint64]*request), lastZ: make([]float64, r.Metadata().Shape.Latent),
 	}
 	for record, err := range r.Records() {
 		if errors.Is(err, flightlog.ErrDamaged) {
-			continue // Summarise has it
+			continue // Summarise returns it
 		}
 		if err != nil {
 			return nil, err
@@ -111,32 +103,20 @@ func (c *collected) add(r *flightlog.Record) {
 		c.plans = append(c.plans, float64(r.Plan.Took)/1e6)
 	case r.Event != nil:
 		c.addEvent(r.Event)
-	case r.Snapshot != nil:
-		if c.first == nil || r.Snapshot.Next < c.first.Next {
-			c.first = r.Snapshot
-		}
 	}
 }
 
-// ticks is how many the log holds.
+// ticks returns the number of ticks in the log.
 func (c *collected) ticks() int { return len(c.columns.index) }
 
 func (c *collected) addTick(t *controller.Tick) {
 	pos := c.ticks()
 	v := &c.columns
-	clock := uint64(0)
-	if pos > 0 {
-		clock = v.clock[pos-1]
-	}
-	if t.Flags.Has(controller.FlagArmed) {
-		clock += t.Elapsed
-	}
 	reward := math.NaN()
 	if t.Flags.Has(controller.FlagReward) {
 		reward = t.Reward
 	}
 	v.index = append(v.index, t.Index)
-	v.clock = append(v.clock, clock)
 	v.request = append(v.request, t.Request)
 	v.flags = append(v.flags, t.Flags)
 	v.sense = append(v.sense, t.SenseAt)
@@ -166,7 +146,7 @@ func (c *collected) turned(z []float64) float64 {
 	}
 	cosine := dot(z, c.lastZ) / math.Sqrt(dot(z, z)*dot(c.lastZ, c.lastZ))
 	copy(c.lastZ, z)
-	if math.IsNaN(cosine) { // the first, or one of zeros
+	if math.IsNaN(cosine) { // the first z, or zeros
 		return 0
 	}
 	return math.Acos(max(-1, min(1, cosine))) * 180 / math.Pi
@@ -198,13 +178,12 @@ func (c *collected) addEvent(e *flightlog.Event) {
 	c.events = append(c.events, *e)
 }
 
-// position returns where the tick of an index is, or the next one held.
+// position returns the position of the tick with an index, or of the next tick.
 func (c *collected) position(index uint64) (pos int, found bool) {
 	return slices.BinarySearch(c.columns.index, index)
 }
 
-// closed returns the position of the tick in which a request that was opened
-// at pos ended: from there on it is not the open one.
+// closed returns the position of the tick in which a request that opened at pos ended.
 func (c *collected) closed(pos int, id uint64) int {
 	for pos < c.ticks()-1 && c.columns.request[pos] == id {
 		pos++
@@ -212,29 +191,10 @@ func (c *collected) closed(pos int, id uint64) int {
 	return pos
 }
 
-// at returns the position of the tick that was sensed at a time, or next after
-// it.
+// at returns the position of the first tick that was sensed at a time or later.
 func (c *collected) at(ns int64) int {
 	pos, _ := slices.BinarySearch(c.columns.sense, ns)
 	return min(pos, max(c.ticks()-1, 0))
-}
-
-// isPrior reports whether the log starts with the belief of its configuration,
-// without any label in it.
-func (c *collected) isPrior() bool {
-	if c.first == nil {
-		return false
-	}
-	prior, err := newBelief(c.meta)
-	return err == nil && prior.Hash() == c.first.Hash
-}
-
-func newBelief(m flightlog.Metadata) (*posterior.Belief, error) {
-	learner, err := controller.NewLearner(m.Control, m.Shape.Latent, m.Robot.Period)
-	if err != nil {
-		return nil, err
-	}
-	return learner.Belief(), nil
 }
 
 func dot(x, y []float64) (sum float64) {

@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// maxPoints is how many values of a column are drawn one by one. A longer
-// column holds the least and the greatest value of each few ticks.
+// maxPoints is the largest number of values in a column. A longer column holds the
+// least and the greatest value of every few ticks.
 const maxPoints = 1 << 17
 
-// packed is base64 of a little-endian array; the reader knows its type.
+// packed is a little-endian array in base64. The reader knows its element type.
 type packed string
 
-// number is a float64 that JSON may not know: null where it is not finite.
+// number is a float64 that is null in JSON if it is not finite.
 type number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -25,46 +25,57 @@ func (x number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
-// bucket is how many ticks share a point of a column of n.
-func bucket(n int) int {
-	if n <= maxPoints {
+// bucket returns how many ticks share a point of a column of n ticks with at most
+// limit values.
+func bucket(n, limit int) int {
+	if n <= limit {
 		return 1
 	}
-	const buckets = maxPoints / 2
-	return (n + buckets - 1) / buckets
+	return (2*n + limit - 1) / limit
 }
 
-// column packs values as float32: one a tick, or the least and the greatest of
-// each bucket. A NaN is passed over where its bucket has other values.
+// envelope reduces a curve: one value a tick, or the least and the greatest of each
+// size ticks. It skips NaN unless a bucket has no other value.
+type envelope struct {
+	size   int // ticks in a bucket
+	n      int // ticks added
+	points []float32
+}
+
+func (e *envelope) add(v float64) {
+	if e.size == 1 {
+		e.points = append(e.points, float32(v))
+		return
+	}
+	if e.n%e.size == 0 {
+		unknown := float32(math.NaN())
+		e.points = append(e.points, unknown, unknown)
+	}
+	e.n++
+	last := e.points[len(e.points)-2:]
+	if x := float32(v); x == x {
+		if !(x >= last[0]) {
+			last[0] = x
+		}
+		if !(x <= last[1]) {
+			last[1] = x
+		}
+	}
+}
+
+// column packs the envelope of x.
 func column(x []float64, size int) packed {
-	out := make([]float32, 0, min(len(x), maxPoints))
-	if size == 1 {
-		for _, v := range x {
-			out = append(out, float32(v))
-		}
-		return float32s(out)
+	e := envelope{size: size, points: make([]float32, 0, min(len(x), maxPoints))}
+	for _, v := range x {
+		e.add(v)
 	}
-	for len(x) > 0 {
-		n := min(size, len(x))
-		least, greatest := math.NaN(), math.NaN()
-		for _, v := range x[:n] {
-			if !(v >= least) && v == v {
-				least = v
-			}
-			if !(v <= greatest) && v == v {
-				greatest = v
-			}
-		}
-		out = append(out, float32(least), float32(greatest))
-		x = x[n:]
-	}
-	return float32s(out)
+	return float32s(e.points)
 }
 
 func pack[T any](x []T) packed {
 	raw, err := binary.Append(nil, binary.LittleEndian, x)
 	if err != nil {
-		panic(err) // only of types without a fixed size
+		panic(err) // T has no fixed size
 	}
 	return packed(base64.StdEncoding.EncodeToString(raw))
 }

@@ -8,61 +8,50 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/rewardsrc"
 )
 
-// maxNotes is how many faults and gaps the page lists.
+// maxNotes is the largest number of faults and of gaps in the page.
 const maxNotes = 500
 
-// data is what the page's script reads, see page/data.js.
+// data is the input of the page's script, see page/data.js.
 type data struct {
 	Name      string      `json:"name"`
 	D         int         `json:"d"`
 	N         int         `json:"n"` // ticks
 	FirstTick uint64      `json:"first_tick"`
 	PeriodMS  float64     `json:"period_ms"`
-	Simulated bool        `json:"simulated"` // nothing was timed
+	Simulated bool        `json:"simulated"` // the run was not timed
 	Config    dataConfig  `json:"config"`
 	Bucket    int         `json:"bucket"` // ticks that share a point of a column
 	Columns   dataColumns `json:"columns"`
 	Starts    dataStarts  `json:"starts"`
 	Labels    dataLabels  `json:"labels"`
 	Requests  dataAsked   `json:"requests"`
-	Episodes  packed      `json:"episodes"` // uint32: positions at which one starts
+	Episodes  packed      `json:"episodes"` // uint32: positions at which an episode starts
 	Faults    []dataSpan  `json:"faults"`
-	Gaps      []dataSpan  `json:"gaps"` // what could not be verified
+	Gaps      []dataSpan  `json:"gaps"` // unverified ticks
 	Events    []dataEvent `json:"events"`
 	Moments   dataMoments `json:"moments"`
 	Study     study       `json:"study"`
 }
 
 type dataConfig struct {
-	Kappa             float64 `json:"kappa"`
-	GateOff           bool    `json:"gate_off"`
-	RequestsPerMinute int     `json:"requests_per_minute"`
-	TimeoutS          float64 `json:"timeout_s"`
-	BackoffS          float64 `json:"backoff_s"`
-	BackoffMaxS       float64 `json:"backoff_max_s"`
-	Lambda            float64 `json:"lambda"`
-	Rho               float64 `json:"rho"`
-	ExactRestore      bool    `json:"exact_restore"`
-	LabelWeight       float64 `json:"label_weight"`
-	Robust            float64 `json:"robust"` // 0: labels are not doubted
-	Beta              number  `json:"beta"`   // null for a schedule
-	BetaSchedule      string  `json:"beta_schedule"`
-	MaxPlanAge        uint64  `json:"max_plan_age"`
+	Kappa      float64 `json:"kappa"`
+	GateOff    bool    `json:"gate_off"`
+	Rho        float64 `json:"rho"`
+	MaxPlanAge uint64  `json:"max_plan_age"`
 }
 
-// dataColumns are float32, one a tick or two a bucket, see column.
+// dataColumns are float32, see column.
 type dataColumns struct {
 	DGap     packed `json:"dgap"`
 	Estimate packed `json:"estimate"`
 	Spread   packed `json:"spread"`
-	Reward   packed `json:"reward"` // empty where the log has none
+	Reward   packed `json:"reward"` // empty if the log has none
 	Age      packed `json:"age"`
 	Turn     packed `json:"turn"`
-	Late     packed `json:"late"` // empty where nothing was timed
-	Busy     packed `json:"busy"` // empty where nothing was timed
+	Late     packed `json:"late"` // empty if the run was not timed
+	Busy     packed `json:"busy"` // empty if the run was not timed
 	Skipped  packed `json:"skipped"`
 }
 
@@ -73,16 +62,15 @@ type dataStarts struct {
 	Flags packed `json:"flags"`
 }
 
-// dataLabels are columns over everything that came of labels.
+// dataLabels has one row for each label and undo.
 type dataLabels struct {
 	Pos     packed   `json:"pos"`     // uint32: of the tick that took it in
-	About   packed   `json:"about"`   // int32: of the tick that it is about, -1 where unknown
+	About   packed   `json:"about"`   // int32: of the tick that it is about, -1 if unknown
 	Value   packed   `json:"value"`   // float32
 	Kind    packed   `json:"kind"`    // uint8: rewardsrc.Kind
 	Outcome packed   `json:"outcome"` // uint8: controller.Outcome
 	Asked   packed   `json:"asked"`   // uint8
-	Row     packed   `json:"row"`     // int32: in study.labels, -1 for none
-	Trust   packed   `json:"trust"`   // float32: AppliedLabel.Share, 0 if unknown; empty where robust is off
+	Trust   packed   `json:"trust"`   // float32: AppliedLabel.Share, 0 if unknown; empty without robust
 	Words   []string `json:"words"`   // of the outcomes, by number
 }
 
@@ -110,14 +98,13 @@ type dataEvent struct {
 // dataMoments is the belief at some ticks.
 type dataMoments struct {
 	Pos   packed `json:"pos"`   // uint32
-	Clock packed `json:"clock"` // uint32: periods that counted by then
 	Norm  packed `json:"norm"`  // float64
 	Z     packed `json:"z"`     // float32 [moments, d]
 	Sigma packed `json:"sigma"` // float32 [moments, d], or empty
 }
 
 func newData(c *collected, b *believed, s study, name string) data {
-	v, size := &c.columns, bucket(c.ticks())
+	v, size := &c.columns, bucket(c.ticks(), maxPoints)
 	d := data{
 		Name: name, D: c.meta.Shape.Latent, N: c.ticks(), Simulated: c.meta.Clock.Simulated,
 		PeriodMS: float64(c.meta.Robot.Period) / 1e6,
@@ -126,8 +113,8 @@ func newData(c *collected, b *believed, s study, name string) data {
 			DGap: column(v.dgap, size), Estimate: column(b.estimate, size), Spread: column(b.spread, size),
 			Age: column(v.age, size), Turn: column(v.turn, size), Skipped: column(v.skipped, size),
 		},
-		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps), Events: newDataEvents(c),
-		Moments: newDataMoments(c, b.moments), Study: s,
+		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps),
+		Events: newDataEvents(c), Moments: newDataMoments(b.moments), Study: s,
 	}
 	if c.ticks() > 0 {
 		d.FirstTick = v.index[0]
@@ -145,16 +132,7 @@ func newData(c *collected, b *believed, s study, name string) data {
 }
 
 func newDataConfig(cfg controller.Config) dataConfig {
-	beta := number(math.NaN())
-	if cfg.Beta.Schedule == controller.Constant {
-		beta = number(cfg.Beta.Value)
-	}
-	return dataConfig{
-		Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, RequestsPerMinute: cfg.Gate.RequestsPerMinute,
-		TimeoutS: cfg.Gate.TimeoutS, BackoffS: cfg.Gate.BackoffS, BackoffMaxS: cfg.Gate.BackoffMaxS,
-		Lambda: cfg.Lambda, Rho: cfg.Rho, ExactRestore: cfg.ExactRestore, LabelWeight: 1 / float64(cfg.Sigma*cfg.Sigma), Robust: cfg.Robust,
-		Beta: beta, BetaSchedule: cfg.Beta.Schedule, MaxPlanAge: cfg.MaxPlanAge,
-	}
+	return dataConfig{Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, Rho: cfg.Rho, MaxPlanAge: cfg.MaxPlanAge}
 }
 
 func (d *data) addStarts(c *collected) {
@@ -175,31 +153,22 @@ func (d *data) addStarts(c *collected) {
 
 func (d *data) addLabels(c *collected) {
 	var pos []uint32
-	var about, row []int32
+	var about []int32
 	var value, trust []float32
 	var kind, outcome, asked []uint8
-	applied := int32(0)
 	for _, l := range c.labels {
-		pos = append(pos, uint32(l.pos))
 		where, found := c.position(l.About)
-		if !found || l.Outcome != controller.Applied || l.Kind != rewardsrc.Value {
+		if !found || !l.enters() {
 			where = -1
 		}
-		about = append(about, int32(where))
-		value = append(value, float32(l.Value))
-		trust = append(trust, float32(l.Share))
+		pos, about = append(pos, uint32(l.pos)), append(about, int32(where))
+		value, trust = append(value, float32(l.Value)), append(trust, float32(l.Share))
 		kind, outcome = append(kind, uint8(l.Kind)), append(outcome, uint8(l.Outcome))
 		asked = append(asked, bit(l.Request != 0))
-		if l.Outcome != controller.Applied {
-			row = append(row, -1)
-			continue
-		}
-		row = append(row, applied)
-		applied++
 	}
 	d.Labels = dataLabels{
-		Pos: uint32s(pos), About: int32s(about), Value: float32s(value), Kind: bytesOf(kind), Outcome: bytesOf(outcome),
-		Asked: bytesOf(asked), Row: int32s(row),
+		Pos: uint32s(pos), About: int32s(about), Value: float32s(value),
+		Kind: bytesOf(kind), Outcome: bytesOf(outcome), Asked: bytesOf(asked),
 	}
 	if c.meta.Control.Robust != 0 {
 		d.Labels.Trust = float32s(trust)
@@ -247,14 +216,14 @@ func gapSpans(c *collected, gaps []flightlog.Gap) []dataSpan {
 }
 
 func gapText(g flightlog.Gap) string {
-	text := fmt.Sprintf("from tick %d on not verified: %s", g.Tick, g.Reason)
+	text := fmt.Sprintf("not verified from tick %d on: %s", g.Tick, g.Reason)
 	if g.Missing > 0 {
 		text += fmt.Sprintf(" (%s periods)", flightlog.Grouped(g.Missing))
 	}
 	if !g.Ended {
 		return text + "; no snapshot follows"
 	}
-	return text + fmt.Sprintf("; again from tick %d on", g.Resumed)
+	return text + fmt.Sprintf("; verified again from tick %d on", g.Resumed)
 }
 
 func newDataEvents(c *collected) []dataEvent {
@@ -273,14 +242,13 @@ func newDataEvents(c *collected) []dataEvent {
 	return events
 }
 
-func newDataMoments(c *collected, moments []moment) dataMoments {
-	var pos, clock []uint32
+func newDataMoments(moments []moment) dataMoments {
+	var pos []uint32
 	var norm []float64
 	var z, sigma []float32
 	for _, m := range moments {
-		pos, clock = append(pos, uint32(m.pos)), append(clock, uint32(c.columns.clock[m.pos]))
-		norm = append(norm, m.norm)
+		pos, norm = append(pos, uint32(m.pos)), append(norm, m.norm)
 		z, sigma = append(z, m.z...), append(sigma, m.sigma...)
 	}
-	return dataMoments{Pos: uint32s(pos), Clock: uint32s(clock), Norm: float64s(norm), Z: float32s(z), Sigma: float32s(sigma)}
+	return dataMoments{Pos: uint32s(pos), Norm: float64s(norm), Z: float32s(z), Sigma: float32s(sigma)}
 }

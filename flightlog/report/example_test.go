@@ -8,7 +8,7 @@ import (
 	"optibfm/flightlog/report"
 )
 
-// The page of a log, for a browser.
+// Write the page of a log and open it in a browser.
 func ExampleWrite() {
 	r, err := flightlog.Open("run.mcap")
 	if err != nil {
@@ -26,5 +26,5 @@ func ExampleWrite() {
 	if err := page.Close(); err != nil {
 		log.Fatal(err)
 	}
-	log.Printf("%d bytes; the sliders compute %s", made.Bytes, made.WhatIf)
+	log.Printf("%d bytes, %d what-if settings", made.Bytes, made.Settings)
 }

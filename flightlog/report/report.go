@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
+	"strings"
 
 	"optibfm/flightlog"
 )
@@ -17,53 +18,53 @@ import (
 //go:embed page
 var files embed.FS
 
-// scripts are the page's, in the order in which they run. The first three do
-// not touch the page and run without one.
-var scripts = []string{"data.js", "belief.js", "whatif.js", "plot.js", "page.js"}
+// scripts are the scripts of the page in the order in which they run.
+var scripts = []string{"data.js", "plot.js", "study.js", "page.js"}
 
-// Made says what Write wrote.
+// Made is the result of Write.
 type Made struct {
-	Bytes  int64 // length of the page
-	WhatIf Study // what the page can compute again
-	// Replay is what the verification found, zero where Unverified is set.
+	Bytes    int64 // length of the page
+	Settings int   // settings of the what-if study in the page
+	// Replay is the result of the verification, zero if Unverified is set.
 	Replay flightlog.Result
-	// Unverified says why the log could not be replayed; the page says so too.
+	// Unverified is the reason why the log could not be replayed. The page shows it.
 	Unverified error
 }
 
-// Write makes the page of a log. name is what the page calls the log, usually
-// its path: it stands in the command lines that the page shows. An error means
-// that the log could not be read at all, or out not be written.
+// Write writes the page of a log. name is the name of the log in the page, usually its
+// path; the command lines in the page contain it. An error means that the log is
+// unreadable or that writing failed.
 func Write(out io.Writer, r *flightlog.Reader, name string) (Made, error) {
 	c, err := collect(r)
 	if err != nil {
 		return Made{}, fmt.Errorf("report: %w", err)
 	}
 	b := follow(r, c)
-	study := newStudy(c, b)
+	study := newStudy(r, c, b)
 	page, err := render(newSummary(c, b, name), newData(c, b, study, name))
 	if err != nil {
 		return Made{}, fmt.Errorf("report: %w", err)
 	}
 	n, err := out.Write(page)
-	made := Made{Bytes: int64(n), WhatIf: study.Mode, Replay: b.result, Unverified: b.failed}
+	made := Made{Bytes: int64(n), Settings: len(study.Settings), Replay: b.result, Unverified: b.failed}
 	if err != nil {
 		return made, fmt.Errorf("report: %w", err)
 	}
 	return made, nil
 }
 
-// render fills the template. The style and the script are allowed by their
-// hashes and nothing else is: a name in the log that looks like markup would
-// not run even if it got past the template's escaping.
+// render fills the template. The content security policy allows only the hashes of
+// the style and the script. So a name in the log that looks like markup does not run
+// even if the template's escaping fails.
 func render(s summary, d data) ([]byte, error) {
-	content, err := json.Marshal(d) // which escapes <, > and &
+	content, err := json.Marshal(d) // escapes <, > and &
 	if err != nil {
 		return nil, err
 	}
-	source := mustRead("page.html")
-	style, script := mustRead("page.css"), scriptText(scripts...)
-	page, err := template.New("page").Parse(source)
+	style, script := mustRead("page.css"), scriptText()
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hashSource(style) +
+		"; script-src " + hashSource(script)
+	page, err := template.New("page").Parse(mustRead("page.html"))
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +76,16 @@ func render(s summary, d data) ([]byte, error) {
 		Script  template.JS
 		Data    template.JS
 	}{
-		s,
-		"default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(script),
-		template.CSS(style), template.JS(script), template.JS(content),
+		s, policy, template.CSS(style), template.JS(script), template.JS(content),
 	})
 	return out.Bytes(), err
 }
 
-// scriptText joins scripts.
-func scriptText(names ...string) string {
-	var b bytes.Buffer
+// scriptText joins the scripts.
+func scriptText() string {
+	var b strings.Builder
 	b.WriteString("\"use strict\";\n")
-	for _, name := range names {
+	for _, name := range scripts {
 		b.WriteString(mustRead(name))
 	}
 	return b.String()
@@ -95,12 +94,12 @@ func scriptText(names ...string) string {
 func mustRead(name string) string {
 	content, err := fs.ReadFile(files, "page/"+name)
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the file is embedded
 	}
 	return string(content)
 }
 
-// hashSource is how a content security policy names an inline script or style.
+// hashSource returns the source of an inline script or style for the policy.
 func hashSource(content string) string {
 	sum := sha256.Sum256([]byte(content))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -14,15 +14,15 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// simulation makes a log as a run does, on random features: an operator answers
-// late, sometimes cannot tell, presses unasked and takes presses back.
+// simulation writes a log on random features, as a run does. The operator answers late,
+// sometimes cannot tell, presses without a request and undoes presses.
 type simulation struct {
 	cfg     controller.Config
 	d       int
 	ticks   uint64
 	rewards bool                    // ticks carry the reward of the true z
-	silent  bool                    // nobody answers or presses
-	warm    bool                    // the belief starts with a label
+	silent  bool                    // the operator does nothing
+	warm    bool                    // the belief holds a label at the start
 	blind   bool                    // no snapshots
 	drop    func(index uint64) bool // ticks that do not reach the log
 	name    string                  // of the robot; "" is testbot
@@ -53,7 +53,8 @@ func (s simulation) write(t testing.TB) string {
 		Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true})
 	must(t, err)
-	run := &simulatedRun{simulation: s, t: t, w: w, rng: rand.New(rand.NewPCG(3, 5)), tick: controller.NewTick(shape)}
+	rng := rand.New(rand.NewPCG(3, 5))
+	run := &simulatedRun{simulation: s, t: t, w: w, rng: rng, tick: controller.NewTick(shape)}
 	run.learner, err = controller.NewLearner(s.cfg, s.d, period)
 	must(t, err)
 	run.gate = controller.NewGate(s.cfg.Gate, run.learner.LabelWeight(), period)
@@ -95,7 +96,8 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 		flags |= controller.FlagReward
 	}
 	*r.tick.Header = controller.Header{
-		Index: index, Elapsed: elapsed, Deadline: at, Wake: at + r.rng.Int64N(2e5), SenseAt: at + 3e5, Done: at + 4e5 + r.rng.Int64N(1e6),
+		Index: index, Elapsed: elapsed,
+		Deadline: at, Wake: at + r.rng.Int64N(2e5), SenseAt: at + 3e5, Done: at + 4e5 + r.rng.Int64N(1e6),
 		Step: uint32(index), PlanTick: index - index%5, PlanConfirmed: index - index%5,
 	}
 	copy(r.tick.Phi, r.vector())
@@ -147,7 +149,8 @@ func (r *simulatedRun) asked(request rewardsrc.Request) {
 		return
 	}
 	answer := rewardsrc.Label{
-		Request: request.ID, Tick: request.Tick, At: int64(request.Tick) + 12, Value: r.tick.Reward, Weight: 0.8, Kind: rewardsrc.Value,
+		Request: request.ID, Tick: request.Tick, At: int64(request.Tick) + 12,
+		Value: r.tick.Reward, Weight: 0.8, Kind: rewardsrc.Value,
 	}
 	if r.rng.IntN(9) == 0 {
 		answer.Kind = rewardsrc.CantTell
@@ -160,14 +163,15 @@ func (r *simulatedRun) volunteer(index uint64) {
 		return
 	}
 	if r.rng.IntN(40) == 0 {
-		r.waiting = append(r.waiting, rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(index), Value: 0.3, Kind: rewardsrc.Value})
+		press := rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(index), Value: 0.3, Kind: rewardsrc.Value}
+		r.waiting = append(r.waiting, press)
 	}
 	if r.rng.IntN(90) == 0 {
 		r.waiting = append(r.waiting, rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(index), Kind: rewardsrc.Undo})
 	}
 }
 
-// deliver applies the labels whose time has come.
+// deliver applies the labels that are due.
 func (r *simulatedRun) deliver(index uint64) {
 	var later []rewardsrc.Label
 	for _, label := range r.waiting {
@@ -223,7 +227,7 @@ func open(t testing.TB, path string) *flightlog.Reader {
 	return r
 }
 
-// pageOf is the page of a log.
+// pageOf returns the page of a log.
 func pageOf(t testing.TB, log string) (page []byte, made Made) {
 	t.Helper()
 	var out bytes.Buffer

@@ -1,307 +1,249 @@
 package report
 
 import (
-	"slices"
+	"errors"
+	"math"
+	"strconv"
 
 	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
 
-// Study says what a page can compute again.
-type Study string
-
-// What a page can compute again.
+// Bounds of the what-if study.
 const (
-	Everything Study = "everything" // all that flightlog.WhatIf does
-	Labels     Study = "labels"     // other λ and ρ; of κ, which of the labels would not have been asked for
-	Nothing    Study = "nothing"
+	maxStudyWork   = 3e9     // ticks × d² × settings, some seconds
+	minSettings    = 2       // settings that are computed in any case
+	maxStudyPoints = 1 << 12 // values of a curve, see column
+	maxStudyStates = 64      // moments at which a setting's belief is shown
 )
 
-const (
-	maxWhole  = 8 << 20 // bytes of φ of all ticks
-	maxLabels = 6 << 20 // bytes of φ of the labels
-)
-
-// fitsWhole reports whether the φ of n ticks and of the labels go into a page.
-func fitsWhole(n, labels, d int) bool { return n <= maxPoints && (n+labels)*d*8 <= maxWhole }
-
-// credit gathers φ̄ of every label from the ticks that it was credited to, with
-// the triangular weights of controller.Learner.
-type credit struct {
-	labels  []*credited // in the order of their application
-	waiting []*credited // by their first tick, not begun
-	active  []*credited
-}
-
-// credited is a label that the run applied: a value, or an undo of one.
-type credited struct {
-	label
-	sum   []float64 // of weighted φ; after the last tick φ̄
-	total float64
-}
-
-func newCredit(c *collected) *credit {
-	k := &credit{}
-	for _, l := range c.labels {
-		if l.Outcome != controller.Applied {
-			continue
-		}
-		entry := &credited{label: l}
-		c.narrow(&entry.AppliedLabel)
-		k.labels = append(k.labels, entry)
-		if l.Kind == rewardsrc.Value {
-			k.waiting = append(k.waiting, entry)
-		}
-	}
-	slices.SortStableFunc(k.waiting, func(a, b *credited) int {
-		if a.From < b.From {
-			return -1
-		}
-		if a.From > b.From {
-			return 1
-		}
-		return 0
-	})
-	return k
-}
-
-// narrow limits what a label is about to ticks that the log holds, as a learner
-// does that never saw the others.
-func (c *collected) narrow(a *controller.AppliedLabel) {
-	if a.Kind != rewardsrc.Value || a.From == a.To {
-		return
-	}
-	held := func(pos int) bool { return !c.columns.flags[pos].Has(controller.FlagBadObs) }
-	from, _ := c.position(a.From)
-	end, found := c.position(a.To)
-	if found {
-		end++
-	}
-	for from < end && !held(from) {
-		from++
-	}
-	for from < end && !held(end-1) {
-		end--
-	}
-	if from >= end {
-		return
-	}
-	a.From, a.To = c.columns.index[from], c.columns.index[end-1]
-	middle, found := c.position(a.From + (a.To-a.From)/2)
-	if !found {
-		middle--
-	}
-	for middle > from && !held(middle) {
-		middle--
-	}
-	a.About = c.columns.index[middle]
-}
-
-// observe adds the φ of a tick to the labels that are about it.
-func (k *credit) observe(tick uint64, phi []float64) {
-	for len(k.waiting) > 0 && k.waiting[0].From <= tick {
-		k.active = append(k.active, k.waiting[0])
-		k.waiting = k.waiting[1:]
-	}
-	k.active = slices.DeleteFunc(k.active, func(l *credited) bool { return l.To < tick })
-	for _, l := range k.active {
-		if l.sum == nil {
-			l.sum = make([]float64, len(phi))
-		}
-		w := float64(1 + min(tick-l.From, l.To-tick))
-		l.total += w
-		for i, v := range phi {
-			l.sum[i] += float64(w * v)
-		}
-	}
-}
-
-// mean returns φ̄, nil where no tick of it is in the log.
-func (l *credited) mean() []float64 {
-	if l.total == 0 {
-		return nil
-	}
-	mean := make([]float64, len(l.sum))
-	for i, v := range l.sum {
-		mean[i] = v / l.total
-	}
-	return mean
-}
-
-// study is what the page computes with, see page/whatif.js.
+// study is what flightlog.WhatIfAll computes for a grid of settings, see page/study.js.
 type study struct {
-	Mode        Study  `json:"mode"`
-	Why         string `json:"why,omitempty"` // why not everything
-	Warm        bool   `json:"warm"`          // the log starts with labels that it does not hold
-	Start       packed `json:"start"`         // posterior.Belief.State where Warm, float64
-	MeanSpread  number `json:"mean_spread"`   // mean of ‖φ‖ in V⁻¹, as logged
-	LoggedAsked uint64 `json:"logged_asked"`
-	LoggedZ     packed `json:"logged_z"` // float64
-	Missing     uint64 `json:"missing"`  // periods without a record
-	LastClock   uint64 `json:"last_clock"`
-
-	Labels  studyLabels  `json:"labels"`
-	Ticks   studyTicks   `json:"ticks"`
-	Answers studyAnswers `json:"answers"`
+	Why       string    `json:"why,omitempty"` // why Settings is empty
+	Warm      bool      `json:"warm"`          // the belief at the start holds labels of earlier runs
+	Missing   uint64    `json:"missing"`       // periods without a record
+	Run       studyRun  `json:"run"`
+	Bucket    int       `json:"bucket"`  // ticks that share a point of a curve
+	Moments   packed    `json:"moments"` // uint32: positions at which Norms and Z are given
+	Settings  []setting `json:"settings"`
+	positions []uint32
 }
 
-// studyLabels are columns over the labels and undos that the run applied.
-type studyLabels struct {
-	N           int    `json:"n"`
-	Pos         packed `json:"pos"`         // uint32: of the tick in which it was applied
-	Clock       packed `json:"clock"`       // uint32: periods that counted by then
-	Age         packed `json:"age"`         // uint32: of these, since the tick that it is about
-	Undoes      packed `json:"undoes"`      // int32: -1 for a value; else the row that it takes back, -2 for none
-	Volunteered packed `json:"volunteered"` // uint8
-	Unasked     packed `json:"unasked"`     // uint8
-	Undone      packed `json:"undone"`      // uint8
-	Known       packed `json:"known"`       // uint8: φ is
-	Value       packed `json:"value"`       // float64
-	Confidence  packed `json:"confidence"`  // float64
-	Phi         packed `json:"phi"`         // float64 [n, d]
+// studyRun are the run's own numbers, to compare with.
+type studyRun struct {
+	Asked     uint64 `json:"asked"`
+	Labels    uint64 `json:"labels"`
+	Norm      number `json:"norm"`
+	MeanBonus number `json:"mean_bonus"`
 }
 
-// studyTicks are columns over all ticks, in mode Everything.
-type studyTicks struct {
-	Index  packed `json:"index"`  // uint32: since the first
-	Clock  packed `json:"clock"`  // uint32
-	Flags  packed `json:"flags"`  // uint8: 1 armed, 2 bad observation, 4 rewarded
-	Reward packed `json:"reward"` // float64
-	Phi    packed `json:"phi"`    // float64 [n, d]
+// setting is one point of the grid and its answer.
+type setting struct {
+	Kappa *float64 `json:"kappa"` // null: the labels as they came
+	Rho   *float64 `json:"rho"`   // null: that of the run
+
+	Asked      uint64 `json:"asked"`
+	ByLabel    uint64 `json:"by_label"`
+	ByReward   uint64 `json:"by_reward"`
+	CantTell   uint64 `json:"cant_tell"`
+	Unanswered uint64 `json:"unanswered"`
+	Unasked    uint64 `json:"unasked"`
+	Labels     uint64 `json:"labels"`
+	Norm       number `json:"norm"`
+	Cosine     number `json:"cosine"`
+	MeanBonus  number `json:"mean_bonus"`
+
+	DGap     packed `json:"dgap"`     // float32 curve
+	Estimate packed `json:"estimate"` // float32 curve: φᵀẑ
+	Norms    packed `json:"norms"`    // float64 [moments]
+	Z        packed `json:"z"`        // float32 [moments, d]
+	Skipped  packed `json:"skipped"`  // uint32: rows of data.labels that did not enter
 }
 
-// studyAnswers are what the log knows about a request at a tick.
-type studyAnswers struct {
-	Pos      packed `json:"pos"`       // uint32: of the tick
-	Row      packed `json:"row"`       // uint32: of the label
-	CantTell packed `json:"cant_tell"` // uint32: positions of ticks
-}
-
-func newStudy(c *collected, b *believed) study {
+// newStudy computes the study of a log. The page explains an empty one.
+func newStudy(r *flightlog.Reader, c *collected, b *believed) study {
+	n, d := c.ticks(), c.meta.Shape.Latent
 	s := study{
-		Mode: Everything, LoggedAsked: c.summary.Asked, LoggedZ: float64s(b.result.Z), Missing: c.summary.Dropped,
-		MeanSpread: number(meanOf(b.spread)),
+		Missing: c.summary.Dropped, Bucket: bucket(n, maxStudyPoints), Settings: []setting{},
+		Run: studyRun{Asked: c.summary.Asked, Norm: number(b.result.ZNorm), MeanBonus: number(math.NaN())},
 	}
-	d, n := c.meta.Shape.Latent, c.ticks()
-	labels := b.credit.labels
-	switch {
-	case b.failed != nil:
-		s.Mode, s.Why = Nothing, "the log could not be replayed"
-	case n == 0:
-		s.Mode, s.Why = Nothing, "the log holds no ticks"
-	case len(labels)*d*8 <= maxLabels && c.unreachable():
-		s.Mode, s.Why = Labels, "the operator could not be reached at times"
-	case fitsWhole(n, len(labels), d):
-	case len(labels)*d*8 <= maxLabels:
-		s.Mode, s.Why = Labels, "the features of all ticks would make the page too large"
-	default:
-		s.Mode, s.Why = Nothing, "the features of the labels would make the page too large"
+	for _, l := range c.labels {
+		if l.enters() {
+			s.Run.Labels++
+		}
 	}
-	if s.Mode == Nothing {
+	if beta := c.meta.Control.Beta; beta.Schedule == controller.Constant {
+		s.Run.MeanBonus = number(beta.Value * meanOf(b.spread))
+	}
+	if b.failed != nil {
+		s.Why, s.Run.Norm = "the log could not be replayed", number(math.NaN())
 		return s
 	}
-	s.LastClock = c.columns.clock[n-1]
-	if s.Warm = !c.isPrior(); s.Warm {
-		s.Start = float64s(c.first.State)
+	if n == 0 {
+		s.Why = "the log holds no ticks"
+		return s
 	}
-	rows := s.addLabels(c, labels)
-	if s.Mode == Everything {
-		s.addTicks(c, b.phi)
-		s.addAnswers(c, rows)
+	for pos := 0; pos < n; pos++ {
+		if pos%((n+maxStudyStates-1)/maxStudyStates) == 0 || pos == n-1 {
+			s.positions = append(s.positions, uint32(pos))
+		}
+	}
+	s.Moments = uint32s(s.positions)
+	err := s.compute(r, c, b, settings(c.meta.Control, n, d, true))
+	if s.Warm = errors.Is(err, flightlog.ErrWarmStart); s.Warm {
+		err = s.compute(r, c, b, settings(c.meta.Control, n, d, false))
+	}
+	if err != nil {
+		s.Why = err.Error()
 	}
 	return s
 }
 
-// unreachable reports whether nobody could be asked in some tick.
-func (c *collected) unreachable() bool {
-	return slices.ContainsFunc(c.columns.flags, func(f controller.Flags) bool { return f.Has(controller.FlagUnreachable) })
+// settings returns the grid around the run's own κ and ρ, without the run itself. It
+// shrinks with the work that a setting takes. Without rho, it keeps the run's ρ.
+func settings(cfg controller.Config, n, d int, rho bool) []flightlog.Params {
+	kappas, rhos := kappaValues(cfg.Gate.Kappa), []*float64{nil}
+	if rho {
+		rhos = append(rhos, rhoValues(cfg, d)...)
+	}
+	limit := max(minSettings, int(maxStudyWork/(float64(n)*float64(d)*float64(d))))
+	if len(kappas)*len(rhos)-1 > limit {
+		rhos = rhos[:1]
+	}
+	if len(kappas)-1 > limit {
+		kappas = []*float64{kappas[3], kappas[5]}
+	}
+	var all []flightlog.Params
+	for _, r := range rhos {
+		for _, k := range kappas {
+			if k != nil || r != nil {
+				all = append(all, flightlog.Params{Kappa: k, Rho: r})
+			}
+		}
+	}
+	return all
 }
 
-// addLabels returns the rows of the labels by their ID.
-func (s *study) addLabels(c *collected, labels []*credited) map[uint64]uint32 {
-	n := len(labels)
-	rows := make(map[uint64]uint32, n)
-	var pos, clock, age []uint32
-	var undoes []int32
-	var volunteered, unasked, undone, known []uint8
-	var value, confidence, phi []float64
-	for i, l := range labels {
-		now := c.columns.clock[l.pos]
-		pos = append(pos, uint32(l.pos))
-		clock = append(clock, uint32(now))
-		age = append(age, uint32(c.aged(l, now)))
-		takesBack := int32(-1)
-		if l.Kind == rewardsrc.Undo {
-			takesBack = -2
-			if row, ok := rows[l.Undoes]; ok {
-				takesBack = int32(row)
-			}
-		} else {
-			rows[l.ID] = uint32(i)
-		}
-		undoes = append(undoes, takesBack)
-		volunteered = append(volunteered, bit(c.answers.Volunteered(l.AppliedLabel)))
-		unasked = append(unasked, bit(l.Request == 0))
-		undone = append(undone, bit(c.answers.Undone(l.ID)))
-		value = append(value, l.Value)
-		sure := l.Confidence
-		if sure == 0 {
-			sure = 1
-		}
-		confidence = append(confidence, sure)
-		mean := l.mean()
-		known = append(known, bit(mean != nil))
-		if mean == nil {
-			mean = make([]float64, c.meta.Shape.Latent)
-		}
-		phi = append(phi, mean...)
+// kappaValues returns the κ of the grid; nil leaves the gate out.
+func kappaValues(own float64) []*float64 {
+	values := []float64{0, own / 4, own / 2, own, 2 * own, 4 * own}
+	if own == 0 {
+		values = []float64{0, 0.02, 0.05, 0.1, 0.3, 1}
 	}
-	s.Labels = studyLabels{
-		N: n, Pos: uint32s(pos), Clock: uint32s(clock), Age: uint32s(age), Undoes: int32s(undoes),
-		Volunteered: bytesOf(volunteered), Unasked: bytesOf(unasked), Undone: bytesOf(undone), Known: bytesOf(known),
-		Value: float64s(value), Confidence: float64s(confidence), Phi: float64s(phi),
+	return append([]*float64{nil}, pointers(values)...)
+}
+
+// rhoValues returns the ρ of the grid other than the run's own.
+func rhoValues(cfg controller.Config, d int) []*float64 {
+	forgotten := 1 - cfg.Rho
+	values := []float64{1, 1 - forgotten/4, 1 - 4*forgotten}
+	if forgotten == 0 {
+		values = []float64{0.9999, 0.999}
+	}
+	var valid []float64
+	for _, v := range values {
+		cfg.Rho = rounded(v)
+		if _, err := cfg.NewBelief(d); err == nil { // a belief of many dimensions needs a ρ near 1
+			valid = append(valid, v)
+		}
+	}
+	return pointers(valid)
+}
+
+// rounded returns x to 8 digits, as the page and the command line show it.
+func rounded(x float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 8, 64), 64)
+	if err != nil {
+		panic(err) // FormatFloat wrote it
+	}
+	return short
+}
+
+func pointers(values []float64) []*float64 {
+	all := make([]*float64, len(values))
+	for i, v := range values {
+		v = rounded(v)
+		all[i] = &v
+	}
+	return all
+}
+
+// compute fills Settings.
+func (s *study) compute(r *flightlog.Reader, c *collected, b *believed, grid []flightlog.Params) error {
+	drawn := make([]*curves, len(grid))
+	for i := range drawn {
+		drawn[i] = newCurves(s, c.meta.Shape.Latent)
+	}
+	answers, err := flightlog.WhatIfAll(r, b.result, grid,
+		func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief) { drawn[i].add(t, dgap, belief) })
+	if err != nil {
+		return err
+	}
+	for i, a := range answers {
+		s.Settings = append(s.Settings, setting{
+			Kappa: grid[i].Kappa, Rho: grid[i].Rho,
+			Asked: a.Asked, ByLabel: a.ByLabel, ByReward: a.ByReward, CantTell: a.CantTell,
+			Unanswered: a.Unanswered, Unasked: a.Unasked, Labels: a.Labels,
+			Norm: number(a.ZNorm), Cosine: number(a.Cosine), MeanBonus: number(a.MeanBonus),
+			DGap: float32s(drawn[i].dgap.points), Estimate: float32s(drawn[i].estimate.points),
+			Norms: float64s(drawn[i].norms), Z: float32s(drawn[i].z), Skipped: uint32s(c.skipped(a.Entered)),
+		})
+	}
+	return nil
+}
+
+// enters reports whether a label is a reward that entered the belief of the run.
+func (l *label) enters() bool { return l.Outcome == controller.Applied && l.Kind == rewardsrc.Value }
+
+// skipped returns the rows of the labels that entered the belief of the run and are
+// not among the given IDs.
+func (c *collected) skipped(entered []uint64) []uint32 {
+	ids := make(map[uint64]bool, len(entered))
+	for _, id := range entered {
+		ids[id] = true
+	}
+	var rows []uint32
+	for i, l := range c.labels {
+		if l.enters() && !ids[l.ID] {
+			rows = append(rows, uint32(i))
+		}
 	}
 	return rows
 }
 
-// aged returns how many periods that counted lie between the tick that a label
-// is about and now.
-func (c *collected) aged(l *credited, now uint64) uint64 {
-	pos, found := c.position(l.About)
-	if !found && pos > 0 {
-		pos--
-	}
-	return now - min(now, c.columns.clock[pos])
+// curves collects what the page draws of one setting.
+type curves struct {
+	study          *study
+	pos            int
+	dgap, estimate envelope
+	norms          []float64
+	z              []float32
+	mean           []float64 // ẑ after the tick before
 }
 
-func (s *study) addTicks(c *collected, phi []float64) {
-	v := &c.columns
-	n := c.ticks()
-	index, clock, flags := make([]uint32, n), make([]uint32, n), make([]uint8, n)
-	for i := range n {
-		index[i] = uint32(v.index[i] - v.index[0])
-		clock[i] = uint32(v.clock[i])
-		flags[i] = bit(v.flags[i].Has(controller.FlagArmed)) |
-			bit(v.flags[i].Has(controller.FlagBadObs))<<1 | bit(v.flags[i].Has(controller.FlagReward))<<2
-	}
-	s.Ticks = studyTicks{
-		Index: uint32s(index), Clock: uint32s(clock), Flags: bytesOf(flags), Reward: float64s(v.reward), Phi: float64s(phi),
+func newCurves(s *study, d int) *curves {
+	return &curves{
+		study: s, dgap: envelope{size: s.Bucket}, estimate: envelope{size: s.Bucket}, mean: make([]float64, d),
 	}
 }
 
-func (s *study) addAnswers(c *collected, rows map[uint64]uint32) {
-	var pos, row, cantTell []uint32
-	for i, index := range c.columns.index {
-		if known, ok := c.answers.About(index); ok {
-			if r, ok := rows[known.Label.ID]; ok {
-				pos, row = append(pos, uint32(i)), append(row, r)
-			}
-		}
-		if c.answers.CantTell(index) {
-			cantTell = append(cantTell, uint32(i))
+func (c *curves) add(t *controller.Tick, dgap float64, belief *posterior.Belief) {
+	estimate := math.NaN()
+	if c.pos > 0 && !t.Flags.Has(controller.FlagBadObs) {
+		estimate = dot(t.Phi, c.mean)
+	}
+	c.dgap.add(dgap)
+	c.estimate.add(estimate)
+	belief.Mean(c.mean)
+	if k := len(c.norms); k < len(c.study.positions) && int(c.study.positions[k]) == c.pos {
+		c.norms = append(c.norms, math.Sqrt(dot(c.mean, c.mean)))
+		for _, v := range c.mean {
+			c.z = append(c.z, float32(v))
 		}
 	}
-	s.Answers = studyAnswers{Pos: uint32s(pos), Row: uint32s(row), CantTell: uint32s(cantTell)}
+	c.pos++
 }
 
 func bit(set bool) uint8 {
@@ -311,7 +253,7 @@ func bit(set bool) uint8 {
 	return 0
 }
 
-// meanOf returns the mean of what is known.
+// meanOf returns the mean of the values that are not NaN.
 func meanOf(x []float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, v := range x {

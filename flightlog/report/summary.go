@@ -12,30 +12,33 @@ import (
 	"optibfm/internal/shell"
 )
 
-// summary is the head of the page: what a person reads first, and prints.
+// summary is the head of the page.
 type summary struct {
 	Title   string
 	Name    string
 	Verdict notice
-	Notices []notice // what is missing or damaged
+	Notices []notice // missing and damaged parts
 	Rows    []row
 }
 
 // notice is a sentence with a grade: good, warn or bad.
 type notice struct{ Grade, Text string }
 
-// row is a name and what there is to say.
+// row is a name with paragraphs.
 type row struct {
 	Name string
-	Text []string // paragraphs
+	Text []string
 }
+
+// count formats a number for people.
+func count(n uint64) string { return flightlog.Grouped(n) }
 
 func newSummary(c *collected, b *believed, name string) summary {
 	s := summary{Title: orUnknown(c.meta.Robot.Name), Name: name, Verdict: verdict(c, b)}
 	if task := c.meta.Extra["task"]; task != "" {
 		s.Title += ": " + task
 	}
-	s.Notices = notices(c, b, name)
+	s.Notices = append(fileNotices(c, name), beliefNotices(c, b)...)
 	s.Rows = append(runRows(c), timingRows(c)...)
 	s.Rows = append(s.Rows, sourceRows(c)...)
 	return s
@@ -43,57 +46,68 @@ func newSummary(c *collected, b *believed, name string) summary {
 
 func verdict(c *collected, b *believed) notice {
 	r := &b.result
+	verified, ticks := count(r.Verified), count(r.Summary.Ticks)
 	switch {
 	case b.failed != nil:
 		return notice{"bad", "Not verified: " + b.failed.Error()}
 	case r.First != nil:
 		return notice{"bad", fmt.Sprintf("%s of %s ticks computed again: %s DIFFER. The first: %s",
-			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks), flightlog.Grouped(r.Differing), r.First)}
+			verified, ticks, count(r.Differing), r.First)}
 	case len(r.Damage) > 0:
-		return notice{"bad", fmt.Sprintf("Not verified: the log is DAMAGED. %s of the %s ticks that can be read agree",
-			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks))}
+		return notice{"bad", fmt.Sprintf("Not verified: the log is DAMAGED. %s of the %s readable ticks agree",
+			verified, ticks)}
 	case c.ticks() == 0:
 		return notice{"warn", "The log holds no ticks"}
 	case r.Unverified > 0:
-		return notice{"warn", fmt.Sprintf("%s of %s ticks computed again: every hash, norm and weight agrees. %s could not be compared",
-			flightlog.Grouped(r.Verified), flightlog.Grouped(r.Summary.Ticks), flightlog.Grouped(r.Unverified))}
+		return notice{"warn", fmt.Sprintf("%s of %s ticks computed again: every hash, norm and weight agrees. "+
+			"%s could not be compared", verified, ticks, count(r.Unverified))}
 	}
-	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", flightlog.Grouped(r.Verified))}
+	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", verified)}
 }
 
-// notices say what is missing from the log.
-func notices(c *collected, b *believed, name string) []notice {
+// maxNotices is the largest number of damaged places and of gaps in the head of the page.
+const maxNotices = 20
+
+// fileNotices list missing and damaged parts of the file.
+func fileNotices(c *collected, name string) []notice {
 	var found []notice
 	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
 	if cut := c.cut; cut != nil {
-		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost", cut.Reason, flightlog.Grouped(uint64(cut.Offset)), flightlog.Grouped(uint64(cut.Bytes)))
+		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost",
+			cut.Reason, count(uint64(cut.Offset)), count(uint64(cut.Bytes)))
 		if cut.HasTick {
 			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
 		}
 		warn("%s", text)
 	}
-	const shown = 20
-	for _, err := range c.damage[:min(shown, len(c.damage))] {
+	for _, err := range c.damage[:min(maxNotices, len(c.damage))] {
 		found = append(found, notice{"bad", "Log " + err.Error()})
 	}
-	if more := len(c.damage) - shown; more > 0 {
+	if more := len(c.damage) - maxNotices; more > 0 {
 		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
-	if c.summary.Dropped > 0 {
-		warn("%s periods have no record: what a label about them taught is not known here", flightlog.Grouped(c.summary.Dropped))
-	}
-	gaps := b.result.Gaps
-	for _, g := range gaps[:min(shown, len(gaps))] {
-		warn("Belief: %s", gapText(g))
-	}
-	if more := len(gaps) - shown; more > 0 {
-		warn("Belief: %d more gaps", more)
+	if c.cut != nil || len(c.damage) > 0 {
+		warn("To copy the readable records: optibfm log recover %s", shell.Quote(name))
 	}
 	if c.unlisted > 0 {
 		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, shell.Quote(name))
 	}
-	if c.cut != nil || len(c.damage) > 0 {
-		warn("To copy what can be read: optibfm log recover %s", shell.Quote(name))
+	return found
+}
+
+// beliefNotices list what the replay of the belief could not use.
+func beliefNotices(c *collected, b *believed) []notice {
+	var found []notice
+	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
+	if c.summary.Dropped > 0 {
+		warn("%s periods have no record: the effect of labels about them is unknown", count(c.summary.Dropped))
+	}
+	gaps := b.result.Gaps
+	for _, g := range gaps[:min(maxNotices, len(gaps))] {
+		warn("Belief: %s", gapText(g))
+	}
+	if more := len(gaps) - maxNotices; more > 0 {
+		warn("Belief: %d more gaps", more)
 	}
 	return found
 }
@@ -102,10 +116,12 @@ func runRows(c *collected) []row {
 	s, m := &c.summary, &c.meta
 	rows := []row{
 		{"Run", []string{fmt.Sprintf("%s, %s ticks of %v: %s skipped, %s without a record, %s armed",
-			s.Duration.Round(100*time.Millisecond), flightlog.Grouped(s.Ticks), m.Robot.Period, flightlog.Grouped(s.Skipped), flightlog.Grouped(s.Dropped), flightlog.Grouped(s.Armed))}},
-		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β %s, d = %d",
-			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, betaText(m.Control.Beta), m.Shape.Latent)}},
-		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired", flightlog.Grouped(s.Asked), flightlog.Grouped(s.Answered), flightlog.Grouped(s.Expired))}},
+			s.Duration.Round(100*time.Millisecond), count(s.Ticks), m.Robot.Period,
+			count(s.Skipped), count(s.Dropped), count(s.Armed))}},
+		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β %s, d = %d", m.Control.Strategy,
+			m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, betaText(m.Control.Beta), m.Shape.Latent)}},
+		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired",
+			count(s.Asked), count(s.Answered), count(s.Expired))}},
 		{"Labels", []string{s.LabelsText()}},
 	}
 	if len(s.Episodes) > 0 {
@@ -139,7 +155,7 @@ func episodesText(episodes []flightlog.Episode) string {
 func faultsText(s *flightlog.Summary) string {
 	text := s.Stops()
 	if s.Warnings+s.Errors > 0 {
-		text += fmt.Sprintf("; %d warnings and %d errors among the events", s.Warnings, s.Errors)
+		text += fmt.Sprintf("; %d warnings and %d errors in the events", s.Warnings, s.Errors)
 	}
 	return text
 }
@@ -148,12 +164,13 @@ func timingRows(c *collected) []row {
 	s := &c.summary
 	var rows []row
 	if !c.meta.Clock.Simulated {
-		rows = append(rows, row{"Lateness", []string{percentilesText(s.Late)}}, row{"A tick takes", []string{percentilesText(s.Busy)}})
+		rows = append(rows, row{"Lateness", []string{percentilesText(s.Late)}},
+			row{"A tick takes", []string{percentilesText(s.Busy)}})
 	}
 	if plans := slices.Sorted(slices.Values(c.plans)); len(plans) > 0 && plans[len(plans)-1] > 0 {
 		at := func(q float64) float64 { return plans[int(q*float64(len(plans)-1))] }
 		rows = append(rows, row{"A plan takes", []string{fmt.Sprintf("p50 %.2f, p99 %.2f, max %.2f ms (%s plans)",
-			at(0.5), at(0.99), at(1), flightlog.Grouped(uint64(len(plans))))}})
+			at(0.5), at(0.99), at(1), count(uint64(len(plans))))}})
 	}
 	return rows
 }
@@ -167,11 +184,11 @@ func sourceRows(c *collected) []row {
 	m := &c.meta
 	rows := []row{
 		{"Started", []string{time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC")}},
-		{"Program", []string{fmt.Sprintf("%s, model %s", orUnknown(m.Program), orUnknown(m.ModelHash[:min(16, len(m.ModelHash))]))}},
+		{"Program", []string{orUnknown(m.Program) + ", model " + orUnknown(m.ModelHash[:min(16, len(m.ModelHash))])}},
 		{"Posture", strings.Split(orUnknown(m.Posture), "\n")},
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
-		if key != "task" { // it is in the title
+		if key != "task" { // the title shows it
 			rows = append(rows, row{key, []string{m.Extra[key]}})
 		}
 	}

@@ -312,7 +312,7 @@ func (h *Process) run(alive context.Context) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.beat(stop) })
 	kept := h.StartKeeper()
-	tidied := StartTidying(h.Session.File.Log, h.Planning.Events, TidyEvery)
+	tidied := startTidying(h.Session.File.Log, h.Planning.Events, TidyEvery)
 	planned := make(chan struct{})
 	go func() {
 		defer close(planned)

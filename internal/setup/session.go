@@ -62,9 +62,11 @@ func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *f
 	if err = os.MkdirAll(s.File.Log.Dir, 0o755); err != nil {
 		return nil, "", fmt.Errorf("log: %w: give a log.dir that can be written to, or set log.enabled=false", err)
 	}
-	if s.RoomMade, err = makeRoom(s.File.Log); err != nil {
+	removed, exceeded, err := MakeRoom(s.File.Log)
+	if err != nil {
 		return nil, "", err
 	}
+	s.RoomMade = append(removed, exceeded...)
 	now := time.Now()
 	meta := flightlog.Metadata{
 		Program: version.String(), ModelHash: s.Model.Fingerprint(), Posture: posture,

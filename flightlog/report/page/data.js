@@ -1,4 +1,4 @@
-// data.js: from the JSON in the page to typed arrays.
+// data.js: decodes the data of the page.
 
 function bytesFromBase64(text) {
   const binary = atob(text);
@@ -13,7 +13,7 @@ const u32 = (text) => new Uint32Array(bytesFromBase64(text));
 const i32 = (text) => new Int32Array(bytesFromBase64(text));
 const u8 = (text) => new Uint8Array(bytesFromBase64(text));
 
-// unpack replaces the base64 of each named field by an array of its type.
+// unpack decodes each named field from base64 to an array of its type.
 function unpack(object, types) {
   for (const [name, type] of Object.entries(types)) object[name] = type(object[name]);
 }
@@ -25,17 +25,13 @@ function readData(text) {
     dgap: f32, estimate: f32, spread: f32, reward: f32, age: f32, turn: f32, late: f32, busy: f32, skipped: f32,
   });
   unpack(data.starts, { tick: u32, time: f64, flags: u32 });
-  unpack(data.labels, { pos: u32, about: i32, value: f32, kind: u8, outcome: u8, asked: u8, row: i32, trust: f32 });
+  unpack(data.labels, { pos: u32, about: i32, value: f32, kind: u8, outcome: u8, asked: u8, trust: f32 });
   unpack(data.requests, { from: u32, to: u32, state: u8, dgap: f32 });
-  unpack(data.moments, { pos: u32, clock: u32, norm: f64, z: f32, sigma: f32 });
+  unpack(data.moments, { pos: u32, norm: f64, z: f32, sigma: f32 });
   unpack(data, { episodes: u32 });
-  const study = data.study;
-  unpack(study, { start: f64, logged_z: f64 });
-  unpack(study.labels, {
-    pos: u32, clock: u32, age: u32, undoes: i32, volunteered: u8, unasked: u8, undone: u8, known: u8,
-    value: f64, confidence: f64, phi: f64,
-  });
-  unpack(study.ticks, { index: u32, clock: u32, flags: u8, reward: f64, phi: f64 });
-  unpack(study.answers, { pos: u32, row: u32, cant_tell: u32 });
+  unpack(data.study, { moments: u32 });
+  for (const setting of data.study.settings) {
+    unpack(setting, { dgap: f32, estimate: f32, norms: f64, z: f32, skipped: u32 });
+  }
   return data;
 }

@@ -1,8 +1,8 @@
-// page.js: the plots, the cursor over them, and the sliders.
+// page.js: the plots, the cursor over them, the events and the keys.
 
 const byId = (id) => document.getElementById(id);
 
-// element makes an element; text is only ever text.
+// element makes an element. It never interprets text as markup.
 function element(name, text, className) {
   const e = document.createElement(name);
   if (text !== undefined) e.textContent = text;
@@ -23,12 +23,12 @@ class Page {
     const join = (8 * data.bucket * data.period_ms) / 1e3;
     this.view = { time: data.starts.time, join, from: 0, to: 1, first: 0, last: -1 };
     this.cursor = 0;
-    this.run = null; // the what-if that is shown
+    this.setting = null; // of the study, the one that is shown
+    this.params = {};
     this.series = {};
     for (const [name, values] of Object.entries(data.columns)) this.series[name] = values.length ? new Series(values, this.paired) : null;
-    this.momentTimes = Float64Array.from(data.moments.pos, (pos) => this.timeOf(pos));
-    const stride = data.moments.pos.length > 1 ? data.moments.pos[1] - data.moments.pos[0] : 1;
-    this.momentJoin = (Math.max(2 * stride, 8 * data.bucket) * data.period_ms) / 1e3;
+    this.moments = this.axisOf(data.moments.pos, 2);
+    this.prepareStudy();
     this.spreads = this.meanSigma();
     this.marks = [...new Set(Array.from(data.labels.pos, (pos) => this.pointOf(pos)))];
     this.plots = [];
@@ -38,6 +38,30 @@ class Page {
   pointOf(pos) { return Math.floor(pos / this.data.bucket); }
   timeOf(pos) { return this.view.time[this.pointOf(pos)]; }
 
+  // axisOf returns the times of positions at equal distances, and up to which distance
+  // a line joins them.
+  axisOf(positions, factor) {
+    const { bucket, period_ms } = this.data, stride = positions.length > 1 ? positions[1] - positions[0] : 1;
+    return {
+      times: Float64Array.from(positions, (pos) => this.timeOf(pos)),
+      join: (Math.max(factor * stride, 8 * bucket) * period_ms) / 1e3,
+    };
+  }
+
+  // prepareStudy makes series of the curves of the study.
+  prepareStudy() {
+    const { study, n } = this.data, paired = study.bucket > 1;
+    const positions = Array.from({ length: Math.ceil(n / study.bucket) }, (_, k) => k * study.bucket);
+    this.studyCurves = this.axisOf(positions, 8);
+    this.studyMoments = this.axisOf(study.moments, 2);
+    for (const s of study.settings) {
+      s.dgap = new Series(s.dgap, paired);
+      s.estimate = new Series(s.estimate, paired);
+      s.skipped = new Set(s.skipped);
+    }
+  }
+
+  // meanSigma returns the root mean square of σ over the dimensions, at each moment.
   meanSigma() {
     const { moments, d } = this.data;
     if (!moments.sigma.length) return null;
@@ -117,8 +141,8 @@ class Page {
     this.draw();
   }
 
-  // draw draws everything, at most once a frame. Where only the cursor moved,
-  // the curves are those of the frame before.
+  // draw draws the page, at most once a frame. It reuses the curves if only the cursor
+  // moved.
   draw() {
     if (this.drawing) return;
     this.drawing = true;
@@ -128,7 +152,7 @@ class Page {
     });
   }
 
-  // redraw draws the curves, too.
+  // redraw draws the page with new curves.
   redraw() {
     this.stale = true;
     this.draw();
@@ -145,11 +169,11 @@ class Page {
     }
     this.stale = false;
     this.drawBars(colours);
-    this.tell();
+    this.showReadings();
   }
 
-  // drawCurves draws a plot, or leaves it without a frame where it has no room: in a
-  // hidden or collapsed page. A canvas without pixels cannot be copied.
+  // drawCurves draws a plot. In a hidden or collapsed page a plot has no pixels; it then
+  // has no frame, because a canvas without pixels cannot be copied.
   drawCurves(plot, colours) {
     const frame = new Frame(plot.canvas, plot.height, this.view, colours);
     plot.frame = plot.canvas.width && plot.canvas.height ? frame : null;
@@ -159,29 +183,34 @@ class Page {
     plot.curves.getContext("2d").drawImage(plot.canvas, 0, 0);
   }
 
-  // momentBefore returns the newest moment of the belief at or before the
-  // cursor, -1 where the belief is not known.
-  momentBefore() {
-    if (this.spansHere(this.data.gaps) !== null) return -1;
-    const last = (this.cursor + 1) * this.data.bucket - 1;
-    return lowerBound(this.data.moments.pos, last + 1) - 1;
+  // momentBefore returns the index of the last position at or before the cursor, -1 if
+  // there is none.
+  momentBefore(positions) {
+    return lowerBound(positions, (this.cursor + 1) * this.data.bucket) - 1;
+  }
+
+  // studied returns the belief of the chosen setting at the cursor, or null.
+  studied() {
+    const { study, d } = this.data, k = this.setting ? this.momentBefore(study.moments) : -1;
+    return k < 0 ? null : { z: this.setting.z.subarray(k * d, (k + 1) * d), norm: this.setting.norms[k], pos: study.moments[k] };
   }
 
   drawBars(colours) {
-    const { moments, d } = this.data, k = this.momentBefore();
+    const { moments, d } = this.data;
+    const k = this.spansHere(this.data.gaps) === null ? this.momentBefore(moments.pos) : -1;
     const { ctx, width, height } = prepare(byId("bars"), 210);
     byId("belief-when").textContent = "";
     byId("belief-text").textContent = "";
     if (k < 0) {
-      byId("belief-text").textContent = "not known here";
+      byId("belief-text").textContent = "unknown here";
       return;
     }
     const z = moments.z.subarray(k * d, (k + 1) * d), sigma = moments.sigma.subarray(k * d, (k + 1) * d);
-    const other = this.run ? this.run.z.subarray(k * d, (k + 1) * d) : null;
-    // Where σ is far above ẑ, the bars stay readable and the whiskers run off.
+    const other = this.studied();
+    // If σ is far above ẑ, the axis fits the bars and cuts the whiskers.
     let most = 1e-9, widest = 1e-9;
     for (let i = 0; i < d; i++) {
-      most = Math.max(most, Math.abs(z[i]), other ? Math.abs(other[i]) : 0);
+      most = Math.max(most, Math.abs(z[i]), other ? Math.abs(other.z[i]) : 0);
       if (sigma.length) widest = Math.max(widest, sigma[i]);
     }
     most = Math.min(most + widest, 2 * most);
@@ -210,18 +239,19 @@ class Page {
       }
       if (other) {
         ctx.fillStyle = colours.purple;
-        ctx.fillRect(x - 0.5, zero - other[i] * unit - 1, bar + 1, 2);
+        ctx.fillRect(x - 0.5, zero - other.z[i] * unit - 1, bar + 1, 2);
       }
     }
     byId("belief-when").textContent = "after tick " + (this.data.first_tick + this.tickAt(moments.pos[k]));
-    byId("belief-text").textContent = `‖ẑ‖ ${moments.norm[k].toFixed(4)}` + (this.spreads ? `, σ ${this.spreads[k].toFixed(4)} (rms over ${d} dimensions), below: σ of each` : "") +
-      (other ? `; what if: ‖ẑ‖ ${this.run.norm[k].toFixed(4)} (purple)` : "");
+    byId("belief-text").textContent = `‖ẑ‖ ${moments.norm[k].toFixed(4)}` +
+      (this.spreads ? `, σ ${this.spreads[k].toFixed(4)} (rms over ${d} dimensions), below: σ of each` : "") +
+      (other ? `; what if: ‖ẑ‖ ${other.norm.toFixed(4)} (purple), after tick ${this.data.first_tick + this.tickAt(other.pos)}` : "");
   }
 
   tickAt(pos) { return this.data.starts.tick[this.pointOf(pos)]; }
 
-  // tell writes what holds at the cursor.
-  tell() {
+  // showReadings shows the values at the cursor.
+  showReadings() {
     const { data, cursor } = this, rows = [];
     if (!this.points) {
       byId("now").textContent = "no ticks";
@@ -242,10 +272,12 @@ class Page {
     add("Episode", data.episodes.length ? `${episode} of ${data.episodes.length} in this log` : null);
     add("State", [
       flags & flag.armed ? "armed" : "disarmed", flags & flag.gate && "gate open", flags & flag.replanned && "new z",
-      flags & flag.fallback && "no plan: a seeded z", flags & flag.badObs && "bad observation", flags & flag.badAction && "bad action", flags & flag.limited && "action limited",
+      flags & flag.fallback && "no plan: a seeded z", flags & flag.badObs && "bad observation",
+      flags & flag.badAction && "bad action", flags & flag.limited && "action limited",
     ].filter(Boolean).join(", "));
     add("D-gap", read("dgap", ` nats (κ = ${data.config.kappa})`));
-    add("φᵀẑ", this.series.estimate && !Number.isNaN(this.series.estimate.low(cursor)) ? `${read("estimate", "")} ± ${read("spread", "")}` : "not known");
+    const estimate = read("estimate", "");
+    add("φᵀẑ", estimate === null ? "unknown" : `${estimate} ± ${read("spread", "")}`);
     add("Reward", read("reward", ", the simulator's"));
     add("Label", this.labelsHere());
     add("z", `${read("age", "")} ticks old` + (this.series.turn.high(cursor) > 0 ? `, turned by ${read("turn", "°")}` : ""));
@@ -273,13 +305,14 @@ class Page {
   labelText(i) {
     const l = this.data.labels;
     const what = l.kind[i] === kind.value ? shortNumber(l.value[i]) : l.kind[i] === kind.undo ? "undo" : "can't tell";
-    const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words ? this.data.labels.words[l.outcome[i]] : "";
-    return `${what} (${how}${l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : ""}${this.trustText(l.trust[i])})`;
+    const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words[l.outcome[i]];
+    const about = l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : "";
+    return `${what} (${how}${about}${this.trustText(l.trust[i])})`;
   }
 
-  // trustText says how much a label counted that might have been doubted.
+  // trustText returns the share of its weight that a label was given.
   trustText(trust) {
-    if (!(trust > 0)) return ""; // NaN, or undefined where labels are not doubted
+    if (!(trust > 0)) return ""; // NaN, or undefined without robust
     return `, counted ${trust.toFixed(2)}${trust < 0.995 ? ": it surprised the belief" : ""}`;
   }
 
@@ -290,13 +323,13 @@ class Page {
 
   writeHash() {
     const parts = this.cursor > 0 ? ["t=" + this.view.time[this.cursor].toFixed(3)] : [];
-    for (const [name, value] of Object.entries(this.params ?? {})) if (value !== null) parts.push(`${name}=${value}`);
-    clearTimeout(this.hashing); // browsers limit how often
+    for (const [name, value] of Object.entries(this.params)) if (value !== null) parts.push(`${name}=${value}`);
+    clearTimeout(this.hashing); // browsers limit the rate
     this.hashing = setTimeout(() => {
       try {
         history.replaceState(null, "", "#" + parts.join("&"));
       } catch {
-        // a page that was opened in a sandbox has no history: it needs none
+        // a sandboxed page has no history
       }
     }, 300);
   }
@@ -309,14 +342,20 @@ function addPlots(page) {
   const times = (positions) => Array.from(positions, (pos) => page.timeOf(pos));
   const labelTimes = times(labels.pos), aboutTimes = Array.from(labels.about, (pos) => (pos < 0 ? NaN : page.timeOf(pos)));
   const fromTimes = times(requests.from), toTimes = times(requests.to), episodeTimes = times(data.episodes);
-  const dropped = (i) => page.run !== null && labels.row[i] >= 0 && labels.kind[i] === kind.value && !page.run.kept[labels.row[i]];
-  const tint = (c, value) => (value > 0 ? c.green : value < 0 ? c.red : c.dim);
+  const skipped = (i) => page.setting !== null && page.setting.skipped.has(i);
+  // whatIf draws a curve of the chosen setting.
+  const whatIf = (f, c, axis, series) => f.sparse(axis.times, series, c.purple, { dash: [4, 3], join: axis.join });
+  const labelColour = (c, i) => {
+    const value = labels.value[i];
+    return skipped(i) ? c.purple : value > 0 ? c.green : value < 0 ? c.red : c.dim;
+  };
   const mostLabel = Math.max(1e-9, ...sampled(labels.value));
   const dense = labels.pos.length > 5000;
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
-    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"], ["what if: not asked for", "purple"], ["ring: undo, can't tell, refused", "dim"],
+    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"],
+    ["what if: left out", "purple"], ["ring: undo, can't tell, refused", "dim"],
   ], 116, (f, c) => {
     const rows = { requests: 20, labels: 52, events: 88 };
     shadeGaps(f, c);
@@ -336,52 +375,56 @@ function addPlots(page) {
         continue;
       }
       const length = 3 + (13 * Math.abs(labels.value[i])) / mostLabel, up = labels.value[i] >= 0;
-      f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, dropped(i) ? c.purple : tint(c, labels.value[i]));
+      f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, labelColour(c, i));
     }
     data.faults.forEach((s) => f.span(page.timeOf(s.from), page.timeOf(s.to), rows.events - 8, 16, c.red));
     data.events.forEach((e) => f.dot(e.time, rows.events, 3.5, e.level === "error" ? c.red : e.level === "warn" ? c.orange : c.dim));
   });
 
   page.addPlot("D-gap, nats (log scale)", [["Δ(φ)", "blue"], ["κ", "orange"], ["what if", "purple"]], 140, (f, c) => {
-    const kappa = page.params?.kappa ?? null;
+    const kappa = page.params.kappa ?? null;
     f.range([series.dgap], { include: [config.kappa, kappa ?? NaN], log: true });
     f.axes();
     f.line(series.dgap, c.blue);
-    if (page.run?.dgap) f.line(new Series(page.run.dgap, false), c.purple, { dash: [4, 3] });
-    if (config.gate_off) f.note("the gate was off: labels came unasked");
+    if (page.setting) whatIf(f, c, page.studyCurves, page.setting.dgap);
+    if (config.gate_off) f.note("the gate was off");
     else if (config.kappa > 0) f.level(config.kappa, c.orange, "κ = " + shortNumber(config.kappa));
     if (kappa > 0) f.level(kappa, c.purple, "what if κ = " + shortNumber(kappa));
   });
 
   const e = series.estimate, s = series.spread;
-  page.addPlot("Reward", [["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"], ["what if", "purple"]], 172, (f, c) => {
+  page.addPlot("Reward", [
+    ["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"],
+    ["what if", "purple"],
+  ], 172, (f, c) => {
     f.range([e, series.reward].filter(Boolean), { include: sampled(labels.value) });
     f.axes();
     const lower = (i) => e.low(i) - s.high(i), upper = (i) => e.high(i) + s.high(i);
     f.band((i) => Math.max(lower(i), f.low), (i) => Math.min(upper(i), f.high), c.fill);
     if (series.reward) f.line(series.reward, c.dim, { width: 1 });
     f.line(e, c.blue);
-    if (page.run?.estimate) f.line(new Series(page.run.estimate, false), c.purple, { dash: [4, 3] });
+    if (page.setting) whatIf(f, c, page.studyCurves, page.setting.estimate);
     for (let i = 0; i < aboutTimes.length; i++) {
-      if (!Number.isNaN(aboutTimes[i])) f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, dropped(i) ? c.purple : tint(c, labels.value[i]), dropped(i));
+      if (Number.isNaN(aboutTimes[i])) continue;
+      f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, labelColour(c, i), skipped(i));
     }
   });
 
-  page.addPlot("Belief", [["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"]], 130, (f, c) => {
+  page.addPlot("Belief", [
+    ["‖ẑ‖", "blue"], ["σ, rms over its dimensions", "orange"], ["what if: ‖ẑ‖", "purple"],
+  ], 130, (f, c) => {
     const norms = data.moments.norm, curves = [new Series(norms, false)];
     if (page.spreads) curves.push(new Series(page.spreads, false));
-    if (page.run) curves.push(new Series(page.run.norm, false));
     const inside = Object.create(f);
     inside.view = { ...page.view, first: 0, last: norms.length - 1 };
-    Frame.prototype.range.call(inside, curves, { include: [0] });
+    Frame.prototype.range.call(inside, curves, { include: [0, ...(page.setting?.norms ?? [])] });
     [f.low, f.high] = [inside.low, inside.high];
     shadeGaps(f, c);
     f.axes();
-    if (!norms.length) f.note("the belief is not known: the log could not be replayed");
-    const join = page.momentJoin;
-    f.sparse(page.momentTimes, norms, c.blue, { join });
-    if (page.spreads) f.sparse(page.momentTimes, page.spreads, c.orange, { join });
-    if (page.run) f.sparse(page.momentTimes, page.run.norm, c.purple, { dash: [4, 3], join });
+    if (!norms.length) f.note("unknown: the log could not be replayed");
+    const { times, join } = page.moments;
+    curves.forEach((series, i) => f.sparse(times, series, [c.blue, c.orange][i], { join }));
+    if (page.setting) whatIf(f, c, page.studyMoments, new Series(page.setting.norms, false));
   });
 
   page.addPlot("z turned, degrees", [["angle to the z before", "blue"]], 84, (f, c) => {
@@ -390,7 +433,7 @@ function addPlots(page) {
     f.line(series.turn, c.blue, { width: 1 });
   });
 
-  page.addPlot("Age of z, ticks", [["age", "blue"], ["limit: an older one halts the robot", "red"]], 84, (f, c) => {
+  page.addPlot("Age of z, ticks", [["age", "blue"], ["limit: an older z halts the robot", "red"]], 84, (f, c) => {
     f.range([series.age], { include: [0, 2] });
     f.axes();
     f.line(series.age, c.blue);
@@ -398,9 +441,11 @@ function addPlots(page) {
     else f.tag(`limit ${config.max_plan_age}`, c.dim, f.y1 + 7);
   });
 
-  page.addPlot("Timing, ms (log scale)", [["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"]], series.late ? 124 : 60, (f, c) => {
+  page.addPlot("Timing, ms (log scale)", [
+    ["lateness", "blue"], ["a tick takes", "orange"], ["skipped periods", "red"], ["period", "dim"],
+  ], series.late ? 124 : 60, (f, c) => {
     if (!series.late) {
-      f.note("simulated time: nothing was timed");
+      f.note("simulated time: no timing");
       return;
     }
     f.range([series.late, series.busy], { include: [data.period_ms], log: true });
@@ -414,8 +459,8 @@ function addPlots(page) {
   });
 }
 
-// sampled returns the least and the greatest magnitude-bearing values, which is
-// all that an axis needs of many.
+// sampled returns the least, the greatest and the negated least value: what an axis
+// needs of many values.
 function sampled(values) {
   let low = Infinity, high = -Infinity;
   for (const v of values) {
@@ -425,189 +470,16 @@ function sampled(values) {
   return low > high ? [] : [low, high, -low];
 }
 
-// --- what if ---
-
-// sliders: from a position in [0, 1] to a value and back.
-const logarithmic = (from, to) => ({
-  value: (p) => 10 ** (from + p * (to - from)),
-  position: (v) => (Math.log10(v) - from) / (to - from),
-});
-const withZero = (scale) => ({
-  value: (p) => (p < 0.01 ? 0 : scale.value((p - 0.01) / 0.99)),
-  position: (v) => (v > 0 ? 0.01 + 0.99 * scale.position(v) : 0),
-});
-const forgetting = (least) => ({
-  value: (p) => (p > 0.99 ? 1 : 1 - 10 ** (Math.log10(1 - least) + (p / 0.99) * (-6 - Math.log10(1 - least)))),
-  position: (v) => (v >= 1 ? 1 : 0.99 * ((Math.log10(1 - v) - Math.log10(1 - least)) / (-6 - Math.log10(1 - least)))),
-});
-
-class WhatIf {
-  constructor(page) {
-    this.page = page;
-    this.data = page.data;
-    this.params = { kappa: null, lambda: null, rho: null, beta: null };
-    this.ticket = 0;
-    const { config, d, study } = this.data;
-    const leastRho = config.exact_restore || d === 1 ? 0.5 : 0.5 ** (1 / (d - 1)); // the belief needs more than that
-    const costly = study.last_clock * d * d > 2e10;
-    this.controls = [
-      { name: "kappa", sign: "κ", was: config.kappa, min: 0, max: 1e3, scale: withZero(logarithmic(-3, 1)), title: "ask for a label where the D-gap is at least this, nats" },
-      { name: "lambda", sign: "λ", was: config.lambda, min: 1e-9, max: 1e9, scale: logarithmic(-3, 3), off: study.warm, title: "the prior, V = λI" },
-      { name: "rho", sign: "ρ", was: config.rho, min: leastRho, max: 1, scale: forgetting(leastRho), off: study.warm || costly, title: "forgetting: what a label weighs after one period" },
-      { name: "beta", sign: "β", was: config.beta ?? 1, min: 0, max: 1e9, scale: withZero(logarithmic(-2, 2)), title: "weight of the uncertainty bonus: changes where the robot goes, not what it learns there" },
-    ];
-    this.note = [
-      study.mode === "labels" && `Of this run ${study.why}, so a κ is answered only for the labels that the log holds: which of them would not have been asked for.`,
-      study.mode === "nothing" && `Not computed here: ${study.why}. The command below may.`,
-      study.warm && "The log starts with labels that it does not hold: λ and ρ cannot be changed.",
-      costly && "ρ would take too long here.",
-      study.missing > 0 && `${study.missing} periods are not in the log: this is approximate.`,
-    ].filter(Boolean).join(" ");
-    this.controls.forEach((control) => this.addSlider(control));
-    byId("reset").addEventListener("click", () => this.reset());
-    this.show();
-  }
-
-  addSlider(control) {
-    const row = element("div", undefined, "slider"), label = element("label", control.sign);
-    const range = element("input"), number = element("input");
-    Object.assign(range, { type: "range", min: 0, max: 1000, step: 1, disabled: Boolean(control.off) });
-    Object.assign(number, { type: "number", min: control.min, max: control.max, step: "any", disabled: Boolean(control.off) });
-    range.id = "slide-" + control.name;
-    number.id = "set-" + control.name;
-    label.htmlFor = number.id;
-    row.title = label.title = control.title;
-    range.setAttribute("aria-label", control.title);
-    range.addEventListener("input", () => this.set(control, +control.scale.value(range.value / 1000).toPrecision(control.name === "rho" ? 8 : 3)));
-    number.addEventListener("change", () => this.set(control, number.valueAsNumber));
-    row.append(label, range, number);
-    byId("sliders").append(row);
-    Object.assign(control, { row, range, number });
-    this.place(control);
-  }
-
-  // place shows a control's value.
-  place(control) {
-    const value = this.params[control.name] ?? control.was;
-    control.number.value = value;
-    control.range.value = 1000 * Math.max(0, Math.min(1, control.scale.position(value)));
-    control.row.classList.toggle("changed", this.params[control.name] !== null);
-  }
-
-  set(control, value) {
-    if (control.off) return;
-    const valid = value >= control.min && value <= control.max;
-    if (valid) this.params[control.name] = value;
-    this.place(control);
-    if (valid) this.compute();
-  }
-
-  reset() {
-    for (const control of this.controls) {
-      this.params[control.name] = null;
-      this.place(control);
-    }
-    this.compute();
-  }
-
-  // compute runs the what-if, a slice at a time; a newer one ends an older.
-  compute() {
-    const ticket = ++this.ticket, page = this.page;
-    page.params = { ...this.params };
-    const changed = Object.values(this.params).some((v) => v !== null);
-    page.run = null;
-    if (!changed || this.data.study.mode === "nothing") {
-      this.show();
-      page.redraw();
-      return;
-    }
-    const run = new Run(this.data, { ...this.params }), work = run.work();
-    const slice = () => {
-      if (ticket !== this.ticket) return;
-      const until = performance.now() + 25;
-      while (performance.now() < until) {
-        const step = work.next();
-        if (step.done) {
-          page.run = run.result;
-          this.show();
-          page.redraw();
-          return;
-        }
-        this.progress = step.value;
-      }
-      byId("whatif-note").textContent = `computing, ${Math.round(100 * this.progress)} %`;
-      setTimeout(slice);
-    };
-    slice();
-  }
-
-  show() {
-    const { page, data } = this, r = page.run, { study } = data;
-    byId("whatif-note").textContent = this.note;
-    byId("command").textContent = ["optibfm replay", shellWord(data.name),
-      ...this.controls.filter((c) => this.params[c.name] !== null).map((c) => `--${c.name} ${this.params[c.name]}`)].join(" ");
-    const was = study.logged_z.length ? Math.sqrt(product(study.logged_z, study.logged_z, 0)) : NaN;
-    const fixed = (v) => (Number.isFinite(v) ? v.toFixed(4) : "–");
-    const gate = r && this.params.kappa !== null;
-    const rows = [
-      ["requests", study.logged_asked, gate ? (r.exact ? r.asked : `${r.asked} of the labels`) : null],
-      ["– answered by a logged label", null, gate && r.exact ? r.byLabel : null],
-      ["– by the simulator's reward", null, gate && r.exact ? r.byReward : null],
-      ["– can't tell", null, gate && r.exact ? r.cantTell : null],
-      ["– no answer in the log", null, gate && r.exact ? r.unanswered : null],
-      ["labels that entered", this.enteredInRun(), r?.labels ?? null],
-      ["– of them unasked", null, r?.unasked ?? null],
-      ["‖ẑ‖ at the end", fixed(was), r ? fixed(r.finalNorm) : null],
-      ["cosine to the run's ẑ", null, r ? fixed(r.cosine) : null],
-      ["mean bonus β‖φ‖", fixed((data.config.beta ?? NaN) * (study.mean_spread ?? NaN)), r ? fixed(r.meanBonus) : null],
-    ].filter(([, a, b]) => a !== null || b !== null);
-    const head = element("tr");
-    head.append(element("th", ""), element("th", "the run"), element("th", "what if"));
-    byId("answers").replaceChildren(head, ...rows.map(([name, a, b]) => {
-      const tr = element("tr");
-      tr.append(element("th", name), element("td", a ?? ""), element("td", b ?? "", b !== null && String(a) !== String(b) ? "changed" : ""));
-      return tr;
-    }));
-    byId("whatif").dataset.result = r ? resultText(r) : "";
-  }
-
-  enteredInRun() {
-    let n = 0;
-    for (let row = 0; row < this.data.study.labels.n; row++) n += this.data.study.labels.undoes[row] === -1 ? 1 : 0;
-    return n;
-  }
-
-  // take applies parameters from the page's address.
-  take(values) {
-    for (const control of this.controls) {
-      const value = values.get(control.name);
-      if (value !== null && value !== "" && !control.off && +value >= control.min && +value <= control.max) {
-        this.params[control.name] = +value;
-        this.place(control);
-      }
-    }
-    this.compute();
-  }
-}
-
-const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
-
-// resultText is a what-if's numbers as JSON, all their digits kept.
-function resultText(r) {
-  const { asked, byLabel, byReward, cantTell, unanswered, unasked, labels, exact } = r;
-  return JSON.stringify({
-    asked, byLabel, byReward, cantTell, unanswered, unasked, labels, exact,
-    z: Array.from(r.finalZ), norm: r.finalNorm, cosine: r.cosine, meanBonus: r.meanBonus,
-  });
-}
-
 // --- events ---
 
 function listEvents(page) {
   const { data } = page, rows = [];
   const add = (pos, time, level, text) => rows.push({ pos, time, level, text });
   data.events.forEach((e) => add(e.pos, e.time, e.level, e.text + (e.fields ?? []).map(([k, v]) => `; ${k} = ${v}`).join("")));
-  data.faults.forEach((f) => add(f.from, page.timeOf(f.from) ?? 0, "fault", f.text + (f.to > f.from ? `, for ${f.to - f.from + 1} ticks` : "")));
+  data.faults.forEach((f) => {
+    const duration = f.to > f.from ? `, for ${f.to - f.from + 1} ticks` : "";
+    add(f.from, page.timeOf(f.from) ?? 0, "fault", f.text + duration);
+  });
   data.gaps.forEach((g) => add(g.from, page.timeOf(Math.min(g.from, data.n - 1)) ?? 0, "gap", g.text));
   rows.sort((a, b) => a.time - b.time);
   if (!rows.length) byId("events").append(element("tr", "none"));
@@ -637,7 +509,7 @@ function listenToKeys(page) {
     "+": () => page.zoom(0.5), "=": () => page.zoom(0.5), "-": () => page.zoom(2), 0: () => page.showAll(),
   };
   document.addEventListener("keydown", (event) => {
-    const busy = event.target instanceof HTMLInputElement && event.target.id !== "scrub";
+    const busy = event.target instanceof HTMLSelectElement;
     if (busy || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
     event.preventDefault();
     keys[event.key](event);
@@ -656,14 +528,14 @@ function start() {
   addPlots(page);
   listEvents(page);
   listenToKeys(page);
-  const whatIf = new WhatIf(page);
+  const panel = new StudyPanel(page);
   const wanted = new URLSearchParams(location.hash.slice(1));
   const t = parseFloat(wanted.get("t") ?? "");
   if (t >= 0) page.cursor = Math.min(page.points - 1, lowerBound(page.view.time, t - 1e-6));
-  whatIf.take(wanted);
+  panel.choose(Object.fromEntries(wanted));
   page.drawNow();
   addEventListener("resize", () => page.redraw());
-  // A page that is shown or unfolded changes its width without that event.
+  // A hidden or folded page that becomes visible changes its width without that event.
   let width = byId("plots").clientWidth;
   new ResizeObserver(([plots]) => {
     if (Math.round(plots.contentRect.width) === width) return;

@@ -2,7 +2,7 @@
 
 const gutter = { left: 58, right: 10, top: 6, bottom: 18 };
 
-// Palette reads the colours of the style sheet, which follow light and dark.
+// palette reads the colours of the style sheet. They depend on the light or dark theme.
 function palette() {
   const style = getComputedStyle(document.documentElement);
   const colours = {};
@@ -12,7 +12,7 @@ function palette() {
   return colours;
 }
 
-// prepare fits a canvas to its place and pixels, and clears it.
+// prepare sets the size of a canvas in pixels and clears it.
 function prepare(canvas, height) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
@@ -26,7 +26,7 @@ function prepare(canvas, height) {
   return { ctx, width, height };
 }
 
-// niceSteps returns round numbers from low to high, about so many.
+// niceSteps returns about count round numbers from low to high.
 function niceSteps(low, high, count) {
   const span = high - low;
   if (!(span > 0)) return [low];
@@ -39,7 +39,7 @@ function niceSteps(low, high, count) {
 
 const shortNumber = (v) => (v !== 0 && (Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3) ? v.toExponential(0) : String(+v.toPrecision(4)));
 
-// Series gives the least and the greatest value of a point.
+// Series holds the least and the greatest value of each point.
 class Series {
   constructor(values, paired) {
     this.values = values;
@@ -70,7 +70,7 @@ class Frame {
     return this.y0 + ((v - this.low) / (this.high - this.low)) * (this.y1 - this.y0);
   }
 
-  // range sets the value axis to hold what the series show, and more.
+  // range sets the value axis so that it holds the visible values and those in include.
   range(series, { include = [], log = false } = {}) {
     let low = Infinity, high = -Infinity;
     const take = (v) => {
@@ -144,7 +144,7 @@ class Frame {
     this.tag(text, colour, y - this.y1 < 16 ? y + 9 : y - 9);
   }
 
-  // tag writes a text at the right edge that curves do not run through.
+  // tag writes a text at the right edge, on a background that hides curves.
   tag(text, colour, y) {
     const ctx = this.ctx, width = ctx.measureText(text).width;
     ctx.fillStyle = this.colours.paper;
@@ -155,9 +155,8 @@ class Frame {
     ctx.fillText(text, this.x1 - 3, y);
   }
 
-  // line draws a series: where many points share a pixel, from the least to
-  // the greatest of them. Points further apart than join, in s, are not joined:
-  // nothing is known between them.
+  // line draws a series. If several points share a pixel, it draws from the least to
+  // the greatest of them. It does not join points that are more than join seconds apart.
   line(series, colour, { dash = [], width = 1.3, time = this.view.time, join = this.view.join } = {}) {
     const { ctx, view } = this;
     this.clip();
@@ -196,15 +195,15 @@ class Frame {
     ctx.restore();
   }
 
-  // sparse draws points that have times of their own.
-  sparse(times, values, colour, options) {
+  // sparse draws a series with other times than those of the view.
+  sparse(times, series, colour, options) {
     const [first, last] = [lowerBound(times, this.view.from), lowerBound(times, this.view.to)];
     const sub = Object.create(this);
     sub.view = { ...this.view, first, last: Math.min(last, times.length - 1) };
-    Frame.prototype.line.call(sub, new Series(values, false), colour, { ...options, time: times });
+    Frame.prototype.line.call(sub, series, colour, { ...options, time: times });
   }
 
-  // band fills between two functions of a point.
+  // band fills the area between two functions of a point.
   band(lower, upper, colour) {
     const { ctx, view } = this;
     const step = Math.max(1, Math.floor((view.last - view.first) / (2 * (this.x1 - this.x0))));
@@ -228,7 +227,7 @@ class Frame {
     ctx.restore();
   }
 
-  // span shades from one point to another.
+  // span fills a rectangle between two times.
   span(fromTime, toTime, y, height, colour) {
     const a = Math.max(this.x(fromTime), this.x0), b = Math.min(this.x(toTime), this.x1);
     if (b < this.x0 || a > this.x1) return;
@@ -239,7 +238,7 @@ class Frame {
   dot(time, y, radius, colour, hollow) {
     const x = this.x(time), ctx = this.ctx;
     if (x < this.x0 - 3 || x > this.x1 + 3) return;
-    if (radius < 2) { // many: squares draw faster
+    if (radius < 2) { // many dots: squares are faster
       ctx.fillStyle = colour;
       ctx.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
       return;
@@ -278,7 +277,7 @@ class Frame {
   }
 }
 
-// lowerBound returns the first index whose value is not below x.
+// lowerBound returns the first index of a value that is not below x.
 function lowerBound(values, x) {
   let low = 0, high = values.length;
   while (low < high) {
