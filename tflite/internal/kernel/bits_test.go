@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestEveryProcessorWithAssemblyGivesTheSameBits holds what amd64 and arm64 share
+// TestAssembly_GivesTheSameBitsOnEveryProcessor holds what amd64 and arm64 share
 // to one number. Who changes the arithmetic changes it on both.
-func TestEveryProcessorWithAssemblyGivesTheSameBits(t *testing.T) {
+func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 	if !accelerated {
 		t.Skip("this processor has no AVX2 or no FMA")
 	}

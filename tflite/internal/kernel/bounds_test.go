@@ -31,7 +31,7 @@ func fenced[T float32 | uint32](t *testing.T, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/4)[room/4-n:]
 }
 
-func TestNothingIsReadOrWrittenBeyondTheSlices(t *testing.T) {
+func TestMultiply_StaysWithinSlices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for n := 1; n <= 13; n++ {
 		for range 12 {

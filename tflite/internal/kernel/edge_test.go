@@ -25,7 +25,7 @@ func eachWay(m *Matrix, x, start Rows, n int, relu bool, check func(way string, 
 	}
 }
 
-func TestNaNAndInfinityReachTheOutputsOfTheirRowAndNoOther(t *testing.T) {
+func TestMultiply_NaNAndInfinityStayInTheirRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	const out = 37
 	inf := math.Inf(1)
@@ -55,7 +55,7 @@ func TestNaNAndInfinityReachTheOutputsOfTheirRowAndNoOther(t *testing.T) {
 	}
 }
 
-func TestWhereEveryInputIsZeroTheOutputsAreTheStart(t *testing.T) {
+func TestMultiply_ZeroInputsGiveTheStart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	negative := float32(math.Copysign(0, -1))
 	for n := 1; n <= 13; n++ {
@@ -80,8 +80,8 @@ func TestWhereEveryInputIsZeroTheOutputsAreTheStart(t *testing.T) {
 	}
 }
 
-// TestDenormalsAreNumbersLikeAnyOther: a processor can be set to take them for 0.
-func TestDenormalsAreNumbersLikeAnyOther(t *testing.T) {
+// TestMultiply_KeepsDenormals: a processor can be set to take them for 0.
+func TestMultiply_KeepsDenormals(t *testing.T) {
 	const out, in, tiny = 33, 21, 3 * math.SmallestNonzeroFloat32
 	w := make([]float32, out*in)
 	for o := range out {
@@ -107,7 +107,7 @@ func TestDenormalsAreNumbersLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestTanhAndLayerNormStayWithinTheirRow(t *testing.T) {
+func TestTanh_StaysWithinItsRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for width := 1; width <= 50; width++ {
 		x, whole := guarded(rng, Padded(width))
@@ -124,7 +124,7 @@ func TestTanhAndLayerNormStayWithinTheirRow(t *testing.T) {
 	}
 }
 
-func TestTanhOfInfinityIsAboutOneAndOfADenormalItself(t *testing.T) {
+func TestTanh_OfInfinityAndDenormals(t *testing.T) {
 	inf, tiny := math.Inf(1), float64(math.SmallestNonzeroFloat32)
 	for place := range 16 {
 		for x, want := range map[float64]float64{inf: 1, -inf: -1, tiny: tiny, -5 * tiny: -5 * tiny, 100: 1, 0: 0} {
@@ -140,7 +140,7 @@ func TestTanhOfInfinityIsAboutOneAndOfADenormalItself(t *testing.T) {
 	}
 }
 
-func TestANaNInARowMakesItsLayerNormNaN(t *testing.T) {
+func TestLayerNorm_NaNStaysInItsRow(t *testing.T) {
 	gain := make([]float32, 40)
 	for i := range gain {
 		gain[i] = 1
@@ -160,7 +160,7 @@ func TestANaNInARowMakesItsLayerNormNaN(t *testing.T) {
 	}
 }
 
-func TestSumsOfLongRowsAgreeWithThePortableOnes(t *testing.T) {
+func TestSum_AgreesWithPortable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for n := 0; n <= 1040; n += panelWidth {
 		x, _ := guarded(rng, n)

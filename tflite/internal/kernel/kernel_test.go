@@ -60,7 +60,7 @@ func reference(w []float32, out, in, stride int, x, start Rows, n int, relu bool
 	return y
 }
 
-func TestMultiplyAgreesWithBruteForceAndStaysWithinItsMemory(t *testing.T) {
+func TestMultiply_AgreesWithBruteForce(t *testing.T) {
 	rng, products := rand.New(rand.NewPCG(1, 1)), 3000
 	if testing.Short() {
 		products = 500
@@ -123,7 +123,7 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 	}
 }
 
-func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
+func TestMultiply_RowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, in := range []int{1, 7, 255, 256, 257, 600} {
 		for _, n := range []int{2, 5, 6, 7, 13, 128} {
@@ -149,7 +149,7 @@ func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 	}
 }
 
-func TestTilesAgreeWithThePortableOnes(t *testing.T) {
+func TestTile_AgreesWithPortable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for k := 1; k <= 70; k++ {
 		for rows := 1; rows <= tileRows; rows++ {
@@ -208,7 +208,7 @@ func checkGuards(t *testing.T, whole []float32, n int) {
 	}
 }
 
-func TestANaNStaysOne(t *testing.T) {
+func TestMultiply_KeepsNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	w := []float32{1, 1}
 	m := Pack(w, 1, 2, 2)
@@ -230,7 +230,7 @@ func TestANaNStaysOne(t *testing.T) {
 	}
 }
 
-func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
+func TestTanh_IsAccurateOddAndBounded(t *testing.T) {
 	x := NewRows(1, 16)
 	worst, step := 0.0, uint32(16*97)
 	if testing.Short() {
@@ -256,7 +256,7 @@ func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
 	t.Logf("largest relative error %.2g", worst)
 }
 
-func TestLayerNormAgreesWithFloat64(t *testing.T) {
+func TestLayerNorm_AgreesWithFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for width := 1; width <= 70; width++ {
 		gain, _ := guarded(rng, width)
@@ -284,7 +284,7 @@ func TestLayerNormAgreesWithFloat64(t *testing.T) {
 	}
 }
 
-func TestTooShortSlicesPanic(t *testing.T) {
+func TestMultiply_ShortSlicePanics(t *testing.T) {
 	m := Pack(make([]float32, 6), 2, 3, 3)
 	good := NewRows(2, 3)
 	for what, call := range map[string]func(){
@@ -303,7 +303,7 @@ func TestTooShortSlicesPanic(t *testing.T) {
 	}
 }
 
-func TestMultiplyAllocatesNothing(t *testing.T) {
+func TestMultiply_DoesNotAllocate(t *testing.T) {
 	m, lists := Pack(make([]float32, 40*300), 40, 300, 300), NewLists(9, 300)
 	x, y, start := NewRows(9, 300), NewRows(9, 40), Repeated(Aligned(40))
 	if allocs := testing.AllocsPerRun(10, func() {
