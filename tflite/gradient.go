@@ -315,7 +315,7 @@ func (s *scratch) backwardEmbedding(
 	for k, y := range tape.tanh.Row(0, width) {
 		grad[k] *= 1 - y*y
 	}
-	e.norm.Back(grad, tape.first.Row(0, width))
+	e.norm.Backward(grad, tape.first.Row(0, width))
 	s.backwardLinear(g, w.varying)
 	copy(dst, g.a.Data)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sameNumber: both NaN, or equal, or as near as sums of so many terms are.
+// sameNumber reports whether both are NaN, or equal within the error of a sum of terms.
 func sameNumber(got, want float32, terms int) bool {
 	if want != want || got != got {
 		return want != want && got != got
@@ -33,19 +33,20 @@ func TestMultiply_NaNAndInfinityStayInTheirRow(t *testing.T) {
 		for _, in := range []int{1, 3, 4, 5, 8, 17, 259} {
 			w, _ := guarded(rng, out*in) // a third of the weights are 0: Inf·0 is NaN
 			m, start := Pack(w, out, in, in), Repeated(Aligned(out))
-			for _, strange := range []float64{math.NaN(), inf, -inf} {
+			for _, special := range []float64{math.NaN(), inf, -inf} {
 				x := NewRows(n, in)
 				for r := range n {
 					row, _ := guarded(rng, in)
 					copy(x.Row(r, in), row)
 				}
-				x.Row(rng.IntN(n), in)[rng.IntN(in)] = float32(strange)
+				x.Row(rng.IntN(n), in)[rng.IntN(in)] = float32(special)
 				for _, relu := range []bool{false, true} {
 					want := reference(w, out, in, in, x, start, n, relu)
 					eachWay(m, x, start, n, relu, func(what string, y Rows) {
 						for i, v := range want {
 							if got := y.Row(i/out, out)[i%out]; !sameNumber(got, v, in) {
-								t.Fatalf("%s, %g among them: output %d of row %d is %g, want %g", what, strange, i%out, i/out, got, v)
+								t.Fatalf("%s with %g: output %d of row %d is %g, want %g",
+									what, special, i%out, i/out, got, v)
 							}
 						}
 					})
@@ -80,7 +81,7 @@ func TestMultiply_ZeroInputsGiveTheStart(t *testing.T) {
 	}
 }
 
-// TestMultiply_KeepsDenormals: a processor can be set to take them for 0.
+// Processors have a mode in which denormals are 0.
 func TestMultiply_KeepsDenormals(t *testing.T) {
 	const out, in, tiny = 33, 21, 3 * math.SmallestNonzeroFloat32
 	w := make([]float32, out*in)

@@ -28,8 +28,7 @@ func TestGenerate_WritesTheCommittedFiles(t *testing.T) {
 
 var wordLine = regexp.MustCompile(`(?m)^\tWORD \$0x([0-9a-f]{8}) // (.*)$`)
 
-// TestWords_DisassembleToTheirComments asks GNU's disassembler, which knows
-// nothing of this program.
+// TestWords_DisassembleToTheirComments uses GNU's disassembler as an independent reference.
 func TestWords_DisassembleToTheirComments(t *testing.T) {
 	assembly, _ := generate()
 	check := wordLine.FindAllStringSubmatch(assembly+anyRegisters(), -1)
