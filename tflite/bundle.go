@@ -146,21 +146,6 @@ func (b *Bundle) Dims() Dims { return b.Architecture.dims() }
 // HasCovariance reports whether φ can be computed.
 func (b *Bundle) HasCovariance() bool { return b.weights.cov != nil }
 
-// ObsChannels returns the names of the observation's elements, or nil if they are
-// unknown.
-func (b *Bundle) ObsChannels() []string { return channelNames(b.Observation) }
-
-// ActionChannels returns the names of the action's elements, or nil if they are unknown.
-func (b *Bundle) ActionChannels() []string { return channelNames(b.Action) }
-
-func channelNames(channels []Channel) []string {
-	var names []string
-	for _, c := range channels {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
 // maxWeightsBytes limits a weights file, far above the models of a companion computer.
 const maxWeightsBytes = 4 << 30
 

@@ -74,9 +74,6 @@ func TestLoad_ReturnsTheSavedBundle(t *testing.T) {
 	if !reflect.DeepEqual(b.Manifest, m) || b.Hash != hashOf(weights) {
 		t.Errorf("got %+v, want %+v", b, m)
 	}
-	if got := b.ObsChannels(); !slices.Equal(got, []string{"x", "v"}) {
-		t.Errorf("observation channels %v", got)
-	}
 	if b.Dims() != (Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}) {
 		t.Errorf("dims %+v", b.Dims())
 	}

@@ -151,7 +151,7 @@ func (p parts) linear(name string, member, members int) linear {
 	return linear{kernel.Pack(w, out, in, in), p.bias(name, member, out)}
 }
 
-// splitLinear builds a layer whose inputs are split after the first split ones.
+// splitLinear builds a layer with its inputs split after the first ones, split in number.
 func (p parts) splitLinear(name string, split, member, members int) splitLinear {
 	w, out, in := p.outIn(name, member, members)
 	l := splitLinear{first: kernel.Pack(w, out, split, in), bias: p.bias(name, member, out)}

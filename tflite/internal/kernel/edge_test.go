@@ -125,7 +125,7 @@ func TestTanh_StaysWithinItsRow(t *testing.T) {
 	}
 }
 
-func TestTanh_OfInfinityAndDenormals(t *testing.T) {
+func TestTanh_OfSpecialNumbers(t *testing.T) {
 	inf, tiny := math.Inf(1), float64(math.SmallestNonzeroFloat32)
 	for place := range 16 {
 		for x, want := range map[float64]float64{inf: 1, -inf: -1, tiny: tiny, -5 * tiny: -5 * tiny, 100: 1, 0: 0} {
@@ -136,6 +136,14 @@ func TestTanh_OfInfinityAndDenormals(t *testing.T) {
 				if i == place && !(math.Abs(float64(got)-want) <= 5e-7*math.Abs(want)) || i != place && got != 0 {
 					t.Fatalf("tanh %g in place %d: element %d is %g", x, place, i, got)
 				}
+			}
+		}
+		row := NewRows(1, 16)
+		row.Data[place] = float32(math.NaN())
+		Tanh(row, 1, 16)
+		for i, got := range row.Data[:16] {
+			if isNaN := got != got; isNaN != (i == place) {
+				t.Fatalf("tanh NaN in place %d: element %d is %g", place, i, got)
 			}
 		}
 	}

@@ -210,28 +210,6 @@ func checkGuards(t *testing.T, whole []float32, n int) {
 	}
 }
 
-func TestMultiply_KeepsNaN(t *testing.T) {
-	nan := float32(math.NaN())
-	w := []float32{1, 1}
-	m := Pack(w, 1, 2, 2)
-	for _, n := range []int{1, 2} {
-		x, y := NewRows(n, 2), NewRows(n, 1)
-		x.Data[1] = nan
-		for _, lists := range []*Lists{nil, NewLists(n, 2)} {
-			m.Multiply(y, x, Repeated(Aligned(1)), n, true, lists)
-			if v := y.Data[0]; v == v {
-				t.Errorf("%d rows, lists %v: %v", n, lists != nil, v)
-			}
-		}
-	}
-	x := NewRows(1, 3)
-	x.Data[1] = nan
-	Tanh(x, 1, 3)
-	if v := x.Data[1]; v == v || x.Data[0] != 0 {
-		t.Errorf("tanh: %v", x.Data[:3])
-	}
-}
-
 func TestTanh_IsAccurateOddAndBounded(t *testing.T) {
 	x := NewRows(1, 16)
 	worst, step := 0.0, uint32(16*97)
