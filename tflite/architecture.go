@@ -2,11 +2,12 @@ package tflite
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
-// Architecture fixes the networks of a forward-backward model: F and the actor
-// are of the kind that metamotivo calls simple. See FORMAT.md for the layers.
+// Architecture describes the networks of a forward-backward model. F and the actor are
+// metamotivo's model "simple". See FORMAT.md for the layers.
 type Architecture struct {
 	Obs     int         `json:"obs"`      // elements of an observation
 	Action  int         `json:"action"`   // elements of an action
@@ -40,13 +41,13 @@ type ActorArch struct {
 	EmbeddingLayers int `json:"embedding_layers"` // linear layers of an embedding, >= 2
 }
 
-// Limits that keep a damaged description from asking for absurd amounts of memory.
+// Limits, so that a damaged file cannot exhaust the memory.
 const (
 	maxWidth  = 1 << 14
 	maxLayers = 64
 )
 
-// Validate reports the first size that no network can have.
+// Validate returns an error for the first invalid size.
 func (a Architecture) Validate() error {
 	for _, c := range []struct {
 		name             string
@@ -64,7 +65,8 @@ func (a Architecture) Validate() error {
 		}
 	}
 	if a.F.Hidden%2 != 0 || a.Actor.Hidden%2 != 0 {
-		return fmt.Errorf("architecture: f.hidden %d and actor.hidden %d must be even: an embedding is half as wide", a.F.Hidden, a.Actor.Hidden)
+		return fmt.Errorf("architecture: f.hidden is %d and actor.hidden %d, want even numbers",
+			a.F.Hidden, a.Actor.Hidden)
 	}
 	return nil
 }
@@ -80,9 +82,8 @@ const (
 	varName  = "_obs_normalizer.running_var"
 )
 
-// Tensors returns the name and the shape of every tensor of the networks, and
-// of the observation normaliser where there is one. A bundle has cov_b,
-// [d, d], besides.
+// Tensors returns the names and shapes of the tensors of the networks and of the
+// observation normaliser, if any. A bundle also has cov_b, [d, d].
 func (a Architecture) Tensors() map[string][]int {
 	shapes := make(map[string][]int)
 	for _, l := range a.layers() {
@@ -113,20 +114,21 @@ type layer struct {
 }
 
 func (a Architecture) layers() []layer {
-	d := a.Latent
-	all := backLayers("_backward_map.net", a)
-	all = append(all, embeddingLayers("_forward_map.embed_z", a.Obs+d, a.F.Hidden, a.F.EmbeddingLayers, a.F.NumParallel)...)
-	all = append(all, embeddingLayers("_forward_map.embed_sa", a.Obs+a.Action, a.F.Hidden, a.F.EmbeddingLayers, a.F.NumParallel)...)
-	all = append(all, trunkLayers("_forward_map.Fs", a.F.Hidden, d, a.F.HiddenLayers, a.F.NumParallel)...)
-	all = append(all, embeddingLayers("_actor.embed_z", a.Obs+d, a.Actor.Hidden, a.Actor.EmbeddingLayers, 1)...)
-	all = append(all, embeddingLayers("_actor.embed_s", a.Obs, a.Actor.Hidden, a.Actor.EmbeddingLayers, 1)...)
-	return append(all, trunkLayers("_actor.policy", a.Actor.Hidden, a.Action, a.Actor.HiddenLayers, 1)...)
+	d, f, actor := a.Latent, a.F, a.Actor
+	return slices.Concat(
+		backwardLayers("_backward_map.net", a),
+		embeddingLayers("_forward_map.embed_z", a.Obs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+		embeddingLayers("_forward_map.embed_sa", a.Obs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+		trunkLayers("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel),
+		embeddingLayers("_actor.embed_z", a.Obs+d, actor.Hidden, actor.EmbeddingLayers, 1),
+		embeddingLayers("_actor.embed_s", a.Obs, actor.Hidden, actor.EmbeddingLayers, 1),
+		trunkLayers("_actor.policy", actor.Hidden, a.Action, actor.HiddenLayers, 1))
 }
 
-// The numbers in the names count the modules of a torch Sequential: linear,
-// LayerNorm and tanh, then pairs of linear and ReLU.
+// The numbers in the names are the indices of the modules in a PyTorch Sequential:
+// linear, LayerNorm and tanh, then pairs of linear and ReLU.
 
-func backLayers(prefix string, a Architecture) []layer {
+func backwardLayers(prefix string, a Architecture) []layer {
 	h := a.B.Hidden
 	all := []layer{{prefix + ".0", a.Obs, h, 1, false}, {prefix + ".1", h, h, 1, true}}
 	for i := range a.B.HiddenLayers - 1 {

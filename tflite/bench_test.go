@@ -41,7 +41,7 @@ func benchmark(b *testing.B, call func(n *tflite.Network, rng *rand.Rand) func()
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
-			// The shortest time is what the machine can do while nobody else runs on it.
+			// The shortest time is the least disturbed by other programs.
 			least := time.Duration(math.MaxInt64)
 			for b.Loop() {
 				start := time.Now()
@@ -69,14 +69,16 @@ func BenchmarkAct(b *testing.B) {
 	})
 }
 
-// BenchmarkSearch has the candidates that the ucb strategy draws without labels and after 100. With
-// more labels the candidates become more similar, and more of their inactive units are the same.
+// BenchmarkSearch has the candidates that the ucb strategy draws without labels and after 100.
+// More labels make the candidates more similar, so they share more inactive units.
 func BenchmarkSearch(b *testing.B) {
 	for _, labels := range []int{0, 100} {
 		for _, n := range []int{128, 512} {
 			for _, workers := range []int{1, 2} {
 				b.Run(fmt.Sprintf("labels=%d/n=%d/workers=%d", labels, n, workers), func(b *testing.B) {
-					search := func(m *tflite.Network, rng *rand.Rand) func() error { return searchOf(b, m, labels, n, rng) }
+					search := func(m *tflite.Network, rng *rand.Rand) func() error {
+						return searchOf(b, m, labels, n, rng)
+					}
 					benchmark(b, search, tflite.Workers(workers))
 				})
 			}
@@ -92,7 +94,8 @@ func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand
 	}
 	phi, mean, invR, z := make([]float64, d), make([]float64, d), make([]float64, d*d), make([]float64, d)
 	for range labels {
-		if err := errors.Join(n.Backward(phi, randoms32(rng, walker.Obs)), p.Update(phi, rng.NormFloat64(), 1)); err != nil {
+		err := errors.Join(n.Backward(phi, randoms32(rng, walker.Obs)), p.Update(phi, rng.NormFloat64(), 1))
+		if err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -120,7 +123,8 @@ func narrow(x []float64) []float32 {
 
 func BenchmarkGradient(b *testing.B) {
 	benchmark(b, func(n *tflite.Network, rng *rand.Rand) func() error {
-		obs, z, dz, belief := randoms32(rng, walker.Obs), randoms32(rng, walker.Latent), make([]float32, walker.Latent), knowing(rng, walker.Latent, 1)
+		obs, z := randoms32(rng, walker.Obs), randoms32(rng, walker.Latent)
+		dz, belief := make([]float32, walker.Latent), randomBelief(rng, walker.Latent, 1)
 		return func() error {
 			_, err := n.Gradient(dz, obs, z, belief)
 			return err

@@ -16,26 +16,34 @@ import (
 // Files of a bundle, and of a metamotivo checkpoint.
 const (
 	manifestFileName = "bfm.json"
-	// CheckpointFileName is what the folder of a metamotivo checkpoint is known by.
+	// CheckpointFileName identifies the directory of a metamotivo checkpoint.
 	CheckpointFileName = "config.json"
 	weightsFileName    = "model.safetensors"
 )
 
-// ErrNoCovariance is returned by Phi where the model came without cov_b.
-var ErrNoCovariance = errors.New("tflite: the checkpoint has no cov_b, so φ is not known: add it with optibfm model import CHECKPOINT --observations obs.npz --out BUNDLE")
+// ErrNoCovariance is Phi's error for a model without cov_b.
+var ErrNoCovariance = errors.New("tflite: φ needs cov_b, which the checkpoint does not have; " +
+	"add it with optibfm model import CHECKPOINT --observations obs.npz --out BUNDLE")
 
-// Bundle is a model in memory. It is read-only: any number of goroutines may
-// use it and make Networks of it.
+// Bundle is a model in memory. It is read-only: any number of goroutines may use it and
+// make Networks.
 type Bundle struct {
 	Manifest
 	Hash    string // sha256 of the weights' file, hexadecimal
 	weights *weights
 }
 
-// Load reads a bundle, bfm.json and model.safetensors in fsys's root, and
-// verifies everything that it says: an embedded bundle is loaded from an
-// embed.FS with fs.Sub.
+// Load reads and verifies a bundle, bfm.json and model.safetensors in fsys's root. For an
+// embedded bundle, use embed.FS with fs.Sub.
 func Load(fsys fs.FS) (*Bundle, error) {
+	b, err := load(fsys)
+	if err != nil {
+		return nil, fmt.Errorf("tflite: %w", err)
+	}
+	return b, nil
+}
+
+func load(fsys fs.FS) (*Bundle, error) {
 	text, err := regular.ReadFile(fsys, manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
@@ -52,36 +60,37 @@ func Load(fsys fs.FS) (*Bundle, error) {
 		return nil, err
 	}
 	if got := hashOf(raw); got != hash {
-		return nil, fmt.Errorf("%s: sha256 is %s, %s says %s: the files do not belong together or one is damaged, copy the bundle again",
-			weightsFileName, got, manifestFileName, hash)
+		return nil, fmt.Errorf("%s: sha256 is %s, want %s (%s); copy the bundle again",
+			weightsFileName, got, hash, manifestFileName)
 	}
 	return build(m, raw, func(string) bool { return false }, true)
 }
 
-// LoadDir reads the model in a directory: a bundle, or a metamotivo FB
-// checkpoint (config.json and model.safetensors). Phi of a checkpoint without
-// cov_b returns ErrNoCovariance; everything else works. A bundle of a SavedModel
-// is ErrSavedModel: LoadSavedModel reads it.
+// LoadDir reads the model in a directory: a bundle, or a metamotivo FB checkpoint
+// (config.json and model.safetensors). Phi of a checkpoint without cov_b returns
+// ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns
+// ErrSavedModel; use LoadSavedModel.
 func LoadDir(dir string) (*Bundle, error) {
 	b, err := loadAny(regular.Dir(dir), filepath.Base(filepath.Clean(dir)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, fmt.Errorf("tflite: %s: %w", dir, err)
 	}
 	return b, nil
 }
 
 func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 	if _, err := fs.Stat(fsys, manifestFileName); !errors.Is(err, fs.ErrNotExist) {
-		return Load(fsys)
+		return load(fsys)
 	}
 	if _, err := fs.Stat(fsys, CheckpointFileName); !errors.Is(err, fs.ErrNotExist) {
 		return loadMetamotivo(fsys, name)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
-		return nil, fmt.Errorf("this is a SavedModel: make a bundle of it with optibfm model import %s --out BUNDLE",
+		return nil, fmt.Errorf("this is a SavedModel; make a bundle with optibfm model import %s --out BUNDLE",
 			shell.Quote(name))
 	}
-	return nil, fmt.Errorf("neither %s nor %s is there: give the directory of a bundle or of a checkpoint", manifestFileName, CheckpointFileName)
+	return nil, fmt.Errorf("neither %s nor %s exists; use the directory of a bundle or of a checkpoint",
+		manifestFileName, CheckpointFileName)
 }
 
 func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
@@ -97,11 +106,10 @@ func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return build(Manifest{Name: name, Architecture: a, LayerNormEps: 1e-5}, raw, ofTraining, false)
+	return build(Manifest{Name: name, Architecture: a, LayerNormEps: 1e-5}, raw, trainingOnly, false)
 }
 
-// New makes a bundle of tensors in memory: those that
-// m.Architecture.Tensors names, and cov_b.
+// New makes a bundle in memory. tensors are those of m.Architecture.Tensors, and cov_b.
 func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	var raw bytes.Buffer
 	if err := writeSafetensors(&raw, tensors); err != nil {
@@ -110,11 +118,15 @@ func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
-	return build(m, raw.Bytes(), func(string) bool { return false }, true)
+	b, err := build(m, raw.Bytes(), func(string) bool { return false }, true)
+	if err != nil {
+		return nil, fmt.Errorf("tflite: %w", err)
+	}
+	return b, nil
 }
 
-func build(m Manifest, raw []byte, ignore func(string) bool, needCov bool) (*Bundle, error) {
-	tensors, err := parseSafetensors(raw, ignore)
+func build(m Manifest, raw []byte, skip func(string) bool, needCov bool) (*Bundle, error) {
+	tensors, err := parseSafetensors(raw, skip)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
@@ -134,24 +146,7 @@ func (b *Bundle) Dims() Dims { return b.Architecture.dims() }
 // HasCovariance reports whether φ can be computed.
 func (b *Bundle) HasCovariance() bool { return b.weights.cov != nil }
 
-// ObsChannels returns the names of the observation's elements, or nil where
-// they are not known.
-func (b *Bundle) ObsChannels() []string { return channelNames(b.Observation) }
-
-// ActionChannels returns the names of the action's elements, or nil where they
-// are not known.
-func (b *Bundle) ActionChannels() []string { return channelNames(b.Action) }
-
-func channelNames(channels []Channel) []string {
-	var names []string
-	for _, c := range channels {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
-// maxWeightsBytes bounds a weights file, far beyond any model that a
-// companion computer runs.
+// maxWeightsBytes limits a weights file, far above the models of a companion computer.
 const maxWeightsBytes = 4 << 30
 
 func hashOf(raw []byte) string {

@@ -8,9 +8,9 @@ import (
 	"optibfm/internal/npz"
 )
 
-// Errors are the largest relative errors of a Check over all cases. The
-// relative error of a case is max|x - y| / max|y|, where y is what is expected
-// and the maxima go over the case's elements (for ψ: of all members).
+// Errors are the largest relative errors of a Check over all cases. The relative error
+// of a case is max|x - y| / max|y|, where y is the expected value and the maxima are
+// over the case's elements (for ψ: of all members).
 type Errors struct {
 	Phi, Action, Psi float64
 	Cases            int
@@ -19,11 +19,10 @@ type Errors struct {
 // Worst returns the largest of the three.
 func (e Errors) Worst() float64 { return max(e.Phi, e.Action, e.Psi) }
 
-// Check evaluates the cases of a vectors file and compares. The file has obs
-// [n, O], z [n, d] and the expected phi [n, d], action [n, A] and psi
-// [E, n, d], where psi is at the expected action. Where it has cov_b [d, d],
-// phi is computed with it instead of the bundle's own: vectors may come from
-// other observations than the bundle's cov_b does.
+// Check evaluates the cases of a vectors file and compares the results. The file has obs
+// [n, O], z [n, d] and the expected phi [n, d], action [n, A] and psi [E, n, d], where
+// psi is at the expected action. An optional cov_b [d, d] replaces the bundle's: it may
+// come from other observations.
 func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 	v, err := readVectors(b.Dims(), vectors)
 	if err != nil {
@@ -36,7 +35,7 @@ func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 	return v.compare(n)
 }
 
-// CheckEvaluator is Check for a model whose φ is its own: cov_b is not used.
+// CheckEvaluator is Check for any model. It ignores cov_b.
 func CheckEvaluator(m Evaluator, vectors npz.Archive) (Errors, error) {
 	v, err := readVectors(m.Dims(), vectors)
 	if err != nil {
@@ -79,7 +78,7 @@ func readVectors(d Dims, a npz.Archive) (vectors, error) {
 	}
 	v.n = obs.Shape()[0]
 	if v.n == 0 {
-		return v, errors.New("the vectors have no cases: write at least one")
+		return v, errors.New("the vectors have no cases")
 	}
 	var failed error
 	shaped := func(name string, shape ...int) npz.Array {
@@ -103,7 +102,7 @@ func readVectors(d Dims, a npz.Archive) (vectors, error) {
 	return v, err
 }
 
-// network evaluates b with the vectors' own cov_b where they have one.
+// network returns an evaluator of b with the vectors' cov_b, if any.
 func (v vectors) network(b *Bundle) (*Network, error) {
 	n, err := b.NewNetwork()
 	if err != nil || v.cov == nil {
@@ -127,8 +126,7 @@ func (v vectors) psiOf(i int, d Dims) []float64 {
 	return all
 }
 
-// relative is max|x - y| / max|y|; infinite where y is not finite or is zero
-// and x is not.
+// relative is max|x - y| / max|y|, or infinite if that is not a number.
 func relative[X, Y float32 | float64](x []X, y []Y) float64 {
 	var difference, size float64
 	for i := range y {

@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 )
 
-// tiny is the smallest useful architecture; its weights are eighths, exact on
-// every machine.
+// tiny returns a small model with weights that are multiples of 1/8, exact on every
+// machine.
 func tiny() (Manifest, map[string]Tensor) {
 	m := Manifest{
 		Name: "tiny", LayerNormEps: 1e-5, Gamma: 0.9,
@@ -37,7 +39,7 @@ func tiny() (Manifest, map[string]Tensor) {
 	return m, tensors
 }
 
-// files encodes a bundle whose hash is right, whatever else is wrong.
+// files encodes a bundle with the right hash.
 func files(t testing.TB, m Manifest, weights []byte) fstest.MapFS {
 	t.Helper()
 	text, err := encodeManifest(m, hashOf(weights))
@@ -56,39 +58,46 @@ func encodeWeights(t testing.TB, tensors map[string]Tensor) []byte {
 	return b.Bytes()
 }
 
-// weightsOf builds a safetensors file of any header text.
+// weightsOf returns a safetensors file with any text as its header.
 func weightsOf(header, data string) []byte {
 	raw := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(raw, header+data...)
 }
 
-func TestABundleIsLoadedAsItWasWritten(t *testing.T) {
+func TestLoad_ReturnsTheSavedBundle(t *testing.T) {
 	m, tensors := tiny()
 	weights := encodeWeights(t, tensors)
 	b, err := Load(files(t, m, weights))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.Name != "tiny" || b.Gamma != 0.9 || b.Architecture != m.Architecture || b.Hash != hashOf(weights) || b.Provenance["data"] != "none" {
-		t.Errorf("manifest came back as %+v", b)
-	}
-	if !slices.Equal(b.ObsChannels(), []string{"x", "v"}) || b.Action[0].Unit != "N" {
-		t.Errorf("channels came back as %v and %v", b.Observation, b.Action)
+	if !reflect.DeepEqual(b.Manifest, m) || b.Hash != hashOf(weights) {
+		t.Errorf("got %+v, want %+v", b, m)
 	}
 	if b.Dims() != (Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}) {
 		t.Errorf("dims %+v", b.Dims())
 	}
 }
 
-// wants fails unless loading fails with an error that has the words.
-func wants(t *testing.T, name string, err error, words string) {
+// wantError fails the test unless err contains the words.
+func wantError(t *testing.T, name string, err error, words string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s: %v, want an error with %q", name, err, words)
 	}
 }
 
-func TestDamagedWeightsAreRefused(t *testing.T) {
+// headerEntry is an entry of a safetensors header.
+func headerEntry(name, dtype, shape, offsets string) string {
+	return fmt.Sprintf(`"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%s]}`, name, dtype, shape, offsets)
+}
+
+// tensorFile is a safetensors file of header entries.
+func tensorFile(data string, entries ...string) []byte {
+	return weightsOf("{"+strings.Join(entries, ",")+"}", data)
+}
+
+func TestLoad_RejectsDamagedWeights(t *testing.T) {
 	m, good := tiny()
 	whole := encodeWeights(t, good)
 	changed := func(change func(tensors map[string]Tensor)) []byte {
@@ -97,78 +106,103 @@ func TestDamagedWeightsAreRefused(t *testing.T) {
 		return encodeWeights(t, tensors)
 	}
 	const layer = "_actor.policy.0.weight"
-	poke := func(value float32) []byte {
+	with := func(value float32) []byte {
 		return changed(func(ts map[string]Tensor) { ts[layer].F32[1] = value })
 	}
+	withCov := func(i int, value float64) []byte {
+		return changed(func(ts map[string]Tensor) { ts[covName].F64[i] = value })
+	}
+	without := func(name string) []byte {
+		return changed(func(ts map[string]Tensor) { delete(ts, name) })
+	}
+	reshaped := changed(func(ts map[string]Tensor) { ts[layer] = Tensor{Shape: []int{2, 8}, F32: good[layer].F32} })
+	extra := changed(func(ts map[string]Tensor) { ts["_critic.0.weight"] = good[layer] })
 	for name, c := range map[string]struct {
 		weights []byte
 		words   string
 	}{
-		"empty":               {nil, "cut off"},
-		"header cut off":      {whole[:100], "cut off inside the header"},
-		"data cut off":        {whole[:len(whole)-1], "copy the file again"},
-		"data too long":       {append(slices.Clone(whole), 0), "copy the file again"},
-		"huge header":         {append([]byte{0, 0, 0, 0, 0, 0, 0, 1}, whole...), "beyond the limit"},
-		"negative header":     {append(bytes.Repeat([]byte{255}, 8), whole...), "beyond the limit"},
-		"NaN":                 {poke(float32(math.NaN())), "not finite"},
-		"infinite":            {poke(float32(math.Inf(-1))), "not finite"},
-		"missing tensor":      {changed(func(ts map[string]Tensor) { delete(ts, layer) }), `"` + layer + `" is missing`},
-		"missing cov_b":       {changed(func(ts map[string]Tensor) { delete(ts, covName) }), `"cov_b" is missing`},
-		"extra tensor":        {changed(func(ts map[string]Tensor) { ts["_critic.0.weight"] = good[layer] }), `unknown tensor "_critic.0.weight"`},
-		"wrong shape":         {changed(func(ts map[string]Tensor) { ts[layer] = Tensor{Shape: []int{2, 8}, F32: good[layer].F32} }), "has shape [2 8]"},
-		"indefinite cov_b":    {changed(func(ts map[string]Tensor) { ts[covName].F64[0] = -2 }), "not positive definite"},
-		"asymmetric cov_b":    {changed(func(ts map[string]Tensor) { ts[covName].F64[1] = -0.5 }), "not symmetric"},
-		"no JSON":             {weightsOf("hello", ""), "malformed JSON"},
-		"a list":              {weightsOf("[]", ""), "want a JSON object"},
-		"cut off JSON":        {weightsOf(`{"a":{"dtype":"F32"`, ""), "malformed JSON"},
-		"text after":          {weightsOf(`{}{}`, ""), "more text"},
-		"twice":               {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "12345678"), "twice"},
-		"key twice":           {weightsOf(`{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "1234"), "twice"},
-		"negative offset":     {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, ""), "data_offsets"},
-		"offsets swapped":     {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, "1234"), "data_offsets"},
-		"three offsets":       {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}}`, "1234"), "data_offsets"},
-		"offsets beyond":      {weightsOf(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, "1234"), "8 bytes, the file has 4"},
-		"overlap":             {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`, "123456"), "begins at byte 2"},
-		"hole":                {weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`, "123456781234"), "begins at byte 8"},
-		"shape against bytes": {weightsOf(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,4]}}`, "1234"), "takes 12 bytes"},
-		"negative dimension":  {weightsOf(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "1234"), "impossible shape"},
-		"shape overflows":     {weightsOf(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""), "impossible shape"},
-		"unknown dtype":       {weightsOf(`{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, "1"), "not supported"},
-		"integers":            {weightsOf(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, "12345678"), "not supported"},
-		"missing key":         {weightsOf(`{"a":{"dtype":"F32","shape":[1]}}`, "1234"), "missing: data_offsets"},
-		"many dimensions":     {weightsOf(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, "1234"), "dimensions"},
+		"empty":            {nil, "truncated"},
+		"header truncated": {whole[:100], "truncated inside the header"},
+		"data truncated":   {whole[:len(whole)-1], "copy the file again"},
+		"data too long":    {append(slices.Clone(whole), 0), "copy the file again"},
+		"huge header":      {append([]byte{0, 0, 0, 0, 0, 0, 0, 1}, whole...), "the header has"},
+		"negative header":  {append(bytes.Repeat([]byte{255}, 8), whole...), "the header has"},
+		"NaN":              {with(float32(math.NaN())), "not finite"},
+		"infinite":         {with(float32(math.Inf(-1))), "not finite"},
+		"missing tensor":   {without(layer), `"` + layer + `" is missing`},
+		"missing cov_b":    {without(covName), `"cov_b" is missing`},
+		"extra tensor":     {extra, `unknown tensor "_critic.0.weight"`},
+		"wrong shape":      {reshaped, "has shape [2 8]"},
+		"indefinite cov_b": {withCov(0, -2), "not positive definite"},
+		"asymmetric cov_b": {withCov(1, -0.5), "not symmetric"},
 	} {
 		_, err := Load(files(t, m, c.weights))
-		wants(t, name, err, c.words)
+		wantError(t, name, err, c.words)
 	}
 }
 
-func TestWeightsThatAreNotTheManifestsAreRefused(t *testing.T) {
+func TestLoad_RejectsMalformedHeader(t *testing.T) {
+	m, _ := tiny()
+	f32 := func(shape, offsets, data string) []byte {
+		return tensorFile(data, headerEntry("a", "F32", shape, offsets))
+	}
+	late := headerEntry("b", "F32", "1", "8,12")
+	first := headerEntry("a", "F32", "1", "0,4")
+	for name, c := range map[string]struct {
+		weights []byte
+		words   string
+	}{
+		"not JSON":            {weightsOf("hello", ""), "malformed JSON"},
+		"list":                {weightsOf("[]", ""), "want a JSON object"},
+		"truncated JSON":      {weightsOf(`{"a":{"dtype":"F32"`, ""), "malformed JSON"},
+		"text after JSON":     {weightsOf(`{}{}`, ""), "text after"},
+		"duplicate tensor":    {tensorFile("12345678", first, headerEntry("a", "F32", "1", "4,8")), "duplicate"},
+		"duplicate key":       {f32(`1],"shape":[1`, "0,4", "1234"), "duplicate"},
+		"negative offset":     {f32("1", "-4,0", ""), "data_offsets"},
+		"offsets swapped":     {f32("1", "4,0", "1234"), "data_offsets"},
+		"three offsets":       {f32("1", "0,4,8", "1234"), "data_offsets"},
+		"offsets beyond data": {f32("2", "0,8", "1234"), "8 bytes, the file has 4"},
+		"overlap":             {tensorFile("123456", first, headerEntry("b", "F32", "1", "2,6")), "begins at byte 2"},
+		"gap":                 {tensorFile("123456781234", first, late), "begins at byte 8"},
+		"shape against bytes": {f32("3", "0,4", "1234"), "takes 12 bytes"},
+		"negative dimension":  {f32("-1", "0,4", "1234"), "impossible shape"},
+		"shape overflows":     {f32("4611686018427387904,4", "0,0", ""), "impossible shape"},
+		"unknown dtype":       {tensorFile("1", headerEntry("a", "F8_E4M3", "1", "0,1")), "not supported"},
+		"integers":            {tensorFile("12345678", headerEntry("a", "I64", "1", "0,8")), "not supported"},
+		"missing key":         {tensorFile("1234", `"a":{"dtype":"F32","shape":[1]}`), "missing keys: data_offsets"},
+		"many dimensions":     {f32("1,1,1,1,1,1,1,1,1", "0,4", "1234"), "dimensions"},
+	} {
+		_, err := Load(files(t, m, c.weights))
+		wantError(t, name, err, c.words)
+	}
+}
+
+func TestLoad_RejectsWeightsWithAnotherHash(t *testing.T) {
 	m, tensors := tiny()
 	fsys := files(t, m, encodeWeights(t, tensors))
 	data := fsys[weightsFileName].Data
 	data[len(data)-1] ^= 1
 	_, err := Load(fsys)
-	wants(t, "one bit", err, "sha256")
+	wantError(t, "one bit", err, "sha256")
 	delete(fsys, weightsFileName)
 	_, err = Load(fsys)
-	wants(t, "no weights", err, weightsFileName)
+	wantError(t, "no weights", err, weightsFileName)
 	delete(fsys, manifestFileName)
 	_, err = Load(fsys)
-	wants(t, "no manifest", err, manifestFileName)
+	wantError(t, "no manifest", err, manifestFileName)
 }
 
-func TestANegativeVarianceIsRefused(t *testing.T) {
+func TestLoad_RejectsNegativeVariance(t *testing.T) {
 	m, _ := tiny()
 	m.Architecture.NormObs = true
 	_, tensors := tiny()
 	tensors[meanName] = Tensor{Shape: []int{2}, F32: []float32{0, 0}}
 	tensors[varName] = Tensor{Shape: []int{2}, F32: []float32{1, -1}}
 	_, err := Load(files(t, m, encodeWeights(t, tensors)))
-	wants(t, "variance", err, "negative")
+	wantError(t, "variance", err, "negative")
 }
 
-func TestDamagedManifestsAreRefused(t *testing.T) {
+func TestLoad_RejectsDamagedManifest(t *testing.T) {
 	m, tensors := tiny()
 	weights := encodeWeights(t, tensors)
 	text := string(files(t, m, weights)[manifestFileName].Data)
@@ -180,40 +214,41 @@ func TestDamagedManifestsAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, words string }{
 		"empty":            {"", "malformed JSON"},
-		"cut off":          {text[:len(text)/2], "malformed JSON"},
-		"another format":   {replace(formatName, "bundle"), `format "bundle"`},
-		"a later version":  {replace(`"version": 1`, `"version": 2`), "version 2"},
+		"truncated":        {text[:len(text)/2], "malformed JSON"},
+		"other format":     {replace(formatName, "bundle"), `format "bundle"`},
+		"later version":    {replace(`"version": 1`, `"version": 2`), "version 2"},
 		"unknown key":      {replace(`"name"`, `"colour": "red", "name"`), `unknown key "colour"`},
-		"another case":     {replace(`"gamma"`, `"Gamma"`), `unknown key "Gamma"`},
-		"missing key":      {replace(`"norm_z": true,`, ``), "architecture: missing: norm_z"},
-		"key twice":        {replace(`"gamma": 0.9`, `"gamma": 0.9, "gamma": 0.98`), "twice"},
-		"null":             {replace(`"gamma": 0.9`, `"gamma": null`), "gamma: is null"},
+		"other case":       {replace(`"gamma"`, `"Gamma"`), `unknown key "Gamma"`},
+		"missing key":      {replace(`"norm_z": true,`, ``), "architecture: missing keys: norm_z"},
+		"duplicate key":    {replace(`"gamma": 0.9`, `"gamma": 0.9, "gamma": 0.98`), "duplicate"},
+		"null":             {replace(`"gamma": 0.9`, `"gamma": null`), "gamma: null"},
 		"wrong type":       {replace(`"gamma": 0.9`, `"gamma": "0.9"`), "gamma"},
 		"gamma of 1":       {replace(`"gamma": 0.9`, `"gamma": 1`), "gamma is 1"},
 		"no name":          {replace(`"name": "tiny"`, `"name": ""`), "name is empty"},
 		"no eps":           {replace(`"layernorm_eps": 0.00001`, `"layernorm_eps": 0`), "layernorm_eps"},
 		"negative size":    {replace(`"latent": 3`, `"latent": -3`), "latent is -3"},
-		"absurd size":      {replace(`"latent": 3`, `"latent": 1000000`), "latent is 1000000"},
-		"odd width":        {replace(`"hidden": 4`, `"hidden": 5`), "even"},
+		"huge size":        {replace(`"latent": 3`, `"latent": 1000000`), "latent is 1000000"},
+		"odd width":        {replace(`"hidden": 4`, `"hidden": 5`), "even numbers"},
 		"shallow":          {replace(`"embedding_layers": 2`, `"embedding_layers": 1`), "embedding_layers is 1"},
 		"channels missing": {replace(`"unit": "m/s"`, `"unit": "m/s"}, {"name": "w", "unit": ""`), "names 3 channels"},
 		"channel's key":    {replace(`"unit": "m/s"`, `"units": "m/s"`), `unknown key "units"`},
 		"other sizes":      {replace(`"obs": 2`, `"obs": 1`), "names 2 channels"},
-		"more hidden":      {replace(`"hidden_layers": 1`, `"hidden_layers": 2`), "the architecture"},
+		"more hidden":      {replace(`"hidden_layers": 1`, `"hidden_layers": 2`), "has shape"},
 	} {
 		fsys := fstest.MapFS{manifestFileName: {Data: []byte(c.text)}, weightsFileName: {Data: weights}}
 		_, err := Load(fsys)
-		wants(t, name, err, c.words)
+		wantError(t, name, err, c.words)
 	}
 }
 
 const cheetahConfig = `{"obs_dim": 17, "action_dim": 6, "device": "cpu", "archi": {"z_dim": 50, "norm_z": true,
-	"f": {"hidden_dim": 256, "model": "simple", "hidden_layers": 1, "embedding_layers": 2, "num_parallel": 2, "ensemble_mode": "batch"},
+	"f": {"hidden_dim": 256, "model": "simple", "hidden_layers": 1, "embedding_layers": 2, "num_parallel": 2,
+		"ensemble_mode": "batch"},
 	"b": {"hidden_dim": 256, "hidden_layers": 2, "norm": true},
 	"actor": {"hidden_dim": 256, "model": "simple", "hidden_layers": 1, "embedding_layers": 2}},
 	"inference_batch_size": 500000, "seq_length": 1, "actor_std": 0.2, "norm_obs": false}`
 
-func TestWhatACheckpointHasAndWeDoNotIsRefusedByName(t *testing.T) {
+func TestParseMetamotivo_NamesUnsupportedKeys(t *testing.T) {
 	if _, err := parseMetamotivo([]byte(cheetahConfig)); err != nil {
 		t.Fatal(err)
 	}
@@ -222,17 +257,18 @@ func TestWhatACheckpointHasAndWeDoNotIsRefusedByName(t *testing.T) {
 		{`"ensemble_mode": "batch"`, `"ensemble_mode": "seq"`, `ensemble_mode: "seq"`},
 		{`"norm": true`, `"norm": true, "dropout": 0.1`, `unknown key "dropout"`},
 		{`"z_dim": 50`, `"z_dim": 50, "discriminator": {}`, `unknown key "discriminator"`},
-		{`"norm_z": true,`, ``, "missing: norm_z"},
+		{`"norm_z": true,`, ``, "missing keys: norm_z"},
 		{`"z_dim": 50`, `"z_dim": 0`, "latent is 0"},
 	} {
 		_, err := parseMetamotivo([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)))
-		wants(t, c.to, err, c.words)
+		wantError(t, c.to, err, c.words)
 	}
 }
 
-func TestHalfPrecisionIsWidened(t *testing.T) {
-	header := `{"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}}`
-	tensors, err := parseSafetensors(weightsOf(header, "\x00\x3c\x00\xc0\x01\x00\xff\x7b\x80\xbf"), func(string) bool { return false })
+func TestParseSafetensors_ConvertsHalfPrecision(t *testing.T) {
+	raw := weightsOf(`{"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},`+
+		`"b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}}`, "\x00\x3c\x00\xc0\x01\x00\xff\x7b\x80\xbf")
+	tensors, err := parseSafetensors(raw, func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +286,11 @@ func TestHalfPrecisionIsWidened(t *testing.T) {
 	}
 }
 
-func TestWrittenTensorsAreAlignedAndSorted(t *testing.T) {
+func TestWriteSafetensors_AlignsAndSortsTensors(t *testing.T) {
 	_, tensors := tiny()
 	raw := encodeWeights(t, tensors)
 	if !bytes.Equal(raw, encodeWeights(t, tensors)) {
-		t.Error("the same tensors gave other bytes")
+		t.Error("the same tensors gave different bytes")
 	}
 	header, _, err := splitHeader(raw)
 	if err != nil {
@@ -318,7 +354,7 @@ func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
 	})
 }
 
-// The whole way from files to a network: what loads, evaluates.
+// FuzzBundleNeverPanics loads a bundle and evaluates what loads.
 func FuzzBundleNeverPanics(f *testing.F) {
 	m, tensors := tiny()
 	weights := encodeWeights(f, tensors)

@@ -12,9 +12,11 @@ import (
 	"optibfm/internal/regular"
 )
 
-func TestLoadDir_RefusesFilesThatAreNotRegular(t *testing.T) {
+func TestLoadDir_RejectsIrregularFiles(t *testing.T) {
 	m, tensors := tiny()
-	for name, file := range map[string]string{"manifest": manifestFileName, "weights": weightsFileName, "checkpoint": CheckpointFileName} {
+	for name, file := range map[string]string{
+		"manifest": manifestFileName, "weights": weightsFileName, "checkpoint": CheckpointFileName,
+	} {
 		for kind, replace := range map[string]func(path string) error{
 			"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"device": func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -25,10 +27,11 @@ func TestLoadDir_RefusesFilesThatAreNotRegular(t *testing.T) {
 					t.Fatal(err)
 				}
 				remove := file
-				if file == CheckpointFileName { // is read where there is no manifest
+				if file == CheckpointFileName { // LoadDir reads it if there is no manifest
 					remove = manifestFileName
 				}
-				if err := errors.Join(os.Remove(filepath.Join(dir, remove)), replace(filepath.Join(dir, file))); err != nil {
+				err := errors.Join(os.Remove(filepath.Join(dir, remove)), replace(filepath.Join(dir, file)))
+				if err != nil {
 					t.Fatal(err)
 				}
 				errs := make(chan error, 1)

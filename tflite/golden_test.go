@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden anew")
+var update = flag.Bool("update", false, "rewrite testdata/golden")
 
-// The format is a contract with the scripts that train models: a change of a
-// single byte of either file shows here, the weights by their hash.
-func TestTheFilesOfABundleAreGolden(t *testing.T) {
+// The scripts that train models write the same format.
+func TestSave_WritesGoldenFiles(t *testing.T) {
 	m, tensors := tiny()
 	dir := filepath.Join(t.TempDir(), "tiny")
 	if err := Save(dir, m, tensors); err != nil {
@@ -37,7 +36,8 @@ func TestTheFilesOfABundleAreGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not the golden one (%d bytes, %d): if the format was meant to change, run with -update", name, len(got), len(want))
+			t.Errorf("%s differs from the golden file (%d bytes, want %d); after an intended change run with -update",
+				name, len(got), len(want))
 		}
 	}
 	if _, err := LoadDir(golden); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"optibfm/tflite"
@@ -30,61 +31,62 @@ func (r reference) score(obs []float32, z []float64, b tflite.Belief) float64 {
 	return least
 }
 
-func TestGradientAgreesWithFiniteDifferencesInFloat64(t *testing.T) {
+func TestNetwork_GradientAgreesWithFiniteDifferences(t *testing.T) {
 	for name, m := range architectures() {
-		tensors := tflitetest.Tensors(m.Architecture, 5)
-		b, err := tflite.New(m, tensors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := b.NewNetwork()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := reference{m, tensors}
-		rng := rand.New(rand.NewPCG(4, 4))
-		for range 8 {
-			a := m.Architecture
-			obs, z, belief := randoms32(rng, a.Obs), randoms32(rng, a.Latent), knowing(rng, a.Latent, []float32{0, 1, 3}[rng.IntN(3)])
-			dz, wide := make([]float32, a.Latent), make([]float64, a.Latent)
-			for i, x := range z {
-				wide[i] = float64(x)
-			}
-			score, err := n.Gradient(dz, obs, z, belief)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := r.score(obs, wide, belief); !(math.Abs(float64(score)-want) < 1e-4*(1+math.Abs(want))) {
-				t.Errorf("%s: score %g, want %g", name, score, want)
-			}
-			if _, searched, err := n.Search(obs, z, belief); err != nil || !(math.Abs(float64(score-searched)) < 1e-4*(1+math.Abs(float64(searched)))) {
-				t.Errorf("%s: score %g, Search has %g (%v)", name, score, searched, err)
-			}
-			var want []float64
-			largest := 0.0
-			for i := range wide {
-				const h = 1e-6
-				at := wide[i]
-				wide[i] = at + h
-				up := r.score(obs, wide, belief)
-				wide[i] = at - h
-				want = append(want, (up-r.score(obs, wide, belief))/(2*h))
-				wide[i] = at
-				largest = max(largest, math.Abs(want[i]))
-			}
-			for i, w := range want {
-				if !(math.Abs(float64(dz[i])-w) <= 2e-4*largest) {
-					t.Errorf("%s: element %d of the gradient is %g, finite differences give %g (the largest is %g)", name, i, dz[i], w, largest)
+		t.Run(name, func(t *testing.T) {
+			tensors := tflitetest.Tensors(m.Architecture, 5)
+			n, r, a := newNetwork(t, m, tensors), reference{m, tensors}, m.Architecture
+			rng := rand.New(rand.NewPCG(4, 4))
+			for range 8 {
+				obs, z := randoms32(rng, a.Obs), randoms32(rng, a.Latent)
+				belief := randomBelief(rng, a.Latent, []float32{0, 1, 3}[rng.IntN(3)])
+				dz, wide := make([]float32, a.Latent), make([]float64, a.Latent)
+				for i, x := range z {
+					wide[i] = float64(x)
+				}
+				score, err := n.Gradient(dz, obs, z, belief)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := r.score(obs, wide, belief); !(math.Abs(float64(score)-want) < 1e-4*(1+math.Abs(want))) {
+					t.Errorf("score %g, want %g", score, want)
+				}
+				_, searched, err := n.Search(obs, z, belief)
+				off := math.Abs(float64(score - searched))
+				if err != nil || !(off < 1e-4*(1+math.Abs(float64(searched)))) {
+					t.Errorf("score %g, Search has %g (%v)", score, searched, err)
+				}
+				want := r.slope(obs, wide, belief)
+				largest := max(slices.Max(want), -slices.Min(want))
+				for i, w := range want {
+					if !(math.Abs(float64(dz[i])-w) <= 2e-4*largest) {
+						t.Errorf("element %d is %g, want %g (the largest is %g)", i, dz[i], w, largest)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
-func TestGradientRefusesWhatSearchRefusesAndAllocatesNothing(t *testing.T) {
+// slope is the gradient of score by finite differences.
+func (r reference) slope(obs []float32, z []float64, b tflite.Belief) []float64 {
+	const h = 1e-6
+	dz := make([]float64, len(z))
+	for i, at := range z {
+		z[i] = at + h
+		up := r.score(obs, z, b)
+		z[i] = at - h
+		dz[i] = (up - r.score(obs, z, b)) / (2 * h)
+		z[i] = at
+	}
+	return dz
+}
+
+func TestNetwork_GradientRejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(1, 1))
-	obs, z, dz, belief := randoms32(rng, small.Obs), randoms32(rng, small.Latent), make([]float32, small.Latent), knowing(rng, small.Latent, 1)
+	obs, z := randoms32(rng, small.Obs), randoms32(rng, small.Latent)
+	dz, belief := make([]float32, small.Latent), randomBelief(rng, small.Latent, 1)
 	if allocs := testing.AllocsPerRun(10, func() {
 		if _, err := n.Gradient(dz, obs, z, belief); err != nil {
 			t.Fatal(err)

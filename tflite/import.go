@@ -9,18 +9,18 @@ import (
 	"optibfm/internal/regular"
 )
 
-// ImportOptions are what a checkpoint does not say about itself.
+// ImportOptions are the values of a bundle that a checkpoint does not have.
 type ImportOptions struct {
-	Name        string    // "" takes the directory's
-	Gamma       float64   // discount; 0: not known
+	Name        string    // "": that of the directory
+	Gamma       float64   // discount; 0: unknown
 	Observation []Channel // names of the observation's elements, or none
 	Action      []Channel // names of the action's elements, or none
 	Provenance  map[string]string
 }
 
-// Import makes a bundle, outDir, of a metamotivo FB checkpoint: it adds
-// cov_b = E[B Bᵀ], uncentred and in float64, over observations [n, O] of the
-// training data, with the checkpoint's own B. n must be at least d.
+// Import makes a bundle, outDir, of a metamotivo FB checkpoint. It adds cov_b = E[B Bᵀ],
+// uncentred and in float64, over observations [n, O] of the training data, with the
+// checkpoint's B. n must be at least d.
 func Import(checkpointDir string, observations []float32, outDir string, o ImportOptions) error {
 	b, err := LoadDir(checkpointDir)
 	if err != nil {
@@ -34,7 +34,7 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 	if err != nil {
 		return err
 	}
-	tensors, err := parseSafetensors(raw, ofTraining)
+	tensors, err := parseSafetensors(raw, trainingOnly)
 	if err != nil {
 		return err
 	}
@@ -52,17 +52,21 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 func (b *Bundle) Covariance(observations []float32) ([]float64, error) {
 	d := b.Dims()
 	if len(observations)%d.Obs != 0 {
-		return nil, fmt.Errorf("tflite: the observations have %d elements, want a multiple of %d", len(observations), d.Obs)
+		return nil, fmt.Errorf("tflite: the observations have %d elements, want a multiple of %d",
+			len(observations), d.Obs)
 	}
 	count := len(observations) / d.Obs
 	if count < d.Latent {
-		return nil, fmt.Errorf("tflite: %d observations cannot give a covariance of %d features: give at least %d, better 10,000", count, d.Latent, d.Latent)
+		return nil, fmt.Errorf("tflite: %d observations are too few for a covariance of %d features; "+
+			"use at least %d, better 10,000", count, d.Latent, d.Latent)
 	}
 	n, err := b.NewNetwork()
 	if err != nil {
 		return nil, err
 	}
-	sum := blas64.Symmetric{Uplo: blas.Upper, N: d.Latent, Stride: d.Latent, Data: make([]float64, d.Latent*d.Latent)}
+	sum := blas64.Symmetric{
+		Uplo: blas.Upper, N: d.Latent, Stride: d.Latent, Data: make([]float64, d.Latent*d.Latent),
+	}
 	feature := blas64.Vector{N: d.Latent, Inc: 1, Data: make([]float64, d.Latent)}
 	for i := range count {
 		if err := n.Backward(feature.Data, observations[i*d.Obs:(i+1)*d.Obs]); err != nil {

@@ -13,13 +13,10 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func TestACheckpointWithoutCovarianceSaysHowToGetOne(t *testing.T) {
-	b, err := tflite.LoadDir(shared(t, "cheetah"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestNetwork_PhiWithoutCovarianceIsAnError(t *testing.T) {
+	b := loadDir(t, shared(t, "cheetah"))
 	if b.HasCovariance() {
-		t.Error("a covariance came from nowhere")
+		t.Error("the checkpoint has a covariance")
 	}
 	n, err := b.NewNetwork()
 	if err != nil {
@@ -32,7 +29,7 @@ func TestACheckpointWithoutCovarianceSaysHowToGetOne(t *testing.T) {
 	}
 }
 
-func TestAnImportedCheckpointIsThatModelWithItsCovariance(t *testing.T) {
+func TestImport_AddsCovariance(t *testing.T) {
 	dir := shared(t, "cheetah")
 	observations, err := npz.ReadFile(filepath.Join(dir, "obs.npz"))
 	if err != nil {
@@ -47,22 +44,15 @@ func TestAnImportedCheckpointIsThatModelWithItsCovariance(t *testing.T) {
 	if err := tflite.Import(dir, obs, out, tflite.ImportOptions{Gamma: 0.98}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := tflite.LoadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := loadDir(t, out)
 	if b.Name != "cheetah" || b.Gamma != 0.98 || !b.HasCovariance() {
 		t.Errorf("imported as %+v", b.Manifest)
 	}
-	checkpoint, err := tflite.LoadDir(dir)
+	cov, err := loadDir(t, dir).Covariance(obs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cov, err := checkpoint.Covariance(obs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// B has norm √d here, so the trace of E[B Bᵀ] is d; and B = Cov B · φ.
+	// B has norm √d, so the trace of E[B Bᵀ] is d. B = Cov B · φ.
 	trace := 0.0
 	for i := range 50 {
 		trace += cov[i*50+i]
@@ -74,32 +64,31 @@ func TestAnImportedCheckpointIsThatModelWithItsCovariance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	phi, back := make([]float64, 50), make([]float64, 50)
+	phi, back, product := make([]float64, 50), make([]float64, 50), make([]float64, 50)
 	if err := errors.Join(n.Phi(phi, obs[:17]), n.Backward(back, obs[:17])); err != nil {
 		t.Fatal(err)
 	}
-	again := make([]float64, 50)
-	for i := range again {
+	for i := range product {
 		for j, x := range phi {
-			again[i] += cov[i*50+j] * x
+			product[i] += cov[i*50+j] * x
 		}
 	}
-	if e := far(again, back); !(e < 1e-9) {
-		t.Errorf("Cov B · φ is off B by %g", e)
+	if e := far(product, back); !(e < 1e-9) {
+		t.Errorf("Cov B · φ differs from B by %g", e)
 	}
 	vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e, err := tflite.Check(b, vectors); err != nil || e.Worst() > 1e-4 {
-		t.Errorf("the bundle does not agree with the vectors: %+v, %v", e, err)
+		t.Errorf("relative errors %+v, %v", e, err)
 	}
 }
 
-func TestImportNeedsEnoughObservations(t *testing.T) {
+func TestBundle_CovarianceRejectsBadObservations(t *testing.T) {
 	b := tflitetest.Bundle(small, 1)
 	for name, obs := range map[string][]float32{
-		"too few": make([]float32, 7*small.Obs), "half a row": make([]float32, 10*small.Obs+1),
+		"too few": make([]float32, 7*small.Obs), "incomplete row": make([]float32, 10*small.Obs+1),
 	} {
 		if _, err := b.Covariance(obs); err == nil {
 			t.Errorf("%s: no error", name)
@@ -107,12 +96,13 @@ func TestImportNeedsEnoughObservations(t *testing.T) {
 	}
 	bad := make([]float32, 10*small.Obs)
 	bad[12] = float32(math.NaN())
-	if _, err := b.Covariance(bad); !errors.Is(err, tflite.ErrNotFinite) || !strings.Contains(err.Error(), "observation 2") {
+	_, err := b.Covariance(bad)
+	if !errors.Is(err, tflite.ErrNotFinite) || !strings.Contains(err.Error(), "observation 2") {
 		t.Errorf("NaN: %v", err)
 	}
 }
 
-func TestSaveWritesAllOrNothing(t *testing.T) {
+func TestSave_WritesAllOrNothing(t *testing.T) {
 	m := tflitetest.Manifest(small)
 	tensors := tflitetest.Tensors(m.Architecture, 1)
 	parent := t.TempDir()
@@ -123,32 +113,38 @@ func TestSaveWritesAllOrNothing(t *testing.T) {
 	if err := tflite.Save(dir, m, tensors); err != nil {
 		t.Fatalf("into an empty directory: %v", err)
 	}
-	b, err := tflite.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := loadDir(t, dir)
 	if same, err := tflite.New(m, tensors); err != nil || same.Hash != b.Hash {
-		t.Errorf("the hash in memory differs: %v", err)
+		t.Errorf("New: hash %s, %v, want %s", same.Hash, err, b.Hash)
 	}
 	if err := tflite.Save(dir, m, tensors); err == nil || !strings.Contains(err.Error(), "files in it") {
 		t.Errorf("over a bundle: %v", err)
 	}
 	delete(tensors, "cov_b")
 	if err := tflite.Save(filepath.Join(parent, "other"), m, tensors); err == nil {
-		t.Error("a model without cov_b was saved")
+		t.Error("Save accepts a model without cov_b")
 	}
 	if left, _ := os.ReadDir(parent); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
-func TestADirectoryWithoutAModelIsAnError(t *testing.T) {
+func loadDir(t *testing.T, dir string) *tflite.Bundle {
+	t.Helper()
+	b, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestLoadDir_WithoutModelIsAnError(t *testing.T) {
 	if _, err := tflite.LoadDir(t.TempDir()); err == nil || !strings.Contains(err.Error(), "bfm.json") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestCheckNamesWhatTheVectorsLack(t *testing.T) {
+func TestCheck_NamesMissingVectors(t *testing.T) {
 	b := tflitetest.Bundle(small, 1)
 	if _, err := tflite.Check(b, npz.Archive{}); !errors.Is(err, npz.ErrMissing) {
 		t.Errorf("empty: %v", err)

@@ -14,46 +14,46 @@ type linear struct {
 
 func (l linear) out() int { return l.w.Out() }
 
-// pair is a linear layer whose input is two vectors, one behind the other: the
-// first is the same for every row of a search or comes from another layer.
-type pair struct {
-	first, second *kernel.Matrix // second is nil where there is only one vector
+// splitLinear is a linear layer of two concatenated inputs. Its weights are split, so
+// that a search multiplies an input that is the same for all rows only once.
+type splitLinear struct {
+	first, second *kernel.Matrix // second is nil where there is only one input
 	bias          []float32
 }
 
-func (p pair) out() int { return p.first.Out() }
+func (p splitLinear) out() int { return p.first.Out() }
 
-// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU.
-// Its input is an observation followed by what varies between candidates.
+// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU. Its
+// input is an observation followed by what varies between candidates.
 type embedding struct {
-	first pair
+	first splitLinear
 	norm  kernel.LayerNorm
 	more  []linear
 }
 
 func (e embedding) out() int { return e.more[len(e.more)-1].out() }
 
-// varies tells whether the embedding sees more than the observation.
+// varies reports whether the embedding has an input besides the observation.
 func (e embedding) varies() bool { return e.first.second != nil }
 
-// twin is the shape of the actor and of every member of F: two embeddings side
-// by side and a trunk with ReLU between its layers.
-type twin struct {
+// twoTower is the shape of the actor and of every member of F: two embeddings side by
+// side and a trunk with ReLU between its layers.
+type twoTower struct {
 	left, right embedding
-	join        pair     // the trunk's first layer
-	trunk       []linear // its others
+	join        splitLinear // the trunk's first layer
+	trunk       []linear    // its other layers
 }
 
-// backward is B(s).
-type backward struct {
+// backwardNet is B(s).
+type backwardNet struct {
 	first linear
 	norm  kernel.LayerNorm
 	more  []linear // ReLU between them, none after the last
 	unit  bool     // scale to the norm √d
 }
 
-// widest returns the largest number of elements that a row takes anywhere.
-func (t twin) widest() int {
+// widest returns the number of elements of the widest layer.
+func (t twoTower) widest() int {
 	w := max(t.left.first.out(), t.right.first.out(), t.join.out())
 	for _, l := range t.trunk {
 		w = max(w, l.out())
@@ -61,7 +61,7 @@ func (t twin) widest() int {
 	return w
 }
 
-// scratch is the memory that the layers work in: room for n rows.
+// scratch is the memory of the layers' inputs and outputs, for n rows.
 type scratch struct {
 	a, b        kernel.Rows // [n, widest], the input and the output of a layer in turn
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
@@ -77,55 +77,73 @@ func newScratch(n, widest int) scratch {
 	}
 }
 
-// shared is what a twin makes of an observation once for all rows: where the
-// sums of its first layers start.
-type shared struct {
+// multiply is kernel.Matrix.Multiply, counted. It skips inputs that ReLU has set to 0
+// where sparse is set.
+func (s *scratch) multiply(dst kernel.Rows, w *kernel.Matrix, x, start kernel.Rows, n int, relu, sparse bool) {
+	lists := s.lists
+	if !sparse {
+		lists = nil
+	}
+	s.work.add(w.Multiply(dst, x, start, n, relu, lists))
+}
+
+// apply evaluates a linear layer.
+func (s *scratch) apply(dst kernel.Rows, l linear, x kernel.Rows, n int, relu, sparse bool) {
+	s.multiply(dst, l.w, x, kernel.Repeated(l.bias), n, relu, sparse)
+}
+
+// obsTerms are the initial sums of a twoTower's first layers: the biases and the
+// products with an observation, the same for all rows.
+type obsTerms struct {
 	left, right, join []float32
 }
 
-func newShared(t twin) shared {
-	return shared{kernel.Aligned(t.left.first.out()), kernel.Aligned(t.right.first.out()), kernel.Aligned(t.join.out())}
+func newObsTerms(t twoTower) obsTerms {
+	return obsTerms{
+		left:  kernel.Aligned(t.left.first.out()),
+		right: kernel.Aligned(t.right.first.out()),
+		join:  kernel.Aligned(t.join.out()),
+	}
 }
 
-// share fills w. Where nothing varies on the left, its whole embedding and its
-// part of the trunk's first layer are the same for every row.
-func (s *scratch) share(w shared, t twin, obs []float32) {
-	row := kernel.Rows{Data: obs}
+// observe fills w. Where the left embedding has no input besides the observation, its
+// output and the product with it are also the same for all rows.
+func (s *scratch) observe(w obsTerms, t twoTower, obs []float32) {
+	x := kernel.Rows{Data: obs}
 	for _, side := range []struct {
-		start []float32
-		e     embedding
-	}{{w.left, t.left}, {w.right, t.right}} {
-		s.work.add(side.e.first.first.Multiply(kernel.Repeated(side.start), row, kernel.Repeated(side.e.first.bias), 1, false, nil))
+		dst   []float32
+		layer splitLinear
+	}{{w.left, t.left.first}, {w.right, t.right.first}} {
+		s.multiply(kernel.Repeated(side.dst), side.layer.first, x, kernel.Repeated(side.layer.bias), 1, false, false)
 	}
 	if t.left.varies() {
 		copy(w.join, t.join.bias)
 		return
 	}
 	s.embed(s.left, t.left, w.left, kernel.Rows{}, 1)
-	s.work.add(t.join.first.Multiply(kernel.Repeated(w.join), s.left, kernel.Repeated(t.join.bias), 1, false, s.lists))
+	s.multiply(kernel.Repeated(w.join), t.join.first, s.left, kernel.Repeated(t.join.bias), 1, false, true)
 }
 
 // embed evaluates e for n rows of varying.
 func (s *scratch) embed(dst kernel.Rows, e embedding, start []float32, varying kernel.Rows, n int) {
 	in, out := s.a, s.b
 	if e.varies() {
-		s.work.add(e.first.second.Multiply(in, varying, kernel.Repeated(start), n, false, nil))
+		s.multiply(in, e.first.second, varying, kernel.Repeated(start), n, false, false)
 	} else {
 		copy(in.Data, start)
 	}
 	e.norm.Tanh(in, n)
-	lists := (*kernel.Lists)(nil) // tanh leaves no zeros, ReLU does
 	for i, l := range e.more {
 		if i == len(e.more)-1 {
 			out = dst
 		}
-		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), n, true, lists))
-		in, out, lists = out, in, s.lists
+		s.apply(out, l, in, n, true, i > 0) // ReLU leaves zeros, tanh does not
+		in, out = out, in
 	}
 }
 
-// twin evaluates t for n rows of what varies on either side.
-func (s *scratch) twin(dst kernel.Rows, t twin, w shared, left, right kernel.Rows, n int) {
+// twoTower evaluates t for n rows of the two inputs.
+func (s *scratch) twoTower(dst kernel.Rows, t twoTower, w obsTerms, left, right kernel.Rows, n int) {
 	s.embed(s.right, t.right, w.right, right, n)
 	in, out, start := s.a, s.b, kernel.Repeated(w.join)
 	if t.left.varies() {
@@ -135,33 +153,32 @@ func (s *scratch) twin(dst kernel.Rows, t twin, w shared, left, right kernel.Row
 		in = dst
 	}
 	if t.left.varies() {
-		s.work.add(t.join.first.Multiply(in, s.left, start, n, false, s.lists))
+		s.multiply(in, t.join.first, s.left, start, n, false, true)
 		start = in
 	}
-	s.work.add(t.join.second.Multiply(in, s.right, start, n, len(t.trunk) > 0, s.lists))
+	s.multiply(in, t.join.second, s.right, start, n, len(t.trunk) > 0, true)
 	for i, l := range t.trunk {
 		last := i == len(t.trunk)-1
 		if last {
 			out = dst
 		}
-		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), n, !last, s.lists))
+		s.apply(out, l, in, n, !last, true)
 		in, out = out, in
 	}
 }
 
 // backward evaluates B of one observation.
-func (s *scratch) backward(dst kernel.Rows, b backward, obs []float32) {
+func (s *scratch) backward(dst kernel.Rows, b backwardNet, obs []float32) {
 	in, out := s.a, s.b
-	s.work.add(b.first.w.Multiply(in, kernel.Rows{Data: obs}, kernel.Repeated(b.first.bias), 1, false, nil))
+	s.apply(in, b.first, kernel.Rows{Data: obs}, 1, false, false)
 	b.norm.Tanh(in, 1)
-	lists := (*kernel.Lists)(nil)
 	for i, l := range b.more {
 		last := i == len(b.more)-1
 		if last {
 			out = dst
 		}
-		s.work.add(l.w.Multiply(out, in, kernel.Repeated(l.bias), 1, !last, lists))
-		in, out, lists = out, in, s.lists
+		s.apply(out, l, in, 1, !last, i > 0)
+		in, out = out, in
 	}
 	if b.unit {
 		toSphere(dst.Row(0, b.more[len(b.more)-1].out()))

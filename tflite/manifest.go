@@ -12,24 +12,24 @@ const (
 	formatVersion = 1
 )
 
-// Manifest is what a bundle says about itself, bfm.json.
+// Manifest describes a bundle, in bfm.json.
 type Manifest struct {
 	Name         string            // of the model, for people
 	Architecture Architecture      // of the networks
 	LayerNormEps float64           // 1e-5 in PyTorch, 1e-6 in flax
-	Gamma        float64           // discount of the successor features; 0: not known
-	Observation  []Channel         // one an element, or none where they are not known
-	Action       []Channel         // one an element, or none where they are not known
-	Provenance   map[string]string // where the model comes from: free text
+	Gamma        float64           // discount of the successor features; 0: unknown
+	Observation  []Channel         // one for each element, or none if unknown
+	Action       []Channel         // one for each element, or none if unknown
+	Provenance   map[string]string // origin of the model: free text
 }
 
 // Channel names an element of an observation or an action.
 type Channel struct {
 	Name string `json:"name"`
-	Unit string `json:"unit"` // "" where it has none
+	Unit string `json:"unit"` // "" for none
 }
 
-// Validate reports the first thing in the manifest that cannot be.
+// Validate returns an error for the first invalid value.
 func (m Manifest) Validate() error {
 	if err := m.Architecture.Validate(); err != nil {
 		return err
@@ -40,24 +40,24 @@ func (m Manifest) Validate() error {
 	return checkDescription(m.Name, m.Gamma, m.Observation, m.Action, m.Architecture.dims())
 }
 
-// checkDescription reports the first thing that cannot be said of any model.
+// checkDescription checks the values that all kinds of bundles have.
 func checkDescription(name string, gamma float64, observation, action []Channel, d Dims) error {
 	if name == "" {
-		return errors.New("name is empty: give the model one")
+		return errors.New("name is empty")
 	}
 	if !(gamma >= 0 && gamma < 1) || math.IsNaN(gamma) {
-		return fmt.Errorf("gamma is %g, want 0 (not known) or up to 1", gamma)
+		return fmt.Errorf("gamma is %g, want at least 0 (unknown) and less than 1", gamma)
 	}
 	if n := len(observation); n != 0 && n != d.Obs {
-		return fmt.Errorf("observation names %d channels, the networks take %d: name all or none", n, d.Obs)
+		return fmt.Errorf("observation names %d channels, want %d or none", n, d.Obs)
 	}
 	if n := len(action); n != 0 && n != d.Action {
-		return fmt.Errorf("action names %d channels, the networks give %d: name all or none", n, d.Action)
+		return fmt.Errorf("action names %d channels, want %d or none", n, d.Action)
 	}
 	return nil
 }
 
-// manifestFile is the text of bfm.json, in its order.
+// manifestFile has the keys of bfm.json in their order.
 type manifestFile struct {
 	Format       string            `json:"format"`
 	Version      int               `json:"version"`
@@ -81,7 +81,7 @@ func encodeManifest(m Manifest, hash string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// orEmpty and orNone are what is written instead of null.
+// orEmpty and orNone replace nil, which JSON would write as null.
 func orEmpty(channels []Channel) []Channel {
 	if channels == nil {
 		return []Channel{}
@@ -96,14 +96,22 @@ func orNone(provenance map[string]string) map[string]string {
 	return provenance
 }
 
-// parseManifest reads bfm.json and returns it with the hash of the weights.
+// parseManifest parses bfm.json and returns it with the hash of the weights.
 func parseManifest(raw []byte) (Manifest, string, error) {
 	var m Manifest
+	a := &m.Architecture
 	var format, hash string
 	var version int
-	err := object(raw, fields{
+	err := decodeObject(raw, fields{
 		"format": &format, "version": &version, "name": &m.Name,
-		"architecture":  func(raw json.RawMessage) error { return parseArchitecture(raw, &m.Architecture) },
+		"architecture": fields{
+			"obs": &a.Obs, "action": &a.Action, "latent": &a.Latent, "norm_obs": &a.NormObs, "norm_z": &a.NormZ,
+			"f": fields{"hidden": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
+				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel},
+			"b": fields{"hidden": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm},
+			"actor": fields{"hidden": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
+				"embedding_layers": &a.Actor.EmbeddingLayers},
+		},
 		"layernorm_eps": &m.LayerNormEps, "gamma": &m.Gamma,
 		"observation":    func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
 		"action":         func(raw json.RawMessage) error { return parseChannels(raw, &m.Action) },
@@ -114,7 +122,7 @@ func parseManifest(raw []byte) (Manifest, string, error) {
 		return Manifest{}, "", err
 	}
 	if format != formatName || version != formatVersion {
-		return Manifest{}, "", fmt.Errorf("format %q version %d, this program reads %q version %d", format, version, formatName, formatVersion)
+		return Manifest{}, "", formatError(format, version, formatName)
 	}
 	if err := m.Validate(); err != nil {
 		return Manifest{}, "", err
@@ -122,31 +130,18 @@ func parseManifest(raw []byte) (Manifest, string, error) {
 	return m, hash, nil
 }
 
-func parseArchitecture(raw []byte, a *Architecture) error {
-	return object(raw, fields{
-		"obs": &a.Obs, "action": &a.Action, "latent": &a.Latent, "norm_obs": &a.NormObs, "norm_z": &a.NormZ,
-		"f": func(raw json.RawMessage) error {
-			return object(raw, fields{"hidden": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
-				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel})
-		},
-		"b": func(raw json.RawMessage) error {
-			return object(raw, fields{"hidden": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm})
-		},
-		"actor": func(raw json.RawMessage) error {
-			return object(raw, fields{"hidden": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
-				"embedding_layers": &a.Actor.EmbeddingLayers})
-		},
-	})
+func formatError(format string, version int, want string) error {
+	return fmt.Errorf("format %q version %d, want %q version %d", format, version, want, formatVersion)
 }
 
 func parseChannels(raw []byte, channels *[]Channel) error {
 	var entries []json.RawMessage
-	if err := takeValue(raw, &entries); err != nil {
+	if err := decodeValue(raw, &entries); err != nil {
 		return err
 	}
 	for i, entry := range entries {
 		var c Channel
-		if err := object(entry, fields{"name": &c.Name, "unit": &c.Unit}); err != nil {
+		if err := decodeObject(entry, fields{"name": &c.Name, "unit": &c.Unit}); err != nil {
 			return fmt.Errorf("channel %d: %w", i, err)
 		}
 		*channels = append(*channels, c)
@@ -158,7 +153,7 @@ func parseProvenance(raw []byte, p *map[string]string) error {
 	*p = make(map[string]string)
 	return eachKey(raw, func(key string, value json.RawMessage) error {
 		var text string
-		if err := takeValue(value, &text); err != nil {
+		if err := decodeValue(value, &text); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		(*p)[key] = text

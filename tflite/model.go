@@ -8,7 +8,7 @@ type Dims struct {
 	Ensemble int // members of the successor-feature ensemble
 }
 
-// Belief is what Search needs to know of the posterior. Plain numbers: this
+// Belief is the part of the posterior that Search needs, as plain numbers: this
 // package does not import posterior.
 type Belief struct {
 	Mean []float32 // ẑ, [d]
@@ -16,17 +16,31 @@ type Belief struct {
 	Beta float32   // weight of the uncertainty bonus, >= 0
 }
 
-// Model evaluates a behaviour foundation model. An instance is used by one
-// goroutine at a time: its methods share scratch memory. After the first call
-// of a kind and size no method allocates. Slices of a wrong length and
-// non-finite numbers are errors, and dst is then unspecified.
+// Validate returns an error unless b is a finite belief of d elements.
+func (b Belief) Validate(d int) error {
+	if err := checkLength("the belief's mean", len(b.Mean), d); err != nil {
+		return err
+	}
+	if err := checkLength("the belief's R⁻¹", len(b.InvR), d*d); err != nil {
+		return err
+	}
+	if !allFinite(b.Mean) || !allFinite(b.InvR) || !isFinite(b.Beta) || b.Beta < 0 {
+		return errBelief
+	}
+	return nil
+}
+
+// Model evaluates a behaviour foundation model. One goroutine uses an instance at a
+// time: its methods share scratch memory. After the first call of a kind and size no
+// method allocates. Slices of a wrong length and non-finite numbers are errors, and dst
+// is then unspecified.
 type Model interface {
 	Dims() Dims
 	// Phi writes the features φ(s) of an observation, [d].
 	Phi(dst []float64, obs []float32) error
 	// Act writes the policy's mean action π_z(s), [A], each in [-1, 1].
-	// z has length d and any positive norm: where the model normalises z,
-	// Act does it.
+	// z has length d and any positive norm. Act normalises it if the model
+	// needs that.
 	Act(dst, obs []float32, z []float64) error
 	// Search evaluates the n candidates, [n, d] row-major, of any positive
 	// norm, at one observation: for each z the action π_z(s), the successor
@@ -46,11 +60,11 @@ type Evaluator interface {
 	Psi(dst, obs, action []float32, z []float64) error
 }
 
-// Differentiable is a Model whose score can be climbed.
+// Differentiable is a Model with the gradient of its score.
 type Differentiable interface {
 	Model
 	// Gradient writes the gradient of Search's score with respect to a candidate
-	// z, [d], of any positive norm, and returns the score. Where the score has a
-	// kink (ReLU, the least of the members) it is a one-sided one.
+	// z, [d], of any positive norm, and returns the score. At a kink of the
+	// score (ReLU, the least of the members) it is a one-sided gradient.
 	Gradient(dz, obs, z []float32, belief Belief) (score float32, err error)
 }

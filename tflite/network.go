@@ -10,22 +10,27 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// Sentinels of a Network's methods. They are ready-made: the control thread
-// formats no strings.
+// Errors of a Network's methods. They are allocated once: the control thread formats
+// no strings.
 var (
 	// ErrNotFinite: an input or a result is NaN or infinite.
 	ErrNotFinite = errors.New("not finite")
 	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
-	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9): use a unit direction until labels give one")
+	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9); use a unit direction before the first label")
 
-	errObs    = fmt.Errorf("tflite: an element of the observation is %w: check the sensor", ErrNotFinite)
-	errZ      = fmt.Errorf("tflite: an element of z is %w: check the posterior", ErrNotFinite)
+	errObs    = fmt.Errorf("tflite: an element of the observation is %w; check the sensor", ErrNotFinite)
+	errZ      = fmt.Errorf("tflite: an element of z is %w; check the posterior", ErrNotFinite)
 	errAction = fmt.Errorf("tflite: an element of the action is %w", ErrNotFinite)
-	errBelief = fmt.Errorf("tflite: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", ErrNotFinite)
-	errPhi    = fmt.Errorf("tflite: φ is %w: the observation is far from the training data", ErrNotFinite)
-	errPolicy = fmt.Errorf("tflite: the policy's action is %w: the observation is far from the training data", ErrNotFinite)
-	errPsi    = fmt.Errorf("tflite: ψ is %w: the observation is far from the training data", ErrNotFinite)
+	errBelief = fmt.Errorf("tflite: the belief (mean, R⁻¹ or β) is %w or β is negative; check the posterior",
+		ErrNotFinite)
+	errPhi    = notFiniteResult("φ")
+	errPolicy = notFiniteResult("the policy's action")
+	errPsi    = notFiniteResult("ψ")
 )
+
+func notFiniteResult(what string) error {
+	return fmt.Errorf("tflite: %s is %w; the observation may be far from the training data", what, ErrNotFinite)
+}
 
 // minNorm is the least ‖z‖ that has a direction.
 const minNorm = 1e-9
@@ -35,11 +40,11 @@ type Network struct {
 	weights *weights
 	arch    Architecture
 	one     scratch     // for one row: Phi, Act, Psi
-	actor   shared      // what the actor makes of the observation
-	f       []shared    // [E], what the members of F make of it
+	actor   obsTerms    // of the actor
+	f       []obsTerms  // [E], of the members of F
 	obs     []float32   // [O], normalised
 	action  kernel.Rows // [1, A]
-	z       kernel.Rows // [1, d], as the networks take it
+	z       kernel.Rows // [1, d], normalised
 	latent  kernel.Rows // [1, d], B(s) or ψ
 	wide    []float64   // [d], φ(s) or z in float64
 	search  search
@@ -49,23 +54,23 @@ type Network struct {
 // Option changes how a Network works.
 type Option func(*Network)
 
-// Workers lets Search use up to n processors, the caller's included: n-1
-// goroutines, which the first Search starts and Close ends. Without it, or with
-// n below 2, a Network starts no goroutine. The number changes no result.
-func Workers(n int) Option { return func(net *Network) { net.search.workers = max(n, 1) } }
+// Workers lets Search use up to n processors: the caller's and n-1 goroutines, which
+// the first Search starts and Close ends. Without it, or with n below 2, a Network
+// starts no goroutine. The results do not depend on n.
+func Workers(n int) Option { return func(net *Network) { net.search.limit = max(n, 1) } }
 
-// NewNetwork returns an evaluator of the bundle. Networks share the bundle's
-// weights, each has its own scratch memory.
+// NewNetwork returns an evaluator of the bundle. Networks share the bundle's weights;
+// each has its own scratch memory.
 func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	if b.weights == nil {
-		return nil, errors.New("tflite: the bundle is empty: make it with Load, LoadDir or New")
+		return nil, errors.New("tflite: the bundle is empty; make it with Load, LoadDir or New")
 	}
 	d := b.Dims()
 	n := &Network{
 		weights: b.weights,
 		arch:    b.Architecture,
 		one:     newScratch(1, b.weights.widest),
-		actor:   newShared(b.weights.actor),
+		actor:   newObsTerms(b.weights.actor),
 		obs:     make([]float32, d.Obs),
 		action:  kernel.NewRows(1, d.Action),
 		z:       kernel.NewRows(1, d.Latent),
@@ -73,17 +78,16 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 		wide:    make([]float64, d.Latent),
 	}
 	for _, f := range b.weights.f {
-		n.f = append(n.f, newShared(f))
+		n.f = append(n.f, newObsTerms(f))
 	}
-	n.search.workers = 1
+	n.search.limit = 1
 	for _, o := range options {
 		o(n)
 	}
 	return n, nil
 }
 
-// Close ends the goroutines of Workers. A Network that is closed works on
-// without them.
+// Close ends the goroutines of Workers. A later Search starts them again.
 func (n *Network) Close() { n.search.close() }
 
 // Dims implements Model.
@@ -109,12 +113,12 @@ func (n *Network) Phi(dst []float64, obs []float32) error {
 	return nil
 }
 
-// Backward writes B(s), [d], which needs no cov_b.
+// Backward writes B(s), [d]. It needs no cov_b.
 func (n *Network) Backward(dst []float64, obs []float32) error {
-	if err := length("φ", len(dst), n.arch.Latent); err != nil {
+	if err := checkLength("φ", len(dst), n.arch.Latent); err != nil {
 		return err
 	}
-	if err := n.takeObs(obs); err != nil {
+	if err := n.setObs(obs); err != nil {
 		return err
 	}
 	n.one.backward(n.latent, n.weights.b, n.obs)
@@ -130,22 +134,21 @@ func (n *Network) Backward(dst []float64, obs []float32) error {
 
 // Act implements Model.
 func (n *Network) Act(dst, obs []float32, z []float64) error {
-	if err := length("action", len(dst), n.arch.Action); err != nil {
+	if err := checkLength("action", len(dst), n.arch.Action); err != nil {
 		return err
 	}
-	if err := n.takeObs(obs); err != nil {
+	if err := n.setObs(obs); err != nil {
 		return err
 	}
-	if err := length("z", len(z), n.arch.Latent); err != nil {
+	if err := checkLength("z", len(z), n.arch.Latent); err != nil {
 		return err
 	}
-	copy(n.wide, z)
-	if err := n.takeZ(n.z.Row(0, n.arch.Latent)); err != nil {
+	if err := ProjectZ(n.z.Row(0, n.arch.Latent), z, n.arch.NormZ); err != nil {
 		return err
 	}
-	n.one.share(n.actor, n.weights.actor, n.obs)
-	n.one.twin(n.action, n.weights.actor, n.actor, kernel.Rows{}, n.z, 1)
-	if !allFinite(n.action.Row(0, n.arch.Action)) { // tanh would hide an infinity
+	n.one.observe(n.actor, n.weights.actor, n.obs)
+	n.one.twoTower(n.action, n.weights.actor, n.actor, kernel.Rows{}, n.z, 1)
+	if !allFinite(n.action.Row(0, n.arch.Action)) { // tanh of infinity is finite
 		return errPolicy
 	}
 	kernel.Tanh(n.action, 1, n.arch.Action)
@@ -157,29 +160,28 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 // [E, d]. z is as in Act.
 func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	d := n.arch.Latent
-	if err := length("ψ", len(dst), len(n.weights.f)*d); err != nil {
+	if err := checkLength("ψ", len(dst), len(n.weights.f)*d); err != nil {
 		return err
 	}
-	if err := length("action", len(action), n.arch.Action); err != nil {
+	if err := checkLength("action", len(action), n.arch.Action); err != nil {
 		return err
 	}
 	if !allFinite(action) {
 		return errAction
 	}
-	if err := n.takeObs(obs); err != nil {
+	if err := n.setObs(obs); err != nil {
 		return err
 	}
-	if err := length("z", len(z), n.arch.Latent); err != nil {
+	if err := checkLength("z", len(z), n.arch.Latent); err != nil {
 		return err
 	}
-	copy(n.wide, z)
-	if err := n.takeZ(n.z.Row(0, d)); err != nil {
+	if err := ProjectZ(n.z.Row(0, d), z, n.arch.NormZ); err != nil {
 		return err
 	}
 	copy(n.action.Data, action)
 	for m, f := range n.weights.f {
-		n.one.share(n.f[m], f, n.obs)
-		n.one.twin(n.latent, f, n.f[m], n.action, n.z, 1)
+		n.one.observe(n.f[m], f, n.obs)
+		n.one.twoTower(n.latent, f, n.f[m], n.action, n.z, 1)
 		copy(dst[m*d:(m+1)*d], n.latent.Data)
 	}
 	if !allFinite(dst) {
@@ -188,9 +190,9 @@ func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	return nil
 }
 
-// takeObs checks an observation and normalises it into n.obs.
-func (n *Network) takeObs(obs []float32) error {
-	if err := length("observation", len(obs), n.arch.Obs); err != nil {
+// setObs checks an observation and writes it, normalised, to n.obs.
+func (n *Network) setObs(obs []float32) error {
+	if err := checkLength("observation", len(obs), n.arch.Obs); err != nil {
 		return err
 	}
 	if !allFinite(obs) {
@@ -203,17 +205,17 @@ func (n *Network) takeObs(obs []float32) error {
 	return nil
 }
 
-// takeZ checks the task embedding in n.wide and writes what the networks take.
-func (n *Network) takeZ(dst []float32) error {
+// ProjectZ writes √d·z/‖z‖ to dst where normalise is set, and z otherwise.
+func ProjectZ(dst []float32, z []float64, normalise bool) error {
 	scale := 1.0
-	if n.arch.NormZ {
-		size := blas64.Nrm2(blas64.Vector{N: len(n.wide), Inc: 1, Data: n.wide})
+	if normalise {
+		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
 		if size < minNorm {
 			return ErrNoDirection
 		}
-		scale = math.Sqrt(float64(len(n.wide))) / size
+		scale = math.Sqrt(float64(len(z))) / size
 	}
-	for i, x := range n.wide {
+	for i, x := range z {
 		dst[i] = float32(x * scale)
 	}
 	if !allFinite(dst) {
@@ -222,11 +224,11 @@ func (n *Network) takeZ(dst []float32) error {
 	return nil
 }
 
-// length is a sentence for a slice of a wrong length, which no correct caller
-// passes.
-func length(what string, got, want int) error {
+// checkLength returns an error where a slice has the wrong length, a mistake of the
+// caller.
+func checkLength(what string, got, want int) error {
 	if got != want {
-		return fmt.Errorf("tflite: %s has %d elements, the model's has %d", what, got, want)
+		return fmt.Errorf("tflite: %s has %d elements, want %d", what, got, want)
 	}
 	return nil
 }

@@ -41,54 +41,63 @@ func far[X, Y float32 | float64](x []X, y []Y) float64 {
 	return difference / size
 }
 
-// architectures vary each thing that an architecture may vary.
+// newNetwork returns the network of a bundle in memory.
+func newNetwork(t testing.TB, m tflite.Manifest, tensors map[string]tflite.Tensor) *tflite.Network {
+	t.Helper()
+	b, err := tflite.New(m, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := b.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// architectures vary each parameter of an architecture.
 func architectures() map[string]tflite.Manifest {
-	vary := func(change func(m *tflite.Manifest)) tflite.Manifest {
+	vary := func(change func(a *tflite.Architecture)) tflite.Manifest {
 		m := tflitetest.Manifest(small)
-		change(&m)
+		change(&m.Architecture)
 		return m
 	}
+	flax := tflitetest.Manifest(small)
+	flax.LayerNormEps = 1e-6
+	type arch = *tflite.Architecture
 	return map[string]tflite.Manifest{
-		"usual":         vary(func(*tflite.Manifest) {}),
-		"one member":    vary(func(m *tflite.Manifest) { m.Architecture.F.NumParallel = 1 }),
-		"three members": vary(func(m *tflite.Manifest) { m.Architecture.F.NumParallel = 3 }),
-		"deep embeddings": vary(func(m *tflite.Manifest) {
-			m.Architecture.F.EmbeddingLayers, m.Architecture.Actor.EmbeddingLayers = 4, 3
-		}),
-		"deep trunks":         vary(func(m *tflite.Manifest) { m.Architecture.F.HiddenLayers, m.Architecture.Actor.HiddenLayers = 3, 2 }),
-		"no hidden layers":    vary(func(m *tflite.Manifest) { m.Architecture.F.HiddenLayers, m.Architecture.Actor.HiddenLayers = 0, 0 }),
-		"shallow B":           vary(func(m *tflite.Manifest) { m.Architecture.B.HiddenLayers = 1 }),
-		"deep B":              vary(func(m *tflite.Manifest) { m.Architecture.B.HiddenLayers = 5 }),
-		"free B":              vary(func(m *tflite.Manifest) { m.Architecture.B.Norm = false }),
-		"free z":              vary(func(m *tflite.Manifest) { m.Architecture.NormZ = false }),
-		"normalised obs":      vary(func(m *tflite.Manifest) { m.Architecture.NormObs = true }),
-		"flax's eps":          vary(func(m *tflite.Manifest) { m.LayerNormEps = 1e-6 }),
-		"narrow layers":       vary(func(m *tflite.Manifest) { m.Architecture.F.Hidden, m.Architecture.B.Hidden = 2, 1 }),
-		"layers over a tile":  vary(func(m *tflite.Manifest) { m.Architecture.F.Hidden, m.Architecture.Actor.Hidden = 146, 210 }),
-		"one of every number": vary(func(m *tflite.Manifest) { m.Architecture.Obs, m.Architecture.Action, m.Architecture.Latent = 1, 1, 1 }),
+		"default":         tflitetest.Manifest(small),
+		"one member":      vary(func(a arch) { a.F.NumParallel = 1 }),
+		"three members":   vary(func(a arch) { a.F.NumParallel = 3 }),
+		"deep embeddings": vary(func(a arch) { a.F.EmbeddingLayers, a.Actor.EmbeddingLayers = 4, 3 }),
+		"deep trunks":     vary(func(a arch) { a.F.HiddenLayers, a.Actor.HiddenLayers = 3, 2 }),
+		"linear trunks":   vary(func(a arch) { a.F.HiddenLayers, a.Actor.HiddenLayers = 0, 0 }),
+		"shallow B":       vary(func(a arch) { a.B.HiddenLayers = 1 }),
+		"deep B":          vary(func(a arch) { a.B.HiddenLayers = 5 }),
+		"unscaled B":      vary(func(a arch) { a.B.Norm = false }),
+		"unscaled z":      vary(func(a arch) { a.NormZ = false }),
+		"normalised obs":  vary(func(a arch) { a.NormObs = true }),
+		"flax's eps":      flax,
+		"narrow layers":   vary(func(a arch) { a.F.Hidden, a.B.Hidden = 2, 1 }),
+		"partial tiles":   vary(func(a arch) { a.F.Hidden, a.Actor.Hidden = 146, 210 }),
+		"one element":     vary(func(a arch) { a.Obs, a.Action, a.Latent = 1, 1, 1 }),
 	}
 }
 
-func TestEveryArchitectureAgreesWithAnEvaluationInFloat64(t *testing.T) {
+func TestNetwork_EveryArchitectureAgreesWithFloat64(t *testing.T) {
 	for name, m := range architectures() {
 		t.Run(name, func(t *testing.T) {
 			a := m.Architecture
 			tensors := tflitetest.Tensors(a, 7)
-			b, err := tflite.New(m, tensors)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := b.NewNetwork()
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := reference{m, tensors}
+			n, r := newNetwork(t, m, tensors), reference{m, tensors}
 			rng := rand.New(rand.NewPCG(1, 2))
 			phi, back := make([]float64, a.Latent), make([]float64, a.Latent)
 			action, psi := make([]float32, a.Action), make([]float32, a.F.NumParallel*a.Latent)
 			for range 5 {
 				obs, z := randoms32(rng, a.Obs), randoms64(rng, a.Latent)
-				if err := errors.Join(n.Phi(phi, obs), n.Backward(back, obs), n.Act(action, obs, z), n.Psi(psi, obs, action, z)); err != nil {
+				err := errors.Join(n.Phi(phi, obs), n.Backward(back, obs), n.Act(action, obs, z),
+					n.Psi(psi, obs, action, z))
+				if err != nil {
 					t.Fatal(err)
 				}
 				wantB := r.backward(obs)
@@ -102,7 +111,7 @@ func TestEveryArchitectureAgreesWithAnEvaluationInFloat64(t *testing.T) {
 					"π": far(action, r.act(obs, z)), "ψ": far(psi, r.psi(obs, action, z)),
 				} {
 					if !(e < 1e-4) {
-						t.Errorf("%s is off by %g of its largest element", what, e)
+						t.Errorf("%s: relative error %g", what, e)
 					}
 				}
 			}
@@ -110,7 +119,7 @@ func TestEveryArchitectureAgreesWithAnEvaluationInFloat64(t *testing.T) {
 	}
 }
 
-func TestTheNormOfZChangesNothingWhereTheModelNormalisesIt(t *testing.T) {
+func TestNetwork_NormZMakesActionScaleFree(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(3, 4))
 	obs, z := randoms32(rng, small.Obs), randoms64(rng, small.Latent)
@@ -128,12 +137,12 @@ func TestTheNormOfZChangesNothingWhereTheModelNormalisesIt(t *testing.T) {
 			t.Fatalf("times %g: %v", factor, err)
 		}
 		if e := far(got, want); !(e < 1e-5) {
-			t.Errorf("times %g: action moves by %g", factor, e)
+			t.Errorf("times %g: relative difference %g", factor, e)
 		}
 	}
 }
 
-func TestAZeroZHasNoDirection(t *testing.T) {
+func TestNetwork_ZeroZIsErrNoDirection(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	obs, action := make([]float32, small.Obs), make([]float32, small.Action)
 	z := make([]float64, small.Latent)
@@ -141,16 +150,18 @@ func TestAZeroZHasNoDirection(t *testing.T) {
 	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNoDirection) {
 		t.Errorf("Act: %v", err)
 	}
-	if err := n.Psi(make([]float32, small.Ensemble*small.Latent), obs, action, z); !errors.Is(err, tflite.ErrNoDirection) {
+	psi := make([]float32, small.Ensemble*small.Latent)
+	if err := n.Psi(psi, obs, action, z); !errors.Is(err, tflite.ErrNoDirection) {
 		t.Errorf("Psi: %v", err)
 	}
-	if _, _, err := n.Search(obs, make([]float32, 3*small.Latent), flat(small.Latent)); !errors.Is(err, tflite.ErrNoDirection) {
+	_, _, err := n.Search(obs, make([]float32, 3*small.Latent), flatBelief(small.Latent))
+	if !errors.Is(err, tflite.ErrNoDirection) {
 		t.Errorf("Search: %v", err)
 	}
 }
 
-// flat is a belief without knowledge.
-func flat(d int) tflite.Belief {
+// flatBelief is a belief without labels.
+func flatBelief(d int) tflite.Belief {
 	b := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
 	for i := range d {
 		b.InvR[i*d+i] = 1
@@ -158,7 +169,7 @@ func flat(d int) tflite.Belief {
 	return b
 }
 
-func TestNumbersThatAreNotFiniteAreErrors(t *testing.T) {
+func TestNetwork_NonFiniteInputIsErrNotFinite(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		rng := rand.New(rand.NewPCG(5, 6))
@@ -167,7 +178,7 @@ func TestNumbersThatAreNotFiniteAreErrors(t *testing.T) {
 		action, badAction := make([]float32, small.Action), make([]float32, small.Action)
 		candidates, badCandidates := randoms32(rng, 4*small.Latent), randoms32(rng, 4*small.Latent)
 		badObs[1], badZ[2], badAction[0], badCandidates[9] = float32(bad), bad, float32(bad), float32(bad)
-		badMean, badInvR, badBeta := flat(small.Latent), flat(small.Latent), flat(small.Latent)
+		badMean, badInvR, badBeta := flatBelief(small.Latent), flatBelief(small.Latent), flatBelief(small.Latent)
 		badMean.Mean[1], badInvR.InvR[2], badBeta.Beta = float32(bad), float32(bad), float32(bad)
 		phi, psi := make([]float64, small.Latent), make([]float32, small.Ensemble*small.Latent)
 		search := func(obs, candidates []float32, b tflite.Belief) error {
@@ -176,9 +187,13 @@ func TestNumbersThatAreNotFiniteAreErrors(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"Phi obs": n.Phi(phi, badObs), "Act obs": n.Act(action, badObs, z), "Act z": n.Act(action, obs, badZ),
-			"Psi obs": n.Psi(psi, badObs, action, z), "Psi z": n.Psi(psi, obs, action, badZ), "Psi action": n.Psi(psi, obs, badAction, z),
-			"Search obs": search(badObs, candidates, flat(small.Latent)), "Search candidates": search(obs, badCandidates, flat(small.Latent)),
-			"Search mean": search(obs, candidates, badMean), "Search R⁻¹": search(obs, candidates, badInvR), "Search β": search(obs, candidates, badBeta),
+			"Psi obs": n.Psi(psi, badObs, action, z), "Psi z": n.Psi(psi, obs, action, badZ),
+			"Psi action":        n.Psi(psi, obs, badAction, z),
+			"Search obs":        search(badObs, candidates, flatBelief(small.Latent)),
+			"Search candidates": search(obs, badCandidates, flatBelief(small.Latent)),
+			"Search mean":       search(obs, candidates, badMean),
+			"Search R⁻¹":        search(obs, candidates, badInvR),
+			"Search β":          search(obs, candidates, badBeta),
 		} {
 			if !errors.Is(err, tflite.ErrNotFinite) {
 				t.Errorf("%s with %g: %v", what, bad, err)
@@ -187,22 +202,17 @@ func TestNumbersThatAreNotFiniteAreErrors(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreNotFiniteAreErrors(t *testing.T) {
+func TestNetwork_NonFiniteResultIsErrNotFinite(t *testing.T) {
 	m := tflitetest.Manifest(small)
 	tensors := tflitetest.Tensors(m.Architecture, 1)
-	for _, name := range []string{"_actor.policy.0.weight", "_actor.policy.2.weight", "_forward_map.Fs.0.weight", "_forward_map.Fs.2.weight"} {
+	for _, name := range []string{
+		"_actor.policy.0.weight", "_actor.policy.2.weight", "_forward_map.Fs.0.weight", "_forward_map.Fs.2.weight",
+	} {
 		for i := range tensors[name].F32 {
 			tensors[name].F32[i] *= 1e37
 		}
 	}
-	b, err := tflite.New(m, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := newNetwork(t, m, tensors)
 	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
 	action, psi := make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent)
 	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNotFinite) {
@@ -213,7 +223,7 @@ func TestResultsThatAreNotFiniteAreErrors(t *testing.T) {
 	}
 }
 
-func TestSlicesOfAWrongLengthAreErrors(t *testing.T) {
+func TestNetwork_WrongLengthIsAnError(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	obs, z, action := make([]float32, small.Obs), make([]float64, small.Latent), make([]float32, small.Action)
 	psi := make([]float32, small.Ensemble*small.Latent)
@@ -226,10 +236,10 @@ func TestSlicesOfAWrongLengthAreErrors(t *testing.T) {
 		"Phi dst": n.Phi(z[1:], obs), "Phi obs": n.Phi(z, obs[1:]),
 		"Act dst": n.Act(action[1:], obs, z), "Act obs": n.Act(action, nil, z), "Act z": n.Act(action, obs, z[1:]),
 		"Psi dst": n.Psi(psi[1:], obs, action, z), "Psi action": n.Psi(psi, obs, action[1:], z),
-		"no candidates":     search(obs, nil, flat(small.Latent)),
-		"half a candidate":  search(obs, candidates[1:], flat(small.Latent)),
-		"a short belief":    search(obs, candidates, tflite.Belief{}),
-		"a belief too wide": search(obs, candidates, flat(small.Latent+1)),
+		"no candidates":       search(obs, nil, flatBelief(small.Latent)),
+		"part of a candidate": search(obs, candidates[1:], flatBelief(small.Latent)),
+		"short belief":        search(obs, candidates, tflite.Belief{}),
+		"long belief":         search(obs, candidates, flatBelief(small.Latent+1)),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)
@@ -237,7 +247,7 @@ func TestSlicesOfAWrongLengthAreErrors(t *testing.T) {
 	}
 }
 
-func TestNetworksOfOneBundleWorkSideBySide(t *testing.T) {
+func TestNetwork_ConcurrentNetworksOfOneBundleAgree(t *testing.T) {
 	b := tflitetest.Bundle(small, 3)
 	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
 	var wait sync.WaitGroup
@@ -262,11 +272,12 @@ func TestNetworksOfOneBundleWorkSideBySide(t *testing.T) {
 	}
 }
 
-func TestTheControlThreadsCallsDoNotAllocate(t *testing.T) {
+func TestNetwork_PhiActPsiDoNotAllocate(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
 	bad := []float32{0, 0, float32(math.NaN()), 0, 0}
-	phi, action, psi := make([]float64, small.Latent), make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent)
+	phi, action := make([]float64, small.Latent), make([]float32, small.Action)
+	psi := make([]float32, small.Ensemble*small.Latent)
 	for what, call := range map[string]func() error{
 		"Phi": func() error { return n.Phi(phi, obs) },
 		"Act": func() error { return n.Act(action, obs, z) },
@@ -277,23 +288,23 @@ func TestTheControlThreadsCallsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}); allocs != 0 {
-			t.Errorf("%s makes %g allocations", what, allocs)
+			t.Errorf("%s: %g allocations", what, allocs)
 		}
 	}
 	if allocs := testing.AllocsPerRun(100, func() {
 		if err := n.Act(action, bad, z); err == nil {
-			t.Fatal("a NaN passed")
+			t.Fatal("Act accepts NaN")
 		}
 	}); allocs != 0 {
-		t.Errorf("refusing an observation makes %g allocations", allocs)
+		t.Errorf("rejecting an observation: %g allocations", allocs)
 	}
 }
 
-func TestWhereASliceLiesInMemoryDoesNotChangeABit(t *testing.T) {
+func TestNetwork_ResultsDoNotDependOnAlignment(t *testing.T) {
 	d := tflite.Dims{Obs: 21, Action: 6, Latent: 19, Ensemble: 2}
 	rng := rand.New(rand.NewPCG(7, 7))
-	obs, z, action, belief := randoms32(rng, d.Obs), randoms64(rng, d.Latent), randoms32(rng, d.Action), knowing(rng, d.Latent, 1)
-	candidates := randoms32(rng, 9*d.Latent)
+	obs, z, action := randoms32(rng, d.Obs), randoms64(rng, d.Latent), randoms32(rng, d.Action)
+	belief, candidates := randomBelief(rng, d.Latent, 1), randoms32(rng, 9*d.Latent)
 	type results struct {
 		phi         [19]float64
 		act         [6]float32
@@ -306,8 +317,10 @@ func TestWhereASliceLiesInMemoryDoesNotChangeABit(t *testing.T) {
 		shifted := tflite.Belief{Mean: shift(belief.Mean, offset), InvR: shift(belief.InvR, offset), Beta: 1}
 		var r results
 		best, score, err := n.Search(shift(obs, offset), shift(candidates, offset), shifted)
-		if err := errors.Join(err, n.Phi(r.phi[:], shift(obs, offset)), n.Act(r.act[:], shift(obs, offset), shift(z, offset)),
-			n.Psi(r.psi[:], shift(obs, offset), shift(action, offset), shift(z, offset))); err != nil {
+		o := shift(obs, offset)
+		err = errors.Join(err, n.Phi(r.phi[:], o), n.Act(r.act[:], o, shift(z, offset)),
+			n.Psi(r.psi[:], o, shift(action, offset), shift(z, offset)))
+		if err != nil {
 			t.Fatal(err)
 		}
 		r.best, r.score = float32(best), score
@@ -320,7 +333,7 @@ func TestWhereASliceLiesInMemoryDoesNotChangeABit(t *testing.T) {
 	}
 }
 
-// shift copies x to a place that is offset elements off.
+// shift copies x to an address that is offset elements higher.
 func shift[T any](x []T, offset int) []T {
 	return append(make([]T, offset, offset+len(x)), x...)[offset:]
 }

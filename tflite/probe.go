@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,12 +13,11 @@ const (
 	probeError  = 1e-3 // relative, between rows that are evaluated alone and in a batch
 )
 
-// Probe evaluates a model that came from elsewhere at random observations and z,
-// all of them standard normal, and returns the first thing that no model does:
-// a result that is not finite, an action outside [-1, 1], another answer to the
-// same question, or a Search that chooses otherwise than Act, Psi and the score
-// do one candidate at a time, as where the rows of a batch influence each other.
-// scaleFree reports whether π is the same for z of other norms.
+// Probe evaluates an imported model at standard normal observations and z. It returns an
+// error for a result that is not finite, an action outside [-1, 1], different results for
+// the same inputs, and a Search that differs from Act, Psi and the score of one candidate
+// at a time (for example because the rows of a batch affect each other). scaleFree
+// reports whether π does not depend on the norm of z.
 func Probe(m Evaluator) (scaleFree bool, err error) {
 	p := newProbe(m)
 	scaleFree = true
@@ -41,7 +41,7 @@ type probe struct {
 	candidates  []float32 // [n, d]
 	psi         []float32 // [E, n, d]
 	one         []float32 // [E, d]
-	action, was []float32
+	action, was []float32 // now and before
 	phi, wasPhi []float64
 	z           []float64
 	belief      Belief
@@ -49,24 +49,28 @@ type probe struct {
 
 func newProbe(m Evaluator) *probe {
 	d := m.Dims()
-	p := &probe{model: m, dims: d, rng: rand.New(rand.NewPCG(1, 2)), scorer: NewScorer(d.Latent),
-		obs: make([]float32, d.Obs), candidates: make([]float32, probeStates*d.Latent), psi: make([]float32, d.Ensemble*probeStates*d.Latent),
-		one: make([]float32, d.Ensemble*d.Latent), action: make([]float32, d.Action), was: make([]float32, d.Action),
-		phi: make([]float64, d.Latent), wasPhi: make([]float64, d.Latent), z: make([]float64, d.Latent),
-		belief: Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent), Beta: 1}}
+	p := &probe{
+		model: m, dims: d, rng: rand.New(rand.NewPCG(1, 2)), scorer: NewScorer(d.Latent),
+		obs: make([]float32, d.Obs), candidates: make([]float32, probeStates*d.Latent), z: make([]float64, d.Latent),
+		psi: make([]float32, d.Ensemble*probeStates*d.Latent), one: make([]float32, d.Ensemble*d.Latent),
+		action: make([]float32, d.Action), was: make([]float32, d.Action),
+		phi: make([]float64, d.Latent), wasPhi: make([]float64, d.Latent),
+		belief: Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent), Beta: 1},
+	}
 	for i := range d.Latent {
 		p.belief.InvR[i*d.Latent+i] = 1
 	}
 	return p
 }
 
+// normal fills dst with standard normal numbers.
 func (p *probe) normal(dst []float32) {
 	for i := range dst {
 		dst[i] = float32(p.rng.NormFloat64())
 	}
 }
 
-// state asks the model everything at one observation.
+// state checks the model at one observation.
 func (p *probe) state() (scaleFree bool, err error) {
 	p.normal(p.obs)
 	p.normal(p.candidates)
@@ -80,7 +84,7 @@ func (p *probe) state() (scaleFree bool, err error) {
 			return false, err
 		}
 	}
-	if err := p.again(); err != nil {
+	if err := p.repeat(); err != nil {
 		return false, err
 	}
 	if err := p.search(); err != nil {
@@ -107,7 +111,7 @@ func (p *probe) candidate(i int) error {
 	}
 	for k, a := range p.action {
 		if !(a >= -1 && a <= 1) {
-			return fmt.Errorf("π: action %d is %g, want -1 to 1: let the policy end in tanh, or scale its output to the channels' limits", k, a)
+			return fmt.Errorf("π: action %d is %g, want -1 to 1; end the policy in tanh, or scale its output", k, a)
 		}
 	}
 	if err := p.model.Psi(p.one, p.obs, p.action, p.z); err != nil {
@@ -119,8 +123,8 @@ func (p *probe) candidate(i int) error {
 	return nil
 }
 
-// again asks φ and π of the last candidate a second time.
-func (p *probe) again() error {
+// repeat evaluates φ and π of the last candidate a second time.
+func (p *probe) repeat() error {
 	copy(p.was, p.action)
 	if err := p.model.Phi(p.phi, p.obs); err != nil {
 		return err
@@ -129,12 +133,13 @@ func (p *probe) again() error {
 		return err
 	}
 	if !slices.Equal(p.phi, p.wasPhi) || !slices.Equal(p.action, p.was) {
-		return fmt.Errorf("φ or π answers the same question in two ways: export the policy's mean and what inference uses, without sampling, dropout or batch statistics")
+		return errors.New("φ or π differs for the same inputs; " +
+			"export the policy's mean, without sampling, dropout or batch statistics")
 	}
 	return nil
 }
 
-// search compares the model's choice with that of its own parts.
+// search compares the model's Search with the scores of its Act and Psi.
 func (p *probe) search() error {
 	best, score, err := p.model.Search(p.obs, p.candidates, p.belief)
 	if err != nil {
@@ -145,13 +150,14 @@ func (p *probe) search() error {
 		return err
 	}
 	if off := math.Abs(float64(score - wantScore)); !(off <= probeError*max(1, math.Abs(float64(wantScore)))) {
-		return fmt.Errorf("π and ψ of %d rows at once give candidate %d with score %g, one row at a time candidate %d with %g: a row's result must depend on that row alone",
+		return fmt.Errorf("π and ψ of %d rows at once give candidate %d with score %g, of single rows candidate %d "+
+			"with %g; export a model in which a row's result depends on that row alone",
 			probeStates, best, score, want, wantScore)
 	}
 	return nil
 }
 
-// near tells whether two actions are the same but for rounding.
+// near reports whether two actions are equal except for rounding.
 func near(a, b []float32) bool {
 	for i := range a {
 		if math.Abs(float64(a[i]-b[i])) > probeError {

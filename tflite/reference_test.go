@@ -7,8 +7,8 @@ import (
 	"optibfm/tflite"
 )
 
-// reference evaluates the networks from the tensors in float64, layer by
-// layer, one case at a time, with none of the package's shortcuts.
+// reference evaluates the networks from the tensors in float64, layer by layer and one
+// case at a time.
 type reference struct {
 	m       tflite.Manifest
 	tensors map[string]tflite.Tensor
@@ -84,8 +84,9 @@ func (r reference) normalise(obs []float32) []float64 {
 	for i, v := range obs {
 		x[i] = float64(v)
 		if r.m.Architecture.NormObs {
-			mean, variance := r.tensors["_obs_normalizer.running_mean"].F32[i], r.tensors["_obs_normalizer.running_var"].F32[i]
-			x[i] = (x[i] - float64(mean)) / math.Sqrt(float64(variance)+1e-5)
+			mean := float64(r.tensors["_obs_normalizer.running_mean"].F32[i])
+			variance := float64(r.tensors["_obs_normalizer.running_var"].F32[i])
+			x[i] = (x[i] - mean) / math.Sqrt(variance+1e-5)
 		}
 	}
 	return x

@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,8 @@ const (
 	maxRank        = 8
 )
 
-// Tensor is an array of a safetensors file, row-major. One of F32 and F64
-// holds its elements. Files with F16 and BF16 are read into F32.
+// Tensor is a row-major array of a safetensors file. Either F32 or F64 holds its
+// elements. Elements of the types F16 and BF16 are converted to F32.
 type Tensor struct {
 	Shape []int
 	F32   []float32
@@ -39,8 +40,8 @@ func (t Tensor) float64s() []float64 {
 	return wide
 }
 
-// float32s returns the elements as float32: the tensor's own slice, or the
-// rounded elements of a float64 tensor.
+// float32s returns the elements as float32: the tensor's slice, or the rounded elements
+// of a float64 tensor.
 func (t Tensor) float32s() []float32 {
 	if t.F64 == nil {
 		return t.F32
@@ -52,8 +53,8 @@ func (t Tensor) float32s() []float32 {
 	return narrow
 }
 
-// finite returns the index of the first element that is NaN or infinite as a
-// float32, and whether all are finite.
+// finite reports whether all elements are finite as float32, with the index of the first
+// that is not.
 func (t Tensor) finite() (int, bool) {
 	i := slices.IndexFunc(t.float32s(), func(x float32) bool { return !isFinite(x) })
 	return i, i < 0
@@ -61,7 +62,7 @@ func (t Tensor) finite() (int, bool) {
 
 func isFinite(x float32) bool { return x-x == 0 }
 
-// span is where a tensor lies in the data, in bytes.
+// span is the place of a tensor in the data, in bytes.
 type span struct {
 	name        string
 	dtype       string
@@ -71,12 +72,11 @@ type span struct {
 
 var widths = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
 
-// parseSafetensors reads a whole safetensors file
-// (https://github.com/huggingface/safetensors#format), without the tensors
-// that ignore says. As the format demands, the tensors must cover the data
-// without gap or overlap; the numbers are copied out, so that the data need
-// no alignment.
-func parseSafetensors(raw []byte, ignore func(name string) bool) (map[string]Tensor, error) {
+// parseSafetensors parses a safetensors file
+// (https://github.com/huggingface/safetensors#format), without the tensors for which
+// skip returns true. As the format requires, the tensors must cover the data without
+// gap or overlap. It copies the elements, so the data need no alignment.
+func parseSafetensors(raw []byte, skip func(name string) bool) (map[string]Tensor, error) {
 	header, data, err := splitHeader(raw)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func parseSafetensors(raw []byte, ignore func(name string) bool) (map[string]Ten
 	}
 	tensors := make(map[string]Tensor, len(spans))
 	for _, s := range spans {
-		if ignore(s.name) {
+		if skip(s.name) {
 			continue
 		}
 		if tensors[s.name], err = decodeTensor(s, data[s.begin:s.stop]); err != nil {
@@ -113,14 +113,14 @@ func parseSafetensors(raw []byte, ignore func(name string) bool) (map[string]Ten
 
 func splitHeader(raw []byte) (header, data []byte, err error) {
 	if len(raw) < 8 {
-		return nil, nil, fmt.Errorf("cut off (%d bytes, the header's length alone takes 8): copy the file again", len(raw))
+		return nil, nil, fmt.Errorf("truncated (%d bytes, want at least 8); copy the file again", len(raw))
 	}
 	n := binary.LittleEndian.Uint64(raw)
 	if n > maxHeaderBytes {
-		return nil, nil, fmt.Errorf("header of %d bytes is beyond the limit of %d: not a safetensors file, or a damaged one", n, maxHeaderBytes)
+		return nil, nil, fmt.Errorf("the header has %d bytes, want at most %d", n, maxHeaderBytes)
 	}
 	if n > uint64(len(raw)-8) {
-		return nil, nil, fmt.Errorf("cut off inside the header (%d bytes of %d): copy the file again", len(raw)-8, n)
+		return nil, nil, fmt.Errorf("truncated inside the header (%d bytes of %d); copy the file again", len(raw)-8, n)
 	}
 	return raw[8 : 8+n], raw[8+n:], nil
 }
@@ -128,18 +128,18 @@ func splitHeader(raw []byte) (header, data []byte, err error) {
 func parseSpan(name string, value json.RawMessage) (span, error) {
 	s := span{name: name}
 	var offsets []int64
-	if err := object(value, fields{"dtype": &s.dtype, "shape": &s.shape, "data_offsets": &offsets}); err != nil {
+	if err := decodeObject(value, fields{"dtype": &s.dtype, "shape": &s.shape, "data_offsets": &offsets}); err != nil {
 		return s, err
 	}
 	width, ok := widths[s.dtype]
 	if !ok {
-		return s, fmt.Errorf("dtype %q is not supported: save it as F32", s.dtype)
+		return s, fmt.Errorf("dtype %q is not supported; save it as F32", s.dtype)
 	}
 	if len(s.shape) > maxRank {
-		return s, fmt.Errorf("%d dimensions, at most %d are read", len(s.shape), maxRank)
+		return s, fmt.Errorf("%d dimensions, want at most %d", len(s.shape), maxRank)
 	}
 	if len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0] {
-		return s, fmt.Errorf("data_offsets %v, want two that ascend from 0", offsets)
+		return s, fmt.Errorf("data_offsets are %v, want two ascending offsets", offsets)
 	}
 	s.begin, s.stop = offsets[0], offsets[1]
 	size := width
@@ -150,59 +150,55 @@ func parseSpan(name string, value json.RawMessage) (span, error) {
 		size *= int64(d)
 	}
 	if size != s.stop-s.begin {
-		return s, fmt.Errorf("shape %v of %s takes %d bytes, its data_offsets give %d", s.shape, s.dtype, size, s.stop-s.begin)
+		return s, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets span %d",
+			s.shape, s.dtype, size, s.stop-s.begin)
 	}
 	return s, nil
 }
 
 func checkCover(spans []span, size int64) error {
 	sorted := slices.SortedFunc(slices.Values(spans), func(a, b span) int {
-		if a.begin != b.begin {
-			return int(max(-1, min(1, a.begin-b.begin)))
-		}
-		return int(max(-1, min(1, a.stop-b.stop)))
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.stop, b.stop))
 	})
 	at := int64(0)
 	for _, s := range sorted {
 		if s.begin != at {
-			return fmt.Errorf("tensor %q begins at byte %d of the data, the one before it ends at %d: the file is damaged", s.name, s.begin, at)
+			return fmt.Errorf("tensor %q begins at byte %d of the data, want %d", s.name, s.begin, at)
 		}
 		at = s.stop
 	}
 	if at != size {
-		return fmt.Errorf("the tensors take %d bytes, the file has %d: copy the file again", at, size)
+		return fmt.Errorf("the tensors take %d bytes, the file has %d; copy the file again", at, size)
 	}
 	return nil
 }
 
 func decodeTensor(s span, data []byte) (Tensor, error) {
 	t := Tensor{Shape: s.shape}
-	n := len(data) / int(widths[s.dtype])
+	little := binary.LittleEndian
 	switch s.dtype {
 	case "F64":
-		t.F64 = make([]float64, n)
-		for i := range t.F64 {
-			t.F64[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-		}
+		t.F64 = decodeElements(data, 8, func(b []byte) float64 { return math.Float64frombits(little.Uint64(b)) })
 	case "F32":
-		t.F32 = make([]float32, n)
-		for i := range t.F32 {
-			t.F32[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
+		t.F32 = decodeElements(data, 4, func(b []byte) float32 { return math.Float32frombits(little.Uint32(b)) })
 	case "BF16":
-		t.F32 = make([]float32, n)
-		for i := range t.F32 {
-			t.F32[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16)
-		}
+		t.F32 = decodeElements(data, 2, func(b []byte) float32 {
+			return math.Float32frombits(uint32(little.Uint16(b)) << 16)
+		})
 	case "F16":
-		t.F32 = make([]float32, n)
-		for i := range t.F32 {
-			t.F32[i] = halfToFloat(binary.LittleEndian.Uint16(data[2*i:]))
-		}
+		t.F32 = decodeElements(data, 2, func(b []byte) float32 { return halfToFloat(little.Uint16(b)) })
 	default:
-		return t, fmt.Errorf("dtype %q is not supported: save it as F32", s.dtype)
+		return t, fmt.Errorf("dtype %q is not supported; save it as F32", s.dtype)
 	}
 	return t, nil
+}
+
+func decodeElements[T float32 | float64](data []byte, width int, decode func([]byte) T) []T {
+	x := make([]T, len(data)/width)
+	for i := range x {
+		x[i] = decode(data[width*i:])
+	}
+	return x
 }
 
 // halfToFloat widens an IEEE 754 binary16.
@@ -221,13 +217,12 @@ func halfToFloat(h uint16) float32 {
 	return sign * float32(math.Ldexp(1+fraction/1024, exponent-15))
 }
 
-// writeSafetensors writes the tensors in the order of their names, the data
-// aligned to 8 bytes (float64 tensors first): the same tensors give the same
-// bytes, whose hash names them.
+// writeSafetensors writes the tensors in the order of their names, the data aligned to 8
+// bytes (float64 tensors first). The same tensors give the same bytes and hash.
 func writeSafetensors(w io.Writer, tensors map[string]Tensor) error {
 	names := slices.SortedFunc(maps.Keys(tensors), func(a, b string) int {
-		if wa, wb := tensors[a].F64 != nil, tensors[b].F64 != nil; wa != wb {
-			if wa {
+		if wide := tensors[a].F64 != nil; wide != (tensors[b].F64 != nil) {
+			if wide {
 				return -1
 			}
 			return 1
@@ -265,7 +260,7 @@ func encodeHeader(names []string, tensors map[string]Tensor) ([]byte, error) {
 	for _, name := range names {
 		t := tensors[name]
 		if (t.F32 == nil) == (t.F64 == nil) {
-			return nil, fmt.Errorf("tensor %q: give either F32 or F64", name)
+			return nil, fmt.Errorf("tensor %q: want either F32 or F64", name)
 		}
 		e := entry{DType: "F32", Shape: t.Shape, Offsets: [2]int64{at, at + 4*int64(len(t.F32))}}
 		if t.F64 != nil {

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Save writes a bundle of tensors (see New) as a new directory. The directory
-// appears whole or not at all; one that has files in it is left alone.
+// Save writes a bundle of tensors (see New) to a new or empty directory. It writes the
+// whole directory or nothing.
 func Save(dir string, m Manifest, tensors map[string]Tensor) error {
-	// What Load would refuse is not written.
+	// Write only what Load accepts.
 	if _, err := New(m, tensors); err != nil {
 		return err
 	}
@@ -31,11 +31,11 @@ func Save(dir string, m Manifest, tensors map[string]Tensor) error {
 	})
 }
 
-// writeDir has a directory beside dir filled and renames it.
+// writeDir calls fill with a temporary directory beside dir and renames it to dir.
 func writeDir(dir string, fill func(temporary string) error) (err error) {
 	dir = filepath.Clean(dir)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("tflite: %s has files in it (%s, ...): choose a new directory", dir, entries[0].Name())
+		return fmt.Errorf("tflite: %s has files in it (%s, ...); use a new directory", dir, entries[0].Name())
 	}
 	temporary, err := os.MkdirTemp(filepath.Dir(dir), ".bundle-*")
 	if err != nil {
@@ -52,7 +52,7 @@ func writeDir(dir string, fill func(temporary string) error) (err error) {
 	if err := os.Chmod(temporary, 0o755); err != nil {
 		return err
 	}
-	// An empty directory gives way; os.Remove refuses any other.
+	// os.Remove removes only an empty directory.
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

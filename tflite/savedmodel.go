@@ -19,16 +19,16 @@ import (
 
 const (
 	savedFormatName = "optibfm-savedmodel"
-	savedFolder     = "saved_model" // where Import puts it in the bundle
-	// SavedModelFileName is what the folder of a SavedModel is known by.
+	savedFolder     = "saved_model" // in the bundle
+	// SavedModelFileName identifies the folder of a SavedModel.
 	SavedModelFileName = "saved_model.pb"
 
 	maxSavedFiles = 4096
 )
 
-// ErrSavedModel is returned by LoadDir for a bundle of a SavedModel, which this
-// package reads with LoadSavedModel and evaluates nowhere.
-var ErrSavedModel = errors.New("tflite: the bundle is a SavedModel, which only TensorFlow evaluates: give a bundle with model.safetensors here")
+// ErrSavedModel is LoadDir's error for a bundle of a SavedModel.
+var ErrSavedModel = errors.New("the bundle is a SavedModel, which only TensorFlow evaluates; " +
+	"use a bundle with model.safetensors")
 
 // Signatures are the names of a SavedModel's signatures.
 type Signatures struct {
@@ -37,52 +37,52 @@ type Signatures struct {
 	Psi    string `json:"psi"`
 }
 
-// DefaultSignatures are the names that they have by default.
+// DefaultSignatures returns the default names.
 func DefaultSignatures() Signatures { return Signatures{Phi: "phi", Policy: "policy", Psi: "psi"} }
 
-// SavedModel is a model that TensorFlow evaluates, of any architecture. This
-// package knows what its bundle says of it and that its files are those of the
-// bundle; package tensorflow evaluates it.
+// SavedModel is a model of any architecture that TensorFlow evaluates. This package
+// reads its description and verifies its files; package tensorflow evaluates it.
 type SavedModel struct {
 	Dir         string            // of the SavedModel
 	Hash        string            // of its files, see FORMAT.md
 	Name        string            // of the model, for people
 	Signatures  Signatures        // of its functions
-	Sizes       Dims              // zero before it was loaded by TensorFlow once
-	NormZ       bool              // its functions are to get √d·z/‖z‖; otherwise z as it is
-	Gamma       float64           // discount of the successor features; 0: not known
-	Observation []Channel         // one an element, or none where they are not known
-	Action      []Channel         // one an element, or none where they are not known
-	Provenance  map[string]string // where the model comes from: free text
+	Sizes       Dims              // zero until TensorFlow has loaded it once
+	NormZ       bool              // its functions take √d·z/‖z‖; otherwise z
+	Gamma       float64           // discount of the successor features; 0: unknown
+	Observation []Channel         // one for each element, or none if unknown
+	Action      []Channel         // one for each element, or none if unknown
+	Provenance  map[string]string // origin of the model: free text
 }
 
 // Dims returns the sizes of the model.
 func (m *SavedModel) Dims() Dims { return m.Sizes }
 
-// Validate reports the first thing that a bundle cannot say of a SavedModel.
+// Validate returns an error for the first invalid value.
 func (m *SavedModel) Validate() error {
 	for _, c := range []struct {
 		name        string
 		value, high int
 	}{
-		{"obs", m.Sizes.Obs, maxWidth}, {"action", m.Sizes.Action, maxWidth}, {"latent", m.Sizes.Latent, maxWidth}, {"ensemble", m.Sizes.Ensemble, maxLayers},
+		{"obs", m.Sizes.Obs, maxWidth}, {"action", m.Sizes.Action, maxWidth},
+		{"latent", m.Sizes.Latent, maxWidth}, {"ensemble", m.Sizes.Ensemble, maxLayers},
 	} {
 		if c.value < 1 || c.value > c.high {
 			return fmt.Errorf("dimensions: %s is %d, want 1 to %d", c.name, c.value, c.high)
 		}
 	}
 	if s := m.Signatures; s.Phi == "" || s.Policy == "" || s.Psi == "" {
-		return errors.New("savedmodel: signatures: a name is empty: name the signatures phi, policy and psi")
+		return errors.New("savedmodel: signatures: a name is empty; name the signatures phi, policy and psi")
 	}
 	return checkDescription(m.Name, m.Gamma, m.Observation, m.Action, m.Sizes)
 }
 
-// LoadSavedModel reads the bundle of a SavedModel in a directory and verifies
-// that the SavedModel's files are the bundle's. It does not evaluate anything.
+// LoadSavedModel reads the bundle of a SavedModel in a directory and verifies the hash of
+// the SavedModel's files.
 func LoadSavedModel(dir string) (*SavedModel, error) {
 	m, err := loadSavedModel(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, fmt.Errorf("tflite: %s: %w", dir, err)
 	}
 	return m, nil
 }
@@ -100,27 +100,24 @@ func loadSavedModel(dir string) (*SavedModel, error) {
 	return m, m.Verify()
 }
 
-// Verify reads the files in m.Dir and reports whether they are others than
-// m.Hash says. Who has them read by others does it once more when they are read:
-// somebody may have changed them meanwhile.
+// Verify compares the files in m.Dir with m.Hash. A program that lets a library read the
+// files verifies them again afterwards: they may have changed in between.
 func (m *SavedModel) Verify() error {
 	hash, err := HashSavedModel(m.Dir)
 	if err != nil {
 		return err
 	}
 	if hash != m.Hash {
-		return fmt.Errorf("%s: sha256 of its files is %s, want %s: a file is damaged, changed, missing or too many: copy the bundle again, or import the SavedModel again",
-			filepath.Base(m.Dir), hash, m.Hash)
+		return fmt.Errorf("%s: sha256 of its files is %s, want %s: a file is damaged, changed, missing or too many; "+
+			"copy the bundle again, or import the SavedModel again", filepath.Base(m.Dir), hash, m.Hash)
 	}
 	return nil
 }
 
-// SaveSavedModel writes the bundle of a SavedModel, m.Dir, as a new directory,
-// with a copy of its files, and returns it as LoadSavedModel does. The directory
-// appears whole or not at all; one that has files in it is left alone. m.Hash, if
-// it is not empty, is that of the files that were loaded and tried: a copy that
-// has another is refused. It is for a model that TensorFlow has loaded: `optibfm
-// model import`.
+// SaveSavedModel writes the bundle of a SavedModel, m.Dir, with a copy of its files, to a
+// new or empty directory and returns it as LoadSavedModel does. It writes the whole
+// directory or nothing. m.Hash, if it is not empty, is the hash of the files that
+// TensorFlow has loaded: SaveSavedModel returns an error if the copy's hash differs.
 func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
@@ -130,13 +127,13 @@ func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 		if err := copySavedModel(into, m.Dir); err != nil {
 			return err
 		}
-		tried := m.Hash
+		loaded := m.Hash
 		var err error
 		if m.Hash, err = HashSavedModel(into); err != nil {
 			return err
 		}
-		if tried != "" && tried != m.Hash {
-			return fmt.Errorf("%s changed while it was imported: leave it alone meanwhile, and import it again", m.Dir)
+		if loaded != "" && loaded != m.Hash {
+			return fmt.Errorf("%s changed during the import; import it again", m.Dir)
 		}
 		text, err := encodeSavedManifest(m, savedFolder)
 		if err != nil {
@@ -150,19 +147,20 @@ func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 	return LoadSavedModel(dir)
 }
 
-// eachSavedFile visits the files of a SavedModel by their paths with slashes, in
-// the order of the paths' bytes.
-func eachSavedFile(dir string, visit func(name string) error) error {
+// walkSavedModel visits the files of a SavedModel by their paths with slashes, in the
+// order of the paths' bytes.
+func walkSavedModel(dir string, visit func(name string) error) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s: is no folder: give the folder of the SavedModel itself, not a link", dir)
+		return fmt.Errorf("%s: not a folder; use the folder of the SavedModel itself, not a link", dir)
 	}
 	files := os.DirFS(dir)
 	if _, err := fs.Stat(files, SavedModelFileName); err != nil {
-		return fmt.Errorf("%s: %s is missing (%w): give the folder that tf.saved_model.save wrote", dir, SavedModelFileName, err)
+		return fmt.Errorf("%s: %s is missing (%w); use the folder that tf.saved_model.save wrote",
+			dir, SavedModelFileName, err)
 	}
 	var names []string
 	var size int64
@@ -175,12 +173,14 @@ func eachSavedFile(dir string, visit func(name string) error) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no regular file (%v): a SavedModel has none such, copy it with links followed (cp -rL)", name, info.Mode().Type())
+			return fmt.Errorf("%s is not a regular file (%v); copy the SavedModel and follow links (cp -rL)",
+				name, info.Mode().Type())
 		}
 		size += info.Size()
 		names = append(names, name)
 		if size > maxWeightsBytes || len(names) > maxSavedFiles {
-			return fmt.Errorf("more than %d bytes or %d files: not a SavedModel, or a damaged one", int64(maxWeightsBytes), maxSavedFiles)
+			return fmt.Errorf("more than %d bytes or %d files: not a SavedModel, or a damaged one",
+				int64(maxWeightsBytes), maxSavedFiles)
 		}
 		return nil
 	})
@@ -196,11 +196,11 @@ func eachSavedFile(dir string, visit func(name string) error) error {
 	return nil
 }
 
-// HashSavedModel is the sha256 of the lines that `sha256sum` prints of the files
-// of a SavedModel, in the order of their paths' bytes.
+// HashSavedModel returns the sha256 of the lines that `sha256sum` prints for the files of
+// a SavedModel, in the order of their paths' bytes.
 func HashSavedModel(dir string) (string, error) {
 	all := sha256.New()
-	err := eachSavedFile(dir, func(name string) error {
+	err := walkSavedModel(dir, func(name string) error {
 		f, size, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func HashSavedModel(dir string) (string, error) {
 }
 
 func copySavedModel(into, from string) error {
-	return eachSavedFile(from, func(name string) error {
+	return walkSavedModel(from, func(name string) error {
 		content, size, err := regular.Open(filepath.Join(from, filepath.FromSlash(name)))
 		if err != nil {
 			return err
@@ -231,7 +231,7 @@ func copySavedModel(into, from string) error {
 	})
 }
 
-// savedManifestFile is the text of bfm.json, in its order.
+// savedManifestFile has the keys of bfm.json in their order.
 type savedManifestFile struct {
 	Format      string            `json:"format"`
 	Version     int               `json:"version"`
@@ -268,22 +268,20 @@ func encodeSavedManifest(m SavedModel, folder string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseSavedManifest reads bfm.json and returns it with the name of the folder.
+// parseSavedManifest parses bfm.json and returns it with the name of the folder.
 func parseSavedManifest(raw []byte) (*SavedModel, string, error) {
 	m := new(SavedModel)
+	d := &m.Sizes
 	var format, folder string
 	var version int
-	err := object(raw, fields{
+	err := decodeObject(raw, fields{
 		"format": &format, "version": &version, "name": &m.Name,
-		"savedmodel": func(raw json.RawMessage) error {
-			return object(raw, fields{"path": &folder, "sha256": &m.Hash, "signatures": func(raw json.RawMessage) error {
-				return object(raw, fields{"phi": &m.Signatures.Phi, "policy": &m.Signatures.Policy, "psi": &m.Signatures.Psi})
-			}})
+		"savedmodel": fields{
+			"path": &folder, "sha256": &m.Hash,
+			"signatures": fields{"phi": &m.Signatures.Phi, "policy": &m.Signatures.Policy, "psi": &m.Signatures.Psi},
 		},
-		"dimensions": func(raw json.RawMessage) error {
-			return object(raw, fields{"obs": &m.Sizes.Obs, "action": &m.Sizes.Action, "latent": &m.Sizes.Latent, "ensemble": &m.Sizes.Ensemble})
-		},
-		"norm_z": &m.NormZ, "gamma": &m.Gamma,
+		"dimensions": fields{"obs": &d.Obs, "action": &d.Action, "latent": &d.Latent, "ensemble": &d.Ensemble},
+		"norm_z":     &m.NormZ, "gamma": &m.Gamma,
 		"observation": func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
 		"action":      func(raw json.RawMessage) error { return parseChannels(raw, &m.Action) },
 		"provenance":  func(raw json.RawMessage) error { return parseProvenance(raw, &m.Provenance) },
@@ -292,19 +290,19 @@ func parseSavedManifest(raw []byte) (*SavedModel, string, error) {
 		return nil, "", err
 	}
 	if format != savedFormatName || version != formatVersion {
-		return nil, "", fmt.Errorf("format %q version %d, this program reads %q version %d", format, version, savedFormatName, formatVersion)
+		return nil, "", formatError(format, version, savedFormatName)
 	}
-	// The program leaves the bundle for nobody.
+	// The path must not leave the bundle.
 	if !fs.ValidPath(folder) || folder == "." || strings.ContainsAny(folder, `/\`) {
-		return nil, "", fmt.Errorf("savedmodel: path is %q, want the name of a folder in the bundle: no / and no .. in it", folder)
+		return nil, "", fmt.Errorf("savedmodel: path is %q, want the name of a folder in the bundle", folder)
 	}
 	return m, folder, m.Validate()
 }
 
-// formatOf returns the format that a manifest says it has, "" where it has none.
+// formatOf returns the value of a manifest's key format, "" without one.
 func formatOf(raw []byte) string {
 	var format string
-	_ = eachKey(raw, func(key string, value json.RawMessage) error { // what is malformed is told by who reads it
+	_ = eachKey(raw, func(key string, value json.RawMessage) error { // the full parser reports errors
 		if key == "format" {
 			return json.Unmarshal(value, &format)
 		}

@@ -10,11 +10,11 @@ import (
 	"optibfm/posterior"
 )
 
-func TestTheShortcutSavesWorkOnTrainedModels(t *testing.T) {
+func TestSearch_SkipsWorkOnTrainedModels(t *testing.T) {
 	for _, name := range []string{"cheetah", "walker"} {
 		dir := filepath.Join("..", "..", "shared", name)
 		if _, err := os.Stat(dir); err != nil {
-			t.Skipf("the reference checkpoint %s is not here: %v", name, err)
+			t.Skipf("no reference checkpoint %s: %v", name, err)
 		}
 		b, err := LoadDir(dir)
 		if err != nil {
@@ -32,7 +32,7 @@ func TestTheShortcutSavesWorkOnTrainedModels(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				belief, zs := afterLabels(t, n, states, labels, candidates, rng)
 				obs := states[rng.IntN(len(states))]
-				for range 2 { // the second knows the leading member from the first, as from plan to plan
+				for range 2 { // the first one chooses the second's leading member, as consecutive plans do
 					if _, _, err := n.Search(obs, zs, belief); err != nil {
 						t.Fatal(err)
 					}
@@ -40,9 +40,10 @@ func TestTheShortcutSavesWorkOnTrainedModels(t *testing.T) {
 				work += n.search.work
 			}
 			all := searches * candidates * b.Dims().Ensemble
-			t.Logf("%s after %d labels: %.0f %% of the members' evaluations are saved", name, labels, 100*(1-float64(work)/float64(all)))
+			t.Logf("%s after %d labels: Search skips %.0f %% of the members' evaluations",
+				name, labels, 100*(1-float64(work)/float64(all)))
 			if work >= all {
-				t.Errorf("%s after %d labels: nothing is saved", name, labels)
+				t.Errorf("%s after %d labels: Search skips nothing", name, labels)
 			}
 		}
 	}
@@ -70,9 +71,9 @@ func observations(t *testing.T, dir string, width int) (states [][]float32) {
 	return states
 }
 
-// afterLabels is the belief after labels of a random linear reward, and the
-// candidates that the ucb strategy draws from it at β = 1. B stands for φ, which
-// would need a cov_b: the shape of the belief is what matters here.
+// afterLabels returns the belief after labels of a random linear reward, and the
+// candidates that the ucb strategy draws from it at β = 1. It uses B instead of φ, which
+// needs a cov_b.
 func afterLabels(t *testing.T, n *Network, states [][]float32, labels, count int, rng *rand.Rand) (Belief, []float32) {
 	t.Helper()
 	d := n.arch.Latent

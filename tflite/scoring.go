@@ -7,23 +7,23 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// metric turns ψ into bounds ψᵀẑ + β‖R⁻ᵀψ‖, a product with one matrix.
-type metric struct {
+// boundMatrix turns ψ into bounds ψᵀẑ + β‖R⁻ᵀψ‖ by a product with one matrix.
+type boundMatrix struct {
 	dim    int            // d
 	packed *kernel.Matrix // [d+1, d], R⁻ᵀ and below it ẑᵀ
 	rows   []float32      // the same, not packed
-	none   []float32      // [d+1], zeros
+	zero   []float32      // [d+1]
 	beta   float32
 }
 
-func newMetric(d int) *metric {
-	m := &metric{dim: d, rows: make([]float32, (d+1)*d), none: kernel.Aligned(d + 1)}
+func newBoundMatrix(d int) *boundMatrix {
+	m := &boundMatrix{dim: d, rows: make([]float32, (d+1)*d), zero: kernel.Aligned(d + 1)}
 	m.packed = kernel.Pack(m.rows, d+1, d, d)
 	return m
 }
 
-// take packs R⁻ᵀ and ẑᵀ; what lies below R⁻¹'s diagonal is not read.
-func (m *metric) take(b Belief) {
+// set packs R⁻ᵀ and ẑᵀ. It ignores what lies below R⁻¹'s diagonal.
+func (m *boundMatrix) set(b Belief) {
 	d := m.dim
 	for j := range d {
 		for i := range j + 1 {
@@ -35,13 +35,13 @@ func (m *metric) take(b Belief) {
 	m.beta = b.Beta
 }
 
-// bounds writes the bounds of the first count rows of psi, [n, d]. It works in
-// room, [n, d+1], and adds what it took to work.
-func (m *metric) bounds(dst []float32, psi, room kernel.Rows, count int, work *Work) error {
+// apply writes the bounds of the first count rows of psi, [n, d]. whitened, [n, d+1], is
+// its scratch memory. It adds its operations to work.
+func (m *boundMatrix) apply(dst []float32, psi, whitened kernel.Rows, count int, work *Work) error {
 	d := m.dim
-	work.add(m.packed.Multiply(room, psi, kernel.Repeated(m.none), count, false, nil))
+	work.add(m.packed.Multiply(whitened, psi, kernel.Repeated(m.zero), count, false, nil))
 	for i := range count {
-		row := room.Row(i, d+1)
+		row := whitened.Row(i, d+1)
 		dst[i] = row[d] + m.beta*float32(norm(row[:d]))
 		if !isFinite(dst[i]) || !allFinite(psi.Row(i, d)) {
 			return errPsi
@@ -50,37 +50,38 @@ func (m *metric) bounds(dst []float32, psi, room kernel.Rows, count int, work *W
 	return nil
 }
 
-// Scorer chooses among candidates by their ψ, for a backend that evaluates only
-// the networks. It computes what Network.Search computes, with the same kernels.
-// It is used by one goroutine at a time.
+// Scorer chooses among candidates by their ψ, for a backend that evaluates only the
+// networks. It computes the scores of Network.Search, with the same kernels. One
+// goroutine uses it at a time.
 type Scorer struct {
-	metric *metric
-	room   kernel.Rows // [E·n, d+1]
-	bounds []float32   // [E·n]
-	work   Work
+	matrix   *boundMatrix
+	whitened kernel.Rows // [E·n, d+1]
+	bounds   []float32   // [E·n]
+	work     Work
 }
 
 // NewScorer makes a scorer of ψ with d elements, at least 1.
-func NewScorer(d int) *Scorer { return &Scorer{metric: newMetric(d)} }
+func NewScorer(d int) *Scorer { return &Scorer{matrix: newBoundMatrix(d)} }
 
 // Best returns the candidate with the greatest score, the least bound
 // ψ_mᵀẑ + β‖R⁻ᵀψ_m‖ of the members (the lowest index where scores tie), and that
-// score. psi is [E, n, d] row-major with n at least 1. It allocates only where
-// psi is larger than it has been.
+// score. psi is [E, n, d] row-major with n at least 1. Best allocates only where psi is
+// larger than before.
 func (s *Scorer) Best(psi []float32, members int, belief Belief) (best int, score float32, err error) {
-	d := s.metric.dim
+	d := s.matrix.dim
 	if members < 1 || len(psi) == 0 || len(psi)%(members*d) != 0 {
-		return 0, 0, fmt.Errorf("tflite: ψ of the candidates has %d elements, want a multiple of %d that is not 0", len(psi), members*d)
+		return 0, 0, fmt.Errorf("tflite: ψ of the candidates has %d elements, want a positive multiple of %d",
+			len(psi), members*d)
 	}
-	if err := checkBelief(belief, d); err != nil {
+	if err := belief.Validate(d); err != nil {
 		return 0, 0, err
 	}
 	rows := len(psi) / d
 	if rows > len(s.bounds) {
-		s.room, s.bounds = kernel.NewRows(rows, d+1), make([]float32, rows)
+		s.whitened, s.bounds = kernel.NewRows(rows, d+1), make([]float32, rows)
 	}
-	s.metric.take(belief)
-	if err := s.metric.bounds(s.bounds, kernel.Rows{Data: psi, Stride: d}, s.room, rows, &s.work); err != nil {
+	s.matrix.set(belief)
+	if err := s.matrix.apply(s.bounds, kernel.Rows{Data: psi, Stride: d}, s.whitened, rows, &s.work); err != nil {
 		return 0, 0, err
 	}
 	n := rows / members

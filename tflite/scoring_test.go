@@ -9,12 +9,13 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func TestAScorerChoosesLikeTheSearchThatEvaluatesTheSamePsi(t *testing.T) {
+func TestScorer_AgreesWithSearch(t *testing.T) {
 	dims := tflite.Dims{Obs: 5, Action: 2, Latent: 19, Ensemble: 3}
 	network, scorer := tflitetest.Network(dims, 1), tflite.NewScorer(dims.Latent)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 31} {
-		obs, candidates, belief := randoms32(rng, dims.Obs), randoms32(rng, n*dims.Latent), knowing(rng, dims.Latent, 0.7)
+		obs, candidates := randoms32(rng, dims.Obs), randoms32(rng, n*dims.Latent)
+		belief := randomBelief(rng, dims.Latent, 0.7)
 		psi := psiOfAll(t, network, obs, candidates)
 		best, score, err := scorer.Best(psi, dims.Ensemble, belief)
 		if err != nil {
@@ -36,7 +37,8 @@ func psiOfAll(t *testing.T, m tflite.Evaluator, obs, candidates []float32) []flo
 	dims := m.Dims()
 	d := dims.Latent
 	n := len(candidates) / d
-	all, one, action, z := make([]float32, dims.Ensemble*n*d), make([]float32, dims.Ensemble*d), make([]float32, dims.Action), make([]float64, d)
+	all, one := make([]float32, dims.Ensemble*n*d), make([]float32, dims.Ensemble*d)
+	action, z := make([]float32, dims.Action), make([]float64, d)
 	for i := range n {
 		for k := range z {
 			z[k] = float64(candidates[i*d+k])
@@ -54,19 +56,19 @@ func psiOfAll(t *testing.T, m tflite.Evaluator, obs, candidates []float32) []flo
 	return all
 }
 
-func TestAScorerRefusesWhatItCannotScoreAndAllocatesNothing(t *testing.T) {
+func TestScorer_RejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 	scorer := tflite.NewScorer(2)
 	belief := tflite.Belief{Mean: []float32{1, 0}, InvR: []float32{1, 0, 0, 1}, Beta: 1}
 	infinite := []float32{1, 2, float32(math.Inf(1)), 0}
 	for name, call := range map[string]func() error{
-		"nothing":      func() error { _, _, err := scorer.Best(nil, 1, belief); return err },
-		"half a ψ":     func() error { _, _, err := scorer.Best(infinite[:1], 1, belief); return err },
+		"no ψ":         func() error { _, _, err := scorer.Best(nil, 1, belief); return err },
+		"part of ψ":    func() error { _, _, err := scorer.Best(infinite[:1], 1, belief); return err },
 		"no member":    func() error { _, _, err := scorer.Best(infinite[:2], 0, belief); return err },
 		"infinite ψ":   func() error { _, _, err := scorer.Best(infinite, 2, belief); return err },
 		"short belief": func() error { _, _, err := scorer.Best(infinite[:2], 1, tflite.Belief{}); return err },
 	} {
 		if call() == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 	psi := []float32{1, 2, 2, 1, 0, 0}

@@ -9,12 +9,12 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// knowing is a belief of random numbers, with rubbish below R⁻¹'s diagonal.
-func knowing(rng *rand.Rand, d int, beta float32) tflite.Belief {
+// randomBelief is a belief of random numbers, also below R⁻¹'s diagonal.
+func randomBelief(rng *rand.Rand, d int, beta float32) tflite.Belief {
 	return tflite.Belief{Mean: randoms32(rng, d), InvR: randoms32(rng, d*d), Beta: beta}
 }
 
-// bruteForce scores each candidate by Act and Psi in float64.
+// bruteForce scores each candidate by Act and Psi, with bounds in float64.
 func bruteForce(t *testing.T, n *tflite.Network, obs, candidates []float32, b tflite.Belief) []float64 {
 	t.Helper()
 	dims := n.Dims()
@@ -55,25 +55,19 @@ func upperBound(psi []float32, b tflite.Belief) float64 {
 	return mean + float64(b.Beta)*math.Sqrt(squares)
 }
 
-func TestSearchFindsWhatEvaluatingEachCandidateFinds(t *testing.T) {
+func TestSearch_AgreesWithBruteForce(t *testing.T) {
 	counts := []int{1, 2, 63, 64, 65, 130}
 	if testing.Short() {
 		counts = []int{1, 65}
 	}
 	for name, m := range architectures() {
-		b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 11))
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := b.NewNetwork()
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := newNetwork(t, m, tflitetest.Tensors(m.Architecture, 11))
 		rng := rand.New(rand.NewPCG(8, 9))
 		for _, count := range counts {
 			for _, beta := range []float32{0, 0.7} {
 				a := m.Architecture
-				obs, candidates, belief := randoms32(rng, a.Obs), randoms32(rng, count*a.Latent), knowing(rng, a.Latent, beta)
+				obs, candidates := randoms32(rng, a.Obs), randoms32(rng, count*a.Latent)
+				belief := randomBelief(rng, a.Latent, beta)
 				best, score, err := n.Search(obs, candidates, belief)
 				if err != nil {
 					t.Fatal(err)
@@ -84,11 +78,12 @@ func TestSearchFindsWhatEvaluatingEachCandidateFinds(t *testing.T) {
 					size = max(size, math.Abs(s))
 				}
 				if !(math.Abs(float64(score)-scores[best]) < 1e-4*size) {
-					t.Errorf("%s, n %d, β %g: score %g, evaluating it alone gives %g", name, count, beta, score, scores[best])
+					t.Errorf("%s, n %d, β %g: score %g, want %g", name, count, beta, score, scores[best])
 				}
 				for i, s := range scores {
 					if s > scores[best]+1e-4*size {
-						t.Errorf("%s, n %d, β %g: candidate %d has %g, the one found has %g", name, count, beta, i, s, scores[best])
+						t.Errorf("%s, n %d, β %g: candidate %d has %g, the best one %g",
+							name, count, beta, i, s, scores[best])
 					}
 				}
 			}
@@ -96,7 +91,7 @@ func TestSearchFindsWhatEvaluatingEachCandidateFinds(t *testing.T) {
 	}
 }
 
-func TestEqualScoresGiveTheLowestIndex(t *testing.T) {
+func TestSearch_TieGivesLowestIndex(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(2, 2))
 	one := randoms32(rng, small.Latent)
@@ -104,16 +99,17 @@ func TestEqualScoresGiveTheLowestIndex(t *testing.T) {
 	for range 70 {
 		candidates = append(candidates, one...)
 	}
-	best, _, err := n.Search(randoms32(rng, small.Obs), candidates, knowing(rng, small.Latent, 1))
+	best, _, err := n.Search(randoms32(rng, small.Obs), candidates, randomBelief(rng, small.Latent, 1))
 	if err != nil || best != 0 {
 		t.Errorf("best %d, %v: want 0", best, err)
 	}
 }
 
-func TestSearchLeavesItsInputsAlone(t *testing.T) {
+func TestSearch_RepeatedGivesTheSameResult(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(2, 2))
-	obs, candidates, belief := randoms32(rng, small.Obs), randoms32(rng, 5*small.Latent), knowing(rng, small.Latent, 1)
+	obs, candidates := randoms32(rng, small.Obs), randoms32(rng, 5*small.Latent)
+	belief := randomBelief(rng, small.Latent, 1)
 	first, score, err := n.Search(obs, candidates, belief)
 	if err != nil {
 		t.Fatal(err)
@@ -124,28 +120,21 @@ func TestSearchLeavesItsInputsAlone(t *testing.T) {
 	}
 }
 
-func TestSearchAllocatesOnlyWhereItGrows(t *testing.T) {
+func TestSearch_DoesNotAllocateForFewerCandidates(t *testing.T) {
 	dims := tflite.Dims{Obs: 24, Action: 6, Latent: 50, Ensemble: 2}
 	m := tflitetest.Manifest(dims)
-	// Layers of more than four blocks, where gonum would start goroutines.
 	m.Architecture.F.Hidden, m.Architecture.Actor.Hidden = 512, 512
-	b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := newNetwork(t, m, tflitetest.Tensors(m.Architecture, 1))
 	rng := rand.New(rand.NewPCG(2, 2))
-	obs, candidates, belief := randoms32(rng, dims.Obs), randoms32(rng, 128*dims.Latent), knowing(rng, dims.Latent, 1)
+	obs, candidates := randoms32(rng, dims.Obs), randoms32(rng, 128*dims.Latent)
+	belief := randomBelief(rng, dims.Latent, 1)
 	for _, count := range []int{128, 40} {
 		if allocs := testing.AllocsPerRun(2, func() {
 			if _, _, err := n.Search(obs, candidates[:count*dims.Latent], belief); err != nil {
 				t.Fatal(err)
 			}
 		}); allocs != 0 {
-			t.Errorf("n %d makes %g allocations", count, allocs)
+			t.Errorf("n %d: %g allocations", count, allocs)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// randomBundle has layers whose widths are no multiples of anything.
+// randomBundle has layers of widths that fill no panel or tile.
 func randomBundle(t testing.TB, members int, seed uint64) *Bundle {
 	t.Helper()
 	m, _ := tiny()
@@ -37,13 +37,14 @@ func randomBundle(t testing.TB, members int, seed uint64) *Bundle {
 	return b
 }
 
-// plainSearch evaluates every member for every candidate, one at a time.
-func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Belief) (best int, score float32) {
+// fullSearch evaluates every member for every candidate, one at a time.
+func fullSearch(t testing.TB, n *Network, obs, candidates []float32, belief Belief) (best int, score float32) {
 	t.Helper()
 	d, members := n.arch.Latent, len(n.weights.f)
 	n.growSearch(1)
-	n.search.metric.take(belief)
-	action, psi, z, bound := make([]float32, n.arch.Action), make([]float32, members*d), make([]float64, d), make([]float32, 1)
+	n.search.bounds.set(belief)
+	action, psi := make([]float32, n.arch.Action), make([]float32, members*d)
+	z, bound := make([]float64, d), make([]float32, 1)
 	for i := range len(candidates) / d {
 		for k := range z {
 			z[k] = float64(candidates[i*d+k])
@@ -56,9 +57,9 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 		}
 		least := float32(math.Inf(1))
 		for m := range members {
-			w := n.search.all[0]
+			w := n.search.workers[0]
 			copy(w.psi.Row(0, d), psi[m*d:])
-			if err := n.search.metric.bounds(bound, w.psi, w.metric, 1, &w.scratch.work); err != nil {
+			if err := n.search.bounds.apply(bound, w.psi, w.whitened, 1, &w.scratch.work); err != nil {
 				t.Fatal(err)
 			}
 			least = min(least, bound[0])
@@ -70,7 +71,7 @@ func plainSearch(t testing.TB, n *Network, obs, candidates []float32, belief Bel
 	return best, score
 }
 
-func TestSearchFindsTheBitsOfEvaluatingEveryMemberForEachCandidateAlone(t *testing.T) {
+func TestSearch_EqualsFullEvaluationBitForBit(t *testing.T) {
 	searches, rounds := 0, 120
 	if testing.Short() {
 		rounds = 20
@@ -98,11 +99,12 @@ func TestSearchFindsTheBitsOfEvaluatingEveryMemberForEachCandidateAlone(t *testi
 				for range rng.IntN(4) * count / 4 { // candidates that tie
 					copy(candidates[rng.IntN(count)*5:][:5], candidates[rng.IntN(count)*5:])
 				}
-				belief := Belief{Mean: gaussians(rng, 5), InvR: gaussians(rng, 25), Beta: []float32{0, 0.3, 1, 1e4}[rng.IntN(4)]}
+				beta := []float32{0, 0.3, 1, 1e4}[rng.IntN(4)]
+				belief := Belief{Mean: gaussians(rng, 5), InvR: gaussians(rng, 25), Beta: beta}
 				if rng.IntN(10) == 0 {
-					clear(belief.Mean) // with β = 0 everything ties
+					clear(belief.Mean) // with β = 0 all scores tie
 				}
-				best, score := plainSearch(t, alone, obs, candidates, belief)
+				best, score := fullSearch(t, alone, obs, candidates, belief)
 				for i, n := range nets {
 					got, gotScore, err := n.Search(obs, candidates, belief)
 					if err != nil {
@@ -113,7 +115,7 @@ func TestSearchFindsTheBitsOfEvaluatingEveryMemberForEachCandidateAlone(t *testi
 							members, count, belief.Beta, i+1, got, gotScore, best, score)
 					}
 					if n.search.work != nets[0].search.work {
-						t.Fatalf("%d workers evaluate %d, one %d", i+1, n.search.work, nets[0].search.work)
+						t.Fatalf("%d workers: %d evaluations, want %d", i+1, n.search.work, nets[0].search.work)
 					}
 				}
 				searches += len(nets)
@@ -131,7 +133,7 @@ func gaussians(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-func TestAPoolWorksOnAfterItWasClosed(t *testing.T) {
+func TestNetwork_SearchesAfterClose(t *testing.T) {
 	n, err := randomBundle(t, 2, 1).NewNetwork(Workers(3))
 	if err != nil {
 		t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// encoding/json lets a key appear twice, matches keys whatever their case and
-// leaves absent ones at zero. In a file that decides how a robot moves each of
-// these hides a mistake, hence this stricter reading of objects.
+// encoding/json accepts duplicate keys, ignores the case of keys and leaves missing ones
+// at zero. In a file that decides how a robot moves, each of these hides a mistake. The
+// functions below are stricter.
 
 // eachKey calls visit for every key of a JSON object, in the order of the text.
 func eachKey(raw []byte, visit func(key string, value json.RawMessage) error) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	if err := opening(dec); err != nil {
+	if err := expectObject(dec); err != nil {
 		return err
 	}
 	seen := make(map[string]bool)
@@ -29,10 +29,10 @@ func eachKey(raw []byte, visit func(key string, value json.RawMessage) error) er
 		}
 		key, ok := token.(string)
 		if !ok {
-			return fmt.Errorf("malformed JSON: %v where a key should be", token)
+			return fmt.Errorf("malformed JSON: %v instead of a key", token)
 		}
 		if seen[key] {
-			return fmt.Errorf("key %q is there twice: keep one", key)
+			return fmt.Errorf("duplicate key %q", key)
 		}
 		seen[key] = true
 		var value json.RawMessage
@@ -47,18 +47,18 @@ func eachKey(raw []byte, visit func(key string, value json.RawMessage) error) er
 		return malformed(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("malformed JSON: more text after the object")
+		return errors.New("malformed JSON: text after the object")
 	}
 	return nil
 }
 
-func opening(dec *json.Decoder) error {
+func expectObject(dec *json.Decoder) error {
 	token, err := dec.Token()
 	if err != nil {
 		return malformed(err)
 	}
 	if token != json.Delim('{') {
-		return fmt.Errorf("is %v, want a JSON object", token)
+		return fmt.Errorf("%v, want a JSON object", token)
 	}
 	return nil
 }
@@ -70,25 +70,25 @@ func malformed(err error) error {
 	return fmt.Errorf("malformed JSON: %w", err)
 }
 
-// fields maps each key that an object must have to what takes its value: a
-// pointer to decode into, or a func(json.RawMessage) error. A key that ends in
-// "?" may be absent.
+// fields maps each key of an object to the destination of its value: a pointer, the
+// fields of a nested object, or a func(json.RawMessage) error. A key that ends in "?" is
+// optional.
 type fields map[string]any
 
-// object reads a JSON object that has the given fields and no others.
-func object(raw []byte, want fields) error {
+// decodeObject decodes a JSON object that has the given fields and no others.
+func decodeObject(raw []byte, want fields) error {
 	left := maps.Clone(want)
 	err := eachKey(raw, func(key string, value json.RawMessage) error {
-		take, ok := left[key]
+		decode, ok := left[key]
 		if !ok {
-			take, ok = left[key+"?"]
+			decode, ok = left[key+"?"]
 		}
 		if !ok {
-			return fmt.Errorf("unknown key %q: this version reads %s", key, keyList(want))
+			return fmt.Errorf("unknown key %q (known: %s)", key, joinKeys(want))
 		}
 		delete(left, key)
 		delete(left, key+"?")
-		if err := takeValue(value, take); err != nil {
+		if err := decodeValue(value, decode); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		return nil
@@ -98,22 +98,25 @@ func object(raw []byte, want fields) error {
 	}
 	maps.DeleteFunc(left, func(key string, _ any) bool { return strings.HasSuffix(key, "?") })
 	if len(left) > 0 {
-		return fmt.Errorf("missing: %s", keyList(left))
+		return fmt.Errorf("missing keys: %s", joinKeys(left))
 	}
 	return nil
 }
 
-func takeValue(value json.RawMessage, take any) error {
-	if read, ok := take.(func(json.RawMessage) error); ok {
-		return read(value)
+func decodeValue(value json.RawMessage, into any) error {
+	switch into := into.(type) {
+	case func(json.RawMessage) error:
+		return into(value)
+	case fields:
+		return decodeObject(value, into)
 	}
 	if bytes.Equal(value, []byte("null")) {
-		return errors.New("is null: give a value")
+		return errors.New("null, want a value")
 	}
-	return json.Unmarshal(value, take)
+	return json.Unmarshal(value, into)
 }
 
-func keyList(of fields) string {
+func joinKeys(of fields) string {
 	keys := slices.Sorted(maps.Keys(of))
 	for i, key := range keys {
 		keys[i] = strings.TrimSuffix(key, "?")

@@ -6,14 +6,14 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// Layers are a bundle's networks taken apart, for a backend that builds them
-// anew. See FORMAT.md for what happens between the layers.
+// Layers are the unpacked weights of a bundle, for a backend that builds its own
+// networks. FORMAT.md describes the networks.
 type Layers struct {
-	Mean, Scale []float32 // networks see (obs - Mean)·Scale, [O]; nil: the observation as it is
-	B           BackLayers
-	F           []TwinLayers // one a member of the ensemble
-	Actor       TwinLayers   // its Left takes the observation alone
-	Cov         []float64    // Cov B, [d, d]; nil where the bundle has none
+	Mean, Scale []float32 // networks see (obs - Mean)·Scale, [O]; nil: no normaliser
+	B           BackwardLayers
+	F           []TwoTowerLayers // [E], of the members of the ensemble
+	Actor       TwoTowerLayers   // the input of its Left is the observation alone
+	Cov         []float64        // Cov B, [d, d]; nil where the bundle has none
 }
 
 // Linear is y = x·Weight + Bias.
@@ -23,24 +23,24 @@ type Linear struct {
 	Bias    []float32 // [Out]
 }
 
-// EmbeddingLayers are a linear layer, LayerNorm, tanh, then linear layers with
-// ReLU after each. The input is an observation followed by what varies.
+// EmbeddingLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
+// after each. The input is an observation followed by z, an action or nothing.
 type EmbeddingLayers struct {
 	First       Linear
 	Gain, Shift []float32 // of the LayerNorm
 	More        []Linear
 }
 
-// TwinLayers are two embeddings side by side, and a trunk on both that has ReLU
-// between its layers.
-type TwinLayers struct {
+// TwoTowerLayers are two embeddings and a trunk. The trunk's input is the concatenated
+// outputs of the embeddings; between its layers is ReLU.
+type TwoTowerLayers struct {
 	Left, Right EmbeddingLayers
 	Trunk       []Linear
 }
 
-// BackLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
+// BackwardLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
 // between them.
-type BackLayers struct {
+type BackwardLayers struct {
 	First       Linear
 	Gain, Shift []float32
 	More        []Linear
@@ -49,11 +49,11 @@ type BackLayers struct {
 // Layers copies every weight: call it at the start of a program.
 func (b *Bundle) Layers() Layers {
 	w := b.weights
-	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.copied()}
-	gain, shift := copiedNorm(w.b.norm)
-	l.B = BackLayers{First: w.b.first.copied(), Gain: gain, Shift: shift, More: allCopied(w.b.more)}
+	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.unpacked()}
+	gain, shift := cloneNorm(w.b.norm)
+	l.B = BackwardLayers{First: w.b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(w.b.more)}
 	for _, f := range w.f {
-		l.F = append(l.F, f.copied())
+		l.F = append(l.F, f.unpacked())
 	}
 	if w.cov != nil {
 		l.Cov = slices.Clone(w.cov.values)
@@ -61,34 +61,34 @@ func (b *Bundle) Layers() Layers {
 	return l
 }
 
-func (t twin) copied() TwinLayers {
-	return TwinLayers{
-		Left: t.left.copied(), Right: t.right.copied(),
-		Trunk: append([]Linear{t.join.copied()}, allCopied(t.trunk)...),
+func (t twoTower) unpacked() TwoTowerLayers {
+	return TwoTowerLayers{
+		Left: t.left.unpacked(), Right: t.right.unpacked(),
+		Trunk: append([]Linear{t.join.unpacked()}, unpackAll(t.trunk)...),
 	}
 }
 
-func (e embedding) copied() EmbeddingLayers {
-	gain, shift := copiedNorm(e.norm)
-	return EmbeddingLayers{First: e.first.copied(), Gain: gain, Shift: shift, More: allCopied(e.more)}
+func (e embedding) unpacked() EmbeddingLayers {
+	gain, shift := cloneNorm(e.norm)
+	return EmbeddingLayers{First: e.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(e.more)}
 }
 
-func copiedNorm(n kernel.LayerNorm) (gain, shift []float32) {
+func cloneNorm(n kernel.LayerNorm) (gain, shift []float32) {
 	gain, shift = n.Gain()
 	return slices.Clone(gain), slices.Clone(shift)
 }
 
-func (p pair) copied() Linear {
+func (p splitLinear) unpacked() Linear {
 	if p.second == nil {
-		return copiedLinear(p.bias, p.first)
+		return unpackLinear(p.bias, p.first)
 	}
-	return copiedLinear(p.bias, p.first, p.second)
+	return unpackLinear(p.bias, p.first, p.second)
 }
 
-func (l linear) copied() Linear { return copiedLinear(l.bias, l.w) }
+func (l linear) unpacked() Linear { return unpackLinear(l.bias, l.w) }
 
-// copiedLinear unpacks the weights of inputs that lie behind each other.
-func copiedLinear(bias []float32, parts ...*kernel.Matrix) Linear {
+// unpackLinear unpacks the weights of concatenated inputs.
+func unpackLinear(bias []float32, parts ...*kernel.Matrix) Linear {
 	out := parts[0].Out()
 	c := Linear{Out: out, Bias: slices.Clone(bias[:out])}
 	for _, m := range parts {
@@ -102,10 +102,10 @@ func copiedLinear(bias []float32, parts ...*kernel.Matrix) Linear {
 	return c
 }
 
-func allCopied(layers []linear) []Linear {
+func unpackAll(layers []linear) []Linear {
 	copies := make([]Linear, len(layers))
 	for i, l := range layers {
-		copies[i] = l.copied()
+		copies[i] = l.unpacked()
 	}
 	return copies
 }

@@ -17,23 +17,23 @@ import (
 // obsEps is what the observation normaliser adds to the variance.
 const obsEps = 1e-5
 
-// weights are the networks of a bundle. Nothing writes to them once they are
-// built: every Network of the bundle shares them.
+// weights are the networks of a bundle. All Networks of the bundle share them
+// read-only.
 type weights struct {
-	b           backward
-	f           []twin
-	actor       twin
+	b           backwardNet
+	f           []twoTower
+	actor       twoTower
 	mean, scale []float32 // of the normaliser; nil without
 	cov         *covariance
-	widest      int // elements of the widest layer, of an observation and of z
+	widest      int // elements of the widest layer, observation or z
 
-	// transposed returns the weights as Gradient needs them, which the first call
-	// makes: most users need none.
+	// transposed returns the transposed weights for Gradient. The first call makes
+	// them.
 	transposed func() transposed
 }
 
-// checkTensors compares the tensors that are there with those that the
-// architecture has. cov_b may be missing where a checkpoint has none yet.
+// checkTensors compares the tensors with those of the architecture. cov_b may be
+// missing unless needCov is set.
 func checkTensors(a Architecture, tensors map[string]Tensor, needCov bool) error {
 	want := a.Tensors()
 	if _, ok := tensors[covName]; ok || needCov {
@@ -42,21 +42,22 @@ func checkTensors(a Architecture, tensors map[string]Tensor, needCov bool) error
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t, ok := tensors[name]
 		if !ok {
-			return fmt.Errorf("tensor %q is missing: export the model again", name)
+			return fmt.Errorf("tensor %q is missing; export the model again", name)
 		}
 		if !slices.Equal(t.Shape, want[name]) {
-			return fmt.Errorf("tensor %q has shape %v, the architecture needs %v", name, t.Shape, want[name])
+			return fmt.Errorf("tensor %q has shape %v, want %v", name, t.Shape, want[name])
 		}
 		if n := elements(t.Shape); n != len(t.F32)+len(t.F64) {
-			return fmt.Errorf("tensor %q has %d elements, its shape %v needs %d", name, len(t.F32)+len(t.F64), t.Shape, n)
+			return fmt.Errorf("tensor %q has %d elements, its shape %v has %d",
+				name, len(t.F32)+len(t.F64), t.Shape, n)
 		}
 		if i, ok := t.finite(); !ok {
-			return fmt.Errorf("tensor %q has an element that is not finite (number %d): the training diverged or the file is damaged", name, i)
+			return fmt.Errorf("tensor %q: element %d is not finite", name, i)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		if _, ok := want[name]; !ok {
-			return fmt.Errorf("unknown tensor %q: the architecture has no such layer", name)
+			return fmt.Errorf("unknown tensor %q", name)
 		}
 	}
 	return nil
@@ -74,9 +75,11 @@ func elements(shape []int) int {
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
 	p := parts{tensors: tensors, eps: m.LayerNormEps, obs: a.Obs}
-	w := &weights{b: p.backward(a), actor: p.twin("_actor.embed_s", "_actor.embed_z", "_actor.policy", a.Actor.EmbeddingLayers, a.Actor.HiddenLayers, 0, 1)}
+	w := &weights{b: p.backward(a)}
+	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy",
+		a.Actor.EmbeddingLayers, a.Actor.HiddenLayers, 0, 1)
 	for member := range a.F.NumParallel {
-		w.f = append(w.f, p.twin("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
+		w.f = append(w.f, p.twoTower("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
 			a.F.EmbeddingLayers, a.F.HiddenLayers, member, a.F.NumParallel))
 	}
 	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
@@ -109,7 +112,7 @@ func normaliser(tensors map[string]Tensor) (mean, scale []float32, err error) {
 	return mean, scale, nil
 }
 
-// parts picks layers out of the tensors.
+// parts builds layers from the tensors.
 type parts struct {
 	tensors map[string]Tensor
 	eps     float64
@@ -136,7 +139,7 @@ func transpose(w []float32, rows, columns int) []float32 {
 	return t
 }
 
-// bias copies the bias to where it has room for whole panels.
+// bias copies the bias into memory with room for whole panels.
 func (p parts) bias(name string, member, out int) []float32 {
 	b := kernel.Aligned(out)
 	copy(b, p.tensors[name+".bias"].float32s()[member*out:])
@@ -148,10 +151,10 @@ func (p parts) linear(name string, member, members int) linear {
 	return linear{kernel.Pack(w, out, in, in), p.bias(name, member, out)}
 }
 
-// pair splits a layer's inputs after the first split.
-func (p parts) pair(name string, split, member, members int) pair {
+// splitLinear builds a layer with its inputs split after the first ones, split in number.
+func (p parts) splitLinear(name string, split, member, members int) splitLinear {
 	w, out, in := p.outIn(name, member, members)
-	l := pair{first: kernel.Pack(w, out, split, in), bias: p.bias(name, member, out)}
+	l := splitLinear{first: kernel.Pack(w, out, split, in), bias: p.bias(name, member, out)}
 	if in > split {
 		l.second = kernel.Pack(w[split:], out, in-split, in)
 	}
@@ -165,25 +168,31 @@ func (p parts) layerNorm(name string, member, members int) kernel.LayerNorm {
 }
 
 func (p parts) embedding(prefix string, count, member, members int) embedding {
-	e := embedding{first: p.pair(prefix+".0", p.obs, member, members), norm: p.layerNorm(prefix+".1", member, members)}
+	e := embedding{
+		first: p.splitLinear(prefix+".0", p.obs, member, members),
+		norm:  p.layerNorm(prefix+".1", member, members),
+	}
 	for i := range count - 1 {
 		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), member, members))
 	}
 	return e
 }
 
-func (p parts) twin(left, right, trunk string, embeddingLayers, hiddenLayers, member, members int) twin {
-	t := twin{left: p.embedding(left, embeddingLayers, member, members), right: p.embedding(right, embeddingLayers, member, members)}
-	t.join = p.pair(numbered(trunk, 0), t.left.out(), member, members)
+func (p parts) twoTower(left, right, trunk string, embeddingLayers, hiddenLayers, member, members int) twoTower {
+	t := twoTower{
+		left:  p.embedding(left, embeddingLayers, member, members),
+		right: p.embedding(right, embeddingLayers, member, members),
+	}
+	t.join = p.splitLinear(numbered(trunk, 0), t.left.out(), member, members)
 	for i := range hiddenLayers {
 		t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i+2), member, members))
 	}
 	return t
 }
 
-func (p parts) backward(a Architecture) backward {
+func (p parts) backward(a Architecture) backwardNet {
 	const prefix = "_backward_map.net"
-	b := backward{first: p.linear(prefix+".0", 0, 1), norm: p.layerNorm(prefix+".1", 0, 1), unit: a.B.Norm}
+	b := backwardNet{first: p.linear(prefix+".0", 0, 1), norm: p.layerNorm(prefix+".1", 0, 1), unit: a.B.Norm}
 	for i := range a.B.HiddenLayers {
 		b.more = append(b.more, p.linear(numbered(prefix, 3+2*i), 0, 1))
 	}
@@ -201,18 +210,20 @@ func newCovariance(values []float64, d int) (*covariance, error) {
 		for j := range i {
 			x, y := values[i*d+j], values[j*d+i]
 			if math.Abs(x-y) > 1e-5*math.Sqrt(math.Abs(values[i*d+i]*values[j*d+j])) {
-				return nil, fmt.Errorf("tensor %q is not symmetric (%g at %d, %d and %g across): compute it again with optibfm model import", covName, x, i, j, y)
+				return nil, fmt.Errorf("tensor %q is not symmetric (%g at [%d, %d], %g at [%d, %d]); "+
+					"compute it again with optibfm model import", covName, x, i, j, y, j, i)
 			}
 		}
 	}
 	var chol mat.Cholesky
 	if ok := chol.Factorize(mat.NewSymDense(d, slices.Clone(values))); !ok {
-		return nil, fmt.Errorf("tensor %q is not positive definite: give more or more varied observations to optibfm model import", covName)
+		return nil, fmt.Errorf("tensor %q is not positive definite; "+
+			"use more or more varied observations for optibfm model import", covName)
 	}
 	return &covariance{values: values, factor: chol.RawU().(mat.RawTriangular).RawTriangular()}, nil
 }
 
-// solve computes x ← (Cov B)⁻¹ x. It does not allocate.
+// solve computes x ← (Cov B)⁻¹ x without allocating.
 func (c *covariance) solve(x []float64) {
 	v := blas64.Vector{N: len(x), Inc: 1, Data: x}
 	blas64.Trsv(blas.Trans, c.factor, v)

@@ -8,16 +8,15 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// twoWide is an architecture that can be counted by hand: 3 observations, 2
-// actions, d = 4, layers of 6, one member.
-func twoWide() tflite.Architecture {
+// smallArchitecture has 3 observations, 2 actions, d = 4, layers of 6 and one member.
+func smallArchitecture() tflite.Architecture {
 	m := tflitetest.Manifest(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 1})
 	m.Architecture.F.Hidden, m.Architecture.Actor.Hidden, m.Architecture.B.Hidden = 6, 6, 6
 	return m.Architecture
 }
 
-func TestFLOPsAreTwoForEachWeightOfTheNetworks(t *testing.T) {
-	got := twoWide().FLOPs()
+func TestFLOPs_AreTwoPerWeight(t *testing.T) {
+	got := smallArchitecture().FLOPs()
 	want := tflite.FLOPs{
 		Phi: 2 * (3*6 + 6*6 + 6*4),
 		Act: 2 * ((3+4)*6 + 6*3 + 3*6 + 6*3 + 6*6 + 6*2),     // embed_z, embed_s, policy
@@ -31,12 +30,12 @@ func TestFLOPsAreTwoForEachWeightOfTheNetworks(t *testing.T) {
 	}
 }
 
-// alwaysActive is a network in which ReLU leaves no zeros: weights and biases
-// are positive and so is what follows tanh.
+// alwaysActive is a network with positive weights and biases, in which ReLU gives no
+// zeros.
 func alwaysActive(t *testing.T) *tflite.Network {
 	t.Helper()
 	m := tflitetest.Manifest(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 1})
-	m.Architecture = twoWide()
+	m.Architecture = smallArchitecture()
 	tensors := tflitetest.Tensors(m.Architecture, 1)
 	for name, tensor := range tensors {
 		for i := range tensor.F32 {
@@ -46,19 +45,11 @@ func alwaysActive(t *testing.T) *tflite.Network {
 			}
 		}
 	}
-	b, err := tflite.New(m, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return newNetwork(t, m, tensors)
 }
 
-func TestWhatANetworkCountsIsAllOfItsArchitectureWhereNothingIsLeftOut(t *testing.T) {
-	n, f := alwaysActive(t), twoWide().FLOPs()
+func TestWork_EqualsFLOPsWithoutZeros(t *testing.T) {
+	n, f := alwaysActive(t), smallArchitecture().FLOPs()
 	obs, z := []float32{1, 2, 3}, []float64{1, 2, 3, 4}
 	before := n.Work()
 	if err := n.Phi(make([]float64, 4), obs); err != nil {
@@ -80,7 +71,7 @@ func TestWhatANetworkCountsIsAllOfItsArchitectureWhereNothingIsLeftOut(t *testin
 	}
 }
 
-func TestASearchCountsLessThanEvaluatingEveryCandidateAlone(t *testing.T) {
+func TestWork_SearchIsLessThanFullEvaluation(t *testing.T) {
 	n, err := tflitetest.Bundle(small, 1).NewNetwork(tflite.Workers(2))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +80,8 @@ func TestASearchCountsLessThanEvaluatingEveryCandidateAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const candidates = 40
 	before := n.Work()
-	if _, _, err := n.Search(randoms32(rng, small.Obs), randoms32(rng, candidates*small.Latent), knowing(rng, small.Latent, 1)); err != nil {
+	obs, zs := randoms32(rng, small.Obs), randoms32(rng, candidates*small.Latent)
+	if _, _, err := n.Search(obs, zs, randomBelief(rng, small.Latent, 1)); err != nil {
 		t.Fatal(err)
 	}
 	all := tflitetest.Manifest(small).Architecture.FLOPs().Search(candidates, small.Ensemble)

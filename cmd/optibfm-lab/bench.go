@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/hal/rover"
 	"optibfm/lab/bench"
 	"optibfm/tflite"
@@ -93,17 +92,13 @@ func openModels(f configs.File, o *bench.Options) (closeModels func() error, err
 	if o.Control, err = bundle.NewNetwork(); err != nil {
 		return nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}
-	var planner tensorflow.Model
-	switch n := f.Controller.NumCandidates(); {
-	case f.Model.Backend == configs.BackendTensorFlow && n > 0:
-		planner, err = tensorflow.New(bundle, f.Model.TensorFlow, n)
-	case f.Model.Backend == configs.BackendTensorFlow && f.Controller.Strategy == controller.UCBGradient:
-		planner, err = tensorflow.NewDifferentiable(bundle, f.Model.TensorFlow, 1)
-	default:
+	n := f.Controller.NumCandidates()
+	if f.Model.Backend != configs.BackendTensorFlow || n == 0 {
 		network, err := bundle.NewNetwork(tflite.Workers(runtime.GOMAXPROCS(0)))
 		o.Planner = network
 		return func() error { network.Close(); return nil }, err
 	}
+	planner, err := tensorflow.New(bundle, f.Model.TensorFlow, n)
 	if err != nil {
 		return nil, fmt.Errorf("bench: model.backend: %w", err)
 	}

@@ -23,7 +23,7 @@ func TestBench_PlansWithTensorFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, set := range map[string]string{
-		"candidates": "model.backend=tensorflow", "gradient": "controller.strategy=ucb_gradient", "SavedModel": "model.bundle=" + saved,
+		"candidates": "model.backend=tensorflow", "SavedModel": "model.bundle=" + saved,
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"bench", "--ticks", "3", "--set", "model.tensorflow.device=/CPU:0", "--set", "model.backend=tensorflow", "--set", set}

@@ -31,7 +31,7 @@ func newModelBackend() *cobra.Command {
 		Use: "backend", Args: cobra.NoArgs,
 		Short: "Check TensorFlow: its devices, its agreement with the native networks, its time",
 		Long: `Load TensorFlow as a run with model.backend: tensorflow does, print its version and
-devices, and compare searches and gradients with those of the native networks.
+devices, and compare searches with those of the native networks.
 The command fails where the library or the device is missing, or where the
 results differ.`,
 		Example: `  optibfm model backend                       # the first GPU
@@ -48,7 +48,7 @@ results differ.`,
 		"operations side by side; 0: all cores, -1: none")
 	f.BoolVar(&o.config.TF32, "tf32", false, "let a GPU round the inputs of products")
 	f.IntVar(&o.candidates, "candidates", o.candidates, "candidates of a search")
-	f.IntVar(&o.searches, "searches", o.searches, "number of searches, and of gradients, to compare")
+	f.IntVar(&o.searches, "searches", o.searches, "number of searches to compare")
 	return cmd
 }
 
@@ -75,12 +75,12 @@ func (o backendOptions) check(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := tensorflow.NewDifferentiable(bundle, o.config, o.candidates)
+	m, err := tensorflow.New(bundle, o.config, o.candidates)
 	if err != nil {
 		return err
 	}
 	printReport(out, m.Report())
-	return errors.Join(c.search(m, network), c.gradient(m, network), m.Close())
+	return errors.Join(c.search(m, network), m.Close())
 }
 
 func printReport(out io.Writer, r tensorflow.Report) {
@@ -139,35 +139,6 @@ func (c comparison) search(m tflite.Model, native ...tflite.Model) error {
 	return c.judge("scores", worst, 1e-2)
 }
 
-// gradient times the gradients of both, and compares the median difference: at a kink of the score,
-// where a ReLU or the least member is at a tie, both are right and differ.
-func (c comparison) gradient(m, native tflite.Differentiable) error {
-	normal, d := setup.RandomNormals(), m.Dims()
-	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
-	want, got := make([]float32, d.Latent), make([]float32, d.Latent)
-	var times, nativeTimes []time.Duration
-	var differences []float64
-	for range c.searches {
-		obs, z := normal(d.Obs), normal(d.Latent)
-		start := time.Now()
-		if _, err := m.Gradient(got, obs, z, belief); err != nil {
-			return fmt.Errorf("model backend: TensorFlow: %w", err)
-		}
-		times = append(times, time.Since(start))
-		start = time.Now()
-		if _, err := native.Gradient(want, obs, z, belief); err != nil {
-			return fmt.Errorf("model backend: native: %w", err)
-		}
-		nativeTimes = append(nativeTimes, time.Since(start))
-		differences = append(differences, relativeDistance(got, want))
-	}
-	slices.Sort(differences)
-	median := differences[len(differences)/2]
-	fmt.Fprintf(c.out, "gradient    %s\n", timesText(times, nativeTimes))
-	fmt.Fprintf(c.out, "agreement   gradients differ by %.1e of their norm (median)\n", median)
-	return c.judge("gradients", median, 1e-1) // rounded inputs put many a ReLU on the other side of its kink
-}
-
 // judge fails where a relative difference is above 1e-4, or above withTF32 with TF32.
 func (c comparison) judge(what string, difference, withTF32 float64) error {
 	tolerance := 1e-4
@@ -179,16 +150,6 @@ func (c comparison) judge(what string, difference, withTF32 float64) error {
 	}
 	return fmt.Errorf("model backend: the %s of TensorFlow and of the native networks differ "+
 		"(%.1e, tolerance %.0e); set model.backend: native, or give --tf32 if TF32 is on", what, difference, tolerance)
-}
-
-// relativeDistance is ‖x - y‖/‖y‖.
-func relativeDistance(x, y []float32) float64 {
-	distance, norm := 0.0, 0.0
-	for i, v := range y {
-		distance = math.Hypot(distance, float64(x[i])-float64(v))
-		norm = math.Hypot(norm, float64(v))
-	}
-	return distance / norm
 }
 
 // timesText is the times of TensorFlow, and the native ones if there are any.

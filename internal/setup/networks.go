@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/hal/rover"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -95,15 +94,11 @@ func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, str
 	if f.Model.Backend != configs.BackendTensorFlow {
 		return network, "", nil
 	}
-	var accelerated tflite.Model
-	switch n := f.Controller.NumCandidates(); {
-	case n > 0:
-		accelerated, err = tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
-	case f.Controller.Strategy == controller.UCBGradient:
-		accelerated, err = tensorflow.NewDifferentiable(m.Bundle, f.Model.TensorFlow, 1)
-	default: // nothing is evaluated
+	n := f.Controller.NumCandidates()
+	if n == 0 { // ucb_gradient uses native gradients, the other strategies evaluate nothing
 		return network, "", nil
 	}
+	accelerated, err := tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
 	if err == nil {
 		return accelerated, "", nil
 	}

@@ -43,11 +43,12 @@ func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
 	}
 }
 
-func TestTheGradientStrategyAsksForTensorFlowToo(t *testing.T) {
+func TestSearcher_GradientStrategyIsNativeWithEveryBackend(t *testing.T) {
 	s := withoutTensorFlow(t, rtloop.Strict)
 	s.File.Controller.Strategy = controller.UCBGradient
-	if _, _, err := searcherOf(s); err == nil || !strings.Contains(err.Error(), "model.backend") {
-		t.Errorf("%v: want an error that names model.backend", err)
+	searcher, note, err := searcherOf(s)
+	if _, native := searcher.(*tflite.Network); err != nil || note != "" || !native {
+		t.Errorf("%T, note %q, %v: want a network", searcher, note, err)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// This file is the part of tensorflow/c/c_api.h that is used. Its binary
-// interface is kept within TensorFlow 2. What lives on the C side is a handle,
-// freed where its owner says so: nothing is left to finalizers.
+// This file declares the used part of tensorflow/c/c_api.h. TensorFlow 2 keeps its
+// binary interface. Each C object is a handle that its owner frees explicitly,
+// without finalizers.
 
-// handle is a pointer to something of TensorFlow's; 0 is none.
+// handle is a pointer to a C object of TensorFlow; 0 is none.
 type handle = uintptr
 
 // edge is TF_Output: an output of an operation.
@@ -25,8 +25,8 @@ type edge struct {
 	_         int32
 }
 
-// api are the functions. Those that a search calls are addresses, called
-// without reflection; the others are called at the start.
+// api holds the functions. A search calls those of the first line by address,
+// without reflection.
 type api struct {
 	sessionRun, deleteTensor, tensorData, tensorSize, getCode handle
 
@@ -42,15 +42,13 @@ type api struct {
 	importDevice  func(options handle, device string)
 	deleteImport  func(handle)
 	importGraph   func(graph, buffer, options, status handle)
-	exportGraph   func(graph, buffer, status handle)
 	operation     func(graph handle, name string) handle
-	operationName func(handle) string
-	addGradients  func(graph handle, y *edge, ny int32, x *edge, nx int32, dy *edge, status handle, dx *edge)
 	newOptions    func() handle
 	deleteOptions func(handle)
 	setConfig     func(options handle, config *byte, size uint64, status handle)
 	newSession    func(graph, options, status handle) handle
-	loadSaved     func(options, runOptions handle, dir string, tags **byte, tagCount int32, graph, metaGraph, status handle) handle
+	loadSaved     func(options, runOptions handle, dir string, tags **byte, tagCount int32,
+		graph, metaGraph, status handle) handle
 	emptyBuffer   func() handle
 	closeSession  func(session, status handle)
 	deleteSession func(session, status handle)
@@ -68,24 +66,35 @@ type api struct {
 
 func (a *api) functions() map[string]any {
 	return map[string]any{
-		"TF_SessionRun": &a.sessionRun, "TF_DeleteTensor": &a.deleteTensor, "TF_TensorData": &a.tensorData, "TF_GetCode": &a.getCode,
-		"TF_Version": &a.version, "TF_NewStatus": &a.newStatus, "TF_DeleteStatus": &a.deleteStatus, "TF_Message": &a.message,
-		"TF_NewBufferFromString": &a.newBuffer, "TF_DeleteBuffer": &a.deleteBuffer,
+		"TF_SessionRun": &a.sessionRun, "TF_DeleteTensor": &a.deleteTensor,
+		"TF_TensorData": &a.tensorData, "TF_TensorByteSize": &a.tensorSize, "TF_AllocateTensor": &a.allocate,
+		"TF_Version": &a.version, "TF_GetRegisteredKernelsForOp": &a.kernels,
+		"TF_NewStatus": &a.newStatus, "TF_DeleteStatus": &a.deleteStatus,
+		"TF_Message": &a.message, "TF_GetCode": &a.getCode,
+		"TF_NewBufferFromString": &a.newBuffer, "TF_NewBuffer": &a.emptyBuffer, "TF_DeleteBuffer": &a.deleteBuffer,
 		"TF_NewGraph": &a.newGraph, "TF_DeleteGraph": &a.deleteGraph,
-		"TF_NewImportGraphDefOptions": &a.newImport, "TF_DeleteImportGraphDefOptions": &a.deleteImport,
-		"TF_ImportGraphDefOptionsSetDefaultDevice": &a.importDevice, "TF_GraphImportGraphDef": &a.importGraph, "TF_GraphToGraphDef": &a.exportGraph,
-		"TF_GraphOperationByName": &a.operation, "TF_OperationName": &a.operationName, "TF_AddGradients": &a.addGradients,
-		"TF_NewSessionOptions": &a.newOptions, "TF_DeleteSessionOptions": &a.deleteOptions, "TF_SetConfig": &a.setConfig,
-		"TF_NewSession": &a.newSession, "TF_LoadSessionFromSavedModel": &a.loadSaved, "TF_NewBuffer": &a.emptyBuffer,
-		"TF_CloseSession": &a.closeSession, "TF_DeleteSession": &a.deleteSession,
-		"TF_AllocateTensor": &a.allocate, "TF_TensorByteSize": &a.tensorSize,
-		"TF_SessionListDevices": &a.listDevices, "TF_DeleteDeviceList": &a.deleteDevices, "TF_DeviceListCount": &a.deviceCount,
-		"TF_DeviceListName": &a.deviceName, "TF_DeviceListType": &a.deviceType, "TF_DeviceListMemoryBytes": &a.deviceMemory,
-		"TF_GetRegisteredKernelsForOp": &a.kernels,
+		"TF_NewImportGraphDefOptions":              &a.newImport,
+		"TF_DeleteImportGraphDefOptions":           &a.deleteImport,
+		"TF_ImportGraphDefOptionsSetDefaultDevice": &a.importDevice,
+		"TF_GraphImportGraphDef":                   &a.importGraph,
+		"TF_GraphOperationByName":                  &a.operation,
+		"TF_NewSessionOptions":                     &a.newOptions,
+		"TF_DeleteSessionOptions":                  &a.deleteOptions,
+		"TF_SetConfig":                             &a.setConfig,
+		"TF_NewSession":                            &a.newSession,
+		"TF_LoadSessionFromSavedModel":             &a.loadSaved,
+		"TF_CloseSession":                          &a.closeSession,
+		"TF_DeleteSession":                         &a.deleteSession,
+		"TF_SessionListDevices":                    &a.listDevices,
+		"TF_DeleteDeviceList":                      &a.deleteDevices,
+		"TF_DeviceListCount":                       &a.deviceCount,
+		"TF_DeviceListName":                        &a.deviceName,
+		"TF_DeviceListType":                        &a.deviceType,
+		"TF_DeviceListMemoryBytes":                 &a.deviceMemory,
 	}
 }
 
-// withStatus calls f with a status of its own.
+// withStatus calls f with a new status and returns the error in it.
 func (a *api) withStatus(f func(status handle)) error {
 	status := a.newStatus()
 	defer a.deleteStatus(status)
@@ -96,11 +105,11 @@ func (a *api) withStatus(f func(status handle)) error {
 	return errors.New(a.message(status))
 }
 
-// caller calls functions of one argument without making garbage. It is used by
-// one goroutine at a time.
+// caller calls functions of one argument without allocating. One goroutine uses
+// it at a time.
 type caller struct{ argument [1]uintptr }
 
-// call returns the function's result; of an int, the low half counts.
+// call returns the function's result. Of a C int only the low half is valid.
 func (c *caller) call(function, argument handle) uintptr {
 	c.argument[0] = argument
 	result, _, _ := purego.SyscallN(function, c.argument[:]...)
@@ -116,17 +125,17 @@ func bytesOf(buffer handle) []byte {
 	return append([]byte(nil), unsafe.Slice(head.data, head.size)...)
 }
 
-// pointer is the memory at a handle, which Go neither moves nor frees.
+// pointer returns the address of a handle's memory, which is not on Go's heap.
 func pointer(h handle) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&h)) }
 
-// tensor is a TF_Tensor that is written here, and its memory.
+// tensor is an input TF_Tensor and its memory.
 type tensor struct {
 	handle handle
 	f32    []float32
 }
 
-// newTensor allocates a float32 tensor. TensorFlow aligns it such that a run
-// takes it without a copy.
+// newTensor allocates a float32 tensor, which TensorFlow aligns such that a run
+// uses it without a copy.
 func (a *api) newTensor(dims ...int) (tensor, error) {
 	sizes, n := make([]int64, max(1, len(dims))), 1
 	for i, d := range dims {
@@ -134,7 +143,7 @@ func (a *api) newTensor(dims ...int) (tensor, error) {
 	}
 	t := tensor{handle: a.allocate(int32(float32Type), &sizes[0], int32(len(dims)), uint64(4*n))}
 	if t.handle == 0 {
-		return tensor{}, fmt.Errorf("tensorflow: no memory for a tensor of %v: use fewer candidates", dims)
+		return tensor{}, fmt.Errorf("tensorflow: cannot allocate a tensor of %v; use fewer candidates", dims)
 	}
 	t.f32 = unsafe.Slice((*float32)(pointer(new(caller).call(a.tensorData, t.handle))), n)
 	return t, nil
@@ -147,9 +156,8 @@ func (a *api) free(t *tensor) {
 	*t = tensor{}
 }
 
-// run is one kind of call of a session: which tensors go in and which come
-// out. Its memory is used again in every call; the results are TensorFlow's
-// and are freed by done, which every call is followed by.
+// run is one kind of call of a session, with its input and output tensors. All
+// calls reuse its memory. release frees the results of a call.
 type run struct {
 	caller
 	feeds     []edge
@@ -160,11 +168,14 @@ type run struct {
 }
 
 func newRun(feeds, fetches []edge) *run {
-	return &run{feeds: feeds, values: make([]handle, len(feeds)), fetches: fetches, results: make([]handle, len(fetches))}
+	return &run{
+		feeds: feeds, values: make([]handle, len(feeds)),
+		fetches: fetches, results: make([]handle, len(fetches)),
+	}
 }
 
-// do calls TF_SessionRun and reports whether it succeeded; status says why not.
-func (r *run) do(a *api, session, status handle) bool {
+// execute calls TF_SessionRun and reports whether it succeeded; status has the error.
+func (r *run) execute(a *api, session, status handle) bool {
 	r.arguments = [12]uintptr{
 		session, 0,
 		uintptr(unsafe.Pointer(&r.feeds[0])), uintptr(unsafe.Pointer(&r.values[0])), uintptr(len(r.feeds)),
@@ -176,14 +187,14 @@ func (r *run) do(a *api, session, status handle) bool {
 	return int32(r.call(a.getCode, status)) == 0
 }
 
-// data is the memory of a result.
+// data returns the memory of a result.
 func (r *run) data(a *api, i int) unsafe.Pointer { return pointer(r.call(a.tensorData, r.results[i])) }
 
-// size is the bytes of a result.
+// size returns the bytes of a result.
 func (r *run) size(a *api, i int) int { return int(r.call(a.tensorSize, r.results[i])) }
 
-// done frees the results.
-func (r *run) done(a *api) {
+// release frees the results.
+func (r *run) release(a *api) {
 	for i, h := range r.results {
 		if h != 0 {
 			r.call(a.deleteTensor, h)

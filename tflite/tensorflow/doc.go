@@ -1,89 +1,76 @@
-// Package tensorflow evaluates a model with TensorFlow: on a Jetson's GPU, or
-// on any CPU.
+// Package tensorflow evaluates a model with TensorFlow: on a Jetson's GPU, or on any
+// CPU.
 //
-// It implements tflite.Model, so that the planner does not know which backend
-// it has. A whole search is one call of one graph: observation, candidates and
-// belief go in, the best index and its score come out. The candidates are drawn
-// by the caller, in Go, so a plan does not depend on the backend but for the
-// rounding of scores.
+// It implements tflite.Model, so the planner does not depend on the backend. A whole
+// search is one run of one graph: its inputs are the observation, the candidates and
+// the belief, its outputs the best index and its score. Go code draws the candidates,
+// so a plan depends on the backend only through the rounding of the scores.
+//
+// The package has no gradients: tflite.Network computes them faster on a CPU, and the
+// strategy ucb_gradient uses it with every backend.
 //
 // # Building and running
 //
-// Without the build tag tensorflow the package is a stub: New returns
-// ErrNotBuilt, and the program stays a static binary without cgo. With
+// Without the build tag tensorflow the package is a stub: New returns ErrNotBuilt, and
+// the program stays a static binary without cgo. With
 //
-//	go build -tags tensorflow ./cmd/optibfm
+//	go build -tags tensorflow ./cmd/optibfm ./cmd/optibfm-lab
 //
-// it loads the library when New is called, so the same program runs with and
-// without it; no C compiler and no header is needed, and cross-compiling works
-// as ever. The program is then linked dynamically with the C library (libc),
-// and its threads are libc's, each with 8 MB of stack that a control process
-// with locked memory keeps: that is why there is a tag. TensorFlow comes from
-// scripts/install-tensorflow.sh; docs/tensorflow.md is the manual,
-// `optibfm model backend` the check.
+// New loads the library at run time, so the same program runs with and without it.
+// The build needs no C compiler and no headers, and cross-compiling works as usual. The
+// program is then linked dynamically with the C library (libc), and each of its threads
+// has 8 MB of stack that a control process with locked memory keeps: hence the tag.
+// scripts/install-tensorflow.sh installs TensorFlow, docs/tensorflow.md is the manual,
+// `optibfm model backend` checks an installation.
 //
 //	m, err := tensorflow.New(bundle, tensorflow.DefaultConfig(), 128)
 //	if errors.Is(err, tensorflow.ErrNoDevice) { ... } // also ErrNoLibrary, ErrVersion, ErrNotBuilt
 //	defer m.Close()
 //	best, score, err := m.Search(obs, candidates, belief)
 //
-// LoadSavedModel makes a Model of a SavedModel whose signatures give φ, π and ψ:
-// its architecture is its own affair.
-//
-// NewDifferentiable makes a model that has the score's gradient too.
+// LoadSavedModel makes a Model of a SavedModel of any architecture whose signatures
+// give φ, π and ψ.
 //
 // # Why not the Go binding
 //
-// github.com/tensorflow/tensorflow/tensorflow/go does not build as a
-// dependency; github.com/wamuir/graft is the same binding, regenerated. It was
-// considered and left out: it frees tensors in finalizers, which the small Go heap of
-// a planner hardly ever runs; its session, graph and tensors keep their C handles
-// to themselves, so nothing can be reused around it; and it needs cgo, headers
-// and the library to build. The 37 functions of the C API that are used here are
-// called through github.com/ebitengine/purego instead, which is pure Go, and
-// the graph is written as the protocol buffer that TensorFlow imports.
+// github.com/tensorflow/tensorflow/tensorflow/go does not build as a dependency;
+// github.com/wamuir/graft is the same binding, regenerated. It frees tensors in
+// finalizers, which the small Go heap of a planner hardly ever runs; it hides the C
+// handles, so callers cannot reuse sessions, graphs and tensors; and it needs cgo,
+// headers and the library to build. This package calls the C API through
+// github.com/ebitengine/purego, which is pure Go, and encodes the graph as the protocol
+// buffer that TensorFlow imports.
 //
 // # The graph
 //
-// newGraph in networks.go is the architecture of tflite/FORMAT.md: weights are
-// constants, products with the observation are made once and not for every
-// candidate, and so is the actor's embedding of the observation. Every node is on
-// the configured device and soft placement is off: nothing moves to the CPU
-// without a word. Normalising the observation and z is done in Go, in the
-// precision in which tflite does it.
-//
-// # The gradient
-//
-// NewDifferentiable has TensorFlow derive the gradient of the scores with respect
-// to the candidates (TF_AddGradients, from the registered gradients of its
-// operations) in a graph of its own, exports that, and imports it into the
-// session's, where its nodes are placed on the device as all others are. A call
-// of Gradient is a run for one candidate; the way through the norm of z is added
-// in Go, in float64. The root in ‖R⁻ᵀψ‖ has no slope at 0: the graph bounds
-// its argument from below such that none passes.
+// newGraph in networks.go builds the architecture of tflite/FORMAT.md: weights are
+// constants; products with the observation and the actor's embedding of the observation
+// are computed once for all candidates. Every node is on the configured device and soft
+// placement is off: TensorFlow moves no node to the CPU silently. Go code normalises the
+// observation and z, in the precision of package tflite.
 //
 // # Memory
 //
-// A call allocates nothing on Go's heap. Input tensors are TensorFlow's, are
-// made once, and are written in place; the candidates' is made again where
-// their number changes. TensorFlow makes the result tensors of a run (three of
-// up to 8 bytes for a search, the gradient's besides) and its own scratch; the results are freed
-// before the call returns, the scratch goes back to TensorFlow's allocator.
+// A call allocates nothing on Go's heap. TensorFlow owns the input tensors; they are
+// allocated once and written in place, except that a new number of candidates gets a new
+// tensor. TensorFlow allocates the results of a run (three of up to 8 bytes for a
+// search) and its scratch memory; the results are freed before the call returns, the
+// scratch memory returns to TensorFlow's allocator.
 //
 // # Numbers
 //
-// φ, π and ψ agree with tflite's to 1e-4 (relative; at most 4e-5 measured), with
-// TF32 on a GPU to 1e-2. Where two scores are closer than that, the index may be
-// the other one. Gradients agree to 1e-4 of their norm (about 1e-5 measured) but
-// at kinks, where a ReLU or the least member is at a tie; where members tie
-// exactly, Gradient is the mean of theirs.
+// φ, π and ψ agree with tflite's to 1e-4 (relative; at most 4e-5 measured), with TF32 on
+// a GPU to 1e-2. Where two scores are closer than that, the two backends may choose
+// different candidates.
 //
-// An overflow inside the networks is ErrNotFinite. Kernels can hide one: 1/√∞ is 0, tanh ∞ is 1,
-// and oneDNN's ReLU turns NaN into 0. The graph therefore checks the variance of every LayerNorm
-// and the inputs of every ReLU and of the policy's tanh, and returns the result of the check with
-// every result. LayerNorm squares in float32 here and in float64 in tflite: activations that vary
-// by more than 1e19 are ErrNotFinite here only.
+// An overflow inside the networks is ErrNotFinite. Kernels can hide one: 1/√∞ is 0,
+// tanh ∞ is 1, and oneDNN's ReLU turns NaN into 0. The graph therefore checks the
+// variance of every LayerNorm and the inputs of every ReLU and of the policy's tanh, and
+// returns the result of the check with every result. LayerNorm squares in float32 here
+// and in float64 in tflite: activations that vary by more than 1e19 are ErrNotFinite
+// here only.
 //
-// The package turns oneDNN off (TF_ENABLE_ONEDNN_OPTS=0) before it loads the library. TensorFlow
-// uses oneDNN by default on some processors only, and the graph of a SavedModel has no checks.
+// The package turns oneDNN off (TF_ENABLE_ONEDNN_OPTS=0) before it loads the library.
+// TensorFlow uses oneDNN by default on some processors only, and the graph of a
+// SavedModel has no checks.
 package tensorflow

@@ -13,52 +13,46 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// differentiable is what the native network and a TensorFlow model have in common.
-type differentiable interface {
-	tflite.Evaluator
-	tflite.Differentiable
-}
-
-// answer is what a call returns, as numbers that compare.
-type answer struct {
+// callResult is the result of a call.
+type callResult struct {
 	numbers []float64
 	err     error
 }
 
-func widened(numbers []float32, err error) answer {
-	a := answer{err: err}
+func widened(numbers []float32, err error) callResult {
+	a := callResult{err: err}
 	for _, x := range numbers {
 		a.numbers = append(a.numbers, float64(x))
 	}
 	return a
 }
 
-// evaluate calls every method of a model once. The best index is left out: scores may tie.
-func evaluate(m differentiable, q question) map[string]answer {
+// evaluate calls every method of a model once. It omits the best index: scores may tie.
+func evaluate(m tflite.Evaluator, q searchInput) map[string]callResult {
 	d := m.Dims()
 	phi, z := make([]float64, d.Latent), slices.Repeat([]float64{1}, d.Latent)
 	action, psi := make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
-	phiErr, actErr, psiErr := m.Phi(phi, q.obs), m.Act(action, q.obs, z), m.Psi(psi, q.obs, make([]float32, d.Action), z)
+	phiErr, actErr := m.Phi(phi, q.obs), m.Act(action, q.obs, z)
+	psiErr := m.Psi(psi, q.obs, make([]float32, d.Action), z)
 	_, best, searchErr := m.Search(q.obs, q.candidates, q.belief)
-	score, gradientErr := m.Gradient(make([]float32, d.Latent), q.obs, q.candidates[:d.Latent], q.belief)
-	return map[string]answer{
+	return map[string]callResult{
 		"phi": {phi, phiErr}, "act": widened(action, actErr), "psi": widened(psi, psiErr),
-		"search": widened([]float32{best}, searchErr), "gradient": widened([]float32{score}, gradientErr),
+		"search": widened([]float32{best}, searchErr),
 	}
 }
 
 func TestModel_LargeObservationGivesTheNativeResultOrErrNotFinite(t *testing.T) {
 	for name, b := range bundles(t) {
 		t.Run(name, func(t *testing.T) {
-			m, n := climb(t, b), native(t, b)
-			q := ask(b.Dims(), 4)
-			refused := 0
+			m, n := open(t, b, onCPU(), 4), native(t, b)
+			q := randomInput(b.Dims(), 4)
+			rejected := 0
 			for exponent := range 39 {
 				q.obs[0] = float32(3 * math.Pow10(exponent))
 				want := evaluate(n, q)
 				for call, got := range evaluate(m, q) {
 					if errors.Is(got.err, tflite.ErrNotFinite) {
-						refused++
+						rejected++
 						continue
 					}
 					if off := relative(got.numbers, want[call].numbers); got.err != nil || !(off <= 1e-4) {
@@ -66,7 +60,7 @@ func TestModel_LargeObservationGivesTheNativeResultOrErrNotFinite(t *testing.T) 
 					}
 				}
 			}
-			if refused == 0 {
+			if rejected == 0 {
 				t.Error("no observation overflows")
 			}
 		})
@@ -75,9 +69,10 @@ func TestModel_LargeObservationGivesTheNativeResultOrErrNotFinite(t *testing.T) 
 
 func TestModel_OverflowInsideTheNetworksIsErrNotFinite(t *testing.T) {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
-	// Behind the first three a ReLU meets inf - inf, behind the last a tanh meets infinity.
+	// The first three give inf - inf to a ReLU, the last gives infinity to a tanh.
 	for _, name := range []string{
-		"_backward_map.net.3.weight", "_forward_map.embed_z.3.weight", "_actor.embed_z.3.weight", "_actor.policy.2.weight",
+		"_backward_map.net.3.weight", "_forward_map.embed_z.3.weight",
+		"_actor.embed_z.3.weight", "_actor.policy.2.weight",
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest := tflitetest.Manifest(small)
@@ -90,13 +85,13 @@ func TestModel_OverflowInsideTheNetworksIsErrNotFinite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := ask(small, 4)
+			q := randomInput(small, 4)
 			phi := make([]float64, small.Latent)
 			_, _, searchErr := native(t, b).Search(q.obs, q.candidates, q.belief)
 			if phiErr := native(t, b).Phi(phi, q.obs); !errors.Is(errors.Join(searchErr, phiErr), tflite.ErrNotFinite) {
 				t.Fatalf("natively: %v, %v", searchErr, phiErr)
 			}
-			m, err := tensorflow.New(b, onCPU(), 4) // which searches
+			m, err := tensorflow.New(b, onCPU(), 4) // New also searches
 			if err == nil {
 				err = errors.Join(m.Phi(phi, q.obs), m.Close())
 			}

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file writes what TF_GraphImportGraphDef reads: a GraphDef, from
+// This file encodes a GraphDef for TF_GraphImportGraphDef, see
 // tensorflow/core/framework/{graph,node_def,attr_value,tensor,tensor_shape,types}.proto.
-// The few fields that are used have been the same since TensorFlow 1.0.
+// The fields used here have not changed since TensorFlow 1.0.
 
 // dtype is tensorflow.DataType.
 type dtype int32
@@ -24,32 +24,32 @@ const (
 	int64Type   dtype = 9
 )
 
-// graphDefProducer is the GraphDef version that the graph is written in,
-// TensorFlow 2.16's: later ones read it.
+// graphDefProducer is the GraphDef version of the graph: that of TensorFlow 2.16,
+// which later versions read.
 const graphDefProducer = 1690
 
-// ref names a node; an edge to it takes its first output.
+// ref is the name of a node, and of its first output.
 type ref string
 
 // graphDef collects nodes, all on one device.
 type graphDef struct {
 	device string
 	wire   []byte
-	names  map[string]int // nodes whose name begins so
+	names  map[string]int // number of nodes by the start of their names
 }
 
 func newGraphDef(device string) *graphDef {
 	return &graphDef{device: device, names: make(map[string]int)}
 }
 
-// bytes is the encoded GraphDef.
+// bytes returns the encoded GraphDef.
 func (g *graphDef) bytes() []byte {
 	versions := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), graphDefProducer)
 	return appendMessage(g.wire, 4, versions)
 }
 
-// add appends a node. Its name is the operation's with a number, or what name
-// says.
+// add appends a node. Its name is name or, where that is empty, the operation's;
+// a number makes it unique.
 func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) ref {
 	if name == "" {
 		name = op
@@ -97,7 +97,7 @@ func content(name string, t dtype, dims []int, raw []byte) attribute {
 	return attribute{name, appendMessage(nil, 8, proto)}
 }
 
-// shapeProto is a TensorShapeProto; a size of -1 is not known.
+// shapeProto returns a TensorShapeProto; a size of -1 is not known.
 func shapeProto(dims []int) []byte {
 	var wire []byte
 	for _, size := range dims {
@@ -118,8 +118,8 @@ func appendVarint(wire []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(wire, field, protowire.VarintType), v)
 }
 
-// The numbers of constants. Every machine that TensorFlow runs on is
-// little-endian.
+// Constants are encoded in little-endian order, that of all machines that
+// TensorFlow supports.
 
 func (g *graphDef) floats(values []float32, dims ...int) ref {
 	raw := make([]byte, 0, 4*len(values))

@@ -5,40 +5,36 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
-	"math"
-
-	"gonum.org/v1/gonum/blas/blas64"
 
 	"optibfm/tflite"
 )
 
-// Errors of the calls, ready-made as those of tflite.Network.
+// Errors of the calls, allocated once as those of tflite.Network.
 var (
 	errClosed = errors.New("tensorflow: the model is closed")
-	errObs    = fmt.Errorf("tensorflow: an element of the observation is %w: check the sensor", tflite.ErrNotFinite)
-	errZ      = fmt.Errorf("tensorflow: an element of z is %w: check the posterior", tflite.ErrNotFinite)
+	errObs    = fmt.Errorf("tensorflow: an element of the observation is %w; check the sensor", tflite.ErrNotFinite)
 	errAction = fmt.Errorf("tensorflow: an element of the action is %w", tflite.ErrNotFinite)
-	errBelief = fmt.Errorf("tensorflow: the belief (mean, R⁻¹ or β) is %w or β is negative: check the posterior", tflite.ErrNotFinite)
-	errPhi    = fmt.Errorf("tensorflow: φ is %w: the observation is far from the training data", tflite.ErrNotFinite)
-	errPolicy = fmt.Errorf("tensorflow: the policy's action is %w: the observation is far from the training data", tflite.ErrNotFinite)
-	errSlope  = fmt.Errorf("tensorflow: the score's gradient is %w: the observation is far from the training data", tflite.ErrNotFinite)
-	errPsi    = fmt.Errorf("tensorflow: ψ is %w: the observation is far from the training data", tflite.ErrNotFinite)
+	errPhi    = notFiniteResult("φ")
+	errPolicy = notFiniteResult("the policy's action")
+	errPsi    = notFiniteResult("ψ")
 )
 
-// minNorm is the least ‖z‖ that has a direction, as in tflite.
-const minNorm = 1e-9
+func notFiniteResult(what string) error {
+	return fmt.Errorf("tensorflow: %s is %w; the observation may be far from the training data",
+		what, tflite.ErrNotFinite)
+}
 
-// The inputs are checked and normalised here rather than in the graph: in
-// float64, as tflite does it, and with TensorFlow's flushing of denormal
-// numbers to zero out of the way of small z.
+// Go code checks and normalises the inputs, not the graph: in float64, as package
+// tflite does, and independent of TensorFlow's flushing of denormal numbers to
+// zero, which would affect a small z.
 
-// takeObs writes the observation as the networks take it. Every call begins
+// setObs writes the observation as the networks take it. Every call begins
 // with it.
-func (m *graphModel) takeObs(obs []float32) error {
+func (m *graphModel) setObs(obs []float32) error {
 	if m.session.session == 0 {
 		return errClosed
 	}
-	if err := length("observation", len(obs), m.dims.Obs); err != nil {
+	if err := checkLength("observation", len(obs), m.dims.Obs); err != nil {
 		return err
 	}
 	if err := finite(obs, errObs); err != nil {
@@ -51,48 +47,28 @@ func (m *graphModel) takeObs(obs []float32) error {
 	return nil
 }
 
-// takeZ writes the task embedding in m.wide as the networks take it.
-func (m *graphModel) takeZ(dst []float32) error { return writeZ(dst, m.wide, m.normZ) }
-
-// writeZ writes z as it is, or √d·z/‖z‖.
-func writeZ(dst []float32, z []float64, normalised bool) error {
-	scale := 1.0
-	if normalised {
-		size := blas64.Nrm2(blas64.Vector{N: len(z), Inc: 1, Data: z})
-		if size < minNorm {
-			return tflite.ErrNoDirection
-		}
-		scale = math.Sqrt(float64(len(z))) / size
-	}
-	for i, x := range z {
-		dst[i] = float32(x * scale)
-	}
-	return finite(dst, errZ)
-}
-
-// takeOneZ writes a single task embedding.
-func (m *graphModel) takeOneZ(z []float64) error {
-	if err := length("z", len(z), m.dims.Latent); err != nil {
+// setZ writes a single task embedding.
+func (m *graphModel) setZ(z []float64) error {
+	if err := checkLength("z", len(z), m.dims.Latent); err != nil {
 		return err
 	}
-	copy(m.wide, z)
-	return m.takeZ(m.z.f32)
+	return tflite.ProjectZ(m.z.f32, z, m.normZ)
 }
 
-func (m *graphModel) takeAction(action []float32) error {
-	if err := length("action", len(action), m.dims.Action); err != nil {
+func (m *graphModel) setAction(action []float32) error {
+	if err := checkLength("action", len(action), m.dims.Action); err != nil {
 		return err
 	}
 	copy(m.action.f32, action)
 	return finite(action, errAction)
 }
 
-// takeCandidates writes the candidates, into another tensor where their
-// number is another.
-func (m *graphModel) takeCandidates(candidates []float32) error {
+// setCandidates writes the candidates. A new number of candidates gets a new
+// tensor.
+func (m *graphModel) setCandidates(candidates []float32) error {
 	d := m.dims.Latent
-	if len(candidates) == 0 || len(candidates)%d != 0 {
-		return fmt.Errorf("tensorflow: the candidates have %d elements, want a multiple of %d that is not 0", len(candidates), d)
+	if err := checkCandidates(candidates, d); err != nil {
+		return err
 	}
 	if len(candidates) != len(m.candidates.f32) {
 		t, err := m.session.api.newTensor(len(candidates)/d, d)
@@ -103,20 +79,33 @@ func (m *graphModel) takeCandidates(candidates []float32) error {
 		m.candidates, m.search.values[1] = t, t.handle
 	}
 	for at := 0; at < len(candidates); at += d {
-		for i, x := range candidates[at : at+d] {
-			m.wide[i] = float64(x)
-		}
-		if err := m.takeZ(m.candidates.f32[at : at+d]); err != nil {
+		widen(m.wide, candidates[at:])
+		if err := tflite.ProjectZ(m.candidates.f32[at:at+d], m.wide, m.normZ); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeBelief writes the belief; what lies below R⁻¹'s diagonal is not read.
-func (m *graphModel) takeBelief(b tflite.Belief) error {
+func checkCandidates(candidates []float32, d int) error {
+	if len(candidates) == 0 || len(candidates)%d != 0 {
+		return fmt.Errorf("tensorflow: the candidates have %d elements, want a positive multiple of %d",
+			len(candidates), d)
+	}
+	return nil
+}
+
+// widen writes the first elements of x to dst.
+func widen(dst []float64, x []float32) {
+	for i := range dst {
+		dst[i] = float64(x[i])
+	}
+}
+
+// setBelief writes the belief. It ignores what lies below R⁻¹'s diagonal.
+func (m *graphModel) setBelief(b tflite.Belief) error {
 	d := m.dims.Latent
-	if err := checkBelief(b, d); err != nil {
+	if err := b.Validate(d); err != nil {
 		return err
 	}
 	copy(m.belief.mean.f32, b.Mean)
@@ -127,23 +116,10 @@ func (m *graphModel) takeBelief(b tflite.Belief) error {
 	return nil
 }
 
-func checkBelief(b tflite.Belief, d int) error {
-	if err := length("the belief's mean", len(b.Mean), d); err != nil {
-		return err
-	}
-	if err := length("the belief's R⁻¹", len(b.InvR), d*d); err != nil {
-		return err
-	}
-	if finite(b.Mean, errBelief) != nil || finite(b.InvR, errBelief) != nil || b.Beta-b.Beta != 0 || b.Beta < 0 {
-		return errBelief
-	}
-	return nil
-}
-
-// length is a sentence for a slice of a wrong length.
-func length(what string, got, want int) error {
+// checkLength returns an error where a slice has the wrong length.
+func checkLength(what string, got, want int) error {
 	if got != want {
-		return fmt.Errorf("tensorflow: %s has %d elements, the model's has %d", what, got, want)
+		return fmt.Errorf("tensorflow: %s has %d elements, want %d", what, got, want)
 	}
 	return nil
 }

@@ -10,21 +10,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// use is an operation at the types that its kernels are chosen by.
-type use struct {
+// opUse is an operation with the types by which TensorFlow chooses its kernel.
+type opUse struct {
 	op    string
 	types map[string]dtype // by the names of its attributes
 	nodes int
 }
 
-// usesOf counts the operations of a GraphDef.
-func usesOf(graphDef []byte) (map[string]*use, error) {
-	uses := make(map[string]*use)
+// countUses counts the operations of a GraphDef.
+func countUses(graphDef []byte) (map[string]*opUse, error) {
+	uses := make(map[string]*opUse)
 	err := eachField(graphDef, func(field protowire.Number, node []byte, _ uint64) error {
 		if field != 1 {
 			return nil
 		}
-		u := use{types: make(map[string]dtype)}
+		u := opUse{types: make(map[string]dtype)}
 		if err := u.read(node); err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ func usesOf(graphDef []byte) (map[string]*use, error) {
 	return uses, err
 }
 
-// read takes the operation and the types of a NodeDef.
-func (u *use) read(node []byte) error {
+// read parses the operation and the types of a NodeDef.
+func (u *opUse) read(node []byte) error {
 	return eachField(node, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 2:
@@ -58,12 +58,12 @@ func (u *use) read(node []byte) error {
 	})
 }
 
-// kernelsOf asks the library which devices it has a graph's operations for, at
-// the types they are used with.
+// kernelsOf returns the devices for which the library has kernels of a graph's
+// operations, at the types that the graph uses.
 func (a *api) kernelsOf(graphDef []byte) ([]Kernel, error) {
-	uses, err := usesOf(graphDef)
+	uses, err := countUses(graphDef)
 	if err != nil {
-		return nil, fmt.Errorf("tensorflow: the graph cannot be read: %w", err)
+		return nil, fmt.Errorf("tensorflow: parse the graph: %w", err)
 	}
 	byOp := make(map[string]*Kernel)
 	for _, u := range uses {
@@ -90,7 +90,8 @@ func (a *api) kernelsOf(graphDef []byte) ([]Kernel, error) {
 // anyDevice is the device type of kernels that do not compute.
 const anyDevice = "DEFAULT"
 
-func (a *api) registered(u use) (cpu, gpu bool, err error) {
+// registered reports whether the library has a kernel for the CPU and for the GPU.
+func (a *api) registered(u opUse) (cpu, gpu bool, err error) {
 	var buffer handle
 	if err := a.withStatus(func(status handle) { buffer = a.kernels(u.op, status) }); err != nil {
 		return false, false, fmt.Errorf("tensorflow: kernels of %s: %w", u.op, err)
@@ -106,8 +107,8 @@ func (a *api) registered(u use) (cpu, gpu bool, err error) {
 	return cpu, gpu, err
 }
 
-// kernelFor reads a KernelDef: its device, and whether no constraint keeps the
-// types out.
+// kernelFor parses a KernelDef: its device, and whether its constraints allow the
+// types.
 func kernelFor(kernel []byte, of map[string]dtype) (device string, fits bool, err error) {
 	fits = true
 	err = eachField(kernel, func(field protowire.Number, value []byte, _ uint64) error {
@@ -126,13 +127,13 @@ func kernelFor(kernel []byte, of map[string]dtype) (device string, fits bool, er
 	return device, fits, err
 }
 
-// constraint reads KernelDef.AttrConstraint: an attribute and its types.
+// constraint parses a KernelDef.AttrConstraint: an attribute and its types.
 func constraint(wire []byte) (name string, types []dtype, err error) {
 	err = eachField(wire, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
 			name = string(value)
-		case 2: // AttrValue, of which only a list of types is used
+		case 2: // an AttrValue with a list of types
 			return eachField(value, func(field protowire.Number, list []byte, _ uint64) error {
 				if field != 1 {
 					return nil
@@ -150,7 +151,7 @@ func constraint(wire []byte) (name string, types []dtype, err error) {
 	return name, types, err
 }
 
-// typesOf reads a repeated enum, packed or one at a time.
+// typesOf parses a repeated enum, packed or one at a time.
 func typesOf(packed []byte, single uint64) []dtype {
 	if packed == nil {
 		return []dtype{dtype(single)}
@@ -166,8 +167,8 @@ func typesOf(packed []byte, single uint64) []dtype {
 	return types
 }
 
-// eachField calls f for every field of a message: bytes for a field with a
-// length, a number for a varint.
+// eachField calls f for every field of a message, with value for a field of bytes
+// and with number for a varint.
 func eachField(wire []byte, f func(field protowire.Number, value []byte, number uint64) error) error {
 	for len(wire) > 0 {
 		field, kind, n := protowire.ConsumeTag(wire)

@@ -17,11 +17,11 @@ import (
 // Built reports whether this program can load TensorFlow.
 const Built = true
 
-// libraryFile has the C API in the pip wheels. It finds what lies beside it.
+// libraryFile has the C API in the pip wheels. It loads the libraries beside it.
 const libraryFile = "libtensorflow_cc.so.2"
 
-// The oldest version whose C API and whose operations are as they are used
-// here: that of JetPack 6.
+// The oldest version with the C API and the operations that this package uses:
+// that of JetPack 6.
 const oldestMajor, oldestMinor = 2, 16
 
 // library is TensorFlow in this process: loaded once, never unloaded.
@@ -37,7 +37,8 @@ func load(configured string) (*api, string, error) {
 	defer library.Unlock()
 	if library.api != nil {
 		if configured != "" && resolve(configured) != library.path {
-			return nil, "", fmt.Errorf("tensorflow: library: %s is asked for, but this process has loaded %s: use one", configured, library.path)
+			return nil, "", fmt.Errorf("tensorflow: library: cannot load %s: this process has loaded %s; use one",
+				configured, library.path)
 		}
 		return library.api, library.path, nil
 	}
@@ -56,8 +57,8 @@ func load(configured string) (*api, string, error) {
 	return a, path, nil
 }
 
-// candidates lists where the library may be. What was asked for by name is
-// the only place then.
+// candidates lists the possible paths of the library: the configured one alone, or
+// the one of OPTIBFM_TENSORFLOW alone, or the default ones.
 func candidates(configured string) []string {
 	if configured != "" {
 		return []string{resolve(configured)}
@@ -74,8 +75,7 @@ func candidates(configured string) []string {
 	return append(files, filepath.Join("/opt/optibfm/tensorflow", libraryFile), libraryFile)
 }
 
-// resolve is the absolute path of the library in a folder, or of the file
-// itself.
+// resolve returns the absolute path of the library, given its file or its folder.
 func resolve(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
@@ -86,7 +86,7 @@ func resolve(path string) string {
 	return path
 }
 
-// open loads the first library that there is.
+// open loads the first library that exists.
 func open(files []string) (string, uintptr, error) {
 	setEnvironment()
 	var tried []string
@@ -102,21 +102,23 @@ func open(files []string) (string, uintptr, error) {
 			return path, handle, nil
 		}
 		if filepath.IsAbs(path) {
-			return "", 0, fmt.Errorf("tensorflow: %w: it is there but does not load (%w): run scripts/install-tensorflow.sh again", ErrNoLibrary, err)
+			return "", 0, fmt.Errorf("tensorflow: %w: the file exists but does not load (%w); "+
+				"run scripts/install-tensorflow.sh again", ErrNoLibrary, err)
 		}
 		tried = append(tried, err.Error())
 	}
-	return "", 0, fmt.Errorf("tensorflow: %w (%s): run scripts/install-tensorflow.sh, or set model.tensorflow.library to its folder", ErrNoLibrary, strings.Join(tried, "; "))
+	return "", 0, fmt.Errorf("tensorflow: %w (%s); run scripts/install-tensorflow.sh, "+
+		"or set model.tensorflow.library to its folder", ErrNoLibrary, strings.Join(tried, "; "))
 }
 
-// setEnvironment sets what TensorFlow reads as it is loaded. os.Setenv also reaches the C library
-// (purego links the runtime with it).
+// setEnvironment sets the variables that TensorFlow reads while it loads. os.Setenv also sets
+// them for the C library, because purego links the runtime with it.
 func setEnvironment() {
 	if _, ok := os.LookupEnv("TF_CPP_MIN_LOG_LEVEL"); !ok {
-		_ = os.Setenv("TF_CPP_MIN_LOG_LEVEL", "2") // no notes about itself; Setenv fails for impossible names only
+		_ = os.Setenv("TF_CPP_MIN_LOG_LEVEL", "2") // errors only; Setenv fails for invalid names alone
 	}
-	// oneDNN's ReLU turns NaN into 0: a SavedModel would answer an overflow with plausible
-	// numbers, on those processors on which TensorFlow uses oneDNN by default.
+	// oneDNN's ReLU turns NaN into 0: an overflow in a SavedModel would give plausible
+	// numbers on those processors on which TensorFlow uses oneDNN by default.
 	_ = os.Setenv("TF_ENABLE_ONEDNN_OPTS", "0")
 }
 
@@ -126,14 +128,19 @@ func checkVersion(version string) error {
 	for i := range min(2, len(parts)) {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil {
-			return fmt.Errorf("%w (%q): want %d.%d or a later 2.x", ErrVersion, version, oldestMajor, oldestMinor)
+			return versionError(strconv.Quote(version))
 		}
 		numbers[i] = n
 	}
 	if numbers[0] != oldestMajor || numbers[1] < oldestMinor {
-		return fmt.Errorf("%w (%s): want %d.%d or a later 2.x: install one with scripts/install-tensorflow.sh", ErrVersion, version, oldestMajor, oldestMinor)
+		return versionError(version)
 	}
 	return nil
+}
+
+func versionError(version string) error {
+	return fmt.Errorf("%w (%s); install %d.%d or a later 2.x with scripts/install-tensorflow.sh",
+		ErrVersion, version, oldestMajor, oldestMinor)
 }
 
 // bind finds the functions of the C API.
@@ -154,19 +161,20 @@ func bind(handle uintptr) (*api, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: it lacks %s", ErrVersion, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%w: missing functions: %s", ErrVersion, strings.Join(missing, ", "))
 	}
-	// Not of the C API, hence optional: what
-	// tf.config.experimental.enable_tensor_float_32_execution calls.
+	// Optional, because it is not in the C API: the function behind
+	// tf.config.experimental.enable_tensor_float_32_execution.
 	if address, err := purego.Dlsym(handle, "_ZN3tsl32enable_tensor_float_32_executionEb"); err == nil {
 		purego.RegisterFunc(&a.enableTF32, address)
 	}
 	return a, nil
 }
 
-var errTF32 = errors.New("tensorflow: tf32 is false, but this library has no switch for it: set tf32 to true (and expect errors of 1e-2), or use another version")
+var errTF32 = errors.New("tensorflow: tf32 is false, but this library cannot disable it; " +
+	"set tf32 to true (and expect errors of 1e-2), or use another version")
 
-// setTF32 applies to the whole process.
+// setTF32 enables or disables TF32 in the whole process.
 func (a *api) setTF32(on bool) error {
 	if a.enableTF32 == nil {
 		if on { // TensorFlow's default

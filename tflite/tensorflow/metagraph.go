@@ -2,9 +2,7 @@
 
 package tensorflow
 
-import (
-	"google.golang.org/protobuf/encoding/protowire"
-)
+import "google.golang.org/protobuf/encoding/protowire"
 
 // This file reads the signatures of a SavedModel, from MetaGraphDef in
 // tensorflow/core/protobuf/meta_graph.proto.
@@ -14,8 +12,8 @@ type signature struct {
 	inputs, outputs map[string]tensorInfo
 }
 
-// tensorInfo is a tensor's name in the graph, type and shape; -1 is a size
-// that is not fixed.
+// tensorInfo is a tensor's name in the graph, its type and its shape; -1 is a
+// size that is not fixed.
 type tensorInfo struct {
 	name     string
 	t        dtype

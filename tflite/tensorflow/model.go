@@ -11,8 +11,7 @@ import (
 	"optibfm/tflite"
 )
 
-// graphModel evaluates a bundle's graph. What it feeds lies in tensors that
-// are used again in every call.
+// graphModel evaluates a bundle's graph. All calls reuse its input tensors.
 type graphModel struct {
 	dims        tflite.Dims
 	normZ       bool
@@ -29,62 +28,57 @@ type graphModel struct {
 
 	search, act, psi *run
 	phi              *run // nil without Cov B
-	gradient         *run // nil where it was not asked for
 }
 
-// warmRuns are made before the first plan: the first builds the executor and,
+// warmUpRuns precede the first plan: the first run builds the executor and,
 // on a GPU, loads kernels and chooses algorithms.
-const warmRuns = 3
+const warmUpRuns = 3
 
-// New builds the graph of a bundle, places it and searches among n candidates
-// a few times, so that the first plan is not the slow one. Its errors wrap
-// ErrNoLibrary, ErrVersion or ErrNoDevice where they are about those. Two
-// models may be open at a time; tf32 counts for all of them.
+// New builds the graph of a bundle, places it on the device and searches among
+// n candidates a few times, so that the first plan is not slow. Its errors wrap
+// ErrNoLibrary, ErrVersion or ErrNoDevice where these are the cause. Two models
+// may be open at a time; tf32 applies to all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
-	m, err := newGraphModel(b, c, n, false)
+	a, report, err := prepare(c, n)
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
-}
-
-// newGraphModel makes the gradient only where it is asked for.
-func newGraphModel(b *tflite.Bundle, c Config, n int, gradient bool) (*graphModel, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
+	m := &graphModel{
+		dims: b.Dims(), normZ: b.Architecture.NormZ, wide: make([]float64, b.Dims().Latent), report: report,
 	}
-	if n < 1 {
-		return nil, fmt.Errorf("tensorflow: a search among %d candidates: want at least 1", n)
-	}
-	a, path, err := load(c.Library)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.setTF32(c.TF32); err != nil {
-		return nil, err
-	}
-	m := &graphModel{dims: b.Dims(), normZ: b.Architecture.NormZ, wide: make([]float64, b.Dims().Latent)}
-	m.report = Report{Version: a.version(), Library: path, Device: c.Device}
 	if m.session, err = newSession(a, c); err != nil {
 		return nil, err
 	}
-	if err := m.open(b, n, gradient); err != nil {
+	if err := m.open(b, n); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *graphModel) open(b *tflite.Bundle, n int, gradient bool) error {
-	if err := m.findDevice(); err != nil {
+// prepare checks the arguments of a new model and loads the library.
+func prepare(c Config, n int) (*api, Report, error) {
+	if err := c.Validate(); err != nil {
+		return nil, Report{}, err
+	}
+	if n < 1 {
+		return nil, Report{}, fmt.Errorf("tensorflow: the number of candidates is %d; use at least 1", n)
+	}
+	a, path, err := load(c.Library)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	return a, Report{Version: a.version(), Library: path, Device: c.Device}, a.setTF32(c.TF32)
+}
+
+func (m *graphModel) open(b *tflite.Bundle, n int) error {
+	var err error
+	if m.report.Devices, err = m.session.devices(); err != nil {
 		return err
 	}
-	a, graph, slope := m.session.api, newGraph(b, m.report.Device).bytes(), ""
-	var err error
-	if gradient {
-		if graph, slope, err = a.differentiate(graph); err != nil {
-			return err
-		}
+	if !hasDevice(m.report.Devices, m.report.Device) {
+		return fmt.Errorf("%w; or set model.backend to native", missingDevice(m.session.api, m.report))
 	}
+	a, graph := m.session.api, newGraph(b, m.report.Device).bytes()
 	if m.report.Kernels, err = a.kernelsOf(graph); err != nil {
 		return err
 	}
@@ -96,25 +90,13 @@ func (m *graphModel) open(b *tflite.Bundle, n int, gradient bool) error {
 	if err := m.allocate(); err != nil {
 		return err
 	}
-	if err := m.connect(b.HasCovariance(), slope); err != nil {
+	if err := m.connect(b.HasCovariance()); err != nil {
 		return err
 	}
-	return m.warm(n)
+	return m.warmUp(n)
 }
 
-// findDevice refuses a device that the session does not have, before a run
-// would.
-func (m *graphModel) findDevice() (err error) {
-	if m.report.Devices, err = m.session.devices(); err != nil {
-		return err
-	}
-	if !hasDevice(m.report.Devices, m.report.Device) {
-		return fmt.Errorf("%w; or set model.backend to native", missingDevice(m.session.api, m.report))
-	}
-	return nil
-}
-
-// allocate makes the tensors whose sizes do not change.
+// allocate makes the tensors of fixed sizes.
 func (m *graphModel) allocate() error {
 	d, a := m.dims, m.session.api
 	for _, t := range []struct {
@@ -133,9 +115,8 @@ func (m *graphModel) allocate() error {
 	return nil
 }
 
-// connect finds the ends of the calls in the graph. slope is the tensor of the
-// gradient, "" where there is none.
-func (m *graphModel) connect(phi bool, slope string) error {
+// connect finds the inputs and outputs of the calls in the graph.
+func (m *graphModel) connect(phi bool) error {
 	s := m.session
 	var err error
 	call := func(feeds, fetches []string, values ...tensor) *run {
@@ -148,36 +129,29 @@ func (m *graphModel) connect(phi bool, slope string) error {
 		}
 		return r
 	}
-	m.search = call([]string{obsName, candidateName, meanName, invRName, betaName}, []string{bestName, scoreName, finiteName},
+	m.search = call([]string{obsName, candidateName, meanName, invRName, betaName},
+		[]string{bestName, scoreName, finiteName},
 		m.obs, tensor{}, m.belief.mean, m.belief.invR, m.belief.beta)
 	m.act = call([]string{obsName, candidateName}, []string{actionName, actionFiniteName}, m.obs, m.z)
 	m.psi = call([]string{obsName, candidateName, actionName}, []string{psiName, psiFiniteName}, m.obs, m.z, m.action)
 	if phi {
 		m.phi = call([]string{obsName}, []string{phiName, phiFiniteName}, m.obs)
 	}
-	if slope != "" {
-		m.gradient = call([]string{obsName, candidateName, meanName, invRName, betaName}, []string{slope, scoreName, finiteName},
-			m.obs, m.z, m.belief.mean, m.belief.invR, m.belief.beta)
-	}
 	return err
 }
 
-func (m *graphModel) warm(n int) error {
-	obs, candidates, belief := m.question(n)
-	for range warmRuns {
+// warmUp searches with inputs that are valid for every model.
+func (m *graphModel) warmUp(n int) error {
+	d := m.dims.Latent
+	obs, candidates := make([]float32, m.dims.Obs), slices.Repeat([]float32{1}, n*d)
+	copy(obs, m.mean)
+	belief := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
+	for range warmUpRuns {
 		if _, _, err := m.Search(obs, candidates, belief); err != nil {
 			return fmt.Errorf("tensorflow: the first search on %s failed: %w", m.report.Device, err)
 		}
 	}
 	return nil
-}
-
-// question is one that any model can answer.
-func (m *graphModel) question(n int) (obs, candidates []float32, belief tflite.Belief) {
-	d := m.dims.Latent
-	obs = make([]float32, m.dims.Obs)
-	copy(obs, m.mean)
-	return obs, slices.Repeat([]float32{1}, n*d), tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
 }
 
 // Report implements Model.
@@ -188,29 +162,30 @@ func (m *graphModel) Dims() tflite.Dims { return m.dims }
 
 // Close implements Model.
 func (m *graphModel) Close() error {
-	for _, t := range []*tensor{&m.obs, &m.candidates, &m.z, &m.action, &m.belief.mean, &m.belief.invR, &m.belief.beta} {
+	for _, t := range []*tensor{
+		&m.obs, &m.candidates, &m.z, &m.action, &m.belief.mean, &m.belief.invR, &m.belief.beta,
+	} {
 		m.session.api.free(t)
 	}
 	return m.session.close()
 }
 
-// Search implements tflite.Model. It allocates nothing in Go's memory but where
-// the number of candidates changes; TensorFlow's own memory of a call is given
-// back before it returns.
+// Search implements tflite.Model. It allocates Go memory only where the number
+// of candidates changes, and frees TensorFlow's results before it returns.
 func (m *graphModel) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return 0, 0, err
 	}
-	if err := m.takeBelief(belief); err != nil {
+	if err := m.setBelief(belief); err != nil {
 		return 0, 0, err
 	}
-	if err := m.takeCandidates(candidates); err != nil {
+	if err := m.setCandidates(candidates); err != nil {
 		return 0, 0, err
 	}
-	if err := m.do(m.search); err != nil {
+	if err := m.execute(m.search); err != nil {
 		return 0, 0, err
 	}
-	defer m.search.done(m.session.api)
+	defer m.search.release(m.session.api)
 	if !*result[bool](m, m.search, 2) {
 		return 0, 0, errPsi
 	}
@@ -222,80 +197,70 @@ func (m *graphModel) Phi(dst []float64, obs []float32) error {
 	if m.phi == nil {
 		return tflite.ErrNoCovariance
 	}
-	if err := length("φ", len(dst), m.dims.Latent); err != nil {
+	if err := checkLength("φ", len(dst), m.dims.Latent); err != nil {
 		return err
 	}
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return err
 	}
-	if err := m.do(m.phi); err != nil {
-		return err
-	}
-	defer m.phi.done(m.session.api)
-	if !*result[bool](m, m.phi, 1) {
-		return errPhi
-	}
-	copy(dst, unsafe.Slice(result[float64](m, m.phi, 0), len(dst)))
-	return finite(dst, errPhi)
+	return evaluateInto(m, m.phi, dst, errPhi)
 }
 
 // Act implements tflite.Model.
 func (m *graphModel) Act(dst, obs []float32, z []float64) error {
-	if err := length("action", len(dst), m.dims.Action); err != nil {
+	if err := checkLength("action", len(dst), m.dims.Action); err != nil {
 		return err
 	}
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return err
 	}
-	if err := m.takeOneZ(z); err != nil {
+	if err := m.setZ(z); err != nil {
 		return err
 	}
-	if err := m.do(m.act); err != nil {
-		return err
-	}
-	defer m.act.done(m.session.api)
-	if !*result[bool](m, m.act, 1) {
-		return errPolicy
-	}
-	copy(dst, unsafe.Slice(result[float32](m, m.act, 0), len(dst)))
-	return finite(dst, errPolicy)
+	return evaluateInto(m, m.act, dst, errPolicy)
 }
 
 // Psi implements Model.
 func (m *graphModel) Psi(dst, obs, action []float32, z []float64) error {
-	if err := length("ψ", len(dst), m.dims.Ensemble*m.dims.Latent); err != nil {
+	if err := checkLength("ψ", len(dst), m.dims.Ensemble*m.dims.Latent); err != nil {
 		return err
 	}
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return err
 	}
-	if err := m.takeAction(action); err != nil {
+	if err := m.setAction(action); err != nil {
 		return err
 	}
-	if err := m.takeOneZ(z); err != nil {
+	if err := m.setZ(z); err != nil {
 		return err
 	}
-	if err := m.do(m.psi); err != nil {
-		return err
-	}
-	defer m.psi.done(m.session.api)
-	if !*result[bool](m, m.psi, 1) {
-		return errPsi
-	}
-	copy(dst, unsafe.Slice(result[float32](m, m.psi, 0), len(dst)))
-	return finite(dst, errPsi)
+	return evaluateInto(m, m.psi, dst, errPsi)
 }
 
-func (m *graphModel) do(r *run) error {
+// evaluateInto executes r and copies its first result to dst. It returns notFinite
+// where the second result, the graph's own check, is false or dst is not finite.
+func evaluateInto[T float32 | float64](m *graphModel, r *run, dst []T, notFinite error) error {
+	if err := m.execute(r); err != nil {
+		return err
+	}
+	defer r.release(m.session.api)
+	if !*result[bool](m, r, 1) {
+		return notFinite
+	}
+	copy(dst, unsafe.Slice(result[T](m, r, 0), len(dst)))
+	return finite(dst, notFinite)
+}
+
+func (m *graphModel) execute(r *run) error {
 	s := m.session
-	if r.do(s.api, s.session, s.status) {
+	if r.execute(s.api, s.session, s.status) {
 		return nil
 	}
-	r.done(s.api)
+	r.release(s.api)
 	return fmt.Errorf("tensorflow: a run on %s failed: %s", m.report.Device, s.api.message(s.status))
 }
 
-// result is the memory of a run's result.
+// result returns the address of a run's result.
 func result[T bool | int64 | float32 | float64](m *graphModel, r *run, i int) *T {
 	return (*T)(r.data(m.session.api, i))
 }

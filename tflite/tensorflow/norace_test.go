@@ -2,5 +2,5 @@
 
 package tensorflow_test
 
-// raced tells whether this test was built with the race detector.
+// raced reports whether this test was built with the race detector.
 const raced = false

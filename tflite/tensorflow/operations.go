@@ -4,8 +4,8 @@ package tensorflow
 
 import "slices"
 
-// The operations of the graph. Each has a kernel for the GPU at the types used here;
-// TestEveryOperationHasAKernelForItsDevice lists the kernels of a library.
+// The operations of the graph. Each has a kernel for the GPU at the types of the graph:
+// TestNew_EveryOperationHasAKernel lists the kernels of a library.
 
 func (g *graphDef) placeholder(name string, dims ...int) ref {
 	return g.add(name, "Placeholder", nil, typed("dtype", float32Type), shaped("shape", dims))
@@ -25,21 +25,22 @@ func (g *graphDef) matMul(t dtype, x, y ref) ref {
 	return g.add("", "MatMul", []ref{x, y}, typed("T", t), flag("transpose_a", false), flag("transpose_b", false))
 }
 
-// reduce is op over an axis, which stays with the size 1 where keep is true.
+// reduce is op over an axis; keep retains the axis with size 1.
 func (g *graphDef) reduce(name, op string, x ref, axis int, keep bool) ref {
-	return g.add(name, op, []ref{x, g.ints([]int{axis}, 1)}, typed("T", float32Type), typed("Tidx", int32Type), flag("keep_dims", keep))
+	return g.add(name, op, []ref{x, g.ints([]int{axis}, 1)},
+		typed("T", float32Type), typed("Tidx", int32Type), flag("keep_dims", keep))
 }
 
 func (g *graphDef) reshape(x ref, dims ...int) ref {
 	return g.add("", "Reshape", []ref{x, g.ints(dims, len(dims))}, typed("T", float32Type), typed("Tshape", int32Type))
 }
 
-// pack puts tensors of one shape side by side along a new first axis.
+// pack stacks tensors of one shape along a new first axis.
 func (g *graphDef) pack(name string, parts []ref) ref {
 	return g.add(name, "Pack", parts, typed("T", float32Type), count("N", len(parts)), count("axis", 0))
 }
 
-// concat puts vectors, at least two, one behind the other.
+// concat concatenates at least two vectors.
 func (g *graphDef) concat(parts []ref) ref {
 	return g.add("", "ConcatV2", append(slices.Clip(parts), g.ints([]int{0})),
 		typed("T", float32Type), typed("Tidx", int32Type), count("N", len(parts)))

@@ -16,24 +16,17 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// onCPU is what every machine can run.
+// onCPU is a configuration for any machine.
 func onCPU() tensorflow.Config {
 	c := tensorflow.DefaultConfig()
 	c.Device = "/CPU:0"
 	return c
 }
 
-// open makes a model, or skips where there is no library.
+// open makes a model and closes it after the test. It skips the test without the library.
 func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow.Model {
 	t.Helper()
-	return opened(t, func() (tensorflow.Model, error) { return tensorflow.New(b, c, n) })
-}
-
-// opened is a model for the length of a test, which skips where there is no
-// library.
-func opened[M tensorflow.Model](t testing.TB, open func() (M, error)) M {
-	t.Helper()
-	m, err := open()
+	m, err := tensorflow.New(b, c, n)
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skipf("%v", err)
 	}
@@ -57,12 +50,12 @@ func native(t testing.TB, b *tflite.Bundle) *tflite.Network {
 	return n
 }
 
-// shared returns a reference checkpoint, or skips.
+// shared returns a reference checkpoint, or skips the test.
 func shared(t testing.TB, name string) *tflite.Bundle {
 	t.Helper()
 	dir := filepath.Join("..", "..", "..", "shared", name)
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the reference checkpoint %s is not here: %v", name, err)
+		t.Skipf("no reference checkpoint %s: %v", name, err)
 	}
 	b, err := tflite.LoadDir(dir)
 	if err != nil {
@@ -71,7 +64,7 @@ func shared(t testing.TB, name string) *tflite.Bundle {
 	return b
 }
 
-// architectures are the shapes that the graph has to get right.
+// architectures cover the variants of the graph.
 func architectures() map[string]tflite.Manifest {
 	plain := tflitetest.Manifest(small)
 	deep := plain
@@ -128,8 +121,8 @@ func relative[T float32 | float64](x, y []T) float64 {
 	return difference / size
 }
 
-// agree compares φ, π and ψ over cases and returns the largest relative errors.
-func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cases int) (phi, action, psi float64) {
+// compare evaluates φ, π and ψ and returns the largest relative errors.
+func compare(t *testing.T, m tensorflow.Model, n *tflite.Network, withPhi bool, cases int) (phi, action, psi float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(4, 5))
 	d := n.Dims()
@@ -141,7 +134,7 @@ func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cas
 		wantPhi, gotPhi := make([]float64, d.Latent), make([]float64, d.Latent)
 		wantAction, gotAction := make([]float32, d.Action), make([]float32, d.Action)
 		wantPsi, gotPsi := make([]float32, d.Ensemble*d.Latent), make([]float32, d.Ensemble*d.Latent)
-		if phiToo {
+		if withPhi {
 			if err := errors.Join(n.Phi(wantPhi, obs), m.Phi(gotPhi, obs)); err != nil {
 				t.Fatal(err)
 			}
@@ -156,11 +149,11 @@ func agree(t *testing.T, m tensorflow.Model, n *tflite.Network, phiToo bool, cas
 	return phi, action, psi
 }
 
-func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
+func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 	check := func(name string, b *tflite.Bundle) {
 		t.Run(name, func(t *testing.T) {
 			const cases = 1000
-			phi, action, psi := agree(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), cases)
+			phi, action, psi := compare(t, open(t, b, onCPU(), 2), native(t, b), b.HasCovariance(), cases)
 			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", cases, phi, action, psi)
 			if worst := max(phi, action, psi); !(worst <= 1e-4) {
 				t.Errorf("%g, want at most 1e-4", worst)
@@ -175,8 +168,8 @@ func TestNetworksAgreeWithTheNativeOnes(t *testing.T) {
 	}
 }
 
-// sameBest searches many times with both and returns how often they differ in
-// the index though the scores are further apart than 1e-5.
+// sameBest searches many times with both models. They may choose different candidates
+// only where the scores differ by at most 1e-5.
 func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, candidates int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 7))
@@ -185,7 +178,8 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 	worst := 0.0
 	for i := range searches {
 		obs, zs := randoms(rng, d.Obs), randoms(rng, candidates*d.Latent)
-		belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent), Beta: rng.Float32()}
+		belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent)}
+		belief.Beta = rng.Float32()
 		want, score, err := n.Search(obs, zs, belief)
 		if err != nil {
 			t.Fatal(err)
@@ -200,19 +194,20 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 			continue
 		}
 		ties++
-		// Both agree that the two are equal: the other's score, natively.
+		// The native score of the candidate that TensorFlow has chosen.
 		_, other, err := n.Search(obs, zs[got*d.Latent:(got+1)*d.Latent], belief)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !(float64(score-other) <= 1e-5*size) {
-			t.Fatalf("search %d: found %d, natively %d, whose scores are %g and %g", i, got, want, other, score)
+			t.Fatalf("search %d: found %d, want %d; the native scores are %g and %g", i, got, want, other, score)
 		}
 	}
-	t.Logf("%d searches of %d: %d with another index (all ties within 1e-5), largest relative difference of a score %.2g", searches, candidates, ties, worst)
+	t.Logf("%d searches of %d: %d with another index, largest relative difference of a score %.2g",
+		searches, candidates, ties, worst)
 }
 
-func TestSearchFindsTheNativeBest(t *testing.T) {
+func TestModel_SearchFindsTheNativeBest(t *testing.T) {
 	searches := 10_000
 	if testing.Short() {
 		searches = 2000

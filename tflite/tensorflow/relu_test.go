@@ -13,8 +13,8 @@ import (
 	"optibfm/tflite"
 )
 
-// writeReLU writes a SavedModel (tensorflow/core/protobuf/saved_model.proto) with an observation o
-// of 1 element and width for the other sizes. All elements of its results are
+// writeReLU writes a SavedModel (tensorflow/core/protobuf/saved_model.proto) with O = 1 and
+// A = d = width. For an observation o, all elements of its results are
 // relu(3e38·o - 2e38·o + 0.25).
 func writeReLU(t *testing.T, dir string, width int) {
 	g := newGraphDef("/CPU:0")
@@ -26,13 +26,15 @@ func writeReLU(t *testing.T, dir string, width int) {
 	relu := g.unary("Relu", g.add("", "BiasAdd", []ref{x, bias}, typed("T", float32Type)))
 	members := g.pack("", []ref{relu})
 
-	o, a, d := tensorEntry("obs", obs, -1, 1), tensorEntry("action", action, -1, width), tensorEntry("z", z, -1, width)
+	o, a := tensorEntry("obs", obs, -1, 1), tensorEntry("action", action, -1, width)
+	d := tensorEntry("z", z, -1, width)
 	meta := appendMessage(nil, 1, appendString(nil, 4, "serve"))
 	meta = appendMessage(meta, 2, g.bytes())
 	meta = appendMessage(meta, 5, signatureEntry("phi", tensorEntry("phi", relu, -1, width), o))
 	meta = appendMessage(meta, 5, signatureEntry("policy", tensorEntry("action", relu, -1, width), o, d))
 	meta = appendMessage(meta, 5, signatureEntry("psi", tensorEntry("psi", members, 1, -1, width), o, a, d))
-	if err := os.WriteFile(filepath.Join(dir, tflite.SavedModelFileName), appendMessage(nil, 2, meta), 0o644); err != nil {
+	path := filepath.Join(dir, tflite.SavedModelFileName)
+	if err := os.WriteFile(path, appendMessage(nil, 2, meta), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

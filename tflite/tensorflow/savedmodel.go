@@ -9,28 +9,25 @@ import (
 	"slices"
 	"unsafe"
 
-	"gonum.org/v1/gonum/blas/blas64"
-
 	"optibfm/internal/regular"
 	"optibfm/tflite"
 )
 
-// savedModel evaluates a SavedModel of any architecture. What its networks
-// make of an observation and of z is their own affair.
+// savedModel evaluates a SavedModel of any architecture.
 type savedModel struct {
 	dims             tflite.Dims
 	normZ            bool
 	report           Report
 	session          *session
-	one, many        rows
+	one, many        inputTensors
 	phi, act, psi    *run
 	actMany, psiMany *run
 	wide             []float64 // [d], a z in float64
 	scorer           *tflite.Scorer
 }
 
-// rows are inputs for a number of candidates.
-type rows struct{ obs, z, action tensor }
+// inputTensors are the inputs for a number of candidates.
+type inputTensors struct{ obs, z, action tensor }
 
 // LoadSavedModel loads the SavedModel in saved.Dir, which has three signatures
 // (saved.Signatures names them), all of float32 tensors with the batch n not
@@ -40,39 +37,28 @@ type rows struct{ obs, z, action tensor }
 //	policy  obs [n, O], z [n, d]                -> action [n, A]
 //	psi     obs [n, O], action [n, A], z [n, d] -> psi [E, n, d]
 //
-// saved.Sizes are what they must have, or zero where they are not known yet, and
-// saved.Hash is that of the files, or empty where it is not known yet.
-// With saved.NormZ they get √d·z/‖z‖, without z as it is. A search is a run of
-// policy and one of psi; tflite.Scorer makes the scores, as it does for the
-// native search. (A second graph would have to be fed with R⁻¹ in every search,
-// and saves nothing: ψ of 128 candidates is some 50 kB.)
+// saved.Sizes and saved.Hash, where they are not zero, are the expected sizes of
+// the signatures and the expected hash of the files. With saved.NormZ the
+// signatures get √d·z/‖z‖, otherwise z. A search is a run of policy and one of
+// psi; a tflite.Scorer computes the scores in Go.
 //
-// The graph is placed by TensorFlow unless it was saved with devices: on the
-// first GPU what has a kernel for it, or, with a CPU as the device, on the CPU.
-// Phi, Act, Psi and Search allocate nothing on Go's heap but where the number of
-// candidates changes.
+// TensorFlow places the graph unless it was saved with devices: on the first GPU
+// each operation that has a kernel for it or, if the device is a CPU, everything
+// on the CPU. Phi, Act, Psi and Search allocate on Go's heap only where the number
+// of candidates changes.
 func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if n < 1 {
-		return nil, fmt.Errorf("tensorflow: a search among %d candidates: want at least 1", n)
-	}
 	graph, _, err := regular.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))
 	if err != nil {
-		return nil, fmt.Errorf("tensorflow: %w; give the directory of a SavedModel", err)
+		return nil, fmt.Errorf("tensorflow: %w; use the directory of a SavedModel", err)
 	}
 	if err := graph.Close(); err != nil { // TensorFlow opens it again
 		return nil, err
 	}
-	a, path, err := load(c.Library)
+	a, report, err := prepare(c, n)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.setTF32(c.TF32); err != nil {
-		return nil, err
-	}
-	m := &savedModel{normZ: saved.NormZ, report: Report{Version: a.version(), Library: path, Device: c.Device}}
+	m := &savedModel{normZ: saved.NormZ, report: report}
 	signatures, err := m.load(a, saved.Dir, c)
 	if err != nil {
 		return nil, err
@@ -102,7 +88,7 @@ func (m *savedModel) load(a *api, dir string, c Config) (map[string]signature, e
 	}
 	signatures, err := readSignatures(bytesOf(meta))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: its signatures cannot be read: %w", dir, err), m.Close())
+		return nil, errors.Join(fmt.Errorf("%s: signatures: %w", dir, err), m.Close())
 	}
 	return signatures, nil
 }
@@ -119,34 +105,38 @@ func (m *savedModel) open(signatures map[string]signature, saved tflite.SavedMod
 		return err
 	}
 	if saved.Sizes != (tflite.Dims{}) && saved.Sizes != m.dims {
-		return fmt.Errorf("the SavedModel has the sizes %+v, bfm.json says %+v: import it again", m.dims, saved.Sizes)
+		return fmt.Errorf("the sizes of the SavedModel are %+v, those in bfm.json %+v; import it again",
+			m.dims, saved.Sizes)
 	}
 	m.wide, m.scorer = make([]float64, m.dims.Latent), tflite.NewScorer(m.dims.Latent)
-	if err := m.one.grow(m.session.api, 1, m.dims); err != nil {
+	if err := m.one.allocate(m.session.api, 1, m.dims); err != nil {
 		return err
 	}
 	m.phi.values[0] = m.one.obs.handle
 	copy(m.act.values, []handle{m.one.obs.handle, m.one.z.handle})
 	copy(m.psi.values, []handle{m.one.obs.handle, m.one.action.handle, m.one.z.handle})
-	return m.warm(n)
+	return m.warmUp(n)
 }
 
-// warm calls everything a few times: the first call of each builds its
-// executor. What it answers does not count: no observation is sure to be one of
-// the model's.
-func (m *savedModel) warm(n int) error {
+// warmUp calls every method a few times: the first call of each builds its
+// executor. Results may be not finite: no observation is sure to be valid for the
+// model.
+func (m *savedModel) warmUp(n int) error {
 	d := m.dims
-	obs, z, candidates := make([]float32, d.Obs), slices.Repeat([]float64{1}, d.Latent), slices.Repeat([]float32{1}, n*d.Latent)
+	obs, candidates := make([]float32, d.Obs), slices.Repeat([]float32{1}, n*d.Latent)
+	z := slices.Repeat([]float64{1}, d.Latent)
 	phi, action, psi := make([]float64, d.Latent), make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
 	belief := tflite.Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent)}
-	for range warmRuns {
+	for range warmUpRuns {
 		_, _, search := m.Search(obs, candidates, belief)
-		for name, err := range map[string]error{"φ": m.Phi(phi, obs), "π": m.Act(action, obs, z), "ψ": m.Psi(psi, obs, action, z), "search": search} {
+		for name, err := range map[string]error{
+			"φ": m.Phi(phi, obs), "π": m.Act(action, obs, z), "ψ": m.Psi(psi, obs, action, z), "search": search,
+		} {
 			if err != nil && !errors.Is(err, tflite.ErrNotFinite) {
 				return fmt.Errorf("the first %s failed: %w", name, err)
 			}
 		}
-		clear(action) // where it is not finite
+		clear(action) // which may be not finite
 	}
 	return nil
 }
@@ -160,13 +150,13 @@ func (m *savedModel) connect(signatures map[string]signature, names tflite.Signa
 	m.dims = found.dims
 	for _, call := range []struct {
 		run **run
-		of  ends
+		of  tensorNames
 	}{{&m.phi, found.phi}, {&m.act, found.policy}, {&m.psi, found.psi}} {
-		in, err := m.session.api.edges(m.session.graph, call.of.in...)
+		in, err := m.session.api.edges(m.session.graph, call.of.inputs...)
 		if err != nil {
 			return err
 		}
-		out, err := m.session.api.edges(m.session.graph, call.of.out)
+		out, err := m.session.api.edges(m.session.graph, call.of.output)
 		if err != nil {
 			return err
 		}
@@ -176,8 +166,8 @@ func (m *savedModel) connect(signatures map[string]signature, names tflite.Signa
 	return nil
 }
 
-// grow makes the tensors for n candidates.
-func (r *rows) grow(a *api, n int, d tflite.Dims) error {
+// allocate makes the tensors for n candidates.
+func (r *inputTensors) allocate(a *api, n int, d tflite.Dims) error {
 	r.free(a)
 	var errs [3]error
 	r.obs, errs[0] = a.newTensor(n, d.Obs)
@@ -185,12 +175,12 @@ func (r *rows) grow(a *api, n int, d tflite.Dims) error {
 	r.action, errs[2] = a.newTensor(n, d.Action)
 	err := errors.Join(errs[:]...)
 	if err != nil {
-		r.free(a) // or the next search would take the ones that are there for all
+		r.free(a) // the next search must not use some of them
 	}
 	return err
 }
 
-func (r *rows) free(a *api) {
+func (r *inputTensors) free(a *api) {
 	a.free(&r.obs)
 	a.free(&r.z)
 	a.free(&r.action)
@@ -211,60 +201,58 @@ func (m *savedModel) Close() error {
 
 // Phi implements tflite.Model.
 func (m *savedModel) Phi(dst []float64, obs []float32) error {
-	if err := length("φ", len(dst), m.dims.Latent); err != nil {
+	if err := checkLength("φ", len(dst), m.dims.Latent); err != nil {
 		return err
 	}
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return err
 	}
-	phi, err := m.do(m.phi, len(dst))
+	phi, err := m.execute(m.phi, len(dst))
 	if err != nil {
 		return err
 	}
-	defer m.phi.done(m.session.api)
-	for i, x := range phi {
-		dst[i] = float64(x)
-	}
+	defer m.phi.release(m.session.api)
+	widen(dst, phi)
 	return finite(dst, errPhi)
 }
 
 // Act implements tflite.Model.
 func (m *savedModel) Act(dst, obs []float32, z []float64) error {
-	if err := length("action", len(dst), m.dims.Action); err != nil {
+	if err := checkLength("action", len(dst), m.dims.Action); err != nil {
 		return err
 	}
-	if err := m.takeOne(obs, z); err != nil {
+	if err := m.setInputs(obs, z); err != nil {
 		return err
 	}
-	action, err := m.do(m.act, len(dst))
+	action, err := m.execute(m.act, len(dst))
 	if err != nil {
 		return err
 	}
-	defer m.act.done(m.session.api)
+	defer m.act.release(m.session.api)
 	copy(dst, action)
 	return finite(dst, errPolicy)
 }
 
 // Psi implements Model.
 func (m *savedModel) Psi(dst, obs, action []float32, z []float64) error {
-	if err := length("ψ", len(dst), m.dims.Ensemble*m.dims.Latent); err != nil {
+	if err := checkLength("ψ", len(dst), m.dims.Ensemble*m.dims.Latent); err != nil {
 		return err
 	}
-	if err := length("action", len(action), m.dims.Action); err != nil {
+	if err := checkLength("action", len(action), m.dims.Action); err != nil {
 		return err
 	}
 	if err := finite(action, errAction); err != nil {
 		return err
 	}
-	if err := m.takeOne(obs, z); err != nil {
+	if err := m.setInputs(obs, z); err != nil {
 		return err
 	}
 	copy(m.one.action.f32, action)
-	psi, err := m.do(m.psi, len(dst))
+	psi, err := m.execute(m.psi, len(dst))
 	if err != nil {
 		return err
 	}
-	defer m.psi.done(m.session.api)
+	defer m.psi.release(m.session.api)
 	copy(dst, psi)
 	return finite(dst, errPsi)
 }
@@ -272,63 +260,63 @@ func (m *savedModel) Psi(dst, obs, action []float32, z []float64) error {
 // Search implements tflite.Model.
 func (m *savedModel) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
 	d := m.dims.Latent
-	if err := m.takeObs(obs); err != nil {
+	if err := m.setObs(obs); err != nil {
 		return 0, 0, err
 	}
-	if err := checkBelief(belief, d); err != nil {
+	if err := belief.Validate(d); err != nil {
 		return 0, 0, err
 	}
-	if err := m.takeCandidates(candidates); err != nil {
+	if err := m.setCandidates(candidates); err != nil {
 		return 0, 0, err
 	}
 	n, a := len(candidates)/d, m.session.api
-	action, err := m.do(m.actMany, n*m.dims.Action)
+	action, err := m.execute(m.actMany, n*m.dims.Action)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer m.actMany.done(a)
+	defer m.actMany.release(a)
 	if err := finite(action, errPolicy); err != nil {
 		return 0, 0, err
 	}
-	m.psiMany.values[1] = m.actMany.results[0] // as it is, without a copy
-	psi, err := m.do(m.psiMany, m.dims.Ensemble*n*d)
+	m.psiMany.values[1] = m.actMany.results[0] // without a copy
+	psi, err := m.execute(m.psiMany, m.dims.Ensemble*n*d)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer m.psiMany.done(a)
+	defer m.psiMany.release(a)
 	return m.scorer.Best(psi, m.dims.Ensemble, belief)
 }
 
-func (m *savedModel) takeObs(obs []float32) error {
+func (m *savedModel) setObs(obs []float32) error {
 	if m.session.session == 0 {
 		return errClosed
 	}
-	if err := length("observation", len(obs), m.dims.Obs); err != nil {
+	if err := checkLength("observation", len(obs), m.dims.Obs); err != nil {
 		return err
 	}
 	copy(m.one.obs.f32, obs)
 	return finite(obs, errObs)
 }
 
-func (m *savedModel) takeOne(obs []float32, z []float64) error {
-	if err := m.takeObs(obs); err != nil {
+func (m *savedModel) setInputs(obs []float32, z []float64) error {
+	if err := m.setObs(obs); err != nil {
 		return err
 	}
-	if err := length("z", len(z), m.dims.Latent); err != nil {
+	if err := checkLength("z", len(z), m.dims.Latent); err != nil {
 		return err
 	}
 	copy(m.wide, z)
-	return m.takeZ(m.one.z.f32)
+	return m.setZ(m.one.z.f32)
 }
 
-// takeCandidates writes the candidates, each with the observation beside it.
-func (m *savedModel) takeCandidates(candidates []float32) error {
+// setCandidates writes the candidates, and the observation for each of them.
+func (m *savedModel) setCandidates(candidates []float32) error {
 	d := m.dims.Latent
-	if len(candidates) == 0 || len(candidates)%d != 0 {
-		return fmt.Errorf("tensorflow: the candidates have %d elements, want a multiple of %d that is not 0", len(candidates), d)
+	if err := checkCandidates(candidates, d); err != nil {
+		return err
 	}
 	if len(candidates) != len(m.many.z.f32) {
-		if err := m.many.grow(m.session.api, len(candidates)/d, m.dims); err != nil {
+		if err := m.many.allocate(m.session.api, len(candidates)/d, m.dims); err != nil {
 			return err
 		}
 		copy(m.actMany.values, []handle{m.many.obs.handle, m.many.z.handle})
@@ -338,35 +326,34 @@ func (m *savedModel) takeCandidates(candidates []float32) error {
 		copy(row, m.one.obs.f32)
 	}
 	for at := 0; at < len(candidates); at += d {
-		for i, x := range candidates[at : at+d] {
-			m.wide[i] = float64(x)
-		}
-		if err := m.takeZ(m.many.z.f32[at : at+d]); err != nil {
+		widen(m.wide, candidates[at:])
+		if err := m.setZ(m.many.z.f32[at : at+d]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeZ writes the task embedding in m.wide. One without direction is refused
-// here even where the networks normalise it themselves.
-func (m *savedModel) takeZ(dst []float32) error {
-	if blas64.Nrm2(blas64.Vector{N: len(m.wide), Inc: 1, Data: m.wide}) < minNorm {
-		return tflite.ErrNoDirection
+// setZ writes the task embedding in m.wide. It returns ErrNoDirection also where
+// the networks normalise z themselves: there every z must have a direction.
+func (m *savedModel) setZ(dst []float32) error {
+	if err := tflite.ProjectZ(dst, m.wide, true); err != nil || m.normZ {
+		return err
 	}
-	return writeZ(dst, m.wide, m.normZ)
+	return tflite.ProjectZ(dst, m.wide, false)
 }
 
-// do runs r and returns its result, of n numbers, until r.done.
-func (m *savedModel) do(r *run, n int) ([]float32, error) {
+// execute runs r and returns its result, n numbers that are valid until r.release.
+func (m *savedModel) execute(r *run, n int) ([]float32, error) {
 	s := m.session
-	if !r.do(s.api, s.session, s.status) {
-		r.done(s.api)
+	if !r.execute(s.api, s.session, s.status) {
+		r.release(s.api)
 		return nil, fmt.Errorf("tensorflow: a run on %s failed: %s", m.report.Device, s.api.message(s.status))
 	}
 	if size := r.size(s.api, 0); size != 4*n {
-		r.done(s.api)
-		return nil, fmt.Errorf("tensorflow: a signature gives %d bytes, want %d: its result has another shape than docs/tensorflow.md says", size, 4*n)
+		r.release(s.api)
+		return nil, fmt.Errorf("tensorflow: the result of a signature has %d bytes, want %d; "+
+			"export it with the shapes of docs/tensorflow.md", size, 4*n)
 	}
 	return unsafe.Slice((*float32)(r.data(s.api, 0)), n), nil
 }

@@ -19,8 +19,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// answers are what TensorFlow's Python says of testdata/savedmodel.
-type answers struct {
+// expectedResults are the results of testdata/savedmodel in Python.
+type expectedResults struct {
 	Obs, Action, Psi, Z, Mean []float32
 	InvR                      []float32 `json:"inv_r"`
 	Beta, Score               float32
@@ -28,7 +28,7 @@ type answers struct {
 	Best                      int
 }
 
-func readAnswers(t *testing.T) (a answers) {
+func readExpected(t *testing.T) (a expectedResults) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/savedmodel.json")
 	if err != nil {
@@ -59,8 +59,8 @@ func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
 	return m
 }
 
-func TestASavedModelAnswersAsInPython(t *testing.T) {
-	m, want := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+func TestSavedModel_AgreesWithPython(t *testing.T) {
+	m, want := openSaved(t, "testdata/savedmodel", 6), readExpected(t)
 	if d := m.Dims(); d != (tflite.Dims{Obs: 5, Action: 2, Latent: 4, Ensemble: 3}) {
 		t.Fatalf("sizes %+v", d)
 	}
@@ -69,10 +69,12 @@ func TestASavedModelAnswersAsInPython(t *testing.T) {
 		z[i] = float64(want.Z[i])
 	}
 	phi, action, psi := make([]float64, 4), make([]float32, 2), make([]float32, 12)
-	if err := errors.Join(m.Phi(phi, want.Obs), m.Act(action, want.Obs, z), m.Psi(psi, want.Obs, want.Action, z)); err != nil {
+	err := errors.Join(m.Phi(phi, want.Obs), m.Act(action, want.Obs, z), m.Psi(psi, want.Obs, want.Action, z))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if worst := max(relative(phi, want.Phi), relative(action, want.Action), relative(psi, want.Psi)); !(worst < 1e-5) {
+	worst := max(relative(phi, want.Phi), relative(action, want.Action), relative(psi, want.Psi))
+	if !(worst < 1e-5) {
 		t.Errorf("φ %v, π %v, ψ %v, want %v, %v, %v", phi, action, psi, want.Phi, want.Action, want.Psi)
 	}
 	belief := tflite.Belief{Mean: want.Mean, InvR: want.InvR, Beta: want.Beta}
@@ -85,8 +87,8 @@ func TestASavedModelAnswersAsInPython(t *testing.T) {
 	}
 }
 
-func TestACallOfASavedModelAllocatesNothing(t *testing.T) {
-	m, a := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+func TestSavedModel_DoesNotAllocate(t *testing.T) {
+	m, a := openSaved(t, "testdata/savedmodel", 6), readExpected(t)
 	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR, Beta: a.Beta}
 	phi, action, psi, z := make([]float64, 4), make([]float32, 2), make([]float32, 12), []float64{1, 2, 3, 4}
 	for name, call := range map[string]func() error{
@@ -95,12 +97,12 @@ func TestACallOfASavedModelAllocatesNothing(t *testing.T) {
 		"act":    func() error { return m.Act(action, a.Obs, z) },
 		"psi":    func() error { return m.Psi(psi, a.Obs, action, z) },
 	} {
-		allocatesNothing(t, name, call)
+		checkAllocations(t, name, call)
 	}
 }
 
-func TestNormZGivesASavedModelZOfTheNormOfTraining(t *testing.T) {
-	a := readAnswers(t)
+func TestSavedModel_NormZScalesZ(t *testing.T) {
+	a := readExpected(t)
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	actions, huge := make(map[bool][]float32), make(map[bool][]float32)
 	for _, normZ := range []bool{false, true} {
@@ -123,17 +125,18 @@ func TestNormZGivesASavedModelZOfTheNormOfTraining(t *testing.T) {
 			t.Fatal(failed)
 		}
 	}
-	// This model normalises z itself: nothing but rounding changes, unless the
-	// square of z is more than its float32 holds.
+	// This model normalises z itself: only the rounding changes, unless ‖z‖² overflows
+	// in float32.
 	if !(relative(actions[true], actions[false]) < 1e-5) {
 		t.Errorf("%v and %v", actions[true], actions[false])
 	}
 	if !(relative(huge[true], actions[true]) < 1e-5) || relative(huge[false], actions[false]) < 1e-5 {
-		t.Errorf("of a huge z: %v normalised, %v not, want %v and something else", huge[true], huge[false], actions[true])
+		t.Errorf("huge z: %v normalised, %v not normalised, want only the first to be %v",
+			huge[true], huge[false], actions[true])
 	}
 }
 
-func TestOnTheCallingThreadMeansThatNoOtherThreadWorks(t *testing.T) {
+func TestSavedModel_RunsOnTheCallingThread(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
@@ -145,19 +148,19 @@ func TestOnTheCallingThreadMeansThatNoOtherThreadWorks(t *testing.T) {
 	}
 	defer m.Close()
 	action, obs, z := make([]float32, 2), make([]float32, 5), []float64{1, 2, 3, 4}
-	before := handedOver(t)
+	before := voluntarySwitches(t)
 	for range 500 {
 		if err := m.Act(action, obs, z); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if waits := handedOver(t) - before; waits > 100 {
-		t.Errorf("the thread waited %d times in 500 calls: another one works for it", waits)
+	if waits := voluntarySwitches(t) - before; waits > 100 {
+		t.Errorf("the thread waited %d times in 500 calls, so other threads work for it", waits)
 	}
 }
 
-// handedOver is how often the calling thread has waited for something.
-func handedOver(t *testing.T) int {
+// voluntarySwitches returns how often the calling thread has waited.
+func voluntarySwitches(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
@@ -171,8 +174,8 @@ func handedOver(t *testing.T) int {
 	return n
 }
 
-func TestASavedModelRefusesBadInputs(t *testing.T) {
-	m, a := openSaved(t, "testdata/savedmodel", 6), readAnswers(t)
+func TestSavedModel_RejectsBadInputs(t *testing.T) {
+	m, a := openSaved(t, "testdata/savedmodel", 6), readExpected(t)
 	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR}
 	for name, call := range map[string]func() error{
 		"short observation": func() error { _, _, err := m.Search(a.Obs[1:], a.Z, belief); return err },
@@ -182,12 +185,12 @@ func TestASavedModelRefusesBadInputs(t *testing.T) {
 		"short φ":           func() error { return m.Phi(make([]float64, 3), a.Obs) },
 	} {
 		if call() == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-func TestWhatASavedModelAnswersInNaNIsAnError(t *testing.T) {
+func TestSavedModel_NaNIsErrNotFinite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "strange")
 	if err := os.CopyFS(dir, os.DirFS("testdata/savedmodel")); err != nil {
 		t.Fatal(err)
@@ -197,13 +200,13 @@ func TestWhatASavedModelAnswersInNaNIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range []string{"Tanh", "Erfc"} { // the arc cosine of what is beyond 1 is NaN
+	for _, op := range []string{"Tanh", "Erfc"} { // the arc cosine of a number above 1 is NaN
 		graph = bytes.ReplaceAll(graph, []byte(op), []byte("Acos"))
 	}
 	if err := os.WriteFile(path, graph, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m, a := openSaved(t, dir, 6), readAnswers(t)
+	m, a := openSaved(t, dir, 6), readExpected(t)
 	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR}
 	obs := make([]float32, len(a.Obs))
 	for i, x := range a.Obs {
@@ -222,14 +225,14 @@ func TestWhatASavedModelAnswersInNaNIsAnError(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNotThoseOfTheBundleAnyMoreAreRefusedAfterLoading(t *testing.T) {
+func TestLoadSavedModel_VerifiesFilesAfterLoading(t *testing.T) {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	s := saved("testdata/savedmodel")
 	s.Hash = strings.Repeat("0", 64)
-	if _, err := tensorflow.LoadSavedModel(s, onCPU(), 1); err == nil || !strings.Contains(err.Error(), "sha256 of its files") {
+	_, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
+	if err == nil || !strings.Contains(err.Error(), "sha256 of its files") {
 		t.Errorf("%v: want an error about the files", err)
 	}
-	var err error
 	if s.Hash, err = tflite.HashSavedModel(s.Dir); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +245,7 @@ func TestFilesThatAreNotThoseOfTheBundleAnyMoreAreRefusedAfterLoading(t *testing
 	}
 }
 
-func TestADirectoryThatIsNoSavedModelIsAnError(t *testing.T) {
+func TestLoadSavedModel_OfAnotherDirectoryIsAnError(t *testing.T) {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	damaged, pipe := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(damaged, "saved_model.pb"), []byte("no"), 0o644); err != nil {
@@ -252,8 +255,9 @@ func TestADirectoryThatIsNoSavedModelIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{t.TempDir(), damaged, pipe} {
-		if _, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), 1); err == nil || !strings.Contains(err.Error(), dir) {
-			t.Errorf("%v: want an error that names the directory", err)
+		_, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), 1)
+		if err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%v: want an error with the directory", err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 type session struct {
 	api            *api
 	graph, session handle
-	status         handle // of the runs
+	status         handle // of the last run
 }
 
 // newSession makes an empty graph and a session on the device.
@@ -33,7 +33,7 @@ func openSession(a *api, c Config, open func(graph, options, status handle) hand
 		err = a.withStatus(func(status handle) { s.session = open(s.graph, options, status) })
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("tensorflow: no session: %w", err), s.close())
+		return nil, errors.Join(fmt.Errorf("tensorflow: create a session: %w", err), s.close())
 	}
 	return s, nil
 }
@@ -42,24 +42,24 @@ func openSession(a *api, c Config, open func(graph, options, status handle) hand
 // tensorflow/core/protobuf/config.proto.
 func (c Config) proto() []byte {
 	var wire []byte
-	if strings.HasPrefix(c.Device, "/CPU") { // a GPU is not even opened
+	if strings.HasPrefix(c.Device, "/CPU") { // TensorFlow then opens no GPU
 		wire = appendMessage(wire, 1, appendVarint(appendString(nil, 1, "GPU"), 2, 0)) // device_count
 	}
 	wire = appendVarint(wire, 2, uint64(c.IntraOpThreads))
 	wire = appendVarint(wire, 5, uint64(int64(c.InterOpThreads)))
 	wire = appendMessage(wire, 6, appendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
 	wire = appendVarint(wire, 7, 0)                                                          // allow_soft_placement
-	// Operations stay on the calling thread only in a session without threads of
-	// its own: with them a negative number is taken for all cores.
+	// With inter_op_threads -1 operations run on the calling thread, but only in a
+	// session without its own threads: with them -1 means all cores.
 	return appendVarint(wire, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
 }
 
-// devices lists what the session has.
+// devices lists the session's devices.
 func (s *session) devices() ([]Device, error) {
 	a := s.api
 	var list handle
 	if err := a.withStatus(func(status handle) { list = a.listDevices(s.session, status) }); err != nil {
-		return nil, fmt.Errorf("tensorflow: the devices are not known: %w", err)
+		return nil, fmt.Errorf("tensorflow: list the devices: %w", err)
 	}
 	defer a.deleteDevices(list)
 	devices := make([]Device, a.deviceCount(list))
@@ -79,20 +79,19 @@ func (s *session) devices() ([]Device, error) {
 	return devices, nil
 }
 
-// load adds nodes to a graph; those that name no device are placed on device.
+// load adds nodes to a graph. Nodes without a device get the given one.
 func (a *api) load(graph handle, graphDef []byte, device string) error {
 	buffer, options := a.newBuffer(&graphDef[0], uint64(len(graphDef))), a.newImport()
 	defer a.deleteBuffer(buffer)
 	defer a.deleteImport(options)
 	a.importDevice(options, device)
 	if err := a.withStatus(func(status handle) { a.importGraph(graph, buffer, options, status) }); err != nil {
-		return fmt.Errorf("tensorflow: the graph was not taken: %w", err)
+		return fmt.Errorf("tensorflow: import the graph: %w", err)
 	}
 	return nil
 }
 
-// edges finds tensors of a graph, each named by its operation and, where it is
-// not the first output, a colon and the output's number.
+// edges finds tensors of a graph by their names, OPERATION or OPERATION:OUTPUT.
 func (a *api) edges(graph handle, names ...string) ([]edge, error) {
 	edges := make([]edge, len(names))
 	for i, name := range names {

@@ -14,29 +14,29 @@ import (
 	"optibfm/tflite"
 )
 
-// maxSize is what a bundle may say of a size: its square is allocated.
+// maxSize limits the sizes of a SavedModel, because d² elements are allocated.
 const maxSize = 16384
 
-// ends are the names of a signature's tensors in the graph.
-type ends struct {
-	in  []string
-	out string
+// tensorNames are the names of a signature's tensors in the graph.
+type tensorNames struct {
+	inputs []string
+	output string
 }
 
-// fitting is what three signatures are found to be.
-type fitting struct {
+// matched is the result of match.
+type matched struct {
 	dims             tflite.Dims
-	phi, policy, psi ends
+	phi, policy, psi tensorNames
 }
 
-// expected is a tensor of a signature: its key and the letters of its shape.
-// n is not fixed; each of O, A, d and E is one number wherever it stands.
+// expected is a tensor of a signature: its key and the letters of its shape. n is
+// not fixed; each of O, A, d and E is the same number in all shapes.
 type expected struct{ key, shape string }
 
-// match holds the signatures against what is expected of them. What does not
-// fit is told with all tensors, expected and found side by side.
-func match(signatures map[string]signature, names tflite.Signatures) (fitting, error) {
-	var f fitting
+// match compares the signatures with the expected ones. Its error is a table of
+// all tensors, expected and found.
+func match(signatures map[string]signature, names tflite.Signatures) (matched, error) {
+	var f matched
 	c := comparison{sizes: make(map[byte]int), signatures: signatures}
 	f.psi = c.compare(names.Psi, []expected{{"obs", "nO"}, {"action", "nA"}, {"z", "nd"}}, expected{"psi", "End"})
 	f.policy = c.compare(names.Policy, []expected{{"obs", "nO"}, {"z", "nd"}}, expected{"action", "nA"})
@@ -51,12 +51,12 @@ func match(signatures map[string]signature, names tflite.Signatures) (fitting, e
 // comparison collects the lines of the table.
 type comparison struct {
 	signatures map[string]signature
-	sizes      map[byte]int // of the letters, from where they stood first
+	sizes      map[byte]int // of the letters, from their first occurrence
 	rows       []string
 	wrong      bool
 }
 
-func (c *comparison) compare(name string, in []expected, out expected) (e ends) {
+func (c *comparison) compare(name string, in []expected, out expected) (e tensorNames) {
 	s, ok := c.signatures[name]
 	if !ok {
 		c.wrong = true
@@ -64,11 +64,11 @@ func (c *comparison) compare(name string, in []expected, out expected) (e ends) 
 		return e
 	}
 	for _, want := range in {
-		e.in = append(e.in, c.tensor(name, "in", s.inputs, want))
+		e.inputs = append(e.inputs, c.tensor(name, "in", s.inputs, want))
 	}
-	e.out = c.tensor(name, "out", s.outputs, out)
-	c.rest(name, "in", s.inputs, in...)
-	c.rest(name, "out", s.outputs, out)
+	e.output = c.tensor(name, "out", s.outputs, out)
+	c.unexpected(name, "in", s.inputs, in...)
+	c.unexpected(name, "out", s.outputs, out)
 	return e
 }
 
@@ -76,14 +76,15 @@ func (c *comparison) tensor(signature, side string, of map[string]tensorInfo, wa
 	info, ok := of[want.key]
 	found, mark := "nothing", "missing"
 	if ok {
-		found, mark = info.String(), c.misfit(info, want.shape)
+		found, mark = info.String(), c.mismatch(info, want.shape)
 	}
-	c.row(signature, side+" "+want.key, "float32 ["+strings.Join(strings.Split(want.shape, ""), ", ")+"]", found, mark)
+	shape := "float32 [" + strings.Join(strings.Split(want.shape, ""), ", ") + "]"
+	c.row(signature, side+" "+want.key, shape, found, mark)
 	return info.name
 }
 
-// rest tells of tensors that nobody would feed or fetch.
-func (c *comparison) rest(signature, side string, of map[string]tensorInfo, want ...expected) {
+// unexpected adds a row for each tensor that is not expected.
+func (c *comparison) unexpected(signature, side string, of map[string]tensorInfo, want ...expected) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if !slices.ContainsFunc(want, func(w expected) bool { return w.key == key }) {
 			c.row(signature, side+" "+key, "nothing", of[key].String(), "unexpected")
@@ -93,11 +94,12 @@ func (c *comparison) rest(signature, side string, of map[string]tensorInfo, want
 
 func (c *comparison) row(signature, tensor, want, found, mark string) {
 	c.wrong = c.wrong || mark != ""
-	c.rows = append(c.rows, strings.TrimRight(strings.Join([]string{signature, tensor, want, found, mark}, "\t"), "\t"))
+	cells := strings.Join([]string{signature, tensor, want, found, mark}, "\t")
+	c.rows = append(c.rows, strings.TrimRight(cells, "\t"))
 }
 
-// misfit says what is wrong with a tensor, "" where nothing is.
-func (c *comparison) misfit(info tensorInfo, shape string) string {
+// mismatch describes what is wrong with a tensor; "" means nothing.
+func (c *comparison) mismatch(info tensorInfo, shape string) string {
 	switch {
 	case info.t != float32Type:
 		return "type"
@@ -124,24 +126,28 @@ func (c *comparison) misfit(info tensorInfo, shape string) string {
 
 func (c *comparison) error() error {
 	var text strings.Builder
-	text.WriteString("its signatures are not those of a model:\n")
+	text.WriteString("the signatures are not those of a model:\n")
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  signature\ttensor\texpected\tfound\t")
 	for _, row := range c.rows {
 		fmt.Fprintln(table, "  "+row)
 	}
-	if err := table.Flush(); err != nil { // a strings.Builder takes everything
+	if err := table.Flush(); err != nil { // writing to a strings.Builder cannot fail
 		return err
 	}
-	fmt.Fprintf(&text, "n is not fixed (None), O, A, d and E are; the SavedModel has the signatures %s: see docs/tensorflow.md, \"Your own model as a SavedModel\"",
+	fmt.Fprintf(&text, "n must not be fixed (None), O, A, d and E must be; the SavedModel has the signatures %s; "+
+		"see docs/tensorflow.md, \"Your own model as a SavedModel\"",
 		strings.Join(slices.Sorted(maps.Keys(c.signatures)), ", "))
 	return errors.New(text.String())
 }
 
 // typeNames are of tensorflow/core/framework/types.proto.
-var typeNames = map[dtype]string{float32Type: "float32", float64Type: "float64", 3: "int32", 7: "string", 9: "int64", 10: "bool", 14: "bfloat16", 19: "float16"}
+var typeNames = map[dtype]string{
+	float32Type: "float32", float64Type: "float64", int32Type: "int32", 7: "string", int64Type: "int64",
+	10: "bool", 14: "bfloat16", 19: "float16",
+}
 
-// String is the type and the shape; ? is a size that is not fixed.
+// String returns the type and the shape; ? is a size that is not fixed.
 func (t tensorInfo) String() string {
 	name, ok := typeNames[t.t]
 	if !ok {

@@ -19,20 +19,10 @@ func New(_ *tflite.Bundle, c Config, _ int) (Model, error) {
 	return nil, fmt.Errorf("%w; or set model.backend to native", ErrNotBuilt)
 }
 
-// NewDifferentiable returns ErrNotBuilt: this program was built without the tag
-// tensorflow.
-func NewDifferentiable(_ *tflite.Bundle, c Config, _ int) (Differentiable, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	return nil, ErrNotBuilt
-}
-
-// LoadSavedModel returns ErrNotBuilt: this program was built without the tag
-// tensorflow.
+// LoadSavedModel returns ErrNotBuilt: this program was built without the tag tensorflow.
 func LoadSavedModel(_ tflite.SavedModel, c Config, _ int) (Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("a SavedModel is evaluated by TensorFlow: %w", ErrNotBuilt)
+	return nil, fmt.Errorf("a SavedModel needs TensorFlow: %w", ErrNotBuilt)
 }

@@ -16,8 +16,9 @@ import (
 
 // These tests need no library.
 
-func TestEveryNodeOfTheGraphIsOnTheDevice(t *testing.T) {
-	g := newGraph(tflitetest.Bundle(tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}, 1), "/GPU:0")
+func TestNewGraph_EveryNodeIsOnTheDevice(t *testing.T) {
+	dims := tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}
+	g := newGraph(tflitetest.Bundle(dims, 1), "/GPU:0")
 	var names []string
 	err := eachField(g.bytes(), func(field protowire.Number, node []byte, _ uint64) error {
 		if field != 1 {
@@ -37,7 +38,7 @@ func TestEveryNodeOfTheGraphIsOnTheDevice(t *testing.T) {
 			t.Errorf("%s is on %q", name, device)
 		}
 		if slices.Contains(names, name) {
-			t.Errorf("two nodes are called %s", name)
+			t.Errorf("two nodes have the name %s", name)
 		}
 		names = append(names, name)
 		return err
@@ -45,20 +46,23 @@ func TestEveryNodeOfTheGraphIsOnTheDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{obsName, candidateName, meanName, invRName, betaName, phiName, actionName, psiName, bestName, scoreName, finiteName} {
+	for _, name := range []string{
+		obsName, candidateName, meanName, invRName, betaName,
+		phiName, actionName, psiName, bestName, scoreName, finiteName,
+	} {
 		if !slices.Contains(names, name) {
-			t.Errorf("there is no %s", name)
+			t.Errorf("no node %s", name)
 		}
 	}
 }
 
-func TestUsesCountsOperationsByTheirTypes(t *testing.T) {
+func TestCountUses_CountsOperationsByType(t *testing.T) {
 	g := newGraphDef("/CPU:0")
 	x := g.floats([]float32{1})
 	g.binary("AddV2", x, x)
 	g.binary("AddV2", x, x)
 	g.widen(x)
-	uses, err := usesOf(g.bytes())
+	uses, err := countUses(g.bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,15 +70,17 @@ func TestUsesCountsOperationsByTheirTypes(t *testing.T) {
 	for key, u := range uses {
 		counted[key] = u.nodes
 	}
-	if want := map[string]int{"Const map[dtype:1]": 1, "AddV2 map[T:1]": 2, "Cast map[DstT:2 SrcT:1]": 1}; !maps.Equal(counted, want) {
+	want := map[string]int{"Const map[dtype:1]": 1, "AddV2 map[T:1]": 2, "Cast map[DstT:2 SrcT:1]": 1}
+	if !maps.Equal(counted, want) {
 		t.Errorf("%v, want %v", counted, want)
 	}
 }
 
-func TestAKernelOfAnotherTypeDoesNotFit(t *testing.T) {
+func TestKernelFor_ChecksTypes(t *testing.T) {
 	// device_type CPU; constraint: Tidx is int32 or int64
 	list := appendVarint(appendVarint(nil, 6, uint64(int32Type)), 6, uint64(int64Type))
-	kernel := appendMessage(appendString(nil, 2, "CPU"), 3, appendMessage(appendString(nil, 1, "Tidx"), 2, appendMessage(nil, 1, list)))
+	constraint := appendMessage(appendString(nil, 1, "Tidx"), 2, appendMessage(nil, 1, list))
+	kernel := appendMessage(appendString(nil, 2, "CPU"), 3, constraint)
 	for _, c := range []struct {
 		types map[string]dtype
 		fits  bool
@@ -89,8 +95,11 @@ func TestAKernelOfAnotherTypeDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestAVersionThatIsTooOldIsAnError(t *testing.T) {
-	for version, good := range map[string]bool{"2.16.1": true, "2.21.0-rc0": true, "2.15.1": false, "1.15.5": false, "3.0.0": false, "": false, "x.y": false} {
+func TestCheckVersion_RejectsUnsupportedVersions(t *testing.T) {
+	for version, good := range map[string]bool{
+		"2.16.1": true, "2.21.0-rc0": true,
+		"2.15.1": false, "1.15.5": false, "3.0.0": false, "": false, "x.y": false,
+	} {
 		if err := checkVersion(version); (err == nil) != good {
 			t.Errorf("%q: %v", version, err)
 		}
@@ -122,7 +131,8 @@ func FuzzSignatures(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if found, err := match(signatures, tflite.DefaultSignatures()); err == nil && (found.dims.Latent < 1 || len(found.psi.in) != 3) {
+		found, err := match(signatures, tflite.DefaultSignatures())
+		if err == nil && (found.dims.Latent < 1 || len(found.psi.inputs) != 3) {
 			t.Errorf("%+v passed", found)
 		}
 	})
@@ -130,9 +140,10 @@ func FuzzSignatures(f *testing.F) {
 
 func FuzzKernels(f *testing.F) {
 	f.Add([]byte{0x12, 0x03, 'C', 'P', 'U'}, int32(1))
-	f.Add(newGraph(tflitetest.Bundle(tflite.Dims{Obs: 1, Action: 1, Latent: 2, Ensemble: 1}, 1), "/CPU:0").bytes()[:2000], int32(1))
+	b := tflitetest.Bundle(tflite.Dims{Obs: 1, Action: 1, Latent: 2, Ensemble: 1}, 1)
+	f.Add(newGraph(b, "/CPU:0").bytes()[:2000], int32(1))
 	f.Fuzz(func(t *testing.T, kernel []byte, kind int32) {
-		_, _ = usesOf(kernel)
+		_, _ = countUses(kernel)
 		_, _, _ = kernelFor(kernel, map[string]dtype{"T": dtype(kind)})
 	})
 }

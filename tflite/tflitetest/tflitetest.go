@@ -1,5 +1,5 @@
-// Package tflitetest makes small random forward-backward models for tests: no
-// behaviour worth watching, but every shape, layer and check of a real one.
+// Package tflitetest makes small random forward-backward models for tests. They have
+// the layers and pass the checks of trained models.
 package tflitetest
 
 import (
@@ -16,9 +16,9 @@ import (
 // Hidden is the width of the layers of the models made here.
 const Hidden = 32
 
-// Bundle returns a random model of the given sizes, the same for the same
-// seed. It normalises z, has two embedding layers and one hidden layer. It
-// panics where no model can have the sizes.
+// Bundle returns a random model of the given sizes, the same for the same seed. It
+// normalises z, has two embedding layers and one hidden layer. It panics for invalid
+// sizes.
 func Bundle(dims tflite.Dims, seed uint64) *tflite.Bundle {
 	m := Manifest(dims)
 	b, err := tflite.New(m, Tensors(m.Architecture, seed))
@@ -53,13 +53,13 @@ func Manifest(dims tflite.Dims) tflite.Manifest {
 	}
 }
 
-// Tensors returns random weights for an architecture, of a size that keeps the
-// signal's, a positive definite cov_b and, where it has a normaliser, one that
-// is not the identity.
+// Tensors returns random weights for an architecture, with a positive definite cov_b and,
+// if the architecture has an observation normaliser, one that is not the identity. The
+// variance of the weights keeps the variance of the signals.
 func Tensors(a tflite.Architecture, seed uint64) map[string]tflite.Tensor {
 	tensors := make(map[string]tflite.Tensor)
 	for name, shape := range a.Tensors() {
-		// Each tensor has its own stream: map order does not matter.
+		// Each tensor has its own random stream, independent of the map's order.
 		rng := rand.New(rand.NewPCG(seed, hash(name)))
 		t := tflite.Tensor{Shape: shape, F32: make([]float32, elements(shape))}
 		mean, spread := moments(name, shape)
@@ -77,7 +77,7 @@ func Tensors(a tflite.Architecture, seed uint64) map[string]tflite.Tensor {
 	return tensors
 }
 
-// moments chooses the mean and the spread of a tensor's numbers.
+// moments returns the mean and the standard deviation of a tensor's elements.
 func moments(name string, shape []int) (mean, spread float64) {
 	switch {
 	case strings.HasSuffix(name, ".1.weight"): // LayerNorm's gain

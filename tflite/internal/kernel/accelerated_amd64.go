@@ -4,5 +4,6 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// accelerated: the processor and the operating system have what the assembly needs.
+// accelerated reports whether the processor and the operating system support the
+// assembly's instructions.
 var accelerated = cpu.X86.HasAVX2 && cpu.X86.HasFMA

@@ -2,5 +2,5 @@
 
 package kernel
 
-// accelerated: every arm64 processor has NEON.
+// accelerated is true: every arm64 processor has NEON.
 const accelerated = true

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// zeros is the fraction of sparse inputs that are 0. Candidates are neighbours:
-// the same inputs are 0 in nearly all rows.
+// zeros is the fraction of sparse inputs that are 0, in all rows.
 const zeros = 0.5
 
 func activations(rng *rand.Rand, n, width int, zero float64) Rows {
@@ -33,8 +32,8 @@ func weightsOf(rng *rand.Rand, out, in int) []float32 {
 	return w
 }
 
-// best runs f and returns the shortest time of a call, in nanoseconds: what the
-// machine can do while nobody else runs on it.
+// best runs f and returns the shortest time of a call, the least disturbed by other
+// programs, in nanoseconds.
 func best(b *testing.B, f func()) float64 {
 	start := time.Now()
 	f()
@@ -50,8 +49,8 @@ func best(b *testing.B, f func()) float64 {
 	return least
 }
 
-// BenchmarkMultiply reports GFLOP/s and the weights' GB/s as if every input
-// were multiplied.
+// BenchmarkMultiply reports GFLOP/s and the weights' GB/s of all inputs, also the skipped
+// ones.
 func BenchmarkMultiply(b *testing.B) {
 	for _, n := range []int{1, 12, 128} {
 		for _, size := range []int{256, 1024} {
@@ -73,12 +72,12 @@ func BenchmarkMultiply(b *testing.B) {
 	}
 }
 
-// BenchmarkRoof measures what the machine can do: one tile whose numbers stay
-// in the first-level cache, and reading 8 MB, the weights of a large policy.
+// BenchmarkRoof measures the limits of the machine: one tile in the first-level cache, and
+// reading 8 MB, the size of a large policy.
 func BenchmarkRoof(b *testing.B) {
 	b.Run("multiply-add", func(b *testing.B) {
-		x, w, y := Aligned(tileRows*128), Aligned(128*panelWidth), Aligned(tileRows*panelWidth)
-		ns := best(b, func() { denseTile(tileRows, y, panelWidth, x, 128, w, 128, y, panelWidth, 0) })
+		x, w, y := Rows{Aligned(tileRows * 128), 128}, Aligned(128*panelWidth), NewRows(tileRows, panelWidth)
+		ns := best(b, func() { denseTile(tileRows, y, x, w, 128, y, 0) })
 		b.ReportMetric(2*tileRows*128*panelWidth/ns, "GFLOP/s")
 	})
 	b.Run("read", func(b *testing.B) {

@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// TestEveryProcessorWithAssemblyGivesTheSameBits holds what amd64 and arm64 share
-// to one number. Who changes the arithmetic changes it on both.
-func TestEveryProcessorWithAssemblyGivesTheSameBits(t *testing.T) {
+// TestAssembly_GivesTheSameBitsOnEveryProcessor compares the results of amd64 and arm64 with
+// one checksum.
+func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 	if !accelerated {
 		t.Skip("this processor has no AVX2 or no FMA")
 	}
 	const want = 0xd27ab001
 	digest := crc32.NewIEEE()
 	rng := rand.New(rand.NewPCG(9, 9))
-	// No function of the math package, which may differ, makes these numbers.
+	// Not NormFloat64: functions of package math may differ between processors.
 	numbers := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -44,7 +44,7 @@ func TestEveryProcessorWithAssemblyGivesTheSameBits(t *testing.T) {
 			}
 			first.Multiply(h, x, Repeated(Aligned(hidden)), n, sparse, lists)
 			norm.Tanh(h, n)
-			norm.Back(h.Row(0, hidden), numbers(hidden))
+			norm.Backward(h.Row(0, hidden), numbers(hidden))
 			second.Multiply(y, h, Repeated(Aligned(out)), n, !sparse, lists)
 			Tanh(y, n, out)
 			for r := range n {
@@ -59,7 +59,7 @@ func TestEveryProcessorWithAssemblyGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// bits returns the numbers' bits, those of 0 without a sign.
+// bits returns the numbers' bits, with +0 for -0.
 func bits(x []float32) []uint32 {
 	b := make([]uint32, len(x))
 	for i, v := range x {

@@ -10,13 +10,14 @@ import (
 	"unsafe"
 )
 
-// fenced returns n zeros that end where memory ends: touching the next byte kills
-// the test.
+// fenced returns n zeros at the end of a mapped page: access to the next byte kills the
+// test.
 func fenced[T float32 | uint32](t *testing.T, n int) []T {
 	t.Helper()
 	page := os.Getpagesize()
 	room := (4*n + page - 1) &^ (page - 1)
-	memory, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	memory, err := syscall.Mmap(-1, 0, room+page,
+		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func fenced[T float32 | uint32](t *testing.T, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/4)[room/4-n:]
 }
 
-func TestNothingIsReadOrWrittenBeyondTheSlices(t *testing.T) {
+func TestMultiply_StaysWithinSlices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for n := 1; n <= 13; n++ {
 		for range 12 {

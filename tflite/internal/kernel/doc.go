@@ -1,52 +1,47 @@
-// Package kernel multiplies rows of inputs by weight matrices, and applies what
-// stands between the layers of the networks: ReLU, LayerNorm and tanh. All in
-// float32.
+// Package kernel multiplies rows of inputs by weight matrices and evaluates ReLU,
+// LayerNorm and tanh, all in float32.
 //
 // # Packing
 //
-// A Matrix holds its weights in the order in which the loops read them: panels
-// of 16 outputs, in each panel all the inputs, for each input the 16 weights.
-// Rows are stored with room for a multiple of 16 elements, so that a loop always
-// stores whole panels; what is beyond a row's width is rubbish that nothing
-// reads. A Matrix is packed once and then shared read-only.
+// A Matrix holds its weights in the order in which the loops read them: panels of 16
+// outputs, in each panel all inputs, for each input the 16 weights. Rows have capacity for
+// a multiple of 16 elements, so that the loops store whole panels; the elements beyond a
+// row's width are undefined. A Matrix is packed once and then shared read-only.
 //
-// Many rows are multiplied in tiles of up to 6 rows by one panel, whose sums stay
-// in registers; a single row takes up to four panels at once.
+// Many rows are multiplied in tiles of up to 6 rows by one panel, with the sums in
+// registers; a single row is multiplied by up to four panels at once.
 //
 // # Sparse inputs
 //
-// ReLU leaves about half of its outputs 0, and the candidates of a search, which
-// are neighbours, leave the same ones. So the inputs of a tile that are not 0 in
-// all its rows are listed first, and only they and their weights are read and
-// multiplied: half the work and half the memory traffic.
+// ReLU sets about half of its outputs to 0, and mostly the same ones for the similar
+// candidates of a search. Multiply therefore lists the inputs that are not 0 in all rows
+// of a tile, and reads and multiplies only these and their weights: half the work and half
+// the memory traffic.
 //
 // # The same bits
 //
-// An output is start + x₀w₀ + x₁w₁ + ..., added in this order whatever the number
-// of rows, their place and the lists: a row gets the same bits alone and among
-// others. (A 0 that is left out may change the sign of a sum that is 0.) On amd64
-// with AVX2 and FMA, and on arm64, a product and its addition are rounded once, and
-// sums are added in one order: both give the same bits, but for the signs of
-// zeros. On other processors, and with the build tag noasm, it is as the Go
-// compiler does it: results agree to about 1e-6 of the largest addend.
+// An output is start + x₀w₀ + x₁w₁ + ..., added in this order for any number of rows, any
+// position and any lists: a row gets the same bits alone and among others. (Skipping a 0
+// may change the sign of a sum that is 0.) On amd64 with AVX2 and FMA, and on arm64, each
+// multiply-add is rounded once and sums have the same order: both give the same bits,
+// except for the signs of zeros. On other processors, and with the build tag noasm, the Go
+// compiler chooses; results agree to about 1e-6 of the largest addend.
 //
 // # Assembly
 //
-// kernel_amd64.s needs AVX2 and FMA, looked for when the program starts; there is
-// nothing for AVX-512, since no machine was at hand to test it on. kernel_arm64.s
-// needs NEON, which every arm64 processor has. It was made for the Cortex-A78AE of a
-// Jetson Orin by counting what each loop asks of that core (the comment above a loop
-// has the count, generate/arm64/tiles.go the reasons): of the instructions of a tile
-// of 6 rows 86 % are multiply-adds, 69 % where the inputs are listed; of a row by 4
-// panels 62 % and 52 %. Its results are tested under qemu, which says nothing of
-// time: no arm64 processor has timed it.
+// kernel_amd64.s needs AVX2 and FMA, detected when the program starts; there are no
+// kernels for AVX-512. kernel_arm64.s needs NEON, which every arm64 processor has. It is
+// designed for the Cortex-A78AE of a Jetson Orin; the comment above a loop counts its
+// instructions, and generate/arm64/tiles.go has the reasons. The tests of the arm64
+// kernels run under qemu; their speed has not been measured on an arm64 processor.
 //
 // # Files
 //
 // matrix.go has the loops over blocks and tiles; portable.go the tiles in Go, the
-// reference for the assembly, which the programs in generate write;
-// kernel_assembly.go and kernel_portable.go choose between them.
+// reference for the assembly, which the programs in generate write; kernel_assembly.go and
+// kernel_portable.go select one of them.
 package kernel
 
 //go:generate go -C generate run ./amd64 -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+//go:generate sed -i "s/, start /,\\n\\tstart /" stubs_amd64.go
 //go:generate go -C generate run ./arm64 -out ../kernel_arm64.s -stubs ../stubs_arm64.go

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sameNumber: both NaN, or equal, or as near as sums of so many terms are.
+// sameNumber reports whether both are NaN, or equal within the error of a sum of terms.
 func sameNumber(got, want float32, terms int) bool {
 	if want != want || got != got {
 		return want != want && got != got
@@ -25,7 +25,7 @@ func eachWay(m *Matrix, x, start Rows, n int, relu bool, check func(way string, 
 	}
 }
 
-func TestNaNAndInfinityReachTheOutputsOfTheirRowAndNoOther(t *testing.T) {
+func TestMultiply_NaNAndInfinityStayInTheirRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	const out = 37
 	inf := math.Inf(1)
@@ -33,19 +33,20 @@ func TestNaNAndInfinityReachTheOutputsOfTheirRowAndNoOther(t *testing.T) {
 		for _, in := range []int{1, 3, 4, 5, 8, 17, 259} {
 			w, _ := guarded(rng, out*in) // a third of the weights are 0: Inf·0 is NaN
 			m, start := Pack(w, out, in, in), Repeated(Aligned(out))
-			for _, strange := range []float64{math.NaN(), inf, -inf} {
+			for _, special := range []float64{math.NaN(), inf, -inf} {
 				x := NewRows(n, in)
 				for r := range n {
 					row, _ := guarded(rng, in)
 					copy(x.Row(r, in), row)
 				}
-				x.Row(rng.IntN(n), in)[rng.IntN(in)] = float32(strange)
+				x.Row(rng.IntN(n), in)[rng.IntN(in)] = float32(special)
 				for _, relu := range []bool{false, true} {
 					want := reference(w, out, in, in, x, start, n, relu)
 					eachWay(m, x, start, n, relu, func(what string, y Rows) {
 						for i, v := range want {
 							if got := y.Row(i/out, out)[i%out]; !sameNumber(got, v, in) {
-								t.Fatalf("%s, %g among them: output %d of row %d is %g, want %g", what, strange, i%out, i/out, got, v)
+								t.Fatalf("%s with %g: output %d of row %d is %g, want %g",
+									what, special, i%out, i/out, got, v)
 							}
 						}
 					})
@@ -55,7 +56,7 @@ func TestNaNAndInfinityReachTheOutputsOfTheirRowAndNoOther(t *testing.T) {
 	}
 }
 
-func TestWhereEveryInputIsZeroTheOutputsAreTheStart(t *testing.T) {
+func TestMultiply_ZeroInputsGiveTheStart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	negative := float32(math.Copysign(0, -1))
 	for n := 1; n <= 13; n++ {
@@ -80,8 +81,8 @@ func TestWhereEveryInputIsZeroTheOutputsAreTheStart(t *testing.T) {
 	}
 }
 
-// TestDenormalsAreNumbersLikeAnyOther: a processor can be set to take them for 0.
-func TestDenormalsAreNumbersLikeAnyOther(t *testing.T) {
+// Processors have a mode in which denormals are 0.
+func TestMultiply_KeepsDenormals(t *testing.T) {
 	const out, in, tiny = 33, 21, 3 * math.SmallestNonzeroFloat32
 	w := make([]float32, out*in)
 	for o := range out {
@@ -107,7 +108,7 @@ func TestDenormalsAreNumbersLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestTanhAndLayerNormStayWithinTheirRow(t *testing.T) {
+func TestTanh_StaysWithinItsRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for width := 1; width <= 50; width++ {
 		x, whole := guarded(rng, Padded(width))
@@ -124,7 +125,7 @@ func TestTanhAndLayerNormStayWithinTheirRow(t *testing.T) {
 	}
 }
 
-func TestTanhOfInfinityIsAboutOneAndOfADenormalItself(t *testing.T) {
+func TestTanh_OfSpecialNumbers(t *testing.T) {
 	inf, tiny := math.Inf(1), float64(math.SmallestNonzeroFloat32)
 	for place := range 16 {
 		for x, want := range map[float64]float64{inf: 1, -inf: -1, tiny: tiny, -5 * tiny: -5 * tiny, 100: 1, 0: 0} {
@@ -137,10 +138,18 @@ func TestTanhOfInfinityIsAboutOneAndOfADenormalItself(t *testing.T) {
 				}
 			}
 		}
+		row := NewRows(1, 16)
+		row.Data[place] = float32(math.NaN())
+		Tanh(row, 1, 16)
+		for i, got := range row.Data[:16] {
+			if isNaN := got != got; isNaN != (i == place) {
+				t.Fatalf("tanh NaN in place %d: element %d is %g", place, i, got)
+			}
+		}
 	}
 }
 
-func TestANaNInARowMakesItsLayerNormNaN(t *testing.T) {
+func TestLayerNorm_NaNStaysInItsRow(t *testing.T) {
 	gain := make([]float32, 40)
 	for i := range gain {
 		gain[i] = 1
@@ -160,7 +169,7 @@ func TestANaNInARowMakesItsLayerNormNaN(t *testing.T) {
 	}
 }
 
-func TestSumsOfLongRowsAgreeWithThePortableOnes(t *testing.T) {
+func TestSum_AgreesWithPortable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for n := 0; n <= 1040; n += panelWidth {
 		x, _ := guarded(rng, n)

@@ -6,24 +6,25 @@ import "unsafe"
 
 const tileRows = 6
 
-func denseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
+func denseTile(rows int, dst, x Rows, w []float32, k int, start Rows, floor float32) {
 	if !accelerated {
-		portableDense(rows, dst, dstStride, x, xStride, w, k, start, startStride, floor)
+		portableDense(rows, dst, x, w, k, start, floor)
 		return
 	}
+	to, from, weights, sums := &dst.Data[0], &x.Data[0], &w[0], &start.Data[0]
 	switch rows {
 	case 1:
-		dense1(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense1(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	case 2:
-		dense2(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense2(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	case 3:
-		dense3(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense3(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	case 4:
-		dense4(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense4(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	case 5:
-		dense5(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense5(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	case 6:
-		dense6(&dst[0], dstStride, &x[0], xStride, &w[0], k, &start[0], startStride, floor)
+		dense6(to, dst.Stride, from, x.Stride, weights, k, sums, start.Stride, floor)
 	}
 }
 
@@ -44,29 +45,32 @@ func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []flo
 	}
 }
 
-func sparseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, list []uint32, start []float32, startStride int, floor float32) {
+func sparseTile(rows int, dst, x Rows, w []float32, list []uint32, start Rows, floor float32) {
 	if !accelerated {
-		portableSparse(rows, dst, dstStride, x, xStride, w, list, start, startStride, floor)
+		portableSparse(rows, dst, x, w, list, start, floor)
 		return
 	}
-	first := unsafe.SliceData(list)
+	to, from, weights, sums := &dst.Data[0], &x.Data[0], &w[0], &start.Data[0]
+	first, n := unsafe.SliceData(list), len(list)
 	switch rows {
 	case 1:
-		sparse1(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse1(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	case 2:
-		sparse2(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse2(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	case 3:
-		sparse3(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse3(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	case 4:
-		sparse4(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse4(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	case 5:
-		sparse5(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse5(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	case 6:
-		sparse6(&dst[0], dstStride, &x[0], xStride, &w[0], first, len(list), &start[0], startStride, floor)
+		sparse6(to, dst.Stride, from, x.Stride, weights, first, n, sums, start.Stride, floor)
 	}
 }
 
-func sparseVectorTile(panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32) {
+func sparseVectorTile(
+	panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32,
+) {
 	if !accelerated {
 		portableSparseVector(panels, dst, x, w, panelStride, list, start, floor)
 		return
@@ -103,7 +107,7 @@ func active(rows int, list []uint32, x []float32, xStride, k int) int {
 	return active6(&list[0], &x[0], xStride, k)
 }
 
-// The lengths from here on are multiples of 16.
+// The lengths of the following functions are multiples of 16.
 
 func sum(x []float32) float64 {
 	if !accelerated || len(x) == 0 {

@@ -4,19 +4,21 @@ package kernel
 
 const tileRows = 4
 
-func denseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
-	portableDense(rows, dst, dstStride, x, xStride, w, k, start, startStride, floor)
+func denseTile(rows int, dst, x Rows, w []float32, k int, start Rows, floor float32) {
+	portableDense(rows, dst, x, w, k, start, floor)
 }
 
 func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
 	portableVector(panels, dst, x, w, panelStride, k, start, floor)
 }
 
-func sparseTile(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, list []uint32, start []float32, startStride int, floor float32) {
-	portableSparse(rows, dst, dstStride, x, xStride, w, list, start, startStride, floor)
+func sparseTile(rows int, dst, x Rows, w []float32, list []uint32, start Rows, floor float32) {
+	portableSparse(rows, dst, x, w, list, start, floor)
 }
 
-func sparseVectorTile(panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32) {
+func sparseVectorTile(
+	panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32,
+) {
 	portableSparseVector(panels, dst, x, w, panelStride, list, start, floor)
 }
 

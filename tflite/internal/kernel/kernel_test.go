@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// guard is written around the memory of a test: who writes there changes it, who
-// reads there gets NaN.
+// guard surrounds the memory of a test: a write changes it, a read gives NaN.
 var guard = float32(math.NaN())
 
-// guarded returns n random numbers within guards, and the whole with the guards.
+// guarded returns n random numbers, and the same slice with guards around it.
 func guarded(rng *rand.Rand, n int) (x, whole []float32) {
 	const edge = 24
 	whole = make([]float32, n+2*edge)
@@ -60,7 +59,7 @@ func reference(w []float32, out, in, stride int, x, start Rows, n int, relu bool
 	return y
 }
 
-func TestMultiplyAgreesWithBruteForceAndStaysWithinItsMemory(t *testing.T) {
+func TestMultiply_AgreesWithBruteForce(t *testing.T) {
 	rng, products := rand.New(rand.NewPCG(1, 1)), 3000
 	if testing.Short() {
 		products = 500
@@ -103,13 +102,15 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 			checkClose(t, what, y.Row(r, out), want[r*out:][:out], in)
 		}
 		edge := (len(yWhole) - len(ys)) / 2
-		if !sameBits(xWhole, xBefore) || !sameBits(yWhole[:edge], yBefore[:edge]) || !sameBits(yWhole[edge+len(ys):], yBefore[edge+len(ys):]) {
-			t.Fatalf("%s: something was written outside of the result", what)
+		after := edge + len(ys)
+		if !sameBits(xWhole, xBefore) || !sameBits(yWhole[:edge], yBefore[:edge]) ||
+			!sameBits(yWhole[after:], yBefore[after:]) {
+			t.Fatalf("%s: write outside of the result", what)
 		}
 		for r := range n {
 			gap := r*yStride + Padded(out)
 			if stop := min((r+1)*yStride, len(ys)); gap < stop && !sameBits(ys[gap:stop], yBefore[edge+gap:edge+stop]) {
-				t.Fatalf("%s: something was written between the rows", what)
+				t.Fatalf("%s: write between the rows", what)
 			}
 		}
 		if first == nil {
@@ -117,13 +118,13 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 		}
 		for r := range n {
 			if !slices.Equal(y.Row(r, out), first[r*yStride:][:out]) {
-				t.Fatalf("%s: leaving the zeros out changes row %d", what, r)
+				t.Fatalf("%s: skipping zeros changes row %d", what, r)
 			}
 		}
 	}
 }
 
-func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
+func TestMultiply_RowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, in := range []int{1, 7, 255, 256, 257, 600} {
 		for _, n := range []int{2, 5, 6, 7, 13, 128} {
@@ -141,7 +142,7 @@ func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 				for r := range n {
 					m.Multiply(one, x.From(r), start, 1, false, l)
 					if !slices.Equal(one.Row(0, out), y.Row(r, out)) {
-						t.Fatalf("%d rows, %d inputs: row %d is another alone", n, in, r)
+						t.Fatalf("%d rows, %d inputs: row %d differs alone", n, in, r)
 					}
 				}
 			}
@@ -149,7 +150,8 @@ func TestARowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 	}
 }
 
-func TestTilesAgreeWithThePortableOnes(t *testing.T) {
+func TestTile_AgreesWithPortable(t *testing.T) {
+	tile := func(x []float32) Rows { return Rows{x, panelWidth} }
 	rng := rand.New(rand.NewPCG(3, 3))
 	for k := 1; k <= 70; k++ {
 		for rows := 1; rows <= tileRows; rows++ {
@@ -169,11 +171,11 @@ func TestTilesAgreeWithThePortableOnes(t *testing.T) {
 			}
 			for _, sparse := range []bool{false, true} {
 				if sparse {
-					sparseTile(rows, got, panelWidth, x, k+1, w, list[:n], start, panelWidth, floor)
-					portableSparse(rows, want, panelWidth, x, k+1, w, list[:n], start, panelWidth, floor)
+					sparseTile(rows, tile(got), Rows{x, k + 1}, w, list[:n], tile(start), floor)
+					portableSparse(rows, tile(want), Rows{x, k + 1}, w, list[:n], tile(start), floor)
 				} else {
-					denseTile(rows, got, panelWidth, x, k+1, w, k, start, panelWidth, floor)
-					portableDense(rows, want, panelWidth, x, k+1, w, k, start, panelWidth, floor)
+					denseTile(rows, tile(got), Rows{x, k + 1}, w, k, tile(start), floor)
+					portableDense(rows, tile(want), Rows{x, k + 1}, w, k, tile(start), floor)
 				}
 				checkClose(t, fmt.Sprintf("k %d, %d rows, sparse %v", k, rows, sparse), got, want, k)
 				checkGuards(t, gotWhole, len(got))
@@ -203,34 +205,12 @@ func checkGuards(t *testing.T, whole []float32, n int) {
 	edge := (len(whole) - n) / 2
 	for _, v := range append(slices.Clone(whole[:edge]), whole[edge+n:]...) {
 		if !math.IsNaN(float64(v)) {
-			t.Fatal("something was written outside of the result")
+			t.Fatal("write outside of the result")
 		}
 	}
 }
 
-func TestANaNStaysOne(t *testing.T) {
-	nan := float32(math.NaN())
-	w := []float32{1, 1}
-	m := Pack(w, 1, 2, 2)
-	for _, n := range []int{1, 2} {
-		x, y := NewRows(n, 2), NewRows(n, 1)
-		x.Data[1] = nan
-		for _, lists := range []*Lists{nil, NewLists(n, 2)} {
-			m.Multiply(y, x, Repeated(Aligned(1)), n, true, lists)
-			if v := y.Data[0]; v == v {
-				t.Errorf("%d rows, lists %v: %v", n, lists != nil, v)
-			}
-		}
-	}
-	x := NewRows(1, 3)
-	x.Data[1] = nan
-	Tanh(x, 1, 3)
-	if v := x.Data[1]; v == v || x.Data[0] != 0 {
-		t.Errorf("tanh: %v", x.Data[:3])
-	}
-}
-
-func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
+func TestTanh_IsAccurateOddAndBounded(t *testing.T) {
 	x := NewRows(1, 16)
 	worst, step := 0.0, uint32(16*97)
 	if testing.Short() {
@@ -245,8 +225,9 @@ func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
 		for i, v := range in {
 			got, want := float64(x.Data[i]), math.Tanh(float64(v))
 			worst = max(worst, math.Abs(got-want)/want)
-			if !(got <= 1) || float64(-tanh32(-v)) != float64(tanh32(v)) || math.Abs(float64(tanh32(v))-got) > 8e-7*want {
-				t.Fatalf("tanh %v is %v, in Go %v", v, got, tanh32(v))
+			portable := tanh32(v)
+			if !(got <= 1) || -tanh32(-v) != portable || math.Abs(float64(portable)-got) > 8e-7*want {
+				t.Fatalf("tanh %v is %v, the portable one %v", v, got, portable)
 			}
 			if math.Abs(got-want) > 5e-7*want+1e-45 {
 				t.Fatalf("tanh %v is %v, want %v", v, got, want)
@@ -256,7 +237,7 @@ func TestTanhIsWithinItsErrorOddAndBounded(t *testing.T) {
 	t.Logf("largest relative error %.2g", worst)
 }
 
-func TestLayerNormAgreesWithFloat64(t *testing.T) {
+func TestLayerNorm_AgreesWithFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for width := 1; width <= 70; width++ {
 		gain, _ := guarded(rng, width)
@@ -274,7 +255,8 @@ func TestLayerNormAgreesWithFloat64(t *testing.T) {
 				variance += (float64(v) - mean) * (float64(v) - mean) / float64(width)
 			}
 			for k, v := range row {
-				want = append(want, float32(math.Tanh((float64(v)-mean)/math.Sqrt(variance+1e-5)*float64(gain[k])+float64(bias[k]))))
+				y := (float64(v)-mean)/math.Sqrt(variance+1e-5)*float64(gain[k]) + float64(bias[k])
+				want = append(want, float32(math.Tanh(y)))
 			}
 		}
 		NewLayerNorm(gain, bias, 1e-5).Tanh(x, 3)
@@ -284,7 +266,7 @@ func TestLayerNormAgreesWithFloat64(t *testing.T) {
 	}
 }
 
-func TestTooShortSlicesPanic(t *testing.T) {
+func TestMultiply_ShortSlicePanics(t *testing.T) {
 	m := Pack(make([]float32, 6), 2, 3, 3)
 	good := NewRows(2, 3)
 	for what, call := range map[string]func(){
@@ -303,7 +285,7 @@ func TestTooShortSlicesPanic(t *testing.T) {
 	}
 }
 
-func TestMultiplyAllocatesNothing(t *testing.T) {
+func TestMultiply_DoesNotAllocate(t *testing.T) {
 	m, lists := Pack(make([]float32, 40*300), 40, 300, 300), NewLists(9, 300)
 	x, y, start := NewRows(9, 300), NewRows(9, 40), Repeated(Aligned(40))
 	if allocs := testing.AllocsPerRun(10, func() {

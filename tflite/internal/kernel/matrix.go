@@ -8,29 +8,28 @@ import (
 
 const (
 	panelWidth  = 16 // outputs of a panel
-	groupPanels = 4  // panels that one row takes at once
+	groupPanels = 4  // panels that are processed at once for a single row
 
-	// inputBlock is how many inputs the tiles take at once: a panel of so many,
-	// 16 KiB, stays in the first-level cache while the rows pass by.
+	// inputBlock is the number of inputs that the tiles process at once: its
+	// panels, 16 KiB, stay in the first-level cache for all rows.
 	inputBlock = 256
 )
 
-// Padded is the room that a row of a width takes: the least multiple of 16.
+// Padded returns the capacity of a row of a width: the least multiple of 16.
 func Padded(width int) int { return (width + panelWidth - 1) &^ (panelWidth - 1) }
 
-// Rows are rows of numbers, Stride elements apart. A Stride of 0 repeats one
-// row.
+// Rows are rows of numbers, Stride elements apart. A Stride of 0 repeats one row.
 type Rows struct {
 	Data   []float32
 	Stride int
 }
 
-// NewRows returns n rows of zeros with room for Padded(width) elements each.
+// NewRows returns n rows of zeros with capacity for Padded(width) elements each.
 func NewRows(n, width int) Rows {
 	stride := Padded(width)
 	if stride%256 == 0 {
-		// Rows a multiple of 1 KiB apart would compete for few of the
-		// first-level cache's sets.
+		// Rows at multiples of 1 KiB would share few sets of the first-level
+		// cache.
 		stride += panelWidth
 	}
 	return Rows{Aligned(n * stride), stride}
@@ -39,13 +38,16 @@ func NewRows(n, width int) Rows {
 // From returns the rows from number i on.
 func (r Rows) From(i int) Rows { return Rows{r.Data[i*r.Stride:], r.Stride} }
 
+// at returns the rows from number i on, without their first elements.
+func (r Rows) at(i, element int) Rows { return Rows{r.Data[i*r.Stride+element:], r.Stride} }
+
 // Row returns the first width elements of row i.
 func (r Rows) Row(i, width int) []float32 { return r.Data[i*r.Stride:][:width] }
 
-// Repeated returns one row, with room for Padded elements, for every row.
+// Repeated returns one row, with capacity for Padded elements, as every row.
 func Repeated(row []float32) Rows { return Rows{Data: row[:Padded(len(row))]} }
 
-// Aligned returns n zeros that begin a cache line, with room for Padded(n).
+// Aligned returns n zeros that begin a cache line, with capacity for Padded(n).
 func Aligned(n int) []float32 {
 	const line = 16
 	x := make([]float32, Padded(n)+line)
@@ -72,7 +74,7 @@ func (m *Matrix) In() int { return m.in }
 // Out returns the number of outputs.
 func (m *Matrix) Out() int { return m.out }
 
-// Set replaces the weights. Nobody may use the matrix meanwhile.
+// Set replaces the weights. It must not run during Multiply.
 func (m *Matrix) Set(w []float32, stride int) {
 	for o := range m.out {
 		panel := m.packed[(o-o%panelWidth)*m.in:]
@@ -94,7 +96,7 @@ func (m *Matrix) Transposed() *Matrix {
 	return t
 }
 
-// Lists are the memory that products with sparse inputs work in.
+// Lists are the scratch memory of products with sparse inputs.
 type Lists struct {
 	inputs  []uint32 // [tiles, inputBlock]
 	lengths []int    // [tiles]
@@ -106,13 +108,11 @@ func NewLists(n, in int) *Lists {
 	return &Lists{make([]uint32, max(tiles*inputBlock, in)), make([]int, tiles)}
 }
 
-// Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it where relu
-// is set. dst is [n, out], x [n, in], start [n, out]; dst and start may be the
-// same, x no part of dst. Where lists are given, inputs that are 0 in all rows of
-// a tile are left out; without lists every input is multiplied. It returns the
-// floating-point operations that it took, two for a multiply-add, and the bytes of
-// the weights, the inputs and the outputs that these were about, and panics where
-// a slice is too short.
+// Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it if relu is set.
+// dst is [n, out], x [n, in], start [n, out]. dst and start may be the same; x must not
+// overlap dst. With lists it skips inputs that are 0 in all rows of a tile. It returns
+// the number of floating-point operations, two for a multiply-add, and the bytes of the
+// weights, inputs and outputs that it used. It panics if a slice is too short.
 func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (flops, bytes int) {
 	m.check(dst, x, start, n)
 	floor := float32(math.Inf(-1))
@@ -140,23 +140,24 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (f
 	return m.effort(n, multiplied, (multiplied+n-1)/n)
 }
 
-// effort counts products of n rows: of so many inputs, summed over the rows, with
-// the weights of so many inputs.
+// effort returns Multiply's counts for n rows: multiplied is the number of inputs,
+// summed over the rows, read the number of inputs with used weights.
 func (m *Matrix) effort(n, multiplied, read int) (flops, bytes int) {
 	return 2 * multiplied * m.out, 4 * (read*m.out + n*(m.in+m.out))
 }
 
-// check panics where a tile would reach beyond a slice: the assembly does not.
+// check panics if a slice is too short. The assembly does not check.
 func (m *Matrix) check(dst, x, start Rows, n int) {
 	out := Padded(m.out)
-	if n < 1 || len(x.Data) < (n-1)*x.Stride+m.in || len(dst.Data) < (n-1)*dst.Stride+out || len(start.Data) < (n-1)*start.Stride+out ||
-		x.Stride < 0 || dst.Stride < 0 || start.Stride < 0 {
-		panic(fmt.Sprintf("kernel: %d rows of [%d, %d]: dst has %d elements, x %d, start %d", n, m.out, m.in, len(dst.Data), len(x.Data), len(start.Data)))
+	short := func(r Rows, width int) bool { return r.Stride < 0 || len(r.Data) < (n-1)*r.Stride+width }
+	if n < 1 || short(x, m.in) || short(dst, out) || short(start, out) {
+		panic(fmt.Sprintf("kernel: %d rows of [%d, %d]: dst has %d elements, x %d, start %d",
+			n, m.out, m.in, len(dst.Data), len(x.Data), len(start.Data)))
 	}
 }
 
-// single takes four panels at once and all inputs: nobody else would use the
-// weights again. It returns how many inputs are not left out.
+// single multiplies one row, by up to four panels at once and without blocks of inputs:
+// each weight is used only once. It returns the number of multiplied inputs.
 func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) (multiplied int) {
 	panel := panelWidth * m.in
 	multiplied = m.in
@@ -178,44 +179,44 @@ func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) (m
 	return multiplied
 }
 
-// block is some of the inputs.
+// block is a range of the inputs.
 type block struct {
 	from, inputs int
 	floor        float32
 }
 
-// tilesOf is the number of tiles of n rows; tile returns the rows of one. Their
-// heights are nearly equal: a low tile costs more than its share.
+// tilesOf returns the number of tiles of n rows, tile the rows of one. The tiles have
+// nearly equal heights: a low tile is less efficient.
 func tilesOf(n int) int { return (n + tileRows - 1) / tileRows }
 
 func tile(t, n int) (row, stop int) { return t * n / tilesOf(n), (t + 1) * n / tilesOf(n) }
 
-// dense takes panel by panel, and for each panel all rows.
+// dense processes one panel after another, each for all rows.
 func (m *Matrix) dense(dst, x, start Rows, n int, b block) {
 	for at := 0; at < m.out; at += panelWidth {
 		w := m.packed[at*m.in+b.from*panelWidth:]
 		for t := range tilesOf(n) {
 			row, stop := tile(t, n)
-			denseTile(stop-row, dst.Data[row*dst.Stride+at:], dst.Stride, x.Data[row*x.Stride+b.from:], x.Stride,
-				w, b.inputs, start.Data[row*start.Stride+at:], start.Stride, b.floor)
+			denseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, b.inputs, start.at(row, at), b.floor)
 		}
 	}
 }
 
-// sparse is dense over the inputs that are not 0 in all rows of a tile. It
-// returns how many these are, summed over the rows.
+// sparse is dense without the inputs that are 0 in all rows of a tile. It returns the
+// number of multiplied inputs, summed over the rows.
 func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) (multiplied int) {
 	for t := range tilesOf(n) {
 		row, stop := tile(t, n)
-		lists.lengths[t] = active(stop-row, lists.inputs[t*inputBlock:][:b.inputs], x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
+		list := lists.inputs[t*inputBlock:][:b.inputs]
+		lists.lengths[t] = active(stop-row, list, x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
 		multiplied += (stop - row) * lists.lengths[t]
 	}
 	for at := 0; at < m.out; at += panelWidth {
 		w := m.packed[at*m.in+b.from*panelWidth:]
 		for t := range tilesOf(n) {
 			row, stop := tile(t, n)
-			sparseTile(stop-row, dst.Data[row*dst.Stride+at:], dst.Stride, x.Data[row*x.Stride+b.from:], x.Stride,
-				w, lists.inputs[t*inputBlock:][:lists.lengths[t]], start.Data[row*start.Stride+at:], start.Stride, b.floor)
+			list := lists.inputs[t*inputBlock:][:lists.lengths[t]]
+			sparseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, list, start.at(row, at), b.floor)
 		}
 	}
 	return multiplied

@@ -4,7 +4,7 @@ import "math"
 
 // LayerNorm is y = gain·(x - mean x)/√(var x + eps) + bias.
 type LayerNorm struct {
-	gain, bias []float32 // with room for Padded elements, zeros beyond their width
+	gain, bias []float32 // with capacity for Padded elements, zeros beyond their width
 	eps        float64
 }
 
@@ -26,7 +26,7 @@ func (l LayerNorm) Tanh(x Rows, n int) {
 	}
 }
 
-// Moments returns a row's mean and the reciprocal of its deviation, summed in
+// Moments returns a row's mean and the reciprocal of its standard deviation, summed in
 // float64.
 func (l LayerNorm) Moments(row []float32) (mean, scale float64) {
 	n, whole := float64(len(row)), len(row)&^(panelWidth-1)
@@ -35,10 +35,10 @@ func (l LayerNorm) Moments(row []float32) (mean, scale float64) {
 	return mean, 1 / math.Sqrt(variance+l.eps)
 }
 
-// Back turns the gradient of a row's LayerNorm into that of its input, in place.
+// Backward turns the gradient of a row's LayerNorm into that of its input, in place.
 // With x̂ = (x - mean)·scale and g = gain·grad it is scale·(g - mean g - x̂·mean(g·x̂)).
-// No compiler may fuse its products and sums.
-func (l LayerNorm) Back(grad, x []float32) {
+// The conversions to float64 keep compilers from fusing products and sums.
+func (l LayerNorm) Backward(grad, x []float32) {
 	mean, scale := l.Moments(x)
 	var sum, product float64
 	for k, v := range grad {
@@ -48,7 +48,8 @@ func (l LayerNorm) Back(grad, x []float32) {
 	}
 	sum, product = sum/float64(len(x)), product/float64(len(x))
 	for k, v := range grad {
-		grad[k] = float32(scale * (float64(float64(v)*float64(l.gain[k])) - sum - float64((float64(x[k])-mean)*scale*product)))
+		g := float64(float64(v) * float64(l.gain[k]))
+		grad[k] = float32(scale * (g - sum - float64((float64(x[k])-mean)*scale*product)))
 	}
 }
 

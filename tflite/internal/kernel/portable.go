@@ -1,42 +1,46 @@
 package kernel
 
-// The tiles in Go: the reference for the assembly, and what other processors use.
+// The tiles in Go: the reference for the assembly, used on other processors.
 
 // portableDense computes rows by 16 outputs of dst = max(start + x·w, floor).
 // w is [k, 16].
-func portableDense(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, k int, start []float32, startStride int, floor float32) {
+func portableDense(rows int, dst, x Rows, w []float32, k int, start Rows, floor float32) {
 	for r := range rows {
-		sums := [panelWidth]float32(start[r*startStride:])
-		for i, v := range x[r*xStride:][:k] {
+		sums := [panelWidth]float32(start.From(r).Data)
+		for i, v := range x.Row(r, k) {
 			multiplyAdd(&sums, v, (*[panelWidth]float32)(w[i*panelWidth:]))
 		}
-		store(dst[r*dstStride:], &sums, floor)
+		store(dst.From(r).Data, &sums, floor)
 	}
 }
 
 // portableSparse is portableDense over the listed inputs.
-func portableSparse(rows int, dst []float32, dstStride int, x []float32, xStride int, w []float32, list []uint32, start []float32, startStride int, floor float32) {
+func portableSparse(rows int, dst, x Rows, w []float32, list []uint32, start Rows, floor float32) {
 	for r := range rows {
-		sums := [panelWidth]float32(start[r*startStride:])
-		row := x[r*xStride:]
+		sums := [panelWidth]float32(start.From(r).Data)
+		row := x.From(r).Data
 		for _, i := range list {
 			multiplyAdd(&sums, row[i], (*[panelWidth]float32)(w[i*panelWidth:]))
 		}
-		store(dst[r*dstStride:], &sums, floor)
+		store(dst.From(r).Data, &sums, floor)
 	}
 }
 
 // portableVector computes one row by several panels, panelStride elements apart.
 func portableVector(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
 	for p := range panels {
-		portableDense(1, dst[p*panelWidth:], 0, x, 0, w[p*panelStride:], k, start[p*panelWidth:], 0, floor)
+		at := p * panelWidth
+		portableDense(1, Rows{Data: dst[at:]}, Rows{Data: x}, w[p*panelStride:], k, Rows{Data: start[at:]}, floor)
 	}
 }
 
 // portableSparseVector is portableVector over the listed inputs.
-func portableSparseVector(panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32) {
+func portableSparseVector(
+	panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32,
+) {
 	for p := range panels {
-		portableSparse(1, dst[p*panelWidth:], 0, x, 0, w[p*panelStride:], list, start[p*panelWidth:], 0, floor)
+		at := p * panelWidth
+		portableSparse(1, Rows{Data: dst[at:]}, Rows{Data: x}, w[p*panelStride:], list, Rows{Data: start[at:]}, floor)
 	}
 }
 
@@ -62,7 +66,7 @@ func multiplyAdd(sums *[panelWidth]float32, v float32, w *[panelWidth]float32) {
 	}
 }
 
-// store writes the sums, at least floor; a NaN stays one.
+// store writes max(sums, floor); NaN stays NaN.
 func store(dst []float32, sums *[panelWidth]float32, floor float32) {
 	for j, v := range sums {
 		dst[j] = max(v, floor)
@@ -81,7 +85,7 @@ func portableSquares(x []float32, mean float64) float64 {
 	sum := 0.0
 	for _, v := range x {
 		d := float64(v) - mean
-		sum += float64(d * d) // no compiler may fuse it: rows end here on every processor
+		sum += float64(d * d) // not fused: every processor uses it for the end of a row
 	}
 	return sum
 }

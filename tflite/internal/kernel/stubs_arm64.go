@@ -5,76 +5,94 @@
 package kernel
 
 // dense1 computes 1 rows by 16 outputs.
-func dense1(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense1(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse1 computes 1 rows by 16 outputs over the listed inputs.
-func sparse1(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse1(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active1 lists the inputs below k that are not 0 in 1 rows; list has room for k.
 func active1(list *uint32, x *float32, xStride int, k int) int
 
 // dense2 computes 2 rows by 16 outputs.
-func dense2(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense2(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse2 computes 2 rows by 16 outputs over the listed inputs.
-func sparse2(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse2(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active2 lists the inputs below k that are not 0 in 2 rows; list has room for k.
 func active2(list *uint32, x *float32, xStride int, k int) int
 
 // dense3 computes 3 rows by 16 outputs.
-func dense3(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense3(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse3 computes 3 rows by 16 outputs over the listed inputs.
-func sparse3(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse3(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active3 lists the inputs below k that are not 0 in 3 rows; list has room for k.
 func active3(list *uint32, x *float32, xStride int, k int) int
 
 // dense4 computes 4 rows by 16 outputs.
-func dense4(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense4(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse4 computes 4 rows by 16 outputs over the listed inputs.
-func sparse4(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse4(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active4 lists the inputs below k that are not 0 in 4 rows; list has room for k.
 func active4(list *uint32, x *float32, xStride int, k int) int
 
 // dense5 computes 5 rows by 16 outputs.
-func dense5(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense5(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse5 computes 5 rows by 16 outputs over the listed inputs.
-func sparse5(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse5(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active5 lists the inputs below k that are not 0 in 5 rows; list has room for k.
 func active5(list *uint32, x *float32, xStride int, k int) int
 
 // dense6 computes 6 rows by 16 outputs.
-func dense6(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
+func dense6(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int,
+	start *float32, startStride int, floor float32)
 
 // sparse6 computes 6 rows by 16 outputs over the listed inputs.
-func sparse6(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
+func sparse6(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int,
+	start *float32, startStride int, floor float32)
 
 // active6 lists the inputs below k that are not 0 in 6 rows; list has room for k.
 func active6(list *uint32, x *float32, xStride int, k int) int
 
 // vector2 computes one row by 2 panels of 16 outputs.
-func vector2(dst *float32, x *float32, w *float32, panelStride int, k int, start *float32, floor float32)
+func vector2(dst *float32, x *float32, w *float32, panelStride int, k int,
+	start *float32, floor float32)
 
 // sparseVector2 computes one row by 2 panels of 16 outputs over the listed inputs.
-func sparseVector2(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int, start *float32, floor float32)
+func sparseVector2(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int,
+	start *float32, floor float32)
 
 // vector3 computes one row by 3 panels of 16 outputs.
-func vector3(dst *float32, x *float32, w *float32, panelStride int, k int, start *float32, floor float32)
+func vector3(dst *float32, x *float32, w *float32, panelStride int, k int,
+	start *float32, floor float32)
 
 // sparseVector3 computes one row by 3 panels of 16 outputs over the listed inputs.
-func sparseVector3(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int, start *float32, floor float32)
+func sparseVector3(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int,
+	start *float32, floor float32)
 
 // vector4 computes one row by 4 panels of 16 outputs.
-func vector4(dst *float32, x *float32, w *float32, panelStride int, k int, start *float32, floor float32)
+func vector4(dst *float32, x *float32, w *float32, panelStride int, k int,
+	start *float32, floor float32)
 
 // sparseVector4 computes one row by 4 panels of 16 outputs over the listed inputs.
-func sparseVector4(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int, start *float32, floor float32)
+func sparseVector4(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int,
+	start *float32, floor float32)
 
 // sum16 adds up n elements, a multiple of 16.
 func sum16(x *float32, n int) float64

@@ -1,10 +1,10 @@
 package kernel
 
-// tanhTable is tanh x = x·P(x²)/Q(x²) for |x| up to 9, where tanh rounds to 1:
-// the rational function of these degrees with the least relative error, 2e-8,
-// before rounding. Evaluated in float32 it is within 5e-7 of tanh x, absolute and
-// relative, within [-1, 1], odd, and NaN where x is. Each number fills a vector:
-// x's bounds, the result's bounds, P from the lowest power, Q without its 1.
+// tanhTable has the coefficients of tanh x = x·P(x²)/Q(x²) for |x| up to 9, where tanh
+// rounds to 1. It is the rational function of these degrees with the least relative
+// error, 2e-8 before rounding. In float32 its error is at most 5e-7, absolute and
+// relative; it is odd, within [-1, 1], and NaN for NaN. Each number fills a vector: x's
+// bounds, the result's bounds, P from the lowest power, Q without its 1.
 var tanhTable = vectors(
 	9, -9, 1, -1,
 	9.999999795e-01, 1.338101871e-01, 3.495579867e-03, 2.060894711e-05, 1.335447891e-08,
@@ -20,7 +20,7 @@ func vectors(numbers ...float32) (table [13][8]float32) {
 	return table
 }
 
-// tanh32 is tanh x, as the vectors evaluate it.
+// tanh32 evaluates tanh x like the vectors.
 func tanh32(x float32) float32 {
 	t := &tanhTable
 	x = min(max(x, t[1][0]), t[0][0])

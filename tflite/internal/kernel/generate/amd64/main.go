@@ -1,6 +1,6 @@
-// Command generate writes kernel_amd64.s: the same few loops for every number
-// of rows and outputs that a tile may have. It is a module of its own, so that
-// the robot's program does not depend on the assembler's library.
+// Command amd64 writes kernel_amd64.s: the loops for every number of rows and outputs of a
+// tile. It is in a separate module, so that the robot's program does not depend on the
+// assembler's library.
 package main
 
 import (
@@ -11,9 +11,15 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// tileRows by 2 vectors of sums, 2 vectors of weights and 2 of inputs take all
-// 16 registers.
+// tileRows by 2 vectors of sums, 2 vectors of weights and 2 of inputs use all 16 registers.
 const tileRows = 6
+
+// Parts of the signatures.
+const (
+	tileParameters   = "dst *float32, dstStride int, x *float32, xStride int, w *float32, "
+	startParameters  = "start *float32, startStride int, floor float32"
+	vectorParameters = "dst, x, w *float32, panelStride"
+)
 
 func main() {
 	ConstraintExpr("amd64,!noasm")
@@ -35,7 +41,7 @@ func main() {
 
 func load(name string) Register { return Load(Param(name), GP64()) }
 
-// inBytes loads a number of elements and turns it into bytes.
+// inBytes loads a number of elements and converts it to bytes.
 func inBytes(name string) Register {
 	r := load(name)
 	SHLQ(U8(2), r)
@@ -50,9 +56,9 @@ func vectors(n int) []VecVirtual {
 	return v
 }
 
-// floored raises the sums to the floor. The sum is the second source of VMAXPS:
-// where it is NaN, it stays.
-func floored(sums []VecVirtual) {
+// raiseToFloor computes max(sum, floor). The sum is the second source of VMAXPS, so that
+// NaN stays NaN.
+func raiseToFloor(sums []VecVirtual) {
 	floor := YMM()
 	address, err := Param("floor").Resolve()
 	if err != nil {
@@ -64,8 +70,7 @@ func floored(sums []VecVirtual) {
 	}
 }
 
-// loop repeats body, which handles step elements, while at least step of n are
-// left.
+// loop repeats body, which processes step elements, while at least step of n are left.
 func loop(label string, n Register, step int, body func()) {
 	JMP(LabelRef(label + "_test"))
 	Label(label)
@@ -78,12 +83,12 @@ func loop(label string, n Register, step int, body func()) {
 
 // dense: rows of x by one panel of 16 outputs.
 func dense(rows int) {
-	TEXT(fmt.Sprintf("dense%d", rows), NOSPLIT, "func(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)")
+	TEXT(fmt.Sprintf("dense%d", rows), NOSPLIT, "func("+tileParameters+"k int, "+startParameters+")")
 	Doc(fmt.Sprintf("dense%d computes %d rows by 16 outputs.", rows, rows))
 	sums := loadTile(rows)
 	x, stride := load("x"), inBytes("xStride")
 	far := x
-	if rows > 3 { // the rows from the fourth on have a base of their own
+	if rows > 3 { // base address of the fourth and later rows
 		far = GP64()
 		LEAQ(Mem{Base: x, Index: stride, Scale: 2}, far)
 		ADDQ(stride, far)
@@ -140,7 +145,7 @@ func loadTile(rows int) []VecVirtual {
 }
 
 func storeTile(sums []VecVirtual) {
-	floored(sums)
+	raiseToFloor(sums)
 	dst, stride := load("dst"), inBytes("dstStride")
 	rows := len(sums) / 2
 	for r := range rows {
@@ -163,7 +168,7 @@ func loadSums(start Register, n int) []VecVirtual {
 }
 
 func storeSums(sums []VecVirtual) {
-	floored(sums)
+	raiseToFloor(sums)
 	dst := load("dst")
 	for i, s := range sums {
 		VMOVUPS(s, Mem{Base: dst, Disp: 32 * i})
@@ -172,11 +177,10 @@ func storeSums(sums []VecVirtual) {
 	RET()
 }
 
-// vector: one row by several panels of 16 outputs, each panelStride elements
-// after the one before: as many sums as it takes to hide the latency of the
-// multiply-add.
+// vector: one row by several panels of 16 outputs, panelStride elements apart. Several
+// panels hide the latency of the multiply-add.
 func vector(panels int) {
-	TEXT(fmt.Sprintf("vector%d", panels), NOSPLIT, "func(dst, x, w *float32, panelStride, k int, start *float32, floor float32)")
+	TEXT(fmt.Sprintf("vector%d", panels), NOSPLIT, "func("+vectorParameters+", k int, start *float32, floor float32)")
 	Doc(fmt.Sprintf("vector%d computes one row by %d panels of 16 outputs.", panels, panels))
 	sums := loadSums(load("start"), 2*panels)
 	x, w, stride, k := load("x"), load("w"), inBytes("panelStride"), load("k")
@@ -213,9 +217,9 @@ func vector(panels int) {
 	storeSums(sums)
 }
 
-// listed repeats body for every input in a list, four at a time. at is the
-// input's number, w64 the offset of its weights in a panel.
-func listed(list, n Register, body func(at, w64 Register)) {
+// eachListed repeats body for every input in a list, four at a time. at is the input's
+// number, w64 the offset of its weights in a panel.
+func eachListed(list, n Register, body func(at, w64 Register)) {
 	step := func(unroll int) func() {
 		return func() {
 			for i := range unroll {
@@ -234,7 +238,7 @@ func listed(list, n Register, body func(at, w64 Register)) {
 
 // sparse: rows of x by one panel of 16 outputs, over the inputs in a list.
 func sparse(rows int) {
-	TEXT(fmt.Sprintf("sparse%d", rows), NOSPLIT, "func(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)")
+	TEXT(fmt.Sprintf("sparse%d", rows), NOSPLIT, "func("+tileParameters+"list *uint32, n int, "+startParameters+")")
 	Doc(fmt.Sprintf("sparse%d computes %d rows by 16 outputs over the listed inputs.", rows, rows))
 	sums := loadTile(rows)
 	stride := inBytes("xStride")
@@ -244,7 +248,7 @@ func sparse(rows int) {
 		LEAQ(Mem{Base: x[r-1], Index: stride, Scale: 1}, x[r])
 	}
 	w := load("w")
-	listed(load("list"), load("n"), func(at, w64 Register) {
+	eachListed(load("list"), load("n"), func(at, w64 Register) {
 		w0, w1 := YMM(), YMM()
 		VMOVUPS(Mem{Base: w, Index: w64, Scale: 1}, w0)
 		VMOVUPS(Mem{Base: w, Index: w64, Scale: 1, Disp: 32}, w1)
@@ -260,8 +264,10 @@ func sparse(rows int) {
 
 // sparseVector: vector over the inputs in a list.
 func sparseVector(panels int) {
-	TEXT(fmt.Sprintf("sparseVector%d", panels), NOSPLIT, "func(dst, x, w *float32, panelStride int, list *uint32, n int, start *float32, floor float32)")
-	Doc(fmt.Sprintf("sparseVector%d computes one row by %d panels of 16 outputs over the listed inputs.", panels, panels))
+	TEXT(fmt.Sprintf("sparseVector%d", panels), NOSPLIT,
+		"func("+vectorParameters+" int, list *uint32, n int, start *float32, floor float32)")
+	Doc(fmt.Sprintf("sparseVector%d computes one row by %d panels of 16 outputs over the listed inputs.",
+		panels, panels))
 	sums := loadSums(load("start"), 2*panels)
 	x, stride := load("x"), inBytes("panelStride")
 	w := []Register{load("w")}
@@ -269,7 +275,7 @@ func sparseVector(panels int) {
 		w = append(w, GP64())
 		LEAQ(Mem{Base: w[p-1], Index: stride, Scale: 1}, w[p])
 	}
-	listed(load("list"), load("n"), func(at, w64 Register) {
+	eachListed(load("list"), load("n"), func(at, w64 Register) {
 		v := YMM()
 		VBROADCASTSS(Mem{Base: x, Index: at, Scale: 4}, v)
 		for p := range panels {
@@ -280,10 +286,10 @@ func sparseVector(panels int) {
 	storeSums(sums)
 }
 
-// active: the list of the inputs that are not 0 in every row, without a branch
-// that could be predicted wrongly: every input is written to the list's end, and
-// a carry, set where it is to stay, is added to the list's length. The bits of a
-// number that is 0 are 0 but for its sign, which doubling drops.
+// active: the list of the inputs that are not 0 in every row. To avoid mispredicted
+// branches, it writes every input to the list's end and adds a carry to the list's length,
+// which is set for an input that is not 0. All bits of 0 are 0 except its sign, which
+// doubling drops.
 func active(rows int) {
 	TEXT(fmt.Sprintf("active%d", rows), NOSPLIT, "func(list *uint32, x *float32, xStride, k int) int")
 	Doc(fmt.Sprintf("active%d lists the inputs below k that are not 0 in %d rows; list has room for k.", rows, rows))
@@ -393,7 +399,7 @@ func squares() {
 	returnTotal(sums)
 }
 
-// The rows of the table that tanh.go passes, 8 equal numbers each.
+// The rows of tanhTable, 8 equal numbers each.
 const (
 	limit, minusLimit = 0, 1
 	one, minusOne     = 2, 3
@@ -404,8 +410,8 @@ const (
 
 func row(table Register, i int) Mem { return Mem{Base: table, Disp: 32 * i} }
 
-// applyTanh replaces x by tanh x. Where an operand of VMINPS or VMAXPS is NaN
-// the second source is the result: x stays NaN.
+// applyTanh replaces x by tanh x. If an operand of VMINPS or VMAXPS is NaN, the result is
+// the second source: NaN stays NaN.
 func applyTanh(x VecVirtual, table Register) {
 	clamp(x, table, minusLimit, limit)
 	s, p, q := YMM(), YMM(), YMM()

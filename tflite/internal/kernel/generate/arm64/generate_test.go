@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestTheCommittedFilesAreWhatTheGeneratorWrites(t *testing.T) {
+func TestGenerate_WritesTheCommittedFiles(t *testing.T) {
 	assembly, stubs := generate()
 	for name, want := range map[string]string{"kernel_arm64.s": assembly, "stubs_arm64.go": stubs} {
 		got, err := os.ReadFile(filepath.Join("../..", name))
@@ -28,9 +28,8 @@ func TestTheCommittedFilesAreWhatTheGeneratorWrites(t *testing.T) {
 
 var wordLine = regexp.MustCompile(`(?m)^\tWORD \$0x([0-9a-f]{8}) // (.*)$`)
 
-// TestEveryWordIsTheInstructionOfItsComment asks GNU's disassembler, which knows
-// nothing of this program.
-func TestEveryWordIsTheInstructionOfItsComment(t *testing.T) {
+// TestWords_DisassembleToTheirComments uses GNU's disassembler as an independent reference.
+func TestWords_DisassembleToTheirComments(t *testing.T) {
 	assembly, _ := generate()
 	check := wordLine.FindAllStringSubmatch(assembly+anyRegisters(), -1)
 	if want := strings.Count(assembly, "WORD"); len(check) <= want {

@@ -1,9 +1,9 @@
-// Command arm64 writes kernel_arm64.s, with NEON, and its declarations: the same
-// operations, added in the same order, as the program for amd64 beside it.
+// Command arm64 writes kernel_arm64.s, with NEON, and its declarations. The operations and
+// their order are those of the program for amd64.
 //
-// Go's assembler knows the loads, the integer instructions and one multiply-add;
-// words.go encodes the rest. Registers are chosen by hand: 32 of 128 bits and
-// more addresses than any loop needs.
+// Go's assembler has the loads, the integer instructions and one multiply-add; words.go
+// encodes the other instructions. Registers are assigned by hand: there are 32 of 128 bits,
+// and more addresses than any loop needs.
 package main
 
 import (

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// The sums have the order of those for amd64, so that a row's mean and deviation
-// are the same bits: element i of 16 goes to half-vector i/2.
+// The sums have the same order as on amd64, so that a row's mean and standard deviation
+// have the same bits: element i of 16 is added to half-vector i/2.
 const halves = 8
 
 func (f *file) zeroSums() {
@@ -12,8 +12,8 @@ func (f *file) zeroSums() {
 	}
 }
 
-// eachHalf loads 16 elements, turns them into float64, and calls body with each
-// half-vector's register and sum.
+// eachHalf loads 16 elements, converts them to float64, and calls body with the register
+// and the sum of each half-vector.
 func (f *file) eachHalf(x string, body func(v, sum int)) {
 	const quad, double = 16, 20
 	for i := 0; i < 4; i += 2 {
@@ -54,7 +54,8 @@ func (f *file) sum() {
 
 func (f *file) squares() {
 	const mean = 31
-	f.function("squares16", "adds up (x - mean)² of n elements, a multiple of 16.", "x *float32, n int, mean float64", "float64")
+	f.function("squares16", "adds up (x - mean)² of n elements, a multiple of 16.",
+		"x *float32, n int, mean float64", "float64")
 	f.load("x", "R0")
 	f.load("n", counter)
 	f.line("FMOVD %s, F%d", f.parameters["mean"], mean)
@@ -69,7 +70,7 @@ func (f *file) squares() {
 	f.returnTotal()
 }
 
-// The rows of the table that tanh.go passes, 8 equal numbers each.
+// The rows of tanhTable, 8 equal numbers each.
 const (
 	limit, minusLimit = 0, 1
 	one, minusOne     = 2, 3
@@ -78,8 +79,8 @@ const (
 	degree            = 4
 )
 
-// The vectors of tanh: a group of each, 16 elements, then what all share. A
-// polynomial goes from one of steps to the next.
+// The vectors of tanh: groups of four, 16 elements, then single ones for all elements. A
+// polynomial alternates between the steps.
 const (
 	group = 4
 
@@ -106,19 +107,19 @@ func (f *file) loadTable() {
 	f.tableRow(denominator+degree-1, leadingDivisor)
 }
 
-// together calls body for each vector of a group: neighbours do not wait for each other.
-func together(body func(i int)) {
+// eachVector calls body for each vector of a group. Consecutive instructions do not depend
+// on each other.
+func eachVector(body func(i int)) {
 	for i := range group {
 		body(i)
 	}
 }
 
-// power adds to a coefficient of the table, which it loads, the product of what
-// is there and of the square. A load needs none of the arithmetic units that a
-// copy of a register would.
-func (f *file) power(to, from, coefficient int, shared bool) {
-	together(func(i int) { f.tableRow(coefficient, to+i) })
-	together(func(i int) {
+// hornerStep computes to = coefficient + from·x². It loads the coefficient from the table:
+// unlike a copy of a register, a load needs no arithmetic unit.
+func (f *file) hornerStep(to, from, coefficient int, shared bool) {
+	eachVector(func(i int) { f.tableRow(coefficient, to+i) })
+	eachVector(func(i int) {
 		source := from + i
 		if shared {
 			source = from
@@ -127,28 +128,28 @@ func (f *file) power(to, from, coefficient int, shared bool) {
 	})
 }
 
-// applyTanh replaces the values by their tanh. A NaN stays one.
+// applyTanh replaces the values by their tanh. NaN stays NaN.
 func (f *file) applyTanh() {
 	clamp := func(low, high int) {
-		together(func(i int) { f.max4(values+i, values+i, bounds+low) })
-		together(func(i int) { f.min4(values+i, values+i, bounds+high) })
+		eachVector(func(i int) { f.max4(values+i, values+i, bounds+low) })
+		eachVector(func(i int) { f.min4(values+i, values+i, bounds+high) })
 	}
 	clamp(minusLimit, limit)
-	together(func(i int) { f.mul4(squared+i, values+i, values+i) })
-	f.power(step0, leadingNumerator, numerator+3, true)
-	f.power(step1, step0, numerator+2, false)
-	f.power(step0, step1, numerator+1, false)
-	f.power(step1, step0, numerator, false)
-	f.power(step0, leadingDivisor, denominator+2, true)
-	f.power(step2, step0, denominator+1, false)
-	f.power(step0, step2, denominator, false)
-	f.power(step2, step0, one, false)
-	together(func(i int) { f.mul4(step1+i, values+i, step1+i) })
-	together(func(i int) { f.div4(values+i, step1+i, step2+i) })
+	eachVector(func(i int) { f.mul4(squared+i, values+i, values+i) })
+	f.hornerStep(step0, leadingNumerator, numerator+3, true)
+	f.hornerStep(step1, step0, numerator+2, false)
+	f.hornerStep(step0, step1, numerator+1, false)
+	f.hornerStep(step1, step0, numerator, false)
+	f.hornerStep(step0, leadingDivisor, denominator+2, true)
+	f.hornerStep(step2, step0, denominator+1, false)
+	f.hornerStep(step0, step2, denominator, false)
+	f.hornerStep(step2, step0, one, false)
+	eachVector(func(i int) { f.mul4(step1+i, values+i, step1+i) })
+	eachVector(func(i int) { f.div4(values+i, step1+i, step2+i) })
 	clamp(minusOne, one)
 }
 
-// loadQuads loads 16 elements; post moves the address on.
+// loadQuads loads 16 elements; post increments the address.
 func (f *file) loadQuads(address string, v int, post bool) {
 	for i := 0; i < group; i += 2 {
 		at := fmt.Sprintf("FLDPQ %d(%s)", 16*i, address)
@@ -159,9 +160,8 @@ func (f *file) loadQuads(address string, v int, post bool) {
 	}
 }
 
-// storeQuads stores 16 elements and moves the address on, apart: with the last
-// store the next load would have to wait for the arithmetic where a core does both
-// at once.
+// storeQuads stores 16 elements and increments the address in a separate instruction. If
+// the last store incremented it, the next load would wait for that store's data.
 func (f *file) storeQuads(address string, v int) {
 	for i := 0; i < group; i += 2 {
 		f.line("FSTPQ (F%d, F%d), %d(%s)", v+i, v+i+1, 16*i, address)
@@ -183,9 +183,9 @@ func (f *file) normTanh() {
 		f.loadQuads("R0", step0, false)
 		f.loadQuads("R1", step1, true)
 		f.loadQuads("R2", values, true)
-		together(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
-		together(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
-		together(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
+		eachVector(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
+		eachVector(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
+		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
 		f.applyTanh()
 		f.storeQuads("R0", values)
 	})
@@ -193,7 +193,8 @@ func (f *file) normTanh() {
 }
 
 func (f *file) tanh() {
-	f.function("tanh16", "computes x ← tanh x of n elements, a multiple of 16.", "x *float32, n int, table *[13][8]float32", "")
+	f.function("tanh16", "computes x ← tanh x of n elements, a multiple of 16.",
+		"x *float32, n int, table *[13][8]float32", "")
 	f.load("x", "R0")
 	f.load("n", counter)
 	f.loadTable()

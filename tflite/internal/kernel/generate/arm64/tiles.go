@@ -2,24 +2,23 @@ package main
 
 import "fmt"
 
-// tileRows by 4 vectors of sums, a vector of inputs a row and 2 of weights take
-// all 32 registers.
+// tileRows by 4 vectors of sums, a vector of inputs for each row and 2 of weights use all
+// 32 registers.
 //
-// A Cortex-A78AE starts two multiply-adds of 4 elements a cycle; a sum can take
-// the next product 4 cycles later, so 8 sums keep it busy, and two rows have 8.
-// Six rows by 16 outputs are 24 multiply-adds an input, 12 cycles. Four inputs of
-// a row come with one load and are multiplied by element, which needs no
-// broadcast: four inputs are 96 multiply-adds, 48 cycles, beside 6 loads of
-// inputs and 8 of pairs of weights, 22 vectors. Half a vector a cycle, where the
-// core loads two or three: nothing but the multiply-adds sets the pace. Seven rows
-// would leave too few registers, and could not be faster. With only 2 vectors of
-// weights a load waits for no multiply-add: the core renames registers.
+// A Cortex-A78AE starts two multiply-adds of 4 elements a cycle. Their latency is 4 cycles,
+// so it needs 8 independent sums, those of two rows. Six rows by 16 outputs are 24
+// multiply-adds an input, 12 cycles. One load gives four inputs of a row, which are
+// multiplied by element, without a broadcast: four inputs are 96 multiply-adds, 48 cycles,
+// beside 6 loads of inputs and 8 of pairs of weights, 22 vectors. That is half a vector a
+// cycle, and the core loads two or three: only the multiply-adds limit the speed. Seven
+// rows would need more registers and would not be faster. With only 2 vectors of weights a
+// load does not wait for multiply-adds, because the core renames registers.
 //
-// Listed inputs are loaded one by one into element 0: 24 multiply-adds beside 9
-// loads, of 10 vectors or scalars and a number.
+// Listed inputs are loaded one by one into element 0: 24 multiply-adds beside 9 loads, of
+// 10 vectors or scalars and a number.
 //
-// LLVM 19's model of the Neoverse N1, a relative of the core, gives both loops the 48
-// cycles of their multiply-adds. A model, not a measurement.
+// LLVM 19's model of the similar Neoverse N1 gives both loops the 48 cycles of their
+// multiply-adds. This is a model, not a measurement.
 const tileRows = 6
 
 const (
@@ -28,22 +27,22 @@ const (
 	vectorParameters = "dst *float32, x *float32, w *float32, panelStride int, "
 )
 
-// The registers of the loops. The first two are the sums' address and the
-// distance of their rows before and after the loop, inside it those of sparse
-// panels.
+// The registers of the loops. The first two hold the address and the stride of the sums
+// before and after the loop; loops over sparse panels reuse them.
 const (
 	sumsAddress, sumsStride = "R0", "R1"
 	weights, counter        = "R8", "R9"
 	list, input, scratch    = "R10", "R11", "R12"
 )
 
-// rowAddress is the register of a row's inputs; panelAddress of a panel's
-// weights, panelInput of an input's weights in it.
+// rowAddress is the register of the address of a row's inputs, panelAddress of a panel's
+// weights, panelInput of the weights of one input in a panel.
 func rowAddress(r int) string   { return fmt.Sprintf("R%d", 2+r) }
 func panelAddress(p int) string { return fmt.Sprintf("R%d", 19+p) }
 func panelInput(p int) string   { return fmt.Sprintf("R%d", 4+p) }
 
-// addresses loads an address and puts n-1 more behind it, a stride apart.
+// addresses loads an address into the first register and adds the stride for each of the
+// other n-1.
 func (f *file) addresses(name, stride string, n int, register func(int) string) {
 	f.load(name, register(0))
 	if n == 1 {
@@ -66,7 +65,7 @@ func (f *file) loadTile(rows int) {
 }
 
 func (f *file) storeTile(rows int) {
-	f.floored(4 * rows)
+	f.raiseToFloor(4 * rows)
 	f.load("dst", sumsAddress)
 	f.inBytes("dstStride", sumsStride)
 	f.eachRow(rows, func(sum int) {
@@ -86,8 +85,8 @@ func (f *file) eachRow(rows int, body func(sum int)) {
 	}
 }
 
-// floored raises n sums to the floor; a NaN stays one.
-func (f *file) floored(n int) {
+// raiseToFloor computes max(sum, floor) of n sums; NaN stays NaN.
+func (f *file) raiseToFloor(n int) {
 	const floor = 31
 	f.broadcast("floor", floor)
 	for s := range n {
@@ -95,11 +94,10 @@ func (f *file) floored(n int) {
 	}
 }
 
-// multiplyRows adds to the sums of all rows the products of one input, which is
-// the given element of the rows' vectors, and of 16 weights at an address. post
-// moves the address on.
+// multiplyRows adds the products of one input, an element of the rows' vectors, and 16
+// weights to the sums of all rows. post increments the address of the weights.
 func (f *file) multiplyRows(rows, element int, address string, post bool) {
-	first := 5 * rows // the vectors behind the sums and the inputs
+	first := 5 * rows // the first vector after the sums and the inputs
 	pairs := min(2, (32-first)/2)
 	for half := range 2 {
 		w := first + half%pairs*2
@@ -141,9 +139,9 @@ func (f *file) dense(rows int) {
 	f.storeTile(rows)
 }
 
-// listed repeats body for every input in a list, four at a time; the register
-// input is its number.
-func (f *file) listed(body func()) {
+// eachListed repeats body for every input in a list, four at a time. The register input has
+// its number.
+func (f *file) eachListed(body func()) {
 	f.load("list", list)
 	f.load("n", counter)
 	step := func(unroll int) func() {
@@ -166,7 +164,7 @@ func (f *file) sparse(rows int) {
 	f.loadTile(rows)
 	f.addresses("x", "xStride", rows, rowAddress)
 	f.load("w", weights)
-	f.listed(func() {
+	f.eachListed(func() {
 		f.line("ADD %s<<6, %s, %s", input, weights, scratch)
 		for r := range rows {
 			f.line("FMOVS (%s)(%s<<2), F%d", rowAddress(r), input, 4*rows+r)
@@ -193,7 +191,7 @@ func (f *file) loadRow(panels int) {
 }
 
 func (f *file) storeRow(panels int) {
-	f.floored(4 * panels)
+	f.raiseToFloor(4 * panels)
 	f.load("dst", sumsAddress)
 	for s := 0; s < 4*panels; s += 2 {
 		f.line("FSTPQ (F%d, F%d), %d(%s)", s, s+1, 16*s, sumsAddress)
@@ -201,8 +199,8 @@ func (f *file) storeRow(panels int) {
 	f.line("RET")
 }
 
-// multiplyPanels adds to the sums of all panels the products of one element of
-// the inputs and of the weights at an offset from each panel's address.
+// multiplyPanels adds the products of one input and its weights, at an offset from each
+// panel's address, to the sums of all panels.
 func (f *file) multiplyPanels(panels, element, offset int, address func(int) string) {
 	pair := 0
 	for p := range panels {
@@ -216,11 +214,10 @@ func (f *file) multiplyPanels(panels, element, offset int, address func(int) str
 	}
 }
 
-// vector: one row by several panels of 16 outputs, each panelStride elements
-// after the one before. Two panels have the sums that it takes to hide the
-// latency of the multiply-add. Each weight is used once: 16 multiply-adds, 8
-// cycles, need 16 vectors, the 2 a cycle that the first-level cache can give;
-// matrices that are larger than the caches come at the memory's pace.
+// vector: one row by several panels of 16 outputs, panelStride elements apart. The sums of
+// two panels hide the latency of the multiply-add. Each weight is used once: 16
+// multiply-adds, 8 cycles, need 16 vectors, and the first-level cache gives 2 a cycle.
+// For matrices larger than the caches the memory limits the speed.
 func (f *file) vector(panels int) {
 	f.function(fmt.Sprint("vector", panels), fmt.Sprintf("computes one row by %d panels of 16 outputs.", panels),
 		vectorParameters+"k int, start *float32, floor float32", "")
@@ -247,13 +244,14 @@ func (f *file) vector(panels int) {
 
 // sparseVector: vector over the inputs in a list.
 func (f *file) sparseVector(panels int) {
-	f.function(fmt.Sprint("sparseVector", panels), fmt.Sprintf("computes one row by %d panels of 16 outputs over the listed inputs.", panels),
+	f.function(fmt.Sprint("sparseVector", panels),
+		fmt.Sprintf("computes one row by %d panels of 16 outputs over the listed inputs.", panels),
 		vectorParameters+"list *uint32, n int, start *float32, floor float32", "")
 	f.loadRow(panels)
 	x := rowAddress(0)
 	f.load("x", x)
 	f.addresses("w", "panelStride", panels, panelAddress)
-	f.listed(func() {
+	f.eachListed(func() {
 		f.line("FMOVS (%s)(%s<<2), F%d", x, input, rowInputs)
 		for p := range panels {
 			f.line("ADD %s<<6, %s, %s", input, panelAddress(p), panelInput(p))
@@ -263,16 +261,17 @@ func (f *file) sparseVector(panels int) {
 	f.storeRow(panels)
 }
 
-// active: the list of the inputs that are not 0 in every row, without a branch
-// that could be predicted wrongly: every input is written to the list's end, and
-// the list's length grows by a bit that is set where it is to stay. The bits of a
-// number that is 0 are 0 but for its sign, which doubling drops.
+// active: the list of the inputs that are not 0 in every row. To avoid mispredicted
+// branches, it writes every input to the list's end and adds a bit to the list's length,
+// which is set for an input that is not 0. All bits of 0 are 0 except its sign, which
+// doubling drops.
 func (f *file) active(rows int) {
 	const (
 		address, at, n, bits, bit = "R0", "R11", "R13", "R14", "R15"
 		step                      = 8
 	)
-	f.function(fmt.Sprint("active", rows), fmt.Sprintf("lists the inputs below k that are not 0 in %d rows; list has room for k.", rows),
+	f.function(fmt.Sprint("active", rows),
+		fmt.Sprintf("lists the inputs below k that are not 0 in %d rows; list has room for k.", rows),
 		"list *uint32, x *float32, xStride int, k int", "int")
 	f.load("list", address)
 	f.addresses("x", "xStride", rows, rowAddress)

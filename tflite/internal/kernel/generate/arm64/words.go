@@ -2,11 +2,11 @@ package main
 
 import "fmt"
 
-// The instructions that Go's assembler does not know, as GNU's disassembler
-// writes them and as words. Each takes the numbers of vector registers, the
+// The instructions that Go's assembler does not have, as words and, in comments, in the
+// notation of GNU's disassembler. The arguments are the numbers of vector registers, the
 // destination first.
 
-// word writes one instruction as a number; text goes into the comment.
+// word writes one instruction as a number, with text as its comment.
 func (f *file) word(code uint32, text string) {
 	f.line("WORD $0x%08x // %s", code, text)
 }
@@ -22,7 +22,7 @@ func (f *file) mul4(d, n, m int) { f.threeSame(0x6e20dc00, "fmul", "4s", d, n, m
 func (f *file) sub4(d, n, m int) { f.threeSame(0x4ea0d400, "fsub", "4s", d, n, m) }
 func (f *file) div4(d, n, m int) { f.threeSame(0x6e20fc00, "fdiv", "4s", d, n, m) }
 
-// The larger and the smaller; NaN where either is NaN.
+// Maximum and minimum; NaN if either operand is NaN.
 func (f *file) max4(d, n, m int) { f.threeSame(0x4e20f400, "fmax", "4s", d, n, m) }
 func (f *file) min4(d, n, m int) { f.threeSame(0x4ea0f400, "fmin", "4s", d, n, m) }
 
@@ -30,7 +30,7 @@ func (f *file) min4(d, n, m int) { f.threeSame(0x4ea0f400, "fmin", "4s", d, n, m
 func (f *file) add2(d, n, m int) { f.threeSame(0x4e60d400, "fadd", "2d", d, n, m) }
 func (f *file) sub2(d, n, m int) { f.threeSame(0x4ee0d400, "fsub", "2d", d, n, m) }
 
-// fmla4 adds to d the products of n and one element of m.
+// fmla4 adds the products of n and one element of m to d.
 func (f *file) fmla4(d, n, m, element int) {
 	low, high := uint32(element&1), uint32(element>>1)
 	f.word(0x4f801000|low<<21|uint32(m)<<16|high<<11|uint32(n)<<5|uint32(d),
@@ -38,7 +38,7 @@ func (f *file) fmla4(d, n, m, element int) {
 	f.count.multiplyAdds++
 }
 
-// widen turns the two lower float32 of n into float64, widenHigh the two upper.
+// widen converts the two lower float32 of n to float64, widenHigh the two upper.
 func (f *file) widen(d, n int) {
 	f.word(0x0e617800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtl v%d.2d, v%d.2s", d, n))
 }
