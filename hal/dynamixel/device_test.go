@@ -12,6 +12,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/dynamixel/dynamixeltest"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 )
@@ -105,13 +106,13 @@ func TestRegistersAreReadInUnits(t *testing.T) {
 	c.Set(3, dynamixeltest.PresentLoad, 2, -250)
 	c.Set(4, dynamixeltest.PresentLoad, 2, -500)
 	c.Set(2, dynamixeltest.PresentPlace, 4, -1)
-	before := serial.Monotonic()
+	before := monotonic.Now()
 	got := make([]float64, 12)
 	at, err := d.Read(got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at < before || at > serial.Monotonic() {
+	if at < before || at > monotonic.Now() {
 		t.Error("the sample is not of now")
 	}
 	// e-manual: 0.088° a step, 0.229 rev/min, 2.69 mA (XM430), 1 mA (XL330), 0.1 % (XL430).

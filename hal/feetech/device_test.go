@@ -10,6 +10,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/feetech"
 	"optibfm/hal/feetech/feetechtest"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 )
@@ -69,10 +70,10 @@ func TestRegistersAreReadInUnits(t *testing.T) {
 	c.Set(1, feetechtest.Speed, 2, -500)
 	c.Set(2, feetechtest.Place, 2, -100)
 	c.Set(3, feetechtest.Current, 2, 200)
-	before := serial.Monotonic()
+	before := monotonic.Now()
 	sample := make([]float64, 9)
 	at, err := d.Read(sample)
-	if err != nil || at < before || at > serial.Monotonic() {
+	if err != nil || at < before || at > monotonic.Now() {
 		t.Fatalf("%d, %v", at, err)
 	}
 	want := []float64{math.Pi / 2, -500 * step, 0, -2148 * step, 0, 0, 0, 0, 1.3}

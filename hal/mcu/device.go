@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 )
 
@@ -112,7 +113,7 @@ func (d *Device) meet() error {
 }
 
 func (d *Device) ask(patience time.Duration) error {
-	if err := d.port.Write([]byte{0}, serial.After(patience)); err != nil { // ends what noise has begun
+	if err := d.port.Write([]byte{0}, monotonic.After(patience)); err != nil { // ends what noise has begun
 		return err
 	}
 	welcome, err := d.request(Hello, Welcome, []byte{Version}, nil, patience)
@@ -147,7 +148,7 @@ func (d *Device) ask(patience time.Duration) error {
 	}
 	d.values = make([]float64, inputs)
 	d.wire = int64(d.port.Config().WireTime(sampleHead + 4*inputs + frameHead + frameTail + frameStuffed))
-	for end := serial.After(patience); inputs > 0 && d.at == 0; {
+	for end := monotonic.After(patience); inputs > 0 && d.at == 0; {
 		if err := d.pump(end); err != nil {
 			return fmt.Errorf("waiting %v for a sample: %w", patience, err)
 		}
@@ -195,11 +196,11 @@ func printable(text []byte) bool {
 // late comes once for each time that the message was sent, the last ones when something
 // else has been asked since. It is for Open: it waits.
 func (d *Device) request(message, answer byte, payload, about []byte, patience time.Duration) ([]byte, error) {
-	end := serial.After(patience)
+	end := monotonic.After(patience)
 	d.replyTo, d.about, d.reply = answer, about, d.reply[:0]
 	defer func() { d.replyTo = 0 }()
 	for {
-		deadline := min(end, serial.After(helloEvery))
+		deadline := min(end, monotonic.After(helloEvery))
 		if err := d.send(message, payload, deadline); err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func (d *Device) request(message, answer byte, payload, about []byte, patience t
 		if d.replyTo == 0 {
 			return bytes.Clone(d.reply), nil
 		}
-		if serial.Monotonic() >= end {
+		if monotonic.Now() >= end {
 			return nil, d.errSilent
 		}
 	}
@@ -239,7 +240,7 @@ func (d *Device) pump(deadline int64) error {
 	if err != nil {
 		return err
 	}
-	arrival := serial.Monotonic()
+	arrival := monotonic.Now()
 	for rest := d.rx[:n]; len(rest) > 0; {
 		f, used, err := d.decoder.Next(rest)
 		rest = rest[used:]
@@ -356,7 +357,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 			return 0, err
 		}
 	}
-	if d.at == 0 || serial.Monotonic()-d.at > int64(d.stale) {
+	if d.at == 0 || monotonic.Now()-d.at > int64(d.stale) {
 		d.faults.Stale++
 		return 0, d.errStale
 	}
@@ -374,7 +375,7 @@ func (d *Device) Write(outputs []float64) error {
 	if err != nil {
 		return err
 	}
-	return d.counted(d.send(Command, p, serial.After(d.timeout)))
+	return d.counted(d.send(Command, p, monotonic.After(d.timeout)))
 }
 
 func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
@@ -455,7 +456,7 @@ func (d *Device) tryToChange(message byte, payload []byte) error {
 			break
 		}
 	}
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	d.answered = false
 	if err := d.send(message, payload, deadline); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/mcu"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 )
@@ -297,7 +298,7 @@ func TestSampleTimesAreOfTheHostsClockAndNeverGoBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if now := serial.Monotonic(); at < before || at > now || now-at > int64(300*time.Millisecond) {
+			if now := monotonic.Now(); at < before || at > now || now-at > int64(300*time.Millisecond) {
 				t.Fatalf("sample of %d after one of %d, it is %d", at, before, now)
 			}
 			before = at
@@ -322,7 +323,7 @@ func TestGarbageDoesNotUpsetTheFirmware(t *testing.T) {
 			noise = mcu.AppendFrame(append(noise, 0), mcu.Frame{Type: kind, Payload: make([]byte, int(kind)*3)})
 			noise = mcu.AppendFrame(noise, mcu.Frame{Type: kind})
 		}
-		if err := port.Write(noise, serial.After(time.Second)); err != nil {
+		if err := port.Write(noise, monotonic.After(time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		_ = port.Close()

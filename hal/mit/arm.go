@@ -9,7 +9,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
 // Registers of a DaMiao motor, and how to get at them.
@@ -65,7 +65,7 @@ func (d *Device) arm(m *motor) error {
 	if !d.written {
 		m.goal = m.rest()
 	}
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	if err := d.sendGoal(m, deadline); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d *Device) special(m *motor, command byte) error {
 			d.motors[i].waiting = false
 		}
 		d.frame.Data = [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, command}
-		deadline := serial.After(d.timeout)
+		deadline := monotonic.After(d.timeout)
 		if err := d.send(m, deadline); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 	f := can.Frame{ID: registerID, Len: registerFrame, Data: [8]byte{byte(m.ID), byte(m.ID >> 8), how, number}}
 	binary.LittleEndian.PutUint32(f.Data[4:], value)
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	if err := d.bus.Send(&f, deadline); err != nil {
 		return 0, err
 	}
@@ -185,7 +185,7 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 		if err := d.bus.Receive(&f, deadline); err != nil {
 			return 0, err
 		}
-		if serial.Monotonic() > deadline { // a babbling bus must not hold the thread
+		if monotonic.Now() > deadline { // a babbling bus must not hold the thread
 			return 0, hal.ErrTimeout
 		}
 		if f.ID == uint32(m.ReplyID) && f.Len == registerFrame && [4]byte(f.Data[:4]) == head {
@@ -201,7 +201,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	d.takeArrived()
 	err := d.setGoals(failsafe)
 	if err == nil {
-		deadline := serial.After(d.timeout)
+		deadline := monotonic.After(d.timeout)
 		err = errorOf(d.command(deadline), d.collect(deadline))
 	}
 	d.asked = 0
@@ -215,7 +215,7 @@ func (d *Device) Halt(failsafe []float64) error {
 func (d *Device) exitAll() error {
 	missing := 0
 	for try := range 2 {
-		deadline := serial.After(d.timeout)
+		deadline := monotonic.After(d.timeout)
 		var lost error
 		for i := range d.motors {
 			m := &d.motors[i]

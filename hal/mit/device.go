@@ -9,7 +9,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
 // Device is the motors of one interface. It implements hal.Device, hal.Guarded
@@ -159,7 +159,7 @@ func (d *Device) Close() error { return d.bus.Close() }
 
 // Read implements hal.Device.
 func (d *Device) Read(dst []float64) (at int64, err error) {
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	if d.asked == 0 {
 		if err := d.command(deadline); err != nil {
 			return 0, err
@@ -195,7 +195,7 @@ func (d *Device) Write(outputs []float64) error {
 		return err
 	}
 	d.takeArrived() // answers to what was commanded before
-	return d.command(serial.After(d.timeout))
+	return d.command(monotonic.After(d.timeout))
 }
 
 // setGoals takes outputs over; Pack holds them to the ranges.
@@ -233,7 +233,7 @@ func (d *Device) command(deadline int64) error {
 			first = err
 		}
 	}
-	d.asked = serial.Monotonic()
+	d.asked = monotonic.Now()
 	return first
 }
 
@@ -263,7 +263,7 @@ func (d *Device) collect(deadline int64) error {
 	if missing == 0 {
 		return nil
 	}
-	deadline = serial.After(d.timeout)
+	deadline = monotonic.After(d.timeout)
 	for i := range d.motors {
 		if m := &d.motors[i]; m.problem != nil {
 			_ = d.sendGoal(m, deadline) // counted; the next one may be heard
@@ -312,7 +312,7 @@ func (d *Device) countMissing() (n int) {
 // error is the interface's.
 func (d *Device) await(deadline int64) error {
 	for d.waiting() {
-		if serial.Monotonic() > deadline { // a babbling bus must not hold the thread
+		if monotonic.Now() > deadline { // a babbling bus must not hold the thread
 			return nil
 		}
 		if err := d.takeOne(deadline); err != nil {

@@ -17,7 +17,7 @@ import (
 	"optibfm/hal/can/cantest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
 var (
@@ -106,7 +106,7 @@ func TestMotorsObeyOnlyWhileArmed(t *testing.T) {
 		if err := d.Write(goals); err != nil {
 			t.Fatal(err)
 		}
-		before := serial.Monotonic()
+		before := monotonic.Now()
 		at, err := d.Read(sample)
 		if err != nil || at > before {
 			t.Fatalf("%d, %v: the sample is that of the Write", at, err)

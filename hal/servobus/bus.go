@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 )
 
@@ -115,7 +116,7 @@ func (b *Bus) Timeout() time.Duration { return b.timeout }
 func (b *Bus) SetTimeout(d time.Duration) { b.timeout = d }
 
 // Deadline is that of a transaction that begins now.
-func (b *Bus) Deadline() int64 { return serial.After(b.timeout) }
+func (b *Bus) Deadline() int64 { return monotonic.After(b.timeout) }
 
 // Guard begins to watch for silences that let the servos' own watchdogs trip, and
 // forgets what was; 0 ends it.
@@ -155,7 +156,7 @@ func (b *Bus) send(deadline int64) error {
 	if err := b.Port.Write(b.tx, deadline); err != nil {
 		return err
 	}
-	now := serial.Monotonic()
+	now := monotonic.Now()
 	if b.deadman > 0 && now-b.lastSent > int64(b.deadman)*9/10 {
 		b.tripped = true
 	}
@@ -180,7 +181,7 @@ func (b *Bus) receive(deadline int64) (Answer, error) {
 			return Answer{}, err
 		}
 		b.held += n
-		if serial.Monotonic() > deadline { // a babbling line must not hold the thread
+		if monotonic.Now() > deadline { // a babbling line must not hold the thread
 			return Answer{}, hal.ErrTimeout
 		}
 	}
