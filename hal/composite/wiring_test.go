@@ -116,7 +116,8 @@ var wiringMistakes = []struct {
 	{
 		`odometry.heading: the odometry cannot be its own source`,
 		func(c *Config, _ []Part) {
-			c.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed", TrackM: 1, Heading: "odometry.heading"}
+			c.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed", TrackM: 1}
+			c.Odometry.Heading = "odometry.heading"
 		},
 	},
 	{`the period is not positive`, func(c *Config, _ []Part) { c.Period = 0 }},
