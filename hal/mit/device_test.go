@@ -28,7 +28,7 @@ var (
 
 // legs returns a hip (position), a wheel (velocity), a knee (torque) and an ankle (impedance).
 func legs(dialect string) mit.Config {
-	c := mit.Config{Dialect: dialect, TimeoutMs: 300, Motors: []mit.Motor{
+	c := mit.Config{Dialect: dialect, TimeoutMs: 500, Motors: []mit.Motor{
 		{Name: "hip", ID: 1, Kp: 100, Kd: 1},
 		{Name: "wheel", ID: 2, Mode: mit.Velocity, Kd: 2},
 		{Name: "knee", ID: 3, Mode: mit.Torque},
@@ -509,7 +509,7 @@ func TestHaltAll_CommandsFailsafeAndExitsIfConfigured(t *testing.T) {
 
 func TestHaltAll_HaltsMotorsBesideBroken(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
-		c.TimeoutMs = 100
+		c.TimeoutMs = 500 // a busy machine answers within that time
 		motors := start(t, &c)
 		leaveMoving(t, c)
 		motors.Mute(1, -1) // it still receives commands
