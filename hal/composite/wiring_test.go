@@ -35,101 +35,82 @@ func TestConfig_SpecNeedsNoDevices(t *testing.T) {
 // wiringMistakes are changes to a valid configuration, with a part of their error.
 var wiringMistakes = []struct {
 	want   string
-	change func(*Config, []Part)
+	change func(*bench)
 }{
-	{`observation[0].from: not a source ("imu")`, func(c *Config, _ []Part) { c.Observation[0].From = "imu" }},
+	{`observation[0].from: not a source ("imu")`, func(b *bench) { b.cfg.Observation[0].From = "imu" }},
 	{
 		`observation[0].from: there is no device of this name ("imo")`,
-		func(c *Config, _ []Part) { c.Observation[0].From = "imo.gyro_z" },
+		func(b *bench) { b.cfg.Observation[0].From = "imo.gyro_z" },
 	},
 	{
 		`imu has no input of this name ("giro_z"): it has gyro_z, accel_z`,
-		func(c *Config, _ []Part) { c.Observation[0].From = "imu.giro_z" },
+		func(b *bench) { b.cfg.Observation[0].From = "imu.giro_z" },
 	},
 	{
 		`observation[0]: "yaw_rate" has no source, or two`,
-		func(c *Config, _ []Part) { c.Observation[0].PreviousAction = "left_wheel" },
+		func(b *bench) { b.cfg.Observation[0].PreviousAction = "left_wheel" },
 	},
-	{
-		`observation[3]: "last_left" has no source, or two`,
-		func(c *Config, _ []Part) { c.Observation[3].PreviousAction = "" },
-	},
+	{`observation[3]: "last_left" has no source, or two`, func(b *bench) { b.cfg.Observation[3].PreviousAction = "" }},
 	{
 		`observation[3].previous_action: action has no input of this name`,
-		func(c *Config, _ []Part) { c.Observation[3].PreviousAction = "wheel" },
+		func(b *bench) { b.cfg.Observation[3].PreviousAction = "wheel" },
 	},
-	{
-		`observation[0].from: there is no odometry`,
-		func(c *Config, _ []Part) { c.Observation[0].From = "odometry.x" },
-	},
-	{`(rad/s is a turn rate, m is a length)`, func(c *Config, _ []Part) { c.Observation[0].Unit = "m" }},
-	{`(m/s^2 is an acceleration, deg is an angle)`, func(c *Config, _ []Part) { c.Observation[1].Unit = "deg" }},
-	{`the units do not fit (rad/s, furlong)`, func(c *Config, _ []Part) { c.Observation[0].Unit = "furlong" }},
+	{`observation[0].from: there is no odometry`, func(b *bench) { b.cfg.Observation[0].From = "odometry.x" }},
+	{`(rad/s is a turn rate, m is a length)`, func(b *bench) { b.cfg.Observation[0].Unit = "m" }},
+	{`(m/s^2 is an acceleration, deg is an angle)`, func(b *bench) { b.cfg.Observation[1].Unit = "deg" }},
+	{`the units do not fit (rad/s, furlong)`, func(b *bench) { b.cfg.Observation[0].Unit = "furlong" }},
 	{
 		`observation[2].from: "speed" from base.left_speed: the units do not fit (m/s, no unit): give a scale`,
-		func(c *Config, _ []Part) { c.Observation[2].Scale = 0 },
+		func(b *bench) { b.cfg.Observation[2].Scale = 0 },
 	},
-	{
-		`observation[2].from: a number is not finite`,
-		func(c *Config, _ []Part) { c.Observation[2].Offset = math.Inf(1) },
-	},
-	{`have the same name ("up")`, func(c *Config, _ []Part) { c.Observation[0].Name = "up" }},
-	{`history: out of range (-1)`, func(c *Config, _ []Part) { c.History = -1 }},
-	{`history: out of range (300)`, func(c *Config, _ []Part) { c.History = 300 }},
-	{`action[0].to: not an output ("left")`, func(c *Config, _ []Part) { c.Action[0].To = "left" }},
-	{
-		`action[0].to: there is no device of this name ("bass")`,
-		func(c *Config, _ []Part) { c.Action[0].To = "bass.left" },
-	},
+	{`observation[2].from: a number is not finite`, func(b *bench) { b.cfg.Observation[2].Offset = math.Inf(1) }},
+	{`have the same name ("up")`, func(b *bench) { b.cfg.Observation[0].Name = "up" }},
+	{`history: out of range (-1)`, func(b *bench) { b.cfg.History = -1 }},
+	{`history: out of range (300)`, func(b *bench) { b.cfg.History = 300 }},
+	{`action[0].to: not an output ("left")`, func(b *bench) { b.cfg.Action[0].To = "left" }},
+	{`action[0].to: there is no device of this name ("bass")`, func(b *bench) { b.cfg.Action[0].To = "bass.left" }},
 	{
 		`action[0].to: imu has no output of this name ("left"): it has none`,
-		func(c *Config, _ []Part) { c.Action[0].To = "imu.left" },
+		func(b *bench) { b.cfg.Action[0].To = "imu.left" },
 	},
-	{
-		`action[1].to: base.left is driven by "left_wheel" already`,
-		func(c *Config, _ []Part) { c.Action[1].To = "base.left" },
-	},
-	{`action: nothing drives base.right`, func(c *Config, _ []Part) { c.Action = c.Action[:1] }},
-	{
-		`action[1].to: "right_wheel" to base.right: the units do not fit`,
-		func(c *Config, _ []Part) { c.Action[1].Scale = 0 },
-	},
-	{`action[0].default: not within the limits`, func(c *Config, _ []Part) { c.Action[0].Default = 2 }},
-	{`action[0].failsafe: not within the limits`, func(c *Config, _ []Part) { c.Action[0].Failsafe = -2 }},
-	{`action[0].disarmed: not within the limits`, func(c *Config, _ []Part) { c.Action[0].Disarmed = math.NaN() }},
-	{`limits are not finite with min < max`, func(c *Config, _ []Part) { c.Action[1].Min, c.Action[1].Max = 0, 0 }},
-	{`devices[1].name: not usable ("imu")`, func(_ *Config, p []Part) { p[1].Name = "imu" }},
-	{`devices[0].name: not usable ("action")`, func(_ *Config, p []Part) { p[0].Name = "action" }},
-	{`devices[0].name: not usable ("a.b")`, func(_ *Config, p []Part) { p[0].Name = "a.b" }},
-	{`odometry.left: it is empty`, func(c *Config, _ []Part) { c.Odometry.Right = "base.left_speed" }},
-	{`odometry.right: not a source ("")`, func(c *Config, _ []Part) { c.Odometry.Left = "base.left_speed" }},
+	{`action[1].to: base.left is driven by "left_wheel" already`, func(b *bench) { b.cfg.Action[1].To = "base.left" }},
+	{`action: nothing drives base.right`, func(b *bench) { b.cfg.Action = b.cfg.Action[:1] }},
+	{`action[1].to: "right_wheel" to base.right: the units do not fit`, func(b *bench) { b.cfg.Action[1].Scale = 0 }},
+	{`action[0].default: not within the limits`, func(b *bench) { b.cfg.Action[0].Default = 2 }},
+	{`action[0].failsafe: not within the limits`, func(b *bench) { b.cfg.Action[0].Failsafe = -2 }},
+	{`action[0].disarmed: not within the limits`, func(b *bench) { b.cfg.Action[0].Disarmed = math.NaN() }},
+	{`limits are not finite with min < max`, func(b *bench) { b.cfg.Action[1].Min, b.cfg.Action[1].Max = 0, 0 }},
+	{`devices[1].name: not usable ("imu")`, func(b *bench) { b.devices[1].Name = "imu" }},
+	{`devices[0].name: not usable ("action")`, func(b *bench) { b.devices[0].Name = "action" }},
+	{`devices[0].name: not usable ("a.b")`, func(b *bench) { b.devices[0].Name = "a.b" }},
+	{`odometry.left: it is empty`, func(b *bench) { b.cfg.Odometry.Right = "base.left_speed" }},
+	{`odometry.right: not a source ("")`, func(b *bench) { b.cfg.Odometry.Left = "base.left_speed" }},
 	{
 		`odometry.track_m: not positive`,
-		func(c *Config, _ []Part) { c.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed"} },
+		func(b *bench) { b.cfg.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed"} },
 	},
 	{
 		`odometry.left: the units do not fit`,
-		func(c *Config, _ []Part) {
-			c.Odometry = Odometry{Left: "imu.gyro_z", Right: "base.left_speed", TrackM: 1}
+		func(b *bench) {
+			b.cfg.Odometry = Odometry{Left: "imu.gyro_z", Right: "base.left_speed", TrackM: 1}
 		},
 	},
 	{
 		`odometry.heading: the odometry cannot be its own source`,
-		func(c *Config, _ []Part) {
-			c.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed", TrackM: 1}
-			c.Odometry.Heading = "odometry.heading"
+		func(b *bench) {
+			b.cfg.Odometry = Odometry{Left: "base.left_speed", Right: "base.left_speed", TrackM: 1}
+			b.cfg.Odometry.Heading = "odometry.heading"
 		},
 	},
-	{`the period is not positive`, func(c *Config, _ []Part) { c.Period = 0 }},
-	{`name of the robot`, func(c *Config, _ []Part) { c.Name = "" }},
+	{`the period is not positive`, func(b *bench) { b.cfg.Period = 0 }},
+	{`name of the robot`, func(b *bench) { b.cfg.Name = "" }},
 }
 
 func TestConfig_SpecNamesKeyOfEveryMistake(t *testing.T) {
 	for _, test := range wiringMistakes {
 		b := newBench()
-		parts := b.parts()
-		test.change(&b.cfg, parts)
-		_, err := b.cfg.Spec(parts)
+		test.change(b)
+		_, err := b.cfg.Spec(b.parts())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "composite: ") {
 			t.Errorf("want %s, found\n%v", test.want, err)
 		}
