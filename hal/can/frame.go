@@ -17,7 +17,7 @@ type Frame struct {
 	Data     [8]byte
 }
 
-// Size is that of the kernel's struct can_frame (linux/can.h).
+// Size is the size of the kernel's struct can_frame (linux/can.h).
 const Size = 16
 
 const (
@@ -40,9 +40,8 @@ func (f *Frame) Marshal(b *[Size]byte) {
 	copy(b[dataAt:], f.Data[:])
 }
 
-// Unmarshal reads a struct can_frame. isError says that it is a report of the
-// controller and no frame of the bus: its kind is then in ID. The error is
-// hal.ErrProtocol.
+// Unmarshal reads a struct can_frame. isError reports an error frame of the controller, with its
+// class in ID, in place of a frame of the bus. The error is hal.ErrProtocol.
 func (f *Frame) Unmarshal(b *[Size]byte) (isError bool, err error) {
 	id := binary.NativeEndian.Uint32(b[:])
 	if b[lenAt] > 8 {

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
-// Socket is a CAN interface. It is used by one thread.
+// Socket is an open CAN interface. Only one thread may use it.
 type Socket struct {
 	address string
 	only    []uint32
@@ -22,86 +22,86 @@ type Socket struct {
 	lost    bool
 	busOff  bool
 	faults  Faults
+	waiter  monotonic.Waiter
+	raw     [Size]byte
 
-	wait [1]unix.PollFd
-	left unix.Timespec
-	raw  [Size]byte
-	ctx  context.Context // of the opening of a device; nil: nothing interrupts a wait
-
+	// Made by Open, so that failures do not allocate.
 	errTimeout, errLost, errFull, errBusOff, errShort error
 }
 
-// Faults counts what the controller has reported (linux/can/error.h), in frames.
+// Faults counts the controller's error frames by kind (linux/can/error.h).
 type Faults struct {
-	BusOff      uint64 // it has left the bus
-	Restarted   uint64 // it has come back
-	Passive     uint64 // 128 errors or more: it cannot tell others any more
+	BusOff      uint64 // the controller left the bus
+	Restarted   uint64 // the controller returned to the bus
+	Passive     uint64 // 128 errors or more: it cannot signal errors to other nodes
 	Warning     uint64 // 96 errors or more
-	Overflow    uint64 // frames were lost in its buffers
-	NoAck       uint64 // nobody acknowledged a frame
-	Arbitration uint64 // it was lost, in one-shot mode
-	Protocol    uint64 // bits, stuffing, CRC: wiring, termination or bit rate
+	Overflow    uint64 // the controller's buffers overflowed
+	NoAck       uint64 // no node acknowledged a frame
+	Arbitration uint64 // arbitration lost, in one-shot mode
+	Protocol    uint64 // bit, stuffing or CRC error: wiring, termination or bit rate
 	Transceiver uint64
-	TxTimeout   uint64 // the driver gave a frame up
+	TxTimeout   uint64 // the driver dropped a frame
 	Other       uint64
 }
 
 const unixPrefix = "unix:"
 
-// Open opens an interface such as can0, or unix:/path of a simulator. With only,
-// the kernel passes no other frames than those with these 11-bit IDs: a busy bus
-// then costs the control thread nothing. A simulator sends what it likes.
+// Open opens an interface such as can0, or unix:/path of a simulator. With only, the kernel passes
+// only frames with these 11-bit IDs, so that other traffic does not cost the control thread time. A
+// simulator is not filtered.
 func Open(address string, only ...uint32) (*Socket, error) {
 	if address == "" {
-		return nil, fmt.Errorf("can: the interface is empty: name one, such as can0 (ip link show type can)")
+		return nil, fmt.Errorf("can: interface: empty; set it to one of: ip link show type can")
 	}
 	connect := openInterface
 	if strings.HasPrefix(address, unixPrefix) {
 		connect = openUnix
 	}
-	s := &Socket{
-		address:    address,
-		only:       only,
-		fd:         -1,
-		errTimeout: fmt.Errorf("can: %s: %w: see power, wiring, IDs and bit rate", address, hal.ErrTimeout),
-		errLost:    fmt.Errorf("can: %s: %w (the interface is down or gone): ip link set it up, and arm again", address, hal.ErrBus),
-		errFull:    fmt.Errorf("can: %s: %w (the transmit queue is full: nobody acknowledges): see power, wiring, termination and bit rate", address, hal.ErrTimeout),
-		errBusOff:  fmt.Errorf("can: %s: %w (bus-off: the controller has left the bus): see wiring and termination; set restart-ms", address, hal.ErrBus),
-		errShort:   fmt.Errorf("can: %s: %w (a frame that is not 16 bytes)", address, hal.ErrShort),
-	}
 	fd, err := connect(address, only)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("can: %s: %w", address, err)
 	}
-	s.fd = fd
-	return s, nil
+	failure := func(kind error, cause, fix string) error {
+		return fmt.Errorf("can: %s: %w%s; %s", address, kind, cause, fix)
+	}
+	return &Socket{
+		address:    address,
+		only:       only,
+		fd:         fd,
+		errTimeout: failure(hal.ErrTimeout, "", "check power, wiring, IDs and bit rate"),
+		errLost:    failure(hal.ErrBus, " (interface down or removed)", "set it up with ip link, and arm again"),
+		errFull: failure(hal.ErrTimeout, " (transmit queue full: no node acknowledges)",
+			"check power, wiring, termination and bit rate"),
+		errBusOff: failure(hal.ErrBus, " (bus-off)", "check wiring and termination, and set restart-ms with ip link"),
+		errShort:  failure(hal.ErrShort, " (frame is not 16 bytes)", "check the simulator"),
+	}, nil
 }
 
 func openInterface(name string, only []uint32) (int, error) {
-	there, err := net.InterfaceByName(name)
+	link, err := net.InterfaceByName(name)
 	if err != nil {
-		return -1, fmt.Errorf("can: %s: %w: name an interface that there is (ip link show type can)", name, err)
+		return -1, fmt.Errorf("%w; list the interfaces with: ip link show type can", err)
 	}
 	fd, err := unix.Socket(unix.AF_CAN, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.CAN_RAW)
 	if err != nil {
-		return -1, fmt.Errorf("can: %s: socket: %w: the kernel needs CAN_RAW (modprobe can_raw)", name, err)
+		return -1, fmt.Errorf("socket: %w; load the kernel module: modprobe can_raw", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_CAN_RAW, unix.CAN_RAW_ERR_FILTER, unix.CAN_ERR_MASK); err != nil {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("can: %s: ask for error frames: %w", name, err)
+	err = unix.SetsockoptInt(fd, unix.SOL_CAN_RAW, unix.CAN_RAW_ERR_FILTER, unix.CAN_ERR_MASK)
+	if err != nil {
+		err = fmt.Errorf("request error frames: %w", err)
+	} else if err = filter(fd, only); err != nil {
+		err = fmt.Errorf("filter: %w", err)
+	} else if err = unix.Bind(fd, &unix.SockaddrCAN{Ifindex: link.Index}); err != nil {
+		err = fmt.Errorf("bind: %w; set interface to a CAN interface", err)
 	}
-	if err := filter(fd, only); err != nil {
+	if err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("can: %s: filter: %w", name, err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrCAN{Ifindex: there.Index}); err != nil {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("can: %s: bind: %w: name a CAN interface", name, err)
+		return -1, err
 	}
 	return fd, nil
 }
 
-// filter asks for data frames with these IDs. Error frames pass by another one.
+// filter limits reception to data frames with these IDs. Error frames have their own filter.
 func filter(fd int, only []uint32) error {
 	if len(only) == 0 {
 		return nil
@@ -116,11 +116,11 @@ func filter(fd int, only []uint32) error {
 func openUnix(address string, _ []uint32) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("can: %s: socket: %w", address, err)
+		return -1, fmt.Errorf("socket: %w", err)
 	}
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: strings.TrimPrefix(address, unixPrefix)}); err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("can: %s: connect: %w: start the simulator first", address, err)
+		return -1, fmt.Errorf("connect: %w; start the simulator first", err)
 	}
 	return fd, nil
 }
@@ -136,26 +136,26 @@ func (s *Socket) Reopen() error {
 	return nil
 }
 
-// Interrupt makes Send and Receive return an error that wraps ctx.Err(), within
-// interruptEvery, when ctx ends, until end is called. It is for opening a device
-// that may take long to answer, not for a tick.
-func (s *Socket) Interrupt(ctx context.Context) (end func()) {
-	s.ctx = ctx
-	return func() { s.ctx = nil }
-}
+// Interrupt makes Send and Receive fail with an error that wraps ctx.Err() soon after ctx ends,
+// until end is called. See [monotonic.Waiter.Interrupt].
+func (s *Socket) Interrupt(ctx context.Context) (end func()) { return s.waiter.Interrupt(ctx) }
 
-// interruptEvery is the longest time that a call waits before it looks at the
-// context again.
-const interruptEvery = 50 * time.Millisecond
-
-func (s *Socket) interrupted() error {
-	if s.ctx == nil || s.ctx.Err() == nil {
-		return nil
+// usable returns why the socket cannot be used.
+func (s *Socket) usable() error {
+	if s.lost {
+		return s.errLost
 	}
-	return fmt.Errorf("can: %s: interrupted: %w", s.address, s.ctx.Err())
+	if err := s.waiter.Err(); err != nil {
+		return s.interrupted(err)
+	}
+	return nil
 }
 
-// Close gives the interface back.
+func (s *Socket) interrupted(cause error) error {
+	return fmt.Errorf("can: %s: interrupted: %w", s.address, cause)
+}
+
+// Close releases the interface.
 func (s *Socket) Close() error {
 	if s.fd < 0 {
 		return nil
@@ -165,29 +165,26 @@ func (s *Socket) Close() error {
 	return err
 }
 
-// Lost tells whether the socket has failed and waits for Reopen.
+// Lost reports whether the socket has failed. Only Reopen makes it usable again.
 func (s *Socket) Lost() bool { return s.lost }
 
-// BusOff tells whether the controller has left the bus and not yet come back, as
-// far as what was received says.
+// BusOff reports whether the controller has left the bus, according to the error frames that
+// Receive has read.
 func (s *Socket) BusOff() bool { return s.busOff }
 
-// Faults gives what the controller has reported so far.
+// Faults returns the counters of the controller's error frames.
 func (s *Socket) Faults() Faults { return s.faults }
 
-// Send hands a frame to the interface's queue. An error wraps hal.ErrTimeout or
+// Send puts a frame into the interface's transmit queue. An error wraps hal.ErrTimeout or
 // hal.ErrBus.
 func (s *Socket) Send(f *Frame, deadline int64) error {
 	f.Marshal(&s.raw)
 	for {
-		switch {
-		case s.lost:
-			return s.errLost
-		case s.busOff:
-			return s.errBusOff
-		}
-		if err := s.interrupted(); err != nil {
+		if err := s.usable(); err != nil {
 			return err
+		}
+		if s.busOff {
+			return s.errBusOff
 		}
 		n, err := unix.Write(s.fd, s.raw[:])
 		switch {
@@ -197,7 +194,7 @@ func (s *Socket) Send(f *Frame, deadline int64) error {
 		case err == unix.ENOBUFS:
 			return s.errFull
 		case err == unix.EAGAIN:
-			if err := s.ready(unix.POLLOUT, deadline); err != nil {
+			if err := s.wait(unix.POLLOUT, deadline); err != nil {
 				return err
 			}
 		default:
@@ -206,18 +203,15 @@ func (s *Socket) Send(f *Frame, deadline int64) error {
 	}
 }
 
-// Receive waits for the next frame of the bus. An error wraps hal.ErrTimeout,
-// hal.ErrBus, hal.ErrShort or hal.ErrProtocol.
+// Receive waits for the next frame. An error wraps hal.ErrTimeout, hal.ErrBus, hal.ErrShort or
+// hal.ErrProtocol.
 func (s *Socket) Receive(f *Frame, deadline int64) error {
-	for reports := 0; ; {
-		switch {
-		case s.lost:
-			return s.errLost
-		case reports == reportsMost:
-			return s.errTimeout
-		}
-		if err := s.interrupted(); err != nil {
+	for errorFrames := 0; ; {
+		if err := s.usable(); err != nil {
 			return err
+		}
+		if errorFrames == maxErrorFrames {
+			return s.errTimeout
 		}
 		n, err := unix.Read(s.fd, s.raw[:])
 		switch {
@@ -226,15 +220,15 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 			if !isError {
 				return err
 			}
-			s.report(f)
-			reports++
+			s.count(f)
+			errorFrames++
 		case err == nil && n > 0:
 			return s.errShort
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && s.busOff:
-			return s.errBusOff // nothing will come: do not wait for it
+			return s.errBusOff // no frame can arrive
 		case err == unix.EAGAIN:
-			if err := s.ready(unix.POLLIN, deadline); err != nil {
+			if err := s.wait(unix.POLLIN, deadline); err != nil {
 				return err
 			}
 		default:
@@ -243,18 +237,18 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 	}
 }
 
-// reportsMost bounds how many error frames Receive passes over: a controller that
-// reports without end must not hold the thread.
-const reportsMost = 64
+// maxErrorFrames limits the error frames that Receive skips, and maxDrain the frames that Drain
+// discards: a flooded bus must not hold the thread.
+const (
+	maxErrorFrames = 64
+	maxDrain       = 1024
+)
 
-// drainMost bounds Drain: a babbling bus must not hold the thread.
-const drainMost = 1024
-
-// Drain throws away what has been received and nobody has read, except for the
-// controller's reports. It does not wait.
+// Drain discards the received frames that have not been read, but counts error frames. It does not
+// wait.
 func (s *Socket) Drain() error {
 	var f Frame
-	for range drainMost {
+	for range maxDrain {
 		err := s.Receive(&f, 0)
 		if errors.Is(err, hal.ErrTimeout) {
 			return nil
@@ -266,25 +260,29 @@ func (s *Socket) Drain() error {
 	return nil
 }
 
-// report takes an error frame: the class is in the ID, details are in the data.
-func (s *Socket) report(f *Frame) {
-	known := s.faults
-	count := func(class uint32, counter *uint64) {
-		if f.ID&class != 0 {
-			*counter++
+// count counts an error frame: its class is in the ID, details are in the data.
+func (s *Socket) count(f *Frame) {
+	before := s.faults
+	for _, c := range [...]struct {
+		class   uint32
+		counter *uint64
+	}{
+		{unix.CAN_ERR_TX_TIMEOUT, &s.faults.TxTimeout},
+		{unix.CAN_ERR_LOSTARB, &s.faults.Arbitration},
+		{unix.CAN_ERR_PROT | unix.CAN_ERR_BUSERROR, &s.faults.Protocol},
+		{unix.CAN_ERR_TRX, &s.faults.Transceiver},
+		{unix.CAN_ERR_ACK, &s.faults.NoAck},
+		{unix.CAN_ERR_BUSOFF, &s.faults.BusOff},
+		{unix.CAN_ERR_RESTARTED, &s.faults.Restarted},
+	} {
+		if f.ID&c.class != 0 {
+			*c.counter++
 		}
 	}
-	count(unix.CAN_ERR_TX_TIMEOUT, &s.faults.TxTimeout)
-	count(unix.CAN_ERR_LOSTARB, &s.faults.Arbitration)
-	count(unix.CAN_ERR_PROT|unix.CAN_ERR_BUSERROR, &s.faults.Protocol)
-	count(unix.CAN_ERR_TRX, &s.faults.Transceiver)
-	count(unix.CAN_ERR_ACK, &s.faults.NoAck)
-	count(unix.CAN_ERR_BUSOFF, &s.faults.BusOff)
-	count(unix.CAN_ERR_RESTARTED, &s.faults.Restarted)
 	if f.ID&unix.CAN_ERR_CRTL != 0 {
-		s.reportController(f.Data[1])
+		s.countController(f.Data[1])
 	}
-	if s.faults == known {
+	if s.faults == before {
 		s.faults.Other++
 	}
 	if f.ID&unix.CAN_ERR_BUSOFF != 0 {
@@ -295,7 +293,7 @@ func (s *Socket) report(f *Frame) {
 	}
 }
 
-func (s *Socket) reportController(problem byte) {
+func (s *Socket) countController(problem byte) {
 	switch {
 	case problem&(unix.CAN_ERR_CRTL_RX_PASSIVE|unix.CAN_ERR_CRTL_TX_PASSIVE) != 0:
 		s.faults.Passive++
@@ -306,8 +304,8 @@ func (s *Socket) reportController(problem byte) {
 	}
 }
 
-// lose remembers that the socket has failed. An interface that is down may be
-// brought up again, and the socket then works on.
+// lose marks the socket as lost, unless the interface is only down: the socket works again when it
+// is up.
 func (s *Socket) lose(cause error) error {
 	if cause != unix.ENETDOWN {
 		s.lost = true
@@ -315,27 +313,17 @@ func (s *Socket) lose(cause error) error {
 	return s.errLost
 }
 
-// ready waits until the socket can be read or written, or the context is to be
-// looked at.
-func (s *Socket) ready(events int16, deadline int64) error {
-	for {
-		left := max(deadline-serial.Monotonic(), 0)
-		wait := left
-		if s.ctx != nil {
-			wait = min(left, int64(interruptEvery))
-		}
-		s.wait[0] = unix.PollFd{Fd: int32(s.fd), Events: events}
-		s.left = unix.NsecToTimespec(wait)
-		n, err := unix.Ppoll(s.wait[:], &s.left, nil)
-		switch {
-		case n > 0:
-			return nil // what is wrong, the next call will say
-		case err != nil && err != unix.EINTR:
-			return s.lose(err)
-		case left == 0:
-			return s.errTimeout
-		case wait < left:
-			return nil
-		}
+// wait waits until the socket can be read or written. After a failure the next read or write
+// returns its cause.
+func (s *Socket) wait(events int16, deadline int64) error {
+	_, err := s.waiter.Wait(s.fd, events, deadline)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return s.errTimeout
+	case err == s.waiter.Err():
+		return s.interrupted(err)
 	}
+	return s.lose(err)
 }

@@ -15,10 +15,11 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/can"
 	"optibfm/hal/can/cantest"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
-func soon() int64 { return serial.After(time.Second) }
+// soon is a hang guard.
+func soon() int64 { return monotonic.After(20 * time.Second) }
 
 // echo answers every frame with the same one.
 func echo(b *cantest.Bus, f can.Frame) { b.Send(f) }
@@ -46,7 +47,7 @@ var frames = []can.Frame{
 	{ID: 0x123, Remote: true, Len: 2},
 }
 
-func TestFramesComeBackAsTheyWere(t *testing.T) {
+func TestSocket_RoundTripsFrames(t *testing.T) {
 	s, _ := connect(t)
 	for _, f := range frames {
 		if err := s.Send(&f, soon()); err != nil {
@@ -59,7 +60,7 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestTheLayoutIsThatOfTheKernel(t *testing.T) {
+func TestFrame_MarshalsKernelLayout(t *testing.T) {
 	// struct can_frame of linux/can.h: can_id with flags in the host's order,
 	// len, three bytes unused, data from byte 8.
 	var raw [can.Size]byte
@@ -73,38 +74,35 @@ func TestTheLayoutIsThatOfTheKernel(t *testing.T) {
 	}
 }
 
-func TestSilenceIsATimeoutAndAnotherProgramsFrameIsNot(t *testing.T) {
+func TestSocket_ReceiveTimesOutAtDeadline(t *testing.T) {
 	s, _ := connect(t)
 	var f can.Frame
-	deadline := serial.After(5 * time.Millisecond)
+	deadline := monotonic.After(5 * time.Millisecond)
 	if err := s.Receive(&f, deadline); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
-	if serial.Monotonic() < deadline {
-		t.Error("gave up before the deadline")
+	if monotonic.Now() < deadline {
+		t.Error("returned before the deadline")
 	}
 }
 
-func TestAfterBusOffEverythingFailsAtOnceUntilTheControllerIsBack(t *testing.T) {
+func TestSocket_FailsAtOnceDuringBusOff(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
 	bus.Report(unix.CAN_ERR_BUSOFF, 0)
 	var f can.Frame
-	for end := time.Now().Add(5 * time.Second); !s.BusOff() && time.Now().Before(end); {
-		_ = s.Receive(&f, serial.After(10*time.Millisecond))
-	}
-	if !s.BusOff() {
-		t.Fatal("not seen")
+	if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) || !s.BusOff() {
+		t.Fatalf("%v, bus-off %v", err, s.BusOff())
 	}
 	if err := s.Send(&frames[0], soon()); !errors.Is(err, hal.ErrBus) {
 		t.Errorf("send: %v", err)
 	}
-	if err := s.Receive(&f, serial.After(time.Hour)); !errors.Is(err, hal.ErrBus) {
+	if err := s.Receive(&f, monotonic.After(time.Hour)); !errors.Is(err, hal.ErrBus) {
 		t.Errorf("receive: %v", err)
 	}
 	bus.Report(unix.CAN_ERR_RESTARTED, 0)
-	for s.BusOff() {
-		_ = s.Receive(&f, serial.After(10*time.Millisecond))
+	for s.BusOff() { // no frame follows the controller's restart
+		_ = s.Receive(&f, monotonic.After(10*time.Millisecond))
 	}
 	settle(t, s)
 	if got := s.Faults(); got != (can.Faults{BusOff: 1, Restarted: 1}) {
@@ -112,7 +110,7 @@ func TestAfterBusOffEverythingFailsAtOnceUntilTheControllerIsBack(t *testing.T) 
 	}
 }
 
-// settle sends a frame and waits until it is back.
+// settle sends a frame and waits for its echo: what the bus sent before has then arrived.
 func settle(t *testing.T, s *can.Socket) {
 	t.Helper()
 	var f can.Frame
@@ -124,26 +122,36 @@ func settle(t *testing.T, s *can.Socket) {
 	}
 }
 
-func TestReportsOfTheControllerAreCountedByKind(t *testing.T) {
+func TestSocket_CountsErrorFramesByKind(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
 	for _, r := range []struct {
 		class  uint32
 		detail byte
 	}{
-		{unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_TX_PASSIVE}, {unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_WARNING}, {unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_OVERFLOW},
-		{unix.CAN_ERR_ACK, 0}, {unix.CAN_ERR_PROT | unix.CAN_ERR_BUSERROR, 0}, {unix.CAN_ERR_TRX, 0}, {unix.CAN_ERR_LOSTARB, 0}, {unix.CAN_ERR_TX_TIMEOUT, 0}, {0, 0},
+		{unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_TX_PASSIVE},
+		{unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_WARNING},
+		{unix.CAN_ERR_CRTL, unix.CAN_ERR_CRTL_RX_OVERFLOW},
+		{unix.CAN_ERR_ACK, 0},
+		{unix.CAN_ERR_PROT | unix.CAN_ERR_BUSERROR, 0},
+		{unix.CAN_ERR_TRX, 0},
+		{unix.CAN_ERR_LOSTARB, 0},
+		{unix.CAN_ERR_TX_TIMEOUT, 0},
+		{0, 0},
 	} {
 		bus.Report(r.class, r.detail)
 	}
 	settle(t, s)
-	want := can.Faults{Passive: 1, Warning: 1, Overflow: 1, NoAck: 1, Protocol: 1, Transceiver: 1, Arbitration: 1, TxTimeout: 1, Other: 1}
+	want := can.Faults{
+		Passive: 1, Warning: 1, Overflow: 1, NoAck: 1, Protocol: 1,
+		Transceiver: 1, Arbitration: 1, TxTimeout: 1, Other: 1,
+	}
 	if got := s.Faults(); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
-func TestDrainLeavesNothing(t *testing.T) {
+func TestSocket_DrainDiscardsReceivedFrames(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
 	for range 5 {
@@ -158,14 +166,16 @@ func TestDrainLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceThatGoesIsABusErrorAndCanBeReopened(t *testing.T) {
+func TestSocket_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
 	if err := bus.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var f can.Frame
-	for name, err := range map[string]error{"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen()} {
+	for name, err := range map[string]error{
+		"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen(),
+	} {
 		if !errors.Is(err, hal.ErrBus) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -175,7 +185,7 @@ func TestAnInterfaceThatGoesIsABusErrorAndCanBeReopened(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoInterfaceIsRefused(t *testing.T) {
+func TestOpen_RefusesUnusableAddress(t *testing.T) {
 	for _, address := range []string{"", "nonexistent0", "unix:/nonexistent", "lo"} {
 		if s, err := can.Open(address); err == nil {
 			_ = s.Close()
@@ -184,11 +194,10 @@ func TestWhatIsNoInterfaceIsRefused(t *testing.T) {
 	}
 }
 
-// TestOnAVirtualInterface needs vcan0: ip link add vcan0 type vcan && ip link
-// set vcan0 up.
-func TestOnAVirtualInterface(t *testing.T) {
+// It needs vcan0: ip link add vcan0 type vcan && ip link set vcan0 up.
+func TestSocket_OnVirtualInterface(t *testing.T) {
 	if _, err := net.InterfaceByName("vcan0"); err != nil {
-		t.Skip("there is no vcan0 here: the kernel's own sockets are not tested")
+		t.Skip("no vcan0: the kernel's CAN sockets are not tested")
 	}
 	a, err := can.Open("vcan0")
 	if err != nil {
@@ -223,7 +232,7 @@ func TestOnAVirtualInterface(t *testing.T) {
 	}
 }
 
-func TestSendingAndReceivingAllocateNothing(t *testing.T) {
+func TestSocket_DoesNotAllocate(t *testing.T) {
 	s, _ := connect(t)
 	f := frames[1]
 	n := testing.AllocsPerRun(50, func() {
@@ -261,7 +270,7 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// A frame and its answer. The bus is a fake that sends everything back.
+// A frame and its answer. The bus is a fake that echoes every frame.
 func Example() {
 	bus, err := cantest.New(echo)
 	if err != nil {
@@ -273,7 +282,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer s.Close()
-	deadline := serial.After(time.Second)
+	deadline := monotonic.After(time.Second)
 	if err := s.Send(&can.Frame{ID: 0x42, Len: 1, Data: [8]byte{7}}, deadline); err != nil {
 		log.Fatal(err)
 	}
@@ -285,7 +294,7 @@ func Example() {
 	// Output: 0x42 [7]
 }
 
-func TestSocket_InterruptEndsAWait(t *testing.T) {
+func TestSocket_InterruptEndsReceive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bus, err := cantest.New(func(*cantest.Bus, can.Frame) { cancel() }) // no answer
 	if err != nil {
@@ -298,7 +307,7 @@ func TestSocket_InterruptEndsAWait(t *testing.T) {
 	}
 	defer s.Close()
 	end := s.Interrupt(ctx)
-	guard := serial.After(20 * time.Second)
+	guard := soon()
 	f := can.Frame{ID: 1}
 	if err := s.Send(&f, guard); err != nil {
 		t.Fatal(err)
@@ -311,6 +320,6 @@ func TestSocket_InterruptEndsAWait(t *testing.T) {
 	}
 	end()
 	if err := s.Send(&f, guard); err != nil {
-		t.Errorf("not interrupted any more: %v", err)
+		t.Errorf("after end: %v", err)
 	}
 }

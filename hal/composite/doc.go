@@ -1,7 +1,6 @@
-// Package composite makes a [hal.Robot] of devices: IMUs, encoders, servos,
-// motor controllers, each behind its driver, and two lists that say which input
-// fills which element of the observation and which element of the action drives
-// which output. On a robot the lists stand in its configuration file:
+// Package composite makes a [hal.Robot] of devices: IMUs, encoders, servos and motor controllers, each with
+// its driver. Two lists map device inputs to elements of the observation, and elements of the action to device
+// outputs. They are part of a robot's configuration file:
 //
 //	robot:
 //	  driver: composite
@@ -21,50 +20,39 @@
 //
 // # Numbers and units
 //
-// An observation is scale times the source in the observation's unit, plus
-// offset; an output is scale times the action in the output's unit, plus offset.
-// Units that are known by name are converted (deg to rad, rpm to rad/s, g to
-// m/s^2, ms to s, ...), units of different dimensions are refused. A number
-// without a unit on one side needs a scale, which then says what it means: with
-// unit "" and a source in m/s, scale 0.5 is 0.5 for each m/s.
+// An observation is scale times the source in the observation's unit, plus offset; an output is scale times
+// the action in the output's unit, plus offset. Known units are converted (deg to rad, rpm to rad/s, g to
+// m/s^2, ms to s, ...), and units of different dimensions are refused. Where one side has no unit, scale is
+// required and defines the conversion: with unit "" and a source in m/s, scale 0.5 is 0.5 for each m/s.
 //
 // # History
 //
-// With history k the observation is that of k ticks, each with all elements in
-// their order, the oldest tick first and the newest last. Their channels are
-// called NAME@-2, NAME@-1, NAME. Ticks in which sensing failed are left out; at
-// the start all are the first.
+// With history k the observation has the elements of k ticks, the oldest tick first. The channels are named
+// NAME@-2, NAME@-1, NAME. Ticks in which sensing failed are omitted. At the start, all k are the first tick.
 //
 // # A tick
 //
-// Sense reads the devices one after the other, in their order but for that of the
-// stop input, which comes first; so those on one bus do not meet. The time of the sample is the oldest device's. Act writes
-// them in the same order. Neither allocates. Sense ends with the first device
-// that fails, and Act too, so that a bus that is held costs each of them one
-// device's worst case, which their packages state; Halt tries every device, those
-// whose last transaction succeeded first. What fails is an [*Error] that names
-// the device and wraps a kind of package hal; [Robot.Faults] counts them by
-// device and kind.
+// Sense reads the devices one after the other: first the device of the stop input, then the others in their
+// order. The time of the sample is the oldest device's. Act writes the devices in their order. Neither
+// allocates. Both end at the first device that fails, so that a blocked bus costs one device's worst case,
+// which its package states. Halt tries every device, beginning with those whose latest transaction succeeded.
+// A failure is an [*Error] that names the device and wraps a kind of package hal; [Robot.Faults] counts
+// failures by device and kind.
 //
-// A device is stale when its newest sample is older than its stale time, and
-// frozen when a number of new samples have the same bits in all inputs, which
-// noise makes impossible for a sensor that works.
+// A device is stale when its newest sample is older than its stale time. It is frozen when a number of new
+// samples have the same bits in all inputs, which noise makes impossible for a working sensor.
 //
 // # Disarmed and failsafe
 //
-// Two different things. The failsafe output stops a robot that moves: Halt
-// commands it. The disarmed output suits one that rests and is waiting to be
-// armed: it is commanded when the robot is opened, by Disarm, and by Arm before
-// the devices are armed. Whether the devices make any of it effective while they
-// are not armed is theirs: see their packages.
+// The failsafe output stops a moving robot: Halt commands it. The disarmed output is for a stopped robot that
+// waits to be armed: New, Disarm, and Arm before it arms the devices, command it. The packages of the devices
+// state whether outputs are effective while a device is not armed.
 //
-// The previous action, as a source, is the one that was commanded last, in its
-// unit: after Act that action, after Arm the default, after Disarm and Halt the
-// disarmed and the failsafe values.
+// The previous action, as a source, is the latest command in its unit: after Act the action, after Arm the
+// default, after Disarm the disarmed values, after Halt the failsafe values.
 //
 // # Adding a driver
 //
-// A driver is a [hal.Device] and a configuration type that can say its Inputs
-// and Outputs before there is a device. Configurations are in package configs,
-// opening in cmd/optibfm/devices.go; both have one line for each driver.
+// A driver is a [hal.Device] and a configuration type whose methods Inputs and Outputs do not need the device.
+// Add the configuration to package configs and the opening to the program; both have one line per driver.
 package composite

@@ -12,12 +12,12 @@ import (
 	"optibfm/rtloop"
 )
 
-// A cart of an IMU and two speed controllers, which are models here. On a robot
-// the lists are in its configuration file.
+// A cart with a fake IMU and fake speed controllers. On a robot the lists are in its configuration file.
 func Example() {
 	sensor, pulses := i2cbustest.NewBNO055(), i2cbustest.NewPCA9685()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &sensor.Chip, 0x40: &pulses.Chip})
-	imu, err := bno055.New(context.Background(), bus, bno055.Config{Bus: "/dev/i2c-1", Read: []string{"gyro"}}, rtloop.Now)
+	config := bno055.Config{Bus: "/dev/i2c-1", Read: []string{"gyro"}}
+	imu, err := bno055.New(context.Background(), bus, config, rtloop.Now)
 	if err != nil {
 		fmt.Println(err)
 		return

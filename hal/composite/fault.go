@@ -7,7 +7,7 @@ import (
 	"optibfm/hal"
 )
 
-// operation is what was being done with a device.
+// operation is a call to a device.
 type operation int
 
 const (
@@ -20,7 +20,7 @@ const (
 
 func (o operation) String() string { return [...]string{"read", "write", "arm", "halt"}[o] }
 
-// Error is what went wrong with a device. It wraps one of package hal's kinds.
+// Error is the failure of a device. It wraps a kind of package hal.
 type Error struct {
 	Device    string
 	Operation string
@@ -31,24 +31,24 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("composite: %s: %s: %v", e.Device, e.Operation, e.Err)
 }
 
-// Unwrap returns what was found.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// What a device cannot see itself.
+// Faults that this package detects.
 var (
-	errFrozen    = fmt.Errorf("%w: it is frozen: its inputs do not change by a bit: restart it, or raise frozen_ticks", hal.ErrDevice)
-	errNotFinite = fmt.Errorf("%w: an input is not finite: check the driver", hal.ErrProtocol)
-	errBackwards = fmt.Errorf("%w: its time went back: check the driver", hal.ErrProtocol)
-	errTooLarge  = errors.New("composite: an observation is too large for a float32: check scale and offset")
+	errFrozen    = fmt.Errorf("%w: frozen inputs; restart the device, or raise frozen_ticks", hal.ErrDevice)
+	errNotFinite = fmt.Errorf("%w: input not finite; check the driver", hal.ErrProtocol)
+	errBackwards = fmt.Errorf("%w: sample time decreased; check the driver", hal.ErrProtocol)
+	errTooLarge  = errors.New("composite: observation too large for a float32; check scale and offset")
 )
 
-// fail counts what this package found.
+// fail counts a fault that this package detected.
 func (d *device) fail(o operation, err error) error {
 	d.faults.Count(err)
 	return d.note(o, err)
 }
 
-// failOf counts what the device found, unless it counts itself.
+// failOf counts a fault that the device returned, unless its driver counts.
 func (d *device) failOf(o operation, err error) error {
 	d.failing = true
 	if d.counting == nil {
@@ -63,15 +63,14 @@ func (d *device) note(o operation, err error) error {
 	return e
 }
 
-// DeviceFaults is what went wrong with a device since the robot was opened.
+// DeviceFaults counts the faults of a device since the robot was opened.
 type DeviceFaults struct {
 	Name   string // of the device
 	Faults hal.Faults
 }
 
-// Faults appends the counters of all devices to dst, in their order: what their
-// drivers counted, and what was found here: stale and frozen samples, numbers
-// that are not finite.
+// Faults appends the counters of all devices to dst, in their order. They include the faults counted by the
+// driver, and those detected here: stale and frozen samples, and numbers that are not finite.
 func (r *Robot) Faults(dst []DeviceFaults) []DeviceFaults {
 	for _, d := range r.devices {
 		f := d.faults
@@ -85,7 +84,9 @@ func (r *Robot) Faults(dst []DeviceFaults) []DeviceFaults {
 
 func sum(a, b hal.Faults) hal.Faults {
 	return hal.Faults{
-		Timeout: a.Timeout + b.Timeout, Checksum: a.Checksum + b.Checksum, Short: a.Short + b.Short, Protocol: a.Protocol + b.Protocol,
-		Device: a.Device + b.Device, Bus: a.Bus + b.Bus, Stale: a.Stale + b.Stale, Mended: a.Mended + b.Mended,
+		Timeout: a.Timeout + b.Timeout, Checksum: a.Checksum + b.Checksum,
+		Short: a.Short + b.Short, Protocol: a.Protocol + b.Protocol,
+		Device: a.Device + b.Device, Bus: a.Bus + b.Bus,
+		Stale: a.Stale + b.Stale, Mended: a.Mended + b.Mended,
 	}
 }

@@ -2,13 +2,13 @@ package composite
 
 import "math"
 
-// reckoner is the odometry at work.
+// reckoner integrates the odometry.
 type reckoner struct {
-	left, right, yawRate, heading line // yawRate and heading have source -1 where there is none
+	left, right, yawRate, heading line // yawRate and heading: source -1 for none
 	track                         float64
 	x, y, angle                   float64
 	speed, rate                   float64 // at the last step
-	at                            int64   // of the last step; 0: there was none
+	at                            int64   // time of the last step; 0: none
 }
 
 // odometry resolves the sources of the odometry.
@@ -16,18 +16,20 @@ func (w *wirer) odometry() {
 	o, r := w.cfg.Odometry, &w.out.reckon
 	if o.Left == "" {
 		if o != (Odometry{}) {
-			w.wrong("odometry.left", "it is empty, the rest of the section is not: give the source of the left wheel's speed, or remove the section")
+			w.wrong("odometry.left", "it is empty; set the source of the left wheel's speed, or remove the section")
 		}
 		return
 	}
 	*r = reckoner{
-		left: w.measure("odometry.left", o.Left, "m/s", o.Scale), right: w.measure("odometry.right", o.Right, "m/s", o.Scale),
-		yawRate: line{source: -1}, heading: line{source: -1}, track: o.TrackM, x: o.StartXM, y: o.StartYM,
+		left:    w.measure("odometry.left", o.Left, "m/s", o.Scale),
+		right:   w.measure("odometry.right", o.Right, "m/s", o.Scale),
+		yawRate: line{source: -1}, heading: line{source: -1},
+		track: o.TrackM, x: o.StartXM, y: o.StartYM,
 	}
 	if o.YawRate != "" {
 		r.yawRate = w.measure("odometry.yaw_rate", o.YawRate, "rad/s", 0)
 	} else if !(o.TrackM > 0) {
-		w.wrong("odometry.track_m", "not positive (%v): give the distance between the wheels, or yaw_rate", o.TrackM)
+		w.wrong("odometry.track_m", "not positive (%v); set the distance between the wheels, or yaw_rate", o.TrackM)
 	}
 	if o.Heading != "" {
 		r.heading = w.measure("odometry.heading", o.Heading, "rad", 0)
@@ -35,12 +37,11 @@ func (w *wirer) odometry() {
 	w.finite("odometry", o.Scale, o.TrackM, o.StartXM, o.StartYM)
 }
 
-// measure resolves a source whose unit shall be SI. A scale is in SI for a unit
-// of the source, whatever its unit is.
+// measure resolves a source and converts it to an SI unit. A scale is the SI value of 1 in the source.
 func (w *wirer) measure(key, name, unit string, scale float64) line {
 	source, signal, err := w.source(name)
 	if err == nil && source >= w.out.odometry && source < w.out.action {
-		w.wrong(key, "the odometry cannot be its own source (%s): give a device's input or an action", name)
+		w.wrong(key, "the odometry cannot be its own source (%s); set a device's input or an action", name)
 		return line{}
 	}
 	gain := scale
@@ -55,8 +56,8 @@ func (w *wirer) measure(key, name, unit string, scale float64) line {
 
 func (l line) of(sources []float64) float64 { return l.gain*sources[l.source] + l.offset }
 
-// step goes on to the time at, in ns, and writes the signals. Between two steps
-// the speeds change evenly.
+// step integrates to the time at, in ns, and sets the signals. It assumes that speeds change linearly between
+// two steps.
 func (r *reckoner) step(at int64, sources, signals []float64) {
 	left, right := r.left.of(sources), r.right.of(sources)
 	speed, rate := (left+right)/2, 0.0

@@ -11,30 +11,27 @@ import (
 	"optibfm/hal"
 )
 
-// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop],
-// [hal.Guarded], [hal.Disarmer], [hal.StopInput] and [hal.Bounded]. But for HaltBeside, it belongs to one
-// goroutine. Sense and Act allocate nothing, also when they fail; the error of a call is overwritten
-// by the next one of its kind.
+// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded], [hal.Disarmer],
+// [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside. Sense and Act
+// allocate nothing, also when they fail: the next error of a device overwrites the previous one.
 type Robot struct {
 	wiring
 	now     func() int64
 	devices []*device
-	order   []int     // in which devices are read: that of the stop input first
+	order   []int     // in which devices are read: the one of the stop input first
 	values  []float64 // of all sources
-	last    []float64 // what was commanded last, a value for each action
+	last    []float64 // the latest command, a value for each action
 	frames  []float32 // the observation: History ticks, the oldest first
-	filled  bool
+	filled  bool      // frames has an observation
 	halted  bool
-	pressed bool        // the emergency stop, by its input
+	pressed bool        // state of the emergency stop
 	cut     atomic.Bool // HaltBeside was called
 }
 
-// device is a Device at work. Its slices have one element for each of its
-// inputs, or outputs.
+// device is a Device and its state. Its slices have one element for each of its inputs, or outputs.
 type device struct {
 	Device
-	// What the driver can do besides, nil where it cannot. Asked for once: the
-	// runtime allocates now and then where an interface is asked for another.
+	// Optional interfaces of the driver, or nil. A type assertion may allocate: they are asserted once.
 	guarded  hal.Guarded
 	counting hal.Counting
 	backstop hal.Backstop
@@ -45,11 +42,11 @@ type device struct {
 	disarmed []float64
 	stale    int64
 
-	at      int64 // of the newest sample
+	at      int64 // time of the newest sample
 	bits    []uint64
-	same    int  // new samples in a row with the same bits
-	failing bool // the last transaction failed
-	late    bool // is halted after those that work
+	same    int  // consecutive new samples with the same bits
+	failing bool // the latest transaction failed
+	late    bool // halted after the working devices
 	faults  hal.Faults
 	failure [operations]Error
 }
@@ -63,10 +60,9 @@ var (
 	_ hal.Bounded   = (*Robot)(nil)
 )
 
-// New makes a robot and writes the disarmed outputs to its devices. They are
-// read, written, armed and halted in the order given, and closed by Close. now
-// is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an error the
-// devices are halted, where they were written to, and the caller's.
+// New returns a robot and writes the disarmed outputs to its devices. They are read, written, armed and halted
+// in the given order, and closed by Close. now is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an
+// error the caller must close the devices; New has halted them if it had written to them.
 func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	parts := make([]Part, len(devices))
 	for i, d := range devices {
@@ -79,11 +75,14 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	r := &Robot{
 		wiring: *w, now: now, halted: true,
 		pressed: w.stop >= 0,
-		values:  make([]float64, w.sources), last: make([]float64, len(w.acts)), frames: make([]float32, len(w.spec.Obs)),
+		values:  make([]float64, w.sources),
+		last:    make([]float64, len(w.acts)),
+		frames:  make([]float32, len(w.spec.Obs)),
 	}
 	for i, d := range devices {
 		if d.Stale < 0 || d.FrozenTicks < 0 {
-			return nil, fmt.Errorf("composite: %s: the stale time or the frozen ticks are negative (%v, %d): give 0 or more", d.Name, d.Stale, d.FrozenTicks)
+			return nil, fmt.Errorf("composite: %s: negative stale time or frozen ticks (%v, %d)",
+				d.Name, d.Stale, d.FrozenTicks)
 		}
 		r.devices = append(r.devices, newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)]))
 	}
@@ -99,8 +98,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	return r, nil
 }
 
-// readingOrder puts the device of the emergency stop first, so that no other one's
-// failure keeps it from being read.
+// readingOrder puts the device of the emergency stop first, so that it is read whatever device fails.
 func (r *Robot) readingOrder() (order []int) {
 	for i := range r.devices {
 		if r.hasStop(i) {
@@ -112,7 +110,7 @@ func (r *Robot) readingOrder() (order []int) {
 	return order
 }
 
-// hasStop reports whether the stop input is a device's.
+// hasStop reports whether a device has the stop input.
 func (r *Robot) hasStop(device int) bool {
 	first := r.first[device]
 	return r.stop >= first && r.stop < first+len(r.devices[device].inputs)
@@ -124,7 +122,8 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	}
 	n := len(d.Outputs())
 	made := &device{
-		Device: d, inputs: inputs, outputs: make([]float64, n), failsafe: make([]float64, n), disarmed: make([]float64, n),
+		Device: d, inputs: inputs,
+		outputs: make([]float64, n), failsafe: make([]float64, n), disarmed: make([]float64, n),
 		stale: d.Stale.Nanoseconds(), bits: make([]uint64, len(inputs)),
 	}
 	made.guarded, _ = d.Device.(hal.Guarded)
@@ -133,23 +132,19 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	return made
 }
 
-// Spec describes the channels. With a history the observation is that of the
-// oldest tick, then the next, up to the newest; NAME@-2 is NAME two ticks ago.
+// Spec describes the channels. With a history, NAME@-2 is NAME two ticks ago.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// Sense reads all devices, one after the other, the one of the stop input first,
-// and returns the time of the
-// oldest of their samples. It fails where one device does, has only a sample
-// that is too old, gives a number that is not finite, or is frozen. A device
-// that fails ends it: a bus that is held costs a tick one time-out, not one for
-// each device on it.
+// Sense reads all devices one after the other, the one of the stop input first, and returns the time of the
+// oldest of their samples. It ends at the first device that fails, is stale or frozen, or returns a number that
+// is not finite: a blocked bus costs a tick one timeout, and not one for each device.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if len(obs) != len(r.frames) {
-		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.frames))
+		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d, not %d)", len(obs), len(r.frames))
 	}
 	for _, i := range r.order {
 		err := r.devices[i].read()
-		r.noteStop(i, err)
+		r.updateStop(i, err)
 		if err != nil {
 			return 0, err
 		}
@@ -164,9 +159,9 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	return at, nil
 }
 
-// noteStop looks at the stop input when its device was read, in vain or not. A
-// sample that is too old says nothing of a button.
-func (r *Robot) noteStop(device int, err error) {
+// updateStop updates the stop input after a read of its device. A failed read, or a stale sample, counts as
+// pressed.
+func (r *Robot) updateStop(device int, err error) {
 	if r.hasStop(device) {
 		d := r.devices[device]
 		r.pressed = err != nil || r.now()-d.at > d.stale || r.values[r.stop] <= 0.5
@@ -176,8 +171,7 @@ func (r *Robot) noteStop(device int, err error) {
 // StopPressed implements hal.StopInput.
 func (r *Robot) StopPressed() bool { return r.pressed }
 
-// oldest is the time of the oldest sample, none of which may be stale when all
-// are there.
+// oldest returns the time of the oldest sample. It fails where a sample is stale.
 func (r *Robot) oldest() (int64, error) {
 	now := r.now()
 	at := now
@@ -193,7 +187,7 @@ func (r *Robot) oldest() (int64, error) {
 	return at, nil
 }
 
-// read takes a sample of a device that has inputs.
+// read reads a device that has inputs, and checks the sample.
 func (d *device) read() error {
 	if len(d.inputs) == 0 {
 		return nil
@@ -229,7 +223,7 @@ func (d *device) read() error {
 	return nil
 }
 
-// observe makes the newest tick's part of the observation.
+// observe appends the newest tick to the observation.
 func (r *Robot) observe(at int64) error {
 	if r.odometry >= 0 {
 		r.reckon.step(at, r.values, r.values[r.odometry:][:len(odometrySignals)])
@@ -257,9 +251,8 @@ func (r *Robot) observe(at int64) error {
 	return nil
 }
 
-// Act commands the outputs of all devices. No action changes faster than its
-// rate limit, counted from where Arm left it. With the first error it stops: the
-// robot is to be halted then.
+// Act commands the outputs of all devices. An action changes at most by its rate limit, starting from the
+// disarmed value of Arm. Act ends at the first error; the caller must then halt the robot.
 func (r *Robot) Act(action []float32) error {
 	if r.halted || r.cut.Load() {
 		return hal.ErrHalted
@@ -268,9 +261,9 @@ func (r *Robot) Act(action []float32) error {
 		return err
 	}
 	for i, a := range r.acts {
-		// A limit such as 0.1 is a little different as a float32.
+		// The float32 of a limit such as 0.1 differs slightly.
 		v := min(max(float64(action[i]), a.low), a.high)
-		// The controller limits rates too, but from the failsafe values.
+		// The controller also limits rates, but starting from the failsafe values.
 		v = min(max(v, r.last[i]-a.step), r.last[i]+a.step)
 		r.last[i], r.values[r.action+i] = v, v
 		r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
@@ -294,8 +287,7 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm commands the disarmed outputs and arms the devices. Where one cannot be
-// armed, all are halted.
+// Arm commands the disarmed outputs and arms the devices. After a failure it halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
 	err := r.Disarm()
@@ -324,8 +316,7 @@ func (d *device) arm() error {
 	return nil
 }
 
-// Disarm latches, and commands the disarmed outputs, which need not be the
-// failsafe ones: those stop a robot that moves, these suit one that rests.
+// Disarm commands the disarmed outputs. Act fails until Arm.
 func (r *Robot) Disarm() error {
 	r.halted = true
 	for i, a := range r.acts {
@@ -338,9 +329,8 @@ func (r *Robot) Disarm() error {
 	return errors.Join(errs...)
 }
 
-// Halt commands the failsafe outputs of every device, also after errors, which
-// it joins. Devices whose last transaction succeeded come first, so that they
-// need not wait for those that are broken.
+// Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices whose latest
+// transaction succeeded come first, so that they do not wait for broken ones.
 func (r *Robot) Halt() error {
 	r.halted = true
 	for i, a := range r.acts {
@@ -367,8 +357,7 @@ func (d *device) halt() error {
 	return nil
 }
 
-// HaltBeside takes the second path of every device that has one. Any goroutine
-// may call it. Until Arm, Act is refused.
+// HaltBeside uses the second path of every device that has one. Any goroutine may call it. Act fails until Arm.
 func (r *Robot) HaltBeside() {
 	r.cut.Store(true)
 	for _, d := range r.devices {
@@ -378,8 +367,7 @@ func (r *Robot) HaltBeside() {
 	}
 }
 
-// Deadman is the longest time after which a device with outputs stops by itself,
-// and 0 where one does not.
+// Deadman returns the longest deadman of the devices with outputs, and 0 where one has none.
 func (r *Robot) Deadman() time.Duration {
 	var longest time.Duration
 	for _, d := range r.devices {
@@ -401,13 +389,13 @@ func (d *device) deadman() time.Duration {
 	return d.guarded.Deadman()
 }
 
-// Share is a device's part of the time that a robot takes at most.
+// Share is a device's part of the robot's longest times.
 type Share struct {
 	Name string // of the device
 	hal.Bounds
 }
 
-// Shares are the devices' parts of Bounds, in their order: what is called of each.
+// Shares returns the devices' parts of Bounds, in their order.
 func (r *Robot) Shares() []Share {
 	shares := make([]Share, len(r.devices))
 	for i, d := range r.devices {
@@ -416,7 +404,7 @@ func (r *Robot) Shares() []Share {
 	return shares
 }
 
-// Share is the part that a device with these bounds has.
+// Share returns the share of a device with these bounds.
 func (p Part) Share(b hal.Bounds) Share {
 	if len(p.Inputs) == 0 {
 		b.Sense = 0
@@ -424,11 +412,11 @@ func (p Part) Share(b hal.Bounds) Share {
 	if len(p.Outputs) == 0 {
 		b.Act = 0
 	}
-	b.Arm += b.Act + b.Halt // the disarmed outputs come first, a Halt follows a failure
+	b.Arm += b.Act + b.Halt // Arm first writes the disarmed outputs; a Halt follows a failure
 	return Share{p.Name, b}
 }
 
-// Bounds is the sum of the devices' shares: they are called one after the other.
+// Bounds returns the sum of the devices' shares, since they are called one after the other.
 func (r *Robot) Bounds() (sum hal.Bounds) {
 	for _, s := range r.Shares() {
 		sum = sum.Plus(s.Bounds)
@@ -436,7 +424,7 @@ func (r *Robot) Bounds() (sum hal.Bounds) {
 	return sum
 }
 
-// Unguarded names the devices with outputs that do not stop by themselves.
+// Unguarded returns the names of the devices with outputs and without a deadman.
 func (r *Robot) Unguarded() (names []string) {
 	for _, d := range r.devices {
 		if len(d.outputs) > 0 && d.deadman() == 0 {
@@ -446,7 +434,7 @@ func (r *Robot) Unguarded() (names []string) {
 	return names
 }
 
-// Close closes the devices, the last first. It does not halt them.
+// Close closes the devices in reverse order. It does not halt them.
 func (r *Robot) Close() error {
 	var errs []error
 	for _, d := range slices.Backward(r.devices) {

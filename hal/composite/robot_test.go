@@ -17,7 +17,7 @@ type fakeDevice struct {
 	inputs, outputs []hal.Signal
 	sample          []float64
 	at              *int64
-	log             *[]string // what was done, in order
+	log             *[]string // the calls, in order
 	name            string
 
 	readErr, writeErr, armErr, haltErr error
@@ -65,7 +65,7 @@ func (d *fakeDevice) note(what string) {
 	}
 }
 
-// bench is a robot with an IMU and a base, and the clock of both.
+// bench is a robot with an IMU and a base, and their clock.
 type bench struct {
 	cfg       Config
 	clock     int64
@@ -97,7 +97,10 @@ func newBench() *bench {
 			{Name: "last_left", PreviousAction: "left_wheel"},
 		},
 		Action: []Action{
-			{Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1, Default: 0.25, Failsafe: -0.5, Disarmed: 0.5},
+			{
+				Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1,
+				Default: 0.25, Failsafe: -0.5, Disarmed: 0.5,
+			},
 			{Name: "right_wheel", To: "base.right", Scale: 500, Offset: 1500, Invert: true, Min: -1, Max: 1},
 		},
 	}
@@ -141,7 +144,7 @@ func wide(v []float32) (w []float64) {
 	return w
 }
 
-func TestAnObservationIsConvertedScaledAndShifted(t *testing.T) {
+func TestRobot_SenseConvertsUnitsScaleAndOffset(t *testing.T) {
 	b := newBench().open(t)
 	want := []float64{180 / math.Pi, -2 / 9.80665, 0.5*3 + 1, 0.5}
 	if got := wide(b.sense(t)); !near(got, want) {
@@ -149,7 +152,7 @@ func TestAnObservationIsConvertedScaledAndShifted(t *testing.T) {
 	}
 }
 
-func TestAnActionStartsFromWhereArmLeftIt(t *testing.T) {
+func TestRobot_ActLimitsRateFromDisarmedValue(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].MaxRate = 4 // 0.08 in a period
 	b.open(t)
@@ -165,7 +168,7 @@ func TestAnActionStartsFromWhereArmLeftIt(t *testing.T) {
 	}
 }
 
-func TestAnActionReachesItsOutputsScaledAndShifted(t *testing.T) {
+func TestRobot_ActAppliesScaleAndOffset(t *testing.T) {
 	b := newBench().open(t)
 	must(t, b.robot.Arm())
 	must(t, b.robot.Act([]float32{0.5, 0.2}))
@@ -174,7 +177,7 @@ func TestAnActionReachesItsOutputsScaledAndShifted(t *testing.T) {
 	}
 }
 
-func TestThePreviousActionIsWhatWasCommanded(t *testing.T) {
+func TestRobot_PreviousActionIsLatestCommand(t *testing.T) {
 	b := newBench().open(t)
 	last := func(when string, want float32) {
 		t.Helper()
@@ -195,14 +198,14 @@ func TestThePreviousActionIsWhatWasCommanded(t *testing.T) {
 	last("halted", -0.5)
 }
 
-func TestDisarmedAndFailsafeOutputsAreDifferentThings(t *testing.T) {
+func TestRobot_CommandsDisarmedAndFailsafeOutputs(t *testing.T) {
 	b := newBench().open(t)
 	if want := []float64{1750, 1500}; !near(b.base.written, want) {
 		t.Errorf("opened: %v, want the disarmed outputs %v", b.base.written, want)
 	}
 	must(t, b.robot.Arm())
 	if got := fmt.Sprint(b.log); got != "[base write imu arm base arm]" {
-		t.Errorf("arming: %s: the disarmed outputs are to be there before torque is", got)
+		t.Errorf("arming: %s: the disarmed outputs must precede the torque", got)
 	}
 	must(t, b.robot.Act([]float32{1, 1}))
 	must(t, b.robot.Halt())
@@ -215,7 +218,7 @@ func TestDisarmedAndFailsafeOutputsAreDifferentThings(t *testing.T) {
 	}
 }
 
-func TestActIsRefusedUntilArmAndAfterHaltAndDisarm(t *testing.T) {
+func TestRobot_ActFailsUnlessArmed(t *testing.T) {
 	b := newBench().open(t)
 	refused := func(when string) {
 		t.Helper()
@@ -225,7 +228,8 @@ func TestActIsRefusedUntilArmAndAfterHaltAndDisarm(t *testing.T) {
 	}
 	refused("opened")
 	for name, stop := range map[string]func() error{
-		"halted": b.robot.Halt, "disarmed": b.robot.Disarm, "halted beside": func() error { b.robot.HaltBeside(); return nil },
+		"halted": b.robot.Halt, "disarmed": b.robot.Disarm,
+		"halted beside": func() error { b.robot.HaltBeside(); return nil },
 	} {
 		must(t, b.robot.Arm())
 		must(t, b.robot.Act([]float32{0, 0}))
@@ -234,7 +238,7 @@ func TestActIsRefusedUntilArmAndAfterHaltAndDisarm(t *testing.T) {
 	}
 }
 
-func TestWithAHistoryTheOldestTickComesFirst(t *testing.T) {
+func TestRobot_HistoryHasOldestTickFirst(t *testing.T) {
 	b := newBench()
 	b.cfg.Observation = b.cfg.Observation[2:3]
 	b.cfg.History = 3
@@ -262,7 +266,7 @@ func TestWithAHistoryTheOldestTickComesFirst(t *testing.T) {
 	}
 }
 
-func TestTheTimeIsThatOfTheOldestSample(t *testing.T) {
+func TestRobot_SenseReturnsOldestTime(t *testing.T) {
 	b := newBench()
 	older := b.clock - 5e6
 	b.base.at = &older
@@ -272,7 +276,7 @@ func TestTheTimeIsThatOfTheOldestSample(t *testing.T) {
 	}
 }
 
-func TestASampleThatIsTooOldIsRefused(t *testing.T) {
+func TestRobot_SenseFailsForStaleSample(t *testing.T) {
 	b := newBench()
 	b.devices[1].Stale = 10 * time.Millisecond
 	at := b.clock
@@ -292,7 +296,7 @@ func TestASampleThatIsTooOldIsRefused(t *testing.T) {
 	}
 }
 
-func TestWithoutAStaleTimeItIsThreePeriods(t *testing.T) {
+func TestRobot_StaleTimeDefaultsToThreePeriods(t *testing.T) {
 	b := newBench()
 	at := b.clock
 	b.imu.at = &at
@@ -305,7 +309,7 @@ func TestWithoutAStaleTimeItIsThreePeriods(t *testing.T) {
 	}
 }
 
-func TestADeviceWhoseBitsDoNotChangeIsFrozen(t *testing.T) {
+func TestRobot_SenseFailsForFrozenDevice(t *testing.T) {
 	b := newBench()
 	b.devices[0].FrozenTicks = 3
 	b.open(t)
@@ -324,7 +328,7 @@ func TestADeviceWhoseBitsDoNotChangeIsFrozen(t *testing.T) {
 	for range 3 {
 		must(t, tick())
 	}
-	for range 10 { // the same sample again is not a new one
+	for range 10 { // the same sample again is not new
 		b.clock -= 1e6
 		must(t, tick())
 	}
@@ -333,7 +337,7 @@ func TestADeviceWhoseBitsDoNotChangeIsFrozen(t *testing.T) {
 	}
 }
 
-func TestANumberThatIsNotFiniteIsRefused(t *testing.T) {
+func TestRobot_SenseFailsForNonFiniteInput(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		b := newBench().open(t)
 		b.imu.sample[1] = bad
@@ -348,7 +352,7 @@ func TestANumberThatIsNotFiniteIsRefused(t *testing.T) {
 	}
 }
 
-func TestATimeThatGoesBackIsRefused(t *testing.T) {
+func TestRobot_SenseFailsForDecreasingTime(t *testing.T) {
 	b := newBench().open(t)
 	b.sense(t)
 	at := b.clock - 1
@@ -358,7 +362,7 @@ func TestATimeThatGoesBackIsRefused(t *testing.T) {
 	}
 }
 
-func TestADeadBusCostsATickOneDevice(t *testing.T) {
+func TestRobot_SenseEndsAtFirstFailure(t *testing.T) {
 	b := newBench().open(t)
 	b.imu.readErr = fmt.Errorf("i2c: %w", hal.ErrTimeout)
 	_, err := b.robot.Sense(b.obs)
@@ -374,12 +378,12 @@ func TestADeadBusCostsATickOneDevice(t *testing.T) {
 	}
 }
 
-// countingDevice counts itself.
+// countingDevice counts its faults.
 type countingDevice struct{ *fakeDevice }
 
 func (countingDevice) Faults() hal.Faults { return hal.Faults{Bus: 7, Mended: 2} }
 
-func TestWhatADeviceCountsItselfIsNotCountedTwice(t *testing.T) {
+func TestRobot_CountsFaultsOnce(t *testing.T) {
 	b := newBench()
 	b.devices[0].Device = countingDevice{b.imu}
 	b.open(t)
@@ -390,7 +394,7 @@ func TestWhatADeviceCountsItselfIsNotCountedTwice(t *testing.T) {
 	}
 }
 
-func TestHaltReachesEveryDeviceAndTheBrokenOnesLast(t *testing.T) {
+func TestRobot_HaltReachesEveryDeviceBrokenOnesLast(t *testing.T) {
 	b := newBench().open(t)
 	b.imu.readErr, b.imu.haltErr, b.base.haltErr = hal.ErrTimeout, hal.ErrTimeout, hal.ErrBus
 	_, _ = b.robot.Sense(b.obs)
@@ -399,7 +403,8 @@ func TestHaltReachesEveryDeviceAndTheBrokenOnesLast(t *testing.T) {
 	if fmt.Sprint(b.log) != "[base halt imu halt]" {
 		t.Errorf("%v", b.log)
 	}
-	if !errors.Is(err, hal.ErrTimeout) || !errors.Is(err, hal.ErrBus) || !strings.Contains(err.Error(), "base: halt") || !strings.Contains(err.Error(), "imu: halt") {
+	if !errors.Is(err, hal.ErrTimeout) || !errors.Is(err, hal.ErrBus) ||
+		!strings.Contains(err.Error(), "base: halt") || !strings.Contains(err.Error(), "imu: halt") {
 		t.Errorf("%v", err)
 	}
 	b.log = nil
@@ -409,21 +414,21 @@ func TestHaltReachesEveryDeviceAndTheBrokenOnesLast(t *testing.T) {
 	}
 }
 
-func TestARobotOfWhichADeviceCannotBeArmedIsHalted(t *testing.T) {
+func TestRobot_HaltsWhenArmFails(t *testing.T) {
 	b := newBench().open(t)
 	b.base.armErr = errors.New("the brake is on")
 	if err := b.robot.Arm(); !errors.Is(err, b.base.armErr) {
 		t.Error(err)
 	}
-	if fmt.Sprint(b.log) != "[base write imu arm base arm imu halt base halt]" && fmt.Sprint(b.log) != "[base write imu arm base arm base halt imu halt]" {
-		t.Errorf("%v", b.log)
+	if got := fmt.Sprint(b.log); got != "[base write imu arm base arm imu halt base halt]" {
+		t.Error(got)
 	}
 	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
 		t.Error(err)
 	}
 }
 
-func TestARobotThatCannotBeDisarmedIsNotOpened(t *testing.T) {
+func TestNew_FailsWhenDisarmFails(t *testing.T) {
 	b := newBench()
 	b.base.writeErr = hal.ErrBus
 	if robot, err := New(b.cfg, func() int64 { return 0 }, b.devices...); robot != nil || !errors.Is(err, hal.ErrBus) {
@@ -431,17 +436,17 @@ func TestARobotThatCannotBeDisarmedIsNotOpened(t *testing.T) {
 	}
 }
 
-// guardedDevice has a second path.
-type guardedDevice struct {
+// backstopDevice has a second path.
+type backstopDevice struct {
 	*fakeDevice
 	cut int
 }
 
-func (g *guardedDevice) HaltBeside() { g.cut++ }
+func (g *backstopDevice) HaltBeside() { g.cut++ }
 
-func TestHaltBesideTakesEverySecondPath(t *testing.T) {
+func TestRobot_HaltBesideUsesEverySecondPath(t *testing.T) {
 	b := newBench()
-	g := &guardedDevice{fakeDevice: b.base}
+	g := &backstopDevice{fakeDevice: b.base}
 	b.devices[1].Device = g
 	b.open(t)
 	must(t, b.robot.Arm())
@@ -451,7 +456,7 @@ func TestHaltBesideTakesEverySecondPath(t *testing.T) {
 	}
 }
 
-func TestTheDeadmanIsTheWeakestDevices(t *testing.T) {
+func TestRobot_DeadmanIsLongestOfDevices(t *testing.T) {
 	b := newBench().open(t)
 	if b.robot.Deadman() != 0 || fmt.Sprint(b.robot.Unguarded()) != "[base]" {
 		t.Errorf("%v, unguarded %v", b.robot.Deadman(), b.robot.Unguarded())
@@ -462,7 +467,7 @@ func TestTheDeadmanIsTheWeakestDevices(t *testing.T) {
 	}
 }
 
-func TestDevicesAreClosedTheLastFirst(t *testing.T) {
+func TestRobot_ClosesDevicesInReverseOrder(t *testing.T) {
 	b := newBench().open(t)
 	must(t, b.robot.Close())
 	if fmt.Sprint(b.log) != "[base close imu close]" {
@@ -470,7 +475,7 @@ func TestDevicesAreClosedTheLastFirst(t *testing.T) {
 	}
 }
 
-func TestSenseAndActAllocateNothingAlsoWhenTheyFail(t *testing.T) {
+func TestRobot_SenseAndActDoNotAllocate(t *testing.T) {
 	b := newBench()
 	b.cfg.History = 3
 	b.cfg.Odometry = Odometry{Left: "action.left_wheel", Right: "base.left_speed", Scale: 1, YawRate: "imu.gyro_z"}
@@ -520,25 +525,25 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-func TestALimitThatIsNoFloat32IsKept(t *testing.T) {
+func TestRobot_ActKeepsLimitsBeyondFloat32(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed, b.cfg.Action[0].Default = 0.1, 0, 0
 	b.open(t)
 	must(t, b.robot.Arm())
-	must(t, b.robot.Act([]float32{float32(0.1), 0})) // a little more than 0.1
+	must(t, b.robot.Act([]float32{float32(0.1), 0})) // slightly more than 0.1
 	if b.base.written[0] > 1550 {
 		t.Errorf("%v", b.base.written[0])
 	}
 }
 
-func TestAnObservationOfTheWrongLengthIsRefused(t *testing.T) {
+func TestRobot_SenseRefusesWrongLength(t *testing.T) {
 	b := newBench().open(t)
 	if _, err := b.robot.Sense(make([]float32, 3)); err == nil {
 		t.Error("no error")
 	}
 }
 
-func TestARobotThatTheWatchdogHaltsWhileItIsArmedIsNotArmed(t *testing.T) {
+func TestRobot_ArmFailsWhenWatchdogHaltsMeanwhile(t *testing.T) {
 	b := newBench().open(t)
 	b.imu.onArm = func() { b.robot.HaltBeside() } // the next device would enable its outputs again
 	if err := b.robot.Arm(); !errors.Is(err, hal.ErrHalted) {
@@ -552,7 +557,7 @@ func TestARobotThatTheWatchdogHaltsWhileItIsArmedIsNotArmed(t *testing.T) {
 	}
 }
 
-// boundedDevice is a device that knows its times.
+// boundedDevice reports its longest times.
 type boundedDevice struct {
 	*fakeDevice
 	bounds hal.Bounds
@@ -560,18 +565,20 @@ type boundedDevice struct {
 
 func (d boundedDevice) Bounds() hal.Bounds { return d.bounds }
 
-func TestTheTimesOfTheDevicesThatAreCalledAddUp(t *testing.T) {
+func TestRobot_BoundsAddUpOverDevices(t *testing.T) {
 	const ms = time.Millisecond
 	b := newBench()
 	all := hal.Bounds{Sense: 1 * ms, Act: 2 * ms, Arm: 10 * ms, Halt: 4 * ms}
 	b.devices[0].Device = boundedDevice{b.imu, all}
 	b.devices[1].Device = boundedDevice{b.base, all}
 	b.open(t)
-	// The IMU has no outputs, so that it is never written; it is halted all the same.
-	if got, want := b.robot.Bounds(), (hal.Bounds{Sense: 2 * ms, Act: 2 * ms, Arm: (10 + 4 + 10 + 2 + 4) * ms, Halt: 8 * ms}); got != want {
+	// The IMU has no outputs, so that it is never written; it is halted nevertheless.
+	want := hal.Bounds{Sense: 2 * ms, Act: 2 * ms, Arm: (10 + 4 + 10 + 2 + 4) * ms, Halt: 8 * ms}
+	if got := b.robot.Bounds(); got != want {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
-	if shares := b.robot.Shares(); len(shares) != 2 || shares[1].Name != "base" || shares[1].Act != 2*ms || shares[0].Act != 0 {
-		t.Errorf("the shares are %+v", shares)
+	shares := b.robot.Shares()
+	if len(shares) != 2 || shares[1].Name != "base" || shares[1].Act != 2*ms || shares[0].Act != 0 {
+		t.Errorf("shares %+v", shares)
 	}
 }

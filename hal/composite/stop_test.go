@@ -9,7 +9,7 @@ import (
 	"optibfm/hal"
 )
 
-// newStopBench has a base with the circuit of an emergency stop, closed.
+// newStopBench returns a base with a closed emergency stop circuit.
 func newStopBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench()
@@ -20,7 +20,7 @@ func newStopBench(t *testing.T) *bench {
 	return b
 }
 
-func TestAStopInputIsPressedUntilItWasReadAndFoundClosed(t *testing.T) {
+func TestStopInput_IsPressedUntilReadClosed(t *testing.T) {
 	b := newStopBench(t)
 	if !b.robot.StopPressed() {
 		t.Error("not pressed before the first Sense")
@@ -40,7 +40,7 @@ func TestAStopInputIsPressedUntilItWasReadAndFoundClosed(t *testing.T) {
 	}
 }
 
-func TestAStopInputThatCannotBeReadIsPressed(t *testing.T) {
+func TestStopInput_IsPressedWhenReadFails(t *testing.T) {
 	b := newStopBench(t)
 	if _, err := b.robot.Sense(b.obs); err != nil || b.robot.StopPressed() {
 		t.Fatalf("%v, pressed %v", err, b.robot.StopPressed())
@@ -51,7 +51,7 @@ func TestAStopInputThatCannotBeReadIsPressed(t *testing.T) {
 	}
 }
 
-func TestAnotherDevicesFailureDoesNotPressTheStopInput(t *testing.T) {
+func TestStopInput_IsNotPressedByOtherDeviceFailure(t *testing.T) {
 	b := newStopBench(t)
 	if _, err := b.robot.Sense(b.obs); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestAnotherDevicesFailureDoesNotPressTheStopInput(t *testing.T) {
 	}
 }
 
-func TestAStopInputIsReadWhateverFailsBesideIt(t *testing.T) {
+func TestStopInput_IsReadWhenOtherDeviceFails(t *testing.T) {
 	b := newStopBench(t) // the base comes after the IMU
 	if _, err := b.robot.Sense(b.obs); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAStopInputIsReadWhateverFailsBesideIt(t *testing.T) {
 	}
 }
 
-func TestAStopInputWhoseSampleIsTooOldIsPressed(t *testing.T) {
+func TestStopInput_IsPressedWhenSampleIsStale(t *testing.T) {
 	b := newStopBench(t)
 	if _, err := b.robot.Sense(b.obs); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestAStopInputWhoseSampleIsTooOldIsPressed(t *testing.T) {
 	}
 }
 
-func TestARobotWithoutAStopInputIsNeverPressed(t *testing.T) {
+func TestStopInput_IsNotPressedWithoutInput(t *testing.T) {
 	b := newBench()
 	b.open(t)
 	if b.robot.StopPressed() {
@@ -95,7 +95,7 @@ func TestARobotWithoutAStopInputIsNeverPressed(t *testing.T) {
 	}
 }
 
-func TestAStopInputIsADevicesSwitch(t *testing.T) {
+func TestStopInput_MustBeDeviceSwitch(t *testing.T) {
 	for source, want := range map[string]string{
 		"imu.gyro_z":        "not a switch",
 		"action.left_wheel": "not a switch",
@@ -104,7 +104,8 @@ func TestAStopInputIsADevicesSwitch(t *testing.T) {
 	} {
 		b := newBench()
 		b.cfg.StopInput = source
-		if _, err := New(b.cfg, func() int64 { return b.clock }, b.devices...); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := New(b.cfg, func() int64 { return b.clock }, b.devices...)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", source, err, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// unit is a name's dimension and what one of it is in the dimension's SI unit.
+// unit is the dimension of a unit and its size in the SI unit.
 type unit struct {
 	dimension string
 	si        float64
@@ -13,13 +13,15 @@ type unit struct {
 
 const standardGravity = 9.80665 // m/s²
 
-// units are those that are converted; others fit themselves only.
+// units are the convertible units. Any other unit only fits itself.
 var units = map[string]unit{
 	"rad": {"angle", 1}, "mrad": {"angle", 1e-3}, "deg": {"angle", math.Pi / 180}, "rev": {"angle", 2 * math.Pi},
-	"rad/s": {"turn rate", 1}, "deg/s": {"turn rate", math.Pi / 180}, "rev/s": {"turn rate", 2 * math.Pi}, "rpm": {"turn rate", math.Pi / 30},
+	"rad/s": {"turn rate", 1}, "deg/s": {"turn rate", math.Pi / 180},
+	"rev/s": {"turn rate", 2 * math.Pi}, "rpm": {"turn rate", math.Pi / 30},
 	"m": {"length", 1}, "cm": {"length", 1e-2}, "mm": {"length", 1e-3},
 	"m/s": {"speed", 1}, "cm/s": {"speed", 1e-2}, "mm/s": {"speed", 1e-3}, "km/h": {"speed", 1 / 3.6},
-	"m/s^2": {"acceleration", 1}, "m/s²": {"acceleration", 1}, "g": {"acceleration", standardGravity}, "mg": {"acceleration", standardGravity * 1e-3},
+	"m/s^2": {"acceleration", 1}, "m/s²": {"acceleration", 1},
+	"g": {"acceleration", standardGravity}, "mg": {"acceleration", standardGravity * 1e-3},
 	"s": {"time", 1}, "ms": {"time", 1e-3}, "us": {"time", 1e-6}, "µs": {"time", 1e-6},
 	"N": {"force", 1}, "N·m": {"torque", 1}, "N*m": {"torque", 1}, "Nm": {"torque", 1}, "mNm": {"torque", 1e-3},
 	"A": {"current", 1}, "mA": {"current", 1e-3}, "V": {"voltage", 1}, "mV": {"voltage", 1e-3}, "W": {"power", 1},
@@ -27,29 +29,30 @@ var units = map[string]unit{
 	"Hz": {"frequency", 1}, "K": {"temperature", 1}, "Pa": {"pressure", 1}, "hPa": {"pressure", 100},
 }
 
-// conversion is what a number in one unit is to be multiplied by to be in
-// another. Where one of them is dimensionless only a scale, which is then in
-// units of the other, can say what it means.
+// conversion returns the factor from one unit to another. Where one of them is dimensionless, scale is
+// required, in units of the other.
 func conversion(from, to string, scale float64) (float64, error) {
-	stretch := scale
+	factor := scale
 	if scale == 0 {
-		stretch = 1
+		factor = 1
 	}
 	a, knownA := units[from]
 	b, knownB := units[to]
 	switch {
 	case from == to:
-		return stretch, nil
+		return factor, nil
 	case (from == "" || to == "") && scale != 0:
 		return scale, nil
 	case from == "" || to == "":
-		return 0, fmt.Errorf("the units do not fit (%s, %s): give a scale, or the same unit", shown(from), shown(to))
+		return 0, fmt.Errorf("the units do not fit (%s, %s): give a scale, or the same unit",
+			unitName(from), unitName(to))
 	case knownA && knownB && a.dimension == b.dimension:
-		return stretch * a.si / b.si, nil
+		return factor * a.si / b.si, nil
 	case knownA && knownB:
-		return 0, fmt.Errorf("the units do not fit (%s is %s, %s is %s): connect what measures the same", from, withArticle(a.dimension), to, withArticle(b.dimension))
+		return 0, fmt.Errorf("the units do not fit (%s is %s, %s is %s)",
+			from, withArticle(a.dimension), to, withArticle(b.dimension))
 	}
-	return 0, fmt.Errorf("the units do not fit (%s, %s): give the same unit on both sides", from, to)
+	return 0, fmt.Errorf("the units do not fit (%s, %s); set the same unit on both sides", from, to)
 }
 
 func withArticle(noun string) string {
@@ -60,7 +63,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-func shown(unit string) string {
+func unitName(unit string) string {
 	if unit == "" {
 		return "no unit"
 	}

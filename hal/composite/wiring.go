@@ -16,31 +16,32 @@ const (
 )
 
 var odometrySignals = []hal.Signal{
-	{Name: "x", Unit: "m"}, {Name: "y", Unit: "m"}, {Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"},
+	{Name: "x", Unit: "m"}, {Name: "y", Unit: "m"},
+	{Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"},
 	{Name: "speed", Unit: "m/s"}, {Name: "yaw_rate", Unit: "rad/s"},
 }
 
-// wiring is a configuration with its names resolved. All sources lie in one
-// list: the devices' inputs, the odometry's signals, the actions.
+// wiring is a configuration with resolved names. One list has all sources: the devices' inputs, the signals of
+// the odometry, the actions.
 type wiring struct {
 	spec     hal.Spec
 	senses   []line // one for each element of a tick's observation
 	acts     []drive
-	first    []int // of each device's inputs in the list of sources
-	odometry int   // of its first signal, -1 where there is none
-	stop     int   // source of the stop input, -1 where there is none
-	action   int   // of the first action
+	first    []int // index of each device's first input in the list of sources
+	odometry int   // index of its first signal, -1 for none
+	stop     int   // index of the stop input, -1 for none
+	action   int   // index of the first action
 	sources  int
 	reckon   reckoner
 }
 
-// line turns a source into a number: gain * source + offset.
+// line converts a source: gain * source + offset.
 type line struct {
 	source       int
 	gain, offset float64
 }
 
-// drive turns an action into a device's output.
+// drive converts an action to a device's output.
 type drive struct {
 	device, output            int
 	gain, offset              float64
@@ -48,8 +49,8 @@ type drive struct {
 	start, failsafe, disarmed float64
 }
 
-// Spec checks a configuration against the parts of a robot and describes the
-// robot. Nothing is opened. An error names every key that is wrong.
+// Spec checks a configuration against the parts of a robot and describes the robot. It opens nothing. The error
+// names every invalid key.
 func (c Config) Spec(parts []Part) (hal.Spec, error) {
 	w, err := c.wire(parts)
 	if err != nil {
@@ -58,8 +59,8 @@ func (c Config) Spec(parts []Part) (hal.Spec, error) {
 	return w.spec, nil
 }
 
-// Failsafe is what Halt commands: the outputs of each part, in its order. With it a
-// device can be halted without the others.
+// Failsafe returns the outputs that Halt commands, for each part in its order. It serves to halt a device
+// without the others.
 func (c Config) Failsafe(parts []Part) ([][]float64, error) {
 	w, err := c.wire(parts)
 	if err != nil {
@@ -75,7 +76,7 @@ func (c Config) Failsafe(parts []Part) ([][]float64, error) {
 	return outputs, nil
 }
 
-// wirer resolves names, and collects what is wrong.
+// wirer resolves names and collects errors.
 type wirer struct {
 	cfg   Config
 	parts []Part
@@ -85,7 +86,7 @@ type wirer struct {
 
 func (c Config) wire(parts []Part) (*wiring, error) {
 	w := &wirer{cfg: c, parts: parts}
-	w.layOut()
+	w.indexSources()
 	w.stopInput()
 	w.observations()
 	w.actions()
@@ -102,12 +103,13 @@ func (w *wirer) wrong(key, format string, args ...any) {
 	w.errs = append(w.errs, fmt.Errorf("composite: %s: "+format, append([]any{key}, args...)...))
 }
 
-// layOut gives every source its place in the list.
-func (w *wirer) layOut() {
+// indexSources assigns the indices of the sources.
+func (w *wirer) indexSources() {
 	names := map[string]bool{actionSource: true, odometrySource: true}
 	for i, p := range w.parts {
 		if p.Name == "" || strings.Contains(p.Name, ".") || names[p.Name] {
-			w.wrong(fmt.Sprintf("devices[%d].name", i), "not usable (%q): give a name of its own, without a dot, other than %s and %s", p.Name, actionSource, odometrySource)
+			w.wrong(fmt.Sprintf("devices[%d].name", i), "not usable (%q); set a unique name without a dot, "+
+				"except %s and %s", p.Name, actionSource, odometrySource)
 		}
 		names[p.Name] = true
 		w.out.first = append(w.out.first, w.out.sources)
@@ -123,7 +125,7 @@ func (w *wirer) layOut() {
 	w.odometry()
 }
 
-// stopInput finds the emergency stop's circuit, which only a device can read.
+// stopInput resolves the input of the emergency stop, which must be a device's.
 func (w *wirer) stopInput() {
 	w.out.stop = -1
 	if w.cfg.StopInput == "" {
@@ -138,7 +140,8 @@ func (w *wirer) stopInput() {
 	case err != nil:
 		w.wrong("stop_input", "%w", err)
 	case index >= inputs || signal.Unit != "":
-		w.wrong("stop_input", "not a switch (%q, unit %q): give a device's input without a unit", w.cfg.StopInput, signal.Unit)
+		w.wrong("stop_input", "not a switch (%q, unit %q); set a device's input without a unit",
+			w.cfg.StopInput, signal.Unit)
 	default:
 		w.out.stop = index
 	}
@@ -148,7 +151,7 @@ func (w *wirer) stopInput() {
 func (w *wirer) source(name string) (index int, signal hal.Signal, err error) {
 	of, which, ok := strings.Cut(name, ".")
 	if !ok {
-		return 0, signal, fmt.Errorf("not a source (%q): write DEVICE.INPUT, such as imu.gyro_z", name)
+		return 0, signal, fmt.Errorf("not a source (%q); write DEVICE.INPUT, such as imu.gyro_z", name)
 	}
 	signals, first, err := w.signals(of)
 	if err != nil {
@@ -162,7 +165,7 @@ func (w *wirer) source(name string) (index int, signal hal.Signal, err error) {
 	return 0, signal, fmt.Errorf("%s has no input of this name (%q): it has %s", of, which, names(signals))
 }
 
-// signals are the sources of a device, of the odometry or of the actions.
+// signals returns the sources of a device, of the odometry or of the actions.
 func (w *wirer) signals(of string) (signals []hal.Signal, first int, err error) {
 	switch {
 	case of == actionSource:
@@ -173,14 +176,14 @@ func (w *wirer) signals(of string) (signals []hal.Signal, first int, err error) 
 	case of == odometrySource && w.out.odometry >= 0:
 		return odometrySignals, w.out.odometry, nil
 	case of == odometrySource:
-		return nil, 0, errors.New("there is no odometry: give odometry.left and odometry.right")
+		return nil, 0, errors.New("there is no odometry; set odometry.left and odometry.right")
 	}
 	for i, p := range w.parts {
 		if p.Name == of {
 			return p.Inputs, w.out.first[i], nil
 		}
 	}
-	return nil, 0, fmt.Errorf("there is no device of this name (%q): name one of the devices", of)
+	return nil, 0, fmt.Errorf("there is no device of this name (%q)", of)
 }
 
 func names(signals []hal.Signal) string {
@@ -201,12 +204,13 @@ func (w *wirer) observations() {
 	w.out.spec = hal.Spec{Name: w.cfg.Name, Period: w.cfg.Period}
 	history := w.cfg.history()
 	if most := hal.MaxChannels; history < 1 || history*len(w.cfg.Observation) > most {
-		w.wrong("history", "out of range (%d): give 1 or more, with at most %d numbers altogether", w.cfg.History, most)
+		w.wrong("history", "out of range (%d); set 1 or more, with at most %d numbers in total", w.cfg.History, most)
 		return
 	}
 	for age := history - 1; age >= 0; age-- {
 		for _, o := range w.cfg.Observation {
-			w.out.spec.Obs = append(w.out.spec.Obs, hal.Channel{Name: stacked(o.Name, age), Unit: o.Unit, Min: o.Min, Max: o.Max})
+			c := hal.Channel{Name: historyName(o.Name, age), Unit: o.Unit, Min: o.Min, Max: o.Max}
+			w.out.spec.Obs = append(w.out.spec.Obs, c)
 		}
 	}
 }
@@ -218,8 +222,8 @@ func (c Config) history() int {
 	return c.History
 }
 
-// stacked is the name of a channel some ticks ago.
-func stacked(name string, age int) string {
+// historyName returns the name of a channel age ticks ago.
+func historyName(name string, age int) string {
 	if age == 0 {
 		return name
 	}
@@ -227,15 +231,15 @@ func stacked(name string, age int) string {
 }
 
 func (w *wirer) observation(key string, o Observation) line {
+	if (o.From == "") == (o.PreviousAction == "") {
+		w.wrong(key, "%q has no source, or two; set either from or previous_action", o.Name)
+		return line{}
+	}
 	from := o.From
-	if o.PreviousAction != "" {
+	if from == "" {
 		key, from = key+".previous_action", actionSource+"."+o.PreviousAction
 	} else {
 		key += ".from"
-	}
-	if (o.From == "") == (o.PreviousAction == "") {
-		w.wrong(strings.TrimSuffix(strings.TrimSuffix(key, ".from"), ".previous_action"), "%q has no source, or two: give from or previous_action", o.Name)
-		return line{}
 	}
 	source, signal, err := w.source(from)
 	if err != nil {
@@ -256,7 +260,7 @@ func (w *wirer) observation(key string, o Observation) line {
 func (w *wirer) finite(key string, numbers ...float64) {
 	for _, v := range numbers {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			w.wrong(key, "a number is not finite (%v): give finite ones", v)
+			w.wrong(key, "a number is not finite (%v)", v)
 			return
 		}
 	}
@@ -269,17 +273,18 @@ func (w *wirer) actions() {
 	}
 	for i, a := range w.cfg.Action {
 		w.out.spec.Action = append(w.out.spec.Action, hal.Channel{
-			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate, Failsafe: a.Failsafe, Disarmed: a.Disarmed,
+			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate,
+			Failsafe: a.Failsafe, Disarmed: a.Disarmed,
 		})
 		w.out.acts = append(w.out.acts, w.act(fmt.Sprintf("action[%d]", i), a, driven))
 	}
 	if len(w.errs) > 0 {
-		return // a wrong name is one mistake, not two
+		return // a wrong name would be reported twice
 	}
 	for i, p := range w.parts {
 		for _, s := range p.Outputs {
 			if driven[i][s.Name] == "" {
-				w.wrong("action", "nothing drives %s.%s: give it an action, or take the output out of the device", p.Name, s.Name)
+				w.wrong("action", "nothing drives %s.%s; add an action, or remove the output", p.Name, s.Name)
 			}
 		}
 	}
@@ -292,7 +297,7 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 		return drive{}
 	}
 	if by, taken := driven[device][signal.Name]; taken {
-		w.wrong(key+".to", "%s is driven by %q already: give every action an output of its own", a.To, by)
+		w.wrong(key+".to", "%s is driven by %q already", a.To, by)
 	}
 	driven[device][signal.Name] = a.Name
 	gain, err := conversion(a.Unit, signal.Unit, a.Scale)
@@ -308,16 +313,17 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 		value float64
 	}{{"default", a.Default}, {"failsafe", a.Failsafe}, {"disarmed", a.Disarmed}} {
 		if !(v.value >= a.Min && v.value <= a.Max) {
-			w.wrong(key+"."+v.key, "not within the limits of %q (%v, limits %v to %v): move it inside", a.Name, v.value, a.Min, a.Max)
+			w.wrong(key+"."+v.key, "not within the limits of %q (%v, limits %v to %v)", a.Name, v.value, a.Min, a.Max)
 		}
 	}
 	return drive{
 		device: device, output: output, gain: gain, offset: a.Offset,
-		low: a.Min, high: a.Max, step: w.step(a), start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
+		low: a.Min, high: a.Max, step: w.step(a),
+		start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
 	}
 }
 
-// step is the largest change of an action in a period.
+// step returns the largest change of an action in a period.
 func (w *wirer) step(a Action) float64 {
 	if a.MaxRate == 0 {
 		return math.Inf(1)
@@ -329,7 +335,7 @@ func (w *wirer) step(a Action) float64 {
 func (w *wirer) output(name string) (device, output int, signal hal.Signal, err error) {
 	of, which, ok := strings.Cut(name, ".")
 	if !ok {
-		return 0, 0, signal, fmt.Errorf("not an output (%q): write DEVICE.OUTPUT, such as base.left", name)
+		return 0, 0, signal, fmt.Errorf("not an output (%q); write DEVICE.OUTPUT, such as base.left", name)
 	}
 	for i, p := range w.parts {
 		if p.Name != of {
@@ -342,5 +348,5 @@ func (w *wirer) output(name string) (device, output int, signal hal.Signal, err 
 		}
 		return 0, 0, signal, fmt.Errorf("%s has no output of this name (%q): it has %s", of, which, names(p.Outputs))
 	}
-	return 0, 0, signal, fmt.Errorf("there is no device of this name (%q): name one of the devices", of)
+	return 0, 0, signal, fmt.Errorf("there is no device of this name (%q)", of)
 }

@@ -4,157 +4,135 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"optibfm/hal"
 )
 
-// Arm implements hal.Device: it opens a lost port again, refuses servos with a
-// hardware error, sets the watchdog, sends the goals of the last Write (before
-// any: the present positions, and 0 in the other modes), switches the torque on,
-// and reads all of that back. Where it fails, it leaves the torque off.
+// Arm implements hal.Device. It opens a lost port again, refuses servos with a hardware error, sets the
+// watchdog, writes the goals of the latest Write (before the first: the present positions, and 0 in the
+// other modes), switches the torque on, and reads all of that back. After a failure it switches the
+// torque off.
 func (d *Device) Arm() error {
-	if d.bus.Port.Lost() {
-		if err := d.bus.Port.Reopen(); err != nil {
-			d.bus.Faults.Count(err)
-			return fmt.Errorf("dynamixel: arm: %w", err)
-		}
+	if err := d.bus.ReopenIfLost(); err != nil {
+		return fmt.Errorf("dynamixel: arm: %w", err)
 	}
 	d.disarm()
 	if err := d.arm(); err != nil {
-		_ = d.bus.SetAll(regTorqueEnable, 0)
-		_ = d.bus.SetAll(regWatchdog, 0)
+		_ = d.bus.WriteAll(regTorqueEnable, 0)
+		_ = d.bus.WriteAll(regWatchdog, 0)
 		return fmt.Errorf("dynamixel: arm: %w", err)
 	}
 	d.armed = true
-	d.bus.Guard(d.Deadman())
+	d.bus.WatchSilence(d.Deadman())
 	return nil
 }
 
-// disarm forgets that the servos are armed; it tells them nothing.
+// disarm clears the armed state of the driver. It sends nothing.
 func (d *Device) disarm() {
 	d.armed = false
-	d.bus.Guard(0)
+	d.bus.WatchSilence(0)
 }
 
 func (d *Device) arm() error {
-	if _, err := d.bus.Gather(regHardwareError, 1); err != nil {
+	if _, err := d.bus.SyncRead(regHardwareError, 1); err != nil {
 		return err
 	}
 	for i := range d.servos {
-		if status := d.bus.Answer(i)[0]; status != 0 {
+		if status := d.bus.Data(i)[0]; status != 0 {
 			d.bus.Faults.Device++
 			return fmt.Errorf("%w: hardware error %#02x", d.servos[i].errAlert, status)
 		}
 	}
-	if err := d.firstGoals(); err != nil {
+	if err := d.initGoals(); err != nil {
 		return err
 	}
-	// 0 ends a trip, which makes the goals writable again.
-	if err := errors.Join(d.bus.SetAll(regWatchdog, 0), d.sendGoals(), d.bus.SetAll(regWatchdog, d.watchdog)); err != nil {
+	// Writing 0 clears a tripped watchdog, which makes the goals writable again.
+	clearErr := d.bus.WriteAll(regWatchdog, 0)
+	if err := errors.Join(clearErr, d.writeGoals(), d.bus.WriteAll(regWatchdog, d.watchdog)); err != nil {
 		return err
 	}
-	if _, err := d.bus.Gather(regWatchdog, goalsSize); err != nil {
+	if _, err := d.bus.SyncRead(regWatchdog, goalsSize); err != nil {
 		return err
 	}
-	if err := d.confirm(goalHeld, d.watchdog); err != nil {
+	err := d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holdsGoal(data, d.watchdog) })
+	if err != nil {
 		return err
 	}
-	if err := d.bus.SetAll(regTorqueEnable, 1); err != nil {
+	if err := d.bus.WriteAll(regTorqueEnable, 1); err != nil {
 		return err
 	}
-	if _, err := d.bus.Gather(regTorqueEnable, 1); err != nil {
+	if _, err := d.bus.SyncRead(regTorqueEnable, 1); err != nil {
 		return err
 	}
-	return d.confirm(firstByteIs, 1)
+	return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 1 })
 }
 
-// firstGoals keeps the robot where it is when nobody has said otherwise.
-func (d *Device) firstGoals() error {
-	if d.goals {
+// initGoals sets goals that keep the robot in place, before the first Write.
+func (d *Device) initGoals() error {
+	if d.hasGoals {
 		return nil
 	}
-	if _, err := d.bus.Gather(regPresent, presentSize); err != nil {
+	if _, err := d.bus.SyncRead(regPresent, presentSize); err != nil {
 		return err
 	}
 	for i := range d.servos {
 		s := &d.servos[i]
 		s.goal = 0
 		if s.mode.goal == regGoalPosition {
-			s.goal = min(max(int32(binary.LittleEndian.Uint32(d.bus.Answer(i)[6:])), s.low), s.high)
+			s.goal = min(max(int32(binary.LittleEndian.Uint32(d.bus.Data(i)[6:])), s.low), s.high)
 		}
 	}
-	d.goals = true
+	d.hasGoals = true
 	return nil
 }
 
-// Halt implements hal.Device. It returns the first servo's error that does not
-// confirm; every other one has still been commanded, twice.
+// Halt implements hal.Device. It returns the error of the first servo that does not confirm; all others
+// have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
 	d.disarm()
-	err := d.setGoals(failsafe)
-	if err != nil {
-		failsafe = nil // the torque can still be switched off
+	goalErr := d.setGoals(failsafe) // after an error the torque can still be switched off
+	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
+		return err
 	}
-	for try := range 2 {
-		problem := d.tryToHalt(failsafe != nil)
-		if problem == nil {
-			d.bus.Faults.Mended += uint64(try)
+	return goalErr
+}
+
+func (d *Device) haltOnce(withGoals bool) error {
+	var err error
+	if withGoals {
+		err = d.writeGoals()
+	}
+	if d.config.HaltTorqueOff {
+		err = d.bus.WriteAll(regTorqueEnable, 0)
+	}
+	if err != nil {
+		return err
+	}
+	if d.config.HaltTorqueOff {
+		if err := d.bus.SyncReadOnce(regTorqueEnable, 1); err != nil {
 			return err
 		}
-		if try == 1 {
-			return problem
-		}
+		return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
 	}
-	return err
-}
-
-func (d *Device) tryToHalt(goals bool) error {
-	var err error
-	if goals {
-		err = d.sendGoals()
-	}
-	check, register, size := goalHeld, regWatchdog, goalsSize
-	if d.config.HaltTorqueOff {
-		err = d.bus.SetAll(regTorqueEnable, 0)
-		check, register, size = firstByteIs, regTorqueEnable, 1
-	}
-	if err != nil {
+	if err := d.bus.SyncReadOnce(regWatchdog, goalsSize); err != nil {
 		return err
 	}
-	if err := d.bus.GatherOnce(register, size); err != nil {
-		return err
-	}
-	return d.confirm(check, 0)
+	return d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holdsGoal(data, 0) })
 }
 
-// confirm compares what the servos hold with what was written.
-func (d *Device) confirm(holds func(s *servo, answer []byte, value byte) bool, value byte) error {
-	for i := range d.servos {
-		if !holds(&d.servos[i], d.bus.Answer(i), value) {
-			return d.bus.Fail(i, hal.ErrDevice)
-		}
-	}
-	return nil
-}
-
-func firstByteIs(_ *servo, answer []byte, value byte) bool { return answer[0] == value }
-
-// goalHeld looks at the block of watchdog and goals. A watchdog of 0 to compare
-// with means any that has not tripped.
-func goalHeld(s *servo, answer []byte, watchdog byte) bool {
-	if answer[0] == watchdogTripped || (watchdog != 0 && answer[0] != watchdog) {
+// holdsGoal compares the block of watchdog and goals with the written one. A watchdog of 0 stands for any
+// that has not tripped.
+func (s *servo) holdsGoal(data []byte, watchdog byte) bool {
+	if data[0] == watchdogTripped || (watchdog != 0 && data[0] != watchdog) {
 		return false
 	}
-	held := answer[s.mode.goal-regWatchdog:]
+	goal := data[s.mode.goal-regWatchdog:]
 	if s.mode.size == 2 {
-		return int16(binary.LittleEndian.Uint16(held)) == int16(s.goal)
+		return int16(binary.LittleEndian.Uint16(goal)) == int16(s.goal)
 	}
-	return int32(binary.LittleEndian.Uint32(held)) == s.goal
+	return int32(binary.LittleEndian.Uint32(goal)) == s.goal
 }
 
-// Reboot restarts a servo, which clears a hardware error and switches its torque
-// off. It is an operator's act, and not for a tick; the servo needs about half a
-// second before it answers again.
+// Reboot restarts a servo, which clears a hardware error and switches its torque off. It is not for a
+// tick: the servo needs about half a second before it answers again.
 func (d *Device) Reboot(name string) error {
 	for i := range d.servos {
 		s := &d.servos[i]
@@ -162,11 +140,12 @@ func (d *Device) Reboot(name string) error {
 			continue
 		}
 		d.disarm()
-		if _, err := d.bus.Ask(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: RebootNow}), 0); err != nil {
+		request := AppendPacket(nil, Packet{ID: s.id, Instruction: RebootNow})
+		if _, err := d.bus.Request(s.id, request, 0); err != nil {
 			d.bus.Faults.Count(err)
-			return fmt.Errorf("dynamixel: reboot %q (ID %d): %w", s.Name, s.ID, err)
+			return fmt.Errorf("%s: reboot: %w", s.prefix(), err)
 		}
 		return nil
 	}
-	return fmt.Errorf("dynamixel: reboot: no servo has this name (%q): give one of the configuration", name)
+	return fmt.Errorf("dynamixel: reboot: no servo with this name (%q)", name)
 }

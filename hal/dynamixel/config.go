@@ -13,16 +13,14 @@ import (
 // Config describes a chain of servos on one port.
 type Config struct {
 	Port serial.Config `yaml:"port"`
-	// Servos are those that are sensed and commanded, in the order of the
-	// signals.
+	// Servos lists the servos in the order of the signals.
 	Servos []Servo `yaml:"servos"`
-	// TimeoutMs limits one transaction with all servos. Default: its time on
-	// the line plus 5.
+	// TimeoutMs limits one transaction with all servos. Default: its time on the line plus 5.
 	TimeoutMs float64 `yaml:"timeout_ms"`
-	// DeadmanMs is the silence after which the servos stop by themselves, a
-	// multiple of 20 up to 2540. 0: they do not.
+	// DeadmanMs is the silence after which the servos stop, a multiple of 20 up to 2540. 0: they do not
+	// stop.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// HaltTorqueOff lets Halt switch the torque off: the robot goes limp.
+	// HaltTorqueOff makes Halt switch the torque off: the robot goes limp.
 	HaltTorqueOff bool `yaml:"halt_torque_off"`
 }
 
@@ -30,12 +28,11 @@ type Config struct {
 type Servo struct {
 	Name string `yaml:"name"`
 	ID   int    `yaml:"id"`
-	// Mode is position (default), extended_position, velocity, current or
-	// pwm. The servo must be set to it.
+	// Mode is position (default), extended_position, velocity, current or pwm. The servo must be set to
+	// it.
 	Mode string `yaml:"mode"`
-	// Model is what it must be, such as XL430-W250. Empty: any that is known
-	// here; one without a current sensor gives its load, and has to be named
-	// where an observation uses that.
+	// Model is the required model, such as XL430-W250. Empty: any supported one. A model without a
+	// current sensor gives its load; name it if an observation uses the load.
 	Model string `yaml:"model"`
 }
 
@@ -43,43 +40,41 @@ const (
 	maxServos    = 64
 	watchdogUnit = 20 * time.Millisecond
 	maxWatchdog  = 127
-	defaultSlack = 5 * time.Millisecond // the adapter and the scheduler
 	openingSlack = 20 * time.Millisecond
-	leastSlack   = time.Millisecond
-	maxTimeoutMs = 1000
 )
 
-// Validate reports the first setting that is wrong.
+// Validate returns the first invalid setting.
 func (c Config) Validate() error {
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("dynamixel: port: %w", err)
 	}
-	member := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
-	if err := servobus.CheckMembers("dynamixel", len(c.Servos), maxServos, MaxID, member); err != nil {
+	servo := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
+	if err := servobus.CheckServos("dynamixel", len(c.Servos), maxServos, MaxID, servo); err != nil {
 		return err
 	}
 	for i, s := range c.Servos {
-		if _, err := modeByName(s.mode()); err != nil {
-			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
+		_, err := modeByName(s.mode())
+		if err == nil {
+			err = s.checkModel()
 		}
-		if err := s.checkModel(); err != nil {
+		if err != nil {
 			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
 		}
 	}
-	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
-		return fmt.Errorf("dynamixel: timeout_ms: not between 0 and %d (%v): give milliseconds, or 0 for the default", maxTimeoutMs, c.TimeoutMs)
+	if err := servobus.CheckTimeout("dynamixel", c.TimeoutMs); err != nil {
+		return err
 	}
 	_, err := c.watchdog()
 	return err
 }
 
-// watchdog is the value of register 98.
+// watchdog returns the value of register 98.
 func (c Config) watchdog() (byte, error) {
 	steps := c.DeadmanMs / float64(watchdogUnit.Milliseconds())
 	if steps >= 0 && steps <= maxWatchdog && steps == math.Trunc(steps) {
 		return byte(steps), nil
 	}
-	return 0, fmt.Errorf("dynamixel: deadman_ms: not a multiple of 20 up to %d (%v): the servos count in steps of 20 ms", maxWatchdog*20, c.DeadmanMs)
+	return 0, fmt.Errorf("dynamixel: deadman_ms: not a multiple of 20 up to %d (%v)", maxWatchdog*20, c.DeadmanMs)
 }
 
 func (s Servo) checkModel() error {
@@ -88,12 +83,12 @@ func (s Servo) checkModel() error {
 	}
 	m, err := modelByName(s.Model)
 	if err == nil && s.mode() == Current && m.ampere == 0 {
-		return fmt.Errorf("mode: a %s has no current mode: choose another", m.name)
+		return fmt.Errorf("mode: a %s has no current mode", m.name)
 	}
 	return err
 }
 
-// Inputs lists what Read gives: three for each servo, in their order.
+// Inputs returns the signals of Read: three for each servo, in their order.
 func (c Config) Inputs() (signals []hal.Signal) {
 	for _, s := range c.Servos {
 		m, err := modelByName(s.Model)
@@ -102,23 +97,20 @@ func (c Config) Inputs() (signals []hal.Signal) {
 	return signals
 }
 
-// Outputs lists what Write takes: the goal of each servo, in their order.
+// Outputs returns the signals of Write: the goal of each servo, in their order.
 func (c Config) Outputs() []hal.Signal {
 	signals := make([]hal.Signal, len(c.Servos))
 	for i, s := range c.Servos {
-		m, _ := modeByName(s.mode()) // Validate has found it
+		m, _ := modeByName(s.mode()) // checked by Validate
 		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: m.unit}
 	}
 	return signals
 }
 
-// Deadman is the silence after which the servos will stop by themselves; 0: they
-// will not.
-func (c Config) Deadman() time.Duration {
-	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
-}
+// Deadman returns the silence after which the servos stop; 0: they do not stop.
+func (c Config) Deadman() time.Duration { return servobus.Milliseconds(c.DeadmanMs) }
 
-// Place says where the device is: no two can be in one place.
+// Place returns where the device is. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
 func (s Servo) inputs(current bool) []hal.Signal {
@@ -136,7 +128,7 @@ func (s Servo) mode() string {
 	return s.Mode
 }
 
-// onTheLine is how long a sync read of size bytes takes without slack.
+// onTheLine returns the time of a sync read of size bytes, without slack.
 func (c Config) onTheLine(size int, returnDelay time.Duration) time.Duration {
 	n := len(c.Servos)
 	request := headerSize + 5 + n + crcSize
@@ -144,8 +136,13 @@ func (c Config) onTheLine(size int, returnDelay time.Duration) time.Duration {
 	return c.Port.WireTime(request+n*answer) + time.Duration(n)*returnDelay
 }
 
-// Bounds is what calls take at most, of servos whose return delay is 0; not known where
-// timeout_ms leaves the answers no room, which Open refuses. No I²C bus is used.
+// timeout returns the time limit of one transaction.
+func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
+	return servobus.Timeout("dynamixel", c.TimeoutMs, c.onTheLine(goalsSize, returnDelay), regReturnDelay)
+}
+
+// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero, unknown,
+// where timeout_ms is too short for the answers, which Open refuses. The argument is for I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t, _ := c.timeout(0)
 	return boundsOf(t)

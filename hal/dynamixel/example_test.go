@@ -10,7 +10,7 @@ import (
 	"optibfm/hal/serial"
 )
 
-// One XM430 in position mode, here a fake: arm, move, sense, halt.
+// Arm, move, read and halt one XM430 in position mode. The bus is a fake.
 func Example() {
 	bus, err := dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3))
 	if err != nil {
@@ -39,7 +39,8 @@ func Example() {
 	if _, err := arm.Read(sample); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s %.2f %s, stops after %v of silence\n", arm.Inputs()[0].Name, sample[0], arm.Inputs()[0].Unit, arm.Deadman())
+	position := arm.Inputs()[0]
+	fmt.Printf("%s %.2f %s, stops after %v of silence\n", position.Name, sample[0], position.Unit, arm.Deadman())
 	if err := arm.Halt([]float64{0}); err != nil {
 		log.Fatal(err)
 	}

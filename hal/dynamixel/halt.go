@@ -6,53 +6,36 @@ import (
 	"math"
 
 	"optibfm/hal"
-	"optibfm/hal/serial"
 )
 
-// HaltAll halts a chain whose program died, [len(c.Servos)] goals in the units of
-// [Config.Outputs]. It needs no servo to be there or to be well: each is told by
-// itself, whatever becomes of the others, and the errors are joined.
+// HaltAll halts a chain whose program died. failsafe has a goal for each servo, in the units of
+// [Config.Outputs]. It works whatever the state of the servos, see [servobus.Bus.HaltAll].
 //
-// A servo with torque is given its failsafe goal, which is read back; with
-// Config.HaltTorqueOff its torque is switched off instead. One without torque, and one
-// that its own watchdog has stopped, stays as it is. One that is not set up as the
-// configuration says, to which its goal would mean something else, loses its torque, and
-// is an error. One that does not answer may hear all the same: it is told twice, blindly,
-// and is an error too. notes names those that are known not to hold their goal.
+// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
+// without torque, and one that its own watchdog has stopped, is not changed; a note reports it.
 //
-// A servo takes at most 18 times what [Device.Timeout] is while opening: timeout_ms or
-// 20 ms, whichever is longer, and the time on the line; a silent one 4 times.
+// It takes at most 18 times the timeout of Open per servo, and 4 times for a silent one. That timeout is
+// the time on the line plus timeout_ms, or plus 20 ms if that is longer.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
-	if err := c.Validate(); err != nil {
+	d, err := newDevice(c)
+	if err != nil {
 		return nil, err
-	}
-	if len(failsafe) != len(c.Servos) {
-		return nil, fmt.Errorf("dynamixel: halt: the wrong number of goals (%d): give one for each of %d servos", len(failsafe), len(c.Servos))
-	}
-	port, err := serial.Open(c.Port)
-	if err != nil {
-		return nil, fmt.Errorf("dynamixel: %w", err)
-	}
-	d, err := newDevice(c, port)
-	if err != nil {
-		return nil, errors.Join(err, port.Close())
 	}
 	notes, err = d.bus.HaltAll(halter{d}, failsafe, c.HaltTorqueOff)
 	return notes, errors.Join(err, d.Close())
 }
 
-// halter is a chain of which nothing is known. It implements servobus.Halter.
+// halter implements servobus.Halter.
 type halter struct{ *Device }
 
-// Meet implements servobus.Halter.
-func (h halter) Meet(i int) error {
-	_, err := h.meet(i)
+func (h halter) Probe(i int) error {
+	_, err := h.probe(i)
 	return err
 }
 
-// Suppose implements servobus.Halter. Only the servo knows its limits, and a current
-// means nothing without its model.
-func (h halter) Suppose(i int) {
+// AssumeConfigured implements servobus.Halter. The limits are unknown, and so is the unit of a current
+// without a configured model.
+func (h halter) AssumeConfigured(i int) {
 	s := &h.servos[i]
 	s.perStep, s.low, s.high = s.mode.perStep, math.MinInt32, math.MaxInt32
 	if s.mode.size == 2 {
@@ -63,18 +46,16 @@ func (h halter) Suppose(i int) {
 	}
 }
 
-// Aim implements servobus.Halter.
-func (h halter) Aim(i int, goal float64) bool {
+func (h halter) SetGoal(i int, goal float64) bool {
 	s := &h.servos[i]
 	if s.perStep == 0 {
 		return false
 	}
-	s.aim(goal)
+	s.setGoal(goal)
 	return true
 }
 
-// Rests implements servobus.Halter.
-func (h halter) Rests(i int) (why string) {
+func (h halter) Inactive(i int) (reason string) {
 	id := h.servos[i].id
 	if torque, err := h.read(id, regTorqueEnable, 1); err == nil && torque[0] == 0 {
 		return "it has no torque: it is limp"
@@ -85,27 +66,25 @@ func (h halter) Rests(i int) (why string) {
 	return ""
 }
 
-// Tell implements servobus.Halter.
-func (h halter) Tell(i int, limp bool) error {
+func (h halter) WriteGoal(i int, torqueOff bool) error {
 	s := &h.servos[i]
-	if limp {
+	if torqueOff {
 		return h.bus.SyncWrite(regTorqueEnable, 1, []byte{s.id, 0}, h.bus.Deadline())
 	}
 	return h.bus.SyncWrite(s.mode.goal, s.mode.size, s.appendGoal([]byte{s.id}), h.bus.Deadline())
 }
 
-// Obeys implements servobus.Halter.
-func (h halter) Obeys(i int, limp bool) error {
+func (h halter) Verify(i int, torqueOff bool) error {
 	s := &h.servos[i]
 	register, size := regWatchdog, goalsSize
-	if limp {
+	if torqueOff {
 		register, size = regTorqueEnable, 1
 	}
-	held, err := h.read(s.id, register, size)
+	data, err := h.read(s.id, register, size)
 	if err != nil {
-		return fmt.Errorf("%s: halt: %w", s.where(), err)
+		return fmt.Errorf("%s: halt: %w", s.prefix(), err)
 	}
-	if limp && held[0] != 0 || !limp && !goalHeld(s, held, 0) {
+	if torqueOff && data[0] != 0 || !torqueOff && !s.holdsGoal(data, 0) {
 		return h.bus.Fail(i, hal.ErrDevice)
 	}
 	return nil

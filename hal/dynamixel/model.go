@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Registers of the X series, the same in all models here (e-manual, "Control
-// Table" of XL330-M288-T, XL430-W250-T and XM430-W350).
+// Registers of the X series, the same in all these models (e-manual, "Control Table" of XL330-M288-T,
+// XL430-W250-T and XM430-W350).
 const (
 	regReturnDelay   = 9 // 1 byte, 2 µs
 	regDriveMode     = 10
@@ -24,7 +24,7 @@ const (
 	regPresent       = 126 // current 2, velocity 4, position 4
 
 	limitsSize  = 20
-	goalsSize   = regGoalPosition + 4 - regWatchdog // watchdog and all goals in one block
+	goalsSize   = regGoalPosition + 4 - regWatchdog // the block of watchdog and all goals
 	presentSize = 10
 )
 
@@ -39,17 +39,17 @@ const (
 	stepsPerTurn = 4096
 	middle       = 2048
 	radPerStep   = 2 * math.Pi / stepsPerTurn
-	radPerSecond = 0.229 * 2 * math.Pi / 60 // of a velocity's unit, 0.229 rev/min
-	fullPWM      = 885                      // 0.113 % each
-	fullLoad     = 1000                     // 0.1 % each
-	maxExtended  = 1_048_575                // of a goal in extended position mode
+	radPerSecond = 0.229 * 2 * math.Pi / 60 // one unit of velocity is 0.229 rev/min
+	fullPWM      = 885                      // units of 0.113 %
+	fullLoad     = 1000                     // units of 0.1 %
+	maxExtended  = 1_048_575                // largest goal in extended position mode
 )
 
-// model is what differs between the servos.
+// model describes a servo model.
 type model struct {
 	name   string
 	number uint16
-	ampere float64 // of a current's unit; 0: it measures load, and has no current mode
+	ampere float64 // A per unit of current; 0: it measures load, and has no current mode
 }
 
 var models = []model{
@@ -66,7 +66,7 @@ func modelByNumber(number uint16) (model, error) {
 			return m, nil
 		}
 	}
-	return model{}, fmt.Errorf("its model number is not known here (%d): use an XL330, XL430-W250 or XM430", number)
+	return model{}, fmt.Errorf("unsupported model number (%d); supported: %s", number, strings.Join(Models(), ", "))
 }
 
 func modelByName(name string) (model, error) {
@@ -75,10 +75,10 @@ func modelByName(name string) (model, error) {
 			return m, nil
 		}
 	}
-	return model{}, fmt.Errorf("model: unknown (%q): choose one of %s", name, strings.Join(Models(), ", "))
+	return model{}, fmt.Errorf("model: unknown (%q); set one of %s", name, strings.Join(Models(), ", "))
 }
 
-// Models lists the names of the servos that are known here.
+// Models returns the names of the supported models.
 func Models() []string {
 	names := make([]string, len(models))
 	for i, m := range models {
@@ -96,14 +96,14 @@ const (
 	PWM              = "pwm"
 )
 
-// mode is a way to command a servo.
+// mode is an operating mode.
 type mode struct {
 	name    string
 	number  byte // register 11
 	goal    int  // register
 	size    int
 	unit    string
-	perStep float64 // in unit; of the current, after the model
+	perStep float64 // in unit; 0 for current, which depends on the model
 	zero    int32
 }
 
@@ -115,7 +115,7 @@ var modes = []mode{
 	{PWM, 16, regGoalPWM, 2, "", 1.0 / fullPWM, 0},
 }
 
-// Modes lists the names of the modes.
+// Modes returns the names of the modes.
 func Modes() []string { return []string{Position, ExtendedPosition, Velocity, Current, PWM} }
 
 func modeByName(name string) (mode, error) {
@@ -124,5 +124,5 @@ func modeByName(name string) (mode, error) {
 			return m, nil
 		}
 	}
-	return mode{}, fmt.Errorf("unknown mode (%q): choose position, extended_position, velocity, current or pwm", name)
+	return mode{}, fmt.Errorf("mode: unknown (%q); set one of %s", name, strings.Join(Modes(), ", "))
 }

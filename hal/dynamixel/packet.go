@@ -19,7 +19,7 @@ const (
 	SyncWrite = 0x83
 )
 
-// Broadcast is the ID that every servo hears; MaxID is the largest of a servo.
+// Broadcast is the ID that addresses every servo; MaxID is the largest of a servo.
 const (
 	Broadcast = 0xFE
 	MaxID     = 252
@@ -27,26 +27,26 @@ const (
 
 // Bits of a status packet's first parameter.
 const (
-	Alert     = 0x80 // the servo has a hardware error, see register 70
-	ErrorMask = 0x7F // why it refused the instruction; 0: it did not
+	Alert     = 0x80 // hardware error, see register 70
+	ErrorMask = 0x7F // why the servo rejected the instruction; 0: it did not
 )
 
 const (
 	headerSize = 7 // FF FF FD 00, ID, length
 	crcSize    = 2
-	maxLength  = 512 // of the length field; ours are far below
+	maxLength  = 512 // of the length field; real packets are far shorter
 )
 
 var header = []byte{0xFF, 0xFF, 0xFD, 0x00}
 
-// Packet is an instruction, or with Instruction = Status an answer, whose first
-// parameter then is the error byte.
+// Packet is an instruction packet, or with Instruction = Status a status packet, whose first parameter
+// is the error byte.
 type Packet struct {
 	ID, Instruction byte
 	Params          []byte
 }
 
-// AppendPacket appends the packet to dst: header, byte stuffing, CRC.
+// AppendPacket appends the encoded packet to dst: header, byte stuffing, CRC.
 func AppendPacket(dst []byte, p Packet) []byte {
 	start := len(dst)
 	dst = append(dst, header...)
@@ -56,7 +56,7 @@ func AppendPacket(dst []byte, p Packet) []byte {
 	return binary.LittleEndian.AppendUint16(dst, CRC(dst[start:]))
 }
 
-// appendStuffed adds an FD to each FF FF FD, which would look like a header.
+// appendStuffed adds an FD to each FF FF FD, which otherwise looks like a header.
 func appendStuffed(dst, params []byte) []byte {
 	for i, b := range params {
 		dst = append(dst, b)
@@ -67,11 +67,11 @@ func appendStuffed(dst, params []byte) []byte {
 	return dst
 }
 
-// unstuff takes the added FDs out, in place: it looks at what came in, not at
-// what it has written, which may lie over it.
+// unstuff removes the added FDs in place. It compares with the received bytes, which the result
+// overwrites.
 func unstuff(params []byte) []byte {
 	kept := params[:0]
-	var last [3]byte // the bytes before, as they came in
+	var last [3]byte // the preceding bytes as received
 	for _, b := range params {
 		if b != 0xFD || last != [3]byte{0xFF, 0xFF, 0xFD} {
 			kept = append(kept, b)
@@ -81,11 +81,9 @@ func unstuff(params []byte) []byte {
 	return kept
 }
 
-// Decode takes the first packet out of b, whatever stands before it. used is
-// how much of b is done with, also after an error. The error is
-// servobus.ErrIncomplete (read more, behind what is left), hal.ErrChecksum or
-// hal.ErrProtocol. The
-// parameters are unstuffed inside b.
+// Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
+// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
+// The parameters are unstuffed inside b.
 func Decode(b []byte) (p Packet, used int, err error) {
 	start := bytes.Index(b, header)
 	if start < 0 {
@@ -104,14 +102,14 @@ func Decode(b []byte) (p Packet, used int, err error) {
 		return p, start, servobus.ErrIncomplete
 	}
 	if CRC(rest[:size-crcSize]) != binary.LittleEndian.Uint16(rest[size-crcSize:]) {
-		return p, start + len(header), hal.ErrChecksum // a header inside it may be the true one
+		return p, start + len(header), hal.ErrChecksum // a header inside it may be the real one
 	}
 	p = Packet{ID: rest[4], Instruction: rest[headerSize], Params: unstuff(rest[headerSize+1 : size-crcSize])}
 	return p, start + size, nil
 }
 
-// CRC is the CRC-16 with the polynomial 0x8005, from 0, most significant bit
-// first, over everything before it (e-manual, "CRC Calculation").
+// CRC returns the CRC-16 with polynomial 0x8005 and initial value 0, most significant bit first
+// (e-manual, "CRC Calculation").
 func CRC(b []byte) uint16 {
 	var crc uint16
 	for _, v := range b {

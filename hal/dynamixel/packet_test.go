@@ -20,8 +20,8 @@ func unhex(s string) []byte {
 	return b
 }
 
-// Packets of the e-manual, "DYNAMIXEL Protocol 2.0", section "Instruction
-// Details" (emanual.robotis.com/docs/en/dxl/protocol2).
+// Packets of the e-manual, "DYNAMIXEL Protocol 2.0", section "Instruction Details"
+// (emanual.robotis.com/docs/en/dxl/protocol2).
 var published = []struct {
 	name string
 	id   byte
@@ -44,28 +44,31 @@ var published = []struct {
 	{"clear", 1, 0x10, "01 44 58 4C 22", "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"},
 	{"sync read", Broadcast, SyncRead, "84 00 04 00 01 02", "FF FF FD 00 FE 09 00 82 84 00 04 00 01 02 CE FA"},
 	{"sync read, answer of 2", 2, Status, "00 1F 08 00 00", "FF FF FD 00 02 08 00 55 00 1F 08 00 00 BA BE"},
-	{"sync write", Broadcast, SyncWrite, "74 00 04 00 01 96 00 00 00 02 AA 00 00 00", "FF FF FD 00 FE 11 00 83 74 00 04 00 01 96 00 00 00 02 AA 00 00 00 82 87"},
-	{"bulk read", Broadcast, 0x92, "01 90 00 02 00 02 92 00 01 00", "FF FF FD 00 FE 0D 00 92 01 90 00 02 00 02 92 00 01 00 1A 05"},
+	{"sync write", Broadcast, SyncWrite, "74 00 04 00 01 96 00 00 00 02 AA 00 00 00",
+		"FF FF FD 00 FE 11 00 83 74 00 04 00 01 96 00 00 00 02 AA 00 00 00 82 87"},
+	{"bulk read", Broadcast, 0x92, "01 90 00 02 00 02 92 00 01 00",
+		"FF FF FD 00 FE 0D 00 92 01 90 00 02 00 02 92 00 01 00 1A 05"},
 	{"bulk read, answer of 2", 2, Status, "00 24", "FF FF FD 00 02 05 00 55 00 24 8B A9"},
 }
 
-func TestPacketsAreThoseOfTheManual(t *testing.T) {
+func TestAppendPacket_MatchesManual(t *testing.T) {
 	for _, p := range published {
 		t.Run(p.name, func(t *testing.T) {
 			wire, params := unhex(p.wire), unhex(p.par)
 			got := AppendPacket(nil, Packet{p.id, p.inst, params})
 			if !bytes.Equal(got, wire) {
-				t.Errorf("made %x, want %x", got, wire)
+				t.Errorf("encoded %x, want %x", got, wire)
 			}
 			back, used, err := Decode(append([]byte("noise\xff\xff"), wire...))
-			if err != nil || used != len(wire)+7 || back.ID != p.id || back.Instruction != p.inst || !bytes.Equal(back.Params, params) {
-				t.Errorf("took %+v, %d, %v", back, used, err)
+			if err != nil || used != len(wire)+7 || back.ID != p.id || back.Instruction != p.inst ||
+				!bytes.Equal(back.Params, params) {
+				t.Errorf("decoded %+v, %d, %v", back, used, err)
 			}
 		})
 	}
 }
 
-// crcByBits is CRC-16/UMTS from its definition.
+// crcByBits is CRC-16/UMTS by its definition.
 func crcByBits(b []byte) uint16 {
 	var crc uint32
 	for _, v := range append(bytes.Clone(b), 0, 0) {
@@ -79,7 +82,7 @@ func crcByBits(b []byte) uint16 {
 	return uint16(crc)
 }
 
-func TestTheCRCIsThatOfItsDefinition(t *testing.T) {
+func TestCRC_MatchesDefinition(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 200 {
 		b := make([]byte, n)
@@ -90,12 +93,12 @@ func TestTheCRCIsThatOfItsDefinition(t *testing.T) {
 			t.Fatalf("%x: %x, want %x", b, CRC(b), crcByBits(b))
 		}
 	}
-	if crc := CRC([]byte("123456789")); crc != 0xFEE8 { // the catalogue's check value of CRC-16/UMTS
+	if crc := CRC([]byte("123456789")); crc != 0xFEE8 { // check value of CRC-16/UMTS
 		t.Errorf("%x", crc)
 	}
 }
 
-func TestWhatLooksLikeAHeaderIsStuffed(t *testing.T) {
+func TestAppendPacket_StuffsHeaders(t *testing.T) {
 	for _, test := range []struct{ params, stuffed string }{
 		{"FF FF FD", "FF FF FD FD"},
 		{"FF FF FD FD", "FF FF FD FD FD"},
@@ -114,7 +117,7 @@ func TestWhatLooksLikeAHeaderIsStuffed(t *testing.T) {
 	}
 }
 
-func TestEveryParameterComesBack(t *testing.T) {
+func TestDecode_RoundTripsParameters(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		params := make([]byte, random.IntN(40))
@@ -131,18 +134,18 @@ func TestEveryParameterComesBack(t *testing.T) {
 	}
 }
 
-func TestAnyFlippedBitIsFound(t *testing.T) {
+func TestDecode_DetectsAnyFlippedBit(t *testing.T) {
 	good := unhex("FF FF FD 00 01 08 00 55 00 A6 00 00 00 8C C0")
 	for bit := range 8 * len(good) {
 		bad := bytes.Clone(good)
 		bad[bit/8] ^= 1 << (bit % 8)
 		if p, _, err := Decode(bad); err == nil {
-			t.Errorf("bit %d: taken as %+v", bit, p)
+			t.Errorf("bit %d: decoded as %+v", bit, p)
 		}
 	}
 }
 
-func TestAPacketBehindADamagedOneIsFound(t *testing.T) {
+func TestDecode_FindsPacketBehindDamagedOne(t *testing.T) {
 	good := unhex("FF FF FD 00 01 04 00 55 00 A1 0C")
 	bad := bytes.Clone(good)
 	bad[9] ^= 1

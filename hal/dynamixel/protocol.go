@@ -6,20 +6,17 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// protocol2 is Protocol 2.0 for package servobus. It keeps what an instruction
-// is made in.
+// protocol2 implements servobus.Protocol. It holds a buffer for parameters.
 type protocol2 struct{ params []byte }
 
 func newProtocol(servos int) *protocol2 {
 	return &protocol2{params: make([]byte, 0, 4+servos*(1+servobus.MaxBlock))}
 }
 
-// AppendSyncRead implements servobus.Protocol.
 func (p *protocol2) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
 	return p.append(dst, Broadcast, SyncRead, register, size, ids)
 }
 
-// AppendSyncWrite implements servobus.Protocol.
 func (p *protocol2) AppendSyncWrite(dst []byte, register, size int, data []byte) []byte {
 	return p.append(dst, Broadcast, SyncWrite, register, size, data)
 }
@@ -31,12 +28,13 @@ func (p *protocol2) append(dst []byte, id, instruction byte, register, size int,
 	return AppendPacket(dst, Packet{ID: id, Instruction: instruction, Params: p.params})
 }
 
-// Take implements servobus.Protocol.
-func (p *protocol2) Take(b []byte) (servobus.Answer, int, error) {
+func (p *protocol2) Decode(b []byte) (servobus.Status, int, error) {
 	packet, used, err := Decode(b)
 	if err != nil || packet.Instruction != Status || len(packet.Params) == 0 {
-		return servobus.Answer{ID: servobus.Nobody}, used, err
+		return servobus.Status{ID: servobus.NoServo}, used, err
 	}
-	state := packet.Params[0]
-	return servobus.Answer{ID: packet.ID, Refused: state&ErrorMask != 0, Alert: state&Alert != 0, Data: packet.Params[1:]}, used, nil
+	code := packet.Params[0]
+	return servobus.Status{
+		ID: packet.ID, Rejected: code&ErrorMask != 0, Alert: code&Alert != 0, Data: packet.Params[1:],
+	}, used, nil
 }

@@ -11,15 +11,13 @@ import (
 
 // Config describes a chain of servos on one port.
 type Config struct {
-	// Port. An adapter that echoes needs its echo option.
+	// Port. An adapter that receives what it sends needs echo.
 	Port serial.Config `yaml:"port"`
-	// Servos are those that are sensed and commanded, in the order of the
-	// signals.
+	// Servos lists the servos in the order of the signals.
 	Servos []Servo `yaml:"servos"`
-	// TimeoutMs limits one transaction with all servos. Default: its time on
-	// the line plus 5.
+	// TimeoutMs limits one transaction with all servos. Default: its time on the line plus 5.
 	TimeoutMs float64 `yaml:"timeout_ms"`
-	// HaltTorqueOff lets Halt switch the torque off: the robot goes limp.
+	// HaltTorqueOff makes Halt switch the torque off: the robot goes limp.
 	HaltTorqueOff bool `yaml:"halt_torque_off"`
 }
 
@@ -37,42 +35,37 @@ const (
 	Velocity = "velocity"
 )
 
-const (
-	maxServos    = 32                   // a sync write of six bytes each fits into a packet
-	defaultSlack = 5 * time.Millisecond // the adapter and the scheduler
-	leastSlack   = time.Millisecond
-	maxTimeoutMs = 1000
-)
+const maxServos = 32 // a sync write of six bytes each fits into a packet
 
-// Validate reports the first setting that is wrong.
+// Validate returns the first invalid setting.
 func (c Config) Validate() error {
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("feetech: port: %w", err)
 	}
-	member := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
-	if err := servobus.CheckMembers("feetech", len(c.Servos), maxServos, MaxID, member); err != nil {
+	servo := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
+	if err := servobus.CheckServos("feetech", len(c.Servos), maxServos, MaxID, servo); err != nil {
 		return err
 	}
 	for i, s := range c.Servos {
 		if m := s.mode(); m != Position && m != Velocity {
-			return fmt.Errorf("feetech: servos[%d] %q: mode: unknown (%q): choose position or velocity", i, s.Name, m)
+			return fmt.Errorf("feetech: servos[%d] %q: mode: unknown (%q); set position or velocity", i, s.Name, m)
 		}
 	}
-	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
-		return fmt.Errorf("feetech: timeout_ms: not between 0 and %d (%v): give milliseconds, or 0 for the default", maxTimeoutMs, c.TimeoutMs)
-	}
-	return nil
+	return servobus.CheckTimeout("feetech", c.TimeoutMs)
 }
 
-// Inputs lists what Read gives: three for each servo, in their order.
+// Inputs returns the signals of Read: three for each servo, in their order.
 func (c Config) Inputs() (signals []hal.Signal) {
 	for _, s := range c.Servos {
-		signals = append(signals, hal.Signal{Name: s.Name + "_position", Unit: "rad"}, hal.Signal{Name: s.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: s.Name + "_current", Unit: "A"})
+		signals = append(signals,
+			hal.Signal{Name: s.Name + "_position", Unit: "rad"},
+			hal.Signal{Name: s.Name + "_velocity", Unit: "rad/s"},
+			hal.Signal{Name: s.Name + "_current", Unit: "A"})
 	}
 	return signals
 }
 
-// Outputs lists what Write takes: the goal of each servo, in their order.
+// Outputs returns the signals of Write: the goal of each servo, in their order.
 func (c Config) Outputs() []hal.Signal {
 	signals := make([]hal.Signal, len(c.Servos))
 	for i, s := range c.Servos {
@@ -84,7 +77,7 @@ func (c Config) Outputs() []hal.Signal {
 	return signals
 }
 
-// Place says where the device is: no two can be in one place.
+// Place returns where the device is. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
 func (s Servo) mode() string {
@@ -94,26 +87,15 @@ func (s Servo) mode() string {
 	return s.Mode
 }
 
-// wanted is the limit that the configuration gives, 0 where it gives none.
-func (c Config) wanted() time.Duration { return time.Duration(c.TimeoutMs * float64(time.Millisecond)) }
-
-// timeout is the limit of one transaction.
+// timeout returns the time limit of one transaction.
 func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	n := len(c.Servos)
-	line := c.Port.WireTime(leastSize+2+n+n*(leastSize+presentSize)) + time.Duration(n)*returnDelay
-	if c.TimeoutMs == 0 {
-		return line + defaultSlack, nil
-	}
-	wanted := c.wanted()
-	if wanted < line+leastSlack {
-		return 0, fmt.Errorf("feetech: timeout_ms: the answers do not fit (%v; on the line they take %v, of it %v return delay for each servo): raise it or baud, and set register 7 of the servos to 0",
-			c.TimeoutMs, line, returnDelay)
-	}
-	return wanted, nil
+	onLine := c.Port.WireTime(minPacket+2+n+n*(minPacket+presentSize)) + time.Duration(n)*returnDelay
+	return servobus.Timeout("feetech", c.TimeoutMs, onLine, regReturnDelay)
 }
 
-// Bounds is what calls take at most, of servos whose return delay is 0; not known where
-// timeout_ms leaves the answers no room, which Open refuses. No I²C bus is used.
+// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero, unknown,
+// where timeout_ms is too short for the answers, which Open refuses. The argument is for I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t, _ := c.timeout(0)
 	return boundsOf(t)

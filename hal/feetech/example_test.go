@@ -10,7 +10,7 @@ import (
 	"optibfm/hal/serial"
 )
 
-// One STS3215 in position mode, here a fake: arm, move, sense, halt.
+// Arm, move, read and halt one STS3215 in position mode. The bus is a fake.
 func Example() {
 	bus, err := feetechtest.New(feetechtest.NewServo(1, 0))
 	if err != nil {

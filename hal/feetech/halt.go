@@ -5,68 +5,51 @@ import (
 	"fmt"
 
 	"optibfm/hal"
-	"optibfm/hal/serial"
 )
 
-// HaltAll halts a chain whose program died, [len(c.Servos)] goals in rad or rad/s. It
-// needs no servo to be there or to be well: each is told by itself, whatever becomes
-// of the others, and the errors are joined.
+// HaltAll halts a chain whose program died. failsafe has a goal for each servo, in rad or rad/s. It works
+// whatever the state of the servos, see [servobus.Bus.HaltAll].
 //
-// A servo with torque is given its failsafe goal, which is read back; with
-// Config.HaltTorqueOff its torque is switched off instead. One without torque stays as
-// it is: some firmware switches it on when a goal arrives. One that is not set up as
-// the configuration says, to which its goal would mean something else, loses its torque,
-// and is an error. One that does not answer may hear all the same: it is told twice,
-// blindly, and is an error too. notes names those that are known to hold nothing.
+// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
+// without torque is not changed, since some firmware switches it on when a goal arrives; a note reports it.
 //
-// A servo takes at most 16 times what [Device.Timeout] is while opening: timeout_ms or
-// 30 ms, whichever is longer, and the time on the line; a silent one 4 times.
+// It takes at most 16 times the timeout of Open per servo, and 4 times for a silent one. That timeout is
+// the time on the line plus timeout_ms, or plus 30 ms if that is longer.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
-	if err := c.Validate(); err != nil {
+	d, err := newDevice(c)
+	if err != nil {
 		return nil, err
 	}
-	if len(failsafe) != len(c.Servos) {
-		return nil, fmt.Errorf("feetech: halt: the wrong number of goals (%d): give one for each of %d servos", len(failsafe), len(c.Servos))
-	}
-	port, err := serial.Open(c.Port)
-	if err != nil {
-		return nil, fmt.Errorf("feetech: %w", err)
-	}
-	d := newDevice(c, port)
 	notes, err = d.bus.HaltAll(halter{d}, failsafe, c.HaltTorqueOff)
 	return notes, errors.Join(err, d.Close())
 }
 
-// halter is a chain of which nothing is known. It implements servobus.Halter.
+// halter implements servobus.Halter.
 type halter struct{ *Device }
 
-// Meet implements servobus.Halter.
-func (h halter) Meet(i int) error {
-	_, err := h.meet(i)
+func (h halter) Probe(i int) error {
+	_, err := h.probe(i)
 	return err
 }
 
-// Suppose implements servobus.Halter. A device starts with what the configuration says.
-func (h halter) Suppose(int) {}
+// AssumeConfigured implements servobus.Halter. newDevice has assumed the configured setup.
+func (h halter) AssumeConfigured(int) {}
 
-// Aim implements servobus.Halter.
-func (h halter) Aim(i int, goal float64) bool {
-	h.servos[i].aim(goal)
+func (h halter) SetGoal(i int, goal float64) bool {
+	h.servos[i].setGoal(goal)
 	return true
 }
 
-// Rests implements servobus.Halter.
-func (h halter) Rests(i int) (why string) {
+func (h halter) Inactive(i int) (reason string) {
 	if h.servos[i].torque {
 		return ""
 	}
 	return "it has no torque: it is limp"
 }
 
-// Tell implements servobus.Halter.
-func (h halter) Tell(i int, limp bool) error {
+func (h halter) WriteGoal(i int, torqueOff bool) error {
 	s := &h.servos[i]
-	if limp {
+	if torqueOff {
 		return h.bus.SyncWrite(regTorque, 1, []byte{s.id, 0}, h.bus.Deadline())
 	}
 	register := regGoal
@@ -77,14 +60,13 @@ func (h halter) Tell(i int, limp bool) error {
 	return h.bus.SyncWrite(register, len(data)-1, data, h.bus.Deadline())
 }
 
-// Obeys implements servobus.Halter.
-func (h halter) Obeys(i int, limp bool) error {
+func (h halter) Verify(i int, torqueOff bool) error {
 	s := &h.servos[i]
-	held, err := h.read(s.id, regTorque, holdSize)
+	data, err := h.read(s.id, regTorque, holdSize)
 	if err != nil {
-		return fmt.Errorf("%s: halt: %w", s.where(), err)
+		return fmt.Errorf("%s: halt: %w", s.prefix(), err)
 	}
-	if !s.holds(held, !limp, !limp) {
+	if !s.holds(data, !torqueOff, !torqueOff) {
 		return h.bus.Fail(i, hal.ErrDevice)
 	}
 	return nil

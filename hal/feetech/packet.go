@@ -7,7 +7,7 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// Instructions (manual, 1.3). An answer has the servo's status in their place.
+// Instructions (manual, 1.3). A status packet has the servo's status in this place.
 const (
 	Ping      = 0x01
 	ReadData  = 0x02
@@ -16,7 +16,7 @@ const (
 	SyncWrite = 0x83
 )
 
-// Broadcast is the ID that every servo hears; MaxID is the largest of a servo.
+// Broadcast is the ID that addresses every servo; MaxID is the largest of a servo.
 const (
 	Broadcast = 0xFE
 	MaxID     = 253
@@ -24,20 +24,19 @@ const (
 
 const (
 	headSize  = 4 // FF FF, ID, length
-	leastSize = headSize + 2
+	minPacket = headSize + 2
 )
 
 var header = []byte{0xFF, 0xFF}
 
-// Packet is an instruction, or an answer, whose Code then is the servo's status:
-// 0, or bits for voltage, sensor, heat, current, angle and overload.
+// Packet is an instruction packet with an instruction in Code, or a status packet with the servo's
+// status: 0, or bits for voltage, sensor, heat, current, angle and overload.
 type Packet struct {
 	ID, Code byte
 	Params   []byte
 }
 
-// AppendPacket appends the packet to dst: header, length, checksum. Params have at
-// most 253 bytes.
+// AppendPacket appends the encoded packet to dst: header, length, checksum. Params have at most 253 bytes.
 func AppendPacket(dst []byte, p Packet) []byte {
 	start := len(dst)
 	dst = append(dst, header...)
@@ -46,7 +45,7 @@ func AppendPacket(dst []byte, p Packet) []byte {
 	return append(dst, checksum(dst[start+len(header):]))
 }
 
-// checksum is the complement of the sum of everything behind the header.
+// checksum returns the complement of the sum of all bytes after the header.
 func checksum(b []byte) byte {
 	var sum byte
 	for _, v := range b {
@@ -55,15 +54,14 @@ func checksum(b []byte) byte {
 	return ^sum
 }
 
-// Decode takes the first packet out of b, whatever stands before it. used is how
-// much of b is done with, also after an error, which is servobus.ErrIncomplete,
-// hal.ErrChecksum or hal.ErrProtocol.
+// Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
+// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
 func Decode(b []byte) (p Packet, used int, err error) {
 	start := bytes.Index(b, header)
 	if start < 0 {
 		return p, len(b) - trailing(b), servobus.ErrIncomplete
 	}
-	for start+2 < len(b) && b[start+2] == 0xFF { // the header is the last two of many
+	for start+2 < len(b) && b[start+2] == 0xFF { // of more than two FF, the last two are the header
 		start++
 	}
 	rest := b[start:]
@@ -71,19 +69,19 @@ func Decode(b []byte) (p Packet, used int, err error) {
 		return p, start, servobus.ErrIncomplete
 	}
 	size := headSize + int(rest[3])
-	if size < leastSize {
+	if size < minPacket {
 		return p, start + len(header), hal.ErrProtocol
 	}
 	if len(rest) < size {
 		return p, start, servobus.ErrIncomplete
 	}
 	if checksum(rest[len(header):size-1]) != rest[size-1] {
-		return p, start + len(header), hal.ErrChecksum // a header inside it may be the true one
+		return p, start + len(header), hal.ErrChecksum // a header inside it may be the real one
 	}
 	return Packet{ID: rest[2], Code: rest[4], Params: rest[headSize+1 : size-1]}, start + size, nil
 }
 
-// trailing is how many bytes at the end may begin a header.
+// trailing returns the number of bytes at the end that may begin a header.
 func trailing(b []byte) int {
 	if len(b) > 0 && b[len(b)-1] == 0xFF {
 		return 1
@@ -91,7 +89,7 @@ func trailing(b []byte) int {
 	return 0
 }
 
-// signed is the value of a register with the sign in bit 15.
+// signed decodes a register with the sign in bit 15.
 func signed(b []byte) int {
 	magnitude := int(b[0]) | int(b[1]&0x7F)<<8
 	if b[1]&0x80 != 0 {
@@ -100,7 +98,7 @@ func signed(b []byte) int {
 	return magnitude
 }
 
-// appendSigned appends a value from -32767 to 32767.
+// appendSigned encodes a value from -32767 to 32767.
 func appendSigned(dst []byte, v int) []byte {
 	var sign byte
 	if v < 0 {
@@ -109,19 +107,17 @@ func appendSigned(dst []byte, v int) []byte {
 	return append(dst, byte(v), byte(v>>8)|sign)
 }
 
-// protocol is that of package servobus. It keeps what an instruction is made in.
+// protocol implements servobus.Protocol. It holds a buffer for parameters.
 type protocol struct{ params []byte }
 
 func newProtocol(servos int) *protocol {
 	return &protocol{params: make([]byte, 0, 2+servos*(1+servobus.MaxBlock))}
 }
 
-// AppendSyncRead implements servobus.Protocol.
 func (p *protocol) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
 	return p.append(dst, SyncRead, register, size, ids)
 }
 
-// AppendSyncWrite implements servobus.Protocol.
 func (p *protocol) AppendSyncWrite(dst []byte, register, size int, data []byte) []byte {
 	return p.append(dst, SyncWrite, register, size, data)
 }
@@ -131,13 +127,12 @@ func (p *protocol) append(dst []byte, instruction byte, register, size int, rest
 	return AppendPacket(dst, Packet{ID: Broadcast, Code: instruction, Params: p.params})
 }
 
-// Take implements servobus.Protocol. What goes to all is the echo of a request;
-// that of a request to one servo looks like an answer of it, so an adapter that
-// echoes needs the port's echo option.
-func (p *protocol) Take(b []byte) (servobus.Answer, int, error) {
+// Decode implements servobus.Protocol. A packet to all servos is the echo of a request. The echo of a
+// request to one servo looks like its answer: an adapter with an echo needs the port's echo option.
+func (p *protocol) Decode(b []byte) (servobus.Status, int, error) {
 	packet, used, err := Decode(b)
 	if err != nil || packet.ID == Broadcast {
-		return servobus.Answer{ID: servobus.Nobody}, used, err
+		return servobus.Status{ID: servobus.NoServo}, used, err
 	}
-	return servobus.Answer{ID: packet.ID, Alert: packet.Code&statusFaults != 0, Data: packet.Params}, used, nil
+	return servobus.Status{ID: packet.ID, Alert: packet.Code&statusFaults != 0, Data: packet.Params}, used, nil
 }

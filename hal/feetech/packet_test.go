@@ -19,8 +19,7 @@ func unhex(s string) []byte {
 	return b
 }
 
-// Packets of Feetech's "Communication Protocol User Manual", sections 1.3.1 to
-// 1.3.8.
+// Packets of Feetech's "Communication Protocol User Manual", sections 1.3.1 to 1.3.8.
 var published = []struct {
 	name string
 	id   byte
@@ -36,7 +35,8 @@ var published = []struct {
 	{"1.3.3 write", 1, WriteData, "2A 00 08 00 00 E8 03", "FF FF 01 09 03 2A 00 08 00 00 E8 03 D5"},
 	{"1.3.4 reg write", 1, 0x04, "2A 00 08 00 00 E8 03", "FF FF 01 09 04 2A 00 08 00 00 E8 03 D4"},
 	{"1.3.5 action", Broadcast, 0x05, "", "FF FF FE 02 05 FA"},
-	{"1.3.6 sync write", Broadcast, SyncWrite, "2A 06 01 00 08 00 00 E8 03 02 00 08 00 00 E8 03 03 00 08 00 00 E8 03 04 00 08 00 00 E8 03",
+	{"1.3.6 sync write", Broadcast, SyncWrite,
+		"2A 06 01 00 08 00 00 E8 03 02 00 08 00 00 E8 03 03 00 08 00 00 E8 03 04 00 08 00 00 E8 03",
 		"FF FF FE 20 83 2A 06 01 00 08 00 00 E8 03 02 00 08 00 00 E8 03 03 00 08 00 00 E8 03 04 00 08 00 00 E8 03 58"},
 	{"1.3.7 sync read", Broadcast, SyncRead, "38 08 01 02", "FF FF FE 06 82 38 08 01 02 36"},
 	{"1.3.7 sync read, answer of 1", 1, 0, "00 08 00 00 00 00 79 1E", "FF FF 01 0A 00 00 08 00 00 00 00 79 1E 55"},
@@ -44,25 +44,26 @@ var published = []struct {
 	{"1.3.8 reset", 1, 0x06, "", "FF FF 01 02 06 F6"},
 }
 
-func TestPacketsAreThoseOfTheManual(t *testing.T) {
+func TestAppendPacket_MatchesManual(t *testing.T) {
 	for _, p := range published {
 		t.Run(p.name, func(t *testing.T) {
 			wire, params := unhex(p.wire), unhex(p.par)
 			if got := AppendPacket(nil, Packet{p.id, p.code, params}); !bytes.Equal(got, wire) {
-				t.Errorf("made %x, want %x", got, wire)
+				t.Errorf("encoded %x, want %x", got, wire)
 			}
 			for _, noise := range []string{"", "00 12", "FF", "FF FF FF"} {
 				before := unhex(noise)
 				back, used, err := Decode(append(before, wire...))
-				if err != nil || used != len(before)+len(wire) || back.ID != p.id || back.Code != p.code || !bytes.Equal(back.Params, params) {
-					t.Errorf("behind %q: took %+v, %d, %v", noise, back, used, err)
+				if err != nil || used != len(before)+len(wire) || back.ID != p.id || back.Code != p.code ||
+					!bytes.Equal(back.Params, params) {
+					t.Errorf("behind %q: decoded %+v, %d, %v", noise, back, used, err)
 				}
 			}
 		})
 	}
 }
 
-func TestSyncPacketsAreMadeAsInTheManual(t *testing.T) {
+func TestProtocol_MatchesManual(t *testing.T) {
 	p := newProtocol(4)
 	if got := p.AppendSyncRead(nil, 0x38, 8, []byte{1, 2}); !bytes.Equal(got, unhex("FF FF FE 06 82 38 08 01 02 36")) {
 		t.Errorf("%x", got)
@@ -77,8 +78,8 @@ func TestSyncPacketsAreMadeAsInTheManual(t *testing.T) {
 	}
 }
 
-func TestSignAndMagnitudeComeBack(t *testing.T) {
-	for v := -mostMagnitude; v <= mostMagnitude; v++ {
+func TestSigned_RoundTrips(t *testing.T) {
+	for v := -maxMagnitude; v <= maxMagnitude; v++ {
 		if back := signed(appendSigned(nil, v)); back != v {
 			t.Fatalf("%d came back as %d", v, back)
 		}
@@ -88,13 +89,13 @@ func TestSignAndMagnitudeComeBack(t *testing.T) {
 	}
 }
 
-func TestADamagedPacketIsFoundAndTheNextOneTaken(t *testing.T) {
+func TestDecode_DetectsDamageAndFindsNextPacket(t *testing.T) {
 	good := unhex("FF FF 01 04 00 18 05 DD")
 	for bit := range 8 * len(good) {
 		bad := bytes.Clone(good)
 		bad[bit/8] ^= 1 << (bit % 8)
 		if p, _, err := Decode(bad); err == nil {
-			t.Errorf("bit %d: taken as %+v", bit, p)
+			t.Errorf("bit %d: decoded as %+v", bit, p)
 		}
 	}
 	bad := bytes.Clone(good)
@@ -123,7 +124,7 @@ func FuzzDecode(f *testing.F) {
 				return
 			}
 			if err == nil && !bytes.HasSuffix(b[:used], AppendPacket(nil, p)) {
-				t.Fatalf("%x was taken as %+v", b[:used], p)
+				t.Fatalf("%x was decoded as %+v", b[:used], p)
 			}
 			b = b[used:]
 		}

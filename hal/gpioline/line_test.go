@@ -7,7 +7,7 @@ import (
 	"periph.io/x/conn/v3/gpio"
 )
 
-func TestALineIsMeantByItsNameOrByChipAndNumber(t *testing.T) {
+func TestFind_ParsesChipAndNumber(t *testing.T) {
 	for name, want := range map[string]struct {
 		chip   string
 		offset int
@@ -23,9 +23,10 @@ func TestALineIsMeantByItsNameOrByChipAndNumber(t *testing.T) {
 	}
 }
 
-func TestALineThatIsNotThereIsRefusedWithTheWayToFindIt(t *testing.T) {
+func TestOpen_ReportsMissingLineWithFix(t *testing.T) {
 	for _, name := range []string{"NO_SUCH_LINE", "gpiochip99:1"} {
-		if _, err := Open(name, gpio.High); err == nil || !strings.Contains(err.Error(), "gpioinfo") || !strings.Contains(err.Error(), name) {
+		_, err := Open(name, gpio.High)
+		if err == nil || !strings.Contains(err.Error(), "gpioinfo") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -2,25 +2,23 @@ package mcu
 
 import "time"
 
-// clock maps the firmware's microseconds onto CLOCK_MONOTONIC: arrival minus
-// device time is the offset of the clocks plus a delay that is never negative, so
-// the least of many is the best. The clocks drift, so only the last one to two
-// windows count.
+// clock maps the firmware's microseconds onto CLOCK_MONOTONIC. Arrival minus device time is the offset of
+// the clocks plus a delay, which is never negative: the smallest difference is the best estimate. The clocks
+// drift, so only the latest one to two windows count.
 type clock struct {
 	started bool
-	last    uint32 // the newest device time as it came
-	micros  int64  // the newest device time, without its wraps
-	begun   int64  // when the present window began, host
-	present int64  // least offset of the present window, ns
-	past    int64  // of the one before
-	newest  int64  // the last mapped time: times do not go back
+	last    uint32 // the newest device time as received
+	micros  int64  // the newest device time, unwrapped
+	begun   int64  // start of the present window, host time
+	present int64  // smallest offset in the present window, ns
+	past    int64  // smallest offset in the window before
+	newest  int64  // the newest mapped time, which never decreases
 }
 
 const window = int64(time.Second)
 
-// at gives the host's time of device time t, of a frame that had arrived at
-// arrival (ns, already less its time on the wire). A device time that goes back
-// means that the firmware has started again.
+// at returns the host time of device time t, for a frame that arrived at arrival (ns, less its time on the
+// wire). A device time that decreases means that the firmware has restarted.
 func (c *clock) at(t uint32, arrival int64) int64 {
 	step := int32(t - c.last)
 	if !c.started || step < 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMappedTimesAreWithinTheStatedBoundsOverDriftDelayAndWraps(t *testing.T) {
+func TestClock_KeepsBoundsOverDriftDelayAndWraps(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, ppm := range []float64{-50, 0, 50} {
 		var c clock
@@ -26,15 +26,14 @@ func TestMappedTimesAreWithinTheStatedBoundsOverDriftDelayAndWraps(t *testing.T)
 				worstLate, worstEarly = max(worstLate, at-truth), max(worstEarly, truth-at)
 			}
 		}
-		// The least of some 200 delays is near `least`; a microsecond is the
-		// resolution.
+		// The smallest of some 200 delays is near `least`; the resolution is a microsecond.
 		if worstLate > least+spread/10 || worstEarly > 2*50_000+1000 {
 			t.Errorf("%v ppm: up to %d ns late, %d ns early", ppm, worstLate, worstEarly)
 		}
 	}
 }
 
-func TestAFirmwareThatStartsAgainGetsANewOffset(t *testing.T) {
+func TestClock_ResetsOffsetAfterRestart(t *testing.T) {
 	var c clock
 	c.at(1_000_000_000, 5e12)
 	at := c.at(10, 5e12+1e9)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 )
 
@@ -31,53 +32,52 @@ type Device struct {
 	tx      []byte
 	payload []byte
 	seq     byte   // of the next frame to the board
-	sent    uint64 // frames that the line took
+	sent    uint64 // number of frames written
 
 	clock    clock
-	wire     int64     // ns that a sample takes on the line
+	wire     int64     // time of a sample on the line, ns
 	values   []float64 // the newest sample
-	at       int64     // its time; 0: there is none
-	nextSeq  byte      // of the frame that is expected from the board
-	counting bool      // nextSeq is known
+	at       int64     // its time; 0: no sample yet
+	nextSeq  byte      // of the next frame from the board
+	counting bool      // nextSeq is valid
 	status   status
-	answered bool // a STATE has arrived since it was last cleared
+	answered bool // a STATE has arrived since this was cleared
 	reply    []byte
-	replyTo  byte   // the type of the reply that is waited for
-	about    []byte // what it begins with: a slow line brings others too
+	awaited  byte   // the type of the awaited reply; 0: none
+	prefix   []byte // of its payload, which a late reply to an earlier request lacks
 
 	armed           bool
-	lost, lostThere uint64
+	lost, lostThere uint64 // frames from the board, and to it
 	faults          hal.Faults
 
 	errStale, errHalted, errSilent, errNotFinite error
 }
 
-// status is what the board says of itself.
+// status is the state that the board reports.
 type status struct {
 	state, cause byte
 	deadman      uint16
 	lost         uint16
 }
 
-const rxSize = 4096 // what the kernel's line discipline holds
+const rxSize = 4096 // buffer size of the kernel's line discipline
 
-// Open opens the port, waits for the firmware, compares the protocol's version,
-// asks for the channels and waits for a sample, until ctx ends. The board stays in
-// its present state.
+// Open opens the port, waits for the firmware, checks the version of the protocol, asks for the channels and
+// waits for a sample, or until ctx ends. It does not change the state of the board.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
 		return nil, err
 	}
 	defer d.port.Interrupt(ctx)()
-	if err := d.meet(); err != nil {
+	if err := d.identify(); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// newDevice opens the port. Of the board nothing is known yet.
+// newDevice opens the port. It sends nothing.
 func newDevice(c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -90,40 +90,47 @@ func newDevice(c Config) (*Device, error) {
 	return &Device{
 		config:  c,
 		port:    port,
-		timeout: orDefault(c.TimeoutMs, defaultTimeout), stale: orDefault(c.StaleMs, defaultStale),
+		timeout: orDefault(c.TimeoutMs, defaultTimeout),
+		stale:   orDefault(c.StaleMs, defaultStale),
 		deadman: uint16(orDefault(c.DeadmanMs, defaultDeadman).Milliseconds()),
-		rx:      make([]byte, rxSize), tx: make([]byte, 0, maxFrame+frameStuffed), payload: make([]byte, 0, maxFrame), reply: make([]byte, 0, maxFrame),
-		errStale:     fmt.Errorf("mcu: %s: %w: see whether the firmware runs, and the line", path, hal.ErrStale),
-		errHalted:    fmt.Errorf("mcu: %s: %w (the firmware is not armed: its deadman, a fault or a restart): mend the cause, then arm again", path, hal.ErrDevice),
-		errSilent:    fmt.Errorf("mcu: %s: %w: see power, wiring and baud, and whether the firmware speaks this protocol", path, hal.ErrTimeout),
-		errNotFinite: fmt.Errorf("mcu: %s: an output is not finite: guard the action", path),
+		rx:      make([]byte, rxSize),
+		tx:      make([]byte, 0, maxFrame+frameStuffed),
+		payload: make([]byte, 0, maxFrame),
+		reply:   make([]byte, 0, maxFrame),
+
+		errStale: fmt.Errorf("mcu: %s: %w; check the line, and that the firmware runs", path, hal.ErrStale),
+		errHalted: fmt.Errorf("mcu: %s: %w (the firmware is not armed: deadman, fault or restart); "+
+			"remove the cause, then arm again", path, hal.ErrDevice),
+		errSilent: fmt.Errorf("mcu: %s: %w; check power, wiring and baud, and that the firmware speaks this protocol",
+			path, hal.ErrTimeout),
+		errNotFinite: fmt.Errorf("mcu: %s: output not finite", path),
 	}, nil
 }
 
-// helloEvery is how often a board that is still starting is called.
-const helloEvery = 100 * time.Millisecond
+// repeatEvery is the interval of requests to a board that is still starting.
+const repeatEvery = 100 * time.Millisecond
 
-// meet finds out what the board is, and waits for a sample.
-func (d *Device) meet() error {
-	if err := d.ask(orDefault(d.config.StartTimeoutMs, defaultStart)); err != nil {
+// identify asks the board for its version and channels, and waits for a sample.
+func (d *Device) identify() error {
+	if err := d.identifyWithin(orDefault(d.config.StartTimeoutMs, defaultStart)); err != nil {
 		return fmt.Errorf("mcu: %s: %w", d.config.Port.Path, err)
 	}
 	return nil
 }
 
-func (d *Device) ask(patience time.Duration) error {
-	if err := d.port.Write([]byte{0}, serial.After(patience)); err != nil { // ends what noise has begun
+func (d *Device) identifyWithin(patience time.Duration) error {
+	if err := d.port.Write([]byte{0}, monotonic.After(patience)); err != nil { // ends a frame begun by noise
 		return err
 	}
 	welcome, err := d.request(Hello, Welcome, []byte{Version}, nil, patience)
 	if err != nil {
-		return fmt.Errorf("waiting %v for the answer to HELLO: %w", patience, err)
+		return fmt.Errorf("wait %v for the answer to HELLO: %w", patience, err)
 	}
 	if len(welcome) > 0 && welcome[0] != Version {
-		return fmt.Errorf("the firmware's protocol is version %d, ours is %d: flash a firmware with our optibfm_mcu.h", welcome[0], Version)
+		return fmt.Errorf("the firmware's protocol is version %d, not %d; %s", welcome[0], Version, flashFix)
 	}
 	if len(welcome) < welcomeHead || welcome[1] > MaxChannels || welcome[2] > MaxChannels {
-		return fmt.Errorf("its WELCOME is damaged (%x): %w: flash a firmware with our optibfm_mcu.h", welcome, hal.ErrProtocol)
+		return fmt.Errorf("invalid WELCOME (%x): %w; %s", welcome, hal.ErrProtocol, flashFix)
 	}
 	inputs, outputs := int(welcome[1]), int(welcome[2])
 	d.name = strings.ToValidUTF8(string(welcome[welcomeHead:]), "?")
@@ -147,20 +154,22 @@ func (d *Device) ask(patience time.Duration) error {
 	}
 	d.values = make([]float64, inputs)
 	d.wire = int64(d.port.Config().WireTime(sampleHead + 4*inputs + frameHead + frameTail + frameStuffed))
-	for end := serial.After(patience); inputs > 0 && d.at == 0; {
+	for end := monotonic.After(patience); inputs > 0 && d.at == 0; {
 		if err := d.pump(end); err != nil {
-			return fmt.Errorf("waiting %v for a sample: %w", patience, err)
+			return fmt.Errorf("wait %v for a sample: %w", patience, err)
 		}
 	}
-	d.faults, d.lost = hal.Faults{}, 0 // a board that starts may have sent anything
+	d.faults, d.lost = hal.Faults{}, 0 // a board that starts may send noise
 	return nil
 }
+
+const flashFix = "flash a firmware with this repository's optibfm_mcu.h"
 
 func unique(signals []hal.Signal) error {
 	seen := map[string]bool{}
 	for _, s := range signals {
 		if seen[s.Name] {
-			return fmt.Errorf("two of its channels are called %q: give each its own name in the firmware", s.Name)
+			return fmt.Errorf("two channels have the same name (%q); change the firmware", s.Name)
 		}
 		seen[s.Name] = true
 	}
@@ -170,14 +179,15 @@ func unique(signals []hal.Signal) error {
 func (d *Device) describe(index byte, patience time.Duration) (hal.Signal, error) {
 	channel, err := d.request(Describe, Channel, []byte{index}, []byte{index}, patience)
 	if err != nil {
-		return hal.Signal{}, fmt.Errorf("waiting for the answer about channel %d: %w", index, err)
+		return hal.Signal{}, fmt.Errorf("wait for the description of channel %d: %w", index, err)
 	}
 	name, unit, ok := bytes.Cut(channel[1:], []byte{0})
 	for _, text := range [][]byte{name, unit} {
 		ok = ok && len(text) <= maxText && printable(text)
 	}
 	if !ok || len(name) == 0 {
-		return hal.Signal{}, fmt.Errorf("the answer about channel %d is not understood (%q): %w: give it a name and a unit in ASCII, up to %d bytes", index, channel, hal.ErrProtocol, maxText)
+		return hal.Signal{}, fmt.Errorf("invalid description of channel %d (%q): %w; "+
+			"set name and unit in ASCII, up to %d bytes, in the firmware", index, channel, hal.ErrProtocol, maxText)
 	}
 	return hal.Signal{Name: string(name), Unit: string(unit)}, nil
 }
@@ -191,19 +201,18 @@ func printable(text []byte) bool {
 	return true
 }
 
-// request sends a message until an answer comes that begins with about: one that comes
-// late comes once for each time that the message was sent, the last ones when something
-// else has been asked since. It is for Open: it waits.
-func (d *Device) request(message, answer byte, payload, about []byte, patience time.Duration) ([]byte, error) {
-	end := serial.After(patience)
-	d.replyTo, d.about, d.reply = answer, about, d.reply[:0]
-	defer func() { d.replyTo = 0 }()
+// request sends a message repeatedly until an answer arrives whose payload has the prefix. On a slow line,
+// late answers to an earlier request arrive in between. It waits: it is for Open.
+func (d *Device) request(message, answer byte, payload, prefix []byte, patience time.Duration) ([]byte, error) {
+	end := monotonic.After(patience)
+	d.awaited, d.prefix, d.reply = answer, prefix, d.reply[:0]
+	defer func() { d.awaited = 0 }()
 	for {
-		deadline := min(end, serial.After(helloEvery))
+		deadline := min(end, monotonic.After(repeatEvery))
 		if err := d.send(message, payload, deadline); err != nil {
 			return nil, err
 		}
-		for d.replyTo != 0 {
+		for d.awaited != 0 {
 			err := d.pump(deadline)
 			if errors.Is(err, hal.ErrTimeout) {
 				break
@@ -212,10 +221,10 @@ func (d *Device) request(message, answer byte, payload, about []byte, patience t
 				return nil, err
 			}
 		}
-		if d.replyTo == 0 {
+		if d.awaited == 0 {
 			return bytes.Clone(d.reply), nil
 		}
-		if serial.Monotonic() >= end {
+		if monotonic.Now() >= end {
 			return nil, d.errSilent
 		}
 	}
@@ -232,14 +241,13 @@ func (d *Device) send(message byte, payload []byte, deadline int64) error {
 	return nil
 }
 
-// pump waits until something arrives and takes the frames out of it. Damaged
-// ones are counted.
+// pump waits for bytes and handles the frames in them. It counts damaged frames.
 func (d *Device) pump(deadline int64) error {
 	n, err := d.port.Read(d.rx, deadline)
 	if err != nil {
 		return err
 	}
-	arrival := serial.Monotonic()
+	arrival := monotonic.Now()
 	for rest := d.rx[:n]; len(rest) > 0; {
 		f, used, err := d.decoder.Next(rest)
 		rest = rest[used:]
@@ -255,29 +263,29 @@ func (d *Device) pump(deadline int64) error {
 
 func (d *Device) handle(f Frame, arrival int64) error {
 	d.countGap(f.Seq)
-	if f.Type == d.replyTo && bytes.HasPrefix(f.Payload, d.about) {
-		d.replyTo, d.reply = 0, append(d.reply[:0], f.Payload...)
+	if f.Type == d.awaited && bytes.HasPrefix(f.Payload, d.prefix) {
+		d.awaited, d.reply = 0, append(d.reply[:0], f.Payload...)
 	}
 	switch f.Type {
 	case State:
-		return d.takeState(f.Payload)
+		return d.handleState(f.Payload)
 	case Sample:
-		return d.takeSample(f.Payload, arrival)
+		return d.handleSample(f.Payload, arrival)
 	case Welcome, Channel:
 		return nil
 	}
 	return hal.ErrProtocol
 }
 
-// countGap counts the board's frames that did not arrive.
+// countGap counts the frames from the board that did not arrive.
 func (d *Device) countGap(seq byte) {
-	if d.counting && seq != 0 { // 0: it may have started again
+	if d.counting && seq != 0 { // 0: the firmware may have restarted
 		d.lost += uint64(seq - d.nextSeq)
 	}
 	d.counting, d.nextSeq = true, seq+1
 }
 
-func (d *Device) takeState(p []byte) error {
+func (d *Device) handleState(p []byte) error {
 	if len(p) != stateSize {
 		return hal.ErrShort
 	}
@@ -286,9 +294,9 @@ func (d *Device) takeState(p []byte) error {
 	return nil
 }
 
-func (d *Device) takeSample(p []byte, arrival int64) error {
+func (d *Device) handleSample(p []byte, arrival int64) error {
 	if d.values == nil {
-		return nil // Open has not asked for the channels yet
+		return nil // the channels are not known yet
 	}
 	switch want := sampleHead + 4*len(d.values); {
 	case len(p) < want:
@@ -296,7 +304,9 @@ func (d *Device) takeSample(p []byte, arrival int64) error {
 	case len(p) > want:
 		return hal.ErrProtocol
 	}
-	s := status{state: p[4], cause: p[5], deadman: binary.LittleEndian.Uint16(p[6:]), lost: binary.LittleEndian.Uint16(p[9:])}
+	s := status{
+		state: p[4], cause: p[5], deadman: binary.LittleEndian.Uint16(p[6:]), lost: binary.LittleEndian.Uint16(p[9:]),
+	}
 	d.lostThere += uint64(s.lost - d.status.lost)
 	d.status = s
 	d.at = d.clock.at(binary.LittleEndian.Uint32(p), arrival-d.wire)
@@ -306,7 +316,7 @@ func (d *Device) takeSample(p []byte, arrival int64) error {
 	return nil
 }
 
-// Name is what the firmware calls itself.
+// Name returns the name of the firmware.
 func (d *Device) Name() string { return d.name }
 
 // Inputs implements hal.Device.
@@ -318,15 +328,14 @@ func (d *Device) Outputs() []hal.Signal { return d.outputs }
 // Faults implements hal.Counting.
 func (d *Device) Faults() hal.Faults { return d.faults }
 
-// Lost counts the frames that were missing here (from the board) and there (to
-// it), by their sequence numbers.
-func (d *Device) Lost() (here, there uint64) { return d.lost, d.lostThere }
+// Lost returns the numbers of lost frames from the board and to it, by their sequence numbers.
+func (d *Device) Lost() (from, to uint64) { return d.lost, d.lostThere }
 
-// Cause is why the firmware is halted, as its newest message says (PROTOCOL.md);
-// 0 while it is armed.
+// Cause returns why the firmware is halted, according to its newest message (PROTOCOL.md); 0 while it is
+// armed.
 func (d *Device) Cause() byte { return d.status.cause }
 
-// Deadman implements hal.Guarded: what the firmware has said that it enforces.
+// Deadman implements hal.Guarded. The firmware has confirmed it.
 func (d *Device) Deadman() time.Duration {
 	if !d.armed {
 		return 0
@@ -340,8 +349,7 @@ func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.port.Close() }
 
-// maxReads bounds how much Read takes in one call: four full buffers of the
-// kernel, more than any line brings in a tick.
+// maxReads limits the reads of one call: four full kernel buffers, more than a line delivers in a tick.
 const maxReads = 4
 
 // Read implements hal.Device. It does not wait.
@@ -349,14 +357,14 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	for range maxReads {
 		err := d.pump(0)
 		if errors.Is(err, hal.ErrTimeout) {
-			break // nothing more has arrived
+			break // no more bytes
 		}
 		if err != nil {
 			d.faults.Count(err)
 			return 0, err
 		}
 	}
-	if d.at == 0 || serial.Monotonic()-d.at > int64(d.stale) {
+	if d.at == 0 || monotonic.Now()-d.at > int64(d.stale) {
 		d.faults.Stale++
 		return 0, d.errStale
 	}
@@ -374,7 +382,7 @@ func (d *Device) Write(outputs []float64) error {
 	if err != nil {
 		return err
 	}
-	return d.counted(d.send(Command, p, serial.After(d.timeout)))
+	return d.counted(d.send(Command, p, monotonic.After(d.timeout)))
 }
 
 func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
@@ -388,30 +396,30 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 	return p, nil
 }
 
-// Arm implements hal.Device: it opens a lost port again, and has the firmware say
-// that it is armed and which deadman it enforces.
+// Arm implements hal.Device. It opens a lost port again. The firmware confirms that it is armed, and the
+// deadman that it enforces.
 func (d *Device) Arm() error {
 	if d.port.Lost() {
 		if err := d.counted(d.port.Reopen()); err != nil {
 			return fmt.Errorf("mcu: arm: %w", err)
 		}
-		d.decoder.Restart()
+		d.decoder.Reset()
 		d.counting = false
 	}
 	p := binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman)
-	if err := d.change(Arm, p); err != nil {
+	if err := d.transact(Arm, p); err != nil {
 		return fmt.Errorf("mcu: arm: %w", err)
 	}
 	if d.status.state != Armed || d.status.deadman != d.deadman {
 		d.faults.Device++
-		return fmt.Errorf("mcu: arm: %w: state %d, cause %d, deadman %d ms", d.errHalted, d.status.state, d.status.cause, d.status.deadman)
+		return fmt.Errorf("mcu: arm: %w: state %d, cause %d, deadman %d ms",
+			d.errHalted, d.status.state, d.status.cause, d.status.deadman)
 	}
 	d.armed = true
 	return nil
 }
 
-// Halt implements hal.Device. Where the firmware does not confirm, its deadman
-// still halts it.
+// Halt implements hal.Device. A firmware that does not confirm is still halted by its deadman.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
 	p, err := d.appendOutputs(d.payload[:0], failsafe)
@@ -421,9 +429,9 @@ func (d *Device) Halt(failsafe []float64) error {
 	return d.haltWith(p)
 }
 
-// haltWith sends the failsafe's values, or none: then the board takes those that it has.
+// haltWith sends HALT with the failsafe values. Without values the board uses its own.
 func (d *Device) haltWith(values []byte) error {
-	if err := d.change(Halt, values); err != nil {
+	if err := d.transact(Halt, values); err != nil {
 		return err
 	}
 	if d.status.state != Halted {
@@ -433,10 +441,10 @@ func (d *Device) haltWith(values []byte) error {
 	return nil
 }
 
-// change sends a message that is answered by STATE, at most twice.
-func (d *Device) change(message byte, payload []byte) (err error) {
+// transact sends a message that STATE answers, at most twice.
+func (d *Device) transact(message byte, payload []byte) (err error) {
 	for try := range 2 {
-		if err = d.tryToChange(message, payload); err == nil {
+		if err = d.transactOnce(message, payload); err == nil {
 			d.faults.Mended += uint64(try)
 			return nil
 		}
@@ -448,14 +456,14 @@ func (d *Device) change(message byte, payload []byte) (err error) {
 	return err
 }
 
-func (d *Device) tryToChange(message byte, payload []byte) error {
-	// What arrived before was not meant: it is taken first.
+func (d *Device) transactOnce(message byte, payload []byte) error {
+	// A STATE that arrived before is not the answer.
 	for range maxReads {
 		if err := d.pump(0); err != nil {
 			break
 		}
 	}
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	d.answered = false
 	if err := d.send(message, payload, deadline); err != nil {
 		return err

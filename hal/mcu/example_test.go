@@ -11,7 +11,7 @@ import (
 	"optibfm/hal/serial"
 )
 
-// A rover's board, here a fake: its firmware says which channels it has.
+// A rover's board. Its firmware declares the channels. The board is a fake.
 func Example() {
 	board, err := mcutest.New(mcutest.Rover())
 	if err != nil {
@@ -20,7 +20,7 @@ func Example() {
 	defer board.Close()
 
 	rover, err := mcu.Open(context.Background(), mcu.Config{
-		Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 300, TimeoutMs: 1000,
+		Port: serial.Config{Path: board.Path, Baud: 921_600}, DeadmanMs: 2000, StaleMs: 2000, TimeoutMs: 1000,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	sample := make([]float64, len(rover.Inputs()))
-	for sample[2] == 0 { // a control loop does not wait: it takes what there is
+	for sample[2] == 0 { // a control loop has no such wait
 		time.Sleep(5 * time.Millisecond)
 		if _, err := rover.Read(sample); err != nil {
 			log.Fatal(err)

@@ -7,10 +7,10 @@ import (
 	"optibfm/hal"
 )
 
-// Version is that of the protocol.
+// Version is the version of the protocol.
 const Version = 1
 
-// The types of messages.
+// The message types.
 const (
 	Hello    = 0x01
 	Describe = 0x02
@@ -29,11 +29,11 @@ const (
 	Armed  = 1
 )
 
-// MaxChannels is the most inputs, and outputs, that fit into a frame.
+// MaxChannels is the largest number of inputs, and of outputs, that fit into a frame.
 const MaxChannels = 48
 
 const (
-	maxFrame     = 254 // before coding: its COBS has one code byte
+	maxFrame     = 254 // before encoding, so that COBS adds one code byte
 	frameHead    = 2   // type, seq
 	frameTail    = 2   // CRC
 	maxText      = 32  // bytes of a name or unit
@@ -43,17 +43,17 @@ const (
 	frameStuffed = 2 // code byte and final zero
 )
 
-// ErrIncomplete is what Decoder.Next returns when there is no whole frame.
-var ErrIncomplete = errors.New("mcu: the frame has not arrived whole")
+// ErrIncomplete is Decoder.Next's error for a frame that needs more bytes.
+var ErrIncomplete = errors.New("mcu: frame incomplete")
 
-// Frame is one message. Its payload is valid until the decoder is used again.
+// Frame is one message. Its payload is valid until the next use of the decoder.
 type Frame struct {
 	Type, Seq byte
 	Payload   []byte
 }
 
-// AppendFrame appends f as it goes over the line, with the final zero. Payloads
-// have at most 250 bytes; it panics beyond.
+// AppendFrame appends the encoded frame, with the final zero. It panics for a payload of more than 250
+// bytes.
 func AppendFrame(dst []byte, f Frame) []byte {
 	if len(f.Payload) > maxFrame-frameHead-frameTail {
 		panic("mcu: payload longer than a frame")
@@ -66,7 +66,7 @@ func AppendFrame(dst []byte, f Frame) []byte {
 			dst[code] = byte(len(dst) - code)
 			code = len(dst)
 		}
-		dst = append(dst, b) // for a zero: the room of the next code
+		dst = append(dst, b) // a zero makes room for the next code
 	}
 	put(f.Type)
 	put(f.Seq)
@@ -82,25 +82,24 @@ func AppendFrame(dst []byte, f Frame) []byte {
 	return append(dst, 0)
 }
 
-// Decoder cuts a stream into frames. Its zero value starts in the middle of
-// one: what comes before the first zero is thrown away.
+// Decoder splits a stream into frames. The zero value starts in the middle of one: it discards the bytes
+// before the first zero.
 type Decoder struct {
-	frame  [maxFrame + 1]byte // coded
+	frame  [maxFrame + 1]byte // encoded
 	size   int
 	synced bool
-	long   bool // the frame that is arriving is too long to be one
+	long   bool // the present frame is too long
 }
 
-// Restart forgets what has arrived.
-func (d *Decoder) Restart() { d.size, d.synced, d.long = 0, false, false }
+// Reset discards what has arrived.
+func (d *Decoder) Reset() { d.size, d.synced, d.long = 0, false, false }
 
-// Next takes bytes of b until a frame is whole, and says how many. The error
-// is ErrIncomplete when b is used up, or what is wrong with the frame that has
-// ended: hal.ErrChecksum, hal.ErrShort or hal.ErrProtocol.
+// Next decodes bytes of b until the end of a frame. used is their number. The error is ErrIncomplete when b
+// ends first, or the fault of the frame: hal.ErrChecksum, hal.ErrShort or hal.ErrProtocol.
 func (d *Decoder) Next(b []byte) (f Frame, used int, err error) {
 	for i, v := range b {
 		if v != 0 {
-			d.take(v)
+			d.append(v)
 			continue
 		}
 		size, long, whole := d.size, d.long, d.synced
@@ -117,7 +116,7 @@ func (d *Decoder) Next(b []byte) (f Frame, used int, err error) {
 	return f, len(b), ErrIncomplete
 }
 
-func (d *Decoder) take(v byte) {
+func (d *Decoder) append(v byte) {
 	if d.size == len(d.frame) {
 		d.long = true
 		return
@@ -126,7 +125,7 @@ func (d *Decoder) take(v byte) {
 	d.size++
 }
 
-// parse undoes COBS in place and checks the CRC.
+// parse decodes COBS in place and checks the CRC.
 func parse(coded []byte) (Frame, error) {
 	n := 0
 	for i := 0; i < len(coded); {
@@ -159,7 +158,7 @@ const (
 	crcPolynomial = 0x1021
 )
 
-// crcOf adds a byte to a CRC-16/CCITT-FALSE.
+// crcOf updates a CRC-16/CCITT-FALSE with a byte.
 func crcOf(crc uint16, b byte) uint16 { return crc<<8 ^ crcTable[byte(crc>>8)^b] }
 
 var crcTable = func() (table [256]uint16) {

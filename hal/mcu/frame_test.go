@@ -12,7 +12,7 @@ import (
 	"optibfm/hal"
 )
 
-// decodeAll gives the frames of a stream that begins at a frame's start.
+// decodeAll decodes a stream that begins at the start of a frame.
 func decodeAll(stream []byte) (frames []Frame, problems []error) {
 	var d Decoder
 	rest := append([]byte{0}, stream...)
@@ -31,7 +31,7 @@ func decodeAll(stream []byte) (frames []Frame, problems []error) {
 	}
 }
 
-func TestTheCRCIsCCITTFalse(t *testing.T) {
+func TestCRC_IsCCITTFalse(t *testing.T) {
 	crc := uint16(crcStart)
 	for _, b := range []byte("123456789") {
 		crc = crcOf(crc, b)
@@ -41,8 +41,7 @@ func TestTheCRCIsCCITTFalse(t *testing.T) {
 	}
 }
 
-// cobs is the textbook's encoder (Cheshire and Baker 1999, listing 1, by
-// blocks), to compare with.
+// cobs is an independent encoder, by blocks (Cheshire and Baker 1999, listing 1).
 func cobs(plain []byte) []byte {
 	var out []byte
 	for block := range bytes.SplitSeq(plain, []byte{0}) {
@@ -51,7 +50,7 @@ func cobs(plain []byte) []byte {
 	return append(out, 0)
 }
 
-func TestFramesAreCOBS(t *testing.T) {
+func TestAppendFrame_EncodesCOBS(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		f := Frame{Type: byte(random.IntN(3)), Seq: byte(random.IntN(3)), Payload: make([]byte, random.IntN(251))}
@@ -64,18 +63,26 @@ func TestFramesAreCOBS(t *testing.T) {
 			crc = crcOf(crc, b)
 		}
 		coded := AppendFrame([]byte("before"), f)
-		if want := append([]byte("before"), cobs(append(plain, byte(crc), byte(crc>>8)))...); !bytes.Equal(coded, want) {
+		want := append([]byte("before"), cobs(append(plain, byte(crc), byte(crc>>8)))...)
+		if !bytes.Equal(coded, want) {
 			t.Fatalf("%x, want %x", coded, want)
 		}
 		frames, problems := decodeAll(coded[len("before"):])
-		if len(frames) != 1 || problems != nil || frames[0].Type != f.Type || frames[0].Seq != f.Seq || !bytes.Equal(frames[0].Payload, f.Payload) {
+		if len(frames) != 1 || problems != nil {
+			t.Fatalf("%+v came back as %+v, %v", f, frames, problems)
+		}
+		if b := frames[0]; b.Type != f.Type || b.Seq != f.Seq || !bytes.Equal(b.Payload, f.Payload) {
 			t.Fatalf("%+v came back as %+v, %v", f, frames, problems)
 		}
 	}
 }
 
-func TestADamagedByteCostsOneFrameAndNeverMakesOne(t *testing.T) {
-	good := []Frame{{Type: 1, Seq: 1, Payload: []byte{1, 0, 2}}, {Type: 2, Seq: 2, Payload: []byte{3, 4, 0, 0}}, {Type: 3, Seq: 3, Payload: []byte{5}}}
+func TestDecoder_LosesOneFrameToDamagedByte(t *testing.T) {
+	good := []Frame{
+		{Type: 1, Seq: 1, Payload: []byte{1, 0, 2}},
+		{Type: 2, Seq: 2, Payload: []byte{3, 4, 0, 0}},
+		{Type: 3, Seq: 3, Payload: []byte{5}},
+	}
 	var stream []byte
 	var ends []int
 	for _, f := range good {
@@ -94,7 +101,7 @@ func TestADamagedByteCostsOneFrameAndNeverMakesOne(t *testing.T) {
 	}
 }
 
-func TestWhatComesBeforeTheFirstZeroIsThrownAway(t *testing.T) {
+func TestDecoder_DiscardsBytesBeforeFirstZero(t *testing.T) {
 	var d Decoder
 	stream := AppendFrame([]byte("half a frame\x00"), Frame{Type: 9})
 	f, used, err := d.Next(stream)
@@ -103,17 +110,17 @@ func TestWhatComesBeforeTheFirstZeroIsThrownAway(t *testing.T) {
 	}
 }
 
-func TestAnEndlessFrameIsAProtocolError(t *testing.T) {
+func TestDecoder_ReportsFrameWithoutEnd(t *testing.T) {
 	frames, problems := decodeAll(append(bytes.Repeat([]byte{7}, 10_000), 0))
 	if frames != nil || len(problems) != 1 || !errors.Is(problems[0], hal.ErrProtocol) {
 		t.Errorf("%v, %v", frames, problems)
 	}
 }
 
-func TestThePayloadOfAFrameIsBounded(t *testing.T) {
+func TestAppendFrame_PanicsForLongPayload(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a frame that no receiver takes was made")
+			t.Error("a frame that is too long was encoded")
 		}
 	}()
 	AppendFrame(nil, Frame{Payload: make([]byte, 251)})
@@ -146,20 +153,21 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzMessages gives the driver any payload of any type.
+// FuzzMessages passes any payload of any type to the driver.
 func FuzzMessages(f *testing.F) {
 	f.Add(byte(Sample), make([]byte, sampleHead+8))
 	f.Add(byte(State), []byte{1, 0, 200, 0})
 	f.Add(byte(Channel), []byte("\x00left\x00rad"))
 	f.Fuzz(func(t *testing.T, message byte, payload []byte) {
-		d := &Device{values: make([]float64, 2), replyTo: message}
-		if err := d.handle(Frame{Type: message, Payload: payload}, 1); err == nil && message == State && len(payload) != stateSize {
-			t.Error("a state of a wrong length was taken")
+		d := &Device{values: make([]float64, 2), awaited: message}
+		err := d.handle(Frame{Type: message, Payload: payload}, 1)
+		if err == nil && message == State && len(payload) != stateSize {
+			t.Error("a state of a wrong length was accepted")
 		}
 	})
 }
 
-func TestTheExamplesOfTheDocumentAreTrue(t *testing.T) {
+func TestProtocol_ExamplesMatchDocument(t *testing.T) {
 	document, err := os.ReadFile("PROTOCOL.md")
 	if err != nil {
 		t.Fatal(err)

@@ -7,16 +7,16 @@ import (
 	"optibfm/hal"
 )
 
-// HaltBoard halts a board whose program died, with the values of its failsafe outputs
-// in the units of [Config.Outputs].
+// HaltBoard halts a board whose program died. failsafe has the values of its outputs, in the units of
+// [Config.Outputs].
 //
-// A board that is as the configuration says is halted as [Device.Halt] does. One with
-// other channels, or of another version of the protocol, to which the values would mean
-// something else, takes the failsafe that it has, as after its deadman, and is an error.
-// One that does not answer, or not understandably, may hear all the same: it is told
-// twice, blindly, and is an error too. The error says where the line took nothing.
+//   - A board as configured is halted as by [Device.Halt].
+//   - A board with other channels, or with another version of the protocol, for which the values would have
+//     another meaning, is halted with its own failsafe, as after its deadman. That is an error.
+//   - A board without valid answers is commanded twice without confirmation. That is an error, which reports
+//     whether the line accepted the command.
 //
-// A board that says nothing takes start_timeout_ms and twice timeout_ms.
+// A silent board takes start_timeout_ms and twice timeout_ms.
 func HaltBoard(c Config, failsafe []float64) error {
 	d, err := newDevice(c)
 	if err != nil {
@@ -26,37 +26,37 @@ func HaltBoard(c Config, failsafe []float64) error {
 	if unusable != nil {
 		values = nil
 	}
-	err = d.meet()
+	err = d.identify()
 	if err == nil {
-		err = errors.Join(unusable, d.fits(failsafe))
+		err = errors.Join(unusable, d.checkCount(failsafe))
 	}
 	switch {
 	case err == nil:
 		err = d.haltWith(values)
-	case hal.KindOf(err) != nil: // it was not understood
-		err = d.haltAlthough(err, values, "it was told blindly")
+	case hal.KindOf(err) != nil: // no valid answers
+		err = d.haltDespite(err, values, "it was told blindly")
 	default:
-		err = d.haltAlthough(err, nil, "it was told to take the failsafe that it has")
+		err = d.haltDespite(err, nil, "it was told to take the failsafe that it has")
 	}
 	return errors.Join(err, d.Close())
 }
 
-// fits compares the failsafe with the outputs that a board has told: without
-// Config.DeclaredOutputs nobody has.
-func (d *Device) fits(failsafe []float64) error {
+// checkCount compares the failsafe with the number of outputs of the board, which Config.DeclaredOutputs may
+// not declare.
+func (d *Device) checkCount(failsafe []float64) error {
 	if n := len(d.outputs); n != len(failsafe) {
-		return fmt.Errorf("mcu: %s: it has %d outputs, not %d: make the configuration the same", d.config.Port.Path, n, len(failsafe))
+		const fix = "declare them under outputs"
+		return fmt.Errorf("mcu: %s: it has %d outputs, not %d; %s", d.config.Port.Path, n, len(failsafe), fix)
 	}
 	return nil
 }
 
-// haltAlthough halts a board of which something is wrong. told is what to say where the
-// line took it.
-func (d *Device) haltAlthough(wrong error, values []byte, told string) error {
+// haltDespite halts a board despite a fault. told is the remark where the line accepted the command.
+func (d *Device) haltDespite(fault error, values []byte, told string) error {
 	before := d.sent
 	err := d.haltWith(values)
 	if d.sent == before {
 		told = "it could not be told"
 	}
-	return fmt.Errorf("halt: %w (%s)", errors.Join(wrong, err), told)
+	return fmt.Errorf("halt: %w (%s)", errors.Join(fault, err), told)
 }

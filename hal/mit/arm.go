@@ -9,10 +9,10 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
-// Registers of a DaMiao motor, and how to get at them.
+// Registers of a DaMiao motor, and the codes of their frames.
 const (
 	registerID    = 0x7FF
 	readRegister  = 0x33
@@ -25,9 +25,9 @@ const (
 	registerFrame = 8
 )
 
-// Arm implements hal.Device: it opens a lost interface again, sets and reads back
-// the motors' timeout (damiao), enters motor mode and commands each motor at once.
-// Where it fails, every motor is taken out of motor mode again.
+// Arm implements hal.Device. It opens a lost interface again, sets and reads back the motors' timeout
+// (damiao), enters motor mode and commands each motor at once. After a failure it takes every motor out of
+// motor mode.
 func (d *Device) Arm() error {
 	if d.bus.Lost() {
 		if err := d.bus.Reopen(); err != nil {
@@ -50,7 +50,7 @@ func (d *Device) Arm() error {
 
 func (d *Device) arm(m *motor) error {
 	if d.config.Dialect == Damiao {
-		if m.status == statusSilence { // a passed timeout is what arming is for
+		if m.status == statusSilence { // arming clears a passed timeout
 			if err := d.special(m, Clear); err != nil {
 				return err
 			}
@@ -63,25 +63,25 @@ func (d *Device) arm(m *motor) error {
 		return err
 	}
 	if !d.written {
-		m.goal = m.rest()
+		m.goal = m.holdGoal()
 	}
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	if err := d.sendGoal(m, deadline); err != nil {
 		return err
 	}
 	if err := d.await(deadline); err != nil {
 		return err
 	}
-	wrong := m.code != 0 || (d.config.Dialect == Damiao && m.status != statusEnabled)
-	if m.problem != nil || wrong {
+	rejected := m.code != 0 || (d.config.Dialect == Damiao && m.status != statusEnabled)
+	if m.failed != nil || rejected {
 		d.faults.Device++
-		return fmt.Errorf("%w: status %#x, error code %d", m.problems.device, m.status, m.code)
+		return fmt.Errorf("%w: status %#x, error code %d", m.errs.device, m.status, m.code)
 	}
 	return nil
 }
 
-// rest is the goal of a motor that stays where it is.
-func (m *motor) rest() Goal {
+// holdGoal returns the goal that holds the present position.
+func (m *motor) holdGoal() Goal {
 	switch m.mode() {
 	case Position, Impedance:
 		return Goal{Position: m.answer.Position, Kp: m.Kp, Kd: m.Kd}
@@ -91,52 +91,56 @@ func (m *motor) rest() Goal {
 	return Goal{}
 }
 
-// special sends one of the commands that are no goal and waits for its answer,
-// at most twice.
+// special sends a special command and waits for its answer, at most twice.
 func (d *Device) special(m *motor, command byte) error {
 	for try := range 2 {
-		d.takeArrived()
-		d.asked = 0
+		d.receiveArrived()
+		d.sentAt = 0
 		for i := range d.motors {
 			d.motors[i].waiting = false
 		}
-		d.frame.Data = [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, command}
-		deadline := serial.After(d.timeout)
+		d.frame.Data = specialFrame(command)
+		deadline := monotonic.After(d.timeout)
 		if err := d.send(m, deadline); err != nil {
 			return err
 		}
 		if err := d.await(deadline); err != nil {
 			return err
 		}
-		if m.problem == nil {
+		if m.failed == nil {
 			d.faults.Mended += uint64(try)
 			return nil
 		}
-		d.faults.Count(m.problem)
+		d.faults.Count(m.failed)
 	}
-	return m.problems.timeout
+	return m.errs.timeout
 }
 
-// setDeadman sets the motor's timeout and reads it back. 0 switches it off.
+func specialFrame(command byte) [8]byte {
+	return [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, command}
+}
+
+// setDeadman sets the motor's timeout and reads it back. 0 disables it.
 func (d *Device) setDeadman(m *motor) error {
 	m.deadman = 0
 	wanted := uint32(math.Round(d.config.DeadmanMs * float64(time.Millisecond) / float64(timeoutUnit)))
 	if _, err := d.register(m, writeRegister, regTimeout, wanted); err != nil {
-		return fmt.Errorf("%w: set its timeout (register 9)", err)
+		return fmt.Errorf("set timeout (register 9): %w", err)
 	}
 	got, err := d.register(m, readRegister, regTimeout, 0)
 	if err != nil {
-		return fmt.Errorf("%w: read its timeout back (register 9)", err)
+		return fmt.Errorf("read timeout (register 9): %w", err)
 	}
 	if got != wanted {
 		d.faults.Device++
-		return fmt.Errorf("%w: its timeout (register 9) is %v, not %v", m.problems.device, time.Duration(got)*timeoutUnit, time.Duration(wanted)*timeoutUnit)
+		return fmt.Errorf("%w: its timeout (register 9) is %v, not %v",
+			m.errs.device, time.Duration(got)*timeoutUnit, time.Duration(wanted)*timeoutUnit)
 	}
 	m.deadman = time.Duration(got) * timeoutUnit
 	return nil
 }
 
-// checkRanges compares the codes' ranges with those that are set in the motor.
+// checkRanges compares the configured ranges with the motor's.
 func (d *Device) checkRanges(m *motor) error {
 	for _, r := range []struct {
 		register byte
@@ -145,10 +149,11 @@ func (d *Device) checkRanges(m *motor) error {
 	}{{regPMax, "p_max", m.PMax}, {regVMax, "v_max", m.VMax}, {regTMax, "t_max", m.TMax}} {
 		bits, err := d.register(m, readRegister, r.register, 0)
 		if err != nil {
-			return fmt.Errorf("mit: open: %w: read register %d", err, r.register)
+			return fmt.Errorf("mit: open: read register %d: %w", r.register, err)
 		}
 		if got := float64(math.Float32frombits(bits)); math.Abs(got-r.want) > 1e-4*r.want {
-			return fmt.Errorf("mit: %q (ID %d): %s is %v here and %v in the motor: make them the same, every torque is scaled by it", m.Name, m.ID, r.key, r.want, got)
+			return fmt.Errorf("mit: %q (ID %d): %s is %v in the configuration and %v in the motor; set %s to %v",
+				m.Name, m.ID, r.key, r.want, got, r.key, got)
 		}
 	}
 	return nil
@@ -167,7 +172,7 @@ func (d *Device) register(m *motor, how, number byte, value uint32) (uint32, err
 			return 0, err
 		}
 	}
-	return 0, m.problems.timeout
+	return 0, m.errs.timeout
 }
 
 func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, error) {
@@ -176,7 +181,7 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 	f := can.Frame{ID: registerID, Len: registerFrame, Data: [8]byte{byte(m.ID), byte(m.ID >> 8), how, number}}
 	binary.LittleEndian.PutUint32(f.Data[4:], value)
-	deadline := serial.After(d.timeout)
+	deadline := monotonic.After(d.timeout)
 	if err := d.bus.Send(&f, deadline); err != nil {
 		return 0, err
 	}
@@ -185,7 +190,7 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 		if err := d.bus.Receive(&f, deadline); err != nil {
 			return 0, err
 		}
-		if serial.Monotonic() > deadline { // a babbling bus must not hold the thread
+		if monotonic.Now() > deadline { // a flooded bus must not hold the thread
 			return 0, hal.ErrTimeout
 		}
 		if f.ID == uint32(m.ReplyID) && f.Len == registerFrame && [4]byte(f.Data[:4]) == head {
@@ -194,56 +199,56 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 }
 
-// Halt implements hal.Device. Every motor is commanded, also after errors, and
-// those that do not answer once more.
+// Halt implements hal.Device. It commands every motor, also after errors, and motors without an answer once
+// more.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
-	d.takeArrived()
+	d.receiveArrived()
 	err := d.setGoals(failsafe)
 	if err == nil {
-		deadline := serial.After(d.timeout)
-		err = errorOf(d.command(deadline), d.collect(deadline))
+		deadline := monotonic.After(d.timeout)
+		err = first(d.command(deadline), d.collect(deadline))
 	}
-	d.asked = 0
+	d.sentAt = 0
 	if !d.config.HaltExit {
 		return err
 	}
-	return errorOf(err, d.exitAll())
+	return first(err, d.exitAll())
 }
 
-// exitAll takes every motor out of motor mode, whatever happens.
+// exitAll takes every motor out of motor mode, also after errors.
 func (d *Device) exitAll() error {
 	missing := 0
 	for try := range 2 {
-		deadline := serial.After(d.timeout)
+		deadline := monotonic.After(d.timeout)
 		var lost error
 		for i := range d.motors {
 			m := &d.motors[i]
-			if try > 0 && m.problem == nil {
+			if try > 0 && m.failed == nil {
 				continue
 			}
-			d.frame.Data = [8]byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, Exit}
+			d.frame.Data = specialFrame(Exit)
 			if err := d.send(m, deadline); err != nil && lost == nil {
 				lost = err
 			}
 		}
-		err := errorOf(lost, d.await(deadline))
+		err := first(lost, d.await(deadline))
 		if err != nil && errors.Is(err, hal.ErrBus) {
 			return err
 		}
 		before := missing
-		if missing = d.countMissing(); missing == 0 {
+		if missing = d.countFailed(); missing == 0 {
 			d.faults.Mended += uint64(before)
 			return nil
 		}
 	}
-	return d.firstProblem()
+	return d.firstFault()
 }
 
-// errorOf is the first of two errors: joining them would allocate.
-func errorOf(first, second error) error {
-	if first != nil {
-		return first
+// first returns the first error that is not nil. errors.Join would allocate.
+func first(a, b error) error {
+	if a != nil {
+		return a
 	}
-	return second
+	return b
 }

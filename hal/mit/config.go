@@ -8,29 +8,26 @@ import (
 	"optibfm/hal"
 )
 
-// Config describes the motors of one CAN interface. Zero values mean the
-// defaults.
+// Config describes the motors of one CAN interface. Zero values select the defaults.
 type Config struct {
-	// Interface is can0 or the like; unix:/path for a simulator.
+	// Interface is a CAN interface such as can0, or unix:/path of a simulator.
 	Interface string `yaml:"interface"`
 	// Dialect is mit (default) or damiao.
 	Dialect string  `yaml:"dialect"`
 	Motors  []Motor `yaml:"motors"`
-	// TimeoutMs limits one round with all motors. Default: 2, and 0.3 for
-	// each motor.
+	// TimeoutMs limits one round with all motors. Default: 2 plus 0.3 for each motor.
 	TimeoutMs float64 `yaml:"timeout_ms"`
-	// DeadmanMs is the silence after which a motor stops by itself. damiao only.
-	// 0: it does not.
+	// DeadmanMs is the silence after which a motor stops, damiao only. 0: it does not stop.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// HaltExit lets Halt leave motor mode: the motors turn freely.
+	// HaltExit makes Halt leave motor mode: the motors turn freely.
 	HaltExit bool `yaml:"halt_exit"`
 }
 
 // Motor is one motor.
 type Motor struct {
 	Name string `yaml:"name"`
-	// ID is what it listens to, 1 to 127; ReplyID is the ID of its answers'
-	// frames (often called master ID).
+	// ID is the ID of the motor, 1 to 127. ReplyID is the ID of the frames of its answers, often called
+	// master ID.
 	ID      int `yaml:"id"`
 	ReplyID int `yaml:"reply_id"`
 	// Mode is position (default), velocity, torque or impedance.
@@ -38,8 +35,8 @@ type Motor struct {
 	// The gains: N·m/rad and N·m·s/rad.
 	Kp float64 `yaml:"kp"`
 	Kd float64 `yaml:"kd"`
-	// The ranges of the codes, as they are set in the motor: rad, rad/s, N·m.
-	// No defaults, but for KpMax 500 and KdMax 5.
+	// The ranges of the codes as set in the motor: rad, rad/s, N·m. Defaults exist only for KpMax (500) and
+	// KdMax (5).
 	PMax  float64 `yaml:"p_max"`
 	VMax  float64 `yaml:"v_max"`
 	TMax  float64 `yaml:"t_max"`
@@ -67,16 +64,16 @@ const (
 	defaultKdMax = 5
 )
 
-// Validate reports the first setting that is wrong.
+// Validate returns the first invalid setting.
 func (c Config) Validate() error {
 	if c.Interface == "" {
-		return fmt.Errorf("mit: interface: it is empty: name one, such as can0")
+		return fmt.Errorf("mit: interface: empty; set it to a CAN interface, such as can0")
 	}
 	if c.Dialect != "" && c.Dialect != Original && c.Dialect != Damiao {
-		return fmt.Errorf("mit: dialect: unknown (%q): choose mit or damiao", c.Dialect)
+		return fmt.Errorf("mit: dialect: unknown (%q); set mit or damiao", c.Dialect)
 	}
 	if len(c.Motors) == 0 || len(c.Motors) > maxMotors {
-		return fmt.Errorf("mit: motors: not between 1 and %d (%d): name those of the bus", maxMotors, len(c.Motors))
+		return fmt.Errorf("mit: motors: not between 1 and %d (%d)", maxMotors, len(c.Motors))
 	}
 	names, answers := map[string]bool{}, map[[2]int]bool{}
 	for i, m := range c.Motors {
@@ -85,31 +82,36 @@ func (c Config) Validate() error {
 		}
 		from := [2]int{m.ReplyID, c.firstByte(m.ID)}
 		if names[m.Name] || answers[from] {
-			return fmt.Errorf("mit: motors[%d] %q: its name, or what its answers are known by (reply_id %d, id %d), is that of another: give each its own", i, m.Name, m.ReplyID, m.ID)
+			return fmt.Errorf("mit: motors[%d] %q: another motor has the same name, "+
+				"or the same reply_id and id (%d, %d)", i, m.Name, m.ReplyID, m.ID)
 		}
 		names[m.Name], answers[from] = true, true
 	}
 	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
-		return fmt.Errorf("mit: timeout_ms: not between 0 and %d (%v): give milliseconds, or 0 for the default", maxTimeoutMs, c.TimeoutMs)
+		return fmt.Errorf("mit: timeout_ms: not between 0 and %d (%v)", maxTimeoutMs, c.TimeoutMs)
 	}
 	if !(c.DeadmanMs >= 0 && c.DeadmanMs <= maxDeadmanMs) {
-		return fmt.Errorf("mit: deadman_ms: not between 0 and %d (%v): give milliseconds, or 0 for none", maxDeadmanMs, c.DeadmanMs)
+		return fmt.Errorf("mit: deadman_ms: not between 0 and %d (%v); 0 disables it", maxDeadmanMs, c.DeadmanMs)
 	}
 	if c.DeadmanMs > 0 && c.Dialect != Damiao {
-		return fmt.Errorf("mit: deadman_ms: the mit dialect cannot set or read the motor's timeout: set it on the motor, and leave it out here")
+		return fmt.Errorf("mit: deadman_ms: the mit dialect cannot set the motor's timeout; " +
+			"set it on the motor, and remove the key")
 	}
 	return nil
 }
 
-// Inputs lists what Read gives: three for each motor, in their order.
+// Inputs returns the signals of Read: three for each motor, in their order.
 func (c Config) Inputs() (signals []hal.Signal) {
 	for _, m := range c.Motors {
-		signals = append(signals, hal.Signal{Name: m.Name + "_position", Unit: "rad"}, hal.Signal{Name: m.Name + "_velocity", Unit: "rad/s"}, hal.Signal{Name: m.Name + "_torque", Unit: "N·m"})
+		signals = append(signals,
+			hal.Signal{Name: m.Name + "_position", Unit: "rad"},
+			hal.Signal{Name: m.Name + "_velocity", Unit: "rad/s"},
+			hal.Signal{Name: m.Name + "_torque", Unit: "N·m"})
 	}
 	return signals
 }
 
-// Outputs lists what Write takes: one or three for each motor, after its mode.
+// Outputs returns the signals of Write: one or three for each motor, by its mode.
 func (c Config) Outputs() (signals []hal.Signal) {
 	for _, m := range c.Motors {
 		signals = append(signals, m.outputs()...)
@@ -126,29 +128,28 @@ func (m Motor) outputs() (signals []hal.Signal) {
 	return signals
 }
 
-// Deadman is the silence after which a motor will stop by itself; 0: it will not,
-// as far as is known here.
+// Deadman returns the silence after which a motor stops; 0: it does not stop, or it is not known.
 func (c Config) Deadman() time.Duration {
 	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
 }
 
-// Place says where the device is: one device has all the motors of an interface.
+// Place returns where the device is. One device has all the motors of an interface.
 func (c Config) Place() string { return c.Interface }
 
 func (m Motor) validate() error {
 	if m.Name == "" {
-		return fmt.Errorf("name: it is empty: give one")
+		return fmt.Errorf("name: empty")
 	}
 	if m.ID < 1 || m.ID > maxID {
-		return fmt.Errorf("id: not between 1 and %d (%d): give the motor's own", maxID, m.ID)
+		return fmt.Errorf("id: not between 1 and %d (%d)", maxID, m.ID)
 	}
 	if m.ReplyID < 0 || m.ReplyID > maxReplyID {
-		return fmt.Errorf("reply_id: not between 0 and %d (%d): give the motor's master ID", maxReplyID, m.ReplyID)
+		return fmt.Errorf("reply_id: not between 0 and %d (%d); set it to the motor's master ID", maxReplyID, m.ReplyID)
 	}
 	switch m.Mode {
 	case "", Position, Velocity, Torque, Impedance:
 	default:
-		return fmt.Errorf("mode: unknown (%q): choose position, velocity, torque or impedance", m.Mode)
+		return fmt.Errorf("mode: unknown (%q); set position, velocity, torque or impedance", m.Mode)
 	}
 	r := m.span()
 	for _, s := range []struct {
@@ -156,17 +157,17 @@ func (m Motor) validate() error {
 		value float64
 	}{{"p_max", r.PMax}, {"v_max", r.VMax}, {"t_max", r.TMax}, {"kp_max", r.KpMax}, {"kd_max", r.KdMax}} {
 		if !(s.value > 0) || math.IsInf(s.value, 1) {
-			return fmt.Errorf("%s: not a positive number (%v): give what is set in the motor", s.key, s.value)
+			return fmt.Errorf("%s: not positive and finite (%v); set the value of the motor", s.key, s.value)
 		}
 	}
 	if !(m.Kp >= 0 && m.Kp <= r.KpMax) || !(m.Kd >= 0 && m.Kd <= r.KdMax) {
-		return fmt.Errorf("kp, kd: not between 0 and the range (%v of %v, %v of %v): choose others", m.Kp, r.KpMax, m.Kd, r.KdMax)
+		return fmt.Errorf("kp, kd: not between 0 and the range (%v of %v, %v of %v)", m.Kp, r.KpMax, m.Kd, r.KdMax)
 	}
 	if m.mode() == Position && m.Kp == 0 {
-		return fmt.Errorf("kp: it is 0, so that a position goal does nothing: give one")
+		return fmt.Errorf("kp: 0, so that a position goal has no effect")
 	}
 	if m.mode() == Velocity && m.Kd == 0 {
-		return fmt.Errorf("kd: it is 0, so that a velocity goal does nothing: give one")
+		return fmt.Errorf("kd: 0, so that a velocity goal has no effect")
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func (m Motor) span() Range {
 	return r
 }
 
-// firstByte is what tells the answers of motors on one reply ID apart.
+// firstByte distinguishes the answers of motors with the same reply ID.
 func (c Config) firstByte(id int) int {
 	if c.Dialect == Damiao {
 		return id & 0x0F
@@ -197,7 +198,7 @@ func (c Config) firstByte(id int) int {
 	return id
 }
 
-// Bounds is what calls take at most: see the package documentation. No I²C bus is used.
+// Bounds returns the longest times of calls: see the package documentation. The argument is for I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t := c.timeout()
 	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(c.Motors)) * t, Halt: 4 * t}

@@ -9,11 +9,10 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
-// Device is the motors of one interface. It implements hal.Device, hal.Guarded
-// and hal.Counting.
+// Device is the set of motors of one interface. It implements hal.Device, hal.Guarded and hal.Counting.
 type Device struct {
 	config  Config
 	bus     *can.Socket
@@ -22,32 +21,32 @@ type Device struct {
 	inputs  []hal.Signal
 	outputs []hal.Signal
 	armed   bool
-	written bool  // there has been a Write
-	asked   int64 // when the motors were last commanded; 0: their answers have been read
+	written bool  // Write has been called
+	sentAt  int64 // time of the latest commands; 0: their answers have been read
 	faults  hal.Faults
 	frame   can.Frame
 
 	errNotFinite error
 }
 
-// motor is what the driver knows of one.
+// motor is the driver's state of one motor.
 type motor struct {
 	Motor
 	span      Range
-	first     byte // of its answers
+	first     byte // first byte of its answers
 	goal      Goal
 	answer    Answer
-	status    byte // damiao: of the last answer
-	code      byte // mit: the error code of the last answer
+	status    byte // damiao: status in the latest answer
+	code      byte // mit: error code in the latest answer
 	waiting   bool
-	problem   error
-	problems  kinds
-	deadman   time.Duration // as it was read back
+	failed    error // fault of the latest answer: a kind of package hal, or nil
+	errs      motorErrors
+	deadman   time.Duration // confirmed by the motor
 	firstGoal int           // index of its outputs
 }
 
-// kinds are the errors of one motor.
-type kinds struct{ timeout, short, device error }
+// motorErrors are the errors of one motor, made by Open.
+type motorErrors struct{ timeout, short, device error }
 
 // The status of a DaMiao motor.
 const (
@@ -56,9 +55,8 @@ const (
 	statusSilence  = 0xD // its CAN timeout has passed
 )
 
-// Open opens the interface, takes every motor out of motor mode and checks that
-// it answers; with damiao also that its ranges are those of the configuration. It
-// returns an error when ctx ends.
+// Open opens the interface, takes every motor out of motor mode and checks its answer, with damiao also its
+// ranges. It returns an error when ctx ends.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -66,7 +64,7 @@ func Open(ctx context.Context, c Config) (*Device, error) {
 	}
 	defer d.bus.Interrupt(ctx)()
 	for i := range d.motors {
-		if err := d.meet(&d.motors[i]); err != nil {
+		if err := d.probe(&d.motors[i]); err != nil {
 			_ = d.bus.Close()
 			return nil, err
 		}
@@ -75,7 +73,7 @@ func Open(ctx context.Context, c Config) (*Device, error) {
 	return d, nil
 }
 
-// newDevice opens the interface. It tells the motors nothing.
+// newDevice opens the interface. It sends nothing.
 func newDevice(c Config) (*Device, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -90,31 +88,31 @@ func newDevice(c Config) (*Device, error) {
 	}
 	d := &Device{
 		config: c, bus: bus, timeout: c.timeout(), motors: make([]motor, len(c.Motors)), inputs: c.Inputs(),
-		errNotFinite: fmt.Errorf("mit: %s: an output is not finite: guard the action", c.Interface),
+		errNotFinite: fmt.Errorf("mit: %s: output not finite", c.Interface),
 	}
 	for i := range d.motors {
-		d.name(i)
+		d.addMotor(i)
 	}
 	return d, nil
 }
 
-// name makes motor i and its outputs.
-func (d *Device) name(i int) {
+// addMotor initialises motor i and appends its outputs.
+func (d *Device) addMotor(i int) {
 	m := &d.motors[i]
 	m.Motor = d.config.Motors[i]
 	m.span, m.first, m.firstGoal = m.Motor.span(), byte(d.config.firstByte(m.ID)), len(d.outputs)
-	of := func(kind error, mend string) error {
-		return fmt.Errorf("mit: %q (ID %d): %w: %s", m.Name, m.ID, kind, mend)
+	failure := func(kind error, text string) error {
+		return fmt.Errorf("mit: %q (ID %d): %w%s", m.Name, m.ID, kind, text)
 	}
-	m.problems = kinds{
-		timeout: of(hal.ErrTimeout, "see its power and cable, id and reply_id"),
-		short:   of(hal.ErrShort, "see whether another device answers with its ID"),
-		device:  of(hal.ErrDevice, "it has an error, has left motor mode or was silent too long: mend the cause, then arm again"),
+	m.errs = motorErrors{
+		timeout: failure(hal.ErrTimeout, "; check its power, cable, id and reply_id"),
+		short:   failure(hal.ErrShort, "; check for another device with its ID"),
+		device:  failure(hal.ErrDevice, " (error, wrong mode or timeout); remove the cause, then arm again"),
 	}
 	d.outputs = append(d.outputs, m.Motor.outputs()...)
 }
 
-func (d *Device) meet(m *motor) error {
+func (d *Device) probe(m *motor) error {
 	if err := d.special(m, Exit); err != nil {
 		return fmt.Errorf("mit: open: %w", err)
 	}
@@ -133,13 +131,13 @@ func (d *Device) Outputs() []hal.Signal { return d.outputs }
 // Faults implements hal.Counting.
 func (d *Device) Faults() hal.Faults { return d.faults }
 
-// Bus gives what the CAN controller has reported.
+// Bus returns the counters of the CAN controller.
 func (d *Device) Bus() can.Faults { return d.bus.Faults() }
 
-// Timeout is the limit of one round, T in the package documentation.
+// Timeout returns the time limit of one round, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.timeout }
 
-// Deadman implements hal.Guarded: the longest that was read back from a motor.
+// Deadman implements hal.Guarded. It is the longest that a motor has confirmed.
 func (d *Device) Deadman() time.Duration {
 	var longest time.Duration
 	for i := range d.motors {
@@ -159,30 +157,30 @@ func (d *Device) Close() error { return d.bus.Close() }
 
 // Read implements hal.Device.
 func (d *Device) Read(dst []float64) (at int64, err error) {
-	deadline := serial.After(d.timeout)
-	if d.asked == 0 {
+	deadline := monotonic.After(d.timeout)
+	if d.sentAt == 0 {
 		if err := d.command(deadline); err != nil {
 			return 0, err
 		}
 	}
-	at = d.asked
-	d.asked = 0
+	at = d.sentAt
+	d.sentAt = 0
 	if err := d.collect(deadline); err != nil {
 		return 0, err
 	}
 	for i := range d.motors {
 		m := &d.motors[i]
 		dst[3*i], dst[3*i+1], dst[3*i+2] = m.answer.Position, m.answer.Velocity, m.answer.Torque
-		if d.ill(m) {
+		if d.faulty(m) {
 			d.faults.Device++
-			err = m.problems.device
+			err = m.errs.device
 		}
 	}
 	return at, err
 }
 
-// ill tells whether a motor's last answer says that it does not do its work.
-func (d *Device) ill(m *motor) bool {
+// faulty reports whether a motor's latest answer reports an error or the wrong mode.
+func (d *Device) faulty(m *motor) bool {
 	if d.config.Dialect != Damiao {
 		return m.code != 0
 	}
@@ -194,11 +192,11 @@ func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil {
 		return err
 	}
-	d.takeArrived() // answers to what was commanded before
-	return d.command(serial.After(d.timeout))
+	d.receiveArrived() // answers to earlier commands
+	return d.command(monotonic.After(d.timeout))
 }
 
-// setGoals takes outputs over; Pack holds them to the ranges.
+// setGoals stores outputs as goals. Pack limits them to the ranges.
 func (d *Device) setGoals(outputs []float64) error {
 	for _, v := range outputs {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -223,8 +221,7 @@ func (d *Device) setGoals(outputs []float64) error {
 	return nil
 }
 
-// command sends every motor its goal. Each one is tried; the first error is
-// returned.
+// command sends every motor its goal, also after errors, and returns the first error.
 func (d *Device) command(deadline int64) error {
 	var first error
 	for i := range d.motors {
@@ -233,7 +230,7 @@ func (d *Device) command(deadline int64) error {
 			first = err
 		}
 	}
-	d.asked = serial.Monotonic()
+	d.sentAt = monotonic.Now()
 	return first
 }
 
@@ -245,7 +242,7 @@ func (d *Device) sendGoal(m *motor, deadline int64) error {
 // send sends d.frame's data to a motor.
 func (d *Device) send(m *motor, deadline int64) error {
 	d.frame.ID, d.frame.Extended, d.frame.Remote, d.frame.Len = uint32(m.ID), false, false, 8
-	m.waiting, m.problem = true, hal.ErrTimeout
+	m.waiting, m.failed = true, hal.ErrTimeout
 	err := d.bus.Send(&d.frame, deadline)
 	if err != nil {
 		d.faults.Count(err)
@@ -253,69 +250,69 @@ func (d *Device) send(m *motor, deadline int64) error {
 	return err
 }
 
-// collect waits for the answers that are outstanding, and asks once more for
-// those that do not come. Motors that did not answer are counted.
+// collect waits for the outstanding answers, and repeats the command once for motors without a valid answer,
+// which it counts.
 func (d *Device) collect(deadline int64) error {
 	if err := d.await(deadline); err != nil {
 		return err
 	}
-	missing := d.countMissing()
+	missing := d.countFailed()
 	if missing == 0 {
 		return nil
 	}
-	deadline = serial.After(d.timeout)
+	deadline = monotonic.After(d.timeout)
 	for i := range d.motors {
-		if m := &d.motors[i]; m.problem != nil {
-			_ = d.sendGoal(m, deadline) // counted; the next one may be heard
+		if m := &d.motors[i]; m.failed != nil {
+			_ = d.sendGoal(m, deadline) // counted; the other motors may still receive theirs
 		}
 	}
 	if err := d.await(deadline); err != nil {
 		return err
 	}
-	still := d.countMissing()
-	d.faults.Mended += uint64(missing - still)
-	return d.firstProblem()
+	failed := d.countFailed()
+	d.faults.Mended += uint64(missing - failed)
+	return d.firstFault()
 }
 
-// firstProblem is the error of the first motor that has not answered well.
-func (d *Device) firstProblem() error {
+// firstFault returns the error of the first motor without a valid answer.
+func (d *Device) firstFault() error {
 	for i := range d.motors {
-		if err := d.motors[i].wrong(); err != nil {
+		if err := d.motors[i].fault(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wrong is the error of a motor that has not answered well.
-func (m *motor) wrong() error {
-	switch m.problem {
+// fault returns the error of a motor without a valid answer.
+func (m *motor) fault() error {
+	switch m.failed {
 	case nil:
 		return nil
 	case hal.ErrShort:
-		return m.problems.short
+		return m.errs.short
 	}
-	return m.problems.timeout
+	return m.errs.timeout
 }
 
-func (d *Device) countMissing() (n int) {
+// countFailed counts the motors without a valid answer.
+func (d *Device) countFailed() (n int) {
 	for i := range d.motors {
-		if problem := d.motors[i].problem; problem != nil {
-			d.faults.Count(problem)
+		if err := d.motors[i].failed; err != nil {
+			d.faults.Count(err)
 			n++
 		}
 	}
 	return n
 }
 
-// await takes frames until no motor is waited for, or the time is over. An
-// error is the interface's.
+// await receives frames until all answers have arrived or the deadline passes. The error is the interface's.
 func (d *Device) await(deadline int64) error {
 	for d.waiting() {
-		if serial.Monotonic() > deadline { // a babbling bus must not hold the thread
+		if monotonic.Now() > deadline { // a flooded bus must not hold the thread
 			return nil
 		}
-		if err := d.takeOne(deadline); err != nil {
+		if err := d.receiveOne(deadline); err != nil {
 			if errors.Is(err, hal.ErrTimeout) {
 				return nil
 			}
@@ -334,9 +331,9 @@ func (d *Device) waiting() bool {
 	return false
 }
 
-// takeOne takes the next frame that arrives. Damaged ones are counted and passed
-// over; an error is hal.ErrTimeout, hal.ErrBus or the end of Open's context.
-func (d *Device) takeOne(deadline int64) error {
+// receiveOne receives the next frame, and counts a damaged one. The error is hal.ErrTimeout, hal.ErrBus or
+// the end of Open's context.
+func (d *Device) receiveOne(deadline int64) error {
 	var f can.Frame
 	err := d.bus.Receive(&f, deadline)
 	switch {
@@ -353,7 +350,7 @@ func (d *Device) takeOne(deadline int64) error {
 	return err
 }
 
-// accept takes a frame, if it is an answer of one of the motors.
+// accept stores a frame that is the answer of a motor.
 func (d *Device) accept(f *can.Frame) {
 	if f.Extended || f.Remote || f.Len == 0 {
 		return
@@ -368,7 +365,7 @@ func (d *Device) accept(f *can.Frame) {
 			continue
 		}
 		answer, err := m.span.UnpackAnswer(f)
-		m.waiting, m.problem = false, err
+		m.waiting, m.failed = false, err
 		if err != nil {
 			return
 		}
@@ -380,13 +377,13 @@ func (d *Device) accept(f *can.Frame) {
 	}
 }
 
-// arrivedMost bounds takeArrived: a babbling bus must not hold the thread.
-const arrivedMost = 256
+// maxArrived limits receiveArrived: a flooded bus must not hold the thread.
+const maxArrived = 256
 
-// takeArrived takes what has come, without waiting.
-func (d *Device) takeArrived() {
-	for range arrivedMost {
-		if d.takeOne(0) != nil {
+// receiveArrived receives the frames that have arrived, without waiting.
+func (d *Device) receiveArrived() {
+	for range maxArrived {
+		if d.receiveOne(0) != nil {
 			return
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"optibfm/hal/can/cantest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
-	"optibfm/hal/serial"
+	"optibfm/hal/monotonic"
 )
 
 var (
@@ -26,10 +26,9 @@ var (
 	_ hal.Counting = (*mit.Device)(nil)
 )
 
-// legs is a hip (position), a wheel (velocity), a knee (torque) and an ankle
-// (impedance).
+// legs returns a hip (position), a wheel (velocity), a knee (torque) and an ankle (impedance).
 func legs(dialect string) mit.Config {
-	c := mit.Config{Dialect: dialect, TimeoutMs: 100, Motors: []mit.Motor{
+	c := mit.Config{Dialect: dialect, TimeoutMs: 500, Motors: []mit.Motor{
 		{Name: "hip", ID: 1, Kp: 100, Kd: 1},
 		{Name: "wheel", ID: 2, Mode: mit.Velocity, Kd: 2},
 		{Name: "knee", ID: 3, Mode: mit.Torque},
@@ -74,7 +73,7 @@ func inBoth(t *testing.T, test func(t *testing.T, c mit.Config)) {
 
 var goals = []float64{1, 2, 3, -1, -2, -3}
 
-func TestTheSignalsAreNamedAfterTheMotors(t *testing.T) {
+func TestDevice_NamesSignals(t *testing.T) {
 	c := legs("")
 	start(t, &c)
 	d := open(t, c)
@@ -82,14 +81,15 @@ func TestTheSignalsAreNamedAfterTheMotors(t *testing.T) {
 	for _, s := range append(d.Inputs()[:3:3], d.Outputs()...) {
 		names = append(names, s.Name+" "+s.Unit)
 	}
-	want := "hip_position rad,hip_velocity rad/s,hip_torque N·m,hip_position_goal rad,wheel_velocity_goal rad/s,knee_torque_goal N·m," +
+	want := "hip_position rad,hip_velocity rad/s,hip_torque N·m," +
+		"hip_position_goal rad,wheel_velocity_goal rad/s,knee_torque_goal N·m," +
 		"ankle_position_goal rad,ankle_velocity_goal rad/s,ankle_torque_goal N·m"
 	if got := strings.Join(names, ","); got != want {
 		t.Error(got)
 	}
 }
 
-func TestMotorsObeyOnlyWhileArmed(t *testing.T) {
+func TestDevice_MovesMotorsOnlyWhileArmed(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
@@ -106,19 +106,22 @@ func TestMotorsObeyOnlyWhileArmed(t *testing.T) {
 		if err := d.Write(goals); err != nil {
 			t.Fatal(err)
 		}
-		before := serial.Monotonic()
+		before := monotonic.Now()
 		at, err := d.Read(sample)
 		if err != nil || at > before {
-			t.Fatalf("%d, %v: the sample is that of the Write", at, err)
+			t.Fatalf("%d, %v: not the time of the Write", at, err)
 		}
 		for i, want := range map[int]float64{0: 1, 4: 2, 8: 3, 9: -1, 10: -2, 11: -3} {
 			if math.Abs(sample[i]-want) > 0.02 {
 				t.Errorf("%s: %v, want %v", d.Inputs()[i].Name, sample[i], want)
 			}
 		}
-		for id, want := range map[int]mit.Goal{1: {Position: 1, Kp: 100, Kd: 1}, 2: {Velocity: 2, Kd: 2}, 3: {Torque: 3}, 4: {-1, -2, -3, 50, 0.5}} {
+		for id, want := range map[int]mit.Goal{
+			1: {Position: 1, Kp: 100, Kd: 1}, 2: {Velocity: 2, Kd: 2}, 3: {Torque: 3}, 4: {-1, -2, -3, 50, 0.5},
+		} {
 			got, on := motors.Goal(id)
-			off := math.Abs(got.Position-want.Position) + math.Abs(got.Velocity-want.Velocity) + math.Abs(got.Torque-want.Torque) + math.Abs(got.Kp-want.Kp) + math.Abs(got.Kd-want.Kd)
+			off := math.Abs(got.Position-want.Position) + math.Abs(got.Velocity-want.Velocity) +
+				math.Abs(got.Torque-want.Torque) + math.Abs(got.Kp-want.Kp) + math.Abs(got.Kd-want.Kd)
 			if !on || off > 0.12 {
 				t.Errorf("motor %d: %+v, on %v", id, got, on)
 			}
@@ -129,7 +132,7 @@ func TestMotorsObeyOnlyWhileArmed(t *testing.T) {
 	})
 }
 
-func TestArmWithoutAWriteStaysWhereItIs(t *testing.T) {
+func TestDevice_ArmKeepsPresentPosition(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	motors.Put(1, mit.Answer{Position: 0.7})
@@ -142,7 +145,7 @@ func TestArmWithoutAWriteStaysWhereItIs(t *testing.T) {
 	}
 }
 
-func TestASecondReadAsksTheMotorsAgain(t *testing.T) {
+func TestDevice_SecondReadRepeatsCommands(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	d := open(t, c)
@@ -153,12 +156,12 @@ func TestASecondReadAsksTheMotorsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if motors.Frames(1) != n+1 {
-			t.Error("not asked")
+			t.Error("no command")
 		}
 	}
 }
 
-func TestAnAnswerThatIsMissingIsAskedForOnce(t *testing.T) {
+func TestDevice_RepeatsCommandOnceForMissingAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		fault func(*mittest.Motors)
@@ -188,7 +191,7 @@ func TestAnAnswerThatIsMissingIsAskedForOnce(t *testing.T) {
 	}
 }
 
-func TestAMotorsOwnErrorIsADeviceError(t *testing.T) {
+func TestDevice_ReportsMotorError(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
@@ -196,7 +199,8 @@ func TestAMotorsOwnErrorIsADeviceError(t *testing.T) {
 			t.Fatal(err)
 		}
 		motors.Fail(3, 0xB)
-		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
+		_, err := d.Read(make([]float64, 12))
+		if !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
 			t.Error(err)
 		}
 		if err := d.Arm(); !errors.Is(err, hal.ErrDevice) {
@@ -208,9 +212,9 @@ func TestAMotorsOwnErrorIsADeviceError(t *testing.T) {
 	})
 }
 
-func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
+func TestDevice_ArmSetsDeadmanAndClearsPassedTimeout(t *testing.T) {
 	c := legs(mit.Damiao)
-	c.DeadmanMs = 200
+	c.DeadmanMs = 1000 // a busy machine arms within that time
 	motors := start(t, &c)
 	d := open(t, c)
 	if d.Deadman() != 0 {
@@ -219,10 +223,10 @@ func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	if d.Deadman() != 200*time.Millisecond {
+	if d.Deadman() != time.Second {
 		t.Error(d.Deadman())
 	}
-	time.Sleep(320 * time.Millisecond)
+	time.Sleep(1100 * time.Millisecond) // the fake uses the real clock
 	if _, on := motors.Goal(2); on {
 		t.Error("the motor did not stop")
 	}
@@ -237,7 +241,7 @@ func TestTheDeadmanIsSetAndReadBackAndArmEndsIt(t *testing.T) {
 	}
 }
 
-func TestHaltReachesEveryMotorAlsoWithOneDead(t *testing.T) {
+func TestDevice_HaltReachesMotorsBesideDeadOne(t *testing.T) {
 	for _, exit := range []bool{false, true} {
 		c := legs("")
 		c.HaltExit = exit
@@ -250,7 +254,8 @@ func TestHaltReachesEveryMotorAlsoWithOneDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		motors.Mute(1, -1)
-		if err := d.Halt(make([]float64, 6)); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") {
+		err := d.Halt(make([]float64, 6))
+		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") {
 			t.Error(err)
 		}
 		for id := 1; id <= 4; id++ {
@@ -262,7 +267,7 @@ func TestHaltReachesEveryMotorAlsoWithOneDead(t *testing.T) {
 	}
 }
 
-func TestBusOffIsABusErrorWithoutWaiting(t *testing.T) {
+func TestDevice_ReportsBusOffWithoutWaiting(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	d := open(t, c)
@@ -271,7 +276,9 @@ func TestBusOffIsABusErrorWithoutWaiting(t *testing.T) {
 	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrBus) {
 		t.Error(err)
 	}
-	for name, err := range map[string]error{"write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm()} {
+	for name, err := range map[string]error{
+		"write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm(),
+	} {
 		if !errors.Is(err, hal.ErrBus) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -281,7 +288,7 @@ func TestBusOffIsABusErrorWithoutWaiting(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceThatGoesIsABusError(t *testing.T) {
+func TestDevice_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	d := open(t, c)
@@ -289,16 +296,18 @@ func TestAnInterfaceThatGoesIsABusError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, readErr := d.Read(make([]float64, 12))
-	for name, err := range map[string]error{"read": readErr, "write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm()} {
+	for name, err := range map[string]error{
+		"read": readErr, "write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm(),
+	} {
 		if !errors.Is(err, hal.ErrBus) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestABabblingBusDoesNotHoldTheThread(t *testing.T) {
+func TestDevice_ReadEndsAtDeadlineOnFloodedBus(t *testing.T) {
 	c := legs("")
-	c.TimeoutMs = 5
+	c.TimeoutMs = 20
 	motors := start(t, &c)
 	d := open(t, c)
 	motors.Mute(1, -1)
@@ -321,11 +330,11 @@ func TestABabblingBusDoesNotHoldTheThread(t *testing.T) {
 		}
 	}
 	close(stop)
-	_ = d.Close() // frees a sender that waits for room
+	_ = d.Close() // unblocks a sender that waits for room
 	<-finished
 }
 
-func TestWrongSettingsAreRefused(t *testing.T) {
+func TestConfig_RefusesInvalidSettings(t *testing.T) {
 	for name, how := range map[string]func(*mit.Config){
 		"no interface":    func(c *mit.Config) { c.Interface = "" },
 		"dialect":         func(c *mit.Config) { c.Dialect = "odrive" },
@@ -353,7 +362,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
+func TestOpen_RefusesOtherRangesThanMotor(t *testing.T) {
 	c := legs(mit.Damiao)
 	start(t, &c)
 	c.Motors[2].TMax = 28
@@ -367,15 +376,15 @@ func TestRangesThatAreNotTheMotorsAreRefused(t *testing.T) {
 	}
 }
 
-// A frame waits for its answer for a T at most, and each of these for its own.
-func TestArmTakesNoLongerThanItsBoundWhereEveryFirstAnswerIsLost(t *testing.T) {
+// Each frame waits for its own answer for at most T, so their number limits the time of Arm.
+func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	c := legs(mit.Damiao)
-	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 20, 6000
+	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 50, 6000
 	motors := start(t, &c)
 	d := open(t, c)
-	motors.Fail(1, 0xD) // its timeout has passed, so that Arm clears that first
+	motors.Fail(1, 0xD) // its timeout has passed: Arm clears that first
 	if _, err := d.Read(make([]float64, 3)); err == nil {
-		t.Fatal("a motor that has stopped by itself is well")
+		t.Fatal("no error from a motor that has stopped")
 	}
 	const lost, comes = true, false
 	motors.Lose(1, lost, comes, lost, comes, lost, comes, lost, comes, lost, lost, lost)
@@ -384,20 +393,21 @@ func TestArmTakesNoLongerThanItsBoundWhereEveryFirstAnswerIsLost(t *testing.T) {
 		t.Fatal("armed without an answer to the goal")
 	}
 	if n, most := motors.Frames(1)-before, int(d.Bounds().Arm/d.Timeout()); n != most {
-		t.Errorf("%d frames, it has time for %d", n, most)
+		t.Errorf("%d frames, the bound allows %d", n, most)
 	}
 }
 
-func TestAMotorThatIsNotThereIsRefused(t *testing.T) {
+func TestOpen_RefusesMissingMotor(t *testing.T) {
 	c := legs("")
 	motors := start(t, &c)
 	motors.Mute(4, -1)
-	if _, err := mit.Open(t.Context(), c); !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
+	_, err := mit.Open(t.Context(), c)
+	if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
 		t.Error(err)
 	}
 }
 
-func TestATickAllocatesNothing(t *testing.T) {
+func TestDevice_DoesNotAllocate(t *testing.T) {
 	c := legs("")
 	c.HaltExit = true
 	start(t, &c)
@@ -422,7 +432,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestADeadMotorMakesNoTickAllocate(t *testing.T) {
+func TestDevice_DoesNotAllocateWithDeadMotor(t *testing.T) {
 	c := legs("")
 	c.HaltExit, c.TimeoutMs = true, 10
 	motors := start(t, &c)
@@ -445,8 +455,8 @@ func TestADeadMotorMakesNoTickAllocate(t *testing.T) {
 	}
 }
 
-// leave lets motors do what a program that died has told them.
-func leave(t *testing.T, c mit.Config) {
+// leaveMoving leaves motors as a program does that dies while they move.
+func leaveMoving(t *testing.T, c mit.Config) {
 	t.Helper()
 	d := open(t, c)
 	if err := d.Arm(); err != nil {
@@ -463,27 +473,30 @@ func leave(t *testing.T, c mit.Config) {
 	}
 }
 
-// halted says what is wrong with a motor that was told to hold 0.
-func halted(motors *mittest.Motors, id int, exit bool) error {
+// checkHalted checks a motor that holds 0, or that has left motor mode.
+func checkHalted(motors *mittest.Motors, id int, exit bool) error {
 	goal, on := motors.Goal(id)
-	if on == exit || on && (math.Abs(goal.Position) > 0.01 || math.Abs(goal.Velocity) > 0.02 || math.Abs(goal.Torque) > 0.01) {
+	moves := math.Abs(goal.Position) > 0.01 || math.Abs(goal.Velocity) > 0.02 || math.Abs(goal.Torque) > 0.01
+	if on == exit || on && moves {
 		return fmt.Errorf("motor %d: on %v, %+v", id, on, goal)
 	}
 	return nil
 }
 
-func TestHaltAllGivesMotorsTheirFailsafeInMotorModeAndExitsWhereItIsToldTo(t *testing.T) {
+func TestHaltAll_CommandsFailsafeAndExitsIfConfigured(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		for _, exit := range []bool{false, true} {
 			c.HaltExit = exit
 			motors := start(t, &c)
-			leave(t, c)
+			leaveMoving(t, c)
 			notes, err := mit.HaltAll(c, make([]float64, 6))
-			if err != nil || (len(notes) == 0) != (c.Dialect == mit.Damiao && !exit) || exit && !strings.Contains(notes[0], "hip: it has left motor mode: it is limp") {
+			if err != nil || (len(notes) == 0) != (c.Dialect == mit.Damiao && !exit) {
 				t.Errorf("exit %v: %q, %v", exit, notes, err)
+			} else if exit && !strings.Contains(notes[0], "hip: it has left motor mode: it is limp") {
+				t.Errorf("%q", notes)
 			}
 			for id := 1; id <= 4; id++ {
-				if err := halted(motors, id, exit); err != nil {
+				if err := checkHalted(motors, id, exit); err != nil {
 					t.Errorf("exit %v: %v", exit, err)
 				}
 			}
@@ -494,34 +507,35 @@ func TestHaltAllGivesMotorsTheirFailsafeInMotorModeAndExitsWhereItIsToldTo(t *te
 	})
 }
 
-func TestHaltAllReachesEveryMotorThatHearsWhateverIsWrongWithTheOthers(t *testing.T) {
+func TestHaltAll_HaltsMotorsBesideBroken(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
-		c.TimeoutMs = 50
+		c.TimeoutMs = 500 // a busy machine answers within that time
 		motors := start(t, &c)
-		leave(t, c)
-		motors.Mute(1, -1) // it hears
+		leaveMoving(t, c)
+		motors.Mute(1, -1) // it still receives commands
 		if c.Dialect == mit.Damiao {
-			c.Motors[2].TMax = 28 // torques would mean something else
+			c.Motors[2].TMax = 28 // a torque has another meaning
 		}
 		_, err := mit.HaltAll(c, make([]float64, 6))
-		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") || strings.Contains(err.Error(), "wheel") {
+		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") ||
+			strings.Contains(err.Error(), "wheel") {
 			t.Error(err)
 		}
 		if c.Dialect == mit.Damiao && !strings.Contains(err.Error(), "t_max is 28") {
 			t.Error(err)
 		}
 		for id := 1; id <= 4; id++ {
-			if err := halted(motors, id, id == 3 && c.Dialect == mit.Damiao); err != nil {
+			if err := checkHalted(motors, id, id == 3 && c.Dialect == mit.Damiao); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-func TestHaltAllSaysWhichMotorsWereNotInMotorMode(t *testing.T) {
+func TestHaltAll_NotesMotorsOutsideMotorMode(t *testing.T) {
 	c := legs(mit.Damiao)
 	motors := start(t, &c)
-	leave(t, c)
+	leaveMoving(t, c)
 	motors.Fail(2, 0xD) // its own timeout has passed
 	notes, err := mit.HaltAll(c, make([]float64, 6))
 	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "wheel: it was not in motor mode (status 0xd)") {
@@ -554,11 +568,11 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// A wheel on a CAN bus, here a fake: arm, turn, sense, halt.
+// Arm, turn, read and halt a wheel. The CAN bus is a fake.
 func Example() {
 	config := mit.Config{Motors: []mit.Motor{
 		{Name: "wheel", ID: 1, Mode: mit.Velocity, Kd: 1, PMax: 12.5, VMax: 65, TMax: 18},
-	}, HaltExit: true}
+	}, TimeoutMs: 300, HaltExit: true}
 	motors, err := mittest.New(config)
 	if err != nil {
 		log.Fatal(err)
@@ -589,7 +603,7 @@ func Example() {
 }
 
 func TestOpen_EndsWithItsContext(t *testing.T) {
-	for _, answered := range []int{0, 1} { // the exit from motor mode; then a register
+	for _, answered := range []int{0, 1} { // no answer to Exit; an answer to Exit, but none about a register
 		ctx, cancel := context.WithCancel(t.Context())
 		frames := 0
 		bus, err := cantest.New(func(b *cantest.Bus, f can.Frame) {

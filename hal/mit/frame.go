@@ -7,28 +7,28 @@ import (
 	"optibfm/hal/can"
 )
 
-// The last byte of the special commands; the seven before are FF.
+// The last byte of the special commands. The first seven are FF.
 const (
 	Enter   = 0xFC
 	Exit    = 0xFD
 	SetZero = 0xFE
-	Clear   = 0xFB // an error; damiao only
+	Clear   = 0xFB // clears an error; damiao only
 )
 
-// Range is what the codes of a motor span: position, velocity and torque from
-// minus to plus the maximum, the gains from 0.
+// Range is the range of a motor's codes: position, velocity and torque from minus to plus the maximum, gains
+// from 0.
 type Range struct {
 	PMax, VMax, TMax, KpMax, KdMax float64
 }
 
-// Goal is what a frame commands: the motor makes the torque
+// Goal is the command of a frame: the motor produces the torque
 // Kp (Position - position) + Kd (Velocity - velocity) + Torque.
 type Goal struct {
 	Position, Velocity, Torque float64 // rad, rad/s, N·m
 	Kp, Kd                     float64
 }
 
-// Answer is what a motor says.
+// Answer is the state that a motor reports.
 type Answer struct {
 	Position, Velocity, Torque float64
 }
@@ -41,8 +41,8 @@ const (
 	errorCodeAt = 7
 )
 
-// encode gives the code of x, the nearest one, held to the range. Halves go down,
-// so that 0 is what everybody publishes as 0.
+// encode returns the nearest code of x, limited to the range. Halves are rounded down, so that 0 has the
+// published code.
 func encode(x, low, high float64, bits int) uint32 {
 	top := float64(uint32(1)<<bits - 1)
 	return uint32(min(max(math.Ceil((x-low)/(high-low)*top-0.5), 0), top))
@@ -52,8 +52,8 @@ func decode(code uint32, low, high float64, bits int) float64 {
 	return low + float64(code)*(high-low)/float64(uint32(1)<<bits-1)
 }
 
-// Pack writes a command: position 16 bits, velocity, Kp, Kd and torque 12 bits
-// each, most significant first.
+// Pack encodes a command: position in 16 bits, velocity, Kp, Kd and torque in 12 bits each, most significant
+// bit first.
 func (r Range) Pack(data *[8]byte, g Goal) {
 	p := encode(g.Position, -r.PMax, r.PMax, wide)
 	v := encode(g.Velocity, -r.VMax, r.VMax, narrow)
@@ -69,7 +69,7 @@ func (r Range) Pack(data *[8]byte, g Goal) {
 	}
 }
 
-// Unpack reads a command: the motor's side.
+// Unpack decodes a command. It is for the motor's side.
 func (r Range) Unpack(data [8]byte) Goal {
 	return Goal{
 		Position: decode(uint32(data[0])<<8|uint32(data[1]), -r.PMax, r.PMax, wide),
@@ -80,7 +80,7 @@ func (r Range) Unpack(data [8]byte) Goal {
 	}
 }
 
-// PackAnswer writes what a motor has behind the first byte: the motor's side.
+// PackAnswer encodes an answer after its first byte. It is for the motor's side.
 func (r Range) PackAnswer(data *[8]byte, a Answer) {
 	p := encode(a.Position, -r.PMax, r.PMax, wide)
 	v := encode(a.Velocity, -r.VMax, r.VMax, narrow)
@@ -90,7 +90,7 @@ func (r Range) PackAnswer(data *[8]byte, a Answer) {
 	data[5] = byte(t)
 }
 
-// UnpackAnswer reads an answer. The error is hal.ErrShort.
+// UnpackAnswer decodes an answer. The error is hal.ErrShort.
 func (r Range) UnpackAnswer(f *can.Frame) (Answer, error) {
 	if f.Len < answerSize {
 		return Answer{}, hal.ErrShort

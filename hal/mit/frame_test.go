@@ -10,7 +10,7 @@ import (
 // The ranges of the original firmware (B. Katz, CAN_com).
 var original = Range{PMax: 12.5, VMax: 65, TMax: 18, KpMax: 500, KdMax: 5}
 
-func TestFramesAreThosePublished(t *testing.T) {
+func TestPack_MatchesPublishedFrames(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		goal Goal
@@ -37,20 +37,22 @@ func TestFramesAreThosePublished(t *testing.T) {
 	}
 }
 
-func TestEveryCodeComesBack(t *testing.T) {
-	for _, span := range []struct{ low, high float64 }{{-12.5, 12.5}, {-65, 65}, {-18, 18}, {0, 500}, {0, 5}, {-95.5, 95.5}, {-3.141593, 3.141593}} {
+func TestCode_RoundTrips(t *testing.T) {
+	for _, span := range []struct{ low, high float64 }{
+		{-12.5, 12.5}, {-65, 65}, {-18, 18}, {0, 500}, {0, 5}, {-95.5, 95.5}, {-3.141593, 3.141593},
+	} {
 		for _, bits := range []int{narrow, wide} {
 			for code := range uint32(1) << bits {
 				x := decode(code, span.low, span.high, bits)
 				if back := encode(x, span.low, span.high, bits); back != code {
-					t.Fatalf("%v to %v, %d bits: code %d is %v, which is code %d", span.low, span.high, bits, code, x, back)
+					t.Fatalf("%v, %d bits: code %d is %v, which is code %d", span, bits, code, x, back)
 				}
 			}
 		}
 	}
 }
 
-func TestACodeIsTheNearestOne(t *testing.T) {
+func TestCode_IsNearest(t *testing.T) {
 	step := 25.0 / (1<<wide - 1)
 	for i := range 10_000 {
 		x := -12.5 + 25*float64(i)/9999
@@ -60,7 +62,7 @@ func TestACodeIsTheNearestOne(t *testing.T) {
 	}
 }
 
-func TestEveryFieldHasItsOwnBits(t *testing.T) {
+func TestPack_UsesSeparateBits(t *testing.T) {
 	for bit := range 64 {
 		var data, back [8]byte
 		data[bit/8] = 1 << (bit % 8)

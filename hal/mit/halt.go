@@ -8,29 +8,27 @@ import (
 	"optibfm/hal"
 )
 
-// HaltAll halts motors whose program died, with the goals of [Config.Outputs]. It needs
-// no motor to be there or to be well: each is commanded, whatever becomes of the others,
-// and the errors are joined.
+// HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works whatever the
+// state of the motors, commands each one, and joins the errors.
 //
-// Unlike Open it leaves motors in motor mode, which alone follow a goal: they are given
-// their failsafe goal, and hold it until their own timeout passes, where they have one.
-// With Config.HaltExit they are taken out of motor mode after that. A damiao motor whose
-// ranges are not the configuration's, to which its goal would mean something else, is
-// taken out too, and is an error. One that does not answer may hear all the same: it is
-// commanded twice, and is an error. notes says of whom it is known, or not known, that he
-// does not follow.
+//   - Unlike Open it leaves motors in motor mode, in which alone they follow a goal. They hold their failsafe
+//     goal until their own timeout passes, if they have one. With Config.HaltExit they then leave motor mode.
+//   - A damiao motor with other ranges, for which the goal would have another meaning, leaves motor mode, and
+//     is an error.
+//   - A motor that does not answer is commanded twice, and is an error.
 //
-// It takes at most 4T, with damiao 8T more for each motor.
+// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with damiao 8T
+// more for each motor.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
 	if err != nil {
 		return nil, err
 	}
 	if len(failsafe) != len(d.outputs) {
-		err := fmt.Errorf("mit: halt: the wrong number of goals (%d): give %d", len(failsafe), len(d.outputs))
+		err := fmt.Errorf("mit: halt: failsafe: wrong number of goals (%d); give %d", len(failsafe), len(d.outputs))
 		return nil, errors.Join(err, d.Close())
 	}
-	errs := []error{d.exitForeign()}
+	errs := []error{d.exitMismatched()}
 	haltErr := d.Halt(failsafe)
 	for i := range d.motors {
 		m := &d.motors[i]
@@ -38,7 +36,7 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 			notes = append(notes, m.Name+": "+note)
 		}
 		if !errors.Is(haltErr, hal.ErrBus) {
-			errs = append(errs, m.wrong())
+			errs = append(errs, m.fault())
 		}
 	}
 	if errors.Join(errs...) == nil || errors.Is(haltErr, hal.ErrBus) {
@@ -50,29 +48,29 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	return notes, nil
 }
 
-// exitForeign takes motors whose ranges are others than the configuration's out of
-// motor mode, and forgets them. One that does not answer may have the right ones.
-func (d *Device) exitForeign() error {
+// exitMismatched takes motors with other ranges than the configured ones out of motor mode, and removes them
+// from the list. A motor that does not answer may have the configured ranges.
+func (d *Device) exitMismatched() error {
 	if d.config.Dialect != Damiao {
 		return nil
 	}
 	var errs []error
-	foreign := map[int]bool{}
+	mismatched := map[int]bool{}
 	for i := range d.motors {
 		m := &d.motors[i]
 		if err := d.checkRanges(m); err != nil && hal.KindOf(err) == nil {
 			errs = append(errs, err, d.special(m, Exit))
-			foreign[m.ID] = true
+			mismatched[m.ID] = true
 		}
 	}
-	d.motors = slices.DeleteFunc(d.motors, func(m motor) bool { return foreign[m.ID] })
+	d.motors = slices.DeleteFunc(d.motors, func(m motor) bool { return mismatched[m.ID] })
 	return errors.Join(errs...)
 }
 
-// notFollowing says why a motor does not hold its failsafe goal after a halt.
+// notFollowing returns why a motor does not hold its failsafe goal after a halt.
 func (d *Device) notFollowing(m *motor) string {
 	switch {
-	case m.problem != nil:
+	case m.failed != nil:
 		return ""
 	case d.config.HaltExit:
 		return "it has left motor mode: it is limp"
@@ -81,7 +79,7 @@ func (d *Device) notFollowing(m *motor) string {
 	case d.config.Dialect != Damiao && m.code != 0:
 		return fmt.Sprintf("it has an error (code %d): it may be limp", m.code)
 	case d.config.Dialect != Damiao:
-		return "it has its failsafe goal, and follows it if it was in motor mode, which this dialect does not tell"
+		return "it has its failsafe goal, and follows it if it was in motor mode, which this dialect does not report"
 	}
 	return ""
 }

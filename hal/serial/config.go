@@ -7,18 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which port and how. Zero values mean the defaults.
+// Config holds the settings of a port. Zero values select the defaults.
 type Config struct {
-	// Path is the device, best one under /dev/serial/by-id, which stays the
-	// same when the adapter is plugged in again.
+	// Path is the device, preferably under /dev/serial/by-id: that name stays the same after
+	// replugging.
 	Path string `yaml:"path"`
-	// Baud is the rate in bits per second, also uncommon ones. Default: 1000000.
+	// Baud is the rate in bits per second, also a non-standard one. Default: 1000000.
 	Baud int `yaml:"baud"`
-	// Parity is none (default), even or odd. There are 8 data bits and one
-	// stop bit.
+	// Parity is none (default), even or odd. There are 8 data bits and one stop bit.
 	Parity string `yaml:"parity"`
-	// Echo says that the adapter hears what it sends: it is read back and
-	// compared.
+	// Echo is for an adapter that receives what it sends: the echo is read back and compared.
 	Echo bool `yaml:"echo"`
 	// RS485 lets the UART's driver switch the transceiver's direction by RTS.
 	RS485 bool `yaml:"rs485"`
@@ -31,7 +29,7 @@ const (
 	Odd  = "odd"
 )
 
-// Parities lists the names of the parities, and "" for the default.
+// Parities returns the names of the parities, and "" for the default.
 func Parities() []string { return []string{None, Even, Odd, ""} }
 
 const (
@@ -40,19 +38,19 @@ const (
 	dataBits    = 8
 )
 
-// Validate reports the first setting that is wrong.
+// Validate returns the first invalid setting.
 func (c Config) Validate() error {
 	if c.Path == "" {
-		return fmt.Errorf("serial: path: it is empty: name the device, such as one under /dev/serial/by-id")
+		return fmt.Errorf("serial: path: empty; set it to a device, such as one under /dev/serial/by-id")
 	}
 	if c.Baud < 0 || c.Baud > maxBaud {
-		return fmt.Errorf("serial: baud: not a rate (%d): give bits per second up to %d, or 0 for %d", c.Baud, maxBaud, defaultBaud)
+		return fmt.Errorf("serial: baud: not between 0 and %d bit/s (%d); 0 is %d", maxBaud, c.Baud, defaultBaud)
 	}
 	_, err := c.parity()
 	return err
 }
 
-// WireTime is how long n bytes take on the line.
+// WireTime returns the time that n bytes take on the line.
 func (c Config) WireTime(n int) time.Duration {
 	bits := dataBits + 2 // start and stop
 	if c.Parity == Even || c.Parity == Odd {
@@ -68,7 +66,7 @@ func (c Config) baud() int {
 	return c.Baud
 }
 
-// parity gives the bits of c_cflag.
+// parity returns the bits for c_cflag.
 func (c Config) parity() (uint32, error) {
 	switch c.Parity {
 	case "", None:
@@ -78,5 +76,5 @@ func (c Config) parity() (uint32, error) {
 	case Odd:
 		return unix.PARENB | unix.PARODD, nil
 	}
-	return 0, fmt.Errorf("serial: parity: unknown (%q): choose none, even or odd", c.Parity)
+	return 0, fmt.Errorf("serial: parity: unknown (%q); set none, even or odd", c.Parity)
 }

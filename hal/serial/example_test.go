@@ -5,11 +5,12 @@ import (
 	"log"
 	"time"
 
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 )
 
-// A request and its answer, both by one deadline. The far end is a fake.
+// A request and its answer within one deadline. The far end is a fake.
 func Example() {
 	line, err := serialtest.Open()
 	if err != nil {
@@ -27,7 +28,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer port.Close()
-	deadline := serial.After(time.Second)
+	deadline := monotonic.After(time.Second)
 	if err := port.Write([]byte("ping"), deadline); err != nil {
 		log.Fatal(err)
 	}

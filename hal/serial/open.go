@@ -8,38 +8,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Facts of the kernel's interface that golang.org/x/sys does not name:
-// include/uapi/linux/serial.h (serial_struct, serial_rs485) and tty_flags.h.
+// Constants that golang.org/x/sys lacks: include/uapi/linux/serial.h (serial_struct, serial_rs485)
+// and tty_flags.h.
 const (
-	asyncLowLatency  = 1 << 13
-	rs485Enabled     = 1 << 0
-	rs485RTSOnSend   = 1 << 1
-	inputBaudShift   = 16    // of the input rate in c_cflag, IBSHIFT
-	serialInfoWords  = 18    // serial_struct has 72 bytes, with 8 byte pointers
-	serialInfoFlags  = 4     // the word of its flags
-	rateTolerance    = 0.025 // a UART reads its neighbour up to about this
-	rs485SettingSize = 8     // words of serial_rs485
+	asyncLowLatency = 1 << 13
+	rs485Enabled    = 1 << 0
+	rs485RTSOnSend  = 1 << 1
+	inputBaudShift  = 16    // IBSHIFT: the input rate in c_cflag
+	serialInfoWords = 18    // serial_struct has 72 bytes with 8-byte pointers
+	serialInfoFlags = 4     // index of the word with the flags
+	rateTolerance   = 0.025 // a UART receives correctly up to about this deviation
+	rs485Words      = 8     // serial_rs485
 )
 
-// openDevice opens and sets up the device of c.
-func openDevice(c Config) (fd int, lowLatency bool, err error) {
+// openDevice opens and configures the device of c.
+func openDevice(c Config) (fd int, err error) {
 	fd, err = unix.Open(c.Path, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, false, fmt.Errorf("serial: %s: open: %w: see whether it is plugged in, and whether you are in the group of the device (dialout)", c.Path, err)
+		const fix = "plug it in, and add the user to the group of the device (dialout)"
+		return -1, fmt.Errorf("serial: %s: open: %w; %s", c.Path, err, fix)
 	}
-	if err := setUp(fd, c); err != nil {
+	if err := configure(fd, c); err != nil {
 		_ = unix.Close(fd)
-		return -1, false, fmt.Errorf("serial: %s: %w", c.Path, err)
+		return -1, fmt.Errorf("serial: %s: %w", c.Path, err)
 	}
-	return fd, setLowLatency(fd), nil
+	setLowLatency(fd)
+	return fd, nil
 }
 
-func setUp(fd int, c Config) error {
+func configure(fd int, c Config) error {
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("take it exclusively: %w: another program has it: end that one", err)
+		return fmt.Errorf("lock: %w (another program uses the port); stop that program", err)
 	}
 	if err := unix.IoctlSetInt(fd, unix.TIOCEXCL, 0); err != nil {
-		return fmt.Errorf("take it exclusively: %w: name a serial device", err)
+		return fmt.Errorf("lock: %w; set path to a serial device", err)
 	}
 	if err := setRaw(fd, c); err != nil {
 		return err
@@ -50,12 +52,11 @@ func setUp(fd int, c Config) error {
 	return nil
 }
 
-// setRaw sets bytes as they are, at the wanted rate, and reads the rate back:
-// drivers round to what their divisor gives.
+// setRaw sets raw mode and the rate, and reads the rate back: drivers round it to a divisor.
 func setRaw(fd int, c Config) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS2)
 	if err != nil {
-		return fmt.Errorf("settings of the line: %w: name a serial device", err)
+		return fmt.Errorf("read line settings: %w; set path to a serial device", err)
 	}
 	parity, err := c.parity()
 	if err != nil {
@@ -65,45 +66,40 @@ func setRaw(fd int, c Config) error {
 	t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
 	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.BOTHER | unix.BOTHER<<inputBaudShift | parity
 	t.Ispeed, t.Ospeed = rate, rate
-	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0 // nothing there is EAGAIN, not 0: 0 is a hang-up
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0 // an empty buffer is EAGAIN; 0 bytes are a hang-up
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS2, t); err != nil {
-		return fmt.Errorf("set %d bits per second: %w: choose another baud", rate, err)
+		return fmt.Errorf("set %d bit/s: %w; change baud", rate, err)
 	}
 	got, err := unix.IoctlGetTermios(fd, unix.TCGETS2)
 	if err != nil {
-		return fmt.Errorf("settings of the line: %w", err)
+		return fmt.Errorf("read line settings: %w", err)
 	}
 	off := float64(got.Ospeed)/float64(rate) - 1
 	if off > rateTolerance || off < -rateTolerance {
-		return fmt.Errorf("the port makes %d bits per second of %d: choose a baud that it can", got.Ospeed, rate)
+		return fmt.Errorf("set %d bit/s: the hardware rounds it to %d bit/s; change baud", rate, got.Ospeed)
 	}
 	return nil
 }
 
-// setLowLatency asks the driver to hand bytes on as they come. Drivers without
-// the flag refuse or ignore it.
-func setLowLatency(fd int) bool {
+// setLowLatency asks the driver to deliver bytes as they arrive. Drivers without the flag refuse or
+// ignore it, which costs latency and no correctness: the result is not checked.
+func setLowLatency(fd int) {
 	var info [serialInfoWords]int32
 	if ioctl(fd, unix.TIOCGSERIAL, unsafe.Pointer(&info)) != 0 {
-		return false
+		return
 	}
 	info[serialInfoFlags] |= asyncLowLatency
-	if ioctl(fd, unix.TIOCSSERIAL, unsafe.Pointer(&info)) != 0 {
-		return false
-	}
-	if ioctl(fd, unix.TIOCGSERIAL, unsafe.Pointer(&info)) != 0 {
-		return false
-	}
-	return info[serialInfoFlags]&asyncLowLatency != 0
+	ioctl(fd, unix.TIOCSSERIAL, unsafe.Pointer(&info))
 }
 
 func setRS485(fd int) error {
-	setting := [rs485SettingSize]uint32{rs485Enabled | rs485RTSOnSend}
+	const fix = "use an adapter that switches the direction in hardware, and unset rs485"
+	setting := [rs485Words]uint32{rs485Enabled | rs485RTSOnSend}
 	if errno := ioctl(fd, unix.TIOCSRS485, unsafe.Pointer(&setting)); errno != 0 {
-		return fmt.Errorf("rs485: the driver does not switch the direction (%w): use an adapter that does it by itself, and leave rs485 out", errno)
+		return fmt.Errorf("rs485: not supported by the driver: %w; %s", errno, fix)
 	}
 	if setting[0]&rs485Enabled == 0 {
-		return fmt.Errorf("rs485: the driver did not take the setting: use an adapter that does it by itself, and leave rs485 out")
+		return fmt.Errorf("rs485: the driver ignored the setting; %s", fix)
 	}
 	return nil
 }

@@ -3,27 +3,25 @@ package serial
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 )
 
-// Port is an open serial port. It is used by one thread.
+// Port is an open serial port. Only one thread may use it.
 type Port struct {
-	config     Config
-	fd         int // -1 while there is none
-	lowLatency bool
-	lost       bool
+	config Config
+	fd     int // -1 after Close
+	lost   bool
+	waiter monotonic.Waiter
+	echo   [64]byte
 
-	wait [1]unix.PollFd
-	left unix.Timespec
-	echo [64]byte
-	ctx  context.Context // of the opening of a device; nil: nothing interrupts a wait
-
-	// Made by Open and returned as they are.
+	// Made by Open, so that failures do not allocate.
 	errTimeout, errLost, errEcho error
 }
 
@@ -32,60 +30,58 @@ func Open(c Config) (*Port, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	fd, low, err := openDevice(c)
+	fd, err := openDevice(c)
 	if err != nil {
 		return nil, err
 	}
 	return &Port{
-		config: c, fd: fd, lowLatency: low,
-		errTimeout: fmt.Errorf("serial: %s: %w: see power, wiring and baud", c.Path, hal.ErrTimeout),
-		errLost:    fmt.Errorf("serial: %s: %w (the port is gone or hung up): plug it in and arm again", c.Path, hal.ErrBus),
-		errEcho:    fmt.Errorf("serial: %s: %w (what came back is not what was sent): see whether two devices speak at once, or leave echo out", c.Path, hal.ErrBus),
+		config:     c,
+		fd:         fd,
+		errTimeout: fmt.Errorf("serial: %s: %w; check power, wiring and baud", c.Path, hal.ErrTimeout),
+		errLost:    fmt.Errorf("serial: %s: %w (port lost or hung up); plug it in and arm again", c.Path, hal.ErrBus),
+		errEcho: fmt.Errorf("serial: %s: %w (echo differs from the sent bytes); "+
+			"check for two devices that send at once, or unset echo", c.Path, hal.ErrBus),
 	}, nil
 }
 
-// Config gives the settings that the port was opened with.
+// Config returns the settings given to Open.
 func (p *Port) Config() Config { return p.config }
 
-// LowLatency tells whether the driver hands bytes on at once.
-func (p *Port) LowLatency() bool { return p.lowLatency }
-
-// Lost tells whether the port has failed and waits for Reopen.
+// Lost reports whether the port has failed. Only Reopen makes it usable again.
 func (p *Port) Lost() bool { return p.lost }
 
-// Reopen closes the port and tries once to open it again, as Open did. It is
+// Reopen closes the port and tries once to open it again with the settings given to Open. It is
 // not for a tick: see the package documentation.
 func (p *Port) Reopen() error {
 	_ = p.Close()
-	fd, low, err := openDevice(p.config)
+	fd, err := openDevice(p.config)
 	if err != nil {
 		return fmt.Errorf("%w: %w", hal.ErrBus, err)
 	}
-	p.fd, p.lowLatency, p.lost = fd, low, false
+	p.fd, p.lost = fd, false
 	return nil
 }
 
-// Interrupt makes Read and Write return an error that wraps ctx.Err(), within
-// interruptEvery, when ctx ends, until end is called. It is for opening a device
-// that may take long to answer, not for a tick.
-func (p *Port) Interrupt(ctx context.Context) (end func()) {
-	p.ctx = ctx
-	return func() { p.ctx = nil }
-}
+// Interrupt makes Read and Write fail with an error that wraps ctx.Err() soon after ctx ends, until
+// end is called. See [monotonic.Waiter.Interrupt].
+func (p *Port) Interrupt(ctx context.Context) (end func()) { return p.waiter.Interrupt(ctx) }
 
-// interruptEvery is the longest time that a call waits before it looks at the
-// context again.
-const interruptEvery = 50 * time.Millisecond
-
-func (p *Port) interrupted() error {
-	if p.ctx == nil || p.ctx.Err() == nil {
-		return nil
+// usable returns why the port cannot be used.
+func (p *Port) usable() error {
+	if p.lost {
+		return p.errLost
 	}
-	return fmt.Errorf("serial: %s: interrupted: %w", p.config.Path, p.ctx.Err())
+	if err := p.waiter.Err(); err != nil {
+		return p.interrupted(err)
+	}
+	return nil
 }
 
-// Close gives the port back. Every later call but Reopen says that the port is
-// gone.
+func (p *Port) interrupted(cause error) error {
+	return fmt.Errorf("serial: %s: interrupted: %w", p.config.Path, cause)
+}
+
+// Close releases the port. Every later call except Reopen fails with hal.ErrBus.
 func (p *Port) Close() error {
 	if p.fd < 0 {
 		return nil
@@ -95,9 +91,8 @@ func (p *Port) Close() error {
 	return err
 }
 
-// Drain throws away what the kernel has received and nobody has read: a late
-// answer must not be taken for that of the next request. What an adapter still
-// holds cannot be reached. It does not wait.
+// Drain discards the bytes in the kernel's receive buffer, so that a late answer is not taken for
+// the answer to the next request. Bytes inside a USB adapter remain. It does not wait.
 func (p *Port) Drain() error {
 	if p.lost {
 		return p.errLost
@@ -108,16 +103,11 @@ func (p *Port) Drain() error {
 	return nil
 }
 
-// Write hands all of b to the port by the deadline, CLOCK_MONOTONIC
-// nanoseconds. It does not wait until the bytes are on the line, but with
-// Config.Echo it does: until they have come back. An error wraps
-// hal.ErrTimeout or hal.ErrBus.
+// Write hands all of b to the kernel by the deadline, CLOCK_MONOTONIC nanoseconds. With Config.Echo
+// it also waits until b has been read back. An error wraps hal.ErrTimeout or hal.ErrBus.
 func (p *Port) Write(b []byte, deadline int64) error {
 	for sent := 0; sent < len(b); {
-		if p.lost {
-			return p.errLost
-		}
-		if err := p.interrupted(); err != nil {
+		if err := p.usable(); err != nil {
 			return err
 		}
 		n, err := unix.Write(p.fd, b[sent:])
@@ -126,7 +116,7 @@ func (p *Port) Write(b []byte, deadline int64) error {
 			sent += n
 		case err == unix.EINTR:
 		case err == unix.EAGAIN || err == nil:
-			if err := p.ready(unix.POLLOUT, deadline); err != nil {
+			if err := p.wait(unix.POLLOUT, deadline); err != nil {
 				return err
 			}
 		default:
@@ -136,20 +126,17 @@ func (p *Port) Write(b []byte, deadline int64) error {
 	if !p.config.Echo {
 		return nil
 	}
-	return p.hear(b, deadline)
+	return p.readEcho(b, deadline)
 }
 
-// Read waits until there is at least one byte and reads what is there, up to
-// len(dst). An error wraps hal.ErrTimeout or hal.ErrBus.
+// Read waits for at least one byte and reads up to len(dst). An error wraps hal.ErrTimeout or
+// hal.ErrBus.
 func (p *Port) Read(dst []byte, deadline int64) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil // 0 bytes from the kernel would mean a hang-up
 	}
 	for {
-		if p.lost {
-			return 0, p.errLost
-		}
-		if err := p.interrupted(); err != nil {
+		if err := p.usable(); err != nil {
 			return 0, err
 		}
 		n, err := unix.Read(p.fd, dst)
@@ -158,7 +145,7 @@ func (p *Port) Read(dst []byte, deadline int64) (int, error) {
 			return n, nil
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
-			if err := p.ready(unix.POLLIN, deadline); err != nil {
+			if err := p.wait(unix.POLLIN, deadline); err != nil {
 				return 0, err
 			}
 		default: // also the 0 bytes of a line that hung up
@@ -167,7 +154,7 @@ func (p *Port) Read(dst []byte, deadline int64) (int, error) {
 	}
 }
 
-// ReadFull fills dst. Where it fails, n tells how many bytes had come.
+// ReadFull fills dst. After an error, n is the number of bytes read.
 func (p *Port) ReadFull(dst []byte, deadline int64) (n int, err error) {
 	for n < len(dst) {
 		k, err := p.Read(dst[n:], deadline)
@@ -179,8 +166,8 @@ func (p *Port) ReadFull(dst []byte, deadline int64) (n int, err error) {
 	return n, nil
 }
 
-// hear reads back what was sent.
-func (p *Port) hear(sent []byte, deadline int64) error {
+// readEcho reads back what was sent.
+func (p *Port) readEcho(sent []byte, deadline int64) error {
 	for len(sent) > 0 {
 		part := p.echo[:min(len(sent), len(p.echo))]
 		if _, err := p.ReadFull(part, deadline); err != nil {
@@ -194,44 +181,21 @@ func (p *Port) hear(sent []byte, deadline int64) error {
 	return nil
 }
 
-// ready waits until the descriptor can be read or written, or the context is to be
-// looked at.
-func (p *Port) ready(events int16, deadline int64) error {
-	for {
-		left := max(deadline-Monotonic(), 0)
-		wait := left
-		if p.ctx != nil {
-			wait = min(left, int64(interruptEvery))
-		}
-		p.wait[0] = unix.PollFd{Fd: int32(p.fd), Events: events}
-		p.left = unix.NsecToTimespec(wait)
-		n, err := unix.Ppoll(p.wait[:], &p.left, nil)
-		switch {
-		case n > 0 && p.wait[0].Revents&events != 0:
-			return nil // also with POLLHUP: what came before it is still read
-		case n > 0 || (err != nil && err != unix.EINTR):
-			return p.lose()
-		case left == 0:
-			return p.errTimeout
-		case wait < left:
-			return nil
-		}
+// wait waits until the port can be read or written.
+func (p *Port) wait(events int16, deadline int64) error {
+	ready, err := p.waiter.Wait(p.fd, events, deadline)
+	switch {
+	case err == nil && ready&events != 0:
+		return nil // also with POLLHUP: bytes received before it are still read
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return p.errTimeout
+	case err != nil && err == p.waiter.Err():
+		return p.interrupted(err)
 	}
+	return p.lose()
 }
 
 func (p *Port) lose() error {
 	p.lost = true
 	return p.errLost
 }
-
-// Monotonic is CLOCK_MONOTONIC in nanoseconds.
-func Monotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the kernel has no such clock
-	}
-	return t.Nano()
-}
-
-// After is the deadline that is d from now.
-func After(d time.Duration) int64 { return Monotonic() + int64(d) }

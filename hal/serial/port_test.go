@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial/serialtest"
 )
 
@@ -29,9 +30,10 @@ func connect(t *testing.T, c Config) (*Port, *serialtest.Line) {
 	return port, line
 }
 
-func soon() int64 { return After(time.Second) }
+// soon is a hang guard.
+func soon() int64 { return monotonic.After(20 * time.Second) }
 
-func TestEveryByteValueGoesBothWaysUnchanged(t *testing.T) {
+func TestPort_TransfersEveryByteValueBothWays(t *testing.T) {
 	port, line := connect(t, Config{})
 	all := make([]byte, 256)
 	for i := range all {
@@ -49,7 +51,7 @@ func TestEveryByteValueGoesBothWaysUnchanged(t *testing.T) {
 		n += k
 	}
 	if !bytes.Equal(got, all) {
-		t.Errorf("the far end got %x", got)
+		t.Errorf("the far end received %x", got)
 	}
 	if _, err := line.Write(all); err != nil {
 		t.Fatal(err)
@@ -60,7 +62,7 @@ func TestEveryByteValueGoesBothWaysUnchanged(t *testing.T) {
 	}
 }
 
-func TestAnUncommonRateIsSet(t *testing.T) {
+func TestOpen_SetsNonStandardBaudRate(t *testing.T) {
 	port, _ := connect(t, Config{Baud: 123_457, Parity: Even})
 	got, err := unix.IoctlGetTermios(port.fd, unix.TCGETS2)
 	if err != nil {
@@ -74,33 +76,33 @@ func TestAnUncommonRateIsSet(t *testing.T) {
 	}
 }
 
-func TestSilenceEndsAtTheDeadlineWithATimeout(t *testing.T) {
+func TestPort_ReadTimesOutAtDeadline(t *testing.T) {
 	port, line := connect(t, Config{})
 	if _, err := line.Write([]byte{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := After(5 * time.Millisecond)
+	deadline := monotonic.After(5 * time.Millisecond)
 	n, err := port.ReadFull(make([]byte, 4), deadline)
 	if n != 3 || !errors.Is(err, hal.ErrTimeout) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if Monotonic() < deadline {
-		t.Error("gave up before the deadline")
+	if monotonic.Now() < deadline {
+		t.Error("returned before the deadline")
 	}
 	if port.Lost() {
-		t.Error("a timeout is no loss")
+		t.Error("lost after a timeout")
 	}
 }
 
-func TestAFullLineEndsAWriteWithATimeout(t *testing.T) {
+func TestPort_WriteTimesOutWhenLineIsFull(t *testing.T) {
 	port, _ := connect(t, Config{})
-	err := port.Write(make([]byte, 1<<20), After(5*time.Millisecond))
+	err := port.Write(make([]byte, 1<<20), monotonic.After(5*time.Millisecond))
 	if !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
 }
 
-func TestDrainThrowsAwayALateAnswer(t *testing.T) {
+func TestPort_DrainDiscardsLateAnswer(t *testing.T) {
 	port, line := connect(t, Config{})
 	if _, err := line.Write([]byte("late")); err != nil {
 		t.Fatal(err)
@@ -121,7 +123,7 @@ func TestDrainThrowsAwayALateAnswer(t *testing.T) {
 	}
 }
 
-func TestAPulledPlugIsABusErrorAtOnceAndForGood(t *testing.T) {
+func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 	port, line := connect(t, Config{})
 	if _, err := line.Write([]byte{7}); err != nil {
 		t.Fatal(err)
@@ -136,7 +138,7 @@ func TestAPulledPlugIsABusErrorAtOnceAndForGood(t *testing.T) {
 		}
 	}
 	if !port.Lost() {
-		t.Fatal("the loss was not seen")
+		t.Fatal("not lost")
 	}
 	for name, err := range map[string]error{
 		"write": port.Write(buf, soon()),
@@ -147,11 +149,11 @@ func TestAPulledPlugIsABusErrorAtOnceAndForGood(t *testing.T) {
 		}
 	}
 	if err := port.Reopen(); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("reopening what is gone: %v", err)
+		t.Errorf("reopen of an unplugged port: %v", err)
 	}
 }
 
-func TestAPortThatIsBackCanBeReopened(t *testing.T) {
+func TestPort_Reopen(t *testing.T) {
 	port, line := connect(t, Config{})
 	if err := port.Close(); err != nil {
 		t.Fatal(err)
@@ -171,7 +173,7 @@ func TestAPortThatIsBackCanBeReopened(t *testing.T) {
 	}
 }
 
-func TestASecondProgramIsRefused(t *testing.T) {
+func TestOpen_RefusesPortInUse(t *testing.T) {
 	_, line := connect(t, Config{})
 	if second, err := Open(Config{Path: line.Path}); err == nil {
 		_ = second.Close()
@@ -179,12 +181,12 @@ func TestASecondProgramIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnEchoIsTakenOffAndCompared(t *testing.T) {
+func TestPort_ReadsBackAndComparesEcho(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		flip byte
 		want error
-	}{{"as sent", 0, nil}, {"with a collision", 0x10, hal.ErrBus}} {
+	}{{"as sent", 0, nil}, {"collision", 0x10, hal.ErrBus}} {
 		t.Run(test.name, func(t *testing.T) {
 			port, line := connect(t, Config{Echo: true})
 			sent := bytes.Repeat([]byte{1, 2, 3, 4}, 40)
@@ -215,7 +217,7 @@ func TestAnEchoIsTakenOffAndCompared(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreRefused(t *testing.T) {
+func TestOpen_RefusesInvalidConfig(t *testing.T) {
 	line, err := serialtest.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +228,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		{Path: line.Path, Baud: -1},
 		{Path: line.Path, Baud: 1 << 30},
 		{Path: line.Path, Parity: "mark"},
-		{Path: line.Path, RS485: true}, // a pseudo-terminal has no direction
+		{Path: line.Path, RS485: true}, // a pseudo-terminal has no RS-485 mode
 		{Path: "/dev/null"},
 		{Path: "/nonexistent/tty"},
 	} {
@@ -237,7 +239,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheWireTimeCountsStartStopAndParity(t *testing.T) {
+func TestConfig_WireTimeCountsStartStopAndParityBits(t *testing.T) {
 	if d := (Config{Baud: 10_000}).WireTime(3); d != 3*time.Millisecond {
 		t.Error(d)
 	}
@@ -246,7 +248,7 @@ func TestTheWireTimeCountsStartStopAndParity(t *testing.T) {
 	}
 }
 
-func TestATransactionAllocatesNothing(t *testing.T) {
+func TestPort_DoesNotAllocate(t *testing.T) {
 	port, line := connect(t, Config{Echo: true})
 	go func() {
 		buf := make([]byte, 64)
@@ -268,7 +270,7 @@ func TestATransactionAllocatesNothing(t *testing.T) {
 		if err := port.Drain(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := port.Read(answer, After(0)); !errors.Is(err, hal.ErrTimeout) {
+		if _, err := port.Read(answer, monotonic.After(0)); !errors.Is(err, hal.ErrTimeout) {
 			t.Fatal(err)
 		}
 	})
@@ -277,7 +279,7 @@ func TestATransactionAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestPort_InterruptEndsAWait(t *testing.T) {
+func TestPort_InterruptEndsRead(t *testing.T) {
 	port, line := connect(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	end := port.Interrupt(ctx)
@@ -286,17 +288,17 @@ func TestPort_InterruptEndsAWait(t *testing.T) {
 		cancel()
 	}()
 	const guard = 20 * time.Second
-	if err := port.Write([]byte{1}, After(guard)); err != nil {
+	if err := port.Write([]byte{1}, monotonic.After(guard)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := port.Read(make([]byte, 1), After(guard)); !errors.Is(err, context.Canceled) {
+	if _, err := port.Read(make([]byte, 1), monotonic.After(guard)); !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %v", err)
 	}
-	if err := port.Write([]byte{1}, After(guard)); !errors.Is(err, context.Canceled) {
+	if err := port.Write([]byte{1}, monotonic.After(guard)); !errors.Is(err, context.Canceled) {
 		t.Errorf("write: %v", err)
 	}
 	end()
-	if _, err := port.Read(make([]byte, 1), After(time.Millisecond)); !errors.Is(err, hal.ErrTimeout) {
-		t.Errorf("not interrupted any more: %v", err)
+	if _, err := port.Read(make([]byte, 1), monotonic.After(time.Millisecond)); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("after end: %v", err)
 	}
 }

@@ -6,147 +6,160 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 )
 
-// Protocol makes and takes the packets of a family of servos. Its Append
-// methods append a packet to dst.
+// Protocol encodes the requests and decodes the status packets of a servo family. The Append methods
+// append to dst.
 type Protocol interface {
-	// AppendSyncRead asks servos for size bytes of their registers.
+	// AppendSyncRead requests size bytes, beginning at register, from each servo in ids.
 	AppendSyncRead(dst []byte, register, size int, ids []byte) []byte
-	// AppendSyncWrite writes them; data has the ID and size bytes of each
-	// servo.
+	// AppendSyncWrite writes size bytes, beginning at register, to each servo. data holds an ID and
+	// size bytes for each.
 	AppendSyncWrite(dst []byte, register, size int, data []byte) []byte
-	// Take takes the first packet out of b, whatever stands before it. used is
-	// how much of b is done with, also after an error: ErrIncomplete (more must
-	// be read), or what is wrong with the packet, hal.ErrChecksum or
-	// hal.ErrProtocol.
-	Take(b []byte) (a Answer, used int, err error)
+	// Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
+	// discard, also after an error. The error is ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
+	Decode(b []byte) (s Status, used int, err error)
 }
 
-// Answer is a packet from a servo. What is not one, such as the echo of a
-// request, has ID Nobody.
-type Answer struct {
-	ID      byte
-	Refused bool   // it did not do what it was asked
-	Alert   bool   // it has a fault of its own
-	Data    []byte // valid until more is read
+// Status is the status packet of a servo. A packet that is none, such as the echo of a request, has
+// the ID NoServo.
+type Status struct {
+	ID       byte
+	Rejected bool   // the servo did not execute the instruction
+	Alert    bool   // the servo reports a hardware fault
+	Data     []byte // valid until more bytes are read
 }
 
-// Nobody is the ID of a packet that is no answer.
-const Nobody = 0xFF
+// NoServo is the ID of a packet that is not a status packet.
+const NoServo = 0xFF
 
-// ErrIncomplete is what Take returns while the packet has not arrived whole.
-var ErrIncomplete = errors.New("servobus: the packet has not arrived whole")
+// ErrIncomplete is Decode's error for a packet that needs more bytes.
+var ErrIncomplete = errors.New("servobus: packet incomplete")
 
-// Member is a servo of the bus.
-type Member struct {
+// Servo is a member of the chain.
+type Servo struct {
 	Name string
 	ID   byte
 }
 
-// MaxBlock is the most bytes that can be read from or written to each servo in
-// one transaction.
+// MaxBlock is the largest number of bytes per servo in one transaction.
 const MaxBlock = 32
 
 const rxSize = 4096
 
-// Bus is a chain of servos on a port. It is used by one thread.
+// Bus is a chain of servos on a port. Only one thread may use it. Servos are numbered as given to New.
 type Bus struct {
 	Port   *serial.Port
 	Faults hal.Faults
 
+	driver   string
 	protocol Protocol
 	timeout  time.Duration
 	members  []member
-	order    []int // of the members that are asked
+	pending  []int // the servos of the present sync read
 
-	data []byte // of the request that is being made
+	data []byte // payload of the request
 	tx   []byte
-	rx   []byte // rx[used:held] was received and not yet decoded
+	rx   []byte // rx[used:held] is received and not decoded
 	held int
-	used int // of rx, by the answer that was given out last
+	used int
 
-	lastSent int64         // when the servos last heard something
-	deadman  time.Duration // 0: nobody watches
-	tripped  bool
+	lastSent int64         // when the servos last received a request
+	deadman  time.Duration // 0: silences are not watched
+	silent   bool
 }
 
 type member struct {
-	Member
-	answer  [MaxBlock]byte
-	problem error // a bare kind of package hal; nil: the answer is good
-	alert   bool
-	errs    [len(kinds)]error
+	Servo
+	data  [MaxBlock]byte
+	fault error // of its latest answer: a kind of package hal, or nil
+	alert bool
+	errs  [len(faultKinds)]error
 }
 
-// kinds are what can be wrong with one servo.
-var kinds = [...]struct {
+// faultKinds are the faults of one servo.
+var faultKinds = [...]struct {
 	kind error
-	mend string
+	fix  string
 }{
-	{hal.ErrTimeout, "see its power and cable"},
-	{hal.ErrChecksum, "see wiring, termination and baud"},
-	{hal.ErrShort, "see whether two servos have this ID"},
-	{hal.ErrProtocol, "see whether two servos have this ID"},
-	{hal.ErrDevice, "it refused the instruction or does not hold what was written: arm again"},
+	{hal.ErrTimeout, "check its power and cable"},
+	{hal.ErrChecksum, "check wiring, termination and baud"},
+	{hal.ErrShort, "check for two servos with this ID"},
+	{hal.ErrProtocol, "check for two servos with this ID"},
+	{hal.ErrDevice, "it rejected the instruction or does not hold the written value: arm again"},
 }
 
-// New makes a bus. driver is the word that its errors begin with.
-func New(driver string, port *serial.Port, protocol Protocol, members []Member) *Bus {
-	n := len(members)
+// New returns a bus. driver is the prefix of its errors.
+func New(driver string, port *serial.Port, protocol Protocol, servos []Servo) *Bus {
+	n := len(servos)
 	b := &Bus{
-		Port: port, protocol: protocol, members: make([]member, n), order: make([]int, 0, n),
+		Port: port, driver: driver, protocol: protocol,
+		members: make([]member, n), pending: make([]int, 0, n),
 		data: make([]byte, 0, n*(1+MaxBlock)), tx: make([]byte, 0, 2*n*(1+MaxBlock)+64), rx: make([]byte, rxSize),
 	}
-	for i, m := range members {
-		b.members[i].Member = m
-		for k, each := range kinds {
-			b.members[i].errs[k] = fmt.Errorf("%s: %q (ID %d): %w: %s", driver, m.Name, m.ID, each.kind, each.mend)
+	for i, s := range servos {
+		m := &b.members[i]
+		m.Servo = s
+		for k, f := range faultKinds {
+			m.errs[k] = fmt.Errorf("%s: %q (ID %d): %w; %s", driver, s.Name, s.ID, f.kind, f.fix)
 		}
 	}
 	return b
 }
 
-// Timeout is the limit of one transaction.
+// Timeout returns the time limit of one transaction.
 func (b *Bus) Timeout() time.Duration { return b.timeout }
 
-// SetTimeout sets it.
+// SetTimeout sets the time limit of one transaction.
 func (b *Bus) SetTimeout(d time.Duration) { b.timeout = d }
 
-// Deadline is that of a transaction that begins now.
-func (b *Bus) Deadline() int64 { return serial.After(b.timeout) }
+// Deadline returns the deadline of a transaction that begins now.
+func (b *Bus) Deadline() int64 { return monotonic.After(b.timeout) }
 
-// Guard begins to watch for silences that let the servos' own watchdogs trip, and
-// forgets what was; 0 ends it.
-func (b *Bus) Guard(deadman time.Duration) { b.deadman, b.tripped = deadman, false }
+// ReopenIfLost opens a lost port again, for Arm.
+func (b *Bus) ReopenIfLost() error {
+	if !b.Port.Lost() {
+		return nil
+	}
+	err := b.Port.Reopen()
+	if err != nil {
+		b.Faults.Count(err)
+	}
+	return err
+}
 
-// Tripped tells whether there was a silence of more than nine tenths of the
-// deadman since Guard: the servos may have stopped by themselves.
-func (b *Bus) Tripped() bool { return b.tripped }
+// WatchSilence starts to watch for silences that trip the servos' own watchdogs, and clears
+// SilenceExceeded. A deadman of 0 stops it.
+func (b *Bus) WatchSilence(deadman time.Duration) { b.deadman, b.silent = deadman, false }
 
-// Answer is what member i answered last, to a transaction that succeeded.
-func (b *Bus) Answer(i int) []byte { return b.members[i].answer[:] }
+// SilenceExceeded reports whether, since WatchSilence, no request was sent for nine tenths of the
+// deadman: the servos' watchdogs may have tripped.
+func (b *Bus) SilenceExceeded() bool { return b.silent }
 
-// Alert tells whether member i's last answer said that it has a fault.
+// Data returns the data of servo i's latest valid answer.
+func (b *Bus) Data(i int) []byte { return b.members[i].data[:] }
+
+// Alert reports whether servo i's latest answer had the alert bit.
 func (b *Bus) Alert(i int) bool { return b.members[i].alert }
 
-// Fail counts a failure of member i and gives its error, made when the bus was.
+// Fail counts a fault of servo i and returns its error.
 func (b *Bus) Fail(i int, kind error) error {
 	b.Faults.Count(kind)
 	return b.errorOf(i, kind)
 }
 
 func (b *Bus) errorOf(i int, kind error) error {
-	for k, each := range kinds {
-		if each.kind == kind {
+	for k, f := range faultKinds {
+		if f.kind == kind {
 			return b.members[i].errs[k]
 		}
 	}
 	return kind
 }
 
-// send starts a transaction with b.tx: what came before it is thrown away.
+// send sends b.tx and discards what was received before.
 func (b *Bus) send(deadline int64) error {
 	b.held, b.used = 0, 0
 	if err := b.Port.Drain(); err != nil {
@@ -155,55 +168,55 @@ func (b *Bus) send(deadline int64) error {
 	if err := b.Port.Write(b.tx, deadline); err != nil {
 		return err
 	}
-	now := serial.Monotonic()
+	now := monotonic.Now()
 	if b.deadman > 0 && now-b.lastSent > int64(b.deadman)*9/10 {
-		b.tripped = true
+		b.silent = true
 	}
 	b.lastSent = now
 	return nil
 }
 
-// receive gives the next packet that arrives by the deadline. An error is a
-// bare kind, or the port's own.
-func (b *Bus) receive(deadline int64) (Answer, error) {
+// receive returns the next packet that arrives by the deadline. The error is a kind of package hal,
+// or the port's.
+func (b *Bus) receive(deadline int64) (Status, error) {
 	for {
 		b.held = copy(b.rx, b.rx[b.used:b.held])
-		a, used, err := b.protocol.Take(b.rx[:b.held])
+		s, used, err := b.protocol.Decode(b.rx[:b.held])
 		b.used = used
 		if err != ErrIncomplete {
-			return a, err
+			return s, err
 		}
 		b.held = copy(b.rx, b.rx[b.used:b.held])
 		b.used = 0
 		n, err := b.Port.Read(b.rx[b.held:], deadline)
 		if err != nil {
-			return Answer{}, err
+			return Status{}, err
 		}
 		b.held += n
-		if serial.Monotonic() > deadline { // a babbling line must not hold the thread
-			return Answer{}, hal.ErrTimeout
+		if monotonic.Now() > deadline { // noise without end must not hold the thread
+			return Status{}, hal.ErrTimeout
 		}
 	}
 }
 
-// check gives what is wrong with the form of an answer.
-func check(a Answer, size int) error {
+// check validates the form of an answer of size bytes.
+func check(s Status, size int) error {
 	switch {
-	case a.Refused:
+	case s.Rejected:
 		return hal.ErrDevice
-	case len(a.Data) < size:
+	case len(s.Data) < size:
 		return hal.ErrShort
-	case len(a.Data) > size:
+	case len(s.Data) > size:
 		return hal.ErrProtocol
 	}
 	return nil
 }
 
-// Ask sends a request to one servo and gives the size bytes that it answers. It
-// tries twice. It is for opening: nothing is counted.
-func (b *Bus) Ask(id byte, request []byte, size int) (data []byte, err error) {
+// Request sends a request to one servo, at most twice, and returns the size bytes of its answer. It is
+// for opening: it allocates and counts nothing.
+func (b *Bus) Request(id byte, request []byte, size int) (data []byte, err error) {
 	for range 2 {
-		data, err = b.tryToAsk(id, request, size)
+		data, err = b.requestOnce(id, request, size)
 		if err == nil || errors.Is(err, hal.ErrBus) {
 			return data, err
 		}
@@ -211,25 +224,25 @@ func (b *Bus) Ask(id byte, request []byte, size int) (data []byte, err error) {
 	return nil, err
 }
 
-func (b *Bus) tryToAsk(id byte, request []byte, size int) ([]byte, error) {
+func (b *Bus) requestOnce(id byte, request []byte, size int) ([]byte, error) {
 	deadline := b.Deadline()
 	b.tx = append(b.tx[:0], request...)
 	if err := b.send(deadline); err != nil {
 		return nil, err
 	}
 	for {
-		a, err := b.receive(deadline)
+		s, err := b.receive(deadline)
 		if err != nil {
 			return nil, err
 		}
-		if a.ID == id { // else an echo, or an answer that came late
-			return append([]byte(nil), a.Data...), check(a, size)
+		if s.ID == id { // else an echo, or a late answer
+			return append([]byte(nil), s.Data...), check(s, size)
 		}
 	}
 }
 
-// SyncWrite writes size bytes to the registers of the servos in data (ID and
-// bytes of each). Nobody answers.
+// SyncWrite writes size bytes, beginning at register, to the servos in data (ID and bytes of each).
+// Servos do not answer it.
 func (b *Bus) SyncWrite(register, size int, data []byte, deadline int64) error {
 	b.tx = b.protocol.AppendSyncWrite(b.tx[:0], register, size, data)
 	err := b.send(deadline)
@@ -239,8 +252,8 @@ func (b *Bus) SyncWrite(register, size int, data []byte, deadline int64) error {
 	return err
 }
 
-// SetAll writes one byte to the same register of every servo.
-func (b *Bus) SetAll(register int, value byte) error {
+// WriteAll writes one byte to the same register of every servo.
+func (b *Bus) WriteAll(register int, value byte) error {
 	b.data = b.data[:0]
 	for i := range b.members {
 		b.data = append(b.data, b.members[i].ID, value)
@@ -248,58 +261,82 @@ func (b *Bus) SetAll(register int, value byte) error {
 	return b.SyncWrite(register, 1, b.data, b.Deadline())
 }
 
-// Gather reads the same registers of every servo, and asks those once more whose
-// answers were missing or bad. at is the time of the first request.
-func (b *Bus) Gather(register, size int) (at int64, err error) {
-	b.orderAll()
+// SyncRead reads the same registers of every servo, and repeats the request once for the servos
+// without a valid answer. at is the time of the first request.
+func (b *Bus) SyncRead(register, size int) (at int64, err error) {
+	b.selectAll()
 	if err := b.query(register, size); err != nil {
 		return 0, err
 	}
 	at = b.lastSent
-	asked := b.keepMissing()
-	if asked == 0 {
+	repeated := b.selectFailed()
+	if repeated == 0 {
 		return at, nil
 	}
 	if err := b.query(register, size); err != nil {
 		return 0, err
 	}
-	missing := b.keepMissing()
-	b.Faults.Mended += uint64(asked - missing)
-	if missing > 0 {
-		i := b.order[0]
-		return 0, b.errorOf(i, b.members[i].problem)
-	}
-	return at, nil
+	failed := b.selectFailed()
+	b.Faults.Mended += uint64(repeated - failed)
+	return at, b.firstFault()
 }
 
-// GatherOnce is Gather without the second try.
-func (b *Bus) GatherOnce(register, size int) error {
-	b.orderAll()
+// SyncReadOnce is SyncRead without the repetition.
+func (b *Bus) SyncReadOnce(register, size int) error {
+	b.selectAll()
 	if err := b.query(register, size); err != nil {
 		return err
 	}
-	if b.keepMissing() == 0 {
+	b.selectFailed()
+	return b.firstFault()
+}
+
+// firstFault returns the error of the first servo that selectFailed kept.
+func (b *Bus) firstFault() error {
+	if len(b.pending) == 0 {
 		return nil
 	}
-	i := b.order[0]
-	return b.errorOf(i, b.members[i].problem)
+	i := b.pending[0]
+	return b.errorOf(i, b.members[i].fault)
 }
 
-func (b *Bus) orderAll() {
-	b.order = b.order[:0]
+// Verify fails with hal.ErrDevice for the first servo whose data of the latest sync read is not as
+// wanted.
+func (b *Bus) Verify(wanted func(i int, data []byte) bool) error {
 	for i := range b.members {
-		b.order = append(b.order, i)
+		if !wanted(i, b.members[i].data[:]) {
+			return b.Fail(i, hal.ErrDevice)
+		}
+	}
+	return nil
+}
+
+// TryTwice calls attempt, and a second time after an error.
+func (b *Bus) TryTwice(attempt func() error) error {
+	if attempt() == nil {
+		return nil
+	}
+	err := attempt()
+	if err == nil {
+		b.Faults.Mended++
+	}
+	return err
+}
+
+func (b *Bus) selectAll() {
+	b.pending = b.pending[:0]
+	for i := range b.members {
+		b.pending = append(b.pending, i)
 	}
 }
 
-// keepMissing counts the servos of the order that have not answered well, and
-// leaves only them in it, the first one last: servos answer in turn, and those
-// behind a dead one may have waited for it.
-func (b *Bus) keepMissing() int {
-	kept := b.order[:0]
-	for _, i := range b.order {
-		if problem := b.members[i].problem; problem != nil {
-			b.Faults.Count(problem)
+// selectFailed counts the pending servos without a valid answer and keeps only them. It moves the
+// first to the end: servos answer in turn, and those behind a dead servo may have waited for it.
+func (b *Bus) selectFailed() int {
+	kept := b.pending[:0]
+	for _, i := range b.pending {
+		if fault := b.members[i].fault; fault != nil {
+			b.Faults.Count(fault)
 			kept = append(kept, i)
 		}
 	}
@@ -308,34 +345,34 @@ func (b *Bus) keepMissing() int {
 		copy(kept, kept[1:])
 		kept[len(kept)-1] = first
 	}
-	b.order = kept
+	b.pending = kept
 	return len(kept)
 }
 
-// query sends one sync read to the servos of the order and takes what comes by
-// the deadline. An error is the port's.
+// query sends one sync read to the pending servos and receives answers until the deadline. The error
+// is the port's.
 func (b *Bus) query(register, size int) error {
 	b.data = b.data[:0]
-	for _, i := range b.order {
+	for _, i := range b.pending {
 		m := &b.members[i]
-		m.problem, m.alert = hal.ErrTimeout, false
+		m.fault, m.alert = hal.ErrTimeout, false
 		b.data = append(b.data, m.ID)
 	}
 	b.tx = b.protocol.AppendSyncRead(b.tx[:0], register, size, b.data)
 	deadline := b.Deadline()
 	err := b.send(deadline)
-	for outstanding := len(b.order); outstanding > 0 && err == nil; {
-		var a Answer
-		a, err = b.receive(deadline)
+	for outstanding := len(b.pending); outstanding > 0 && err == nil; {
+		var s Status
+		s, err = b.receive(deadline)
 		switch {
 		case err == nil:
-			if b.accept(a, size) {
+			if b.accept(s, size) {
 				outstanding--
 			}
 		case errors.Is(err, hal.ErrTimeout):
 			return nil
 		case !errors.Is(err, hal.ErrBus):
-			b.blame(err)
+			b.attribute(err)
 			err = nil
 		}
 	}
@@ -345,25 +382,25 @@ func (b *Bus) query(register, size int) error {
 	return err
 }
 
-// accept takes an answer. It says whether it was one that is waited for.
-func (b *Bus) accept(a Answer, size int) bool {
-	for _, i := range b.order {
+// accept stores an answer and reports whether it was outstanding.
+func (b *Bus) accept(s Status, size int) bool {
+	for _, i := range b.pending {
 		m := &b.members[i]
-		if m.ID != a.ID || m.problem == nil {
+		if m.ID != s.ID || m.fault == nil {
 			continue
 		}
-		m.problem, m.alert = check(a, size), a.Alert
-		copy(m.answer[:], a.Data)
+		m.fault, m.alert = check(s, size), s.Alert
+		copy(m.data[:], s.Data)
 		return true
 	}
 	return false
 }
 
-// blame attributes a damaged answer to the servo whose turn it was.
-func (b *Bus) blame(kind error) {
-	for _, i := range b.order {
-		if m := &b.members[i]; m.problem == hal.ErrTimeout {
-			m.problem = kind
+// attribute assigns a damaged answer to the servo whose turn it was.
+func (b *Bus) attribute(kind error) {
+	for _, i := range b.pending {
+		if m := &b.members[i]; m.fault == hal.ErrTimeout {
+			m.fault = kind
 			return
 		}
 	}

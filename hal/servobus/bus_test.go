@@ -14,8 +14,8 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// toy is the smallest protocol there can be. Requests: 'R' or 'W', register,
-// size, length of the rest, rest. Answers: 'A', ID, data of two bytes, their sum.
+// toy is a minimal protocol. Requests: 'R' or 'W', register, size, length of the rest, rest.
+// Status packets: 'A', ID, two bytes of data, their sum.
 type toy struct{}
 
 func (toy) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
@@ -26,28 +26,34 @@ func (toy) AppendSyncWrite(dst []byte, register, size int, data []byte) []byte {
 	return append(append(dst, 'W', byte(register), byte(size), byte(len(data))), data...)
 }
 
-const toyAnswer = 5
+const toySize = 5
 
-func (toy) Take(b []byte) (servobus.Answer, int, error) {
+func (toy) Decode(b []byte) (servobus.Status, int, error) {
 	start := bytes.IndexByte(b, 'A')
 	if start < 0 {
-		return servobus.Answer{}, len(b), servobus.ErrIncomplete
+		return servobus.Status{}, len(b), servobus.ErrIncomplete
 	}
 	rest := b[start:]
-	if len(rest) < toyAnswer {
-		return servobus.Answer{}, start, servobus.ErrIncomplete
+	if len(rest) < toySize {
+		return servobus.Status{}, start, servobus.ErrIncomplete
 	}
 	if rest[2]+rest[3] != rest[4] {
-		return servobus.Answer{}, start + 1, hal.ErrChecksum
+		return servobus.Status{}, start + 1, hal.ErrChecksum
 	}
-	return servobus.Answer{ID: rest[1], Data: rest[2:4]}, start + toyAnswer, nil
+	return servobus.Status{ID: rest[1], Data: rest[2:4]}, start + toySize, nil
 }
 
-// answerOf is what servo id says.
 func answerOf(id byte) []byte { return []byte{'A', id, id, 1, id + 1} }
 
-// far answers each sync read with what say makes of it.
-func far(line *serialtest.Line, say func(ids []byte) []byte) {
+func answerAll(ids []byte) (all []byte) {
+	for _, id := range ids {
+		all = append(all, answerOf(id)...)
+	}
+	return all
+}
+
+// serve answers each sync read with the bytes that answer returns.
+func serve(line *serialtest.Line, answer func(ids []byte) []byte) {
 	buf := make([]byte, 256)
 	for {
 		n, err := line.Read(buf)
@@ -55,36 +61,31 @@ func far(line *serialtest.Line, say func(ids []byte) []byte) {
 			return
 		}
 		if n >= 4 && buf[0] == 'R' {
-			_, _ = line.Write(say(buf[4:n]))
+			_, _ = line.Write(answer(buf[4:n]))
 		}
 	}
 }
 
-func everyone(ids []byte) (all []byte) {
-	for _, id := range ids {
-		all = append(all, answerOf(id)...)
-	}
-	return all
-}
-
-func start(say func(ids []byte) []byte) (*servobus.Bus, func(), error) {
+// newBus returns a bus of n servos with the IDs 1 to n.
+func newBus(answer func(ids []byte) []byte, n int) (*servobus.Bus, func(), error) {
 	line, err := serialtest.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	go far(line, say)
+	go serve(line, answer)
 	port, err := serial.Open(serial.Config{Path: line.Path})
 	if err != nil {
 		return nil, nil, err
 	}
-	b := servobus.New("toy", port, toy{}, []servobus.Member{{Name: "one", ID: 1}, {Name: "two", ID: 2}, {Name: "three", ID: 3}})
-	b.SetTimeout(50 * time.Millisecond)
+	servos := []servobus.Servo{{Name: "one", ID: 1}, {Name: "two", ID: 2}, {Name: "three", ID: 3}}
+	b := servobus.New("toy", port, toy{}, servos[:n])
+	b.SetTimeout(200 * time.Millisecond)
 	return b, func() { _ = port.Close(); _ = line.Close() }, nil
 }
 
-func bus(t *testing.T, say func(ids []byte) []byte) *servobus.Bus {
+func startBus(t *testing.T, answer func(ids []byte) []byte, n int) *servobus.Bus {
 	t.Helper()
-	b, end, err := start(say)
+	b, end, err := newBus(answer, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,16 +93,16 @@ func bus(t *testing.T, say func(ids []byte) []byte) *servobus.Bus {
 	return b
 }
 
-func TestAnswersAreTakenInAnyOrderAndBehindNoise(t *testing.T) {
-	b := bus(t, func([]byte) []byte {
+func TestBus_AcceptsAnswersInAnyOrderAfterNoise(t *testing.T) {
+	b := startBus(t, func([]byte) []byte {
 		return append(append(append([]byte("noise"), answerOf(3)...), answerOf(1)...), answerOf(2)...)
-	})
-	if _, err := b.Gather(0, 2); err != nil {
+	}, 3)
+	if _, err := b.SyncRead(0, 2); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if got := b.Answer(i)[0]; got != byte(i+1) {
-			t.Errorf("member %d: %d", i, got)
+		if got := b.Data(i)[0]; got != byte(i+1) {
+			t.Errorf("servo %d: %d", i, got)
 		}
 	}
 	if b.Faults != (hal.Faults{}) {
@@ -109,16 +110,16 @@ func TestAnswersAreTakenInAnyOrderAndBehindNoise(t *testing.T) {
 	}
 }
 
-func TestOnlyTheMissingAreAskedAgainAndTheFirstOfThemLast(t *testing.T) {
+func TestBus_RepeatsReadForMissingServosWithFirstLast(t *testing.T) {
 	asked := make(chan []byte, 10)
-	b := bus(t, func(ids []byte) []byte {
+	b := startBus(t, func(ids []byte) []byte {
 		asked <- bytes.Clone(ids)
 		if len(ids) == 3 {
 			return answerOf(2)
 		}
-		return everyone(ids)
-	})
-	if _, err := b.Gather(0, 2); err != nil {
+		return answerAll(ids)
+	}, 3)
+	if _, err := b.SyncRead(0, 2); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := <-asked, <-asked; !bytes.Equal(first, []byte{1, 2, 3}) || !bytes.Equal(second, []byte{3, 1}) {
@@ -129,15 +130,15 @@ func TestOnlyTheMissingAreAskedAgainAndTheFirstOfThemLast(t *testing.T) {
 	}
 }
 
-func TestADamagedAnswerIsBlamedOnTheServoWhoseTurnItWas(t *testing.T) {
-	b := bus(t, func(ids []byte) []byte {
-		all := everyone(ids)
+func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
+	b := startBus(t, func(ids []byte) []byte {
+		all := answerAll(ids)
 		if len(ids) == 3 {
-			all[2*toyAnswer-1]++ // the checksum of the second
+			all[2*toySize-1]++ // the checksum of the second
 		}
 		return all
-	})
-	if _, err := b.Gather(0, 2); err != nil {
+	}, 3)
+	if _, err := b.SyncRead(0, 2); err != nil {
 		t.Fatal(err)
 	}
 	if b.Faults != (hal.Faults{Checksum: 1, Mended: 1}) {
@@ -145,9 +146,9 @@ func TestADamagedAnswerIsBlamedOnTheServoWhoseTurnItWas(t *testing.T) {
 	}
 }
 
-func TestABabblingLineEndsAtTheDeadline(t *testing.T) {
-	b := bus(t, func([]byte) []byte { return bytes.Repeat([]byte{'x'}, 60_000) })
-	if err := b.GatherOnce(0, 2); !errors.Is(err, hal.ErrTimeout) {
+func TestBus_EndsAtDeadlineOnEndlessNoise(t *testing.T) {
+	b := startBus(t, func([]byte) []byte { return bytes.Repeat([]byte{'x'}, 60_000) }, 3)
+	if err := b.SyncReadOnce(0, 2); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
 	if b.Faults.Timeout != 3 {
@@ -155,35 +156,39 @@ func TestABabblingLineEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestASilenceIsSeenBySendingAgain(t *testing.T) {
-	b := bus(t, everyone)
-	if err := b.SetAll(0, 1); err != nil {
-		t.Fatal(err)
+func TestBus_DetectsSilenceLongerThanDeadman(t *testing.T) {
+	b := startBus(t, answerAll, 3)
+	write := func() {
+		t.Helper()
+		if err := b.WriteAll(0, 1); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.Guard(100 * time.Millisecond)
-	if err := b.SetAll(0, 1); err != nil || b.Tripped() {
-		t.Fatalf("%v, tripped %v", err, b.Tripped())
+	write()
+	b.WatchSilence(time.Hour)
+	if write(); b.SilenceExceeded() {
+		t.Error("exceeded at once")
 	}
-	time.Sleep(110 * time.Millisecond)
-	if err := b.SetAll(0, 1); err != nil || !b.Tripped() {
-		t.Fatalf("%v, tripped %v", err, b.Tripped())
+	b.WatchSilence(time.Nanosecond) // any pause exceeds it
+	if write(); !b.SilenceExceeded() {
+		t.Error("not exceeded")
 	}
-	b.Guard(0)
-	if b.Tripped() {
-		t.Error("still tripped")
+	b.WatchSilence(0)
+	if write(); b.SilenceExceeded() {
+		t.Error("exceeded after the watch ended")
 	}
 }
 
-// A bus of three servos with a protocol of its own.
+// A bus of three servos with a minimal protocol.
 func Example() {
-	b, end, err := start(everyone)
+	b, end, err := newBus(answerAll, 3)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer end()
-	if _, err := b.Gather(0, 2); err != nil {
+	if _, err := b.SyncRead(0, 2); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(b.Answer(0)[:2], b.Answer(1)[:2], b.Answer(2)[:2])
+	fmt.Println(b.Data(0)[:2], b.Data(1)[:2], b.Data(2)[:2])
 	// Output: [1 1] [2 1] [3 1]
 }

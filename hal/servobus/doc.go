@@ -1,11 +1,11 @@
-// Package servobus is what chains of serial-bus servos have in common, whatever
-// their packets look like: one half-duplex line, sync reads that every servo
-// answers in turn, sync writes that none answers. Packages dynamixel and feetech
-// build on it; each brings its [Protocol].
+// Package servobus drives a chain of serial-bus servos on one half-duplex line: sync reads, which
+// every servo answers in turn, and sync writes, which none answers. Packages dynamixel and feetech
+// build on it; each provides its [Protocol].
 //
-// A [Bus] bounds every transaction by its timeout, verifies what answers, counts
-// what goes wrong by kind and servo, and asks once more for what is missing:
-// [Bus.Gather] takes at most two timeouts, however many servos are dead. Nothing
-// here allocates once the bus is made, but Ask, which is for opening, and
-// [Bus.HaltAll], which halts a chain whose program died.
+// A [Bus] limits every transaction by its timeout, verifies each status packet, counts faults by kind,
+// and repeats a sync read once for the servos without a valid answer. [Bus.SyncRead] therefore takes
+// at most two timeouts, however many servos are dead. Nothing allocates after New, except
+// [Bus.Request], which is for opening, and [Bus.HaltAll].
+//
+// Package servobustest has a fake chain and the tests that both drivers run.
 package servobus

@@ -8,31 +8,37 @@ import (
 	"optibfm/hal"
 )
 
-// Halter is a chain of servos of which nothing is known: their program died. Servos are
-// numbered as in the configuration.
+// Halter halts single servos whose state is unknown, because the program that controlled them died.
 type Halter interface {
-	// Meet looks whether servo i is there, and set up as the configuration says.
-	Meet(i int) error
-	// Suppose takes servo i, which does not answer, for what the configuration says.
-	Suppose(i int)
-	// Aim makes goal, a finite number, that of servo i. It says whether it could.
-	Aim(i int, goal float64) bool
-	// Tell writes the goal to servo i; switches its torque off where it shall be limp.
-	// Nobody answers.
-	Tell(i int, limp bool) error
-	// Rests says why servo i, which answers, needs no goal; empty where it may need one.
-	Rests(i int) (why string)
-	// Obeys reads back what Tell wrote.
-	Obeys(i int, limp bool) error
+	// Probe checks that servo i answers and is set up as configured.
+	Probe(i int) error
+	// AssumeConfigured assumes the configured setup for servo i, which does not answer.
+	AssumeConfigured(i int)
+	// SetGoal converts a finite goal for servo i and reports whether it could.
+	SetGoal(i int, goal float64) bool
+	// WriteGoal writes the goal to servo i, or with torqueOff switches its torque off. Servos do not
+	// answer it.
+	WriteGoal(i int, torqueOff bool) error
+	// Inactive returns why servo i, which answers, needs no goal, and "" where it may need one.
+	Inactive(i int) (reason string)
+	// Verify reads back what WriteGoal wrote.
+	Verify(i int, torqueOff bool) error
 }
 
-// HaltAll halts each servo of the bus by itself, whatever becomes of the others, and
-// joins the errors: to its failsafe goal, or to no torque where torqueOff says so or the
-// goal is none. A servo that answers is looked at afterwards, and told once more where
-// it does not obey. One that is not set up as the configuration says loses its torque,
-// and is an error. One that does not answer may hear all the same: it is told twice,
-// blindly, and is an error too, which says where the line took nothing. notes names those that are known not to hold their goal.
+// HaltAll halts each servo independently of the others, and joins the errors. It writes the failsafe
+// goal, or with torqueOff, or for a goal that is not finite, it switches the torque off.
+//
+//   - A servo that answers is verified, and commanded a second time where the verification fails.
+//   - A servo with a different setup, for which the goal would have another meaning, loses its torque,
+//     and is an error.
+//   - A servo that does not answer is commanded twice without verification, and is an error, which
+//     reports whether the line accepted the command.
+//
+// notes lists the servos that are known not to hold their goal.
 func (b *Bus) HaltAll(h Halter, failsafe []float64, torqueOff bool) (notes []string, err error) {
+	if n := len(b.members); len(failsafe) != n {
+		return nil, fmt.Errorf("%s: halt: failsafe: wrong number of goals (%d); give %d", b.driver, len(failsafe), n)
+	}
 	var errs []error
 	for i, goal := range failsafe {
 		note, err := haltOne(h, i, goal, torqueOff)
@@ -45,48 +51,47 @@ func (b *Bus) HaltAll(h Halter, failsafe []float64, torqueOff bool) (notes []str
 }
 
 func haltOne(h Halter, i int, goal float64, torqueOff bool) (note string, err error) {
-	err = h.Meet(i)
-	understood := err == nil || hal.KindOf(err) == nil
-	if !understood {
-		h.Suppose(i)
+	err = h.Probe(i)
+	answers := err == nil || hal.KindOf(err) == nil
+	if !answers {
+		h.AssumeConfigured(i)
 	}
-	limp := torqueOff || math.IsNaN(goal) || math.IsInf(goal, 0) || !h.Aim(i, goal)
+	torqueOff = torqueOff || math.IsNaN(goal) || math.IsInf(goal, 0) || !h.SetGoal(i, goal)
 	switch {
 	case err == nil:
-		return haltMet(h, i, limp)
-	case !understood:
-		return "", tellBlindly(h, i, limp, err)
+		return haltVerified(h, i, torqueOff)
+	case !answers:
+		return "", haltUnverified(h, i, torqueOff, err)
 	}
-	note, offErr := haltMet(h, i, true)
+	note, offErr := haltVerified(h, i, true)
 	return note, fmt.Errorf("halt: %w", errors.Join(err, offErr))
 }
 
-// tellBlindly tells a servo that does not answer, twice, and says whether the line took
-// it.
-func tellBlindly(h Halter, i int, limp bool, silence error) error {
-	first, second := h.Tell(i, limp), h.Tell(i, limp)
+// haltUnverified commands a servo that does not answer.
+func haltUnverified(h Halter, i int, torqueOff bool, cause error) error {
+	first, second := h.WriteGoal(i, torqueOff), h.WriteGoal(i, torqueOff)
 	told := "it was told blindly"
 	if first != nil && second != nil {
 		told = "it could not be told"
 	}
-	return fmt.Errorf("halt: %w (%s)", errors.Join(silence, first, second), told)
+	return fmt.Errorf("halt: %w (%s)", errors.Join(cause, first, second), told)
 }
 
-// haltMet tells a servo that answers, and looks whether it obeys.
-func haltMet(h Halter, i int, limp bool) (note string, err error) {
-	if !limp {
-		if why := h.Rests(i); why != "" {
-			return why, nil
+// haltVerified commands a servo that answers, at most twice, and verifies that it obeys.
+func haltVerified(h Halter, i int, torqueOff bool) (note string, err error) {
+	if !torqueOff {
+		if reason := h.Inactive(i); reason != "" {
+			return reason, nil
 		}
 	}
 	for range 2 {
-		if err = h.Tell(i, limp); err != nil {
+		if err = h.WriteGoal(i, torqueOff); err != nil {
 			continue
 		}
-		if err = h.Obeys(i, limp); err != nil {
+		if err = h.Verify(i, torqueOff); err != nil {
 			continue
 		}
-		if limp {
+		if torqueOff {
 			note = "its torque is off: it is limp"
 		}
 		return note, nil

@@ -7,36 +7,43 @@ import (
 	"optibfm/hal"
 )
 
-// silent is a chain that does not answer. It implements servobus.Halter.
-type silent struct {
-	tells []error // what becomes of the writes, in turn
-	told  int
+// silentHalter is a chain that does not answer. It implements servobus.Halter.
+type silentHalter struct {
+	results []error // of the writes, in order
+	writes  int
 }
 
-func (s *silent) Meet(int) error        { return hal.ErrTimeout }
-func (s *silent) Suppose(int)           {}
-func (s *silent) Aim(int, float64) bool { return true }
-func (s *silent) Rests(int) string      { return "" }
-func (s *silent) Obeys(int, bool) error { return hal.ErrTimeout }
-func (s *silent) Tell(int, bool) error {
-	s.told++
-	return s.tells[s.told-1]
+func (s *silentHalter) Probe(int) error           { return hal.ErrTimeout }
+func (s *silentHalter) AssumeConfigured(int)      {}
+func (s *silentHalter) SetGoal(int, float64) bool { return true }
+func (s *silentHalter) Inactive(int) string       { return "" }
+func (s *silentHalter) Verify(int, bool) error    { return hal.ErrTimeout }
+func (s *silentHalter) WriteGoal(int, bool) error {
+	s.writes++
+	return s.results[s.writes-1]
 }
 
-func TestASilentServoIsSaidToBeToldOnlyWhereTheLineTookIt(t *testing.T) {
-	b := bus(t, everyone)
+func TestHaltAll_ReportsWhetherLineAcceptedUnverifiedCommand(t *testing.T) {
+	one := startBus(t, answerAll, 1)
 	for name, c := range map[string]struct {
-		tells []error
-		says  string
+		results []error
+		want    string
 	}{
-		"twice":      {[]error{nil, nil}, "(it was told blindly)"},
-		"then gone":  {[]error{nil, hal.ErrBus}, "(it was told blindly)"},
-		"then there": {[]error{hal.ErrTimeout, nil}, "(it was told blindly)"},
-		"gone":       {[]error{hal.ErrBus, hal.ErrBus}, "(it could not be told)"},
+		"twice":         {[]error{nil, nil}, "(it was told blindly)"},
+		"first only":    {[]error{nil, hal.ErrBus}, "(it was told blindly)"},
+		"second only":   {[]error{hal.ErrTimeout, nil}, "(it was told blindly)"},
+		"line was lost": {[]error{hal.ErrBus, hal.ErrBus}, "(it could not be told)"},
 	} {
-		s := &silent{tells: c.tells}
-		if _, err := b.HaltAll(s, []float64{0}, false); err == nil || !strings.HasSuffix(err.Error(), c.says) || s.told != 2 {
-			t.Errorf("%s: told %d times: %v", name, s.told, err)
+		h := &silentHalter{results: c.results}
+		_, err := one.HaltAll(h, []float64{0}, false)
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) || h.writes != 2 {
+			t.Errorf("%s: %d writes: %v", name, h.writes, err)
 		}
+	}
+}
+
+func TestHaltAll_RefusesWrongNumberOfGoals(t *testing.T) {
+	if _, err := startBus(t, answerAll, 2).HaltAll(&silentHalter{}, []float64{0}, false); err == nil {
+		t.Error("one goal for two servos was accepted")
 	}
 }

@@ -1,5 +1,5 @@
-// Package cantest is a CAN bus without hardware: a Unix socket that carries the
-// kernel's frames, on which a test answers.
+// Package cantest is a CAN bus without hardware: a Unix socket that carries the kernel's frames. A
+// test answers on it.
 package cantest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"optibfm/hal/can"
 )
 
-// Bus is the far end. Its methods may be called by several goroutines.
+// Bus is the far end. Several goroutines may use it.
 type Bus struct {
 	Address string // for can.Open
 
@@ -29,7 +29,7 @@ type Bus struct {
 	raw  [can.Size]byte
 }
 
-// New makes a bus on which handle gets every frame that is sent. It may call Send.
+// New creates a bus. It passes every frame that the driver sends to handle, which may call Send.
 func New(handle func(b *Bus, f can.Frame)) (*Bus, error) {
 	folder, err := os.MkdirTemp("", "can")
 	if err != nil {
@@ -47,7 +47,7 @@ func New(handle func(b *Bus, f can.Frame)) (*Bus, error) {
 	return b, nil
 }
 
-// Close takes the interface down.
+// Close removes the interface.
 func (b *Bus) Close() error {
 	err := b.listener.Close()
 	b.mu.Lock()
@@ -59,7 +59,7 @@ func (b *Bus) Close() error {
 	return errors.Join(err, os.RemoveAll(b.folder))
 }
 
-// serve takes one connection after the other.
+// serve serves one connection after the other.
 func (b *Bus) serve(handle func(*Bus, can.Frame)) {
 	defer b.done.Done()
 	for {
@@ -70,11 +70,11 @@ func (b *Bus) serve(handle func(*Bus, can.Frame)) {
 		b.mu.Lock()
 		b.conn = conn
 		b.mu.Unlock()
-		b.listen(conn, handle)
+		b.receive(conn, handle)
 	}
 }
 
-func (b *Bus) listen(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
+func (b *Bus) receive(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
 	var raw [can.Size]byte
 	for {
 		n, err := conn.Read(raw[:])
@@ -88,7 +88,7 @@ func (b *Bus) listen(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
 	}
 }
 
-// Send puts a frame on the bus. Without a listener it is lost, as on a bus.
+// Send puts a frame on the bus. It is lost where the driver is not connected.
 func (b *Bus) Send(f can.Frame) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +96,8 @@ func (b *Bus) Send(f can.Frame) {
 	b.write()
 }
 
-// Report sends an error frame of the controller: a class such as
-// unix.CAN_ERR_BUSOFF, and the detail of CAN_ERR_CRTL.
+// Report sends an error frame of the controller: a class such as unix.CAN_ERR_BUSOFF, and the detail
+// of CAN_ERR_CRTL.
 func (b *Bus) Report(class uint32, controller byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package dynamixeltest is a chain of X series servos without hardware: it
-// answers Protocol 2.0 on a pseudo-terminal, from a control table for each
-// servo, and can be told to fail.
+// Package dynamixeltest is a fake chain of X series servos. It answers Protocol 2.0 on a
+// pseudo-terminal from a control table for each servo, with injected faults.
 package dynamixeltest
 
 import (
@@ -11,7 +10,7 @@ import (
 	"optibfm/hal/servobus/servobustest"
 )
 
-// Registers that tests look at (e-manual, control table of the X series).
+// Registers that tests use (e-manual, control table of the X series).
 const (
 	OperatingMode = 11
 	TorqueEnable  = 64
@@ -28,32 +27,32 @@ const (
 
 const (
 	tableSize    = 256
-	ram          = 64 // what lies before it cannot be written with the torque on
+	ram          = 64 // lower registers are read-only while the torque is on
 	watchdogUnit = 20 * time.Millisecond
 	tripped      = 255
 )
 
-// The numbers of a status packet's error.
+// Error codes of a status packet.
 const (
 	rangeError  = 4
 	accessError = 7
 )
 
-// Chain is a bus with servos. Its methods may be called by several goroutines.
+// Chain is a bus with servos. Several goroutines may use it.
 type Chain struct {
 	*servobustest.Chain[*Servo]
 }
 
-// Servo is one servo. Make it with NewServo.
+// Servo is one servo. Create it with NewServo.
 type Servo struct {
 	servobustest.Servo
 	table [tableSize]byte
-	said  [1 + tableSize]byte // the answer's parameters
-	last  time.Time           // when it heard its last instruction
+	reply [1 + tableSize]byte // parameters of the answer
+	last  time.Time           // of the latest instruction on the bus
 }
 
-// NewServo makes a servo as it comes from the factory, but for the operating
-// mode and a return delay of 0. model is its number, such as 1020.
+// NewServo returns a servo with factory settings, except for the operating mode and a return delay of 0.
+// model is its number, such as 1020.
 func NewServo(id byte, model uint16, mode byte) *Servo {
 	s := &Servo{Servo: servobustest.Servo{ID: id}, last: time.Now()}
 	put := binary.LittleEndian
@@ -78,12 +77,11 @@ func New(servos ...*Servo) (*Chain, error) {
 		return nil, err
 	}
 	c := &Chain{bus}
-	c.Serve(c.take)
+	c.Serve(c.decode)
 	return c, nil
 }
 
-// Set writes a register of one, two or four bytes, as if it were the servo
-// itself.
+// Set sets a register of one, two or four bytes from inside the servo.
 func (c *Chain) Set(id byte, register, size int, value int32) {
 	c.Change(id, func(s *Servo) {
 		for i := range size {
@@ -92,7 +90,7 @@ func (c *Chain) Set(id byte, register, size int, value int32) {
 	})
 }
 
-// Get reads a register of one, two or four bytes, signed.
+// Get returns a register of one, two or four bytes, signed.
 func (c *Chain) Get(id byte, register, size int) (value int32) {
 	c.Change(id, func(s *Servo) {
 		s.watch()
@@ -104,16 +102,16 @@ func (c *Chain) Get(id byte, register, size int) (value int32) {
 	return value << shift >> shift
 }
 
-func (c *Chain) take(received []byte) (used int, err error) {
+func (c *Chain) decode(received []byte) (used int, err error) {
 	p, used, err := dynamixel.Decode(received)
 	if err == nil {
-		c.handle(p)
+		c.execute(p)
 	}
 	return used, err
 }
 
-func (c *Chain) handle(p dynamixel.Packet) {
-	for _, s := range c.Everyone() {
+func (c *Chain) execute(p dynamixel.Packet) {
+	for _, s := range c.All() {
 		s.watch()
 		s.last = time.Now()
 	}
@@ -149,7 +147,7 @@ func (c *Chain) syncWrite(params []byte) {
 	}
 }
 
-// send says whether anything was sent.
+// send reports whether it sent an answer.
 func (c *Chain) send(s *Servo, params []byte) bool {
 	if s.table[HardwareError] != 0 {
 		params[0] |= dynamixel.Alert
@@ -178,7 +176,7 @@ func (s *Servo) read(register, size int) []byte {
 	if register+size > tableSize {
 		return []byte{accessError}
 	}
-	return append(append(s.said[:0], 0), s.table[register:register+size]...)
+	return append(append(s.reply[:0], 0), s.table[register:register+size]...)
 }
 
 func (s *Servo) write(register int, data []byte) (problem byte) {
@@ -197,7 +195,7 @@ func (s *Servo) write(register int, data []byte) (problem byte) {
 	return 0
 }
 
-// within holds a goal position to the limits, where the mode has them.
+// within checks a goal position against the limits, in the mode that has them.
 func (s *Servo) within(data []byte, low, high int) bool {
 	if s.table[OperatingMode] != 3 || len(data) != 4 {
 		return true
@@ -207,7 +205,7 @@ func (s *Servo) within(data []byte, low, high int) bool {
 	return goal >= at(low) && goal <= at(high)
 }
 
-// move obeys at once, as an ideal servo would.
+// move reaches the goal at once.
 func (s *Servo) move() {
 	if s.table[TorqueEnable] == 0 {
 		clear(s.table[PresentSpeed : PresentSpeed+4])
@@ -223,10 +221,11 @@ func (s *Servo) move() {
 	}
 }
 
-// watch is the bus watchdog (e-manual, "Bus Watchdog(98)").
+// watch runs the bus watchdog (e-manual, "Bus Watchdog(98)").
 func (s *Servo) watch() {
 	limit := time.Duration(s.table[Watchdog]) * watchdogUnit
-	if s.table[Watchdog] == 0 || s.table[Watchdog] == tripped || s.table[TorqueEnable] == 0 || time.Since(s.last) <= limit {
+	running := s.table[Watchdog] != 0 && s.table[Watchdog] != tripped && s.table[TorqueEnable] != 0
+	if !running || time.Since(s.last) <= limit {
 		return
 	}
 	s.table[Watchdog] = tripped

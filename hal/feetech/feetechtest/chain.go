@@ -1,5 +1,5 @@
-// Package feetechtest is a chain of STS servos without hardware: it answers on a
-// pseudo-terminal, from a memory table for each servo, and can be told to fail.
+// Package feetechtest is a fake chain of STS servos. It answers on a pseudo-terminal from a memory table
+// for each servo, with injected faults.
 package feetechtest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"optibfm/hal/servobus/servobustest"
 )
 
-// Registers that tests look at (memory table of the STS3215).
+// Registers that tests use (memory table of the STS3215).
 const (
 	Mode      = 33
 	Torque    = 40
@@ -26,18 +26,18 @@ const (
 	sign      = 1 << 15
 )
 
-// Chain is a bus with servos. Its methods may be called by several goroutines.
+// Chain is a bus with servos. Several goroutines may use it.
 type Chain struct {
 	*servobustest.Chain[*Servo]
 }
 
-// Servo is one servo. Make it with NewServo.
+// Servo is one servo. Create it with NewServo.
 type Servo struct {
 	servobustest.Servo
 	table [tableSize]byte
 }
 
-// NewServo makes an STS3215 in mode 0 (position) or 1 (velocity).
+// NewServo returns an STS3215 in mode 0 (position) or 1 (velocity).
 func NewServo(id, mode byte) *Servo {
 	s := &Servo{Servo: servobustest.Servo{ID: id}}
 	put := binary.LittleEndian
@@ -56,12 +56,11 @@ func New(servos ...*Servo) (*Chain, error) {
 		return nil, err
 	}
 	c := &Chain{bus}
-	c.Serve(c.take)
+	c.Serve(c.decode)
 	return c, nil
 }
 
-// Set writes a register of one or two bytes, two with the sign in bit 15, as if it
-// were the servo itself.
+// Set sets a register of one byte, or of two with the sign in bit 15, from inside the servo.
 func (c *Chain) Set(id byte, register, size, value int) {
 	c.Change(id, func(s *Servo) {
 		if size == 1 {
@@ -75,7 +74,7 @@ func (c *Chain) Set(id byte, register, size, value int) {
 	})
 }
 
-// Get reads a register of one or two bytes.
+// Get returns a register of one or two bytes.
 func (c *Chain) Get(id byte, register, size int) (value int) {
 	c.Change(id, func(s *Servo) {
 		if size == 1 {
@@ -90,17 +89,17 @@ func (c *Chain) Get(id byte, register, size int) (value int) {
 	return value
 }
 
-func (c *Chain) take(received []byte) (used int, err error) {
+func (c *Chain) decode(received []byte) (used int, err error) {
 	p, used, err := feetech.Decode(received)
 	if err == nil {
-		c.handle(p)
+		c.execute(p)
 	}
 	return used, err
 }
 
-func (c *Chain) handle(p feetech.Packet) {
+func (c *Chain) execute(p feetech.Packet) {
 	if len(p.Params) >= 2 && (p.Code == feetech.SyncRead || p.Code == feetech.SyncWrite) {
-		c.handleAll(p)
+		c.executeAll(p)
 		return
 	}
 	s := c.Find(p.ID)
@@ -118,7 +117,7 @@ func (c *Chain) handle(p feetech.Packet) {
 	}
 }
 
-func (c *Chain) handleAll(p feetech.Packet) {
+func (c *Chain) executeAll(p feetech.Packet) {
 	register, size, rest := int(p.Params[0]), int(p.Params[1]), p.Params[2:]
 	if p.Code == feetech.SyncRead {
 		c.InTurn(rest, func(s *Servo) bool { return c.send(s, s.read(register, size)) })
@@ -131,7 +130,7 @@ func (c *Chain) handleAll(p feetech.Packet) {
 	}
 }
 
-// send says whether anything was sent.
+// send reports whether it sent an answer.
 func (c *Chain) send(s *Servo, params []byte) bool {
 	return c.Answer(s, params, func(dst, params []byte) []byte {
 		return feetech.AppendPacket(dst, feetech.Packet{ID: s.ID, Code: s.table[Status], Params: params})
@@ -145,8 +144,8 @@ func (s *Servo) read(register, size int) []byte {
 	return s.table[register : register+size]
 }
 
-// write obeys at once, as an ideal servo would. A goal switches the torque on, which
-// is the worst that firmware does.
+// write writes registers and reaches a goal at once. A goal switches the torque on: that is the worst that
+// firmware does.
 func (s *Servo) write(register int, data []byte) {
 	if s.Refuses() || register+len(data) > tableSize {
 		return

@@ -1,6 +1,5 @@
-// Package mcutest is a microcontroller without hardware: it speaks the protocol
-// of package mcu on a pseudo-terminal, with the states and the deadman that
-// PROTOCOL.md asks for, and can be told to fail.
+// Package mcutest is a fake microcontroller. It speaks the protocol of package mcu on a pseudo-terminal,
+// with the states and the deadman of PROTOCOL.md and with injected faults.
 package mcutest
 
 import (
@@ -18,18 +17,17 @@ import (
 	"optibfm/hal/serial/serialtest"
 )
 
-// Firmware is what a board is programmed with.
+// Firmware describes the program of a board.
 type Firmware struct {
 	Name            string
 	Inputs, Outputs []hal.Signal
 	Hz              float64 // of the samples
-	// Step advances the body by dt seconds under the outputs and fills the
-	// inputs.
+	// Step advances the body by dt seconds with these outputs, and sets the inputs.
 	Step func(dt float64, outputs, inputs []float32)
 }
 
-// Rover is a differential drive with encoders, a battery and an emergency stop: the
-// wheels turn as commanded.
+// Rover returns a differential drive with encoders, a battery and an emergency stop. The wheels turn as
+// commanded.
 func Rover() Firmware {
 	return Firmware{
 		Name: "rover in Go",
@@ -50,7 +48,7 @@ func Rover() Firmware {
 	}
 }
 
-// estopClosed is the input that is 1 but while the board has the fault CauseEStop.
+// estopClosed is the input that is 1 except during the fault CauseEStop.
 const estopClosed = "estop_closed"
 
 // The causes of a halt (PROTOCOL.md).
@@ -61,10 +59,10 @@ const (
 	CauseEStop   = 16
 )
 
-// fullLine is how long a line may be full before bytes are lost.
+// fullLine is how long a write waits for room before the board drops bytes.
 const fullLine = time.Millisecond
 
-// Board is a running firmware. Its methods may be called by several goroutines.
+// Board is a running firmware. Several goroutines may use it.
 type Board struct {
 	Path string // of the port
 
@@ -84,7 +82,7 @@ type Board struct {
 	failsafe []float32
 	inputs   []float32
 	seq      byte
-	obeyed   byte
+	executed byte // number of the latest executed command
 	expected byte
 	counting bool
 	lost     uint16
@@ -97,19 +95,19 @@ type Board struct {
 	version      byte
 	instead      map[byte][]byte
 	late         time.Duration
-	underWay     chan lateFrame
+	delayed      chan delayedFrame
 }
 
-// lateFrame is on a line that is slow.
-type lateFrame struct {
+// delayedFrame is a frame on a slow line.
+type delayedFrame struct {
 	frame []byte
 	due   time.Time
 }
 
-// longLine is how many frames can be under way.
-const longLine = 1024
+// maxDelayed is the number of frames on a slow line.
+const maxDelayed = 1024
 
-// New starts a board. Close ends it.
+// New starts a board. Close stops it.
 func New(f Firmware) (*Board, error) {
 	line, err := serialtest.Open()
 	if err != nil {
@@ -117,8 +115,9 @@ func New(f Firmware) (*Board, error) {
 	}
 	b := &Board{
 		Path: line.Path, line: line, firmware: f, stop: make(chan struct{}), version: mcu.Version,
-		instead: map[byte][]byte{}, underWay: make(chan lateFrame, longLine),
-		outputs: make([]float32, len(f.Outputs)), failsafe: make([]float32, len(f.Outputs)), inputs: make([]float32, len(f.Inputs)),
+		instead: map[byte][]byte{}, delayed: make(chan delayedFrame, maxDelayed),
+		outputs: make([]float32, len(f.Outputs)), failsafe: make([]float32, len(f.Outputs)),
+		inputs: make([]float32, len(f.Inputs)),
 	}
 	b.Restart()
 	b.done.Add(3)
@@ -128,7 +127,7 @@ func New(f Firmware) (*Board, error) {
 	return b, nil
 }
 
-// Close pulls the plug.
+// Close unplugs the board.
 func (b *Board) Close() error {
 	close(b.stop)
 	err := b.line.Close()
@@ -136,7 +135,7 @@ func (b *Board) Close() error {
 	return err
 }
 
-// Restart is what a reset does.
+// Restart resets the board.
 func (b *Board) Restart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +144,7 @@ func (b *Board) Restart() {
 	b.halt(CauseBoot)
 }
 
-// Fault halts with a cause and refuses to be armed until Clear.
+// Fault halts the board with a cause, and disables arming until Clear.
 func (b *Board) Fault(cause byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,31 +159,30 @@ func (b *Board) Clear() {
 	b.fault = 0
 }
 
-// Drop swallows the next n frames to the host, Garble damages them.
+// Drop suppresses the next n frames to the host.
 func (b *Board) Drop(n int) { b.change(func() { b.drop = n }) }
 
 // Garble damages the next n frames to the host.
 func (b *Board) Garble(n int) { b.change(func() { b.garble = n }) }
 
-// Mute stops or resumes everything that the board sends.
+// Mute stops or resumes sending.
 func (b *Board) Mute(mute bool) { b.change(func() { b.mute = mute }) }
 
-// Stubborn makes it answer a halt and go on.
+// Stubborn makes the board answer HALT without halting.
 func (b *Board) Stubborn(on bool) { b.change(func() { b.stubborn = on }) }
 
-// Version lets it claim another version of the protocol.
+// Version sets the version of the protocol that the board reports.
 func (b *Board) Version(v byte) { b.change(func() { b.version = v }) }
 
-// Instead lets all frames of a type have this payload.
+// Instead replaces the payload of all frames of a type.
 func (b *Board) Instead(message byte, payload []byte) {
 	b.change(func() { b.instead[message] = payload })
 }
 
-// Late lets all that the board sends arrive so much later, as over a slow bridge. Say it
-// once.
+// Late delays all frames to the host, as a slow bridge does. Call it once.
 func (b *Board) Late(by time.Duration) { b.change(func() { b.late = by }) }
 
-// Outputs gives what is at the actuators, and whether the board is armed.
+// Outputs returns the values at the actuators, and whether the board is armed.
 func (b *Board) Outputs() (outputs []float32, armed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +227,7 @@ func (b *Board) tick() {
 	}
 }
 
-// readStop is the emergency stop's contact, where the board has one.
+// readStop sets the input of the emergency stop, where the board has one.
 func (b *Board) readStop() {
 	i := slices.IndexFunc(b.firmware.Inputs, func(s hal.Signal) bool { return s.Name == estopClosed })
 	switch {
@@ -245,7 +243,7 @@ func (b *Board) sample() {
 	p := binary.LittleEndian.AppendUint32(b.payload[:0], uint32(time.Since(b.started).Microseconds()))
 	p = append(p, b.state, b.cause)
 	p = binary.LittleEndian.AppendUint16(p, uint16(b.deadman.Milliseconds()))
-	p = append(p, b.obeyed)
+	p = append(p, b.executed)
 	p = binary.LittleEndian.AppendUint16(p, b.lost)
 	for _, v := range b.inputs {
 		p = binary.LittleEndian.AppendUint32(p, math.Float32bits(v))
@@ -268,8 +266,7 @@ func (b *Board) send(message byte, payload []byte) {
 		return
 	case b.garble > 0:
 		b.garble--
-		b.out[2] ^= 0x80 // never makes a zero of it: code bytes and ours stay small or large
-		if b.out[2] == 0 {
+		if b.out[2] ^= 0x80; b.out[2] == 0 { // a zero would end the frame
 			b.out[2] = 0x7F
 		}
 	}
@@ -278,25 +275,25 @@ func (b *Board) send(message byte, payload []byte) {
 		return
 	}
 	select {
-	case b.underWay <- lateFrame{bytes.Clone(b.out), time.Now().Add(b.late)}:
-	default: // it is lost
+	case b.delayed <- delayedFrame{bytes.Clone(b.out), time.Now().Add(b.late)}:
+	default: // lost
 	}
 }
 
-// write sends as a UART does, whether anybody listens or not.
+// write sends without flow control, as a UART does.
 func (b *Board) write(frame []byte) {
 	_ = b.line.SetWriteDeadline(time.Now().Add(fullLine))
 	_, _ = b.line.Write(frame)
 }
 
-// deliver sends what is under way when it is due.
+// deliver sends delayed frames when they are due.
 func (b *Board) deliver() {
 	defer b.done.Done()
 	for {
 		select {
 		case <-b.stop:
 			return
-		case f := <-b.underWay:
+		case f := <-b.delayed:
 			time.Sleep(time.Until(f.due))
 			b.write(f.frame)
 		}
@@ -319,7 +316,7 @@ func (b *Board) receive() {
 			if err == nil {
 				b.handle(f)
 			} else if !errors.Is(err, mcu.ErrIncomplete) {
-				continue // the gap in its numbers will tell
+				continue // counted as a gap in the sequence numbers
 			}
 		}
 		b.mu.Unlock()
@@ -343,10 +340,10 @@ func (b *Board) handle(f mcu.Frame) {
 		b.command(f)
 	case mcu.Halt:
 		if !b.stubborn {
-			b.take(f.Payload, b.failsafe)
+			b.store(f.Payload, b.failsafe)
 			b.halt(max(b.fault, CauseHalt))
 		}
-		b.sayState()
+		b.sendState()
 	}
 }
 
@@ -367,18 +364,21 @@ func (b *Board) arm(p []byte) {
 		b.state, b.cause, b.heard = mcu.Armed, 0, time.Now()
 		b.deadman = time.Duration(binary.LittleEndian.Uint16(p)) * time.Millisecond
 	}
-	b.sayState()
+	b.sendState()
 }
 
 func (b *Board) command(f mcu.Frame) {
-	if b.state != mcu.Armed || len(f.Payload) < 2 || binary.LittleEndian.Uint16(f.Payload) == 0 || !b.take(f.Payload[2:], b.outputs) {
+	if b.state != mcu.Armed || len(f.Payload) < 2 || binary.LittleEndian.Uint16(f.Payload) == 0 {
+		return
+	}
+	if !b.store(f.Payload[2:], b.outputs) {
 		return
 	}
 	b.deadman = time.Duration(binary.LittleEndian.Uint16(f.Payload)) * time.Millisecond
-	b.heard, b.obeyed = time.Now(), f.Seq
+	b.heard, b.executed = time.Now(), f.Seq
 }
 
-func (b *Board) take(p []byte, to []float32) bool {
+func (b *Board) store(p []byte, to []float32) bool {
 	if len(p) != 4*len(to) {
 		return false
 	}
@@ -388,7 +388,7 @@ func (b *Board) take(p []byte, to []float32) bool {
 	return true
 }
 
-func (b *Board) sayState() {
+func (b *Board) sendState() {
 	p := append(b.payload[:0], b.state, b.cause)
 	b.payload = binary.LittleEndian.AppendUint16(p, uint16(b.deadman.Milliseconds()))
 	b.send(mcu.State, b.payload)

@@ -1,5 +1,5 @@
-// Package mittest is a set of CAN motors without hardware: they obey mini cheetah
-// frames in either dialect, on a bus of package cantest, and can be told to fail.
+// Package mittest has fake CAN motors. They execute mini cheetah frames in either dialect on a bus of package
+// cantest, with injected faults.
 package mittest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"optibfm/hal/mit"
 )
 
-// Motors are on one bus. Their methods may be called by several goroutines.
+// Motors is the set of motors on one bus. Several goroutines may use it.
 type Motors struct {
 	Address string // for mit.Config.Interface
 	Bus     *cantest.Bus
@@ -30,13 +30,13 @@ type motor struct {
 	on          bool
 	goal        mit.Goal
 	now         mit.Answer
-	status      byte // damiao, where it is an error
+	status      byte // damiao: an error, or 0
 	code        byte // mit
 	timeout     uint32
 	heard       time.Time
-	mute        int    // answers that it swallows; negative: all
-	lost        []bool // whether it swallows the next answers
-	short       int    // answers of 3 bytes
+	mute        int    // answers to suppress; negative: all
+	lost        []bool // whether to suppress the next answers
+	short       int    // answers to shorten to 3 bytes
 	frames      int
 }
 
@@ -48,7 +48,7 @@ const (
 	silence     = 0xD
 )
 
-// New starts the motors that a configuration names. Close ends them.
+// New starts the motors of a configuration. Close stops them.
 func New(c mit.Config) (*Motors, error) {
 	m := &Motors{damiao: c.Dialect == mit.Damiao}
 	for _, each := range c.Motors {
@@ -63,10 +63,10 @@ func New(c mit.Config) (*Motors, error) {
 	return m, nil
 }
 
-// Close takes the interface down.
+// Close removes the interface.
 func (m *Motors) Close() error { return m.Bus.Close() }
 
-// Goal gives what the motor was last told, and whether it is in motor mode.
+// Goal returns the motor's latest goal, and whether it is in motor mode.
 func (m *Motors) Goal(id int) (goal mit.Goal, on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,18 +75,18 @@ func (m *Motors) Goal(id int) (goal mit.Goal, on bool) {
 	return one.goal, one.on
 }
 
-// Put moves a motor.
+// Put sets the state of a motor.
 func (m *Motors) Put(id int, a mit.Answer) { m.change(id, func(one *motor) { one.now = a }) }
 
-// Fail gives it an error: a status (damiao) or an error code (mit).
+// Fail sets an error: a status (damiao) or an error code (mit).
 func (m *Motors) Fail(id int, problem byte) {
 	m.change(id, func(one *motor) { one.status, one.code, one.on = problem, problem, false })
 }
 
-// Mute lets it swallow n answers, or all with n < 0.
+// Mute suppresses the next n answers, or all with n < 0.
 func (m *Motors) Mute(id, n int) { m.change(id, func(one *motor) { one.mute = n }) }
 
-// Lose says of the next answers, also of those about registers, whether each is lost.
+// Lose selects which of the next answers are lost, including those about registers.
 func (m *Motors) Lose(id int, which ...bool) {
 	m.change(id, func(one *motor) { one.lost = which })
 }
@@ -94,7 +94,7 @@ func (m *Motors) Lose(id int, which ...bool) {
 // Short shortens n answers.
 func (m *Motors) Short(id, n int) { m.change(id, func(one *motor) { one.short = n }) }
 
-// Frames counts what was sent to a motor, and to its registers.
+// Frames returns the number of frames to a motor and to its registers.
 func (m *Motors) Frames(id int) (n int) {
 	m.change(id, func(one *motor) { n = one.frames })
 	return n
@@ -129,11 +129,11 @@ func (m *Motors) handle(b *cantest.Bus, f can.Frame) {
 	m.watch(one)
 	one.frames++
 	one.heard = time.Now()
-	m.obey(one, f.Data)
+	m.execute(one, f.Data)
 	m.answer(b, one)
 }
 
-func (m *Motors) obey(one *motor, data [8]byte) {
+func (m *Motors) execute(one *motor, data [8]byte) {
 	if binary.BigEndian.Uint64(data[:])>>8 != 1<<56-1 {
 		if one.on {
 			one.goal = one.span.Unpack(data)
@@ -153,7 +153,7 @@ func (m *Motors) obey(one *motor, data [8]byte) {
 	}
 }
 
-// move is an ideal motor without load.
+// move reaches the goal at once.
 func (one *motor) move() {
 	g := one.goal
 	if g.Kp > 0 {
@@ -162,14 +162,15 @@ func (one *motor) move() {
 	one.now.Velocity, one.now.Torque = g.Velocity, g.Torque
 }
 
-// watch is the CAN timeout of a damiao motor.
+// watch runs the CAN timeout of a damiao motor.
 func (m *Motors) watch(one *motor) {
-	if m.damiao && one.on && one.timeout > 0 && time.Since(one.heard) > time.Duration(one.timeout)*timeoutUnit {
+	limit := time.Duration(one.timeout) * timeoutUnit
+	if m.damiao && one.on && limit > 0 && time.Since(one.heard) > limit {
 		one.on, one.status = false, silence
 	}
 }
 
-// loses takes the next of Lose.
+// loses returns whether the next answer is lost.
 func (one *motor) loses() (lost bool) {
 	if len(one.lost) > 0 {
 		lost, one.lost = one.lost[0], one.lost[1:]

@@ -1,5 +1,5 @@
-// Package serialtest gives tests a serial line without hardware: a
-// pseudo-terminal whose far end the test, or a fake device, holds.
+// Package serialtest provides a serial line without hardware: a pseudo-terminal. The driver opens
+// one end as its port; the test, or a fake device, holds the far end.
 package serialtest
 
 import (
@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Line is the far end of a serial line. Its methods may be called by several
-// goroutines.
+// Line is the far end of a serial line. Several goroutines may use it.
 type Line struct {
-	*os.File        // reads what the port writes, writes what it reads
+	*os.File        // reads what the port writes, and writes what it reads
 	Path     string // of the near end, for serial.Config
 
 	near int // keeps the near end alive while no port has it open
 	once sync.Once
 }
 
-// Open makes a line.
+// Open creates a line.
 func Open() (*Line, error) {
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -55,11 +54,11 @@ func connect(far *os.File) (*Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, silence(l.near)
+	return l, disableEcho(l.near)
 }
 
-// silence keeps the line from echoing before a port has set it up.
-func silence(fd int) error {
+// disableEcho disables the echo that is on before a port configures the line.
+func disableEcho(fd int) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return err
@@ -68,7 +67,7 @@ func silence(fd int) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
-// Close ends the line, as pulling the plug does: the port hangs up.
+// Close hangs the line up, as unplugging an adapter does.
 func (l *Line) Close() error {
 	var err error
 	l.once.Do(func() {

@@ -1,7 +1,6 @@
-// Package servobustest is what fake chains of servos have in common, whatever their
-// packets and registers: a pseudo-terminal, a goroutine that serves it, and the ways
-// in which servos can be told to fail. Packages dynamixeltest and feetechtest build
-// on it.
+// Package servobustest has what the fake chains of packages dynamixeltest and feetechtest share: a
+// pseudo-terminal, a goroutine that serves it, and injected faults. [Run] is the test suite that both
+// drivers run against their fake.
 package servobustest
 
 import (
@@ -13,29 +12,29 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// Servo is what every fake servo has. Embed it.
+// Servo is the common part of every fake servo. Embed it.
 type Servo struct {
 	ID byte
 
-	mute    int // answers that it swallows; negative: all
-	garble  int // answers that it damages
-	cut     int // answers that it shortens
-	deaf    int // instructions that it misses; negative: all
-	refuses bool
+	mute         int // answers to suppress; negative: all
+	garble       int // answers to damage
+	cut          int // answers to shorten
+	deaf         int // instructions to miss; negative: all
+	ignoreWrites bool
 }
 
-// Base gives the part of a servo that this package knows.
+// Base returns the common part.
 func (s *Servo) Base() *Servo { return s }
 
-// Hears tells whether the servo hears the instruction that is there for it. Ask once
-// for each: it counts what Miss lets it miss.
-func (s *Servo) Hears() bool { return !spend(&s.deaf) }
+// Hears reports whether the servo receives the present instruction. It counts down Miss: call it once
+// for each instruction.
+func (s *Servo) Hears() bool { return !countDown(&s.deaf) }
 
-// Refuses tells whether it ignores what is written to it.
-func (s *Servo) Refuses() bool { return s.refuses }
+// Refuses reports whether the servo ignores what is written to it.
+func (s *Servo) Refuses() bool { return s.ignoreWrites }
 
-// spend takes one of n, of which there is no end where it is negative.
-func spend(n *int) bool {
+// countDown reports whether a fault is active, and decrements its count. A negative count stays.
+func countDown(n *int) bool {
 	if *n > 0 {
 		*n--
 		return true
@@ -43,8 +42,8 @@ func spend(n *int) bool {
 	return *n < 0
 }
 
-// Chain is a bus with servos of type S, a pointer to a struct that embeds Servo. Its
-// methods may be called by several goroutines, but for those that say so.
+// Chain is a bus with servos of type S, a pointer to a struct that embeds Servo. Several goroutines may
+// use it, except for the methods that are for the decode function of Serve.
 type Chain[S interface {
 	comparable
 	Base() *Servo
@@ -57,10 +56,10 @@ type Chain[S interface {
 	servos []S
 	echo   bool
 	heard  int
-	out    []byte // reused: tests count allocations beside the fake
+	out    []byte // reused: tests count allocations while the fake runs
 }
 
-// New makes a chain. Call Serve next. Close ends it.
+// New creates a chain. Call Serve next. Close ends it.
 func New[S interface {
 	comparable
 	Base() *Servo
@@ -72,12 +71,11 @@ func New[S interface {
 	return &Chain[S]{Path: line.Path, line: line, done: make(chan struct{}), servos: servos}, nil
 }
 
-// Serve begins to serve the line. take obeys the first packet in what was received and
-// says how much of it is done with; an error is servobus.ErrIncomplete, or what is wrong
-// with the packet.
-func (c *Chain[S]) Serve(take func(received []byte) (used int, err error)) { go c.serve(take) }
+// Serve starts to serve the line. decode executes the first packet in received and returns how many
+// bytes to discard. Its error is servobus.ErrIncomplete, or the fault of the packet.
+func (c *Chain[S]) Serve(decode func(received []byte) (used int, err error)) { go c.serve(decode) }
 
-func (c *Chain[S]) serve(take func([]byte) (int, error)) {
+func (c *Chain[S]) serve(decode func([]byte) (int, error)) {
 	defer close(c.done)
 	buf := make([]byte, 4096)
 	held := 0
@@ -92,7 +90,7 @@ func (c *Chain[S]) serve(take func([]byte) (int, error)) {
 		}
 		held += n
 		for {
-			used, err := take(buf[:held])
+			used, err := decode(buf[:held])
 			held = copy(buf, buf[used:held])
 			if errors.Is(err, servobus.ErrIncomplete) {
 				break
@@ -105,50 +103,50 @@ func (c *Chain[S]) serve(take func([]byte) (int, error)) {
 	}
 }
 
-// Close pulls the plug.
+// Close unplugs the chain.
 func (c *Chain[S]) Close() error {
 	err := c.line.Close()
 	<-c.done
 	return err
 }
 
-// Mute lets a servo swallow n answers, or all with n < 0.
+// Mute suppresses a servo's next n answers, or all with n < 0.
 func (c *Chain[S]) Mute(id byte, n int) { c.Change(id, func(s S) { s.Base().mute = n }) }
 
-// Garble damages the checksum of n answers.
+// Garble damages the checksum of a servo's next n answers.
 func (c *Chain[S]) Garble(id byte, n int) { c.Change(id, func(s S) { s.Base().garble = n }) }
 
-// Cut leaves the last parameter out of n answers.
+// Cut removes the last parameter from a servo's next n answers.
 func (c *Chain[S]) Cut(id byte, n int) { c.Change(id, func(s S) { s.Base().cut = n }) }
 
-// Miss lets a servo not hear the next n instructions, or any with n < 0.
+// Miss makes a servo miss the next n instructions, or all with n < 0.
 func (c *Chain[S]) Miss(id byte, n int) { c.Change(id, func(s S) { s.Base().deaf = n }) }
 
-// Refuse lets a servo ignore what is written to it.
-func (c *Chain[S]) Refuse(id byte) { c.Change(id, func(s S) { s.Base().refuses = true }) }
+// Refuse makes a servo ignore what is written to it.
+func (c *Chain[S]) Refuse(id byte) { c.Change(id, func(s S) { s.Base().ignoreWrites = true }) }
 
-// Echo lets the adapter hear what it sends.
+// Echo makes the adapter receive what it sends.
 func (c *Chain[S]) Echo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.echo = true
 }
 
-// Heard counts the instructions so far.
+// Heard returns the number of instructions so far.
 func (c *Chain[S]) Heard() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard
 }
 
-// Change looks at a servo, or changes it, while nothing is served.
+// Change calls how with a servo, between two instructions.
 func (c *Chain[S]) Change(id byte, how func(S)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	how(c.Find(id))
 }
 
-// Find gives a servo, nil where there is none. It is for take.
+// Find returns a servo, or nil. It is for decode.
 func (c *Chain[S]) Find(id byte) (found S) {
 	for _, s := range c.servos {
 		if s.Base().ID == id {
@@ -158,30 +156,29 @@ func (c *Chain[S]) Find(id byte) (found S) {
 	return found
 }
 
-// Everyone gives all servos. It is for take.
-func (c *Chain[S]) Everyone() []S { return c.servos }
+// All returns all servos. It is for decode.
+func (c *Chain[S]) All() []S { return c.servos }
 
-// Answer sends what a servo says, and says whether it did: it may be told to fail.
-// packet appends the packet with these parameters, whose last byte is its checksum's.
-// It is for take.
+// Answer sends the answer of a servo, subject to injected faults, and reports whether it did. packet
+// appends the packet with these parameters; its last byte belongs to the checksum. It is for decode.
 func (c *Chain[S]) Answer(s S, params []byte, packet func(dst, params []byte) []byte) bool {
 	b := s.Base()
-	if spend(&b.mute) {
+	if countDown(&b.mute) {
 		return false
 	}
-	if spend(&b.cut) {
+	if countDown(&b.cut) {
 		params = params[:len(params)-1]
 	}
 	c.out = packet(c.out[:0], params)
-	if spend(&b.garble) {
+	if countDown(&b.garble) {
 		c.out[len(c.out)-1] ^= 0x40
 	}
 	_, _ = c.line.Write(c.out)
 	return true
 }
 
-// InTurn lets servos answer one after the other. Who comes behind a servo that is
-// silent stays silent too: that is the worst that firmware does. It is for take.
+// InTurn makes servos answer one after the other. A servo behind a silent one stays silent too: that is
+// the worst that firmware does. It is for decode.
 func (c *Chain[S]) InTurn(ids []byte, answer func(S) (sent bool)) {
 	var none S
 	for _, id := range ids {

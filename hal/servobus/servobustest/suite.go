@@ -1,0 +1,420 @@
+package servobustest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/hal"
+	"optibfm/hal/monotonic"
+	"optibfm/hal/serial"
+	"optibfm/hal/serial/serialtest"
+)
+
+// Rig is a driver and a fake chain of three servos: "shoulder" (ID 1) and "elbow" (ID 2) in position mode
+// with limits of 0 to 4095 steps, and "wheel" (ID 3) in velocity mode. All are stopped, without torque, at
+// the middle, step 2048.
+type Rig interface {
+	// Of the chain. See [Chain].
+	Mute(id byte, n int)
+	Garble(id byte, n int)
+	Cut(id byte, n int)
+	Miss(id byte, n int)
+	Refuse(id byte)
+	Echo()
+	Heard() int
+	Close() error
+
+	// Registers of the servos. A goal is in steps, or in the servo's unit of velocity.
+	Torque(id byte) bool
+	SetTorque(id byte, on bool)
+	Goal(id byte) int
+	SetGoal(id byte, goal int)
+	SetPosition(id byte, steps int)
+	SetFault(id byte, on bool) // a hardware fault that the servo reports
+	SetMode(id byte)           // another mode than the configured one
+	SetModel(id byte)          // an unknown model number
+	SetReturnDelay(id byte)    // about 0.5 ms
+
+	// The driver.
+	Open(ctx context.Context, s Settings) (hal.Device, error)
+	HaltAll(s Settings, failsafe []float64) (notes []string, err error)
+}
+
+// Settings are the configuration keys that the suite varies. A port without a path is the chain's.
+type Settings struct {
+	Port          serial.Config
+	TimeoutMs     float64
+	HaltTorqueOff bool
+}
+
+// patient is a timeout that a busy machine meets. Tests that wait for it to pass use shorter.
+const (
+	patient = 300
+	short   = 100
+)
+
+const (
+	middle  = 2048
+	servos  = 3
+	samples = 3 * servos
+)
+
+// Run runs the behaviours that every driver of serial-bus servos has. start begins with new servos.
+func Run(t *testing.T, start func(t *testing.T) Rig) {
+	for name, test := range map[string]func(*testing.T, func(*testing.T) Rig){
+		"Arm_KeepsPresentPosition":         armKeepsPosition,
+		"Arm_LeavesTorqueOffOnFailure":     armFails,
+		"Write_LimitsGoals":                writeLimits,
+		"Read_RepeatsDamagedAnswersOnce":   readRepeats,
+		"Read_ReportsServoFault":           readFault,
+		"Halt_ReachesServosBesideDeadOne":  haltWithDeadServo,
+		"Halt_RepeatsMissedCommand":        haltRepeats,
+		"Unplugged_IsBusError":             unplugged,
+		"Echo_IsReadBack":                  echo,
+		"Open_RefusesWrongSetup":           openRefuses,
+		"Open_EndsWithContext":             openEnds,
+		"Tick_DoesNotAllocate":             tickAllocations,
+		"Tick_DoesNotAllocateOnFailure":    failureAllocations,
+		"HaltAll_HaltsServosBesideBroken":  haltAllBroken,
+		"HaltAll_LeavesTorqueOffAndNotes":  haltAllInactive,
+		"HaltAll_RefusesWrongNumberOfGoal": haltAllGoals,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, start) })
+	}
+}
+
+func open(t *testing.T, r Rig, s Settings) hal.Device {
+	t.Helper()
+	if s.TimeoutMs == 0 {
+		s.TimeoutMs = patient
+	}
+	d, err := r.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func openArmed(t *testing.T, r Rig, s Settings, goals ...float64) hal.Device {
+	t.Helper()
+	d := open(t, r, s)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if goals != nil {
+		write(t, d, goals...)
+	}
+	return d
+}
+
+// write writes goals and waits until the servos have executed them: they execute in order.
+func write(t *testing.T, d hal.Device, goals ...float64) {
+	t.Helper()
+	if err := d.Write(goals); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Read(make([]float64, samples)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func faults(d hal.Device) hal.Faults { return d.(hal.Counting).Faults() }
+
+func armKeepsPosition(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	r.SetPosition(2, 1500)
+	openArmed(t, r, Settings{})
+	if goal := r.Goal(2); goal != 1500 || !r.Torque(2) {
+		t.Errorf("goal %d, torque %v", goal, r.Torque(2))
+	}
+}
+
+func armFails(t *testing.T, start func(*testing.T) Rig) {
+	for name, fail := range map[string]func(Rig){
+		"refuses": func(r Rig) { r.Refuse(2) },
+		"dead":    func(r Rig) { r.Miss(2, -1) },
+		"fault":   func(r Rig) { r.SetFault(2, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t)
+			d := open(t, r, Settings{TimeoutMs: short})
+			fail(r)
+			if d.Arm() == nil {
+				t.Fatal("armed")
+			}
+			_, _ = d.Read(make([]float64, samples)) // the servos have executed what was sent
+			for _, id := range []byte{1, 3} {
+				if r.Torque(id) {
+					t.Errorf("servo %d has torque", id)
+				}
+			}
+			if g, ok := d.(hal.Guarded); ok && g.Deadman() != 0 {
+				t.Errorf("deadman %v", g.Deadman())
+			}
+		})
+	}
+}
+
+func writeLimits(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	d := openArmed(t, r, Settings{}, 99, -99, 0)
+	if a, b := r.Goal(1), r.Goal(2); a != 4095 || b != 0 {
+		t.Errorf("goals %d, %d", a, b)
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1)} {
+		if d.Write([]float64{0, v, 0}) == nil {
+			t.Errorf("%v was accepted", v)
+		}
+	}
+}
+
+func readRepeats(t *testing.T, start func(*testing.T) Rig) {
+	for _, c := range []struct {
+		name  string
+		fault func(Rig)
+		want  hal.Faults
+		err   error
+	}{
+		{"checksum", func(r Rig) { r.Garble(2, 1) }, hal.Faults{Checksum: 1, Mended: 1}, nil},
+		{"short", func(r Rig) { r.Cut(3, 1) }, hal.Faults{Short: 1, Mended: 1}, nil},
+		{"last servo silent", func(r Rig) { r.Mute(3, 1) }, hal.Faults{Timeout: 1, Mended: 1}, nil},
+		{"first servo silent", func(r Rig) { r.Mute(1, 1) }, hal.Faults{Timeout: 3, Mended: 3}, nil},
+		// All three are silent behind the dead one. Asked last, it does not hide the others.
+		{"first servo dead", func(r Rig) { r.Miss(1, -1) }, hal.Faults{Timeout: 4, Mended: 2}, hal.ErrTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t)
+			d := open(t, r, Settings{})
+			heard := r.Heard()
+			c.fault(r)
+			before := monotonic.Now()
+			at, err := d.Read(make([]float64, samples))
+			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), "shoulder") {
+				t.Error(err)
+			}
+			if err == nil && (at < before || at > monotonic.Now()) {
+				t.Errorf("sample time %d", at)
+			}
+			if faults(d) != c.want {
+				t.Errorf("%+v, want %+v", faults(d), c.want)
+			}
+			if n := r.Heard() - heard; n != 2 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+func readFault(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	d := open(t, r, Settings{})
+	r.SetFault(3, true)
+	_, err := d.Read(make([]float64, samples))
+	if !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "wheel") || faults(d).Device != 1 {
+		t.Errorf("%v, %+v", err, faults(d))
+	}
+}
+
+func haltWithDeadServo(t *testing.T, start func(*testing.T) Rig) {
+	for _, torqueOff := range []bool{false, true} {
+		r := start(t)
+		d := openArmed(t, r, Settings{HaltTorqueOff: torqueOff}, 1, 1, 1)
+		r.Miss(1, -1)
+		if err := d.Halt(make([]float64, servos)); !errors.Is(err, hal.ErrTimeout) {
+			t.Error(err)
+		}
+		for _, id := range []byte{2, 3} {
+			if r.Torque(id) == torqueOff {
+				t.Errorf("torque off %v: servo %d has torque %v", torqueOff, id, r.Torque(id))
+			}
+		}
+		if position, velocity := r.Goal(2), r.Goal(3); position != middle || velocity != 0 {
+			t.Errorf("torque off %v: goals %d, %d", torqueOff, position, velocity)
+		}
+	}
+}
+
+func haltRepeats(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	d := openArmed(t, r, Settings{}, 1, 1, 1)
+	r.Miss(3, 1)
+	if err := d.Halt(make([]float64, servos)); err != nil {
+		t.Fatal(err)
+	}
+	if velocity := r.Goal(3); velocity != 0 || faults(d).Mended != 1 {
+		t.Errorf("velocity %d, %+v", velocity, faults(d))
+	}
+}
+
+func unplugged(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	d := openArmed(t, r, Settings{})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := d.Read(make([]float64, samples))
+	goals := make([]float64, servos)
+	for name, err := range map[string]error{
+		"read": readErr, "write": d.Write(goals), "halt": d.Halt(goals), "arm": d.Arm(),
+	} {
+		if !errors.Is(err, hal.ErrBus) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if faults(d).Bus < 4 {
+		t.Errorf("%+v", faults(d))
+	}
+}
+
+func echo(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	r.Echo()
+	d := openArmed(t, r, Settings{Port: serial.Config{Echo: true}}, 0, 0, 0)
+	if faults(d) != (hal.Faults{}) {
+		t.Errorf("%+v", faults(d))
+	}
+}
+
+func openRefuses(t *testing.T, start func(*testing.T) Rig) {
+	for name, c := range map[string]struct {
+		want    string
+		prepare func(Rig, *Settings)
+	}{
+		"absent":        {"ping", func(r Rig, _ *Settings) { r.Miss(2, -1) }},
+		"mode":          {"mode", func(r Rig, _ *Settings) { r.SetMode(1) }},
+		"unknown model": {"model number", func(r Rig, _ *Settings) { r.SetModel(1) }},
+		"slow answers":  {"return delay", func(r Rig, s *Settings) { r.SetReturnDelay(1); s.TimeoutMs = 2 }},
+		"timeout":       {"timeout_ms", func(_ Rig, s *Settings) { s.TimeoutMs = -1 }},
+		"no such port":  {"/nonexistent", func(_ Rig, s *Settings) { s.Port.Path = "/nonexistent" }},
+	} {
+		r, s := start(t), Settings{TimeoutMs: short}
+		c.prepare(r, &s)
+		d, err := r.Open(t.Context(), s)
+		if err == nil {
+			_ = d.Close()
+			t.Errorf("%s: accepted", name)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v: no %q", name, err, c.want)
+		}
+	}
+}
+
+func openEnds(t *testing.T, start func(*testing.T) Rig) {
+	line, err := serialtest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = line.Read(make([]byte, 1)) // the first request, which stays without an answer
+		cancel()
+	}()
+	s := Settings{Port: serial.Config{Path: line.Path}, TimeoutMs: 1000}
+	if _, err := start(t).Open(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func tickAllocations(t *testing.T, start func(*testing.T) Rig) {
+	d := openArmed(t, start(t), Settings{})
+	in, out := make([]float64, samples), []float64{0.1, 0.2, 1}
+	n := testing.AllocsPerRun(50, func() {
+		_, readErr := d.Read(in)
+		if err := errors.Join(readErr, d.Write(out), d.Halt(out)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func failureAllocations(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	d := open(t, r, Settings{TimeoutMs: short})
+	r.Miss(2, -1)
+	in, out := make([]float64, samples), make([]float64, servos)
+	n := testing.AllocsPerRun(2, func() {
+		if _, err := d.Read(in); err == nil {
+			t.Fatal("read succeeded")
+		}
+		if err := d.Write(out); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Halt(out); err == nil {
+			t.Fatal("halt succeeded")
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// startMoving returns servos as a program leaves them that dies while they move.
+func startMoving(t *testing.T, start func(*testing.T) Rig) Rig {
+	r := start(t)
+	for id := byte(1); id <= servos; id++ {
+		r.SetTorque(id, true)
+		r.SetGoal(id, 100)
+	}
+	return r
+}
+
+func haltAllBroken(t *testing.T, start func(*testing.T) Rig) {
+	for name, fail := range map[string]func(Rig){
+		"dead":          func(r Rig) { r.Miss(2, -1) },
+		"mute":          func(r Rig) { r.Mute(2, -1) },
+		"garbled":       func(r Rig) { r.Garble(2, 1<<30) },
+		"wrong mode":    func(r Rig) { r.SetMode(2) },
+		"unknown model": func(r Rig) { r.SetModel(2) },
+	} {
+		for _, torqueOff := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := startMoving(t, start)
+				fail(r)
+				s := Settings{TimeoutMs: short, HaltTorqueOff: torqueOff}
+				if d, err := r.Open(t.Context(), s); err == nil {
+					_ = d.Close()
+					t.Error("the chain is not broken: it can be opened")
+				}
+				_, err := r.HaltAll(s, make([]float64, servos))
+				if err == nil || !strings.Contains(err.Error(), `"elbow"`) ||
+					strings.Contains(err.Error(), `"shoulder"`) || strings.Contains(err.Error(), `"wheel"`) {
+					t.Error(err)
+				}
+				for id, failsafe := range map[byte]int{1: middle, 2: middle, 3: 0} {
+					goal, torque := r.Goal(id), r.Torque(id)
+					broken, deaf := id == 2, id == 2 && name == "dead"
+					if !deaf && torque && (goal != failsafe || torqueOff) || !broken && torque == torqueOff {
+						t.Errorf("torque off %v: servo %d: goal %d, torque %v", torqueOff, id, goal, torque)
+					}
+				}
+			})
+		}
+	}
+}
+
+func haltAllInactive(t *testing.T, start func(*testing.T) Rig) {
+	r := startMoving(t, start)
+	r.SetTorque(2, false)
+	notes, err := r.HaltAll(Settings{TimeoutMs: patient}, make([]float64, servos))
+	if err != nil || !slices.Equal(notes, []string{"elbow: it has no torque: it is limp"}) {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if r.Torque(2) || r.Goal(1) != middle || r.Goal(3) != 0 {
+		t.Errorf("elbow has torque %v, goals %d, %d", r.Torque(2), r.Goal(1), r.Goal(3))
+	}
+}
+
+func haltAllGoals(t *testing.T, start func(*testing.T) Rig) {
+	if _, err := start(t).HaltAll(Settings{}, []float64{0}); err == nil {
+		t.Error("one goal for three servos was accepted")
+	}
+}
