@@ -27,7 +27,7 @@ func bind(opts evdev.BindOptions, react func(said string)) (cfg evdev.Config, sa
 	return cfg, said, err
 }
 
-func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
+func TestBind_AsksForEachButton(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	device := machine.Plug(info, padRanges())
@@ -73,7 +73,7 @@ func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
 	}
 }
 
-func TestBindingWithoutAPressNamesTheRole(t *testing.T) {
+func TestBind_TimeoutNamesRole(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	device := machine.Plug(info, padRanges())
@@ -95,7 +95,7 @@ func TestBindingWithoutAPressNamesTheRole(t *testing.T) {
 	}
 }
 
-func TestBindingSaysWhyItCannotListen(t *testing.T) {
+func TestBind_ReportsUnusableDevices(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	if _, _, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles()}, nil); err == nil || !strings.Contains(err.Error(), "plug it in") {
 		t.Errorf("without a device: %v", err)
@@ -111,7 +111,7 @@ func TestBindingSaysWhyItCannotListen(t *testing.T) {
 	}
 }
 
-func TestTwoEqualDevicesAreToldApartByWhereTheyArePlugged(t *testing.T) {
+func TestBind_DistinguishesEqualDevicesByPhys(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	info.Phys = "usb-1/input0"
@@ -129,7 +129,7 @@ func TestTwoEqualDevicesAreToldApartByWhereTheyArePlugged(t *testing.T) {
 	}
 }
 
-func TestAPedalThatRestsAtOneEndIsBoundAsSuch(t *testing.T) {
+func TestBind_FindsRestOfPedal(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	for rest, limits := range map[string]evdev.Range{

@@ -138,7 +138,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("never came: %s", what)
 }
 
-func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
+func TestDevice_PressHasKernelTime(t *testing.T) {
 	r := newRig(t, nil)
 	at := r.pad.Now()
 	r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
@@ -158,7 +158,7 @@ func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
 	}
 }
 
-func TestDevice_RefusesAPressWithAnImpossibleTime(t *testing.T) {
+func TestDevice_RefusesImpossibleTime(t *testing.T) {
 	for name, at := range map[string]int64{
 		"before the device was opened": 1,
 		"no time":                      -1,
@@ -178,7 +178,7 @@ func TestDevice_RefusesAPressWithAnImpossibleTime(t *testing.T) {
 	}
 }
 
-func TestAnAnswerClosesTheRequestAndCantTellToo(t *testing.T) {
+func TestDevice_AnswersClose(t *testing.T) {
 	r := newRig(t, nil)
 	for id, key := range []uint16{keyGood, keyTell} {
 		request := rewardsrc.Request{ID: uint64(id) + 1, Tick: 40, State: rewardsrc.Open}
@@ -190,7 +190,7 @@ func TestAnAnswerClosesTheRequestAndCantTellToo(t *testing.T) {
 	}
 }
 
-func TestAutorepeatAndOtherKeysAndKeysHeldBeforeGiveNothing(t *testing.T) {
+func TestDevice_IgnoresAutorepeatAndOtherKeys(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, cfg := pad()
 	r := &rig{t: t, machine: machine, pad: machine.Plug(info, padRanges())}
@@ -203,7 +203,7 @@ func TestAutorepeatAndOtherKeysAndKeysHeldBeforeGiveNothing(t *testing.T) {
 	r.none("a repeat, or an unbound key")
 }
 
-func TestAPacketCountsOnlyWhenTheKernelCompletedIt(t *testing.T) {
+func TestDevice_WaitsForSynReport(t *testing.T) {
 	r := newRig(t, nil)
 	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyBad, Value: 1})
 	time.Sleep(30 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestAPacketCountsOnlyWhenTheKernelCompletedIt(t *testing.T) {
 	}
 }
 
-func TestEventsThatTheKernelDroppedAreToldAndNotGuessed(t *testing.T) {
+func TestDevice_ReportsDroppedEvents(t *testing.T) {
 	r := newRig(t, nil)
 	r.pad.Set(keyBad) // went down among the lost ones
 	r.pad.Send(
@@ -238,7 +238,7 @@ func TestEventsThatTheKernelDroppedAreToldAndNotGuessed(t *testing.T) {
 	}
 }
 
-func TestADeviceThatGoesAndComesBackIsTold(t *testing.T) {
+func TestDevice_ReportsLossAndReturn(t *testing.T) {
 	r := newRig(t, nil)
 	if !r.panel.Reachable() {
 		t.Fatal("not reachable at the start")
@@ -261,7 +261,7 @@ func TestADeviceThatGoesAndComesBackIsTold(t *testing.T) {
 	r.none("a replug")
 }
 
-func TestADeviceThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+func TestDevice_WaitsForAbsentDevice(t *testing.T) {
 	r := &rig{t: t, machine: evdevtest.Machine{Dir: t.TempDir()}}
 	info, cfg := pad()
 	r.open(cfg)
@@ -274,7 +274,7 @@ func TestADeviceThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
 	r.none("waiting")
 }
 
-func TestADeviceThatCannotEverServeIsRefused(t *testing.T) {
+func TestOpen_RefusesUnusableDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*evdevtest.Device)
 		change  func(*evdev.Config)
@@ -307,7 +307,7 @@ func TestADeviceThatCannotEverServeIsRefused(t *testing.T) {
 	}
 }
 
-func TestADeflectedAxisGivesASteadyStreamUntilItRests(t *testing.T) {
+func TestAxis_StreamsWhileDeflected(t *testing.T) {
 	r := newRig(t, func(c *evdev.Config) {
 		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2
 		c.Labels.IntervalMS, c.Labels.Weight = 20, 0.25
@@ -346,7 +346,7 @@ func (r *rig) take() (all []rewardsrc.Label) {
 	return all
 }
 
-func TestAnAxisThatIsDeflectedAtTheStartCountsOnlyAfterItRested(t *testing.T) {
+func TestAxis_MustRestFirst(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, cfg := pad()
 	cfg.Axis.Code, cfg.Labels.IntervalMS = "ABS_Y", 20
@@ -360,7 +360,7 @@ func TestAnAxisThatIsDeflectedAtTheStartCountsOnlyAfterItRested(t *testing.T) {
 	eventually(t, "labels", func() bool { l := r.take(); return len(l) > 0 && l[0].Value == -1 })
 }
 
-func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
+func TestDevice_UndoTakesBackStream(t *testing.T) {
 	r := newRig(t, func(c *evdev.Config) { c.Labels.HoldAfterMS, c.Labels.IntervalMS = 40, 20 })
 	r.pad.Press(keyGood)
 	r.labels(1) // ID 1: stays
@@ -392,7 +392,7 @@ func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
 	}
 }
 
-func TestPollAllocatesNothingWhileNothingHappens(t *testing.T) {
+func TestPoll_AllocatesNothingWhenIdle(t *testing.T) {
 	r := newRig(t, nil)
 	dst := make([]rewardsrc.Label, 4)
 	if n := testing.AllocsPerRun(1000, func() { r.panel.Poll(dst) }); n != 0 {
@@ -400,7 +400,7 @@ func TestPollAllocatesNothingWhileNothingHappens(t *testing.T) {
 	}
 }
 
-func TestHaltEndsThePanelWhileTheDeviceIsAbsentToo(t *testing.T) {
+func TestHalt_WhileDeviceIsAbsent(t *testing.T) {
 	_, cfg := pad()
 	p, err := evdev.Open(cfg, evdev.Options{System: evdevtest.Machine{Dir: t.TempDir()}})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"optibfm/rewardsrc/evdev"
 )
 
-// TestARealKernelDevice makes a device in the kernel and presses its button:
+// TestKernel_UinputDevice makes a device in the kernel and presses its button:
 // sysfs, ioctls, the clock and unplugging are the real ones.
-func TestARealKernelDevice(t *testing.T) {
+func TestKernel_UinputDevice(t *testing.T) {
 	if f, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0); err != nil {
 		t.Skipf("no uinput here: %v", err)
 	} else if err := f.Close(); err != nil {

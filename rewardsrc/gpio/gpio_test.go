@@ -164,7 +164,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("never came: %s", what)
 }
 
-func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
+func TestPanel_ButtonGivesLabelAtKernelTime(t *testing.T) {
 	b := &board{debounced: true}
 	p := open(t, b, config(), nil)
 	p.Ask(rewardsrc.Request{ID: 4, Tick: 9, State: rewardsrc.Open})
@@ -186,7 +186,7 @@ func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
 	}
 }
 
-func TestAButtonThatWasHeldBeforeIsNoPress(t *testing.T) {
+func TestConn_IgnoresButtonHeldAtOpen(t *testing.T) {
 	b := &board{debounced: true, pressed: [panel.NumRoles]bool{panel.Bad: true}}
 	p := open(t, b, config(), nil)
 	b.send(t, b.up(panel.Bad))
@@ -196,7 +196,7 @@ func TestAButtonThatWasHeldBeforeIsNoPress(t *testing.T) {
 	}
 }
 
-func TestEdgesThatTheKernelLostAreCountedAsPresses(t *testing.T) {
+func TestButton_CountsLostEdgesAsPresses(t *testing.T) {
 	for _, c := range []struct {
 		level   bool // before the gap
 		missing uint32
@@ -212,7 +212,7 @@ func TestEdgesThatTheKernelLostAreCountedAsPresses(t *testing.T) {
 	}
 }
 
-func TestLostPressesAreTold(t *testing.T) {
+func TestPanel_ReportsLostPresses(t *testing.T) {
 	b := &board{debounced: true}
 	var told string
 	p := open(t, b, config(), func(n rewardsrc.Notice) {
@@ -229,7 +229,7 @@ func TestLostPressesAreTold(t *testing.T) {
 	}
 }
 
-func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
+func TestButton_DebouncesToFirstEdge(t *testing.T) {
 	var b button
 	const period = 10
 	type step struct {
@@ -266,7 +266,7 @@ func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
 	}
 }
 
-func TestDebouncingHereNeedsNoFurtherEdge(t *testing.T) {
+func TestConn_DebouncesWithoutFurtherEdge(t *testing.T) {
 	b := &board{}
 	p := open(t, b, config(), nil)
 	at := rewardsrc.Monotonic()
@@ -276,7 +276,7 @@ func TestDebouncingHereNeedsNoFurtherEdge(t *testing.T) {
 	}
 }
 
-func TestAnotherLinesEventsAndOddOnesAreIgnored(t *testing.T) {
+func TestConn_IgnoresUnknownEvents(t *testing.T) {
 	b := &board{debounced: true}
 	p := open(t, b, config(), nil)
 	b.send(t, uapi.LineEvent{Offset: 99, ID: uapi.LineEventRisingEdge}, uapi.LineEvent{Offset: 17, ID: 7})
@@ -284,7 +284,7 @@ func TestAnotherLinesEventsAndOddOnesAreIgnored(t *testing.T) {
 	labels(t, p, 1)
 }
 
-func TestTheLightBlinksWhileALabelIsWanted(t *testing.T) {
+func TestLamp_BlinksWhileLabelIsWanted(t *testing.T) {
 	led := lamp{patterns: patterns[LED]}
 	buzzer := lamp{patterns: patterns[Buzzer]}
 	type look struct {
@@ -316,7 +316,7 @@ func TestTheLightBlinksWhileALabelIsWanted(t *testing.T) {
 	check(look{10_000, true, true}, look{10_090, false, true}, look{10_170, true, true}, look{10_499, true, true}, look{10_500, true, false}, look{10_900, false, false})
 }
 
-func TestTheOutputsFollowWhatHappensAndEndDark(t *testing.T) {
+func TestConn_OutputsShowSignals(t *testing.T) {
 	b := &board{debounced: true}
 	p := open(t, b, config(), nil)
 	switched := func(o Output) []bool {
@@ -335,7 +335,7 @@ func TestTheOutputsFollowWhatHappensAndEndDark(t *testing.T) {
 	eventually(t, "the refusal", func() bool { return len(switched(LED)) == n+12 })
 }
 
-func TestAChipThatGoesAndComesBackIsWaitedForAndAsksAgain(t *testing.T) {
+func TestPanel_ReconnectsAndAsksAgain(t *testing.T) {
 	b := &board{debounced: true}
 	var events []rewardsrc.Event
 	p := open(t, b, config(), func(n rewardsrc.Notice) { events = append(events, n.Event) })
@@ -359,7 +359,7 @@ func TestAChipThatGoesAndComesBackIsWaitedForAndAsksAgain(t *testing.T) {
 	}
 }
 
-func TestAChipThatCannotServeIsRefused(t *testing.T) {
+func TestOpen_RefusesUnusableChip(t *testing.T) {
 	if _, err := Open(config(), Options{System: &board{refuses: unix.EBUSY}}); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("error %v", err)
 	}
@@ -370,7 +370,7 @@ func TestAChipThatCannotServeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConfigurationNamesEveryMistake(t *testing.T) {
+func TestConfig_NamesEveryMistake(t *testing.T) {
 	cfg := config()
 	cfg.Bad, cfg.LED, cfg.Bias, cfg.DebounceMS = cfg.Good, cfg.Undo, "sideways", -1
 	err := cfg.Validate()
@@ -387,7 +387,7 @@ func TestAConfigurationNamesEveryMistake(t *testing.T) {
 	}
 }
 
-func TestTheRequestSaysWhatTheConfigurationSays(t *testing.T) {
+func TestButtonFlags_FollowConfig(t *testing.T) {
 	cfg := config()
 	if got, want := buttonFlags(cfg), uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth|uapi.LineFlagV2ActiveLow|uapi.LineFlagV2BiasPullUp; got != want {
 		t.Errorf("flags %b, want %b", got, want)
@@ -401,7 +401,7 @@ func TestTheRequestSaysWhatTheConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestAnAbsentChipAndAFileThatIsNoneAreToldApart(t *testing.T) {
+func TestKernel_TellsAbsentChipFromWrongFile(t *testing.T) {
 	if _, err := (Kernel{}).Open(Config{Chip: "/nowhere/gpiochip0", Good: "1"}); !errors.Is(err, panel.ErrAbsent) {
 		t.Errorf("error %v", err)
 	}

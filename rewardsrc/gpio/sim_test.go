@@ -10,9 +10,9 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// TestARealKernelChip presses a button of the kernel's gpio-sim: the requests,
+// TestKernel_GPIOSim presses a button of the kernel's gpio-sim: the requests,
 // the numbering and the times are the real ones.
-func TestARealKernelChip(t *testing.T) {
+func TestKernel_GPIOSim(t *testing.T) {
 	const configfs = "/sys/kernel/config/gpio-sim"
 	if _, err := os.Stat(configfs); err != nil {
 		t.Skipf("no gpio-sim here (modprobe gpio-sim; mount configfs): %v", err)

@@ -429,7 +429,7 @@ func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan 
 	return startDrive(t, s), stopped
 }
 
-func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
+func TestPage_PairLabelUndoStop(t *testing.T) {
 	c := startChrome(t)
 	d, stopped := openForBrowser(t, nil)
 	p := c.page(phone)
@@ -529,7 +529,7 @@ func (c *chrome) mustBeHealthy() {
 	}
 }
 
-func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
+func TestPage_ShowsLabelWeight(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.RefractoryMS = 0 })
 	p := c.page(phone)
@@ -569,7 +569,7 @@ func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestAPageThatLostItsConnectionSaysSoLosesPressesLoudlyAndComesBack(t *testing.T) {
+func TestPage_ShowsLostConnection(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(phone)
@@ -611,7 +611,7 @@ func (s *Server) connections() (all []*client) {
 	return all
 }
 
-func TestAWrongCodeIsRefusedAndASecondDeviceAsksForTheLabels(t *testing.T) {
+func TestPage_SecondDeviceTakesOver(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
 	stranger := c.page(phone)
@@ -638,7 +638,7 @@ func TestAWrongCodeIsRefusedAndASecondDeviceAsksForTheLabels(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
+func TestPage_FitsScreens(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(laptop)
@@ -689,7 +689,7 @@ const stopInSight = `((id, innerWidth, innerHeight) => {
 	return JSON.stringify({ inside, big, whole, onTop, right, at: r, page: document.documentElement.scrollWidth });
 })`
 
-func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
+func TestPage_StopIsAlwaysVisible(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(laptop)
@@ -736,7 +736,7 @@ func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestPage_SaysWhatStopDoesToTheRun(t *testing.T) {
+func TestPage_StatesEffectOfStop(t *testing.T) {
 	c := startChrome(t)
 	for ends, want := range map[bool]string{
 		true: "Halts the robot and ends the run.", false: "Halts the robot until an operator resets it.",
@@ -814,7 +814,7 @@ func sideBySide(t *testing.T, path string, shots [][]byte) {
 	}
 }
 
-func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {
+func TestPage_SliderLabelsWhileHeld(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, o *Options) { o.Mode, c.SampleMS = Continuous, 100 })
 	p := c.page(phone)

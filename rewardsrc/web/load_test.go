@@ -69,7 +69,7 @@ func medianTick(s *Server) time.Duration {
 	return took[len(took)/2]
 }
 
-func TestAHundredBrowsersAndAStalledOneDoNotHoldUpTheRecorder(t *testing.T) {
+func TestServer_BrowsersNeverBlockRecorder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects a hundred browsers")
 	}
@@ -89,7 +89,7 @@ func TestAHundredBrowsersAndAStalledOneDoNotHoldUpTheRecorder(t *testing.T) {
 	}
 }
 
-func TestTheRecordersPathAllocatesTheSameForNoBrowserAndForMany(t *testing.T) {
+func TestServer_RecorderAllocationsIgnoreBrowsers(t *testing.T) {
 	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic) // without the goroutines, which allocate too
 	labels := make([]rewardsrc.Label, 8)
 	if n := testing.AllocsPerRun(100, func() { d.Poll(labels) }); n != 0 {
@@ -104,7 +104,7 @@ func TestTheRecordersPathAllocatesTheSameForNoBrowserAndForMany(t *testing.T) {
 	}
 }
 
-func TestABrowserThatReadsNothingIsDroppedAndTheOthersGoOn(t *testing.T) {
+func TestServer_DropsStalledBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a browser that does not read")
 	}
@@ -125,7 +125,7 @@ func TestABrowserThatReadsNothingIsDroppedAndTheOthersGoOn(t *testing.T) {
 	b.until("a state", func(st state) bool { return st.Devices == 1 })
 }
 
-func TestMoreBrowsersThanThePlacesAreRefused(t *testing.T) {
+func TestServer_LimitsBrowsers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects many browsers")
 	}
@@ -140,7 +140,7 @@ func TestMoreBrowsersThanThePlacesAreRefused(t *testing.T) {
 	}
 }
 
-func TestHaltLeavesNoGoroutineBehind(t *testing.T) {
+func TestServer_HaltStopsGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := open(t, nil)
 	crowd(t, s, 5)

@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
+func TestPairing_CodeWorksOnce(t *testing.T) {
 	s := open(t, nil)
 	for _, wrong := range []string{"", "x", strings.Repeat("A", 22)} {
 		if got := post(t, s, "/pair", `{"token":"`+wrong+`"}`, "", nil).StatusCode; got != http.StatusForbidden {
@@ -34,7 +34,7 @@ func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
 	pairWith(t, s, token(s.Pairing().URL))
 }
 
-func TestAnInvitationExpiresAndTheCodeOfTheTerminalDoesNot(t *testing.T) {
+func TestRegister_InvitationsExpire(t *testing.T) {
 	var g register
 	lasting, _ := g.issue(roleLabel, 0, 0)
 	invited, _ := g.issue(roleWatch, 0, inviteLife)
@@ -54,7 +54,7 @@ func TestAnInvitationExpiresAndTheCodeOfTheTerminalDoesNot(t *testing.T) {
 	}
 }
 
-func TestASessionEndsAfterADay(t *testing.T) {
+func TestRegister_SessionEndsAfterADay(t *testing.T) {
 	var g register
 	code, _ := g.issue(roleLabel, 0, 0)
 	cookie, _, err := g.pair(code, 0)
@@ -66,7 +66,7 @@ func TestASessionEndsAfterADay(t *testing.T) {
 	}
 }
 
-func TestTriesOfCodesAreLimited(t *testing.T) {
+func TestServer_LimitsPairingAttempts(t *testing.T) {
 	s := open(t, nil)
 	limited := 0
 	for range 3 * pairBurst {
@@ -79,7 +79,7 @@ func TestTriesOfCodesAreLimited(t *testing.T) {
 	}
 }
 
-func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
+func TestServer_CookieIsProtected(t *testing.T) {
 	s := open(t, nil)
 	cookie := post(t, s, "/pair", `{"token":"`+token(s.Pairing().URL)+`"}`, "", nil).Header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
@@ -92,7 +92,7 @@ func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
 	}
 }
 
-func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
+func TestServer_RefusesOtherOrigins(t *testing.T) {
 	stopped := false
 	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string, bool) { stopped = true } })
 	code := token(s.Pairing().URL)
@@ -124,7 +124,7 @@ func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
+func TestServer_RefusesUnknownHosts(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"Robot.local", "proxy.example:9000"} })
 	_, port, _ := strings.Cut(strings.TrimPrefix(base(s), "http://"), ":")
 	if port == "" {
@@ -156,7 +156,7 @@ func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestAStrangerGetsNoSocketAndNoState(t *testing.T) {
+func TestServer_RefusesUnpairedDevice(t *testing.T) {
 	s := open(t, nil)
 	for name, cookie := range map[string]string{"none": "", "a guess": "optibfm=" + strings.Repeat("A", 22), "an empty one": "optibfm="} {
 		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}}})
@@ -183,7 +183,7 @@ func broken(t *testing.T, s *Server, send func(*browser)) websocket.StatusCode {
 	}
 }
 
-func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t *testing.T) {
+func TestServer_BadMessagesEndOnlyTheirConnection(t *testing.T) {
 	s := open(t, nil)
 	for name, c := range map[string]struct {
 		send func(*browser)
@@ -209,7 +209,7 @@ func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t 
 	b.until("a state", func(state) bool { return true })
 }
 
-func TestMorePressesThanAPersonMakesAreRefused(t *testing.T) {
+func TestServer_LimitsPresses(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	for i := range uint64(2 * pressBurst) {
@@ -220,7 +220,7 @@ func TestMorePressesThanAPersonMakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
+func TestServer_SelfSignedCertificate(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
 	p := s.Pairing()
 	if !strings.HasPrefix(p.URL, "https://") || p.Exposed {
@@ -257,7 +257,7 @@ func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeReadIsAnErrorThatSaysSo(t *testing.T) {
+func TestOpen_ReportsUnreadableCertificate(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Listen, cfg.TLS, cfg.CertFile, cfg.KeyFile = "127.0.0.1:0", TLSFiles, filepath.Join(t.TempDir(), "none.pem"), "none.key"
 	if _, err := Open(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "none.pem") || !os.IsNotExist(unwrapAll(err)) {
@@ -278,7 +278,7 @@ func unwrapAll(err error) error {
 	}
 }
 
-func TestAnAddressThatIsTakenIsAnErrorThatSaysSo(t *testing.T) {
+func TestOpen_ReportsAddressInUse(t *testing.T) {
 	s := open(t, nil)
 	cfg := DefaultConfig()
 	cfg.Listen = s.Address().String()
@@ -287,7 +287,7 @@ func TestAnAddressThatIsTakenIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesInvalidKey(t *testing.T) {
 	for key, change := range map[string]func(*Config){
 		"listen":       func(c *Config) { c.Listen = "robot:1" },
 		"listen has":   func(c *Config) { c.Listen = "127.0.0.1:99999" },
@@ -311,7 +311,7 @@ func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
 	}
 }
 
-func TestOnlyAnExposedConsoleWithoutTLSWarns(t *testing.T) {
+func TestPairing_WarnsOnlyWhenExposed(t *testing.T) {
 	for listen, want := range map[string]struct{ encrypted, local bool }{
 		"127.0.0.1:0": {false, true}, "[::1]:0": {false, true}, "localhost:0": {false, true}, "0.0.0.0:0": {true, false}, "[::]:0": {true, false}, "192.0.2.1:0": {true, false},
 	} {
@@ -327,7 +327,7 @@ func TestOnlyAnExposedConsoleWithoutTLSWarns(t *testing.T) {
 	}
 }
 
-func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
+func TestPairing_QRMatchesCode(t *testing.T) {
 	p := Pairing{URL: "https://192.0.2.7:8642/#abcdefghijklmnopqrstuv"}
 	rows := strings.Split(strings.TrimRight(p.QR(), "\n"), "\n")
 	width := len([]rune(rows[0]))
@@ -345,7 +345,7 @@ func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
 	}
 }
 
-func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
+func TestServer_ResetClearsStop(t *testing.T) {
 	var firsts []bool
 	s := open(t, func(_ *Config, o *Options) {
 		o.Stop = func(_ string, first bool) { firsts = append(firsts, first) }

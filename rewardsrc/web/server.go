@@ -211,7 +211,7 @@ func (s *Server) End(why string) { s.end(why) }
 // idempotent, and waits for nobody for long.
 func (s *Server) Halt() error {
 	s.halt.Do(func() {
-		if s.board.ended == "" {
+		if s.snapshot.ended == "" {
 			s.end("the run is over")
 		}
 		close(s.quit)
