@@ -19,7 +19,8 @@ func TestCheckButtons_NamesEachBadKey(t *testing.T) {
 			t.Errorf("%s is missing in:\n%v", key, err)
 		}
 	}
-	if err := CheckButtons("pedal", 1, 1, 0, 0); err == nil || !strings.Contains(err.Error(), "good_value is not above bad_value") {
+	err = CheckButtons("pedal", 1, 1, 0, 0)
+	if err == nil || !strings.Contains(err.Error(), "good_value is not above bad_value") {
 		t.Errorf("good and bad are the same: %v", err)
 	}
 }

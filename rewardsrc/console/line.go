@@ -40,7 +40,8 @@ func parseReward(text string) (rewardsrc.Input, error) {
 		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write +, -, a number, ? or u", ErrLine, text)
 	}
 	if math.IsNaN(value) || math.Abs(value) > maxReward {
-		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write a reward from %d to %d", ErrLine, text, -maxReward, maxReward)
+		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write a reward from %d to %d", ErrLine, text,
+			-maxReward, maxReward)
 	}
 	return rewardsrc.Input{Kind: rewardsrc.Value, Value: value}, nil
 }

@@ -148,10 +148,12 @@ func volumeButtons() string {
 
 func TestKernel_ListsWithoutOpening(t *testing.T) {
 	k := sysfs(t, map[string]map[string]string{
-		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3", "uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
-		"event2":  {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver", "capabilities/key": "10000", "capabilities/abs": "3"},
-		"mouse0":  {"name": "no event node"},
-		"event3":  {}, // gone while it was read
+		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3",
+			"uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
+		"event2": {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver",
+			"capabilities/key": "10000", "capabilities/abs": "3"},
+		"mouse0": {"name": "no event node"},
+		"event3": {}, // gone while it was read
 	})
 	all, err := k.List()
 	if err != nil || len(all) != 2 || all[0].Node != "event2" || all[1].Node != "event10" {
@@ -246,7 +248,8 @@ func TestConfig_NamesEveryMistake(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"bad is the same key as good", "undo is", "axis.code is", "axis.rest is", "axis.dead_zone is", "device.bus is", "device.vendor is"} {
+	for _, want := range []string{"bad is the same key as good", "undo is", "axis.code is", "axis.rest is",
+		"axis.dead_zone is", "device.bus is", "device.vendor is"} {
 		if !strings.Contains(err.Error(), "evdev: "+want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
 // TestKernel_UinputDevice makes a device in the kernel and presses its button:
@@ -35,7 +36,7 @@ func TestKernel_UinputDevice(t *testing.T) {
 	}
 	defer p.Halt()
 	r.panel = p
-	eventually(t, "the device", p.Reachable)
+	rewardsrctest.Eventually(t, "the device", p.Reachable)
 	for value := range int32(2) {
 		for _, e := range []names.InputEvent{{Type: names.EV_KEY, Code: names.BTN_B, Value: 1 - value}, {}} {
 			if err := device.WriteOne(&e); err != nil {
@@ -49,5 +50,5 @@ func TestKernel_UinputDevice(t *testing.T) {
 	if err := names.DestroyDevice(device); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss", func() bool { return !p.Reachable() })
+	rewardsrctest.Eventually(t, "the loss", func() bool { return !p.Reachable() })
 }

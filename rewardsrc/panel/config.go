@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 		rewardsrc.CheckRange("panel: interval_ms", c.IntervalMS, 20, 10_000),
 	}
 	if !(c.Weight > 0 && c.Weight <= 1) {
-		errs = append(errs, fmt.Errorf("panel: weight is out of range (%g); choose a value above 0, at most 1", c.Weight))
+		errs = append(errs, fmt.Errorf("panel: weight is out of range (%g); choose one above 0, at most 1", c.Weight))
 	}
 	return errors.Join(errs...)
 }

@@ -31,7 +31,7 @@ type Signal uint8
 // The signals.
 const (
 	Asking       Signal = iota + 1 // a label is wanted, until Idle
-	Idle                           // no label is wanted
+	Idle                           // no request is open
 	Acknowledged                   // a label is safe
 	Refused                        // a label does not count
 )

@@ -142,10 +142,8 @@ func (p *Panel) tick(lamp Lamp) (next int64) {
 	}
 	now := p.now()
 	if deflection := p.stream.due(now); deflection != 0 {
-		p.queue(press{
-			Input:  rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: p.cfg.value(deflection), At: now},
-			stream: p.stream.number,
-		})
+		in := rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: p.cfg.value(deflection), At: now}
+		p.queue(press{Input: in, stream: p.stream.number})
 	}
 	return min(next, p.stream.wake(now))
 }

@@ -166,7 +166,8 @@ func TestStart_FailsUnlessAbsent(t *testing.T) {
 	if p.Reachable() {
 		t.Error("reachable")
 	}
-	if _, err := panel.Start(panel.Config{}, w, panel.Options{}); err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
+	_, err := panel.Start(panel.Config{}, w, panel.Options{})
+	if err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
 		t.Errorf("an empty configuration: %v", err)
 	}
 }

@@ -20,7 +20,9 @@ var (
 
 // run shows n ticks with reward(tick) and returns every label, with the tick
 // in which it came.
-func run(t *testing.T, cfg Config, n int, reward func(tick uint64) float64, ask func(tick uint64) []rewardsrc.Request) (labels []rewardsrc.Label, came []uint64) {
+func run(
+	t *testing.T, cfg Config, n int, reward func(tick uint64) float64, ask func(tick uint64) []rewardsrc.Request,
+) (labels []rewardsrc.Label, came []uint64) {
 	t.Helper()
 	o, err := New(cfg)
 	if err != nil {
