@@ -77,7 +77,7 @@ type operatorState struct {
 // broadcast publishes the state to the browsers until Halt. It waits for none of
 // them: each has a slot for the newest state and a goroutine that sends it.
 func (s *Server) broadcast() {
-	defer close(s.told)
+	defer close(s.drained)
 	ticker := time.NewTicker(showEvery)
 	defer ticker.Stop()
 	for {

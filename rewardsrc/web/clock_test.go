@@ -28,7 +28,8 @@ func TestClock_ErrorWithinBound(t *testing.T) {
 			at = exchangeOnce(&c, id+1, at, offset, there, back) + 2e9
 			got, bound, ok := c.robotTime(at-offset, at)
 			if err := got - at; !ok || max(err, -err) > bound {
-				t.Fatalf("run %d, exchange %d: wrong by %v, bound %v", run, id, time.Duration(err), time.Duration(bound))
+				t.Fatalf("run %d, exchange %d: error %v, bound %v",
+					run, id, time.Duration(err), time.Duration(bound))
 			}
 		}
 	}

@@ -27,13 +27,14 @@ func crowd(t testing.TB, s *Server, n int) {
 func stalled(t testing.TB, s *Server) {
 	t.Helper()
 	cookie := pairWith(t, s, token(s.Pairing().URL))
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(4 << 10)
 		}
 		return conn, err
-	}}}
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 	conn, _, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
 	})
@@ -134,7 +135,8 @@ func TestServer_LimitsBrowsers(t *testing.T) {
 	for range maxClients {
 		dial(t, s, cookie)
 	}
-	_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}}})
+	header := http.Header{"Origin": {base(s)}, "Cookie": {cookie}}
+	_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	if err == nil || answer == nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("browser %d: %v, want 503", maxClients+1, err)
 	}
