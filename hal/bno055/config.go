@@ -137,32 +137,32 @@ func (c Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bno055: "+format, args...)) }
 	if c.Bus == "" {
-		wrong("bus is empty: give one, such as /dev/i2c-1")
+		wrong("bus is empty; give one, such as /dev/i2c-1")
 	}
 	if !slices.Contains(addresses, c.Address) {
-		wrong("address is none of this chip's (%#x): give 0x28 or 0x29", c.Address)
+		wrong("address is none of this chip's (%#x); give 0x28 or 0x29", c.Address)
 	}
 	if _, ok := modes[c.Mode]; !ok {
-		wrong("mode is unknown (%q): choose %s or %s", c.Mode, IMU, NDOF)
+		wrong("mode is unknown (%q); choose %s or %s", c.Mode, IMU, NDOF)
 	}
 	if _, ok := axisMaps[c.AxisMap]; !ok {
-		wrong("axis_map is unknown (%q): choose P0 to P7", c.AxisMap)
+		wrong("axis_map is unknown (%q); choose P0 to P7", c.AxisMap)
 	}
 	if c.ArmCalibration < 0 || c.ArmCalibration > 3 {
-		wrong("arm_calibration is out of range (%d): give 0 to 3", c.ArmCalibration)
+		wrong("arm_calibration is out of range (%d); give 0 to 3", c.ArmCalibration)
 	}
 	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
 		wrong("calibration: %w", err)
 	}
 	if c.Calibration != "" && c.CalibrationFile != "" {
-		wrong("calibration_file is there beside calibration: give one of them")
+		wrong("calibration_file is there beside calibration; give one of them")
 	}
 	for i, name := range c.Read {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			wrong("read[%d] is unknown (%q): choose from %s", i, name, groupNames())
+			wrong("read[%d] is unknown (%q); choose from %s", i, name, groupNames())
 		}
 		if slices.Contains(c.Read[:i], name) {
-			wrong("read[%d] is there already (%q): keep one", i, name)
+			wrong("read[%d] is there already (%q); keep one", i, name)
 		}
 	}
 	return errors.Join(errs...)

@@ -337,7 +337,7 @@ func (d *Device) Arm() error {
 		system = 3 // needs the magnetometer
 	}
 	if least := d.cfg.ArmCalibration; gyro < least || system < least {
-		return fmt.Errorf("%s: it is not calibrated (gyroscope %d, system %d, arm_calibration wants %d): leave it still for some seconds, in ndof then move it in eights, or give it a calibration_file",
+		return fmt.Errorf("%s: it is not calibrated (gyroscope %d, system %d, arm_calibration wants %d); leave it still for some seconds, in ndof then move it in eights, or give it a calibration_file",
 			d.conn.Name(), gyro, system, least)
 	}
 	return nil

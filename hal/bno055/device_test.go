@@ -70,7 +70,7 @@ func want(t *testing.T, got map[string]float64, wanted map[string]float64) {
 
 var everything = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
 
-func TestOpeningFollowsTheDatasheet(t *testing.T) {
+func TestNew_FollowsDatasheet(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x29, W: w, R: r} }
 	running := make([]byte, 6) // 0x35 to 0x3A
 	running[1], running[4] = 0x0F, 5
@@ -110,7 +110,7 @@ func TestOpeningFollowsTheDatasheet(t *testing.T) {
 }
 
 // The representations of tables 3-22, 3-29, 3-31, 3-33 and 3-35.
-func TestASampleHasTheDatasheetsRepresentations(t *testing.T) {
+func TestRead_ConvertsUnits(t *testing.T) {
 	b := newBench(t, Config{Read: everything})
 	b.chip.Little(0x08, 100, -981, 3)
 	b.chip.Little(0x14, 900, -1800, 9)
@@ -128,7 +128,7 @@ func TestASampleHasTheDatasheetsRepresentations(t *testing.T) {
 	})
 }
 
-func TestTheHeadingIsTheRotationAboutTheVertical(t *testing.T) {
+func TestRead_HeadingIsYaw(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, yaw := range []float64{0, 1, -1, math.Pi / 2, 3, -3} {
 		b.chip.Turn(yaw, 0.5)
@@ -146,7 +146,7 @@ func TestTheHeadingIsTheRotationAboutTheVertical(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNeededIsRead(t *testing.T) {
+func TestRead_ReadsOnlyNeededRegisters(t *testing.T) {
 	for name, length := range map[string]int{"accel": 51, "gyro": 39, "quaternion": 27, "gravity": 13, "calibration": 6} {
 		if got := len(newBench(t, Config{Read: []string{name}}).imu.raw); got != length {
 			t.Errorf("%s: %d bytes, want %d", name, got, length)
@@ -154,14 +154,14 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 	}
 }
 
-func TestInputsAreInTheOrderOfTheChipWhateverIsAsked(t *testing.T) {
+func TestInputs_InChipOrder(t *testing.T) {
 	a, b := Config{Read: []string{"calibration", "gyro"}}.Inputs(), Config{Read: []string{"gyro", "calibration"}}.Inputs()
 	if !slices.Equal(a, b) || a[0].Name != "gyro_x" {
 		t.Errorf("%v and %v", a, b)
 	}
 }
 
-func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
+func TestRead_RefusesImpossibleData(t *testing.T) {
 	b := newBench(t, Config{})
 	for name, c := range map[string]struct {
 		reg, flip   byte
@@ -190,7 +190,7 @@ func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerIsFoundInTheNextRead(t *testing.T) {
+func TestRead_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	b.chip.PowerCycle()
 	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrDevice) {
@@ -204,7 +204,7 @@ func TestAChipThatLostItsPowerIsFoundInTheNextRead(t *testing.T) {
 	}
 }
 
-func TestOpeningWaitsForAChipThatStarts(t *testing.T) {
+func TestNew_WaitsForStartingChip(t *testing.T) {
 	chip := i2cbustest.NewBNO055()
 	chip.Boot = 20
 	chip.PowerCycle()
@@ -217,7 +217,7 @@ func TestOpeningWaitsForAChipThatStarts(t *testing.T) {
 	}
 }
 
-func TestAnotherChipAndNoChipAreRefusedWithinPatience(t *testing.T) {
+func TestNew_RefusesWrongOrMissingChip(t *testing.T) {
 	b := newBench(t, Config{})
 	b.slept = 0
 	b.chip.Flip[0] = 1
@@ -233,7 +233,7 @@ func TestAnotherChipAndNoChipAreRefusedWithinPatience(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, Config{})
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	b.Nack(1)
@@ -253,7 +253,7 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestRead_AllocatesNothing(t *testing.T) {
 	b := newBench(t, Config{Read: everything})
 	for name, breakIt := range map[string]func(){
 		"whole": func() {}, "a wrong orientation": func() { b.chip.Flip[0x21] = 0x20 }, "unplugged": func() { b.chip.Unplugged = true },
@@ -265,7 +265,7 @@ func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestArmWantsTheCalibrationThatIsConfigured(t *testing.T) {
+func TestArm_RequiresConfiguredCalibration(t *testing.T) {
 	for _, c := range []struct {
 		mode   string
 		status byte
@@ -281,7 +281,7 @@ func TestArmWantsTheCalibrationThatIsConfigured(t *testing.T) {
 	}
 }
 
-func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
+func TestProfile_RoundTrip(t *testing.T) {
 	b := newBench(t, Config{})
 	for i := range 22 {
 		b.chip.Registers[0x55+i] = byte(0xF0 ^ i)
@@ -305,7 +305,7 @@ func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoCalibrationIsRefused(t *testing.T) {
+func TestParseProfile_RefusesInvalid(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "imu.cal")
 	b := newBench(t, Config{})
 	if err := b.open(Config{CalibrationFile: file}); !errors.Is(err, os.ErrNotExist) {
@@ -321,7 +321,7 @@ func TestAFileThatIsNoCalibrationIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for says, cfg := range map[string]Config{
 		"bus is empty":     {},
 		"address is none":  {Bus: "x", Address: 0x40},

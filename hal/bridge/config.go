@@ -61,10 +61,10 @@ const (
 // Validate reports the first setting that is wrong.
 func (c Config) Validate() error {
 	if len(c.Command) > 0 && c.Command[0] == "" {
-		return fmt.Errorf("bridge: command: the program is empty: give its name or path")
+		return fmt.Errorf("bridge: command: the program is empty; give its name or path")
 	}
 	if c.Address == "" && len(c.Command) == 0 {
-		return fmt.Errorf("bridge: address: it is empty and there is no command: give unix:/path or tcp:host:port")
+		return fmt.Errorf("bridge: address: it is empty and there is no command; give unix:/path or tcp:host:port")
 	}
 	if c.Address != "" {
 		if _, _, err := splitAddress(c.Address); err != nil {
@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 	}
 	for _, s := range settings {
 		if !(s.value >= 0 && s.value <= maxMs) {
-			return fmt.Errorf("bridge: %s: not between 0 and an hour (%v): give milliseconds, or 0 for the default", s.key, s.value)
+			return fmt.Errorf("bridge: %s: not between 0 and an hour (%v); give milliseconds, or 0 for the default", s.key, s.value)
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (c Config) mode() (mode, error) {
 	case Free:
 		return free, nil
 	}
-	return 0, fmt.Errorf("bridge: mode: unknown (%q): choose lockstep or free", c.Mode)
+	return 0, fmt.Errorf("bridge: mode: unknown (%q); choose lockstep or free", c.Mode)
 }
 
 // startTimeout is StartTimeoutMs, or its default.
@@ -105,7 +105,7 @@ func (c Config) startTimeout() time.Duration { return orDefault(c.StartTimeoutMs
 func splitAddress(address string) (network, where string, err error) {
 	network, where, _ = strings.Cut(address, ":")
 	if (network != "unix" && network != "tcp") || where == "" {
-		return "", "", fmt.Errorf("bridge: address: not understood (%q): give unix:/path or tcp:host:port", address)
+		return "", "", fmt.Errorf("bridge: address: not understood (%q); give unix:/path or tcp:host:port", address)
 	}
 	return network, where, nil
 }

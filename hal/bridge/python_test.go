@@ -30,7 +30,7 @@ func dialPython(t *testing.T, config bridge.Config) (*bridge.Robot, *bytes.Buffe
 	return robot, printed, err
 }
 
-func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
+func TestPythonServer_Lockstep(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Task: "down"})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
 	}
 }
 
-func TestAPythonRobotsErrorsArriveAndItGoesOn(t *testing.T) {
+func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAPythonRobotsErrorsArriveAndItGoesOn(t *testing.T) {
 	}
 }
 
-func TestAPythonRobotIsHaltedWhenTheClientLeaves(t *testing.T) {
+func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAPythonRobotIsHaltedWhenTheClientLeaves(t *testing.T) {
 	}
 }
 
-func TestAPythonRobotIsDrivenFreely(t *testing.T) {
+func TestPythonServer_FreeMode(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000})
 	if err != nil {
 		t.Fatal(err)
@@ -121,14 +121,14 @@ func TestAPythonRobotIsDrivenFreely(t *testing.T) {
 	t.Errorf("the robot's time stands still: %v", obs)
 }
 
-func TestAPythonServerRefusesATaskItDoesNotKnow(t *testing.T) {
+func TestPythonServer_RefusesUnknownTask(t *testing.T) {
 	_, _, err := dialPython(t, bridge.Config{Task: "sideways"})
 	if err == nil || !strings.Contains(err.Error(), `no task 'sideways'`) {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestACommandThatFailsIsReported(t *testing.T) {
+func TestDial_ReportsFailedCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"false":                 "ended before it listened (exit status 1)",
 		"/nonexistent/program!": "check the program's name",
@@ -140,7 +140,7 @@ func TestACommandThatFailsIsReported(t *testing.T) {
 	}
 }
 
-func TestAPythonServersDeadmanCountsFromTheFirstRequest(t *testing.T) {
+func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAPythonServerRefusesWhatIsNoProtocolAndServesTheNextClient(t *testing.T) {
+func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")

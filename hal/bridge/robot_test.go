@@ -74,7 +74,7 @@ func aState(obs ...float32) []byte {
 	return s.append(nil)
 }
 
-func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
+func TestParseWelcome_RefusesInvalid(t *testing.T) {
 	good := aWelcome(lockstep)
 	with := func(i int, v byte) []byte {
 		b := bytes.Clone(good)
@@ -119,7 +119,7 @@ func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
 	expectError(t, err, "limits are not finite with min < max")
 }
 
-func TestAWelcomeCutAnywhereIsAnError(t *testing.T) {
+func TestParseWelcome_RefusesTruncated(t *testing.T) {
 	good := aWelcome(free)
 	if m, err := decodeWelcome(good); err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
 		t.Fatalf("%+v: %v", m, err)
@@ -141,7 +141,7 @@ func TestAWelcomeCutAnywhereIsAnError(t *testing.T) {
 	}
 }
 
-func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
+func TestRobot_LostAfterProtocolError(t *testing.T) {
 	old := aState(1, 2)
 	old[15] = 0x80 // a negative age
 	cases := []struct {
@@ -177,7 +177,7 @@ func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsLostInLockstepAtItsTimeout(t *testing.T) {
+func TestRobot_LockstepTimesOut(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep))), TimeoutMs: 5})
 	_, err := r.Sense(make([]float32, 2))
 	expectError(t, err, "sense: no answer within 5ms")
@@ -186,12 +186,12 @@ func TestASilentServerIsLostInLockstepAtItsTimeout(t *testing.T) {
 	}
 }
 
-func TestASilentServerDoesNotHoldUpHalt(t *testing.T) {
+func TestRobot_HaltIgnoresSilentServer(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))})
 	expectError(t, r.Halt(), "halt: no answer within 100ms")
 }
 
-func TestFreelyAMissedAnswerIsBridgedByThePreviousSampleUntilItIsStale(t *testing.T) {
+func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 	late := bytes.Join([][]byte{frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0))}, nil)
 	r := dial(t, Config{
 		Address: against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
@@ -220,7 +220,7 @@ func TestFreelyAMissedAnswerIsBridgedByThePreviousSampleUntilItIsStale(t *testin
 	}
 }
 
-func TestAConfigIsRefusedWithTheReason(t *testing.T) {
+func TestConfig_RefusesInvalid(t *testing.T) {
 	cases := []struct {
 		config Config
 		want   string
@@ -242,7 +242,7 @@ func TestAConfigIsRefusedWithTheReason(t *testing.T) {
 	expectError(t, err, "start the server first")
 }
 
-func TestARemoteErrorOfAHaltedRobotIsErrHalted(t *testing.T) {
+func TestRemoteError_IsErrHalted(t *testing.T) {
 	err := decodeError(encodeError(kindAct, CodeHalted, "halted"))
 	if !errors.Is(err, hal.ErrHalted) {
 		t.Error(err)
@@ -252,7 +252,7 @@ func TestARemoteErrorOfAHaltedRobotIsErrHalted(t *testing.T) {
 	}
 }
 
-func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
+func TestClient_RefusesConnectionWithoutDescriptor(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
 	_, err := newSocket(a)
@@ -262,7 +262,7 @@ func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
 	}
 }
 
-func TestACallWaitsOnceForItsTimeoutAndArmAndHaltATenthOfASecond(t *testing.T) {
+func TestRobot_CallTimeouts(t *testing.T) {
 	for timeoutMs, want := range map[float64]hal.Bounds{
 		5:   {Sense: 5 * time.Millisecond, Act: 5 * time.Millisecond, Arm: 100 * time.Millisecond, Halt: 100 * time.Millisecond},
 		300: {Sense: 300 * time.Millisecond, Act: 300 * time.Millisecond, Arm: 300 * time.Millisecond, Halt: 100 * time.Millisecond},
@@ -277,7 +277,7 @@ func TestACallWaitsOnceForItsTimeoutAndArmAndHaltATenthOfASecond(t *testing.T) {
 	}
 }
 
-func TestRobot_NumbersItsRequestsWithoutGapsWhenOneCouldNotBeSent(t *testing.T) {
+func TestRobot_NumbersRequestsWithoutGaps(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
 	obs := make([]float32, 2)
 	for range maxUnanswered {
@@ -292,7 +292,7 @@ func TestRobot_NumbersItsRequestsWithoutGapsWhenOneCouldNotBeSent(t *testing.T) 
 	t.Error("every request has a number of its own")
 }
 
-func TestRobot_IsLostWhenTooManyRequestsAreUnanswered(t *testing.T) {
+func TestRobot_LostWithTooManyOpenRequests(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
 	r.seq += maxUnanswered
 	_, err := r.Sense(make([]float32, 2))

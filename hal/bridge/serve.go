@@ -27,7 +27,7 @@ func Listen(address string) (net.Listener, error) {
 	}
 	l, err := net.Listen(network, where)
 	if err != nil {
-		return nil, fmt.Errorf("bridge: listen on %s: %w: choose another address or end the other server", address, err)
+		return nil, fmt.Errorf("bridge: listen on %s: %w; choose another address or end the other server", address, err)
 	}
 	return l, nil
 }
@@ -148,10 +148,10 @@ func (s *session) work() error {
 		}
 		h, payload, err := s.receive(limit)
 		if errors.Is(err, os.ErrDeadlineExceeded) && !s.heard {
-			return fmt.Errorf("bridge: the client said hello and asked for nothing for %v: see what it waits for", startPatience)
+			return fmt.Errorf("bridge: the client said hello and asked for nothing for %v; see what it waits for", startPatience)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v): see why it stopped", s.deadman)
+			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v); see why it stopped", s.deadman)
 		}
 		if err != nil {
 			return s.refuse(kindHello, err)

@@ -48,7 +48,7 @@ func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 		return nil, fmt.Errorf("collect: too few transitions (%d): ask for at least 1", cfg.Transitions)
 	}
 	if cfg.MinTicks < 1 || cfg.MaxTicks < cfg.MinTicks {
-		return nil, fmt.Errorf("collect: episodes of %d to %d ticks: choose 1 <= shortest <= longest", cfg.MinTicks, cfg.MaxTicks)
+		return nil, fmt.Errorf("collect: episodes of %d to %d ticks; choose 1 <= shortest <= longest", cfg.MinTicks, cfg.MaxTicks)
 	}
 	if err := robot.Arm(); err != nil {
 		return nil, fmt.Errorf("collect: arm: %w", err)

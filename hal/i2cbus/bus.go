@@ -89,9 +89,9 @@ func Open(path string, timeout time.Duration) (*Bus, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("i2cbus: %s: there is no such bus: enable it, load the kernel module i2c-dev, and see i2cdetect -l", path)
+		return nil, fmt.Errorf("i2cbus: %s: there is no such bus; enable it, load the kernel module i2c-dev, and see i2cdetect -l", path)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("i2cbus: %s: may not be opened by this user: add it to the group of the file (i2c)", path)
+		return nil, fmt.Errorf("i2cbus: %s: may not be opened by this user; add it to the group of the file (i2c)", path)
 	case err != nil:
 		return nil, fmt.Errorf("i2cbus: %w", err)
 	}
@@ -104,15 +104,15 @@ func Open(path string, timeout time.Duration) (*Bus, error) {
 
 func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, error) {
 	if timeout <= 0 || timeout > MaxTimeout {
-		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v): give more than 0, up to %v", path, timeout, MaxTimeout)
+		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v); give more than 0, up to %v", path, timeout, MaxTimeout)
 	}
 	b := &Bus{file: file, path: path, timeout: Granted(timeout), kernel: k}
 	var funcs uint64 // the kernel writes an unsigned long
 	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w): see i2cdetect -l", path, errno)
+		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w); see i2cdetect -l", path, errno)
 	}
 	if funcs&funcI2C == 0 {
-		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x): use another bus", path, funcs)
+		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x); use another bus", path, funcs)
 	}
 	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: the adapter's time-out could not be set: %w", path, errno)
@@ -136,8 +136,8 @@ func Granted(timeout time.Duration) time.Duration {
 func (b *Bus) Timeout() time.Duration { return b.timeout }
 
 var (
-	errAddress = errors.New("i2cbus: the address is not a 7-bit one: give 0x08 to 0x77")
-	errLength  = errors.New("i2cbus: the message is too long: give at most 8192 bytes")
+	errAddress = errors.New("i2cbus: the address is not a 7-bit one; give 0x08 to 0x77")
+	errLength  = errors.New("i2cbus: the message is too long; give at most 8192 bytes")
 )
 
 // Tx writes w, then reads r, in one transaction. Its errors are the kernel's:
@@ -176,7 +176,7 @@ func (b *Bus) Tx(addr uint16, w, r []byte) error {
 
 // SetSpeed is refused: Linux has the speed of a bus from the device tree.
 func (b *Bus) SetSpeed(physic.Frequency) error {
-	return fmt.Errorf("i2cbus: %s: the speed cannot be set from here: set it in the device tree (clock-frequency)", b.path)
+	return fmt.Errorf("i2cbus: %s: the speed cannot be set from here; set it in the device tree (clock-frequency)", b.path)
 }
 
 // Close closes the bus.

@@ -63,7 +63,7 @@ func newFakeBus(t *testing.T, k *fakeKernel, timeout time.Duration) (*Bus, error
 	return newBus(file, "/dev/i2c-9", timeout, k.calls())
 }
 
-func TestOpeningABusBoundsItsTransfersInUnitsOfTenMilliseconds(t *testing.T) {
+func TestOpen_SetsTransferTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]uintptr{
 		time.Millisecond: 1, 10 * time.Millisecond: 1, 11 * time.Millisecond: 2, time.Second: 100,
 	} {
@@ -77,7 +77,7 @@ func TestOpeningABusBoundsItsTransfersInUnitsOfTenMilliseconds(t *testing.T) {
 	}
 }
 
-func TestABusThatCannotBeBoundedIsRefused(t *testing.T) {
+func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 	for says, c := range map[string]struct {
 		kernel  fakeKernel
 		timeout time.Duration
@@ -95,7 +95,7 @@ func TestABusThatCannotBeBoundedIsRefused(t *testing.T) {
 	}
 }
 
-func TestATransactionIsAWriteAndThenARead(t *testing.T) {
+func TestTx_WritesThenReads(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestATransactionIsAWriteAndThenARead(t *testing.T) {
 	}
 }
 
-func TestATransactionThatTheKernelWouldRefuseIsRefused(t *testing.T) {
+func TestTx_RefusesInvalidSize(t *testing.T) {
 	b, err := newFakeBus(t, &fakeKernel{funcs: funcI2C}, DefaultTimeout)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestATransactionThatTheKernelWouldRefuseIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheKernelsErrorNumberIsKept(t *testing.T) {
+func TestTx_KeepsErrno(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRdwr: syscall.EREMOTEIO}}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -139,7 +139,7 @@ func TestTheKernelsErrorNumberIsKept(t *testing.T) {
 	}
 }
 
-func TestATransactionAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestTx_AllocatesNothing(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, written: make([]byte, 0, 16)}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestATransactionAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestABusThatIsNotThereIsRefusedWithTheWayToFindIt(t *testing.T) {
+func TestOpen_ExplainsMissingBus(t *testing.T) {
 	if _, err := Open("/dev/i2c-no-such", DefaultTimeout); err == nil || !strings.Contains(err.Error(), "i2cdetect") {
 		t.Error(err)
 	}

@@ -146,7 +146,7 @@ func (e *Error) Is(target error) bool { return errors.Is(e.Cause, target) }
 func advice(kind error) string {
 	switch kind {
 	case hal.ErrTimeout:
-		return "somebody holds the bus: check the pull-ups and the wiring, or cycle the power"
+		return "somebody holds the bus; check the pull-ups and the wiring, or cycle the power"
 	case hal.ErrDevice:
 		return "check its power, then start again"
 	}

@@ -30,7 +30,7 @@ func (b *failingBus) Tx(_ uint16, _, _ []byte) error {
 	return b.errs[b.tries-1]
 }
 
-func TestRegistersAreReadAndWrittenAsTheChipExpects(t *testing.T) {
+func TestConn_ReadsAndWritesRegisters(t *testing.T) {
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		{Addr: 0x40, W: []byte{0x06, 1, 2, 3}},
 		{Addr: 0x40, W: []byte{0x06}, R: []byte{1, 2, 3}},
@@ -48,7 +48,7 @@ func TestRegistersAreReadAndWrittenAsTheChipExpects(t *testing.T) {
 	}
 }
 
-func TestATransactionIsTriedAtMostTwiceAndATimeoutOnce(t *testing.T) {
+func TestConn_RetriesOnce(t *testing.T) {
 	nack := syscall.EREMOTEIO
 	for name, c := range map[string]struct {
 		errs  []error
@@ -87,7 +87,7 @@ func (b *slowBus) Tx(addr uint16, w, r []byte) error {
 	return b.failingBus.Tx(addr, w, r)
 }
 
-func TestThereIsNoSecondTryForWhichNoTimeIsLeft(t *testing.T) {
+func TestConn_SkipsRetryWithoutTime(t *testing.T) {
 	nack := syscall.EREMOTEIO
 	bus := &slowBus{failingBus{errs: []error{nack, nack}}, DefaultTimeout - time.Millisecond}
 	conn := NewConn(bus, 0x40, "chip")
@@ -99,7 +99,7 @@ func TestThereIsNoSecondTryForWhichNoTimeIsLeft(t *testing.T) {
 	}
 }
 
-func TestAFailedTransactionAllocatesNothing(t *testing.T) {
+func TestConn_FailureAllocatesNothing(t *testing.T) {
 	bus := &failingBus{errs: make([]error, 1000)}
 	for i := range bus.errs {
 		bus.errs[i] = syscall.EREMOTEIO
@@ -113,7 +113,7 @@ func TestAFailedTransactionAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAWriteThatDoesNotFitPanics(t *testing.T) {
+func TestConn_PanicsOnOversizedWrite(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("it did not panic")

@@ -68,10 +68,10 @@ func (c Config) Validate() error {
 		oneOf("accel_g", c.AccelG, accelScales, "%d"), oneOf("bandwidth_hz", c.BandwidthHz, bandwidths, "%d"),
 	}
 	if c.Bus == "" {
-		errs = append(errs, errors.New("mpu6050: bus is empty: give one, such as /dev/i2c-1"))
+		errs = append(errs, errors.New("mpu6050: bus is empty; give one, such as /dev/i2c-1"))
 	}
 	if c.RateHz < 4 || c.RateHz > 1000 || 1000%c.RateHz != 0 {
-		errs = append(errs, fmt.Errorf("mpu6050: rate_hz is not 1000 divided by a whole number up to 250 (%d): give 1000, 500, 250, 200 and so on", c.RateHz))
+		errs = append(errs, fmt.Errorf("mpu6050: rate_hz is not 1000 divided by a whole number up to 250 (%d); give 1000, 500, 250, 200 and so on", c.RateHz))
 	}
 	return errors.Join(errs...)
 }
@@ -84,7 +84,7 @@ func oneOf(key string, value int, choices []int, format string) error {
 	for _, choice := range choices {
 		text += fmt.Sprintf(" "+format, choice)
 	}
-	return fmt.Errorf("mpu6050: %s is unknown (%s): choose one of%s", key, fmt.Sprintf(format, value), text)
+	return fmt.Errorf("mpu6050: %s is unknown (%s); choose one of%s", key, fmt.Sprintf(format, value), text)
 }
 
 func (c Config) withDefaults() Config {

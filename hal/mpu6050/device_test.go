@@ -43,7 +43,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 	return b
 }
 
-func TestOpeningFollowsTheRegisterMap(t *testing.T) {
+func TestNew_FollowsRegisterMap(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x69, W: w, R: r} }
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		tx([]byte{0x75}, 0x68),
@@ -71,7 +71,7 @@ func TestOpeningFollowsTheRegisterMap(t *testing.T) {
 }
 
 // The sensitivities of sections 4.17 and 4.19, and the formula of 4.18.
-func TestASampleHasTheDatasheetsSensitivities(t *testing.T) {
+func TestRead_Sensitivities(t *testing.T) {
 	for i, perDegree := range []float64{131, 65.5, 32.8, 16.4} {
 		perG := []float64{16384, 8192, 4096, 2048}[i]
 		b := newBench(t, Config{Bus: "x", GyroDPS: gyroScales[i], AccelG: accelScales[i]})
@@ -91,7 +91,7 @@ func TestASampleHasTheDatasheetsSensitivities(t *testing.T) {
 	}
 }
 
-func TestASampleIsAsOldAsTheMomentItWasNew(t *testing.T) {
+func TestRead_SampleTime(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestASampleIsAsOldAsTheMomentItWasNew(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerHasNoNewSamplesAndIsRefusedByArm(t *testing.T) {
+func TestArm_RefusesChipAfterPowerLoss(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestAChipThatLostItsPowerHasNoNewSamplesAndIsRefusedByArm(t *testing.T) {
 	}
 }
 
-func TestAChipWithoutAnySampleIsAnError(t *testing.T) {
+func TestRead_FailsWithoutSample(t *testing.T) {
 	b := newBench(t, testConfig)
 	b.chip.Frozen = true
 	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrStale) || !errors.Is(err, ErrNoSample) {
@@ -136,7 +136,7 @@ func TestAChipWithoutAnySampleIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnotherChipIsRefused(t *testing.T) {
+func TestNew_RefusesOtherChip(t *testing.T) {
 	b := newBench(t, testConfig)
 	for _, id := range []byte{0x70, 0x71, 0xFF, 0x00} {
 		b.chip.Registers[0x75] = id
@@ -147,7 +147,7 @@ func TestAnotherChipIsRefused(t *testing.T) {
 	}
 }
 
-func TestASettingThatDoesNotHoldIsRefused(t *testing.T) {
+func TestNew_VerifiesSettings(t *testing.T) {
 	b := newBench(t, testConfig)
 	b.chip.Flip[0x1B] = 0x08
 	if err := b.open(testConfig); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "0x1b") {
@@ -155,7 +155,7 @@ func TestASettingThatDoesNotHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, testConfig)
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	b.Nack(1)
@@ -190,7 +190,7 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestRead_AllocatesNothing(t *testing.T) {
 	b := newBench(t, testConfig)
 	read := func() { _, _ = b.imu.Read(b.value) }
 	if n := testing.AllocsPerRun(100, read); n != 0 {
@@ -202,7 +202,7 @@ func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for key, cfg := range map[string]Config{
 		"bus is empty":    {},
 		"address":         {Bus: "x", Address: 0x70},
@@ -210,8 +210,8 @@ func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
 		"accel_g":         {Bus: "x", AccelG: 3},
 		"bandwidth_hz":    {Bus: "x", BandwidthHz: 44},
 		"rate_hz is not":  {Bus: "x", RateHz: 333},
-		"(3): give 1000":  {Bus: "x", RateHz: 3},
-		"(-1): give 1000": {Bus: "x", RateHz: -1},
+		"(3); give 1000":  {Bus: "x", RateHz: 3},
+		"(-1); give 1000": {Bus: "x", RateHz: -1},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)

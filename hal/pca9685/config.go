@@ -90,40 +90,40 @@ func (c Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("pca9685: "+format, args...)) }
 	if c.Bus == "" {
-		wrong("bus is empty: give one, such as /dev/i2c-1")
+		wrong("bus is empty; give one, such as /dev/i2c-1")
 	}
 	if c.Address < 0x40 || c.Address >= 0x78 || c.Address == 0x70 {
-		wrong("address is none of this chip's (%#x): give 0x40 to 0x77, but not 0x70, which is for all chips", c.Address)
+		wrong("address is none of this chip's (%#x); give 0x40 to 0x77, but not 0x70, which is for all chips", c.Address)
 	}
 	if !(c.OscillatorHz >= 20e6 && c.OscillatorHz <= 50e6) {
-		wrong("oscillator_hz is out of range (%g): give 20000000 to 50000000, or nothing for 25000000", c.OscillatorHz)
+		wrong("oscillator_hz is out of range (%g); give 20000000 to 50000000, or nothing for 25000000", c.OscillatorHz)
 	} else if p := prescale(c.OscillatorHz, c.FrequencyHz); !(p >= minPrescale && p <= maxPrescale) {
-		wrong("frequency_hz is out of range (%g): give %.0f to %.0f", c.FrequencyHz,
+		wrong("frequency_hz is out of range (%g); give %.0f to %.0f", c.FrequencyHz,
 			math.Ceil(c.OscillatorHz/resolution/(maxPrescale+1)), math.Floor(c.OscillatorHz/resolution/(minPrescale+1)))
 	}
 	if c.WhenDisarmed != Off && c.WhenDisarmed != Pulses {
-		wrong("when_disarmed is unknown (%q): choose %s or %s", c.WhenDisarmed, Off, Pulses)
+		wrong("when_disarmed is unknown (%q); choose %s or %s", c.WhenDisarmed, Off, Pulses)
 	}
 	return errors.Join(append(errs, c.checkChannels())...)
 }
 
 func (c Config) checkChannels() error {
 	if len(c.Channels) == 0 {
-		return errors.New("pca9685: channels is empty: name the outputs that are used")
+		return errors.New("pca9685: channels is empty; name the outputs that are used")
 	}
 	names, used := map[string]bool{}, map[int]bool{}
 	for i, ch := range c.Channels {
 		switch {
 		case ch.Name == "":
-			return fmt.Errorf("pca9685: channels[%d].name is empty: give one", i)
+			return fmt.Errorf("pca9685: channels[%d].name is empty; give one", i)
 		case names[ch.Name]:
-			return fmt.Errorf("pca9685: channels[%d].name is taken (%q): give every output its own", i, ch.Name)
+			return fmt.Errorf("pca9685: channels[%d].name is taken (%q); give every output its own", i, ch.Name)
 		case ch.Pin < 0 || ch.Pin >= pins:
-			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d): give 0 to %d", i, ch.Pin, pins-1)
+			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d); give 0 to %d", i, ch.Pin, pins-1)
 		case used[ch.Pin]:
-			return fmt.Errorf("pca9685: channels[%d].pin is taken (%d): give every output its own", i, ch.Pin)
+			return fmt.Errorf("pca9685: channels[%d].pin is taken (%d); give every output its own", i, ch.Pin)
 		case ch.Kind != "" && ch.Kind != Pulse && ch.Kind != Duty:
-			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q): choose %s or %s", i, ch.Kind, Pulse, Duty)
+			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q); choose %s or %s", i, ch.Kind, Pulse, Duty)
 		}
 		names[ch.Name], used[ch.Pin] = true, true
 	}

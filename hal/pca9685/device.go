@@ -114,7 +114,7 @@ func (d *Device) lay(cfg Config) {
 		if ch.Kind != Duty {
 			p.scale, p.most = ticksPerSecond/1e6, (resolution-1)/ticksPerSecond*1e6
 		}
-		p.refuse = fmt.Errorf("%s: output %q is out of range: give 0 to %g", d.conn.Name(), ch.Name, p.most)
+		p.refuse = fmt.Errorf("%s: output %q is out of range; give 0 to %g", d.conn.Name(), ch.Name, p.most)
 		d.places = append(d.places, p)
 	}
 }

@@ -62,7 +62,7 @@ func must(t *testing.T, err error) {
 // Section 7.3.5: an output frequency of 200 Hz with the internal oscillator of
 // 25 MHz needs the prescale value 30, 1Eh, which is the reset value; the ends of
 // the range are 03h at 1526 Hz and FFh at 24 Hz, which is 23.85 Hz rounded up.
-func TestThePrescalerIsTheDatasheets(t *testing.T) {
+func TestPrescaler_MatchesDatasheet(t *testing.T) {
 	for frequency, want := range map[float64]float64{200: 0x1E, 24: 0xFD, 1526: 0x03, 50: 121, 23.85: 0xFF} {
 		if got := prescale(25e6, frequency); got != want {
 			t.Errorf("%g Hz: %g, want %g", frequency, got, want)
@@ -70,7 +70,7 @@ func TestThePrescalerIsTheDatasheets(t *testing.T) {
 	}
 }
 
-func TestOpeningTurnsAllOffAndFollowsTheDatasheet(t *testing.T) {
+func TestNew_TurnsAllOff(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x41, W: w, R: r} }
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		tx([]byte{0xFD, 0x10}),             // ALL_LED_OFF_H: full off
@@ -96,7 +96,7 @@ func TestOpeningTurnsAllOffAndFollowsTheDatasheet(t *testing.T) {
 	must(t, bus.Close())
 }
 
-func TestPulsesAndDutiesBecomeTicks(t *testing.T) {
+func TestWrite_ConvertsToTicks(t *testing.T) {
 	b := newBench(t, Config{FrequencyHz: 50, Channels: []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}})
 	must(t, b.pwm.Arm())
 	perTick := 122 / 25.0 // µs, with the prescaler at 121
@@ -122,7 +122,7 @@ func TestPulsesAndDutiesBecomeTicks(t *testing.T) {
 	}
 }
 
-func TestTheOutputsHaveTheUnitsOfTheirKinds(t *testing.T) {
+func TestOutputs_Units(t *testing.T) {
 	got := Config{Channels: []Channel{{Name: "a"}, {Name: "b", Kind: Duty}, {Name: "c", Kind: Pulse}}}.Outputs()
 	for i, want := range []hal.Signal{{Name: "a", Unit: "us"}, {Name: "b"}, {Name: "c", Unit: "us"}} {
 		if got[i] != want {
@@ -131,7 +131,7 @@ func TestTheOutputsHaveTheUnitsOfTheirKinds(t *testing.T) {
 	}
 }
 
-func TestAValueOutOfRangeWritesNothing(t *testing.T) {
+func TestWrite_RefusesOutOfRange(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Write([]float64{1500, 1500}))
 	must(t, b.pwm.Arm())
@@ -147,7 +147,7 @@ func TestAValueOutOfRangeWritesNothing(t *testing.T) {
 	b.wantTicks(t, "after", 307, 307)
 }
 
-func TestWithOffThereArePulsesOnlyWhileArmed(t *testing.T) {
+func TestFailsafeOff_PulsesOnlyWhileArmed(t *testing.T) {
 	b := newBench(t, Config{})
 	wantOE := func(when string, want gpio.Level) {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestWithOffThereArePulsesOnlyWhileArmed(t *testing.T) {
 	must(t, b.pwm.Halt([]float64{1000, 1000}))
 }
 
-func TestWithPulsesTheOutputsHoldWhatIsCommandedAlsoDisarmed(t *testing.T) {
+func TestFailsafePulses_HoldWhileDisarmed(t *testing.T) {
 	b := newBench(t, Config{WhenDisarmed: Pulses})
 	b.wantTicks(t, "opened", 0, 0)
 	must(t, b.pwm.Write([]float64{1500, 1500}))
@@ -183,7 +183,7 @@ func TestWithPulsesTheOutputsHoldWhatIsCommandedAlsoDisarmed(t *testing.T) {
 	}
 }
 
-func TestHaltDrivesOEWhereTheBusIsDead(t *testing.T) {
+func TestHalt_DrivesOEOnDeadBus(t *testing.T) {
 	for _, disarmed := range []string{Off, Pulses} {
 		b := newBench(t, Config{WhenDisarmed: disarmed})
 		must(t, b.pwm.Arm())
@@ -201,7 +201,7 @@ func TestHaltDrivesOEWhereTheBusIsDead(t *testing.T) {
 	}
 }
 
-func TestHaltTriesTheBusWhereOEIsStuck(t *testing.T) {
+func TestHalt_UsesBusWhenOEIsStuck(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Write([]float64{1500, 1500}))
 	must(t, b.pwm.Arm())
@@ -218,7 +218,7 @@ type stuckPin struct{ Line }
 
 func (stuckPin) Out(gpio.Level) error { return errStuckPin }
 
-func TestOnlyAChipWithOEHasABackstop(t *testing.T) {
+func TestBackstop_NeedsOE(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	b.pwm.(hal.Backstop).HaltBeside()
@@ -237,7 +237,7 @@ func TestOnlyAChipWithOEHasABackstop(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerIsFoundInTheNextWrite(t *testing.T) {
+func TestWrite_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	must(t, b.pwm.Write([]float64{1500, 1500}))
@@ -253,7 +253,7 @@ func TestAChipThatLostItsPowerIsFoundInTheNextWrite(t *testing.T) {
 	}
 }
 
-func TestAnotherChipAtTheAddressIsRefused(t *testing.T) {
+func TestNew_RefusesOtherChipAtAddress(t *testing.T) {
 	imu := i2cbustest.NewMPU6050()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &imu.Chip})
 	imu.Written = func(*i2cbustest.Chip, byte, byte) {}
@@ -262,7 +262,7 @@ func TestAnotherChipAtTheAddressIsRefused(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	write := func() error { return b.pwm.Write([]float64{1500, 1500}) }
@@ -284,7 +284,7 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestWriteAndHaltAllocateNothingAlsoWhenTheyFail(t *testing.T) {
+func TestWriteAndHalt_AllocateNothing(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	values, wrong := []float64{1500, 1400}, []float64{1500, -1}
@@ -302,7 +302,7 @@ func TestWriteAndHaltAllocateNothingAlsoWhenTheyFail(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	with := func(change func(*Config)) Config {
 		c := Config{Bus: "x", Channels: twoWheels}
 		change(&c)

@@ -89,7 +89,7 @@ func within(key string, v, low, high float64) error {
 	if v >= low && v <= high {
 		return nil
 	}
-	return fmt.Errorf("rover: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
+	return fmt.Errorf("rover: %s is out of range (%g); choose a value from %g to %g", key, v, low, high)
 }
 
 // ErrUnknownTask is wrapped by the errors for a task that [Tasks] does not
@@ -101,5 +101,5 @@ func unknownTask(name string) error {
 	for i, t := range tasks {
 		names[i] = t.Name
 	}
-	return fmt.Errorf("rover: %w (%q): choose one of %s", ErrUnknownTask, name, strings.Join(names, ", "))
+	return fmt.Errorf("rover: %w (%q); choose one of %s", ErrUnknownTask, name, strings.Join(names, ", "))
 }

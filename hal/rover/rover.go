@@ -122,7 +122,7 @@ func (r *Rover) uniform(limit float64) float64 { return limit * (2*r.rng.Float64
 // returns the time of Config.Now, or simulated time.
 func (r *Rover) Sense(obs []float32) (int64, error) {
 	if len(obs) != obsLen {
-		return 0, fmt.Errorf("rover: sense: wrong number of observation channels (%d): give %d", len(obs), obsLen)
+		return 0, fmt.Errorf("rover: sense: wrong number of observation channels (%d); give %d", len(obs), obsLen)
 	}
 	s, n := &r.state, &r.cfg.Noise
 	half := r.cfg.ArenaM / 2
@@ -155,11 +155,11 @@ func (r *Rover) Act(action []float32) error {
 		return hal.ErrHalted
 	}
 	if len(action) != actLen {
-		return fmt.Errorf("rover: act: wrong number of action channels (%d): give %d", len(action), actLen)
+		return fmt.Errorf("rover: act: wrong number of action channels (%d); give %d", len(action), actLen)
 	}
 	for i, a := range action {
 		if !(a >= -1 && a <= 1) {
-			return fmt.Errorf("rover: act: the command of %s is out of range (%g): give -1 to 1", r.spec.Action[i].Name, a)
+			return fmt.Errorf("rover: act: the command of %s is out of range (%g); give -1 to 1", r.spec.Action[i].Name, a)
 		}
 	}
 	r.drive(float64(action[actLeft]), float64(action[actRight]))

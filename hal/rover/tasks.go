@@ -97,7 +97,7 @@ func Reward(task string, obs []float32) (float64, error) {
 		return 0, unknownTask(task)
 	}
 	if len(obs) != obsLen {
-		return 0, fmt.Errorf("rover: reward: wrong number of observation channels (%d): give %d", len(obs), obsLen)
+		return 0, fmt.Errorf("rover: reward: wrong number of observation channels (%d); give %d", len(obs), obsLen)
 	}
 	return t.reward(newView(obs)), nil
 }
