@@ -34,7 +34,8 @@ func TestRecord_ExactNumberOfTransitions(t *testing.T) {
 	for _, n := range []int{1, 9, 1000} {
 		out := record(t, n, 1)
 		if out.Len() != n || len(out.Obs) != 6*n || len(out.Action) != 2*n || len(out.NextObs) != 6*n {
-			t.Errorf("%d asked for: %d rows, %d obs, %d action, %d next_obs", n, out.Len(), len(out.Obs), len(out.Action), len(out.NextObs))
+			t.Errorf("want %d, found %d rows, %d obs, %d action, %d next_obs",
+				n, out.Len(), len(out.Obs), len(out.Action), len(out.NextObs))
 		}
 	}
 }
@@ -94,7 +95,8 @@ func TestRecord_CoversStates(t *testing.T) {
 		}
 	}
 	if fewest := min(fast, reverse, left, right, wall); fewest < 150 {
-		t.Errorf("of 30000 rows: fast %d, reverse %d, left %d, right %d, at a wall %d", fast, reverse, left, right, wall)
+		t.Errorf("of 30000 rows: fast %d, reverse %d, left %d, right %d, at a wall %d",
+			fast, reverse, left, right, wall)
 	}
 }
 

@@ -77,17 +77,21 @@ func TestOpen_SetsTransferTimeout(t *testing.T) {
 	}
 }
 
+func failing(request uint) map[uint]syscall.Errno {
+	return map[uint]syscall.Errno{request: syscall.EPERM}
+}
+
 func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 	for says, c := range map[string]struct {
 		kernel  fakeKernel
 		timeout time.Duration
 	}{
-		"out of range":       {fakeKernel{funcs: funcI2C}, 0},
-		"up to 1s":           {fakeKernel{funcs: funcI2C}, 2 * time.Second},
-		"SMBus":              {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
-		"no I²C bus":         {fakeKernel{fails: map[uint]syscall.Errno{ioctlFuncs: syscall.ENOTTY}}, DefaultTimeout},
-		"time-out could not": {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlTimeout: syscall.EPERM}}, DefaultTimeout},
-		"retries could not":  {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRetries: syscall.EPERM}}, DefaultTimeout},
+		"out of range":      {fakeKernel{funcs: funcI2C}, 0},
+		"up to 1s":          {fakeKernel{funcs: funcI2C}, 2 * time.Second},
+		"SMBus":             {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
+		"not an I²C bus":        {fakeKernel{fails: map[uint]syscall.Errno{ioctlFuncs: syscall.ENOTTY}}, DefaultTimeout},
+		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout)}, DefaultTimeout},
+		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries)}, DefaultTimeout},
 	} {
 		if _, err := newFakeBus(t, &c.kernel, c.timeout); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
@@ -158,7 +162,7 @@ func TestOpen_ExplainsMissingBus(t *testing.T) {
 	if _, err := Open("/dev/i2c-no-such", DefaultTimeout); err == nil || !strings.Contains(err.Error(), "i2cdetect") {
 		t.Error(err)
 	}
-	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "no I²C bus") {
+	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "not an I²C bus") {
 		t.Error(err)
 	}
 }

@@ -69,7 +69,8 @@ func TestConn_RetriesOnce(t *testing.T) {
 		if !errors.Is(err, c.kind) || bus.tries != c.tries || conn.Faults() != c.want {
 			t.Errorf("%s: %v after %d tries, %+v", name, err, bus.tries, conn.Faults())
 		}
-		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), "chip at 0x40 on bus: ")) {
+		const prefix = "chip at 0x40 on bus: "
+		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), prefix)) {
 			t.Errorf("%s: %v does not say what happened, and where", name, err)
 		}
 	}

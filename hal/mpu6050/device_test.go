@@ -36,7 +36,8 @@ func (b *bench) open(cfg Config) (err error) {
 func newBench(t *testing.T, cfg Config) *bench {
 	t.Helper()
 	chip := i2cbustest.NewMPU6050()
-	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &chip.Chip}), chip: chip, value: make([]float64, len(inputs))}
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &chip.Chip})
+	b := &bench{Bus: bus, chip: chip, value: make([]float64, len(inputs))}
 	if err := b.open(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func TestRead_Sensitivities(t *testing.T) {
 			131 / perDegree * math.Pi / 180, -32768 / perDegree * math.Pi / 180, 7 / perDegree * math.Pi / 180,
 		} {
 			if math.Abs(b.value[j]-want) > 1e-9*max(1, math.Abs(want)) {
-				t.Errorf("±%d g, ±%d °/s: %s is %g, want %g", accelScales[i], gyroScales[i], inputs[j].Name, b.value[j], want)
+				t.Errorf("±%d g, ±%d °/s: %s is %g, want %g",
+					accelScales[i], gyroScales[i], inputs[j].Name, b.value[j], want)
 			}
 		}
 	}
@@ -124,7 +126,7 @@ func TestArm_RefusesChipAfterPowerLoss(t *testing.T) {
 		t.Errorf("arm: %v", err)
 	}
 	if err := b.open(testConfig); err != nil {
-		t.Errorf("opened anew: %v", err)
+		t.Errorf("opened again: %v", err)
 	}
 }
 
@@ -141,7 +143,7 @@ func TestNew_RefusesOtherChip(t *testing.T) {
 	for _, id := range []byte{0x70, 0x71, 0xFF, 0x00} {
 		b.chip.Registers[0x75] = id
 		err := b.open(testConfig)
-		if !errors.Is(err, hal.ErrProtocol) || !strings.Contains(err.Error(), fmt.Sprintf("says 0x%02x", id)) {
+		if !errors.Is(err, hal.ErrProtocol) || !strings.Contains(err.Error(), fmt.Sprintf("identity 0x%02x", id)) {
 			t.Errorf("id %#x: %v", id, err)
 		}
 	}
@@ -182,7 +184,9 @@ func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	if err := read(); err != nil {
 		t.Errorf("plugged in again: %v", err)
 	}
-	for _, broken := range []func(){func() { b.Hold(time.Microsecond) }, func() { b.Hold(0); b.chip.Unplugged = true }} {
+	for _, broken := range []func(){
+		func() { b.Hold(time.Microsecond) }, func() { b.Hold(0); b.chip.Unplugged = true },
+	} {
 		broken()
 		if err := b.open(testConfig); err == nil {
 			t.Error("opened on a broken bus")
@@ -204,14 +208,14 @@ func TestRead_AllocatesNothing(t *testing.T) {
 
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for key, cfg := range map[string]Config{
-		"bus is empty":    {},
-		"address":         {Bus: "x", Address: 0x70},
-		"gyro_dps":        {Bus: "x", GyroDPS: 300},
-		"accel_g":         {Bus: "x", AccelG: 3},
-		"bandwidth_hz":    {Bus: "x", BandwidthHz: 44},
-		"rate_hz is not":  {Bus: "x", RateHz: 333},
-		"(3); give 1000":  {Bus: "x", RateHz: 3},
-		"(-1); give 1000": {Bus: "x", RateHz: -1},
+		"bus is empty":   {},
+		"address":        {Bus: "x", Address: 0x70},
+		"gyro_dps":       {Bus: "x", GyroDPS: 300},
+		"accel_g":        {Bus: "x", AccelG: 3},
+		"bandwidth_hz":   {Bus: "x", BandwidthHz: 44},
+		"rate_hz is not": {Bus: "x", RateHz: 333},
+		"(3); use 1000":  {Bus: "x", RateHz: 3},
+		"(-1); use 1000": {Bus: "x", RateHz: -1},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
@@ -226,7 +230,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(make([]byte, 14))
 	f.Add(slices.Repeat([]byte{0x80, 0}, 7))
 	f.Add(slices.Repeat([]byte{0x7F, 0xFF}, 7))
-	d := &Device{accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, value: make([]float64, len(inputs))}
+	d := &Device{
+		accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, value: make([]float64, len(inputs)),
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) < 14 {
 			return

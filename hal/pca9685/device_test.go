@@ -28,7 +28,8 @@ type bench struct {
 func newBench(t *testing.T, cfg Config) *bench {
 	t.Helper()
 	chip := i2cbustest.NewPCA9685()
-	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip}), chip: chip, oe: &gpiotest.Pin{N: "OE"}}
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip})
+	b := &bench{Bus: bus, chip: chip, oe: &gpiotest.Pin{N: "OE"}}
 	b.open(t, cfg)
 	return b
 }
@@ -89,7 +90,8 @@ func TestNew_TurnsAllOff(t *testing.T) {
 		tx([]byte{0x0A, 0, 0, 0xBA, 0x04}), // 1.5 ms: 1210 ticks of 31/25 µs
 		tx([]byte{0x00}, 0x20),             //
 	}}
-	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: []Channel{{Name: "servo", Pin: 1}}})
+	servo := []Channel{{Name: "servo", Pin: 1}}
+	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: servo})
 	must(t, err)
 	must(t, pwm.Write([]float64{1500}))
 	must(t, pwm.Arm())
@@ -97,7 +99,8 @@ func TestNew_TurnsAllOff(t *testing.T) {
 }
 
 func TestWrite_ConvertsToTicks(t *testing.T) {
-	b := newBench(t, Config{FrequencyHz: 50, Channels: []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}})
+	channels := []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}
+	b := newBench(t, Config{FrequencyHz: 50, Channels: channels})
 	must(t, b.pwm.Arm())
 	perTick := 122 / 25.0 // µs, with the prescaler at 121
 	for _, c := range []struct {
@@ -137,7 +140,8 @@ func TestWrite_RefusesOutOfRange(t *testing.T) {
 	must(t, b.pwm.Arm())
 	before := b.Transactions()
 	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
-		if err := b.pwm.Write([]float64{1000, bad}); err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
+		err := b.pwm.Write([]float64{1000, bad})
+		if err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
 			t.Errorf("%g: %v", bad, err)
 		}
 	}
@@ -309,18 +313,18 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 		return c
 	}
 	for says, cfg := range map[string]Config{
-		"bus is empty":              with(func(c *Config) { c.Bus = "" }),
-		"address is none":           with(func(c *Config) { c.Address = 0x70 }),
-		"give 24 to 1525":           with(func(c *Config) { c.FrequencyHz = 20 }),
-		"frequency_hz is out":       with(func(c *Config) { c.FrequencyHz = math.NaN() }),
-		"oscillator_hz":             with(func(c *Config) { c.OscillatorHz = 1 }),
-		"when_disarmed":             with(func(c *Config) { c.WhenDisarmed = "limp" }),
-		"channels is empty":         with(func(c *Config) { c.Channels = nil }),
-		"channels[0].name is empty": with(func(c *Config) { c.Channels = []Channel{{}} }),
-		"channels[0].pin is out":    with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
-		"channels[1].pin is taken":  with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
-		"channels[1].name is taken": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}} }),
-		"channels[0].kind":          with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
+		"bus is empty":                    with(func(c *Config) { c.Bus = "" }),
+		"address is invalid":              with(func(c *Config) { c.Address = 0x70 }),
+		"use 24 to 1525":                  with(func(c *Config) { c.FrequencyHz = 20 }),
+		"frequency_hz is out":             with(func(c *Config) { c.FrequencyHz = math.NaN() }),
+		"oscillator_hz":                   with(func(c *Config) { c.OscillatorHz = 1 }),
+		"when_disarmed":                   with(func(c *Config) { c.WhenDisarmed = "limp" }),
+		"channels is empty":               with(func(c *Config) { c.Channels = nil }),
+		"channels[0].name is empty":       with(func(c *Config) { c.Channels = []Channel{{}} }),
+		"channels[0].pin is out":          with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
+		"channels[1].pin is a duplicate":  with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
+		"channels[1].name is a duplicate": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}} }),
+		"channels[0].kind":                with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

@@ -126,7 +126,7 @@ func TestReward_IsOfLastSense(t *testing.T) {
 	}
 	sense(t, r)
 	if now, _ := r.Reward(); now <= before {
-		t.Errorf("reward is %g while spinning, was %g at rest", now, before)
+		t.Errorf("reward is %g while spinning, was %g while stopped", now, before)
 	}
 	if err := r.Reset(1); err != nil {
 		t.Fatal(err)
