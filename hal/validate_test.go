@@ -37,10 +37,10 @@ func TestSpec_RefusesInvalid(t *testing.T) {
 		{"NaN limit", func(s *hal.Spec) { s.Action[0].Max = nan }, "limits are not finite"},
 		{"infinite limit", func(s *hal.Spec) { s.Action[0].Max = inf }, "limits are not finite"},
 		{"limit beyond float32", func(s *hal.Spec) { s.Action[0].Max = 1e300 }, "limits are not finite"},
-		{"limits equal as float32", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 1, 1+1e-12 }, "with min < max"},
+		{"equal as float32", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 1, 1+1e-12 }, "with min < max"},
 		{"negative rate", func(s *hal.Spec) { s.Action[0].MaxRate = -1 }, "rate limit is negative"},
 		{"NaN rate", func(s *hal.Spec) { s.Action[0].MaxRate = nan }, "rate limit is negative or not finite (NaN)"},
-		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `("a1"): the failsafe value is not within`},
+		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `("a1"): the failsafe value`},
 		{"NaN failsafe", func(s *hal.Spec) { s.Action[1].Failsafe = nan }, "failsafe value is not within"},
 	}
 	for _, c := range cases {

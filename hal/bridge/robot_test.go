@@ -66,7 +66,10 @@ func recite(conn net.Conn, answers [][]byte) bool {
 
 func aWelcome(m mode) []byte {
 	spec := haltest.Spec(2, 1)
-	return welcome{mode: m, capabilities: canReset | canReward, episodeSteps: 5, task: "walk", tasks: []string{"walk"}, spec: spec}.encode()
+	return welcome{
+		mode: m, capabilities: canReset | canReward, episodeSteps: 5,
+		task: "walk", tasks: []string{"walk"}, spec: spec,
+	}.encode()
 }
 
 func aState(obs ...float32) []byte {
@@ -97,7 +100,8 @@ func TestParseWelcome_RefusesInvalid(t *testing.T) {
 		{"kind", frame(kindOK, 0, nil), "not an answer to hello"},
 		{"too long", header{kind: kindWelcome, length: maxWelcome + 1}.bytes(), "too long"},
 		{"trailing bytes", frame(kindWelcome, 0, append(bytes.Clone(good), 0)), "1 bytes too many"},
-		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")), "hello: the server says: no such task"},
+		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")),
+			"hello: the server says: no such task"},
 		{"empty error", frame(kindError, 0, nil), "error: the payload has a wrong length (0 bytes"},
 		{"unknown error", frame(kindError, 0, []byte{77, 1}), "unknown code"},
 		{"silence", nil, "the server closed the connection"},
@@ -121,7 +125,8 @@ func TestParseWelcome_RefusesInvalid(t *testing.T) {
 
 func TestParseWelcome_RefusesTruncated(t *testing.T) {
 	good := aWelcome(free)
-	if m, err := decodeWelcome(good); err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
+	m, err := decodeWelcome(good)
+	if err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
 		t.Fatalf("%+v: %v", m, err)
 	}
 	var broken *ProtocolError
@@ -155,7 +160,8 @@ func TestRobot_LostAfterProtocolError(t *testing.T) {
 		{"unknown kind", frame(77, 1, nil), "unknown kind (77)"},
 		{"sequence", frame(kindState, 2, aState(1, 2)), "wrong sequence number (2, expected 1)"},
 		{"age", frame(kindState, 1, old), "age is not between 0 and an hour"},
-		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")), "sense: the server says: what?"},
+		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")),
+			"sense: the server says: what?"},
 		{"cut in the header", frame(kindState, 1, nil)[:5], "within a frame (after 5 bytes of it)"},
 		{"cut in the payload", frame(kindState, 1, aState(1, 2))[:20], "within a frame (after 20 bytes of it)"},
 		{"death", nil, "the server closed the connection"},
@@ -166,7 +172,10 @@ func TestRobot_LostAfterProtocolError(t *testing.T) {
 			obs := make([]float32, 2)
 			_, err := r.Sense(obs)
 			expectError(t, err, c.want)
-			calls := map[string]error{"sense": err, "act": r.Act([]float32{0}), "arm": r.Arm(), "reset": r.Reset(1), "halt": r.Halt(), "halt again": r.Halt()}
+			calls := map[string]error{
+				"sense": err, "act": r.Act([]float32{0}), "arm": r.Arm(), "reset": r.Reset(1),
+				"halt": r.Halt(), "halt again": r.Halt(),
+			}
 			for name, err := range calls {
 				if !errors.Is(err, ErrLost) {
 					t.Errorf("%s: %v, want ErrLost", name, err)
@@ -192,10 +201,13 @@ func TestRobot_HaltIgnoresSilentServer(t *testing.T) {
 }
 
 func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
-	late := bytes.Join([][]byte{frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0))}, nil)
+	late := bytes.Join([][]byte{
+		frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0)),
+	}, nil)
 	r := dial(t, Config{
-		Address: against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
-		Mode:    Free,
+		Address: against(t, true,
+			frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
+		Mode: Free,
 	})
 	obs := make([]float32, 2)
 	r.timeout, r.stale = time.Minute, time.Minute
@@ -225,12 +237,12 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{}, "there is no command"},
-		{Config{Address: "/tmp/x"}, `not understood ("/tmp/x")`},
-		{Config{Address: "udp:x:1"}, "not understood"},
-		{Config{Address: "unix:"}, "not understood"},
+		{Config{}, "address and command are empty"},
+		{Config{Address: "/tmp/x"}, `invalid ("/tmp/x")`},
+		{Config{Address: "udp:x:1"}, "invalid"},
+		{Config{Address: "unix:"}, "invalid"},
 		{Config{Address: "unix:/x", Mode: "fast"}, `mode: unknown ("fast")`},
-		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1)"},
+		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1 ms)"},
 		{Config{Address: "unix:/x", StaleMs: 1e9}, "stale_ms"},
 		{Config{Command: []string{""}}, "the program is empty"},
 	}
@@ -263,16 +275,19 @@ func TestClient_RefusesConnectionWithoutDescriptor(t *testing.T) {
 }
 
 func TestRobot_CallTimeouts(t *testing.T) {
+	const ms = time.Millisecond
 	for timeoutMs, want := range map[float64]hal.Bounds{
-		5:   {Sense: 5 * time.Millisecond, Act: 5 * time.Millisecond, Arm: 100 * time.Millisecond, Halt: 100 * time.Millisecond},
-		300: {Sense: 300 * time.Millisecond, Act: 300 * time.Millisecond, Arm: 300 * time.Millisecond, Halt: 100 * time.Millisecond},
+		5:   {Sense: 5 * ms, Act: 5 * ms, Arm: 100 * ms, Halt: 100 * ms},
+		300: {Sense: 300 * ms, Act: 300 * ms, Arm: 300 * ms, Halt: 100 * ms},
 	} {
-		r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: timeoutMs})
+		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)))
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: timeoutMs})
 		if got := r.Bounds(); got != want {
 			t.Errorf("timeout_ms %v: %+v, want %+v", timeoutMs, got, want)
 		}
 	}
-	if got := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))}).Bounds(); got != (hal.Bounds{}) {
+	address := against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))
+	if got := dial(t, Config{Address: address}).Bounds(); got != (hal.Bounds{}) {
 		t.Errorf("in lockstep: %+v", got)
 	}
 }
@@ -289,7 +304,7 @@ func TestRobot_NumbersRequestsWithoutGaps(t *testing.T) {
 			return
 		}
 	}
-	t.Error("every request has a number of its own")
+	t.Error("request numbers are not unique")
 }
 
 func TestRobot_LostWithTooManyOpenRequests(t *testing.T) {

@@ -88,7 +88,8 @@ func expectError(t *testing.T, err error, want string) {
 func TestServe_LockstepTickIsOneRoundTrip(t *testing.T) {
 	s := serve(t, 3, 2).start(t)
 	r := dial(t, Config{Address: s.address})
-	if spec := r.Spec(); spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != s.sim.Spec().Action[1] || spec.Period != s.sim.Spec().Period {
+	spec, served := r.Spec(), s.sim.Spec()
+	if spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != served.Action[1] || spec.Period != served.Period {
 		t.Errorf("spec %+v", spec)
 	}
 	check(t, r.Reset(7))
@@ -169,7 +170,7 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 		case 1:
 			obs[1] /= obs[1] // NaN
 		case 2:
-			s.sim.Halted = true // by itself
+			s.sim.Halted = true // without a request
 		}
 		return nil
 	}
@@ -185,7 +186,7 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	_, err = r.Sense(obs)
 	check(t, err)
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a robot that halted by itself acts: %v", err)
+		t.Errorf("a halted robot acts: %v", err)
 	}
 	check(t, r.Arm())
 	check(t, r.Act([]float32{0}))
@@ -337,13 +338,16 @@ func TestServe_RefusesBadProtocol(t *testing.T) {
 		{"reserved byte", frame(kindHello, 0, with(hi, 7, 1)), "reserved byte is not zero"},
 		{"short hello", frame(kindHello, 0, hi[:5]), "it ends within"},
 		{"long hello", frame(kindHello, 0, append(hi[:len(hi):len(hi)], 0)), "1 bytes too many"},
-		{"huge hello", header{kind: kindHello, length: 1 << 31}.bytes(), "too long (2147483648 bytes, at most 4096 here)"},
-		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `no task "x"`},
+		{"huge hello", header{kind: kindHello, length: 1 << 31}.bytes(),
+			"too long (2147483648 bytes, at most 4096 here)"},
+		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `unknown task "x"`},
 		{"unknown kind", append(frame(kindHello, 0, hi), header{kind: 99}.bytes()...), "unknown kind (99)"},
 		{"flags", append(frame(kindHello, 0, hi), header{kind: kindSense, flags: 2}.bytes()...), "reserved bytes"},
-		{"sequence", append(frame(kindHello, 0, hi), frame(kindSense, 2, nil)...), "wrong sequence number (2, expected 1)"},
-		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "it is no request"},
-		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...), "wrong length (0 bytes, expected 4)"},
+		{"sequence", append(frame(kindHello, 0, hi), frame(kindSense, 2, nil)...),
+			"wrong sequence number (2, expected 1)"},
+		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "not a request"},
+		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...),
+			"wrong length (0 bytes, expected 4)"},
 		{"death within a frame", append(frame(kindHello, 0, hi), frame(kindAct, 1, nan)[:13]...), "left"},
 	}
 	for _, c := range cases {
@@ -364,7 +368,8 @@ func TestServe_RefusesNaN(t *testing.T) {
 	conn := newScript(append(append(append(frame(kindHello, 0, hello{mode: lockstep}.encode()),
 		frame(kindArm, 1, nil)...), frame(kindAct, 2, []byte{0, 0, 0xc0, 0x7f})...), frame(kindBye, 3, nil)...))
 	check(t, serveOne(context.Background(), conn, robot))
-	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(conn.written.String(), "is not within its limits (NaN") {
+	answer := conn.written.String()
+	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(answer, "is not within its limits (NaN") {
 		t.Errorf("%d acts, %d refused, answered %q", robot.Acts, robot.Refused, conn.written.String())
 	}
 }

@@ -88,7 +88,7 @@ func Open(path string, timeout time.Duration) (*Bus, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("i2cbus: %s: no such bus; enable it, load the kernel module i2c-dev, see i2cdetect -l", path)
+		return nil, fmt.Errorf("i2cbus: %s: no such bus; enable it and load the module i2c-dev (i2cdetect -l)", path)
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("i2cbus: %s: permission denied; add the user to the group of the file (i2c)", path)
 	case err != nil:
@@ -112,7 +112,7 @@ func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, 
 		return nil, fmt.Errorf("i2cbus: %s: not an I²C bus (%w); see i2cdetect -l", path, errno)
 	}
 	if funcs&funcI2C == 0 {
-		return nil, fmt.Errorf("i2cbus: %s: the adapter supports only SMBus (functions %#x); use another bus", path, funcs)
+		return nil, fmt.Errorf("i2cbus: %s: the adapter supports SMBus only (functions %#x)", path, funcs)
 	}
 	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: the adapter's timeout could not be set: %w", path, errno)

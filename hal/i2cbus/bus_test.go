@@ -77,8 +77,8 @@ func TestOpen_SetsTransferTimeout(t *testing.T) {
 	}
 }
 
-func failing(request uint) map[uint]syscall.Errno {
-	return map[uint]syscall.Errno{request: syscall.EPERM}
+func failing(request uint, errno syscall.Errno) map[uint]syscall.Errno {
+	return map[uint]syscall.Errno{request: errno}
 }
 
 func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
@@ -89,9 +89,9 @@ func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 		"out of range":      {fakeKernel{funcs: funcI2C}, 0},
 		"up to 1s":          {fakeKernel{funcs: funcI2C}, 2 * time.Second},
 		"SMBus":             {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
-		"not an I²C bus":        {fakeKernel{fails: map[uint]syscall.Errno{ioctlFuncs: syscall.ENOTTY}}, DefaultTimeout},
-		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout)}, DefaultTimeout},
-		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries)}, DefaultTimeout},
+		"not an I²C bus":    {fakeKernel{fails: failing(ioctlFuncs, syscall.ENOTTY)}, DefaultTimeout},
+		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout, syscall.EPERM)}, DefaultTimeout},
+		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries, syscall.EPERM)}, DefaultTimeout},
 	} {
 		if _, err := newFakeBus(t, &c.kernel, c.timeout); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

@@ -123,7 +123,7 @@ func (d *Device) start() error {
 	steps := []func() error{
 		func() error { return d.setEnable(false) },
 		d.allOff,
-		func() error { return d.conn.Write(regMode1, modeSleep|modeIncrement) }, // the prescaler is writable during sleep
+		func() error { return d.conn.Write(regMode1, modeSleep|modeIncrement) }, // unlocks the prescaler
 		func() error { return d.conn.Write(regPrescale, d.prescale) },
 		func() error { return d.conn.Write(regMode2, mode2) },
 		d.wake,

@@ -313,18 +313,20 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 		return c
 	}
 	for says, cfg := range map[string]Config{
-		"bus is empty":                    with(func(c *Config) { c.Bus = "" }),
-		"address is invalid":              with(func(c *Config) { c.Address = 0x70 }),
-		"use 24 to 1525":                  with(func(c *Config) { c.FrequencyHz = 20 }),
-		"frequency_hz is out":             with(func(c *Config) { c.FrequencyHz = math.NaN() }),
-		"oscillator_hz":                   with(func(c *Config) { c.OscillatorHz = 1 }),
-		"when_disarmed":                   with(func(c *Config) { c.WhenDisarmed = "limp" }),
-		"channels is empty":               with(func(c *Config) { c.Channels = nil }),
-		"channels[0].name is empty":       with(func(c *Config) { c.Channels = []Channel{{}} }),
-		"channels[0].pin is out":          with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
-		"channels[1].pin is a duplicate":  with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
-		"channels[1].name is a duplicate": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}} }),
-		"channels[0].kind":                with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
+		"bus is empty":                   with(func(c *Config) { c.Bus = "" }),
+		"address is invalid":             with(func(c *Config) { c.Address = 0x70 }),
+		"use 24 to 1525":                 with(func(c *Config) { c.FrequencyHz = 20 }),
+		"frequency_hz is out":            with(func(c *Config) { c.FrequencyHz = math.NaN() }),
+		"oscillator_hz":                  with(func(c *Config) { c.OscillatorHz = 1 }),
+		"when_disarmed":                  with(func(c *Config) { c.WhenDisarmed = "limp" }),
+		"channels is empty":              with(func(c *Config) { c.Channels = nil }),
+		"channels[0].name is empty":      with(func(c *Config) { c.Channels = []Channel{{}} }),
+		"channels[0].pin is out":         with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
+		"channels[1].pin is a duplicate": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
+		"channels[1].name is a duplicate": with(func(c *Config) {
+			c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}}
+		}),
+		"channels[0].kind": with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
