@@ -69,7 +69,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("mpu6050: bus is empty; set one, such as /dev/i2c-1"))
 	}
 	if c.RateHz < 4 || c.RateHz > 1000 || 1000%c.RateHz != 0 {
-		errs = append(errs, fmt.Errorf("mpu6050: rate_hz is not 1000 divided by 1 to 250 (%d); use 1000, 500, 250, ...",
+		errs = append(errs, fmt.Errorf("mpu6050: rate_hz (%d) is not 1000 divided by 1 to 250; use 1000, 500 or 250",
 			c.RateHz))
 	}
 	return errors.Join(errs...)

@@ -91,7 +91,7 @@ func (c Config) Validate() error {
 		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
 	if c.Address < 0x40 || c.Address >= 0x78 || c.Address == 0x70 {
-		wrong("address is invalid (%#x); use 0x40 to 0x77 except 0x70", c.Address)
+		wrong("address is invalid (%#x); use 0x40 to 0x77, except 0x70 for all chips", c.Address)
 	}
 	if !(c.OscillatorHz >= 20e6 && c.OscillatorHz <= 50e6) {
 		wrong("oscillator_hz is out of range (%g); use 20000000 to 50000000, or 0 for 25000000", c.OscillatorHz)
@@ -115,11 +115,11 @@ func (c Config) checkChannels() error {
 		case ch.Name == "":
 			return fmt.Errorf("pca9685: channels[%d].name is empty; set one", i)
 		case names[ch.Name]:
-			return fmt.Errorf("pca9685: channels[%d].name is a duplicate (%q); choose another", i, ch.Name)
+			return fmt.Errorf("pca9685: channels[%d].name is a duplicate (%q); give every output its own", i, ch.Name)
 		case ch.Pin < 0 || ch.Pin >= pins:
 			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d); use 0 to %d", i, ch.Pin, pins-1)
 		case used[ch.Pin]:
-			return fmt.Errorf("pca9685: channels[%d].pin is a duplicate (%d); choose another", i, ch.Pin)
+			return fmt.Errorf("pca9685: channels[%d].pin is a duplicate (%d); give every output its own", i, ch.Pin)
 		case ch.Kind != "" && ch.Kind != Pulse && ch.Kind != Duty:
 			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q); choose %s or %s", i, ch.Kind, Pulse, Duty)
 		}
