@@ -66,13 +66,6 @@ func (c *Conn) Read(reg byte, dst []byte) error {
 	return c.transact(c.out[:1], dst)
 }
 
-// ReadRegister reads one register. It allocates: do not use it in a control tick.
-func (c *Conn) ReadRegister(reg byte) (byte, error) {
-	value := make([]byte, 1)
-	err := c.Read(reg, value)
-	return value[0], err
-}
-
 // Write writes data to the registers from reg on. It panics if data is longer than
 // [MaxWrite] allows.
 func (c *Conn) Write(reg byte, data ...byte) error {
