@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The kinds of what goes wrong between a driver and its device. A driver's
-// errors wrap one of them, are made when the driver is opened, and are returned
-// as they are: an error in a tick allocates nothing.
+// The kinds of faults between a driver and its device. The errors of a driver
+// wrap one of them. The driver allocates them when it is opened, so that an error
+// in a tick allocates nothing.
 var (
 	ErrTimeout  = errors.New("the device did not answer in time")
 	ErrChecksum = errors.New("the answer's checksum is wrong")
@@ -19,34 +19,33 @@ var (
 )
 
 // Device is one piece of hardware of a composite robot: an IMU, a chain of
-// servos, a motor controller. Every method is called by the control thread;
-// Read, Write and Halt return within a stated time that is small against the
-// period, whatever the bus does, try a transaction at most twice, and allocate
-// nothing.
+// servos, a motor controller. The control thread calls every method. Read, Write
+// and Halt allocate nothing, try a transaction at most twice, and return within a
+// stated time, small against the period, whatever the bus does.
 type Device interface {
-	// Inputs names what Read gives and Outputs what Write takes, with their
+	// Inputs lists the values of Read and Outputs those of Write, with their
 	// units. They do not change; callers must not modify them.
 	Inputs() []Signal
 	Outputs() []Signal
 
 	// Read fills dst, [len(Inputs())], and returns when the sample was taken,
-	// CLOCK_MONOTONIC nanoseconds; times never go back. A device whose newest
-	// sample is the one of the last call returns that one's time. After an
-	// error dst is unspecified. Devices without inputs are not read.
+	// CLOCK_MONOTONIC nanoseconds; times never decrease. Without a new sample
+	// it returns the last one with its time. After an error dst is unspecified.
+	// Devices without inputs are not read.
 	Read(dst []float64) (at int64, err error)
 
 	// Write commands the outputs, [len(Outputs())], finite and in their units.
-	// It may be called before Arm, with outputs for a robot at rest.
+	// It may be called before Arm, with the outputs of a stopped robot.
 	Write(outputs []float64) error
 
-	// Arm makes the outputs effective (torque on, output enabled) and sets and
-	// verifies the device's own deadman, where it has one and the configuration
-	// wants it.
+	// Arm makes the outputs effective (torque on, output enabled). It sets and
+	// verifies the device's deadman, if it has one and the configuration
+	// enables it.
 	Arm() error
 
-	// Halt commands the failsafe outputs, [len(Outputs())], by every way that
-	// still works: each member of a bus is tried, also after errors. Then, where
-	// the configuration says so, it makes the outputs ineffective (torque off).
+	// Halt commands the failsafe outputs, [len(Outputs())], on every path that
+	// still works: it tries each member of a bus, also after errors. Then, if
+	// configured, it makes the outputs ineffective (torque off).
 	Halt(failsafe []float64) error
 
 	// Close releases the device. It does not halt it.
@@ -59,36 +58,35 @@ type Signal struct {
 	Unit string // SI, such as "rad/s"; empty for dimensionless
 }
 
-// Guarded is implemented by devices, and by robots, that stop by themselves when
-// they hear nothing: Deadman is the time after which they do, as it was set and
-// read back by Arm; 0 where there is none. A robot of several devices has the
-// longest of its actuators' times, and 0 where one of them has none.
+// Guarded is implemented by devices and robots with a deadman: they stop when
+// they receive nothing for the time that Deadman returns, as Arm set it and read
+// it back; 0 for none. A robot of several devices has the longest of its
+// actuators' times, and 0 if one of them has none.
 type Guarded interface {
 	Deadman() time.Duration
 }
 
-// Bounded is implemented by devices, and by robots, that know how long they keep
-// the control thread at most. It is asked once, at the start.
+// Bounded is implemented by devices and robots with known upper bounds on the
+// duration of calls. Bounds is called once, at the start.
 type Bounded interface {
 	Bounds() Bounds
 }
 
-// Bounds are how long calls take at most, whatever a bus does, less what the
-// computer itself takes. 0: no time, or not known.
+// Bounds are upper bounds on the duration of calls, whatever a bus does, without
+// the time of the computer itself. 0: no time, or unknown.
 type Bounds struct {
 	Sense time.Duration // of a device: Read
 	Act   time.Duration // of a device: Write
-	Arm   time.Duration // of a robot: with the Halt that follows where it fails
+	Arm   time.Duration // of a robot: including the Halt after a failure
 	Halt  time.Duration
 }
 
-// Plus adds what is done one after the other.
+// Plus returns the bounds of calls in sequence.
 func (b Bounds) Plus(c Bounds) Bounds {
 	return Bounds{Sense: b.Sense + c.Sense, Act: b.Act + c.Act, Arm: b.Arm + c.Arm, Halt: b.Halt + c.Halt}
 }
 
-// BoundsOf asks a robot or a device for its bounds; they are zero where it does
-// not know them.
+// BoundsOf returns the bounds of a robot or a device, zero if it is not Bounded.
 func BoundsOf(v any) Bounds {
 	if b, ok := v.(Bounded); ok {
 		return b.Bounds()
@@ -96,19 +94,19 @@ func BoundsOf(v any) Bounds {
 	return Bounds{}
 }
 
-// Counting is implemented by devices that count what goes wrong.
+// Counting is implemented by devices that count their faults.
 type Counting interface {
 	Faults() Faults
 }
 
-// Faults counts failed transactions by their kind, and those that a second try
-// mended.
+// Faults counts failed transactions by kind, and those that succeeded at the
+// second try.
 type Faults struct {
 	Timeout, Checksum, Short, Protocol, Device, Bus, Stale, Mended uint64
 }
 
-// KindOf is the kind that err wraps; nil where it wraps none: then the device was
-// understood, and it is something else that is wrong.
+// KindOf returns the kind that err wraps, or nil: then communication with the
+// device worked, and the fault is another one.
 func KindOf(err error) error {
 	for _, kind := range [...]error{ErrTimeout, ErrChecksum, ErrShort, ErrProtocol, ErrDevice, ErrStale, ErrBus} {
 		if errors.Is(err, kind) {
@@ -118,8 +116,8 @@ func KindOf(err error) error {
 	return nil
 }
 
-// Count adds one to the kind that err wraps; an error of no kind counts as the
-// bus's.
+// Count adds one to the kind that err wraps; an error without a kind counts as
+// ErrBus.
 func (f *Faults) Count(err error) {
 	for _, k := range []struct {
 		kind  error

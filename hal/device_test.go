@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAFaultCountsAsTheKindThatItWraps(t *testing.T) {
+func TestFaults_CountByKind(t *testing.T) {
 	var f Faults
 	for _, err := range []error{ErrTimeout, ErrChecksum, ErrShort, ErrProtocol, ErrDevice, ErrBus, ErrStale} {
 		f.Count(fmt.Errorf("imu: %w", err))
@@ -17,7 +17,7 @@ func TestAFaultCountsAsTheKindThatItWraps(t *testing.T) {
 	}
 }
 
-func TestCountingAFaultAllocatesNothing(t *testing.T) {
+func TestFaults_CountAllocatesNothing(t *testing.T) {
 	var f Faults
 	err := fmt.Errorf("imu: %w", ErrStale)
 	if n := testing.AllocsPerRun(100, func() { f.Count(err) }); n != 0 {

@@ -8,12 +8,11 @@ import (
 // ErrHalted is what Act returns after Halt, until Arm.
 var ErrHalted = errors.New("hal: the robot is halted: arm it before acting")
 
-// Robot is a body: it senses, acts and stops. Every method is called by one
-// goroutine, the control thread, and returns within a bounded time that is
-// small against the period.
+// Robot senses, acts and stops. One goroutine, the control thread, calls every
+// method. Each returns within a bounded time that is small against the period.
 //
-// A robot starts halted. Arm is an operator's explicit act; nothing in a
-// reward device can cause it.
+// A robot starts halted. Arm is an explicit act of the operator; no reward
+// device can cause it.
 type Robot interface {
 	// Spec describes the channels. It does not change during a run and
 	// callers must not modify the slices in it.
@@ -21,48 +20,48 @@ type Robot interface {
 
 	// Sense fills obs, of length len(Spec().Obs), with the newest sample
 	// and returns when it was taken, in CLOCK_MONOTONIC nanoseconds
-	// (simulators in lockstep: simulated time). Times never go back, also not
+	// (simulators in lockstep: simulated time). Times never decrease, not even
 	// at the start of an episode. After an error the content of obs is
-	// unspecified and must not be used.
+	// unspecified.
 	Sense(obs []float32) (at int64, err error)
 
 	// Act commands the actuators; action has length len(Spec().Action), in
-	// the units of the channels. It returns ErrHalted while halted. The
-	// slice is not kept.
+	// the units of the channels. It returns ErrHalted while halted. It does
+	// not keep the slice.
 	Act(action []float32) error
 
-	// Arm ends the halted state. It may take some periods (torque on, a
-	// deadman set and read back), but less than the loop's watchdog.
+	// Arm ends the halted state. It may take some periods (torque on, set a
+	// deadman and read it back), but less than the loop's watchdog.
 	Arm() error
 
-	// Halt brings the actuators to their failsafe output. It is idempotent,
-	// works with the robot half broken, and latches: Act returns ErrHalted
-	// until Arm.
+	// Halt sets the actuators to their failsafe output. It is idempotent,
+	// works on a partly broken robot, and latches: Act returns ErrHalted until
+	// Arm.
 	Halt() error
 }
 
-// Disarmer is implemented by robots whose actuators have a disarmed output that
-// is not the failsafe one: servos that go limp, an ESC without pulses. Disarm is
-// an orderly stop, called by the control thread; it is idempotent and latches as
-// Halt does: Act returns ErrHalted until Arm. A robot without it is halted
-// instead. It never stands in for Halt: what ends in danger ends in Halt.
+// Disarmer is implemented by robots with a disarmed output that differs from the
+// failsafe one: servos without torque, an ESC without pulses. Disarm is an
+// orderly stop. The control thread calls it. It is idempotent and latches like
+// Halt: Act returns ErrHalted until Arm. A robot without it is halted instead.
+// Disarm never replaces Halt in a dangerous situation.
 type Disarmer interface {
 	Disarm() error
 }
 
 // StopInput is implemented by robots with an input for an emergency stop.
-// StopPressed tells what the last Sense found, also where that Sense failed; it
-// takes no time. The input is normally closed: one that is open, lost, cannot
-// be read or was never read is pressed. It is a way to tell the program, and
-// no safety function: the button itself cuts the power of the actuators.
+// StopPressed returns the finding of the last Sense, even of a failed one; it
+// takes no time. The input is normally closed: an open, lost, unreadable or
+// never read input counts as pressed. It informs the program and is not a safety
+// function: the button itself cuts the power of the actuators.
 type StopInput interface {
 	StopPressed() bool
 }
 
-// Backstop is implemented by drivers that have a second path to the failsafe
-// output, such as an output-enable line or a connection that can be cut.
-// HaltBeside takes it, and is called by another thread while the control thread
-// may be stuck inside any other method. It does not wait.
+// Backstop is implemented by drivers with a second path to the failsafe output,
+// such as an output-enable line or a connection that can be cut. HaltBeside uses
+// that path. Another thread calls it while the control thread may be stuck in any
+// other method. It does not wait.
 type Backstop interface {
 	HaltBeside()
 }
@@ -74,8 +73,8 @@ type Resetter interface {
 }
 
 // Rewarder is implemented by simulators: Reward is the task's reward of the
-// state that the last Sense returned, which is what a scripted operator looks
-// at. ok is false when there is none.
+// state that the last Sense returned, for a scripted operator. ok is false when
+// there is none.
 type Rewarder interface {
 	Reward() (reward float64, ok bool)
 }
@@ -99,10 +98,10 @@ type Channel struct {
 	// MaxRate limits the change of an action in Unit per second; 0 means
 	// no limit. Observations ignore it.
 	MaxRate float64
-	// Failsafe is what Halt commands on an action channel.
+	// Failsafe is the output of Halt on an action channel.
 	Failsafe float64
-	// Disarmed is what Disarm commands on an action channel of a Disarmer. It
-	// may be outside of Min and Max, such as an ESC's silence; rate limits
-	// start from the limit that is nearer.
+	// Disarmed is the output of Disarm on an action channel of a Disarmer. It
+	// may be outside of Min and Max, such as no pulses for an ESC; rate limits
+	// then start from the nearer limit.
 	Disarmed float64
 }

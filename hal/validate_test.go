@@ -10,7 +10,7 @@ import (
 	"optibfm/hal/haltest"
 )
 
-func TestASpecIsRefusedWithTheReason(t *testing.T) {
+func TestSpec_RefusesInvalid(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	cases := []struct {
 		name string
@@ -32,15 +32,15 @@ func TestASpecIsRefusedWithTheReason(t *testing.T) {
 		{"long name", func(s *hal.Spec) { s.Obs[1].Name = strings.Repeat("x", 129) }, "too long (129 bytes)"},
 		{"escape sequence", func(s *hal.Spec) { s.Obs[1].Name = "\x1b[2J" }, "unprintable"},
 		{"no UTF-8", func(s *hal.Spec) { s.Obs[1].Unit = "\xff" }, "unit: it is not UTF-8"},
-		{"limits of an observation", func(s *hal.Spec) { s.Obs[0].Min = 1 }, "limits are not finite with min < max (1 to 0)"},
-		{"no limits of an action", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 0, 0 }, "limits are not finite"},
+		{"limits of an observation", func(s *hal.Spec) { s.Obs[0].Min = 1 }, "with min < max (1 to 0)"},
+		{"no limits of an action", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 0, 0 }, "not finite"},
 		{"NaN limit", func(s *hal.Spec) { s.Action[0].Max = nan }, "limits are not finite"},
 		{"infinite limit", func(s *hal.Spec) { s.Action[0].Max = inf }, "limits are not finite"},
 		{"limit beyond float32", func(s *hal.Spec) { s.Action[0].Max = 1e300 }, "limits are not finite"},
-		{"limits equal as float32", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 1, 1+1e-12 }, "limits are not finite"},
+		{"equal as float32", func(s *hal.Spec) { s.Action[0].Min, s.Action[0].Max = 1, 1+1e-12 }, "with min < max"},
 		{"negative rate", func(s *hal.Spec) { s.Action[0].MaxRate = -1 }, "rate limit is negative"},
 		{"NaN rate", func(s *hal.Spec) { s.Action[0].MaxRate = nan }, "rate limit is negative or not finite (NaN)"},
-		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `channel 1 ("a1"): the failsafe value is not within`},
+		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `("a1"): the failsafe value`},
 		{"NaN failsafe", func(s *hal.Spec) { s.Action[1].Failsafe = nan }, "failsafe value is not within"},
 	}
 	for _, c := range cases {
@@ -52,7 +52,7 @@ func TestASpecIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAnActionIsCheckedAgainstItsLimits(t *testing.T) {
+func TestCheckAction_Limits(t *testing.T) {
 	spec := haltest.Spec(1, 2)
 	spec.Action[0].Max = 0.1 // float32(0.1) > 0.1
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -62,8 +62,8 @@ func TestAnActionIsCheckedAgainstItsLimits(t *testing.T) {
 	}{
 		{[]float32{0, 0}, ""},
 		{[]float32{0.1, -1}, ""},
-		{[]float32{0}, "wrong length (1): give 2"},
-		{[]float32{0, 0, 0}, "wrong length (3)"},
+		{[]float32{0}, "wrong length (1, want 2)"},
+		{[]float32{0, 0, 0}, "wrong length (3, want 2)"},
 		{[]float32{0.2, 0}, `"a0" is not within its limits (0.2, limits -1 to 0.1)`},
 		{[]float32{0, nan}, `"a1" is not within its limits (NaN`},
 		{[]float32{0, -inf}, `"a1" is not within its limits (-Inf`},

@@ -1,54 +1,119 @@
 package rewardsrc
 
-// Attribution decides what a press on a device is about: the open request, or
-// the moments before the press. Devices share it, so that they answer alike.
-// The zero value is ready to use; it is for one goroutine.
+import "errors"
+
+// Input is a press, or one sample of a held axis, before it is known which
+// state it is about.
+type Input struct {
+	Kind  Kind
+	Mode  Mode
+	Value float64 // of Kind Value
+	At    int64   // CLOCK_MONOTONIC nanoseconds
+}
+
+// The errors of [Attribution.Answer]. They are shown to the operator.
+var (
+	ErrTooOld         = errors.New("that question is long gone")
+	ErrAnswered       = errors.New("that question was answered already")
+	ErrBeforeQuestion = errors.New("it was pressed before the question was asked")
+)
+
+// Attribution decides which state a press is about: that of a request, or the
+// moments before the press. Every source uses it. The zero value is ready to
+// use; it is for one goroutine.
 type Attribution struct {
-	// Reaction is how soon after a request was shown a press can be its
-	// answer, in nanoseconds: a person cannot see, judge and press faster.
-	// An earlier press was on its way already and is an unasked label.
+	// Reaction is the shortest time in which a person can answer a request
+	// that was shown, in nanoseconds. An earlier press is unasked.
 	Reaction int64
 
-	open      Request // ID 0: none
-	shown     int64
-	expired   Request
-	expiredAt int64
-	expShown  int64
+	recent  [8]shownRequest // by ID
+	open    uint64          // the ID of the open request, 0 for none
+	expired uint64          // the ID of the one that expired last unanswered, 0 for none
 }
 
-// Ask takes note of a request that was shown, or closed, at now
-// (CLOCK_MONOTONIC nanoseconds).
+// shownRequest is a request and the times at which the device showed and closed it.
+type shownRequest struct {
+	Request
+	shown, closed int64
+}
+
+// Ask records a request that was shown, or closed, at now (CLOCK_MONOTONIC
+// nanoseconds).
 func (a *Attribution) Ask(r Request, now int64) {
-	switch {
-	case r.State == Open:
-		a.open, a.shown = r, now
-	case r.ID != a.open.ID:
-	case r.State == Expired:
-		a.expired, a.expShown, a.expiredAt = a.open, a.shown, now
-		a.open = Request{}
-	default:
-		a.open = Request{}
+	slot := &a.recent[r.ID%uint64(len(a.recent))]
+	if r.State == Open {
+		*slot = shownRequest{Request: r, shown: now}
+		a.open = r.ID
+		return
+	}
+	if slot.ID == r.ID {
+		slot.State = r.State
+	}
+	if r.ID != a.open || r.ID != slot.ID {
+		return
+	}
+	a.open = 0
+	if r.State == Expired {
+		slot.closed, a.expired = now, r.ID
 	}
 }
 
-// Wanted reports whether a request is open that nothing has answered yet.
-func (a *Attribution) Wanted() bool { return a.open.ID != 0 }
-
-// Label makes the label of a press at a moment. A Value or CantTell that comes
-// while a request is open answers it; further ones are unasked. A press
-// from before a request expired that is looked at only now is still about the
-// request's tick. ok is false for a CantTell that nobody asked for.
-func (a *Attribution) Label(kind Kind, value float64, at int64) (l Label, ok bool) {
-	l = Label{Kind: kind, Tick: NoTick, At: at, Value: value}
-	switch {
-	case kind == Undo:
-		return l, true
-	case a.open.ID != 0 && at >= a.shown+a.Reaction:
-		l.Request, l.Tick = a.open.ID, a.open.Tick
-		a.open = Request{}
-	case a.expired.ID != 0 && at >= a.expShown+a.Reaction && at < a.expiredAt:
-		l.Tick = a.expired.Tick
-		a.expired = Request{}
+// find returns a recent request, nil for an unknown one.
+func (a *Attribution) find(id uint64) *shownRequest {
+	if r := &a.recent[id%uint64(len(a.recent))]; id != 0 && r.ID == id {
+		return r
 	}
-	return l, kind != CantTell || l.Request != 0
+	return nil
+}
+
+// Wanted reports whether a request is open and unanswered.
+func (a *Attribution) Wanted() bool { return a.open != 0 }
+
+// Label makes the label of an input on a device that shows the open request.
+// The first Value or CantTell while a request is open answers it; further ones
+// are unasked. A press from before a request expired is still about the
+// request's tick. ok is false for a CantTell without a request.
+func (a *Attribution) Label(in Input) (l Label, ok bool) {
+	l = in.Unasked()
+	if in.Kind == Undo {
+		return l, true
+	}
+	if r := a.find(a.open); r != nil && in.At >= r.shown+a.Reaction {
+		return a.answer(l, r), true
+	}
+	if r := a.find(a.expired); r != nil && in.At >= r.shown+a.Reaction && in.At < r.closed {
+		l.Tick = r.Tick
+		a.expired = 0
+	}
+	return l, in.Kind != CantTell
+}
+
+// Answer makes the label of an input that names the request that it answers,
+// also where that request has expired. uncertainty bounds the error of the
+// press's time, in nanoseconds.
+func (a *Attribution) Answer(in Input, request uint64, uncertainty int64) (Label, error) {
+	r := a.find(request)
+	switch {
+	case r == nil:
+		return Label{}, ErrTooOld
+	case r.State == Answered:
+		return Label{}, ErrAnswered
+	case in.At+uncertainty < r.At:
+		return Label{}, ErrBeforeQuestion
+	}
+	return a.answer(in.Unasked(), r), nil
+}
+
+func (a *Attribution) answer(l Label, r *shownRequest) Label {
+	l.Request, l.Tick = r.ID, r.Tick
+	r.State = Answered
+	if r.ID == a.open {
+		a.open = 0
+	}
+	return l
+}
+
+// Unasked returns the label of an input that answers no request.
+func (in Input) Unasked() Label {
+	return Label{Kind: in.Kind, Mode: in.Mode, Tick: NoTick, At: in.At, Value: in.Value}
 }

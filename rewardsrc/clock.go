@@ -9,7 +9,7 @@ import (
 )
 
 // Monotonic is the clock of labels and requests: CLOCK_MONOTONIC, nanoseconds.
-// The control loop and the kernel's input events go by the same.
+// The control loop and the kernel's input events use the same clock.
 func Monotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -18,15 +18,14 @@ func Monotonic() int64 {
 	return ts.Nano()
 }
 
-// MaxLate is how long after a press its label may arrive at most.
+// MaxLate is the longest time between a press and the arrival of its label.
 const MaxLate = time.Minute
 
 // ErrTime is wrapped by the errors of CheckTime.
 var ErrTime = errors.New("the time of the press is wrong")
 
-// CheckTime returns an error for a press that cannot have been made at a
-// moment: one before since, or after now. All are CLOCK_MONOTONIC nanoseconds,
-// which are never negative.
+// CheckTime returns an error for a press before since or after now. All times
+// are CLOCK_MONOTONIC nanoseconds, which are never negative.
 func CheckTime(at, since, now int64) error {
 	switch {
 	case at > now:

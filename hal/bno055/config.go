@@ -16,8 +16,7 @@ const (
 	NDOF = "ndof" // the magnetometer too: a heading relative to magnetic north
 )
 
-// Config says where the chip is and what is read from it. Zero values mean the
-// defaults.
+// Config selects the chip and the inputs. Zero values mean the defaults.
 type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
@@ -28,23 +27,21 @@ type Config struct {
 	// Read lists the groups of inputs: quaternion, heading, euler, gyro, accel,
 	// linear_accel, gravity, calibration. Empty: heading, gyro and calibration.
 	Read []string `yaml:"read"`
-	// AxisMap is one of P0 to P7 for how the chip is mounted, P1 by default;
-	// section 3.4.
+	// AxisMap is the mounting of the chip, P0 to P7, P1 by default; section 3.4.
 	AxisMap string `yaml:"axis_map"`
-	// ExternalCrystal is true where the board has one; many have.
+	// ExternalCrystal is true if the board has one; many do.
 	ExternalCrystal bool `yaml:"external_crystal"`
-	// Calibration is a profile that is given to the chip at the start, as
-	// Profile.String writes it. Empty: none.
+	// Calibration is a profile for the chip, in the format of Profile.String.
+	// Empty: none.
 	Calibration string `yaml:"calibration"`
-	// CalibrationFile is a file with that, instead. A file that is missing is
-	// an error.
+	// CalibrationFile is a file with the profile instead. It must exist.
 	CalibrationFile string `yaml:"calibration_file"`
 	// ArmCalibration is the least calibration status, 0 (default) to 3, of the
 	// gyroscope, and in ndof of the system too, with which Arm succeeds.
 	ArmCalibration int `yaml:"arm_calibration"`
 }
 
-// group is a set of inputs that are read together.
+// group is a set of inputs of consecutive registers.
 type group struct {
 	name   string
 	first  byte // register
@@ -55,7 +52,15 @@ type group struct {
 }
 
 func xyz(name, unit string) []hal.Signal {
-	return []hal.Signal{{Name: name + "_x", Unit: unit}, {Name: name + "_y", Unit: unit}, {Name: name + "_z", Unit: unit}}
+	return signals(unit, name+"_x", name+"_y", name+"_z")
+}
+
+func signals(unit string, names ...string) []hal.Signal {
+	list := make([]hal.Signal, len(names))
+	for i, name := range names {
+		list[i] = hal.Signal{Name: name, Unit: unit}
+	}
+	return list
 }
 
 // The groups, in the order of their registers; section 4.2. Scales are those of
@@ -65,15 +70,17 @@ var groups = []group{
 	{name: "accel", first: 0x08, signed: 3, scale: 1.0 / 100, inputs: xyz("accel", "m/s^2")},
 	{name: "gyro", first: 0x14, signed: 3, scale: 1.0 / 900, inputs: xyz("gyro", "rad/s")},
 	{name: "euler", first: 0x1A, signed: 3, scale: 1.0 / 900,
-		inputs: []hal.Signal{{Name: "euler_heading", Unit: "rad"}, {Name: "euler_roll", Unit: "rad"}, {Name: "euler_pitch", Unit: "rad"}}},
+		inputs: signals("rad", "euler_heading", "euler_roll", "euler_pitch")},
 	{name: "quaternion", first: 0x20, signed: 4, scale: 1.0 / (1 << 14),
-		inputs: []hal.Signal{{Name: "quaternion_w"}, {Name: "quaternion_x"}, {Name: "quaternion_y"}, {Name: "quaternion_z"}}},
+		inputs: signals("", "quaternion_w", "quaternion_x", "quaternion_y", "quaternion_z")},
 	{name: "heading", first: 0x20, signed: 4, scale: 1.0 / (1 << 14), decode: decodeHeading,
-		inputs: []hal.Signal{{Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"}, {Name: "tilt", Unit: "rad"}}},
+		inputs: []hal.Signal{
+			{Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"}, {Name: "tilt", Unit: "rad"},
+		}},
 	{name: "linear_accel", first: 0x28, signed: 3, scale: 1.0 / 100, inputs: xyz("linear_accel", "m/s^2")},
 	{name: "gravity", first: 0x2E, signed: 3, scale: 1.0 / 100, inputs: xyz("gravity", "m/s^2")},
 	{name: "calibration", first: regCalibration, decode: decodeCalibration,
-		inputs: []hal.Signal{{Name: "calibration_system"}, {Name: "calibration_gyro"}, {Name: "calibration_accel"}, {Name: "calibration_mag"}}},
+		inputs: signals("", "calibration_system", "calibration_gyro", "calibration_accel", "calibration_mag")},
 }
 
 var (
@@ -89,10 +96,10 @@ var axisMaps = map[string][2]byte{
 	"P4": {0x24, 0x03}, "P5": {0x21, 0x01}, "P6": {0x21, 0x07}, "P7": {0x24, 0x05},
 }
 
-// Inputs lists what Read gives, in the order of the chip's registers, whatever
-// the order in Config.Read:
+// Inputs lists the inputs in the order of the chip's registers, independent of the
+// order in Config.Read:
 //
-//	accel_x, _y, _z                   m/s^2, at rest the reaction to gravity
+//	accel_x, _y, _z                   m/s^2, including the reaction to gravity
 //	gyro_x, _y, _z                    rad/s
 //	euler_heading, _roll, _pitch      rad, by the chip's own convention; section 3.6.5.4
 //	quaternion_w, _x, _y, _z          from the body's axes to the world's
@@ -102,7 +109,7 @@ var axisMaps = map[string][2]byte{
 //	gravity_x, _y, _z                 m/s^2
 //	calibration_system, _gyro, _accel, _mag   0 (not calibrated) to 3
 //
-// A chip of the wrong mount has the wrong axes everywhere: see AxisMap.
+// AxisMap must match the mounting of the chip, or all axes are wrong.
 func (c Config) Inputs() []hal.Signal {
 	var all []hal.Signal
 	for _, g := range c.withDefaults().groups() {
@@ -114,7 +121,7 @@ func (c Config) Inputs() []hal.Signal {
 // Outputs is empty.
 func (Config) Outputs() []hal.Signal { return nil }
 
-// groups are those that are read.
+// groups returns the groups in Config.Read.
 func (c Config) groups() []*group {
 	var read []*group
 	for i := range groups {
@@ -125,44 +132,43 @@ func (c Config) groups() []*group {
 	return read
 }
 
-// Place says where the device is: no two can be in one place.
+// Place is the address of the device; two devices cannot share it.
 func (c Config) Place() string {
 	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
 }
 
-// Validate returns an error that names every key with a value that the chip
-// does not have.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bno055: "+format, args...)) }
 	if c.Bus == "" {
-		wrong("bus is empty: give one, such as /dev/i2c-1")
+		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
 	if !slices.Contains(addresses, c.Address) {
-		wrong("address is none of this chip's (%#x): give 0x28 or 0x29", c.Address)
+		wrong("address is invalid (%#x); use 0x28 or 0x29", c.Address)
 	}
 	if _, ok := modes[c.Mode]; !ok {
-		wrong("mode is unknown (%q): choose %s or %s", c.Mode, IMU, NDOF)
+		wrong("mode is unknown (%q); choose %s or %s", c.Mode, IMU, NDOF)
 	}
 	if _, ok := axisMaps[c.AxisMap]; !ok {
-		wrong("axis_map is unknown (%q): choose P0 to P7", c.AxisMap)
+		wrong("axis_map is unknown (%q); choose P0 to P7", c.AxisMap)
 	}
 	if c.ArmCalibration < 0 || c.ArmCalibration > 3 {
-		wrong("arm_calibration is out of range (%d): give 0 to 3", c.ArmCalibration)
+		wrong("arm_calibration is out of range (%d); choose 0 to 3", c.ArmCalibration)
 	}
 	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
 		wrong("calibration: %w", err)
 	}
 	if c.Calibration != "" && c.CalibrationFile != "" {
-		wrong("calibration_file is there beside calibration: give one of them")
+		wrong("calibration and calibration_file are both set; remove one")
 	}
 	for i, name := range c.Read {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			wrong("read[%d] is unknown (%q): choose from %s", i, name, groupNames())
+			wrong("read[%d] is unknown (%q); choose from %s", i, name, groupNames())
 		}
 		if slices.Contains(c.Read[:i], name) {
-			wrong("read[%d] is there already (%q): keep one", i, name)
+			wrong("read[%d] is a duplicate (%q); remove it", i, name)
 		}
 	}
 	return errors.Join(errs...)
@@ -192,7 +198,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds is what calls take at most where a transaction on the bus takes at most t
-// (i2cbus.Conn.Timeout): one for a sample; Arm reads five settings back, the mode and
-// the calibration.
+// Bounds returns the bounds of calls if t bounds a transaction
+// (i2cbus.Conn.Timeout): one for a sample; Arm reads back five settings, the mode
+// and the calibration.
 func (c Config) Bounds(t time.Duration) hal.Bounds { return hal.Bounds{Sense: t, Arm: 7 * t} }

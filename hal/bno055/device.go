@@ -70,10 +70,10 @@ var (
 	_ hal.Bounded  = (*Device)(nil)
 )
 
-// setting is a register and what it shall hold.
+// setting is a register and its required value.
 type setting struct{ reg, value byte }
 
-// New resets the chip, sets it up, gives it its calibration and waits until its
+// New resets and configures the chip, restores its calibration and waits until its
 // fusion runs, which takes about 0.8 s, or until ctx ends. now is CLOCK_MONOTONIC
 // in nanoseconds.
 func New(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
@@ -108,7 +108,7 @@ func open(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64, sleep 
 	if err := d.start(ctx, bus, profile); err != nil {
 		return nil, err
 	}
-	// What a chip that starts does not answer to is no fault.
+	// Do not count the faults of a starting chip.
 	d.conn = i2cbus.NewConn(bus, uint16(cfg.Address), "bno055")
 	return d, nil
 }
@@ -138,7 +138,7 @@ func (d *Device) start(ctx context.Context, bus i2c.Bus, profile *Profile) error
 	return nil
 }
 
-// until repeats try until it succeeds, patience is over or ctx ends.
+// until repeats try until it succeeds, for at most patience, or until ctx ends.
 func (d *Device) until(ctx context.Context, try func() error) error {
 	for waited := time.Duration(0); ; waited += pollTime {
 		if err := d.interrupted(ctx); err != nil {
@@ -165,7 +165,8 @@ func (d *Device) identify() error {
 		return err
 	}
 	if id := d.check[0]; id != chipID {
-		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("it is another chip, or has not started: it says %#02x, a BNO055 %#02x", id, chipID))
+		err := fmt.Errorf("another chip, or not started: it says %#02x, want %#02x", id, chipID)
+		return d.conn.Fail(hal.ErrProtocol, err)
 	}
 	return nil
 }
@@ -196,7 +197,8 @@ func (d *Device) verify() error {
 			return err
 		}
 		if d.check[0] != s.value {
-			return d.conn.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, it was set to %#02x", s.reg, d.check[0], s.value))
+			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
+			return d.conn.Fail(hal.ErrDevice, err)
 		}
 	}
 	return nil
@@ -210,14 +212,13 @@ func (d *Device) awaitFusion(ctx context.Context) error {
 	})
 }
 
-// Inputs lists what Read gives; see [Config.Inputs].
+// Inputs lists the inputs; see [Config.Inputs].
 func (d *Device) Inputs() []hal.Signal { return d.inputs }
 
 // Outputs is empty.
 func (d *Device) Outputs() []hal.Signal { return nil }
 
-// Read fills dst, of the length of Inputs. One transaction, tried at most
-// twice.
+// Read fills dst, [len(Inputs())]. It makes one transaction, at most twice.
 func (d *Device) Read(dst []float64) (at int64, err error) {
 	at = d.now()
 	if err := d.conn.Read(d.first, d.raw); err != nil {
@@ -239,12 +240,12 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 }
 
 var (
-	errSelfTest = errors.New("its self-test failed: replace it")
-	errIdle     = errors.New("its fusion does not run: it has lost its settings, its supply failed for a moment")
-	errNorm     = errors.New("its orientation is no unit quaternion: bits were lost on the wire")
+	errSelfTest = errors.New("the self-test failed: replace the chip")
+	errIdle     = errors.New("the fusion does not run: the chip lost its settings in a power failure")
+	errNorm     = errors.New("the orientation is not a unit quaternion: bit errors on the wire")
 )
 
-// systemErrors are what the register SYS_ERR means; section 4.3.59.
+// systemErrors are the values of the register SYS_ERR; section 4.3.59.
 var systemErrors = [...]error{
 	errors.New("system error without a cause"),
 	errors.New("system error 1: peripherals could not be initialised"),
@@ -260,7 +261,7 @@ var systemErrors = [...]error{
 	errors.New("system error of an unknown number"),
 }
 
-// examine looks for what is wrong with an answer.
+// examine returns the fault in an answer.
 func (d *Device) examine() (kind, cause error) {
 	switch status := d.at(regStatus); {
 	case status == statusError:
@@ -275,7 +276,7 @@ func (d *Device) examine() (kind, cause error) {
 	return nil, nil
 }
 
-// at is what a register held.
+// at returns the value of a register.
 func (d *Device) at(reg byte) byte { return d.raw[reg-d.first] }
 
 // upright reports whether the orientation is a unit quaternion, to 1 %.
@@ -289,7 +290,7 @@ func (d *Device) upright() bool {
 	return math.Abs(sum-one) <= 0.02*one
 }
 
-// number is a 16-bit number, low byte first.
+// number returns a 16-bit number, low byte first.
 func (d *Device) number(reg byte) float64 {
 	return float64(int16(binary.LittleEndian.Uint16(d.raw[reg-d.first:])))
 }
@@ -300,8 +301,8 @@ func (d *Device) numbers(g *group, dst []float64) {
 	}
 }
 
-// decodeHeading turns the orientation into a rotation about the vertical and
-// what is left.
+// decodeHeading splits the orientation into a rotation about the vertical and a
+// tilt.
 func decodeHeading(d *Device, g *group, dst []float64) {
 	var q [4]float64
 	d.numbers(g, q[:])
@@ -312,7 +313,7 @@ func decodeHeading(d *Device, g *group, dst []float64) {
 	dst[3] = math.Atan2(2*math.Hypot(x*z+w*y, y*z-w*x), w*w-x*x-y*y+z*z)
 }
 
-// decodeCalibration takes the four fields of CALIB_STAT apart; section 4.3.54.
+// decodeCalibration extracts the four fields of CALIB_STAT; section 4.3.54.
 func decodeCalibration(d *Device, _ *group, dst []float64) {
 	status := d.at(regCalibration)
 	for i := range dst {
@@ -320,11 +321,11 @@ func decodeCalibration(d *Device, _ *group, dst []float64) {
 	}
 }
 
-// Write accepts nothing: there are no outputs.
+// Write does nothing: there are no outputs.
 func (d *Device) Write([]float64) error { return nil }
 
-// Arm reads the settings back and checks that the chip is calibrated as far as
-// Config.ArmCalibration wants it.
+// Arm reads back the settings and checks the calibration status against
+// Config.ArmCalibration.
 func (d *Device) Arm() error {
 	if err := d.verify(); err != nil {
 		return err
@@ -337,7 +338,8 @@ func (d *Device) Arm() error {
 		system = 3 // needs the magnetometer
 	}
 	if least := d.cfg.ArmCalibration; gyro < least || system < least {
-		return fmt.Errorf("%s: it is not calibrated (gyroscope %d, system %d, arm_calibration wants %d): leave it still for some seconds, in ndof then move it in eights, or give it a calibration_file",
+		return fmt.Errorf("%s: not calibrated (gyroscope %d, system %d, arm_calibration %d); "+
+			"keep it still for some seconds, in ndof then move it in figures of eight, or set calibration_file",
 			d.conn.Name(), gyro, system, least)
 	}
 	return nil
@@ -346,16 +348,16 @@ func (d *Device) Arm() error {
 // Bounds implements hal.Bounded: see Config.Bounds.
 func (d *Device) Bounds() hal.Bounds { return d.cfg.Bounds(d.conn.Timeout()) }
 
-// Halt does nothing: a sensor moves nothing.
+// Halt does nothing: a sensor has no actuators.
 func (d *Device) Halt([]float64) error { return nil }
 
-// Close does nothing: the bus is the caller's.
+// Close does nothing: the caller owns the bus.
 func (d *Device) Close() error { return nil }
 
-// Faults counts what failed since New.
+// Faults returns the fault counts since New.
 func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
 
-// profile is the calibration that the configuration gives, nil for none.
+// profile returns the configured calibration, nil for none.
 func (c Config) profile() (*Profile, error) {
 	text := c.Calibration
 	if c.CalibrationFile != "" {
@@ -374,7 +376,7 @@ func (c Config) profile() (*Profile, error) {
 	return &p, nil
 }
 
-// restore gives the chip its calibration; section 3.11.4.
+// restore writes the calibration to the chip; section 3.11.4.
 func (d *Device) restore(p *Profile) error {
 	if p == nil {
 		return nil

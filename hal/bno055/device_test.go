@@ -70,7 +70,7 @@ func want(t *testing.T, got map[string]float64, wanted map[string]float64) {
 
 var everything = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
 
-func TestOpeningFollowsTheDatasheet(t *testing.T) {
+func TestNew_FollowsDatasheet(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x29, W: w, R: r} }
 	running := make([]byte, 6) // 0x35 to 0x3A
 	running[1], running[4] = 0x0F, 5
@@ -92,11 +92,15 @@ func TestOpeningFollowsTheDatasheet(t *testing.T) {
 		tx([]byte{0x3F, 0x80}), // external crystal
 		tx(append([]byte{0x55}, profile...)),
 		tx([]byte{0x3D, 0x0C}), // NDOF
-		tx([]byte{0x07}, 0), tx([]byte{0x3E}, 0), tx([]byte{0x3B}, 0x86), tx([]byte{0x41}, 0x21), tx([]byte{0x42}, 0x04), tx([]byte{0x3D}, 0x0C),
+		tx([]byte{0x07}, 0), tx([]byte{0x3E}, 0), tx([]byte{0x3B}, 0x86),
+		tx([]byte{0x41}, 0x21), tx([]byte{0x42}, 0x04), tx([]byte{0x3D}, 0x0C),
 		tx([]byte{0x35}, running...),
 	}}
 	var waits []time.Duration
-	_, err := open(t.Context(), bus, Config{Bus: "x", Address: 0x29, Mode: NDOF, Read: []string{"calibration"}, AxisMap: "P0", ExternalCrystal: true, CalibrationFile: file},
+	_, err := open(t.Context(), bus, Config{
+		Bus: "x", Address: 0x29, Mode: NDOF, Read: []string{"calibration"}, AxisMap: "P0",
+		ExternalCrystal: true, CalibrationFile: file,
+	},
 		func() int64 { return 1 }, func(d time.Duration) { waits = append(waits, d) })
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +114,7 @@ func TestOpeningFollowsTheDatasheet(t *testing.T) {
 }
 
 // The representations of tables 3-22, 3-29, 3-31, 3-33 and 3-35.
-func TestASampleHasTheDatasheetsRepresentations(t *testing.T) {
+func TestRead_ConvertsUnits(t *testing.T) {
 	b := newBench(t, Config{Read: everything})
 	b.chip.Little(0x08, 100, -981, 3)
 	b.chip.Little(0x14, 900, -1800, 9)
@@ -128,14 +132,19 @@ func TestASampleHasTheDatasheetsRepresentations(t *testing.T) {
 	})
 }
 
-func TestTheHeadingIsTheRotationAboutTheVertical(t *testing.T) {
+func TestRead_HeadingIsYaw(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, yaw := range []float64{0, 1, -1, math.Pi / 2, 3, -3} {
 		b.chip.Turn(yaw, 0.5)
-		want(t, b.read(t), map[string]float64{"heading": yaw, "heading_cos": math.Cos(yaw), "heading_sin": math.Sin(yaw), "tilt": 0, "gyro_z": 0.5})
+		want(t, b.read(t), map[string]float64{
+			"heading": yaw, "heading_cos": math.Cos(yaw), "heading_sin": math.Sin(yaw), "tilt": 0, "gyro_z": 0.5,
+		})
 	}
 	// Rolled by 0.4 rad about its own x axis after a turn by 1 rad.
-	q := [4]float64{math.Cos(0.5) * math.Cos(0.2), math.Cos(0.5) * math.Sin(0.2), math.Sin(0.5) * math.Sin(0.2), math.Sin(0.5) * math.Cos(0.2)}
+	q := [4]float64{
+		math.Cos(0.5) * math.Cos(0.2), math.Cos(0.5) * math.Sin(0.2),
+		math.Sin(0.5) * math.Sin(0.2), math.Sin(0.5) * math.Cos(0.2),
+	}
 	for i, v := range q {
 		b.chip.Little(byte(0x20+2*i), int16(math.Round(v*16384)))
 	}
@@ -146,22 +155,25 @@ func TestTheHeadingIsTheRotationAboutTheVertical(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNeededIsRead(t *testing.T) {
-	for name, length := range map[string]int{"accel": 51, "gyro": 39, "quaternion": 27, "gravity": 13, "calibration": 6} {
+func TestRead_ReadsOnlyNeededRegisters(t *testing.T) {
+	for name, length := range map[string]int{
+		"accel": 51, "gyro": 39, "quaternion": 27, "gravity": 13, "calibration": 6,
+	} {
 		if got := len(newBench(t, Config{Read: []string{name}}).imu.raw); got != length {
 			t.Errorf("%s: %d bytes, want %d", name, got, length)
 		}
 	}
 }
 
-func TestInputsAreInTheOrderOfTheChipWhateverIsAsked(t *testing.T) {
-	a, b := Config{Read: []string{"calibration", "gyro"}}.Inputs(), Config{Read: []string{"gyro", "calibration"}}.Inputs()
+func TestInputs_InChipOrder(t *testing.T) {
+	a := Config{Read: []string{"calibration", "gyro"}}.Inputs()
+	b := Config{Read: []string{"gyro", "calibration"}}.Inputs()
 	if !slices.Equal(a, b) || a[0].Name != "gyro_x" {
 		t.Errorf("%v and %v", a, b)
 	}
 }
 
-func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
+func TestRead_RefusesImpossibleData(t *testing.T) {
 	b := newBench(t, Config{})
 	for name, c := range map[string]struct {
 		reg, flip   byte
@@ -172,7 +184,7 @@ func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
 		"the fusion stands":         {0x39, 0x05, hal.ErrDevice, errIdle},
 		"the fusion is switched":    {0x39, 0x03, hal.ErrDevice, errIdle},
 		"the system has an error":   {0x39, 0x04, hal.ErrDevice, systemErrors[0]},
-		"nobody drives the wire":    {0x39, 0xFA, hal.ErrDevice, errIdle},
+		"an undriven wire":          {0x39, 0xFA, hal.ErrDevice, errIdle},
 		"the wire is held at zeros": {0x39, 0x05, hal.ErrDevice, errIdle},
 	} {
 		b.chip.Flip[c.reg] = c.flip
@@ -190,7 +202,7 @@ func TestAnAnswerThatCannotBeTrueIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerIsFoundInTheNextRead(t *testing.T) {
+func TestRead_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	b.chip.PowerCycle()
 	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrDevice) {
@@ -200,11 +212,11 @@ func TestAChipThatLostItsPowerIsFoundInTheNextRead(t *testing.T) {
 		t.Errorf("arm: %v", err)
 	}
 	if err := b.open(Config{}); err != nil {
-		t.Errorf("opened anew: %v", err)
+		t.Errorf("opened again: %v", err)
 	}
 }
 
-func TestOpeningWaitsForAChipThatStarts(t *testing.T) {
+func TestNew_WaitsForStartingChip(t *testing.T) {
 	chip := i2cbustest.NewBNO055()
 	chip.Boot = 20
 	chip.PowerCycle()
@@ -217,7 +229,7 @@ func TestOpeningWaitsForAChipThatStarts(t *testing.T) {
 	}
 }
 
-func TestAnotherChipAndNoChipAreRefusedWithinPatience(t *testing.T) {
+func TestNew_RefusesWrongOrMissingChip(t *testing.T) {
 	b := newBench(t, Config{})
 	b.slept = 0
 	b.chip.Flip[0] = 1
@@ -233,7 +245,7 @@ func TestAnotherChipAndNoChipAreRefusedWithinPatience(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, Config{})
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	b.Nack(1)
@@ -253,10 +265,11 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestRead_AllocatesNothing(t *testing.T) {
 	b := newBench(t, Config{Read: everything})
 	for name, breakIt := range map[string]func(){
-		"whole": func() {}, "a wrong orientation": func() { b.chip.Flip[0x21] = 0x20 }, "unplugged": func() { b.chip.Unplugged = true },
+		"whole": func() {}, "a wrong orientation": func() { b.chip.Flip[0x21] = 0x20 },
+		"unplugged": func() { b.chip.Unplugged = true },
 	} {
 		breakIt()
 		if n := testing.AllocsPerRun(100, func() { _, _ = b.imu.Read(b.value) }); n != 0 {
@@ -265,13 +278,14 @@ func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestArmWantsTheCalibrationThatIsConfigured(t *testing.T) {
+func TestArm_RequiresConfiguredCalibration(t *testing.T) {
 	for _, c := range []struct {
 		mode   string
 		status byte
 		ok     bool
 	}{
-		{IMU, 0b00_11_00_00, true}, {IMU, 0b11_10_11_11, false}, {NDOF, 0b11_11_00_00, true}, {NDOF, 0b10_11_11_11, false},
+		{IMU, 0b00_11_00_00, true}, {IMU, 0b11_10_11_11, false},
+		{NDOF, 0b11_11_00_00, true}, {NDOF, 0b10_11_11_11, false},
 	} {
 		b := newBench(t, Config{Mode: c.mode, ArmCalibration: 3})
 		b.chip.Registers[0x35] = c.status
@@ -281,7 +295,7 @@ func TestArmWantsTheCalibrationThatIsConfigured(t *testing.T) {
 	}
 }
 
-func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
+func TestProfile_RoundTrip(t *testing.T) {
 	b := newBench(t, Config{})
 	for i := range 22 {
 		b.chip.Registers[0x55+i] = byte(0xF0 ^ i)
@@ -305,7 +319,7 @@ func TestACalibrationReadFromAChipIsGivenToTheNext(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoCalibrationIsRefused(t *testing.T) {
+func TestParseProfile_RefusesInvalid(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "imu.cal")
 	b := newBench(t, Config{})
 	if err := b.open(Config{CalibrationFile: file}); !errors.Is(err, os.ErrNotExist) {
@@ -321,17 +335,17 @@ func TestAFileThatIsNoCalibrationIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for says, cfg := range map[string]Config{
-		"bus is empty":     {},
-		"address is none":  {Bus: "x", Address: 0x40},
-		"mode is unknown":  {Bus: "x", Mode: "m4g"},
-		"axis_map":         {Bus: "x", AxisMap: "P8"},
-		"arm_calibration":  {Bus: "x", ArmCalibration: 4},
-		"calibration: thi": {Bus: "x", Calibration: "00"},
-		"calibration_file": {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
-		"read[1] is unkno": {Bus: "x", Read: []string{"gyro", "giro"}},
-		"read[1] is there": {Bus: "x", Read: []string{"gyro", "gyro"}},
+		"bus is empty":           {},
+		"address is invalid":     {Bus: "x", Address: 0x40},
+		"mode is unknown":        {Bus: "x", Mode: "m4g"},
+		"axis_map":               {Bus: "x", AxisMap: "P8"},
+		"arm_calibration":        {Bus: "x", ArmCalibration: 4},
+		"calibration: not a":     {Bus: "x", Calibration: "00"},
+		"calibration_file":       {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
+		"read[1] is unkno":       {Bus: "x", Read: []string{"gyro", "giro"}},
+		"read[1] is a duplicate": {Bus: "x", Read: []string{"gyro", "gyro"}},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

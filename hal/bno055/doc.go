@@ -1,5 +1,5 @@
-// Package bno055 drives Bosch's BNO055, nine axes and a processor that fuses
-// them to an orientation, on an I²C bus:
+// Package bno055 drives Bosch's BNO055 on an I²C bus: a nine-axis sensor with a
+// processor that computes the orientation:
 //
 //	imu, err := bno055.New(ctx, bus, bno055.Config{Bus: "/dev/i2c-1", Mode: bno055.IMU}, rtloop.Now)
 //	...
@@ -10,32 +10,31 @@
 //
 // # Modes
 //
-// In "imu" (section 3.3.3.1) the heading is relative to that at the start and
-// drifts slowly; in "ndof" (3.3.3.5) it is relative to magnetic north, and
-// motors and steel move it. Indoors, near motors, use imu.
+// In "imu" (section 3.3.3.1) the heading is relative to the heading at the start
+// and drifts slowly. In "ndof" (3.3.3.5) it is relative to magnetic north, which
+// motors and steel disturb. Indoors, near motors, use imu.
 //
-// # What a read is
+// # Reading
 //
-// One transaction takes the registers from the first that an input needs up to
-// 0x3A, which are the sensor's status and error. Orientation and status are 27
-// bytes, 0.7 ms at 400 kHz; everything is 51, 1.3 ms. The chip stretches the
-// clock (section 4.6), which some adapters bear badly: see the fault counters.
-// An answer is refused where the chip says that its fusion does not run or that
-// it has an error, which is also what a dip of its supply looks like, where its
-// self-test has failed, and where an orientation is no unit quaternion. The
-// last finds flipped high bits; I²C itself has no checksum.
+// One transaction reads the registers from the first needed one up to 0x3A, the
+// sensor's status and error. Orientation and status are 27 bytes, 0.7 ms at
+// 400 kHz; everything is 51 bytes, 1.3 ms. The chip stretches the clock (section
+// 4.6), which some adapters handle badly: see the fault counters. Read returns an
+// error if the fusion does not run or the chip reports an error, as after a dip of
+// its supply, if its self-test has failed, and if the orientation is not a unit
+// quaternion. The last check finds flipped high bits; I²C has no checksum.
 //
 // # The time of a sample
 //
-// The fusion makes 100 samples a second (table 3-14) and does not say when.
-// A sample is dated to the moment before the transaction and may be 10 ms
-// older. At rates above 100 Hz some ticks see the same sample again.
+// The fusion makes 100 samples a second (table 3-14) without a time. The time of a
+// sample is that before the transaction; the sample may be 10 ms older. At rates
+// above 100 Hz some ticks read the same sample again.
 //
 // # Calibration
 //
-// The chip calibrates itself in motion and forgets it without power (section
-// 3.11). The inputs calibration_* tell how far it is, 0 to 3. A [Profile] that
-// was read from a calibrated chip with [Device.Profile] and kept in a file, or in
-// the configuration, is given back at every start; Config.ArmCalibration makes Arm wait for nothing
-// less.
+// The chip calibrates itself in motion and loses the calibration without power
+// (section 3.11). The inputs calibration_* are its status, 0 to 3. Read a [Profile]
+// from a calibrated chip with [Device.Profile] and store it in a file or in the
+// configuration: New restores it. With Config.ArmCalibration, Arm requires a
+// minimum status.
 package bno055

@@ -14,27 +14,27 @@ type Profile [22]byte
 
 const profileMark = "bno055-calibration-1 "
 
-// String writes a profile as the line that a calibration file holds.
+// String returns the profile as the line of a calibration file.
 func (p Profile) String() string { return profileMark + hex.EncodeToString(p[:]) }
 
-// ParseProfile reads what String writes.
+// ParseProfile parses the format of String.
 func ParseProfile(text string) (Profile, error) {
 	var p Profile
 	digits, ok := strings.CutPrefix(strings.TrimSpace(text), profileMark)
 	if !ok {
-		return p, fmt.Errorf("this is no calibration: it begins with %q", profileMark)
+		return p, fmt.Errorf("not a calibration; it must begin with %q", profileMark)
 	}
 	if len(digits) != 2*len(p) {
-		return p, fmt.Errorf("this is no whole calibration (%d hexadecimal digits): there are %d", len(digits), 2*len(p))
+		return p, fmt.Errorf("not a calibration: %d hexadecimal digits, want %d", len(digits), 2*len(p))
 	}
 	if _, err := hex.Decode(p[:], []byte(digits)); err != nil {
-		return p, fmt.Errorf("this is no calibration: %w", err)
+		return p, fmt.Errorf("not a calibration: %w", err)
 	}
 	return p, nil
 }
 
-// Profile reads the calibration from the chip, whose fusion it interrupts for
-// 30 ms: not for a control tick.
+// Profile reads the calibration from the chip. It interrupts the fusion for 30 ms:
+// do not call it in a control tick.
 func (d *Device) Profile() (p Profile, err error) {
 	if err := d.change(modeConfig, toConfigTime); err != nil {
 		return p, err

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Scripts are the servers that this project ships, in scripts/.
+// Scripts are the servers of this project, in scripts/.
 var Scripts = []string{"dmc_bridge.py", "maze_bridge.py", "ros2_bridge.py"}
 
-// CheckScript reports whether a command that starts one of [Scripts] finds its interpreter and the
-// packages that the script imports. It runs the command with --help, which serves nothing. The error has
-// the script's own words: its last line says what to install. ctx limits the wait.
+// CheckScript checks that a command of one of [Scripts] finds its interpreter and
+// the packages that the script imports. It runs the command with --help. The error
+// includes the last line of the output, which names the package to install. ctx
+// limits the wait.
 func CheckScript(ctx context.Context, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], append(slices.Clone(command[1:]), "--help")...)
 	cmd.WaitDelay = time.Second // for a pipe that a child holds open

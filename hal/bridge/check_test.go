@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestCheckScript_SaysWhatToInstall(t *testing.T) {
+func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}

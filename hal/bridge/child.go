@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The environment that a server started by Dial finds.
+// The environment of a server that Dial started.
 const (
 	envAddress = "OPTIBFM_BRIDGE_ADDRESS" // where to listen
 	envOnce    = "OPTIBFM_BRIDGE_ONCE"    // "1": serve one connection and exit
@@ -49,10 +49,10 @@ func startChild(config Config) (*child, error) {
 	if config.Output != nil {
 		c.cmd.Stdout, c.cmd.Stderr = config.Output, config.Output
 	}
-	// A group of its own: an interrupt typed at the terminal is for us, who
-	// halt the robot before the server goes.
+	// A separate process group: Ctrl-C at the terminal must reach only this
+	// process, which halts the robot before the server exits.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// What inherited the output must not hold up Wait.
+	// A grandchild that inherited the output must not block Wait.
 	c.cmd.WaitDelay = exitPatience
 	if err := c.cmd.Start(); err != nil {
 		c.clean()
@@ -65,7 +65,7 @@ func startChild(config Config) (*child, error) {
 	return c, nil
 }
 
-// connect waits until the server listens, at most so long.
+// connect waits until the server listens, for at most limit.
 func (c *child) connect(ctx context.Context, limit time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not listening after %v (start_timeout_ms)", limit))
 	defer cancel()
@@ -76,27 +76,27 @@ func (c *child) connect(ctx context.Context, limit time.Duration) (net.Conn, err
 		}
 		select {
 		case <-c.exited:
-			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v); see what it printed",
+			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v); see its output",
 				c.cmd.ProcessState)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("bridge: command: waiting until the server listens: %w; see what it printed",
+			return nil, fmt.Errorf("bridge: command: waiting until the server listens: %w; see its output",
 				interrupted(ctx, err))
 		case <-time.After(connectPause):
 		}
 	}
 }
 
-// terminate asks the server and what it started to exit: the end of a connection
-// tells nothing to a server that has none.
+// terminate asks the server and its children to exit, before there is a connection
+// whose end would make it exit.
 func (c *child) terminate() { c.signal(syscall.SIGTERM) }
 
-// expire kills the server if it does not exit by itself after the end of its
-// connection, upon which it halts its robot first. It does not wait.
+// expire kills the server if it does not exit within exitPatience after the end of
+// its connection. Until then it can halt its robot. expire does not wait.
 func (c *child) expire() {
 	c.expiring.Do(func() { time.AfterFunc(exitPatience, func() { c.signal(syscall.SIGKILL) }) })
 }
 
-// stop waits until the server has exited, by itself or killed.
+// stop waits until the server has exited or was killed.
 func (c *child) stop() {
 	c.expire()
 	<-c.exited
@@ -104,7 +104,7 @@ func (c *child) stop() {
 }
 
 // signal sends a signal to the process group of the server, unless it has exited:
-// the number may be another group's by then.
+// the kernel may have reused the number.
 func (c *child) signal(s syscall.Signal) {
 	select {
 	case <-c.exited:

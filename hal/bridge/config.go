@@ -8,28 +8,26 @@ import (
 	"time"
 )
 
-// Config says where a robot is and how to talk to it. Zero values mean the
+// Config selects the server of a robot and the mode. Zero values mean the
 // defaults.
 type Config struct {
-	// Address is "unix:/path/of/socket" or "tcp:host:port". It may be empty
-	// where there is a Command: a socket in a new folder is used then.
+	// Address is "unix:/path/of/socket" or "tcp:host:port". With a Command it
+	// may be empty: the default is a socket in a new folder.
 	Address string `yaml:"address"`
-	// Command, where given, starts the server: a program and its arguments. It
-	// finds the address in its environment as OPTIBFM_BRIDGE_ADDRESS, serves
-	// one connection and exits. It is killed by Close.
+	// Command starts the server: a program and its arguments. The server reads
+	// the address from OPTIBFM_BRIDGE_ADDRESS in its environment, serves one
+	// connection and exits. Close kills it if necessary.
 	Command []string `yaml:"command"`
-	// Task is the task that a simulator shall reward. Empty: the server's.
+	// Task is the task that a simulator rewards. Empty: the server's choice.
 	Task string `yaml:"task"`
 	// Mode is "lockstep" (default: time advances by one period with each Act)
-	// or "free" (time is everybody's).
+	// or "free" (real time).
 	Mode string `yaml:"mode"`
-	// TimeoutMs limits how long a call waits for the server. Default: 10000 in
-	// lockstep, where passing it means that the robot is lost; in free mode
-	// half a period, the most that the control thread is held up. Reset waits
-	// at least 10 s.
+	// TimeoutMs limits the wait of a call for the server. Default: 10000 in
+	// lockstep, where a timeout loses the robot; half a period in free mode,
+	// which bounds the delay of the control thread. Reset waits at least 10 s.
 	TimeoutMs float64 `yaml:"timeout_ms"`
-	// StaleMs is the age at which a sample is refused, in free mode. Default:
-	// three periods.
+	// StaleMs is the age limit of a sample in free mode. Default: three periods.
 	StaleMs float64 `yaml:"stale_ms"`
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
@@ -39,7 +37,7 @@ type Config struct {
 	// 60000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 
-	// Output gets what the server of Command prints. Default: os.Stderr.
+	// Output receives the output of the server of Command. Default: os.Stderr.
 	Output io.Writer `yaml:"-"`
 }
 
@@ -58,13 +56,13 @@ const (
 	maxMs           = 3600e3
 )
 
-// Validate reports the first setting that is wrong.
+// Validate returns an error for the first invalid setting.
 func (c Config) Validate() error {
 	if len(c.Command) > 0 && c.Command[0] == "" {
-		return fmt.Errorf("bridge: command: the program is empty: give its name or path")
+		return fmt.Errorf("bridge: command: the program is empty; set its name or path")
 	}
 	if c.Address == "" && len(c.Command) == 0 {
-		return fmt.Errorf("bridge: address: it is empty and there is no command: give unix:/path or tcp:host:port")
+		return fmt.Errorf("bridge: address and command are empty; set the address to unix:/path or tcp:host:port")
 	}
 	if c.Address != "" {
 		if _, _, err := splitAddress(c.Address); err != nil {
@@ -78,11 +76,12 @@ func (c Config) Validate() error {
 		key   string
 		value float64
 	}{
-		{"timeout_ms", c.TimeoutMs}, {"stale_ms", c.StaleMs}, {"deadman_ms", c.DeadmanMs}, {"start_timeout_ms", c.StartTimeoutMs},
+		{"timeout_ms", c.TimeoutMs}, {"stale_ms", c.StaleMs}, {"deadman_ms", c.DeadmanMs},
+		{"start_timeout_ms", c.StartTimeoutMs},
 	}
 	for _, s := range settings {
 		if !(s.value >= 0 && s.value <= maxMs) {
-			return fmt.Errorf("bridge: %s: not between 0 and an hour (%v): give milliseconds, or 0 for the default", s.key, s.value)
+			return fmt.Errorf("bridge: %s: not between 0 and an hour (%v ms); use 0 for the default", s.key, s.value)
 		}
 	}
 	return nil
@@ -95,22 +94,22 @@ func (c Config) mode() (mode, error) {
 	case Free:
 		return free, nil
 	}
-	return 0, fmt.Errorf("bridge: mode: unknown (%q): choose lockstep or free", c.Mode)
+	return 0, fmt.Errorf("bridge: mode: unknown (%q); choose lockstep or free", c.Mode)
 }
 
-// startTimeout is StartTimeoutMs, or its default.
+// startTimeout returns StartTimeoutMs, or its default.
 func (c Config) startTimeout() time.Duration { return orDefault(c.StartTimeoutMs, startTimeout) }
 
-// splitAddress gives what net.Dial and net.Listen want.
+// splitAddress returns the arguments of net.Dial and net.Listen.
 func splitAddress(address string) (network, where string, err error) {
 	network, where, _ = strings.Cut(address, ":")
 	if (network != "unix" && network != "tcp") || where == "" {
-		return "", "", fmt.Errorf("bridge: address: not understood (%q): give unix:/path or tcp:host:port", address)
+		return "", "", fmt.Errorf("bridge: address: invalid (%q); use unix:/path or tcp:host:port", address)
 	}
 	return network, where, nil
 }
 
-// orDefault is the setting in milliseconds, or the default where it is 0.
+// orDefault converts a setting in milliseconds; 0 means the default.
 func orDefault(ms float64, d time.Duration) time.Duration {
 	if ms == 0 {
 		return d

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Dial connects to a robot's server, starting it first if config has a Command,
-// and asks it what the robot is. The robot is halted. When ctx ends, Dial closes
-// the connection, ends the server that it started, and returns an error that
-// wraps ctx.Err(). The Robot does not depend on ctx.
+// Dial connects to a robot's server, which it starts first if config has a
+// Command, and reads the robot's description. The robot is halted. When ctx ends,
+// Dial closes the connection, ends the server that it started, and returns an error
+// that wraps ctx.Err(). The Robot does not depend on ctx.
 func Dial(ctx context.Context, config Config) (*Robot, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func Dial(ctx context.Context, config Config) (*Robot, error) {
 	defer cancel()
 	conn, err := connect(connecting, config.Address)
 	if err != nil {
-		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or give its command",
+		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or set command",
 			config.Address, interrupted(connecting, err))
 	}
 	return greet(ctx, conn, config)
@@ -62,7 +62,7 @@ func connect(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, where)
 }
 
-// greet says hello on a new connection, which it takes over.
+// greet sends hello on a new connection, which it owns from then on.
 func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
 	m, err := handshake(ctx, conn, config)
 	if err != nil {
@@ -97,7 +97,7 @@ func handshake(ctx context.Context, conn net.Conn, config Config) (welcome, erro
 	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return welcome{}, fmt.Errorf("bridge: hello: deadline: %w", err)
 	}
-	// A deadline in the past ends a Read or Write that waits.
+	// A deadline in the past ends a blocked Read or Write.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(0, 0)) })
 	defer stop()
 	w, got, err := ask(conn, m)
@@ -116,7 +116,7 @@ func handshake(ctx context.Context, conn net.Conn, config Config) (welcome, erro
 			"check that the address is that of a bridge, or raise start_timeout_ms", limit, got)
 	}
 	return welcome{}, fmt.Errorf("bridge: hello: the server closed the connection before the welcome was complete "+
-		"(%d bytes received): %w; see what the server printed", got, err)
+		"(%d bytes received): %w; see its output", got, err)
 }
 
 // ask sends hello and returns the welcome. It received got bytes.
@@ -148,7 +148,8 @@ func ask(conn net.Conn, m hello) (w welcome, got int, err error) {
 func accepted(h header, payload []byte, want mode) (welcome, error) {
 	switch {
 	case h.seq != 0:
-		return welcome{}, malformed(h.kind.String(), "repeat the hello's", "wrong sequence number (%d, expected 0)", h.seq)
+		return welcome{}, malformed(h.kind.String(), "repeat the hello's",
+			"wrong sequence number (%d, expected 0)", h.seq)
 	case h.kind == kindError:
 		return welcome{}, refusal(payload)
 	case h.kind != kindWelcome:
@@ -172,12 +173,12 @@ func refusal(payload []byte) error {
 	return err
 }
 
-// deadmanOf is the deadman time of a hello in free mode, in whole milliseconds.
+// deadmanOf returns the deadman time in free mode, in whole milliseconds.
 func deadmanOf(config Config) time.Duration {
 	return orDefault(config.DeadmanMs, freeDeadman).Truncate(time.Millisecond)
 }
 
-// interrupted is the reason why ctx ended, or err if it has not ended.
+// interrupted returns the reason why ctx ended, or err if it has not ended.
 func interrupted(ctx context.Context, err error) error {
 	reason, cause := ctx.Err(), context.Cause(ctx)
 	switch {

@@ -55,7 +55,9 @@ func fault(t *testing.T, name string) bridgetest.Fault {
 }
 
 func unwelcoming(t *testing.T, name string) *bridgetest.Server {
-	return bridgetest.Serve(t, bridgetest.Options{Spec: haltest.Spec(2, 1), At: bridgetest.Hello, Fault: fault(t, name)})
+	return bridgetest.Serve(t, bridgetest.Options{
+		Spec: haltest.Spec(2, 1), At: bridgetest.Hello, Fault: fault(t, name),
+	})
 }
 
 func TestDial_EndsWithItsContextWhileItWaitsForTheWelcome(t *testing.T) {

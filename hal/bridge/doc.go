@@ -1,8 +1,7 @@
-// Package bridge drives a robot that another process holds: a simulator in
-// Python, a vendor's program, another computer. [Dial] returns a [Robot], which
-// is a hal.Robot. [Serve] is the server for robots written in Go,
-// scripts/optibfm_bridge.py the one for robots written in Python. PROTOCOL.md in
-// this folder describes what goes over the socket.
+// Package bridge drives a robot in another process: a simulator in Python, a
+// vendor's program, another computer. [Dial] returns a [Robot], which is a
+// hal.Robot. [Serve] is the server for robots in Go, scripts/optibfm_bridge.py the
+// one for robots in Python. PROTOCOL.md in this folder specifies the protocol.
 //
 // # Dialling
 //
@@ -12,30 +11,29 @@
 //	command: [python3, scripts/dmc_bridge.py, cheetah, walk]
 //	mode: lockstep
 //
-// The end of Dial's context ends it at once, whatever the server does.
+// Dial returns as soon as its context ends.
 //
 // # Modes
 //
-// In lockstep the robot's time is that of the calls: each Act makes one step of
-// one period and brings the next state and its reward, so a tick costs one round
-// trip and Sense costs none. The same seed and the same actions give the same
-// states.
+// In lockstep the calls advance the robot's time: each Act makes one step of one
+// period and returns the next state and its reward, so a tick costs one round trip
+// and Sense costs none. The same seed and the same actions give the same states.
 //
-// In free mode time passes by itself. Sense asks for the newest sample and waits
-// for the answer at most timeout_ms. Without an answer it returns the previous
+// Free mode uses real time. Sense requests the newest sample and waits for the
+// answer for at most timeout_ms. Without an answer it returns the previous
 // sample until that is older than stale_ms, and [ErrStale] then. Act does not
 // wait for an answer.
 //
 // # A lost robot
 //
-// After a broken connection, a breach of the protocol or, in lockstep, a missed
-// timeout, the state of the robot is unknown: every call returns [ErrLost], and
-// the connection is cut, upon which the server halts its robot. In both modes an
-// answer that no request asked for is a breach. A [RemoteError], which the robot
-// itself reports, does not end the connection.
+// After a broken connection, a protocol error or, in lockstep, a timeout, the state
+// of the robot is unknown: every call returns [ErrLost], and the client closes the
+// connection, after which the server halts its robot. In both modes an answer
+// without a request is a protocol error. A [RemoteError], which the robot itself
+// reports, does not end the connection.
 //
 // # The control thread
 //
-// Sense and Act allocate nothing, and they wait in ppoll on their own thread
-// with an absolute deadline; no other goroutine takes part.
+// Sense and Act allocate nothing. They wait in ppoll on their own thread with an
+// absolute deadline, without other goroutines.
 package bridge

@@ -114,7 +114,7 @@ func (c faultCase) config(address string) bridge.Config {
 	return bridge.Config{Address: address, Mode: c.mode, TimeoutMs: 500, StaleMs: 600, StartTimeoutMs: 1500}
 }
 
-func TestRobot_EveryFaultOfItsServerEndsInAnErrorAndAHalt(t *testing.T) {
+func TestRobot_HaltsAfterEveryServerFault(t *testing.T) {
 	cases := faultCases()
 	if len(cases) < 128 {
 		t.Errorf("%d cases, want at least 128", len(cases))
@@ -142,7 +142,7 @@ func TestRobot_EveryFaultOfItsServerEndsInAnErrorAndAHalt(t *testing.T) {
 	}
 }
 
-func TestRobot_AServerWithoutFaultsIsDriven(t *testing.T) {
+func TestRobot_DrivesServerWithoutFaults(t *testing.T) {
 	cases := []faultCase{{mode: bridge.Lockstep}, {mode: bridge.Free}}
 	for i, result := range driveAll(t, cases) {
 		if err := result.err; err != nil {

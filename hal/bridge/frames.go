@@ -11,7 +11,7 @@ import (
 	"optibfm/hal"
 )
 
-// sample is a state of the robot, as a state frame carries it.
+// sample is the state of the robot in a state frame.
 type sample struct {
 	at        int64 // ns, the robot's clock
 	age       int64 // ns since the sample was taken, when it was sent
@@ -52,8 +52,8 @@ func (s *sample) decode(h header, payload []byte) error {
 	return nil
 }
 
-// check refuses values that are not finite. The frame is valid, so this is not
-// a protocol error, and the next sample may be better.
+// check returns an error for values that are not finite. The frame is valid, so
+// this is not a protocol error, and the next sample may be finite.
 func (s *sample) check(channels []hal.Channel) error {
 	for i, v := range s.obs {
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
@@ -81,30 +81,30 @@ func decodeFloats(dst []float32, b []byte) {
 	}
 }
 
-// Code says why a server refused a request.
+// Code is the reason of a refusal.
 type Code uint8
 
 // The codes of a RemoteError.
 const (
-	CodeProtocol    Code = 1 // the server could not make sense of the request; it closes the connection
-	CodeRobot       Code = 2 // the robot failed to do it
+	CodeProtocol    Code = 1 // protocol error in the request; the server closes the connection
+	CodeRobot       Code = 2 // the robot failed
 	CodeHalted      Code = 3 // the robot is halted
-	CodeUnsupported Code = 4 // the server cannot do it, or has no such task or mode
+	CodeUnsupported Code = 4 // unsupported request, task or mode
 )
 
-// RemoteError is a server's answer that a request failed. errors.Is finds
-// hal.ErrHalted in it where its code is CodeHalted.
+// RemoteError is a server's answer that a request failed. With CodeHalted it is
+// hal.ErrHalted for errors.Is.
 type RemoteError struct {
-	Request string // what was asked, such as "act"
+	Request string // such as "act"
 	Code    Code
-	Text    string // what the server said
+	Text    string // from the server
 }
 
 func (e *RemoteError) Error() string {
 	return fmt.Sprintf("bridge: %s: the server says: %s", e.Request, e.Text)
 }
 
-// Is makes a refusal of the halted robot a hal.ErrHalted.
+// Is reports CodeHalted as hal.ErrHalted.
 func (e *RemoteError) Is(target error) bool {
 	return target == hal.ErrHalted && e.Code == CodeHalted
 }
@@ -116,15 +116,17 @@ func encodeError(request kind, code Code, text string) []byte {
 	return append([]byte{byte(code), byte(request)}, text...)
 }
 
-// decodeError reads an error's payload. What it returns is a RemoteError or a
+// decodeError decodes an error's payload. It returns a RemoteError or a
 // ProtocolError.
 func decodeError(payload []byte) error {
 	if len(payload) < 2 || len(payload) > 2+maxText {
-		return malformed("error", "send a code, a request and a text", "the payload has a wrong length (%d bytes, expected 2 to %d)", len(payload), 2+maxText)
+		return malformed("error", "send a code, a request and a text",
+			"the payload has a wrong length (%d bytes, expected 2 to %d)", len(payload), 2+maxText)
 	}
 	code, request, text := Code(payload[0]), kind(payload[1]), payload[2:]
 	if code < CodeProtocol || code > CodeUnsupported || !request.known() {
-		return malformed("error", "see the codes in PROTOCOL.md", "unknown code or request (%d, %d)", uint8(code), uint8(request))
+		return malformed("error", "see the codes in PROTOCOL.md",
+			"unknown code or request (%d, %d)", uint8(code), uint8(request))
 	}
 	if !utf8.Valid(text) {
 		return malformed("error", "send UTF-8", "the text is not UTF-8 (%q)", text)
@@ -132,12 +134,12 @@ func decodeError(payload []byte) error {
 	return &RemoteError{Request: request.String(), Code: code, Text: strings.Map(printable, string(text))}
 }
 
-// wrongRequest is the breach of an error frame that names another request.
+// wrongRequest is the error of an error frame that names another request.
 func wrongRequest(e *RemoteError, expected kind) error {
 	return malformed("error", "name the kind of the request", "wrong request (%s, expected %v)", e.Request, expected)
 }
 
-// printable keeps a peer's text from moving the cursor.
+// printable replaces control characters in a peer's text.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r

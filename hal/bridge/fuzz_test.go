@@ -13,7 +13,10 @@ import (
 func FuzzServer(f *testing.F) {
 	hi := frame(kindHello, 0, hello{mode: lockstep}.encode())
 	f.Add(hi)
-	f.Add(bytes.Join([][]byte{hi, frame(kindArm, 1, nil), frame(kindAct, 2, floats(0.5)), frame(kindReset, 3, u64(7)), frame(kindSense, 4, nil), frame(kindHalt, 5, nil), frame(kindBye, 6, nil)}, nil))
+	f.Add(bytes.Join([][]byte{
+		hi, frame(kindArm, 1, nil), frame(kindAct, 2, floats(0.5)), frame(kindReset, 3, u64(7)),
+		frame(kindSense, 4, nil), frame(kindHalt, 5, nil), frame(kindBye, 6, nil),
+	}, nil))
 	f.Add(frame(kindHello, 0, hello{mode: free, task: "walk", deadman: 1e9}.encode()))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
@@ -29,7 +32,8 @@ func FuzzServer(f *testing.F) {
 // checks is finite.
 func FuzzClient(f *testing.F) {
 	f.Add(true, append(frame(kindState, 1, aState(1, 2)), frame(kindState, 2, aState(3, 4))...))
-	f.Add(false, append(frame(kindState, 1, aState(1, 2)), frame(kindError, 2, encodeError(kindAct, CodeHalted, "halted"))...))
+	halted := frame(kindError, 2, encodeError(kindAct, CodeHalted, "halted"))
+	f.Add(false, append(frame(kindState, 1, aState(1, 2)), halted...))
 	f.Add(false, frame(kindOK, 1, nil))
 	f.Add(true, []byte("HTTP/1.1 200 OK\r\n"))
 	f.Fuzz(func(t *testing.T, inLockstep bool, received []byte) {

@@ -9,14 +9,14 @@ import (
 	"optibfm/hal"
 )
 
-// hello is what a client says first.
+// hello is the first message of a client.
 type hello struct {
 	mode    mode
 	deadman time.Duration // 0: none. In whole milliseconds
-	task    string        // empty: the server's choice
+	task    string        // empty: the choice of the server
 }
 
-// welcome is the answer: what the robot is.
+// welcome is the answer: the description of the robot.
 type welcome struct {
 	mode         mode
 	capabilities capability
@@ -30,7 +30,7 @@ type mode uint8
 
 const (
 	lockstep mode = 1 // the robot's time advances by one period with each act
-	free     mode = 2 // the robot's time is everybody's
+	free     mode = 2 // real time
 )
 
 type capability uint8
@@ -72,7 +72,7 @@ func (m welcome) encode() []byte {
 	return appendChannels(b, m.spec.Action)
 }
 
-// decodeWelcome also validates the spec: what it returns is usable.
+// decodeWelcome also validates the spec.
 func decodeWelcome(b []byte) (m welcome, err error) {
 	r := reader{where: kindWelcome, rest: b}
 	r.preamble()
@@ -94,7 +94,7 @@ func decodeWelcome(b []byte) (m welcome, err error) {
 		return welcome{}, malformed("welcome", "update the older side", "unknown capabilities (%#x)", uint8(unknown))
 	}
 	if err := m.spec.Validate(); err != nil {
-		return welcome{}, malformed("welcome", "mend the server's description of its robot", "%v", err)
+		return welcome{}, malformed("welcome", "correct the server's description of its robot", "%v", err)
 	}
 	return m, nil
 }
@@ -119,8 +119,8 @@ func appendChannels(b []byte, channels []hal.Channel) []byte {
 	return b
 }
 
-// reader takes a payload apart. After the first error it gives zeros, so that
-// its user may look at the end.
+// reader decodes a payload. After the first error it returns zeros, so that the
+// caller can check the error at the end.
 type reader struct {
 	where kind
 	rest  []byte

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Version is the protocol's version. Peers of different versions refuse each
-// other.
+// Version is the protocol's version. Peers must have the same version.
 const Version = 1
 
 const (
@@ -19,7 +18,7 @@ const (
 	maxAge     = int64(3600e9) // ns: an older sample is a broken clock
 )
 
-// kind says what a frame is. See PROTOCOL.md.
+// kind is the kind of a frame. See PROTOCOL.md.
 type kind uint8
 
 const (
@@ -50,10 +49,10 @@ func (k kind) String() string {
 
 func (k kind) known() bool { return k >= kindHello && k <= kindError }
 
-// flagReward in the header of a state says that it has a reward.
+// flagReward in the header of a state means that it has a reward.
 const flagReward = 1
 
-// flagsOf are the flags that a kind of frame may have.
+// flagsOf returns the valid flags of a kind of frame.
 func flagsOf(k kind) uint8 {
 	if k == kindState {
 		return flagReward
@@ -77,8 +76,8 @@ func (h header) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[8:], h.seq)
 }
 
-// decodeHeader reads the header at the start of b, which has headerSize bytes.
-// It refuses a payload of more than limit bytes.
+// decodeHeader decodes the header in the first headerSize bytes of b. A payload of
+// more than limit bytes is an error.
 func decodeHeader(b []byte, limit int) (header, error) {
 	h := header{
 		length: binary.LittleEndian.Uint32(b[0:]),
@@ -88,16 +87,18 @@ func decodeHeader(b []byte, limit int) (header, error) {
 	}
 	switch {
 	case !h.kind.known():
-		return h, malformed("frame", "check that the peer speaks the bridge's protocol", "unknown kind (%d)", uint8(h.kind))
+		return h, malformed("frame", "check that the peer is a bridge", "unknown kind (%d)", uint8(h.kind))
 	case h.flags&^flagsOf(h.kind) != 0 || b[6] != 0 || b[7] != 0:
-		return h, malformed(h.kind.String(), "send zeros there", "reserved bytes of the header are not zero (% x)", b[5:8])
+		return h, malformed(h.kind.String(), "send zeros there",
+			"reserved bytes of the header are not zero (% x)", b[5:8])
 	case h.length > uint32(limit):
-		return h, malformed(h.kind.String(), "check the peer's frame lengths", "the payload is too long (%d bytes, at most %d here)", h.length, limit)
+		return h, malformed(h.kind.String(), "check the peer's frame lengths",
+			"the payload is too long (%d bytes, at most %d here)", h.length, limit)
 	}
 	return h, nil
 }
 
-// ProtocolError is a frame that breaks the protocol. The connection is lost.
+// ProtocolError is an invalid frame. The connection is lost.
 type ProtocolError struct {
 	Where   string // the frame
 	Problem string // what is wrong, and the value found
@@ -108,7 +109,7 @@ func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("bridge: %s: %s; %s", e.Where, e.Problem, e.Advice)
 }
 
-// during names the request whose answer was waited for.
+// during adds the request to the error of its answer.
 func during(request kind, err error) error {
 	broken, ok := err.(*ProtocolError)
 	if !ok {
@@ -123,7 +124,8 @@ func malformed(where, advice, problem string, args ...any) error {
 	return &ProtocolError{Where: where, Problem: fmt.Sprintf(problem, args...), Advice: advice}
 }
 
-// wrongLength is the error of a payload whose size is not that of its kind.
+// wrongLength is the error of a payload with a wrong size.
 func wrongLength(k kind, got, want int) error {
-	return malformed(k.String(), "check that both sides have the same channels and version", "the payload has a wrong length (%d bytes, expected %d)", got, want)
+	return malformed(k.String(), "check that both sides have the same channels and version",
+		"the payload has a wrong length (%d bytes, expected %d)", got, want)
 }

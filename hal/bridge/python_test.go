@@ -30,7 +30,7 @@ func dialPython(t *testing.T, config bridge.Config) (*bridge.Robot, *bytes.Buffe
 	return robot, printed, err
 }
 
-func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
+func TestPythonServer_Lockstep(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Task: "down"})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,8 @@ func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
 			t.Fatal(err)
 		}
 		reward, ok := robot.Reward()
-		if at != int64(i)*10_000_000 || obs[0] != want[i][0] || obs[1] != want[i][1] || !ok || reward != -float64(want[i][1]) {
+		sensed := at == int64(i)*10_000_000 && obs[0] == want[i][0] && obs[1] == want[i][1]
+		if !sensed || !ok || reward != -float64(want[i][1]) {
 			t.Errorf("step %d: at %d, obs %v, reward %v (%v)", i, at, obs, reward, ok)
 		}
 		if err := robot.Act([]float32{1.5}); err != nil {
@@ -65,7 +66,7 @@ func TestAPythonRobotIsDrivenInLockstep(t *testing.T) {
 	}
 }
 
-func TestAPythonRobotsErrorsArriveAndItGoesOn(t *testing.T) {
+func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +78,11 @@ func TestAPythonRobotsErrorsArriveAndItGoesOn(t *testing.T) {
 		t.Errorf("reset: %v", err)
 	}
 	if err := robot.Act([]float32{1}); err != nil {
-		t.Errorf("the robot does not go on: %v", err)
+		t.Errorf("the robot does not continue: %v", err)
 	}
 }
 
-func TestAPythonRobotIsHaltedWhenTheClientLeaves(t *testing.T) {
+func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestAPythonRobotIsHaltedWhenTheClientLeaves(t *testing.T) {
 	}
 }
 
-func TestAPythonRobotIsDrivenFreely(t *testing.T) {
+func TestPythonServer_FreeMode(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000})
 	if err != nil {
 		t.Fatal(err)
@@ -121,14 +122,14 @@ func TestAPythonRobotIsDrivenFreely(t *testing.T) {
 	t.Errorf("the robot's time stands still: %v", obs)
 }
 
-func TestAPythonServerRefusesATaskItDoesNotKnow(t *testing.T) {
+func TestPythonServer_RefusesUnknownTask(t *testing.T) {
 	_, _, err := dialPython(t, bridge.Config{Task: "sideways"})
 	if err == nil || !strings.Contains(err.Error(), `no task 'sideways'`) {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestACommandThatFailsIsReported(t *testing.T) {
+func TestDial_ReportsFailedCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"false":                 "ended before it listened (exit status 1)",
 		"/nonexistent/program!": "check the program's name",
@@ -140,7 +141,7 @@ func TestACommandThatFailsIsReported(t *testing.T) {
 	}
 }
 
-func TestAPythonServersDeadmanCountsFromTheFirstRequest(t *testing.T) {
+func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,9 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAPythonServerRefusesWhatIsNoProtocolAndServesTheNextClient(t *testing.T) {
+func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
@@ -24,23 +24,25 @@ func TestAPythonServerRefusesWhatIsNoProtocolAndServesTheNextClient(t *testing.T
 		_ = server.Wait()
 	})
 	for range 500 {
-		if _, err := os.Stat(path); err == nil {
+		if conn, err := net.Dial("unix", path); err == nil {
+			check(t, conn.Close())
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	hi := frame(kindHello, 0, hello{mode: lockstep}.encode())
+	after := func(frames ...[]byte) []byte { return append(bytes.Clone(hi), bytes.Join(frames, nil)...) }
 	cases := map[string][]byte{
 		"is the client one of a bridge?":     []byte("GET / HTTP/1.1\r\n"),
 		"it came before hello":               frame(kindSense, 0, nil),
 		"wrong magic":                        frame(kindHello, 0, append([]byte("XBFM"), hi[headerSize+4:]...)),
 		"too short":                          frame(kindHello, 0, hi[headerSize:][:6]),
 		"too long (2147483648 bytes":         header{kind: kindHello, length: 1 << 31}.bytes(),
-		"reserved bytes are not zero":        append(append([]byte(nil), hi...), header{kind: kindSense, flags: 2}.bytes()...),
-		"it is no request":                   append(append([]byte(nil), hi...), frame(kindState, 1, nil)...),
-		"wrong length (0 bytes, expected 4)": append(append([]byte(nil), hi...), frame(kindAct, 1, nil)...),
-		"the robot is halted: arm it":        append(append([]byte(nil), hi...), frame(kindAct, 1, floats(1))...),
-		"is not within its limits (3.0":      append(append(append([]byte(nil), hi...), frame(kindArm, 1, nil)...), frame(kindAct, 2, floats(3))...),
+		"reserved bytes are not zero":        after(header{kind: kindSense, flags: 2}.bytes()),
+		"it is no request":                   after(frame(kindState, 1, nil)),
+		"wrong length (0 bytes, expected 4)": after(frame(kindAct, 1, nil)),
+		"the robot is halted: arm it":        after(frame(kindAct, 1, floats(1))),
+		"is not within its limits (3.0":      after(frame(kindArm, 1, nil), frame(kindAct, 2, floats(3))),
 	}
 	for want, sent := range cases {
 		expectAnswer(t, path, sent, want)
@@ -50,8 +52,7 @@ func TestAPythonServerRefusesWhatIsNoProtocolAndServesTheNextClient(t *testing.T
 	check(t, err)
 }
 
-// expectAnswer sends what a client might and looks for the words in all that
-// comes back until the server closes.
+// expectAnswer sends bytes and checks that the complete answer contains want.
 func expectAnswer(t *testing.T, path string, sent []byte, want string) {
 	t.Helper()
 	var d net.Dialer

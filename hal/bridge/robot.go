@@ -10,13 +10,13 @@ import (
 	"optibfm/hal"
 )
 
-// ErrLost is what every call returns, wrapped with the cause, once the
-// connection has failed or the server has broken the protocol. The server
-// halts its robot when a connection ends.
+// ErrLost is wrapped, with the cause, by the errors of all calls after the
+// connection has failed or the server has violated the protocol. The server halts
+// its robot when a connection ends.
 var ErrLost = errors.New("bridge: the robot is lost")
 
-// ErrStale is what Sense returns in free mode when there is no sample that is
-// young enough. The next one may be.
+// ErrStale is the error of Sense in free mode when the newest sample is older than
+// stale_ms.
 var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
 	"see whether the server keeps up, or raise stale_ms")
 
@@ -24,17 +24,16 @@ var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
 // unanswered before the robot is lost.
 const maxUnanswered = 1 << 12
 
-// Robot is a robot in another process. Make one with Dial. Like every
-// hal.Robot it belongs to one goroutine. Sense and Act allocate nothing unless
-// they fail.
+// Robot is a robot in another process, made by Dial. One goroutine uses it. Sense
+// and Act allocate nothing unless they fail.
 type Robot struct {
 	sock    *socket
-	server  *child // nil: somebody else started it
+	server  *child // nil: not started by Dial
 	welcome welcome
 	mode    mode
 	timeout time.Duration
 	stale   time.Duration
-	deadman time.Duration // 0: in lockstep, where the server waits for ever
+	deadman time.Duration // 0 in lockstep
 
 	out      []byte              // the frame to send
 	seq      uint32              // of the last request; the hello was 0
@@ -44,12 +43,12 @@ type Robot struct {
 	halted   bool
 	lost     error // not nil: every call returns it
 
-	next    sample // as the last state frame said
-	origin  int64  // lockstep: what simulated time began with in this episode
-	nextErr error  // why it is unusable
+	next    sample // of the last state frame
+	origin  int64  // lockstep: the time at the start of this episode
+	nextErr error  // why next is unusable
 	fresh   bool   // Sense has not returned it yet
-	begun   bool   // there was a state frame
-	actErr  error  // free mode: the server refused an act, the next Act says so
+	begun   bool   // a state frame was received
+	actErr  error  // free mode: a refused act, for the next Act to return
 
 	sensed    bool // reward is that of the last Sense
 	reward    float64
@@ -68,7 +67,7 @@ var (
 
 func newRobot(sock *socket, m welcome, timeout, stale time.Duration) *Robot {
 	limit := max(stateSize(len(m.spec.Obs)), 2+maxText)
-	sock.reserve(headerSize + 2*limit) // an answer, and what must not follow it
+	sock.reserve(headerSize + 2*limit) // an answer, and an unrequested frame after it
 	return &Robot{
 		sock: sock, welcome: m, mode: m.mode, timeout: timeout, stale: stale,
 		out:    make([]byte, 0, headerSize+max(8, 4*len(m.spec.Action))),
@@ -78,30 +77,30 @@ func newRobot(sock *socket, m welcome, timeout, stale time.Duration) *Robot {
 	}
 }
 
-// Spec describes the channels, as the server told.
+// Spec returns the channels from the server.
 func (r *Robot) Spec() hal.Spec { return r.welcome.spec }
 
-// Task is the task whose reward the server tells, empty where it has none, and
-// tasks are those that Config.Task may name.
+// Task returns the task that the server rewards, "" for none, and the valid values
+// of Config.Task.
 func (r *Robot) Task() (task string, tasks []string) { return r.welcome.task, r.welcome.tasks }
 
-// EpisodeSteps is the number of steps in an episode of the task; 0 where the
-// robot has no episodes.
+// EpisodeSteps returns the number of steps in an episode of the task; 0 for a robot
+// without episodes.
 func (r *Robot) EpisodeSteps() int { return r.welcome.episodeSteps }
 
-// CanReset tells whether the server can start episodes.
+// CanReset reports whether the server can start episodes.
 func (r *Robot) CanReset() bool { return r.welcome.capabilities&canReset != 0 }
 
-// Sense fills obs. In lockstep the state that the last Act or Reset led to is
-// there already: only a Sense without one of them before it asks the server. In
-// free mode it asks the server for its newest sample. Where no answer comes in
-// time it gives the previous sample once more, unless that is stale.
+// Sense fills obs. In lockstep it returns the state from the last Act or Reset, and
+// asks the server only if there was none since the last Sense. In free mode it asks
+// the server for its newest sample. Without an answer in time it returns the
+// previous sample again, unless that is stale.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if r.lost != nil {
 		return 0, r.lost
 	}
 	if len(obs) != len(r.next.obs) {
-		return 0, fmt.Errorf("bridge: sense: obs has the wrong length (%d); give %d elements", len(obs), len(r.next.obs))
+		return 0, fmt.Errorf("bridge: sense: obs has the wrong length (%d, want %d)", len(obs), len(r.next.obs))
 	}
 	if err := r.update(); err != nil {
 		return 0, err
@@ -118,26 +117,25 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	return r.origin + r.next.at, nil
 }
 
-// update makes next the newest sample that can be had.
+// update sets next to the newest available sample.
 func (r *Robot) update() error {
 	if r.fresh && r.mode == lockstep {
 		return nil
 	}
 	err := r.requestState(r.begin(kindSense), r.timeout)
 	if err == errDeadline {
-		return nil // next is as old as it is
+		return nil // keep the old sample
 	}
 	return err
 }
 
-// Deadman is the silence after which the server halts its robot: it was asked
-// for in hello, and the protocol obliges a server that answers with welcome to
-// keep it. 0 in lockstep.
+// Deadman returns the silence after which the server halts its robot. Hello requests
+// it, and welcome confirms it. 0 in lockstep.
 func (r *Robot) Deadman() time.Duration { return r.deadman }
 
 // Bounds implements hal.Bounded. In free mode a call waits for the server once. In
-// lockstep nothing is known: a simulator takes its time, and the robot of one that
-// passes the timeout is lost.
+// lockstep the duration of a simulator's step is unknown; after the timeout the
+// robot is lost.
 func (r *Robot) Bounds() hal.Bounds {
 	if r.mode == lockstep {
 		return hal.Bounds{}
@@ -145,9 +143,8 @@ func (r *Robot) Bounds() hal.Bounds {
 	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(haltTimeout), Halt: haltTimeout}
 }
 
-// Act sends the action. In lockstep it returns when the robot has made its
-// step. In free mode it returns at once, and the next Act tells if the server
-// refused this one.
+// Act sends the action. In lockstep it returns after the robot's step. In free mode
+// it returns at once, and the next Act returns the server's refusal of this one.
 func (r *Robot) Act(action []float32) error {
 	if r.lost != nil {
 		return r.lost
@@ -178,10 +175,10 @@ func (r *Robot) Arm() error {
 	return nil
 }
 
-// Halt halts the robot. It waits a tenth of a second for the server's
-// confirmation. Without one it cuts the connection, upon which the server halts
-// its robot, and returns an error. A server that Dial started and that does not
-// exit then is killed half a second later.
+// Halt halts the robot. It waits a tenth of a second for the server's confirmation.
+// Without one it closes the connection, after which the server halts its robot, and
+// returns an error. It kills a server that Dial started and that does not exit
+// within another half second.
 func (r *Robot) Halt() error {
 	r.halted = true
 	err := r.lost
@@ -194,13 +191,13 @@ func (r *Robot) Halt() error {
 	return err
 }
 
-// HaltBeside cuts the connection, upon which the server halts its robot. Any
+// HaltBeside closes the connection, after which the server halts its robot. Any
 // goroutine may call it; the robot is then lost.
 func (r *Robot) HaltBeside() { r.sock.shut() }
 
-// Reset starts a new episode. It is not for the control thread: it waits ten
-// seconds at least. Simulators begin each episode at time 0; the times that
-// Sense returns go on rising, one period after the last.
+// Reset starts a new episode. It is not for the control thread: its timeout is at
+// least ten seconds. Simulators begin each episode at time 0; the times of Sense
+// still increase, by one period after the last.
 func (r *Robot) Reset(seed uint64) error {
 	if !r.CanReset() {
 		return fmt.Errorf("bridge: reset: %s cannot be reset (not a simulator)", r.welcome.spec.Name)
@@ -208,7 +205,7 @@ func (r *Robot) Reset(seed uint64) error {
 	frame := binary.LittleEndian.AppendUint64(r.begin(kindReset), seed)
 	r.sensed = false
 	if r.mode == free {
-		r.next.at = 0 // what was sensed belongs to the episode before
+		r.next.at = 0 // the old sample belongs to the last episode
 	}
 	first, last := !r.begun, r.origin+r.next.at
 	if err := r.requestState(frame, r.patience(resetTimeout)); err != nil {
@@ -228,8 +225,8 @@ func (r *Robot) Reward() (reward float64, ok bool) {
 	return r.reward, true
 }
 
-// Close halts the robot and ends the connection; a server that Dial started is
-// ended too. Further calls return ErrLost.
+// Close halts the robot and ends the connection and a server that Dial started.
+// Further calls return ErrLost.
 func (r *Robot) Close() error {
 	if r.sock.fd < 0 {
 		return nil
@@ -258,7 +255,7 @@ func (r *Robot) begin(k kind) []byte {
 	return b
 }
 
-// patience is the time to wait for what is not done within ticks.
+// patience returns the timeout of a request outside of ticks.
 func (r *Robot) patience(least time.Duration) time.Duration { return max(r.timeout, least) }
 
 // request sends a frame whose answer is ok.
@@ -280,16 +277,16 @@ func (r *Robot) requestState(frame []byte, timeout time.Duration) error {
 	r.nextErr = r.next.check(r.welcome.spec.Obs)
 	r.fresh, r.begun = true, true
 	if r.mode == free {
-		// The server looked at its clock after this moment, so the sample is
-		// at most a round trip younger than this says; no clocks are compared.
+		// The server computed the age after this time, so the sample is at
+		// most a round trip younger. Clocks of two machines are not compared.
 		r.next.at = asked - r.next.age
 	}
 	return nil
 }
 
-// exchange sends a request and waits for its answer. Without one in time the
-// robot is lost, because the peers no longer agree on its state, except when
-// sensing in free mode: then the error is errDeadline.
+// exchange sends a request and waits for its answer. Without an answer in time the
+// robot is lost, because its state is unknown, except when sensing in free mode: then
+// the error is errDeadline.
 func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, error) {
 	if r.lost != nil {
 		return header{}, nil, r.lost
@@ -300,22 +297,22 @@ func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, e
 	}
 	h, payload, err := r.answer(deadline)
 	if request := kind(frame[4]); err == errDeadline && !r.mayMiss(request) {
-		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; see what the server does, or raise timeout_ms",
+		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; check the server, or raise timeout_ms",
 			request, timeout))
 	}
 	return h, payload, err
 }
 
-// mayMiss reports whether the next tick makes up for a missed deadline.
+// mayMiss reports whether the next tick can replace a request without an answer.
 func (r *Robot) mayMiss(request kind) bool {
 	return r.mode == free && (request == kindSense || request == kindAct)
 }
 
-// send writes a frame. Half a frame makes the stream useless.
+// send writes a frame. A partial frame loses the robot.
 func (r *Robot) send(frame []byte, deadline int64) error {
 	request := kind(frame[4])
 	if r.seq-r.answered > maxUnanswered {
-		return r.lose(fmt.Errorf("bridge: %v: no answer to the last %d requests; see what the server does",
+		return r.lose(fmt.Errorf("bridge: %v: no answer to the last %d requests; check the server",
 			request, maxUnanswered))
 	}
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-headerSize))
@@ -330,8 +327,8 @@ func (r *Robot) send(frame []byte, deadline int64) error {
 	return r.lose(fmt.Errorf("bridge: %v: sent %d of %d bytes: %w", request, n, len(frame), err))
 }
 
-// answer waits for the answer to the last request. It passes over answers to
-// earlier ones, which missed their deadlines.
+// answer waits for the answer to the last request. It skips answers to earlier
+// requests, which missed their deadlines.
 func (r *Robot) answer(deadline int64) (header, []byte, error) {
 	for {
 		h, payload, err := r.sock.receive(r.limit, deadline)
@@ -353,7 +350,7 @@ func (r *Robot) answer(deadline int64) (header, []byte, error) {
 	}
 }
 
-// inspect refuses a frame that is not the answer to a request.
+// inspect returns an error for a frame that is not the answer to a request.
 func (r *Robot) inspect(h header, payload []byte) error {
 	if err := r.match(h); err != nil {
 		return err
@@ -379,7 +376,7 @@ func (r *Robot) match(h header) error {
 	return nil
 }
 
-// unrequested refuses what follows the answer to the last request.
+// unrequested returns an error for data after the answer to the last request.
 func (r *Robot) unrequested() error {
 	rest := r.sock.buf[r.sock.start:r.sock.end]
 	if len(rest) == 0 {
@@ -397,7 +394,7 @@ func (r *Robot) unrequested() error {
 		"unrequested (%s, expected nothing after the answer to request %d)", found, r.seq)
 }
 
-// wanted is the kind of the answer to a request, 0 if it has none.
+// wanted returns the kind of the answer to a request, 0 for none.
 func (r *Robot) wanted(seq uint32) kind {
 	switch k := r.sent[seq%maxUnanswered]; {
 	case k == kindArm, k == kindHalt:
@@ -428,9 +425,9 @@ func (r *Robot) fits(h header, payload []byte) error {
 	return nil
 }
 
-// refused handles an error frame. It is the error of the last request, or of an
-// act of free mode, which the next Act returns. One that reports a breach of the
-// protocol, or is a breach, loses the robot.
+// refused handles an error frame. It is the error of the last request, or of an act
+// of free mode, which the next Act returns. A frame that reports a protocol error,
+// or is one, loses the robot.
 func (r *Robot) refused(err error, seq uint32) error {
 	request := r.sent[seq%maxUnanswered]
 	var remote *RemoteError
@@ -451,7 +448,7 @@ func (r *Robot) refused(err error, seq uint32) error {
 	return nil
 }
 
-// noteHalted follows a robot that halted by itself.
+// noteHalted records that the robot halted without a request.
 func (r *Robot) noteHalted(err error) error {
 	if errors.Is(err, hal.ErrHalted) {
 		r.halted = true
@@ -459,7 +456,7 @@ func (r *Robot) noteHalted(err error) error {
 	return err
 }
 
-// lose gives the connection up.
+// lose closes the connection.
 func (r *Robot) lose(cause error) error {
 	r.halted = true
 	r.lost = fmt.Errorf("%w: %w", ErrLost, cause)

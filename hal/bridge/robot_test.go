@@ -66,7 +66,10 @@ func recite(conn net.Conn, answers [][]byte) bool {
 
 func aWelcome(m mode) []byte {
 	spec := haltest.Spec(2, 1)
-	return welcome{mode: m, capabilities: canReset | canReward, episodeSteps: 5, task: "walk", tasks: []string{"walk"}, spec: spec}.encode()
+	return welcome{
+		mode: m, capabilities: canReset | canReward, episodeSteps: 5,
+		task: "walk", tasks: []string{"walk"}, spec: spec,
+	}.encode()
 }
 
 func aState(obs ...float32) []byte {
@@ -74,7 +77,7 @@ func aState(obs ...float32) []byte {
 	return s.append(nil)
 }
 
-func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
+func TestParseWelcome_RefusesInvalid(t *testing.T) {
 	good := aWelcome(lockstep)
 	with := func(i int, v byte) []byte {
 		b := bytes.Clone(good)
@@ -97,7 +100,8 @@ func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
 		{"kind", frame(kindOK, 0, nil), "not an answer to hello"},
 		{"too long", header{kind: kindWelcome, length: maxWelcome + 1}.bytes(), "too long"},
 		{"trailing bytes", frame(kindWelcome, 0, append(bytes.Clone(good), 0)), "1 bytes too many"},
-		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")), "hello: the server says: no such task"},
+		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")),
+			"hello: the server says: no such task"},
 		{"empty error", frame(kindError, 0, nil), "error: the payload has a wrong length (0 bytes"},
 		{"unknown error", frame(kindError, 0, []byte{77, 1}), "unknown code"},
 		{"silence", nil, "the server closed the connection"},
@@ -119,9 +123,10 @@ func TestAClientRefusesAWelcomeThatIsNone(t *testing.T) {
 	expectError(t, err, "limits are not finite with min < max")
 }
 
-func TestAWelcomeCutAnywhereIsAnError(t *testing.T) {
+func TestParseWelcome_RefusesTruncated(t *testing.T) {
 	good := aWelcome(free)
-	if m, err := decodeWelcome(good); err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
+	m, err := decodeWelcome(good)
+	if err != nil || m.spec.Obs[1].Name != "o1" || m.tasks[0] != "walk" || m.episodeSteps != 5 {
 		t.Fatalf("%+v: %v", m, err)
 	}
 	var broken *ProtocolError
@@ -141,7 +146,7 @@ func TestAWelcomeCutAnywhereIsAnError(t *testing.T) {
 	}
 }
 
-func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
+func TestRobot_LostAfterProtocolError(t *testing.T) {
 	old := aState(1, 2)
 	old[15] = 0x80 // a negative age
 	cases := []struct {
@@ -155,7 +160,8 @@ func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
 		{"unknown kind", frame(77, 1, nil), "unknown kind (77)"},
 		{"sequence", frame(kindState, 2, aState(1, 2)), "wrong sequence number (2, expected 1)"},
 		{"age", frame(kindState, 1, old), "age is not between 0 and an hour"},
-		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")), "sense: the server says: what?"},
+		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")),
+			"sense: the server says: what?"},
 		{"cut in the header", frame(kindState, 1, nil)[:5], "within a frame (after 5 bytes of it)"},
 		{"cut in the payload", frame(kindState, 1, aState(1, 2))[:20], "within a frame (after 20 bytes of it)"},
 		{"death", nil, "the server closed the connection"},
@@ -166,7 +172,10 @@ func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
 			obs := make([]float32, 2)
 			_, err := r.Sense(obs)
 			expectError(t, err, c.want)
-			calls := map[string]error{"sense": err, "act": r.Act([]float32{0}), "arm": r.Arm(), "reset": r.Reset(1), "halt": r.Halt(), "halt again": r.Halt()}
+			calls := map[string]error{
+				"sense": err, "act": r.Act([]float32{0}), "arm": r.Arm(), "reset": r.Reset(1),
+				"halt": r.Halt(), "halt again": r.Halt(),
+			}
 			for name, err := range calls {
 				if !errors.Is(err, ErrLost) {
 					t.Errorf("%s: %v, want ErrLost", name, err)
@@ -177,7 +186,7 @@ func TestAfterABreachOfTheProtocolTheRobotIsLost(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsLostInLockstepAtItsTimeout(t *testing.T) {
+func TestRobot_LockstepTimesOut(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep))), TimeoutMs: 5})
 	_, err := r.Sense(make([]float32, 2))
 	expectError(t, err, "sense: no answer within 5ms")
@@ -186,16 +195,19 @@ func TestASilentServerIsLostInLockstepAtItsTimeout(t *testing.T) {
 	}
 }
 
-func TestASilentServerDoesNotHoldUpHalt(t *testing.T) {
+func TestRobot_HaltIgnoresSilentServer(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))})
 	expectError(t, r.Halt(), "halt: no answer within 100ms")
 }
 
-func TestFreelyAMissedAnswerIsBridgedByThePreviousSampleUntilItIsStale(t *testing.T) {
-	late := bytes.Join([][]byte{frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0))}, nil)
+func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
+	late := bytes.Join([][]byte{
+		frame(kindState, 2, aState(2, 0)), frame(kindState, 3, aState(3, 0)), frame(kindState, 4, aState(4, 0)),
+	}, nil)
 	r := dial(t, Config{
-		Address: against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
-		Mode:    Free,
+		Address: against(t, true,
+			frame(kindWelcome, 0, aWelcome(free)), frame(kindState, 1, aState(1, 0)), nil, nil, late),
+		Mode: Free,
 	})
 	obs := make([]float32, 2)
 	r.timeout, r.stale = time.Minute, time.Minute
@@ -220,17 +232,17 @@ func TestFreelyAMissedAnswerIsBridgedByThePreviousSampleUntilItIsStale(t *testin
 	}
 }
 
-func TestAConfigIsRefusedWithTheReason(t *testing.T) {
+func TestConfig_RefusesInvalid(t *testing.T) {
 	cases := []struct {
 		config Config
 		want   string
 	}{
-		{Config{}, "there is no command"},
-		{Config{Address: "/tmp/x"}, `not understood ("/tmp/x")`},
-		{Config{Address: "udp:x:1"}, "not understood"},
-		{Config{Address: "unix:"}, "not understood"},
+		{Config{}, "address and command are empty"},
+		{Config{Address: "/tmp/x"}, `invalid ("/tmp/x")`},
+		{Config{Address: "udp:x:1"}, "invalid"},
+		{Config{Address: "unix:"}, "invalid"},
 		{Config{Address: "unix:/x", Mode: "fast"}, `mode: unknown ("fast")`},
-		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1)"},
+		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1 ms)"},
 		{Config{Address: "unix:/x", StaleMs: 1e9}, "stale_ms"},
 		{Config{Command: []string{""}}, "the program is empty"},
 	}
@@ -242,7 +254,7 @@ func TestAConfigIsRefusedWithTheReason(t *testing.T) {
 	expectError(t, err, "start the server first")
 }
 
-func TestARemoteErrorOfAHaltedRobotIsErrHalted(t *testing.T) {
+func TestRemoteError_IsErrHalted(t *testing.T) {
 	err := decodeError(encodeError(kindAct, CodeHalted, "halted"))
 	if !errors.Is(err, hal.ErrHalted) {
 		t.Error(err)
@@ -252,7 +264,7 @@ func TestARemoteErrorOfAHaltedRobotIsErrHalted(t *testing.T) {
 	}
 }
 
-func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
+func TestClient_RefusesConnectionWithoutDescriptor(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
 	_, err := newSocket(a)
@@ -262,22 +274,25 @@ func TestAConnectionWithoutADescriptorIsRefused(t *testing.T) {
 	}
 }
 
-func TestACallWaitsOnceForItsTimeoutAndArmAndHaltATenthOfASecond(t *testing.T) {
+func TestRobot_CallTimeouts(t *testing.T) {
+	const ms = time.Millisecond
 	for timeoutMs, want := range map[float64]hal.Bounds{
-		5:   {Sense: 5 * time.Millisecond, Act: 5 * time.Millisecond, Arm: 100 * time.Millisecond, Halt: 100 * time.Millisecond},
-		300: {Sense: 300 * time.Millisecond, Act: 300 * time.Millisecond, Arm: 300 * time.Millisecond, Halt: 100 * time.Millisecond},
+		5:   {Sense: 5 * ms, Act: 5 * ms, Arm: 100 * ms, Halt: 100 * ms},
+		300: {Sense: 300 * ms, Act: 300 * ms, Arm: 300 * ms, Halt: 100 * ms},
 	} {
-		r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: timeoutMs})
+		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)))
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: timeoutMs})
 		if got := r.Bounds(); got != want {
 			t.Errorf("timeout_ms %v: %+v, want %+v", timeoutMs, got, want)
 		}
 	}
-	if got := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))}).Bounds(); got != (hal.Bounds{}) {
+	address := against(t, true, frame(kindWelcome, 0, aWelcome(lockstep)))
+	if got := dial(t, Config{Address: address}).Bounds(); got != (hal.Bounds{}) {
 		t.Errorf("in lockstep: %+v", got)
 	}
 }
 
-func TestRobot_NumbersItsRequestsWithoutGapsWhenOneCouldNotBeSent(t *testing.T) {
+func TestRobot_NumbersRequestsWithoutGaps(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
 	obs := make([]float32, 2)
 	for range maxUnanswered {
@@ -289,10 +304,10 @@ func TestRobot_NumbersItsRequestsWithoutGapsWhenOneCouldNotBeSent(t *testing.T) 
 			return
 		}
 	}
-	t.Error("every request has a number of its own")
+	t.Error("request numbers are not unique")
 }
 
-func TestRobot_IsLostWhenTooManyRequestsAreUnanswered(t *testing.T) {
+func TestRobot_LostWithTooManyOpenRequests(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(free))), Mode: Free, TimeoutMs: 1})
 	r.seq += maxUnanswered
 	_, err := r.Sense(make([]float32, 2))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheServerForROS2PassesItsOwnTests(t *testing.T) {
+func TestROS2Server_PassesItsTests(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: scripts/ros2_bridge.py is not tested")

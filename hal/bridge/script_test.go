@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// script is a connection whose peer sends what was written beforehand.
+// script is a connection whose peer sends prepared bytes.
 type script struct {
 	net.Conn // nil: what is not below is not called
 	sent     io.Reader

@@ -16,7 +16,7 @@ import (
 )
 
 // Listen opens the address of a Config: "unix:/path/of/socket" or
-// "tcp:host:port". An abandoned socket file is replaced.
+// "tcp:host:port". It replaces an abandoned socket file.
 func Listen(address string) (net.Listener, error) {
 	network, where, err := splitAddress(address)
 	if err != nil {
@@ -27,7 +27,7 @@ func Listen(address string) (net.Listener, error) {
 	}
 	l, err := net.Listen(network, where)
 	if err != nil {
-		return nil, fmt.Errorf("bridge: listen on %s: %w: choose another address or end the other server", address, err)
+		return nil, fmt.Errorf("bridge: listen on %s: %w; choose another address or end the other server", address, err)
 	}
 	return l, nil
 }
@@ -45,14 +45,13 @@ func abandoned(path string) bool {
 }
 
 // Serve lets clients drive robot, one after the other, until ctx is done or l
-// fails; it closes l. The robot is halted whenever a connection ends, for
-// whatever reason, and when a client in free mode is silent for longer than the
-// deadman time that it asked for. Reset and rewards are served where robot is a
-// hal.Resetter or a hal.Rewarder. In lockstep every Act is followed by a Sense,
-// so Act shall make the robot's step.
+// fails; it closes l. Serve halts the robot whenever a connection ends, and when a
+// client in free mode is silent for longer than its deadman time. It serves Reset
+// and rewards if robot is a hal.Resetter or a hal.Rewarder. In lockstep a Sense
+// follows every Act, so Act must make the robot's step.
 //
-// report, where not nil, gets the error that ended a connection; nil for a
-// connection that ended well.
+// report, if not nil, receives the error that ended a connection; nil for a normal
+// end.
 func Serve(ctx context.Context, l net.Listener, robot hal.Robot, report func(error)) error {
 	if err := robot.Spec().Validate(); err != nil {
 		return errors.Join(err, l.Close())
@@ -75,7 +74,7 @@ func Serve(ctx context.Context, l net.Listener, robot hal.Robot, report func(err
 	}
 }
 
-// startPatience is how long a client with a deadman may take from its hello to its
+// startPatience is the longest time from the hello of a client with a deadman to its
 // first request.
 const startPatience = time.Minute
 
@@ -86,8 +85,8 @@ type session struct {
 	robot   hal.Robot
 	mode    mode
 	deadman time.Duration
-	heard   bool   // a request came
-	seq     uint32 // of the request in work; before hello, the one before 0
+	heard   bool   // a request was received
+	seq     uint32 // of the present request; before hello, the predecessor of 0
 	buf     []byte // payload received
 	out     []byte // frame to send
 	action  []float32
@@ -98,7 +97,9 @@ func serveOne(ctx context.Context, conn net.Conn, robot hal.Robot) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	s := &session{conn: conn, in: bufio.NewReader(conn), robot: robot, buf: make([]byte, maxHello), seq: math.MaxUint32}
+	s := &session{
+		conn: conn, in: bufio.NewReader(conn), robot: robot, buf: make([]byte, maxHello), seq: math.MaxUint32,
+	}
 	err := s.greet()
 	if err == nil {
 		err = s.work()
@@ -120,7 +121,7 @@ func (s *session) greet() error {
 		return s.refuse(kindHello, err)
 	}
 	if m.task != "" {
-		return s.fail(kindHello, CodeUnsupported, fmt.Sprintf("there is no task %q: this robot has none", m.task))
+		return s.fail(kindHello, CodeUnsupported, fmt.Sprintf("unknown task %q: this robot has none", m.task))
 	}
 	s.mode, s.deadman = m.mode, m.deadman
 	spec := s.robot.Spec()
@@ -139,7 +140,7 @@ func capabilities(robot hal.Robot) (c capability) {
 	return c
 }
 
-// work answers requests until the client leaves: nil where it said bye.
+// work answers requests until the client leaves. It returns nil after bye.
 func (s *session) work() error {
 	limit := max(8, 4*len(s.action))
 	for {
@@ -148,10 +149,10 @@ func (s *session) work() error {
 		}
 		h, payload, err := s.receive(limit)
 		if errors.Is(err, os.ErrDeadlineExceeded) && !s.heard {
-			return fmt.Errorf("bridge: the client said hello and asked for nothing for %v: see what it waits for", startPatience)
+			return fmt.Errorf("bridge: no request within %v of hello; check the client", startPatience)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v): see why it stopped", s.deadman)
+			return fmt.Errorf("bridge: the client was silent for longer than its deadman time (%v)", s.deadman)
 		}
 		if err != nil {
 			return s.refuse(kindHello, err)
@@ -166,8 +167,8 @@ func (s *session) work() error {
 	}
 }
 
-// patience is until when something has to be heard. Before its first request a
-// client may be busy with its own start, and the robot is halted.
+// patience returns the deadline of the next request. A client may take longer to its
+// first request, while the robot is halted.
 func (s *session) patience() time.Time {
 	if s.deadman == 0 {
 		return time.Time{}
@@ -178,11 +179,11 @@ func (s *session) patience() time.Time {
 	return time.Now().Add(s.deadman)
 }
 
-// answer does what a request asks. Its error ends the connection.
+// answer handles a request. Its error ends the connection.
 func (s *session) answer(h header, payload []byte) error {
 	want, ok := s.size(h.kind)
 	if !ok {
-		return s.refuse(h.kind, malformed(h.kind.String(), "send sense, act, reset, arm, halt or bye", "it is no request"))
+		return s.refuse(h.kind, malformed(h.kind.String(), "send sense, act, reset, arm, halt or bye", "not a request"))
 	}
 	if len(payload) != want {
 		return s.refuse(h.kind, wrongLength(h.kind, len(payload), want))
@@ -200,7 +201,7 @@ func (s *session) answer(h header, payload []byte) error {
 	return s.sense(h.kind)
 }
 
-// size is that of a request's payload.
+// size returns the size of a request's payload.
 func (s *session) size(k kind) (size int, ok bool) {
 	switch k {
 	case kindAct:
@@ -252,7 +253,7 @@ func (s *session) sense(request kind) error {
 	return s.send()
 }
 
-// confirm answers with ok, or says why not.
+// confirm answers with ok or with the error.
 func (s *session) confirm(request kind, err error) error {
 	switch {
 	case err == nil:
@@ -263,7 +264,7 @@ func (s *session) confirm(request kind, err error) error {
 	return s.sendError(request, CodeRobot, err.Error())
 }
 
-// refuse tells a client that it broke the protocol, where it still listens.
+// refuse reports a protocol error to the client, if it still listens.
 func (s *session) refuse(request kind, err error) error {
 	var broken *ProtocolError
 	if errors.As(err, &broken) {
@@ -320,7 +321,7 @@ func (s *session) send() error {
 		return fmt.Errorf("bridge: deadline: %w", err)
 	}
 	if _, err := s.conn.Write(s.out); err != nil {
-		return fmt.Errorf("bridge: the client does not take its answer: %w", err)
+		return fmt.Errorf("bridge: sending the answer: %w", err)
 	}
 	return nil
 }

@@ -85,10 +85,11 @@ func expectError(t *testing.T, err error, want string) {
 	}
 }
 
-func TestInLockstepATickIsOneRoundTrip(t *testing.T) {
+func TestServe_LockstepTickIsOneRoundTrip(t *testing.T) {
 	s := serve(t, 3, 2).start(t)
 	r := dial(t, Config{Address: s.address})
-	if spec := r.Spec(); spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != s.sim.Spec().Action[1] || spec.Period != s.sim.Spec().Period {
+	spec, served := r.Spec(), s.sim.Spec()
+	if spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != served.Action[1] || spec.Period != served.Period {
 		t.Errorf("spec %+v", spec)
 	}
 	check(t, r.Reset(7))
@@ -117,7 +118,7 @@ func TestInLockstepATickIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestASecondSenseInLockstepAsksTheRobotAgain(t *testing.T) {
+func TestServe_LockstepSensesAgain(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address})
 	obs := make([]float32, 1)
@@ -130,7 +131,7 @@ func TestASecondSenseInLockstepAsksTheRobotAgain(t *testing.T) {
 	}
 }
 
-func TestHaltLatchesOnBothSides(t *testing.T) {
+func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address})
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
@@ -156,7 +157,7 @@ func TestHaltLatchesOnBothSides(t *testing.T) {
 	}
 }
 
-func TestTheRobotsOwnErrorsLeaveTheConnectionAlone(t *testing.T) {
+func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	s := serve(t, 2, 1)
 	s.sim.OnReset = func(seed uint64) error {
 		if seed == 13 {
@@ -169,7 +170,7 @@ func TestTheRobotsOwnErrorsLeaveTheConnectionAlone(t *testing.T) {
 		case 1:
 			obs[1] /= obs[1] // NaN
 		case 2:
-			s.sim.Halted = true // by itself
+			s.sim.Halted = true // without a request
 		}
 		return nil
 	}
@@ -185,13 +186,13 @@ func TestTheRobotsOwnErrorsLeaveTheConnectionAlone(t *testing.T) {
 	_, err = r.Sense(obs)
 	check(t, err)
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a robot that halted by itself acts: %v", err)
+		t.Errorf("a halted robot acts: %v", err)
 	}
 	check(t, r.Arm())
 	check(t, r.Act([]float32{0}))
 }
 
-func TestARobotThatIsNoSimulatorSaysSo(t *testing.T) {
+func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	robot := haltest.New(haltest.Spec(1, 1))
 	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
 	l, err := Listen(address)
@@ -212,7 +213,7 @@ func TestARobotThatIsNoSimulatorSaysSo(t *testing.T) {
 	expectError(t, err, "waiting for the welcome")
 }
 
-func TestTheRobotIsHaltedWhenItsClientVanishes(t *testing.T) {
+func TestServe_HaltsWhenClientVanishes(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address})
 	check(t, r.Arm())
@@ -225,7 +226,7 @@ func TestTheRobotIsHaltedWhenItsClientVanishes(t *testing.T) {
 	}
 }
 
-func TestTheDeadmanHaltsTheRobotOfASilentClient(t *testing.T) {
+func TestServe_DeadmanHaltsRobot(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 30})
 	if got := r.Deadman(); got != 30*time.Millisecond {
@@ -240,7 +241,7 @@ func TestTheDeadmanHaltsTheRobotOfASilentClient(t *testing.T) {
 	}
 }
 
-func TestAClientThatTakesItsTimeToStartKeepsItsRobot(t *testing.T) {
+func TestServe_DeadmanWaitsForFirstRequest(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 20})
 	time.Sleep(100 * time.Millisecond) // it loads its model
@@ -249,7 +250,7 @@ func TestAClientThatTakesItsTimeToStartKeepsItsRobot(t *testing.T) {
 	s.stop()
 }
 
-func TestFreelyTheNewestSampleIsSensedAndItsAgeIsKnown(t *testing.T) {
+func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 	s := serve(t, 1, 1)
 	age := int64(2e9)
 	s.sim.Observe = func(n int, obs []float32) error {
@@ -278,7 +279,7 @@ func TestFreelyTheNewestSampleIsSensedAndItsAgeIsKnown(t *testing.T) {
 	check(t, err)
 }
 
-func TestFreelyARefusedActIsReportedByTheNextOne(t *testing.T) {
+func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	s := serve(t, 1, 1)
 	s.sim.ActErr = errors.New("stuck")
 	s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
@@ -291,7 +292,7 @@ func TestFreelyARefusedActIsReportedByTheNextOne(t *testing.T) {
 	expectError(t, r.Act([]float32{0}), "act: the server says: stuck")
 }
 
-func TestATickAllocatesNothing(t *testing.T) {
+func TestServe_TickAllocatesNothing(t *testing.T) {
 	for _, mode := range []string{Lockstep, Free} {
 		t.Run(mode, func(t *testing.T) {
 			s := serve(t, 17, 6)
@@ -316,7 +317,7 @@ func TestATickAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAServerRefusesWhatIsNoProtocol(t *testing.T) {
+func TestServe_RefusesBadProtocol(t *testing.T) {
 	hi := hello{mode: lockstep}.encode()
 	nan := []byte{0, 0, 0xc0, 0x7f}
 	with := func(payload []byte, i int, v byte) []byte {
@@ -337,13 +338,16 @@ func TestAServerRefusesWhatIsNoProtocol(t *testing.T) {
 		{"reserved byte", frame(kindHello, 0, with(hi, 7, 1)), "reserved byte is not zero"},
 		{"short hello", frame(kindHello, 0, hi[:5]), "it ends within"},
 		{"long hello", frame(kindHello, 0, append(hi[:len(hi):len(hi)], 0)), "1 bytes too many"},
-		{"huge hello", header{kind: kindHello, length: 1 << 31}.bytes(), "too long (2147483648 bytes, at most 4096 here)"},
-		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `no task "x"`},
+		{"huge hello", header{kind: kindHello, length: 1 << 31}.bytes(),
+			"too long (2147483648 bytes, at most 4096 here)"},
+		{"a task", frame(kindHello, 0, hello{mode: free, task: "x"}.encode()), `unknown task "x"`},
 		{"unknown kind", append(frame(kindHello, 0, hi), header{kind: 99}.bytes()...), "unknown kind (99)"},
 		{"flags", append(frame(kindHello, 0, hi), header{kind: kindSense, flags: 2}.bytes()...), "reserved bytes"},
-		{"sequence", append(frame(kindHello, 0, hi), frame(kindSense, 2, nil)...), "wrong sequence number (2, expected 1)"},
-		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "it is no request"},
-		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...), "wrong length (0 bytes, expected 4)"},
+		{"sequence", append(frame(kindHello, 0, hi), frame(kindSense, 2, nil)...),
+			"wrong sequence number (2, expected 1)"},
+		{"no request", append(frame(kindHello, 0, hi), frame(kindState, 1, nil)...), "not a request"},
+		{"length of an act", append(frame(kindHello, 0, hi), frame(kindAct, 1, nil)...),
+			"wrong length (0 bytes, expected 4)"},
 		{"death within a frame", append(frame(kindHello, 0, hi), frame(kindAct, 1, nan)[:13]...), "left"},
 	}
 	for _, c := range cases {
@@ -359,17 +363,18 @@ func TestAServerRefusesWhatIsNoProtocol(t *testing.T) {
 	}
 }
 
-func TestAServerPassesNoNaNOn(t *testing.T) {
+func TestServe_RefusesNaN(t *testing.T) {
 	robot := haltest.New(haltest.Spec(1, 1))
 	conn := newScript(append(append(append(frame(kindHello, 0, hello{mode: lockstep}.encode()),
 		frame(kindArm, 1, nil)...), frame(kindAct, 2, []byte{0, 0, 0xc0, 0x7f})...), frame(kindBye, 3, nil)...))
 	check(t, serveOne(context.Background(), conn, robot))
-	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(conn.written.String(), "is not within its limits (NaN") {
+	answer := conn.written.String()
+	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(answer, "is not within its limits (NaN") {
 		t.Errorf("%d acts, %d refused, answered %q", robot.Acts, robot.Refused, conn.written.String())
 	}
 }
 
-func TestAnAbandonedSocketIsReplacedAndALivingOneIsNot(t *testing.T) {
+func TestListen_ReplacesOnlyAbandonedSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	check(t, err)
@@ -382,7 +387,7 @@ func TestAnAbandonedSocketIsReplacedAndALivingOneIsNot(t *testing.T) {
 	check(t, l2.Close())
 }
 
-func TestTCPServesToo(t *testing.T) {
+func TestServe_TCP(t *testing.T) {
 	s := serve(t, 1, 1)
 	l, err := Listen("tcp:127.0.0.1:0")
 	check(t, err)
@@ -416,7 +421,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-func TestTimeGoesOnRisingWhenAnEpisodeStarts(t *testing.T) {
+func TestRobot_TimeRisesAcrossEpisodes(t *testing.T) {
 	s := serve(t, 1, 1)
 	s.sim.OnReset = func(uint64) error { s.sim.Now = 0; return nil } // as simulators do
 	s.start(t)

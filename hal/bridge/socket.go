@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errDeadline is the error of a deadline that passed before the peer did its part.
+// errDeadline is the error of a deadline that passed before the peer answered or read.
 var errDeadline = errors.New("bridge: the server did not answer or read in time; " +
 	"see whether it keeps up, or raise timeout_ms")
 
 // socket is a non-blocking descriptor with a receive buffer. The net package
-// would park the goroutine and have another thread wake it up; the control
-// thread keeps its thread, so it waits in ppoll itself. Only the errors of a
-// broken connection allocate. One goroutine uses a socket; any may call shut.
+// would park the goroutine until another thread wakes it; the control thread must
+// keep its thread, so it waits in ppoll. Only the errors of a broken connection
+// allocate. One goroutine uses a socket; any may call shut.
 type socket struct {
 	fd    int
-	ends  sync.Mutex // shut and close: a closed descriptor's number may be another's
+	ends  sync.Mutex // of shut and close: the kernel reuses the number of a closed descriptor
 	wait  [1]unix.PollFd
 	left  unix.Timespec
 	buf   []byte // buf[start:end] was received and not yet consumed
@@ -56,7 +56,7 @@ func newSocket(conn net.Conn) (*socket, error) {
 	return s, nil
 }
 
-// reserve makes room for frames with payloads of up to limit bytes.
+// reserve sizes the buffer for frames with payloads of up to limit bytes.
 func (s *socket) reserve(limit int) {
 	buf := make([]byte, max(headerSize+limit, s.end-s.start))
 	s.end = copy(buf, s.buf[s.start:s.end])
@@ -64,7 +64,7 @@ func (s *socket) reserve(limit int) {
 	s.buf = buf
 }
 
-// send writes the whole frame. n tells how much of it was written.
+// send writes the whole frame. n is the number of bytes written.
 func (s *socket) send(frame []byte, deadline int64) (n int, err error) {
 	for n < len(frame) {
 		k, err := unix.Write(s.fd, frame[n:])
@@ -83,9 +83,8 @@ func (s *socket) send(frame []byte, deadline int64) (n int, err error) {
 	return n, nil
 }
 
-// receive gives the next frame. Its payload, of at most limit bytes, is valid
-// until the next call. A frame that is not whole by the deadline stays in the
-// buffer.
+// receive returns the next frame. Its payload, of at most limit bytes, is valid until
+// the next call. A frame that is incomplete at the deadline stays in the buffer.
 func (s *socket) receive(limit int, deadline int64) (header, []byte, error) {
 	if err := s.fill(headerSize, deadline); err != nil {
 		return header{}, nil, err

@@ -7,17 +7,17 @@ import (
 	"optibfm/hal"
 )
 
-// Simulator is a robot that can start over.
+// Simulator is a robot with Reset.
 type Simulator interface {
 	hal.Robot
 	hal.Resetter
 }
 
-// Config says how much is recorded.
+// Config sets the size of a recording.
 type Config struct {
 	Transitions int    // at least 1
 	Seed        uint64 // of actions and initial states
-	// MinTicks and MaxTicks bound an episode's length, drawn evenly;
+	// MinTicks and MaxTicks bound an episode's length, drawn uniformly;
 	// 1 <= MinTicks <= MaxTicks.
 	MinTicks, MaxTicks int
 }
@@ -27,9 +27,9 @@ func DefaultConfig() Config {
 	return Config{Transitions: 1_000_000, MinTicks: 10, MaxTicks: 100}
 }
 
-// Transitions are n steps, row-major: in Obs the robot took Action and came to
-// NextObs. Episode numbers the rows' episodes from 0; a row's NextObs is the
-// next row's Obs where both have the same number.
+// Transitions are n steps, row-major: Action in Obs led to NextObs. Episode is the
+// number of the row's episode, from 0. Within an episode NextObs is the next row's
+// Obs.
 type Transitions struct {
 	Obs     []float32 // [n, O]
 	Action  []float32 // [n, A]
@@ -45,10 +45,11 @@ func (t *Transitions) Len() int { return len(t.Episode) }
 // reset at the start of every episode.
 func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 	if cfg.Transitions < 1 {
-		return nil, fmt.Errorf("collect: too few transitions (%d): ask for at least 1", cfg.Transitions)
+		return nil, fmt.Errorf("collect: too few transitions (%d); choose at least 1", cfg.Transitions)
 	}
 	if cfg.MinTicks < 1 || cfg.MaxTicks < cfg.MinTicks {
-		return nil, fmt.Errorf("collect: episodes of %d to %d ticks: choose 1 <= shortest <= longest", cfg.MinTicks, cfg.MaxTicks)
+		return nil, fmt.Errorf("collect: episodes of %d to %d ticks; choose 1 <= shortest <= longest",
+			cfg.MinTicks, cfg.MaxTicks)
 	}
 	if err := robot.Arm(); err != nil {
 		return nil, fmt.Errorf("collect: arm: %w", err)

@@ -30,16 +30,17 @@ func record(t *testing.T, transitions int, seed uint64) *Transitions {
 	return out
 }
 
-func TestARecordingHasExactlyTheTransitionsAskedFor(t *testing.T) {
+func TestRecord_ExactNumberOfTransitions(t *testing.T) {
 	for _, n := range []int{1, 9, 1000} {
 		out := record(t, n, 1)
 		if out.Len() != n || len(out.Obs) != 6*n || len(out.Action) != 2*n || len(out.NextObs) != 6*n {
-			t.Errorf("%d asked for: %d rows, %d obs, %d action, %d next_obs", n, out.Len(), len(out.Obs), len(out.Action), len(out.NextObs))
+			t.Errorf("want %d, found %d rows, %d obs, %d action, %d next_obs",
+				n, out.Len(), len(out.Obs), len(out.Action), len(out.NextObs))
 		}
 	}
 }
 
-func TestWithinAnEpisodeTheNextObservationIsTheNextRowsObservation(t *testing.T) {
+func TestRecord_NextObservationMatchesNextRow(t *testing.T) {
 	out := record(t, 2000, 1)
 	starts := 0
 	for i := 1; i < out.Len(); i++ {
@@ -56,7 +57,7 @@ func TestWithinAnEpisodeTheNextObservationIsTheNextRowsObservation(t *testing.T)
 	}
 }
 
-func TestTheSameSeedGivesTheSameRecording(t *testing.T) {
+func TestRecord_IsDeterministic(t *testing.T) {
 	a, b, other := record(t, 500, 7), record(t, 500, 7), record(t, 500, 8)
 	if !slices.Equal(a.NextObs, b.NextObs) || !slices.Equal(a.Action, b.Action) {
 		t.Error("two recordings with one seed differ")
@@ -66,7 +67,7 @@ func TestTheSameSeedGivesTheSameRecording(t *testing.T) {
 	}
 }
 
-func TestTheRecordingCoversPlacesHeadingsAndSpeeds(t *testing.T) {
+func TestRecord_CoversStates(t *testing.T) {
 	out := record(t, 30_000, 1)
 	var places [4][4]int
 	var headings [8]int
@@ -94,7 +95,8 @@ func TestTheRecordingCoversPlacesHeadingsAndSpeeds(t *testing.T) {
 		}
 	}
 	if fewest := min(fast, reverse, left, right, wall); fewest < 150 {
-		t.Errorf("of 30000 rows: fast %d, reverse %d, left %d, right %d, at a wall %d", fast, reverse, left, right, wall)
+		t.Errorf("of 30000 rows: fast %d, reverse %d, left %d, right %d, at a wall %d",
+			fast, reverse, left, right, wall)
 	}
 }
 
@@ -104,7 +106,7 @@ func count(n *int, yes bool) {
 	}
 }
 
-func TestActionsStayWithinTheirChannels(t *testing.T) {
+func TestRecord_ActionsWithinLimits(t *testing.T) {
 	robot := &lopsided{Rover: newRover(t)}
 	cfg := DefaultConfig()
 	cfg.Transitions = 5000
@@ -135,7 +137,7 @@ func (l *lopsided) Act(action []float32) error {
 	return l.Rover.Act([]float32{(action[0] - 6) / 4, action[1]})
 }
 
-func TestTheRobotIsHaltedAfterwards(t *testing.T) {
+func TestRecord_HaltsRobot(t *testing.T) {
 	r := newRover(t)
 	cfg := DefaultConfig()
 	cfg.Transitions = 5
@@ -147,7 +149,7 @@ func TestTheRobotIsHaltedAfterwards(t *testing.T) {
 	}
 }
 
-func TestARobotsErrorEndsTheRecordingAndHaltsIt(t *testing.T) {
+func TestRecord_HaltsOnError(t *testing.T) {
 	robot := &broken{Rover: newRover(t)}
 	cfg := DefaultConfig()
 	if out, err := Record(robot, cfg); !errors.Is(err, errBroken) || out != nil {
@@ -179,7 +181,7 @@ func (b *broken) Halt() error {
 	return b.Rover.Halt()
 }
 
-func TestASenselessConfigurationIsRefused(t *testing.T) {
+func TestConfig_RefusesNonsense(t *testing.T) {
 	for _, cfg := range []Config{
 		{Transitions: 0, MinTicks: 1, MaxTicks: 2},
 		{Transitions: 1, MinTicks: 0, MaxTicks: 2},

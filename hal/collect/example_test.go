@@ -19,6 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(recorded.Len(), "transitions,", len(recorded.Obs), "numbers observed,", len(recorded.Action), "commanded")
+	fmt.Println(recorded.Len(), "transitions,", len(recorded.Obs), "numbers observed,",
+		len(recorded.Action), "commanded")
 	// Output: 1000 transitions, 6000 numbers observed, 2000 commanded
 }

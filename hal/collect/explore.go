@@ -7,37 +7,36 @@ import (
 	"optibfm/hal"
 )
 
-// manner is how an episode explores.
-type manner int
+// strategy is the kind of exploration of an episode.
+type strategy int
 
 const (
-	fresh  manner = iota // another uniform action every tick
-	held                 // an action for a while, then another
-	wander               // a random walk that drifts back to the middle
-	manners
+	uniform  strategy = iota // a new uniform action in every tick
+	held                     // an action for some ticks, then another
+	ornstein                 // an Ornstein-Uhlenbeck process
+	strategies
 )
 
 const (
-	maxHold     = 25  // ticks for which an action is held at most
-	extremePart = 0.5 // part of the held actions that are a limit of their channel
-	// togetherPart is the part of the episodes in which the channels move
-	// together more or less: two wheels that are drawn independently seldom
-	// drive straight and fast.
-	togetherPart = 0.5
-	minMemory    = 3.0 // ticks in which a wandering action forgets, drawn between these
-	maxMemory    = 40.0
+	maxHold     = 25  // longest hold, in ticks
+	extremePart = 0.5 // part of the held actions at a limit of their channel
+	// correlatedPart is the part of the episodes with correlated channels: two
+	// independent wheels seldom drive straight and fast.
+	correlatedPart = 0.5
+	minMemory      = 3.0 // time constant of the process in ticks, drawn between these
+	maxMemory      = 40.0
 )
 
 // explorer draws exploring actions within the limits of their channels.
 type explorer struct {
-	channels []hal.Channel
-	rng      *rand.Rand
-	manner   manner
-	action   []float32 // in the channels' units
-	unit     []float64 // the same, in [-1, 1]
-	hold     int       // ticks until the next held action
-	memory   float64   // ticks
-	together float64   // how far all channels follow the first, in [0, 1]
+	channels    []hal.Channel
+	rng         *rand.Rand
+	strategy    strategy
+	action      []float32 // in the channels' units
+	unit        []float64 // the same, in [-1, 1]
+	hold        int       // ticks until the next held action
+	memory      float64   // ticks
+	correlation float64   // of all channels with the first, in [0, 1]
 }
 
 func newExplorer(channels []hal.Channel, rng *rand.Rand) *explorer {
@@ -49,36 +48,36 @@ func newExplorer(channels []hal.Channel, rng *rand.Rand) *explorer {
 	}
 }
 
-// begin chooses a manner for another episode.
+// begin draws the kind of exploration of a new episode.
 func (e *explorer) begin() {
-	e.manner = manner(e.rng.IntN(int(manners)))
+	e.strategy = strategy(e.rng.IntN(int(strategies)))
 	e.hold = 0
 	e.memory = minMemory + (maxMemory-minMemory)*e.rng.Float64()
-	e.together = 0
-	if e.rng.Float64() < togetherPart {
-		e.together = e.rng.Float64()
+	e.correlation = 0
+	if e.rng.Float64() < correlatedPart {
+		e.correlation = e.rng.Float64()
 	}
-	e.uniform()
+	e.draw()
 }
 
-// next is the next action. The slice is valid until the following call.
+// next returns the next action. The slice is valid until the following call.
 func (e *explorer) next() []float32 {
-	switch e.manner {
-	case fresh:
-		e.uniform()
+	switch e.strategy {
+	case uniform:
+		e.draw()
 	case held:
 		e.holdOrChange()
-	case wander:
+	case ornstein:
 		e.drift()
 	}
 	for i, c := range e.channels {
-		u := e.together*e.unit[0] + (1-e.together)*e.unit[i]
+		u := e.correlation*e.unit[0] + (1-e.correlation)*e.unit[i]
 		e.action[i] = float32(c.Min + (c.Max-c.Min)*(u+1)/2)
 	}
 	return e.action
 }
 
-func (e *explorer) uniform() {
+func (e *explorer) draw() {
 	for i := range e.unit {
 		e.unit[i] = 2*e.rng.Float64() - 1
 	}
@@ -89,7 +88,7 @@ func (e *explorer) holdOrChange() {
 		return
 	}
 	e.hold = 1 + e.rng.IntN(maxHold)
-	e.uniform()
+	e.draw()
 	for i, u := range e.unit {
 		if e.rng.Float64() < extremePart {
 			e.unit[i] = math.Copysign(1, u)

@@ -1,11 +1,10 @@
-// Package haltest has a fake robot for the tests of packages that drive one.
+// Package haltest has a fake robot for tests.
 //
-// [New] gives a [Robot] that keeps the contract of hal.Robot to the letter: it
-// starts halted, refuses to act until armed, refuses an action outside of its
-// limits, and shows in Output what its actuators do. What it senses is a script
-// of observations or a function; what fails is said in its exported fields,
-// which a test may change between calls. Sense and Act allocate nothing, so a
-// test may count the allocations of what it tests.
+// [New] returns a [Robot] that keeps the contract of hal.Robot: it starts halted,
+// refuses to act until armed, refuses an action outside of its limits, and shows
+// the state of its actuators in Output. A script or a function gives its
+// observations. Exported fields, which a test may change between calls, select
+// its faults. Sense and Act allocate nothing, so a test can count allocations.
 //
-// [NewSimulator] gives the same robot with Reset and Reward.
+// [NewSimulator] returns the same robot with Reset and Reward.
 package haltest

@@ -7,39 +7,38 @@ import (
 	"optibfm/hal"
 )
 
-// Kept is the number of the newest actions that a Robot remembers.
+// Kept is the number of recent actions that a Robot stores.
 const Kept = 1024
 
-// Robot is a fake robot. The zero value is unusable: make one with New.
+// Robot is a fake robot. Use New to make one.
 type Robot struct {
 	// Observe fills obs with the n-th observation, n = 0, 1, 2, ... (calls of
-	// Sense that failed are not counted). An error is what Sense returns. Where
-	// it is nil the observation is all zeros.
+	// Sense that failed do not count). Sense returns its error. If Observe is
+	// nil the observation is all zeros.
 	Observe func(n int, obs []float32) error
 
 	// Now is the time of the next sample, in nanoseconds. A successful Sense
-	// adds one period. Starts at one period, so that 0 stays "never".
+	// adds one period. It starts at one period, because 0 means "never".
 	Now int64
 
-	// SenseErr, ActErr, ArmErr and HaltErr, where not nil, are what the method
-	// returns. Act and Arm then do nothing; Halt halts nevertheless.
+	// SenseErr, ActErr, ArmErr and HaltErr, if not nil, are returned by the
+	// method. Act and Arm then do nothing; Halt still halts.
 	SenseErr, ActErr, ArmErr, HaltErr error
 
-	// Senses, Acts, Arms and Halts count the calls that succeeded; of Halt
-	// every call.
+	// Senses, Acts and Arms count the successful calls, Halts every call.
 	Senses, Acts, Arms, Halts int
 
-	// Silence is what Deadman tells while the robot is armed.
+	// Silence is the result of Deadman while the robot is armed.
 	Silence time.Duration
 
-	// Refused counts the actions that Act did not pass on, for whatever reason.
+	// Refused counts the actions that Act refused for any reason.
 	Refused int
 
 	// Halted is the latch.
 	Halted bool
 
-	// Output is what the actuators do: the last accepted action, or the
-	// failsafe values. Not to be modified.
+	// Output is the state of the actuators: the last accepted action, or the
+	// failsafe values. Do not modify it.
 	Output []float32
 
 	spec    hal.Spec
@@ -51,8 +50,8 @@ var (
 	_ hal.Guarded = (*Robot)(nil)
 )
 
-// Spec is a valid description with the given sizes: observations o0, o1, ...
-// without limits, actions a0, a1, ... within ±1 that rest at 0, a period of
+// Spec returns a valid description with the given sizes: observations o0, o1, ...
+// without limits, actions a0, a1, ... within ±1 with failsafe 0, a period of
 // 20 ms.
 func Spec(obs, action int) hal.Spec {
 	spec := hal.Spec{Name: "fake", Period: 20 * time.Millisecond}
@@ -65,8 +64,8 @@ func Spec(obs, action int) hal.Spec {
 	return spec
 }
 
-// New gives a halted robot with the given channels. It panics where the spec
-// is invalid.
+// New returns a halted robot with the given channels. It panics if the spec is
+// invalid.
 func New(spec hal.Spec) *Robot {
 	if err := spec.Validate(); err != nil {
 		panic(err)
@@ -77,19 +76,20 @@ func New(spec hal.Spec) *Robot {
 		spec:    spec,
 		actions: make([]float32, Kept*len(spec.Action)),
 	}
-	r.rest()
+	r.setFailsafe()
 	return r
 }
 
-// Script makes the robot sense the given observations one after the other, and
-// the last one ever after. It panics where a length is wrong or there is none.
+// Script makes the robot sense the given observations in sequence, and then
+// repeat the last one. It panics without observations or on a wrong length.
 func (r *Robot) Script(observations ...[]float32) {
 	if len(observations) == 0 {
 		panic("haltest: Script without an observation")
 	}
 	for i, o := range observations {
 		if len(o) != len(r.spec.Obs) {
-			panic(fmt.Sprintf("haltest: observation %d of the script has %d elements, the robot has %d", i, len(o), len(r.spec.Obs)))
+			panic(fmt.Sprintf("haltest: observation %d of the script has %d elements, want %d",
+				i, len(o), len(r.spec.Obs)))
 		}
 	}
 	start := r.Senses
@@ -102,13 +102,13 @@ func (r *Robot) Script(observations ...[]float32) {
 // Spec describes the channels.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// Sense gives the next observation and its time.
+// Sense returns the next observation and its time.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if r.SenseErr != nil {
 		return 0, r.SenseErr
 	}
 	if len(obs) != len(r.spec.Obs) {
-		return 0, fmt.Errorf("haltest: sense: obs has the wrong length (%d): give %d elements", len(obs), len(r.spec.Obs))
+		return 0, fmt.Errorf("haltest: sense: obs has the wrong length (%d, want %d)", len(obs), len(r.spec.Obs))
 	}
 	clear(obs)
 	if r.Observe != nil {
@@ -157,11 +157,11 @@ func (r *Robot) Arm() error {
 // Halt sets Output to the failsafe values and latches.
 func (r *Robot) Halt() error {
 	r.Halts++
-	r.rest()
+	r.setFailsafe()
 	return r.HaltErr
 }
 
-// Deadman is Silence while the robot is armed, else 0: Arm sets it.
+// Deadman returns Silence while the robot is armed, else 0.
 func (r *Robot) Deadman() time.Duration {
 	if r.Halted {
 		return 0
@@ -169,11 +169,11 @@ func (r *Robot) Deadman() time.Duration {
 	return r.Silence
 }
 
-// Action is the n-th accepted action, n from 0 to Acts-1. It panics where it
-// is no longer remembered: only the newest Kept ones are.
+// Action returns the n-th accepted action, n from 0 to Acts-1. It panics if the
+// action is older than the last Kept ones.
 func (r *Robot) Action(n int) []float32 {
 	if n < 0 || n >= r.Acts || n < r.Acts-Kept {
-		panic(fmt.Sprintf("haltest: action %d of %d is not remembered", n, r.Acts))
+		panic(fmt.Sprintf("haltest: action %d of %d is not stored", n, r.Acts))
 	}
 	return r.slot(n)
 }
@@ -183,7 +183,7 @@ func (r *Robot) slot(n int) []float32 {
 	return r.actions[n%Kept*a:][:a]
 }
 
-func (r *Robot) rest() {
+func (r *Robot) setFailsafe() {
 	r.Halted = true
 	for i := range r.Output {
 		r.Output[i] = float32(r.spec.Action[i].Failsafe)

@@ -31,7 +31,7 @@ func Example() {
 	// 3 1 [0 0] [0.5 0]
 }
 
-func TestTheFakeFailsOnDemandAndHaltsNevertheless(t *testing.T) {
+func TestRobot_FailsOnDemandAndHalts(t *testing.T) {
 	boom := errors.New("boom")
 	r := haltest.New(haltest.Spec(1, 1))
 	if !errors.Is(r.Act([]float32{0}), hal.ErrHalted) {
@@ -60,7 +60,7 @@ func TestTheFakeFailsOnDemandAndHaltsNevertheless(t *testing.T) {
 	}
 }
 
-func TestTheRewardIsThatOfTheLastSense(t *testing.T) {
+func TestReward_IsOfLastSense(t *testing.T) {
 	s := haltest.NewSimulator(haltest.Spec(1, 1))
 	s.Script([]float32{1}, []float32{2})
 	s.RewardOf = func(obs []float32) float64 { return float64(10 * obs[0]) }
@@ -81,7 +81,7 @@ func TestTheRewardIsThatOfTheLastSense(t *testing.T) {
 	}
 }
 
-func TestSenseAndActAllocateNothing(t *testing.T) {
+func TestRobot_AllocatesNothing(t *testing.T) {
 	s := haltest.NewSimulator(haltest.Spec(3, 2))
 	s.Script(make([]float32, 3))
 	s.RewardOf = func([]float32) float64 { return 1 }
@@ -106,7 +106,7 @@ func TestSenseAndActAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestAStopInputThatWasNeverReadIsPressed(t *testing.T) {
+func TestStoppable_UnreadInputIsPressed(t *testing.T) {
 	r := haltest.NewStoppable(haltest.Spec(1, 1))
 	if !r.StopPressed() {
 		t.Error("not pressed before the first Sense")
@@ -123,7 +123,7 @@ func TestAStopInputThatWasNeverReadIsPressed(t *testing.T) {
 	}
 }
 
-func TestDisarmAndHaltLatchWithOutputsOfTheirOwn(t *testing.T) {
+func TestRobot_DisarmAndHaltOutputs(t *testing.T) {
 	spec := haltest.Spec(1, 1)
 	spec.Action[0].Failsafe, spec.Action[0].Disarmed = 0.25, -7
 	r := haltest.NewStoppable(spec)

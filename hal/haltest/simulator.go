@@ -2,17 +2,17 @@ package haltest
 
 import "optibfm/hal"
 
-// Simulator is a fake robot that can be reset and tells a reward.
+// Simulator is a fake robot with Reset and Reward.
 type Simulator struct {
 	*Robot
 
-	// RewardOf is the reward of an observation; nil: there is none.
+	// RewardOf is the reward of an observation; nil: no reward.
 	RewardOf func(obs []float32) float64
 
-	// OnReset, where not nil, is called by Reset; its error is returned.
+	// Reset calls OnReset, if not nil, and returns its error.
 	OnReset func(seed uint64) error
 
-	// Resets counts the resets that succeeded, Seed is the last one's.
+	// Resets counts the successful resets; Seed is the last seed.
 	Resets int
 	Seed   uint64
 
@@ -26,13 +26,13 @@ var (
 	_ hal.Rewarder = (*Simulator)(nil)
 )
 
-// NewSimulator gives a halted simulator with the given channels. It panics
-// where the spec is invalid.
+// NewSimulator returns a halted simulator with the given channels. It panics if
+// the spec is invalid.
 func NewSimulator(spec hal.Spec) *Simulator {
 	return &Simulator{Robot: New(spec), last: make([]float32, len(spec.Obs))}
 }
 
-// Sense gives the next observation and remembers it for Reward.
+// Sense returns the next observation and stores it for Reward.
 func (s *Simulator) Sense(obs []float32) (at int64, err error) {
 	at, err = s.Robot.Sense(obs)
 	s.sensed = err == nil
@@ -48,7 +48,7 @@ func (s *Simulator) Reward() (reward float64, ok bool) {
 	return s.RewardOf(s.last), true
 }
 
-// Reset starts an episode. The script of observations goes on.
+// Reset starts an episode. The script of observations continues.
 func (s *Simulator) Reset(seed uint64) error {
 	if s.OnReset != nil {
 		if err := s.OnReset(seed); err != nil {

@@ -2,21 +2,20 @@ package haltest
 
 import "optibfm/hal"
 
-// Stoppable is a fake robot that has an emergency stop and a disarmed output of
-// its own.
+// Stoppable is a fake robot with an emergency stop and a disarmed output.
 type Stoppable struct {
 	*Robot
 
-	// Pressed is the emergency stop, as the next Sense will find it.
+	// Pressed is the state of the emergency stop for the next Sense.
 	Pressed bool
 
-	// DisarmErr, where not nil, is what Disarm returns; it disarms nevertheless.
+	// Disarm returns DisarmErr, if not nil, but still disarms.
 	DisarmErr error
 
 	// Disarms counts the calls of Disarm.
 	Disarms int
 
-	open bool // what the last Sense found
+	open bool // the finding of the last Sense
 }
 
 var (
@@ -25,25 +24,25 @@ var (
 	_ hal.StopInput = (*Stoppable)(nil)
 )
 
-// NewStoppable gives a halted robot with the given channels, its emergency stop
-// not pressed, but not read either. It panics where the spec is invalid.
+// NewStoppable returns a halted robot with the given channels. Its emergency stop
+// is released but unread. It panics if the spec is invalid.
 func NewStoppable(spec hal.Spec) *Stoppable {
 	return &Stoppable{Robot: New(spec), open: true}
 }
 
-// Sense gives the next observation and reads the emergency stop.
+// Sense returns the next observation and reads the emergency stop.
 func (s *Stoppable) Sense(obs []float32) (at int64, err error) {
 	s.open = s.Pressed
 	return s.Robot.Sense(obs)
 }
 
-// StopPressed is what the last Sense found.
+// StopPressed returns the finding of the last Sense.
 func (s *Stoppable) StopPressed() bool { return s.open }
 
 // Disarm sets Output to the disarmed values and latches.
 func (s *Stoppable) Disarm() error {
 	s.Disarms++
-	s.rest()
+	s.setFailsafe()
 	for i := range s.Output {
 		s.Output[i] = float32(s.spec.Action[i].Disarmed)
 	}

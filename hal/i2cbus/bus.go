@@ -14,7 +14,7 @@ import (
 	"periph.io/x/conn/v3/physic"
 )
 
-// The limits of a bus's time-out.
+// The limits of a bus's timeout.
 const (
 	DefaultTimeout = 10 * time.Millisecond
 	MaxTimeout     = time.Second
@@ -33,7 +33,7 @@ const (
 	maxMsg   = 8192 // bytes in a message; i2c-dev.c refuses more
 )
 
-// message is struct i2c_msg. Its pointer is one for the garbage collector too.
+// message is struct i2c_msg. Its pointer is visible to the garbage collector.
 type message struct {
 	addr, flags, length uint16
 	_                   uint16
@@ -46,14 +46,14 @@ type transfer struct {
 	count    uint32
 }
 
-// kernel is how ioctl is called: with a number, or with the address of one.
+// kernel is ioctl with a number or with the address of one.
 type kernel struct {
 	set   func(fd uintptr, request uint, value uintptr) syscall.Errno
 	point func(fd uintptr, request uint, at unsafe.Pointer) syscall.Errno
 }
 
-// linux makes the system calls. They are ones of which the scheduler knows,
-// because they take as long as the transfer does.
+// linux makes the system calls, visible to the scheduler because they last as long
+// as the transfer.
 var linux = kernel{
 	set: func(fd uintptr, request uint, value uintptr) syscall.Errno {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, uintptr(request), value)
@@ -65,9 +65,9 @@ var linux = kernel{
 	},
 }
 
-// Bus is an I²C bus of the kernel. It implements [i2c.BusCloser]. Unlike
-// periph's own adapter it can limit the time of a transaction, keeps the
-// kernel's error number, and allocates nothing. Goroutines may share it.
+// Bus is an I²C bus of the kernel. It implements [i2c.BusCloser]. Unlike periph's
+// own adapter it limits the time of a transaction, keeps the kernel's error
+// number, and allocates nothing. Goroutines may share it.
 type Bus struct {
 	file    *os.File
 	path    string
@@ -81,17 +81,16 @@ type Bus struct {
 
 var _ i2c.BusCloser = (*Bus)(nil)
 
-// Open opens a bus such as /dev/i2c-1, and sets its adapter to give a transfer
-// up after timeout, rounded up to 10 ms and at most [MaxTimeout], and not to
-// repeat it. The setting is the adapter's: it holds for everybody who uses the
-// bus, until somebody sets another.
+// Open opens a bus such as /dev/i2c-1. It sets the adapter to abort a transfer
+// after timeout, rounded up to 10 ms and at most [MaxTimeout], and not to repeat
+// it. This setting of the adapter affects all programs that use the bus.
 func Open(path string, timeout time.Duration) (*Bus, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("i2cbus: %s: there is no such bus: enable it, load the kernel module i2c-dev, and see i2cdetect -l", path)
+		return nil, fmt.Errorf("i2cbus: %s: no such bus; enable it and load the module i2c-dev (i2cdetect -l)", path)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("i2cbus: %s: may not be opened by this user: add it to the group of the file (i2c)", path)
+		return nil, fmt.Errorf("i2cbus: %s: permission denied; add the user to the group of the file (i2c)", path)
 	case err != nil:
 		return nil, fmt.Errorf("i2cbus: %w", err)
 	}
@@ -104,18 +103,19 @@ func Open(path string, timeout time.Duration) (*Bus, error) {
 
 func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, error) {
 	if timeout <= 0 || timeout > MaxTimeout {
-		return nil, fmt.Errorf("i2cbus: %s: the time-out is out of range (%v): give more than 0, up to %v", path, timeout, MaxTimeout)
+		return nil, fmt.Errorf("i2cbus: %s: the timeout is out of range (%v); choose more than 0, up to %v",
+			path, timeout, MaxTimeout)
 	}
 	b := &Bus{file: file, path: path, timeout: Granted(timeout), kernel: k}
 	var funcs uint64 // the kernel writes an unsigned long
 	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: it is no I²C bus (%w): see i2cdetect -l", path, errno)
+		return nil, fmt.Errorf("i2cbus: %s: not an I²C bus (%w); see i2cdetect -l", path, errno)
 	}
 	if funcs&funcI2C == 0 {
-		return nil, fmt.Errorf("i2cbus: %s: its adapter makes SMBus transfers only (functions %#x): use another bus", path, funcs)
+		return nil, fmt.Errorf("i2cbus: %s: the adapter supports SMBus only (functions %#x)", path, funcs)
 	}
 	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: the adapter's time-out could not be set: %w", path, errno)
+		return nil, fmt.Errorf("i2cbus: %s: the adapter's timeout could not be set: %w", path, errno)
 	}
 	if errno := k.set(file.Fd(), ioctlRetries, 0); errno != 0 {
 		return nil, fmt.Errorf("i2cbus: %s: the adapter's retries could not be turned off: %w", path, errno)
@@ -127,23 +127,23 @@ func (b *Bus) String() string { return b.path }
 
 const timeoutUnit = 10 * time.Millisecond // the kernel's
 
-// Granted is the time-out that a bus has which was opened with this one.
+// Granted returns the timeout of a bus that was opened with a timeout.
 func Granted(timeout time.Duration) time.Duration {
 	return (timeout + timeoutUnit - 1) / timeoutUnit * timeoutUnit
 }
 
-// Timeout is the time after which the adapter gives a transfer up.
+// Timeout is the time after which the adapter aborts a transfer.
 func (b *Bus) Timeout() time.Duration { return b.timeout }
 
 var (
-	errAddress = errors.New("i2cbus: the address is not a 7-bit one: give 0x08 to 0x77")
-	errLength  = errors.New("i2cbus: the message is too long: give at most 8192 bytes")
+	errAddress = errors.New("i2cbus: the address is not a 7-bit address; use 0x08 to 0x77")
+	errLength  = errors.New("i2cbus: the message is longer than 8192 bytes")
 )
 
 // Tx writes w, then reads r, in one transaction. Its errors are the kernel's:
-// ETIMEDOUT for a bus that is held, ENXIO or EREMOTEIO for a device that does
-// not answer, EAGAIN for lost arbitration, EIO for what adapters do not tell
-// apart; Documentation/i2c/fault-codes.rst.
+// ETIMEDOUT for a blocked bus, ENXIO or EREMOTEIO for a device that does not
+// answer, EAGAIN for lost arbitration, EIO for other faults;
+// Documentation/i2c/fault-codes.rst.
 func (b *Bus) Tx(addr uint16, w, r []byte) error {
 	if addr < 0x08 || addr > 0x77 {
 		return errAddress
@@ -167,16 +167,16 @@ func (b *Bus) Tx(addr uint16, w, r []byte) error {
 	}
 	b.transfer = transfer{messages: unsafe.Pointer(&b.messages), count: uint32(n)}
 	errno := b.point(b.file.Fd(), ioctlRdwr, unsafe.Pointer(&b.transfer))
-	b.messages = [2]message{} // the caller's buffers are the caller's
+	b.messages = [2]message{} // do not keep the caller's buffers alive
 	if errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// SetSpeed is refused: Linux has the speed of a bus from the device tree.
+// SetSpeed returns an error: the device tree sets the speed of a bus.
 func (b *Bus) SetSpeed(physic.Frequency) error {
-	return fmt.Errorf("i2cbus: %s: the speed cannot be set from here: set it in the device tree (clock-frequency)", b.path)
+	return fmt.Errorf("i2cbus: %s: the speed is fixed; set clock-frequency in the device tree", b.path)
 }
 
 // Close closes the bus.

@@ -63,7 +63,7 @@ func newFakeBus(t *testing.T, k *fakeKernel, timeout time.Duration) (*Bus, error
 	return newBus(file, "/dev/i2c-9", timeout, k.calls())
 }
 
-func TestOpeningABusBoundsItsTransfersInUnitsOfTenMilliseconds(t *testing.T) {
+func TestOpen_SetsTransferTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]uintptr{
 		time.Millisecond: 1, 10 * time.Millisecond: 1, 11 * time.Millisecond: 2, time.Second: 100,
 	} {
@@ -77,17 +77,21 @@ func TestOpeningABusBoundsItsTransfersInUnitsOfTenMilliseconds(t *testing.T) {
 	}
 }
 
-func TestABusThatCannotBeBoundedIsRefused(t *testing.T) {
+func failing(request uint, errno syscall.Errno) map[uint]syscall.Errno {
+	return map[uint]syscall.Errno{request: errno}
+}
+
+func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 	for says, c := range map[string]struct {
 		kernel  fakeKernel
 		timeout time.Duration
 	}{
-		"out of range":       {fakeKernel{funcs: funcI2C}, 0},
-		"up to 1s":           {fakeKernel{funcs: funcI2C}, 2 * time.Second},
-		"SMBus":              {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
-		"no I²C bus":         {fakeKernel{fails: map[uint]syscall.Errno{ioctlFuncs: syscall.ENOTTY}}, DefaultTimeout},
-		"time-out could not": {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlTimeout: syscall.EPERM}}, DefaultTimeout},
-		"retries could not":  {fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRetries: syscall.EPERM}}, DefaultTimeout},
+		"out of range":      {fakeKernel{funcs: funcI2C}, 0},
+		"up to 1s":          {fakeKernel{funcs: funcI2C}, 2 * time.Second},
+		"SMBus":             {fakeKernel{funcs: 0xff0000}, DefaultTimeout},
+		"not an I²C bus":    {fakeKernel{fails: failing(ioctlFuncs, syscall.ENOTTY)}, DefaultTimeout},
+		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout, syscall.EPERM)}, DefaultTimeout},
+		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries, syscall.EPERM)}, DefaultTimeout},
 	} {
 		if _, err := newFakeBus(t, &c.kernel, c.timeout); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
@@ -95,7 +99,7 @@ func TestABusThatCannotBeBoundedIsRefused(t *testing.T) {
 	}
 }
 
-func TestATransactionIsAWriteAndThenARead(t *testing.T) {
+func TestTx_WritesThenReads(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -113,7 +117,7 @@ func TestATransactionIsAWriteAndThenARead(t *testing.T) {
 	}
 }
 
-func TestATransactionThatTheKernelWouldRefuseIsRefused(t *testing.T) {
+func TestTx_RefusesInvalidSize(t *testing.T) {
 	b, err := newFakeBus(t, &fakeKernel{funcs: funcI2C}, DefaultTimeout)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +132,7 @@ func TestATransactionThatTheKernelWouldRefuseIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheKernelsErrorNumberIsKept(t *testing.T) {
+func TestTx_KeepsErrno(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRdwr: syscall.EREMOTEIO}}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -139,7 +143,7 @@ func TestTheKernelsErrorNumberIsKept(t *testing.T) {
 	}
 }
 
-func TestATransactionAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestTx_AllocatesNothing(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, written: make([]byte, 0, 16)}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	if err != nil {
@@ -154,11 +158,11 @@ func TestATransactionAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestABusThatIsNotThereIsRefusedWithTheWayToFindIt(t *testing.T) {
+func TestOpen_ExplainsMissingBus(t *testing.T) {
 	if _, err := Open("/dev/i2c-no-such", DefaultTimeout); err == nil || !strings.Contains(err.Error(), "i2cdetect") {
 		t.Error(err)
 	}
-	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "no I²C bus") {
+	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "not an I²C bus") {
 		t.Error(err)
 	}
 }

@@ -13,42 +13,41 @@ import (
 	"optibfm/hal"
 )
 
-// MaxWrite is the most bytes that Write takes: a register's number and 128
-// bytes for it.
+// MaxWrite is the longest write in bytes: a register's number and 128 bytes of
+// data.
 const MaxWrite = 129
 
-// Conn is a device on a bus, whose registers are addressed by a byte. It is
-// used by one goroutine.
+// Conn is a device on a bus with byte-addressed registers. One goroutine uses it.
 type Conn struct {
 	bus     i2c.Bus
 	addr    uint16
 	name    string
 	timeout time.Duration  // of the bus
-	out     [MaxWrite]byte // a caller's array on its stack would be moved to the heap in every call
+	out     [MaxWrite]byte // an array on the stack of Read or Write would escape to the heap
 	faults  hal.Faults
 	failed  [4]Error // the newest
 	next    int
 }
 
-// NewConn returns the device at a 7-bit address. The name is for messages.
+// NewConn returns the device at a 7-bit address. Messages contain the name.
 func NewConn(bus i2c.Bus, addr uint16, name string) *Conn {
 	return &Conn{bus: bus, addr: addr, timeout: timeoutOf(bus), name: fmt.Sprintf("%s at %#02x on %s", name, addr, bus)}
 }
 
-// Name says which device this is: "mpu6050 at 0x68 on /dev/i2c-1".
+// Name returns the name of the device: "mpu6050 at 0x68 on /dev/i2c-1".
 func (c *Conn) Name() string { return c.name }
 
-// Timeout is the longest time that a transaction takes, its second try included:
-// the bus's time-out and a fifth of it. A bus that does not say is taken for one
-// with the kernel's own, [MaxTimeout]. An adapter that waits for each message of a
-// transaction takes up to twice as long.
+// Timeout is the longest duration of a transaction with its second try: 1.2 times
+// the bus's timeout, or of the kernel's default, [MaxTimeout], if the bus does not
+// have the method Timeout. An adapter that waits for each message of a transaction
+// takes up to twice as long.
 func (c *Conn) Timeout() time.Duration { return TransactionTimeout(c.timeout) }
 
-// TransactionTimeout is what [Conn.Timeout] is on a bus with a time-out.
+// TransactionTimeout returns [Conn.Timeout] for the timeout of a bus.
 func TransactionTimeout(bus time.Duration) time.Duration { return bus + bus/retryWithin }
 
-// retryWithin is the part of the bus's time-out within which the first try has
-// failed where there is a second one.
+// A second try follows only if the first one failed within 1/retryWithin of the
+// bus's timeout.
 const retryWithin = 5
 
 func timeoutOf(bus i2c.Bus) time.Duration {
@@ -58,7 +57,7 @@ func timeoutOf(bus i2c.Bus) time.Duration {
 	return MaxTimeout
 }
 
-// Faults counts what failed since NewConn.
+// Faults returns the fault counts since NewConn.
 func (c *Conn) Faults() hal.Faults { return c.faults }
 
 // Read reads len(dst) registers from reg on. After an error dst is unspecified.
@@ -67,15 +66,8 @@ func (c *Conn) Read(reg byte, dst []byte) error {
 	return c.transact(c.out[:1], dst)
 }
 
-// ReadRegister reads one register. It is not for a control tick: it allocates.
-func (c *Conn) ReadRegister(reg byte) (byte, error) {
-	value := make([]byte, 1)
-	err := c.Read(reg, value)
-	return value[0], err
-}
-
-// Write writes data to the registers from reg on. It panics where there are
-// more than fit into [MaxWrite].
+// Write writes data to the registers from reg on. It panics if data is longer than
+// [MaxWrite] allows.
 func (c *Conn) Write(reg byte, data ...byte) error {
 	c.out[0] = reg
 	n := copy(c.out[1:], data)
@@ -85,8 +77,8 @@ func (c *Conn) Write(reg byte, data ...byte) error {
 	return c.transact(c.out[:1+n], nil)
 }
 
-// transact tries a transaction up to twice. Both tries have one deadline, Timeout:
-// the second, which may take the bus's whole time-out, is only begun where that much
+// transact tries a transaction up to twice. Both tries share one deadline, Timeout:
+// the second, which may take the bus's whole timeout, starts only if that much time
 // is left.
 func (c *Conn) transact(w, r []byte) error {
 	begun := time.Now()
@@ -103,8 +95,8 @@ func (c *Conn) transact(w, r []byte) error {
 	return c.Fail(kindOf(err), err)
 }
 
-// Fail counts a fault and returns its error: what a driver found wrong in an
-// answer that came. The error's memory is used again by the fourth one after it.
+// Fail counts a fault that a driver found in an answer, and returns its error. The
+// fourth error after it reuses its memory.
 func (c *Conn) Fail(kind, cause error) error {
 	e := &c.failed[c.next%len(c.failed)]
 	c.next++
@@ -113,7 +105,7 @@ func (c *Conn) Fail(kind, cause error) error {
 	return e
 }
 
-// kindOf sorts the errors of a bus.
+// kindOf classifies the errors of a bus.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, hal.ErrTimeout), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded):
@@ -124,8 +116,8 @@ func kindOf(err error) error {
 	return hal.ErrBus
 }
 
-// Error is what went wrong with a device. It wraps its kind, one of package
-// hal's, and its cause.
+// Error is a fault of a device. It wraps its kind, one of package hal's, and its
+// cause.
 type Error struct {
 	Device string
 	Kind   error
@@ -133,22 +125,21 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %v (%v): %s", e.Device, e.Kind, e.Cause, advice(e.Kind))
+	return fmt.Sprintf("%s: %v (%v); %s", e.Device, e.Kind, e.Cause, advice(e.Kind))
 }
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Is makes the cause found by errors.Is too. A list of two to unwrap would have
-// to be allocated.
+// Is lets errors.Is find the cause. Unwrapping to a slice would allocate.
 func (e *Error) Is(target error) bool { return errors.Is(e.Cause, target) }
 
 func advice(kind error) string {
 	switch kind {
 	case hal.ErrTimeout:
-		return "somebody holds the bus: check the pull-ups and the wiring, or cycle the power"
+		return "check the pull-ups and the wiring, or cycle the power"
 	case hal.ErrDevice:
 		return "check its power, then start again"
 	}
-	return "check the wiring, the address and the power (i2cdetect shows who answers)"
+	return "check the wiring, the address and the power (i2cdetect lists the devices)"
 }

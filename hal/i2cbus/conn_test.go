@@ -30,7 +30,7 @@ func (b *failingBus) Tx(_ uint16, _, _ []byte) error {
 	return b.errs[b.tries-1]
 }
 
-func TestRegistersAreReadAndWrittenAsTheChipExpects(t *testing.T) {
+func TestConn_ReadsAndWritesRegisters(t *testing.T) {
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		{Addr: 0x40, W: []byte{0x06, 1, 2, 3}},
 		{Addr: 0x40, W: []byte{0x06}, R: []byte{1, 2, 3}},
@@ -48,7 +48,7 @@ func TestRegistersAreReadAndWrittenAsTheChipExpects(t *testing.T) {
 	}
 }
 
-func TestATransactionIsTriedAtMostTwiceAndATimeoutOnce(t *testing.T) {
+func TestConn_RetriesOnce(t *testing.T) {
 	nack := syscall.EREMOTEIO
 	for name, c := range map[string]struct {
 		errs  []error
@@ -69,7 +69,8 @@ func TestATransactionIsTriedAtMostTwiceAndATimeoutOnce(t *testing.T) {
 		if !errors.Is(err, c.kind) || bus.tries != c.tries || conn.Faults() != c.want {
 			t.Errorf("%s: %v after %d tries, %+v", name, err, bus.tries, conn.Faults())
 		}
-		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), "chip at 0x40 on bus: ")) {
+		const prefix = "chip at 0x40 on bus: "
+		if err != nil && (!errors.Is(err, c.errs[c.tries-1]) || !strings.HasPrefix(err.Error(), prefix)) {
 			t.Errorf("%s: %v does not say what happened, and where", name, err)
 		}
 	}
@@ -87,7 +88,7 @@ func (b *slowBus) Tx(addr uint16, w, r []byte) error {
 	return b.failingBus.Tx(addr, w, r)
 }
 
-func TestThereIsNoSecondTryForWhichNoTimeIsLeft(t *testing.T) {
+func TestConn_SkipsRetryWithoutTime(t *testing.T) {
 	nack := syscall.EREMOTEIO
 	bus := &slowBus{failingBus{errs: []error{nack, nack}}, DefaultTimeout - time.Millisecond}
 	conn := NewConn(bus, 0x40, "chip")
@@ -99,7 +100,7 @@ func TestThereIsNoSecondTryForWhichNoTimeIsLeft(t *testing.T) {
 	}
 }
 
-func TestAFailedTransactionAllocatesNothing(t *testing.T) {
+func TestConn_FailureAllocatesNothing(t *testing.T) {
 	bus := &failingBus{errs: make([]error, 1000)}
 	for i := range bus.errs {
 		bus.errs[i] = syscall.EREMOTEIO
@@ -113,7 +114,7 @@ func TestAFailedTransactionAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAWriteThatDoesNotFitPanics(t *testing.T) {
+func TestConn_PanicsOnOversizedWrite(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("it did not panic")

@@ -1,11 +1,10 @@
 // Package i2cbus makes transactions on an I²C bus bounded and countable, for
 // drivers whose devices are read and written by a control loop.
 //
-// It has two parts. [Open] opens a bus of the Linux kernel and limits how long
-// a transaction may take. [Conn] is a device on any periph.io [i2c.Bus]: it
-// reads and writes registers, tries a transaction a second time where that can
-// help, sorts what went wrong into the kinds of package hal, counts them, and
-// allocates nothing:
+// It has two parts. [Open] opens a bus of the Linux kernel and limits the duration
+// of a transaction. [Conn] is a device on any periph.io [i2c.Bus]: it reads and
+// writes registers, tries a transaction a second time if that can help, classifies
+// and counts faults by the kinds of package hal, and allocates nothing:
 //
 //	bus, err := i2cbus.Open("/dev/i2c-1", i2cbus.DefaultTimeout)
 //	...
@@ -14,18 +13,17 @@
 //
 // # The worst case
 //
-// The kernel's adapter waits at most the bus's time-out for a transfer; the
-// unit is 10 ms, so nothing below 10 ms can be asked for. Some adapters wait
-// that long for each of the two messages that reading a register is made of,
-// and some then free a stuck bus, which takes nine clocks, 0.1 ms at 100 kHz. A
-// transaction that timed out is not tried again: the second try is for those
-// that fail at once (no acknowledge, lost arbitration), within a fifth of the
-// time-out. Both tries together so take [Conn.Timeout] at most, a time-out and a
-// fifth, however they fail, and healthy ones their time on the wire: 9 bits a byte, so 0.1 ms for a register
-// and 0.4 ms for 14 registers at 400 kHz.
+// The kernel's adapter waits for a transfer at most the bus's timeout, in units of
+// 10 ms. Some adapters wait that long for each of the two messages that reading a
+// register consists of, and some then free a stuck bus, which takes nine clocks,
+// 0.1 ms at 100 kHz. A transaction that timed out is not repeated. A second try
+// follows only a failure within a fifth of the timeout (no acknowledge, lost
+// arbitration). Both tries together take at most [Conn.Timeout], 1.2 times the
+// timeout. A successful transaction takes its time on the wire, 9 bits a byte:
+// 0.1 ms for a register and 0.4 ms for 14 registers at 400 kHz.
 //
 // # Fakes
 //
-// Package i2cbustest has a bus with chips that behave like the real ones down
-// to their registers, and that can be broken in the ways buses break.
+// Package i2cbustest simulates a bus with chips down to their registers, and the
+// faults of a bus.
 package i2cbus

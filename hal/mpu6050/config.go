@@ -9,8 +9,7 @@ import (
 	"optibfm/hal"
 )
 
-// Config says where the chip is and how it measures. Zero values mean the
-// defaults.
+// Config selects the chip and its settings. Zero values mean the defaults.
 type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
@@ -22,18 +21,18 @@ type Config struct {
 	// AccelG is the full scale of the accelerometer in g: 2, 4 (default), 8
 	// or 16.
 	AccelG int `yaml:"accel_g"`
-	// BandwidthHz is that of the low-pass filter: 5, 10, 20, 42 (default), 98
-	// or 188; it should be below half of the control rate.
+	// BandwidthHz is the bandwidth of the low-pass filter: 5, 10, 20, 42
+	// (default), 98 or 188. Choose less than half of the control rate.
 	BandwidthHz int `yaml:"bandwidth_hz"`
-	// RateHz is the rate of samples, 1000 (default) divided by a whole
-	// number; at least that of control.
+	// RateHz is the sample rate, 1000 (default) divided by a whole number.
+	// Choose at least the control rate.
 	RateHz int `yaml:"rate_hz"`
 }
 
-// DefaultRateHz is the rate of samples where Config gives none.
+// DefaultRateHz is the default of Config.RateHz.
 const DefaultRateHz = 1000
 
-// The settings that the chip has, in the order of their codes.
+// The settings of the chip, in the order of their codes.
 var (
 	gyroScales  = []int{250, 500, 1000, 2000}   // FS_SEL, section 4.4
 	accelScales = []int{2, 4, 8, 16}            // AFS_SEL, section 4.5
@@ -46,21 +45,20 @@ var (
 	}
 )
 
-// Inputs lists what Read gives: accel_x, accel_y, accel_z (m/s^2, at rest the
-// reaction to gravity: +9.81 along the axis that points up), temperature (K, of
-// the chip), gyro_x, gyro_y, gyro_z (rad/s).
+// Inputs lists the inputs: accel_x, accel_y, accel_z (m/s^2, including the reaction
+// to gravity: +9.81 along the upward axis of a chip that does not move),
+// temperature (K, of the chip), gyro_x, gyro_y, gyro_z (rad/s).
 func (Config) Inputs() []hal.Signal { return inputs }
 
 // Outputs is empty.
 func (Config) Outputs() []hal.Signal { return nil }
 
-// Place says where the device is: no two can be in one place.
+// Place is the address of the device; two devices cannot share it.
 func (c Config) Place() string {
 	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
 }
 
-// Validate returns an error that names every key with a value that the chip
-// does not have.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
@@ -68,10 +66,11 @@ func (c Config) Validate() error {
 		oneOf("accel_g", c.AccelG, accelScales, "%d"), oneOf("bandwidth_hz", c.BandwidthHz, bandwidths, "%d"),
 	}
 	if c.Bus == "" {
-		errs = append(errs, errors.New("mpu6050: bus is empty: give one, such as /dev/i2c-1"))
+		errs = append(errs, errors.New("mpu6050: bus is empty; set one, such as /dev/i2c-1"))
 	}
 	if c.RateHz < 4 || c.RateHz > 1000 || 1000%c.RateHz != 0 {
-		errs = append(errs, fmt.Errorf("mpu6050: rate_hz is not 1000 divided by a whole number up to 250 (%d): give 1000, 500, 250, 200 and so on", c.RateHz))
+		errs = append(errs, fmt.Errorf("mpu6050: rate_hz (%d) is not 1000 divided by 1 to 250; use 1000, 500 or 250",
+			c.RateHz))
 	}
 	return errors.Join(errs...)
 }
@@ -84,7 +83,7 @@ func oneOf(key string, value int, choices []int, format string) error {
 	for _, choice := range choices {
 		text += fmt.Sprintf(" "+format, choice)
 	}
-	return fmt.Errorf("mpu6050: %s is unknown (%s): choose one of%s", key, fmt.Sprintf(format, value), text)
+	return fmt.Errorf("mpu6050: %s is unknown (%s); choose one of%s", key, fmt.Sprintf(format, value), text)
 }
 
 func (c Config) withDefaults() Config {
@@ -99,6 +98,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds is what calls take at most where a transaction on the bus takes at most t
-// (i2cbus.Conn.Timeout): one for a sample; Arm reads the identity and six settings back.
+// Bounds returns the bounds of calls if t bounds a transaction
+// (i2cbus.Conn.Timeout): one for a sample; Arm reads back the identity and six
+// settings.
 func (c Config) Bounds(t time.Duration) hal.Bounds { return hal.Bounds{Sense: t, Arm: 7 * t} }

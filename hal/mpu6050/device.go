@@ -27,14 +27,14 @@ const (
 )
 
 const (
-	chipID    = 0x68 // whatever AD0 is; register 117
+	chipID    = 0x68 // independent of AD0; register 117
 	dataReady = 0x01
 	reset     = 0x80
 	clockGyro = 0x01 // the gyroscope's oscillator, steadier than the internal one; register 107
 
 	burst = 15
 
-	resetTime = 100 * time.Millisecond // register 107; given for a reset over SPI, no other is
+	resetTime = 100 * time.Millisecond // register 107; specified for a reset over SPI only
 	startTime = 30 * time.Millisecond  // of the gyroscope; PS-MPU-6000A-00, section 6.1
 
 	standardGravity = 9.80665
@@ -50,7 +50,7 @@ type Device struct {
 	raw   []byte
 	check []byte
 	value []float64 // the newest sample
-	at    int64     // its time; 0: there is none
+	at    int64     // its time; 0: no sample yet
 }
 
 var (
@@ -59,11 +59,11 @@ var (
 	_ hal.Bounded  = (*Device)(nil)
 )
 
-// setting is a register and what it shall hold.
+// setting is a register and its required value.
 type setting struct{ reg, value byte }
 
-// New resets the chip, sets it up and reads the settings back, which takes
-// some 150 ms. now is CLOCK_MONOTONIC in nanoseconds.
+// New resets and configures the chip and reads back the settings, which takes
+// about 150 ms. now is CLOCK_MONOTONIC in nanoseconds.
 func New(bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
 	return open(bus, cfg, now, time.Sleep)
 }
@@ -95,8 +95,7 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 	return d, nil
 }
 
-// gyroSensitivity is in bits for a degree per second, as section 4.19 rounds
-// it.
+// gyroSensitivity is in bits for a degree per second, as rounded in section 4.19.
 var gyroSensitivity = []float64{131, 65.5, 32.8, 16.4}
 
 func (d *Device) start(sleep func(time.Duration)) error {
@@ -116,14 +115,14 @@ func (d *Device) start(sleep func(time.Duration)) error {
 	return d.verify()
 }
 
-var errOther = errors.New("it is another chip")
+var errOther = errors.New("another chip")
 
 func (d *Device) identify() error {
 	if err := d.conn.Read(regWhoAmI, d.check); err != nil {
 		return err
 	}
 	if id := d.check[0]; id != chipID {
-		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("%w: it says %#02x, an MPU-6050 %#02x", errOther, id, chipID))
+		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("%w: identity %#02x, want %#02x", errOther, id, chipID))
 	}
 	return nil
 }
@@ -135,23 +134,24 @@ func (d *Device) verify() error {
 			return err
 		}
 		if d.check[0] != s.value {
-			return d.conn.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, it was set to %#02x", s.reg, d.check[0], s.value))
+			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
+			return d.conn.Fail(hal.ErrDevice, err)
 		}
 	}
 	return nil
 }
 
-// Inputs lists what Read gives; see [Config.Inputs].
+// Inputs lists the inputs; see [Config.Inputs].
 func (d *Device) Inputs() []hal.Signal { return inputs }
 
 // Outputs is empty.
 func (d *Device) Outputs() []hal.Signal { return nil }
 
-// ErrNoSample is the cause of Read's error while the chip has none yet.
-var ErrNoSample = errors.New("there is no sample yet")
+// ErrNoSample is the cause of Read's error before the first sample.
+var ErrNoSample = errors.New("no sample yet")
 
-// Read fills dst, of length 7. Where the chip has no new sample it gives the
-// last one, with its time. One transaction of 15 bytes, tried at most twice.
+// Read fills dst, of length 7. Without a new sample it returns the last one with
+// its time. It makes one transaction of 15 bytes, at most twice.
 func (d *Device) Read(dst []float64) (at int64, err error) {
 	asked := d.now()
 	if err := d.conn.Read(regIntStatus, d.raw); err != nil {
@@ -183,10 +183,10 @@ func (d *Device) decode(raw []byte) {
 	}
 }
 
-// Write accepts nothing: there are no outputs.
+// Write does nothing: there are no outputs.
 func (d *Device) Write([]float64) error { return nil }
 
-// Arm checks that this is still the chip that was set up.
+// Arm checks the identity and the settings of the chip.
 func (d *Device) Arm() error {
 	if err := d.identify(); err != nil {
 		return err
@@ -197,11 +197,11 @@ func (d *Device) Arm() error {
 // Bounds implements hal.Bounded: see Config.Bounds.
 func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
-// Halt does nothing: a sensor moves nothing.
+// Halt does nothing: a sensor has no actuators.
 func (d *Device) Halt([]float64) error { return nil }
 
-// Close does nothing: the bus is the caller's.
+// Close does nothing: the caller owns the bus.
 func (d *Device) Close() error { return nil }
 
-// Faults counts what failed.
+// Faults returns the fault counts.
 func (d *Device) Faults() hal.Faults { return d.conn.Faults() }

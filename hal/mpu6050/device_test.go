@@ -36,14 +36,15 @@ func (b *bench) open(cfg Config) (err error) {
 func newBench(t *testing.T, cfg Config) *bench {
 	t.Helper()
 	chip := i2cbustest.NewMPU6050()
-	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &chip.Chip}), chip: chip, value: make([]float64, len(inputs))}
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &chip.Chip})
+	b := &bench{Bus: bus, chip: chip, value: make([]float64, len(inputs))}
 	if err := b.open(cfg); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func TestOpeningFollowsTheRegisterMap(t *testing.T) {
+func TestNew_FollowsRegisterMap(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x69, W: w, R: r} }
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		tx([]byte{0x75}, 0x68),
@@ -71,7 +72,7 @@ func TestOpeningFollowsTheRegisterMap(t *testing.T) {
 }
 
 // The sensitivities of sections 4.17 and 4.19, and the formula of 4.18.
-func TestASampleHasTheDatasheetsSensitivities(t *testing.T) {
+func TestRead_Sensitivities(t *testing.T) {
 	for i, perDegree := range []float64{131, 65.5, 32.8, 16.4} {
 		perG := []float64{16384, 8192, 4096, 2048}[i]
 		b := newBench(t, Config{Bus: "x", GyroDPS: gyroScales[i], AccelG: accelScales[i]})
@@ -85,13 +86,14 @@ func TestASampleHasTheDatasheetsSensitivities(t *testing.T) {
 			131 / perDegree * math.Pi / 180, -32768 / perDegree * math.Pi / 180, 7 / perDegree * math.Pi / 180,
 		} {
 			if math.Abs(b.value[j]-want) > 1e-9*max(1, math.Abs(want)) {
-				t.Errorf("±%d g, ±%d °/s: %s is %g, want %g", accelScales[i], gyroScales[i], inputs[j].Name, b.value[j], want)
+				t.Errorf("±%d g, ±%d °/s: %s is %g, want %g",
+					accelScales[i], gyroScales[i], inputs[j].Name, b.value[j], want)
 			}
 		}
 	}
 }
 
-func TestASampleIsAsOldAsTheMomentItWasNew(t *testing.T) {
+func TestRead_SampleTime(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
 	if err != nil {
@@ -108,7 +110,7 @@ func TestASampleIsAsOldAsTheMomentItWasNew(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerHasNoNewSamplesAndIsRefusedByArm(t *testing.T) {
+func TestArm_RefusesChipAfterPowerLoss(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
 	if err != nil {
@@ -124,11 +126,11 @@ func TestAChipThatLostItsPowerHasNoNewSamplesAndIsRefusedByArm(t *testing.T) {
 		t.Errorf("arm: %v", err)
 	}
 	if err := b.open(testConfig); err != nil {
-		t.Errorf("opened anew: %v", err)
+		t.Errorf("opened again: %v", err)
 	}
 }
 
-func TestAChipWithoutAnySampleIsAnError(t *testing.T) {
+func TestRead_FailsWithoutSample(t *testing.T) {
 	b := newBench(t, testConfig)
 	b.chip.Frozen = true
 	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrStale) || !errors.Is(err, ErrNoSample) {
@@ -136,18 +138,18 @@ func TestAChipWithoutAnySampleIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnotherChipIsRefused(t *testing.T) {
+func TestNew_RefusesOtherChip(t *testing.T) {
 	b := newBench(t, testConfig)
 	for _, id := range []byte{0x70, 0x71, 0xFF, 0x00} {
 		b.chip.Registers[0x75] = id
 		err := b.open(testConfig)
-		if !errors.Is(err, hal.ErrProtocol) || !strings.Contains(err.Error(), fmt.Sprintf("says 0x%02x", id)) {
+		if !errors.Is(err, hal.ErrProtocol) || !strings.Contains(err.Error(), fmt.Sprintf("identity 0x%02x", id)) {
 			t.Errorf("id %#x: %v", id, err)
 		}
 	}
 }
 
-func TestASettingThatDoesNotHoldIsRefused(t *testing.T) {
+func TestNew_VerifiesSettings(t *testing.T) {
 	b := newBench(t, testConfig)
 	b.chip.Flip[0x1B] = 0x08
 	if err := b.open(testConfig); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "0x1b") {
@@ -155,7 +157,7 @@ func TestASettingThatDoesNotHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, testConfig)
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	b.Nack(1)
@@ -182,7 +184,9 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	if err := read(); err != nil {
 		t.Errorf("plugged in again: %v", err)
 	}
-	for _, broken := range []func(){func() { b.Hold(time.Microsecond) }, func() { b.Hold(0); b.chip.Unplugged = true }} {
+	for _, broken := range []func(){
+		func() { b.Hold(time.Microsecond) }, func() { b.Hold(0); b.chip.Unplugged = true },
+	} {
 		broken()
 		if err := b.open(testConfig); err == nil {
 			t.Error("opened on a broken bus")
@@ -190,7 +194,7 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
+func TestRead_AllocatesNothing(t *testing.T) {
 	b := newBench(t, testConfig)
 	read := func() { _, _ = b.imu.Read(b.value) }
 	if n := testing.AllocsPerRun(100, read); n != 0 {
@@ -202,16 +206,16 @@ func TestReadAllocatesNothingAlsoWhenItFails(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for key, cfg := range map[string]Config{
-		"bus is empty":    {},
-		"address":         {Bus: "x", Address: 0x70},
-		"gyro_dps":        {Bus: "x", GyroDPS: 300},
-		"accel_g":         {Bus: "x", AccelG: 3},
-		"bandwidth_hz":    {Bus: "x", BandwidthHz: 44},
-		"rate_hz is not":  {Bus: "x", RateHz: 333},
-		"(3): give 1000":  {Bus: "x", RateHz: 3},
-		"(-1): give 1000": {Bus: "x", RateHz: -1},
+		"bus is empty":  {},
+		"address":       {Bus: "x", Address: 0x70},
+		"gyro_dps":      {Bus: "x", GyroDPS: 300},
+		"accel_g":       {Bus: "x", AccelG: 3},
+		"bandwidth_hz":  {Bus: "x", BandwidthHz: 44},
+		"rate_hz (333)": {Bus: "x", RateHz: 333},
+		"rate_hz (3)":   {Bus: "x", RateHz: 3},
+		"rate_hz (-1)":  {Bus: "x", RateHz: -1},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
@@ -226,7 +230,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(make([]byte, 14))
 	f.Add(slices.Repeat([]byte{0x80, 0}, 7))
 	f.Add(slices.Repeat([]byte{0x7F, 0xFF}, 7))
-	d := &Device{accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, value: make([]float64, len(inputs))}
+	d := &Device{
+		accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, value: make([]float64, len(inputs)),
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) < 14 {
 			return

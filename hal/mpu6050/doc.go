@@ -1,30 +1,29 @@
-// Package mpu6050 drives InvenSense's MPU-6050, an accelerometer and gyroscope
-// of three axes each, on an I²C bus:
+// Package mpu6050 drives InvenSense's MPU-6050, a three-axis accelerometer and
+// gyroscope, on an I²C bus:
 //
-//	imu, err := mpu6050.New(bus, mpu6050.Config{GyroDPS: 500, AccelG: 4})
+//	imu, err := mpu6050.New(bus, mpu6050.Config{GyroDPS: 500, AccelG: 4}, rtloop.Now)
 //	...
 //	at, err := imu.Read(values) // accel_x, ..., gyro_z, temperature
 //
-// # What a read is
+// # Reading
 //
-// One transaction takes 15 registers, 0x3A to 0x48: the interrupt status, then
-// accelerations, temperature and rates, which the chip holds still meanwhile
-// (register map RM-MPU-6000A-00, revision 4.2, sections 4.16 to 4.19).
-// That is 0.4 ms at 400 kHz. The status tells whether the sample is a new one:
-// a chip that has lost its settings to a dip of the supply sleeps, has no new
-// samples, and is found out by the age of its last.
+// One transaction reads 15 registers, 0x3A to 0x48: the interrupt status, then
+// accelerations, temperature and rates, which the chip does not change during the
+// read (register map RM-MPU-6000A-00, revision 4.2, sections 4.16 to 4.19). That
+// takes 0.4 ms at 400 kHz. The status marks a new sample. A chip that has lost its
+// settings in a dip of the supply sleeps and has no new samples, so the age of the
+// last one reveals it.
 //
 // # The time of a sample
 //
-// The chip samples by its own clock, and Read asks when it is called. A sample
-// is dated to the moment before the transaction; it may be older by one sample
-// period, 1 ms at [DefaultRateHz], and by the delay of the low-pass filter,
-// which is that of Config.BandwidthHz: 4.9 ms at 42 Hz, 8.5 ms at 20 Hz (section
-// 4.3).
+// The chip samples by its own clock. The time of a sample is that before the
+// transaction. The sample may be older by one sample period, 1 ms at
+// [DefaultRateHz], and by the delay of the low-pass filter, which depends on
+// Config.BandwidthHz: 4.9 ms at 42 Hz, 8.5 ms at 20 Hz (section 4.3).
 //
-// # What cannot be seen
+// # Undetected faults
 //
-// I²C has no checksum. A flipped bit in a sample is a wrong sample; the limits
-// of the observation's channels and the averaging of the model have to bear it.
-// Settings are read back when the device is opened and armed.
+// I²C has no checksum: a flipped bit in a sample is a wrong sample. The limits of
+// the observation's channels and the averaging of the model must tolerate it.
+// Settings are read back in New and Arm.
 package mpu6050

@@ -12,37 +12,36 @@ import (
 // The kinds of a channel.
 const (
 	Pulse = "pulse" // a pulse's length in µs; 0: none
-	Duty  = "duty"  // the part of the time that the output is high, 0 to 1
+	Duty  = "duty"  // the part of the period with a high output, 0 to 1
 )
 
 // The values of Config.WhenDisarmed.
 const (
 	Off    = "off"    // no pulses before Arm and after Halt
-	Pulses = "pulses" // what was last commanded, failsafe after Halt
+	Pulses = "pulses" // the last command, failsafe after Halt
 )
 
-// Config says where the chip is and what it drives. Zero values mean the
-// defaults.
+// Config selects the chip and its outputs. Zero values mean the defaults.
 type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
-	// Address is 0x40 (default) to 0x7F, by the pins A0 to A5, without those
-	// that are reserved or shared: 0x70, 0x78 and above.
+	// Address is 0x40 (default) to 0x77, by the pins A0 to A5, except 0x70,
+	// the address of all chips.
 	Address int `yaml:"address"`
 	// FrequencyHz is the number of periods a second, 24 to 1525; 50 by
-	// default. The chip makes the nearest of OscillatorHz / 4096 / n.
+	// default. The chip uses the nearest OscillatorHz / 4096 / n.
 	FrequencyHz float64 `yaml:"frequency_hz"`
 	// OscillatorHz is the frequency of the internal oscillator, 25 MHz by
 	// default; measure a pulse to correct its tolerance.
 	OscillatorHz float64 `yaml:"oscillator_hz"`
-	// OutputEnable is the GPIO line that is connected to OE, by the name that
-	// gpioinfo shows or as chip and number, gpiochip0:17. Empty: none; then
-	// nothing but the bus stops the outputs.
+	// OutputEnable is the GPIO line that is connected to OE, by its name in
+	// gpioinfo or as chip and number, gpiochip0:17. Empty: none; then only the
+	// bus can stop the outputs.
 	OutputEnable string `yaml:"output_enable"`
-	// WhenDisarmed is off (default) or pulses: what the outputs carry before
-	// Arm and after Halt.
+	// WhenDisarmed is the state of the outputs before Arm and after Halt: off
+	// (default) or pulses.
 	WhenDisarmed string `yaml:"when_disarmed"`
-	// Channels are the outputs that are used; the others are off.
+	// Channels are the used outputs; the others are off.
 	Channels []Channel `yaml:"channels"`
 }
 
@@ -66,7 +65,7 @@ const (
 // Inputs is empty.
 func (Config) Inputs() []hal.Signal { return nil }
 
-// Outputs lists what Write takes: the channels in their order.
+// Outputs lists the channels in their order.
 func (c Config) Outputs() []hal.Signal {
 	signals := make([]hal.Signal, len(c.Channels))
 	for i, ch := range c.Channels {
@@ -78,60 +77,59 @@ func (c Config) Outputs() []hal.Signal {
 	return signals
 }
 
-// Place says where the device is: no two can be in one place.
+// Place is the address of the device; two devices cannot share it.
 func (c Config) Place() string {
 	return fmt.Sprintf("%s, address %#02x", c.Bus, c.withDefaults().Address)
 }
 
-// Validate returns an error that names every key with a value that the chip
-// does not have.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("pca9685: "+format, args...)) }
 	if c.Bus == "" {
-		wrong("bus is empty: give one, such as /dev/i2c-1")
+		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
 	if c.Address < 0x40 || c.Address >= 0x78 || c.Address == 0x70 {
-		wrong("address is none of this chip's (%#x): give 0x40 to 0x77, but not 0x70, which is for all chips", c.Address)
+		wrong("address is invalid (%#x); use 0x40 to 0x77, except 0x70 for all chips", c.Address)
 	}
 	if !(c.OscillatorHz >= 20e6 && c.OscillatorHz <= 50e6) {
-		wrong("oscillator_hz is out of range (%g): give 20000000 to 50000000, or nothing for 25000000", c.OscillatorHz)
+		wrong("oscillator_hz is out of range (%g); use 20000000 to 50000000, or 0 for 25000000", c.OscillatorHz)
 	} else if p := prescale(c.OscillatorHz, c.FrequencyHz); !(p >= minPrescale && p <= maxPrescale) {
-		wrong("frequency_hz is out of range (%g): give %.0f to %.0f", c.FrequencyHz,
+		wrong("frequency_hz is out of range (%g); use %.0f to %.0f", c.FrequencyHz,
 			math.Ceil(c.OscillatorHz/resolution/(maxPrescale+1)), math.Floor(c.OscillatorHz/resolution/(minPrescale+1)))
 	}
 	if c.WhenDisarmed != Off && c.WhenDisarmed != Pulses {
-		wrong("when_disarmed is unknown (%q): choose %s or %s", c.WhenDisarmed, Off, Pulses)
+		wrong("when_disarmed is unknown (%q); choose %s or %s", c.WhenDisarmed, Off, Pulses)
 	}
 	return errors.Join(append(errs, c.checkChannels())...)
 }
 
 func (c Config) checkChannels() error {
 	if len(c.Channels) == 0 {
-		return errors.New("pca9685: channels is empty: name the outputs that are used")
+		return errors.New("pca9685: channels is empty; name the used outputs")
 	}
 	names, used := map[string]bool{}, map[int]bool{}
 	for i, ch := range c.Channels {
 		switch {
 		case ch.Name == "":
-			return fmt.Errorf("pca9685: channels[%d].name is empty: give one", i)
+			return fmt.Errorf("pca9685: channels[%d].name is empty; set one", i)
 		case names[ch.Name]:
-			return fmt.Errorf("pca9685: channels[%d].name is taken (%q): give every output its own", i, ch.Name)
+			return fmt.Errorf("pca9685: channels[%d].name is a duplicate (%q); give every output its own", i, ch.Name)
 		case ch.Pin < 0 || ch.Pin >= pins:
-			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d): give 0 to %d", i, ch.Pin, pins-1)
+			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d); use 0 to %d", i, ch.Pin, pins-1)
 		case used[ch.Pin]:
-			return fmt.Errorf("pca9685: channels[%d].pin is taken (%d): give every output its own", i, ch.Pin)
+			return fmt.Errorf("pca9685: channels[%d].pin is a duplicate (%d); give every output its own", i, ch.Pin)
 		case ch.Kind != "" && ch.Kind != Pulse && ch.Kind != Duty:
-			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q): choose %s or %s", i, ch.Kind, Pulse, Duty)
+			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q); choose %s or %s", i, ch.Kind, Pulse, Duty)
 		}
 		names[ch.Name], used[ch.Pin] = true, true
 	}
 	return nil
 }
 
-// prescale is the value of the register PRE_SCALE for a frequency, by the
-// formula of section 7.3.5; possibly one that the register cannot hold.
+// prescale returns the value of the register PRE_SCALE for a frequency, by the
+// formula of section 7.3.5. It may exceed the register.
 func prescale(oscillator, frequency float64) float64 {
 	return math.Round(oscillator/(resolution*frequency)) - 1
 }
@@ -152,9 +150,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds is what calls take at most where a transaction on the bus takes at most t
-// (i2cbus.Conn.Timeout): two for a Write and its check, three settings that Arm reads
-// back before it writes, and one more than a Write for Halt.
+// Bounds returns the bounds of calls if t bounds a transaction
+// (i2cbus.Conn.Timeout): two for a Write and its check, three more for the settings
+// that Arm reads back, and one more than a Write for Halt.
 func (c Config) Bounds(t time.Duration) hal.Bounds {
 	return hal.Bounds{Act: 2 * t, Arm: 5 * t, Halt: 3 * t}
 }

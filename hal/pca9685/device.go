@@ -32,7 +32,7 @@ const (
 	wakeTime = 500 * time.Microsecond // of the oscillator; section 7.3.1.1
 )
 
-// Line is a line of the computer that drives OE. periph.io's gpio.PinOut is one.
+// Line is a GPIO line that drives OE, such as periph.io's gpio.PinOut.
 type Line interface {
 	Out(gpio.Level) error
 	String() string
@@ -53,8 +53,8 @@ type Device struct {
 	enable   Line // nil: none
 }
 
-// place is where an output's registers are within regs, and how its value
-// becomes a length in 4096ths of the period.
+// place is the position of an output's registers in regs, and the conversion of its
+// value to 4096ths of the period.
 type place struct {
 	at     int
 	scale  float64
@@ -62,8 +62,7 @@ type place struct {
 	refuse error
 }
 
-// Enabled is a Device whose line OE is connected. It implements
-// [hal.Backstop] too.
+// Enabled is a Device with a connected line OE. It also implements [hal.Backstop].
 type Enabled struct{ *Device }
 
 var (
@@ -73,10 +72,9 @@ var (
 	_ hal.Backstop = (*Enabled)(nil)
 )
 
-// New turns all outputs off and sets the chip up, which takes a millisecond.
-// enable is the line that is connected to OE, which is active low; nil where
-// there is none. The result is an [*Enabled] where there is one, and a
-// [*Device] otherwise.
+// New turns all outputs off and configures the chip, which takes a millisecond.
+// enable is the line that is connected to OE (active low), nil for none. The result
+// is an [*Enabled] with the line, and a [*Device] without.
 func New(bus i2c.Bus, enable Line, cfg Config) (hal.Device, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -87,7 +85,7 @@ func New(bus i2c.Bus, enable Line, cfg Config) (hal.Device, error) {
 		prescale: byte(prescale(cfg.OscillatorHz, cfg.FrequencyHz)), hold: cfg.WhenDisarmed == Pulses,
 		check: make([]byte, 1),
 	}
-	d.lay(cfg)
+	d.assignRegisters(cfg)
 	if err := d.start(); err != nil {
 		return nil, err
 	}
@@ -97,8 +95,8 @@ func New(bus i2c.Bus, enable Line, cfg Config) (hal.Device, error) {
 	return &Enabled{d}, nil
 }
 
-// lay finds the registers of the outputs. Those between them are full off.
-func (d *Device) lay(cfg Config) {
+// assignRegisters places the outputs. Unused outputs between them are full off.
+func (d *Device) assignRegisters(cfg Config) {
 	low, high := pins, 0
 	for _, ch := range cfg.Channels {
 		low, high = min(low, ch.Pin), max(high, ch.Pin)
@@ -114,18 +112,18 @@ func (d *Device) lay(cfg Config) {
 		if ch.Kind != Duty {
 			p.scale, p.most = ticksPerSecond/1e6, (resolution-1)/ticksPerSecond*1e6
 		}
-		p.refuse = fmt.Errorf("%s: output %q is out of range: give 0 to %g", d.conn.Name(), ch.Name, p.most)
+		p.refuse = fmt.Errorf("%s: output %q is out of range; use 0 to %g", d.conn.Name(), ch.Name, p.most)
 		d.places = append(d.places, p)
 	}
 }
 
-// start follows sections 7.3.1 and 7.3.1.1. The outputs are off before anything
-// else: the chip may still be doing what it was told by somebody else.
+// start follows sections 7.3.1 and 7.3.1.1. It turns the outputs off first: the
+// chip may still execute an earlier command.
 func (d *Device) start() error {
 	steps := []func() error{
 		func() error { return d.setEnable(false) },
 		d.allOff,
-		func() error { return d.conn.Write(regMode1, modeSleep|modeIncrement) }, // the prescaler is open while it sleeps
+		func() error { return d.conn.Write(regMode1, modeSleep|modeIncrement) }, // unlocks the prescaler
 		func() error { return d.conn.Write(regPrescale, d.prescale) },
 		func() error { return d.conn.Write(regMode2, mode2) },
 		d.wake,
@@ -140,8 +138,8 @@ func (d *Device) start() error {
 	return nil
 }
 
-// wake starts the oscillator, and clears RESTART where the chip was put to
-// sleep with an output running.
+// wake starts the oscillator, and clears RESTART if an output was running before
+// the sleep.
 func (d *Device) wake() error {
 	if err := d.conn.Write(regMode1, modeIncrement); err != nil {
 		return err
@@ -171,12 +169,15 @@ func (d *Device) setEnable(on bool) error {
 
 // verify reads the settings back.
 func (d *Device) verify() error {
-	for _, s := range []struct{ reg, value byte }{{regMode1, modeIncrement}, {regMode2, mode2}, {regPrescale, d.prescale}} {
+	for _, s := range []struct{ reg, value byte }{
+		{regMode1, modeIncrement}, {regMode2, mode2}, {regPrescale, d.prescale},
+	} {
 		if err := d.conn.Read(s.reg, d.check); err != nil {
 			return err
 		}
 		if d.check[0] != s.value {
-			return d.conn.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, it was set to %#02x", s.reg, d.check[0], s.value))
+			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
+			return d.conn.Fail(hal.ErrDevice, err)
 		}
 	}
 	return nil
@@ -185,15 +186,15 @@ func (d *Device) verify() error {
 // Inputs is empty.
 func (d *Device) Inputs() []hal.Signal { return nil }
 
-// Outputs lists what Write takes.
+// Outputs lists the outputs.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
 // Read does nothing: there are no inputs.
 func (d *Device) Read([]float64) (int64, error) { return 0, nil }
 
-// Write commands the outputs: pulse lengths in µs or duties, both from 0. One
-// value out of range, and nothing is written. Two transactions, each tried at
-// most twice; while the outputs are off, none.
+// Write commands the outputs: pulse lengths in µs or duties, both from 0. With one
+// value out of range it writes nothing. It makes two transactions, each at most
+// twice, and none while the outputs are off.
 func (d *Device) Write(outputs []float64) error {
 	if err := d.put(outputs); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (d *Device) Write(outputs []float64) error {
 	return d.send()
 }
 
-// put turns values into registers.
+// put converts values to registers.
 func (d *Device) put(outputs []float64) error {
 	for i, v := range outputs {
 		if p := &d.places[i]; !(v >= 0 && v <= p.most) { // also NaN
@@ -227,9 +228,9 @@ func (d *Device) put(outputs []float64) error {
 	return nil
 }
 
-var errAsleep = errors.New("it has lost its settings, and its outputs are off: its supply failed for a moment")
+var errAsleep = errors.New("the chip lost its settings in a power failure: its outputs are off")
 
-// send writes the registers and looks whether the chip still runs.
+// send writes the registers and checks that the chip still runs.
 func (d *Device) send() error {
 	if err := d.conn.Write(d.first, d.regs...); err != nil {
 		return err
@@ -243,8 +244,7 @@ func (d *Device) send() error {
 	return nil
 }
 
-// Arm reads the settings back, sends what was last written and enables the
-// outputs.
+// Arm reads back the settings, sends the last command and enables the outputs.
 func (d *Device) Arm() error {
 	if err := d.verify(); err != nil {
 		return err
@@ -259,10 +259,10 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Halt commands the failsafe outputs. With WhenDisarmed off it drives OE high
-// before, which needs no bus, and turns all outputs off after; with pulses it
-// drives OE high where the bus is dead. Every step is tried, whatever became of
-// those before: at most three transactions, each of them twice.
+// Halt commands the failsafe outputs. With WhenDisarmed off it first drives OE high,
+// which needs no bus, and finally turns all outputs off; with pulses it drives OE
+// high if the bus fails. It tries every step, also after errors: at most three
+// transactions, each at most twice.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
 	var enableErr, offErr error
@@ -281,7 +281,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	return first(enableErr, err, offErr)
 }
 
-// first is the first error of those, all of which are counted.
+// first returns the first error; all are counted already.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -297,12 +297,12 @@ func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) 
 // Deadman is 0: the chip has no watchdog.
 func (d *Device) Deadman() time.Duration { return 0 }
 
-// Faults counts what failed.
+// Faults returns the fault counts.
 func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
 
-// Close does nothing: the bus and the line are the caller's.
+// Close does nothing: the caller owns the bus and the line.
 func (d *Device) Close() error { return nil }
 
-// HaltBeside drives OE high, which turns all outputs off without the bus. It
-// may be called from any goroutine. Only Arm drives it low again.
+// HaltBeside drives OE high, which turns all outputs off without the bus. Any
+// goroutine may call it. Only Arm drives OE low again.
 func (e *Enabled) HaltBeside() { _ = e.enable.Out(gpio.High) }

@@ -28,7 +28,8 @@ type bench struct {
 func newBench(t *testing.T, cfg Config) *bench {
 	t.Helper()
 	chip := i2cbustest.NewPCA9685()
-	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip}), chip: chip, oe: &gpiotest.Pin{N: "OE"}}
+	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip})
+	b := &bench{Bus: bus, chip: chip, oe: &gpiotest.Pin{N: "OE"}}
 	b.open(t, cfg)
 	return b
 }
@@ -62,7 +63,7 @@ func must(t *testing.T, err error) {
 // Section 7.3.5: an output frequency of 200 Hz with the internal oscillator of
 // 25 MHz needs the prescale value 30, 1Eh, which is the reset value; the ends of
 // the range are 03h at 1526 Hz and FFh at 24 Hz, which is 23.85 Hz rounded up.
-func TestThePrescalerIsTheDatasheets(t *testing.T) {
+func TestPrescaler_MatchesDatasheet(t *testing.T) {
 	for frequency, want := range map[float64]float64{200: 0x1E, 24: 0xFD, 1526: 0x03, 50: 121, 23.85: 0xFF} {
 		if got := prescale(25e6, frequency); got != want {
 			t.Errorf("%g Hz: %g, want %g", frequency, got, want)
@@ -70,7 +71,7 @@ func TestThePrescalerIsTheDatasheets(t *testing.T) {
 	}
 }
 
-func TestOpeningTurnsAllOffAndFollowsTheDatasheet(t *testing.T) {
+func TestNew_TurnsAllOff(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x41, W: w, R: r} }
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		tx([]byte{0xFD, 0x10}),             // ALL_LED_OFF_H: full off
@@ -89,15 +90,17 @@ func TestOpeningTurnsAllOffAndFollowsTheDatasheet(t *testing.T) {
 		tx([]byte{0x0A, 0, 0, 0xBA, 0x04}), // 1.5 ms: 1210 ticks of 31/25 µs
 		tx([]byte{0x00}, 0x20),             //
 	}}
-	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: []Channel{{Name: "servo", Pin: 1}}})
+	servo := []Channel{{Name: "servo", Pin: 1}}
+	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: servo})
 	must(t, err)
 	must(t, pwm.Write([]float64{1500}))
 	must(t, pwm.Arm())
 	must(t, bus.Close())
 }
 
-func TestPulsesAndDutiesBecomeTicks(t *testing.T) {
-	b := newBench(t, Config{FrequencyHz: 50, Channels: []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}})
+func TestWrite_ConvertsToTicks(t *testing.T) {
+	channels := []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}
+	b := newBench(t, Config{FrequencyHz: 50, Channels: channels})
 	must(t, b.pwm.Arm())
 	perTick := 122 / 25.0 // µs, with the prescaler at 121
 	for _, c := range []struct {
@@ -122,7 +125,7 @@ func TestPulsesAndDutiesBecomeTicks(t *testing.T) {
 	}
 }
 
-func TestTheOutputsHaveTheUnitsOfTheirKinds(t *testing.T) {
+func TestOutputs_Units(t *testing.T) {
 	got := Config{Channels: []Channel{{Name: "a"}, {Name: "b", Kind: Duty}, {Name: "c", Kind: Pulse}}}.Outputs()
 	for i, want := range []hal.Signal{{Name: "a", Unit: "us"}, {Name: "b"}, {Name: "c", Unit: "us"}} {
 		if got[i] != want {
@@ -131,13 +134,14 @@ func TestTheOutputsHaveTheUnitsOfTheirKinds(t *testing.T) {
 	}
 }
 
-func TestAValueOutOfRangeWritesNothing(t *testing.T) {
+func TestWrite_RefusesOutOfRange(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Write([]float64{1500, 1500}))
 	must(t, b.pwm.Arm())
 	before := b.Transactions()
 	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
-		if err := b.pwm.Write([]float64{1000, bad}); err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
+		err := b.pwm.Write([]float64{1000, bad})
+		if err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
 			t.Errorf("%g: %v", bad, err)
 		}
 	}
@@ -147,7 +151,7 @@ func TestAValueOutOfRangeWritesNothing(t *testing.T) {
 	b.wantTicks(t, "after", 307, 307)
 }
 
-func TestWithOffThereArePulsesOnlyWhileArmed(t *testing.T) {
+func TestFailsafeOff_PulsesOnlyWhileArmed(t *testing.T) {
 	b := newBench(t, Config{})
 	wantOE := func(when string, want gpio.Level) {
 		t.Helper()
@@ -169,7 +173,7 @@ func TestWithOffThereArePulsesOnlyWhileArmed(t *testing.T) {
 	must(t, b.pwm.Halt([]float64{1000, 1000}))
 }
 
-func TestWithPulsesTheOutputsHoldWhatIsCommandedAlsoDisarmed(t *testing.T) {
+func TestFailsafePulses_HoldWhileDisarmed(t *testing.T) {
 	b := newBench(t, Config{WhenDisarmed: Pulses})
 	b.wantTicks(t, "opened", 0, 0)
 	must(t, b.pwm.Write([]float64{1500, 1500}))
@@ -183,7 +187,7 @@ func TestWithPulsesTheOutputsHoldWhatIsCommandedAlsoDisarmed(t *testing.T) {
 	}
 }
 
-func TestHaltDrivesOEWhereTheBusIsDead(t *testing.T) {
+func TestHalt_DrivesOEOnDeadBus(t *testing.T) {
 	for _, disarmed := range []string{Off, Pulses} {
 		b := newBench(t, Config{WhenDisarmed: disarmed})
 		must(t, b.pwm.Arm())
@@ -201,7 +205,7 @@ func TestHaltDrivesOEWhereTheBusIsDead(t *testing.T) {
 	}
 }
 
-func TestHaltTriesTheBusWhereOEIsStuck(t *testing.T) {
+func TestHalt_UsesBusWhenOEIsStuck(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Write([]float64{1500, 1500}))
 	must(t, b.pwm.Arm())
@@ -218,7 +222,7 @@ type stuckPin struct{ Line }
 
 func (stuckPin) Out(gpio.Level) error { return errStuckPin }
 
-func TestOnlyAChipWithOEHasABackstop(t *testing.T) {
+func TestBackstop_NeedsOE(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	b.pwm.(hal.Backstop).HaltBeside()
@@ -237,7 +241,7 @@ func TestOnlyAChipWithOEHasABackstop(t *testing.T) {
 	}
 }
 
-func TestAChipThatLostItsPowerIsFoundInTheNextWrite(t *testing.T) {
+func TestWrite_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	must(t, b.pwm.Write([]float64{1500, 1500}))
@@ -253,7 +257,7 @@ func TestAChipThatLostItsPowerIsFoundInTheNextWrite(t *testing.T) {
 	}
 }
 
-func TestAnotherChipAtTheAddressIsRefused(t *testing.T) {
+func TestNew_RefusesOtherChipAtAddress(t *testing.T) {
 	imu := i2cbustest.NewMPU6050()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &imu.Chip})
 	imu.Written = func(*i2cbustest.Chip, byte, byte) {}
@@ -262,7 +266,7 @@ func TestAnotherChipAtTheAddressIsRefused(t *testing.T) {
 	}
 }
 
-func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
+func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	write := func() error { return b.pwm.Write([]float64{1500, 1500}) }
@@ -284,7 +288,7 @@ func TestABrokenBusIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestWriteAndHaltAllocateNothingAlsoWhenTheyFail(t *testing.T) {
+func TestWriteAndHalt_AllocateNothing(t *testing.T) {
 	b := newBench(t, Config{})
 	must(t, b.pwm.Arm())
 	values, wrong := []float64{1500, 1400}, []float64{1500, -1}
@@ -302,25 +306,27 @@ func TestWriteAndHaltAllocateNothingAlsoWhenTheyFail(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatTheChipDoesNotHaveIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	with := func(change func(*Config)) Config {
 		c := Config{Bus: "x", Channels: twoWheels}
 		change(&c)
 		return c
 	}
 	for says, cfg := range map[string]Config{
-		"bus is empty":              with(func(c *Config) { c.Bus = "" }),
-		"address is none":           with(func(c *Config) { c.Address = 0x70 }),
-		"give 24 to 1525":           with(func(c *Config) { c.FrequencyHz = 20 }),
-		"frequency_hz is out":       with(func(c *Config) { c.FrequencyHz = math.NaN() }),
-		"oscillator_hz":             with(func(c *Config) { c.OscillatorHz = 1 }),
-		"when_disarmed":             with(func(c *Config) { c.WhenDisarmed = "limp" }),
-		"channels is empty":         with(func(c *Config) { c.Channels = nil }),
-		"channels[0].name is empty": with(func(c *Config) { c.Channels = []Channel{{}} }),
-		"channels[0].pin is out":    with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
-		"channels[1].pin is taken":  with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
-		"channels[1].name is taken": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}} }),
-		"channels[0].kind":          with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
+		"bus is empty":                   with(func(c *Config) { c.Bus = "" }),
+		"address is invalid":             with(func(c *Config) { c.Address = 0x70 }),
+		"use 24 to 1525":                 with(func(c *Config) { c.FrequencyHz = 20 }),
+		"frequency_hz is out":            with(func(c *Config) { c.FrequencyHz = math.NaN() }),
+		"oscillator_hz":                  with(func(c *Config) { c.OscillatorHz = 1 }),
+		"when_disarmed":                  with(func(c *Config) { c.WhenDisarmed = "limp" }),
+		"channels is empty":              with(func(c *Config) { c.Channels = nil }),
+		"channels[0].name is empty":      with(func(c *Config) { c.Channels = []Channel{{}} }),
+		"channels[0].pin is out":         with(func(c *Config) { c.Channels = []Channel{{Name: "a", Pin: 16}} }),
+		"channels[1].pin is a duplicate": with(func(c *Config) { c.Channels = []Channel{{Name: "a"}, {Name: "b"}} }),
+		"channels[1].name is a duplicate": with(func(c *Config) {
+			c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}}
+		}),
+		"channels[0].kind": with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

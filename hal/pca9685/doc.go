@@ -10,28 +10,26 @@
 //
 // # No deadman
 //
-// The chip has no watchdog: it repeats its last pulses for as long as it has
-// power, whoever has died. Deadman is 0. What stops the actuators is, in this
-// order: Halt over the bus; the line OE, which forces all outputs low without
-// the bus (data sheet revision 4, section 7.4) and is this driver's
-// [hal.Backstop]; and something outside, such as a relay behind the emergency
-// stop, or a pull-up on OE that holds when the computer has lost its power.
+// The chip has no watchdog: it repeats its last pulses while it has power. Deadman
+// is 0. The actuators are stopped, in this order, by: Halt over the bus; the line
+// OE, which forces all outputs low without the bus (data sheet revision 4, section
+// 7.4) and is this driver's [hal.Backstop]; and an external device, such as a relay
+// behind the emergency stop, or a pull-up on OE for a computer without power.
 // Connect OE.
 //
 // # Before Arm and after Halt
 //
-// Config.WhenDisarmed chooses. With "off" the outputs carry no pulses before
-// Arm and after Halt, and OE is high. Servos go limp; most speed controllers
-// stop. With "pulses" they carry what Write and Halt command from the first
-// Write on, for speed controllers that must see neutral before they accept
-// anything and for servos that must hold; where Halt finds the bus dead, OE
-// goes high all the same.
+// Config.WhenDisarmed selects the behaviour. With "off" the outputs carry no pulses
+// before Arm and after Halt, and OE is high. Servos lose their torque; most speed
+// controllers stop. With "pulses" they carry the commands of Write and Halt from the
+// first Write on, for speed controllers that require neutral first and for servos
+// that must hold; if the bus fails, Halt still drives OE high.
 //
 // # How a write is checked
 //
-// All outputs are written in one transaction and change together at its end
-// (section 7.3.2, OCH = 0). Then MODE1 is read: a chip that has lost its power
-// meanwhile is asleep, all its outputs off, and says so there within the tick.
-// At 400 kHz this takes 0.2 ms and 0.1 ms for each output between the lowest
-// and the highest pin. Arm reads the mode and the prescaler back.
+// One transaction writes all outputs, which change together at its end (section
+// 7.3.2, OCH = 0). Then the driver reads MODE1: a chip that lost its power in the
+// meantime sleeps with all outputs off, and MODE1 shows it within the tick. At
+// 400 kHz this takes 0.2 ms, and 0.1 ms for each output between the lowest and the
+// highest pin. Arm reads back the mode and the prescaler.
 package pca9685

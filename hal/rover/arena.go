@@ -2,15 +2,15 @@ package rover
 
 import "math"
 
-// Pose is where the body is: the centre of the arena is the origin, x points
+// Pose is the pose of the body: the origin is the centre of the arena, x points
 // east and y north, and the heading is counter-clockwise from east.
 type Pose struct {
 	X, Y    float64 // m
 	Heading float64 // rad, in [-π, π]
 }
 
-// PoseFromObs is the pose that an observation tells, for an arena of the given
-// side. obs has length 6; it panics on a shorter one.
+// PoseFromObs returns the pose in an observation of length 6, for an arena with
+// the given side.
 func PoseFromObs(obs []float32, arenaM float64) Pose {
 	v := newView(obs)
 	return Pose{

@@ -20,7 +20,7 @@ type Config struct {
 	ArenaM      float64 `yaml:"arena_m"`       // side of the square arena
 	RadiusM     float64 `yaml:"radius_m"`      // of the round body
 	TrackM      float64 `yaml:"track_m"`       // distance between the wheels
-	AxleM       float64 `yaml:"axle_m"`        // how far the axle lies behind the body's centre
+	AxleM       float64 `yaml:"axle_m"`        // distance from the axle forward to the body's centre
 	MaxSpeedMPS float64 `yaml:"max_speed_mps"` // of a wheel at command 1
 	MotorLagMS  float64 `yaml:"motor_lag_ms"`  // time constant of the motors
 	SlipStd     float64 `yaml:"slip_std"`      // of each wheel in each period, as a part of its speed
@@ -62,8 +62,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// robot.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{
 		within("period_ms", c.PeriodMS, 1, 1000),
@@ -89,7 +88,7 @@ func within(key string, v, low, high float64) error {
 	if v >= low && v <= high {
 		return nil
 	}
-	return fmt.Errorf("rover: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
+	return fmt.Errorf("rover: %s is out of range (%g); choose a value from %g to %g", key, v, low, high)
 }
 
 // ErrUnknownTask is wrapped by the errors for a task that [Tasks] does not
@@ -101,5 +100,5 @@ func unknownTask(name string) error {
 	for i, t := range tasks {
 		names[i] = t.Name
 	}
-	return fmt.Errorf("rover: %w (%q): choose one of %s", ErrUnknownTask, name, strings.Join(names, ", "))
+	return fmt.Errorf("rover: %w (%q); choose one of %s", ErrUnknownTask, name, strings.Join(names, ", "))
 }

@@ -17,7 +17,7 @@ func loadModel(t *testing.T) *tflite.Bundle {
 	return bundle
 }
 
-func TestTheEmbeddedModelFitsTheRover(t *testing.T) {
+func TestModel_FitsRover(t *testing.T) {
 	robot, err := rover.New(rover.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestTheEmbeddedModelFitsTheRover(t *testing.T) {
 	}
 }
 
-func TestTheEmbeddedModelSaysHowItWasMade(t *testing.T) {
+func TestModel_HasProvenance(t *testing.T) {
 	provenance := loadModel(t).Manifest.Provenance
 	for _, key := range []string{"trained_by", "data", "settings", "updates"} {
 		if provenance[key] == "" {
@@ -48,7 +48,7 @@ func TestTheEmbeddedModelSaysHowItWasMade(t *testing.T) {
 	}
 }
 
-func TestEveryFeatureOfTheEmbeddedModelVaries(t *testing.T) {
+func TestModel_FeaturesVary(t *testing.T) {
 	network, err := loadModel(t).NewNetwork()
 	if err != nil {
 		t.Fatal(err)

@@ -28,14 +28,14 @@ const (
 )
 
 // Rover is the simulated robot. It implements [hal.Robot], [hal.Resetter] and
-// [hal.Rewarder], and is used by one goroutine.
+// [hal.Rewarder]. One goroutine uses it.
 type Rover struct {
 	cfg  Config
 	task Task
 	spec hal.Spec
 
 	period float64 // s
-	follow float64 // part of the gap to its command that a motor closes in a period
+	follow float64 // part of its speed error that a motor corrects in a period
 	reach  float64 // m, |x| and |y| of the body's centre at a wall
 	yawTop float64 // rad/s, one wheel forward and one backward
 
@@ -48,7 +48,7 @@ type Rover struct {
 	at     int64
 }
 
-// state is where the rover truly is, and how it moves.
+// state is the true pose and motion of the rover.
 type state struct {
 	x, y, heading float64 // m, m, rad counter-clockwise from +x
 	left, right   float64 // m/s, of the ground under each wheel
@@ -103,8 +103,8 @@ func newSpec(cfg Config) hal.Spec {
 // Spec describes the channels; see the package documentation.
 func (r *Rover) Spec() hal.Spec { return r.spec }
 
-// Reset puts the rover at rest, at a place and with a heading drawn with seed,
-// which also seeds slip and noise from here on. Simulated time goes on.
+// Reset stops the rover at a position and heading drawn with seed, which also
+// seeds slip and noise. Simulated time continues.
 func (r *Rover) Reset(seed uint64) error {
 	r.src.Seed(seed, 0x9e3779b97f4a7c15)
 	r.state = state{
@@ -122,7 +122,7 @@ func (r *Rover) uniform(limit float64) float64 { return limit * (2*r.rng.Float64
 // returns the time of Config.Now, or simulated time.
 func (r *Rover) Sense(obs []float32) (int64, error) {
 	if len(obs) != obsLen {
-		return 0, fmt.Errorf("rover: sense: wrong number of observation channels (%d): give %d", len(obs), obsLen)
+		return 0, fmt.Errorf("rover: sense: wrong number of observation channels (%d, want %d)", len(obs), obsLen)
 	}
 	s, n := &r.state, &r.cfg.Noise
 	half := r.cfg.ArenaM / 2
@@ -148,18 +148,18 @@ func (s *state) yawRate(track float64) float64 { return (s.right - s.left) / tra
 
 func (r *Rover) noise(std float64) float64 { return std * r.rng.NormFloat64() }
 
-// Act drives the wheels for one period. action holds the left and the right
-// wheel's command in [-1, 1]. Anything else is an error that moves nothing.
+// Act drives the wheels for one period. action holds the commands of the left and
+// the right wheel, in [-1, 1]. An invalid action is an error and moves nothing.
 func (r *Rover) Act(action []float32) error {
 	if !r.armed {
 		return hal.ErrHalted
 	}
 	if len(action) != actLen {
-		return fmt.Errorf("rover: act: wrong number of action channels (%d): give %d", len(action), actLen)
+		return fmt.Errorf("rover: act: wrong number of action channels (%d, want %d)", len(action), actLen)
 	}
 	for i, a := range action {
 		if !(a >= -1 && a <= 1) {
-			return fmt.Errorf("rover: act: the command of %s is out of range (%g): give -1 to 1", r.spec.Action[i].Name, a)
+			return fmt.Errorf("rover: act: the command of %s is outside [-1, 1] (%g)", r.spec.Action[i].Name, a)
 		}
 	}
 	r.drive(float64(action[actLeft]), float64(action[actRight]))
@@ -172,8 +172,8 @@ func (r *Rover) drive(left, right float64) {
 	s.left = r.wheel(s.left, left)
 	s.right = r.wheel(s.right, right)
 
-	// The axle moves along the chord of its arc, which has the heading half-way
-	// through; the body's centre, ahead of it, is also swung sideways.
+	// The axle moves along the chord of its arc, at the heading of the midpoint;
+	// the body's centre, ahead of the axle, also swings sideways.
 	turn := s.yawRate(r.cfg.TrackM) * r.period
 	sin, cos := math.Sincos(s.heading + turn/2)
 	ahead, aside := s.forward()*r.period, turn*r.cfg.AxleM
@@ -186,23 +186,22 @@ func (r *Rover) drive(left, right float64) {
 	s.heading = math.Remainder(s.heading, 2*math.Pi)
 }
 
-// wheel is a wheel's next speed on the ground: the motor approaches its
-// command, and some of the speed slips away.
+// wheel returns a wheel's next speed on the ground, after motor lag and slip.
 func (r *Rover) wheel(speed, command float64) float64 {
 	speed += r.follow * (command*r.cfg.MaxSpeedMPS - speed)
 	return r.limit(speed * (1 + r.noise(r.cfg.SlipStd)))
 }
 
 // move advances a coordinate of the body's centre by d, up to the wall, and
-// returns what the wall took away.
+// returns the blocked part.
 func (r *Rover) move(p *float64, d float64) (lost float64) {
 	free := *p + d
 	*p = min(max(free, -r.reach), r.reach)
 	return free - *p
 }
 
-// yield gives way to a wall that took some of the centre's motion: ahead slows
-// both wheels, aside turns the body about its axle while the wheels skid.
+// yield applies the reaction of a wall that blocked part of the motion: ahead
+// slows both wheels, aside turns the body about its axle while the wheels skid.
 func (r *Rover) yield(ahead, aside float64) {
 	s := &r.state
 	s.left = r.limit(s.left - ahead/r.period)
@@ -223,15 +222,15 @@ func (r *Rover) Arm() error {
 	return nil
 }
 
-// Halt brakes: the wheels stand at once, and Act refuses until Arm.
+// Halt stops the wheels at once. Act refuses until Arm.
 func (r *Rover) Halt() error {
 	r.armed = false
 	r.state.left, r.state.right = 0, 0
 	return nil
 }
 
-// Reward is the task's reward of what the last Sense returned; there is none
-// before the first Sense of an episode.
+// Reward returns the task's reward of the last Sense; ok is false before the first
+// Sense of an episode.
 func (r *Rover) Reward() (reward float64, ok bool) {
 	if !r.valid {
 		return 0, false

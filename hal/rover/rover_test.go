@@ -56,7 +56,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-func TestBothWheelsForwardDriveStraightAtTheTopSpeed(t *testing.T) {
+func TestRover_DrivesStraightAtTopSpeed(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 20, 1, 1)
 	near(t, "y", r.Pose().Y, 0, 1e-12)
@@ -66,7 +66,7 @@ func TestBothWheelsForwardDriveStraightAtTheTopSpeed(t *testing.T) {
 	near(t, "x", r.Pose().X, 1.5*(1-0.15), 0.1)
 }
 
-func TestOppositeWheelsTurnAboutTheAxleTowardsTheSlowerWheel(t *testing.T) {
+func TestRover_TurnsAboutAxle(t *testing.T) {
 	r := quiet(t)
 	axle := func() (x, y float64) {
 		p := r.Pose()
@@ -84,7 +84,7 @@ func TestOppositeWheelsTurnAboutTheAxleTowardsTheSlowerWheel(t *testing.T) {
 	near(t, "yaw rate", float64(sense(t, r)[obsYawRate]), 1, 0.01)
 }
 
-func TestTheMotorsFollowAStepWithTheirTimeConstant(t *testing.T) {
+func TestRover_MotorTimeConstant(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.SlipStd, cfg.PeriodMS, cfg.MotorLagMS = 0, 10, 150
 	r := at(t, cfg, state{})
@@ -92,7 +92,7 @@ func TestTheMotorsFollowAStepWithTheirTimeConstant(t *testing.T) {
 	near(t, "speed after one time constant", r.state.forward(), 1.5*(1-1/math.E), 1e-9)
 }
 
-func TestAnArcClosesToACircleOfTheRadiusThatTheWheelsTell(t *testing.T) {
+func TestRover_DrivesCircle(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.SlipStd, cfg.PeriodMS, cfg.MotorLagMS, cfg.AxleM = 0, 1, 0, 0
 	r := at(t, cfg, state{})
@@ -103,7 +103,7 @@ func TestAnArcClosesToACircleOfTheRadiusThatTheWheelsTell(t *testing.T) {
 	near(t, "y half-way round", r.Pose().Y, 1, 0.01)
 }
 
-func TestWallsHoldAgainstAnyDriving(t *testing.T) {
+func TestRover_NeverLeavesArena(t *testing.T) {
 	r := at(t, DefaultConfig(), state{})
 	rng := rand.New(rand.NewPCG(1, 2))
 	limit := DefaultConfig().ArenaM/2 - DefaultConfig().RadiusM
@@ -115,7 +115,7 @@ func TestWallsHoldAgainstAnyDriving(t *testing.T) {
 	}
 }
 
-func TestAWallStopsWhatDrivesStraightIntoIt(t *testing.T) {
+func TestRover_WallStops(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 100, 1, 1)
 	near(t, "x", r.Pose().X, 1.85, 1e-12)
@@ -126,7 +126,7 @@ func TestAWallStopsWhatDrivesStraightIntoIt(t *testing.T) {
 	}
 }
 
-func TestAWallTurnsTheBodyAlongItself(t *testing.T) {
+func TestRover_WallTurnsBody(t *testing.T) {
 	r := quiet(t)
 	r.state = state{x: 1.85, y: -1, heading: math.Pi / 4}
 	act(t, r, 20, 1, 1)
@@ -135,7 +135,7 @@ func TestAWallTurnsTheBodyAlongItself(t *testing.T) {
 	near(t, "speed", float64(sense(t, r)[obsSpeed]), 1, 0.05)
 }
 
-func TestABodyWithItsAxleInTheMiddleSlidesWithoutTurning(t *testing.T) {
+func TestRover_SlidesAlongWall(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.SlipStd, cfg.AxleM = 0, 0
 	r := at(t, cfg, state{x: 1.85, y: -1, heading: math.Pi / 4})
@@ -147,7 +147,7 @@ func TestABodyWithItsAxleInTheMiddleSlidesWithoutTurning(t *testing.T) {
 	}
 }
 
-func TestBackingIntoAWallStalls(t *testing.T) {
+func TestRover_BackingIntoWallStalls(t *testing.T) {
 	r := quiet(t)
 	r.state = state{x: -1.5, heading: 0.3}
 	act(t, r, 60, -1, -1)
@@ -155,7 +155,7 @@ func TestBackingIntoAWallStalls(t *testing.T) {
 	near(t, "speed", r.state.forward(), 0, 0.2)
 }
 
-func TestARoverAtAWallCanTurnAway(t *testing.T) {
+func TestRover_TurnsAwayFromWall(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 100, 1, 1)
 	act(t, r, 12, -1, 1)
@@ -165,7 +165,7 @@ func TestARoverAtAWallCanTurnAway(t *testing.T) {
 	}
 }
 
-func TestNoCommandMakesAWheelFasterThanItsTopSpeed(t *testing.T) {
+func TestRover_LimitsWheelSpeed(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.SlipStd = 0.5
 	r := at(t, cfg, state{})
@@ -178,7 +178,7 @@ func TestNoCommandMakesAWheelFasterThanItsTopSpeed(t *testing.T) {
 	}
 }
 
-func TestWithoutCommandsTheRoverComesToRest(t *testing.T) {
+func TestRover_StopsWithoutCommands(t *testing.T) {
 	r := at(t, DefaultConfig(), state{left: 1.5, right: 1})
 	before := math.Inf(1)
 	for range 60 {
@@ -192,7 +192,7 @@ func TestWithoutCommandsTheRoverComesToRest(t *testing.T) {
 	near(t, "energy", before, 0, 1e-9)
 }
 
-func TestSlipMakesRunsDifferAndIsOfTheConfiguredSize(t *testing.T) {
+func TestRover_SlipSize(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.MotorLagMS, cfg.MaxSpeedMPS = 0, 2
 	r := at(t, cfg, state{})
@@ -209,7 +209,7 @@ func TestSlipMakesRunsDifferAndIsOfTheConfiguredSize(t *testing.T) {
 	near(t, "its deviation", math.Sqrt(squares/n-mean*mean), cfg.SlipStd, 0.005)
 }
 
-func TestSensorNoiseIsOfTheConfiguredSize(t *testing.T) {
+func TestRover_NoiseSize(t *testing.T) {
 	cfg := DefaultConfig()
 	r := at(t, cfg, state{x: 0.5, heading: 1})
 	var sum, squares float64
@@ -224,7 +224,7 @@ func TestSensorNoiseIsOfTheConfiguredSize(t *testing.T) {
 	near(t, "its deviation", math.Sqrt(squares/n-mean*mean), cfg.Noise.PositionM, 0.0005)
 }
 
-func TestANewRoverIsHalted(t *testing.T) {
+func TestRover_StartsHalted(t *testing.T) {
 	r, err := New(DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestANewRoverIsHalted(t *testing.T) {
 	}
 }
 
-func TestHaltStopsTheWheelsAndLatchesUntilArm(t *testing.T) {
+func TestRover_HaltLatchesUntilArm(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 20, 1, 1)
 	for range 2 {
@@ -262,7 +262,7 @@ func TestHaltStopsTheWheelsAndLatchesUntilArm(t *testing.T) {
 	}
 }
 
-func TestABadActionIsRefusedAndMovesNothing(t *testing.T) {
+func TestRover_RefusesBadAction(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, action := range [][]float32{{nan, 0}, {0, inf}, {-inf, 0}, {1.01, 0}, {0, -1.01}, {}, {0}, {0, 0, 0}} {
 		r := quiet(t)
@@ -277,13 +277,13 @@ func TestABadActionIsRefusedAndMovesNothing(t *testing.T) {
 	}
 }
 
-func TestSenseRefusesAWrongLength(t *testing.T) {
+func TestRover_SenseRefusesWrongLength(t *testing.T) {
 	if _, err := quiet(t).Sense(make([]float32, 5)); err == nil {
 		t.Error("five channels were accepted")
 	}
 }
 
-func TestTheSameSeedAndCallsGiveTheSameBits(t *testing.T) {
+func TestRover_IsDeterministic(t *testing.T) {
 	run := func(seed uint64) []float32 {
 		r := at(t, DefaultConfig(), state{})
 		if err := r.Reset(seed); err != nil {
@@ -309,7 +309,7 @@ func TestTheSameSeedAndCallsGiveTheSameBits(t *testing.T) {
 	}
 }
 
-func TestResetsCoverTheArenaAndStartAtRest(t *testing.T) {
+func TestRover_ResetsCoverArena(t *testing.T) {
 	r := quiet(t)
 	var quadrants [4]int
 	for seed := range uint64(400) {
@@ -337,7 +337,7 @@ func TestResetsCoverTheArenaAndStartAtRest(t *testing.T) {
 	}
 }
 
-func TestSimulatedTimeAdvancesOnePeriodAnAct(t *testing.T) {
+func TestRover_ActAdvancesOnePeriod(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 7, 0, 0)
 	if err := r.Reset(1); err != nil {
@@ -352,7 +352,7 @@ func TestSimulatedTimeAdvancesOnePeriodAnAct(t *testing.T) {
 	}
 }
 
-func TestAGivenClockTellsTheTimeOfASample(t *testing.T) {
+func TestRover_UsesGivenClock(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Now = func() int64 { return 42 }
 	if now, _ := at(t, cfg, state{}).Sense(make([]float32, obsLen)); now != 42 {
@@ -360,7 +360,7 @@ func TestAGivenClockTellsTheTimeOfASample(t *testing.T) {
 	}
 }
 
-func TestSenseActAndRewardAllocateNothing(t *testing.T) {
+func TestRover_AllocatesNothing(t *testing.T) {
 	r := at(t, DefaultConfig(), state{})
 	obs, action := make([]float32, obsLen), []float32{0.5, 1}
 	allocs := testing.AllocsPerRun(200, func() {
@@ -377,7 +377,7 @@ func TestSenseActAndRewardAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestTheSpecDescribesWhatSenseAndActUse(t *testing.T) {
+func TestRover_Spec(t *testing.T) {
 	spec := quiet(t).Spec()
 	if len(spec.Obs) != obsLen || len(spec.Action) != actLen || spec.Period <= 0 {
 		t.Fatalf("spec is %+v", spec)
@@ -389,7 +389,7 @@ func TestTheSpecDescribesWhatSenseAndActUse(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationIsRefusedByKey(t *testing.T) {
+func TestConfig_NamesBadKey(t *testing.T) {
 	bad := map[string]func(*Config){
 		"period_ms":            func(c *Config) { c.PeriodMS = 0 },
 		"arena_m":              func(c *Config) { c.ArenaM = math.NaN() },

@@ -115,7 +115,7 @@ func (s *solver) episode(t *testing.T, robot *rover.Rover, seed uint64, z []floa
 	return total
 }
 
-func TestTheModelDoesItsTasksFarBetterThanARandomPolicy(t *testing.T) {
+func TestModel_BeatsRandomPolicy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many episodes")
 	}

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Task is something to do in the arena, told by a reward of the observation.
+// Task is a reward of the observation.
 type Task struct {
 	Name        string
 	Description string // one line
 	reward      func(view) float64
 }
 
-// view is an observation with names. Lengths are in half arenas, speeds
-// relative to the top.
+// view is an observation with named fields. Lengths are in half arenas, speeds
+// relative to the top speed.
 type view struct {
 	x, y     float64
 	cos, sin float64 // of the heading
@@ -30,12 +30,12 @@ func newView(obs []float32) view {
 	}
 }
 
-// bump is 1 where d is 0 and falls like a Gaussian of the given width.
+// bump is a Gaussian of the given width, 1 at d = 0.
 func bump(d, width float64) float64 { return math.Exp(-d * d / (2 * width * width)) }
 
-// The rewards that are highest at a place or at rest are shifted so that they
-// average about 0 over all states: an offset changes nothing about what is best,
-// but no direction of z stands for a constant.
+// Rewards for a place or for standing still are shifted to an average of about 0
+// over all states: an offset does not change the optimum, but z cannot represent a
+// constant.
 var tasks = []Task{
 	{"corner", "stay in the north-east corner", func(v view) float64 {
 		return bump(math.Hypot(v.x-0.9, v.y-0.9), 1) - 0.35
@@ -78,7 +78,7 @@ var tasks = []Task{
 	}},
 }
 
-// Tasks lists what the rover can be asked to do.
+// Tasks lists the tasks.
 func Tasks() []Task { return slices.Clone(tasks) }
 
 func findTask(name string) (Task, bool) {
@@ -89,15 +89,15 @@ func findTask(name string) (Task, bool) {
 	return tasks[i], true
 }
 
-// Reward is a task's reward of an observation, of length 6, in [-1, 1] but for
-// the sensors' noise.
+// Reward returns a task's reward of an observation of length 6. Without sensor
+// noise it is in [-1, 1].
 func Reward(task string, obs []float32) (float64, error) {
 	t, ok := findTask(task)
 	if !ok {
 		return 0, unknownTask(task)
 	}
 	if len(obs) != obsLen {
-		return 0, fmt.Errorf("rover: reward: wrong number of observation channels (%d): give %d", len(obs), obsLen)
+		return 0, fmt.Errorf("rover: reward: wrong number of observation channels (%d, want %d)", len(obs), obsLen)
 	}
 	return t.reward(newView(obs)), nil
 }

@@ -23,7 +23,7 @@ func reward(t *testing.T, task string, obs []float32) float64 {
 	return r
 }
 
-func TestEveryTaskRewardsWhatItsDescriptionSays(t *testing.T) {
+func TestTask_RewardsItsDescription(t *testing.T) {
 	const north, west, south = math.Pi / 2, math.Pi, -math.Pi / 2
 	cases := []struct {
 		task          string
@@ -62,7 +62,7 @@ func TestEveryTaskRewardsWhatItsDescriptionSays(t *testing.T) {
 	}
 }
 
-func TestRewardsStayWithinOne(t *testing.T) {
+func TestTask_RewardsStayWithinOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	u := func() float64 { return 2*rng.Float64() - 1 }
 	for range 2000 {
@@ -75,7 +75,7 @@ func TestRewardsStayWithinOne(t *testing.T) {
 	}
 }
 
-func TestAnUnknownTaskIsAnErrorThatListsTheTasks(t *testing.T) {
+func TestTask_UnknownNameListsTasks(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Task = "dance"
 	_, newErr := New(cfg)
@@ -92,7 +92,7 @@ func TestAnUnknownTaskIsAnErrorThatListsTheTasks(t *testing.T) {
 	}
 }
 
-func TestTaskNamesAreUniqueAndDescribed(t *testing.T) {
+func TestTasks_HaveUniqueNames(t *testing.T) {
 	names := map[string]bool{}
 	for _, task := range Tasks() {
 		if names[task.Name] || task.Name == "" || task.Description == "" {
@@ -102,13 +102,13 @@ func TestTaskNamesAreUniqueAndDescribed(t *testing.T) {
 	}
 }
 
-func TestRewardRefusesAnObservationOfAWrongLength(t *testing.T) {
+func TestTask_RefusesWrongLength(t *testing.T) {
 	if _, err := Reward("spin", make([]float32, 7)); err == nil {
 		t.Error("seven channels were accepted")
 	}
 }
 
-func TestTheRewardIsThatOfTheLastSense(t *testing.T) {
+func TestReward_IsOfLastSense(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Task = "spin"
 	r := at(t, cfg, state{})
@@ -126,7 +126,7 @@ func TestTheRewardIsThatOfTheLastSense(t *testing.T) {
 	}
 	sense(t, r)
 	if now, _ := r.Reward(); now <= before {
-		t.Errorf("reward is %g while spinning, was %g at rest", now, before)
+		t.Errorf("reward is %g while spinning, was %g while stopped", now, before)
 	}
 	if err := r.Reset(1); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestTheRewardIsThatOfTheLastSense(t *testing.T) {
 	}
 }
 
-func TestAnObservationTellsThePoseInMetres(t *testing.T) {
+func TestObservation_PoseInMetres(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Noise = Noise{}
 	r := at(t, cfg, state{x: -1.2, y: 0.7, heading: -2})

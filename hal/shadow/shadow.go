@@ -6,13 +6,13 @@ import (
 	"optibfm/hal"
 )
 
-// Robot is a robot whose actuators are out of reach. It is no simulator, whatever
-// it wraps: nothing resets a body that only stands by.
+// Robot is a robot without actuators. It never implements hal.Resetter, even if
+// the wrapped robot does.
 type Robot struct {
 	body  hal.Robot
 	armed bool
-	// What the body can do besides, nil where it cannot. Asked for once: the runtime
-	// allocates now and then where an interface is asked for another.
+	// The optional interfaces of the body, nil if absent. Asserted once, because
+	// a type assertion to an interface can allocate.
 	backstop hal.Backstop
 	stop     hal.StopInput
 	rewarder hal.Rewarder
@@ -26,8 +26,7 @@ var (
 	_ io.Closer     = (*Robot)(nil)
 )
 
-// Wrap puts a robot, which is halted, out of reach. The result owns it: Close
-// closes it.
+// Wrap returns a read-only view of a halted robot. Close closes the robot.
 func Wrap(body hal.Robot) *Robot {
 	r := &Robot{body: body}
 	r.backstop, _ = body.(hal.Backstop)
@@ -39,10 +38,10 @@ func Wrap(body hal.Robot) *Robot {
 // Spec implements hal.Robot.
 func (r *Robot) Spec() hal.Spec { return r.body.Spec() }
 
-// Sense implements hal.Robot: it is the wrapped robot's.
+// Sense implements hal.Robot by the wrapped robot.
 func (r *Robot) Sense(obs []float32) (at int64, err error) { return r.body.Sense(obs) }
 
-// Act implements hal.Robot. The action goes nowhere.
+// Act implements hal.Robot. It discards the action.
 func (r *Robot) Act([]float32) error {
 	if !r.armed {
 		return hal.ErrHalted
@@ -56,25 +55,25 @@ func (r *Robot) Arm() error {
 	return nil
 }
 
-// Halt implements hal.Robot, and halts the wrapped robot too.
+// Halt implements hal.Robot, and also halts the wrapped robot.
 func (r *Robot) Halt() error {
 	r.armed = false
 	return r.body.Halt()
 }
 
-// HaltBeside implements hal.Backstop where the wrapped robot does.
+// HaltBeside implements hal.Backstop if the wrapped robot does.
 func (r *Robot) HaltBeside() {
 	if r.backstop != nil {
 		r.backstop.HaltBeside()
 	}
 }
 
-// StopPressed implements hal.StopInput where the wrapped robot does.
+// StopPressed implements hal.StopInput if the wrapped robot does.
 func (r *Robot) StopPressed() bool {
 	return r.stop != nil && r.stop.StopPressed()
 }
 
-// Reward implements hal.Rewarder where the wrapped robot does.
+// Reward implements hal.Rewarder if the wrapped robot does.
 func (r *Robot) Reward() (reward float64, ok bool) {
 	if r.rewarder == nil {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"optibfm/hal/shadow"
 )
 
-func TestNeitherArmNorActReachesTheRobot(t *testing.T) {
+func TestShadow_BlocksArmAndAct(t *testing.T) {
 	body := haltest.New(haltest.Spec(3, 2))
 	if err := body.Halt(); err != nil {
 		t.Fatal(err)
@@ -28,11 +28,12 @@ func TestNeitherArmNorActReachesTheRobot(t *testing.T) {
 		}
 	}
 	if body.Arms != 0 || body.Acts != 0 || body.Refused != 0 || !body.Halted {
-		t.Errorf("the robot was reached: %d arms, %d acts, %d refused, halted %t", body.Arms, body.Acts, body.Refused, body.Halted)
+		t.Errorf("the robot was reached: %d arms, %d acts, %d refused, halted %t",
+			body.Arms, body.Acts, body.Refused, body.Halted)
 	}
 }
 
-func TestSenseAndHaltReachTheRobot(t *testing.T) {
+func TestShadow_PassesSenseAndHalt(t *testing.T) {
 	body := haltest.New(haltest.Spec(1, 1))
 	body.Observe = func(_ int, obs []float32) error {
 		obs[0] = 7
@@ -52,11 +53,11 @@ func TestSenseAndHaltReachTheRobot(t *testing.T) {
 	}
 	body.HaltErr = errors.New("broken")
 	if err := r.Halt(); !errors.Is(err, body.HaltErr) {
-		t.Errorf("the robot's error was kept: %v", err)
+		t.Errorf("Halt: %v, want the robot's error", err)
 	}
 }
 
-// body is a robot with everything that one may have besides.
+// body is a robot with all optional interfaces.
 type body struct {
 	*haltest.Robot
 	beside, closed bool
@@ -67,7 +68,7 @@ func (b *body) Reward() (float64, bool) { return 0.5, true }
 func (b *body) Close() error            { b.closed = true; return nil }
 func (b *body) Reset(uint64) error      { panic("a shadow resets nothing") }
 
-func TestWhatARobotHasBesidesIsPassedOnAndAPlainOneIsNotAsked(t *testing.T) {
+func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	rich := &body{Robot: haltest.New(haltest.Spec(1, 1))}
 	r := shadow.Wrap(rich)
 	r.HaltBeside()
@@ -78,7 +79,7 @@ func TestWhatARobotHasBesidesIsPassedOnAndAPlainOneIsNotAsked(t *testing.T) {
 		t.Errorf("close: %v, %t", err, rich.closed)
 	}
 	if _, ok := hal.Robot(r).(hal.Resetter); ok {
-		t.Error("a shadow says that it is a simulator")
+		t.Error("a shadow is a Resetter")
 	}
 	plain := shadow.Wrap(haltest.New(haltest.Spec(1, 1)))
 	plain.HaltBeside()
@@ -90,7 +91,7 @@ func TestWhatARobotHasBesidesIsPassedOnAndAPlainOneIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestATickInTheShadowAllocatesNothing(t *testing.T) {
+func TestShadow_TickAllocatesNothing(t *testing.T) {
 	r := shadow.Wrap(haltest.New(haltest.Spec(4, 2)))
 	if err := r.Arm(); err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func Example() {
 	// Output: <nil> <nil> 0
 }
 
-func TestTheEmergencyStopIsSeenThroughAShadow(t *testing.T) {
+func TestShadow_ReportsEmergencyStop(t *testing.T) {
 	body := haltest.NewStoppable(haltest.Spec(1, 1))
 	r := shadow.Wrap(body)
 	for _, pressed := range []bool{true, false} {

@@ -52,7 +52,7 @@ func (d *doctor) inputDevice() finding {
 		}
 		node := path.Join("/dev/input", info.Node)
 		if err := d.access(node); errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-			return broken(evdev.PermissionMend, "%s: %v for %s", plaintext.Clean(info.String()), err, d.user.Name)
+			return broken(evdev.PermissionFix, "%s: %v for %s", plaintext.Clean(info.String()), err, d.user.Name)
 		}
 		return fine("%s", plaintext.Clean(info.String()))
 	}

@@ -16,13 +16,13 @@ import (
 const (
 	queueLen = 64  // lines that can wait for a Poll
 	maxLine  = 256 // bytes
-	// patience is how long Halt waits for a reader of Out that has stopped.
+	// patience is the longest wait of Halt for the reader of Out.
 	patience = 100 * time.Millisecond
 	// reportEvery is the time between two replies to lines that do not count.
 	reportEvery = int64(time.Second)
 )
 
-// Options say where the lines come from and what they mean.
+// Options configures a console.
 type Options struct {
 	In  io.Reader // lines of the operator
 	Out io.Writer // lines for the operator
@@ -39,7 +39,7 @@ type Options struct {
 type Console struct {
 	opts        Options
 	attribution rewardsrc.Attribution
-	entries     chan timedEntry
+	inputs      chan rewardsrc.Input
 	lines       chan string
 	quit        chan struct{}
 	written     chan struct{}
@@ -47,19 +47,14 @@ type Console struct {
 	ended       atomic.Pointer[error]
 
 	mu       sync.Mutex
-	rejected rejected
+	rejected rejections
 }
 
-// rejected are the lines that do not count and that no reply has told of yet.
-type rejected struct {
+// rejections are the lines that do not count, until a reply reports them.
+type rejections struct {
 	n          int
 	word, text string // the reply to the last one
 	nextAt     int64  // no reply before
-}
-
-type timedEntry struct {
-	entry
-	at int64
 }
 
 // Open starts to read. Reading ends at the end of In: close it, because Halt
@@ -71,7 +66,7 @@ func Open(opts Options) *Console {
 	c := &Console{
 		opts:        opts,
 		attribution: rewardsrc.Attribution{Reaction: int64(opts.Reaction)},
-		entries:     make(chan timedEntry, queueLen),
+		inputs:      make(chan rewardsrc.Input, queueLen),
 		lines:       make(chan string, queueLen),
 		quit:        make(chan struct{}),
 		written:     make(chan struct{}),
@@ -89,12 +84,12 @@ func (c *Console) read() {
 		at := c.opts.Now()
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = skipLine(in)
-			c.reject("error", fmt.Sprintf("the line is longer than %d bytes: write +, -, a number, ? or u", maxLine))
+			c.reject("error", fmt.Sprintf("the line is longer than %d bytes; write +, -, a number, ? or u", maxLine))
 		} else {
 			c.take(string(line), at)
 		}
 		if err != nil {
-			err = fmt.Errorf("console: no more labels come (%w)", err)
+			err = fmt.Errorf("console: input ended (%w); no more labels come", err)
 			c.ended.Store(&err)
 			return
 		}
@@ -112,22 +107,23 @@ func skipLine(in *bufio.Reader) error {
 }
 
 func (c *Console) take(line string, at int64) {
-	e, err := parseLine(line, c.opts.Good, c.opts.Bad)
+	in, err := parseLine(line, c.opts.Good, c.opts.Bad)
 	if err != nil {
 		c.reject("error", err.Error())
 		return
 	}
-	if e.kind == 0 {
+	if in.Kind == 0 {
 		return
 	}
+	in.At = at
 	select {
-	case c.entries <- timedEntry{e, at}:
+	case c.inputs <- in:
 	default:
-		c.reject("error", "too many lines at once: this one is lost, write slower")
+		c.reject("error", "too many lines at once, this one is lost; write slower")
 	}
 }
 
-// reject notes a line that does not count.
+// reject records a line that does not count.
 func (c *Console) reject(word, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +131,8 @@ func (c *Console) reject(word, text string) {
 	c.rejected.word, c.rejected.text = word, text
 }
 
-// report replies to the lines that do not count: to the first at once, and to
-// those that follow once a second, however many they are.
+// report replies to the lines that do not count: at once to the first, then
+// once a second to all that followed.
 func (c *Console) report(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,12 +145,12 @@ func (c *Console) report(now int64) {
 		text = fmt.Sprintf("%d lines do not count; the last: %s", r.n, r.text)
 	}
 	if c.say(r.word, text) {
-		*r = rejected{nextAt: now + reportEvery}
+		*r = rejections{nextAt: now + reportEvery}
 	}
 }
 
-// say gives a line to the writer. It is false where Out does not keep up: the
-// line is lost.
+// say passes a line to the writer. It reports false when Out does not keep up
+// and the line is lost.
 func (c *Console) say(word, text string) bool {
 	select {
 	case c.lines <- word + " " + text + "\n":
@@ -170,7 +166,7 @@ func (c *Console) write() {
 		select {
 		case line := <-c.lines:
 			if _, err := io.WriteString(c.opts.Out, line); err != nil {
-				return // nobody reads: labels are taken all the same
+				return // labels still count
 			}
 		case <-c.quit:
 			c.writeRest()
@@ -179,7 +175,7 @@ func (c *Console) write() {
 	}
 }
 
-// writeRest writes the lines that wait.
+// writeRest writes the queued lines.
 func (c *Console) writeRest() {
 	for {
 		select {
@@ -191,7 +187,7 @@ func (c *Console) writeRest() {
 	}
 }
 
-// Ask writes that a label is wanted, or no more.
+// Ask writes that a request is open or closed.
 func (c *Console) Ask(r rewardsrc.Request) {
 	c.attribution.Ask(r, c.opts.Now())
 	if r.State == rewardsrc.Open {
@@ -201,8 +197,8 @@ func (c *Console) Ask(r rewardsrc.Request) {
 	c.say("closed", fmt.Sprintf("%d", r.ID))
 }
 
-// Poll copies the labels of the lines that came since the last poll, and replies
-// to the lines that do not count. It takes a bounded number of lines.
+// Poll copies the labels of the lines since the last poll, and replies to the
+// lines that do not count. It takes a bounded number of lines.
 func (c *Console) Poll(dst []rewardsrc.Label) int {
 	defer func() { c.report(c.opts.Now()) }()
 	n := 0
@@ -211,10 +207,10 @@ func (c *Console) Poll(dst []rewardsrc.Label) int {
 			break
 		}
 		select {
-		case e := <-c.entries:
-			label, ok := c.attribution.Label(e.kind, e.value, e.at)
+		case in := <-c.inputs:
+			label, ok := c.attribution.Label(in)
 			if !ok {
-				c.reject("error", "no label is wanted: ? has nothing to close")
+				c.reject("error", "no open request for ? to close")
 				continue
 			}
 			dst[n] = label
@@ -232,10 +228,10 @@ func (c *Console) Acknowledge(l rewardsrc.Label) { c.say("saved", fmt.Sprintf("%
 // Refuse writes that a label does not count, at the next Poll.
 func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.reject("refused", reason.Error()) }
 
-// Reachable is false after the end of In: nobody could answer.
+// Reachable reports false after the end of In.
 func (c *Console) Reachable() bool { return c.ended.Load() == nil }
 
-// Err returns why no more labels will come, nil while In lives.
+// Err returns why no more labels will come, nil before the end of In.
 func (c *Console) Err() error {
 	if err := c.ended.Load(); err != nil {
 		return *err

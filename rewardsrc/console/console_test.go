@@ -10,9 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
 var (
@@ -55,44 +55,35 @@ func (o *operator) write(t *testing.T, text string) {
 
 func (o *operator) labels(t *testing.T, n int) []rewardsrc.Label {
 	t.Helper()
-	var got []rewardsrc.Label
-	buf := make([]rewardsrc.Label, 8)
-	for range 500 {
-		got = append(got, buf[:o.Poll(buf)]...)
-		if len(got) >= n {
-			return got
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%d labels, want %d", len(got), n)
-	return nil
+	return rewardsrctest.Labels(t, o, n)
 }
 
 // hears polls until the console writes a line.
 func (o *operator) hears(t *testing.T, want string) {
 	t.Helper()
-	heard := make(chan string)
+	heard := make(chan string, 1)
 	go func() {
 		line, _ := o.out.ReadString('\n')
 		heard <- line
 	}()
-	for range 5000 {
+	var line string
+	rewardsrctest.Eventually(t, want, func() bool {
 		if o.Poll(make([]rewardsrc.Label, 1)) != 0 {
 			t.Fatal("a label came")
 		}
 		select {
-		case line := <-heard:
-			if !strings.HasPrefix(line, want) {
-				t.Errorf("heard %q, want %q", line, want)
-			}
-			return
-		case <-time.After(time.Millisecond):
+		case line = <-heard:
+			return true
+		default:
+			return false
 		}
+	})
+	if !strings.HasPrefix(line, want) {
+		t.Errorf("heard %q, want %q", line, want)
 	}
-	t.Fatalf("heard nothing, want %q", want)
 }
 
-func TestLinesGiveLabels(t *testing.T) {
+func TestConsole_LinesGiveLabels(t *testing.T) {
 	o := newOperator(t)
 	o.write(t, "+\n-\r\n\n# a remark\n 0.25 \nu\n")
 	got := o.labels(t, 4)
@@ -106,7 +97,7 @@ func TestLinesGiveLabels(t *testing.T) {
 	}
 }
 
-func TestALineAnswersTheRequestThatIsOpen(t *testing.T) {
+func TestConsole_LineAnswersRequest(t *testing.T) {
 	o := newOperator(t)
 	o.Ask(rewardsrc.Request{ID: 4, Tick: 30, State: rewardsrc.Open})
 	o.hears(t, "wanted 4\n")
@@ -122,13 +113,13 @@ func TestALineAnswersTheRequestThatIsOpen(t *testing.T) {
 	o.hears(t, "refused the ring is full\n")
 }
 
-func TestALineThatIsNotUnderstoodIsAnsweredAndGivesNoLabel(t *testing.T) {
+func TestConsole_RejectsBadLine(t *testing.T) {
 	o := newOperator(t)
 	for line, want := range map[string]string{
-		"good":                    "error not understood (\"good\"): write +, -, a number, ? or u",
+		"good":                    "error not understood (\"good\"); write +, -, a number, ? or u",
 		"NaN":                     "error not understood",
 		"-inf":                    "error not understood",
-		"1e9":                     "error not understood (\"1e9\"): write a reward from -1000 to 1000",
+		"1e9":                     "error not understood (\"1e9\"); write a reward from -1000 to 1000",
 		strings.Repeat("1", 5000): "error the line is longer than 256 bytes",
 	} {
 		o.write(t, line+"\n")
@@ -136,7 +127,7 @@ func TestALineThatIsNotUnderstoodIsAnsweredAndGivesNoLabel(t *testing.T) {
 		o.now.Add(reportEvery)
 	}
 	o.write(t, "?\n")
-	o.hears(t, "error no label is wanted")
+	o.hears(t, "error no open request")
 }
 
 // counter counts the lines that are written to it.
@@ -173,10 +164,10 @@ func TestConsole_RepliesOnceASecondToAFlood(t *testing.T) {
 				now.Add(reportEvery)
 			}
 			person.Close()
-			for c.Err() == nil {
+			rewardsrctest.Eventually(t, "the end of the input", func() bool {
 				labels += c.Poll(buf)
-				time.Sleep(time.Millisecond)
-			}
+				return c.Err() != nil
+			})
 			for n := c.Poll(buf); n > 0; n = c.Poll(buf) {
 				labels += n
 			}
@@ -216,28 +207,23 @@ func TestConsole_RefusesLabelsOnceASecond(t *testing.T) {
 	o.hears(t, "refused the disk is full\n")
 }
 
-func TestTheEndOfTheInputIsToldAndAnUnfinishedLineStillCounts(t *testing.T) {
+func TestConsole_EndOfInput(t *testing.T) {
 	o := newOperator(t)
 	o.write(t, "0.5")
 	o.in.Close()
 	if l := o.labels(t, 1)[0]; l.Value != 0.5 {
 		t.Errorf("label %+v", l)
 	}
-	for range 500 {
-		if o.Err() != nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	rewardsrctest.Eventually(t, "the end of the input", func() bool { return o.Err() != nil })
 	if o.Reachable() {
-		t.Error("the end of the input is asked")
+		t.Error("reachable after the end of the input")
 	}
 	if !errors.Is(o.Err(), io.EOF) {
 		t.Errorf("Err() = %v, want io.EOF", o.Err())
 	}
 }
 
-func TestAnOutputThatNobodyReadsBlocksNothing(t *testing.T) {
+func TestConsole_StalledOutputBlocksNothing(t *testing.T) {
 	_, out := io.Pipe()
 	c := Open(Options{In: strings.NewReader(strings.Repeat("bad\n", 1000)), Out: out})
 	for range 1000 {
@@ -253,12 +239,12 @@ func FuzzParseLine(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		e, err := parseLine(line, 1, -1)
-		if err != nil && (e != entry{} || !errors.Is(err, ErrLine)) {
-			t.Fatalf("%q: %+v, %v", line, e, err)
+		in, err := parseLine(line, 1, -1)
+		if err != nil && (in != rewardsrc.Input{} || !errors.Is(err, ErrLine)) {
+			t.Fatalf("%q: %+v, %v", line, in, err)
 		}
-		if !(math.Abs(e.value) <= maxReward) {
-			t.Fatalf("%q: reward %g", line, e.value)
+		if !(math.Abs(in.Value) <= maxReward) {
+			t.Fatalf("%q: reward %g", line, in.Value)
 		}
 	})
 }

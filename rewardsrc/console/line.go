@@ -10,42 +10,38 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// ErrLine is wrapped by the errors for lines that are not understood.
+// ErrLine is wrapped by the errors for invalid lines.
 var ErrLine = errors.New("not understood")
 
-// maxReward bounds the size of a reward: more is a slip of the finger.
+// maxReward bounds the size of a reward: a larger one is a typing error.
 const maxReward = 1000
 
-// entry is what a line says; kind 0 says nothing.
-type entry struct {
-	kind  rewardsrc.Kind
-	value float64
-}
-
-func parseLine(line string, good, bad float64) (entry, error) {
+// parseLine returns the meaning of a line; Kind is 0 for an empty one.
+func parseLine(line string, good, bad float64) (rewardsrc.Input, error) {
 	switch text := strings.TrimSpace(line); {
 	case text == "" || text[0] == '#':
-		return entry{}, nil
+		return rewardsrc.Input{}, nil
 	case text == "+":
-		return entry{rewardsrc.Value, good}, nil
+		return rewardsrc.Input{Kind: rewardsrc.Value, Value: good}, nil
 	case text == "-":
-		return entry{rewardsrc.Value, bad}, nil
+		return rewardsrc.Input{Kind: rewardsrc.Value, Value: bad}, nil
 	case text == "u":
-		return entry{kind: rewardsrc.Undo}, nil
+		return rewardsrc.Input{Kind: rewardsrc.Undo}, nil
 	case text == "?":
-		return entry{kind: rewardsrc.CantTell}, nil
+		return rewardsrc.Input{Kind: rewardsrc.CantTell}, nil
 	default:
 		return parseReward(text)
 	}
 }
 
-func parseReward(text string) (entry, error) {
+func parseReward(text string) (rewardsrc.Input, error) {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return entry{}, fmt.Errorf("%w (%q): write +, -, a number, ? or u", ErrLine, text)
+		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write +, -, a number, ? or u", ErrLine, text)
 	}
 	if math.IsNaN(value) || math.Abs(value) > maxReward {
-		return entry{}, fmt.Errorf("%w (%q): write a reward from %d to %d", ErrLine, text, -maxReward, maxReward)
+		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write a reward from %d to %d", ErrLine, text,
+			-maxReward, maxReward)
 	}
-	return entry{rewardsrc.Value, value}, nil
+	return rewardsrc.Input{Kind: rewardsrc.Value, Value: value}, nil
 }

@@ -14,29 +14,29 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// ErrNobodyPressed is wrapped by Bind's error where the time was over.
+// ErrNobodyPressed is wrapped by Bind's error for a timeout.
 var ErrNobodyPressed = errors.New("nothing was pressed in time")
 
-// BindOptions say what is bound.
+// BindOptions configures Bind.
 type BindOptions struct {
-	// System is where devices are; nil means [Kernel].
+	// System finds and opens devices; nil means [Kernel].
 	System System
 	// Device is a part of the wanted device's name; "" is any device.
 	Device string
-	// Roles are the buttons to ask for. Good and bad must be pressed; the
-	// others are left out where nobody presses in time.
+	// Roles are the buttons to ask for. Good and bad are required; the others
+	// are skipped after the timeout.
 	Roles []panel.Role
-	// Axis asks for a stick, slider or analogue pedal too.
+	// Axis also asks for a stick, slider or analogue pedal.
 	Axis bool
 	// Timeout is the time for each of them.
 	Timeout time.Duration
-	// Say shows the person what to do.
+	// Say shows instructions to the person.
 	Say func(string)
 }
 
 // Bind asks a person to press the button for each role and returns the
-// configuration that binds them. The first button says which device it is.
-// Nothing is grabbed: what is pressed also does what it always does.
+// configuration that binds them. The first button selects the device. Bind grabs
+// no device: each press also has its normal effect.
 func Bind(ctx context.Context, opts BindOptions) (Config, error) {
 	if opts.System == nil {
 		opts.System = Kernel{}
@@ -57,7 +57,7 @@ func Bind(ctx context.Context, opts BindOptions) (Config, error) {
 		if err != nil {
 			return Config{}, err
 		}
-		*map[panel.Role]*string{panel.Good: &cfg.Good, panel.Bad: &cfg.Bad, panel.CantTell: &cfg.CantTell, panel.Undo: &cfg.Undo}[r] = KeyName(code)
+		*[panel.NumRoles]*string{&cfg.Good, &cfg.Bad, &cfg.CantTell, &cfg.Undo}[r] = KeyName(code)
 	}
 	if opts.Axis {
 		if err := b.axis(&cfg.Axis); err != nil {
@@ -65,14 +65,14 @@ func Bind(ctx context.Context, opts BindOptions) (Config, error) {
 		}
 	}
 	if b.chosen == nil {
-		return Config{}, errors.New("evdev: nothing was to be bound: ask for a button or an axis")
+		return Config{}, errors.New("evdev: nothing to bind; ask for a button or an axis")
 	}
 	cfg.Device = b.identity()
 	cfg.Grab = !typesText(b.chosen.info)
 	return cfg, nil
 }
 
-// spoken is a role as a person reads it.
+// spoken returns the name of a role for a person.
 func spoken(r panel.Role) string {
 	if r == panel.CantTell {
 		return "CAN'T TELL"
@@ -80,10 +80,10 @@ func spoken(r panel.Role) string {
 	return strings.ToUpper(r.String())
 }
 
-// typesText reports whether a device has all that a keyboard has: who grabs it
-// cannot type any more.
+// typesText reports whether a device is a keyboard. A person cannot type on a
+// grabbed keyboard.
 func typesText(i Info) bool {
-	for code := range uint16(31) { // KEY_ESC to KEY_S, as udev tells keyboards
+	for code := range uint16(31) { // KEY_ESC to KEY_S, the criterion of udev
 		if !i.Keys.Has(code + 1) {
 			return false
 		}
@@ -94,10 +94,10 @@ func typesText(i Info) bool {
 // binder listens to all devices at once.
 type binder struct {
 	BindOptions
-	ctx    context.Context
-	heard  []*listener
-	chosen *listener
-	taken  map[uint16]panel.Role
+	ctx     context.Context
+	devices []*listener
+	chosen  *listener
+	taken   map[uint16]panel.Role
 }
 
 // listener is one open device.
@@ -105,7 +105,7 @@ type listener struct {
 	info     Info
 	input    Input
 	splitter splitter
-	ranges   map[uint16]Range // of its axes, as they were at the start
+	ranges   map[uint16]Range // of its axes, at the start
 }
 
 // heard is one event of a device.
@@ -122,7 +122,8 @@ func (b *binder) open() error {
 	}
 	var refused []error
 	for _, info := range all {
-		if info.Keys == (Bits{}) && info.Axes == (Bits{}) || !strings.Contains(strings.ToLower(info.Name), strings.ToLower(b.Device)) {
+		named := strings.Contains(strings.ToLower(info.Name), strings.ToLower(b.Device))
+		if !named || info.Keys == (Bits{}) && info.Axes == (Bits{}) {
 			continue
 		}
 		in, err := b.System.Open(info)
@@ -131,13 +132,13 @@ func (b *binder) open() error {
 			continue
 		}
 		b.Say("listening to " + info.String())
-		b.heard = append(b.heard, &listener{info: info, input: in, splitter: splitter{word: nativeWord}})
+		b.devices = append(b.devices, &listener{info: info, input: in, splitter: splitter{word: nativeWord}})
 	}
-	if len(b.heard) > 0 {
+	if len(b.devices) > 0 {
 		return nil
 	}
 	for _, err := range refused {
-		if errors.Is(err, fs.ErrPermission) { // it names its mend
+		if errors.Is(err, fs.ErrPermission) { // it includes the fix
 			return fmt.Errorf("evdev: no input device may be opened: %w", err)
 		}
 	}
@@ -145,9 +146,10 @@ func (b *binder) open() error {
 		return fmt.Errorf("evdev: no input device can be opened: %w", errors.Join(refused...))
 	}
 	if b.Device != "" && len(all) > 0 {
-		return fmt.Errorf("evdev: no connected device is called %q: there is %s", b.Device, list(all))
+		return fmt.Errorf("evdev: no device with the name %q; connected are %s", b.Device, list(all))
 	}
-	return errors.New("evdev: no device with buttons is connected: plug it in, or pair it (bluetoothctl), and look with: cat /proc/bus/input/devices")
+	return errors.New("evdev: no device with buttons (see /proc/bus/input/devices); " +
+		"plug it in, or pair it (bluetoothctl)")
 }
 
 func list(all []Info) string {
@@ -159,7 +161,7 @@ func list(all []Info) string {
 }
 
 func (b *binder) close() {
-	for _, l := range b.heard {
+	for _, l := range b.devices {
 		_ = l.input.Close() // it was only read
 	}
 }
@@ -177,16 +179,17 @@ func (b *binder) button(r panel.Role) (uint16, error) {
 			continue
 		}
 		if other, twice := b.taken[h.code]; twice {
-			b.Say(fmt.Sprintf("%s is %s already: press another button for %s", KeyName(h.code), spoken(other), spoken(r)))
+			b.Say(fmt.Sprintf("%s is already %s: press another button for %s",
+				KeyName(h.code), spoken(other), spoken(r)))
 			continue
 		}
 		b.taken[h.code] = r
 		b.Say(fmt.Sprintf("%s is %s", spoken(r), KeyName(h.code)))
-		return h.code, b.letGo(h, deadline)
+		return h.code, b.waitForRelease(h, deadline)
 	}
 }
 
-// same chooses the first device that is used, and refuses others.
+// same selects the first device that is used, and rejects others.
 func (b *binder) same(l *listener) bool {
 	if b.chosen == nil {
 		b.chosen = l
@@ -199,12 +202,13 @@ func (b *binder) same(l *listener) bool {
 	return false
 }
 
-// letGo waits until the button is up, so that its bouncing is no other press.
-func (b *binder) letGo(down heard, deadline time.Time) error {
+// waitForRelease waits until the button is up, so that its bouncing is not the
+// next press.
+func (b *binder) waitForRelease(down heard, deadline time.Time) error {
 	_, err := b.next(deadline, func(h heard) bool {
 		return h.from == down.from && h.kind == evKey && h.code == down.code && h.value == 0
 	})
-	if errors.Is(err, ErrNobodyPressed) { // held: all the same
+	if errors.Is(err, ErrNobodyPressed) { // still held: accepted
 		return nil
 	}
 	return err
@@ -212,12 +216,13 @@ func (b *binder) letGo(down heard, deadline time.Time) error {
 
 func (b *binder) late(what string, err error) error {
 	if errors.Is(err, ErrNobodyPressed) {
-		return fmt.Errorf("evdev: %s: %w (%v): start again, with more time (--timeout) or another device (--device)", what, err, b.Timeout)
+		return fmt.Errorf("evdev: %s: %w (%v); start again with a longer --timeout or another --device",
+			what, err, b.Timeout)
 	}
 	return err
 }
 
-// minTravel is the part of an axis's range that a person must move it by.
+// minTravel is the least movement of an axis, as a part of its range.
 const minTravel = 0.35
 
 // axis waits for the widest movement of an axis and its return.
@@ -229,14 +234,14 @@ func (b *binder) axis(a *Axis) error {
 	var limits Range
 	for {
 		h, err := b.next(deadline, func(h heard) bool { return h.kind == evAbs })
-		if errors.Is(err, ErrNobodyPressed) && widest >= minTravel { // a slider stays where it is
+		if errors.Is(err, ErrNobodyPressed) && widest >= minTravel { // a slider does not return
 			break
 		}
 		if err != nil {
 			return b.late("for the axis", err)
 		}
-		r, ok := h.from.rangeOf(h.code)
-		if !ok || b.chosen != nil && h.from != b.chosen {
+		r, ok := h.from.ranges[h.code]
+		if !ok || r.Min >= r.Max || b.chosen != nil && h.from != b.chosen {
 			continue
 		}
 		travel := math.Abs(float64(h.value)-float64(r.Value)) / (float64(r.Max) - float64(r.Min))
@@ -251,11 +256,11 @@ func (b *binder) axis(a *Axis) error {
 	b.same(at.from)
 	a.Code, a.Rest = AxisName(at.code), restOf(limits)
 	a.Inverted = a.Rest == RestCentre && at.value < limits.Value
-	b.Say(fmt.Sprintf("the axis is %s, at rest: %s", a.Code, a.Rest))
+	b.Say(fmt.Sprintf("the axis is %s, rest position: %s", a.Code, a.Rest))
 	return nil
 }
 
-// restOf says where an axis was when nobody touched it.
+// restOf returns the rest position of an axis.
 func restOf(r Range) string {
 	switch part := (float64(r.Value) - float64(r.Min)) / (float64(r.Max) - float64(r.Min)); {
 	case part < 0.25:
@@ -266,14 +271,8 @@ func restOf(r Range) string {
 	return RestCentre
 }
 
-// rangeOf is where an axis was when it was first looked at.
-func (l *listener) rangeOf(axis uint16) (Range, bool) {
-	r, ok := l.ranges[axis]
-	return r, ok && r.Min < r.Max
-}
-
-// rest notes where all axes are.
-func (l *listener) rest() {
+// recordRest records the present positions of all axes.
+func (l *listener) recordRest() {
 	l.ranges = make(map[uint16]Range)
 	for _, axis := range l.info.Axes.Codes() {
 		if r, err := l.input.Range(axis); err == nil {
@@ -282,12 +281,12 @@ func (l *listener) rest() {
 	}
 }
 
-// next returns the first event that is wanted.
+// next returns the first wanted event.
 func (b *binder) next(deadline time.Time, wanted func(heard) bool) (heard, error) {
 	for {
-		for _, l := range b.heard {
+		for _, l := range b.devices {
 			if l.ranges == nil {
-				l.rest()
+				l.recordRest()
 			}
 			h, ok, err := l.read(wanted)
 			if err != nil {
@@ -308,18 +307,19 @@ func (b *binder) next(deadline time.Time, wanted func(heard) bool) (heard, error
 	}
 }
 
-// wait blocks until something came, or for a while.
-func (b *binder) wait(most time.Duration) {
-	fds := make([]unix.PollFd, len(b.heard))
-	for i, l := range b.heard {
+// wait blocks until an event or a timeout.
+func (b *binder) wait(timeout time.Duration) {
+	fds := make([]unix.PollFd, len(b.devices))
+	for i, l := range b.devices {
 		fds[i] = unix.PollFd{Fd: int32(l.input.Fd()), Events: unix.POLLIN}
 	}
-	if _, err := unix.Poll(fds, int(most.Milliseconds())+1); err != nil {
+	if _, err := unix.Poll(fds, int(timeout.Milliseconds())+1); err != nil {
 		time.Sleep(time.Millisecond) // interrupted
 	}
 }
 
-// read takes one event at a time, so that none after the wanted one is lost.
+// read reads one event at a time and keeps those after the wanted one in the
+// kernel.
 func (l *listener) read(wanted func(heard) bool) (h heard, ok bool, err error) {
 	buf := make([]byte, eventSize(nativeWord))
 	for !ok {
@@ -328,7 +328,7 @@ func (l *listener) read(wanted func(heard) bool) (h heard, ok bool, err error) {
 			return heard{}, false, nil
 		}
 		if err != nil || n == 0 {
-			return heard{}, false, fmt.Errorf("evdev: %s was unplugged: plug it in and start again", l.info)
+			return heard{}, false, fmt.Errorf("evdev: %s was unplugged; plug it in and start again", l.info)
 		}
 		_ = l.splitter.feed(buf[:n], func(e event) error { // never an error
 			h = heard{l, e}
@@ -339,11 +339,11 @@ func (l *listener) read(wanted func(heard) bool) (h heard, ok bool, err error) {
 	return h, true, nil
 }
 
-// identity finds the chosen device again: with its place of plugging only
-// where another one that is connected is its equal.
+// identity returns the properties that identify the chosen device. They include
+// phys only if an equal device is connected.
 func (b *binder) identity() Match {
 	m := b.chosen.info.Match()
-	for _, l := range b.heard {
+	for _, l := range b.devices {
 		if l != b.chosen && m.Fits(l.info) && l.info.Keys == b.chosen.info.Keys && l.info.Axes == b.chosen.info.Axes {
 			m.Phys = b.chosen.info.Phys
 		}

@@ -27,7 +27,7 @@ func bind(opts evdev.BindOptions, react func(said string)) (cfg evdev.Config, sa
 	return cfg, said, err
 }
 
-func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
+func TestBind_AsksForEachButton(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	device := machine.Plug(info, padRanges())
@@ -42,7 +42,7 @@ func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
 		case strings.HasPrefix(text, "press the button for BAD"):
 			other.Press(272)      // another device
 			device.Press(keyGood) // taken
-		case strings.Contains(text, "BTN_A is GOOD already") && !tried:
+		case strings.Contains(text, "BTN_A is already GOOD") && !tried:
 			tried = true
 			device.Press(keyBad)
 		case strings.HasPrefix(text, "press the button for CAN'T TELL"):
@@ -68,12 +68,13 @@ func TestBindingAsksForEachButtonAndRefusesOneForTwoRoles(t *testing.T) {
 	if !tried {
 		t.Error("one button was taken for two roles")
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, `that was usb 0001:0002 "A Mouse" (event2): use usb 046d:c216`) {
+	all := strings.Join(said, "\n")
+	if !strings.Contains(all, `that was usb 0001:0002 "A Mouse" (event2): use usb 046d:c216`) {
 		t.Errorf("another device was not refused:\n%s", all)
 	}
 }
 
-func TestBindingWithoutAPressNamesTheRole(t *testing.T) {
+func TestBind_TimeoutNamesRole(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	device := machine.Plug(info, padRanges())
@@ -95,23 +96,28 @@ func TestBindingWithoutAPressNamesTheRole(t *testing.T) {
 	}
 }
 
-func TestBindingSaysWhyItCannotListen(t *testing.T) {
+func TestBind_ReportsUnusableDevices(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	if _, _, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles()}, nil); err == nil || !strings.Contains(err.Error(), "plug it in") {
-		t.Errorf("without a device: %v", err)
+	check := func(name string, opts evdev.BindOptions, want ...string) {
+		t.Helper()
+		opts.System = machine
+		_, _, err := bind(opts, nil)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: error %v, want %q in it", name, err, text)
+			}
+		}
 	}
+	buttons := evdev.BindOptions{Roles: panel.Roles()}
+	check("without a device", buttons, "plug it in")
 	info, _ := pad()
 	device := machine.Plug(info, padRanges())
-	if _, _, err := bind(evdev.BindOptions{System: machine, Device: "pedal"}, nil); err == nil || !strings.Contains(err.Error(), `no connected device is called "pedal"`) {
-		t.Errorf("with another name: %v", err)
-	}
+	check("with another name", evdev.BindOptions{Device: "pedal"}, `no device with the name "pedal"`)
 	device.Forbid()
-	if _, _, err := bind(evdev.BindOptions{System: machine, Roles: panel.Roles()}, nil); err == nil || !strings.Contains(err.Error(), "group input") || !strings.Contains(err.Error(), "udev rule") {
-		t.Errorf("without permission: %v", err)
-	}
+	check("without permission", buttons, "group input", "udev rule")
 }
 
-func TestTwoEqualDevicesAreToldApartByWhereTheyArePlugged(t *testing.T) {
+func TestBind_DistinguishesEqualDevicesByPhys(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	info.Phys = "usb-1/input0"
@@ -129,7 +135,7 @@ func TestTwoEqualDevicesAreToldApartByWhereTheyArePlugged(t *testing.T) {
 	}
 }
 
-func TestAPedalThatRestsAtOneEndIsBoundAsSuch(t *testing.T) {
+func TestBind_FindsRestOfPedal(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()
 	for rest, limits := range map[string]evdev.Range{

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 )
 
 // Config binds a device's keys to labels. Start from [DefaultConfig].
 type Config struct {
-	// Device says which device it is. Let `optibfm label bind` fill it in.
+	// Device identifies the device. `optibfm label bind` fills it in.
 	Device Match `yaml:"device"`
 	// Grab keeps the device's events from everybody else: a clicker then
 	// turns no pages. Do not grab the keyboard that you log in with.
@@ -27,37 +28,36 @@ type Config struct {
 	Undo string `yaml:"undo"`
 	// Axis is a stick, slider or analogue pedal.
 	Axis Axis `yaml:"axis"`
-	// Labels says what presses are worth.
+	// Labels sets the values and times of presses.
 	Labels panel.Config `yaml:"labels"`
 }
 
-// Match says which device is meant. What is empty does not matter.
+// Match identifies a device. An empty field matches any device.
 type Match struct {
-	// Bus is what the device hangs on, such as usb or bluetooth.
+	// Bus is the bus of the device, such as usb or bluetooth.
 	Bus string `yaml:"bus"`
 	// Vendor is the vendor's number, four hexadecimal digits in quotes.
 	Vendor string `yaml:"vendor"`
 	// Product is the product's number, four hexadecimal digits in quotes.
 	Product string `yaml:"product"`
-	// Name is what the device calls itself.
+	// Name is the name that the device reports.
 	Name string `yaml:"name"`
-	// Uniq is the device's unique number, where it has one.
+	// Uniq is the device's unique number, if it has one.
 	Uniq string `yaml:"uniq"`
-	// Phys is where it is plugged in; needed only to tell two equal devices
-	// apart.
+	// Phys is the physical path, needed only to distinguish two equal devices.
 	Phys string `yaml:"phys"`
 }
 
-// Axis is something that can be deflected. One way is good, the other bad.
+// Axis is a stick, slider or pedal. One direction is good, the other bad.
 type Axis struct {
 	// Code is the axis, such as ABS_Y or a number. Empty: none.
 	Code string `yaml:"code"`
-	// Rest is where it is when nobody touches it: centre, low or high.
+	// Rest is its rest position: centre, low or high.
 	Rest string `yaml:"rest"`
-	// Inverted makes the small numbers good, as where a stick's numbers grow
+	// Inverted makes the small numbers good, for a stick whose numbers grow
 	// downwards.
 	Inverted bool `yaml:"inverted"`
-	// DeadZone is the part of the way that is still rest, in [0.01, 0.9].
+	// DeadZone is the part of the range that counts as rest, in [0.01, 0.9].
 	DeadZone float64 `yaml:"dead_zone"`
 }
 
@@ -71,8 +71,8 @@ const (
 // Rests lists the values of Axis.Rest.
 func Rests() []string { return []string{RestCentre, RestLow, RestHigh} }
 
-// DefaultConfig is no device yet, grabbed, and the volume buttons for good and
-// bad.
+// DefaultConfig has no device, grabs it, and uses the volume buttons for good
+// and bad.
 func DefaultConfig() Config {
 	return Config{
 		Grab: true, Good: "KEY_VOLUMEUP", Bad: "KEY_VOLUMEDOWN",
@@ -81,25 +81,25 @@ func DefaultConfig() Config {
 	}
 }
 
-// key is the bound key of a role, "" for none.
+// key returns the bound key of a role, "" for none.
 func (c *Config) key(r panel.Role) string {
 	return [panel.NumRoles]string{c.Good, c.Bad, c.CantTell, c.Undo}[r]
 }
 
-// Validate returns an error that names every key with a value that makes no
-// sense. Labels is not looked at: panel.Config.Validate does that.
+// Validate returns an error that names each key with an invalid value, except
+// Labels: panel.Config.Validate checks that.
 func (c Config) Validate() error {
 	return errors.Join(slices.Concat(c.Device.check(), c.checkKeys(), c.Axis.check())...)
 }
 
-// Bound says that a device is chosen and gives labels; a source of this kind
-// needs that.
+// Bound returns an error unless a device and a key that gives labels are
+// configured.
 func (c Config) Bound() error {
 	switch {
 	case c.Device == Match{}:
-		return errors.New("evdev: device is empty: let `optibfm label bind` find out which device you hold, or give its name")
+		return errors.New("evdev: device is empty; run `optibfm label bind`, or set device.name")
 	case c.Good == "" && c.Bad == "" && c.Axis.Code == "":
-		return errors.New("evdev: good is empty, and so are bad and axis.code: bind at least one of them")
+		return errors.New("evdev: good, bad and axis.code are empty; set at least one of them")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (c *Config) checkKeys() (errs []error) {
 			continue
 		}
 		if other, twice := taken[code]; twice {
-			errs = append(errs, fmt.Errorf("evdev: %s is the same key as %s (%s): give each its own", r, other, name))
+			errs = append(errs, fmt.Errorf("evdev: %s is the same key as %s (%s); choose another key", r, other, name))
 		}
 		taken[code] = r
 	}
@@ -131,18 +131,15 @@ func (a Axis) check() (errs []error) {
 		}
 	}
 	if !slices.Contains(Rests(), a.Rest) {
-		errs = append(errs, fmt.Errorf("evdev: axis.rest is unknown (%q): use %s", a.Rest, strings.Join(Rests(), ", ")))
+		errs = append(errs, fmt.Errorf("evdev: axis.rest is unknown (%q); use %s", a.Rest, strings.Join(Rests(), ", ")))
 	}
-	if !(a.DeadZone >= 0.01 && a.DeadZone <= 0.9) {
-		errs = append(errs, fmt.Errorf("evdev: axis.dead_zone is out of range (%g): choose a value from 0.01 to 0.9", a.DeadZone))
-	}
-	return errs
+	return append(errs, rewardsrc.CheckRange("evdev: axis.dead_zone", a.DeadZone, 0.01, 0.9))
 }
 
 func (m Match) check() (errs []error) {
 	if m.Bus != "" {
 		if _, ok := busNumber(m.Bus); !ok {
-			errs = append(errs, fmt.Errorf("evdev: device.bus is unknown (%q): use usb, bluetooth, i2c, virtual or another of the kernel's", m.Bus))
+			errs = append(errs, fmt.Errorf("evdev: device.bus is unknown (%q); use usb, bluetooth or i2c", m.Bus))
 		}
 	}
 	for _, f := range []struct{ key, value string }{{"vendor", m.Vendor}, {"product", m.Product}} {
@@ -150,7 +147,8 @@ func (m Match) check() (errs []error) {
 			continue
 		}
 		if _, ok := hexNumber(f.value); !ok {
-			errs = append(errs, fmt.Errorf("evdev: device.%s is no number (%q): give up to four hexadecimal digits in quotes, as lsusb shows them", f.key, f.value))
+			errs = append(errs, fmt.Errorf("evdev: device.%s is invalid (%q); use four hexadecimal digits in quotes",
+				f.key, f.value))
 		}
 	}
 	return errs

@@ -11,10 +11,9 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// Options say where devices are and who is shown what happens. The zero value
-// is the running system.
+// Options configures Open. The zero value uses the devices of this machine.
 type Options struct {
-	// System is where devices are; nil means [Kernel].
+	// System finds and opens devices; nil means [Kernel].
 	System System
 	// Display, Now and Retry are as in panel.Options.
 	Display func(rewardsrc.Notice)
@@ -22,9 +21,8 @@ type Options struct {
 	Retry   time.Duration
 }
 
-// Open listens to the device that the configuration binds. One that is not
-// connected is waited for; one that may not be opened, or lacks a bound key, is
-// an error.
+// Open listens to the configured device. It waits for an absent device; a device
+// without permission or without a bound key is an error.
 func Open(cfg Config, opts Options) (*panel.Panel, error) {
 	if err := errors.Join(cfg.Validate(), cfg.Bound()); err != nil {
 		return nil, err
@@ -72,14 +70,17 @@ func (d *device) Open(p *panel.Panel) (panel.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{device: d, panel: p, input: in, splitter: splitter{word: nativeWord}, buf: make([]byte, 64*eventSize(nativeWord))}
+	c := &conn{
+		device: d, panel: p, input: in,
+		splitter: splitter{word: nativeWord}, buf: make([]byte, 64*eventSize(nativeWord)),
+	}
 	if err := c.begin(); err != nil {
 		return nil, errors.Join(absent(err), in.Close())
 	}
 	return c, nil
 }
 
-// find returns the first device that is meant and has what is bound.
+// find returns the first matching device with all bound keys.
 func (d *device) find() (Info, error) {
 	all, err := d.system.List()
 	if err != nil {
@@ -91,7 +92,8 @@ func (d *device) find() (Info, error) {
 			continue
 		}
 		if lacks := d.lacks(&info); lacks != "" {
-			lacking = errors.Join(lacking, fmt.Errorf("%s has no %s: bind its own keys with `optibfm label bind`", info, lacks))
+			err := fmt.Errorf("%s has no %s; bind its keys with `optibfm label bind`", info, lacks)
+			lacking = errors.Join(lacking, err)
 			continue
 		}
 		return info, nil
@@ -102,7 +104,7 @@ func (d *device) find() (Info, error) {
 	return Info{}, panel.ErrAbsent
 }
 
-// lacks names something bound that a device does not have.
+// lacks returns a bound key or axis that a device does not have.
 func (d *device) lacks(i *Info) string {
 	for _, k := range d.keys {
 		if !i.Keys.Has(k.code) {
@@ -115,7 +117,7 @@ func (d *device) lacks(i *Info) string {
 	return ""
 }
 
-// absent says of an error that comes with unplugging that the device is gone.
+// absent wraps ErrAbsent around an error of an unplugged device.
 func absent(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("%w (%w)", panel.ErrAbsent, err)
@@ -133,7 +135,7 @@ type conn struct {
 
 	down     [panel.NumRoles]bool
 	limits   Range
-	rested   bool     // the axis was at rest once
+	rested   bool     // the axis was in its rest position once
 	packet   []change // of the keys, since the last SYN_REPORT
 	moved    bool     // the axis, in this packet, to position
 	position int32
@@ -147,12 +149,12 @@ type change struct {
 	at   int64
 }
 
-// begin grabs the device and notes its state.
+// begin grabs the device and reads its state.
 func (c *conn) begin() error {
 	if c.cfg.Grab {
 		err := c.input.Grab()
 		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("grab: %w: another program has grabbed the device: end that program, or set grab to false", err)
+			return fmt.Errorf("grab: %w: held by another program; end that program, or set grab to false", err)
 		}
 		if err != nil {
 			return fmt.Errorf("grab: %w", err)
@@ -172,7 +174,7 @@ func (c *conn) begin() error {
 		return fmt.Errorf("range of %s: %w", AxisName(c.axis), err)
 	}
 	if c.limits.Min >= c.limits.Max {
-		return fmt.Errorf("range of %s: from %d to %d: bind another axis", AxisName(c.axis), c.limits.Min, c.limits.Max)
+		return fmt.Errorf("range of %s: from %d to %d; bind another axis", AxisName(c.axis), c.limits.Min, c.limits.Max)
 	}
 	c.deflect(c.limits.Value)
 	return nil
@@ -198,7 +200,7 @@ func (c *conn) Read() error {
 	return c.splitter.feed(c.buf[:n], c.take)
 }
 
-// take treats one event.
+// take handles one event.
 func (c *conn) take(e event) error {
 	if e.kind == evSyn {
 		return c.synchronise(e.code)
@@ -252,8 +254,8 @@ func (c *conn) commit() {
 	c.packet, c.moved = c.packet[:0], false
 }
 
-// recover takes the state anew after events were lost. Which presses were among
-// them nobody knows: one is feared, or those that the state shows.
+// recover reads the state again after events were lost. It reports the presses
+// that the state shows as missed, at least one.
 func (c *conn) recover() error {
 	keys, err := c.input.Keys()
 	if err != nil {
@@ -280,7 +282,7 @@ func (c *conn) recover() error {
 	return nil
 }
 
-// deflect tells the panel where the axis is, once it was at rest.
+// deflect reports the axis to the panel, after its first return to rest.
 func (c *conn) deflect(position int32) {
 	x := c.cfg.Axis.deflection(position, c.limits)
 	c.rested = c.rested || x == 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
 const (
@@ -98,27 +100,28 @@ func (r *rig) open(cfg evdev.Config) {
 }
 
 // labels waits for n labels and acknowledges them.
-func (r *rig) labels(n int) []rewardsrc.Label {
+func (r *rig) labels(n int) (all []rewardsrc.Label) {
 	r.t.Helper()
-	var all []rewardsrc.Label
-	eventually(r.t, "the labels", func() bool {
-		dst := make([]rewardsrc.Label, 1)
-		for r.panel.Poll(dst) == 1 {
-			r.id++
-			dst[0].ID = r.id
-			r.panel.Acknowledge(dst[0])
-			all = append(all, dst[0])
-		}
-		return len(all) >= n
-	})
+	rewardsrctest.Eventually(r.t, "labels", func() bool { all = append(all, r.take()...); return len(all) >= n })
 	if len(all) != n {
 		r.t.Fatalf("%d labels, want %d: %+v", len(all), n, all)
 	}
 	return all
 }
 
-// settled gives what was sent the time to arrive; a key that is bound to
-// can't tell gives nothing by itself, so a last good press marks the end.
+// take acknowledges and returns the available labels.
+func (r *rig) take() (all []rewardsrc.Label) {
+	dst := make([]rewardsrc.Label, 1)
+	for r.panel.Poll(dst) == 1 {
+		r.id++
+		dst[0].ID = r.id
+		r.panel.Acknowledge(dst[0])
+		all = append(all, dst[0])
+	}
+	return all
+}
+
+// none checks that the earlier events gave no label: a press of good comes first.
 func (r *rig) none(what string) {
 	r.t.Helper()
 	r.pad.Press(keyGood)
@@ -127,22 +130,27 @@ func (r *rig) none(what string) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 500 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("never came: %s", what)
+// discard drops the labels of all earlier events.
+func (r *rig) discard() {
+	r.t.Helper()
+	r.pad.Press(keyGood)
+	rewardsrctest.Eventually(r.t, "a press of good", func() bool {
+		return slices.ContainsFunc(r.take(), func(l rewardsrc.Label) bool {
+			return l.Mode == rewardsrc.Press && l.Value == 1
+		})
+	})
 }
 
-func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
+// key is one complete packet of a key.
+func key(code uint16, value int32, at int64) []evdevtest.Event {
+	return []evdevtest.Event{{At: at, Kind: evdevtest.EvKey, Code: code, Value: value}, {Kind: evdevtest.EvSyn}}
+}
+
+func TestDevice_PressHasKernelTime(t *testing.T) {
 	r := newRig(t, nil)
 	at := r.pad.Now()
-	r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
-	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood}, evdevtest.Event{Kind: evdevtest.EvSyn})
+	r.pad.Send(key(keyGood, 1, at)...)
+	r.pad.Send(key(keyGood, 0, 0)...)
 	got := r.labels(1)[0]
 	want := rewardsrc.Label{ID: 1, Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: at / 1000 * 1000}
 	if got != want {
@@ -158,14 +166,14 @@ func TestAPressIsALabelOfTheKernelsMoment(t *testing.T) {
 	}
 }
 
-func TestDevice_RefusesAPressWithAnImpossibleTime(t *testing.T) {
+func TestDevice_RefusesImpossibleTime(t *testing.T) {
 	for name, at := range map[string]int64{
 		"before the device was opened": 1,
 		"no time":                      -1,
 		"in the future":                rewardsrc.Monotonic() + int64(time.Hour),
 	} {
 		r := newRig(t, nil)
-		r.pad.Send(evdevtest.Event{At: at, Kind: evdevtest.EvKey, Code: keyGood, Value: 1}, evdevtest.Event{Kind: evdevtest.EvSyn})
+		r.pad.Send(key(keyGood, 1, at)...)
 		r.pad.Up(keyGood)
 		r.pad.Press(keyBad)
 		if got := r.labels(1)[0]; got.Value != -1 {
@@ -178,7 +186,7 @@ func TestDevice_RefusesAPressWithAnImpossibleTime(t *testing.T) {
 	}
 }
 
-func TestAnAnswerClosesTheRequestAndCantTellToo(t *testing.T) {
+func TestDevice_AnswersClose(t *testing.T) {
 	r := newRig(t, nil)
 	for id, key := range []uint16{keyGood, keyTell} {
 		request := rewardsrc.Request{ID: uint64(id) + 1, Tick: 40, State: rewardsrc.Open}
@@ -190,7 +198,7 @@ func TestAnAnswerClosesTheRequestAndCantTellToo(t *testing.T) {
 	}
 }
 
-func TestAutorepeatAndOtherKeysAndKeysHeldBeforeGiveNothing(t *testing.T) {
+func TestDevice_IgnoresAutorepeatAndOtherKeys(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, cfg := pad()
 	r := &rig{t: t, machine: machine, pad: machine.Plug(info, padRanges())}
@@ -198,12 +206,12 @@ func TestAutorepeatAndOtherKeysAndKeysHeldBeforeGiveNothing(t *testing.T) {
 	r.open(cfg)
 	r.pad.Up(keyBad)
 	r.none("letting go of a key that was held before")
-	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyBad, Value: 2}, evdevtest.Event{Kind: evdevtest.EvSyn})
+	r.pad.Send(key(keyBad, 2, 0)...)
 	r.pad.Press(30)
 	r.none("a repeat, or an unbound key")
 }
 
-func TestAPacketCountsOnlyWhenTheKernelCompletedIt(t *testing.T) {
+func TestDevice_WaitsForSynReport(t *testing.T) {
 	r := newRig(t, nil)
 	r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyBad, Value: 1})
 	time.Sleep(30 * time.Millisecond)
@@ -216,7 +224,7 @@ func TestAPacketCountsOnlyWhenTheKernelCompletedIt(t *testing.T) {
 	}
 }
 
-func TestEventsThatTheKernelDroppedAreToldAndNotGuessed(t *testing.T) {
+func TestDevice_ReportsDroppedEvents(t *testing.T) {
 	r := newRig(t, nil)
 	r.pad.Set(keyBad) // went down among the lost ones
 	r.pad.Send(
@@ -238,30 +246,36 @@ func TestEventsThatTheKernelDroppedAreToldAndNotGuessed(t *testing.T) {
 	}
 }
 
-func TestADeviceThatGoesAndComesBackIsTold(t *testing.T) {
+func TestDevice_ReportsLossAndReturn(t *testing.T) {
 	r := newRig(t, nil)
 	if !r.panel.Reachable() {
 		t.Fatal("not reachable at the start")
 	}
 	r.pad.Unplug()
-	eventually(t, "the loss", func() bool { r.panel.Poll(nil); return r.shown.text(rewardsrc.Lost) != "" })
+	rewardsrctest.Eventually(t, "the loss", func() bool {
+		r.panel.Poll(nil)
+		return r.shown.text(rewardsrc.Lost) != ""
+	})
 	if r.panel.Reachable() || r.panel.Err() == nil {
 		t.Error("reachable although it is gone")
 	}
-	if text := r.shown.text(rewardsrc.Lost); !strings.Contains(text, `usb 046d:c216 "A Gamepad"`) || !strings.Contains(text, "the robot goes on") {
+	if text := r.shown.text(rewardsrc.Lost); !strings.Contains(text, `usb 046d:c216 "A Gamepad"`) {
 		t.Errorf("told: %q", text)
 	}
 	info, _ := pad()
 	info.Node = "event9" // as after a replug
 	r.pad = r.machine.Plug(info, padRanges())
-	eventually(t, "the return", func() bool { r.panel.Poll(nil); return r.shown.text(rewardsrc.Returned) != "" })
+	rewardsrctest.Eventually(t, "the return", func() bool {
+		r.panel.Poll(nil)
+		return r.shown.text(rewardsrc.Returned) != ""
+	})
 	if !r.panel.Reachable() || r.panel.Err() != nil {
 		t.Error("not reachable although it is back")
 	}
 	r.none("a replug")
 }
 
-func TestADeviceThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+func TestDevice_WaitsForAbsentDevice(t *testing.T) {
 	r := &rig{t: t, machine: evdevtest.Machine{Dir: t.TempDir()}}
 	info, cfg := pad()
 	r.open(cfg)
@@ -270,11 +284,11 @@ func TestADeviceThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
 		t.Error("an absent device was not told of")
 	}
 	r.pad = r.machine.Plug(info, padRanges())
-	eventually(t, "the device", r.panel.Reachable)
+	rewardsrctest.Eventually(t, "the device", r.panel.Reachable)
 	r.none("waiting")
 }
 
-func TestADeviceThatCannotEverServeIsRefused(t *testing.T) {
+func TestOpen_RefusesUnusableDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*evdevtest.Device)
 		change  func(*evdev.Config)
@@ -307,7 +321,7 @@ func TestADeviceThatCannotEverServeIsRefused(t *testing.T) {
 	}
 }
 
-func TestADeflectedAxisGivesASteadyStreamUntilItRests(t *testing.T) {
+func TestAxis_StreamsWhileDeflected(t *testing.T) {
 	r := newRig(t, func(c *evdev.Config) {
 		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2
 		c.Labels.IntervalMS, c.Labels.Weight = 20, 0.25
@@ -320,7 +334,7 @@ func TestADeflectedAxisGivesASteadyStreamUntilItRests(t *testing.T) {
 		t.Errorf("label %+v, want 0.5 of a stream", first)
 	}
 	var rest []rewardsrc.Label
-	eventually(t, "a stream", func() bool { rest = append(rest, r.take()...); return len(rest) >= 5 })
+	rewardsrctest.Eventually(t, "a stream", func() bool { rest = append(rest, r.take()...); return len(rest) >= 5 })
 	last := first.At
 	for _, l := range rest {
 		if l.At <= last {
@@ -329,38 +343,26 @@ func TestADeflectedAxisGivesASteadyStreamUntilItRests(t *testing.T) {
 		last = l.At
 	}
 	r.pad.Move(absY, 0)
-	time.Sleep(50 * time.Millisecond)
-	r.take()
-	r.none("an axis at rest")
+	r.discard()
+	r.none("a released axis")
 }
 
-// take returns what is there.
-func (r *rig) take() (all []rewardsrc.Label) {
-	dst := make([]rewardsrc.Label, 1)
-	for r.panel.Poll(dst) == 1 {
-		r.id++
-		dst[0].ID = r.id
-		r.panel.Acknowledge(dst[0])
-		all = append(all, dst[0])
-	}
-	return all
-}
-
-func TestAnAxisThatIsDeflectedAtTheStartCountsOnlyAfterItRested(t *testing.T) {
+func TestAxis_MustRestFirst(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, cfg := pad()
 	cfg.Axis.Code, cfg.Labels.IntervalMS = "ABS_Y", 20
-	r := &rig{t: t, machine: machine, pad: machine.Plug(info, map[uint16]evdev.Range{absY: {Value: 80, Min: -100, Max: 100}})}
+	deflected := map[uint16]evdev.Range{absY: {Value: 80, Min: -100, Max: 100}}
+	r := &rig{t: t, machine: machine, pad: machine.Plug(info, deflected)}
 	r.open(cfg)
 	r.pad.Move(absY, 90)
-	time.Sleep(50 * time.Millisecond)
+	r.none("an axis that was deflected from the start")
 	r.none("an axis that was deflected from the start")
 	r.pad.Move(absY, 0)
 	r.pad.Move(absY, -100)
-	eventually(t, "labels", func() bool { l := r.take(); return len(l) > 0 && l[0].Value == -1 })
+	rewardsrctest.Eventually(t, "labels", func() bool { l := r.take(); return len(l) > 0 && l[0].Value == -1 })
 }
 
-func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
+func TestDevice_UndoTakesBackStream(t *testing.T) {
 	r := newRig(t, func(c *evdev.Config) { c.Labels.HoldAfterMS, c.Labels.IntervalMS = 40, 20 })
 	r.pad.Press(keyGood)
 	r.labels(1) // ID 1: stays
@@ -370,17 +372,25 @@ func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
 		t.Errorf("the press is %+v", first)
 	}
 	var held []rewardsrc.Label
-	eventually(t, "a stream", func() bool { held = append(held, r.take()...); return len(held) >= 3 })
+	rewardsrctest.Eventually(t, "a stream", func() bool { held = append(held, r.take()...); return len(held) >= 3 })
 	r.pad.Up(keyBad)
-	time.Sleep(50 * time.Millisecond)
-	held = append(held, r.take()...)
+	r.pad.Press(keyUndo)
+	var undos []rewardsrc.Label
+	rewardsrctest.Eventually(t, "the undo", func() bool {
+		for _, l := range r.take() {
+			if l.Kind == rewardsrc.Undo {
+				undos = append(undos, l)
+			} else {
+				held = append(held, l)
+			}
+		}
+		return len(undos) > 0 && len(undos) >= len(held)
+	})
 	for _, l := range held {
 		if l.Mode != rewardsrc.Held || l.Value != -1 {
 			t.Errorf("held: %+v", l)
 		}
 	}
-	r.pad.Press(keyUndo)
-	undos := r.labels(len(held))
 	for i, u := range undos {
 		if want := held[len(held)-1-i].ID; u.Kind != rewardsrc.Undo || u.Undoes != want {
 			t.Errorf("undo %d takes back %d, want %d", i, u.Undoes, want)
@@ -392,7 +402,7 @@ func TestAHeldButtonIsAStreamThatOneUndoTakesBack(t *testing.T) {
 	}
 }
 
-func TestPollAllocatesNothingWhileNothingHappens(t *testing.T) {
+func TestPoll_AllocatesNothingWhenIdle(t *testing.T) {
 	r := newRig(t, nil)
 	dst := make([]rewardsrc.Label, 4)
 	if n := testing.AllocsPerRun(1000, func() { r.panel.Poll(dst) }); n != 0 {
@@ -400,7 +410,7 @@ func TestPollAllocatesNothingWhileNothingHappens(t *testing.T) {
 	}
 }
 
-func TestHaltEndsThePanelWhileTheDeviceIsAbsentToo(t *testing.T) {
+func TestHalt_WhileDeviceIsAbsent(t *testing.T) {
 	_, cfg := pad()
 	p, err := evdev.Open(cfg, evdev.Options{System: evdevtest.Machine{Dir: t.TempDir()}})
 	if err != nil {

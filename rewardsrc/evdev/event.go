@@ -14,8 +14,8 @@ type event struct {
 	value int32
 }
 
-// nativeWord is the size of the two words of time that an event begins with:
-// the kernel gives a process its own long, whichever its own is.
+// nativeWord is the size of each of the two words of time at the start of an
+// event: the long of the process, which may differ from the kernel's.
 const nativeWord = strconv.IntSize / 8
 
 // eventSize is the length of an event with words of time of the given size, 4
@@ -39,7 +39,7 @@ func parseEvent(b []byte, word int) event {
 	}
 }
 
-// nanoseconds is -1 for a time that cannot be.
+// nanoseconds returns -1 for an impossible time.
 func nanoseconds(sec, usec uint64) int64 {
 	if usec >= 1_000_000 || sec >= math.MaxInt64/1_000_000_000 {
 		return -1
@@ -47,14 +47,14 @@ func nanoseconds(sec, usec uint64) int64 {
 	return int64(sec)*1_000_000_000 + int64(usec)*1000
 }
 
-// splitter cuts what reads bring into events. The kernel hands out whole ones;
-// a pipe need not.
+// splitter cuts a byte stream into events. The kernel returns whole events, a
+// pipe may not.
 type splitter struct {
 	word    int
 	partial []byte
 }
 
-// feed calls f for each event that is complete, and stops at its first error.
+// feed calls f for each complete event, and stops at the first error.
 func (s *splitter) feed(b []byte, f func(event) error) error {
 	size := eventSize(s.word)
 	for len(b) > 0 {

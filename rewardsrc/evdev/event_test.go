@@ -25,7 +25,7 @@ func record(word int, sec, usec uint64, kind, code uint16, value int32) (b []byt
 	return binary.NativeEndian.AppendUint32(b, uint32(value))
 }
 
-func TestBothLayoutsOfAnEventAreRead(t *testing.T) {
+func TestParseEvent_BothLayouts(t *testing.T) {
 	for _, word := range []int{4, 8} {
 		b := record(word, 3, 999_999, evAbs, 2, -7)
 		if len(b) != eventSize(word) {
@@ -38,7 +38,7 @@ func TestBothLayoutsOfAnEventAreRead(t *testing.T) {
 	}
 }
 
-func TestATimeThatIsNoneIsMarked(t *testing.T) {
+func TestParseEvent_MarksImpossibleTime(t *testing.T) {
 	for _, c := range [][2]uint64{{1 << 63, 0}, {1 << 40, 0}, {1, 1_000_000}, {1, 1 << 63}} {
 		if got := nanoseconds(c[0], c[1]); got != -1 {
 			t.Errorf("%d s %d µs is %d ns, want -1", c[0], c[1], got)
@@ -46,7 +46,7 @@ func TestATimeThatIsNoneIsMarked(t *testing.T) {
 	}
 }
 
-func TestTheSplitterStopsAtAnErrorAndGoesOnAfterIt(t *testing.T) {
+func TestSplitter_ResumesAfterError(t *testing.T) {
 	s := splitter{word: 8}
 	failure := errors.New("no")
 	b := slices.Concat(record(8, 1, 0, 1, 1, 1), record(8, 2, 0, 1, 1, 0))
@@ -107,7 +107,7 @@ func FuzzBits(f *testing.F) {
 	})
 }
 
-func TestSetsOfKeysAreReadAsSysfsPrintsThem(t *testing.T) {
+func TestParseBits_ReadsSysfs(t *testing.T) {
 	// A power button: KEY_POWER is 116.
 	b := parseBits("10000000000000 0", 64)
 	if got := b.Codes(); !slices.Equal(got, []uint16{116}) {
@@ -146,12 +146,14 @@ func volumeButtons() string {
 	return "c000000000000 0"
 }
 
-func TestDevicesAreDescribedWithoutOpeningThem(t *testing.T) {
+func TestKernel_ListsWithoutOpening(t *testing.T) {
 	k := sysfs(t, map[string]map[string]string{
-		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3", "uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
-		"event2":  {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver", "capabilities/key": "10000", "capabilities/abs": "3"},
-		"mouse0":  {"name": "no event node"},
-		"event3":  {}, // gone while it was read
+		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3",
+			"uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
+		"event2": {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver",
+			"capabilities/key": "10000", "capabilities/abs": "3"},
+		"mouse0": {"name": "no event node"},
+		"event3": {}, // gone while it was read
 	})
 	all, err := k.List()
 	if err != nil || len(all) != 2 || all[0].Node != "event2" || all[1].Node != "event10" {
@@ -176,14 +178,14 @@ func TestDevicesAreDescribedWithoutOpeningThem(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutInputDevicesHasNone(t *testing.T) {
+func TestKernel_ListsNoDevices(t *testing.T) {
 	all, err := Kernel{Sys: filepath.Join(t.TempDir(), "absent")}.List()
 	if len(all) != 0 || err != nil {
 		t.Errorf("%v, %v", all, err)
 	}
 }
 
-func TestWhatIsNoInputDeviceIsRefused(t *testing.T) {
+func TestKernel_RefusesNonInputDevice(t *testing.T) {
 	k := sysfs(t, nil)
 	if err := os.WriteFile(filepath.Join(k.Dev, "event1"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -196,7 +198,7 @@ func TestWhatIsNoInputDeviceIsRefused(t *testing.T) {
 	}
 }
 
-func TestEveryNameOfAKeyIsReadBack(t *testing.T) {
+func TestParseKey_RoundTrip(t *testing.T) {
 	for code := range uint16(keyCount) {
 		if got, err := ParseKey(KeyName(code)); err != nil || got != code {
 			t.Errorf("%d is called %s, which is %d, %v", code, KeyName(code), got, err)
@@ -214,7 +216,7 @@ func TestEveryNameOfAKeyIsReadBack(t *testing.T) {
 	}
 }
 
-func TestAnAxisIsScaledFromItsRest(t *testing.T) {
+func TestAxis_Deflection(t *testing.T) {
 	limits := Range{Min: 0, Max: 200}
 	for _, c := range []struct {
 		axis     Axis
@@ -237,7 +239,7 @@ func TestAnAxisIsScaledFromItsRest(t *testing.T) {
 	}
 }
 
-func TestAConfigurationNamesEveryMistake(t *testing.T) {
+func TestConfig_NamesEveryMistake(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Good, cfg.Bad, cfg.Undo = "BTN_A", "BTN_SOUTH", "KEY_NO_SUCH" // two names of one key
 	cfg.Axis = Axis{Code: "ABS_NONE", Rest: "left", DeadZone: 1}
@@ -246,7 +248,8 @@ func TestAConfigurationNamesEveryMistake(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"bad is the same key as good", "undo is", "axis.code is", "axis.rest is", "axis.dead_zone is", "device.bus is", "device.vendor is"} {
+	for _, want := range []string{"bad is the same key as good", "undo is", "axis.code is", "axis.rest is",
+		"axis.dead_zone is", "device.bus is", "device.vendor is"} {
 		if !strings.Contains(err.Error(), "evdev: "+want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// Info describes a device that is connected, as the kernel tells it without
-// opening anything.
+// Info describes a connected device, from sysfs.
 type Info struct {
 	Node    string // event7, under /dev/input
 	Bus     uint16
 	Vendor  uint16
 	Product uint16
 	Name    string
-	Phys    string // where it is plugged in
+	Phys    string // physical path
 	Uniq    string // "" for most
 	Keys    Bits   // that it has
 	Axes    Bits
@@ -30,8 +29,8 @@ func (i Info) String() string {
 	return fmt.Sprintf("%s %04x:%04x %q (%s)", busName(i.Bus), i.Vendor, i.Product, i.Name, i.Node)
 }
 
-// Match returns the keys of a configuration that find this device again. The
-// place where it is plugged in is left out: the device may move.
+// Match returns the configuration that finds this device again, without Phys:
+// the device may move to another port.
 func (i Info) Match() Match {
 	return Match{
 		Bus: busName(i.Bus), Vendor: fmt.Sprintf("%04x", i.Vendor), Product: fmt.Sprintf("%04x", i.Product),
@@ -39,7 +38,7 @@ func (i Info) Match() Match {
 	}
 }
 
-// Fits reports whether m means this device.
+// Fits reports whether m matches a device.
 func (m Match) Fits(i Info) bool {
 	bus, busOK := busNumber(m.Bus)
 	vendor, vendorOK := hexNumber(m.Vendor)
@@ -48,7 +47,7 @@ func (m Match) Fits(i Info) bool {
 		(m.Name == "" || m.Name == i.Name) && (m.Uniq == "" || m.Uniq == i.Uniq) && (m.Phys == "" || m.Phys == i.Phys)
 }
 
-// String says in words which device is meant.
+// String describes the device.
 func (m Match) String() string {
 	var parts []string
 	if m.Bus != "" {
@@ -71,14 +70,14 @@ type Bits [keyCount / 64]uint64
 // Has reports whether a code is in the set.
 func (b *Bits) Has(code uint16) bool { return int(code) < keyCount && b[code/64]>>(code%64)&1 == 1 }
 
-// Set puts a code into the set.
+// Set adds a code to the set.
 func (b *Bits) Set(code uint16) {
 	if int(code) < keyCount {
 		b[code/64] |= 1 << (code % 64)
 	}
 }
 
-// Codes lists the set.
+// Codes returns the codes in the set.
 func (b *Bits) Codes() (codes []uint16) {
 	for i, word := range b {
 		for ; word != 0; word &= word - 1 {
@@ -88,8 +87,7 @@ func (b *Bits) Codes() (codes []uint16) {
 	return codes
 }
 
-// Kernel is the system's input devices. The zero value is that of the running
-// system.
+// Kernel is the [System] of Linux. The zero value uses this machine's folders.
 type Kernel struct {
 	Sys string // "" means /sys/class/input
 	Dev string // "" means /dev/input
@@ -109,8 +107,8 @@ func (k Kernel) dev() string {
 	return k.Dev
 }
 
-// List returns the devices that are connected, in the order of their numbers.
-// It opens none.
+// List returns the connected devices in the order of their numbers. It opens
+// none.
 func (k Kernel) List() ([]Info, error) {
 	entries, err := os.ReadDir(k.sys())
 	if errors.Is(err, os.ErrNotExist) { // no input devices at all
@@ -137,8 +135,7 @@ func number(node string) int {
 	return n
 }
 
-// describe reads what the kernel says about a node; false for one that went
-// away meanwhile.
+// describe reads the properties of a node; ok is false if it has gone away.
 func (k Kernel) describe(node string) (info Info, ok bool) {
 	dir := filepath.Join(k.sys(), node, "device")
 	text := func(name string) string {
@@ -162,8 +159,8 @@ func (k Kernel) describe(node string) (info Info, ok bool) {
 	return info, ok
 }
 
-// parseBits reads a set as sysfs prints it: hexadecimal words of wordBits, the
-// highest first, leading zeros left out. What cannot be read is left out.
+// parseBits parses a set as sysfs prints it: hexadecimal words of wordBits, the
+// highest first. It skips invalid words.
 func parseBits(text string, wordBits int) (b Bits) {
 	words := strings.Fields(text)
 	slices.Reverse(words)

@@ -12,29 +12,28 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// System is where devices are found and opened: [Kernel], or a test's.
+// System finds and opens devices: [Kernel], or a fake.
 type System interface {
-	// List returns what is connected, without opening it.
+	// List returns the connected devices, without opening them.
 	List() ([]Info, error)
-	// Open opens one of them. The error wraps panel.ErrAbsent where it is
-	// not there any more.
+	// Open opens a device. The error wraps panel.ErrAbsent if it is gone.
 	Open(Info) (Input, error)
 }
 
 // Input is an open device.
 type Input interface {
-	// Fd is read for events, without blocking.
+	// Fd gives events, without blocking.
 	Fd() int
-	// Keys returns the keys that are down.
+	// Keys returns the pressed keys.
 	Keys() (Bits, error)
-	// Range returns where an axis is and between which values.
+	// Range returns the position and the limits of an axis.
 	Range(axis uint16) (Range, error)
-	// Grab keeps the events from everybody else until Close.
+	// Grab withholds the events from other programs until Close.
 	Grab() error
 	Close() error
 }
 
-// Range is struct input_absinfo, as far as it is needed.
+// Range is the needed part of struct input_absinfo.
 type Range struct{ Value, Min, Max int32 }
 
 // input is a device node. Errors of its methods are errnos.
@@ -46,21 +45,22 @@ func (k Kernel) Open(info Info) (Input, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%s: %w: %s", path, err, PermissionMend)
+		return nil, fmt.Errorf("%s: %w; %s", path, err, PermissionFix)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
 		return nil, fmt.Errorf("%s: %w (%w)", path, panel.ErrAbsent, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := unix.IoctlSetPointerInt(fd, requestClock, unix.CLOCK_MONOTONIC); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: CLOCK_MONOTONIC: %w: this is no input device", path, err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("%s: CLOCK_MONOTONIC: %w: not an input device", path, err), unix.Close(fd))
 	}
 	return &input{fd}, nil
 }
 
-// PermissionMend says how a user is let at input devices.
-const PermissionMend = "add the user that runs the host process to the group input (sudo usermod -aG input USER, then log in again), " +
-	"or write a udev rule for this device alone, such as SUBSYSTEM==\"input\", ATTRS{idVendor}==\"VVVV\", ATTRS{idProduct}==\"PPPP\", GROUP=\"USER\", MODE=\"0640\""
+// PermissionFix is the fix for a missing permission.
+const PermissionFix = "add the user of the host process to the group input " +
+	"(sudo usermod -aG input USER, then log in again), or write a udev rule for this device alone, such as " +
+	`SUBSYSTEM=="input", ATTRS{idVendor}=="VVVV", ATTRS{idProduct}=="PPPP", GROUP="USER", MODE="0640"`
 
 // Requests of the kernel's include/uapi/linux/input.h, in the numbering of
 // include/uapi/asm-generic/ioctl.h, which amd64, arm and arm64 have.
@@ -82,9 +82,8 @@ func (i *input) Keys() (b Bits, err error) {
 	if err := i.read(requestKeys(unsafe.Sizeof(raw)), unsafe.Pointer(&raw)); err != nil {
 		return b, err
 	}
-	// The kernel counts bits in longs; for a set of whole bytes that is the
-	// same as in bytes where these come in the order of little-endian
-	// machines, which is all that is run on.
+	// The kernel's set is an array of longs. On little-endian machines, the
+	// only supported ones, that is the same as an array of bytes.
 	for code := range uint16(keyCount) {
 		if raw[code/8]>>(code%8)&1 == 1 {
 			b.Set(code)

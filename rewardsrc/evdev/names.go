@@ -21,12 +21,11 @@ const (
 	absCount = names.ABS_CNT
 )
 
-// KeyName returns the name of a key, such as KEY_VOLUMEUP or BTN_A; its number
-// where it has none.
+// KeyName returns the name of a key, such as KEY_VOLUMEUP or BTN_A, or its
+// number.
 func KeyName(code uint16) string { return nameOf(names.KEYNames, code) }
 
-// AxisName returns the name of an axis, such as ABS_Y; its number where it has
-// none.
+// AxisName returns the name of an axis, such as ABS_Y, or its number.
 func AxisName(code uint16) string { return nameOf(names.ABSNames, code) }
 
 func nameOf(all map[names.EvCode]string, code uint16) string {
@@ -54,7 +53,7 @@ func parse(name string, all map[string]names.EvCode, count int, want string) (ui
 	if n, err := strconv.ParseUint(name, 0, 16); err == nil && int(n) < count {
 		return uint16(n), nil
 	}
-	return 0, fmt.Errorf("not known (%q): give the name of %s, or its number (below %d)", name, want, count)
+	return 0, fmt.Errorf("unknown (%q); use the name of %s, or its number (below %d)", name, want, count)
 }
 
 // busNumber returns the number of a bus, such as usb.
@@ -63,7 +62,7 @@ func busNumber(name string) (uint16, bool) {
 	return uint16(code), ok
 }
 
-// busName returns the name of a bus in small letters, "" where it has none.
+// busName returns the name of a bus in lower case, "" if it has none.
 func busName(bus uint16) string {
 	return strings.ToLower(strings.TrimPrefix(names.BUSToString[names.EvCode(bus)], "BUS_"))
 }

@@ -9,11 +9,12 @@ import (
 
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// TestARealKernelDevice makes a device in the kernel and presses its button:
+// TestKernel_UinputDevice makes a device in the kernel and presses its button:
 // sysfs, ioctls, the clock and unplugging are the real ones.
-func TestARealKernelDevice(t *testing.T) {
+func TestKernel_UinputDevice(t *testing.T) {
 	if f, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0); err != nil {
 		t.Skipf("no uinput here: %v", err)
 	} else if err := f.Close(); err != nil {
@@ -35,7 +36,7 @@ func TestARealKernelDevice(t *testing.T) {
 	}
 	defer p.Halt()
 	r.panel = p
-	eventually(t, "the device", p.Reachable)
+	rewardsrctest.Eventually(t, "the device", p.Reachable)
 	for value := range int32(2) {
 		for _, e := range []names.InputEvent{{Type: names.EV_KEY, Code: names.BTN_B, Value: 1 - value}, {}} {
 			if err := device.WriteOne(&e); err != nil {
@@ -49,5 +50,5 @@ func TestARealKernelDevice(t *testing.T) {
 	if err := names.DestroyDevice(device); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss", func() bool { return !p.Reachable() })
+	rewardsrctest.Eventually(t, "the loss", func() bool { return !p.Reachable() })
 }

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 )
 
-// Config says which pins are which. Start from [DefaultConfig]. A line is
+// Config assigns the pins. Start from [DefaultConfig]. A line is
 // given by its number on the chip or by its name (gpioinfo lists both), in
 // quotes.
 type Config struct {
@@ -25,7 +26,7 @@ type Config struct {
 	// Undo is the line of the button that takes the newest label back.
 	// Empty: none.
 	Undo string `yaml:"undo"`
-	// ActiveLow says that a pressed button pulls its line to ground.
+	// ActiveLow means that a pressed button pulls its line to ground.
 	ActiveLow bool `yaml:"active_low"`
 	// Bias is the resistor at the buttons' lines within the chip: pull_up,
 	// pull_down, off, or as_is where there is one outside. A chip without
@@ -35,11 +36,11 @@ type Config struct {
 	DebounceMS float64 `yaml:"debounce_ms"`
 	// LED is the line of a light. Empty: none.
 	LED string `yaml:"led"`
-	// LEDActiveLow says that the light is on where its line is low.
+	// LEDActiveLow means that the light is on while its line is low.
 	LEDActiveLow bool `yaml:"led_active_low"`
 	// Buzzer is the line of a buzzer that sounds while it is on. Empty: none.
 	Buzzer string `yaml:"buzzer"`
-	// Labels says what presses are worth.
+	// Labels sets the values and times of presses.
 	Labels panel.Config `yaml:"labels"`
 }
 
@@ -54,7 +55,7 @@ const (
 // Biases lists the values of Config.Bias.
 func Biases() []string { return []string{PullUp, PullDown, Off, AsIs} }
 
-// DefaultConfig is buttons to ground on the first chip, no line chosen yet.
+// DefaultConfig is buttons to ground on the first chip, without lines.
 func DefaultConfig() Config {
 	return Config{Chip: "gpiochip0", ActiveLow: true, Bias: PullUp, DebounceMS: 10, Labels: panel.DefaultConfig()}
 }
@@ -64,16 +65,14 @@ func (c *Config) buttons() [panel.NumRoles]string {
 	return [panel.NumRoles]string{c.Good, c.Bad, c.CantTell, c.Undo}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// sense. Labels is not looked at: panel.Config.Validate does that.
+// Validate returns an error that names each key with an invalid value, except
+// Labels: panel.Config.Validate checks that.
 func (c Config) Validate() error {
 	var errs []error
 	if !slices.Contains(Biases(), c.Bias) {
-		errs = append(errs, fmt.Errorf("gpio: bias is unknown (%q): use %s", c.Bias, strings.Join(Biases(), ", ")))
+		errs = append(errs, fmt.Errorf("gpio: bias is unknown (%q); use %s", c.Bias, strings.Join(Biases(), ", ")))
 	}
-	if !(c.DebounceMS >= 0 && c.DebounceMS <= 1000) {
-		errs = append(errs, fmt.Errorf("gpio: debounce_ms is out of range (%g): choose a value from 0 to 1000", c.DebounceMS))
-	}
+	errs = append(errs, rewardsrc.CheckRange("gpio: debounce_ms", c.DebounceMS, 0, 1000))
 	return errors.Join(append(errs, c.checkLines()...)...)
 }
 
@@ -85,7 +84,7 @@ func (c *Config) checkLines() (errs []error) {
 			return
 		}
 		if other, twice := taken[line]; twice {
-			errs = append(errs, fmt.Errorf("gpio: %s is the same line as %s (%q): give each its own", key, other, line))
+			errs = append(errs, fmt.Errorf("gpio: %s is the same line as %s (%q); use another", key, other, line))
 		}
 		taken[line] = key
 	}
@@ -97,14 +96,14 @@ func (c *Config) checkLines() (errs []error) {
 	return errs
 }
 
-// Bound says that there is a chip and a button that gives labels; a source of
-// this kind needs that.
+// Bound returns an error unless a chip and a button that gives labels are
+// configured.
 func (c Config) Bound() error {
 	switch {
 	case c.Chip == "":
-		return errors.New("gpio: chip is empty: give a chip that gpiodetect lists, such as gpiochip0")
+		return errors.New("gpio: chip is empty; set a chip that gpiodetect lists, such as gpiochip0")
 	case c.Good == "" && c.Bad == "":
-		return errors.New("gpio: good is empty, and so is bad: give the lines of the buttons, as gpioinfo lists them")
+		return errors.New("gpio: good and bad are empty; set the lines of the buttons, as gpioinfo lists them")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func parseEvent(b []byte) uapi.LineEvent {
 	}
 }
 
-// button is what is known of one line.
+// button is the state of one line.
 type button struct {
 	seqno uint32 // of the last edge; the kernel begins with 1
 	level bool   // after it
@@ -32,11 +32,11 @@ type button struct {
 	last  int64 // the last edge
 }
 
-// lost returns how many presses are among the edges that are missing before
-// the one with this number. Edges alternate.
+// lost returns the number of presses among the missing edges before the one with
+// this number. Edges alternate.
 func (b *button) lost(seqno uint32) uint64 {
 	missing := uint64(seqno - b.seqno - 1) // wraps as the kernel's counter does
-	if missing > 1<<31 {                   // it ran backwards: another request's
+	if missing > 1<<31 {                   // it ran backwards: a new request
 		missing = 0
 	}
 	if b.level { // the first missing one is a release
@@ -45,7 +45,7 @@ func (b *button) lost(seqno uint32) uint64 {
 	return (missing + 1) / 2
 }
 
-// edge notes an edge.
+// edge records an edge.
 func (b *button) edge(level bool, at int64, seqno uint32, period int64) {
 	if at-b.last >= period {
 		b.first = at
@@ -53,8 +53,8 @@ func (b *button) edge(level bool, at int64, seqno uint32, period int64) {
 	b.seqno, b.level, b.last = seqno, level, at
 }
 
-// settle takes a level that was steady for the period over, and reports
-// whether that changed something, and when the change began.
+// settle accepts a level that was steady for the period. It reports whether the
+// button changed, and when the change began.
 func (b *button) settle(now, period int64) (at int64, changed bool) {
 	if b.level == b.down || now-b.last < period {
 		return 0, false
@@ -63,8 +63,8 @@ func (b *button) settle(now, period int64) (at int64, changed bool) {
 	return b.first, true
 }
 
-// tell tells the panel where a button is.
-func tell(p *panel.Panel, r panel.Role, down bool, at int64) {
+// report reports the state of a button to the panel.
+func report(p *panel.Panel, r panel.Role, down bool, at int64) {
 	if down {
 		p.Down(r, at)
 	} else {

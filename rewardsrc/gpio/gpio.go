@@ -13,10 +13,9 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// Options say where chips are and who is shown what happens. The zero value is
-// the running system.
+// Options configures Open. The zero value uses the chips of this machine.
 type Options struct {
-	// System is where chips are; nil means [Kernel].
+	// System opens chips; nil means [Kernel].
 	System System
 	// Display, Now and Retry are as in panel.Options.
 	Display func(rewardsrc.Notice)
@@ -24,8 +23,8 @@ type Options struct {
 	Retry   time.Duration
 }
 
-// Open listens to the buttons of a configuration. A chip that is not there is
-// waited for; a line that may not be had is an error.
+// Open listens to the buttons of a configuration. It waits for an absent chip; an
+// unavailable line is an error.
 func Open(cfg Config, opts Options) (*panel.Panel, error) {
 	if err := errors.Join(cfg.Validate(), cfg.Bound()); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func (d *device) Open(p *panel.Panel) (panel.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state of the buttons: %w", err), l.Close())
 	}
-	for r, down := range pressed { // held before: no press
+	for r, down := range pressed { // held at the start: not a press
 		c.buttons[r].level, c.buttons[r].down = down, down
 	}
 	return c, nil
@@ -84,7 +83,7 @@ func (c *conn) Fd() int { return c.lines.Fd() }
 // Close implements panel.Conn.
 func (c *conn) Close() error { return c.lines.Close() }
 
-// Read implements panel.Conn. The kernel hands out whole events.
+// Read implements panel.Conn. The kernel returns whole events.
 func (c *conn) Read() error {
 	n, err := unix.Read(c.lines.Fd(), c.buf)
 	switch {
@@ -95,7 +94,7 @@ func (c *conn) Read() error {
 	case n == 0:
 		return unix.ENODEV
 	case n%eventSize != 0:
-		return fmt.Errorf("a read of %d bytes is not of whole events of %d: the kernel is not understood", n, eventSize)
+		return fmt.Errorf("a read of %d bytes is not a multiple of %d, the size of an event", n, eventSize)
 	}
 	for b := c.buf[:n]; len(b) > 0; b = b[eventSize:] {
 		c.take(parseEvent(b))
@@ -103,7 +102,7 @@ func (c *conn) Read() error {
 	return nil
 }
 
-// take treats one edge.
+// take handles one edge.
 func (c *conn) take(e uapi.LineEvent) {
 	r, ok := c.lines.Button(e.Offset)
 	if !ok || e.ID != uapi.LineEventRisingEdge && e.ID != uapi.LineEventFallingEdge {
@@ -121,11 +120,11 @@ func (c *conn) take(e uapi.LineEvent) {
 	}
 }
 
-// settle takes a button's level over where it is steady.
+// settle reports a button's level once it is steady.
 func (c *conn) settle(r panel.Role, now int64) {
 	b := &c.buttons[r]
 	if at, changed := b.settle(now, c.period); changed {
-		tell(c.panel, r, b.down, at)
+		report(c.panel, r, b.down, at)
 	}
 }
 
@@ -136,8 +135,7 @@ func (c *conn) Signal(s panel.Signal, now int64) {
 	}
 }
 
-// Tick implements panel.Lamp: besides the outputs it waits for buttons that
-// bounce.
+// Tick implements panel.Lamp. It also debounces the buttons.
 func (c *conn) Tick(now int64) (next int64) {
 	next = math.MaxInt64
 	for _, r := range panel.Roles() {
@@ -152,8 +150,8 @@ func (c *conn) Tick(now int64) (next int64) {
 		if on == c.on[o] {
 			continue
 		}
-		// An output that fails is not worth the buttons; where the chip is
-		// gone, reading says so.
+		// A failing output must not cost the buttons. If the chip is gone,
+		// Read returns an error.
 		if c.lines.Set(Output(o), on) == nil {
 			c.on[o] = on
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// board is a chip that does not exist. It hands out real events of the
-// kernel's interface.
+// board is a simulated chip. Its events have the layout of the kernel's.
 type board struct {
 	mu        sync.Mutex
 	absent    bool
@@ -139,32 +140,7 @@ func open(t *testing.T, b *board, cfg Config, show func(rewardsrc.Notice)) *pane
 	return p
 }
 
-// labels waits for n labels.
-func labels(t *testing.T, p *panel.Panel, n int) (all []rewardsrc.Label) {
-	t.Helper()
-	eventually(t, "labels", func() bool {
-		dst := make([]rewardsrc.Label, 8)
-		all = append(all, dst[:p.Poll(dst)]...)
-		return len(all) >= n
-	})
-	if len(all) != n {
-		t.Fatalf("%d labels, want %d: %+v", len(all), n, all)
-	}
-	return all
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 500 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("never came: %s", what)
-}
-
-func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
+func TestPanel_ButtonGivesLabelAtKernelTime(t *testing.T) {
 	b := &board{debounced: true}
 	p := open(t, b, config(), nil)
 	p.Ask(rewardsrc.Request{ID: 4, Tick: 9, State: rewardsrc.Open})
@@ -174,7 +150,7 @@ func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
 	b.send(t, good, b.up(panel.Good))
 	b.press(t, panel.Bad)
 	b.press(t, panel.Undo)
-	got := labels(t, p, 4)
+	got := rewardsrctest.Labels(t, p, 4)
 	want := []rewardsrc.Label{
 		{Kind: rewardsrc.CantTell, Request: 4, Tick: 9, At: int64(tell.Timestamp)},
 		{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: int64(good.Timestamp)},
@@ -186,17 +162,17 @@ func TestEachButtonSaysWhatItMeansAtTheKernelsTime(t *testing.T) {
 	}
 }
 
-func TestAButtonThatWasHeldBeforeIsNoPress(t *testing.T) {
+func TestConn_IgnoresButtonHeldAtOpen(t *testing.T) {
 	b := &board{debounced: true, pressed: [panel.NumRoles]bool{panel.Bad: true}}
 	p := open(t, b, config(), nil)
 	b.send(t, b.up(panel.Bad))
 	b.press(t, panel.Good)
-	if got := labels(t, p, 1)[0]; got.Value != 1 {
+	if got := rewardsrctest.Labels(t, p, 1)[0]; got.Value != 1 {
 		t.Errorf("label %+v", got)
 	}
 }
 
-func TestEdgesThatTheKernelLostAreCountedAsPresses(t *testing.T) {
+func TestButton_CountsLostEdgesAsPresses(t *testing.T) {
 	for _, c := range []struct {
 		level   bool // before the gap
 		missing uint32
@@ -208,11 +184,11 @@ func TestEdgesThatTheKernelLostAreCountedAsPresses(t *testing.T) {
 		}
 	}
 	if b := (button{seqno: 9}); b.lost(9) != 0 || b.lost(8) != 0 {
-		t.Error("a counter that stands or runs backwards is taken for a loss")
+		t.Error("a counter that does not advance counts as a loss")
 	}
 }
 
-func TestLostPressesAreTold(t *testing.T) {
+func TestPanel_ReportsLostPresses(t *testing.T) {
 	b := &board{debounced: true}
 	var told string
 	p := open(t, b, config(), func(n rewardsrc.Notice) {
@@ -222,14 +198,14 @@ func TestLostPressesAreTold(t *testing.T) {
 	})
 	b.press(t, panel.Good)
 	b.send(t, b.edge(panel.Good, uapi.LineEventRisingEdge, rewardsrc.Monotonic(), 20))
-	labels(t, p, 2)
+	rewardsrctest.Labels(t, p, 2)
 	p.Poll(nil)
 	if p.Missing() != 10 || !strings.Contains(told, "10 presses may be lost") {
 		t.Errorf("missing %d, told %q", p.Missing(), told)
 	}
 }
 
-func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
+func TestButton_DebouncesToFirstEdge(t *testing.T) {
 	var b button
 	const period = 10
 	type step struct {
@@ -266,25 +242,28 @@ func TestABouncingContactIsOnePressOfItsFirstEdge(t *testing.T) {
 	}
 }
 
-func TestDebouncingHereNeedsNoFurtherEdge(t *testing.T) {
+func TestConn_DebouncesWithoutFurtherEdge(t *testing.T) {
 	b := &board{}
 	p := open(t, b, config(), nil)
 	at := rewardsrc.Monotonic()
-	b.send(t, b.edge(panel.Bad, uapi.LineEventRisingEdge, at, 0), b.edge(panel.Bad, uapi.LineEventFallingEdge, at+1e6, 0), b.edge(panel.Bad, uapi.LineEventRisingEdge, at+2e6, 0))
-	if got := labels(t, p, 1)[0]; got.At != at || got.Value != -1 {
+	b.send(t,
+		b.edge(panel.Bad, uapi.LineEventRisingEdge, at, 0),
+		b.edge(panel.Bad, uapi.LineEventFallingEdge, at+1e6, 0),
+		b.edge(panel.Bad, uapi.LineEventRisingEdge, at+2e6, 0))
+	if got := rewardsrctest.Labels(t, p, 1)[0]; got.At != at || got.Value != -1 {
 		t.Errorf("label %+v, want a press at %d", got, at)
 	}
 }
 
-func TestAnotherLinesEventsAndOddOnesAreIgnored(t *testing.T) {
+func TestConn_IgnoresUnknownEvents(t *testing.T) {
 	b := &board{debounced: true}
 	p := open(t, b, config(), nil)
 	b.send(t, uapi.LineEvent{Offset: 99, ID: uapi.LineEventRisingEdge}, uapi.LineEvent{Offset: 17, ID: 7})
 	b.press(t, panel.Good)
-	labels(t, p, 1)
+	rewardsrctest.Labels(t, p, 1)
 }
 
-func TestTheLightBlinksWhileALabelIsWanted(t *testing.T) {
+func TestLamp_BlinksWhileLabelIsWanted(t *testing.T) {
 	led := lamp{patterns: patterns[LED]}
 	buzzer := lamp{patterns: patterns[Buzzer]}
 	type look struct {
@@ -305,37 +284,53 @@ func TestTheLightBlinksWhileALabelIsWanted(t *testing.T) {
 	check(look{0, false, false})
 	led.signal(panel.Asking, 1000*ms)
 	buzzer.signal(panel.Asking, 1000*ms)
-	check(look{1000, true, true}, look{1080, true, false}, look{1250, false, false}, look{1500, true, false}, look{9000, true, false})
+	check(look{1000, true, true}, look{1080, true, false}, look{1250, false, false},
+		look{1500, true, false}, look{9000, true, false})
 	led.signal(panel.Idle, 9100*ms)
 	led.signal(panel.Acknowledged, 9100*ms)
 	buzzer.signal(panel.Idle, 9100*ms)
 	buzzer.signal(panel.Acknowledged, 9100*ms)
-	check(look{9100, true, true}, look{9150, true, false}, look{9210, true, true}, look{9500, false, false}, look{9999, false, false})
+	check(look{9100, true, true}, look{9150, true, false}, look{9210, true, true},
+		look{9500, false, false}, look{9999, false, false})
 	led.signal(panel.Refused, 10_000*ms)
 	buzzer.signal(panel.Refused, 10_000*ms)
-	check(look{10_000, true, true}, look{10_090, false, true}, look{10_170, true, true}, look{10_499, true, true}, look{10_500, true, false}, look{10_900, false, false})
+	check(look{10_000, true, true}, look{10_090, false, true}, look{10_170, true, true},
+		look{10_499, true, true}, look{10_500, true, false}, look{10_900, false, false})
 }
 
-func TestTheOutputsFollowWhatHappensAndEndDark(t *testing.T) {
+func TestConn_OutputsShowSignals(t *testing.T) {
 	b := &board{debounced: true}
-	p := open(t, b, config(), nil)
-	switched := func(o Output) []bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return slices.Clone(b.switched[o])
+	var now atomic.Int64
+	now.Store(1e12)
+	p, err := Open(config(), Options{System: b, Now: now.Load})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer p.Halt()
+	wait := func(what string, led, buzzer []bool) {
+		t.Helper()
+		rewardsrctest.Eventually(t, what, func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return slices.Equal(b.switched[LED], led) && slices.Equal(b.switched[Buzzer], buzzer)
+		})
+	}
+	const on, off = true, false
 	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
-	eventually(t, "the blinking", func() bool { return len(switched(LED)) >= 3 && len(switched(Buzzer)) >= 2 })
+	wait("asking", []bool{on}, []bool{on})
+	now.Add(100 * ms)
+	wait("the end of the beep", []bool{on}, []bool{on, off})
 	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Expired})
-	eventually(t, "darkness", func() bool { l := switched(LED); return !l[len(l)-1] })
-	n := len(switched(LED))
+	wait("darkness", []bool{on, off}, []bool{on, off})
 	p.Acknowledge(rewardsrc.Label{Kind: rewardsrc.Value})
-	eventually(t, "the acknowledgement", func() bool { return len(switched(LED)) == n+2 })
+	wait("the acknowledgement", []bool{on, off, on}, []bool{on, off, on})
+	now.Add(500 * ms)
+	wait("the end of the acknowledgement", []bool{on, off, on, off}, []bool{on, off, on, off})
 	p.Refuse(rewardsrc.Label{Kind: rewardsrc.Value}, errors.New("full"))
-	eventually(t, "the refusal", func() bool { return len(switched(LED)) == n+12 })
+	wait("the refusal", []bool{on, off, on, off, on}, []bool{on, off, on, off, on})
 }
 
-func TestAChipThatGoesAndComesBackIsWaitedForAndAsksAgain(t *testing.T) {
+func TestPanel_ReconnectsAndAsksAgain(t *testing.T) {
 	b := &board{debounced: true}
 	var events []rewardsrc.Event
 	p := open(t, b, config(), func(n rewardsrc.Notice) { events = append(events, n.Event) })
@@ -346,20 +341,27 @@ func TestAChipThatGoesAndComesBackIsWaitedForAndAsksAgain(t *testing.T) {
 	if err := b.write.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Lost) })
+	rewardsrctest.Eventually(t, "the loss", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Lost) })
 	b.mu.Lock()
 	n := len(b.switched[LED])
 	b.absent = false
 	b.mu.Unlock()
-	eventually(t, "the return", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Returned) })
-	eventually(t, "the blinking", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.switched[LED]) > n })
+	rewardsrctest.Eventually(t, "the return", func() bool {
+		p.Poll(nil)
+		return slices.Contains(events, rewardsrc.Returned)
+	})
+	rewardsrctest.Eventually(t, "the blinking", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.switched[LED]) > n
+	})
 	b.press(t, panel.Good)
-	if got := labels(t, p, 1)[0]; got.Request != 1 {
+	if got := rewardsrctest.Labels(t, p, 1)[0]; got.Request != 1 {
 		t.Errorf("label %+v does not answer the request that is still open", got)
 	}
 }
 
-func TestAChipThatCannotServeIsRefused(t *testing.T) {
+func TestOpen_RefusesUnusableChip(t *testing.T) {
 	if _, err := Open(config(), Options{System: &board{refuses: unix.EBUSY}}); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("error %v", err)
 	}
@@ -370,14 +372,16 @@ func TestAChipThatCannotServeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConfigurationNamesEveryMistake(t *testing.T) {
+func TestConfig_NamesEveryMistake(t *testing.T) {
 	cfg := config()
 	cfg.Bad, cfg.LED, cfg.Bias, cfg.DebounceMS = cfg.Good, cfg.Undo, "sideways", -1
 	err := cfg.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"bad is the same line as good", "led is the same line as undo", "bias is", "debounce_ms is"} {
+	for _, want := range []string{
+		"bad is the same line as good", "led is the same line as undo", "bias is", "debounce_ms is",
+	} {
 		if !strings.Contains(err.Error(), "gpio: "+want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
@@ -387,21 +391,22 @@ func TestAConfigurationNamesEveryMistake(t *testing.T) {
 	}
 }
 
-func TestTheRequestSaysWhatTheConfigurationSays(t *testing.T) {
+func TestButtonFlags_FollowConfig(t *testing.T) {
 	cfg := config()
-	if got, want := buttonFlags(cfg), uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth|uapi.LineFlagV2ActiveLow|uapi.LineFlagV2BiasPullUp; got != want {
+	plain := uapi.LineFlagV2Input | uapi.LineFlagV2EdgeBoth
+	if got, want := buttonFlags(cfg), plain|uapi.LineFlagV2ActiveLow|uapi.LineFlagV2BiasPullUp; got != want {
 		t.Errorf("flags %b, want %b", got, want)
 	}
 	cfg.ActiveLow, cfg.Bias = false, AsIs
-	if got, want := buttonFlags(cfg), uapi.LineFlagV2Input|uapi.LineFlagV2EdgeBoth; got != want {
-		t.Errorf("flags %b, want %b", got, want)
+	if got := buttonFlags(cfg); got != plain {
+		t.Errorf("flags %b, want %b", got, plain)
 	}
 	if got := buttonFlags(cfg); got.HasRealtimeEventClock() {
 		t.Error("events are not on CLOCK_MONOTONIC")
 	}
 }
 
-func TestAnAbsentChipAndAFileThatIsNoneAreToldApart(t *testing.T) {
+func TestKernel_TellsAbsentChipFromWrongFile(t *testing.T) {
 	if _, err := (Kernel{}).Open(Config{Chip: "/nowhere/gpiochip0", Good: "1"}); !errors.Is(err, panel.ErrAbsent) {
 		t.Errorf("error %v", err)
 	}
@@ -430,7 +435,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		c := conn{panel: nil, lines: &boardLines{board: &board{}}}
 		if _, ok := c.lines.Button(want.Offset); !ok {
-			c.take(want) // another line's: nothing happens
+			c.take(want) // of another line: no effect
 		}
 	})
 }

@@ -2,11 +2,12 @@ package gpio
 
 import (
 	"math"
+	"slices"
 
 	"optibfm/rewardsrc/panel"
 )
 
-// pattern is on and off in turns, beginning with on; the durations are ns.
+// pattern is a sequence of on and off durations in ns, beginning with on.
 type pattern struct {
 	turns []int64
 	loop  bool
@@ -19,7 +20,7 @@ var patterns = [NumOutputs]map[panel.Signal]pattern{
 	LED: {
 		panel.Asking:       {turns: []int64{250 * ms, 250 * ms}, loop: true},
 		panel.Acknowledged: {turns: []int64{400 * ms, 100 * ms}},
-		panel.Refused:      {turns: []int64{80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms, 80 * ms}},
+		panel.Refused:      {turns: slices.Repeat([]int64{80 * ms}, 10)},
 	},
 	Buzzer: {
 		panel.Asking:       {turns: []int64{80 * ms}},
@@ -28,8 +29,8 @@ var patterns = [NumOutputs]map[panel.Signal]pattern{
 	},
 }
 
-// at returns whether the pattern is on, since after it began, and for how much
-// longer it stays so; done where it is over.
+// at returns whether the pattern is on at a time since its beginning, and for how
+// much longer; done reports that it is over.
 func (p pattern) at(since int64) (on bool, left int64, done bool) {
 	total := int64(0)
 	for _, t := range p.turns {
@@ -48,8 +49,7 @@ func (p pattern) at(since int64) (on bool, left int64, done bool) {
 	return false, math.MaxInt64, true
 }
 
-// lamp shows signals at one output: asking as long as it lasts, and the others
-// before it for a moment.
+// lamp shows signals at one output. A momentary signal interrupts Asking.
 type lamp struct {
 	patterns map[panel.Signal]pattern
 	asking   bool
@@ -69,7 +69,7 @@ func (l *lamp) signal(s panel.Signal, now int64) {
 	}
 }
 
-// show returns whether the output shall be on, and until when.
+// show returns the state of the output, and until when it holds.
 func (l *lamp) show(now int64) (on bool, until int64) {
 	if l.moment != 0 {
 		on, left, done := l.patterns[l.moment].at(now - l.since)

@@ -14,29 +14,29 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// System is where chips are: [Kernel], or a test's.
+// System opens chips: [Kernel], or a fake.
 type System interface {
 	// Open requests the lines of a configuration. The error wraps
-	// panel.ErrAbsent where the chip is not there.
+	// panel.ErrAbsent if the chip is absent.
 	Open(Config) (Lines, error)
 }
 
 // Lines are the requested lines.
 type Lines interface {
-	// Fd is read for uapi.LineEvent, without blocking.
+	// Fd gives uapi.LineEvent values, without blocking.
 	Fd() int
 	// Button is the role of a line, by its number.
 	Button(offset uint32) (r panel.Role, ok bool)
 	// Pressed returns which buttons are down.
 	Pressed() ([panel.NumRoles]bool, error)
-	// Debounced reports whether the events are debounced already.
+	// Debounced reports whether the kernel debounces.
 	Debounced() bool
-	// Set switches an output, where there is one.
+	// Set switches an output, if it is configured.
 	Set(o Output, on bool) error
 	Close() error
 }
 
-// Output is something that shows signals.
+// Output is a light or a buzzer.
 type Output uint8
 
 // The outputs.
@@ -69,13 +69,13 @@ func (Kernel) Open(cfg Config) (Lines, error) {
 	chip, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%s: %w: add the user that runs the host process to the group gpio (sudo usermod -aG gpio USER, then log in again), or write a udev rule: SUBSYSTEM==\"gpio\", GROUP=\"gpio\", MODE=\"0660\"", path, err)
+		return nil, fmt.Errorf("%s: %w; %s", path, err, permissionFix)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return nil, fmt.Errorf("%s: %w (there is: %s)", path, panel.ErrAbsent, chips())
+		return nil, fmt.Errorf("%s: %w (found: %s)", path, panel.ErrAbsent, chips())
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer unix.Close(chip) // a request lives without it
+	defer unix.Close(chip) // a request stays valid
 	l := &lines{inputs: -1, outputs: [NumOutputs]int{-1, -1}}
 	if err := l.request(uintptr(chip), cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), l.Close())
@@ -83,7 +83,11 @@ func (Kernel) Open(cfg Config) (Lines, error) {
 	return l, nil
 }
 
-// chips names what could have been meant.
+const permissionFix = "add the user of the host process to the group gpio " +
+	"(sudo usermod -aG gpio USER, then log in again), " +
+	`or write a udev rule: SUBSYSTEM=="gpio", GROUP="gpio", MODE="0660"`
+
+// chips lists the chips of this machine.
 func chips() string {
 	found, err := filepath.Glob("/dev/gpiochip*")
 	if err != nil || len(found) == 0 {
@@ -118,18 +122,18 @@ func (l *lines) request(chip uintptr, cfg Config) error {
 	return nil
 }
 
-// find returns the number of a line that is given by number or name.
+// find returns the number of a line, given by number or name.
 func find(chip uintptr, line string) (uint32, error) {
 	if n, err := strconv.ParseUint(line, 10, 16); err == nil {
 		if _, err := uapi.GetLineInfoV2(chip, int(n)); err != nil {
-			return 0, fmt.Errorf("line %d: %w: choose one that gpioinfo lists", n, err)
+			return 0, fmt.Errorf("line %d: %w; choose one that gpioinfo lists", n, err)
 		}
 		return uint32(n), nil
 	}
 	for n := 0; ; n++ {
 		info, err := uapi.GetLineInfoV2(chip, n)
 		if errors.Is(err, unix.EINVAL) {
-			return 0, fmt.Errorf("line %q: the chip has none of that name: choose one that gpioinfo lists", line)
+			return 0, fmt.Errorf("line %q: unknown name; choose one that gpioinfo lists", line)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("line %q: %w", line, err)
@@ -140,13 +144,15 @@ func find(chip uintptr, line string) (uint32, error) {
 	}
 }
 
-// requestButtons leaves the debouncing to the kernel where it takes it.
+// requestButtons lets the kernel debounce if it can.
 func (l *lines) requestButtons(chip uintptr, cfg Config) error {
 	request := newRequest(l.offsets, buttonFlags(cfg))
 	plain := request
 	if cfg.DebounceMS > 0 {
 		period := uapi.DebouncePeriod(cfg.DebounceMS * 1e6)
-		request.Config.AddAttribute(uapi.LineConfigAttribute{Attr: period.Encode(), Mask: uapi.NewLineBitMask(len(l.offsets))})
+		request.Config.AddAttribute(uapi.LineConfigAttribute{
+			Attr: period.Encode(), Mask: uapi.NewLineBitMask(len(l.offsets)),
+		})
 	}
 	err := uapi.GetLine(chip, &request)
 	l.debounced = err == nil
@@ -168,8 +174,8 @@ func newRequest(offsets []uint32, flags uapi.LineFlagV2) uapi.LineRequest {
 	return r
 }
 
-// buttonFlags are the flags of the buttons' lines. The clock of events is
-// CLOCK_MONOTONIC where none is asked for.
+// buttonFlags returns the flags of the buttons' lines. The default clock of
+// events is CLOCK_MONOTONIC.
 func buttonFlags(cfg Config) uapi.LineFlagV2 {
 	flags := uapi.LineFlagV2Input | uapi.LineFlagV2EdgeBoth
 	if cfg.ActiveLow {
@@ -204,19 +210,20 @@ func (l *lines) requestOutput(chip uintptr, o Output, name string, activeLow boo
 	return nil
 }
 
-// explain says what a refused request means.
+// explain adds the meaning of a refused request and a fix.
 func explain(err error, chip uintptr, offsets []uint32) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		for _, offset := range offsets {
 			if info, infoErr := uapi.GetLineInfoV2(chip, int(offset)); infoErr == nil && info.Flags.IsUsed() {
-				return fmt.Errorf("line %d: %w (by %q): choose another line, or end what uses it", offset, err, unix.ByteSliceToString(info.Consumer[:]))
+				return fmt.Errorf("line %d: %w (used by %q); choose another line, or end that program",
+					offset, err, unix.ByteSliceToString(info.Consumer[:]))
 			}
 		}
 	case errors.Is(err, unix.ENOTTY):
-		return fmt.Errorf("%w: the kernel lacks version 2 of the GPIO interface: use Linux 5.10 or newer", err)
+		return fmt.Errorf("%w: no version 2 of the GPIO interface; use Linux 5.10 or newer", err)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOTSUP):
-		return fmt.Errorf("%w: the chip does not take these settings: try bias as_is and a resistor on the board", err)
+		return fmt.Errorf("%w: not supported by the chip; try bias as_is and a resistor on the board", err)
 	}
 	return err
 }
@@ -256,12 +263,12 @@ func (l *lines) Set(o Output, on bool) error {
 	return uapi.SetLineValuesV2(uintptr(l.outputs[o]), values)
 }
 
-// Close switches the outputs off: the kernel would leave them as they are.
+// Close switches the outputs off, which the kernel would not do.
 func (l *lines) Close() error {
 	var errs []error
 	for o, fd := range l.outputs {
 		if fd >= 0 {
-			errs = append(errs, gone(l.Set(Output(o), false)), unix.Close(fd))
+			errs = append(errs, ignoreUnplugged(l.Set(Output(o), false)), unix.Close(fd))
 			l.outputs[o] = -1
 		}
 	}
@@ -271,8 +278,8 @@ func (l *lines) Close() error {
 	return errors.Join(errs...)
 }
 
-// gone forgives a chip that is not there any more: nothing is left to switch.
-func gone(err error) error {
+// ignoreUnplugged drops the error of a chip that is gone.
+func ignoreUnplugged(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return nil
 	}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// TestARealKernelChip presses a button of the kernel's gpio-sim: the requests,
-// the numbering and the times are the real ones.
-func TestARealKernelChip(t *testing.T) {
+// TestKernel_GPIOSim presses a button of the kernel's gpio-sim, with real
+// requests, sequence numbers and times.
+func TestKernel_GPIOSim(t *testing.T) {
 	const configfs = "/sys/kernel/config/gpio-sim"
 	if _, err := os.Stat(configfs); err != nil {
 		t.Skipf("no gpio-sim here (modprobe gpio-sim; mount configfs): %v", err)
@@ -63,7 +64,7 @@ func TestARealKernelChip(t *testing.T) {
 		write(pull, "pull-up")
 		time.Sleep(30 * time.Millisecond)
 	}
-	for _, l := range labels(t, p, 3) {
+	for _, l := range rewardsrctest.Labels(t, p, 3) {
 		if l.Value != cfg.Labels.GoodValue || l.At < before || l.At > rewardsrc.Monotonic() {
 			t.Errorf("label %+v", l)
 		}

@@ -2,7 +2,8 @@ package keyboard
 
 import (
 	"errors"
-	"fmt"
+
+	"optibfm/rewardsrc"
 )
 
 // Config describes what keys mean. Start from [DefaultConfig].
@@ -28,26 +29,10 @@ func DefaultConfig() Config {
 	return Config{GoodValue: 1, BadValue: -1, RefractoryMS: 250, ReactionMS: 150, Bell: true}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// sense.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{
-		within("good_value", c.GoodValue, -1000, 1000),
-		within("neutral_value", c.NeutralValue, -1000, 1000),
-		within("bad_value", c.BadValue, -1000, 1000),
-		within("refractory_ms", c.RefractoryMS, 0, 5000),
-		within("reaction_ms", c.ReactionMS, 0, 2000),
-	}
-	if c.GoodValue <= c.BadValue {
-		errs = append(errs, fmt.Errorf("keyboard: good_value is not above bad_value (%g, %g): give the better reward to good", c.GoodValue, c.BadValue))
-	}
-	return errors.Join(errs...)
-}
-
-// within also refuses NaN, which no comparison holds for.
-func within(key string, v, low, high float64) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("keyboard: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
+	return errors.Join(
+		rewardsrc.CheckRange("keyboard: neutral_value", c.NeutralValue, -1000, 1000),
+		rewardsrc.CheckButtons("keyboard", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
+	)
 }

@@ -17,14 +17,14 @@ import (
 const (
 	// queueLen is how many presses can wait for a Poll.
 	queueLen = 64
-	// handful is the most keys of one read that count: fingers do not press
-	// more within the time that a reader needs to wake.
-	handful = 4
+	// maxKeys is the most keys of one read that count: fingers do not press
+	// more in the time in which a reader wakes up.
+	maxKeys = 4
 	// ignoredEvery limits how often ignored keys are reported.
 	ignoredEvery = int64(1e9)
 )
 
-// Options say where the keyboard is and who else uses it. The zero value is
+// Options selects the terminal and the other users of it. The zero value is
 // the terminal at standard input, in plain mode.
 type Options struct {
 	// Terminal is read and written; nil means os.Stdin, which must be a
@@ -33,20 +33,20 @@ type Options struct {
 	// Display shows notices; nil prints them as lines. It is called by the
 	// goroutine that calls Ask and Poll, and must not block.
 	Display func(Notice)
-	// OnKey gets every key that is no label, such as q or CtrlC, on the
+	// OnKey receives every key that gives no label, such as q or CtrlC, on the
 	// reading goroutine; nil ignores them. It must not call Halt.
 	OnKey func(Key)
 	// RestoreOnSignal restores the terminal at SIGINT, SIGTERM and SIGHUP
 	// and then lets the signal take its default effect. Leave it false
-	// where the program treats these signals and calls Halt.
+	// where the program handles these signals and calls Halt.
 	RestoreOnSignal bool
 	// Now is the clock of presses; nil means CLOCK_MONOTONIC.
 	Now func() int64
 }
 
 // Keyboard is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
-// [rewardsrc.Reachable]. Halt may be called by any goroutine, everything else by
-// one.
+// [rewardsrc.Reachable]. Any goroutine may call Halt; one goroutine calls the
+// other methods.
 type Keyboard struct {
 	cfg      Config
 	terminal *os.File
@@ -56,10 +56,10 @@ type Keyboard struct {
 	printer  *printer // nil with a display
 
 	attribution rewardsrc.Attribution
-	presses     chan press
+	inputs      chan rewardsrc.Input
 	ignored     atomic.Uint64 // keys that gave no label
-	shown       uint64        // of ignored, reported
-	shownAt     int64
+	reported    uint64        // of ignored
+	reportedAt  int64
 	lost        atomic.Pointer[error]
 	lostShown   bool
 
@@ -72,13 +72,8 @@ type Keyboard struct {
 	haltErr  error
 }
 
-type press struct {
-	meaning
-	at int64
-}
-
 // Open makes the terminal raw and starts to read. Call Halt, in a defer, to
-// get it back as it was.
+// restore the terminal.
 func Open(cfg Config, opts Options) (*Keyboard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -90,7 +85,7 @@ func Open(cfg Config, opts Options) (*Keyboard, error) {
 		onKey:       opts.OnKey,
 		display:     opts.Display,
 		attribution: rewardsrc.Attribution{Reaction: int64(cfg.ReactionMS * 1e6)},
-		presses:     make(chan press, queueLen),
+		inputs:      make(chan rewardsrc.Input, queueLen),
 		signals:     make(chan os.Signal, 4),
 	}
 	k.defaults()
@@ -113,7 +108,7 @@ func (k *Keyboard) defaults() {
 	}
 }
 
-// grab takes the terminal over, or leaves it as it is and returns an error.
+// grab makes the terminal raw, or leaves it unchanged and returns an error.
 func (k *Keyboard) grab() (err error) {
 	if k.restore, err = Save(k.terminal); err != nil {
 		return err
@@ -126,7 +121,7 @@ func (k *Keyboard) grab() (err error) {
 	}
 	if err := makeRaw(int(k.terminal.Fd())); err != nil {
 		return errors.Join(
-			fmt.Errorf("keyboard: %s: no raw mode (%w): check the terminal", k.terminal.Name(), err),
+			fmt.Errorf("keyboard: %s: no raw mode (%w); check the terminal", k.terminal.Name(), err),
 			k.wake.Close(), k.wakeRead.Close())
 	}
 	return nil
@@ -147,15 +142,15 @@ func (k *Keyboard) start(restoreOnSignal bool) {
 	k.workers.Go(k.read)
 }
 
-// watchSignals is not waited for: it may be the goroutine that calls Halt.
+// watchSignals may call Halt, which therefore does not wait for it.
 func (k *Keyboard) watchSignals() {
 	for s := range k.signals {
 		if s == unix.SIGCONT {
-			// As at the start; a failure shows itself to the reader.
+			// The reader notices a failure.
 			_ = makeRaw(int(k.terminal.Fd()))
 			continue
 		}
-		// Nobody is left to tell of a failure: the process ends.
+		// The process ends: a failure cannot be reported.
 		_ = k.Halt()
 		number := s.(unix.Signal)
 		signal.Reset(number)
@@ -164,17 +159,10 @@ func (k *Keyboard) watchSignals() {
 	}
 }
 
-// Ask shows a request, or that it is closed.
+// Ask shows that a request is open or closed.
 func (k *Keyboard) Ask(r rewardsrc.Request) {
 	k.attribution.Ask(r, k.now())
-	switch r.State {
-	case rewardsrc.Open:
-		k.display(Notice{Event: Wanted, Request: r, Text: "label wanted: " + keysHelp})
-	case rewardsrc.Answered:
-		k.display(Notice{Event: Closed, Request: r, Text: "request answered"})
-	default:
-		k.display(Notice{Event: Closed, Request: r, Text: "no label wanted any more"})
-	}
+	k.display(rewardsrc.RequestNotice(r, keysHelp))
 }
 
 // Poll copies the labels of the keys that were pressed since the last poll.
@@ -182,8 +170,8 @@ func (k *Keyboard) Poll(dst []rewardsrc.Label) int {
 	n := 0
 	for n < len(dst) {
 		select {
-		case p := <-k.presses:
-			if label, ok := k.attribution.Label(p.kind, p.value, p.at); ok {
+		case in := <-k.inputs:
+			if label, ok := k.attribution.Label(in); ok {
 				dst[n] = label
 				n++
 			}
@@ -196,12 +184,12 @@ func (k *Keyboard) Poll(dst []rewardsrc.Label) int {
 	return n
 }
 
-// report shows what went wrong on the reading side.
+// report shows the problems of the reading side.
 func (k *Keyboard) report() {
 	now := k.now()
-	if n := k.ignored.Load(); n != k.shown && now-k.shownAt >= ignoredEvery {
-		text := fmt.Sprintf("%d keys ignored: a paste, or more than can be taken at once", n-k.shown)
-		k.shown, k.shownAt = n, now
+	if n := k.ignored.Load(); n != k.reported && now-k.reportedAt >= ignoredEvery {
+		text := fmt.Sprintf("%d keys ignored: a paste, or too many at once", n-k.reported)
+		k.reported, k.reportedAt = n, now
 		k.display(Notice{Event: Ignored, Text: text})
 	}
 	if err := k.lost.Load(); err != nil && !k.lostShown {
@@ -212,21 +200,21 @@ func (k *Keyboard) report() {
 
 // Acknowledge shows that a label is safe.
 func (k *Keyboard) Acknowledge(l rewardsrc.Label) {
-	k.display(Notice{Event: Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", l.Describe(), l.ID)})
+	k.display(rewardsrc.SavedNotice(l))
 }
 
 // Refuse shows that a label does not count.
 func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
-	k.display(Notice{Event: Refused, Label: l, Text: fmt.Sprintf("%s does NOT count: %v", l.Describe(), reason)})
+	k.display(rewardsrc.RefusedNotice(l, reason))
 }
 
-// Ignored returns how many keys were taken for a paste or found the queue full.
+// Ignored returns how many keys counted as a paste or found the queue full.
 func (k *Keyboard) Ignored() uint64 { return k.ignored.Load() }
 
 // Reachable implements [rewardsrc.Reachable]: the terminal is there.
 func (k *Keyboard) Reachable() bool { return k.lost.Load() == nil }
 
-// Err returns why no more labels will come, nil while the terminal lives.
+// Err returns why no more labels will come, nil while the terminal works.
 func (k *Keyboard) Err() error {
 	if err := k.lost.Load(); err != nil {
 		return *err
@@ -241,10 +229,10 @@ func (k *Keyboard) Halt() error {
 		close(k.signals)
 		closeErr := k.wake.Close()
 		k.workers.Wait()
-		// Restored before the printer is waited for: it may hang on a
-		// terminal that stopped reading.
+		// Restore first: the printer may hang on a terminal that stopped
+		// reading.
 		restoreErr := k.restore()
-		if k.Err() != nil { // a terminal that is gone needs no restoring
+		if k.Err() != nil { // the terminal is gone
 			restoreErr = nil
 		}
 		k.stopPrinter()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
 var (
@@ -20,16 +21,16 @@ var (
 	_ rewardsrc.Reachable    = (*Keyboard)(nil)
 )
 
-// desk is a keyboard on a pseudo-terminal, and what it showed.
-type desk struct {
+// terminalUser is a keyboard on a pseudo-terminal and its notices.
+type terminalUser struct {
 	*Keyboard
 	person, terminal *os.File
 	notices          []Notice
 }
 
-func newDesk(t *testing.T, cfg Config, opts Options) *desk {
+func newUser(t *testing.T, cfg Config, opts Options) *terminalUser {
 	t.Helper()
-	d := &desk{}
+	d := &terminalUser{}
 	d.person, d.terminal = openPTY(t)
 	opts.Terminal = d.terminal
 	opts.Display = func(n Notice) { d.notices = append(d.notices, n) }
@@ -46,26 +47,16 @@ func newDesk(t *testing.T, cfg Config, opts Options) *desk {
 	return d
 }
 
-func (d *desk) typeKeys(t *testing.T, keys string) {
+func (d *terminalUser) typeKeys(t *testing.T, keys string) {
 	t.Helper()
 	if _, err := d.person.WriteString(keys); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// labels polls until n labels came.
-func (d *desk) labels(t *testing.T, n int) []rewardsrc.Label {
+func (d *terminalUser) labels(t *testing.T, n int) []rewardsrc.Label {
 	t.Helper()
-	var got []rewardsrc.Label
-	eventually(t, "labels", func() bool {
-		buf := make([]rewardsrc.Label, 8)
-		got = append(got, buf[:d.Poll(buf)]...)
-		return len(got) >= n
-	})
-	if len(got) != n {
-		t.Fatalf("%d labels, want %d: %+v", len(got), n, got)
-	}
-	return got
+	return rewardsrctest.Labels(t, d, n)
 }
 
 func quick() Config {
@@ -74,8 +65,8 @@ func quick() Config {
 	return cfg
 }
 
-func TestKeysGiveLabelsWithTheMomentOfThePress(t *testing.T) {
-	d := newDesk(t, quick(), Options{})
+func TestKeyboard_KeysGiveLabels(t *testing.T) {
+	d := newUser(t, quick(), Options{})
 	before := rewardsrc.Monotonic()
 	d.typeKeys(t, "+")
 	plus := d.labels(t, 1)[0]
@@ -93,18 +84,18 @@ func TestKeysGiveLabelsWithTheMomentOfThePress(t *testing.T) {
 	}
 }
 
-func TestDigitsAreGradesFromBadToGood(t *testing.T) {
+func TestConfig_DigitsAreGrades(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.BadValue, cfg.GoodValue = 0, 2
 	for key, want := range map[Key]float64{'1': 0, '3': 0.5, '5': 1, '9': 2} {
-		if m, ok := cfg.meaningOf(key); !ok || m.value != want {
+		if m, ok := cfg.inputOf(key); !ok || m.Value != want {
 			t.Errorf("%c means %+v, %v; want %g", key, m, ok, want)
 		}
 	}
 }
 
-func TestAPressAnswersTheRequestThatIsShown(t *testing.T) {
-	d := newDesk(t, quick(), Options{})
+func TestKeyboard_PressAnswersRequest(t *testing.T) {
+	d := newUser(t, quick(), Options{})
 	d.Ask(rewardsrc.Request{ID: 5, Tick: 77, State: rewardsrc.Open})
 	d.typeKeys(t, "7")
 	if l := d.labels(t, 1)[0]; l.Request != 5 || l.Tick != 77 || l.Value != 0.5 {
@@ -116,8 +107,8 @@ func TestAPressAnswersTheRequestThatIsShown(t *testing.T) {
 	}
 }
 
-func TestAcknowledgedAndRefusedLabelsAreShown(t *testing.T) {
-	d := newDesk(t, quick(), Options{})
+func TestKeyboard_ShowsOutcomes(t *testing.T) {
+	d := newUser(t, quick(), Options{})
 	d.Acknowledge(rewardsrc.Label{ID: 12, Kind: rewardsrc.Value, Value: 0.5})
 	d.Refuse(rewardsrc.Label{Kind: rewardsrc.Undo}, errors.New("the ring is full"))
 	want := []string{"label +0.5 saved (12)", "undo does NOT count: the ring is full"}
@@ -128,7 +119,7 @@ func TestAcknowledgedAndRefusedLabelsAreShown(t *testing.T) {
 	}
 }
 
-func TestAHeldKeyIsOneLabelUntilItIsReleased(t *testing.T) {
+func TestDecoder_HeldKeyIsOneLabel(t *testing.T) {
 	cfg := DefaultConfig()
 	d := decoder{cfg: &cfg}
 	at, labels := int64(1e9), 0
@@ -148,9 +139,9 @@ func TestAHeldKeyIsOneLabelUntilItIsReleased(t *testing.T) {
 	}
 }
 
-func TestOtherKeysGoToTheScreenThatSharesTheTerminal(t *testing.T) {
+func TestKeyboard_PassesOtherKeys(t *testing.T) {
 	keys := make(chan Key, 8)
-	d := newDesk(t, quick(), Options{OnKey: func(k Key) { keys <- k }})
+	d := newUser(t, quick(), Options{OnKey: func(k Key) { keys <- k }})
 	d.typeKeys(t, "q \x03")
 	for _, want := range []Key{'q', ' ', CtrlC} {
 		select {
@@ -158,16 +149,16 @@ func TestOtherKeysGoToTheScreenThatSharesTheTerminal(t *testing.T) {
 			if got != want {
 				t.Errorf("key %q, want %q", got, want)
 			}
-		case <-time.After(5 * time.Second):
-			t.Fatalf("key %q never came", want)
+		case <-time.After(rewardsrctest.HangGuard):
+			t.Fatalf("no key %q", want)
 		}
 	}
 }
 
-func TestAFloodOfKeysIsBoundedCountedAndShown(t *testing.T) {
-	d := newDesk(t, quick(), Options{})
+func TestKeyboard_BoundsAndReportsFlood(t *testing.T) {
+	d := newUser(t, quick(), Options{})
 	d.typeKeys(t, strings.Repeat("+-0123456789", 300))
-	eventually(t, "the flood ignored", func() bool { return d.Ignored() > 3000 })
+	rewardsrctest.Eventually(t, "the flood ignored", func() bool { return d.Ignored() > 3000 })
 	buf := make([]rewardsrc.Label, 512)
 	if n := d.Poll(buf); n > queueLen {
 		t.Errorf("%d labels of a paste", n)
@@ -177,16 +168,16 @@ func TestAFloodOfKeysIsBoundedCountedAndShown(t *testing.T) {
 	}
 }
 
-func TestAFullQueueIgnoresFurtherPressesAndCountsThem(t *testing.T) {
-	k := &Keyboard{presses: make(chan press, 2), now: func() int64 { return 0 }, onKey: func(Key) {}}
+func TestKeyboard_CountsPressesOnFullQueue(t *testing.T) {
+	k := &Keyboard{inputs: make(chan rewardsrc.Input, 2), now: func() int64 { return 0 }, onKey: func(Key) {}}
 	cfg := DefaultConfig()
 	k.deliver(&decoder{cfg: &cfg}, []byte("+-0"))
-	if len(k.presses) != 2 || k.Ignored() != 1 {
-		t.Errorf("%d queued, %d ignored; want 2 and 1", len(k.presses), k.Ignored())
+	if len(k.inputs) != 2 || k.Ignored() != 1 {
+		t.Errorf("%d queued, %d ignored; want 2 and 1", len(k.inputs), k.Ignored())
 	}
 }
 
-func TestHaltRestoresTheTerminalAndIsIdempotent(t *testing.T) {
+func TestKeyboard_HaltRestoresTerminal(t *testing.T) {
 	person, terminal := openPTY(t)
 	before := modes(t, terminal)
 	k, err := Open(quick(), Options{Terminal: terminal})
@@ -202,12 +193,12 @@ func TestHaltRestoresTheTerminalAndIsIdempotent(t *testing.T) {
 		}
 	}
 	if modes(t, terminal) != before {
-		t.Error("halted: the modes differ from those before")
+		t.Error("halted: the modes differ from the original ones")
 	}
 	waitForOutput(t, person, pasteOff)
 }
 
-// waitForOutput reads what the terminal shows until want has come.
+// waitForOutput reads the output of the terminal up to want.
 func waitForOutput(t *testing.T, person *os.File, want string) []byte {
 	t.Helper()
 	var shown []byte
@@ -221,7 +212,7 @@ func waitForOutput(t *testing.T, person *os.File, want string) []byte {
 	return shown
 }
 
-func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
+func TestKeyboard_ReportsHangup(t *testing.T) {
 	person, terminal := openPTY(t)
 	var notices []Notice
 	k, err := Open(quick(), Options{Terminal: terminal, Display: func(n Notice) { notices = append(notices, n) }})
@@ -229,12 +220,12 @@ func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !k.Reachable() {
-		t.Error("a terminal that is there is not reachable")
+		t.Error("the open terminal is not reachable")
 	}
 	person.Close()
-	eventually(t, "the loss", func() bool { return k.Err() != nil })
+	rewardsrctest.Eventually(t, "the loss", func() bool { return k.Err() != nil })
 	if k.Reachable() {
-		t.Error("a terminal that is gone is asked")
+		t.Error("the lost terminal is reachable")
 	}
 	if n := k.Poll(make([]rewardsrc.Label, 1)); n != 0 {
 		t.Errorf("%d labels", n)
@@ -248,7 +239,7 @@ func TestATerminalThatHangsUpIsToldAndDoesNotBlockHalt(t *testing.T) {
 	}
 }
 
-func TestAPlainTerminalShowsALineAndRingsWhenALabelIsWanted(t *testing.T) {
+func TestKeyboard_PrintsRequestAndRings(t *testing.T) {
 	person, terminal := openPTY(t)
 	k, err := Open(quick(), Options{Terminal: terminal})
 	if err != nil {
@@ -262,7 +253,7 @@ func TestAPlainTerminalShowsALineAndRingsWhenALabelIsWanted(t *testing.T) {
 	}
 }
 
-func TestATerminalThatDoesNotReadDoesNotBlockAnything(t *testing.T) {
+func TestKeyboard_StalledTerminalBlocksNothing(t *testing.T) {
 	_, terminal := openPTY(t)
 	k, err := Open(quick(), Options{Terminal: terminal})
 	if err != nil {
@@ -275,12 +266,12 @@ func TestATerminalThatDoesNotReadDoesNotBlockAnything(t *testing.T) {
 	go func() { done <- k.Halt() }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(rewardsrctest.HangGuard):
 		t.Fatal("Halt hangs")
 	}
 }
 
-func TestAFileThatIsNoTerminalIsRefused(t *testing.T) {
+func TestOpen_RefusesNonTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +282,7 @@ func TestAFileThatIsNoTerminalIsRefused(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationIsRefusedByTheNameOfItsKey(t *testing.T) {
+func TestConfig_NamesBadKey(t *testing.T) {
 	for key, change := range map[string]func(*Config){
 		"good_value":    func(c *Config) { c.GoodValue = c.BadValue },
 		"neutral_value": func(c *Config) { c.NeutralValue = 1e9 },
@@ -307,8 +298,8 @@ func TestABadConfigurationIsRefusedByTheNameOfItsKey(t *testing.T) {
 	}
 }
 
-// TestMain lets the test binary stand in for a program that uses a keyboard
-// and ends in the way that its environment says.
+// TestMain makes the test binary a program that uses a keyboard and ends as
+// KEYBOARD_TEST_END selects.
 func TestMain(m *testing.M) {
 	end := os.Getenv("KEYBOARD_TEST_END")
 	if end == "" {
@@ -349,7 +340,7 @@ func startProgram(t *testing.T, end string, terminal *os.File) *exec.Cmd {
 	return program
 }
 
-func TestEverySignalThatEndsTheProgramFindsTheTerminalRestored(t *testing.T) {
+func TestKeyboard_SignalRestoresTerminal(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		_, terminal := openPTY(t)
 		before := modes(t, terminal)
@@ -371,7 +362,7 @@ func TestEverySignalThatEndsTheProgramFindsTheTerminalRestored(t *testing.T) {
 	}
 }
 
-func TestAPanicFindsTheTerminalRestored(t *testing.T) {
+func TestKeyboard_PanicRestoresTerminal(t *testing.T) {
 	for _, end := range []string{"panic", "key"} {
 		person, terminal := openPTY(t)
 		before := modes(t, terminal)
@@ -390,7 +381,7 @@ func TestAPanicFindsTheTerminalRestored(t *testing.T) {
 	}
 }
 
-func TestTheParentRestoresTheTerminalOfAChildThatWasKilled(t *testing.T) {
+func TestSave_ParentRestoresAfterKill(t *testing.T) {
 	_, terminal := openPTY(t)
 	before := modes(t, terminal)
 	restore, err := Save(terminal)

@@ -2,28 +2,24 @@ package keyboard
 
 import "optibfm/rewardsrc"
 
-// meaning is what a key says as a label.
-type meaning struct {
-	kind  rewardsrc.Kind
-	value float64
-}
-
-// meaningOf returns what a key says; ok is false for keys that say nothing.
-func (c *Config) meaningOf(k Key) (m meaning, ok bool) {
+// inputOf returns what a key means; ok is false for a key that gives no label.
+func (c *Config) inputOf(k Key) (in rewardsrc.Input, ok bool) {
+	value := func(v float64) (rewardsrc.Input, bool) {
+		return rewardsrc.Input{Kind: rewardsrc.Value, Value: v}, true
+	}
 	switch k {
 	case '+', '=': // = is + without shift on many layouts
-		return meaning{rewardsrc.Value, c.GoodValue}, true
+		return value(c.GoodValue)
 	case '-':
-		return meaning{rewardsrc.Value, c.BadValue}, true
+		return value(c.BadValue)
 	case '0':
-		return meaning{rewardsrc.Value, c.NeutralValue}, true
+		return value(c.NeutralValue)
 	case '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		grade := float64(k-'1') / 8
-		return meaning{rewardsrc.Value, c.BadValue + (c.GoodValue-c.BadValue)*grade}, true
+		return value(c.BadValue + (c.GoodValue-c.BadValue)*float64(k-'1')/8)
 	case 'u', Backspace, '\b':
-		return meaning{kind: rewardsrc.Undo}, true
+		return rewardsrc.Input{Kind: rewardsrc.Undo}, true
 	case '?', 't':
-		return meaning{kind: rewardsrc.CantTell}, true
+		return rewardsrc.Input{Kind: rewardsrc.CantTell}, true
 	}
-	return meaning{}, false
+	return rewardsrc.Input{}, false
 }

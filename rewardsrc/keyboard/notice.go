@@ -21,11 +21,11 @@ const (
 
 const keysHelp = "+ good, - bad, 0 neither, 1..9 graded, ? can't tell, u undo"
 
-// printer writes notices to a terminal on a goroutine of its own, because a
-// terminal may stop reading. When it does, notices are lost, not delayed.
+// printer writes notices to a terminal on its own goroutine. When the terminal
+// stops reading, notices are lost, not delayed.
 type printer struct {
 	lines chan string
-	quit  chan struct{} // closed by whoever stops it
+	quit  chan struct{} // closed to stop it
 	done  chan struct{} // closed when it has stopped
 	bell  bool
 }
@@ -46,8 +46,7 @@ func (p *printer) print(out *os.File) {
 	for {
 		select {
 		case line := <-p.lines:
-			// Nothing can be done about a terminal that refuses;
-			// the reading side notices when it is gone.
+			// The reading side notices a terminal that is gone.
 			_, _ = out.WriteString(line)
 		case <-p.quit:
 			return

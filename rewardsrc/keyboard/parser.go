@@ -1,24 +1,24 @@
 package keyboard
 
-// Key is one key as the terminal sends it: an ASCII byte, control keys included.
+// Key is the ASCII byte that a terminal sends for a key, control keys included.
 type Key byte
 
-// Keys that have no printable name.
+// Keys without a printable name.
 const (
 	CtrlC     Key = 0x03
 	Escape    Key = 0x1b
 	Backspace Key = 0x7f
 )
 
-// parser finds single keys in what a terminal sends and swallows all else:
-// escape sequences (ECMA-48, and xterm's ctlseqs for mouse and paste), and the
-// bytes of characters outside ASCII.
+// parser finds single keys in the output of a terminal. It discards escape
+// sequences (ECMA-48, and xterm's ctlseqs for mouse and paste) and the bytes of
+// characters outside ASCII.
 type parser struct {
 	state   parserState
 	param   int  // first parameter of the control sequence
 	length  int  // bytes of the sequence so far
 	pasting bool // between the brackets of a paste
-	pasted  int  // keys swallowed since taken
+	pasted  int  // keys discarded since takePasted
 	lastAt  int64
 }
 
@@ -32,14 +32,14 @@ const (
 	inString                  // ESC ] P X ^ _ ..., until BEL or ESC \
 	inMouse                   // ESC [ M, three bytes follow
 	mouseBytes    = 3         // button, column, row
-	maxSequence   = 256       // longer ones are no sequences
-	maxParam      = 9999      // larger numbers are cut
+	maxSequence   = 256       // longer ones are cut
+	maxParam      = 9999      // larger numbers are clamped
 	escapeTimeout = int64(50e6)
 	pasteTimeout  = int64(1e9)
 )
 
-// begin starts a new read at a moment. A sequence that stopped half-way is
-// forgotten: a lone Escape must not swallow the key after it.
+// begin starts a new read at a moment. It drops an incomplete sequence: a lone
+// Escape must not swallow the next key.
 func (p *parser) begin(at int64) {
 	idle := at - p.lastAt
 	if idle > escapeTimeout && !p.pasting || idle > pasteTimeout {
@@ -48,7 +48,7 @@ func (p *parser) begin(at int64) {
 	p.lastAt = at
 }
 
-// feed takes one byte; ok says that it is a key.
+// feed takes one byte; ok reports that it is a key.
 func (p *parser) feed(b byte) (key Key, ok bool) {
 	if p.state == ground {
 		return p.plain(b)
@@ -94,12 +94,12 @@ func (p *parser) plain(b byte) (Key, bool) {
 	return Key(b), true
 }
 
-// control is a control byte within a sequence: it ends the sequence, and
+// control handles a control byte within a sequence: it ends the sequence and
 // takes effect, so that Ctrl-C always gets through.
 func (p *parser) control(b byte) (Key, bool) {
 	wasString := p.state == inString
 	p.state = ground
-	if wasString && b == 0x07 { // BEL is how a string ends
+	if wasString && b == 0x07 { // BEL ends a string
 		return 0, false
 	}
 	return p.plain(b)
@@ -125,7 +125,7 @@ func (p *parser) sequence(b byte) {
 		p.state = afterEscape
 	case b >= '0' && b <= '9':
 		p.param = min(10*p.param+int(b-'0'), maxParam)
-	case b < 0x40 || b > 0x7e: // more than one plain number: no paste
+	case b < 0x40 || b > 0x7e: // not a single number: no paste
 		p.param = maxParam
 	case b == 'M' && p.length == 2:
 		p.state, p.length = inMouse, 0
@@ -140,7 +140,7 @@ func (p *parser) sequence(b byte) {
 	}
 }
 
-// takePasted returns the number of swallowed keys of pastes, once.
+// takePasted returns the number of discarded pasted keys and resets it.
 func (p *parser) takePasted() int {
 	n := p.pasted
 	p.pasted = 0

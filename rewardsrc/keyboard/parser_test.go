@@ -22,7 +22,7 @@ func feedAll(p *parser, input string, at int64) string {
 	return keys.String()
 }
 
-func TestEscapeSequencesAreNoKeys(t *testing.T) {
+func TestParser_DiscardsEscapeSequences(t *testing.T) {
 	for name, input := range map[string]string{
 		"arrows":               "\x1b[A\x1b[B\x1bOC\x1bOD",
 		"function keys":        "\x1bOP\x1b[15~\x1b[24;5~",
@@ -49,7 +49,7 @@ func TestEscapeSequencesAreNoKeys(t *testing.T) {
 	}
 }
 
-func TestCtrlCGetsThroughEverySequence(t *testing.T) {
+func TestParser_CtrlCEndsSequence(t *testing.T) {
 	for _, start := range []string{"", "\x1b", "\x1b[", "\x1b[12;", "\x1bO", "\x1b]11;", "\x1bP"} {
 		if got := keysOf(start + "\x03"); got != "\x03" {
 			t.Errorf("after %q: keys %q, want Ctrl-C", start, got)
@@ -57,7 +57,7 @@ func TestCtrlCGetsThroughEverySequence(t *testing.T) {
 	}
 }
 
-func TestALoneEscapeDoesNotSwallowTheNextKey(t *testing.T) {
+func TestParser_LoneEscape(t *testing.T) {
 	var p parser
 	if got := feedAll(&p, "\x1b", 1e9); got != "" {
 		t.Errorf("Escape gave %q", got)
@@ -67,14 +67,14 @@ func TestALoneEscapeDoesNotSwallowTheNextKey(t *testing.T) {
 	}
 }
 
-func TestASequenceMayComeInPieces(t *testing.T) {
+func TestParser_SequenceInPieces(t *testing.T) {
 	var p parser
 	if got := feedAll(&p, "\x1b", 1e9) + feedAll(&p, "[1;5", 1e9+1e6) + feedAll(&p, "A+", 1e9+2e6); got != "+" {
 		t.Errorf("keys %q, want +", got)
 	}
 }
 
-func TestAPasteWithoutAnEndIsForgottenAfterASecondOfSilence(t *testing.T) {
+func TestParser_PasteTimesOut(t *testing.T) {
 	var p parser
 	feedAll(&p, "\x1b[200~abc", 1e9)
 	if got := feedAll(&p, "+", 1e9+5e8); got != "" {
@@ -84,18 +84,20 @@ func TestAPasteWithoutAnEndIsForgottenAfterASecondOfSilence(t *testing.T) {
 		t.Errorf("after the silence: %q, want +", got)
 	}
 	if p.takePasted() != 4 || p.takePasted() != 0 {
-		t.Error("the swallowed keys were not counted, once")
+		t.Error("the discarded keys were not counted once")
 	}
 }
 
-func TestAStringWithoutAnEndIsCut(t *testing.T) {
+func TestParser_CutsEndlessString(t *testing.T) {
 	if got := keysOf("\x1b]" + strings.Repeat("a", 2*maxSequence) + "+"); !strings.HasSuffix(got, "+") {
 		t.Errorf("keys %q: the string never ended", got)
 	}
 }
 
 func FuzzKeys(f *testing.F) {
-	for _, seed := range []string{"+-0", "\x1b[A5", "\x1b[200~12\x1b[201~3", "\x1b]0;t\x07u", "\x1b[M+12q", "é\x9b1m", "++++++++\x03"} {
+	for _, seed := range []string{
+		"+-0", "\x1b[A5", "\x1b[200~12\x1b[201~3", "\x1b]0;t\x07u", "\x1b[M+12q", "é\x9b1m", "++++++++\x03",
+	} {
 		f.Add([]byte(seed), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -103,14 +105,14 @@ func FuzzKeys(f *testing.F) {
 		d := decoder{cfg: &cfg}
 		for i, input := range [][]byte{first, second} {
 			presses, others, ignored := d.decode(input, int64(i)*1e7)
-			if len(presses)+len(others) > handful {
+			if len(presses)+len(others) > maxKeys {
 				t.Fatalf("%d presses and %d keys of one read", len(presses), len(others))
 			}
 			if ignored < 0 || len(presses)+len(others)+ignored > len(first)+len(input) {
 				t.Fatalf("%d presses, %d keys, %d ignored of %d bytes", len(presses), len(others), ignored, len(input))
 			}
 			for _, key := range others {
-				if _, isLabel := cfg.meaningOf(key); isLabel || key >= 0x80 || key == Escape {
+				if _, isLabel := cfg.inputOf(key); isLabel || key >= 0x80 || key == Escape {
 					t.Fatalf("key %q went to the screen", key)
 				}
 			}

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// openPTY returns both ends of a new pseudo-terminal: what the test holds, and
-// the terminal that the keyboard gets.
+// openPTY returns both ends of a new pseudo-terminal: the end of the test and that
+// of the keyboard.
 func openPTY(t *testing.T) (person, terminal *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -40,16 +39,4 @@ func modes(t *testing.T, terminal *os.File) unix.Termios {
 		t.Fatal(err)
 	}
 	return *m
-}
-
-// eventually waits until ok, for at most a few seconds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 500 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("never came: %s", what)
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/rewardsrc"
 )
 
 // read runs until Halt or until the terminal is gone.
@@ -17,7 +19,7 @@ func (k *Keyboard) read() {
 	for {
 		n, err := k.wait(buf)
 		if err != nil {
-			lost := fmt.Errorf("keyboard: %s: lost (%w): no more labels come from it", k.terminal.Name(), err)
+			lost := fmt.Errorf("keyboard: %s: lost (%w); check the terminal, then start again", k.terminal.Name(), err)
 			k.lost.Store(&lost)
 			return
 		}
@@ -28,16 +30,16 @@ func (k *Keyboard) read() {
 	}
 }
 
-// restoreOnPanic helps where the defer of whoever opened the keyboard does not:
-// a panic of OnKey ends the process from this goroutine.
+// restoreOnPanic restores the terminal when OnKey panics: the caller's deferred
+// Halt does not run on this goroutine.
 func (k *Keyboard) restoreOnPanic() {
 	if r := recover(); r != nil {
-		_ = k.restore() // the panic is the news
+		_ = k.restore() // the panic matters more
 		panic(r)
 	}
 }
 
-// wait blocks until bytes came, and returns 0 after Halt.
+// wait blocks until bytes arrive. It returns 0 after Halt.
 func (k *Keyboard) wait(buf []byte) (int, error) {
 	fds := []unix.PollFd{
 		{Fd: int32(k.terminal.Fd()), Events: unix.POLLIN},
@@ -69,10 +71,10 @@ func (k *Keyboard) wait(buf []byte) (int, error) {
 
 // deliver hands the presses of one read to Poll, and the other keys to OnKey.
 func (k *Keyboard) deliver(d *decoder, input []byte) {
-	presses, others, ignored := d.decode(input, k.now())
-	for _, p := range presses {
+	inputs, others, ignored := d.decode(input, k.now())
+	for _, in := range inputs {
 		select {
-		case k.presses <- p:
+		case k.inputs <- in:
 		default:
 			ignored++
 		}
@@ -83,21 +85,21 @@ func (k *Keyboard) deliver(d *decoder, input []byte) {
 	}
 }
 
-// decoder turns what one read brought into presses.
+// decoder converts the bytes of one read to presses.
 type decoder struct {
-	cfg     *Config
-	parser  parser
-	lastAt  [128]int64 // when each key was last seen
-	seen    [128]bool
-	presses []press
-	others  []Key
+	cfg    *Config
+	parser parser
+	lastAt [128]int64 // when each key was last seen
+	seen   [128]bool
+	inputs []rewardsrc.Input
+	others []Key
 }
 
 // decode returns the presses and the other keys of one read, valid until the
-// next call, and the number of keys that were ignored. More than a handful of
-// keys is a paste: of it, Ctrl-C alone counts.
-func (d *decoder) decode(input []byte, at int64) (presses []press, others []Key, ignored int) {
-	d.presses, d.others = d.presses[:0], d.others[:0]
+// next call, and the number of ignored keys. More than maxKeys keys are a paste,
+// of which only Ctrl-C counts.
+func (d *decoder) decode(input []byte, at int64) (inputs []rewardsrc.Input, others []Key, ignored int) {
+	d.inputs, d.others = d.inputs[:0], d.others[:0]
 	d.parser.begin(at)
 	keys, interrupted := 0, false
 	for _, b := range input {
@@ -107,23 +109,23 @@ func (d *decoder) decode(input []byte, at int64) (presses []press, others []Key,
 		}
 		keys++
 		interrupted = interrupted || key == CtrlC
-		if keys <= handful {
+		if keys <= maxKeys {
 			d.take(key, at)
 		}
 	}
 	ignored = d.parser.takePasted()
-	if keys <= handful {
-		return d.presses, d.others, ignored
+	if keys <= maxKeys {
+		return d.inputs, d.others, ignored
 	}
-	d.presses, d.others = d.presses[:0], d.others[:0]
+	d.inputs, d.others = d.inputs[:0], d.others[:0]
 	if interrupted {
 		d.others = append(d.others, CtrlC)
 	}
-	return d.presses, d.others, ignored + keys - len(d.others)
+	return d.inputs, d.others, ignored + keys - len(d.others)
 }
 
 func (d *decoder) take(key Key, at int64) {
-	m, ok := d.cfg.meaningOf(key)
+	in, ok := d.cfg.inputOf(key)
 	if !ok {
 		d.others = append(d.others, key)
 		return
@@ -134,6 +136,7 @@ func (d *decoder) take(key Key, at int64) {
 	}
 	d.seen[key], d.lastAt[key] = true, at
 	if since >= int64(d.cfg.RefractoryMS*1e6) {
-		d.presses = append(d.presses, press{meaning: m, at: at})
+		in.At = at
+		d.inputs = append(d.inputs, in)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoTerminal is wrapped by the errors for a file that is no terminal.
+// ErrNoTerminal is wrapped by the errors for a file that is not a terminal.
 var ErrNoTerminal = errors.New("not a terminal")
 
 // ErrBackground is wrapped by the errors for a terminal that belongs to
@@ -21,37 +21,37 @@ const (
 	pasteOff = "\x1b[?2004l"
 	cursorOn = "\x1b[?25h"
 
-	// patience is how long a terminal that does not read is waited for.
+	// patience is the longest wait for a terminal that does not read.
 	patience = 100 * time.Millisecond
 )
 
-// Save notes the modes of a terminal and returns a function that restores
-// them, shows the cursor and discards what was typed meanwhile. A process calls
-// it before it starts a child that opens a keyboard on the same terminal, and
-// restore when the child is gone, however it went. The file must stay open.
+// Save returns a function that restores the present modes of a terminal, shows
+// the cursor and discards pending input. A process calls Save before it starts
+// a child that opens a keyboard on the same terminal, and restore when the
+// child has ended for any reason. The file must stay open.
 func Save(terminal *os.File) (restore func() error, err error) {
 	fd := int(terminal.Fd())
 	saved, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
-		return nil, fmt.Errorf("keyboard: %s: %w (%v): give a terminal", terminal.Name(), ErrNoTerminal, err)
+		return nil, fmt.Errorf("keyboard: %s: %w (%v); use a terminal", terminal.Name(), ErrNoTerminal, err)
 	}
 	return func() error {
-		// Flushing apart from setting: a set that waits for the output
-		// to drain hangs on a terminal that stopped reading.
+		// TCSETSF would wait for the output to drain, and hang on a
+		// terminal that stopped reading.
 		flushErr := unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
 		setErr := unix.IoctlSetTermios(fd, unix.TCSETS, saved)
 		writeBriefly(fd, pasteOff+cursorOn)
 		if err := errors.Join(flushErr, setErr); err != nil {
-			return fmt.Errorf("keyboard: restoring %s: %w: type 'stty sane'", terminal.Name(), err)
+			return fmt.Errorf("keyboard: restoring %s: %w; type 'stty sane'", terminal.Name(), err)
 		}
 		return nil
 	}, nil
 }
 
-// writeBriefly writes to a terminal but does not wait long for one that stopped
-// reading; it then gives up, and a goroutine stays until the terminal goes. It
-// goes around os.File, whose lock another blocked write may hold. A failure is
-// not told: the modes matter, this is decoration.
+// writeBriefly writes to a terminal and gives up after patience; its goroutine
+// then stays until the terminal goes. It bypasses os.File, because another
+// blocked write may hold the lock of the file. It ignores errors: only the
+// modes matter.
 func writeBriefly(fd int, s string) {
 	done := make(chan struct{})
 	go func() {
@@ -64,8 +64,8 @@ func writeBriefly(fd int, s string) {
 	}
 }
 
-// makeRaw lets every byte through at once, without echo and without signals.
-// Output keeps its processing: what others print needs no carriage returns.
+// makeRaw delivers every byte at once, without echo and without signals. Output
+// processing stays on, so that other output needs no carriage returns.
 func makeRaw(fd int) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
@@ -79,15 +79,16 @@ func makeRaw(fd int) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
-// checkForeground refuses a terminal that controls this session but whose
-// foreground is another process group.
+// checkForeground returns an error for the controlling terminal of this session
+// when another process group is in the foreground.
 func checkForeground(terminal *os.File) error {
 	foreground, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPGRP)
-	if err != nil { // not the controlling terminal: nobody stops us
+	if err != nil { // not the controlling terminal: no job control
 		return nil
 	}
 	if own := unix.Getpgrp(); foreground != own {
-		return fmt.Errorf("keyboard: %s: %w (its group is %d, the terminal's %d): start it in the foreground", terminal.Name(), ErrBackground, own, foreground)
+		return fmt.Errorf("keyboard: %s: %w (group %d, foreground group %d); start it in the foreground",
+			terminal.Name(), ErrBackground, own, foreground)
 	}
 	return nil
 }

@@ -3,16 +3,18 @@ package panel
 import (
 	"errors"
 	"fmt"
+
+	"optibfm/rewardsrc"
 )
 
-// Config says what presses are worth. Start from [DefaultConfig].
+// Config sets the values and times of presses. Start from [DefaultConfig].
 type Config struct {
 	// GoodValue is the reward of good, in [-1000, 1000].
 	GoodValue float64 `yaml:"good_value"`
 	// BadValue is the reward of bad, in [-1000, 1000]. Less than good_value.
 	BadValue float64 `yaml:"bad_value"`
-	// RefractoryMS is the time after a press in which presses of the same
-	// button are taken for the same one, in [0, 5000] ms.
+	// RefractoryMS is the time after a press in which further presses of the
+	// same button do not count, in [0, 5000] ms.
 	RefractoryMS float64 `yaml:"refractory_ms"`
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
@@ -23,43 +25,28 @@ type Config struct {
 	// IntervalMS is the time between two labels of a stream, from a held
 	// button or a deflected axis, in [20, 10000] ms.
 	IntervalMS float64 `yaml:"interval_ms"`
-	// Weight is the confidence of each label of a stream, in (0, 1]: labels
-	// that follow each other closely say nearly the same thing.
+	// Weight is the confidence of each label of a stream, in (0, 1]. It is
+	// below 1 because successive labels carry nearly the same information.
 	Weight float64 `yaml:"weight"`
 }
 
-// DefaultConfig is good 1, bad -1, and five labels of weight 0.2 a second
-// where something streams.
+// DefaultConfig is good 1, bad -1, and streams of five labels of weight 0.2 a
+// second.
 func DefaultConfig() Config {
 	return Config{GoodValue: 1, BadValue: -1, RefractoryMS: 250, ReactionMS: 150, IntervalMS: 200, Weight: 0.2}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// sense.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{
-		within("good_value", c.GoodValue, -1000, 1000),
-		within("bad_value", c.BadValue, -1000, 1000),
-		within("refractory_ms", c.RefractoryMS, 0, 5000),
-		within("reaction_ms", c.ReactionMS, 0, 2000),
-		within("hold_after_ms", c.HoldAfterMS, 0, 10_000),
-		within("interval_ms", c.IntervalMS, 20, 10_000),
+		rewardsrc.CheckButtons("panel", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
+		rewardsrc.CheckRange("panel: hold_after_ms", c.HoldAfterMS, 0, 10_000),
+		rewardsrc.CheckRange("panel: interval_ms", c.IntervalMS, 20, 10_000),
 	}
 	if !(c.Weight > 0 && c.Weight <= 1) {
-		errs = append(errs, fmt.Errorf("panel: weight is out of range (%g): choose a value above 0 and at most 1", c.Weight))
-	}
-	if c.GoodValue <= c.BadValue {
-		errs = append(errs, fmt.Errorf("panel: good_value is not above bad_value (%g, %g): give the better reward to good", c.GoodValue, c.BadValue))
+		errs = append(errs, fmt.Errorf("panel: weight is out of range (%g); choose one above 0, at most 1", c.Weight))
 	}
 	return errors.Join(errs...)
-}
-
-// within also refuses NaN, which no comparison holds for.
-func within(key string, v, low, high float64) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("panel: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
 }
 
 // value is the reward of a deflection in [-1, 1].

@@ -1,23 +1,22 @@
-// Package panel is what devices with a few buttons have in common, so that
-// they answer alike: rewardsrc/evdev (gamepads, pedals, clickers, remotes) and
-// rewardsrc/gpio (buttons on the pins of the robot's computer).
+// Package panel is the common part of devices with a few buttons:
+// rewardsrc/evdev (gamepads, pedals, clickers, remotes) and rewardsrc/gpio
+// (buttons on the pins of the robot's computer).
 //
-// A driver says how its hardware is opened and read ([Device], [Conn]) and
-// tells the panel what it saw: [Panel.Down], [Panel.Up], [Panel.Deflect],
+// A driver opens and reads its hardware ([Device], [Conn]) and reports its
+// events to the panel: [Panel.Down], [Panel.Up], [Panel.Deflect],
 // [Panel.Missed]. The panel is the [rewardsrc.Source]:
 //
-//   - one goroutine waits for the device; nothing that the robot's loop or the
-//     host's recorder calls ever does;
+//   - one goroutine waits for the device; the robot's loop and the host's
+//     recorder never wait;
 //   - a press answers the open request, or is about the moment before it
 //     ([rewardsrc.Attribution]); presses of one button within refractory_ms
 //     count as one;
-//   - an axis that is deflected, or with hold_after_ms a good or bad button
-//     that is held, gives one label each interval_ms ([rewardsrc.Held]), of the
-//     given weight, because such labels say nearly the same thing;
+//   - a deflected axis, or with hold_after_ms a held good or bad button, gives
+//     one label each interval_ms ([rewardsrc.Held]) of the given weight;
 //   - undo takes back the newest press, or the whole of the newest stream;
-//   - a device that goes away is waited for, and so is one that is not there
-//     at the start. Meanwhile [Panel.Reachable] is false, so that the robot
-//     asks nothing, and the operator's screen says so;
-//   - presses that the hardware or a full queue lost are counted and told.
-//     They are never guessed.
+//   - the panel waits for an absent device. Meanwhile [Panel.Reachable] is
+//     false: the robot asks nothing, and the operator's screen shows the
+//     reason;
+//   - presses that the hardware or a full queue lost are counted and reported,
+//     never guessed.
 package panel

@@ -14,10 +14,10 @@ import (
 // errHalted ends listen.
 var errHalted = errors.New("panel: halted")
 
-// errGone is the loss of a device that says nothing else.
+// errGone is the loss of a device without another error.
 var errGone = errors.New("unplugged, or switched off")
 
-// open opens the device. It notes whether that went well.
+// open opens the device and records the reason of a failure.
 func (p *Panel) open() (Conn, error) {
 	p.openedAt = p.now()
 	conn, err := p.device.Open(p)
@@ -30,18 +30,18 @@ func (p *Panel) open() (Conn, error) {
 	return conn, nil
 }
 
-// listen serves the device, whenever it is there, until Halt.
+// listen serves the device whenever it is connected, until Halt.
 func (p *Panel) listen(conn Conn) {
 	for {
 		if conn == nil {
-			if !p.rest() {
+			if !p.waitForRetry() {
 				return
 			}
-			conn, _ = p.open() // an error is told by Poll
+			conn, _ = p.open() // Poll reports the error
 			continue
 		}
 		err := p.serve(conn)
-		p.stream.rest()
+		p.stream.reset()
 		closeErr := p.close(conn)
 		if errors.Is(err, errHalted) {
 			p.haltErr = closeErr
@@ -63,8 +63,9 @@ func (p *Panel) close(conn Conn) error {
 	return nil
 }
 
-// rest waits before the next look for the device. It is false after Halt.
-func (p *Panel) rest() bool {
+// waitForRetry waits before the next attempt to open the device. It reports
+// false after Halt.
+func (p *Panel) waitForRetry() bool {
 	until := time.Now().Add(p.retry)
 	fds := []unix.PollFd{{Fd: int32(p.wake.Fd()), Events: unix.POLLIN}}
 	for !p.stopped.Load() {
@@ -79,9 +80,9 @@ func (p *Panel) rest() bool {
 	return false
 }
 
-// drain takes what Ask and others signalled while there was no device.
+// drain discards the signals of the time without a device.
 func (p *Panel) drain() {
-	p.wakened()
+	p.clearWake()
 	for {
 		select {
 		case <-p.signals:
@@ -91,13 +92,13 @@ func (p *Panel) drain() {
 	}
 }
 
-// wakened resets the eventfd, which is readable.
-func (p *Panel) wakened() {
+// clearWake resets the eventfd.
+func (p *Panel) clearWake() {
 	var count [8]byte
 	_, _ = unix.Read(int(p.wake.Fd()), count[:])
 }
 
-// serve listens to one connection until it breaks, or until Halt.
+// serve reads one connection until it fails, or until Halt.
 func (p *Panel) serve(conn Conn) error {
 	lamp, _ := conn.(Lamp)
 	if lamp != nil && p.asking.Load() {
@@ -117,7 +118,7 @@ func (p *Panel) serve(conn Conn) error {
 			return err
 		}
 		if fds[1].Revents != 0 {
-			p.wakened()
+			p.clearWake()
 			p.show(lamp)
 		}
 		switch {
@@ -133,7 +134,7 @@ func (p *Panel) serve(conn Conn) error {
 	return errHalted
 }
 
-// tick does what is due and returns when it must be called again.
+// tick updates the lamp and the stream, and returns the time of the next call.
 func (p *Panel) tick(lamp Lamp) (next int64) {
 	next = math.MaxInt64
 	if lamp != nil {
@@ -141,14 +142,13 @@ func (p *Panel) tick(lamp Lamp) (next int64) {
 	}
 	now := p.now()
 	if deflection := p.stream.due(now); deflection != 0 {
-		p.queue(press{
-			kind: Good.kind(), mode: rewardsrc.Held, value: p.cfg.value(deflection), stream: p.stream.number, at: now,
-		})
+		in := rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: p.cfg.value(deflection), At: now}
+		p.queue(press{Input: in, stream: p.stream.number})
 	}
 	return min(next, p.stream.wake(now))
 }
 
-// show hands the waiting signals to the lamp.
+// show passes the pending signals to the lamp.
 func (p *Panel) show(lamp Lamp) {
 	for {
 		select {
@@ -162,7 +162,7 @@ func (p *Panel) show(lamp Lamp) {
 	}
 }
 
-// milliseconds is a timeout for poll, rounded up; forever for what is far away.
+// milliseconds converts to a timeout for poll, rounded up; -1 for a distant time.
 func milliseconds(ns int64) int {
 	switch {
 	case ns <= 0:

@@ -18,31 +18,30 @@ const (
 	queueLen = 64
 	// signalLen is how many signals can wait for the lamp.
 	signalLen = 16
-	// reportEvery limits how often losses are told.
+	// reportEvery is the shortest interval between two reports of losses.
 	reportEvery = int64(1e9)
-	// undoable is how many labels of a stream one undo takes back: each is
-	// made durable by itself.
+	// undoable is the most labels of a stream that one undo takes back; each
+	// needs its own fsync.
 	undoable = 64
 )
 
-// Options say how a panel is used. Only Name is needed.
+// Options configures a panel. Only Name is required.
 type Options struct {
-	// Name is what messages call the device.
+	// Name is the name of the device in messages.
 	Name string
 	// Display shows notices; nil shows none. It is called by the goroutine
 	// that calls Ask and Poll, and must not block.
 	Display func(rewardsrc.Notice)
 	// Now is the clock; nil means CLOCK_MONOTONIC.
 	Now func() int64
-	// Retry is the time between two looks for a device that is gone; 0
+	// Retry is the time between two attempts to open an absent device; 0
 	// means a second.
 	Retry time.Duration
 }
 
 // Panel is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
-// [rewardsrc.Reachable]. Down, Up, Deflect and Missed are for the device,
-// within Conn.Read; Halt may be called by any goroutine; everything else by
-// one.
+// [rewardsrc.Reachable]. The device calls Down, Up, Deflect and Missed within
+// Conn.Read. Any goroutine may call Halt; one goroutine calls the rest.
 type Panel struct {
 	cfg     Config
 	name    string
@@ -62,7 +61,7 @@ type Panel struct {
 	signals chan Signal
 	asking  atomic.Bool
 	missed  atomic.Uint64
-	absence atomic.Pointer[error] // why the device is not there; nil: it is
+	absence atomic.Pointer[error] // why the device is absent; nil: it is there
 	note    atomic.Pointer[string]
 	wake    *os.File // an eventfd that wakes the panel's goroutine
 	stopped atomic.Bool
@@ -71,30 +70,27 @@ type Panel struct {
 	haltErr error
 
 	// Used by the goroutine that calls Poll.
-	attribution rewardsrc.Attribution
-	told        uint64 // of missed
-	toldAt      int64
-	toldAbsence string
-	toldNote    *string
-	notedAt     int64
-	streams     []uint64 // the stream of each label that was not acknowledged yet, 0 for a press
-	last        uint64   // the stream of the newest saved label
-	saved       []uint64 // IDs of the newest stream's labels
-	undos       []uint64 // labels that an undo is about to take back
-	undoAt      int64
+	attribution     rewardsrc.Attribution
+	reported        uint64 // of missed
+	reportedAt      int64
+	reportedAbsence string
+	reportedNote    *string
+	notedAt         int64
+	streams         []uint64 // the stream of each unacknowledged label, 0 for a press
+	last            uint64   // the stream of the newest saved label
+	saved           []uint64 // IDs of the newest stream's labels
+	undos           []uint64 // labels that the present undo takes back
+	undoAt          int64
 }
 
-// press is what somebody did.
+// press is a queued input and the number of its stream, 0 for none.
 type press struct {
-	kind   rewardsrc.Kind
-	mode   rewardsrc.Mode
-	value  float64
+	rewardsrc.Input
 	stream uint64
-	at     int64
 }
 
-// Start opens a device and begins to listen. A device that is not there is
-// waited for; any other failure is an error.
+// Start opens a device and begins to listen. It waits for an absent device; any
+// other failure is an error.
 func Start(cfg Config, device Device, opts Options) (*Panel, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -131,13 +127,13 @@ func (p *Panel) defaults() {
 		p.retry = time.Second
 	}
 	p.stream.onStuck = func() {
-		text := fmt.Sprintf("%s: held for a minute: taken for stuck until it is let go", p.name)
+		text := fmt.Sprintf("%s: held for a minute: ignored as stuck until it is released", p.name)
 		p.note.Store(&text)
 	}
 }
 
-// Down notes that a button went down at a moment, CLOCK_MONOTONIC nanoseconds.
-// A press from before the device was opened, or from the future, does not count.
+// Down reports that a button went down at a CLOCK_MONOTONIC time, nanoseconds. A
+// press before the device was opened, or in the future, does not count.
 func (p *Panel) Down(r Role, at int64) {
 	if err := rewardsrc.CheckTime(at, p.openedAt, p.now()); err != nil {
 		text := fmt.Sprintf("%s: a press does NOT count: %v", p.name, err)
@@ -150,20 +146,20 @@ func (p *Panel) Down(r Role, at int64) {
 		return
 	}
 	p.counted[r], p.pressed[r] = true, at
-	p.queue(press{kind: r.kind(), value: p.cfg.value(r.deflection()), at: at})
+	p.queue(press{Input: rewardsrc.Input{Kind: r.kind(), Value: p.cfg.value(r.deflection()), At: at}})
 }
 
-// Up notes that a button was let go.
+// Up reports that a button was released.
 func (p *Panel) Up(r Role, at int64) { p.stream.press(r, false, at) }
 
-// Deflect notes where an axis is, from -1 (bad) to 1 (good); 0 is rest.
+// Deflect reports the position of an axis, from -1 (bad) to 1 (good); 0 is centred.
 func (p *Panel) Deflect(x float64) { p.stream.axis = max(-1, min(x, 1)) }
 
-// Missed notes that presses were lost, or that n must be feared to be.
+// Missed reports that up to n presses were lost.
 func (p *Panel) Missed(n uint64) { p.missed.Add(n) }
 
-// Release notes that nobody knows any more what is held.
-func (p *Panel) Release() { p.stream.rest() }
+// Release reports that the state of the buttons and the axis is unknown.
+func (p *Panel) Release() { p.stream.reset() }
 
 func (p *Panel) queue(e press) {
 	select {
@@ -173,22 +169,18 @@ func (p *Panel) queue(e press) {
 	}
 }
 
-// Ask shows a request, or that it is closed.
+// Ask shows that a request is open or closed.
 func (p *Panel) Ask(r rewardsrc.Request) {
 	p.attribution.Ask(r, p.now())
-	n := rewardsrc.Notice{Event: rewardsrc.Closed, Request: r, Text: "no label wanted any more"}
-	signal := Idle
 	switch {
 	case r.State == rewardsrc.Open:
-		n.Event, n.Text = rewardsrc.Wanted, "label wanted: good or bad"
-		signal = Asking
-	case p.attribution.Wanted(): // another one is open
+		p.signal(Asking)
+	case p.attribution.Wanted(): // another request is open
 		return
-	case r.State == rewardsrc.Answered:
-		n.Text = "request answered"
+	default:
+		p.signal(Idle)
 	}
-	p.signal(signal)
-	p.display(n)
+	p.display(rewardsrc.RequestNotice(r, "good or bad"))
 }
 
 func (p *Panel) signal(s Signal) {
@@ -197,12 +189,12 @@ func (p *Panel) signal(s Signal) {
 	}
 	select {
 	case p.signals <- s:
-	default: // a lamp that is so far behind can leave one out
+	default: // the lamp is far behind: skip one
 	}
 	p.nudge()
 }
 
-// nudge wakes the panel's goroutine. It fails after Halt, when there is none.
+// nudge wakes the panel's goroutine. After Halt it has no effect.
 func (p *Panel) nudge() { _, _ = p.wake.Write([]byte{7: 1}) }
 
 // Poll copies the labels that came since the last poll.
@@ -230,20 +222,20 @@ func (p *Panel) Poll(dst []rewardsrc.Label) int {
 	return n
 }
 
-// label makes the label of a press. It is false for one that says nothing, or
-// that became the undo of a stream.
+// label makes the label of a press. It reports false for a press without a label
+// and for the undo of a stream, which Poll expands.
 func (p *Panel) label(dst *rewardsrc.Label, e press) bool {
-	if e.kind == rewardsrc.Undo && len(p.saved) > 0 {
-		p.undos, p.undoAt = p.saved, e.at
+	if e.Kind == rewardsrc.Undo && len(p.saved) > 0 {
+		p.undos, p.undoAt = p.saved, e.At
 		p.saved = nil
 		return false
 	}
-	l, ok := p.attribution.Label(e.kind, e.value, e.at)
+	l, ok := p.attribution.Label(e.Input)
 	if !ok {
 		return false
 	}
-	if e.mode == rewardsrc.Held {
-		l.Mode, l.Weight = rewardsrc.Held, p.cfg.Weight
+	if l.Mode == rewardsrc.Held {
+		l.Weight = p.cfg.Weight
 	}
 	p.streams = append(p.streams, e.stream)
 	*dst = l
@@ -264,19 +256,18 @@ func (p *Panel) Acknowledge(l rewardsrc.Label) {
 		p.saved = append([]uint64{l.ID}, p.saved[:min(len(p.saved), undoable-1)]...)
 	}
 	p.signal(Acknowledged)
-	p.display(rewardsrc.Notice{Event: rewardsrc.Acknowledged, Label: l, Text: fmt.Sprintf("%s saved (%d)", l.Describe(), l.ID)})
+	p.display(rewardsrc.SavedNotice(l))
 }
 
 // Refuse shows that a label does not count.
 func (p *Panel) Refuse(l rewardsrc.Label, reason error) {
 	p.settle()
 	p.signal(Refused)
-	text := fmt.Sprintf("%s does NOT count: %v", l.Describe(), reason)
-	p.display(rewardsrc.Notice{Event: rewardsrc.Refused, Label: l, Text: text})
+	p.display(rewardsrc.RefusedNotice(l, reason))
 }
 
-// settle returns the stream of the oldest label without an answer. Labels are
-// answered in the order in which they were polled.
+// settle returns the stream of the oldest label without an outcome. Outcomes
+// come in the order in which the labels were polled.
 func (p *Panel) settle() (stream uint64) {
 	if len(p.streams) == 0 {
 		return 0
@@ -286,47 +277,48 @@ func (p *Panel) settle() (stream uint64) {
 	return stream
 }
 
-// report shows what the panel's goroutine found out.
+// report shows the findings of the panel's goroutine.
 func (p *Panel) report() {
 	p.reportAbsence()
 	now := p.now()
-	if note := p.note.Load(); note != p.toldNote && now-p.notedAt >= reportEvery {
-		p.toldNote, p.notedAt = note, now
+	if note := p.note.Load(); note != p.reportedNote && now-p.notedAt >= reportEvery {
+		p.reportedNote, p.notedAt = note, now
 		p.display(rewardsrc.Notice{Event: rewardsrc.Ignored, Text: *note})
 	}
-	if n := p.missed.Load(); n != p.told && now-p.toldAt >= reportEvery {
-		text := fmt.Sprintf("%s: %d presses may be lost: press again what you meant", p.name, n-p.told)
-		p.told, p.toldAt = n, now
+	if n := p.missed.Load(); n != p.reported && now-p.reportedAt >= reportEvery {
+		text := fmt.Sprintf("%s: %d presses may be lost: press again", p.name, n-p.reported)
+		p.reported, p.reportedAt = n, now
 		p.display(rewardsrc.Notice{Event: rewardsrc.Ignored, Text: text})
 	}
 }
 
-// reportAbsence tells of a loss once, and again where the reason became another
-// than that the device is not there.
+// reportAbsence reports a loss once, and again when the reason changes to
+// something other than an absent device.
 func (p *Panel) reportAbsence() {
 	why := p.absence.Load()
 	if why == nil {
-		if p.toldAbsence != "" {
-			p.toldAbsence = ""
-			p.display(rewardsrc.Notice{Event: rewardsrc.Returned, Text: p.name + ": it is here: labels count again"})
+		if p.reportedAbsence != "" {
+			p.reportedAbsence = ""
+			p.display(rewardsrc.Notice{Event: rewardsrc.Returned, Text: p.name + ": connected: labels count again"})
 		}
 		return
 	}
 	text := (*why).Error()
-	if text == p.toldAbsence || p.toldAbsence != "" && errors.Is(*why, ErrAbsent) {
+	if text == p.reportedAbsence || p.reportedAbsence != "" && errors.Is(*why, ErrAbsent) {
 		return
 	}
-	p.toldAbsence = text
-	p.display(rewardsrc.Notice{Event: rewardsrc.Lost, Text: text + ": nothing is asked until it is back; the robot goes on"})
+	p.reportedAbsence = text
+	text += ": nothing is asked until it is back; the robot goes on"
+	p.display(rewardsrc.Notice{Event: rewardsrc.Lost, Text: text})
 }
 
-// Reachable implements [rewardsrc.Reachable]: the device is there.
+// Reachable implements [rewardsrc.Reachable]: the device is connected.
 func (p *Panel) Reachable() bool { return p.absence.Load() == nil }
 
-// Missing returns how many presses are lost, or must be feared to be.
+// Missing returns how many presses may be lost.
 func (p *Panel) Missing() uint64 { return p.missed.Load() }
 
-// Err returns why the device is not there, nil while it is.
+// Err returns why the device is absent, nil while it is connected.
 func (p *Panel) Err() error {
 	if err := p.absence.Load(); err != nil {
 		return *err

@@ -12,10 +12,10 @@ import (
 
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// wire is a device of which each byte is a press: g good, b bad, t can't tell,
-// u undo.
+// wire is a device whose bytes are presses: g good, b bad, t can't tell, u undo.
 type wire struct {
 	write *os.File
 	opens atomic.Int32
@@ -83,30 +83,16 @@ func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewar
 	return p
 }
 
-func collect(t *testing.T, p *panel.Panel, n int) (all []rewardsrc.Label) {
-	t.Helper()
-	dst := make([]rewardsrc.Label, 3)
-	for deadline := time.Now().Add(5 * time.Second); len(all) < n; time.Sleep(5 * time.Millisecond) {
-		all = append(all, dst[:p.Poll(dst)]...)
-		if time.Now().After(deadline) {
-			t.Fatalf("%d labels of %d", len(all), n)
-		}
-	}
-	return all
-}
-
-func TestPressesOfOneButtonWithinTheRefractoryTimeAreOne(t *testing.T) {
+func TestPanel_CountsBouncesOnce(t *testing.T) {
 	w := &wire{}
 	p := start(t, w, func(c *panel.Config) { c.RefractoryMS = 5000 }, nil)
-	w.press(t, "ggggbgb")
-	got := collect(t, p, 2)
-	time.Sleep(20 * time.Millisecond)
-	if extra := p.Poll(make([]rewardsrc.Label, 4)); len(got) != 2 || extra != 0 || got[0].Value != 1 || got[1].Value != -1 {
-		t.Errorf("labels %+v and %d more", got, extra)
+	w.press(t, "ggggbgbu") // undo marks the end
+	if got := rewardsrctest.Labels(t, p, 3); got[0].Value != 1 || got[1].Value != -1 || got[2].Kind != rewardsrc.Undo {
+		t.Errorf("labels %+v", got)
 	}
 }
 
-func TestAFloodIsBoundedAndWhatIsLostIsTold(t *testing.T) {
+func TestPanel_BoundsAndReportsFlood(t *testing.T) {
 	w := &wire{}
 	var told string
 	p := start(t, w, nil, func(n rewardsrc.Notice) {
@@ -115,29 +101,23 @@ func TestAFloodIsBoundedAndWhatIsLostIsTold(t *testing.T) {
 		}
 	})
 	w.press(t, strings.Repeat("gb", 5000))
-	for deadline := time.Now().Add(5 * time.Second); p.Missing() < 10_000-64; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d missing", p.Missing())
-		}
-	}
-	if got := collect(t, p, 64); len(got) != 64 {
-		t.Errorf("%d labels", len(got))
-	}
+	rewardsrctest.Eventually(t, "lost presses", func() bool { return p.Missing() == 10_000-64 })
+	rewardsrctest.Labels(t, p, 64)
 	if !strings.Contains(told, "9936 presses may be lost") {
 		t.Errorf("told %q", told)
 	}
 }
 
-func TestCantTellWithoutARequestIsNothing(t *testing.T) {
+func TestPanel_CantTellNeedsARequest(t *testing.T) {
 	w := &wire{}
 	p := start(t, w, nil, nil)
 	w.press(t, "tg")
-	if got := collect(t, p, 1)[0]; got.Kind != rewardsrc.Value {
+	if got := rewardsrctest.Labels(t, p, 1)[0]; got.Kind != rewardsrc.Value {
 		t.Errorf("label %+v", got)
 	}
 }
 
-func TestWhatBecameOfALabelIsShown(t *testing.T) {
+func TestPanel_ShowsOutcomes(t *testing.T) {
 	var shown []rewardsrc.Notice
 	p := start(t, &wire{}, nil, func(n rewardsrc.Notice) { shown = append(shown, n) })
 	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
@@ -155,7 +135,7 @@ func TestWhatBecameOfALabelIsShown(t *testing.T) {
 	}
 }
 
-func TestAReasonThatChangesWhileTheDeviceIsAwayIsTold(t *testing.T) {
+func TestPanel_ReportsNewReasonOfAbsence(t *testing.T) {
 	w := &wire{}
 	var told []string
 	p := start(t, w, nil, func(n rewardsrc.Notice) { told = append(told, n.Text) })
@@ -164,18 +144,16 @@ func TestAReasonThatChangesWhileTheDeviceIsAwayIsTold(t *testing.T) {
 	if err := w.write.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); len(told) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	rewardsrctest.Eventually(t, "the new reason", func() bool {
 		p.Poll(nil)
-	}
-	if all := strings.Join(told, "\n"); !strings.Contains(all, "permission denied") {
-		t.Errorf("told:\n%s", all)
-	}
+		return strings.Contains(strings.Join(told, "\n"), "permission denied")
+	})
 	if p.Reachable() || p.Err() == nil {
 		t.Error("reachable")
 	}
 }
 
-func TestADeviceThatWillNeverOpenIsAnErrorAndAnAbsentOneIsNot(t *testing.T) {
+func TestStart_FailsUnlessAbsent(t *testing.T) {
 	w := &wire{}
 	broken := errors.New("no such pin")
 	w.fails.Store(&broken)
@@ -188,18 +166,19 @@ func TestADeviceThatWillNeverOpenIsAnErrorAndAnAbsentOneIsNot(t *testing.T) {
 	if p.Reachable() {
 		t.Error("reachable")
 	}
-	if _, err := panel.Start(panel.Config{}, w, panel.Options{}); err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
+	_, err := panel.Start(panel.Config{}, w, panel.Options{})
+	if err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
 		t.Errorf("an empty configuration: %v", err)
 	}
 }
 
-func TestADeviceIsLookedForAtALowRate(t *testing.T) {
+func TestPanel_RetriesAtConfiguredRate(t *testing.T) {
 	w := &wire{}
 	absent := error(panel.ErrAbsent)
 	w.fails.Store(&absent)
 	p := start(t, w, nil, nil)
 	began := time.Now()
-	for range 200 { // signals must not hurry it
+	for range 200 { // signals must not shorten the interval
 		p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
 		time.Sleep(time.Millisecond)
 	}

@@ -6,7 +6,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Role is what a button means.
+// Role is the meaning of a button.
 type Role uint8
 
 // The roles.
@@ -31,8 +31,8 @@ func (r Role) String() string {
 	return fmt.Sprintf("Role(%d)", uint8(r))
 }
 
-// deflection is the axis position that a held button stands for, 0 for one
-// that cannot be held.
+// deflection is the axis position that is equivalent to a held button, 0 for a
+// button that cannot be held.
 func (r Role) deflection() float64 {
 	switch r {
 	case Good:

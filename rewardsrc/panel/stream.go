@@ -2,29 +2,29 @@ package panel
 
 import "math"
 
-// longest is how long something can be held before it is taken for stuck, such
-// as a pedal under a box. It counts again once it was let go.
+// longest is how long a button or an axis can be held before it counts as stuck,
+// such as a pedal under a box. It counts again after its release.
 const longest = int64(60e9)
 
-// stream turns what is held into labels at a steady rate. Times are
+// stream gives labels at a steady rate while something is held. Times are
 // CLOCK_MONOTONIC nanoseconds.
 type stream struct {
 	interval  int64
 	holdAfter int64 // 0: buttons do not stream
 
-	axis  float64 // deflection, 0 at rest
+	axis  float64 // deflection, 0: centred
 	down  [NumRoles]bool
 	since [NumRoles]int64 // when the button went down
 
-	level   float64 // what streams now, 0 for nothing
+	level   float64 // the deflection that streams now, 0 for none
 	began   int64
 	next    int64
 	number  uint64 // counts streams
-	stuck   bool   // held too long: silent until it is let go
-	onStuck func() // tells so
+	stuck   bool   // held too long: silent until its release
+	onStuck func() // reports it
 }
 
-// press notes that a button went down or up.
+// press records that a button went down or up.
 func (s *stream) press(r Role, down bool, at int64) {
 	if down && !s.down[r] {
 		s.since[r] = at
@@ -32,14 +32,14 @@ func (s *stream) press(r Role, down bool, at int64) {
 	s.down[r] = down
 }
 
-// rest forgets everything that is held.
-func (s *stream) rest() {
+// reset forgets everything that is held.
+func (s *stream) reset() {
 	s.axis, s.level, s.stuck = 0, 0, false
 	clear(s.down[:])
 }
 
-// held returns the present deflection: the axis, else the button that was held
-// long enough; good and bad at once cancel out.
+// held returns the present deflection: of the axis, or else of the buttons that
+// were held long enough. Good and bad together cancel out.
 func (s *stream) held(now int64) float64 {
 	if s.axis != 0 || s.holdAfter == 0 {
 		return s.axis
@@ -71,14 +71,14 @@ func (s *stream) due(now int64) float64 {
 	if s.stuck || now < s.next {
 		return 0
 	}
-	if s.next += s.interval; s.next <= now { // what is missed is not made up for
+	if s.next += s.interval; s.next <= now { // skip missed labels
 		s.next = now + s.interval
 	}
 	return s.level
 }
 
-// wake is when, after now, due must be asked next, math.MaxInt64 for not before
-// something changes.
+// wake returns when, after now, due must be called next; math.MaxInt64 for not
+// before something changes.
 func (s *stream) wake(now int64) int64 {
 	switch {
 	case s.stuck:

@@ -11,8 +11,8 @@ func newStream(holdAfterMS int64) *stream {
 	return &stream{interval: 100 * ms, holdAfter: holdAfterMS * ms, onStuck: func() {}}
 }
 
-// play asks the stream whenever it wants to be asked, until the end, and
-// returns when it gave labels.
+// play calls due at the times that wake returns, and returns the times of labels
+// in milliseconds.
 func play(t *testing.T, s *stream, from, to int64) (at []int64) {
 	t.Helper()
 	for now := from; now < to; {
@@ -21,14 +21,14 @@ func play(t *testing.T, s *stream, from, to int64) (at []int64) {
 		}
 		next := s.wake(now)
 		if next <= now {
-			t.Fatalf("at %d it wants to be asked at %d: the goroutine would never rest", now, next)
+			t.Fatalf("at %d the next call is at %d: a busy loop", now, next)
 		}
 		now = next
 	}
 	return at
 }
 
-func TestAStreamIsSteadyAndDoesNotMakeUpForLateness(t *testing.T) {
+func TestStream_KeepsIntervalAfterDelay(t *testing.T) {
 	s := newStream(0)
 	s.axis = 0.5
 	if got := play(t, s, 0, 350*ms); len(got) != 4 || got[3] != 300 {
@@ -42,11 +42,11 @@ func TestAStreamIsSteadyAndDoesNotMakeUpForLateness(t *testing.T) {
 	}
 	s.axis = 0
 	if s.due(2000*ms) != 0 || s.wake(2000*ms) != math.MaxInt64 {
-		t.Error("at rest it still gives labels, or wants to be asked")
+		t.Error("centred, it still gives labels or a time to wake")
 	}
 }
 
-func TestAButtonStreamsOnceItWasHeldLongEnough(t *testing.T) {
+func TestStream_ButtonStreamsAfterHold(t *testing.T) {
 	s := newStream(400)
 	s.press(Bad, true, 0)
 	if got := play(t, s, 0, 650*ms); len(got) != 3 || got[0] != 400 {
@@ -62,7 +62,7 @@ func TestAButtonStreamsOnceItWasHeldLongEnough(t *testing.T) {
 	}
 }
 
-func TestGoodAndBadAtOnceCancelOut(t *testing.T) {
+func TestStream_GoodAndBadCancelOut(t *testing.T) {
 	s := newStream(100)
 	s.press(Good, true, 0)
 	s.press(Bad, true, 0)
@@ -71,7 +71,7 @@ func TestGoodAndBadAtOnceCancelOut(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldForAMinuteIsTakenForStuckUntilItIsLetGo(t *testing.T) {
+func TestStream_StuckAfterAMinute(t *testing.T) {
 	s := newStream(0)
 	told := 0
 	s.onStuck = func() { told++ }
@@ -81,7 +81,7 @@ func TestWhatIsHeldForAMinuteIsTakenForStuckUntilItIsLetGo(t *testing.T) {
 	}
 	s.axis = 0.9 // still held
 	if s.due(10*longest) != 0 {
-		t.Error("it counts although it was not let go")
+		t.Error("it counts before its release")
 	}
 	s.axis = 0
 	s.due(10*longest + 1)
@@ -111,7 +111,7 @@ func FuzzStream(f *testing.F) {
 				t.Fatalf("level %g", level)
 			}
 			if next := s.wake(now); next < now {
-				t.Fatalf("at %d it wants to be asked at %d", now, next)
+				t.Fatalf("at %d the next call is at %d", now, next)
 			}
 			if level := s.due(now); level != 0 {
 				t.Fatalf("two labels at one moment: %g", level)

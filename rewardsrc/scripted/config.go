@@ -3,15 +3,16 @@ package scripted
 import (
 	"errors"
 	"fmt"
-	"math"
+
+	"optibfm/rewardsrc"
 )
 
-// Mode says when the operator labels.
+// Mode selects when the operator labels.
 type Mode string
 
 // The modes.
 const (
-	EveryTick Mode = "every_tick" // every tick, also unasked; a request is answered as well
+	EveryTick Mode = "every_tick" // every tick, and requests
 	WhenAsked Mode = "when_asked" // requests only
 )
 
@@ -24,8 +25,8 @@ type Config struct {
 	Mode Mode `yaml:"mode"`
 	// DelayS is the reaction delay, in [0, 60] seconds. 0 answers in the same Poll.
 	DelayS float64 `yaml:"delay_s"`
-	// Blind unasked labels carry the moment of the press but not the tick
-	// that they are about: the controller's credit window has to find it.
+	// Blind unasked labels have the time of the press but not the tick: the
+	// controller's credit window has to find it.
 	Blind bool `yaml:"blind"`
 	// IntervalS is the least time between two unasked labels, in [0, 3600] seconds.
 	// 0 labels every tick.
@@ -63,37 +64,30 @@ func DefaultConfig() Config {
 	return Config{Mode: EveryTick, RewardHigh: 1}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// operator.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{
-		within("delay_s", c.DelayS, 0, 60),
-		within("interval_s", c.IntervalS, 0, 3600),
-		within("mistake_probability", c.MistakeProbability, 0, 1),
-		within("noise_std", c.NoiseStd, 0, 1000),
-		within("reward_low", c.RewardLow, -1e6, 1e6),
-		within("reward_high", c.RewardHigh, -1e6, 1e6),
-		within("absence.away_s", c.Absence.AwayS, 0, 86400),
-		within("absence.every_s", c.Absence.EveryS, 0, 86400),
+		rewardsrc.CheckRange("scripted: delay_s", c.DelayS, 0, 60),
+		rewardsrc.CheckRange("scripted: interval_s", c.IntervalS, 0, 3600),
+		rewardsrc.CheckRange("scripted: mistake_probability", c.MistakeProbability, 0, 1),
+		rewardsrc.CheckRange("scripted: noise_std", c.NoiseStd, 0, 1000),
+		rewardsrc.CheckRange("scripted: reward_low", c.RewardLow, -1e6, 1e6),
+		rewardsrc.CheckRange("scripted: reward_high", c.RewardHigh, -1e6, 1e6),
+		rewardsrc.CheckRange("scripted: absence.away_s", c.Absence.AwayS, 0, 86400),
+		rewardsrc.CheckRange("scripted: absence.every_s", c.Absence.EveryS, 0, 86400),
 	}
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("scripted: "+format, args...)) }
 	if c.Mode != EveryTick && c.Mode != WhenAsked {
-		errs = append(errs, fmt.Errorf("scripted: mode is unknown (%q): choose one of %s, %s", c.Mode, EveryTick, WhenAsked))
+		fail("mode is unknown (%q); choose one of %s, %s", c.Mode, EveryTick, WhenAsked)
 	}
 	if c.Levels < 0 || c.Levels == 1 || c.Levels > 1000 {
-		errs = append(errs, fmt.Errorf("scripted: levels is out of range (%d): choose 0 for exact rewards, or 2 to 1000", c.Levels))
+		fail("levels is out of range (%d); choose 0 for exact rewards, or 2 to 1000", c.Levels)
 	}
 	if c.RewardHigh <= c.RewardLow {
-		errs = append(errs, fmt.Errorf("scripted: reward_high is not above reward_low (%g, %g): give the range of the task's reward", c.RewardHigh, c.RewardLow))
+		fail("reward_high is not above reward_low (%g, %g); set the task's range", c.RewardHigh, c.RewardLow)
 	}
 	if a := c.Absence; (a.AwayS > 0 || a.EveryS > 0) && a.AwayS >= a.EveryS {
-		errs = append(errs, fmt.Errorf("scripted: absence.every_s is not longer than away_s (%g s, %g s): lengthen every_s, or set both to 0", a.EveryS, a.AwayS))
+		fail("absence.every_s is not longer than away_s (%g, %g); set both, or none", a.EveryS, a.AwayS)
 	}
 	return errors.Join(errs...)
-}
-
-func within(key string, v, low, high float64) error {
-	if !math.IsNaN(v) && v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("scripted: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
 }

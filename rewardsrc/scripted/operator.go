@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// historyLen is how many ticks back a request may reach: at 1 kHz one
-	// second, far longer than a request takes from the agent to here.
+	// historyLen is the most ticks that a request may reach back: one second at
+	// 1 kHz, far longer than a request takes to arrive.
 	historyLen = 1024
-	// queueLen bounds the unasked labels that wait for their press, or for
-	// a Poll.
+	// queueLen bounds the unasked labels that wait for their press or for a
+	// Poll.
 	queueLen = 4096
 
-	// Streams of random numbers, apart so that absences do not depend on
-	// how many labels were given.
+	// Separate streams of random numbers: absences do not depend on the number
+	// of labels.
 	answerStream = 0x9e3779b97f4a7c15
 	awayStream   = 0xbf58476d1ce4e5b9
 )
 
 // Operator is a simulated operator: a [rewardsrc.Source] and
-// [rewardsrc.Watcher]. It is used by one goroutine.
+// [rewardsrc.Watcher]. One goroutine uses it.
 type Operator struct {
 	cfg             Config
 	delay, interval int64 // nanoseconds
@@ -30,7 +30,7 @@ type Operator struct {
 	rng             *rand.Rand
 
 	started   bool
-	start     int64 // time of the first Watch: absences count from it
+	start     int64 // time of the first Watch, the origin of absences
 	now       int64 // time of the newest Watch
 	newest    uint64
 	history   [historyLen]moment
@@ -41,7 +41,7 @@ type Operator struct {
 	dropped uint64
 }
 
-// moment is what the operator saw in one tick.
+// moment is one tick as the operator saw it.
 type moment struct {
 	tick   uint64
 	reward float64
@@ -52,7 +52,7 @@ type moment struct {
 // request is the open request and the answer to it.
 type request struct {
 	rewardsrc.Request
-	wanted  bool  // open, and an answer is still to come
+	wanted  bool  // open and unanswered
 	shown   int64 // when the operator saw it
 	decided bool  // answer is valid
 	answer  rewardsrc.Label
@@ -95,7 +95,7 @@ func (o *Operator) pressUnasked(tick uint64, at int64) {
 		return
 	}
 	o.nextPress = at + o.interval
-	value := o.judge(seen.reward) // also when the press is lost: the same random numbers
+	value := o.judge(seen.reward) // even if the press is lost: uses the same random numbers
 	press := at + o.delay
 	if o.isAway(press) {
 		return
@@ -109,9 +109,9 @@ func (o *Operator) pressUnasked(tick uint64, at int64) {
 	}
 }
 
-// Ask shows a request, or that it is closed. A new one takes the place of the
-// one before. Where the operator labels that tick unasked as well, that label
-// becomes the answer: no state is labelled twice.
+// Ask shows that a request is open or closed. A new request replaces the last
+// one. If the operator also labels that tick unasked, that label becomes the
+// answer: no state is labelled twice.
 func (o *Operator) Ask(r rewardsrc.Request) {
 	if o.open.ID != 0 && (r.State == rewardsrc.Open || r.ID == o.open.ID) {
 		o.withdraw()
@@ -121,14 +121,14 @@ func (o *Operator) Ask(r rewardsrc.Request) {
 	}
 }
 
-// withdraw closes the open request. An unasked label that was to answer it
-// stays, as an unasked label.
+// withdraw closes the open request. A waiting label that was linked to it
+// becomes unasked again.
 func (o *Operator) withdraw() {
 	o.waiting.unlink(o.open.ID)
 	o.open = request{}
 }
 
-// decide settles the answer to the open request once its tick was seen.
+// decide determines the answer to the open request, once its tick was seen.
 func (o *Operator) decide() {
 	if !o.open.wanted || o.open.decided || !o.started || o.newest < o.open.Tick {
 		return
@@ -153,8 +153,8 @@ func (o *Operator) decide() {
 	}
 }
 
-// Poll hands out the labels whose press is not later than the newest Watch,
-// the answer to a request first.
+// Poll returns the labels with presses up to the newest Watch, the answer to a
+// request first.
 func (o *Operator) Poll(dst []rewardsrc.Label) int {
 	o.decide()
 	n := 0
@@ -174,19 +174,18 @@ func (o *Operator) Poll(dst []rewardsrc.Label) int {
 	return n
 }
 
-// Halt forgets the labels that were not polled and the open request.
+// Halt drops the labels that were not polled and the open request.
 func (o *Operator) Halt() error {
 	o.open = request{}
 	o.waiting.clear()
 	return nil
 }
 
-// Dropped returns how many labels were lost because nobody polled.
+// Dropped returns how many labels did not fit into the queue.
 func (o *Operator) Dropped() uint64 { return o.dropped }
 
-// judge turns a reward into what the operator says. It always takes two random
-// numbers, so that two operators of one seed differ only where their
-// weaknesses do.
+// judge returns the operator's label for a reward. It always draws two random
+// numbers, so that operators with the same seed differ only by their weaknesses.
 func (o *Operator) judge(reward float64) float64 {
 	low, high := o.cfg.RewardLow, o.cfg.RewardHigh
 	mistaken := o.rng.Float64() < o.cfg.MistakeProbability
@@ -208,9 +207,8 @@ func nearestLevel(v, low, high float64, levels int) float64 {
 	return low + (high-low)*min(max(at, 0), steps)/steps
 }
 
-// isAway tells whether the operator is absent at a time. It keeps no state:
-// each window's absence begins at a moment that only the seed and the window's
-// number decide.
+// isAway reports whether the operator is absent at a time. It is stateless: the
+// seed and the number of the window determine the start of each absence.
 func (o *Operator) isAway(at int64) bool {
 	if o.away == 0 || at < o.start {
 		return false

@@ -20,7 +20,9 @@ var (
 
 // run shows n ticks with reward(tick) and returns every label, with the tick
 // in which it came.
-func run(t *testing.T, cfg Config, n int, reward func(tick uint64) float64, ask func(tick uint64) []rewardsrc.Request) (labels []rewardsrc.Label, came []uint64) {
+func run(
+	t *testing.T, cfg Config, n int, reward func(tick uint64) float64, ask func(tick uint64) []rewardsrc.Request,
+) (labels []rewardsrc.Label, came []uint64) {
 	t.Helper()
 	o, err := New(cfg)
 	if err != nil {
@@ -60,7 +62,7 @@ func openRequest(id, tick uint64) rewardsrc.Request {
 	return rewardsrc.Request{ID: id, Tick: tick, At: int64(tick) * period, State: rewardsrc.Open}
 }
 
-func TestTheOracleLabelsEveryTickAtOnceWithItsExactReward(t *testing.T) {
+func TestOperator_OracleLabelsEveryTick(t *testing.T) {
 	labels, came := run(t, DefaultConfig(), 200, ramp, nil)
 	if len(labels) != 200 {
 		t.Fatalf("%d labels for 200 ticks", len(labels))
@@ -73,7 +75,7 @@ func TestTheOracleLabelsEveryTickAtOnceWithItsExactReward(t *testing.T) {
 	}
 }
 
-func TestAnOperatorWhoIsNeverAskedIsSilentInModeWhenAsked(t *testing.T) {
+func TestOperator_WhenAskedIsSilentUnasked(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode = WhenAsked
 	if labels, _ := run(t, cfg, 500, ramp, nil); len(labels) != 0 {
@@ -81,7 +83,7 @@ func TestAnOperatorWhoIsNeverAskedIsSilentInModeWhenAsked(t *testing.T) {
 	}
 }
 
-func TestARequestIsAnsweredWithTheRewardOfItsTickAfterTheDelay(t *testing.T) {
+func TestOperator_AnswersAfterDelay(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode, cfg.DelayS = WhenAsked, 0.5
 	labels, came := run(t, cfg, 200, ramp, askAt(30))
@@ -94,7 +96,7 @@ func TestARequestIsAnsweredWithTheRewardOfItsTickAfterTheDelay(t *testing.T) {
 	}
 }
 
-func TestARequestOfAnEarlierTickIsAnsweredWithThatTicksReward(t *testing.T) {
+func TestOperator_AnswersForEarlierTick(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode = WhenAsked
 	labels, came := run(t, cfg, 100, ramp, func(tick uint64) []rewardsrc.Request {
@@ -108,7 +110,7 @@ func TestARequestOfAnEarlierTickIsAnsweredWithThatTicksReward(t *testing.T) {
 	}
 }
 
-func TestARequestThatComesBeforeItsTickWaitsForIt(t *testing.T) {
+func TestOperator_WaitsForRequestedTick(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode = WhenAsked
 	labels, came := run(t, cfg, 100, ramp, func(tick uint64) []rewardsrc.Request {
@@ -122,7 +124,7 @@ func TestARequestThatComesBeforeItsTickWaitsForIt(t *testing.T) {
 	}
 }
 
-func TestARequestThatExpiresBeforeThePressIsNotAnswered(t *testing.T) {
+func TestOperator_DropsAnswerToExpiredRequest(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode, cfg.DelayS = WhenAsked, 0.5
 	labels, _ := run(t, cfg, 200, ramp, func(tick uint64) []rewardsrc.Request {
@@ -141,7 +143,7 @@ func TestARequestThatExpiresBeforeThePressIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestARequestForAStateWithoutARewardIsAnsweredWithCantTell(t *testing.T) {
+func TestOperator_CantTellWithoutReward(t *testing.T) {
 	o, err := New(Config{Mode: WhenAsked, RewardHigh: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +161,7 @@ func TestARequestForAStateWithoutARewardIsAnsweredWithCantTell(t *testing.T) {
 	}
 }
 
-func TestARequestForAForgottenTickIsAnsweredWithCantTell(t *testing.T) {
+func TestOperator_CantTellForForgottenTick(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode = WhenAsked
 	labels, _ := run(t, cfg, 3*historyLen, ramp, func(tick uint64) []rewardsrc.Request {
@@ -173,7 +175,7 @@ func TestARequestForAForgottenTickIsAnsweredWithCantTell(t *testing.T) {
 	}
 }
 
-func TestWhoLabelsEveryTickAnswersARequestWithThatTicksLabelAndNoSecondOne(t *testing.T) {
+func TestOperator_EveryTickAnswersOnce(t *testing.T) {
 	for _, delay := range []float64{0, 0.5} {
 		cfg := DefaultConfig()
 		cfg.DelayS = delay
@@ -195,7 +197,7 @@ func TestWhoLabelsEveryTickAnswersARequestWithThatTicksLabelAndNoSecondOne(t *te
 	}
 }
 
-func TestALabelThatWasToAnswerAClosedRequestComesUnasked(t *testing.T) {
+func TestOperator_LabelOfClosedRequestIsUnasked(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.DelayS = 0.5
 	labels, _ := run(t, cfg, 100, ramp, func(tick uint64) []rewardsrc.Request {
@@ -219,7 +221,7 @@ func TestALabelThatWasToAnswerAClosedRequestComesUnasked(t *testing.T) {
 	}
 }
 
-func TestBlindLabelsTellTheMomentOfThePressButNotTheTick(t *testing.T) {
+func TestOperator_BlindLabelsHaveNoTick(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.DelayS, cfg.Blind = 0.4, true
 	labels, _ := run(t, cfg, 100, ramp, nil)
@@ -233,7 +235,7 @@ func TestBlindLabelsTellTheMomentOfThePressButNotTheTick(t *testing.T) {
 	}
 }
 
-func TestAnIntervalLimitsUnaskedLabels(t *testing.T) {
+func TestOperator_IntervalLimitsUnaskedLabels(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.IntervalS = 1
 	if labels, _ := run(t, cfg, 500, ramp, nil); len(labels) != 10 {
@@ -241,7 +243,7 @@ func TestAnIntervalLimitsUnaskedLabels(t *testing.T) {
 	}
 }
 
-func TestMistakesMirrorTheRewardAsOftenAsTheConfigurationSays(t *testing.T) {
+func TestOperator_MistakesMirrorReward(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.MistakeProbability, cfg.RewardLow, cfg.RewardHigh = 0.1, -1, 3
 	labels, _ := run(t, cfg, 20000, ramp, nil)
@@ -262,7 +264,7 @@ func TestMistakesMirrorTheRewardAsOftenAsTheConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestNoiseHasTheConfiguredSpread(t *testing.T) {
+func TestOperator_NoiseSpread(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.NoiseStd = 0.25
 	labels, _ := run(t, cfg, 20000, ramp, nil)
@@ -279,7 +281,7 @@ func TestNoiseHasTheConfiguredSpread(t *testing.T) {
 	}
 }
 
-func TestTwoLevelsAreGoodAndBad(t *testing.T) {
+func TestOperator_TwoLevels(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Levels, cfg.RewardLow, cfg.RewardHigh = 2, -1, 1
 	labels, _ := run(t, cfg, 100, func(tick uint64) float64 { return ramp(tick)*6 - 3 }, nil)
@@ -294,7 +296,7 @@ func TestTwoLevelsAreGoodAndBad(t *testing.T) {
 	}
 }
 
-func TestFiveLevelsAreEvenlySpaced(t *testing.T) {
+func TestOperator_FiveLevels(t *testing.T) {
 	for v, want := range map[float64]float64{-9: 0, 0.1: 0, 0.13: 0.25, 0.5: 0.5, 0.8: 0.75, 7: 1} {
 		if got := nearestLevel(v, 0, 1, 5); got != want {
 			t.Errorf("nearestLevel(%g) = %g, want %g", v, got, want)
@@ -302,7 +304,7 @@ func TestFiveLevelsAreEvenlySpaced(t *testing.T) {
 	}
 }
 
-func TestAbsencesTakeTheirShareAndDifferFromWindowToWindow(t *testing.T) {
+func TestOperator_AbsenceShare(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Absence = Absence{AwayS: 3, EveryS: 10}
 	labels, _ := run(t, cfg, 50*100, ramp, nil)
@@ -323,7 +325,7 @@ func TestAbsencesTakeTheirShareAndDifferFromWindowToWindow(t *testing.T) {
 	}
 }
 
-func TestAnAbsentOperatorDoesNotAnswer(t *testing.T) {
+func TestOperator_AbsentDoesNotAnswer(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Mode = WhenAsked
 	cfg.Absence = Absence{AwayS: 99, EveryS: 100}
@@ -333,7 +335,7 @@ func TestAnAbsentOperatorDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedGivesTheSameLabelsAndAnotherSeedOthers(t *testing.T) {
+func TestOperator_SeedDeterminesLabels(t *testing.T) {
 	cfg := Config{
 		Mode: EveryTick, DelayS: 0.3, MistakeProbability: 0.2, NoiseStd: 0.1, RewardHigh: 1,
 		Absence: Absence{AwayS: 1, EveryS: 4}, Seed: 7,
@@ -362,7 +364,7 @@ func equal(a, b []rewardsrc.Label) bool {
 	return true
 }
 
-func TestWhatDoesNotFitStaysForTheNextPoll(t *testing.T) {
+func TestOperator_PollKeepsRemainingLabels(t *testing.T) {
 	o, err := New(DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +384,7 @@ func TestWhatDoesNotFitStaysForTheNextPoll(t *testing.T) {
 	}
 }
 
-func TestAFullQueueDropsTheNewestAndCountsThem(t *testing.T) {
+func TestOperator_FullQueueDropsNewest(t *testing.T) {
 	o, err := New(DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -395,7 +397,7 @@ func TestAFullQueueDropsTheNewestAndCountsThem(t *testing.T) {
 	}
 }
 
-func TestHaltForgetsWhatWasNotPolled(t *testing.T) {
+func TestOperator_HaltDropsLabels(t *testing.T) {
 	o, err := New(DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +411,7 @@ func TestHaltForgetsWhatWasNotPolled(t *testing.T) {
 	}
 }
 
-func TestNothingAllocatesAfterNew(t *testing.T) {
+func TestOperator_AllocatesNothing(t *testing.T) {
 	cfg := Config{
 		Mode: EveryTick, DelayS: 0.3, MistakeProbability: 0.2, NoiseStd: 0.1, RewardHigh: 1, Levels: 5,
 		Absence: Absence{AwayS: 1, EveryS: 4},
@@ -432,7 +434,7 @@ func TestNothingAllocatesAfterNew(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationIsRefusedByTheNameOfItsKey(t *testing.T) {
+func TestConfig_NamesBadKey(t *testing.T) {
 	nan := math.NaN()
 	for key, change := range map[string]func(*Config){
 		"mode":                func(c *Config) { c.Mode = "sometimes" },

@@ -18,7 +18,7 @@ func (q *queue) push(l rewardsrc.Label) bool {
 	return true
 }
 
-// popUntil takes the oldest label if it was pressed at or before now.
+// popUntil removes and returns the oldest label if its press is not after now.
 func (q *queue) popUntil(now int64) (rewardsrc.Label, bool) {
 	if q.n == 0 || q.at(0).At > now {
 		return rewardsrc.Label{}, false
@@ -45,7 +45,7 @@ func (q *queue) link(tick, request uint64) bool {
 	return false
 }
 
-// unlink takes back what link did.
+// unlink reverts link.
 func (q *queue) unlink(request uint64) {
 	for i := range q.n {
 		if l := q.at(i); l.Request == request {

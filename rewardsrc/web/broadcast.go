@@ -7,14 +7,14 @@ import (
 
 const (
 	showEvery  = 200 * time.Millisecond // the live view
-	restAtMost = 25 * time.Millisecond  // between two states, however much happens
+	pause      = 25 * time.Millisecond  // between two states, at least
 	historyLen = 450                    // points: 90 s
 )
 
-// point is what the page's curves are drawn from, in the order of its index.
+// point is one point of the page's curves, in the order that charts.js expects.
 type point [9]Number
 
-// history is the newest points of the live view, for browsers that come later.
+// history is the newest points of the live view, for browsers that connect later.
 type history struct {
 	points []point
 	tick   uint64
@@ -33,11 +33,14 @@ func (h *history) add(v *View) {
 }
 
 func pointOf(v *View) point {
-	return point{v.ElapsedS, v.DGap, v.Estimate, v.Reward, v.Information, v.BeliefNorm, v.LateMS, Number(v.Labels), Number(v.Asked)}
+	return point{
+		v.ElapsedS, v.DGap, v.Estimate, v.Reward, v.Information, v.BeliefNorm, v.LateMS,
+		Number(v.Labels), Number(v.Asked),
+	}
 }
 
-// state is what every browser is told, and all that it is told: nothing is
-// lost when one of them is skipped.
+// state is the complete state that every browser receives: skipping one loses
+// nothing.
 type state struct {
 	Type     string        `json:"type"` // "state"
 	View     *View         `json:"view"`
@@ -52,7 +55,7 @@ type state struct {
 
 type requestState struct {
 	ID      uint64 `json:"id"`
-	AgeMS   Number `json:"age_ms"` // of the moment that it is about
+	AgeMS   Number `json:"age_ms"` // of the state to label
 	LeftMS  Number `json:"left_ms"`
 	TotalMS Number `json:"total_ms"`
 	DGap    Number `json:"dgap"`
@@ -64,33 +67,33 @@ type eventState struct {
 	Text  string `json:"text"`
 }
 
-// operatorState says who labels.
+// operatorState names the device that labels.
 type operatorState struct {
 	Conn   uint64 `json:"conn"`             // the connection that labels, 0 for none
-	Device string `json:"device,omitempty"` // whose it is, connected or not
-	Asking string `json:"asking,omitempty"` // the device that wants to
+	Device string `json:"device,omitempty"` // its device, connected or not
+	Asking string `json:"asking,omitempty"` // the device that wants to label
 }
 
-// broadcast tells the browsers what is new until Halt. It waits for none of
-// them: each has a place for the newest state and a goroutine that sends it.
+// broadcast publishes the state to the browsers until Halt. It waits for none of
+// them: each has a slot for the newest state and a goroutine that sends it.
 func (s *Server) broadcast() {
-	defer close(s.told)
+	defer close(s.drained)
 	ticker := time.NewTicker(showEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-s.quit:
-			s.tell()
+			s.publishState()
 			return
 		case <-ticker.C:
 		case <-s.changed:
 		}
-		s.tell()
-		time.Sleep(restAtMost)
+		s.publishState()
+		time.Sleep(pause)
 	}
 }
 
-func (s *Server) tell() {
+func (s *Server) publishState() {
 	view := s.view.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +103,7 @@ func (s *Server) tell() {
 	}
 	text, err := json.Marshal(s.state(view))
 	if err != nil {
-		panic(err) // plain data, and numbers that write themselves
+		panic(err) // plain data; Number encodes every float
 	}
 	for c := range s.clients {
 		c.newest.Store(&text)
@@ -108,7 +111,7 @@ func (s *Server) tell() {
 	}
 }
 
-// state is for whoever holds the mutex.
+// state makes the present state. The caller holds the mutex.
 func (s *Server) state(view *View) state {
 	b, now := s.published.Load(), s.now()
 	st := state{

@@ -53,24 +53,29 @@ type cdpAnswer struct {
 	} `json:"error"`
 }
 
-// startChrome starts a browser, or skips the test where there is none.
+// findChrome returns the path of a browser, "" for none.
+func findChrome() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// startChrome starts a browser, or skips the test without one.
 func startChrome(t testing.TB) *chrome {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser takes seconds to start")
 	}
-	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
+	path := findChrome()
 	if path == "" {
 		t.Skip("no Chromium or Chrome in PATH: install one (apt-get install chromium) to test the page in a browser")
 	}
-	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--ignore-certificate-errors",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd := exec.Command(path,
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--ignore-certificate-errors", "--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +131,8 @@ func (c *chrome) listen() {
 			continue
 		}
 		c.mu.Lock()
-		if a.Method == "Runtime.exceptionThrown" || a.Method == "Log.entryAdded" && strings.Contains(string(a.Params), "Content Security") {
+		violation := a.Method == "Log.entryAdded" && strings.Contains(string(a.Params), "Content Security")
+		if a.Method == "Runtime.exceptionThrown" || violation {
 			c.faults = append(c.faults, string(a.Params))
 		}
 		waiting := c.waiting[a.ID]
@@ -165,7 +171,7 @@ func (c *chrome) try(session, method string, params any) (json.RawMessage, error
 	}
 }
 
-// page is a tab, with cookies of its own.
+// page is a tab with separate cookies.
 type page struct {
 	*chrome
 	session string
@@ -196,12 +202,15 @@ func (c *chrome) page(at size) *page {
 
 func (p *page) resize(at size) {
 	p.t.Helper()
-	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": at.width, "height": at.height, "deviceScaleFactor": 1, "mobile": at.width < 600}, nil)
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": at.width, "height": at.height, "deviceScaleFactor": 1, "mobile": at.width < 600,
+	}, nil)
 }
 
 func (p *page) theme(name string) {
 	p.t.Helper()
-	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": name}}}, nil)
+	feature := map[string]string{"name": "prefers-color-scheme", "value": name}
+	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{feature}}, nil)
 }
 
 func (p *page) do(method string, params, result any) {
@@ -263,7 +272,9 @@ type touchPoint struct {
 func (p *page) tap(id string) {
 	p.t.Helper()
 	var at touchPoint
-	where := p.eval(`JSON.stringify((() => { const e = document.getElementById('` + id + `'), r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
+	where := p.eval(`JSON.stringify((() => {
+		const e = document.getElementById('` + id + `'), r = e.getBoundingClientRect();
+		const x = r.x + r.width / 2, y = r.y + r.height / 2;
 		return e.contains(document.elementFromPoint(x, y)) ? { x, y } : {}; })())`)
 	if err := json.Unmarshal([]byte(where), &at); err != nil || at.X == 0 {
 		p.t.Fatalf("%s cannot be touched (%s)", id, where)
@@ -304,7 +315,10 @@ type drive struct {
 }
 
 func startDrive(t testing.TB, s *Server) *drive {
-	d := &drive{Server: s, labels: make(chan rewardsrc.Label, 64), do: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
+	d := &drive{
+		Server: s, labels: make(chan rewardsrc.Label, 64),
+		do: make(chan func()), quit: make(chan struct{}), done: make(chan struct{}),
+	}
 	go d.run()
 	t.Cleanup(d.end)
 	return d
@@ -323,7 +337,10 @@ func (d *drive) run() {
 	defer close(d.done)
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	v := View{Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true, Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15}
+	v := View{
+		Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true,
+		Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15,
+	}
 	for i := range 300 { // a past for the curves
 		d.mu.Lock()
 		w := scene(v, float64(i-300)/5)
@@ -395,7 +412,10 @@ func scene(v View, t float64) View {
 func (d *drive) ask(id uint64, lasts time.Duration) {
 	d.do <- func() {
 		now := rewardsrc.Monotonic()
-		d.Ask(rewardsrc.Request{ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period), DGap: 0.31, State: rewardsrc.Open})
+		d.Ask(rewardsrc.Request{
+			ID: id, Tick: 100, At: now - 2e8, Until: 100 + uint64((lasts+2e8)/d.period),
+			DGap: 0.31, State: rewardsrc.Open,
+		})
 	}
 }
 
@@ -419,7 +439,10 @@ func (d *drive) next(t testing.TB) rewardsrc.Label {
 func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan string) {
 	stopped := make(chan string, 16)
 	s := open(t, func(c *Config, o *Options) {
-		o.About = About{Robot: "rover", Task: "corner", Strategy: "ucb β 0.1", Program: "v0", PeriodMS: 20, MaxAgeMS: 500, Record: true}
+		o.About = About{
+			Robot: "rover", Task: "corner", Strategy: "ucb β 0.1", Program: "v0",
+			PeriodMS: 20, MaxAgeMS: 500, Record: true,
+		}
 		o.Stop = func(by string, _ bool) { stopped <- by }
 		c.RefractoryMS = 250
 		if change != nil {
@@ -429,7 +452,7 @@ func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan 
 	return startDrive(t, s), stopped
 }
 
-func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
+func TestPage_PairLabelUndoStop(t *testing.T) {
 	c := startChrome(t)
 	d, stopped := openForBrowser(t, nil)
 	p := c.page(phone)
@@ -440,6 +463,38 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	p.untilText("robot", "rover")
 	p.picture("phone")
 
+	labelOnPage(t, d, p)
+
+	p.tap("stop")
+	select {
+	case by := <-stopped:
+		if by != "device 1" {
+			t.Errorf("stopped by %q", by)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("STOP did not arrive")
+	}
+	p.untilText("banner", "STOP was pressed on device 1")
+	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
+
+	labelStoppedRobot(t, d, p)
+
+	p.tap("stop")
+	p.untilText("banner", "STOP was pressed on device 1")
+	d.end()
+	d.End("STOP was pressed on device 1")
+	if err := d.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	p.untilText("banner", "The run is over")
+	p.untilText("stop-text", "The run is over")
+	p.picture("phone-stopped")
+	c.mustBeHealthy()
+}
+
+// labelOnPage answers requests, labels unasked and takes a label back.
+func labelOnPage(t *testing.T, d *drive, p *page) {
+	t.Helper()
 	d.ask(1, 6*time.Second)
 	p.untilText("question", `How was it 0\.\d s ago`)
 	time.Sleep(300 * time.Millisecond)
@@ -449,7 +504,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 		t.Errorf("label %+v, want +1 on request 1", l)
 	}
 	p.untilText("presses", `Good\s+counted · \d+ ms`)
-	p.untilText("question", "Nothing is asked")
+	p.untilText("question", "No question")
 
 	p.tap("bad")
 	if l := d.next(t); l.Request != 0 || l.Value != -1 {
@@ -469,23 +524,16 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	if l := d.next(t); l.Kind != rewardsrc.CantTell || l.Request != 2 {
 		t.Errorf("label %+v, want can't tell on request 2", l)
 	}
+}
 
-	p.tap("stop")
-	select {
-	case by := <-stopped:
-		if by != "device 1" {
-			t.Errorf("stopped by %q", by)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("STOP did not arrive")
-	}
-	p.untilText("banner", "STOP was pressed on device 1")
-	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
-
+// labelStoppedRobot checks which presses count while the robot is stopped, and
+// after its reset.
+func labelStoppedRobot(t *testing.T, d *drive, p *page) {
+	t.Helper()
 	d.stops("operator's stop") // and holds it, until it is reset
 	p.untilText("banner", "The robot is stopped: operator's stop")
 	p.untilText("stop-text", "^Stopped$")
-	p.untilText("detail", "The robot is stopped: presses do not count")
+	p.untilText("detail", "The robot is stopped: presses do not count. Undo works.")
 	p.tap("good")
 	p.untilText("presses", `the robot was stopped\s+does NOT count`)
 	p.tap("undo")
@@ -494,6 +542,7 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	}
 	d.ask(3, 60*time.Second) // about a moment before the stop
 	p.untilText("question", "How was it")
+	p.untilText("detail", "only the answer to this question counts")
 	time.Sleep(200 * time.Millisecond)
 	p.tap("bad")
 	if l := d.next(t); l.Request != 3 || l.Value != -1 {
@@ -506,20 +555,9 @@ func TestAPersonWithAPhonePairsLabelsUndoesAndStops(t *testing.T) {
 	if l := d.next(t); l.Kind != rewardsrc.Value {
 		t.Errorf("label %+v after a reset, want good", l)
 	}
-	p.tap("stop")
-	p.untilText("banner", "STOP was pressed on device 1")
-	d.end()
-	d.End("STOP was pressed on device 1")
-	if err := d.Halt(); err != nil {
-		t.Fatal(err)
-	}
-	p.untilText("banner", "The run is over")
-	p.untilText("stop-text", "The run is over")
-	p.picture("phone-stopped")
-	c.mustBeHealthy()
 }
 
-// mustBeHealthy fails where a page threw, or broke its own policy.
+// mustBeHealthy fails if a page threw an error or violated its security policy.
 func (c *chrome) mustBeHealthy() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -529,7 +567,7 @@ func (c *chrome) mustBeHealthy() {
 	}
 }
 
-func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
+func TestPage_ShowsLabelWeight(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.RefractoryMS = 0 })
 	p := c.page(phone)
@@ -569,13 +607,13 @@ func TestThePageSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestAPageThatLostItsConnectionSaysSoLosesPressesLoudlyAndComesBack(t *testing.T) {
+func TestPage_ShowsLostConnection(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
 	p.untilText("link", `\d ms`)
-	d.setClosing(true) // nobody is let in
+	d.setClosing(true) // refuses all browsers
 	for _, conn := range d.connections() {
 		_ = conn.conn.CloseNow()
 	}
@@ -611,7 +649,7 @@ func (s *Server) connections() (all []*client) {
 	return all
 }
 
-func TestAWrongCodeIsRefusedAndASecondDeviceAsksForTheLabels(t *testing.T) {
+func TestPage_SecondDeviceTakesOver(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
 	stranger := c.page(phone)
@@ -638,7 +676,7 @@ func TestAWrongCodeIsRefusedAndASecondDeviceAsksForTheLabels(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
+func TestPage_FitsScreens(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(laptop)
@@ -654,16 +692,23 @@ func TestThePageFitsPhonesAndLaptopsAndItsButtonsFitThumbs(t *testing.T) {
 			p.picture(fmt.Sprintf("%d-%s", at.width, theme))
 		}
 		if got := p.eval("document.documentElement.scrollWidth"); got != fmt.Sprint(at.width) {
-			t.Errorf("at %d px the page is %s px wide: %s", at.width, got, p.eval(`[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)`))
+			t.Errorf("at %d px the page is %s px wide: %s", at.width, got, p.eval(`
+				[...document.querySelectorAll('body *')].filter((e) =>
+					e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)`))
 		}
 		for _, id := range []string{"good", "bad", "cant", "undo", "stop", "menu"} {
-			box := p.eval(`(() => { const r = document.getElementById('` + id + `').getBoundingClientRect(); return r.width >= 64 && r.height >= 64 && r.top >= 0 && r.bottom <= innerHeight && r.right <= innerWidth; })()`)
+			box := p.eval(`(() => {
+				const r = document.getElementById('` + id + `').getBoundingClientRect();
+				return r.width >= 64 && r.height >= 64 && r.top >= 0 &&
+					r.bottom <= innerHeight && r.right <= innerWidth;
+			})()`)
 			if box != "true" {
 				t.Errorf("at %dx%d the button %s is smaller than 64 px or out of sight", at.width, at.height, id)
 			}
 		}
 	}
-	unnamed := p.eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) => !(e.ariaLabel || e.innerText || e.labels?.length || e.closest('[hidden], dialog'))).map((e) => e.id)`)
+	unnamed := p.eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) =>
+		!(e.ariaLabel || e.innerText || e.labels?.length || e.closest('[hidden], dialog'))).map((e) => e.id)`)
 	if unnamed != "" {
 		t.Errorf("a screen reader has no name for: %s", unnamed)
 	}
@@ -689,7 +734,7 @@ const stopInSight = `((id, innerWidth, innerHeight) => {
 	return JSON.stringify({ inside, big, whole, onTop, right, at: r, page: document.documentElement.scrollWidth });
 })`
 
-func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
+func TestPage_StopIsAlwaysVisible(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
 	p := c.page(laptop)
@@ -704,7 +749,7 @@ func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
 		name string
 		show func()
 	}{
-		{"nothing", func() { p.untilText("question", "Nothing is asked") }},
+		{"nothing", func() { p.untilText("question", "No question") }},
 		{"a request", func() {
 			d.ask(1, 10*time.Minute)
 			p.untilText("question", "How was it")
@@ -726,7 +771,8 @@ func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
 				picture := fmt.Sprintf("stop-%dx%d-%s-%s", at.width, at.height, strings.Trim(text, "%"), scene.name)
 				p.picture(strings.ReplaceAll(picture, " ", "-"))
 				p.eval("document.getElementById('settings').showModal()")
-				if wrong := p.eval(stopInSight + fmt.Sprintf("('#settings .stop', %d, %d)", at.width, at.height)); wrong != "" {
+				inDialog := fmt.Sprintf("('#settings .stop', %d, %d)", at.width, at.height)
+				if wrong := p.eval(stopInSight + inDialog); wrong != "" {
 					t.Errorf("%s: in the settings: %s", where, wrong)
 				}
 				p.eval("document.getElementById('settings').close()")
@@ -736,7 +782,7 @@ func TestPage_ShowsStopOnTheFirstScreenAtEverySize(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-func TestPage_SaysWhatStopDoesToTheRun(t *testing.T) {
+func TestPage_StatesEffectOfStop(t *testing.T) {
 	c := startChrome(t)
 	for ends, want := range map[bool]string{
 		true: "Halts the robot and ends the run.", false: "Halts the robot until an operator resets it.",
@@ -814,7 +860,7 @@ func sideBySide(t *testing.T, path string, shots [][]byte) {
 	}
 }
 
-func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {
+func TestPage_SliderLabelsWhileHeld(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, o *Options) { o.Mode, c.SampleMS = Continuous, 100 })
 	p := c.page(phone)
@@ -824,7 +870,10 @@ func TestAHeldSliderGivesLabelsUntilItIsLetGo(t *testing.T) {
 		points := []any{}
 		if kind != "touchEnd" {
 			var at touchPoint
-			where := p.eval(fmt.Sprintf(`JSON.stringify((() => { const r = document.getElementById('slider').getBoundingClientRect(); return { x: r.x + r.width * %g, y: r.y + r.height / 2 }; })())`, fraction))
+			where := p.eval(fmt.Sprintf(`JSON.stringify((() => {
+				const r = document.getElementById('slider').getBoundingClientRect();
+				return { x: r.x + r.width * %g, y: r.y + r.height / 2 };
+			})())`, fraction))
 			if err := json.Unmarshal([]byte(where), &at); err != nil {
 				t.Fatal(err)
 			}

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// certificateLife is that of a certificate made at the start. Some phones
-// refuse longer ones than 398 days.
+// certificateLife is the validity of a self-signed certificate. Some phones
+// refuse more than 398 days.
 const certificateLife = 90 * 24 * time.Hour
 
-// openTLS returns what cfg wants, nil for none, and the fingerprint of a
-// self-signed certificate.
+// openTLS returns the TLS configuration, nil for plain HTTP, and the fingerprint
+// of a self-signed certificate.
 func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
 	if !cfg.encrypted() {
 		return nil, "", nil
@@ -29,7 +29,7 @@ func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
 	var cert tls.Certificate
 	if cfg.TLS == TLSFiles {
 		if cert, err = tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile); err != nil {
-			return nil, "", fmt.Errorf("web: tls: %w: give a certificate and its key in PEM, or choose self_signed", err)
+			return nil, "", fmt.Errorf("web: tls: %w; use PEM files, or choose self_signed", err)
 		}
 	} else {
 		if cert, err = selfSigned(cfg.Hosts, time.Now()); err != nil {
@@ -37,10 +37,12 @@ func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
 		}
 		fingerprint = fingerprintOf(cert.Certificate[0])
 	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, fingerprint, nil
+	return &tls.Config{
+		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}, fingerprint, nil
 }
 
-// selfSigned makes a certificate for this machine. Its key never leaves memory.
+// selfSigned makes a certificate for this machine. Its key stays in memory.
 func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,7 +80,7 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// fingerprintOf is the SHA-256 of a certificate as browsers write it.
+// fingerprintOf returns the SHA-256 of a certificate in the notation of browsers.
 func fingerprintOf(der []byte) string {
 	sum := sha256.Sum256(der)
 	parts := make([]string, len(sum))

@@ -28,8 +28,8 @@ const (
 	pressesPerSecond, pressBurst    = 15, 20
 )
 
-// client is a browser that is connected. Its reader is the goroutine of the
-// HTTP request; its writer is the only one that sends.
+// client is a connected browser. Its reader is the goroutine of the HTTP
+// request; a second goroutine, the writer, sends.
 type client struct {
 	server  *Server
 	conn    *websocket.Conn
@@ -37,8 +37,8 @@ type client struct {
 	number  uint64
 	origin  string
 
-	newest  atomic.Pointer[[]byte] // the state that was not sent yet
-	fresh   chan struct{}          // there is one; capacity 1
+	newest  atomic.Pointer[[]byte] // the unsent state
+	fresh   chan struct{}          // newest is set; capacity 1
 	replies chan []byte            // for this browser alone
 	finish  chan struct{}          // closed when the run is over
 
@@ -82,7 +82,7 @@ type reply struct {
 	ExpiresS Number `json:"expires_s,omitempty"`
 }
 
-// clockMessage asks for the browser's time, and says what is known of it.
+// clockMessage asks for the browser's time, and reports the present estimate.
 type clockMessage struct {
 	Type    string `json:"type"` // "clock"
 	ID      uint64 `json:"id"`
@@ -112,7 +112,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	defer s.dismiss(c)
 	var err error
 	if c.conn, err = websocket.Accept(w, r, nil); err != nil {
-		return // it has answered
+		return // Accept has replied
 	}
 	defer c.conn.CloseNow()
 	c.conn.SetReadLimit(maxMessage)
@@ -130,7 +130,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	<-done
 }
 
-// admit counts a browser in.
+// admit registers a browser, unless there are too many.
 func (s *Server) admit(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Server) admit(c *client) bool {
 	return true
 }
 
-// enter lets an admitted browser take part, and returns what it is told first.
+// enter gives an admitted browser its role, and returns its first message.
 func (s *Server) enter(c *client) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,8 +171,8 @@ func (s *Server) dismiss(c *client) {
 	s.serving.Done()
 }
 
-// connection returns a connection of a device, the newest, or nil. It is for
-// whoever holds the mutex.
+// connection returns the newest connection of a device, or nil. The caller holds
+// the mutex.
 func (s *Server) connection(d *session) (newest *client) {
 	for c := range s.clients {
 		if c.session == d && (newest == nil || c.number > newest.number) {
@@ -182,17 +182,17 @@ func (s *Server) connection(d *session) (newest *client) {
 	return newest
 }
 
-// marshal is for what always has a JSON form.
+// marshal encodes data that always has a JSON form.
 func marshal(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // plain data, and numbers that write themselves
+		panic(err) // plain data; Number encodes every float
 	}
 	return text
 }
 
-// write sends until the connection ends. A browser that does not take a
-// message in time is dropped; it may come again.
+// write sends until the connection ends. It drops a browser that does not accept
+// a message in time; the browser may reconnect.
 func (c *client) write(ctx context.Context, first []byte) {
 	if c.send(ctx, first) != nil {
 		return
@@ -234,12 +234,12 @@ func (c *client) sayGoodbye(ctx context.Context) {
 	c.hangUp(websocket.StatusGoingAway, "the run is over")
 }
 
-// hangUp ends the connection with a reason, but does not wait long for a browser
-// to agree.
+// hangUp closes the connection with a reason, and waits at most a second for the
+// browser.
 func (c *client) hangUp(code websocket.StatusCode, reason string) {
 	timer := time.AfterFunc(time.Second, func() { _ = c.conn.CloseNow() })
 	defer timer.Stop()
-	_ = c.conn.Close(code, reason) // it may be gone
+	_ = c.conn.Close(code, reason) // it may be closed already
 }
 
 func (c *client) send(ctx context.Context, text []byte) error {
@@ -248,7 +248,7 @@ func (c *client) send(ctx context.Context, text []byte) error {
 	return c.conn.Write(ctx, websocket.MessageText, text)
 }
 
-// askClock begins a clock exchange, which also shows whether the browser is
+// askClock begins a clock exchange, which also tests whether the browser is
 // still there.
 func (c *client) askClock(ctx context.Context, id uint64) error {
 	now := c.server.now()
@@ -265,8 +265,8 @@ func (c *client) askClock(ctx context.Context, id uint64) error {
 	}))
 }
 
-// read takes messages until the connection ends. One that is malformed, or one
-// too many, ends it.
+// read reads messages until the connection ends. A malformed message, or too many
+// messages, end it.
 func (c *client) read(ctx context.Context) {
 	for {
 		kind, data, err := c.conn.Read(ctx)
@@ -313,8 +313,8 @@ func (c *client) handle(m message, now int64) {
 	}
 }
 
-// reply sends something to this browser alone. One that does not read what it
-// asked for gets no more answers.
+// reply sends a message to this browser alone. It drops the message when the
+// browser does not read.
 func (c *client) reply(r reply) {
 	select {
 	case c.replies <- marshal(r):
@@ -322,22 +322,10 @@ func (c *client) reply(r reply) {
 	}
 }
 
-// press hands a press on, or says why it does not count.
+// press queues a press, or returns why it does not count.
 func (c *client) press(m message, now int64) (refused string) {
 	s := c.server
-	p := press{id: m.ID, request: m.Request}
-	switch m.Kind {
-	case kindGood:
-		p.kind, p.value = rewardsrc.Value, s.cfg.GoodValue
-	case kindBad:
-		p.kind, p.value = rewardsrc.Value, s.cfg.BadValue
-	case kindValue:
-		p.kind, p.mode, p.value = rewardsrc.Value, rewardsrc.Held, m.Value
-	case kindCantTell:
-		p.kind = rewardsrc.CantTell
-	case kindUndo:
-		p.kind = rewardsrc.Undo
-	}
+	p := press{Input: s.inputOf(m), id: m.ID, request: m.Request}
 	switch {
 	case s.cfg.WatchOnly:
 		return "this console only watches"
@@ -347,20 +335,20 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "the run is over"
 	case m.Kind == kindValue && s.opts.Mode != Continuous:
 		return "only good and bad are taken"
-	case p.kind == rewardsrc.Value && !(p.value >= s.cfg.BadValue && p.value <= s.cfg.GoodValue):
+	case p.Kind == rewardsrc.Value && !(p.Value >= s.cfg.BadValue && p.Value <= s.cfg.GoodValue):
 		return "the value is out of range"
 	case !c.presses.Allow():
 		return "too many presses at once"
 	}
-	at, wrong := c.moment(m, now)
-	if err := rewardsrc.CheckTime(at-wrong, 0, now); err != nil {
+	at, uncertainty := c.moment(m, now)
+	if err := rewardsrc.CheckTime(at-uncertainty, 0, now); err != nil {
 		return err.Error()
 	}
 	if m.Kind != kindValue && c.bounced(m) {
 		return "pressed twice: it counts once"
 	}
-	p.at, p.wrong = min(at, now), wrong
-	p.late = now-p.at > int64(s.cfg.MaxLateS*1e9)
+	p.At, p.uncertainty = min(at, now), uncertainty
+	p.late = now-p.At > int64(s.cfg.MaxLateS*1e9)
 	p.tooQuick = m.Request != 0 && m.At-m.Shown < s.cfg.ReactionMS
 	if !s.offer(p) {
 		return "too many presses wait: press again in a moment"
@@ -368,17 +356,32 @@ func (c *client) press(m message, now int64) (refused string) {
 	return ""
 }
 
-// bounced notes a press of a button, and reports whether it came too soon after
-// the one before. The browser's own clock tells best.
+// inputOf returns the meaning of a press message; the caller sets the time.
+func (s *Server) inputOf(m message) rewardsrc.Input {
+	switch m.Kind {
+	case kindGood:
+		return rewardsrc.Input{Kind: rewardsrc.Value, Value: s.cfg.GoodValue}
+	case kindBad:
+		return rewardsrc.Input{Kind: rewardsrc.Value, Value: s.cfg.BadValue}
+	case kindValue:
+		return rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: m.Value}
+	case kindCantTell:
+		return rewardsrc.Input{Kind: rewardsrc.CantTell}
+	}
+	return rewardsrc.Input{Kind: rewardsrc.Undo}
+}
+
+// bounced records a press of a button, and reports whether it came within the
+// refractory time of the last one, by the browser's clock.
 func (c *client) bounced(m message) bool {
 	before, ok := c.pressedAt[m.Kind]
 	c.pressedAt[m.Kind] = m.At
 	return ok && math.Abs(m.At-before) < c.server.cfg.RefractoryMS
 }
 
-// moment is when the person pressed, in the robot's time, and how wrong that
-// can be. Without a clock it is the moment at which the press arrived.
-func (c *client) moment(m message, now int64) (at, wrong int64) {
+// moment returns the time of a press in the robot's time and the bound on its
+// error. Without a clock it is the time of arrival.
+func (c *client) moment(m message, now int64) (at, uncertainty int64) {
 	c.clockMu.Lock()
 	defer c.clockMu.Unlock()
 	at, bound, known := c.clock.robotTime(browserNS(m.At), now)
@@ -388,21 +391,21 @@ func (c *client) moment(m message, now int64) (at, wrong int64) {
 	return at, bound + int64(timerStep)
 }
 
-// seated reports whether labels are taken from this browser.
+// seated reports whether this browser is the one that labels.
 func (s *Server) seated(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seat.client == c
 }
 
-// Reachable implements [rewardsrc.Reachable]: a browser has the seat and is
+// Reachable implements [rewardsrc.Reachable]: the device that labels is
 // connected.
 func (s *Server) Reachable() bool { return s.taken.Load() }
 
-// noteSeat is called by whoever holds the mutex and may have changed the seat.
+// noteSeat publishes a change of the seat. The caller holds the mutex.
 func (s *Server) noteSeat() { s.taken.Store(s.seat.client != nil) }
 
-// reseat is the hand-over of the one place from which labels are taken.
+// reseat hands over the seat, which is the right to label.
 func (s *Server) reseat(c *client, wish string) (refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -425,7 +428,7 @@ func (s *Server) reseat(c *client, wish string) (refused string) {
 	return ""
 }
 
-// invite makes a code for another device.
+// invite creates a pairing code for another device.
 func (s *Server) invite(c *client, role string) reply {
 	if c.session.role != roleLabel {
 		return reply{Type: "notice", Text: "this device was invited to watch: it cannot invite"}

@@ -7,27 +7,27 @@ import (
 
 const (
 	clockSamples = 16 // exchanges that are remembered
-	clockPending = 8  // exchanges whose answer may still come
+	clockPending = 8  // exchanges without an answer yet
 
-	// clockDrift bounds how fast a browser's clock runs away from the
-	// robot's: tens of ppm for two crystals, and what a time daemon slews.
+	// clockDrift bounds the drift of a browser's clock against the robot's:
+	// tens of ppm for two crystals, plus the slew of a time daemon.
 	clockDrift = 200e-6
 
-	// timerStep bounds how coarsely a browser rounds performance.now, against
-	// fingerprinting: by 1 ms in most, by 100 ms in some.
+	// timerStep bounds the rounding of performance.now, which browsers do
+	// against fingerprinting: 1 ms in most, 100 ms in some.
 	timerStep = 100 * time.Millisecond
 )
 
-// clock estimates how the clock of a browser (performance.now) reads in the
-// robot's CLOCK_MONOTONIC, as NTP does: the server notes when it asks for the
-// browser's time and when the answer comes. The browser read its clock
-// somewhere between the two, so the middle is wrong by at most half of the
-// round trip; of the exchanges that are remembered the one with the least such
-// bound counts. The zero value is ready to use.
+// clock estimates the offset from a browser's clock (performance.now) to the
+// robot's CLOCK_MONOTONIC, like NTP: the server records when it asks for the
+// browser's time and when the answer arrives. The browser read its clock between
+// the two, so the error of the midpoint is at most half the round trip. Of the
+// recent exchanges the one with the smallest bound counts. The zero value is
+// ready to use.
 type clock struct {
 	pending [clockPending]exchange
 	samples [clockSamples]sample
-	n       int // samples that were ever taken since the last jump
+	n       int // samples since the last jump
 }
 
 type exchange struct {
@@ -35,7 +35,7 @@ type exchange struct {
 	sentAt int64
 }
 
-// sample is an exchange that was completed.
+// sample is a completed exchange.
 type sample struct {
 	offset int64 // robot's time minus browser's time, ns
 	bound  int64 // on its error when it was taken, ns
@@ -46,13 +46,13 @@ func (s sample) boundAt(now int64) int64 {
 	return s.bound + int64(clockDrift*float64(max(now-s.at, 0)))
 }
 
-// asked notes that the browser's time was asked for.
+// asked records the start of an exchange.
 func (c *clock) asked(id uint64, now int64) {
 	c.pending[id%clockPending] = exchange{id, now}
 }
 
-// answered takes the browser's time, in ns, and returns the round trip. ok is
-// false for an answer to nothing.
+// answered records the browser's time, in ns, and returns the round trip. ok is
+// false for an unknown exchange.
 func (c *clock) answered(id uint64, browser, now int64) (roundTrip time.Duration, ok bool) {
 	e := &c.pending[id%clockPending]
 	if id == 0 || e.id != id || now < e.sentAt {
@@ -62,14 +62,14 @@ func (c *clock) answered(id uint64, browser, now int64) (roundTrip time.Duration
 	s := sample{offset: e.sentAt + took/2 - browser, bound: took/2 + 1, at: now}
 	*e = exchange{}
 	if best, known := c.best(now); known && jumped(best, s) {
-		c.n = 0 // the browser slept: its clock stood still, and older exchanges say nothing
+		c.n = 0 // the browser slept and its clock stopped: older exchanges are void
 	}
 	c.samples[c.n%clockSamples] = s
 	c.n++
 	return time.Duration(took), true
 }
 
-// jumped reports whether no clock can have given both samples.
+// jumped reports whether two samples contradict each other.
 func jumped(old, fresh sample) bool {
 	apart := old.offset - fresh.offset
 	return max(apart, -apart) > old.boundAt(fresh.at)+fresh.bound
@@ -85,8 +85,8 @@ func (c *clock) best(now int64) (best sample, ok bool) {
 	return best, c.n > 0
 }
 
-// robotTime returns a browser's time as the robot's, and how wrong it can be.
-// ok is false before the first exchange.
+// robotTime converts a browser's time to the robot's, and bounds the error. ok is
+// false before the first exchange.
 func (c *clock) robotTime(browser, now int64) (at, bound int64, ok bool) {
 	s, ok := c.best(now)
 	if !ok {

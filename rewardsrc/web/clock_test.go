@@ -16,7 +16,7 @@ func exchangeOnce(c *clock, id uint64, at, offset int64, there, back time.Durati
 	return done
 }
 
-func TestTheErrorOfTheClockIsWithinItsBound(t *testing.T) {
+func TestClock_ErrorWithinBound(t *testing.T) {
 	const offset = int64(123456789012)
 	random := rand.New(rand.NewPCG(1, 2))
 	for run := range 200 {
@@ -28,13 +28,14 @@ func TestTheErrorOfTheClockIsWithinItsBound(t *testing.T) {
 			at = exchangeOnce(&c, id+1, at, offset, there, back) + 2e9
 			got, bound, ok := c.robotTime(at-offset, at)
 			if err := got - at; !ok || max(err, -err) > bound {
-				t.Fatalf("run %d, exchange %d: wrong by %v, bound %v", run, id, time.Duration(err), time.Duration(bound))
+				t.Fatalf("run %d, exchange %d: error %v, bound %v",
+					run, id, time.Duration(err), time.Duration(bound))
 			}
 		}
 	}
 }
 
-func TestTheExchangeWithTheShortestRoundTripCounts(t *testing.T) {
+func TestClock_UsesShortestRoundTrip(t *testing.T) {
 	var c clock
 	exchangeOnce(&c, 1, 0, 0, 50*time.Millisecond, 0)
 	exchangeOnce(&c, 2, 1e9, 0, time.Millisecond, time.Millisecond)
@@ -44,7 +45,7 @@ func TestTheExchangeWithTheShortestRoundTripCounts(t *testing.T) {
 	}
 }
 
-func TestAClockThatStoodStillIsEstimatedAnew(t *testing.T) {
+func TestClock_RestartsAfterSleep(t *testing.T) {
 	var c clock
 	exchangeOnce(&c, 1, 0, 0, time.Millisecond, time.Millisecond)
 	const slept = int64(30e9)
@@ -55,7 +56,7 @@ func TestAClockThatStoodStillIsEstimatedAnew(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToNothingIsIgnored(t *testing.T) {
+func TestClock_IgnoresUnknownAnswer(t *testing.T) {
 	var c clock
 	c.asked(3, 100)
 	for _, id := range []uint64{0, 2, 11} {

@@ -7,28 +7,30 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"optibfm/rewardsrc"
 )
 
-// Mode says what a press means. The empty one is Sparse.
+// Mode selects the presses that count. The empty one is Sparse.
 type Mode string
 
 // The modes.
 const (
-	// PerRequest takes labels only while one is asked for.
+	// PerRequest accepts only answers to requests.
 	PerRequest Mode = "per_request"
-	// Sparse takes labels at any time: one that nobody asked for is about
-	// the moments before the press.
+	// Sparse accepts labels at any time: an unasked one is about the moments
+	// before the press.
 	Sparse Mode = "sparse"
-	// Continuous has a slider: while it is held, it gives a label every
-	// sample_ms.
+	// Continuous has a slider that gives a label every sample_ms while it is
+	// held.
 	Continuous Mode = "continuous"
 )
 
 // The values of Config.TLS.
 const (
-	TLSAuto       = "auto"        // self_signed, but off where only this machine is listened to
-	TLSOff        = "off"         // plain HTTP: whoever reads the network can take the session over
-	TLSSelfSigned = "self_signed" // a certificate made at the start; its fingerprint is shown
+	TLSAuto       = "auto"        // off on a loopback address, self_signed on others
+	TLSOff        = "off"         // plain HTTP: anyone who reads the network can take the session over
+	TLSSelfSigned = "self_signed" // a certificate made at the start; the terminal shows its fingerprint
 	TLSFiles      = "files"       // cert_file and key_file
 )
 
@@ -68,8 +70,8 @@ type Config struct {
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
 	ReactionMS float64 `yaml:"reaction_ms"`
-	// MaxLateS is how late a press that nobody asked for may arrive, in
-	// [0.1, 60] seconds; a later one is refused, not taken for one of now.
+	// MaxLateS is how late an unasked press may arrive, in [0.1, 60] seconds; a
+	// later one is refused.
 	MaxLateS float64 `yaml:"max_late_s"`
 }
 
@@ -82,24 +84,17 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns an error that names every key with a value that makes no
-// sense.
+// Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{
-		within("good_value", c.GoodValue, -1000, 1000),
-		within("bad_value", c.BadValue, -1000, 1000),
-		within("sample_ms", c.SampleMS, 100, 10_000),
-		within("refractory_ms", c.RefractoryMS, 0, 5000),
-		within("reaction_ms", c.ReactionMS, 0, 2000),
-		within("max_late_s", c.MaxLateS, 0.1, 60),
+		rewardsrc.CheckButtons("web", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
+		rewardsrc.CheckRange("web: sample_ms", c.SampleMS, 100, 10_000),
+		rewardsrc.CheckRange("web: max_late_s", c.MaxLateS, 0.1, 60),
 		c.checkListen(), c.checkTLS(),
-	}
-	if c.GoodValue <= c.BadValue {
-		errs = append(errs, fmt.Errorf("web: good_value is not above bad_value (%g, %g): give the better reward to good", c.GoodValue, c.BadValue))
 	}
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *?#") {
-			errs = append(errs, fmt.Errorf("web: hosts: found %q: give names such as robot.local, or robot.local:8443", host))
+			errs = append(errs, fmt.Errorf("web: hosts: invalid name %q; give names such as robot.local:8443", host))
 		}
 	}
 	return errors.Join(errs...)
@@ -108,13 +103,13 @@ func (c Config) Validate() error {
 func (c Config) checkListen() error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return fmt.Errorf("web: listen is no address (%q): give one such as 127.0.0.1:8642", c.Listen)
+		return fmt.Errorf("web: listen is not an address (%q); use one such as 127.0.0.1:8642", c.Listen)
 	}
 	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
-		return fmt.Errorf("web: listen names no address of this machine (%q): give one such as 127.0.0.1, 0.0.0.0 or [::]", host)
+		return fmt.Errorf("web: listen is not an IP address (%q); use one such as 127.0.0.1, 0.0.0.0 or [::]", host)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
-		return fmt.Errorf("web: listen has no port (%q): give one from 1 to 65535, or 0 for a free one", port)
+		return fmt.Errorf("web: listen has no port (%q); use 1 to 65535, or 0 for a free one", port)
 	}
 	return nil
 }
@@ -125,11 +120,11 @@ func (c Config) checkTLS() error {
 		return nil
 	case TLSFiles:
 		if c.CertFile == "" || c.KeyFile == "" {
-			return errors.New("web: tls is files, but cert_file or key_file is empty: give both, or choose self_signed")
+			return errors.New("web: tls is files, but cert_file or key_file is empty; set both, or choose self_signed")
 		}
 		return nil
 	}
-	return fmt.Errorf("web: tls is unknown (%q): choose one of %s", c.TLS, strings.Join(TLSChoices(), ", "))
+	return fmt.Errorf("web: tls is unknown (%q); choose one of %s", c.TLS, strings.Join(TLSChoices(), ", "))
 }
 
 // local reports whether only this machine can reach the listener.
@@ -142,12 +137,4 @@ func (c Config) local() bool {
 // encrypted reports whether connections are to be encrypted.
 func (c Config) encrypted() bool {
 	return c.TLS == TLSSelfSigned || c.TLS == TLSFiles || c.TLS == TLSAuto && !c.local()
-}
-
-// within also refuses NaN, which no comparison holds for.
-func within(key string, v, low, high float64) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("web: %s is out of range (%g): choose a value from %g to %g", key, v, low, high)
 }

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// guard refuses what does not come from this console's own page on a device
-// that called this machine by a name of its own, and tells browsers to keep
-// the page to itself.
+// guard limits requests, refuses unknown Host headers, and sets the headers that
+// isolate the page.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.visitors.mayAsk(r) {
@@ -20,7 +19,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		if !s.hostAllowed(r) {
-			http.Error(w, "this machine is not called that: use its address, or add the name to operator.web.hosts", http.StatusMisdirectedRequest)
+			http.Error(w, "unknown host name: use the address of the robot, or add the name to operator.web.hosts",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		setHeaders(w.Header(), r.Host)
@@ -28,10 +28,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// setHeaders lets the page load nothing from elsewhere, and nobody else embed
+// setHeaders forbids the page to load foreign content, and other pages to embed
 // or read it.
 func setHeaders(h http.Header, host string) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; "+
+	h.Set("Content-Security-Policy", "default-src 'none'; "+
+		"script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; "+
 		"connect-src 'self' ws://"+host+" wss://"+host+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -42,9 +43,8 @@ func setHeaders(h http.Header, host string) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// hostAllowed reports whether the name that the browser called is one of this
-// machine: otherwise a page from elsewhere, whose name was made to point here
-// (DNS rebinding), could pass for the console's.
+// hostAllowed reports whether the Host header names this machine. Otherwise a
+// foreign page could reach the console by DNS rebinding.
 func (s *Server) hostAllowed(r *http.Request) bool {
 	host, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -71,8 +71,7 @@ func (s *Server) hostAllowed(r *http.Request) bool {
 
 func lower(host string) string { return strings.ToLower(host) }
 
-// sameOrigin refuses requests that another page makes, and those of no page at
-// all.
+// sameOrigin refuses requests of other pages, and requests without an origin.
 func (s *Server) sameOrigin(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != s.scheme()+"://"+r.Host {

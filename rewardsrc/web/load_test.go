@@ -27,13 +27,14 @@ func crowd(t testing.TB, s *Server, n int) {
 func stalled(t testing.TB, s *Server) {
 	t.Helper()
 	cookie := pairWith(t, s, token(s.Pairing().URL))
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(4 << 10)
 		}
 		return conn, err
-	}}}
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 	conn, _, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
 	})
@@ -69,7 +70,7 @@ func medianTick(s *Server) time.Duration {
 	return took[len(took)/2]
 }
 
-func TestAHundredBrowsersAndAStalledOneDoNotHoldUpTheRecorder(t *testing.T) {
+func TestServer_BrowsersNeverBlockRecorder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects a hundred browsers")
 	}
@@ -89,7 +90,7 @@ func TestAHundredBrowsersAndAStalledOneDoNotHoldUpTheRecorder(t *testing.T) {
 	}
 }
 
-func TestTheRecordersPathAllocatesTheSameForNoBrowserAndForMany(t *testing.T) {
+func TestServer_RecorderAllocationsIgnoreBrowsers(t *testing.T) {
 	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic) // without the goroutines, which allocate too
 	labels := make([]rewardsrc.Label, 8)
 	if n := testing.AllocsPerRun(100, func() { d.Poll(labels) }); n != 0 {
@@ -104,7 +105,7 @@ func TestTheRecordersPathAllocatesTheSameForNoBrowserAndForMany(t *testing.T) {
 	}
 }
 
-func TestABrowserThatReadsNothingIsDroppedAndTheOthersGoOn(t *testing.T) {
+func TestServer_DropsStalledBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a browser that does not read")
 	}
@@ -125,7 +126,7 @@ func TestABrowserThatReadsNothingIsDroppedAndTheOthersGoOn(t *testing.T) {
 	b.until("a state", func(st state) bool { return st.Devices == 1 })
 }
 
-func TestMoreBrowsersThanThePlacesAreRefused(t *testing.T) {
+func TestServer_LimitsBrowsers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects many browsers")
 	}
@@ -134,13 +135,14 @@ func TestMoreBrowsersThanThePlacesAreRefused(t *testing.T) {
 	for range maxClients {
 		dial(t, s, cookie)
 	}
-	_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}}})
+	header := http.Header{"Origin": {base(s)}, "Cookie": {cookie}}
+	_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	if err == nil || answer == nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("browser %d: %v, want 503", maxClients+1, err)
 	}
 }
 
-func TestHaltLeavesNoGoroutineBehind(t *testing.T) {
+func TestServer_HaltStopsGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := open(t, nil)
 	crowd(t, s, 5)

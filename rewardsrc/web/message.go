@@ -18,8 +18,8 @@ const (
 	typePress  = "press"  // id, at, kind; request and shown where one was shown; value of kind value
 	typeStop   = "stop"   // halt the robot
 	typeTake   = "take"   // this device wants to label
-	typeGive   = "give"   // the labelling device lets the asking one label
-	typeKeep   = "keep"   // the labelling device does not
+	typeGive   = "give"   // the labelling device hands over to the asking one
+	typeKeep   = "keep"   // the labelling device refuses to
 	typeInvite = "invite" // a new pairing code: role
 )
 
@@ -34,7 +34,7 @@ const (
 
 // The roles of a paired device.
 const (
-	roleLabel = "label" // may label, when nobody else does
+	roleLabel = "label" // may label, one device at a time
 	roleWatch = "watch" // may watch, and stop
 )
 
@@ -45,7 +45,7 @@ type message struct {
 	At      float64 `json:"at"`      // performance.now() of the press or the answer, ms
 	Kind    string  `json:"kind"`    // of a press
 	Value   float64 `json:"value"`   // of a press of kind value
-	Request uint64  `json:"request"` // that was shown when the button was pressed, 0 for none
+	Request uint64  `json:"request"` // on the page when the button was pressed, 0 for none
 	Shown   float64 `json:"shown"`   // when it appeared, performance.now(), ms
 	Role    string  `json:"role"`    // of an invitation
 }
@@ -56,11 +56,11 @@ var errMessage = errors.New("web: message")
 // maxBrowserMS bounds a browser's clock: some 30 years.
 const maxBrowserMS = 1e12
 
-// parseMessage reads a message. Whatever comes is checked as far as it can be
-// without knowing more.
+// parseMessage parses and checks a message, as far as possible without the state
+// of the server.
 func parseMessage(data []byte) (m message, err error) {
 	if len(data) > maxMessage {
-		return m, fmt.Errorf("%w: %d bytes, at most %d are read", errMessage, len(data), maxMessage)
+		return m, fmt.Errorf("%w: %d bytes, at most %d allowed", errMessage, len(data), maxMessage)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -78,10 +78,10 @@ func parseMessage(data []byte) (m message, err error) {
 
 func (m *message) check() error {
 	if !(m.At >= 0 && m.At <= maxBrowserMS) || !(m.Shown >= 0 && m.Shown <= maxBrowserMS) {
-		return fmt.Errorf("no time of a browser (at %g, shown %g)", m.At, m.Shown)
+		return fmt.Errorf("invalid time (at %g, shown %g)", m.At, m.Shown)
 	}
 	if math.IsInf(m.Value, 0) || math.IsNaN(m.Value) {
-		return errors.New("no finite value")
+		return errors.New("the value is not finite")
 	}
 	switch m.Type {
 	case typeClock, typeStop, typeTake, typeGive, typeKeep:
@@ -109,5 +109,5 @@ func (m *message) checkPress() error {
 	return nil
 }
 
-// browserNS turns a browser's milliseconds into nanoseconds.
+// browserNS converts a browser's milliseconds into nanoseconds.
 func browserNS(ms float64) int64 { return int64(ms * 1e6) }

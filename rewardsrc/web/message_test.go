@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAMessageIsReadAsItWasWritten(t *testing.T) {
+func TestParseMessage_RoundTrip(t *testing.T) {
 	want := message{Type: typePress, ID: 1 << 52, At: 1234.5, Kind: kindValue, Value: -0.25, Request: 9, Shown: 1000}
 	got, err := parseMessage(marshal(want))
 	if err != nil || got != want {
@@ -16,7 +16,7 @@ func TestAMessageIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAMalformedMessageIsRefused(t *testing.T) {
+func TestParseMessage_RefusesMalformed(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":             ``,
 		"no object":           `[1]`,

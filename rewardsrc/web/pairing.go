@@ -9,29 +9,28 @@ import (
 	"rsc.io/qr"
 )
 
-// Pairing is how a first device gets in.
+// Pairing is the invitation for the first device.
 type Pairing struct {
-	// URL opens the console and pairs the device that opens it, once. What
-	// follows the # is the secret; browsers do not send it before the page
-	// does.
+	// URL opens the console and pairs one device. The part after the # is the
+	// secret; the browser does not send it, only the page does.
 	URL string
-	// Others are the same by other addresses of this machine.
+	// Others are the same with other addresses of this machine.
 	Others []string
 	// Fingerprint is the SHA-256 of a self-signed certificate, as browsers
-	// show it; empty for any other.
+	// show it; otherwise empty.
 	Fingerprint string
-	// Exposed says that the connection is readable on the network.
+	// Exposed means that the connection is readable on the network.
 	Exposed bool
-	// Number counts the pairings: a code that was used is replaced.
+	// Number counts the codes: a used code is replaced.
 	Number uint64
 }
 
-// QR returns the URL as a QR code of half-block characters. Light is drawn,
-// dark is left out: as it is, it reads where text is light on dark.
+// QR returns the URL as a QR code of half-block characters, for light text on a
+// dark background.
 func (p Pairing) QR() string {
 	code, err := qr.Encode(p.URL, qr.L)
 	if err != nil {
-		return "" // longer than any QR code: the URL itself is shown too
+		return "" // too long for a QR code: Text still shows the URL
 	}
 	const quiet = 2 // modules around it
 	black := func(x, y int) bool {
@@ -82,8 +81,8 @@ const (
 	asBefore     = "\x1b[0m"
 )
 
-// Text is what to show: the QR code, the URL and what to look at. On a
-// terminal the code brings its colours, so that it reads on a light one too.
+// Text returns the QR code, the URL and the warnings. For a terminal it sets the
+// colours of the code, which is then also readable on a light background.
 func (p Pairing) Text(terminal bool) string {
 	var b strings.Builder
 	b.WriteByte('\n')
@@ -99,17 +98,17 @@ func (p Pairing) Text(terminal bool) string {
 		fmt.Fprintf(&b, "  %s\n", other)
 	}
 	if p.Fingerprint != "" {
-		fmt.Fprintf(&b, "The browser warns of this certificate. Go on only if it shows the SHA-256 fingerprint\n  %s\n", p.Fingerprint)
+		b.WriteString("The browser warns of this certificate. Continue only if it shows the SHA-256 fingerprint\n")
+		fmt.Fprintf(&b, "  %s\n", p.Fingerprint)
 	}
 	if p.Exposed {
-		b.WriteString("warning: operator.web.tls is off: whoever reads this network can take the console over\n")
+		b.WriteString("warning: operator.web.tls is off: anyone who reads this network can take over the console\n")
 	}
 	b.WriteString("The console is NOT the emergency stop.\n")
 	return b.String()
 }
 
-// names are the hosts, with port where it is not the scheme's own, by which
-// this machine can be called, the best first.
+// names returns the host:port names of this machine, the preferred one first.
 func names(cfg Config, bound net.Addr) []string {
 	tcp, ok := bound.(*net.TCPAddr)
 	if !ok {
@@ -137,8 +136,7 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// addresses are those of this machine that others could reach; where it has
-// none, its own.
+// addresses returns the global addresses of this machine, or loopback.
 func addresses() []netip.Addr {
 	found, err := net.InterfaceAddrs()
 	if err != nil {

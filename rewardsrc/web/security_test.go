@@ -3,10 +3,11 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
+func TestPairing_CodeWorksOnce(t *testing.T) {
 	s := open(t, nil)
 	for _, wrong := range []string{"", "x", strings.Repeat("A", 22)} {
 		if got := post(t, s, "/pair", `{"token":"`+wrong+`"}`, "", nil).StatusCode; got != http.StatusForbidden {
@@ -25,7 +26,8 @@ func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
 	}
 	before := s.Pairing()
 	pairWith(t, s, token(before.URL))
-	if got := post(t, s, "/pair", `{"token":"`+token(before.URL)+`"}`, "", nil).StatusCode; got != http.StatusForbidden {
+	used := post(t, s, "/pair", `{"token":"`+token(before.URL)+`"}`, "", nil)
+	if got := used.StatusCode; got != http.StatusForbidden {
 		t.Errorf("a used code: status %d, want 403", got)
 	}
 	if after := s.Pairing(); after.Number != before.Number+1 || after.URL == before.URL {
@@ -34,7 +36,7 @@ func TestAWrongCodeIsRefusedAndARightOneWorksOnce(t *testing.T) {
 	pairWith(t, s, token(s.Pairing().URL))
 }
 
-func TestAnInvitationExpiresAndTheCodeOfTheTerminalDoesNot(t *testing.T) {
+func TestRegister_InvitationsExpire(t *testing.T) {
 	var g register
 	lasting, _ := g.issue(roleLabel, 0, 0)
 	invited, _ := g.issue(roleWatch, 0, inviteLife)
@@ -54,7 +56,7 @@ func TestAnInvitationExpiresAndTheCodeOfTheTerminalDoesNot(t *testing.T) {
 	}
 }
 
-func TestASessionEndsAfterADay(t *testing.T) {
+func TestRegister_SessionEndsAfterADay(t *testing.T) {
 	var g register
 	code, _ := g.issue(roleLabel, 0, 0)
 	cookie, _, err := g.pair(code, 0)
@@ -66,7 +68,7 @@ func TestASessionEndsAfterADay(t *testing.T) {
 	}
 }
 
-func TestTriesOfCodesAreLimited(t *testing.T) {
+func TestServer_LimitsPairingAttempts(t *testing.T) {
 	s := open(t, nil)
 	limited := 0
 	for range 3 * pairBurst {
@@ -79,7 +81,7 @@ func TestTriesOfCodesAreLimited(t *testing.T) {
 	}
 }
 
-func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
+func TestServer_CookieIsProtected(t *testing.T) {
 	s := open(t, nil)
 	cookie := post(t, s, "/pair", `{"token":"`+token(s.Pairing().URL)+`"}`, "", nil).Header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
@@ -92,13 +94,14 @@ func TestTheCookieIsOutOfReachOfScriptsAndOtherSites(t *testing.T) {
 	}
 }
 
-func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
+func TestServer_RefusesOtherOrigins(t *testing.T) {
 	stopped := false
 	s := open(t, func(_ *Config, o *Options) { o.Stop = func(string, bool) { stopped = true } })
 	code := token(s.Pairing().URL)
 	cookie := pairWith(t, s, code)
 	for name, origin := range map[string]string{
-		"another site": "https://evil.example", "another port": "http://127.0.0.1:1", "another scheme": strings.Replace(base(s), "http", "https", 1), "none": "", "null": "null",
+		"another site": "https://evil.example", "another port": "http://127.0.0.1:1",
+		"another scheme": strings.Replace(base(s), "http", "https", 1), "none": "", "null": "null",
 	} {
 		change := func(r *http.Request) {
 			r.Header.Set("Origin", origin)
@@ -107,7 +110,8 @@ func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/stop", "/pair", "/session"} {
-			if got := post(t, s, path, `{"token":"`+token(s.Pairing().URL)+`"}`, cookie, change).StatusCode; got != http.StatusForbidden {
+			answer := post(t, s, path, `{"token":"`+token(s.Pairing().URL)+`"}`, cookie, change)
+			if got := answer.StatusCode; got != http.StatusForbidden {
 				t.Errorf("%s from %s: status %d, want 403", path, name, got)
 			}
 		}
@@ -115,7 +119,8 @@ func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
 		if origin != "" {
 			header.Set("Origin", origin)
 		}
-		if _, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header}); err == nil || answer == nil || answer.StatusCode != http.StatusForbidden {
+		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
+		if err == nil || answer == nil || answer.StatusCode != http.StatusForbidden {
 			t.Errorf("socket from %s: %v, want 403", name, err)
 		}
 	}
@@ -124,7 +129,7 @@ func TestAnotherPageMayNeitherConnectNorStopNorPair(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
+func TestServer_RefusesUnknownHosts(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"Robot.local", "proxy.example:9000"} })
 	_, port, _ := strings.Cut(strings.TrimPrefix(base(s), "http://"), ":")
 	if port == "" {
@@ -156,10 +161,13 @@ func TestAMachineThatIsCalledByAnotherNameDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestAStrangerGetsNoSocketAndNoState(t *testing.T) {
+func TestServer_RefusesUnpairedDevice(t *testing.T) {
 	s := open(t, nil)
-	for name, cookie := range map[string]string{"none": "", "a guess": "optibfm=" + strings.Repeat("A", 22), "an empty one": "optibfm="} {
-		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}}})
+	for name, cookie := range map[string]string{
+		"none": "", "a guess": "optibfm=" + strings.Repeat("A", 22), "an empty one": "optibfm=",
+	} {
+		header := http.Header{"Origin": {base(s)}, "Cookie": {cookie}}
+		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
 		if err == nil || answer == nil || answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("cookie: %s: %v, want 401", name, err)
 		}
@@ -178,12 +186,12 @@ func broken(t *testing.T, s *Server, send func(*browser)) websocket.StatusCode {
 	case err := <-b.ended:
 		return websocket.CloseStatus(err)
 	case <-time.After(2 * soon):
-		t.Fatal("the connection goes on")
+		t.Fatal("the connection stays open")
 		return 0
 	}
 }
 
-func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t *testing.T) {
+func TestServer_BadMessagesEndOnlyTheirConnection(t *testing.T) {
 	s := open(t, nil)
 	for name, c := range map[string]struct {
 		send func(*browser)
@@ -191,7 +199,10 @@ func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t 
 	}{
 		"malformed": {func(b *browser) { b.raw([]byte(`{"type":`)) }, websocket.StatusPolicyViolation},
 		"unknown":   {func(b *browser) { b.raw([]byte(`{"type":"arm"}`)) }, websocket.StatusPolicyViolation},
-		"oversized": {func(b *browser) { b.raw([]byte(`{"type":"` + strings.Repeat("x", 4*maxMessage) + `"}`)) }, websocket.StatusMessageTooBig},
+		"oversized": {
+			func(b *browser) { b.raw([]byte(`{"type":"` + strings.Repeat("x", 4*maxMessage) + `"}`)) },
+			websocket.StatusMessageTooBig,
+		},
 		"binary": {func(b *browser) {
 			_ = b.conn.Write(context.Background(), websocket.MessageBinary, []byte(`{"type":"stop"}`))
 		}, websocket.StatusPolicyViolation},
@@ -209,7 +220,7 @@ func TestMalformedAndOversizedMessagesAndFloodsEndTheConnectionAndNothingElse(t 
 	b.until("a state", func(state) bool { return true })
 }
 
-func TestMorePressesThanAPersonMakesAreRefused(t *testing.T) {
+func TestServer_LimitsPresses(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	for i := range uint64(2 * pressBurst) {
@@ -220,7 +231,7 @@ func TestMorePressesThanAPersonMakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
+func TestServer_SelfSignedCertificate(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
 	p := s.Pairing()
 	if !strings.HasPrefix(p.URL, "https://") || p.Exposed {
@@ -244,7 +255,8 @@ func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
 	if seen != p.Fingerprint || !strings.Contains(p.Text(false), p.Fingerprint) {
 		t.Errorf("the certificate is %s, shown %s", seen, p.Fingerprint)
 	}
-	if cookie := answer.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-optibfm=") || !strings.Contains(cookie, "Secure") {
+	cookie := answer.Header.Get("Set-Cookie")
+	if !strings.HasPrefix(cookie, "__Host-optibfm=") || !strings.Contains(cookie, "Secure") {
 		t.Errorf("cookie %q, want a __Host- one that is Secure", cookie)
 	}
 	plain, err := http.Get(strings.Replace(base(s), "https", "http", 1))
@@ -257,28 +269,17 @@ func TestASelfSignedConsoleIsEncryptedAndShowsItsFingerprint(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeReadIsAnErrorThatSaysSo(t *testing.T) {
+func TestOpen_ReportsUnreadableCertificate(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Listen, cfg.TLS, cfg.CertFile, cfg.KeyFile = "127.0.0.1:0", TLSFiles, filepath.Join(t.TempDir(), "none.pem"), "none.key"
-	if _, err := Open(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "none.pem") || !os.IsNotExist(unwrapAll(err)) {
+	cfg.Listen, cfg.TLS = "127.0.0.1:0", TLSFiles
+	cfg.CertFile, cfg.KeyFile = filepath.Join(t.TempDir(), "none.pem"), "none.key"
+	_, err := Open(cfg, Options{})
+	if err == nil || !strings.Contains(err.Error(), "none.pem") || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that names the file", err)
 	}
 }
 
-func unwrapAll(err error) error {
-	for {
-		inner, ok := err.(interface{ Unwrap() error })
-		if !ok || inner.Unwrap() == nil {
-			return err
-		}
-		if os.IsNotExist(err) {
-			return err
-		}
-		err = inner.Unwrap()
-	}
-}
-
-func TestAnAddressThatIsTakenIsAnErrorThatSaysSo(t *testing.T) {
+func TestOpen_ReportsAddressInUse(t *testing.T) {
 	s := open(t, nil)
 	cfg := DefaultConfig()
 	cfg.Listen = s.Address().String()
@@ -287,7 +288,7 @@ func TestAnAddressThatIsTakenIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
+func TestConfig_NamesInvalidKey(t *testing.T) {
 	for key, change := range map[string]func(*Config){
 		"listen":       func(c *Config) { c.Listen = "robot:1" },
 		"listen has":   func(c *Config) { c.Listen = "127.0.0.1:99999" },
@@ -302,7 +303,7 @@ func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "web: "+key) && !strings.Contains(err.Error(), key) {
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: error %v", key, err)
 		}
 	}
@@ -311,9 +312,10 @@ func TestAConfigurationThatMakesNoSenseIsRefusedByItsKey(t *testing.T) {
 	}
 }
 
-func TestOnlyAnExposedConsoleWithoutTLSWarns(t *testing.T) {
+func TestPairing_WarnsOnlyWhenExposed(t *testing.T) {
 	for listen, want := range map[string]struct{ encrypted, local bool }{
-		"127.0.0.1:0": {false, true}, "[::1]:0": {false, true}, "localhost:0": {false, true}, "0.0.0.0:0": {true, false}, "[::]:0": {true, false}, "192.0.2.1:0": {true, false},
+		"127.0.0.1:0": {false, true}, "[::1]:0": {false, true}, "localhost:0": {false, true},
+		"0.0.0.0:0": {true, false}, "[::]:0": {true, false}, "192.0.2.1:0": {true, false},
 	} {
 		cfg := DefaultConfig()
 		cfg.Listen = listen
@@ -327,7 +329,7 @@ func TestOnlyAnExposedConsoleWithoutTLSWarns(t *testing.T) {
 	}
 }
 
-func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
+func TestPairing_QRMatchesCode(t *testing.T) {
 	p := Pairing{URL: "https://192.0.2.7:8642/#abcdefghijklmnopqrstuv"}
 	rows := strings.Split(strings.TrimRight(p.QR(), "\n"), "\n")
 	width := len([]rune(rows[0]))
@@ -345,7 +347,7 @@ func TestTheQRCodeIsDrawnAsTheCodeIs(t *testing.T) {
 	}
 }
 
-func TestAResetOfTheRobotTakesTheStopBack(t *testing.T) {
+func TestServer_ResetClearsStop(t *testing.T) {
 	var firsts []bool
 	s := open(t, func(_ *Config, o *Options) {
 		o.Stop = func(_ string, first bool) { firsts = append(firsts, first) }

@@ -19,20 +19,20 @@ import (
 
 const (
 	maxClients = 128                    // browsers that are connected at a time
-	maxConns   = 256                    // connections that are no console (yet)
+	maxConns   = 256                    // connections without a WebSocket
 	patience   = 300 * time.Millisecond // for browsers, at the end
 )
 
-// Options are what a server works with besides its configuration.
+// Options configures a server, besides its configuration file.
 type Options struct {
 	About  About
 	Period time.Duration // of the robot: requests expire at a tick
 	Mode   Mode
 
-	// Stop halts the robot; by names the device whose STOP was pressed. It
-	// is called by a goroutine of the server, for every press, and must not
-	// block. first: STOP was not pressed yet, or was taken back by a reset of
-	// the robot. nil: the page has no STOP.
+	// Stop halts the robot; by names the device whose STOP was pressed. A
+	// goroutine of the server calls it for every press. It must not block.
+	// first reports the first press since the start or since a reset of the
+	// robot. nil: the page has no STOP.
 	Stop func(by string, first bool)
 
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
@@ -40,10 +40,9 @@ type Options struct {
 }
 
 // Server is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
-// [rewardsrc.Reachable] whose devices
-// are browsers. The methods of those interfaces, Show, Note and Settle are
-// called by one goroutine; none of them waits for a browser, or does more work
-// because there are many.
+// [rewardsrc.Reachable] for browsers. One goroutine calls the methods of those
+// interfaces, Show, Note and Settle. None of them waits for a browser, and their
+// work does not depend on the number of browsers.
 type Server struct {
 	*desk
 	cfg  Config
@@ -55,7 +54,7 @@ type Server struct {
 	encrypted   bool
 	fingerprint string
 	visitors    visitors
-	opening     atomic.Int64 // connections that are no console (yet)
+	opening     atomic.Int64 // connections without a WebSocket
 	pairing     atomic.Pointer[Pairing]
 	stopped     atomic.Pointer[string] // who pressed STOP
 	halted      bool                   // by the newest view; the run's goroutine
@@ -70,7 +69,7 @@ type Server struct {
 	closing  bool
 
 	quit    chan struct{} // ends the broadcaster
-	told    chan struct{} // it has told everybody of the end
+	drained chan struct{} // the final state is published
 	over    context.Context
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
@@ -87,8 +86,7 @@ var (
 var static embed.FS
 
 // Open listens and serves until Halt. The configuration must have passed
-// Validate. A failure to listen or a certificate that cannot be read is an
-// error.
+// Validate.
 func Open(cfg Config, opts Options) (*Server, error) {
 	if opts.Now == nil {
 		opts.Now = rewardsrc.Monotonic
@@ -102,13 +100,13 @@ func Open(cfg Config, opts Options) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("web: %w: choose another operator.web.listen, or end what listens there", err)
+		return nil, fmt.Errorf("web: %w; choose another operator.web.listen", err)
 	}
 	s := &Server{
 		desk: newDesk(opts.Mode, opts.Period, opts.Now), cfg: cfg, opts: opts,
 		listener: listener, encrypted: tlsConfig != nil, fingerprint: fingerprint,
 		named: map[string]bool{}, clients: map[*client]struct{}{},
-		quit: make(chan struct{}), told: make(chan struct{}),
+		quit: make(chan struct{}), drained: make(chan struct{}),
 	}
 	port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
 	for _, host := range cfg.Hosts {
@@ -121,7 +119,7 @@ func Open(cfg Config, opts Options) (*Server, error) {
 		Handler:   s.routes(), TLSConfig: tlsConfig,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
-		ErrorLog:    log.New(io.Discard, "", 0), // strangers must not write into the robot's output
+		ErrorLog:    log.New(io.Discard, "", 0), // keep foreign input out of the robot's output
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { shrink(c); return ctx },
 		ConnState:   s.countConn,
 	}
@@ -138,24 +136,23 @@ func (s *Server) serve() {
 	} else {
 		err = s.http.Serve(s.listener)
 	}
-	if !errors.Is(err, http.ErrServerClosed) { // the page says nothing any more: that is seen
+	if !errors.Is(err, http.ErrServerClosed) { // the pages lose their connection
 		s.cancel()
 	}
 }
 
-// shrink keeps what waits for a slow browser in the kernel small: it would be
-// old when it is read.
+// shrink limits the kernel's send buffer, whose content would be old when a slow
+// browser reads it.
 func shrink(c net.Conn) {
 	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = outer.NetConn()
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(32 << 10) // a wish
+		_ = tcp.SetWriteBuffer(32 << 10) // best effort
 	}
 }
 
-// countConn closes connections that are too many. Those of consoles are
-// counted apart.
+// countConn closes excess connections. WebSockets have their own limit.
 func (s *Server) countConn(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -167,19 +164,19 @@ func (s *Server) countConn(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Address is what is listened on.
+// Address returns the address of the listener.
 func (s *Server) Address() net.Addr { return s.listener.Addr() }
 
-// Pairing is how the next device gets in. It changes when a device used it; its
-// Number tells.
+// Pairing returns the invitation for the next device. Its Number changes when a
+// device has used it.
 func (s *Server) Pairing() Pairing { return *s.pairing.Load() }
 
-// renewPairing puts out the code that is always there.
+// renewPairing issues a new lasting code.
 func (s *Server) renewPairing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	token, err := s.register.issue(roleLabel, s.now(), 0)
-	if err != nil { // not reached: the page's own codes are fewer than the register takes
+	if err != nil { // unreachable: the register has room for the lasting code
 		return
 	}
 	p := Pairing{Fingerprint: s.fingerprint, Exposed: !s.encrypted && !s.cfg.local(), Number: 1}
@@ -204,18 +201,18 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
-// End tells the browsers why the run is over; Halt follows.
+// End shows the browsers why the run is over. Halt must follow.
 func (s *Server) End(why string) { s.end(why) }
 
-// Halt tells the browsers that the run is over and closes everything. It is
-// idempotent, and waits for nobody for long.
+// Halt shows the browsers that the run is over and closes everything. It is
+// idempotent and takes a bounded time.
 func (s *Server) Halt() error {
 	s.halt.Do(func() {
-		if s.board.ended == "" {
+		if s.snapshot.ended == "" {
 			s.end("the run is over")
 		}
 		close(s.quit)
-		<-s.told
+		<-s.drained
 		s.mu.Lock()
 		s.closing = true
 		for c := range s.clients {
@@ -223,14 +220,14 @@ func (s *Server) Halt() error {
 		}
 		s.mu.Unlock()
 		time.AfterFunc(patience, s.cancel)
-		_ = s.http.Close() // hijacked connections are not its own; the rest may break off
+		_ = s.http.Close() // closes all but the WebSockets
 		s.serving.Wait()
 		s.cancel()
 	})
 	return nil
 }
 
-// routes are all that the server answers.
+// routes returns the handler of all paths.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for path, file := range map[string]struct{ name, kind string }{
@@ -287,8 +284,8 @@ func (s *Server) servePair(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// cookieName has the prefix that browsers let no other host set, where they
-// allow it.
+// cookieName has the __Host- prefix where the browser allows it: no other host can
+// set such a cookie.
 func (s *Server) cookieName() string {
 	if s.encrypted {
 		return "__Host-optibfm"
@@ -296,7 +293,7 @@ func (s *Server) cookieName() string {
 	return "optibfm"
 }
 
-// paired returns the session of a request, nil for a stranger.
+// paired returns the session of a request, nil for an unpaired device.
 func (s *Server) paired(r *http.Request) *session {
 	cookie, err := r.Cookie(s.cookieName())
 	if err != nil {
@@ -307,8 +304,8 @@ func (s *Server) paired(r *http.Request) *session {
 	return s.register.find(cookie.Value, s.now())
 }
 
-// serveSession tells a page whether its device is paired, which a socket that
-// is refused does not.
+// serveSession reports whether the device is paired: a page does not see the
+// status of a refused WebSocket.
 func (s *Server) serveSession(w http.ResponseWriter, r *http.Request) {
 	if s.paired(r) == nil {
 		http.Error(w, "this device is not paired", http.StatusUnauthorized)
@@ -317,7 +314,7 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// serveStop is the second way of the STOP button, for a socket that hangs.
+// serveStop is the second path of the STOP button, for a socket that hangs.
 func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 	device := s.paired(r)
 	if device == nil {
@@ -328,8 +325,8 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Show gives the browsers a new view. One goroutine calls it. A stop that the
-// robot was released from, at the control socket, is over here too.
+// Show gives the browsers a new view. One goroutine calls it. When the robot is no
+// longer halted, Show clears the stop of the console.
 func (s *Server) Show(v View) {
 	halted := v.Fault != ""
 	if s.halted && !halted {
@@ -339,7 +336,7 @@ func (s *Server) Show(v View) {
 	s.desk.Show(v)
 }
 
-// stop halts the robot. The first to press is remembered.
+// stop halts the robot. The page shows the device that pressed first.
 func (s *Server) stop(by string) {
 	if s.opts.Stop == nil {
 		return

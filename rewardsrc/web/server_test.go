@@ -17,7 +17,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-const soon = 5 * time.Second // for what should take milliseconds
+const soon = time.Minute // a hang guard: the waits take milliseconds
 
 func open(t testing.TB, change func(*Config, *Options)) *Server {
 	t.Helper()
@@ -106,7 +106,10 @@ func dial(t testing.TB, s *Server, cookie string) *browser {
 		t.Fatalf("%v (%v)", err, answer)
 	}
 	conn.SetReadLimit(1 << 20)
-	b := &browser{t: t, conn: conn, replies: make(chan reply, 64), news: make(chan state, 1), ended: make(chan error, 1), begun: time.Now().Add(-time.Hour)}
+	b := &browser{
+		t: t, conn: conn, replies: make(chan reply, 64), news: make(chan state, 1),
+		ended: make(chan error, 1), begun: time.Now().Add(-time.Hour),
+	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	_, data, err := conn.Read(ctx)
 	if err == nil {
@@ -229,7 +232,7 @@ func poll(t testing.TB, s *Server) rewardsrc.Label {
 	return rewardsrc.Label{}
 }
 
-func TestAPressOnARequestAnswersItAndIsAcknowledged(t *testing.T) {
+func TestServer_PressAnswersRequest(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	now := rewardsrc.Monotonic()
@@ -261,7 +264,7 @@ func TestAPressOnARequestAnswersItAndIsAcknowledged(t *testing.T) {
 	})
 }
 
-func TestARefusedLabelIsShownWithItsReason(t *testing.T) {
+func TestServer_ShowsRefusedLabelWithReason(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	b.write(message{Type: typePress, ID: 5, Kind: kindBad, At: b.now()})
@@ -276,7 +279,7 @@ func TestARefusedLabelIsShownWithItsReason(t *testing.T) {
 	}
 }
 
-func TestAnUnaskedPressIsCreditedToWhenThePersonPressed(t *testing.T) {
+func TestServer_UnaskedPressKeepsItsTime(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	time.Sleep(2 * clockBurst * clockBurstEvery)
@@ -292,7 +295,7 @@ func TestAnUnaskedPressIsCreditedToWhenThePersonPressed(t *testing.T) {
 	}
 }
 
-func TestServer_RefusesPressesWithAnImpossibleTime(t *testing.T) {
+func TestServer_RefusesImpossibleTimes(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	b.until("a clock", func(state) bool { return s.connections()[0].knowsTheTime() })
@@ -318,7 +321,8 @@ func TestServer_RefusesPressesWithAnImpossibleTime(t *testing.T) {
 		}
 		return len(st.Outcomes) > 0
 	})
-	if o := st.Outcomes[0]; o.Press != 9 || o.Status != statusRefused || !strings.Contains(o.Text, "before the question") {
+	o := st.Outcomes[0]
+	if o.Press != 9 || o.Status != statusRefused || !strings.Contains(o.Text, "before the question") {
 		t.Errorf("outcome %+v", o)
 	}
 	// The clocks may differ a little: a press is never credited to the future.
@@ -334,14 +338,14 @@ func (c *client) knowsTheTime() bool {
 	return c.clock.n > 0
 }
 
-func TestClient_TakesTheTimeOfArrivalWithoutAClock(t *testing.T) {
+func TestClient_UsesArrivalTimeWithoutClock(t *testing.T) {
 	var c client
 	if at, wrong := c.moment(message{At: 1e6}, 7); at != 7 || wrong != 0 {
 		t.Errorf("%d ± %d, want 7 ± 0", at, wrong)
 	}
 }
 
-func TestOneDeviceLabelsAndTheOthersWatchUntilItHandsOver(t *testing.T) {
+func TestSeat_HandsOver(t *testing.T) {
 	s := open(t, nil)
 	first, _ := pairedBrowser(t, s)
 	second := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
@@ -369,7 +373,7 @@ func TestOneDeviceLabelsAndTheOthersWatchUntilItHandsOver(t *testing.T) {
 	}
 }
 
-func TestADeviceThatComesBackLabelsAgain(t *testing.T) {
+func TestSeat_ReturnsToReconnectedDevice(t *testing.T) {
 	s := open(t, nil)
 	b, cookie := pairedBrowser(t, s)
 	_ = b.conn.CloseNow()
@@ -379,7 +383,7 @@ func TestADeviceThatComesBackLabelsAgain(t *testing.T) {
 	poll(t, s)
 }
 
-func TestTheNewestWindowOfADeviceLabels(t *testing.T) {
+func TestSeat_GoesToNewestWindow(t *testing.T) {
 	s := open(t, nil)
 	old, cookie := pairedBrowser(t, s)
 	fresh := dial(t, s, cookie)
@@ -390,7 +394,7 @@ func TestTheNewestWindowOfADeviceLabels(t *testing.T) {
 	}
 }
 
-func TestAnInvitedWatcherWatchesAndStopsButNeverLabels(t *testing.T) {
+func TestServer_WatcherStopsButNeverLabels(t *testing.T) {
 	by := make(chan string, 4)
 	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
 	first, _ := pairedBrowser(t, s)
@@ -423,7 +427,7 @@ func TestAnInvitedWatcherWatchesAndStopsButNeverLabels(t *testing.T) {
 	}
 }
 
-func TestStopAlsoGoesByAPlainRequest(t *testing.T) {
+func TestServer_StopByPlainRequest(t *testing.T) {
 	by := make(chan string, 1)
 	s := open(t, func(_ *Config, o *Options) { o.Stop = func(who string, _ bool) { by <- who } })
 	if got := post(t, s, "/stop", "", "", nil).StatusCode; got != http.StatusUnauthorized {
@@ -435,7 +439,7 @@ func TestStopAlsoGoesByAPlainRequest(t *testing.T) {
 	}
 }
 
-func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
+func TestDesk_PerRequestTakesOnlyAnswers(t *testing.T) {
 	s := open(t, func(_ *Config, o *Options) { o.Mode = PerRequest })
 	b, _ := pairedBrowser(t, s)
 	refusal := func(what string) string {
@@ -445,8 +449,8 @@ func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
 			if s.Poll(none[:]) != 0 {
 				t.Fatalf("%s gave a label", what)
 			}
-			if o := s.board.outcomes; len(o) > 0 {
-				s.board.outcomes = nil
+			if o := s.snapshot.outcomes; len(o) > 0 {
+				s.snapshot.outcomes = nil
 				return o[0].Text
 			}
 		}
@@ -476,22 +480,23 @@ func TestInPerRequestModeOnlyAnswersCount(t *testing.T) {
 	}
 }
 
-func TestALatePressIsRefusedUnlessItAnswersARequest(t *testing.T) {
+func TestDesk_RefusesLateUnaskedPress(t *testing.T) {
 	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
-	if _, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true}); reason == "" {
+	value := rewardsrc.Input{Kind: rewardsrc.Value, At: 5}
+	if _, err := d.label(press{Input: value, late: true}); err == nil {
 		t.Error("a late unasked press counts")
 	}
 	d.Ask(rewardsrc.Request{ID: 4, Tick: 6, Until: 8, State: rewardsrc.Open})
 	d.Ask(rewardsrc.Request{ID: 4, State: rewardsrc.Expired})
-	if l, reason := d.label(press{kind: rewardsrc.Value, at: 5, late: true, request: 4}); reason != "" || l.Tick != 6 || l.Request != 4 {
-		t.Errorf("a late answer: %+v, %q; want it about tick 6", l, reason)
+	if l, err := d.label(press{Input: value, late: true, request: 4}); err != nil || l.Tick != 6 || l.Request != 4 {
+		t.Errorf("a late answer: %+v, %v; want it about tick 6", l, err)
 	}
-	if _, reason := d.label(press{kind: rewardsrc.Value, request: 99}); reason == "" {
+	if _, err := d.label(press{Input: value, request: 99}); err == nil {
 		t.Error("an answer to a request that never was counts")
 	}
 }
 
-func TestTheSliderGivesAnyValueInItsRangeAndNoOther(t *testing.T) {
+func TestServer_SliderStaysInRange(t *testing.T) {
 	s := open(t, func(c *Config, o *Options) { o.Mode = Continuous; c.GoodValue = 2 })
 	b, _ := pairedBrowser(t, s)
 	b.write(message{Type: typePress, ID: 1, Kind: kindValue, Value: 1.25, At: b.now()})
@@ -504,7 +509,7 @@ func TestTheSliderGivesAnyValueInItsRangeAndNoOther(t *testing.T) {
 	}
 }
 
-func TestTwoPressesOfAButtonWithinTheRefractoryTimeAreOne(t *testing.T) {
+func TestServer_CountsBouncesOnce(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.RefractoryMS = 250 })
 	b, _ := pairedBrowser(t, s)
 	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
@@ -515,7 +520,7 @@ func TestTwoPressesOfAButtonWithinTheRefractoryTimeAreOne(t *testing.T) {
 	poll(t, s)
 }
 
-func TestAWatchOnlyConsoleTakesNoLabels(t *testing.T) {
+func TestServer_WatchOnlyTakesNoLabels(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.WatchOnly = true })
 	b := dial(t, s, pairWith(t, s, token(s.Pairing().URL)))
 	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
@@ -528,7 +533,7 @@ func TestAWatchOnlyConsoleTakesNoLabels(t *testing.T) {
 	}
 }
 
-func TestTheEndIsToldToEveryBrowser(t *testing.T) {
+func TestServer_EndReachesEveryBrowser(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	s.End("a fault")
@@ -544,13 +549,15 @@ func TestTheEndIsToldToEveryBrowser(t *testing.T) {
 	}
 }
 
-func TestTheLiveViewAndItsPastArriveAndNumbersThatAreNoneAreDashes(t *testing.T) {
+func TestServer_SendsViewAndHistory(t *testing.T) {
 	s := open(t, nil)
 	first, cookie := pairedBrowser(t, s)
 	zero := 0.0
 	s.Show(View{Tick: 5, ElapsedS: 0.1, Armed: true, DGap: 0.25, Reward: Number(zero / zero)})
 	s.Note(Warn, "the disk is slow")
-	st := first.until("the view", func(st state) bool { return st.View != nil && st.View.Tick == 5 && len(st.Events) == 1 })
+	st := first.until("the view", func(st state) bool {
+		return st.View != nil && st.View.Tick == 5 && len(st.Events) == 1
+	})
 	if v := st.View; !v.Armed || v.DGap != 0.25 || v.Reward != 0 { // null leaves 0
 		t.Errorf("view %+v", v)
 	}
@@ -562,7 +569,7 @@ func TestTheLiveViewAndItsPastArriveAndNumbersThatAreNoneAreDashes(t *testing.T)
 	}
 }
 
-func TestAPageIsServedWithHeadersThatKeepItToItself(t *testing.T) {
+func TestServer_SecurityHeaders(t *testing.T) {
 	s := open(t, nil)
 	for path, kind := range map[string]string{
 		"/": "text/html", "/console.js": "text/javascript", "/charts.js": "text/javascript",
@@ -574,20 +581,23 @@ func TestAPageIsServedWithHeadersThatKeepItToItself(t *testing.T) {
 		}
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if answer.StatusCode != http.StatusOK || !strings.HasPrefix(answer.Header.Get("Content-Type"), kind) || len(body) == 0 {
-			t.Errorf("%s: %s, %s, %d bytes", path, answer.Status, answer.Header.Get("Content-Type"), len(body))
+		found := answer.Header.Get("Content-Type")
+		if answer.StatusCode != http.StatusOK || !strings.HasPrefix(found, kind) || len(body) == 0 {
+			t.Errorf("%s: %s, %s, %d bytes", path, answer.Status, found, len(body))
 		}
 		if bytes.Contains(body, []byte("https://")) {
 			t.Errorf("%s names something elsewhere", path)
 		}
 		csp := answer.Header.Get("Content-Security-Policy")
-		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
-			t.Errorf("%s: policy %q", path, csp)
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'"} {
+			if !strings.Contains(csp, want) || strings.Contains(csp, "unsafe") {
+				t.Errorf("%s: policy %q, want %s", path, csp, want)
+			}
 		}
 	}
 }
 
-func TestAConsoleIsReachableWhileABrowserThatLabelsIsConnected(t *testing.T) {
+func TestServer_ReachableWhileLabellerIsConnected(t *testing.T) {
 	s := open(t, nil)
 	if s.Reachable() {
 		t.Error("reachable without a browser")

@@ -12,10 +12,10 @@ import (
 
 const (
 	secretBytes  = 16               // 128 bits
-	inviteLife   = 5 * time.Minute  // of a code that was made in the page
-	maxInvites   = 8                // of those at a time
+	inviteLife   = 5 * time.Minute  // of a code that the page created
+	maxInvites   = 8                // open invitations
 	maxSessions  = 64               // paired devices
-	sessionLife  = 24 * time.Hour   // then a device has to pair anew
+	sessionLife  = 24 * time.Hour   // then the device must pair again
 	seatPatience = 10 * time.Second // for a labelling device that is not connected
 )
 
@@ -24,21 +24,20 @@ var (
 	errSessions = errors.New("too many devices are paired: end the run to forget them")
 )
 
-// secret is what a code or a session is kept as: a server that is read from
-// holds nothing that opens it.
+// secret is the stored hash of a code or a session cookie.
 type secret [sha256.Size]byte
 
-// newSecret returns a secret as its owner has it, and as it is kept.
+// newSecret returns a secret for its owner, and its hash.
 func newSecret() (text string, kept secret) {
 	var raw [secretBytes]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(raw[:]) // never fails: it ends the program
 	text = base64.RawURLEncoding.EncodeToString(raw[:])
 	return text, keep(text)
 }
 
 func keep(text string) secret { return sha256.Sum256([]byte(text)) }
 
-// equal takes the same time wherever the two differ.
+// equal compares in constant time.
 func (s secret) equal(other secret) bool { return subtle.ConstantTimeCompare(s[:], other[:]) == 1 }
 
 // session is a paired device.
@@ -56,19 +55,19 @@ type code struct {
 	expires int64 // 0: never
 }
 
-// register knows the paired devices and the codes that are out. It is guarded
-// by the server's mutex.
+// register holds the paired devices and the valid codes. The server's mutex
+// guards it.
 type register struct {
 	codes    []code
 	sessions []*session
 	paired   int // so far
 }
 
-// issue makes a code.
+// issue creates a code.
 func (g *register) issue(role string, now int64, life time.Duration) (text string, err error) {
 	g.expire(now)
 	if len(g.codes) > maxInvites {
-		return "", fmt.Errorf("%d codes are out already: use one, or wait until one expires", len(g.codes))
+		return "", fmt.Errorf("%d codes are valid already: use one, or wait until one expires", len(g.codes))
 	}
 	text, kept := newSecret()
 	c := code{kept: kept, role: role}
@@ -79,7 +78,7 @@ func (g *register) issue(role string, now int64, life time.Duration) (text strin
 	return text, nil
 }
 
-// expire forgets what is over.
+// expire removes expired codes and sessions.
 func (g *register) expire(now int64) {
 	codes := g.codes[:0]
 	for _, c := range g.codes {
@@ -98,12 +97,12 @@ func (g *register) expire(now int64) {
 	g.sessions = sessions
 }
 
-// pair exchanges a code for a session. lasting reports whether it was the code
-// that is always out, which is then to be replaced.
+// pair exchanges a code for a session. lasting reports whether it was the lasting
+// code, which the caller must then replace.
 func (g *register) pair(token string, now int64) (cookie string, lasting bool, err error) {
 	g.expire(now)
 	kept, at := keep(token), -1
-	for i, c := range g.codes { // all of them, found or not
+	for i, c := range g.codes { // all of them, for constant time
 		if c.kept.equal(kept) {
 			at = i
 		}
@@ -135,17 +134,17 @@ func (g *register) find(cookie string, now int64) *session {
 	return found
 }
 
-// seat is the one place from which labels are taken. It is guarded by the
-// server's mutex.
+// seat is the right to label, which one device has at a time. The server's mutex
+// guards it.
 type seat struct {
 	holder *session
 	client *client  // the holder's newest connection, nil while it has none
-	left   int64    // when it lost its connection
-	asking *session // who wants the seat
+	left   int64    // when the holder lost its connection
+	asking *session // the device that wants the seat
 }
 
-// enter notes a new connection. A free seat is taken by the first device that
-// may label; the holder's newest connection is the one that counts.
+// enter records a new connection. The first device that may label takes a free
+// seat; the holder labels on its newest connection.
 func (s *seat) enter(c *client) {
 	if c.session.role != roleLabel {
 		return
@@ -158,8 +157,8 @@ func (s *seat) enter(c *client) {
 	}
 }
 
-// leave notes that a connection is gone. A device that asked and left asks no
-// more.
+// leave records the end of a connection. It withdraws the request of a device
+// that has no other connection.
 func (s *seat) leave(c *client, others bool, now int64) {
 	if s.client == c {
 		s.client, s.left = nil, now
@@ -169,8 +168,8 @@ func (s *seat) leave(c *client, others bool, now int64) {
 	}
 }
 
-// take is a device's wish for the seat: granted at once where nobody is there
-// to be asked, otherwise shown to the holder.
+// take requests the seat for a device. It is granted at once if the seat is free
+// or its holder is gone; otherwise the holder is asked.
 func (s *seat) take(c *client, now int64) (refused string) {
 	switch {
 	case c.session.role != roleLabel:
@@ -185,7 +184,7 @@ func (s *seat) take(c *client, now int64) (refused string) {
 	return ""
 }
 
-// give hands the seat to the device that asked; to is its connection.
+// give hands the seat to the asking device; to is its connection.
 func (s *seat) give(to *client, now int64) {
 	s.holder, s.client, s.left, s.asking = s.asking, to, now, nil
 }

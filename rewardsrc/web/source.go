@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -10,35 +11,32 @@ import (
 // queueLen is how many presses can wait for a Poll.
 const queueLen = 64
 
-// press is a button that somebody pressed, with its moment in the robot's time.
+// press is a press on a page, in the robot's time.
 type press struct {
-	id       uint64 // the browser's
-	kind     rewardsrc.Kind
-	mode     rewardsrc.Mode
-	value    float64
-	at       int64
-	wrong    int64  // at most, of at
-	request  uint64 // that the person saw, 0 for none
-	tooQuick bool   // sooner after the request appeared than a person reacts
-	late     bool   // it arrived later than max_late_s
+	rewardsrc.Input
+	id          uint64 // the browser's
+	uncertainty int64  // of Input.At, ns
+	request     uint64 // on the page when the button was pressed, 0 for none
+	tooQuick    bool   // within reaction_ms of the appearance of the request
+	late        bool   // it arrived later than max_late_s
 }
 
-// desk is the half of the server that the methods of [rewardsrc.Source] work
-// on. They belong to one goroutine and wait for nobody: presses come through a
-// bounded queue, and what browsers are to know is published by exchanging a
-// pointer. How many browsers there are makes no difference to it.
+// desk is the half of the server that implements [rewardsrc.Source]. One
+// goroutine calls its methods, and they never block: presses arrive in a bounded
+// queue, and the browsers read a snapshot behind an atomic pointer. The number
+// of browsers makes no difference.
 type desk struct {
 	mode    Mode
 	period  time.Duration
 	now     func() int64
 	changed chan struct{} // wakes the broadcaster; capacity 1
 
-	requests requestBook
-	polled   []press // handed out, and not acknowledged or refused yet
-	board    board
+	attribution rewardsrc.Attribution
+	polled      []uint64 // IDs of the presses without an outcome
+	snapshot    snapshot
 
 	presses   chan press
-	published atomic.Pointer[board]
+	published atomic.Pointer[snapshot]
 	view      atomic.Pointer[View]
 }
 
@@ -46,24 +44,24 @@ func newDesk(mode Mode, period time.Duration, now func() int64) *desk {
 	d := &desk{
 		mode: mode, period: period, now: now,
 		changed: make(chan struct{}, 1), presses: make(chan press, queueLen),
-		polled: make([]press, 0, queueLen),
+		polled: make([]uint64, 0, queueLen),
 	}
-	d.published.Store(&board{})
+	d.published.Store(&snapshot{})
 	d.view.Store(&View{})
 	return d
 }
 
 // Ask implements [rewardsrc.Source].
 func (d *desk) Ask(r rewardsrc.Request) {
-	d.requests.note(r)
+	d.attribution.Ask(r, d.now())
 	switch {
 	case r.State == rewardsrc.Open:
-		d.board.request = openRequest{
+		d.snapshot.request = openRequest{
 			id: r.ID, at: r.At, asked: d.now(), dgap: r.DGap,
 			expires: r.At + int64(r.Until-r.Tick)*int64(d.period),
 		}
-	case r.ID == d.board.request.id:
-		d.board.request = openRequest{}
+	case r.ID == d.snapshot.request.id:
+		d.snapshot.request = openRequest{}
 	default:
 		return
 	}
@@ -76,17 +74,17 @@ func (d *desk) Poll(dst []rewardsrc.Label) int {
 	for n < len(dst) {
 		select {
 		case p := <-d.presses:
-			label, reason := d.label(p)
-			if reason != "" {
-				d.settle(outcome{Press: p.id, Status: statusRefused, Text: reason})
+			label, err := d.label(p)
+			if err != nil {
+				d.settle(outcome{Press: p.id, Status: statusRefused, Text: err.Error()})
 				continue
 			}
 			dst[n] = label
 			n++
-			if len(d.polled) == queueLen { // nobody acknowledges
+			if len(d.polled) == queueLen { // outcomes are missing
 				d.takePolled()
 			}
-			d.polled = append(d.polled, p)
+			d.polled = append(d.polled, p.id)
 		default:
 			return n
 		}
@@ -94,46 +92,34 @@ func (d *desk) Poll(dst []rewardsrc.Label) int {
 	return n
 }
 
-// label makes the label of a press, or says why there is none.
-func (d *desk) label(p press) (l rewardsrc.Label, reason string) {
-	l = rewardsrc.Label{Kind: p.kind, Mode: p.mode, Tick: rewardsrc.NoTick, At: p.at, Value: p.value}
-	if p.kind == rewardsrc.Undo {
-		return l, ""
-	}
-	if p.request != 0 && !p.tooQuick {
-		return d.answer(l, p)
-	}
-	switch {
-	case p.kind == rewardsrc.CantTell:
-		return l, "nothing is asked"
-	case d.mode == PerRequest && p.tooQuick:
-		return l, "pressed before the question could be read"
-	case d.mode == PerRequest:
-		return l, "nothing is asked"
-	case p.late:
-		return l, "it arrived too late to say what it was about"
-	}
-	return l, ""
-}
+// The reasons why a press gives no label. They are shown to the operator.
+var (
+	errNothingAsked = errors.New("nothing is asked")
+	errTooQuick     = errors.New("pressed before the question could be read")
+	errLate         = errors.New("it arrived too late to say what it was about")
+)
 
-// answer makes l the answer to the request that the person saw.
-func (d *desk) answer(l rewardsrc.Label, p press) (_ rewardsrc.Label, reason string) {
-	r := d.requests.find(p.request)
+// label makes the label of a press.
+func (d *desk) label(p press) (rewardsrc.Label, error) {
 	switch {
-	case r == nil:
-		return l, "that question is long gone"
-	case r.State == rewardsrc.Answered:
-		return l, "that question was answered already"
-	case p.at+p.wrong < r.At:
-		return l, "it was pressed before the question was asked"
+	case p.Kind == rewardsrc.Undo:
+	case p.request != 0 && !p.tooQuick:
+		l, err := d.attribution.Answer(p.Input, p.request, p.uncertainty)
+		if err == nil && d.snapshot.request.id == l.Request { // do not wait for the robot's Answered
+			d.snapshot.request = openRequest{}
+			d.publish()
+		}
+		return l, err
+	case p.Kind == rewardsrc.CantTell:
+		return rewardsrc.Label{}, errNothingAsked
+	case d.mode == PerRequest && p.tooQuick:
+		return rewardsrc.Label{}, errTooQuick
+	case d.mode == PerRequest:
+		return rewardsrc.Label{}, errNothingAsked
+	case p.late:
+		return rewardsrc.Label{}, errLate
 	}
-	l.Request, l.Tick = r.ID, r.Tick
-	r.State = rewardsrc.Answered
-	if d.board.request.id == r.ID { // the robot will say so too, a tick later
-		d.board.request = openRequest{}
-		d.publish()
-	}
-	return l, ""
+	return p.Unasked(), nil
 }
 
 // Acknowledge implements [rewardsrc.Acknowledger].
@@ -146,28 +132,28 @@ func (d *desk) Refuse(_ rewardsrc.Label, reason error) {
 	d.settle(outcome{Press: d.takePolled(), Status: statusRefused, Text: reason.Error()})
 }
 
-// takePolled returns the press of the label that was settled: labels are
-// settled in the order in which they were polled.
+// takePolled returns the press of the oldest label without an outcome. Outcomes
+// come in the order in which the labels were polled.
 func (d *desk) takePolled() (id uint64) {
 	if len(d.polled) == 0 {
 		return 0
 	}
-	id = d.polled[0].id
+	id = d.polled[0]
 	d.polled = d.polled[:copy(d.polled, d.polled[1:])]
 	return id
 }
 
 func (d *desk) settle(o outcome) {
-	d.board.outcomes = with(d.board.outcomes, o, maxOutcomes)
+	d.snapshot.outcomes = with(d.snapshot.outcomes, o, maxOutcomes)
 	d.publish()
 }
 
-// Settle tells what the robot made of a label that was acknowledged: it is in
-// the belief, or it does not count, and why. trust is the share of its weight that
-// one in the belief was given, in (0, 1], 0 where labels are not doubted. It is
-// called by the goroutine that calls Poll and never blocks.
+// Settle reports the final outcome of an acknowledged label: it is in the belief,
+// or it does not count, and why. trust is the share of its weight that a counted
+// label received, in (0, 1], and 0 without robust weighting. The goroutine that
+// calls Poll calls Settle. It never blocks.
 func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
-	for i, o := range d.board.outcomes {
+	for i, o := range d.snapshot.outcomes {
 		if o.Label != label || label == 0 {
 			continue
 		}
@@ -175,39 +161,38 @@ func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
 		if !counted {
 			o.Status, o.Text, o.Trust = statusRefused, why, 0
 		}
-		fresh := append([]outcome(nil), d.board.outcomes...)
+		fresh := append([]outcome(nil), d.snapshot.outcomes...)
 		fresh[i] = o
-		d.board.outcomes = fresh
+		d.snapshot.outcomes = fresh
 		d.publish()
 		return
 	}
 }
 
-// Show replaces what the live view shows. It is called by the goroutine that
-// calls Poll, a few times a second, and never blocks.
+// Show replaces the live view. The goroutine that calls Poll calls it a few times
+// a second. It never blocks.
 func (d *desk) Show(v View) { d.view.Store(&v) }
 
-// Note shows an event. It is called by the goroutine that calls Poll and never
-// blocks.
+// Note shows an event. The goroutine that calls Poll calls it. It never blocks.
 func (d *desk) Note(level Level, text string) {
-	d.board.events = with(d.board.events, event{d.now(), level, text}, maxEvents)
+	d.snapshot.events = with(d.snapshot.events, event{d.now(), level, text}, maxEvents)
 	d.publish()
 }
 
-// end says that no more labels are taken, and why.
+// end reports that no more labels are accepted, and why.
 func (d *desk) end(why string) {
-	d.board.ended, d.board.request = why, openRequest{}
+	d.snapshot.ended, d.snapshot.request = why, openRequest{}
 	d.publish()
 }
 
-// publish makes the board visible to the broadcaster.
+// publish makes the snapshot visible to the broadcaster.
 func (d *desk) publish() {
-	b := d.board
+	b := d.snapshot
 	d.published.Store(&b)
 	wake(d.changed)
 }
 
-// wake makes whoever receives from c look again.
+// wake wakes the receiver of c.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -215,7 +200,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// offer hands a press to Poll. It reports false where too many wait.
+// offer queues a press for Poll. It reports false when the queue is full.
 func (d *desk) offer(p press) bool {
 	select {
 	case d.presses <- p:

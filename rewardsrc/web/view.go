@@ -3,11 +3,9 @@ package web
 import (
 	"math"
 	"strconv"
-
-	"optibfm/rewardsrc"
 )
 
-// Number is a number of a [View]. One that is not finite is shown as a dash.
+// Number is a number of a [View]. The page shows a dash if it is not finite.
 type Number float64
 
 // MarshalJSON implements json.Marshaler; JSON has no NaN and no infinities.
@@ -18,7 +16,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 6, 64), nil
 }
 
-// About is what does not change during a run.
+// About is the constant data of a run.
 type About struct {
 	Robot       string   `json:"robot"`
 	Task        string   `json:"task,omitempty"` // of a simulator
@@ -26,13 +24,13 @@ type About struct {
 	Program     string   `json:"program"` // its version
 	PeriodMS    Number   `json:"period_ms"`
 	MaxAgeMS    Number   `json:"max_z_age_ms"`       // an older z halts the robot
-	Missing     []string `json:"missing,omitempty"`  // of what was asked of the operating system
+	Missing     []string `json:"missing,omitempty"`  // of the requested real-time posture
 	Record      bool     `json:"record"`             // labels are written to disk
-	Source      string   `json:"operator,omitempty"` // who labels where the console only watches
+	Source      string   `json:"operator,omitempty"` // the label source of a console that only watches
 	StopEndsRun bool     `json:"stop_ends_run"`      // a stop ends the run; else an operator resets it
 }
 
-// View is what the live view shows. A new one is shown several times a second
+// View is the data of the live view, renewed several times a second
 // ([Server.Show]).
 type View struct {
 	Tick     uint64 `json:"tick"`
@@ -41,16 +39,18 @@ type View struct {
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
 
 	DGap        Number `json:"dgap"`        // of the newest state, nats
-	Kappa       Number `json:"kappa"`       // a label is asked for at, nats; NaN where nothing is asked
+	Kappa       Number `json:"kappa"`       // the least D-gap that asks for a label, nats; NaN without a gate
 	Information Number `json:"information"` // log det V less that of the prior, nats
 	BeliefNorm  Number `json:"belief_norm"` // ‖ẑ‖
-	Estimate    Number `json:"estimate"`    // φᵀẑ: the reward that the belief expects of this state
+	Estimate    Number `json:"estimate"`    // φᵀẑ: the expected reward of this state
 	Uncertainty Number `json:"uncertainty"` // √(φᵀV⁻¹φ): its standard deviation, in σ
 	Reward      Number `json:"reward"`      // a simulator's; NaN where there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
-	Labels    uint64 `json:"labels"`               // that count
-	LastTrust Number `json:"last_trust,omitempty"` // share of its weight that the last label got, in (0, 1]; 0: none yet, or labels are not doubted
+	Labels uint64 `json:"labels"` // that count
+	// LastTrust is the share of its weight that the last label received, in
+	// (0, 1]; 0: no label yet, or no robust weighting.
+	LastTrust Number `json:"last_trust,omitempty"`
 	PerMinute Number `json:"per_minute"`
 	Undone    uint64 `json:"undone"`
 	Refused   uint64 `json:"refused"`
@@ -70,7 +70,7 @@ type View struct {
 	HasZ      bool   `json:"has_z"`
 }
 
-// Level says how much an event matters.
+// Level is the severity of an event.
 type Level string
 
 // The levels.
@@ -80,13 +80,13 @@ const (
 	Error Level = "error"
 )
 
-// board is what the goroutine of the source tells the browsers, besides the
-// view. A published board never changes.
-type board struct {
+// snapshot is the data that the goroutine of the source publishes to the
+// browsers, besides the view. A published snapshot never changes.
+type snapshot struct {
 	request  openRequest
 	outcomes []outcome // the newest, oldest first
-	events   []event   // likewise
-	ended    string    // why no more labels are taken
+	events   []event   // the newest, oldest first
+	ended    string    // why no more labels are accepted
 }
 
 const (
@@ -96,22 +96,24 @@ const (
 
 type openRequest struct {
 	id      uint64 // 0: none
-	at      int64  // the moment that it is about
+	at      int64  // when the state was sensed
 	asked   int64
 	expires int64
 	dgap    float64
 }
 
-// outcome is what became of a press.
+// outcome is the outcome of a press.
 type outcome struct {
 	Press  uint64 `json:"press"`
 	Status status `json:"status"`
 	Label  uint64 `json:"label,omitempty"`
 	Text   string `json:"text,omitempty"`
-	Trust  Number `json:"trust,omitempty"` // share of its weight that a label got which counts; 0: labels are not doubted
+	// Trust is the share of its weight that a counted label received; 0: no
+	// robust weighting.
+	Trust Number `json:"trust,omitempty"`
 }
 
-// status says how far a press came.
+// status is the progress of a press.
 type status string
 
 const (
@@ -126,7 +128,7 @@ type event struct {
 	text  string
 }
 
-// with returns list with v at its end, at most limit long, in memory of its own.
+// with returns a copy of list with v at its end, at most limit long.
 func with[T any](list []T, v T, limit int) []T {
 	if len(list) >= limit {
 		list = list[len(list)-limit+1:]
@@ -134,30 +136,4 @@ func with[T any](list []T, v T, limit int) []T {
 	fresh := make([]T, len(list), len(list)+1)
 	copy(fresh, list)
 	return append(fresh, v)
-}
-
-// requestBook is the newest requests, by their ID.
-type requestBook struct {
-	recent [8]rewardsrc.Request
-}
-
-// note keeps a request or how it ended.
-func (b *requestBook) note(r rewardsrc.Request) {
-	slot := &b.recent[r.ID%uint64(len(b.recent))]
-	if r.State != rewardsrc.Open && slot.ID != r.ID {
-		return
-	}
-	if r.State == rewardsrc.Open {
-		*slot = r
-		return
-	}
-	slot.State = r.State
-}
-
-// find returns a request that was asked not too long ago.
-func (b *requestBook) find(id uint64) *rewardsrc.Request {
-	if r := &b.recent[id%uint64(len(b.recent))]; id != 0 && r.ID == id {
-		return r
-	}
-	return nil
 }

@@ -8,32 +8,31 @@ import (
 	"strings"
 )
 
-// Fault is what a server does instead of giving the right answer. For an act in
-// free mode, which has no answer when it succeeds, the right answer is a state
-// that is not allowed.
+// Fault replaces the right answer of a server. For an act in free mode, which has no
+// answer when it succeeds, the right answer is a forbidden state.
 type Fault struct {
 	Name   string
-	Answer func(right []byte) []byte // what it sends
+	Answer func(right []byte) []byte // the bytes that it sends
 	Then   Then
-	// Mild faults break no rule of framing: the connection goes on.
+	// Mild faults keep the framing valid: the connection stays open.
 	Mild bool
 	// Acts is the number of actions that a client may still send: it cannot
 	// recognise the fault earlier.
 	Acts int
 }
 
-// Then is what a server does after its answer.
+// Then is the behaviour of a server after its answer.
 type Then int
 
-// What a server does after its answer.
+// The behaviours of a server after its answer.
 const (
-	GoOn            Then = iota // it answers as it should
+	GoOn            Then = iota // it answers correctly
 	BeSilent                    // it answers nothing more, and does not close the connection
-	BeSlow                      // it sends its answer a byte every 60 ms, and goes on
+	BeSlow                      // it sends its answer a byte every 60 ms, and continues
 	CloseConnection             // it closes the connection
 )
 
-// Faults are those that a server can commit at a request.
+// Faults lists the possible faults of a server at a request.
 func Faults(at Kind, free bool) []Fault {
 	list := slices.Concat(framing(), numbering(), ofError(at))
 	switch {
@@ -118,8 +117,8 @@ func framing() []Fault {
 		{Name: "silent within the frame", Answer: first(0.95), Then: BeSilent},
 		{Name: "a byte every 60 ms", Answer: right, Then: BeSlow},
 		{Name: "a byte too long", Answer: payload(func(b []byte) []byte { return append(b, 0) })},
-		{Name: "4 GiB announced", Answer: func(b []byte) []byte { return append([]byte{255, 255, 255, 255}, b[4:]...) }},
-		{Name: "1 MiB + 1 announced", Answer: func(b []byte) []byte { return append([]byte{1, 0, 16, 0}, b[4:]...) }},
+		{Name: "4 GiB announced", Answer: length(255, 255, 255, 255)},
+		{Name: "1 MiB + 1 announced", Answer: length(1, 0, 16, 0)},
 		{Name: "unknown kind", Answer: edit(4, 77)},
 		{Name: "kind 0", Answer: edit(4, 0)},
 		{Name: "the kind of a request", Answer: edit(4, byte(Sense))},
@@ -180,9 +179,17 @@ func word(at int, v uint64) func([]byte) []byte {
 	return payload(func(b []byte) []byte { binary.LittleEndian.PutUint64(b[at:], v); return b })
 }
 
+// length replaces the announced length of the payload.
+func length(bytes ...byte) func([]byte) []byte {
+	return func(b []byte) []byte { return append(slices.Clone(bytes), b[4:]...) }
+}
+
 func brokenState() []Fault {
 	return []Fault{
-		{Name: "without the reward's 8 bytes", Answer: payload(func(b []byte) []byte { return slices.Delete(b, 16, 24) })},
+		{
+			Name:   "without the reward's 8 bytes",
+			Answer: payload(func(b []byte) []byte { return slices.Delete(b, 16, 24) }),
+		},
 		{Name: "without the last observation", Answer: payload(func(b []byte) []byte { return b[:len(b)-4] })},
 		{Name: "negative age", Answer: word(8, 1<<63)},
 		{Name: "an age of more than an hour", Answer: word(8, 3600e9+1)},

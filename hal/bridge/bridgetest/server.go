@@ -1,5 +1,5 @@
-// Package bridgetest is a robot's server that breaks the bridge's protocol once,
-// at a chosen request. It encodes its frames itself: it shares no mistake with
+// Package bridgetest is a robot's server that violates the bridge's protocol once, at
+// a chosen request. It has its own encoder, so that it does not share the mistakes of
 // package bridge.
 package bridgetest
 
@@ -43,7 +43,7 @@ type Options struct {
 	Spec  hal.Spec
 	Free  bool  // the mode that the client asks for
 	At    Kind  // the request at which the server commits the fault
-	After int   // so many requests of that kind
+	After int   // this many requests of that kind
 	Fault Fault // without Answer: none
 }
 
@@ -188,7 +188,7 @@ func (s *Server) see(kind Kind) {
 	})
 }
 
-// commit commits the fault. It reports whether the connection goes on.
+// commit commits the fault. It reports whether the connection stays open.
 func (s *Server) commit(conn net.Conn, kind Kind, seq uint32, answer []byte) bool {
 	s.note(func(r *Report) { r.Committed = true })
 	close(s.faulty)

@@ -1,22 +1,22 @@
 package i2cbustest
 
-// Chip is a device with up to 256 registers of a byte, addressed by the first
-// byte of a write. The zero value has zeros in all of them.
+// Chip is a device with 256 registers of a byte, addressed by the first byte of a
+// write. The zero value has zeros in all registers.
 type Chip struct {
 	Registers [256]byte
 
 	// Unplugged chips do not acknowledge.
 	Unplugged bool
-	// Flip is flipped in what is read from a register: noise on the wire.
+	// Flip has the bits to flip in each register read: noise on the wire.
 	Flip [256]byte
 
-	// Written is called for each byte that is written, and stores it where the
-	// chip would. Nil: it is stored.
+	// Written is called for each written byte and must store it. Nil: the byte
+	// is stored.
 	Written func(c *Chip, reg, value byte)
 	// Before is called before a read.
 	Before func(c *Chip, reg byte)
-	// Fixed chips do not go on to the next register by themselves. Nil: they
-	// do.
+	// Fixed reports whether the chip does not advance to the next register.
+	// Nil: it advances.
 	Fixed func(c *Chip) bool
 
 	pointer byte
@@ -57,7 +57,7 @@ func (c *Chip) next() {
 	}
 }
 
-// Big puts 16-bit numbers into the registers from reg on, high byte first.
+// Big stores 16-bit numbers in the registers from reg on, high byte first.
 func (c *Chip) Big(reg byte, values ...int16) {
 	for _, v := range values {
 		c.Registers[reg], c.Registers[reg+1] = byte(uint16(v)>>8), byte(v)

@@ -50,7 +50,7 @@ func (m *MPU6050) before(c *Chip, reg byte) {
 		return
 	}
 	c.Registers[0x3A] = 1
-	if m.sample() == [3]int16{} { // nothing was set: at rest
+	if m.sample() == [3]int16{} { // default: not moving
 		c.Big(0x3F, 16384>>(c.Registers[0x1C]>>3&3))
 	}
 }

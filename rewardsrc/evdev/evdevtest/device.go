@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 )
 
@@ -20,8 +21,7 @@ const (
 	SynReport, SynDropped = 0, 3
 )
 
-// Device is a device in somebody's hand. Its methods panic where the machine
-// fails: it is for tests.
+// Device is a simulated device. Its methods panic on errors of the machine.
 type Device struct {
 	machine Machine
 	state   state
@@ -36,9 +36,9 @@ type Event struct {
 	Value      int32
 }
 
-// Plug connects a device. ranges are those of its axes.
+// Plug connects a device with the given axes.
 func (m Machine) Plug(info evdev.Info, ranges map[uint16]evdev.Range) *Device {
-	d := &Device{machine: m, state: state{Info: info, Ranges: ranges}, Now: monotonic}
+	d := &Device{machine: m, state: state{Info: info, Ranges: ranges}, Now: rewardsrc.Monotonic}
 	path := filepath.Join(m.Dir, info.Node)
 	must(unix.Mkfifo(path, 0o600))
 	pipe, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
@@ -48,7 +48,7 @@ func (m Machine) Plug(info evdev.Info, ranges map[uint16]evdev.Range) *Device {
 	return d
 }
 
-// save publishes the device's state, at once and whole.
+// save writes the device's state atomically.
 func (d *Device) save() {
 	text, err := json.Marshal(d.state)
 	must(err)
@@ -57,22 +57,22 @@ func (d *Device) save() {
 	must(os.Rename(path+"~", path))
 }
 
-// Unplug takes the device away.
+// Unplug disconnects the device.
 func (d *Device) Unplug() {
 	path := filepath.Join(d.machine.Dir, d.state.Info.Node)
 	must(errors.Join(os.Remove(path+".json"), os.Remove(path), d.pipe.Close()))
 }
 
-// GrabElsewhere makes another program hold the device.
+// GrabElsewhere makes another program grab the device.
 func (d *Device) GrabElsewhere() { d.state.Grabbed = true; d.save() }
 
-// Forbid makes the device one that may not be opened.
+// Forbid removes the permission to open the device.
 func (d *Device) Forbid() { d.state.Private = true; d.save() }
 
-// Set changes the state without an event, as if that had been lost.
+// Set changes the state without an event, as if it had been lost.
 func (d *Device) Set(down ...uint16) { d.state.Down = down; d.save() }
 
-// SetAxis changes where an axis is without an event.
+// SetAxis moves an axis without an event.
 func (d *Device) SetAxis(axis uint16, value int32) {
 	r := d.state.Ranges[axis]
 	r.Value = value
@@ -80,28 +80,28 @@ func (d *Device) SetAxis(axis uint16, value int32) {
 	d.save()
 }
 
-// Press pushes a key and lets it go.
+// Press presses and releases a key.
 func (d *Device) Press(code uint16) { d.Down(code); d.Up(code) }
 
-// Down pushes a key.
+// Down presses a key.
 func (d *Device) Down(code uint16) {
 	d.Set(append(d.state.Down, code)...)
 	d.Send(Event{Kind: EvKey, Code: code, Value: 1}, Event{Kind: EvSyn})
 }
 
-// Up lets a key go.
+// Up releases a key.
 func (d *Device) Up(code uint16) {
 	d.Set(slices.DeleteFunc(d.state.Down, func(c uint16) bool { return c == code })...)
 	d.Send(Event{Kind: EvKey, Code: code}, Event{Kind: EvSyn})
 }
 
-// Move puts an axis somewhere.
+// Move moves an axis.
 func (d *Device) Move(axis uint16, value int32) {
 	d.SetAxis(axis, value)
 	d.Send(Event{Kind: EvAbs, Code: axis, Value: value}, Event{Kind: EvSyn})
 }
 
-// Send writes events as they are.
+// Send writes events unchanged.
 func (d *Device) Send(events ...Event) {
 	var b []byte
 	for _, e := range events {
@@ -114,7 +114,7 @@ func (d *Device) Send(events ...Event) {
 	must(err)
 }
 
-// Bytes are the event as the kernel writes it for this process.
+// Bytes returns the event as the kernel writes it for this process.
 func (e Event) Bytes() (b []byte) {
 	sec, usec := uint64(e.At/1_000_000_000), uint64(e.At/1000%1_000_000)
 	if strconv.IntSize == 64 {
@@ -127,12 +127,6 @@ func (e Event) Bytes() (b []byte) {
 	b = binary.NativeEndian.AppendUint16(b, e.Kind)
 	b = binary.NativeEndian.AppendUint16(b, e.Code)
 	return binary.NativeEndian.AppendUint32(b, uint32(e.Value))
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	must(unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
-	return ts.Nano()
 }
 
 func must(err error) {

@@ -1,7 +1,6 @@
-// Package evdevtest is a machine with input devices that do not exist. Their
-// events are bytes of struct input_event, as the kernel writes them, through
-// named pipes in a folder; so one process can press the buttons of another's
-// device.
+// Package evdevtest simulates a machine with input devices. Events are bytes of
+// struct input_event, as the kernel writes them, in named pipes in a folder, so
+// that one process can press the buttons of another process's device.
 package evdevtest
 
 import (
@@ -22,7 +21,7 @@ import (
 // Machine is an evdev.System whose devices are in a folder.
 type Machine struct{ Dir string }
 
-// state is what the machine knows about a device; it lies beside its pipe.
+// state is the state of a device, stored beside its pipe.
 type state struct {
 	Info    evdev.Info
 	Down    []uint16
@@ -64,7 +63,7 @@ func (m Machine) Open(info evdev.Info) (evdev.Input, error) {
 		return nil, fmt.Errorf("%s: %w (%w)", info.Node, panel.ErrAbsent, err)
 	}
 	if s.Private {
-		return nil, fmt.Errorf("%s: %w: %s", info.Node, unix.EACCES, evdev.PermissionMend)
+		return nil, fmt.Errorf("%s: %w; %s", info.Node, unix.EACCES, evdev.PermissionFix)
 	}
 	fd, err := unix.Open(filepath.Join(m.Dir, info.Node), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,13 +1,12 @@
-// Small line charts on canvas. A chart is drawn anew from the points that it
-// is given; it keeps nothing but its size.
+// Small line charts on canvas. Each call draws the whole chart from its points.
 
-const span = 60; // seconds that are shown
+const span = 60; // visible seconds
 
-/** The points of the page: what the server sent at the start, and since. */
+/** The points that the server sent at the start and since. */
 export class History {
   constructor(points) { this.points = points ?? []; }
 
-  /** Adds a view, unless it was there already. */
+  /** Adds a view, unless it is not newer than the last. */
   add(v) {
     const last = this.points.at(-1);
     if (!v || v.elapsed_s === null || (last && v.elapsed_s <= last[0])) return;
@@ -15,14 +14,14 @@ export class History {
     if (this.points.length > 600) this.points.splice(0, 150);
   }
 
-  /** The points that a chart shows. */
+  /** The visible points. */
   shown() {
     const end = this.points.at(-1)?.[0] ?? 0;
     return this.points.filter((p) => p[0] >= end - span);
   }
 }
 
-/** Draws lines over time: [{index, colour, width, fill}], with an optional limit and marks; root widens what is small. */
+/** Draws lines over time: [{index, colour, width, fill}], with an optional limit and marks; root uses a square-root scale. */
 export function draw(canvas, points, { lines, limit = null, zero = false, marks = null, root = false }) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth, height = canvas.clientHeight;
@@ -109,7 +108,7 @@ function trace(g, points, line, x, y, colour, bottom) {
   g.globalAlpha = 1;
 }
 
-// Marks where a counter went up: a ring for a question, a dot for a label.
+// Marks the increments of a counter: a ring for a question, a dot for a label.
 function mark(g, points, marks, x, y, colour) {
   for (let i = 1; i < points.length; i++) {
     for (const m of marks) {
@@ -123,7 +122,7 @@ function mark(g, points, marks, x, y, colour) {
   }
 }
 
-/** A number in at most five characters or so. */
+/** A number in about five characters. */
 export function short(v) {
   if (v === null || v === undefined) return '–';
   const a = Math.abs(v);

@@ -1,7 +1,7 @@
 import { History, draw, short } from '/charts.js';
 
 const $ = (id) => document.getElementById(id);
-const staleAfter = 1500, deadAfter = 4000; // ms without news
+const staleAfter = 1500, deadAfter = 4000; // ms without a state
 const firstRetry = 250, longestRetry = 5000;
 
 let socket = null, hello = null, state = null, history = new History();
@@ -10,13 +10,13 @@ let clock = { known: false, rtt_ms: null, bound_ms: null };
 let shownRequest = { id: 0, at: 0 }; // the request on the screen, and since when
 let stopSent = 0, stoppedAt = 0;
 
-/* ---- the connection ------------------------------------------------------ */
+/* ---- connection ---------------------------------------------------------- */
 
 async function start() {
   const token = location.hash.slice(1);
   if (token) {
-    window.history.replaceState(null, '', location.pathname); // not in the browser's history
-    if (await pair(token)) return connect();
+    window.history.replaceState(null, '', location.pathname); // keep the code out of the browser's history
+    await pair(token);
   }
   connect();
 }
@@ -46,7 +46,7 @@ async function connect() {
   } catch {
     return later();
   }
-  if (socket) return; // somebody else was faster
+  if (socket) return; // another call was faster
   const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/socket`);
   socket = mine;
   mine.onmessage = (e) => { if (socket === mine) receive(JSON.parse(e.data)); };
@@ -121,7 +121,7 @@ function take(m) {
   state = m;
   stateAt = performance.now();
   over = Boolean(m.ended);
-  stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset takes it back
+  stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset clears it
   if (m.stopped) stopSent = 0;
   history.add(m.view);
   for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text, o.trust);
@@ -130,7 +130,7 @@ function take(m) {
   render();
 }
 
-/* ---- the request --------------------------------------------------------- */
+/* ---- request ------------------------------------------------------------- */
 
 function noteRequest(r) {
   const id = r && canLabel() ? r.id : 0;
@@ -149,10 +149,10 @@ const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.end
 const words = { good: 'Good', bad: 'Bad', value: 'Slider', cant_tell: 'Can’t tell', undo: 'Undo' };
 
 const presses = {
-  next: Math.floor(Math.random() * 2 ** 31) * 2 ** 20, // this page's own numbers
+  next: Math.floor(Math.random() * 2 ** 31) * 2 ** 20, // unique to this page
   list: [],
 
-  /** A button was pressed at a time of performance.now(). */
+  /** Sends a press at a time of performance.now(). */
   make(kind, at, value) {
     const p = { id: ++this.next, kind, value, at, status: 'sent', text: '' };
     this.list.unshift(p);
@@ -190,13 +190,13 @@ const presses = {
     }
   },
 
-  /** What is under way now may have arrived or not: the robot will say. */
+  /** Presses that were sent may have arrived; the next state tells. */
   disconnected() {
     for (const p of this.list) if (p.status === 'sent') p.status = 'unknown';
     this.render();
   },
 
-  /** The first state after a reconnection names what arrived. */
+  /** The first state after a reconnection lists the presses that arrived. */
   reconnected() {
     setTimeout(() => {
       for (const p of this.list) if (p.status === 'unknown') this.end(p, 'lost', 'the connection broke');
@@ -214,7 +214,7 @@ const presses = {
       const result = document.createElement('b');
       const took = p.took === undefined ? '' : ` · ${Math.round(p.took)} ms`;
       result.textContent = {
-        sent: 'sending…', unknown: 'not known yet', lost: 'LOST',
+        sent: 'sending…', unknown: 'unknown', lost: 'LOST',
         saved: `saved${took}`, counted: `counted${p.trust ? ` ${p.trust.toFixed(2)}` : ''}${took}`, refused: 'does NOT count',
       }[p.status];
       item.append(what, result);
@@ -223,10 +223,10 @@ const presses = {
   },
 };
 
-/** Whether a label counted less than in full, by the share of its weight that it got. */
+/** Whether a label counted with less than its full weight. */
 const doubted = (trust) => trust < 0.995;
 
-/** The moment of an event, in the time of performance.now(). */
+/** The time of an event on the clock of performance.now(). */
 function moment(e) {
   const now = performance.now();
   return e.timeStamp > 0 && e.timeStamp <= now && now - e.timeStamp < 5000 ? e.timeStamp : now;
@@ -255,7 +255,7 @@ document.addEventListener('keydown', (e) => {
   presses.make(kind, moment(e));
 });
 
-/* ---- the slider ---------------------------------------------------------- */
+/* ---- slider -------------------------------------------------------------- */
 
 let holding = 0;
 
@@ -316,7 +316,7 @@ function beep() {
   tone.stop(audio.currentTime + 0.26);
 }
 
-// Browsers let a page make sound after it was touched only.
+// Browsers allow sound only after the first touch.
 document.addEventListener('pointerdown', () => {
   if (!options.sound) return;
   audio ??= new AudioContext();
@@ -361,10 +361,10 @@ function invitation(m) {
 }
 
 async function keepAwake() {
-  try { await navigator.wakeLock?.request('screen'); } catch { /* a wish */ }
+  try { await navigator.wakeLock?.request('screen'); } catch { /* not supported */ }
 }
 
-/* ---- what is shown ------------------------------------------------------- */
+/* ---- display ------------------------------------------------------------- */
 
 function show(view) { document.body.dataset.view = view; }
 
@@ -397,13 +397,13 @@ function facts() {
   const a = hello?.about ?? {};
   const rows = [
     ['This device', hello ? `${hello.device}, ${hello.role === 'label' ? 'may label' : 'watches'}` : '–'],
-    ['Labels come from', hello?.watch_only ? a.operator : state?.operator.device ?? 'nobody'],
+    ['Labels come from', hello?.watch_only ? a.operator : state?.operator.device ?? 'no device'],
     ['Devices connected', state?.devices ?? '–'],
     ['Questions', state?.view ? `${state.view.asked} asked, ${state.view.answered} answered, ${state.view.expired} expired` : '–'],
     ['Labels refused, undone', state?.view ? `${state.view.refused}, ${state.view.undone}` : '–'],
     ['A tick’s work, p99', state?.view ? `${short(state.view.busy_p99_ms)} ms` : '–'],
     ['Records dropped', state?.view?.dropped ?? '–'],
-    ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'not known yet'],
+    ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'unknown'],
     ['Labels on disk', a.record ? 'yes, before they are shown as saved' : 'NO: the log is off'],
     ['Connection', location.protocol === 'https:' ? 'encrypted' : 'not encrypted'],
     ['Not granted', (a.missing ?? []).join(', ') || 'nothing'],
@@ -452,7 +452,7 @@ function renderBanner() {
   }
   if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
   if (hello && !connected()) return banner.set('Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.', 'bad');
-  if (stale) return banner.set('No news from the robot’s computer.', 'bad');
+  if (stale) return banner.set('No data from the robot’s computer.', 'bad');
   if (now < banner.until) return banner.set(banner.text);
   if (hello && !hello.about.record && !hello.watch_only) return banner.set('The log is off: labels are not kept on disk.');
   banner.set('');
@@ -474,13 +474,25 @@ function renderRequest() {
   $('cant').dataset.idle = !open;
   if (open) {
     $('question').textContent = `How was it ${seconds(r.age_ms + since)} ago?`;
-    $('detail').textContent = `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
+    $('detail').textContent = stopped ? 'The robot is stopped: only the answer to this question counts.'
+      : `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
     return;
   }
-  $('question').textContent = state.ended ? 'The run is over' : connected() ? 'Nothing is asked' : 'Not connected';
-  $('detail').textContent = state.ended || !connected() ? 'Presses are not taken' : !mine ? (hello.watch_only ? `Labels come from: ${hello.about.operator || 'another source'}` : 'This device watches')
-    : stopped ? 'The robot is stopped: presses do not count'
-    : { per_request: 'Wait for a question', sparse: 'Press when you like or dislike what it does', continuous: 'Hold the slider while you judge' }[hello.mode];
+  $('question').textContent = state.ended ? 'The run is over' : connected() ? 'No question' : 'Not connected';
+  $('detail').textContent = idleDetail(mine, stopped);
+}
+
+/** What a press does while no question is open. */
+function idleDetail(mine, stopped) {
+  if (state.ended || !connected()) return 'Presses do not count.';
+  if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
+  if (!mine) return 'This device watches.';
+  if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
+  return {
+    per_request: 'Wait for a question.',
+    sparse: 'Press when you like or dislike what it does.',
+    continuous: 'Hold the slider while you judge.',
+  }[hello.mode];
 }
 
 function renderSeat() {
@@ -491,7 +503,7 @@ function renderSeat() {
   $('seat-text').textContent = mine ? `${o.asking} wants to label.`
     : o.asking === hello.device ? `Asked ${o.device} to hand over…`
     : o.device === hello.device ? 'Another window of this device labels.'
-    : !o.device ? 'Nobody labels.'
+    : !o.device ? 'No device labels.'
     : o.conn ? `${o.device} labels.` : `${o.device} labels, but is not connected.`;
   $('take').disabled = o.asking === hello.device;
 }
@@ -543,11 +555,11 @@ function renderView() {
   document.querySelector('.events').hidden = events.length === 0;
 }
 
-// What is not known is not shown as known.
+// Without a connection the state of the robot is unknown.
 function renderArmed(v) {
   if (v.fault) chip('armed', 'stopped', 'bad');
   else if (state.ended) chip('armed', 'ended', 'idle');
-  else if (!connected()) chip('armed', 'not known', 'idle');
+  else if (!connected()) chip('armed', 'unknown', 'idle');
   else chip('armed', v.armed ? 'armed' : 'disarmed', v.armed ? 'warn' : 'idle');
 }
 
@@ -556,7 +568,7 @@ let spoken = 0;
 function chart(id, points, how, now, description) {
   draw($(id), points, how);
   $(`${id === 'estimate' ? 'reward' : id}-now`).textContent = now;
-  if (performance.now() - spoken < 5000 && $(id).ariaLabel) return; // not five times a second
+  if (performance.now() - spoken < 5000 && $(id).ariaLabel) return; // not at every state
   $(id).ariaLabel = description;
   if (id === 'lateness') spoken = performance.now();
 }
@@ -565,7 +577,7 @@ function chart(id, points, how, now, description) {
 
 applyOptions();
 window.addEventListener('online', hurry);
-window.addEventListener('hashchange', start); // a code in this very window
+window.addEventListener('hashchange', start); // a code for this window
 setInterval(() => {
   if (!hello) return;
   if (connected() && performance.now() - stateAt > deadAfter) lost();
