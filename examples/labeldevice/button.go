@@ -71,7 +71,7 @@ func (b *button) Poll(dst []rewardsrc.Label) (n int) {
 	for n < len(dst) {
 		select {
 		case p := <-b.presses:
-			dst[n], _ = b.attribution.Label(rewardsrc.Value, p.reward, p.at)
+			dst[n], _ = b.attribution.Label(rewardsrc.Input{Kind: rewardsrc.Value, Value: p.reward, At: p.at})
 			n++
 		default:
 			return n
