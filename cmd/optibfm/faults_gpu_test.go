@@ -17,7 +17,7 @@ func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.LostSearch) {
 		panic(err)
 	}
 	gpu := &rigtest.Losable{Model: network}
-	if h.Planning.Planner, err = controller.NewPlanner(h.Session.File.Controller, gpu); err != nil {
+	if h.Planner.Planner, err = controller.NewPlanner(h.Session.File.Controller, gpu); err != nil {
 		panic(err)
 	}
 	go func() {

@@ -34,11 +34,11 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 	"planner panics": func(h *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
-			close(h.Planning.Plans) // upon which the planner sends
+			close(h.Planner.Plans) // upon which the planner sends
 		}()
 	},
 	"recorder panics": func(h *host.Process, now <-chan struct{}) {
-		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { panic("a recorder's mistake") }}
+		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { panic("a recorder's mistake") }}
 	},
 	"any other goroutine panics": func(_ *host.Process, now <-chan struct{}) {
 		go func() {
@@ -47,7 +47,7 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 		}()
 	},
 	"recorder stalls for 2 s": func(h *host.Process, now <-chan struct{}) {
-		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { time.Sleep(2 * time.Second) }}
+		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
 	"GPU fails": func(h *host.Process, now <-chan struct{}) {
 		loseGPU(h, now, func() (int, float32, error) { return 0, 0, rigtest.ErrDeviceLost })

@@ -27,7 +27,7 @@ func TestImports_PointDownwards(t *testing.T) {
 		{"optibfm/cmd/optibfm", []string{"optibfm/lab", "optibfm/cmd/optibfm-lab", "gonum.org/v1/plot", "golang.org/x/image/font"}},
 		{"optibfm/internal/control", []string{"optibfm/internal/host", "optibfm/flightlog/report", "optibfm/lab"}},
 		{"optibfm/internal/host", []string{"optibfm/internal/control", "optibfm/lab"}},
-		{"optibfm/internal/record", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/link"}},
+		{"optibfm/internal/record", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/terminal"}},
 		{"optibfm/internal/link", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/setup"}},
 		{"optibfm/internal/setup", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/terminal"}},
 		{"optibfm/controller", []string{"optibfm/internal/shm", "optibfm/internal/setup", "optibfm/flightlog", "optibfm/rtloop"}},

@@ -94,6 +94,9 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		if c != nil && c.givenUp {
 			return // a thread is still somewhere in there
 		}
+		if c != nil {
+			err = errors.Join(err, c.link.CloseWakes())
+		}
 		err = errors.Join(err, setup.CloseRobot(robot), segment.Close())
 	}()
 	if err := checkRealTime(robot, s.File); err != nil {
@@ -124,7 +127,10 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if !terminal.TakesScreen(o.Show) {
 		reportPosture(os.Stderr, granted, caveat)
 	}
-	host, err := startHost(s, segment.File(), o)
+	if err := c.link.OpenWakes(); err != nil {
+		return err
+	}
+	host, err := startHost(s, segment.File(), o, c.link.TickWake, c.link.StateWake)
 	if err != nil {
 		return err
 	}

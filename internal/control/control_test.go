@@ -17,9 +17,9 @@ import (
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/npz"
-	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
+	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 	"optibfm/rtloop"
 )
@@ -441,7 +441,8 @@ func (p *pressing) Poll(dst []rewardsrc.Label) int {
 func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *testing.T) {
 	e := newTwoEnds(t, rigtest.NewSession(t, nil))
 	source := &pressing{}
-	h := &host.Process{Link: e.host, Desk: record.NewLabelIntake(e.session.File, source, record.NewStatistics(e.agent.Shape()), rewardsrc.Monotonic)}
+	h := &host.Process{Session: e.session, Link: e.host, Display: terminal.QuietDisplay{}}
+	h.Connect(nil, source)
 	h.TakeLabels()
 	if source.acknowledged != link.LabelSlots || source.refused != 0 {
 		t.Errorf("%d acknowledged of %d, %d refused", source.acknowledged, link.LabelSlots, source.refused)

@@ -43,10 +43,9 @@ type hostProcess struct {
 	gone     atomic.Bool // it has ended: known within a tick, before its silence is
 }
 
-// startHost starts the host process. It inherits the segment, its orders and
-// the lifeline, and nothing else; no descriptor of a device is among them, for
-// Go opens all of them close-on-exec.
-func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProcess, error) {
+// startHost starts the host process. It inherits the segment, its configuration, the lifeline, the crash file
+// and the wakes, and nothing else. Go opens all descriptors close-on-exec, so it inherits no device.
+func startHost(s *setup.Session, segment *os.File, o link.HostConfig, wakes ...*link.Wake) (*hostProcess, error) {
 	attributes, err := asUser(s.File.Run.HostUser)
 	if err != nil {
 		return nil, err
@@ -78,6 +77,14 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProc
 	h.cmd.Args[0] = link.HostName
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
+	for _, w := range wakes {
+		f, err := w.Inheritable()
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		h.cmd.ExtraFiles = append(h.cmd.ExtraFiles, f)
+	}
 	h.cmd.SysProcAttr = attributes
 	if err := startWithoutRights(h.cmd); err != nil {
 		if s.File.Run.HostUser != "" && errors.Is(err, os.ErrPermission) {

@@ -13,7 +13,6 @@ import (
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -43,7 +42,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	}
 	e := newTwoEndsWith(t, s, robot)
 	h := newTestHost(t, e, robot.Spec(), func() time.Time { return time.Unix(0, now) })
-	kept := h.StartKeeper()
+	kept := h.StartSaver()
 	m := rigtest.NewMemory(ticks)
 	for i := range ticks {
 		now += int64(period)
@@ -54,7 +53,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		if state, fresh, err := e.host.NewestState(); err != nil {
 			t.Fatal(err)
 		} else if fresh {
-			if err := h.Planning.Answer(state); err != nil {
+			if err := h.Planner.Answer(state); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,13 +64,13 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		m.Look(i)
 	}
 	kept()
-	if h.LogErr != nil || h.Tally.Dropped > 0 || h.Tally.Ticks != ticks || h.Tally.Applied < ticks/500 {
-		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", h.Tally.Ticks, h.Tally.Dropped, h.Tally.Applied, h.LogErr)
+	if h.Recorder.Err != nil || h.Recorder.Statistics.Dropped > 0 || h.Recorder.Statistics.Ticks != ticks || h.Recorder.Statistics.Applied < ticks/500 {
+		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", h.Recorder.Statistics.Ticks, h.Recorder.Statistics.Dropped, h.Recorder.Statistics.Applied, h.Recorder.Err)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d labels, %d episodes, log %s", h.Tally.Applied, h.Tally.Episodes, plaintext.Bytes(h.Log.Stats().Bytes))
+	t.Logf("%d labels, %d episodes, log %s", h.Recorder.Statistics.Applied, h.Recorder.Statistics.Episodes, plaintext.Bytes(h.Recorder.Log.Stats().Bytes))
 	m.Constant(t)
 }
 
@@ -81,34 +80,28 @@ func newTestHost(t *testing.T, e *twoEnds, spec hal.Spec, now func() time.Time) 
 	t.Helper()
 	s := e.session
 	h := &host.Process{
-		Session: s, Link: e.host, Orders: link.HostConfig{Spec: spec, Show: terminal.ShowLines}, Tally: record.NewStatistics(s.Shape()),
+		Session: s, Link: e.host, Config: link.HostConfig{Spec: spec, Show: terminal.ShowLines},
 		Display: terminal.NewLineDisplay(io.Discard, false),
 	}
 	source, err := setup.OpenScripted(s.File.Operator)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Watcher = source.(*scripted.Operator)
-	h.Log, err = flightlog.Create(filepath.Join(s.File.Log.Dir, "run.mcap"), flightlog.Metadata{
+	log, err := flightlog.Create(filepath.Join(s.File.Log.Dir, "run.mcap"), flightlog.Metadata{
 		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: s.YAML,
 	}, flightlog.Options{Now: now, FlushEvery: time.Duration(s.File.Log.FlushMS * float64(time.Millisecond))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.OpenPlanning(); err != nil {
+	if err := h.OpenPlanner(); err != nil {
 		t.Fatal(err)
 	}
-	if h.Keep, err = host.OpenBeliefSaver(s.File, "", spec, s.Shape().Latent, &e.host.Steps, h.Planning.Events); err != nil {
-		t.Fatal(err)
-	}
-	h.Planning.Keep = h.Keep
-	h.Desk = record.NewLabelIntake(s.File, source, h.Tally, h.LabelTime)
-	h.Desk.Log, h.Desk.Notify = h.Log, h.Display.Label
-	first, err := h.Planning.First()
+	h.Connect(log, source)
+	first, err := h.Planner.First()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Note(h.WriteSnapshot(first))
-	h.Display.Begin(s, spec, nil, h.Tally)
+	h.Recorder.Snapshot(first)
+	h.Display.Begin(s, spec, nil, h.Recorder.Statistics)
 	return h
 }

@@ -36,12 +36,12 @@ func (h *Process) openWeb() error {
 		return err
 	}
 	h.web, err = web.Open(h.Session.File.Operator.Web, web.Options{
-		About: h.aboutRun(), Period: h.Orders.Spec.Period, Mode: webMode(h.Session.File.Operator.LabelMode), Stop: h.stopFromWeb(),
+		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(h.Session.File.Operator.LabelMode), Stop: h.stopFromWeb(),
 	})
 	if err != nil {
 		return err
 	}
-	h.Planning.watch = belief
+	h.Planner.watch = belief
 	h.Display = terminal.Displays{h.Display, &webView{server: h.web, belief: belief, announce: h.announcer(), why: h.whyEnded}}
 	return nil
 }
@@ -65,12 +65,12 @@ func (h *Process) haltWeb() error {
 }
 
 func (h *Process) aboutRun() web.About {
-	file, period := h.Session.File, h.Orders.Spec.Period
+	file, period := h.Session.File, h.Config.Spec.Period
 	return web.About{
-		Robot: h.Orders.Spec.Name, Task: h.Session.Task(), Strategy: file.Controller.Strategy, Program: version.String(),
+		Robot: h.Config.Spec.Name, Task: h.Session.Task(), Strategy: file.Controller.Strategy, Program: version.String(),
 		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
-		Missing:  h.Orders.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
+		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
@@ -87,7 +87,7 @@ func (h *Process) stopFromWeb() func(by string, first bool) {
 		if !first {
 			return
 		}
-		record.Offer(h.Planning.Events, flightlog.Event{
+		record.Offer(h.Planner.Events, flightlog.Event{
 			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
@@ -108,17 +108,17 @@ func (h *Process) whyEnded() string {
 // shown, the address alone on a full screen, and standard error where standard
 // output is for machines.
 func (h *Process) announcer() func(web.Pairing) {
-	if terminal.TakesScreen(h.Orders.Show) {
+	if terminal.TakesScreen(h.Config.Show) {
 		terminal := h.Display
 		return func(p web.Pairing) {
 			terminal.Event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "console: " + p.URL})
 		}
 	}
 	var out io.Writer = h.lines
-	if h.Orders.Show != terminal.ShowLines && h.Orders.Show != terminal.ShowAuto {
+	if h.Config.Show != terminal.ShowLines && h.Config.Show != terminal.ShowAuto {
 		out = terminal.NewLineWriter(os.Stderr)
 	}
-	coloured := h.Orders.Show == terminal.ShowLines && term.IsTerminal(int(os.Stdout.Fd()))
+	coloured := h.Config.Show == terminal.ShowLines && term.IsTerminal(int(os.Stdout.Fd()))
 	return func(p web.Pairing) { _, _ = io.WriteString(out, p.Text(coloured)) } // a line writer never fails before its end
 }
 
@@ -159,7 +159,6 @@ func (v *webView) announcePairing() {
 }
 
 func (v *webView) Tick(t *controller.Tick) {
-	v.Settle(t)
 	v.late = max(v.late, t.Wake-t.Deadline)
 	estimate := v.belief.expects(t.Phi)
 	if t.Step == 0 {
@@ -177,19 +176,16 @@ func (v *webView) Tick(t *controller.Tick) {
 	v.announcePairing()
 }
 
-// Settle tells what became of the labels that this tick took.
-func (v *webView) Settle(t *controller.Tick) {
-	for i := range t.NumLabels {
-		l := &t.Labels[i]
-		counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-		share := 0.0
-		if v.robust && l.Share > 0 {
-			share, v.share = l.Share, l.Share
-		}
-		v.server.Settle(l.ID, counted, l.Outcome.String(), share)
-		if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
-			v.labels.Add(v.second(t))
-		}
+// Outcome shows what a tick did with a label.
+func (v *webView) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
+	counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
+	share := 0.0
+	if v.robust && l.Share > 0 {
+		share, v.share = l.Share, l.Share
+	}
+	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
+	if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
+		v.labels.Add(v.second(t))
 	}
 }
 

@@ -86,7 +86,9 @@ func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *test
 		tick.NumLabels = 2
 		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Share: 0.34, Kind: rewardsrc.Value, Outcome: controller.Applied}
 		tick.Labels[1] = controller.AppliedLabel{ID: 2, Confidence: 1, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.TooOld}
-		v.Settle(tick)
+		for i := range tick.NumLabels {
+			v.Outcome(tick, &tick.Labels[i])
+		}
 		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {
 			t.Errorf("robust %g: %g, want %g", c.robust, got, c.want)
 		}

@@ -24,6 +24,9 @@ type ControlLink struct {
 
 	Words
 
+	// TickWake and StateWake wake the recorder and the planner of the host process. nil: they do not wait.
+	TickWake, StateWake *Wake
+
 	tick  controller.Tick
 	spare controller.Tick // where a tick goes when the ring is full
 	state controller.State
@@ -67,6 +70,7 @@ func (l *ControlLink) NextTick() (*controller.Tick, error) {
 func (l *ControlLink) Commit(t *controller.Tick) {
 	if t == &l.tick {
 		l.ticks.Commit()
+		l.TickWake.Signal()
 	}
 }
 
@@ -81,6 +85,7 @@ func (l *ControlLink) State() *controller.State { return &l.state }
 // Offer implements controller.Plans.
 func (l *ControlLink) Offer() error {
 	l.states.Publish()
+	l.StateWake.Signal()
 	if err := l.states.Err(); err != nil {
 		return err
 	}
@@ -135,6 +140,7 @@ func (l *ControlLink) Halt() error { return nil }
 func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 	stopView.At(l.stops.Buffer()).set(cause, final)
 	l.stops.Publish()
+	l.TickWake.Signal()
 }
 
 // Err is not nil once the host has written something impossible.
@@ -146,3 +152,15 @@ func (l *ControlLink) Err() error {
 	}
 	return nil
 }
+
+// OpenWakes creates both eventfds.
+func (l *ControlLink) OpenWakes() (err error) {
+	if l.TickWake, err = NewWake(); err != nil {
+		return err
+	}
+	l.StateWake, err = NewWake()
+	return err
+}
+
+// CloseWakes releases both eventfds.
+func (l *ControlLink) CloseWakes() error { return errors.Join(l.TickWake.Close(), l.StateWake.Close()) }

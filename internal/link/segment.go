@@ -14,7 +14,7 @@ import (
 
 // segmentVersion changes with the sections below and what they mean; sizes
 // that depend on the model are checked by shm itself.
-const segmentVersion = controller.LayoutVersion<<16 | 3
+const segmentVersion = controller.LayoutVersion<<16 | 4
 
 // The sections of the segment between the control and the host process.
 const (

@@ -29,11 +29,10 @@ type lockstep struct {
 	network tflite.Evaluator
 	stepper simulate.Stepper
 	plans   *controller.Lockstep
-	desk    *record.LabelIntake
+	intake  *record.LabelIntake
 	source  *record.LockstepSource
-	log     *flightlog.Writer
+	record  *record.Recorder
 	logPath string
-	tally   *record.Statistics
 	tick    *controller.Tick
 	belief  []float64 // scratch for snapshots
 }
@@ -50,8 +49,10 @@ func Run(ctx context.Context, s *setup.Session, show terminal.Display) (record.O
 // NewLockstep loads the models of a run. play releases them.
 func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
 	shape := s.Shape()
-	r := &lockstep{session: s, display: show, tally: record.NewStatistics(shape), tick: controller.NewTick(shape),
-		belief: make([]float64, posterior.StateLen(shape.Latent))}
+	r := &lockstep{
+		session: s, display: show, tick: controller.NewTick(shape), belief: make([]float64, posterior.StateLen(shape.Latent)),
+		record: &record.Recorder{Statistics: record.NewStatistics(shape), Display: show},
+	}
 	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
 		return nil, errors.Join(err, setup.CloseModels(r.models...))
 	}
@@ -70,16 +71,14 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	defer cutOff(ctx, robot)()
 	spec := robot.Spec()
 	r.stepper = simulate.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
-	if r.log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
+	if r.record.Log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.closeLog()) }()
 	for _, text := range s.RoomMade {
-		if err := r.log.WriteEvent(flightlog.Event{Level: flightlog.Info, Text: text}); err != nil {
-			return result, err
-		}
+		r.record.LogEvent(flightlog.Event{Level: flightlog.Info, Text: text})
 	}
-	if err := r.openDesk(); err != nil {
+	if err := r.openIntake(); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
@@ -93,10 +92,10 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 		return result, err
 	}
 	r.stepper.Agent = agent
-	r.display.Begin(s, spec, nil, r.tally)
+	r.display.Begin(s, spec, nil, r.record.Statistics)
 	defer r.display.End()
 	err = r.run(ctx)
-	result = record.Outcome{Tally: r.tally, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
+	result = record.Outcome{Tally: r.record.Statistics, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
 		result.Fault, result.Found = fault.Fault.String(), fault.Err.Error()
@@ -149,7 +148,7 @@ func (r *lockstep) openNetwork() (err error) {
 	return nil
 }
 
-func (r *lockstep) openDesk() error {
+func (r *lockstep) openIntake() error {
 	o := r.session.File.Operator
 	var source rewardsrc.Source = setup.Silent{}
 	switch o.Source {
@@ -162,28 +161,14 @@ func (r *lockstep) openDesk() error {
 	default:
 		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = record.NewLabelIntake(r.session.File, source, r.tally, nil)
-	r.desk.Log, r.desk.Notify, r.desk.Tell = r.log, r.display.Label, r.tell
-	r.source = record.NewLockstepSource(r.desk) // which has the clock
+	r.intake = record.NewLabelIntake(r.session.File, source, r.record, nil)
+	r.source = record.NewLockstepSource(r.intake) // sets the clock
 	return nil
-}
-
-// tell records and shows an event.
-func (r *lockstep) tell(e flightlog.Event) {
-	r.display.Event(e)
-	if r.log == nil {
-		return
-	}
-	if err := r.log.WriteEvent(e); err != nil && r.source.Err == nil {
-		r.source.Err = err
-	}
 }
 
 // run ticks until the episodes, the time or the caller's patience is over.
 func (r *lockstep) run(ctx context.Context) error {
-	if err := r.snapshot(0); err != nil {
-		return err
-	}
+	r.snapshot(0)
 	if err := r.stepper.Agent.Arm(); err != nil {
 		return err
 	}
@@ -194,9 +179,7 @@ func (r *lockstep) run(ctx context.Context) error {
 			return err
 		}
 		if next := r.stepper.Index(); next%every == 0 {
-			if err := r.snapshot(next); err != nil {
-				return err
-			}
+			r.snapshot(next)
 		}
 	}
 	return nil
@@ -209,36 +192,24 @@ func (r *lockstep) step() (more bool, err error) {
 	if !ran {
 		return false, err
 	}
-	r.desk.NoteTick(t)
-	r.tally.Add(t)
-	r.display.Tick(t)
-	return true, errors.Join(err, r.record(t), r.source.Err)
-}
-
-func (r *lockstep) record(t *controller.Tick) error {
-	if r.log == nil {
-		return nil
-	}
+	r.intake.NoteTick(t)
 	if r.plans.Fresh() {
-		if err := r.log.WritePlan(record.Logged(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy)); err != nil {
-			return err
-		}
+		r.record.Plan(record.PlanEntry(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy))
 	}
-	return r.log.WriteTick(t)
+	r.record.Tick(t)
+	return true, errors.Join(err, r.record.Err)
 }
 
-func (r *lockstep) snapshot(next uint64) error {
-	if r.log == nil {
-		return nil
-	}
+// snapshot records the belief before a tick.
+func (r *lockstep) snapshot(next uint64) {
 	belief := r.stepper.Agent.Learner().Belief()
 	belief.State(r.belief)
-	return r.log.WriteSnapshot(next, r.belief, belief.Hash())
+	r.record.Snapshot(flightlog.Snapshot{Next: next, State: r.belief, Hash: belief.Hash()})
 }
 
 func (r *lockstep) closeLog() error {
-	if r.log == nil {
+	if r.record.Log == nil {
 		return nil
 	}
-	return r.log.Close()
+	return r.record.Log.Close()
 }

@@ -18,18 +18,15 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
-// Display shows a run to a person. All methods are called by one goroutine,
-// that of the recorder, and none may wait for the terminal for long.
+// Display shows a run to a person. The recorder's goroutine calls all methods. None may wait for the terminal.
 type Display interface {
-	// Begin is called once, before the first tick. y is kept up to date by
-	// the caller and may be read in every other method. missing is what was
-	// asked of the operating system and not granted.
+	record.Display
+
+	// Begin is called once, before the first tick. The caller updates y; every other method may read it.
+	// missing lists requests to the operating system that were not granted.
 	Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics)
-	Tick(t *controller.Tick)            // after y.add(t); t is valid during the call
-	Label(l rewardsrc.Label, err error) // a label was made durable, or refused
-	Notice(n keyboard.Notice)           // from a keyboard
-	Event(e flightlog.Event)            // something worth knowing
-	End()                               // gives the terminal back
+	Notice(n keyboard.Notice) // of the operator's device
+	End()                     // restores the terminal
 }
 
 // How a run is shown.
@@ -57,6 +54,7 @@ func NewDisplay(out io.Writer, show string) Display {
 type QuietDisplay struct{}
 
 func (QuietDisplay) Begin(*setup.Session, hal.Spec, []string, *record.Statistics) {}
+func (QuietDisplay) Outcome(*controller.Tick, *controller.AppliedLabel)           {}
 func (QuietDisplay) Tick(*controller.Tick)                                        {}
 func (QuietDisplay) Label(rewardsrc.Label, error)                                 {}
 func (QuietDisplay) Notice(keyboard.Notice)                                       {}
@@ -69,6 +67,12 @@ type Displays []Display
 func (d Displays) Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
 	for _, each := range d {
 		each.Begin(s, spec, missing, y)
+	}
+}
+
+func (d Displays) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
+	for _, each := range d {
+		each.Outcome(t, l)
 	}
 }
 
@@ -130,6 +134,13 @@ func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *reco
 	}
 	if s.File.Run.Shadow {
 		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
+	}
+}
+
+// Outcome shows a label that does not count.
+func (d *LineDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
+	if l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
+		d.log.Warn().Msgf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome)
 	}
 }
 

@@ -38,6 +38,7 @@ type screen struct {
 	request  uint64        // open, 0 for none
 	closes   time.Duration // when it expires
 	saved    message       // what became of the last label
+	applied  int           // labels of the present tick that entered the belief
 	happened message       // the last event
 	bell     bool
 
@@ -87,21 +88,22 @@ func (s *screen) elapsed() time.Duration {
 	return time.Duration(s.tally.Last.Index) * s.spec.Period
 }
 
+// Outcome shows what a tick did with a label.
+func (s *screen) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
+	switch l.Outcome {
+	case controller.Applied:
+		s.applied++
+		s.weigh(l)
+	case controller.ClosedRequest:
+	default:
+		s.saved = message{s.elapsed(), fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
+	}
+}
+
 func (s *screen) Tick(t *controller.Tick) {
 	at := s.elapsed()
-	labels := 0
-	for i := range t.NumLabels {
-		l := &t.Labels[i]
-		switch l.Outcome {
-		case controller.Applied:
-			labels++
-			s.weigh(l)
-		case controller.ClosedRequest:
-		default:
-			s.saved = message{at, fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
-		}
-	}
-	s.history.Add(at, t.DGap, t.Flags.Has(controller.FlagAsked), labels)
+	s.history.Add(at, t.DGap, t.Flags.Has(controller.FlagAsked), s.applied)
+	s.applied = 0
 	if t.Request != s.request {
 		s.request = t.Request
 		s.closes = at + time.Duration(s.session.File.Controller.Gate.TimeoutS*float64(time.Second))

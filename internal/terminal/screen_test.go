@@ -63,8 +63,7 @@ func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *s
 	for i := range ticks {
 		clock = clock.Add(5 * time.Millisecond)
 		fillTick(tick, i, file.Run.Steps(spec.Period))
-		y.Add(tick)
-		s.Tick(tick)
+		(&record.Recorder{Statistics: y, Display: s}).Tick(tick)
 	}
 	s.lateness, s.duration = [3]float64{60, 110, 320}, [3]float64{90, 250, 900}
 	return s
@@ -206,8 +205,7 @@ func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 		tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
 		fillTick(tick, 2, 0)
 		tick.NumLabels, tick.Labels[0] = 1, applied
-		s.tally.Add(tick)
-		s.Tick(tick)
+		(&record.Recorder{Statistics: s.tally, Display: s}).Tick(tick)
 		if s.saved.text != c.want || s.saved.ink != c.ink {
 			t.Errorf("robust %g, share %g: %q, want %q", c.robust, c.share, s.saved.text, c.want)
 		}

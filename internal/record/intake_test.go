@@ -19,12 +19,21 @@ import (
 // intake is a desk with a log, and what it did.
 type intake struct {
 	*LabelIntake
-	t       *testing.T
-	path    string
-	tick    uint64
-	passed  []rewardsrc.Label
-	results []error
+	recorder *Recorder
+	t        *testing.T
+	path     string
+	tick     uint64
+	passed   []rewardsrc.Label
+	results  []error
 }
+
+// results is a display that keeps what became of labels.
+type results struct{ errs *[]error }
+
+func (results) Outcome(*controller.Tick, *controller.AppliedLabel) {}
+func (results) Tick(*controller.Tick)                              {}
+func (results) Event(flightlog.Event)                              {}
+func (r results) Label(_ rewardsrc.Label, err error)               { *r.errs = append(*r.errs, err) }
 
 func newIntake(t *testing.T, source rewardsrc.Source, change func(*configs.File)) *intake {
 	t.Helper()
@@ -34,12 +43,12 @@ func newIntake(t *testing.T, source rewardsrc.Source, change func(*configs.File)
 			change(f)
 		}
 	})
-	i := &intake{t: t, LabelIntake: NewLabelIntake(s.File, source, NewStatistics(s.Shape()), rewardsrc.Monotonic)}
+	i := &intake{t: t}
+	i.recorder = &Recorder{Statistics: NewStatistics(s.Shape()), Display: results{&i.results}}
+	i.LabelIntake = NewLabelIntake(s.File, source, i.recorder, rewardsrc.Monotonic)
 	var err error
-	i.Log, i.path, err = s.CreateLog(rigtest.RoverSpec(t), "", false)
+	i.recorder.Log, i.path, err = s.CreateLog(rigtest.RoverSpec(t), "", false)
 	rigtest.Must(t, err)
-	i.Notify = func(_ rewardsrc.Label, err error) { i.results = append(i.results, err) }
-	i.Tell = func(e flightlog.Event) { rigtest.Must(t, i.Log.WriteEvent(e)) }
 	t.Cleanup(func() { rigtest.Must(t, source.Halt()) })
 	return i
 }
@@ -76,7 +85,7 @@ func (i *intake) give(l rewardsrc.Label) {
 // logged closes the log and returns its labels and the texts of its events.
 func (i *intake) logged() (labels []rewardsrc.Label, events []string) {
 	i.t.Helper()
-	rigtest.Must(i.t, i.Log.Close())
+	rigtest.Must(i.t, i.recorder.Log.Close())
 	r, err := flightlog.Open(i.path)
 	rigtest.Must(i.t, err)
 	defer r.Close()
@@ -121,7 +130,7 @@ func TestDesk_TakesNoLabelOfAnySourceWhileTheRobotIsStopped(t *testing.T) {
 			if len(labels) != 3 || len(events) != 1 || events[0] != "label +1 does NOT count: the robot was stopped" {
 				t.Errorf("the log has the labels %+v and the events %q", labels, events)
 			}
-			if y := i.tally; y.Refused != 1 || y.FirstBad != "the robot was stopped" {
+			if y := i.recorder.Statistics; y.Refused != 1 || y.FirstBad != "the robot was stopped" {
 				t.Errorf("%d refused in the summary, because %q", y.Refused, y.FirstBad)
 			}
 		})
@@ -211,9 +220,8 @@ func TestLockstepSource_TakesNoLabelAboutAStoppedRobot(t *testing.T) {
 	operator, err := scripted.New(cfg)
 	rigtest.Must(t, err)
 	s := rigtest.NewSession(t, func(f *configs.File) { f.Controller.Credit = controller.CreditConfig{} })
-	d := NewLabelIntake(s.File, operator, NewStatistics(s.Shape()), nil)
 	var refused []error
-	d.Notify = func(_ rewardsrc.Label, err error) { refused = append(refused, err) }
+	d := NewLabelIntake(s.File, operator, &Recorder{Statistics: NewStatistics(s.Shape()), Display: results{&refused}}, nil)
 	source := NewLockstepSource(d)
 	taken := 0
 	for tick := range uint64(6) { // stopped from tick 2 to 3; the time is simulated
@@ -234,7 +242,9 @@ func TestInThePerRequestModeAPressThatNobodyAskedForIsRefused(t *testing.T) {
 	source := &quietSource{}
 	file := configs.Default()
 	file.Operator.LabelMode = configs.ModePerRequest
-	d := NewLabelIntake(file, source, NewStatistics(controller.Shape{Obs: 1, Action: 1, Latent: 1}), func() int64 { return 0 })
+	var errs []error
+	r := &Recorder{Statistics: NewStatistics(controller.Shape{Obs: 1, Action: 1, Latent: 1}), Display: results{&errs}}
+	d := NewLabelIntake(file, source, r, func() int64 { return 0 })
 	passed := 0
 	next := func(rewardsrc.Label) error { passed++; return nil }
 	d.Pass(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick}, next)

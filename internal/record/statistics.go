@@ -52,7 +52,7 @@ func NewStatistics(shape controller.Shape) *Statistics {
 	}
 }
 
-// Add counts a tick. t is not kept.
+// Add counts a tick without its labels. It does not keep t.
 func (y *Statistics) Add(t *controller.Tick) {
 	if y.hasLast {
 		y.Skipped += max(t.Elapsed, 1) - 1
@@ -62,7 +62,6 @@ func (y *Statistics) Add(t *controller.Tick) {
 	}
 	y.Ticks++
 	y.addReward(t)
-	y.addLabels(t)
 	if t.Flags.Has(controller.FlagArmed) {
 		y.armed++
 		y.MaxAge = max(y.MaxAge, t.Index-t.PlanConfirmed)
@@ -120,17 +119,15 @@ func (y *Statistics) addReturn(r float64) {
 	y.Returns = append(y.Returns, r)
 }
 
-func (y *Statistics) addLabels(t *controller.Tick) {
-	for i := range t.NumLabels {
-		l := &t.Labels[i]
-		switch {
-		case l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo:
-			y.Undone++
-		case l.Outcome == controller.Applied:
-			y.Applied++
-		case l.Outcome != controller.ClosedRequest:
-			y.refuse(l.Outcome.String())
-		}
+// addLabel counts what a tick did with a label.
+func (y *Statistics) addLabel(l *controller.AppliedLabel) {
+	switch {
+	case l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo:
+		y.Undone++
+	case l.Outcome == controller.Applied:
+		y.Applied++
+	case l.Outcome != controller.ClosedRequest:
+		y.refuse(l.Outcome.String())
 	}
 }
 

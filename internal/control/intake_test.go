@@ -5,8 +5,8 @@ import (
 
 	"optibfm/internal/host"
 	"optibfm/internal/link"
-	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 )
 
@@ -24,7 +24,8 @@ func (e *endless) Poll(dst []rewardsrc.Label) int {
 func TestHost_TakesABoundedNumberOfRefusedLabelsAtATime(t *testing.T) {
 	e := newTwoEnds(t, rigtest.NewSession(t, nil))
 	source := &endless{}
-	h := &host.Process{Link: e.host, Desk: record.NewLabelIntake(e.session.File, source, record.NewStatistics(e.agent.Shape()), rewardsrc.Monotonic)}
+	h := &host.Process{Session: e.session, Link: e.host, Display: terminal.QuietDisplay{}}
+	h.Connect(nil, source)
 	h.TakeLabels() // returns
 	if source.polls != link.LabelSlots {
 		t.Errorf("%d labels taken, want %d", source.polls, link.LabelSlots)
