@@ -62,7 +62,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.TakeNotes()
-		m.Look(i)
+		m.Sample(i)
 	}
 	kept()
 	if h.LogErr != nil || h.Tally.Dropped > 0 || h.Tally.Ticks != ticks || h.Tally.Applied < ticks/500 {
@@ -72,7 +72,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d labels, %d episodes, log %s", h.Tally.Applied, h.Tally.Episodes, plaintext.Bytes(h.Log.Stats().Bytes))
-	m.Constant(t)
+	m.CheckConstant(t)
 }
 
 // newTestHost is the host process at the other end of a control process, with a log on

@@ -106,7 +106,7 @@ func Open(out io.Writer) (*Process, error) {
 		return nil, fmt.Errorf("host: orders: %w: this command is started by `optibfm run`", err)
 	}
 	var err error
-	if h.Session.Model, err = setup.OpenModel(h.Session.File.Model); err != nil {
+	if h.Session.Model, err = setup.OpenModel(h.Session.File.Model.Bundle); err != nil {
 		return nil, err
 	}
 	if h.Session.Model.Fingerprint() != h.Orders.ModelHash {
@@ -148,7 +148,7 @@ func Open(out io.Writer) (*Process, error) {
 	if h.Log, h.logPath, err = h.Session.CreateLog(h.Orders.Spec, h.Orders.Posture, false); err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
-	h.beforehand = append(h.beforehand, h.Session.RoomMade...)
+	h.beforehand = append(h.beforehand, h.Session.LogNotices...)
 	h.Watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
 	h.Desk = record.NewLabelIntake(h.Session.File, source, h.Tally, h.LabelTime)
@@ -235,7 +235,7 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.Silent{}, nil
+	return setup.NoOperator{}, nil
 }
 
 // Notice shows what the operator's device has to say, and records what is
