@@ -44,7 +44,7 @@ start. The robot must not be running.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return calibrate(ctx, f, setup.ThisComputer, cmd.OutOrStdout())
+			return calibrate(ctx, f, setup.LocalHardware, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()
@@ -81,7 +81,7 @@ func calibrate(ctx context.Context, f calibrateFlags, h setup.Hardware, out io.W
 	}()
 	// What the chip was given before shall not stand for what it finds now.
 	d.BNO055.Read, d.BNO055.Calibration, d.BNO055.CalibrationFile = []string{"calibration"}, "", ""
-	o := setup.NewOpener(h, cfg.Robot.Composite, rtloop.Now)
+	o := setup.NewDeviceOpener(h, cfg.Robot.Composite, rtloop.Now)
 	defer func() { err = errors.Join(err, o.Close()) }()
 	device, err := o.Open(ctx, d)
 	if err != nil {

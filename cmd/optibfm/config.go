@@ -109,7 +109,7 @@ func newConfigValidateCommand() *cobra.Command {
 			return validateConfigs(cmd.OutOrStdout(), args, set)
 		},
 	}
-	setup.AddSetFlag(cmd, &set)
+	addSetFlag(cmd, &set)
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func validateConfigs(w io.Writer, paths, set []string) error {
 		verdict := "valid"
 		if err == nil {
 			var warning string
-			if warning, err = setup.CheckFitOfFile(file); warning != "" {
+			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
 				verdict += "; warning: " + warning
 			}
 		}
@@ -162,7 +162,7 @@ func newConfigShowCommand() *cobra.Command {
 			return err
 		},
 	}
-	setup.AddSetFlag(cmd, &set)
+	addSetFlag(cmd, &set)
 	return cmd
 }
 
@@ -182,4 +182,9 @@ with the line
 			return err
 		},
 	}
+}
+
+// addSetFlag adds --set, which overrides keys of a configuration.
+func addSetFlag(cmd *cobra.Command, set *[]string) {
+	cmd.Flags().StringArrayVar(set, "set", nil, "change a value: key.path=value (may be repeated)")
 }

@@ -21,9 +21,9 @@ import (
 )
 
 func TestARobotThatDoesNotFitItsModelIsRefusedBeforeAnythingIsOpened(t *testing.T) {
-	real := setup.ThisComputer
-	defer func() { setup.ThisComputer = real }()
-	setup.ThisComputer.I2c = func(string, time.Duration) (i2c.BusCloser, error) {
+	real := setup.LocalHardware
+	defer func() { setup.LocalHardware = real }()
+	setup.LocalHardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) {
 		t.Error("a bus was opened")
 		return nil, os.ErrPermission
 	}
@@ -53,9 +53,9 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigRe
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, rigtest.Unattended, set)...)
+	cmd := program(t, slices.Concat([]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, rigtest.AutoArmSettings, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"="+string(text))
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"="+string(text))
 	output, runErr := cmd.CombinedOutput()
 	var seen rigtest.RigReport
 	text, err = os.ReadFile(report)

@@ -14,7 +14,6 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/beliefstore"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -131,7 +130,7 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 	r.cmd.Path, r.cmd.Env = program, append(os.Environ(), wallJump+"="+clock.path)
 	r.start()
 	r.arm()
-	person := rigtest.PairFrom(t, r.output)
+	person := rigtest.PairPhone(t, r.output)
 	for _, by := range []time.Duration{0, 6 * time.Hour, -30 * time.Hour, 0} {
 		clock.set(t, by)
 		r.goesOn("the clock is wrong by " + by.String())
@@ -150,7 +149,7 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 func awaitSaved(t *testing.T, dir string, by time.Time) {
 	t.Helper()
 	var saved time.Time
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		record, err := beliefstore.Load(dir)
 		saved = record.SavedAt
 		return err == nil && saved.Sub(by) >= 0 && saved.Sub(by) < 10*time.Minute

@@ -11,18 +11,18 @@ import (
 )
 
 // loseGPU lets a host search with a device that is lost as soon as now is closed.
-func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.LostSearch) {
+func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.SearchFunc) {
 	network, _, err := h.Session.Model.Searcher(h.Session.File, 1)
 	if err != nil {
 		panic(err)
 	}
-	gpu := &rigtest.Losable{Model: network}
+	gpu := &rigtest.FaultyModel{Model: network}
 	if h.Planner.Planner, err = controller.NewPlanner(h.Session.File.Controller, gpu); err != nil {
 		panic(err)
 	}
 	go func() {
 		<-now
-		gpu.Lose(search)
+		gpu.SetSearch(search)
 	}()
 }
 

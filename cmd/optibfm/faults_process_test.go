@@ -63,7 +63,7 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 		go func() {
 			for range 20 {
 				time.Sleep(50 * time.Millisecond)
-				line, err := control.Exchange(h.Session.File.Safety.Socket, "arm")
+				line, err := control.Send(h.Session.File.Safety.Socket, "arm")
 				fmt.Fprintf(os.Stderr, "the host was answered: %s %v\n", line, err)
 				child := exec.Command("/proc/self/exe", "arm", "--socket", h.Session.File.Safety.Socket)
 				child.Env = append(os.Environ(), actAsProgram+"=1")
@@ -179,7 +179,7 @@ func (r *attendedRun) start() {
 
 // say says a word; an error is that nobody answered.
 func (r *attendedRun) say(word string) (c link.Status, err error) {
-	line, err := control.Exchange(r.socket, word)
+	line, err := control.Send(r.socket, word)
 	if err == nil {
 		err = json.Unmarshal(line, &c)
 	}
@@ -191,7 +191,7 @@ func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
 	var c link.Status
 	var err error
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		c, err = r.say(word)
 		return err == nil && c.Error == "" && c.State == state
 	}) {
@@ -204,7 +204,7 @@ func (r *attendedRun) arm() {
 	r.t.Helper()
 	acts := r.robot.acts.Load()
 	r.must("arm", "armed")
-	if !control.Until(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
 		r.t.Fatalf("armed, it does not move:\n%s", r.output)
 	}
 }
@@ -213,7 +213,7 @@ func (r *attendedRun) arm() {
 func (r *attendedRun) awaitStop() link.Status {
 	r.t.Helper()
 	var c link.Status
-	if !control.Until(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
 		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
 	}
 	return c
@@ -527,7 +527,7 @@ func exe(t *testing.T) string {
 
 func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *testing.T) {
 	r := runAttended(t, "host tries to arm")
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		text := r.output.String()
 		return strings.Count(text, "the host was answered") >= 3 && strings.Count(text, "its child was answered") >= 3
 	}) {

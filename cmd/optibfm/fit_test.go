@@ -33,7 +33,7 @@ func (a *armable) Arm() error {
 // serveArmable serves a robot over a bridge and returns the settings that reach it.
 func serveArmable(t *testing.T) (*armable, []string) {
 	t.Helper()
-	spec := rigtest.RoverNamed(t, haltest.Spec(6, 2))
+	spec := rigtest.WithRoverNames(t, haltest.Spec(6, 2))
 	spec.Period = 20 * time.Millisecond
 	robot := &armable{Simulator: haltest.NewSimulator(spec)}
 	address := "unix:" + filepath.Join(t.TempDir(), "robot")
@@ -59,7 +59,7 @@ func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 	modes := map[string]runFlags{
 		"real time": {}, "lockstep": {set: []string{"run.lockstep=true"}}, "fast": {fast: true}, "shadow": {shadow: true},
 	}
-	for name, c := range rigtest.Mismatched {
+	for name, c := range rigtest.MismatchedModels {
 		bundle := "model.bundle=" + rigtest.RoverBundle(t, c.Change)
 		for mode, flags := range modes {
 			for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
@@ -92,7 +92,7 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 	for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
 		t.Run(driver, func(t *testing.T) {
 			f := runFlags{config: embeddedConfig, fast: true, plain: true, operator: "none"}
-			bundle := rigtest.RoverBundle(t, rigtest.Unnamed)
+			bundle := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 			f.set = []string{"model.bundle=" + bundle, "run.duration_s=0.1", "run.episodes=0", "log.enabled=false"}
 			if driver == configs.DriverBridge {
 				_, settings := serveArmable(t)
@@ -111,11 +111,11 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 }
 
 func TestConfigValidate_ComparesChannelsOfTheRover(t *testing.T) {
-	_, err := runConfig("validate", "rover", "--set", "model.bundle="+rigtest.RoverBundle(t, rigtest.Mismatched["reversed action"].Change))
+	_, err := runConfig("validate", "rover", "--set", "model.bundle="+rigtest.RoverBundle(t, rigtest.MismatchedModels["reversed action"].Change))
 	if !errors.Is(err, controller.ErrMismatch) {
 		t.Errorf("reversed: %v", err)
 	}
-	out, err := runConfig("validate", "rover", "--set", "model.bundle="+rigtest.RoverBundle(t, rigtest.Unnamed))
+	out, err := runConfig("validate", "rover", "--set", "model.bundle="+rigtest.RoverBundle(t, rigtest.RemoveChannelNames))
 	if err != nil || !strings.Contains(out, "valid; warning: model.bundle") {
 		t.Errorf("unnamed: %q, %v", out, err)
 	}

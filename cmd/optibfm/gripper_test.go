@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"optibfm/hal/feetech/feetechtest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -19,14 +18,14 @@ func TestTheProgramRunsAnArmOfFeetechServosAndLeavesItWithoutTorque(t *testing.T
 	t.Cleanup(func() { _ = arm.Close() })
 	cmd := program(t, "operator.source=none", "robot.composite.devices[0].feetech.port.path="+arm.Path)
 	cmd.Args = append(cmd.Args, "--config", "testdata/gripper.yaml")
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	moving := control.Until(30*time.Second, func() bool {
+	moving := rigtest.WaitUntil(30*time.Second, func() bool {
 		return arm.Get(1, feetechtest.Torque, 1) == 1 && arm.Get(1, feetechtest.Goal, 2) != 2048 && arm.Get(2, feetechtest.GoalSpeed, 2) != 0
 	})
 	if err := cmd.Wait(); err != nil || !moving {

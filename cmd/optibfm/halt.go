@@ -70,7 +70,7 @@ button that cuts the power.`,
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltPatience)
 			defer cancel()
-			return halt(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.ThisComputer, file)
+			return halt(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.LocalHardware, file)
 		},
 	}
 	fl := cmd.Flags()
@@ -110,14 +110,14 @@ func halt(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file c
 // claim keeps every other process from taking the robot meanwhile. It refuses only
 // where one has it: what keeps the lock from being made keeps no robot from being
 // halted.
-func claim(warnings io.Writer, s configs.Safety) (*control.Socket, error) {
+func claim(warnings io.Writer, s configs.Safety) (*control.Server, error) {
 	if s.Socket == "" {
 		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty: nobody can tell whether a control process holds the robot: see to it that none does"))
 		return nil, nil
 	}
 	s.Group = "" // nobody is answered here
 	socket, err := control.Listen(s)
-	if errors.Is(err, control.ErrSocketTaken) {
+	if errors.Is(err, control.ErrSocketInUse) {
 		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s): say `optibfm stop`, or end it", s.Socket)
 	}
 	if err != nil {
@@ -171,10 +171,10 @@ func linesToHalt(ctx context.Context, h setup.Hardware, file configs.File) ([][]
 		if len(failsafe[i]) == 0 {
 			continue
 		}
-		line, known := at[setup.LineOf(d)]
+		line, known := at[setup.BusOf(d)]
 		if !known {
 			line = len(lines)
-			at[setup.LineOf(d)] = line
+			at[setup.BusOf(d)] = line
 			lines = append(lines, nil)
 		}
 		lines[line] = append(lines[line], haltTask{
@@ -281,7 +281,7 @@ func haltDevice(
 	case mcu.Config:
 		return nil, mcu.HaltBoard(section, failsafe)
 	}
-	o := setup.NewOpener(h, c, rtloop.Now)
+	o := setup.NewDeviceOpener(h, c, rtloop.Now)
 	defer func() { err = errors.Join(err, o.Close()) }()
 	device, err := o.Open(ctx, d)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // haltProgram is the command `optibfm halt`.
 func haltProgram(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append([]string{"halt"}, args...)...)
-	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigOrders+"={}")
+	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigVariable+"={}")
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func TestADeadServoKeepsTheOthersOfItsChainFromNothing(t *testing.T) {
 	chain.Miss(1, -1)
 	chain.Set(2, feetechtest.Torque, 1, 1)
 	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
-	printed, err := haltHere(t, setup.ThisComputer, file)
+	printed, err := haltHere(t, setup.LocalHardware, file)
 	if err == nil || !strings.Contains(err.Error(), `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`) || printed != "" {
 		t.Errorf("%v, %q", err, printed)
 	}
@@ -122,7 +122,7 @@ func TestALineThatHangsDelaysNoOtherAndNotTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	terminated := errors.New("terminated")
 	go func() {
-		control.Until(20*time.Second, func() bool {
+		rigtest.WaitUntil(20*time.Second, func() bool {
 			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
 		})
 		time.Sleep(200 * time.Millisecond)
@@ -183,7 +183,7 @@ func TestDevicesOnOneBusAreHaltedOneAfterTheOtherAndAPanicHurtsNobodyElse(t *tes
 	pwm := file.Robot.Composite.Devices[1]
 	other := pwm
 	other.PCA9685.Address++
-	if setup.LineOf(pwm) != setup.LineOf(other) || setup.LineOf(pwm) == setup.LineOf(configs.Device{Driver: "mit"}) {
+	if setup.BusOf(pwm) != setup.BusOf(other) || setup.BusOf(pwm) == setup.BusOf(configs.Device{Driver: "mit"}) {
 		t.Error("two on one bus would be told at the same time")
 	}
 }

@@ -118,7 +118,7 @@ func featuresIn(archive npz.Archive, model string) (phi []float64, d int, err er
 
 // evaluate computes the features of observations.
 func evaluate(archive npz.Archive, model string) (phi []float64, d int, err error) {
-	opened, err := setup.OpenModel(configs.Model{Bundle: model})
+	opened, err := setup.OpenModel(model)
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}

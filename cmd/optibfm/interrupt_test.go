@@ -15,7 +15,6 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -96,7 +95,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 	go func() { _ = cmd.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(rigtest.InterruptGuard):
+	case <-time.After(rigtest.ExitTimeout):
 		_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
 		<-ended
 		t.Fatalf("it did not end:\n%s", output)
@@ -164,7 +163,7 @@ func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 func exists(path string) <-chan struct{} {
 	there := make(chan struct{})
 	go func() {
-		if control.Until(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
+		if rigtest.WaitUntil(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
 			close(there)
 		}
 	}()
@@ -186,7 +185,7 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	const board = "robot.composite.devices[1].mcu."
 	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+rigtest.WagonBundle(t))
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	return cmd, waiting
 }
 

@@ -58,7 +58,7 @@ func TestJitter_MeasuresAServicesConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = service.Close() })
-	set := append(rigtest.AdvisedSets(refusal.Error()), "loop.posture=warn",
+	set := append(rigtest.AdvisedSetValues(refusal.Error()), "loop.posture=warn",
 		"operator.source=web", "operator.label_mode=per_request", "operator.web.tls=self_signed", "operator.web.hosts=[robot.local]",
 		"safety.socket="+socket, "safety.limits=[{channel: tilt, min: -1, max: 1}]", "run.host_user=nobody", "log.min_free_gb=1e6")
 	r, err := jitter.Measure(t.Context(), jitter.Options{Config: "rover-mcu", Set: set, Seconds: 3, Slice: 3, Alone: true})

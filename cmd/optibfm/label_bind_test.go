@@ -53,7 +53,7 @@ func TestBindingWritesAFileOnceAndSaysWhatIsWrong(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	defer func(was evdev.System) { setup.InputDevices = was }(setup.InputDevices)
 	setup.InputDevices = machine
-	prompts := &obedient{device: machine.Plug(rigtest.Pedal("event3"), nil)}
+	prompts := &obedient{device: machine.Plug(rigtest.PedalInfo("event3"), nil)}
 	f := bindFlags{roles: []string{"good", "bad", "undo"}, timeout: 200 * time.Millisecond, out: filepath.Join(t.TempDir(), "pedal.yaml")}
 	if err := bindLabels(context.Background(), f, nil, prompts); err != nil {
 		t.Fatalf("%v\n%s", err, prompts)

@@ -17,7 +17,6 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 )
 
@@ -45,9 +44,9 @@ func newLogInfo() *cobra.Command {
 		Long:  "Print what a log holds, and whether it is whole.\n\n" + damageHelp,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
+			return withLog(args[0], func(r *flightlog.Reader) error {
 				damage, err := printLogInfo(cmd.OutOrStdout(), args[0], r)
-				return errors.Join(err, setup.DamageError("log info", args[0], damage))
+				return errors.Join(err, damageError("log info", args[0], damage))
 			})
 		},
 	}
@@ -89,9 +88,9 @@ func newLogCat() *cobra.Command {
 			if topic != "" && !slices.Contains(flightlog.Topics(), topic) {
 				return fmt.Errorf("--topic: found %s: use one of %s", topic, strings.Join(flightlog.Topics(), ", "))
 			}
-			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
+			return withLog(args[0], func(r *flightlog.Reader) error {
 				damage, err := printMessages(cmd.OutOrStdout(), cmd.ErrOrStderr(), r, topic)
-				return errors.Join(err, setup.DamageError("log cat", args[0], damage))
+				return errors.Join(err, damageError("log cat", args[0], damage))
 			})
 		},
 	}
@@ -193,7 +192,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 		parts = append(parts, text)
 	}
 	if len(damage) > 0 {
-		parts = append(parts, setup.DamageText(damage))
+		parts = append(parts, damageText(damage))
 	}
 	if len(parts) == 0 {
 		return "whole"

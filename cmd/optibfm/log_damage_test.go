@@ -16,7 +16,6 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/setup"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -142,14 +141,14 @@ func replayBytes(t *testing.T, log []byte) replayed {
 	mustLog(t, os.WriteFile(path, log, 0o600))
 	var out bytes.Buffer
 	var r replayed
-	r.err = setup.WithLog(path, func(r *flightlog.Reader) error { return replayLog(&out, path, r, nil, true) })
+	r.err = withLog(path, func(r *flightlog.Reader) error { return replayLog(&out, path, r, nil, true) })
 	if out.Len() > 0 {
 		mustLog(t, json.Unmarshal(out.Bytes(), &r.replayReport))
 	}
 	r.marked = flightlog.Replayed(path)
-	r.info = setup.WithLog(path, func(log *flightlog.Reader) error {
+	r.info = withLog(path, func(log *flightlog.Reader) error {
 		damage, err := printLogInfo(io.Discard, path, log)
-		return errors.Join(err, setup.DamageError("log info", path, damage))
+		return errors.Join(err, damageError("log info", path, damage))
 	})
 	return r
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
-	"optibfm/internal/setup"
 )
 
 // newLogRelease makes `optibfm log release`.
@@ -33,8 +32,8 @@ damaged log is not marked: copy what can be read, then delete it yourself.`,
 
 // releaseLog marks a file if it is a log that is not damaged.
 func releaseLog(path string) error {
-	return setup.WithLog(path, func(r *flightlog.Reader) error {
-		if err := setup.DamageError("log release", path, r.Damage()); err != nil {
+	return withLog(path, func(r *flightlog.Reader) error {
+		if err := damageError("log release", path, r.Damage()); err != nil {
 			return err
 		}
 		if err := flightlog.MarkReplayed(path); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/control"
+	"optibfm/internal/rigtest"
 )
 
 func TestAFullDiskIsReportedBeforeTheRobotMoves(t *testing.T) {
@@ -91,7 +91,7 @@ func TestALogThatIsReleasedWhileARunGoesOnMakesRoomForIt(t *testing.T) {
 	if err := errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), flightlog.MarkReplayed(released)); err != nil {
 		t.Fatal(err)
 	}
-	if !control.Until(20*time.Second, func() bool { _, err := os.Stat(released); return errors.Is(err, fs.ErrNotExist) }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool { _, err := os.Stat(released); return errors.Is(err, fs.ErrNotExist) }) {
 		t.Error("it is still there")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -43,7 +43,7 @@ func newModelInspect() *cobra.Command {
 		Short: "Print what a model says about itself",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenBundle(args[0])
+			m, err := setup.OpenModel(args[0])
 			if err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
 file, phi is computed with it, unless the model is a SavedModel.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenBundle(args[0])
+			m, err := setup.OpenModel(args[0])
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func newModelEval() *cobra.Command {
 policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenBundle(args[0])
+			m, err := setup.OpenModel(args[0])
 			if err != nil {
 				return err
 			}

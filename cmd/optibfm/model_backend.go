@@ -57,7 +57,7 @@ func (o backendOptions) check(out io.Writer) error {
 		return fmt.Errorf("model backend: invalid flags (--candidates %d, --searches %d); use 1 to %d and at least 1",
 			o.candidates, o.searches, 1<<16)
 	}
-	opened, err := setup.OpenModel(configs.Model{Bundle: o.bundle})
+	opened, err := setup.OpenModel(o.bundle)
 	if err != nil {
 		return err
 	}

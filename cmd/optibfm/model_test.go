@@ -51,7 +51,7 @@ func TestModel_ReadsTheEmbeddedModel(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"phi":[`) {
 		t.Errorf("eval: %v\n%s", err, out)
 	}
-	model, err := setup.OpenBundle(configs.EmbeddedRover)
+	model, err := setup.OpenModel(configs.EmbeddedRover)
 	if err != nil {
 		t.Fatal(err)
 	}

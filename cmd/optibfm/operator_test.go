@@ -61,7 +61,7 @@ func (s *transcript) wait(words string) {
 func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 	t.Parallel()
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	device := machine.Plug(rigtest.Pedal("event3"), nil)
+	device := machine.Plug(rigtest.PedalInfo("event3"), nil)
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=evdev", "operator.evdev.device.name=FootSwitch",
 		"operator.evdev.good=KEY_A", "operator.evdev.bad=KEY_B",
@@ -76,7 +76,7 @@ func TestTheLossOfTheOperatorsDeviceStopsTheAskingAndNotTheRobot(t *testing.T) {
 	device.Unplug()
 	said.wait("nothing is asked until it is back; the robot goes on")
 	time.Sleep(500 * time.Millisecond)
-	device = machine.Plug(rigtest.Pedal("event8"), nil)
+	device = machine.Plug(rigtest.PedalInfo("event8"), nil)
 	said.wait("labels count again")
 	device.Press(rigtest.PedalBad)
 	said.wait("label -1 saved (2)")

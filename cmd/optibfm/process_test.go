@@ -48,8 +48,8 @@ const inputFolder = "OPTIBFM_TEST_INPUT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
-		if orders := os.Getenv(rigtest.RigOrders); orders != "" {
-			setup.ThisComputer = rigtest.RigFromOrders(orders).Hardware()
+		if orders := os.Getenv(rigtest.RigVariable); orders != "" {
+			setup.LocalHardware = rigtest.RigFromJSON(orders).Hardware()
 		}
 		if os.Getenv(tidyOften) != "" {
 			host.TidyEvery = 20 * time.Millisecond
@@ -426,7 +426,7 @@ func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
-		case <-time.After(control.HostEnd / 2):
+		case <-time.After(control.HostFinishTimeout / 2):
 			_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
 			<-ended
 			t.Fatalf("interrupted %d ms after the start, it still runs:\n%s", after, output.String())

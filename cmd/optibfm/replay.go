@@ -13,7 +13,6 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/setup"
 )
 
 // errReplayDiffers makes the command's exit status 1.
@@ -51,7 +50,7 @@ simulator's reward, or expires.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := f.params(cmd.Flags().Changed)
-			return setup.WithLog(args[0], func(r *flightlog.Reader) error {
+			return withLog(args[0], func(r *flightlog.Reader) error {
 				if f.html != "" {
 					return writeReport(cmd.OutOrStdout(), f.html, args[0], r)
 				}
@@ -123,7 +122,7 @@ func replayLog(out io.Writer, path string, r *flightlog.Reader, params *flightlo
 // replayError is what is wrong with a log that was replayed; nil for one that is as it
 // was recorded.
 func replayError(path string, r flightlog.Result) error {
-	err := setup.DamageError("replay", path, r.Damage)
+	err := damageError("replay", path, r.Damage)
 	if r.First != nil {
 		err = errors.Join(errReplayDiffers, err)
 	}

@@ -135,7 +135,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 			return err
 		}
 	}
-	if err := s.ReadWarmStart(); err != nil {
+	if err := s.LoadWarmStart(); err != nil {
 		return err
 	}
 	if s.File.Run.Lockstep {

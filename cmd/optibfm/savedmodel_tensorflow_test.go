@@ -24,11 +24,11 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// importSaved imports rigtest.Exported, or skips where there is no library.
+// importSaved imports rigtest.SavedModelDir, or skips where there is no library.
 func importSaved(t *testing.T, more ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	_, err := modelRun(append([]string{"import", rigtest.Exported, "--out", dir}, more...)...)
+	_, err := modelRun(append([]string{"import", rigtest.SavedModelDir, "--out", dir}, more...)...)
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
@@ -40,7 +40,7 @@ func importSaved(t *testing.T, more ...string) string {
 
 func TestAnImportedSavedModelAnswersAsInPython(t *testing.T) {
 	dir := importSaved(t, "--name", "mine", "--gamma", "0.98", "--obs-channels", "a:m,b,c,d,e,f", "--action-channels", "u,v")
-	out, err := modelRun("check", dir, rigtest.Exported+".npz", "--tolerance", "1e-5")
+	out, err := modelRun("check", dir, rigtest.SavedModelDir+".npz", "--tolerance", "1e-5")
 	if err != nil || !strings.Contains(out, "cases   5") {
 		t.Errorf("%s\n%v", out, err)
 	}
@@ -51,7 +51,7 @@ func TestAnImportedSavedModelAnswersAsInPython(t *testing.T) {
 
 func TestALockstepRunOfASavedModelIsRepeatableAndReplays(t *testing.T) {
 	run := func() (record.Outcome, []uint64) {
-		s := rigtest.NewSavedSession(t, func(f *configs.File) {
+		s := rigtest.NewSavedModelSession(t, func(f *configs.File) {
 			f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		})
 		o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
@@ -66,7 +66,7 @@ func TestALockstepRunOfASavedModelIsRepeatableAndReplays(t *testing.T) {
 		if result, err := flightlog.Verify(r); err != nil || !result.OK() {
 			t.Errorf("replay differs: %+v, %v", result, err)
 		}
-		return o, rigtest.Hashes(t, r)
+		return o, rigtest.BeliefHashes(t, r)
 	}
 	first, a := run()
 	second, b := run()
@@ -110,7 +110,7 @@ func TestInfer_TakesASavedModel(t *testing.T) {
 }
 
 func TestADeviceThatIsNotThereIsTheCPUOrAnError(t *testing.T) {
-	s := rigtest.NewSavedSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
+	s := rigtest.NewSavedModelSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
 	searcher, note, err := s.Model.Searcher(s.File, 1)
 	if err != nil || !strings.Contains(note, "/GPU:7: not granted, the search is on /CPU:0") {
 		t.Fatalf("%q, %v", note, err)
@@ -124,11 +124,11 @@ func TestADeviceThatIsNotThereIsTheCPUOrAnError(t *testing.T) {
 	}
 }
 
-// altered copies rigtest.Exported with one edit of a file.
+// altered copies rigtest.SavedModelDir with one edit of a file.
 func altered(t *testing.T, file string, edit func(raw []byte) []byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "altered")
-	if err := os.CopyFS(dir, os.DirFS(rigtest.Exported)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(rigtest.SavedModelDir)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, file)
@@ -158,13 +158,13 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"a signature that is not there": {rigtest.Exported, []string{"--psi", "psy"}, []string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
-		"a signature of another kind":   {rigtest.Exported, []string{"--phi", "policy"}, []string{"out action", "unexpected", "out phi"}},
+		"a signature that is not there": {rigtest.SavedModelDir, []string{"--psi", "psy"}, []string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
+		"a signature of another kind":   {rigtest.SavedModelDir, []string{"--phi", "policy"}, []string{"out action", "unexpected", "out phi"}},
 		"float64 results":               {replaced(t, "StatefulPartitionedCall:0\x10\x01", "StatefulPartitionedCall:0\x10\x02"), nil, []string{"float32 [n, d]", "float64 [?, 8]", "type"}},
 		"results that are not finite":   {replaced(t, "Tanh", "Acos"), nil, []string{"not finite"}},
 		"actions beyond 1":              {replaced(t, "Tanh", "Cosh"), nil, []string{"π: action 0 is", "want -1 to 1"}},
-		"too few channels":              {rigtest.Exported, []string{"--obs-channels", "x"}, []string{"observation names 1 channels, want 6"}},
-		"a discount above 1":            {rigtest.Exported, []string{"--gamma", "2"}, []string{"gamma is 2"}},
+		"too few channels":              {rigtest.SavedModelDir, []string{"--obs-channels", "x"}, []string{"observation names 1 channels, want 6"}},
+		"a discount above 1":            {rigtest.SavedModelDir, []string{"--gamma", "2"}, []string{"gamma is 2"}},
 		"a damaged graph":               {replaced(t, "MatMul", "MatNul"), nil, []string{"altered", "MatNul"}},
 		"a graph that ends early":       {altered(t, tflite.SavedModelFileName, func(raw []byte) []byte { return raw[:len(raw)/2] }), nil, []string{"altered"}},
 		"damaged weights":               {altered(t, "variables/variables.data-00000-of-00001", func(raw []byte) []byte { raw[100] ^= 1; return raw }), nil, []string{"altered"}},
@@ -190,7 +190,7 @@ func TestASavedModelThatIsNoModelIsNotImported(t *testing.T) {
 
 func TestABundleThatSaysOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 	importSaved(t) // or skip
-	m, err := setup.OpenBundle(rigtest.SavedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
+	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
 	if err != nil {
 		t.Fatal(err)
 	}

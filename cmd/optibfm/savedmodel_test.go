@@ -18,8 +18,8 @@ func TestWithoutTheTagASavedModelSaysHowToBuildTheProgram(t *testing.T) {
 	if tensorflow.Built {
 		t.Skip("this test was built with TensorFlow")
 	}
-	dir := rigtest.SavedBundle(t, nil)
-	_, imported := modelRun("import", rigtest.Exported, "--out", filepath.Join(t.TempDir(), "bundle"))
+	dir := rigtest.SavedModelBundle(t, nil)
+	_, imported := modelRun("import", rigtest.SavedModelDir, "--out", filepath.Join(t.TempDir(), "bundle"))
 	_, evaluated := modelRun("eval", dir, "--obs", "[0,0,0,0,0,0]", "--z", "[1,0,0,0,0,0,0,0]")
 	_, opened := openRun(runFlags{config: embeddedConfig, set: []string{"model.bundle=" + dir}})
 	for name, err := range map[string]error{"import": imported, "eval": evaluated, "run": opened} {
@@ -30,7 +30,7 @@ func TestWithoutTheTagASavedModelSaysHowToBuildTheProgram(t *testing.T) {
 }
 
 func TestWhatASavedModelSaysOfItselfNeedsNoTensorFlow(t *testing.T) {
-	dir := rigtest.SavedBundle(t, func(m *tflite.SavedModel) { m.Action = []tflite.Channel{{Name: "left", Unit: "N"}, {Name: "right"}} })
+	dir := rigtest.SavedModelBundle(t, func(m *tflite.SavedModel) { m.Action = []tflite.Channel{{Name: "left", Unit: "N"}, {Name: "right"}} })
 	out, err := modelRun("inspect", dir)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestImportingACheckpointNeedsObservationsAndNothingElseHasThem(t *testing.T
 		t.Fatal(err)
 	}
 	_, without := modelRun("import", checkpoint, "--out", "x")
-	_, with := modelRun("import", rigtest.Exported, "--out", "x", "--observations", "obs.npz")
+	_, with := modelRun("import", rigtest.SavedModelDir, "--out", "x", "--observations", "obs.npz")
 	_, bundle := modelRun("import", rigtest.ModelBundle(t), "--out", "x")
 	for want, err := range map[string]error{"--observations is missing": without, "leave the flag out": with, "a bundle needs no import": bundle} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -20,7 +20,7 @@ func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 2
 	})
 	var err error
-	if s.Model, err = setup.OpenModel(s.File.Model); err != nil {
+	if s.Model, err = setup.OpenModel(s.File.Model.Bundle); err != nil {
 		t.Skip("the rover's trained model is not embedded in this build")
 	}
 	o, err := lockstep.Run(context.Background(), s, terminal.QuietDisplay{})

@@ -18,7 +18,6 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal/mcu/mcutest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -27,7 +26,7 @@ func startWagon(t *testing.T, w *rigtest.Wagon, set ...string) (*exec.Cmd, *stri
 	t.Helper()
 	cmd := program(t, append(append(w.Set, "model.bundle="+rigtest.WagonBundle(t), "operator.source=none", "loop.watchdog_ms=2000"), set...)...)
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -68,7 +67,7 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := rigtest.NewWagon(t)
-			cmd, output := startWagon(t, w, append(rigtest.Patience(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
+			cmd, output := startWagon(t, w, append(rigtest.LongTimeouts(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
 			if os.Getenv("OPTIBFM_RIG_SECONDS") != "" {
 				actAsDevices(t)
 			}
@@ -128,17 +127,17 @@ func TestTheRoverOfTheManualRunsOnItsBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = base.Close() })
-	cmd := program(t, append(slices.Concat(withoutWalls, rigtest.Unattended, unhurried), "model.bundle=embedded:rover", "operator.source=none",
+	cmd := program(t, append(slices.Concat(withoutWalls, rigtest.AutoArmSettings, unhurried), "model.bundle=embedded:rover", "operator.source=none",
 		"safety.external_deadman=", "robot.composite.devices[0].mcu.port.path="+base.Path)...)
 	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	moved := control.Until(2*time.Minute, func() bool { return commands.Load() >= 20 })
+	moved := rigtest.WaitUntil(2*time.Minute, func() bool { return commands.Load() >= 20 })
 	_ = cmd.Process.Signal(unix.SIGTERM) // fails where the program has ended, which Wait reports
 	if err := cmd.Wait(); err != nil || !moved {
 		t.Fatalf("%d commands, %v\n%s", commands.Load(), err, &output)
@@ -171,17 +170,17 @@ func TestTheEmergencyStopOfTheManualsRoverStopsItsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = base.Close() })
-	cmd := program(t, append(slices.Concat(withoutWalls, rigtest.Unattended), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000",
+	cmd := program(t, append(slices.Concat(withoutWalls, rigtest.AutoArmSettings), "model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000",
 		"safety.external_deadman=", "robot.composite.devices[0].mcu.port.path="+base.Path)...)
 	cmd.Args = append(cmd.Args, "--config", "rover-mcu")
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if !control.Until(30*time.Second, func() bool { outputs, armed := base.Outputs(); return armed && outputs[0] != 0 }) {
+	if !rigtest.WaitUntil(30*time.Second, func() bool { outputs, armed := base.Outputs(); return armed && outputs[0] != 0 }) {
 		t.Fatal("it never moved")
 	}
 	base.Fault(mcutest.CauseEStop)
@@ -204,10 +203,10 @@ func TestDevicesWithoutADeadmanAreToldAtTheStart(t *testing.T) {
 func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 	t.Parallel()
 	w := rigtest.NewWagon(t)
-	cmd, output := startWagon(t, w, rigtest.Patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, rigtest.LongTimeouts(2*time.Second)...)
 	w.WaitMoving(t, cmd, output)
 	w.Unplug("base")
-	after := w.WaitStopped(t, 2*rigtest.PatientDeadman, "neck", "arm")
+	after := w.WaitStopped(t, 2*rigtest.LongDeadman, "neck", "arm")
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "composite: base:") {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -217,11 +216,11 @@ func TestAnUnpluggedBoardEndsARunAndTheOtherDevicesAreHalted(t *testing.T) {
 func TestEveryDeviceStopsByItselfWhenTheControlProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	w := rigtest.NewWagon(t)
-	cmd, output := startWagon(t, w, rigtest.Patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, rigtest.LongTimeouts(2*time.Second)...)
 	w.WaitMoving(t, cmd, output)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("all stopped %v after the kill, their deadman is %v", w.WaitStopped(t, 2*rigtest.PatientDeadman, "base", "neck", "arm"), rigtest.PatientDeadman)
+	t.Logf("all stopped %v after the kill, their deadman is %v", w.WaitStopped(t, 2*rigtest.LongDeadman, "base", "neck", "arm"), rigtest.LongDeadman)
 	_ = cmd.Wait()
 }

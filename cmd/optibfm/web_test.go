@@ -14,13 +14,13 @@ func TestALabelFromABrowserCountsAndItsStopHaltsTheRobotAndEndsTheRun(t *testing
 	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60")...)
-	var output rigtest.Shared
+	var output rigtest.SyncBuffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	p := rigtest.PairFrom(t, &output)
+	p := rigtest.PairPhone(t, &output)
 	if got := p.Press("good"); got != "counted" {
 		t.Errorf("the press was %s, want counted", got)
 	}
@@ -55,13 +55,13 @@ func TestAConsoleThatOnlyWatchesTakesNoLabelsButStops(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true", "operator.web.listen=127.0.0.1:0")...)
-	var output rigtest.Shared
+	var output rigtest.SyncBuffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	p := rigtest.PairFrom(t, &output)
+	p := rigtest.PairPhone(t, &output)
 	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 3 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}

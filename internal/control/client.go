@@ -17,8 +17,8 @@ import (
 const operatePatience = 30 * time.Second
 
 // Operate says a word to the robot and prints its answer.
-func Operate(out io.Writer, path, word string, asJSON bool) error {
-	line, err := Exchange(path, word)
+func SendAndPrint(out io.Writer, path, word string, asJSON bool) error {
+	line, err := Send(path, word)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", word, path, err)
 	}
@@ -37,7 +37,7 @@ func Operate(out io.Writer, path, word string, asJSON bool) error {
 	return err
 }
 
-func Exchange(path, word string) ([]byte, error) {
+func Send(path, word string) ([]byte, error) {
 	c, err := net.DialTimeout("unix", path, operatePatience)
 	if err != nil {
 		return nil, fmt.Errorf("%w: does the robot run, and may you talk to it (safety.socket, safety.group)?", err)

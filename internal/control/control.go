@@ -36,7 +36,7 @@ type control struct {
 	hold    bool   // a stop does not end the run
 	acted   bool   // an operator's act took its time in this tick
 	board   commandMailbox
-	socket  *Socket // may be nil
+	socket  *Server // may be nil
 
 	recalled string // what became of earlier runs' belief, in words
 
@@ -152,7 +152,7 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 	if math.Abs(period-file.Loop.PeriodMS) > 1e-9 {
 		return fmt.Errorf("loop.period_ms: it is not the robot's period (%g ms, not %g ms): give loop.period_ms the robot's value", file.Loop.PeriodMS, period)
 	}
-	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !setup.ResetsWithinATick(robot) {
+	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !setup.ResetsInOneTick(robot) {
 		return fmt.Errorf("run.episode_s: found %g, but this robot's server may take seconds to start an episode, for which a control loop cannot wait: set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
 	}
 	return nil
@@ -177,7 +177,7 @@ func newControl(
 		return nil, err
 	}
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
-		Robot: robot, Source: link, Model: network, Plans: link, Safety: s.File.Rules(setup.Harmless(robot, s.File)), Stage: link.Stage,
+		Robot: robot, Source: link, Model: network, Plans: link, Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)), Stage: link.Stage,
 	})
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func newControl(
 		abandoned: make(chan struct{}),
 		after:     time.After,
 	}
-	if setup.WaitsForHost(robot, s.File) {
+	if setup.CanWaitForHost(robot, s.File) {
 		c.simulatorPatience = setup.Periods(run.SimulatorWaitS, spec.Period)
 	}
 	return c, c.offerFirst()
@@ -245,7 +245,7 @@ func (c *control) openToOperators(loop *rtloop.Loop) {
 	spec := c.robot.Spec()
 	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, c.cutOff
 	c.socket.period, c.socket.robot = spec.Period, spec.Name
-	c.socket.deadman = setup.KnownDeadman(c.robot, c.session.File.Safety)
+	c.socket.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.socket.serve()
 }
 

@@ -28,7 +28,7 @@ import (
 type attended struct {
 	*faultRig
 	path   string
-	socket *Socket
+	socket *Server
 	cuts   chan struct{}
 	mu     sync.Mutex // held during a tick
 	stop   chan struct{}
@@ -77,7 +77,7 @@ func attend(t *testing.T, ticks bool) *attended {
 // hear says a word and returns the answer.
 func (a *attended) hear(word string) link.Status {
 	a.t.Helper()
-	line, err := Exchange(a.path, word)
+	line, err := Send(a.path, word)
 	if err != nil {
 		a.t.Fatalf("%s: %v", word, err)
 	}
@@ -128,7 +128,7 @@ func TestAStatusSaysWhatStopsTheRobotWhenTheComputerDies(t *testing.T) {
 		}
 	}
 	s := configs.Safety{ExternalDeadman: "relay K2"}
-	if got := setup.KnownDeadman(haltest.New(haltest.Spec(1, 1)), s); got != "relay K2" {
+	if got := setup.DescribeDeadman(haltest.New(haltest.Spec(1, 1)), s); got != "relay K2" {
 		t.Error(got)
 	}
 }
@@ -140,7 +140,7 @@ func TestAStatusSaysWhatStoppedTheRobotAndWhatStillDoes(t *testing.T) {
 	a.robot.Pressed = true
 	a.mu.Unlock()
 	var c link.Status
-	Until(10*time.Second, func() bool { c = a.hear("status"); return c.State == "stopped" })
+	waitUntil(10*time.Second, func() bool { c = a.hear("status"); return c.State == "stopped" })
 	if c.Cause != controller.FaultEStop.String() || c.Present != c.Cause || !strings.Contains(c.Found, "release it") || !c.Planned {
 		t.Errorf("%+v", c)
 	}
@@ -148,10 +148,10 @@ func TestAStatusSaysWhatStoppedTheRobotAndWhatStillDoes(t *testing.T) {
 		t.Errorf("reset with the button pressed: %+v", c)
 	}
 	var text, asJSON bytes.Buffer
-	if err := Operate(&text, a.path, "status", false); err != nil || !strings.HasPrefix(text.String(), "fake is stopped: emergency stop (") {
+	if err := SendAndPrint(&text, a.path, "status", false); err != nil || !strings.HasPrefix(text.String(), "fake is stopped: emergency stop (") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
-	if err := Operate(&asJSON, a.path, "arm", true); err == nil || !json.Valid(asJSON.Bytes()) {
+	if err := SendAndPrint(&asJSON, a.path, "arm", true); err == nil || !json.Valid(asJSON.Bytes()) {
 		t.Errorf("%v:\n%s", err, asJSON.String())
 	}
 }
@@ -204,7 +204,7 @@ func TestAStopThatTheControlThreadDoesNotAnswerIsMadeBesideIt(t *testing.T) {
 func TestAPanicInTheSocketsGoroutineStopsTheRobotInTheNextTick(t *testing.T) {
 	a := attend(t, false)
 	a.socket.live = func() rtloop.Live { panic("a mistake") }
-	if _, err := Exchange(a.path, "status"); err == nil {
+	if _, err := Send(a.path, "status"); err == nil {
 		t.Error("it was answered")
 	}
 	<-a.socket.done
@@ -225,7 +225,7 @@ func TestTheSocketIsForItsOwnerAndGroupAndForOneProcess(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeSocket|0o660 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketTaken) {
+	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
 		t.Errorf("a second listener: %v", err)
 	}
 	fd, err := s.listener.File()
@@ -308,7 +308,7 @@ func TestARefusalIsHeardAlsoWhereItComesBeforeTheWord(t *testing.T) {
 		}
 	}()
 	for range 500 {
-		if line, err := Exchange(path, "arm"); err != nil || string(line) != "{}\n" {
+		if line, err := Send(path, "arm"); err != nil || string(line) != "{}\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
@@ -336,7 +336,7 @@ func TestAStrangerIsRefusedAlsoWhereTheSocketsModeLetsHimIn(t *testing.T) {
 			said <- answer{err: errno}
 			return
 		}
-		line, err := Exchange(a.path, "arm")
+		line, err := Send(a.path, "arm")
 		said <- answer{line, err}
 	}()
 	got := <-said

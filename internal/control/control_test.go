@@ -3,9 +3,7 @@ package control
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"path/filepath"
-	"strings"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"optibfm/hal/rover"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
-	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -221,7 +218,7 @@ func TestAHostThatWritesNonsenseHaltsTheRobot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.plan.Z[0] = rigtest.Nan()
+	e.plan.Z[0] = math.NaN()
 	if err := e.host.Publish(e.plan); err != nil {
 		t.Fatal(err)
 	}
@@ -479,48 +476,5 @@ func TestTheTickRingHoldsTenSeconds(t *testing.T) {
 		if got := link.TickSlots(period); got != want {
 			t.Errorf("%v: %d slots, want %d", period, got, want)
 		}
-	}
-}
-
-func TestAWarmStartThatDoesNotFitIsRefused(t *testing.T) {
-	for name, c := range map[string]struct{ rows, dim, rewards int }{
-		"another model's features": {3, 5, 3}, "a reward too few": {3, 8, 2},
-	} {
-		path := filepath.Join(t.TempDir(), "labels.npz")
-		err := npz.WriteFile(path, npz.Archive{
-			"phi":    npz.Float64(make([]float64, c.rows*c.dim), c.rows, c.dim),
-			"reward": npz.Float64(make([]float64, c.rewards), c.rewards),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := setup.OpenWarmStart(configs.Model{WarmStart: path}, 8); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestWarmStart_TakenInBlocksGivesTheSameBelief(t *testing.T) {
-	const n, dim = 2*setup.WarmBlock + 7, 8
-	w := setup.WarmStart{Path: "labels.npz", Dim: dim, Phi: make([]float64, n*dim), Reward: make([]float64, n)}
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range w.Phi {
-		w.Phi[i] = random.NormFloat64()
-	}
-	for i := range w.Reward {
-		w.Reward[i] = random.NormFloat64()
-	}
-	whole, blocks := newTwoEnds(t, rigtest.NewSession(t, nil)).agent.Learner(), newTwoEnds(t, rigtest.NewSession(t, nil)).agent.Learner()
-	if err := errors.Join(whole.WarmStart(w.Phi, w.Reward), w.Teach(t.Context(), blocks)); err != nil {
-		t.Fatal(err)
-	}
-	if whole.Belief().Hash() != blocks.Belief().Hash() {
-		t.Error("the beliefs differ")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	before := blocks.Belief().Hash()
-	if err := w.Teach(ctx, blocks); !errors.Is(err, context.Canceled) || blocks.Belief().Hash() != before {
-		t.Errorf("interrupted: %v", err)
 	}
 }

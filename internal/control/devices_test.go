@@ -16,7 +16,7 @@ import (
 // segment.
 func openOnRig(t *testing.T) (*rigtest.Rig, *twoEnds) {
 	t.Helper()
-	file, err := configs.Load("composite", append([]string{"operator.source=none"}, rigtest.Unattended...)...)
+	file, err := configs.Load("composite", append([]string{"operator.source=none"}, rigtest.AutoArmSettings...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestEveryFaultOfADeviceDisablesTheMotors(t *testing.T) {
 				t.Error("OE is low: the motors are enabled")
 			}
 			total := uint64(0)
-			for _, d := range e.robot.(*setup.Composed).Faults(nil) {
+			for _, d := range e.robot.(*setup.CompositeRobot).Faults(nil) {
 				total += d.Faults.Timeout + d.Faults.Bus + d.Faults.Device + d.Faults.Protocol
 			}
 			if total == 0 {

@@ -65,7 +65,7 @@ func runOnBridge(t *testing.T, mode, address string) error {
 		f.Controller.Guard.MaxBadTicks = 0
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS = mode == bridge.Lockstep, 0.2, 0.2
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), rigtest.InterruptGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), rigtest.ExitTimeout)
 	defer cancel()
 	if mode == bridge.Lockstep {
 		_, err := lockstep.Run(ctx, s, terminal.QuietDisplay{})

@@ -17,7 +17,7 @@ import (
 // losing makes searches fail, or without an error give what is no number.
 func losing(err error) func(*faultRig) {
 	return func(r *faultRig) {
-		r.gpu.Lose(func() (int, float32, error) { return 0, float32(math.NaN()), err })
+		r.gpu.SetSearch(func() (int, float32, error) { return 0, float32(math.NaN()), err })
 	}
 }
 
@@ -28,7 +28,7 @@ func (r *faultRig) planOnLosable(s *setup.Session) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.gpu = &rigtest.Losable{Model: network}
+	r.gpu = &rigtest.FaultyModel{Model: network}
 	if r.planner, err = controller.NewPlanner(s.File.Controller, r.gpu); err != nil {
 		r.t.Fatal(err)
 	}
@@ -51,12 +51,12 @@ func TestALostGPUIsToldOnceTheBeliefGoesOnAndItsReturnPlansAgain(t *testing.T) {
 	if r.agent.Cause() != controller.FaultStalePlan || r.last.Index != r.beats-1 {
 		t.Errorf("stopped by %v; the newest record is of tick %d of %d", r.agent.Cause(), r.last.Index, r.beats-1)
 	}
-	if err := r.say(CommandReset); !errors.Is(err, controller.ErrPresent) {
+	if err := r.say(commandReset); !errors.Is(err, controller.ErrPresent) {
 		t.Errorf("a reset without a planner: %v", err)
 	}
 	r.heal()
 	r.ticks(2)
-	if err := errors.Join(r.say(CommandReset), r.say(CommandArm)); err != nil {
+	if err := errors.Join(r.say(commandReset), r.say(commandArm)); err != nil {
 		t.Fatal(err)
 	}
 	acts := r.robot.Acts

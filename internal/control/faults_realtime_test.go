@@ -114,7 +114,7 @@ func TestARobotThatTakesSomePeriodsToArmIsNotStoppedForThem(t *testing.T) {
 	}
 	robot.arm = func() error { time.Sleep(150 * time.Millisecond); return robot.Rover.Arm() } // 30 periods
 	e.planned = true
-	e.board.asked.Store(1<<8 | uint64(CommandArm))
+	e.board.asked.Store(1<<8 | uint64(commandArm))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	senses := 0

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -26,8 +27,8 @@ type faultRig struct {
 	t *testing.T
 	*twoEnds
 	robot  *haltest.Stoppable
-	gpu    *rigtest.Losable // what the planner searches with
-	answer *host.Planner    // the planner at work
+	gpu    *rigtest.FaultyModel // what the planner searches with
+	answer *host.Planner        // the planner at work
 	period time.Duration
 	last   controller.Tick // the newest record that the host got
 	labels uint64
@@ -77,7 +78,7 @@ func (r *faultRig) heal() {
 	robot := r.robot
 	robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr, robot.Pressed = nil, nil, nil, nil, nil, false
 	r.hostSilent, r.hostDeaf, r.planless, r.oldSamples, r.elapsed, r.spoilPlan = false, false, false, false, 0, nil
-	r.gpu.Lost.Store(nil)
+	r.gpu.SetSearch(nil)
 	r.senses(func([]float32) {})
 }
 
@@ -195,7 +196,7 @@ func moving(t *testing.T, afterStop string) *faultRig {
 	if r.robot.Acts+r.robot.Arms != 0 {
 		t.Fatal("it was armed by nobody")
 	}
-	if err := r.say(CommandArm); err != nil {
+	if err := r.say(commandArm); err != nil {
 		t.Fatal(err)
 	}
 	r.ticks(20)
@@ -241,7 +242,7 @@ func (r *faultRig) answerAgain() {
 // faultTable are the faults that can be shown tick by tick. Those that need
 // processes or real time are in faults_process_test.go.
 var faultTable = []injected{
-	{name: "a sensor gives NaN", inject: sensing(func(o []float32) { o[1] = float32(rigtest.Nan()) }), want: controller.FaultObs, ticks: badTicks},
+	{name: "a sensor gives NaN", inject: sensing(func(o []float32) { o[1] = float32(math.NaN()) }), want: controller.FaultObs, ticks: badTicks},
 	{name: "a sensor gives infinity", inject: sensing(func(o []float32) { o[2] = float32(math.Inf(-1)) }), want: controller.FaultObs, ticks: badTicks},
 	{name: "a flipped bit makes a sensor's value implausible", inject: sensing(func(o []float32) { o[0] = 1e9 }), want: controller.FaultObs, ticks: badTicks},
 	{name: "the device does not answer in time", inject: failing(hal.ErrTimeout), want: controller.FaultSense, ticks: badTicks},
@@ -268,9 +269,9 @@ var faultTable = []injected{
 	{name: "the planner hangs", inject: func(r *faultRig) { r.planless = true }, want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
 	{name: "the GPU is lost: every search fails", inject: losing(rigtest.ErrDeviceLost), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
 	{name: "the GPU computes nonsense", inject: losing(nil), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
-	{name: "a plan is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Z[3] = rigtest.Nan() }), want: controller.FaultHost, ticks: 1},
+	{name: "a plan is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Z[3] = math.NaN() }), want: controller.FaultHost, ticks: 1},
 	{name: "a plan is of the future", inject: spoilingPlans(func(p *controller.Plan) { p.Confirmed += 1000 }), want: controller.FaultHost, ticks: 1},
-	{name: "a plan's score is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Score = rigtest.Nan() }), want: controller.FaultHost, ticks: 1},
+	{name: "a plan's score is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Score = math.NaN() }), want: controller.FaultHost, ticks: 1},
 	{name: "the host is silent, though it plans", inject: func(r *faultRig) { r.hostSilent = true }, want: controller.FaultHost, ticks: rigHostSilence + 1},
 	{name: "the host is dead", inject: func(r *faultRig) { r.hostGone.Store(true) }, want: controller.FaultHost, ticks: 1, ends: true},
 	{name: "the control socket's goroutine panics", inject: func(r *faultRig) { r.board.broken.Store(&errSocketDied) }, want: controller.FaultPanic, ticks: 1, ends: true},
@@ -294,7 +295,7 @@ func TestEveryInjectedFaultStopsTheRobotWithinItsTicksAndIsHeldUntilResetAndArme
 			r.expectHalted(halts)
 			acts = max(acts, r.robot.Acts)
 			r.ticks(30)
-			if err := r.say(CommandReset); (err == nil) != f.gone {
+			if err := r.say(commandReset); (err == nil) != f.gone {
 				t.Errorf("a reset with the fault still there: %v", err)
 			}
 			r.heal()
@@ -363,10 +364,10 @@ func (r *faultRig) expectNoRestart(acts int) {
 		r.t.Fatalf("it acted %d times while stopped", r.robot.Acts-acts)
 	}
 	if r.agent.Mode() == controller.Stopped {
-		if err := r.say(CommandArm); !errors.Is(err, controller.ErrFaulted) {
+		if err := r.say(commandArm); !errors.Is(err, controller.ErrFaulted) {
 			r.t.Errorf("armed without a reset: %v", err)
 		}
-		if err := r.say(CommandReset); err != nil {
+		if err := r.say(commandReset); err != nil {
 			r.t.Fatalf("reset: %v", err)
 		}
 	}
@@ -374,7 +375,7 @@ func (r *faultRig) expectNoRestart(acts int) {
 	if r.robot.Acts != acts || r.agent.Mode() != controller.Disarmed {
 		r.t.Fatalf("after the reset it is %v and acted %d times", r.agent.Mode(), r.robot.Acts-acts)
 	}
-	if err := r.say(CommandArm); err != nil {
+	if err := r.say(commandArm); err != nil {
 		r.t.Fatalf("arm: %v", err)
 	}
 	r.ticks(1)
@@ -390,7 +391,7 @@ func TestNoInjectedNuisanceStopsTheRobot(t *testing.T) {
 		"a bad observation, then as many good ones as it takes": func(r *faultRig, i int) {
 			r.senses(func(o []float32) {
 				if i%(rigBadTicks+1) != 0 {
-					o[0] = float32(rigtest.Nan())
+					o[0] = float32(math.NaN())
 				}
 			})
 		},
@@ -403,7 +404,7 @@ func TestNoInjectedNuisanceStopsTheRobot(t *testing.T) {
 		"labels of nonsense": func(r *faultRig, i int) {
 			for r.host.HasRoom() {
 				r.labels++
-				_ = r.host.Push(rewardsrc.Label{ID: r.labels % 3, Kind: rewardsrc.Kind(r.random.Uint32()), Tick: r.random.Uint64(), Request: r.random.Uint64(), Value: rigtest.Nan(), Weight: -1, Undoes: r.random.Uint64(), At: int64(r.random.Uint64())})
+				_ = r.host.Push(rewardsrc.Label{ID: r.labels % 3, Kind: rewardsrc.Kind(r.random.Uint32()), Tick: r.random.Uint64(), Request: r.random.Uint64(), Value: math.NaN(), Weight: -1, Undoes: r.random.Uint64(), At: int64(r.random.Uint64())})
 			}
 		},
 		"a tick ring that nobody empties": func(r *faultRig, _ int) { r.hostDeaf = true },
@@ -417,7 +418,7 @@ func TestNoInjectedNuisanceStopsTheRobot(t *testing.T) {
 			r.hostSilent, r.planless = i%rigPlanAge != 0, i%rigPlanAge != 0
 		},
 		"an operator who arms an armed robot, and resets it": func(r *faultRig, i int) {
-			r.board.asked.Store(r.board.answered.Load()<<8 + 1<<8 | uint64([...]command{CommandArm, CommandReset, 77}[i%3]))
+			r.board.asked.Store(r.board.answered.Load()<<8 + 1<<8 | uint64([...]command{commandArm, commandReset, 77}[i%3]))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -472,24 +473,24 @@ func TestARobotWaitsForAPlanBeforeItIsArmed(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
 	r.planless = true
 	r.ticks(5)
-	if err := r.say(CommandArm); !errors.Is(err, errNoPlanYet) {
+	if err := r.say(commandArm); !errors.Is(err, errNoPlanYet) {
 		t.Errorf("armed without a plan: %v", err)
 	}
 	r.planless = false
 	r.ticks(2)
-	if err := r.say(CommandArm); err != nil {
+	if err := r.say(commandArm); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestARobotIsNotArmedWhileTheHostIsSilent(t *testing.T) {
 	r := moving(t, configs.AfterStopHold)
-	if err := r.say(CommandDisarm); err != nil {
+	if err := r.say(commandDisarm); err != nil {
 		t.Fatal(err)
 	}
 	r.hostSilent = true
 	r.ticks(rigHostSilence + 2)
-	for _, a := range []command{CommandReset, CommandArm} {
+	for _, a := range []command{commandReset, commandArm} {
 		if err := r.say(a); !errors.Is(err, errHostSilent) {
 			t.Errorf("act %d: %v", a, err)
 		}
@@ -498,13 +499,13 @@ func TestARobotIsNotArmedWhileTheHostIsSilent(t *testing.T) {
 
 func TestDisarmAndStopHaveOutputsOfTheirOwn(t *testing.T) {
 	r := moving(t, configs.AfterStopHold)
-	if err := r.say(CommandDisarm); err != nil {
+	if err := r.say(commandDisarm); err != nil {
 		t.Fatal(err)
 	}
 	if r.robot.Output[0] != -0.75 || r.agent.Mode() != controller.Disarmed {
 		t.Errorf("disarmed: %v, output %v", r.agent.Mode(), r.robot.Output)
 	}
-	if err := r.say(CommandArm); err != nil {
+	if err := r.say(commandArm); err != nil {
 		t.Fatal(err)
 	}
 	r.board.stopping.Store(true)
@@ -517,7 +518,7 @@ func TestDisarmAndStopHaveOutputsOfTheirOwn(t *testing.T) {
 func TestARobotThatDoesNotDisarmIsStoppedAndTheAskerIsTold(t *testing.T) {
 	r := moving(t, configs.AfterStopHold)
 	r.robot.DisarmErr = hal.ErrBus
-	if err := r.say(CommandDisarm); !errors.Is(err, hal.ErrBus) {
+	if err := r.say(commandDisarm); !errors.Is(err, hal.ErrBus) {
 		t.Errorf("the asker was told %v", err)
 	}
 	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.board.stopped.Load(), hal.ErrBus) {
@@ -562,7 +563,7 @@ func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
 	r.board.stopping.Store(true)
 	r.ticks(1)
 	acts := r.robot.Acts
-	if err := r.say(CommandReset); err != nil {
+	if err := r.say(commandReset); err != nil {
 		t.Fatal(err)
 	}
 	r.ticks(50)
@@ -574,11 +575,11 @@ func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
 func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
 	r.planned = false // as before the planner's first answer
-	if err := r.do(CommandArm); !errors.Is(err, errNoPlanYet) || r.agent.Armed() {
+	if err := r.do(commandArm); !errors.Is(err, errNoPlanYet) || r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
 	r.planned = true
-	if err := r.do(CommandArm); err != nil || !r.agent.Armed() {
+	if err := r.do(commandArm); err != nil || !r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
 }
@@ -586,14 +587,14 @@ func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
 func TestAnActThatGotNoAnswerIsNotDoneLater(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
 	r.ticks(5)
-	if err := r.board.Ask(CommandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
+	if err := r.board.Ask(commandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
 		t.Fatalf("no tick, and the answer is %v", err)
 	}
 	r.ticks(5) // the control thread is back: the operator may stand beside the robot by now
 	if r.agent.Armed() {
 		t.Fatal("armed when nobody expected it")
 	}
-	if err := r.say(CommandArm); err != nil || !r.agent.Armed() {
+	if err := r.say(commandArm); err != nil || !r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
 }
@@ -617,15 +618,15 @@ func TestAStrictPostureRefusesARealRobotThatArmsItselfOrHasNoDeadman(t *testing.
 		{"a simulator", haltest.NewSimulator(haltest.Spec(1, 1)), configs.ArmAutomatic, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var warning rigtest.Printed
+			var warning bytes.Buffer
 			file := configs.Default()
 			file.Loop.Posture, file.Safety.Arm, file.Safety.ExternalDeadman = rtloop.Strict, c.arm, c.external
 			if err := setup.CheckArming(&warning, c.robot, file); (err != nil) != c.refused {
 				t.Errorf("strict: %v", err)
 			}
 			file.Loop.Posture = rtloop.Warn
-			if err := setup.CheckArming(&warning, c.robot, file); err != nil || (len(warning) > 0) != c.refused {
-				t.Errorf("warn: %v, %q", err, warning)
+			if err := setup.CheckArming(&warning, c.robot, file); err != nil || (warning.Len() > 0) != c.refused {
+				t.Errorf("warn: %v, %q", err, warning.String())
 			}
 		})
 	}

@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	hostStart   = 60 * time.Second       // for the host to be ready
-	HostEnd     = 60 * time.Second       // for the host to finish the log and the summary
-	hostAbort   = 5 * time.Second        // for a host that has nothing to finish, or that failed
-	hostUnready = 500 * time.Millisecond // for a host that is not ready, and may hang in TensorFlow
+	hostStart         = 60 * time.Second       // for the host to be ready
+	HostFinishTimeout = 60 * time.Second       // for the host to finish the log and the summary
+	hostAbort         = 5 * time.Second        // for a host that has nothing to finish, or that failed
+	hostUnready       = 500 * time.Millisecond // for a host that is not ready, and may hang in TensorFlow
 )
 
 // hostProcess is the child, as the control process sees it.
@@ -179,7 +179,7 @@ func patienceAfter(err error) time.Duration {
 	if errors.Is(err, errHostSilent) || errors.Is(err, errStuck) {
 		return hostAbort
 	}
-	return HostEnd
+	return HostFinishTimeout
 }
 
 // finish waits for the host to record the end of the run, kills it where it

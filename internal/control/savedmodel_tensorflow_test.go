@@ -4,16 +4,17 @@ package control
 
 import (
 	"errors"
+	"testing"
+
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
-	"testing"
 )
 
 func TestAControlTickWithASavedModelAllocatesNothingOnGosHeap(t *testing.T) {
 	for _, strategy := range []string{controller.UCB, controller.UCBSphere} {
-		s := rigtest.NewSavedSession(t, func(f *configs.File) { f.Controller.Strategy = strategy })
+		s := rigtest.NewSavedModelSession(t, func(f *configs.File) { f.Controller.Strategy = strategy })
 		e := newTwoEnds(t, s)
 		id := uint64(0)
 		step := func() {

@@ -61,7 +61,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.TakeNotes()
-		m.Look(i)
+		m.Sample(i)
 	}
 	kept()
 	if h.Recorder.Err != nil || h.Recorder.Statistics.Dropped > 0 || h.Recorder.Statistics.Ticks != ticks || h.Recorder.Statistics.Applied < ticks/500 {
@@ -71,7 +71,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d labels, %d episodes, log %s", h.Recorder.Statistics.Applied, h.Recorder.Statistics.Episodes, plaintext.Bytes(h.Recorder.Log.Stats().Bytes))
-	m.Constant(t)
+	m.CheckConstant(t)
 }
 
 // newTestHost is the host process at the other end of a control process, with a log on

@@ -19,7 +19,7 @@ func checkOneCause(t *testing.T, e *twoEnds, err error, want controller.Fault) {
 	if got := e.link.Ended.Load(); got != 1+uint64(want) {
 		t.Errorf("the host was told the fault %d, want %d (%v)", got-1, want, want)
 	}
-	status := &Socket{board: &e.board, live: func() rtloop.Live { return rtloop.Live{} }}
+	status := &Server{board: &e.board, live: func() rtloop.Live { return rtloop.Live{} }}
 	report, fresh := e.host.NewestStop()
 	if !fresh || report.Final != 1 {
 		t.Fatalf("the host got no report of the end: %v", report.String())

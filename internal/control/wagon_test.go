@@ -59,7 +59,7 @@ func TestWhatAConfigurationSaysOfADeviceIsWhatTheDeviceHas(t *testing.T) {
 func TestARobotOfAllKindsOfDevicesHasADeadmanOnceItIsArmed(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	e := openWagon(t, w)
-	robot := e.robot.(*setup.Composed)
+	robot := e.robot.(*setup.CompositeRobot)
 	if got := robot.Deadman(); got != 0 {
 		t.Errorf("before it is armed: %v", got)
 	}
@@ -127,7 +127,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := rigtest.NewWagon(t)
-			e := openWagon(t, w, rigtest.Patience(age)...)
+			e := openWagon(t, w, rigtest.LongTimeouts(age)...)
 			for range 10 {
 				if err := pacedTick(w, e); err != nil {
 					t.Fatal(err)
@@ -149,7 +149,7 @@ func TestEveryFaultOnALineOrABusHaltsAllDevices(t *testing.T) {
 				}
 				limit := time.Duration(0)
 				if device == c.broken {
-					limit = 2 * rigtest.PatientDeadman
+					limit = 2 * rigtest.LongDeadman
 				}
 				if after := w.WaitStopped(t, limit, device); device == c.broken {
 					t.Logf("%s stopped by itself, %v after the halt", device, after)
@@ -168,7 +168,7 @@ func pacedTick(w *rigtest.Wagon, e *twoEnds) error {
 func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
 	t.Parallel()
 	w := rigtest.NewWagon(t)
-	e := openWagon(t, w, rigtest.Patience(time.Second)...)
+	e := openWagon(t, w, rigtest.LongTimeouts(time.Second)...)
 	for i := range 40 {
 		switch i % 10 {
 		case 2:
@@ -185,7 +185,7 @@ func TestASingleDamagedAnswerIsMendedAndTheRobotGoesOn(t *testing.T) {
 		}
 	}
 	mended := uint64(0)
-	for _, d := range e.robot.(*setup.Composed).Faults(nil) {
+	for _, d := range e.robot.(*setup.CompositeRobot).Faults(nil) {
 		mended += d.Faults.Mended
 	}
 	if mended < 8 || !e.agent.Armed() {

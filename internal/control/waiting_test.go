@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"testing"
 
 	"optibfm/configs"
@@ -205,7 +206,7 @@ func TestWaitsForHost_OnlySimulatorsWhoseTimeIsTheirOwn(t *testing.T) {
 	} {
 		f := configs.Default()
 		f.Robot.Driver, f.Robot.Bridge.Mode = c.driver, c.mode
-		if got := setup.WaitsForHost(c.robot, f); got != c.want {
+		if got := setup.CanWaitForHost(c.robot, f); got != c.want {
 			t.Errorf("%s: waits %t, want %t", c.name, got, c.want)
 		}
 	}
@@ -219,7 +220,7 @@ func TestRun_SimulatorWaitIsAtMostTwoSeconds(t *testing.T) {
 		t.Errorf("the default is %g s", f.Run.SimulatorWaitS)
 	}
 	f := configs.Default()
-	for _, s := range []float64{-1, 2.1, rigtest.Nan()} {
+	for _, s := range []float64{-1, 2.1, math.NaN()} {
 		f.Run.SimulatorWaitS = s
 		if err := f.Validate(); err == nil {
 			t.Errorf("%g s are accepted", s)

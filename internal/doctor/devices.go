@@ -127,16 +127,16 @@ func (d *doctor) bounds() finding {
 		"period_ms": d.file.Loop.PeriodMS, "watchdog_ms": d.file.Loop.WatchdogMS,
 	}
 	found := fmt.Sprintf("Sense %v and Act %v at most%s, Arm %v, Halt %v; period %v ms, watchdog %v ms",
-		b.Sense, b.Act, setup.InWords(shares, setup.SenseAndAct), b.Arm, b.Halt, d.file.Loop.PeriodMS, d.file.Loop.WatchdogMS)
+		b.Sense, b.Act, setup.FormatShares(shares, setup.TickBound), b.Arm, b.Halt, d.file.Loop.PeriodMS, d.file.Loop.WatchdogMS)
 	if d.file.Run.Shadow {
 		return fine("%s", found).with(values)
 	}
 	wrong, fatal := setup.CompareBounds(b, shares, d.file)
 	switch {
 	case fatal != nil:
-		return broken(setup.Shorten+", or raise loop.watchdog_ms", "%s: %v", found, fatal).with(values)
+		return broken(setup.TimeoutAdvice+", or raise loop.watchdog_ms", "%s: %v", found, fatal).with(values)
 	case wrong != nil:
-		return lacking(setup.Shorten+", or raise what it is compared with", "%s: %v", found, errors.Join(wrong...)).with(values)
+		return lacking(setup.TimeoutAdvice+", or raise what it is compared with", "%s: %v", found, errors.Join(wrong...)).with(values)
 	}
 	return fine("%s", found).with(values)
 }
@@ -164,7 +164,7 @@ func (d *doctor) buses(ctx context.Context, list []connection) (found []finding)
 			found = append(found, f.about(name))
 			continue
 		}
-		bus, err := d.hardware.I2c(name, d.file.Robot.Composite.I2CTimeout())
+		bus, err := d.hardware.OpenI2C(name, d.file.Robot.Composite.I2CTimeout())
 		if err != nil {
 			found = append(found, broken("see `i2cdetect -l`", "%v", err).about(name))
 			continue
@@ -304,7 +304,7 @@ func (d *doctor) bridgeCommand(ctx context.Context) finding {
 		return fine("%s is there; it was not started", program)
 	}
 	if _, err := os.Stat(script); err != nil {
-		return broken(setup.InRepository+", or correct robot.bridge.command", "%v", err)
+		return broken(setup.RepositoryAdvice+", or correct robot.bridge.command", "%v", err)
 	}
 	if err := bridge.CheckScript(ctx, command); err != nil {
 		found, fix, _ := strings.Cut(err.Error(), "; ")

@@ -135,7 +135,7 @@ func TestEachI2CDeviceIsAskedForOneRegisterAndNothingIsWritten(t *testing.T) {
 	if rig.Pwm.Registers != pwm {
 		t.Error("a register of the PWM changed")
 	}
-	d.hardware.I2c = func(string, time.Duration) (i2c.BusCloser, error) { return nil, errors.New("SMBus only") }
+	d.hardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) { return nil, errors.New("SMBus only") }
 	verdict(t, "bad bus", d.buses(t.Context(), list[:1])[0], statusFail, "SMBus only")
 }
 

@@ -164,7 +164,7 @@ func (d *doctor) freeSpace() finding {
 			return broken("see `dmesg` for the disk", "%v", err)
 		}
 		free := float64(s.Bavail) * float64(s.Bsize)
-		model, err := setup.OpenModel(d.file.Model)
+		model, err := setup.OpenModel(d.file.Model.Bundle)
 		if err != nil {
 			return skipped("%.1f GB free; how much a run writes depends on the model: see model.bundle", free/1e9)
 		}

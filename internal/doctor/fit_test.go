@@ -9,12 +9,12 @@ import (
 )
 
 func TestDoctor_ComparesChannelsAsARunDoes(t *testing.T) {
-	for name, c := range rigtest.Mismatched {
+	for name, c := range rigtest.MismatchedModels {
 		d := examined(t, fakeMachine(tree()), "rover", "model.bundle="+rigtest.RoverBundle(t, c.Change))
 		verdict(t, name, d.bundle(), statusOK)
 		verdict(t, name, d.fit(), statusFail, strings.TrimSpace(c.Shows))
 	}
-	set := []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.Unnamed)}
+	set := []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)}
 	for _, driver := range [][]string{nil, {"robot.driver=bridge", "robot.bridge.address=unix:/s"}} {
 		d := examined(t, fakeMachine(tree()), "rover", append(slices.Clone(set), driver...)...)
 		verdict(t, "unnamed", d.bundle(), statusOK)

@@ -78,7 +78,7 @@ func ThisMachine() machine {
 		space: func(path string) (s unix.Statfs_t, err error) {
 			return s, unix.Statfs(path, &s)
 		},
-		line: readLine, inputs: setup.InputDevices, hardware: setup.ThisComputer, program: runItself,
+		line: readLine, inputs: setup.InputDevices, hardware: setup.LocalHardware, program: runItself,
 	}
 }
 

@@ -44,10 +44,10 @@ func (d *doctor) model() setup.Model {
 
 // bundle opens the model as a run does, and reads the labels of a warm start.
 func (d *doctor) bundle() finding {
-	model, err := setup.OpenModel(d.file.Model)
+	model, err := setup.OpenModel(d.file.Model.Bundle)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(d.file.Model.Bundle):
-		return broken(setup.InRepository+", or correct model.bundle", "%v", err)
+		return broken(setup.RepositoryAdvice+", or correct model.bundle", "%v", err)
 	case err != nil:
 		return broken("correct model.bundle; `optibfm model inspect DIR` looks at one", "%v", err)
 	}
@@ -59,8 +59,8 @@ func (d *doctor) bundle() finding {
 	learner, err := controller.NewLearner(d.file.Controller, dims.Latent, d.file.Loop.Period())
 	if err == nil {
 		var warm setup.WarmStart
-		warm, err = setup.OpenWarmStart(d.file.Model, dims.Latent)
-		err = errors.Join(err, warm.Teach(context.Background(), learner))
+		warm, err = setup.LoadWarmStart(d.file.Model, dims.Latent)
+		err = errors.Join(err, warm.Apply(context.Background(), learner))
 	}
 	if err != nil {
 		return broken("correct the configuration", "%v", err)
@@ -78,7 +78,7 @@ func (d *doctor) fit() finding {
 	if model == nil {
 		return skipped("see model.bundle")
 	}
-	known, warning, err := setup.CheckFitUnopened(d.file, model)
+	known, warning, err := setup.CheckChannels(d.file, model)
 	switch {
 	case err != nil:
 		return broken("use a model of this robot, or correct the robot's lists of channels", "%v", err)

@@ -11,7 +11,7 @@ import (
 
 func TestTheRewardDeviceIsFoundWithoutOpeningIt(t *testing.T) {
 	m := fakeMachine(tree())
-	m.inputs = inputList{devices: []evdev.Info{{Node: "event0", Name: "Keyboard"}, rigtest.Pedal("event3")}}
+	m.inputs = inputList{devices: []evdev.Info{{Node: "event0", Name: "Keyboard"}, rigtest.PedalInfo("event3")}}
 	set := []string{"operator.source=evdev", "operator.evdev.device.name=FootSwitch", "operator.evdev.good=KEY_A", "operator.evdev.bad=KEY_B"}
 	d := examined(t, m, "composite", set...)
 	verdict(t, "there", d.inputDevice(), statusOK, "FootSwitch", "event3")
@@ -19,7 +19,7 @@ func TestTheRewardDeviceIsFoundWithoutOpeningIt(t *testing.T) {
 	verdict(t, "refused", d.inputDevice(), statusFail, "permission denied", "group input")
 	d.inputs = noInputs{}
 	verdict(t, "unplugged", d.inputDevice(), statusWarn, "not connected")
-	m.inputs = inputList{devices: []evdev.Info{rigtest.Pedal("event3")}}
+	m.inputs = inputList{devices: []evdev.Info{rigtest.PedalInfo("event3")}}
 	verdict(t, "other keys", examined(t, m, "composite", append(set, "operator.evdev.undo=KEY_U")...).inputDevice(), statusFail, "has no KEY_U", "label bind")
 	verdict(t, "no axis", examined(t, m, "composite", append(set, "operator.evdev.axis.code=ABS_Y")...).inputDevice(), statusFail, "has no ABS_Y")
 }

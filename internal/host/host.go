@@ -137,14 +137,14 @@ func Open(out io.Writer) (*Process, error) {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
 	h.logPath = path
-	h.notes = append(h.notes, h.Session.RoomMade...)
+	h.notes = append(h.notes, h.Session.LogNotices...)
 	h.Connect(log, source)
 	return h, nil
 }
 
 func (h *Process) openModel() (err error) {
 	bundle := h.Session.File.Model
-	if h.Session.Model, err = setup.OpenModel(bundle); err != nil {
+	if h.Session.Model, err = setup.OpenModel(bundle.Bundle); err != nil {
 		return err
 	}
 	if h.Session.Model.Fingerprint() != h.Config.ModelHash {
@@ -265,7 +265,7 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.Silent{}, nil
+	return setup.NoOperator{}, nil
 }
 
 // Notice shows a message of the operator's device and records the important ones.

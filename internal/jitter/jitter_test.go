@@ -93,7 +93,7 @@ func TestJitter_RefusesRobotsWithActuators(t *testing.T) {
 			t.Errorf("%s: %v, want a refusal", name, err)
 			continue
 		}
-		p, loop, err := NewProgramRun(name, rigtest.AdvisedSets(err.Error()))
+		p, loop, err := NewProgramRun(name, rigtest.AdvisedSetValues(err.Error()))
 		if err != nil {
 			t.Errorf("%s: the advice leads to %v", name, err)
 			continue
@@ -101,7 +101,7 @@ func TestJitter_RefusesRobotsWithActuators(t *testing.T) {
 		if own, _ := configs.Load(name); loop.PeriodMS != own.Loop.PeriodMS {
 			t.Errorf("%s: measured at %v ms, want %v", name, loop.PeriodMS, own.Loop.PeriodMS)
 		}
-		file, err := configs.Load(name, rigtest.SetsOf(p.arguments(t.TempDir(), time.Second))...)
+		file, err := configs.Load(name, rigtest.SetValues(p.arguments(t.TempDir(), time.Second))...)
 		if err != nil || file.Loop.WatchdogMS != 0 || file.Operator.Source != configs.SourceScripted || file.Operator.Web.WatchOnly {
 			t.Errorf("%s: watchdog %v ms, operator %+v, %v", name, file.Loop.WatchdogMS, file.Operator, err)
 		}

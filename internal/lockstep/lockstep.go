@@ -75,7 +75,7 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.closeLog()) }()
-	for _, text := range s.RoomMade {
+	for _, text := range s.LogNotices {
 		r.record.LogEvent(flightlog.Event{Level: flightlog.Info, Text: text})
 	}
 	if err := r.openIntake(); err != nil {
@@ -88,7 +88,7 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	if err != nil {
 		return result, err
 	}
-	if err := s.Warm.Teach(ctx, agent.Learner()); err != nil {
+	if err := s.Warm.Apply(ctx, agent.Learner()); err != nil {
 		return result, err
 	}
 	r.stepper.Agent = agent
@@ -150,7 +150,7 @@ func (r *lockstep) openNetwork() (err error) {
 
 func (r *lockstep) openIntake() error {
 	o := r.session.File.Operator
-	var source rewardsrc.Source = setup.Silent{}
+	var source rewardsrc.Source = setup.NoOperator{}
 	switch o.Source {
 	case configs.SourceScripted:
 		var err error

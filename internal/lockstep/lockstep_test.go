@@ -42,11 +42,11 @@ func TestALockstepRunIsAFunctionOfItsConfiguration(t *testing.T) {
 	if !slices.Equal(first.Tally.Returns, second.Tally.Returns) {
 		t.Errorf("returns %v and %v", first.Tally.Returns, second.Tally.Returns)
 	}
-	if !slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, b)) {
+	if !slices.Equal(rigtest.BeliefHashes(t, a), rigtest.BeliefHashes(t, b)) {
 		t.Error("the beliefs differ")
 	}
 	_, other := lockstepRunOf(t, func(f *configs.File) { f.Controller.Seed = 7 })
-	if slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, other)) {
+	if slices.Equal(rigtest.BeliefHashes(t, a), rigtest.BeliefHashes(t, other)) {
 		t.Error("another seed gives the same run")
 	}
 }

@@ -265,7 +265,7 @@ func TestInThePerRequestModeAPressThatNobodyAskedForIsRefused(t *testing.T) {
 
 // quietSource counts what it is told.
 type quietSource struct {
-	setup.Silent
+	setup.NoOperator
 	refused int
 }
 

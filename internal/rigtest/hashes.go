@@ -6,8 +6,8 @@ import (
 	"optibfm/flightlog"
 )
 
-// Hashes returns the belief hash of each tick of a log.
-func Hashes(t *testing.T, r *flightlog.Reader) (h []uint64) {
+// BeliefHashes returns the belief hash of each tick of a log.
+func BeliefHashes(t *testing.T, r *flightlog.Reader) (h []uint64) {
 	t.Helper()
 	for record, err := range r.Records() {
 		if err != nil {

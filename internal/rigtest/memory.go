@@ -36,7 +36,7 @@ type memorySample struct {
 
 func NewMemory(ticks uint64) *Memory { return &Memory{every: max(1, ticks/24)} }
 
-func (m *Memory) Look(tick uint64) {
+func (m *Memory) Sample(tick uint64) {
 	if tick%m.every != 0 {
 		return
 	}
@@ -51,7 +51,7 @@ func (m *Memory) Look(tick uint64) {
 
 // Constant asserts that the heap does not grow after the first sixth of a run. What is
 // left over is for buffers that grow to the size of the largest chunk.
-func (m *Memory) Constant(t *testing.T) {
+func (m *Memory) CheckConstant(t *testing.T) {
 	t.Helper()
 	for _, s := range m.samples {
 		t.Logf("%9d ticks: heap %6d KiB, VmRSS %s", s.tick, s.heap>>10, s.resident)

@@ -31,16 +31,16 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg.RefractoryMS = 0
 		k, err := keyboard.Open(cfg, keyboard.Options{Terminal: terminal, Display: func(keyboard.Notice) {}})
 		Must(t, err)
-		return k, func() { Write(t, person, "+") }
+		return k, func() { WriteString(t, person, "+") }
 	},
 	configs.SourceConsole: func(t *testing.T) (rewardsrc.Source, func()) {
 		in, person := io.Pipe()
 		t.Cleanup(func() { _ = person.Close() })
-		return console.Open(console.Options{In: in, Out: io.Discard, Good: 1, Bad: -1}), func() { Write(t, person, "+\n") }
+		return console.Open(console.Options{In: in, Out: io.Discard, Good: 1, Bad: -1}), func() { WriteString(t, person, "+\n") }
 	},
 	configs.SourceEvdev: func(t *testing.T) (rewardsrc.Source, func()) {
 		machine := evdevtest.Machine{Dir: t.TempDir()}
-		device := machine.Plug(Pedal("event3"), nil)
+		device := machine.Plug(PedalInfo("event3"), nil)
 		cfg := evdev.DefaultConfig()
 		cfg.Device.Name, cfg.Good, cfg.Bad, cfg.Labels.RefractoryMS = "FootSwitch", "KEY_A", "KEY_B", 0
 		p, err := evdev.Open(cfg, evdev.Options{System: machine})
@@ -69,7 +69,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
 		s, err := web.Open(cfg, web.Options{Period: 20 * time.Millisecond})
 		Must(t, err)
-		p := PairFrom(t, text(s.Pairing().URL))
+		p := PairPhone(t, text(s.Pairing().URL))
 		conn := p.dial(t.Context())
 		go func() { // until the source is halted
 			for err := error(nil); err == nil; {
@@ -111,7 +111,7 @@ func (chip) Debounced() bool                               { return true }
 func (chip) Set(gpio.Output, bool) error                   { return nil }
 func (c chip) Close() error                                { return c.events.Close() }
 
-func Write(t *testing.T, to io.Writer, text string) {
+func WriteString(t *testing.T, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	Must(t, err)
@@ -146,7 +146,7 @@ func OpenPTY(t *testing.T) (person, terminal *os.File) {
 }
 
 // Pedal is a device with two buttons, KEY_A for good and KEY_B for bad.
-func Pedal(node string) evdev.Info {
+func PedalInfo(node string) evdev.Info {
 	info := evdev.Info{Node: node, Bus: 3, Vendor: 0x0c45, Product: 0x7403, Name: "FootSwitch"}
 	info.Keys.Set(PedalGood)
 	info.Keys.Set(PedalBad)

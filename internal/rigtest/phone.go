@@ -15,38 +15,38 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Shared is what a program writes, for somebody who reads it meanwhile.
-type Shared struct {
+// SyncBuffer is what a program writes, for somebody who reads it meanwhile.
+type SyncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *Shared) Write(p []byte) (int, error) {
+func (s *SyncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func (s *Shared) String() string {
+func (s *SyncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// phone is a device that paired with a console.
-type phone struct {
+// Phone is a device that paired with a console.
+type Phone struct {
 	t            *testing.T
 	base, cookie string
 }
 
 var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 
-// PairFrom pairs with the console whose code a program printed.
-func PairFrom(t *testing.T, output fmt.Stringer) *phone {
+// PairPhone pairs with the console whose code a program printed.
+func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if found := pairingURL.FindStringSubmatch(output.String()); found != nil {
-			p := &phone{t: t, base: found[1]}
+			p := &Phone{t: t, base: found[1]}
 			answer := p.Post("/pair", `{"token":"`+found[2]+`"}`)
 			if answer.StatusCode != http.StatusNoContent {
 				t.Fatalf("pairing: %s", answer.Status)
@@ -59,7 +59,7 @@ func PairFrom(t *testing.T, output fmt.Stringer) *phone {
 	return nil
 }
 
-func (p *phone) Post(path, body string) *http.Response {
+func (p *Phone) Post(path, body string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *phone) Post(path, body string) *http.Response {
 }
 
 // dial opens the page's socket.
-func (p *phone) dial(ctx context.Context) *websocket.Conn {
+func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	p.t.Helper()
 	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *phone) dial(ctx context.Context) *websocket.Conn {
 }
 
 // Press sends a press and returns what became of it.
-func (p *phone) Press(kind string) (status string) {
+func (p *Phone) Press(kind string) (status string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()

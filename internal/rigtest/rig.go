@@ -17,15 +17,15 @@ import (
 	"optibfm/rtloop"
 )
 
-// Unattended makes a robot of devices one that arms by itself and ends with a
+// AutoArmSettings makes a robot of devices one that arms by itself and ends with a
 // stop, though nothing stops it when the program dies.
-var Unattended = []string{
+var AutoArmSettings = []string{
 	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=", "safety.external_deadman=the test's",
 }
 
-// RigOrders tells the program, where the tests are it, to have a rig instead of
+// RigVariable tells the program, where the tests are it, to have a rig instead of
 // this computer's hardware, and what that shall do.
-const RigOrders = "OPTIBFM_TEST_RIG"
+const RigVariable = "OPTIBFM_TEST_RIG"
 
 // Rig is the rover of configs/composite.yaml: chips on a bus, and a body that
 // moves as its motors are told, whenever its IMU is asked.
@@ -81,7 +81,7 @@ func NewRig() *Rig {
 	return r
 }
 
-func RigFromOrders(text string) *Rig {
+func RigFromJSON(text string) *Rig {
 	r := NewRig()
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		panic(err)
@@ -118,13 +118,13 @@ func (r *Rig) wheel(pin int) float64 {
 // Hardware opens the rig.
 func (r *Rig) Hardware() setup.Hardware {
 	return setup.Hardware{
-		I2c: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
+		OpenI2C: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
 			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
 				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
 			}
-			return &RigBus{r.Bus, r}, nil
+			return &rigBus{r.Bus, r}, nil
 		},
-		Line: func(name string, level gpio.Level) (setup.OutputLine, error) {
+		OpenLine: func(name string, level gpio.Level) (setup.OutputLine, error) {
 			if name != "GPIO17" {
 				return nil, errors.New("rig: found the line " + name)
 			}
@@ -144,13 +144,13 @@ func (r *Rig) drive(level gpio.Level) error {
 	return nil
 }
 
-// RigBus is the bus, on which the fault comes when it is due.
-type RigBus struct {
+// rigBus is the bus, on which the fault comes when it is due.
+type rigBus struct {
 	*i2cbustest.Bus
 	rig *Rig
 }
 
-func (b *RigBus) Tx(addr uint16, w, r []byte) error {
+func (b *rigBus) Tx(addr uint16, w, r []byte) error {
 	if addr == 0x28 && w[0] == 0x14 {
 		if b.rig.Seen.Reads++; b.rig.Seen.Reads == b.rig.After {
 			b.rig.Fail()
@@ -165,10 +165,10 @@ func (r *Rig) Fail() {
 }
 
 // Timeout is what hardware wants it to be.
-func (b *RigBus) Timeout() time.Duration { return 10 * time.Millisecond }
+func (b *rigBus) Timeout() time.Duration { return 10 * time.Millisecond }
 
 // Close writes the report.
-func (b *RigBus) Close() error {
+func (b *rigBus) Close() error {
 	r := b.rig
 	if r.Report == "" {
 		return b.Bus.Close()

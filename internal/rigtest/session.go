@@ -1,10 +1,10 @@
 package rigtest
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/hal"
@@ -15,8 +15,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// RoverNamed gives a robot with the rover's sizes the names of the rover's channels.
-func RoverNamed(t *testing.T, spec hal.Spec) hal.Spec {
+// WithRoverNames gives a robot with the rover's sizes the names of the rover's channels.
+func WithRoverNames(t *testing.T, spec hal.Spec) hal.Spec {
 	t.Helper()
 	robot, err := rover.New(rover.DefaultConfig())
 	if err != nil {
@@ -35,10 +35,10 @@ func RoverNamed(t *testing.T, spec hal.Spec) hal.Spec {
 func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 	t.Helper()
 	m := tflitetest.Manifest(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2})
-	for _, c := range RoverNamed(t, haltest.Spec(6, 2)).Obs {
+	for _, c := range WithRoverNames(t, haltest.Spec(6, 2)).Obs {
 		m.Observation = append(m.Observation, tflite.Channel{Name: c.Name})
 	}
-	for _, c := range RoverNamed(t, haltest.Spec(6, 2)).Action {
+	for _, c := range WithRoverNames(t, haltest.Spec(6, 2)).Action {
 		m.Action = append(m.Action, tflite.Channel{Name: c.Name})
 	}
 	change(&m)
@@ -50,7 +50,7 @@ func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 }
 
 // The ways in which a model does not match the rover, and what the error shows.
-var Mismatched = map[string]struct {
+var MismatchedModels = map[string]struct {
 	Change func(*tflite.Manifest)
 	Shows  string
 }{
@@ -68,16 +68,16 @@ var Mismatched = map[string]struct {
 	},
 }
 
-func Unnamed(m *tflite.Manifest) { m.Observation, m.Action = nil, nil }
+func RemoveChannelNames(m *tflite.Manifest) { m.Observation, m.Action = nil, nil }
 
-// Exported is a SavedModel of the rover's size: testdata/make_exported.py.
-var Exported = testdata("exported")
+// SavedModelDir is a SavedModel of the rover's size: testdata/make_exported.py.
+var SavedModelDir = testdata("exported")
 
-// SavedBundle writes a bundle of exported as `model import` does; change alters
+// SavedModelBundle writes a bundle of exported as `model import` does; change alters
 // what it says.
-func SavedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
+func SavedModelBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 	t.Helper()
-	m := tflite.SavedModel{Dir: Exported, Name: "exported", Signatures: tflite.DefaultSignatures(), Sizes: tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}}
+	m := tflite.SavedModel{Dir: SavedModelDir, Name: "exported", Signatures: tflite.DefaultSignatures(), Sizes: tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}}
 	if change != nil {
 		change(&m)
 	}
@@ -106,7 +106,7 @@ func NewSession(t *testing.T, change func(*configs.File)) *setup.Session {
 		change(&file)
 	}
 	s := &setup.Session{File: file, Model: setup.NativeModel{Bundle: tflitetest.Bundle(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}, 1)}}
-	if err := s.Settle(); err != nil {
+	if err := s.UpdateYAML(); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -125,8 +125,12 @@ func ModelBundle(t *testing.T) string {
 	return dir
 }
 
-func Nan() float64 { return math.NaN() }
-
-type Printed []byte
-
-func (p *Printed) Write(b []byte) (int, error) { *p = append(*p, b...); return len(b), nil }
+// WaitUntil polls until done returns true. It returns false after the timeout.
+func WaitUntil(timeout time.Duration, done func() bool) bool {
+	for deadline := time.Now().Add(timeout); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}

@@ -130,21 +130,21 @@ func (w *Wagon) WaitStopped(t *testing.T, limit time.Duration, devices ...string
 	}
 }
 
-// PatientDeadman is the deadman of a wagon whose control process may have to wait
+// LongDeadman is the deadman of a wagon whose control process may have to wait
 // for a processor.
-const PatientDeadman = 2500 * time.Millisecond
+const LongDeadman = 2500 * time.Millisecond
 
-// Patience is for fakes that a busy machine keeps waiting: unlike devices they
+// LongTimeouts is for fakes that a busy machine keeps waiting: unlike devices they
 // need its processors. A sample may be so old, an answer take a quarter of it: one
 // that is asked for again must not make the other devices' samples stale.
-func Patience(age time.Duration) []string {
+func LongTimeouts(age time.Duration) []string {
 	ms := func(key string, d time.Duration) string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
 	}
 	set := []string{"loop.watchdog_ms=20000", ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
 	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
 		device := fmt.Sprintf("[%d].", i+1)
-		set = append(set, ms(device+"stale_ms", age), ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", PatientDeadman))
+		set = append(set, ms(device+"stale_ms", age), ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", LongDeadman))
 	}
 	return set
 }

@@ -17,13 +17,13 @@ import (
 // reset, which no body can.
 func simulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
 
-// Harmless reports whether nothing moves whatever the program does.
-func Harmless(r hal.Robot, f configs.File) bool { return simulator(r) || f.Run.Shadow }
+// SimulatedOrShadow reports whether nothing moves whatever the program does.
+func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return simulator(r) || f.Run.Shadow }
 
 // CheckArming refuses, before anything is armed, what a strict posture does not
 // allow a real robot, and warns of it in another.
 func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
-	if Harmless(robot, file) {
+	if SimulatedOrShadow(robot, file) {
 		return nil
 	}
 	var wrong []error
@@ -54,9 +54,9 @@ func withoutDeadman(robot hal.Robot, file configs.File) string {
 	return "this robot's driver"
 }
 
-// KnownDeadman says in words what stops the robot when this computer dies, where
+// DescribeDeadman says in words what stops the robot when this computer dies, where
 // that is known before it is armed; else it is empty.
-func KnownDeadman(robot hal.Robot, s configs.Safety) string {
+func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 	switch {
 	case s.ExternalDeadman != "":
 		return s.ExternalDeadman
@@ -66,6 +66,6 @@ func KnownDeadman(robot hal.Robot, s configs.Safety) string {
 	return ""
 }
 
-// WaitsForHost reports whether a robot may stand still until a slow host has
+// CanWaitForHost reports whether a robot may stand still until a slow host has
 // caught up: it is simulated, and its time passes with its acts alone.
-func WaitsForHost(r hal.Robot, f configs.File) bool { return simulator(r) && Simulated(f.Robot) }
+func CanWaitForHost(r hal.Robot, f configs.File) bool { return simulator(r) && Simulated(f.Robot) }

@@ -18,7 +18,7 @@ func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (reca
 	if recalled, err = loadBelief(l, s); err != nil || l.Belief().Weight() > 0 {
 		return recalled, err
 	}
-	return recalled, s.Warm.Teach(ctx, l)
+	return recalled, s.Warm.Apply(ctx, l)
 }
 
 // loadBelief gives the learner what earlier runs have learnt (run.state_dir), or

@@ -20,10 +20,10 @@ import (
 // watchdog's time would be taken for a driver that hangs, so that such a robot is
 // refused in any. It prints what it bears as warnings.
 func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
-	if Harmless(robot, file) {
+	if SimulatedOrShadow(robot, file) {
 		return nil
 	}
-	wrong, fatal := CompareBounds(hal.BoundsOf(robot), SharesOf(robot), file)
+	wrong, fatal := CompareBounds(hal.BoundsOf(robot), sharesOf(robot), file)
 	if fatal != nil {
 		return fatal
 	}
@@ -42,11 +42,11 @@ func CompareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (w
 	tick := b.Sense + b.Act
 	if watchdog > 0 && tick > watchdog {
 		return nil, fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
-			watchdog, tick, InWords(shares, SenseAndAct), Shorten)
+			watchdog, tick, FormatShares(shares, TickBound), TimeoutAdvice)
 	}
 	if tick > period {
 		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
-			period, tick, InWords(shares, SenseAndAct), Shorten))
+			period, tick, FormatShares(shares, TickBound), TimeoutAdvice))
 	}
 	for _, act := range []struct {
 		name string
@@ -57,19 +57,19 @@ func CompareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (w
 	} {
 		if most := act.of(b) + tick; watchdog > 0 && most > watchdog {
 			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: where a bus does not answer the watchdog ends the run: raise it, or %s",
-				watchdog, act.name, most, InWords(shares, func(b hal.Bounds) time.Duration { return act.of(b) + SenseAndAct(b) }), Shorten))
+				watchdog, act.name, most, FormatShares(shares, func(b hal.Bounds) time.Duration { return act.of(b) + TickBound(b) }), TimeoutAdvice))
 		}
 	}
 	return wrong, nil
 }
 
-// Shorten is how every worst case becomes a better one.
-const Shorten = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
+// TimeoutAdvice is how every worst case becomes a better one.
+const TimeoutAdvice = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
 
-func SenseAndAct(b hal.Bounds) time.Duration { return b.Sense + b.Act }
+func TickBound(b hal.Bounds) time.Duration { return b.Sense + b.Act }
 
-// SharesOf is what of a robot's time is which device's, where it is made of devices.
-func SharesOf(robot hal.Robot) []composite.Share {
+// sharesOf is what of a robot's time is which device's, where it is made of devices.
+func sharesOf(robot hal.Robot) []composite.Share {
 	r, ok := robot.(interface{ Shares() []composite.Share })
 	if !ok {
 		return nil
@@ -77,8 +77,8 @@ func SharesOf(robot hal.Robot) []composite.Share {
 	return r.Shares()
 }
 
-// InWords says which device takes how much of a time; nothing where none does.
-func InWords(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
+// FormatShares says which device takes how much of a time; nothing where none does.
+func FormatShares(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
 	var words []string
 	for _, s := range shares {
 		if t := of(s.Bounds); t > 0 {

@@ -1,6 +1,7 @@
 package setup_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"regexp"
@@ -64,7 +65,7 @@ func TestWhatARobotsCallsMayTakeIsComparedWithTheLoop(t *testing.T) {
 			robot := slowRobot{haltest.New(haltest.Spec(1, 1)), []composite.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}}
 			file := configs.Default()
 			file.Loop.PeriodMS, file.Loop.WatchdogMS, file.Loop.Posture = 20, c.watchdogMS, rtloop.Strict
-			var printed rigtest.Printed
+			var printed bytes.Buffer
 			err := setup.CheckBounds(&printed, robot, file)
 			if (err != nil) != c.strict {
 				t.Errorf("strict: %v", err)
@@ -78,8 +79,8 @@ func TestWhatARobotsCallsMayTakeIsComparedWithTheLoop(t *testing.T) {
 				t.Errorf("it names a device that takes no time: %v", err)
 			}
 			file.Loop.Posture = rtloop.Warn
-			if err := setup.CheckBounds(&printed, robot, file); (err != nil) != c.always || (len(printed) > 0) != (c.strict && !c.always) {
-				t.Errorf("warn: %v, %q", err, printed)
+			if err := setup.CheckBounds(&printed, robot, file); (err != nil) != c.always || (printed.Len() > 0) != (c.strict && !c.always) {
+				t.Errorf("warn: %v, %q", err, printed.String())
 			}
 			file.Run.Shadow = true // nothing moves
 			if err := setup.CheckBounds(&printed, robot, file); err != nil {
@@ -107,11 +108,11 @@ func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = setup.CloseRobot(robot) }()
-		var printed rigtest.Printed
+		var printed bytes.Buffer
 		if err := setup.CheckBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
 			t.Errorf("%s (%s): %v", name, file.Loop.Posture, err)
 		}
-		if opened := setup.SharesOf(robot); !slices.Equal(opened, file.Robot.Composite.Shares()) {
+		if opened := robot.Shares(); !slices.Equal(opened, file.Robot.Composite.Shares()) {
 			t.Errorf("%s: the configuration tells %v, the devices %v", name, file.Robot.Composite.Shares(), opened)
 		}
 		t.Logf("%s: %+v", name, robot.Bounds())
@@ -165,8 +166,8 @@ func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bus, h := &costlyBus{}, rigtest.NewRig().Hardware()
-			open := h.I2c
-			h.I2c = func(path string, timeout time.Duration) (_ i2c.BusCloser, err error) {
+			open := h.OpenI2C
+			h.OpenI2C = func(path string, timeout time.Duration) (_ i2c.BusCloser, err error) {
 				bus.BusCloser, err = open(path, timeout)
 				return bus, err
 			}
@@ -282,7 +283,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	}
 	devices := append(file.Robot.Composite.Devices, base.Robot.Composite.Devices[1],
 		configs.Device{Driver: "feetech", Feetech: feetech.Config{Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100}})
-	o := setup.NewOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
+	o := setup.NewDeviceOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
 	t.Cleanup(func() { _ = o.Close() })
 	found := map[string]hal.Bounds{}
 	for _, d := range devices {
@@ -296,7 +297,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 		t.Cleanup(func() { _ = device.Close() })
 		found[d.Driver] = hal.BoundsOf(device)
 	}
-	bus := &rigtest.RigBus{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
+	bus := &costlyBus{BusCloser: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
 	imu, err := mpu6050.New(bus, mpu6050.Config{Bus: "fake"}, rtloop.Now)
 	if err != nil {
 		t.Fatal(err)

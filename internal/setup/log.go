@@ -1,41 +1,28 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
+	"optibfm/configs"
 	"optibfm/flightlog"
-	"optibfm/internal/shell"
 )
 
-// DamageError is the error of a command that read a damaged log; nil for any other.
-func DamageError(command, path string, damage []error) error {
-	if len(damage) == 0 {
-		return nil
+// MakeRoom removes verified logs above the limits of a configuration, the oldest first.
+// It returns messages about the removed logs and about limits that are still exceeded.
+// An error means that a run must not start.
+func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
+	limits := flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9)}
+	room, err := flightlog.MakeRoom(l.Dir, limits)
+	if len(room.Removed) > 0 {
+		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as verified: "+strings.Join(room.Removed, ", "))
 	}
-	return fmt.Errorf("%s: %s: %w (%s); copy what can be read: optibfm log recover %s",
-		command, path, flightlog.ErrDamaged, DamageText(damage), shell.Quote(path))
-}
-
-// DamageText names the first damaged places.
-func DamageText(damage []error) string {
-	const shown = 3
-	var parts []string
-	for _, err := range damage[:min(shown, len(damage))] {
-		parts = append(parts, err.Error())
+	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
+		exceeded = append(exceeded, fmt.Sprintf("log.keep_gb: logs that were not verified, and the log of the run, "+
+			"take %.2f GB; copy them, then run `optibfm log release`", held))
 	}
-	if more := len(damage) - shown; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more places", more))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// WithLog opens a log for the time of f.
-func WithLog(path string, f func(r *flightlog.Reader) error) error {
-	r, err := flightlog.Open(path)
 	if err != nil {
-		return err
+		err = fmt.Errorf("log.min_free_gb: %w", err)
 	}
-	return errors.Join(f(r), r.Close())
+	return removed, exceeded, err
 }

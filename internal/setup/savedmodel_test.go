@@ -15,8 +15,8 @@ import (
 )
 
 func TestWhatASavedModelCannotDoIsSaidBeforeTheRun(t *testing.T) {
-	dir := rigtest.SavedBundle(t, nil)
-	m, err := setup.OpenBundle(dir)
+	dir := rigtest.SavedModelBundle(t, nil)
+	m, err := setup.OpenModel(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestWhatASavedModelCannotDoIsSaidBeforeTheRun(t *testing.T) {
 }
 
 func TestAStrategyThatEvaluatesNothingDoesNotLoadASavedModel(t *testing.T) {
-	m, err := setup.OpenBundle(rigtest.SavedBundle(t, nil))
+	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

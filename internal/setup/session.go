@@ -34,7 +34,7 @@ type Session struct {
 
 	OnSync func(running bool) // of the log; may be nil
 
-	RoomMade []string // what createLog did to other logs, in words
+	LogNotices []string // what createLog did to other logs, in words
 }
 
 // Shape is the size of the session's ticks.
@@ -66,7 +66,7 @@ func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *f
 	if err != nil {
 		return nil, "", err
 	}
-	s.RoomMade = append(removed, exceeded...)
+	s.LogNotices = append(removed, exceeded...)
 	now := time.Now()
 	meta := flightlog.Metadata{
 		Program: version.String(), ModelHash: s.Model.Fingerprint(), Posture: posture,
@@ -85,13 +85,13 @@ func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *f
 		NoSync:     simulated,
 		OnSync:     s.OnSync,
 	}
-	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+FileName(spec.Name), meta, opts)
+	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
 }
 
-// FileName makes a part of a file name of a robot's name, which another program may
+// fileName makes a part of a file name of a robot's name, which another program may
 // have chosen. It holds only characters that no shell and no file system takes for
 // something else.
-func FileName(name string) string {
+func fileName(name string) string {
 	const longest = 100 // of the 255 bytes that a file name may have
 	safe := strings.Map(func(r rune) rune {
 		switch {
@@ -122,9 +122,9 @@ func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Opti
 	}
 }
 
-// Settle writes down the configuration as it now is, which is what the host
+// UpdateYAML writes down the configuration as it now is, which is what the host
 // process works from and what the log keeps.
-func (s *Session) Settle() (err error) {
+func (s *Session) UpdateYAML() (err error) {
 	s.YAML, err = s.File.YAML()
 	return err
 }
@@ -147,7 +147,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	if s.Model, err = OpenModel(file.Model); err != nil {
+	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
 	if err := file.Controller.Validate(s.Model.Dims().Latent); err != nil {
@@ -156,12 +156,12 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := s.Model.Fits(file); err != nil {
 		return nil, err
 	}
-	_, warning, err := CheckFitUnopened(file, s.Model)
+	_, warning, err := CheckChannels(file, s.Model)
 	if err != nil {
 		return nil, err
 	}
 	if warning != "" {
 		fmt.Fprint(os.Stderr, plaintext.Wrap("warning: "+warning))
 	}
-	return s, s.Settle()
+	return s, s.UpdateYAML()
 }

@@ -9,7 +9,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal/dynamixel/dynamixeltest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
@@ -47,6 +46,6 @@ func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
 
 // onFrame does something when a motor of the arm has been sent a frame.
 func onFrame(w *rigtest.Wagon, motor int, do func()) {
-	control.Until(20*time.Second, func() bool { return w.Arm.Frames(motor) > 0 })
+	rigtest.WaitUntil(20*time.Second, func() bool { return w.Arm.Frames(motor) > 0 })
 	do()
 }

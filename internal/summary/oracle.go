@@ -48,7 +48,7 @@ func FollowOracle(s *setup.Session) error {
 	}
 	s.File.Controller.Strategy, s.File.Controller.FixedZ = controller.Fixed, z
 	s.File.Operator.Source = configs.SourceNone
-	return s.Settle()
+	return s.UpdateYAML()
 }
 
 // baselines measures what an oracle and random behaviour get in the session's

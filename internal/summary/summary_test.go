@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestTheShareOfAnOracleThatGetsNothingIsNotTold(t *testing.T) {
 	if got := shareOf(1, 2); got != ", 50 % of the oracle's" {
 		t.Errorf("1 of 2: %q", got)
 	}
-	for _, oracle := range []float64{0, -1, rigtest.Nan()} {
+	for _, oracle := range []float64{0, -1, math.NaN()} {
 		if got := shareOf(1, oracle); got != "" {
 			t.Errorf("1 of %v: %q", oracle, got)
 		}

@@ -13,14 +13,14 @@ type command uint64
 
 const (
 	commandNone command = iota
-	CommandArm
-	CommandDisarm
-	CommandReset
-	CommandStop
+	commandArm
+	commandDisarm
+	commandReset
+	commandStop
 )
 
 // actNames are the words of the control socket, and the subcommands.
-var actNames = map[string]command{"arm": CommandArm, "disarm": CommandDisarm, "reset": CommandReset, "stop": CommandStop}
+var actNames = map[string]command{"arm": commandArm, "disarm": commandDisarm, "reset": commandReset, "stop": commandStop}
 
 // commandMailbox is what lies between the control socket's goroutine, which asks,
 // and the control thread, which answers in its next tick: atomic words, and
@@ -52,16 +52,16 @@ var (
 // Ask hands an act to the control thread and waits for its answer, at most so
 // long. Only the socket's goroutine calls it.
 func (s *commandMailbox) Ask(a command, patience time.Duration) error {
-	if a == CommandStop {
+	if a == commandStop {
 		s.stopping.Store(true)
-		if !Until(patience, func() bool { return !s.stopping.Load() }) {
+		if !waitUntil(patience, func() bool { return !s.stopping.Load() }) {
 			return errNoAnswer
 		}
 		return nil
 	}
 	number := s.asked.Load()>>8 + 1
 	s.asked.Store(number<<8 | uint64(a))
-	if !Until(patience, func() bool { return s.answered.Load() == number }) {
+	if !waitUntil(patience, func() bool { return s.answered.Load() == number }) {
 		s.asked.CompareAndSwap(number<<8|uint64(a), number<<8) // it is not done later, when nobody expects it
 		return errNoAnswer
 	}
@@ -71,7 +71,7 @@ func (s *commandMailbox) Ask(a command, patience time.Duration) error {
 	return nil
 }
 
-func Until(patience time.Duration, done func() bool) bool {
+func waitUntil(patience time.Duration, done func() bool) bool {
 	for deadline := time.Now().Add(patience); !done(); {
 		if time.Now().After(deadline) {
 			return false

@@ -34,7 +34,7 @@ import (
 // group), the credentials of the caller, which the kernel vouches for, and that
 // no process which this one started may call, the host first of all: what faces
 // the network must not be able to arm a robot, whichever user it is.
-type Socket struct {
+type Server struct {
 	listener *net.UnixListener
 	path     string
 	group    int // -1: none
@@ -54,7 +54,7 @@ const (
 )
 
 // Listen opens the socket; nil where none is wanted.
-func Listen(s configs.Safety) (*Socket, error) {
+func Listen(s configs.Safety) (*Server, error) {
 	if s.Socket == "" {
 		return nil, nil
 	}
@@ -77,10 +77,10 @@ func Listen(s configs.Safety) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("safety.socket: %s: %w", s.Socket, err)
 	}
-	return &Socket{listener: listener, path: s.Socket, group: group, done: make(chan struct{})}, nil
+	return &Server{listener: listener, path: s.Socket, group: group, done: make(chan struct{})}, nil
 }
 
-var ErrSocketTaken = errors.New("another process answers there: one robot has one controller: end it, or give another path")
+var ErrSocketInUse = errors.New("another process answers there: one robot has one controller: end it, or give another path")
 
 // listenPrivately listens on a socket that nobody could have connected to before
 // its mode was set.
@@ -122,10 +122,10 @@ func clearAway(path string) error {
 	c, err := net.DialTimeout("unix", path, socketPatience)
 	if err == nil {
 		_ = c.Close() // it told what we wanted to know
-		return ErrSocketTaken
+		return ErrSocketInUse
 	}
 	if errors.Is(err, syscall.EAGAIN) { // it listens, and others wait for it too
-		return ErrSocketTaken
+		return ErrSocketInUse
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
@@ -134,7 +134,7 @@ func clearAway(path string) error {
 }
 
 // silence ends the goroutine. The socket goes on to say that somebody is there.
-func (s *Socket) silence() {
+func (s *Server) silence() {
 	if s == nil || s.board == nil {
 		return
 	}
@@ -143,7 +143,7 @@ func (s *Socket) silence() {
 }
 
 // Close gives the socket up and removes it.
-func (s *Socket) Close() error {
+func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (s *Socket) Close() error {
 
 // serve answers until it is silenced. It never takes the process with it:
 // a panic here stops the robot in the next tick.
-func (s *Socket) serve() {
+func (s *Server) serve() {
 	defer close(s.done)
 	defer func() {
 		if value := recover(); value != nil {
@@ -174,7 +174,7 @@ func (s *Socket) serve() {
 }
 
 // Answer serves one caller. What goes wrong is the caller's to see.
-func (s *Socket) Answer(c *net.UnixConn) {
+func (s *Server) Answer(c *net.UnixConn) {
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(socketPatience)); err != nil {
 		return
@@ -191,7 +191,7 @@ func (s *Socket) Answer(c *net.UnixConn) {
 }
 
 // obey does what a word asks for.
-func (s *Socket) obey(word string) error {
+func (s *Server) obey(word string) error {
 	if word == "status" {
 		return nil
 	}
@@ -201,13 +201,13 @@ func (s *Socket) obey(word string) error {
 	}
 	patience := 2*s.period + time.Second
 	err := s.board.Ask(a, patience)
-	if a == CommandStop && errors.Is(err, errNoAnswer) {
+	if a == commandStop && errors.Is(err, errNoAnswer) {
 		s.cutOff(rtloop.Stall{For: patience})
 	}
 	return err
 }
 
-func (s *Socket) reply(c *net.UnixConn, refusal error) {
+func (s *Server) reply(c *net.UnixConn, refusal error) {
 	text, err := json.Marshal(s.condition(refusal))
 	if err != nil {
 		panic(err) // numbers and text
@@ -218,7 +218,7 @@ func (s *Socket) reply(c *net.UnixConn, refusal error) {
 	_, _ = c.Write(append(text, '\n')) // a caller who is gone asked for nothing more
 }
 
-func (s *Socket) condition(refusal error) link.Status {
+func (s *Server) condition(refusal error) link.Status {
 	b, live := s.board, s.live()
 	r := link.Status{
 		Robot: s.robot, State: controller.Mode(b.mode.Load()).String(), Tick: b.tick.Load(), Deadman: s.deadman,
@@ -257,7 +257,7 @@ func ownDeadman(after time.Duration, mode controller.Mode) string {
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // admit refuses a caller who may not move this robot.
-func (s *Socket) admit(c *net.UnixConn) error {
+func (s *Server) admit(c *net.UnixConn) error {
 	peer, err := peerOf(c)
 	if err != nil {
 		return err

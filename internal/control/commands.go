@@ -39,15 +39,15 @@ func (c *control) obey() error {
 // do is an operator's act. It may take the robot's time, and allocate.
 func (c *control) do(a command) error {
 	switch a {
-	case CommandDisarm:
+	case commandDisarm:
 		c.arming = false
 		return c.agent.Disarm()
-	case CommandReset, CommandArm:
+	case commandReset, commandArm:
 		if c.silent() {
 			return errHostSilent
 		}
 	}
-	if a == CommandReset {
+	if a == commandReset {
 		err := c.agent.Reset()
 		if err == nil {
 			c.board.stopped.Store(nil)

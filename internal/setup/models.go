@@ -37,11 +37,8 @@ type Model interface {
 	Caveat() string
 }
 
-// OpenModel opens the model that a configuration names.
-func OpenModel(m configs.Model) (Model, error) { return OpenBundle(m.Bundle) }
-
-// OpenBundle opens embedded:rover or the model in a directory.
-func OpenBundle(bundle string) (Model, error) {
+// OpenModel opens embedded:rover or the model in a directory.
+func OpenModel(bundle string) (Model, error) {
 	if bundle == configs.EmbeddedRover {
 		b, err := tflite.Load(rover.Model())
 		return NativeModel{b}, err

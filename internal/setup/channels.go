@@ -21,8 +21,8 @@ func Simulated(r configs.Robot) bool {
 	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
 }
 
-// checkFit compares the channels of a robot with those that its model was trained with.
-func checkFit(f configs.File, spec hal.Spec, model Model) error {
+// checkRobotChannels compares the channels of a robot with those that its model was trained with.
+func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
 	observation, action := model.Channels()
 	if err := controller.CheckChannels(spec, observation, action); err != nil {
 		return fmt.Errorf("model.bundle: %s: %w", f.Model.Bundle, err)
@@ -30,8 +30,8 @@ func checkFit(f configs.File, spec hal.Spec, model Model) error {
 	return nil
 }
 
-// CheckNamed warns of a model that does not name its channels. With loop.posture strict it is an error.
-func CheckNamed(f configs.File, model Model) (warning string, err error) {
+// checkNamed warns of a model that does not name its channels. With loop.posture strict it is an error.
+func checkNamed(f configs.File, model Model) (warning string, err error) {
 	observation, action := model.Channels()
 	var unnamed []string
 	if !controller.Named(observation) {
@@ -52,17 +52,17 @@ func CheckNamed(f configs.File, model Model) (warning string, err error) {
 	return warning, nil
 }
 
-// CheckFitUnopened is checkFit and checkNamed without opening the robot. known is false for a robot behind
+// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for a robot behind
 // a bridge, which describes itself when a run connects: only the model is checked.
-func CheckFitUnopened(f configs.File, model Model) (known bool, warning string, err error) {
+func CheckChannels(f configs.File, model Model) (known bool, warning string, err error) {
 	spec, known, err := specUnopened(f)
 	if err == nil && known {
-		err = checkFit(f, spec, model)
+		err = checkRobotChannels(f, spec, model)
 	}
 	if err != nil {
 		return known, "", err
 	}
-	warning, err = CheckNamed(f, model)
+	warning, err = checkNamed(f, model)
 	return known, warning, err
 }
 
@@ -81,16 +81,16 @@ func specUnopened(f configs.File) (spec hal.Spec, known bool, err error) {
 	return hal.Spec{}, false, nil
 }
 
-// CheckFitOfFile is checkFitUnopened for a configuration whose model may be on another computer.
-func CheckFitOfFile(f configs.File) (warning string, err error) {
+// CheckChannelsOfFile is checkFitUnopened for a configuration whose model may be on another computer.
+func CheckChannelsOfFile(f configs.File) (warning string, err error) {
 	_, err = os.Stat(f.Model.Bundle)
 	if f.Model.Bundle != configs.EmbeddedRover && errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	model, err := OpenModel(f.Model)
+	model, err := OpenModel(f.Model.Bundle)
 	if err != nil {
 		return "", fmt.Errorf("model.bundle: %w", err)
 	}
-	_, warning, err = CheckFitUnopened(f, model)
+	_, warning, err = CheckChannels(f, model)
 	return warning, err
 }

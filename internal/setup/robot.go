@@ -36,7 +36,7 @@ func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, er
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFit(s.File, robot.Spec(), s.Model); err != nil {
+	if err := checkRobotChannels(s.File, robot.Spec(), s.Model); err != nil {
 		return nil, errors.Join(err, CloseRobot(robot))
 	}
 	if s.File.Run.Shadow {
@@ -53,7 +53,7 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 	case configs.DriverBridge:
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
-		robot, err := OpenDevices(ctx, ThisComputer, r.Composite, f.Loop.Period(), now)
+		robot, err := OpenDevices(ctx, LocalHardware, r.Composite, f.Loop.Period(), now)
 		if err != nil { // a nil *composed in a Robot interface is not nil
 			return nil, err
 		}
@@ -62,8 +62,8 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
 }
 
-// InRepository is what to do where a relative path of a ready-made configuration does not exist.
-const InRepository = "run this command in the folder of optibfm's repository, which has models/ and scripts/"
+// RepositoryAdvice is what to do where a relative path of a ready-made configuration does not exist.
+const RepositoryAdvice = "run this command in the folder of optibfm's repository, which has models/ and scripts/"
 
 // checkPaths reports a model and a script of a bridge that do not exist.
 func checkPaths(f configs.File) error {
@@ -85,7 +85,7 @@ func checkPaths(f configs.File) error {
 	case len(missing) == 0:
 		return nil
 	case relative:
-		return fmt.Errorf("%w; %s, or give absolute paths", errors.Join(missing...), InRepository)
+		return fmt.Errorf("%w; %s, or give absolute paths", errors.Join(missing...), RepositoryAdvice)
 	}
 	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
 }
@@ -109,9 +109,9 @@ func CloseRobot(r hal.Robot) error {
 	return err
 }
 
-// ResetsWithinATick reports whether the robot starts an episode fast enough for
+// ResetsInOneTick reports whether the robot starts an episode fast enough for
 // the control thread; another process need not.
-func ResetsWithinATick(r hal.Robot) bool {
+func ResetsInOneTick(r hal.Robot) bool {
 	_, remote := r.(*bridge.Robot)
 	return !remote
 }
@@ -121,12 +121,12 @@ func OpenScripted(o configs.Operator) (rewardsrc.Source, error) {
 	return scripted.New(o.Scripted)
 }
 
-// Silent is the source of a run without an operator.
-type Silent struct{}
+// NoOperator is the source of a run without an operator.
+type NoOperator struct{}
 
-func (Silent) Ask(rewardsrc.Request)      {}
-func (Silent) Poll([]rewardsrc.Label) int { return 0 }
-func (Silent) Halt() error                { return nil }
+func (NoOperator) Ask(rewardsrc.Request)      {}
+func (NoOperator) Poll([]rewardsrc.Label) int { return 0 }
+func (NoOperator) Halt() error                { return nil }
 
 // WarmStart are the labels that model.warm_start names; none where it is empty.
 type WarmStart struct {
@@ -136,13 +136,13 @@ type WarmStart struct {
 	Reward []float64 // [n]
 }
 
-// ReadWarmStart reads the session's labels, before any device is open.
-func (s *Session) ReadWarmStart() (err error) {
-	s.Warm, err = OpenWarmStart(s.File.Model, s.Model.Dims().Latent)
+// LoadWarmStart reads the session's labels, before any device is open.
+func (s *Session) LoadWarmStart() (err error) {
+	s.Warm, err = LoadWarmStart(s.File.Model, s.Model.Dims().Latent)
 	return err
 }
 
-func OpenWarmStart(m configs.Model, dim int) (w WarmStart, err error) {
+func LoadWarmStart(m configs.Model, dim int) (w WarmStart, err error) {
 	if m.WarmStart == "" {
 		return w, nil
 	}
@@ -161,18 +161,18 @@ func OpenWarmStart(m configs.Model, dim int) (w WarmStart, err error) {
 	return WarmStart{Path: m.WarmStart, Dim: dim, Phi: phi.Float64s(), Reward: reward.Float64s()}, nil
 }
 
-// WarmBlock is the number of labels that are learnt between two looks at the
+// warmBlock is the number of labels that are learnt between two looks at the
 // context: some 10 ms. It is a multiple of the four that the belief takes at a time,
 // so that the blocks change no bit of the belief.
-const WarmBlock = 1 << 10
+const warmBlock = 1 << 10
 
 // Teach gives the labels to a learner, until ctx ends.
-func (w WarmStart) Teach(ctx context.Context, l *controller.Learner) error {
-	for first := 0; first < len(w.Reward); first += WarmBlock {
+func (w WarmStart) Apply(ctx context.Context, l *controller.Learner) error {
+	for first := 0; first < len(w.Reward); first += warmBlock {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("model.warm_start: %s: interrupted: %w", w.Path, err)
 		}
-		end := min(first+WarmBlock, len(w.Reward))
+		end := min(first+warmBlock, len(w.Reward))
 		if err := l.WarmStart(w.Phi[first*w.Dim:end*w.Dim], w.Reward[first:end]); err != nil {
 			return fmt.Errorf("model.warm_start: %s: labels from %d on: %w", w.Path, first, err)
 		}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"optibfm/flightlog"
+	"optibfm/internal/shell"
+)
+
+// damageError is the error of a command that read a damaged log; nil for any other.
+func damageError(command, path string, damage []error) error {
+	if len(damage) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w (%s); copy what can be read: optibfm log recover %s",
+		command, path, flightlog.ErrDamaged, damageText(damage), shell.Quote(path))
+}
+
+// damageText names the first damaged places.
+func damageText(damage []error) string {
+	const shown = 3
+	var parts []string
+	for _, err := range damage[:min(shown, len(damage))] {
+		parts = append(parts, err.Error())
+	}
+	if more := len(damage) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more places", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// withLog opens a log for the time of f.
+func withLog(path string, f func(r *flightlog.Reader) error) error {
+	r, err := flightlog.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(r), r.Close())
+}
