@@ -56,18 +56,3 @@ func TestImportingACheckpointNeedsObservationsAndNothingElseHasThem(t *testing.T
 		}
 	}
 }
-
-func TestTheManualHasTheExampleThatTheTestsUse(t *testing.T) {
-	script, err := os.ReadFile("../../scripts/export_savedmodel.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	manual, err := os.ReadFile("../../docs/tensorflow.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, example, _ := strings.Cut(string(script), "\"\"\"\n\n")
-	if !strings.Contains(string(manual), example) || len(example) < 500 {
-		t.Error("docs/tensorflow.md and scripts/export_savedmodel.py differ: copy the script, from its imports on, into the manual")
-	}
-}
