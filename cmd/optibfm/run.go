@@ -168,7 +168,7 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 // runFast runs a session in lockstep. As in real time, it loads the models before
 // it handles signals. A second signal changes nothing: every exit halts the robot.
 func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
-	r, err := lockstep.NewLockstep(s, terminal.NewDisplay(out, f.show()))
+	r, err := lockstep.New(s, terminal.NewDisplay(out, f.show()))
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,12 @@ const (
 	fdStateWake // eventfd: states
 )
 
-// Serve is the host process. `run` starts it; people do not call it.
+// Serve is the host process. out is where it shows the run.
 func Serve(out io.Writer) error {
-	// The control process ends the run, not the terminal; and a
-	// closed pipe ends what is shown, not what is recorded.
+	// The control process ends a run, not the terminal. A closed pipe ends the display, not the log.
 	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, link.StopSignals...)...)
-	if err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), RecordCrash(os.NewFile(FdCrash, "crash"))); err != nil {
+	err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), RecordCrash(os.NewFile(FdCrash, "crash")))
+	if err != nil {
 		return err
 	}
 	h, err := Open(out)
@@ -56,7 +56,7 @@ func Serve(out io.Writer) error {
 	return h.ServeAndSummarise(out)
 }
 
-// ServeAndSummarise is the host's life.
+// ServeAndSummarise records the run and prints its summary.
 func (h *Process) ServeAndSummarise(out io.Writer) error {
 	alive := h.watchLifeline()
 	err := h.run(alive)
@@ -66,12 +66,11 @@ func (h *Process) ServeAndSummarise(out io.Writer) error {
 	return errors.Join(err, summary.Print(alive, out, h.Session, h.outcome(), h.Config.JSON))
 }
 
-// RecordCrash makes the runtime write the trace of a panic to f too, for what it
-// prints goes with the full screen.
+// RecordCrash makes the runtime write the trace of a panic to f too: the full screen hides standard error.
 func RecordCrash(f *os.File) error {
 	defer f.Close()
 	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
-		return fmt.Errorf("host: crash output: %w: this command is started by `optibfm run`", err)
+		return fmt.Errorf("host: crash output: %w; `optibfm run` starts this command", err)
 	}
 	return nil
 }
@@ -148,7 +147,7 @@ func (h *Process) openModel() (err error) {
 		return err
 	}
 	if h.Session.Model.Fingerprint() != h.Config.ModelHash {
-		return fmt.Errorf("host: model.bundle: %s changed during the start; do not change it during a run, and start again", bundle.Bundle)
+		return fmt.Errorf("host: model.bundle: %s changed during the start; do not change it", bundle.Bundle)
 	}
 	return nil
 }
@@ -184,8 +183,8 @@ func (h *Process) openWakes() (err error) {
 	return err
 }
 
-// labelTime is the clock of the labels: that of the samples for a source that watches the robot,
-// which a simulator behind the bridge may simulate, else CLOCK_MONOTONIC.
+// labelTime is the clock of the labels. A source that watches the robot uses the clock of the samples, which a
+// simulator behind the bridge may simulate; all others use CLOCK_MONOTONIC.
 func (h *Process) labelTime() int64 {
 	if h.watcher != nil {
 		return h.sensedAt
@@ -209,7 +208,7 @@ func (h *Process) readConfig() error {
 
 // OpenPlanner opens planner and belief saver.
 func (h *Process) OpenPlanner() error {
-	// All processors: the control thread, in its own process, goes before them.
+	// All processors: the control thread has a higher priority, in its own process.
 	searcher, note, err := h.Session.Model.Searcher(h.Session.File, addSlots())
 	if err != nil {
 		return err
@@ -226,7 +225,8 @@ func (h *Process) OpenPlanner() error {
 		Link: h.Link, Planner: planner, Plan: controller.NewPlan(h.Session.Shape()),
 		Strategy: h.Session.File.Controller.Strategy,
 		Every:    max(1, setup.Periods(h.Session.File.Log.SnapshotS, h.Config.Spec.Period)),
-		Plans:    make(chan flightlog.Plan, 64), Snapshots: make(chan flightlog.Snapshot, 4), Events: make(chan flightlog.Event, 16),
+		Plans:    make(chan flightlog.Plan, 64), Snapshots: make(chan flightlog.Snapshot, 4),
+		Events: make(chan flightlog.Event, 16),
 	}
 	h.saver, err = openBeliefSaver(
 		h.Session.File, h.Config.ModelHash, h.Config.Spec, h.Session.Shape().Latent, &h.Link.Steps, h.Planner.Events)
@@ -234,10 +234,9 @@ func (h *Process) OpenPlanner() error {
 	return err
 }
 
-// addSlots returns how many threads may compute, and gives the process scheduler slots
-// (GOMAXPROCS) beyond those: where a search keeps all of them busy, heartbeat, recorder
-// and consoles would wait for the Go scheduler to preempt it. The kernel lets a thread
-// that seldom runs go first.
+// addSlots returns the number of threads that may compute and adds scheduler slots (GOMAXPROCS) to them. If a
+// search kept all slots busy, heartbeat, recorder and consoles would wait for the Go scheduler to preempt it.
+// The kernel prefers threads that seldom run.
 func addSlots() (computing int) {
 	const others = 2
 	computing = runtime.GOMAXPROCS(0)
@@ -257,7 +256,7 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 	case configs.SourceGPIO:
 		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
 	case configs.SourceConsole:
-		if h.Config.JSON { // standard output is the summary's
+		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
 		}
 		return openConsole(o.Keyboard, os.Stdout), nil
@@ -303,18 +302,17 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 	})
 }
 
-// Key is a key that is no label.
+// Key handles a key that gives no label.
 func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
 		h.Link.Stop.Store(link.StopOperator)
-	case ' ': // the largest one
+	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 	}
 }
 
-// watchLifeline returns a context that ends when the control process has died,
-// or does not wait for us any more.
+// watchLifeline returns a context that ends when the control process has died or stops waiting for this process.
 func (h *Process) watchLifeline() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with the process at the latest
@@ -377,7 +375,8 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	}
 }
 
-var errOrphaned = errors.New("host: the control process died; the robot stopped only if it has its own deadman: check the robot first")
+var errOrphaned = errors.New("host: the control process died; " +
+	"the robot stopped only if it has its own deadman: check the robot first")
 
 // serve records until the control process has ended the run. A wake of the control process starts each round.
 func (h *Process) serve(alive context.Context) error {

@@ -116,7 +116,8 @@ func (p *Planner) First() (flightlog.Snapshot, error) {
 		return flightlog.Snapshot{}, err
 	}
 	if state == nil || state.Next != 0 {
-		return flightlog.Snapshot{}, errors.New("host: no belief before the first tick in the segment: two versions of this program; install one")
+		return flightlog.Snapshot{}, errors.New(
+			"host: no belief before the first tick in the segment: two versions of this program; install one")
 	}
 	p.due = p.Every
 	return flightlog.Snapshot{Hash: state.Hash, State: slices.Clone(state.Belief)}, nil

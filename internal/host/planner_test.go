@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHost_SearchLeavesSchedulerSlotsToTheRest(t *testing.T) {
+func TestAddSlots_LeavesSlotsBesideASearch(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
 	if got := addSlots(); got != before {

@@ -43,12 +43,13 @@ func openBeliefSaver(
 	}
 	store, err := beliefstore.Open(f.Run.StateDir)
 	if err != nil {
-		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or leave the key empty", err)
+		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or clear the key", err)
 	}
 	return &beliefSaver{
 		store: store,
 		record: beliefstore.Record{
-			ModelHash: modelHash, Sigma: f.Controller.Sigma, Program: version.String(), Robot: spec.Name, Belief: belief,
+			ModelHash: modelHash, Sigma: f.Controller.Sigma, Program: version.String(),
+			Robot: spec.Name, Belief: belief,
 		},
 		steps: steps, newest: make(chan []float64, 1), events: events,
 	}, nil

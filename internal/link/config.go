@@ -5,15 +5,15 @@ import (
 	"optibfm/internal/shell"
 )
 
-// HostConfig is what the control process tells the host at the start.
+// HostConfig is the configuration of the host process, from the control process.
 type HostConfig struct {
 	YAML      []byte // the whole configuration
-	ModelHash string // of the bundle that the control process uses
+	ModelHash string // of the control process's bundle
 	Spec      hal.Spec
 	Posture   string
-	Missing   []string // of the posture: what was not granted
-	Show      string   // one of the displays of newDisplay
-	JSON      bool     // the summary as JSON
-	Recalled  string   // what became of earlier runs' belief, in words
+	Missing   []string // requests to the operating system that were not granted
+	Show      string   // one of terminal's displays
+	JSON      bool     // print the summary as JSON
+	Recalled  string   // message about the belief of earlier runs
 	Invoked   shell.Invocation
 }

@@ -32,7 +32,8 @@ const (
 
 // ActivityNames are the names in messages.
 var ActivityNames = [NumActivities]string{
-	"planner round", "recorder round", "planner search", "log write", "log sync", "label intake", "belief save", "display",
+	"planner round", "recorder round", "planner search",
+	"log write", "log sync", "label intake", "belief save", "display",
 }
 
 // HostSteps are the words of all activities: the time in CLOCK_MONOTONIC nanoseconds, shifted left by one,
@@ -72,16 +73,16 @@ func (s *HostSteps) Alive(now int64) bool {
 	return true
 }
 
-// HostStall is a host that held the robot up, and what it last did. The control
-// thread makes it, and whoever prints it formats it.
+// HostStall is the error of a host process that stalled, with its last activities. The control thread creates
+// it without formatting.
 type HostStall struct {
-	Err   error // what was found
-	At    int64 // when
+	Err   error // the symptom
+	At    int64 // time, ns
 	Beat  uint64
 	Words [NumActivities]uint64
 }
 
-// Stall copies what the host last did.
+// Stall copies the last activities.
 func (w *Words) Stall(err error) *HostStall {
 	h := &HostStall{Err: err, At: rtloop.Now(), Beat: w.HostBeat.Load()}
 	for a := range h.Words {
@@ -94,11 +95,10 @@ func (h *HostStall) Error() string {
 	return fmt.Sprintf("%v; last heartbeat %s; last: %s", h.Err, h.ago(int64(h.Beat)), h.doing())
 }
 
-// Unwrap returns what was found.
+// Unwrap returns the symptom.
 func (h *HostStall) Unwrap() error { return h.Err }
 
-// doing lists what was in progress, the longest first, then what had finished, the
-// newest first.
+// doing lists activities in progress, the longest first, then finished ones, the newest first.
 func (h *HostStall) doing() string {
 	order := make([]Activity, 0, NumActivities)
 	for a := range NumActivities {
@@ -130,7 +130,7 @@ func (h *HostStall) doing() string {
 	return strings.Join(parts, ", ")
 }
 
-// ago says how long ago a moment was, which the host wrote: it may be anything.
+// ago formats the age of a time that the host process wrote. It may have any value.
 func (h *HostStall) ago(moment int64) string {
 	if moment == 0 {
 		return "never"

@@ -6,25 +6,24 @@ import (
 	"optibfm/internal/plaintext"
 )
 
-// Status is the answer to every question.
+// Status is the answer of the control socket to every command.
 type Status struct {
-	Error   string  `json:"error,omitempty"`   // why the act was refused
+	Error   string  `json:"error,omitempty"`   // why the command was refused
 	Robot   string  `json:"robot"`             // its name
 	State   string  `json:"state"`             // disarmed, armed or stopped
 	Cause   string  `json:"cause,omitempty"`   // of the stop
-	Found   string  `json:"found,omitempty"`   // what was found then
-	Present string  `json:"present,omitempty"` // what stops the robot now, or would
+	Found   string  `json:"found,omitempty"`   // details of the cause
+	Present string  `json:"present,omitempty"` // the present condition that stops the robot, or would
 	Tick    uint64  `json:"tick"`
-	Planned bool    `json:"planned"` // there is a z
+	Planned bool    `json:"planned"` // a z exists
 	ZAgeMS  float64 `json:"z_age_ms"`
 	LateUS  float64 `json:"late_us"` // of the newest tick
 	WorstUS float64 `json:"worst_late_us"`
 	Skipped uint64  `json:"skipped"` // ticks
-	Deadman string  `json:"deadman"` // what stops the robot when this computer dies
+	Deadman string  `json:"deadman"` // stops the robot if this computer fails
 }
 
-// Text is a condition for people. What comes from elsewhere cannot write to the
-// terminal as it likes.
+// Text returns the status as lines for a terminal, without control characters of the robot.
 func (c *Status) Text() string {
 	s := fmt.Sprintf("%s is %s", plaintext.Clean(c.Robot), plaintext.Clean(c.State))
 	if c.Cause != "" {

@@ -19,13 +19,11 @@ import (
 	"optibfm/tflite"
 )
 
-// lockstep runs the agent and the planner in one goroutine, the planner inside
-// the tick, on simulated time: a run is a function of the configuration, the
-// model and the seed.
-type lockstep struct {
+// Runner is a run in simulated time.
+type Runner struct {
 	session *setup.Session
 	display terminal.Display
-	models  []tflite.Model // to be released
+	models  []tflite.Model // Play closes them
 	network tflite.Evaluator
 	stepper simulate.Stepper
 	plans   *controller.Lockstep
@@ -37,20 +35,21 @@ type lockstep struct {
 	belief  []float64 // scratch for snapshots
 }
 
-// Run runs a session to its end and returns what happened.
+// Run runs a session to its end.
 func Run(ctx context.Context, s *setup.Session, show terminal.Display) (record.Outcome, error) {
-	r, err := NewLockstep(s, show)
+	r, err := New(s, show)
 	if err != nil {
 		return record.Outcome{}, err
 	}
 	return r.Play(ctx)
 }
 
-// NewLockstep loads the models of a run. play releases them.
-func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
+// New loads the models of a run. Play closes them.
+func New(s *setup.Session, show terminal.Display) (*Runner, error) {
 	shape := s.Shape()
-	r := &lockstep{
-		session: s, display: show, tick: controller.NewTick(shape), belief: make([]float64, posterior.StateLen(shape.Latent)),
+	r := &Runner{
+		session: s, display: show, tick: controller.NewTick(shape),
+		belief: make([]float64, posterior.StateLen(shape.Latent)),
 		record: &record.Recorder{Statistics: record.NewStatistics(shape), Display: show},
 	}
 	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
@@ -60,7 +59,7 @@ func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
 }
 
 // Play opens the robot and runs until the session is over or ctx ends.
-func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) {
+func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	defer func() { err = errors.Join(err, setup.CloseModels(r.models...)) }()
 	s := r.session
 	robot, err := setup.OpenRobot(ctx, s, nil)
@@ -103,12 +102,11 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	return result, err
 }
 
-// lastStep is how long a step may take after the run was interrupted.
+// lastStep is the longest duration of a step after an interrupt.
 const lastStep = 300 * time.Millisecond
 
-// cutOff watches a robot whose driver may wait for its simulator: lastStep after the
-// end of ctx it cuts the connection, upon which the simulator halts. The returned
-// function ends the watch.
+// cutOff watches a robot with a driver that may wait for its simulator. lastStep after the end of ctx it cuts
+// the connection, and the simulator halts. The returned function ends the watch.
 func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -126,7 +124,7 @@ func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
 	}
 }
 
-func (r *lockstep) openPlanner() error {
+func (r *Runner) openPlanner() error {
 	searcher, _, err := r.session.Model.Searcher(r.session.File, 1)
 	if err != nil {
 		return err
@@ -140,7 +138,7 @@ func (r *lockstep) openPlanner() error {
 	return nil
 }
 
-func (r *lockstep) openNetwork() (err error) {
+func (r *Runner) openNetwork() (err error) {
 	if r.network, err = r.session.Model.Evaluator(r.session.File); err != nil {
 		return err
 	}
@@ -148,7 +146,7 @@ func (r *lockstep) openNetwork() (err error) {
 	return nil
 }
 
-func (r *lockstep) openIntake() error {
+func (r *Runner) openIntake() error {
 	o := r.session.File.Operator
 	var source rewardsrc.Source = setup.NoOperator{}
 	switch o.Source {
@@ -159,15 +157,16 @@ func (r *lockstep) openIntake() error {
 		}
 	case configs.SourceNone:
 	default:
-		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
+		return fmt.Errorf("operator.source: found %s: simulated time does not wait for a person; "+
+			"use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
 	r.intake = record.NewLabelIntake(r.session.File, source, r.record, nil)
 	r.source = record.NewLockstepSource(r.intake) // sets the clock
 	return nil
 }
 
-// run ticks until the episodes, the time or the caller's patience is over.
-func (r *lockstep) run(ctx context.Context) error {
+// run ticks until the last episode, the time limit or the end of ctx.
+func (r *Runner) run(ctx context.Context) error {
 	r.snapshot(0)
 	if err := r.stepper.Agent.Arm(); err != nil {
 		return err
@@ -185,8 +184,8 @@ func (r *lockstep) run(ctx context.Context) error {
 	return nil
 }
 
-// step runs a tick, if there is one more.
-func (r *lockstep) step() (more bool, err error) {
+// step runs a tick. more is false after the last one.
+func (r *Runner) step() (more bool, err error) {
 	t := r.tick
 	ran, err := r.stepper.Step(t)
 	if !ran {
@@ -201,13 +200,13 @@ func (r *lockstep) step() (more bool, err error) {
 }
 
 // snapshot records the belief before a tick.
-func (r *lockstep) snapshot(next uint64) {
+func (r *Runner) snapshot(next uint64) {
 	belief := r.stepper.Agent.Learner().Belief()
 	belief.State(r.belief)
 	r.record.Snapshot(flightlog.Snapshot{Next: next, State: r.belief, Hash: belief.Hash()})
 }
 
-func (r *lockstep) closeLog() error {
+func (r *Runner) closeLog() error {
 	if r.record.Log == nil {
 		return nil
 	}

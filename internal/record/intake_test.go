@@ -101,7 +101,7 @@ func (i *intake) logged() (labels []rewardsrc.Label, events []string) {
 	return labels, events
 }
 
-func TestDesk_TakesNoLabelOfAnySourceWhileTheRobotIsStopped(t *testing.T) {
+func TestLabelIntake_RefusesEverySourceWhileStopped(t *testing.T) {
 	for name, open := range rigtest.Operators {
 		t.Run(name, func(t *testing.T) {
 			source, press := open(t)
@@ -137,7 +137,7 @@ func TestDesk_TakesNoLabelOfAnySourceWhileTheRobotIsStopped(t *testing.T) {
 	}
 }
 
-func TestDesk_TakesAnswersAboutMomentsBeforeTheStop(t *testing.T) {
+func TestLabelIntake_AcceptsLabelsAboutMomentsBeforeTheStop(t *testing.T) {
 	i := newIntake(t, &quietSource{}, nil)
 	now := rewardsrc.Monotonic()
 	const armed, stopped = controller.FlagArmed, controller.FlagStopped
@@ -168,7 +168,7 @@ func TestDesk_TakesAnswersAboutMomentsBeforeTheStop(t *testing.T) {
 	}
 }
 
-func TestDesk_RefusesLabelsWithAnImpossibleTime(t *testing.T) {
+func TestLabelIntake_RefusesImpossibleTimes(t *testing.T) {
 	now := rewardsrc.Monotonic()
 	for name, at := range map[string]int64{
 		"60 s in the future": now + 60e9, "no time": -1, "more than a minute old": now - int64(rewardsrc.MaxLate) - 1,
@@ -190,7 +190,7 @@ func TestDesk_RefusesLabelsWithAnImpossibleTime(t *testing.T) {
 	}
 }
 
-func TestDesk_ReportsRefusedPressesOnceASecond(t *testing.T) {
+func TestLabelIntake_ReportsRefusalsOnceASecond(t *testing.T) {
 	i := newIntake(t, &quietSource{}, func(f *configs.File) { f.Operator.LabelMode = configs.ModePerRequest })
 	now := int64(100e9)
 	i.now = func() int64 { return now }
@@ -215,13 +215,14 @@ func TestDesk_ReportsRefusedPressesOnceASecond(t *testing.T) {
 	}
 }
 
-func TestLockstepSource_TakesNoLabelAboutAStoppedRobot(t *testing.T) {
+func TestLockstepSource_RefusesLabelsAboutAStoppedRobot(t *testing.T) {
 	cfg := scripted.DefaultConfig()
 	operator, err := scripted.New(cfg)
 	rigtest.Must(t, err)
 	s := rigtest.NewSession(t, func(f *configs.File) { f.Controller.Credit = controller.CreditConfig{} })
 	var refused []error
-	d := NewLabelIntake(s.File, operator, &Recorder{Statistics: NewStatistics(s.Shape()), Display: results{&refused}}, nil)
+	r := &Recorder{Statistics: NewStatistics(s.Shape()), Display: results{&refused}}
+	d := NewLabelIntake(s.File, operator, r, nil)
 	source := NewLockstepSource(d)
 	taken := 0
 	for tick := range uint64(6) { // stopped from tick 2 to 3; the time is simulated
@@ -238,7 +239,7 @@ func TestLockstepSource_TakesNoLabelAboutAStoppedRobot(t *testing.T) {
 	}
 }
 
-func TestInThePerRequestModeAPressThatNobodyAskedForIsRefused(t *testing.T) {
+func TestLabelIntake_PerRequestRefusesUnaskedPresses(t *testing.T) {
 	source := &quietSource{}
 	file := configs.Default()
 	file.Operator.LabelMode = configs.ModePerRequest

@@ -120,6 +120,7 @@ func Offer[T any](c chan T, v T) {
 // PlanEntry returns a plan as the log keeps it, published at a time of the log's clock. It copies z.
 func PlanEntry(p *controller.Plan, at int64, strategy string) flightlog.Plan {
 	return flightlog.Plan{
-		Tick: p.Tick, At: at, Took: time.Duration(p.ElapsedNS), Score: p.Score, Strategy: strategy, Z: slices.Clone(p.Z),
+		Tick: p.Tick, At: at, Took: time.Duration(p.ElapsedNS),
+		Score: p.Score, Strategy: strategy, Z: slices.Clone(p.Z),
 	}
 }

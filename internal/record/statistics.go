@@ -11,37 +11,39 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Statistics counts what happened in a run, from its ticks. The screen, the summary
-// and the JSON output read it; the log's own summary is flightlog's.
+// Statistics counts the events of a run. The screen, the summary and the JSON output read it. flightlog computes
+// the summary of a log from its records.
 type Statistics struct {
 	Ticks   uint64 // records seen
 	armed   uint64 // of these, with the robot armed
 	Skipped uint64 // periods that the loop skipped
-	Dropped uint64 // periods whose record did not arrive
+	Dropped uint64 // periods without a record
 
-	Episodes  uint64    // that ended
-	Returns   []float64 // theirs; of more than maxReturns the first ones and the newest
-	Running   float64   // of the episode in progress
+	Episodes  uint64    // finished episodes
+	Returns   []float64 // their returns; beyond maxReturns the first and the newest ones
+	Running   float64   // return of the present episode so far
 	rewarded  uint64    // armed ticks with a reward
 	rewardSum float64
 
 	Asked, Answered, Expired uint64
 	Applied, Undone, Refused uint64
-	FirstBad                 string // why the first label was refused
+	FirstBad                 string // reason of the first refused label
 
 	Replans uint64
 	MaxAge  uint64 // of z, ticks
 	Limited uint64
 	BadObs  uint64
 
-	Lateness *hdrhistogram.Histogram // wake-up, µs/10
-	Duration *hdrhistogram.Histogram // of a tick, µs/10
+	Lateness *hdrhistogram.Histogram // of the wake-up, 100 ns
+	Duration *hdrhistogram.Histogram // of a tick, 100 ns
 
 	Last    controller.Tick // a copy of the newest tick
 	hasLast bool
 }
 
 const histogramUnit = 100 // ns
+
+// NewStatistics returns empty statistics of a robot's ticks.
 
 func NewStatistics(shape controller.Shape) *Statistics {
 	const second = 1e9 / histogramUnit
@@ -108,7 +110,7 @@ func (y *Statistics) addReward(t *controller.Tick) {
 	}
 }
 
-// maxReturns bounds the memory of a run without end.
+// maxReturns bounds the memory.
 const maxReturns = 10_000
 
 func (y *Statistics) addReturn(r float64) {
@@ -131,7 +133,7 @@ func (y *Statistics) addLabel(l *controller.AppliedLabel) {
 	}
 }
 
-// refuse counts a label that does not count, or a press that gave none.
+// refuse counts a refused label.
 func (y *Statistics) refuse(why string) {
 	y.Refused++
 	if y.FirstBad == "" {
@@ -139,7 +141,7 @@ func (y *Statistics) refuse(why string) {
 	}
 }
 
-// request counts a request notice.
+// request counts a request or its end.
 func (y *Statistics) request(r rewardsrc.Request) {
 	switch r.State {
 	case rewardsrc.Open:
@@ -151,7 +153,7 @@ func (y *Statistics) request(r rewardsrc.Request) {
 	}
 }
 
-// AverageReward is that of all armed steps so far.
+// AverageReward returns the mean reward of all armed steps.
 func (y *Statistics) AverageReward() float64 {
 	if y.rewarded == 0 {
 		return 0
@@ -159,7 +161,7 @@ func (y *Statistics) AverageReward() float64 {
 	return y.rewardSum / float64(y.rewarded)
 }
 
-// Timing is the loop's timing as the log keeps it.
+// Timing returns the loop's timing for the log.
 func (y *Statistics) Timing() flightlog.Timing {
 	return flightlog.Timing{
 		At: y.Last.Done, Ticks: y.Ticks, Skipped: y.Skipped,

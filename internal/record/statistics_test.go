@@ -7,7 +7,7 @@ import (
 	"optibfm/controller"
 )
 
-func TestTally_KeepsABoundedNumberOfReturns(t *testing.T) {
+func TestStatistics_BoundsTheReturns(t *testing.T) {
 	y := NewStatistics(controller.Shape{Obs: 1, Action: 1, Latent: 1})
 	const n = 10 * maxReturns
 	for i := range n {
