@@ -190,22 +190,18 @@ func TestDoctor_ChecksBridgeWithoutConnecting(t *testing.T) {
 
 func TestDoctor_ChecksPackagesOfBridgeScript(t *testing.T) {
 	dir := t.TempDir()
-	script := filepath.Join(dir, "dmc_bridge.py")
-	for path, text := range map[string]string{
-		script:                         "",
-		filepath.Join(dir, "complete"): "#!/bin/sh\n[ \"$*\" = '" + script + " walker --help' ]\n",
-		filepath.Join(dir, "bare"):     "#!/bin/sh\necho \"No module named 'mujoco'; pip install -r r.txt\"\nexit 1\n",
+	script, python := filepath.Join(dir, "dmc_bridge.py"), filepath.Join(dir, "python")
+	for answer, c := range map[string]struct{ status, word string }{
+		"exit 0": {statusOK, "all packages found"},
+		"echo \"No module named 'mujoco'; pip install -r r.txt\"; exit 1": {
+			statusFail, "No module named 'mujoco' > pip install -r r.txt"},
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
+		for path, text := range map[string]string{script: "", python: "#!/bin/sh\n" + answer + "\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for interpreter, c := range map[string]struct{ status, word string }{
-		"complete": {statusOK, "all packages found"},
-		"bare":     {statusFail, "No module named 'mujoco' > pip install -r r.txt"},
-		"none":     {statusFail, "no such file"},
-	} {
-		d := bridgeDoctor(t, "command=["+filepath.Join(dir, interpreter)+", "+script+", walker]")
-		expect(t, interpreter, d.checkBridge(t.Context()), c.status, c.word)
+		d := bridgeDoctor(t, "command=["+python+", "+script+", walker]")
+		expect(t, answer, d.checkBridge(t.Context()), c.status, c.word)
 	}
 }

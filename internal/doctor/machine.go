@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,6 +31,7 @@ type machine struct {
 	user  identity
 	// access returns nil if this user may read and write a file. It does not open the file.
 	access func(path string) error
+	group  func(id int) string // name of a group
 	// prepare requests the loop's real-time posture and releases it again.
 	prepare func(rtloop.Config) (rtloop.Granted, error)
 	// measure measures the lateness of wake-ups.
@@ -71,7 +71,7 @@ func thisMachine() machine {
 		access: func(path string) error {
 			return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
 		},
-		prepare: preparePosture, measure: jitter.Measure,
+		group: groupName, prepare: preparePosture, measure: jitter.Measure,
 		wallClock: func() (t unix.Timex, state int, err error) {
 			state, err = unix.Adjtimex(&t) // no modes: read only
 			return t, state, err
@@ -90,13 +90,18 @@ func currentUser() identity {
 	}
 	ids, _ := os.Getgroups() // an error means no groups
 	for _, id := range ids {
-		name := strconv.Itoa(id)
-		if g, err := user.LookupGroupId(name); err == nil {
-			name = g.Name
-		}
-		who.Groups = append(who.Groups, name)
+		who.Groups = append(who.Groups, groupName(id))
 	}
 	return who
+}
+
+// groupName returns the name of a group, or its number if it has none.
+func groupName(id int) string {
+	number := strconv.Itoa(id)
+	if g, err := user.LookupGroupId(number); err == nil {
+		return g.Name
+	}
+	return number
 }
 
 func preparePosture(cfg rtloop.Config) (rtloop.Granted, error) {
@@ -177,23 +182,19 @@ func (m machine) title() string {
 // checkDeviceFile checks that a device file exists and that this user may use it. It does not open
 // the file. kind is a word for the device, subsystem is udev's, fix is for a missing file.
 func (m machine) checkDeviceFile(p, kind, subsystem, fix string) finding {
-	absolute, err := filepath.Abs(p)
-	if err != nil {
-		return fail("use an absolute path", "%s: %v", p, err)
-	}
-	info, err := fs.Stat(m.files, relative(absolute))
+	info, err := fs.Stat(m.files, relative(p))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(fix, "%s: no such file", absolute)
+		return fail(fix, "%s: no such file", p)
 	case err != nil && !errors.Is(err, fs.ErrPermission):
-		return fail(fix, "%s: %v", absolute, err)
+		return fail(fix, "%s: %v", p, err)
 	case err == nil && info.Mode()&fs.ModeCharDevice == 0:
-		return fail("name a device file", "%s: not a device file, want a %s", absolute, kind)
+		return fail("name a device file", "%s: not a device file, want a %s", p, kind)
 	}
-	if err := m.access(absolute); err != nil {
-		return m.accessDenied(absolute, subsystem, info, err)
+	if err := m.access(p); err != nil {
+		return m.accessDenied(p, subsystem, info, err)
 	}
-	return pass("%s: present, access granted", absolute)
+	return pass("%s: present, access granted", p)
 }
 
 // accessDenied returns the fix for a missing permission: the file's group, or a udev rule.
@@ -201,7 +202,10 @@ func (m machine) accessDenied(p, subsystem string, info fs.FileInfo, err error) 
 	const groupAccess = 0o060
 	group, mode := "unknown", "unknown"
 	if info != nil {
-		group, mode = m.groupOf(info), info.Mode().Perm().String()
+		mode = info.Mode().Perm().String()
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			group = m.group(int(stat.Gid))
+		}
 		if group != "root" && group != "unknown" && info.Mode()&groupAccess == groupAccess {
 			return fail(fmt.Sprintf("`sudo usermod -aG %s %s`, then restart the service", group, m.user.Name),
 				"%s: %v for %s (group of the file: %s)", p, err, m.user.Name, group)
@@ -211,20 +215,4 @@ func (m machine) accessDenied(p, subsystem string, info fs.FileInfo, err error) 
 		"`/etc/udev/rules.d/60-optibfm.rules`, add the user to that group, "+
 		"`sudo udevadm control --reload`, `sudo udevadm trigger`", subsystem)
 	return fail(fix, "%s: %v for %s (group %s, mode %s)", p, err, m.user.Name, group, mode)
-}
-
-// groupOf returns the name of a file's group.
-func (m machine) groupOf(info fs.FileInfo) string {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "unknown"
-	}
-	id := strconv.FormatUint(uint64(stat.Gid), 10)
-	table, _ := m.read("/etc/group")
-	for line := range strings.Lines(table) {
-		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) > 2 && fields[2] == id {
-			return fields[0]
-		}
-	}
-	return id
 }

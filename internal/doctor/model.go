@@ -14,7 +14,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/internal/npz"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -94,28 +93,8 @@ func (d *doctor) checkFit(_ context.Context, model setup.Model) finding {
 	return pass("%d observations and %d actions match in name, unit and order", dims.Obs, dims.Action)
 }
 
-// vectorsFile holds outputs of the training framework, for `optibfm model check`.
-const vectorsFile = "vectors.npz"
-
-// checkEvaluation compares the model with the training framework where the bundle has its outputs,
-// and measures the duration of φ and π.
+// checkEvaluation measures the duration of φ and π.
 func (d *doctor) checkEvaluation(_ context.Context, model setup.Model) finding {
-	compared := "no " + vectorsFile + " to compare with"
-	vectors, err := npz.ReadFile(filepath.Join(d.file.Model.Bundle, vectorsFile))
-	switch {
-	case err == nil:
-		const tolerance = 1e-4
-		e, err := setup.CheckModel(model, vectors)
-		if err == nil && !(e.Worst() <= tolerance) {
-			err = fmt.Errorf("the outputs differ by %.1e from %s", e.Worst(), vectorsFile)
-		}
-		if err != nil {
-			return fail("export the model again; see `optibfm model check`", "%v", err)
-		}
-		compared = fmt.Sprintf("within %.0e of %s (%d cases)", e.Worst(), vectorsFile, e.Cases)
-	case !errors.Is(err, fs.ErrNotExist) && d.file.Model.Bundle != configs.EmbeddedRover:
-		return fail("export the file again", "%v", err)
-	}
 	n, err := model.Evaluator(d.file)
 	if err != nil {
 		return fail("see `optibfm model backend`", "%v", err)
@@ -124,7 +103,7 @@ func (d *doctor) checkEvaluation(_ context.Context, model setup.Model) finding {
 	if err := errors.Join(err, setup.CloseModels(n)); err != nil {
 		return fail("see `optibfm model check`", "%v", err)
 	}
-	return gradeTicks(times, d.file.Loop.Period(), compared)
+	return gradeTicks(times, d.file.Loop.Period())
 }
 
 // timeTicks evaluates φ and π for random observations. Non-finite outputs are an error.
@@ -155,10 +134,10 @@ func timeTicks(n tflite.Evaluator) (times []time.Duration, err error) {
 	return times, nil
 }
 
-func gradeTicks(times []time.Duration, period time.Duration, compared string) finding {
+func gradeTicks(times []time.Duration, period time.Duration) finding {
 	slices.Sort(times)
 	p50, p99 := times[len(times)/2], times[len(times)*99/100]
-	text := fmt.Sprintf("φ and π take p50 %s, p99 %s; period %s; %s", short(p50), short(p99), short(period), compared)
+	text := fmt.Sprintf("φ and π take p50 %s, p99 %s; period %s", short(p50), short(p99), short(period))
 	const fix = "raise loop.period_ms, or choose a smaller model; see `optibfm-lab bench`"
 	f := pass("%s", text)
 	switch {

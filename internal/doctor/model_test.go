@@ -3,13 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -58,11 +56,7 @@ func TestDoctor_ChecksModel(t *testing.T) {
 	}
 }
 
-func TestDoctor_ComparesChannelsAsARunDoes(t *testing.T) {
-	for name, c := range rigtest.Mismatched {
-		d := doctorFor(t, fakeMachine(tree()), "rover", "model.bundle="+rigtest.RoverBundle(t, c.Change))
-		expect(t, name, modelFindings(t, d)[1], statusFail, strings.TrimSpace(c.Shows))
-	}
+func TestDoctor_RequiresNamedChannelsUnderStrictPosture(t *testing.T) {
 	set := []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.Unnamed)}
 	for _, driver := range [][]string{nil, {"robot.driver=bridge", "robot.bridge.address=unix:/s"}} {
 		d := doctorFor(t, fakeMachine(tree()), "rover", append(slices.Clone(set), driver...)...)
@@ -75,28 +69,12 @@ func TestDoctor_ComparesChannelsAsARunDoes(t *testing.T) {
 	}
 }
 
-func TestDoctor_ComparesModelWithVectors(t *testing.T) {
-	dir := rigtest.ModelBundle(t)
-	d := doctorFor(t, fakeMachine(tree()), "rover", "model.bundle="+dir)
-	d.checkBundle()
-	expect(t, "no vectors", d.checkEvaluation(t.Context(), d.model()), statusOK, "no vectors.npz")
-	arrays := map[string]npz.Array{
-		"obs": npz.Float32(make([]float32, 2), 1, 2), "z": npz.Float32([]float32{1, 1, 1}, 1, 3),
-		"phi": npz.Float32([]float32{9, 9, 9}, 1, 3), "action": npz.Float32([]float32{9}, 1, 1),
-		"psi": npz.Float32([]float32{9, 9, 9, 9, 9, 9}, 2, 1, 3),
-	}
-	if err := npz.WriteFile(filepath.Join(dir, vectorsFile), arrays); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "different", d.checkEvaluation(t.Context(), d.model()), statusFail, "differ by", "model check")
-}
-
 func TestDoctor_ComparesModelDurationWithPeriod(t *testing.T) {
 	const ms = time.Millisecond
 	for status, times := range map[string][]time.Duration{
 		statusOK: {ms, 2 * ms}, statusWarn: {ms, ms, 15 * ms}, statusFail: {25 * ms},
 	} {
-		expect(t, "duration", gradeTicks(times, 20*ms, "not compared"), status, "period 20 ms; not compared")
+		expect(t, "duration", gradeTicks(times, 20*ms), status, "period 20 ms")
 	}
 }
 

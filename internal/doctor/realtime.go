@@ -36,7 +36,10 @@ func (d *doctor) checkPosture(context.Context) (found []finding) {
 // checkKernel reports the kernel settings that add latency: preemption, the processor time of
 // real-time threads, and the frequency governor.
 func (d *doctor) checkKernel(context.Context) []finding {
-	return []finding{d.checkPreemption().about("preemption"), d.checkThrottling(), d.checkGovernor()}
+	return []finding{
+		d.checkPreemption().about("preemption"), d.checkThrottling().about("sched_rt_runtime_us"),
+		d.checkGovernor().about("governor"),
+	}
 }
 
 // checkPreemption requires PREEMPT_RT for short periods.
@@ -61,13 +64,13 @@ func (d *doctor) checkThrottling() finding {
 	runtime, ok := d.number("/proc/sys/kernel/sched_rt_runtime_us")
 	period, _ := d.number("/proc/sys/kernel/sched_rt_period_us")
 	if !ok {
-		return skip("sched_rt_runtime_us: not readable")
+		return skip("not readable")
 	}
 	if runtime < 0 {
-		return pass("sched_rt_runtime_us: no limit")
+		return pass("no limit")
 	}
 	share := 100 * runtime / max(period, 1)
-	text := fmt.Sprintf("sched_rt_runtime_us: real-time threads get %d %% of the time", share)
+	text := fmt.Sprintf("real-time threads get %d %% of the time", share)
 	const fix = "`sudo sysctl kernel.sched_rt_runtime_us=950000`"
 	switch {
 	case share == 0:
@@ -93,10 +96,10 @@ func (d *doctor) checkGovernor() finding {
 			governors[plaintext.Clean(name)] = true
 		}
 	}
-	text := "frequency governor: " + strings.Join(slices.Sorted(maps.Keys(governors)), ", ")
+	text := strings.Join(slices.Sorted(maps.Keys(governors)), ", ")
 	switch {
 	case len(governors) == 0:
-		return pass("frequency governor: none")
+		return pass("none")
 	case len(governors) > 1 || !governors["performance"]:
 		return warn("`sudo cpupower frequency-set -g performance` (Jetson: `sudo jetson_clocks`), at every boot",
 			"%s", text)

@@ -54,9 +54,8 @@ var jetson = map[string]string{
 	"/proc/sys/kernel/sched_rt_period_us": "1000000\n",
 	"/proc/1/comm":                        "systemd\n",
 	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
-	governor5:    "performance\n",
-	clockSource:  "arch_sys_counter\n",
-	"/etc/group": "root:x:0:\ntty:x:5:\ndialout:x:20:\ni2c:x:108:\ngpio:x:999:optibfm\n",
+	governor5:   "performance\n",
+	clockSource: "arch_sys_counter\n",
 }
 
 // desktop is a computer that is not set up for robots.
@@ -70,7 +69,6 @@ var desktop = map[string]string{
 	governor5:                             "powersave\n",
 	clockSource:                           "hpet\n",
 	"/sys/class/tty/console/active":       "tty0 ttyUSB0\n",
-	"/etc/group":                          "root:x:0:\ni2c:x:108:\n",
 }
 
 // board returns the files of a jetson with devices.
@@ -127,6 +125,7 @@ func fakeMachine(files fs.FS) machine {
 	return machine{
 		files: files, user: identity{Name: "optibfm", UID: 990, Groups: []string{"optibfm", "gpio"}},
 		access: denied(), prepare: grants(true),
+		group: func(id int) string { return map[int]string{0: "root", 20: "dialout", 108: "i2c", 999: "gpio"}[id] },
 		measure: func(context.Context, jitter.Options) (jitter.Result, error) {
 			return lateness(31*time.Microsecond, 88*time.Microsecond, nil), nil
 		},
