@@ -62,38 +62,22 @@ func (QuietDisplay) End()                                                       
 // Displays shows a run on several displays.
 type Displays []Display
 
+func (d Displays) each(call func(Display)) {
+	for _, display := range d {
+		call(display)
+	}
+}
+
 func (d Displays) Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
-	for _, each := range d {
-		each.Begin(s, spec, missing, y)
-	}
+	d.each(func(e Display) { e.Begin(s, spec, missing, y) })
 }
 
-func (d Displays) Tick(t *controller.Tick) {
-	for _, each := range d {
-		each.Tick(t)
-	}
-}
+func (d Displays) Tick(t *controller.Tick) { d.each(func(e Display) { e.Tick(t) }) }
 
-func (d Displays) Label(l rewardsrc.Label, err error) {
-	for _, each := range d {
-		each.Label(l, err)
-	}
-}
+func (d Displays) Label(l rewardsrc.Label, err error) { d.each(func(e Display) { e.Label(l, err) }) }
 
-func (d Displays) Notice(n keyboard.Notice) {
-	for _, each := range d {
-		each.Notice(n)
-	}
-}
+func (d Displays) Notice(n keyboard.Notice) { d.each(func(e Display) { e.Notice(n) }) }
 
-func (d Displays) Event(e flightlog.Event) {
-	for _, each := range d {
-		each.Event(e)
-	}
-}
+func (d Displays) Event(e flightlog.Event) { d.each(func(display Display) { display.Event(e) }) }
 
-func (d Displays) End() {
-	for _, each := range d {
-		each.End()
-	}
-}
+func (d Displays) End() { d.each(Display.End) }

@@ -45,7 +45,7 @@ func (b *bucket) merge(other bucket) {
 	b.labels += other.labels
 }
 
-// column merges the buckets of column x of w, the newest at the right.
+// column merges the buckets of column x of w, the newest at the right. Column 0 of 1 is the whole minute.
 func (h *history) column(x, w int) (b bucket, ok bool) {
 	from, to := x*numBuckets/w, max((x+1)*numBuckets/w, x*numBuckets/w+1)
 	for i := from; i < to; i++ {
@@ -57,14 +57,6 @@ func (h *history) column(x, w int) (b bucket, ok bool) {
 	return b, ok
 }
 
-// sum merges all buckets.
-func (h *history) sum() (b bucket) {
-	for _, each := range h.buckets {
-		b.merge(each)
-	}
-	return b
-}
-
 // drawGap draws the D-gap of the last minute on a logarithmic scale, over a multiple of three rows.
 // The lowest third is the decade below kappa, where the robot does not ask; the others reach from
 // kappa to the largest D-gap. A kappa of 0 draws no such level.
@@ -74,7 +66,8 @@ func (h *history) drawGap(c *canvas, x, y, w, rows int, kappa float64) {
 		reference = 0.01
 	}
 	third := rows / 3
-	decades := max(math.Log10(h.sum().gap/reference), 1)
+	minute, _ := h.column(0, 1)
+	decades := max(math.Log10(minute.gap/reference), 1)
 	for column := range w {
 		if kappa > 0 {
 			c.set(x+column, y+rows-1-third, inkDim, c.glyphs.kappa)

@@ -246,7 +246,8 @@ func (s *screenDisplay) drawBelief(p *panel, rows int) {
 func (s *screenDisplay) drawLabels(p *panel) {
 	y := s.stats
 	minutes := min(max(s.elapsed().Minutes(), 1.0/6), 1) // at least 10 s
-	p.heading("LABELS", fmt.Sprintf("%.0f/min", float64(s.history.sum().labels)/minutes))
+	recent, _ := s.history.column(0, 1)
+	p.heading("LABELS", fmt.Sprintf("%.0f/min", float64(recent.labels)/minutes))
 	x := p.pairs(p.x, inkPlain, "used", y.Applied, "asked", y.Asked, "answered", y.Answered)
 	for _, bad := range []struct {
 		name string

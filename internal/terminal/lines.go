@@ -60,7 +60,8 @@ func (d *LineDisplay) Tick(*controller.Tick) {
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now
 		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Applied).Uint64("asked", y.Asked).
-			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).Msg("running")
+			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).
+			Msg("running")
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string
 	s.started = s.now()
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
-		if !s.humanLabels() { // a person labels a task of their own
+		if !s.humanLabels() { // the task of a person is unknown
 			s.arena.task = of.Task()
 		}
 	} else {

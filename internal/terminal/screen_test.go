@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -80,7 +80,7 @@ func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *s
 	shape := controller.Shape{Obs: len(spec.Obs), Action: len(spec.Action), Latent: 24}
 	y := record.NewStatistics(shape)
 	s.Begin(&setup.Session{File: file}, spec, []string{"fifo_priority", "lock_memory"}, y)
-	s.End() // the tests draw on canvases of their own
+	s.End() // paint draws on another screen
 	tick := controller.NewTick(shape)
 	for i := range ticks {
 		clock = clock.Add(5 * time.Millisecond)
@@ -138,7 +138,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 	}
 }
 
-func roverFile(change func(*configs.File)) configs.File {
+func testFile(change func(*configs.File)) configs.File {
 	file := configs.Default()
 	if change != nil {
 		change(&file)
@@ -156,13 +156,17 @@ func dogSpec(channels int) hal.Spec {
 	return spec
 }
 
-// operate sets the command lines that the screen shows.
-func operate(s *screenDisplay, args ...string) {
-	s.session.Invoked = shell.Invocation{Program: "optibfm", Operate: args}
+// goldenCase is a frame in testdata.
+type goldenCase struct {
+	name   string
+	file   func(*configs.File)
+	spec   hal.Spec
+	ticks  int
+	change func(*screenDisplay)
 }
 
-func TestScreenDisplay_Golden(t *testing.T) {
-	keyboardWithoutEnd := func(f *configs.File) {
+func goldenCases(t *testing.T) []goldenCase {
+	unlimited := func(f *configs.File) {
 		f.Operator.Source = configs.SourceKeyboard
 		f.Run.DurationS, f.Run.EpisodeS = 0, 0
 	}
@@ -174,42 +178,37 @@ func TestScreenDisplay_Golden(t *testing.T) {
 		f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, "run"
 		f.Controller.Gate.Off, f.Run.Lockstep = true, true
 	}
-	roverSpec := rigtest.RoverSpec(t)
-	for _, c := range []struct {
-		name  string
-		file  func(*configs.File)
-		spec  hal.Spec
-		ticks int
-		then  func(*screenDisplay)
-	}{
-		{"rover", nil, roverSpec, 500, func(s *screenDisplay) {
+	rover := rigtest.RoverSpec(t)
+	return []goldenCase{
+		{"rover", nil, rover, 500, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
 		}},
-		{"ascii", nil, roverSpec, 500, func(s *screenDisplay) { s.terminal.canvas.glyphs = &asciiGlyphs }},
-		{"wanted", keyboardWithoutEnd, roverSpec, 91, func(s *screenDisplay) {
+		{"ascii", nil, rover, 500, func(s *screenDisplay) { s.terminal.canvas.glyphs = &asciiGlyphs }},
+		{"wanted", unlimited, rover, 91, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
 			s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
 		}},
 		{"channels", dog, dogSpec(34), 500, nil},
 		{"few-channels", dog, dogSpec(8), 500, nil},
-		{"halted", nil, roverSpec, 100, func(s *screenDisplay) {
+		{"halted", nil, rover, 100, func(s *screenDisplay) {
 			s.stats.Last.Fault = controller.FaultStalePlan
 			s.Event(flightlog.Event{Level: flightlog.Error, Text: "robot halted: plan too old"})
 		}},
-		{"disarmed", attended, roverSpec, 100, func(s *screenDisplay) {
-			operate(s, "-c", "robot.yaml")
-			s.stats.Last.Flags &^= controller.FlagArmed
-		}},
-		{"stopped", attended, roverSpec, 100, func(s *screenDisplay) {
-			operate(s, "-c", "robot.yaml")
+		{"disarmed", attended, rover, 100, func(s *screenDisplay) { s.stats.Last.Flags &^= controller.FlagArmed }},
+		{"stopped", attended, rover, 100, func(s *screenDisplay) {
 			s.stats.Last.Flags = s.stats.Last.Flags&^controller.FlagArmed | controller.FlagStopped
 			s.stats.Last.Fault = controller.FaultEStop
 		}},
-	} {
+	}
+}
+
+func TestScreenDisplay_Golden(t *testing.T) {
+	for _, c := range goldenCases(t) {
 		t.Run(c.name, func(t *testing.T) {
-			s := newTestScreen(t, roverFile(c.file), c.spec, c.ticks)
-			if c.then != nil {
-				c.then(s)
+			s := newTestScreen(t, testFile(c.file), c.spec, c.ticks)
+			s.session.Invoked = shell.Invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
+			if c.change != nil {
+				c.change(s)
 			}
 			got := paintText(t, s, 80, 24)
 			path := filepath.Join("testdata", c.name+".txt")
@@ -233,9 +232,12 @@ func TestScreenDisplay_Golden(t *testing.T) {
 }
 
 func TestScreenDisplay_ShowsLongCommandComplete(t *testing.T) {
-	s := newTestScreen(t, roverFile(func(f *configs.File) { f.Safety.Arm = configs.ArmOperator }), rigtest.RoverSpec(t), 100)
+	file := testFile(func(f *configs.File) { f.Safety.Arm = configs.ArmOperator })
+	s := newTestScreen(t, file, rigtest.RoverSpec(t), 100)
 	s.stats.Last.Flags &^= controller.FlagArmed
-	operate(s, "--socket", "/run/user/1000/optibfm/control-of-the-robot")
+	s.session.Invoked = shell.Invocation{
+		Program: "optibfm", Operate: []string{"--socket", "/run/user/1000/optibfm/control-of-the-robot"},
+	}
 	want := " optibfm arm --socket /run/user/1000/optibfm/control-of-the-robot\n"
 	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, want) {
 		t.Errorf("the frame lacks %q:\n%s", want, frame)
@@ -255,7 +257,7 @@ func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 		{0.2, 0, true, "undo 99, safe on disk", inkGood},
 		{0, 1, false, "-1 (label 99), safe on disk", inkGood},
 	} {
-		file := roverFile(func(f *configs.File) { f.Controller.Robust, f.Controller.Sigma = c.robust, 0.2 })
+		file := testFile(func(f *configs.File) { f.Controller.Robust, f.Controller.Sigma = c.robust, 0.2 })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
 		label := rewardsrc.Label{ID: 99, Kind: rewardsrc.Value, Value: -1}
 		applied := controller.AppliedLabel{
@@ -282,7 +284,7 @@ func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 
 func TestDisplays_RemoveEscapeSequences(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301\u0903"
-	file := roverFile(func(f *configs.File) { f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, evil })
+	file := testFile(func(f *configs.File) { f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, evil })
 	spec := hal.Spec{
 		Name: evil, Period: 50 * time.Millisecond,
 		Obs: []hal.Channel{{Name: evil}, {Name: evil}, {Name: evil}}, Action: make([]hal.Channel, 1),
@@ -328,26 +330,35 @@ func TestScreenDisplay_DrawsAnySizeAndNumber(t *testing.T) {
 }
 
 func TestScreenDisplay_RingsWhenLabelIsWanted(t *testing.T) {
-	for _, bell := range []bool{true, false} {
-		file := roverFile(func(f *configs.File) {
+	for bell, want := range map[bool]int{true: 1, false: 0} {
+		file := testFile(func(f *configs.File) {
 			f.Operator.Source, f.Operator.Keyboard.Bell = configs.SourceKeyboard, bell
 		})
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 10)
 		out := &recorder{}
-		s.terminal = openTerminal(t, out, fixedSize(80, 24), "TERM", "xterm")
+		s.terminal = openTerminal(t, out, fixedSize, nil)
 		s.terminal.start()
-		s.terminal.waitIdle()
 		s.Notice(keyboard.Notice{Event: keyboard.Wanted})
-		s.showFrame()
-		s.terminal.waitIdle()
-		s.showFrame() // one bell for each request
-		s.End()
-		want := 0
-		if bell {
-			want = 1
+		for range 2 { // frames
+			s.terminal.waitIdle()
+			s.showFrame()
 		}
-		if n := strings.Count(out.String(), "\a"); n != want {
+		s.End()
+		if n := strings.Count(out.take(), "\a"); n != want {
 			t.Errorf("bell: %t in the configuration: %d bells, want %d", bell, n, want)
+		}
+	}
+}
+
+func TestNewDisplay_WritesLinesWithoutTerminal(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, out := range []io.Writer{file, &bytes.Buffer{}} {
+		if d, ok := NewDisplay(out, ShowAuto).(*LineDisplay); !ok {
+			t.Errorf("%T: got a %T", out, d)
 		}
 	}
 }
@@ -364,19 +375,4 @@ func BenchmarkScreenDisplay_Frame(b *testing.B) {
 		c.copyTo(screen)
 		screen.Show()
 	}
-}
-
-func ExampleNewDisplay() {
-	file, err := os.CreateTemp("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	fmt.Printf("%T\n", NewDisplay(file, ShowAuto)) // a file is not a terminal
-	fmt.Printf("%T\n", NewDisplay(file, ShowNone))
-	// Output:
-	// *terminal.LineDisplay
-	// terminal.QuietDisplay
 }

@@ -59,25 +59,11 @@ func InBackground(fd int) bool {
 	return err == nil && group != unix.Getpgrp()
 }
 
-// newTerminal returns the terminal behind out, which env describes. It writes nothing yet.
+// newTerminal returns the terminal behind out, which env describes. It writes nothing yet. It uses the
+// output sequences of xterm, which all present terminals accept, without those that change the input:
+// keypad mode, mouse, focus and paste belong to the keyboard source.
 func newTerminal(out io.Writer, size func() (w, h int, err error), env func(string) string) (*terminal, error) {
-	colours := countColours(env)
-	description, err := describe(colours)
-	if err != nil {
-		return nil, err
-	}
-	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII) // for a locale that tcell does not support
-	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(&tty{out, size, make(chan struct{})}, description)
-	if err != nil {
-		return nil, fmt.Errorf("terminal: %w", err)
-	}
-	return &terminal{screen: screen, canvas: canvas{glyphs: chooseGlyphs(env), palette: newPalette(colours)}}, nil
-}
-
-// describe returns the output sequences of xterm, which all present terminals accept. It leaves the
-// sequences out that change input: keypad mode, mouse, focus and paste belong to the keyboard.
-func describe(colours int) (*terminfo.Terminfo, error) {
-	name := "xterm-256color"
+	name, colours := "xterm-256color", countColours(env)
 	if colours == trueColour {
 		name = "xterm-truecolor"
 	}
@@ -85,13 +71,18 @@ func describe(colours int) (*terminfo.Terminfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %s: %w", name, err)
 	}
-	t := *known
-	t.Name, t.XTermLike, t.Mouse, t.EnterKeypad, t.ExitKeypad = "", false, "", "", ""
-	t.Colors = min(colours, 256)
+	xterm := *known
+	xterm.Name, xterm.XTermLike, xterm.Mouse, xterm.EnterKeypad, xterm.ExitKeypad = "", false, "", "", ""
+	xterm.Colors = min(colours, 256)
 	if colours != trueColour {
-		t.SetFgRGB, t.SetBgRGB, t.SetFgBgRGB = "", "", ""
+		xterm.SetFgRGB, xterm.SetBgRGB, xterm.SetFgBgRGB = "", "", ""
 	}
-	return &t, nil
+	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII) // for a locale that tcell does not support
+	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(&tty{out, size, make(chan struct{})}, &xterm)
+	if err != nil {
+		return nil, fmt.Errorf("terminal: %w", err)
+	}
+	return &terminal{screen: screen, canvas: canvas{glyphs: chooseGlyphs(env), palette: newPalette(colours)}}, nil
 }
 
 // tty is the output of a terminal. tcell reads no key from it.
