@@ -205,3 +205,14 @@ func TestRescueTerminal_DoesNotWaitForBlockedOutput(t *testing.T) {
 	out.block.Store(true)
 	RescueTerminal(out) // hangs if it waits
 }
+
+func TestRescueTerminal_LeavesScreen(t *testing.T) {
+	out := &recorder{}
+	RescueTerminal(out)
+	got := out.take()
+	for _, want := range []string{"\x1b[?1047l", "\x1b[?25h", "\x1b[?7h"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+}
