@@ -25,6 +25,11 @@ const wallJump = "OPTIBFM_TEST_WALL_JUMP"
 // at once and what costs a clock no system call.
 const jumpySource = `package time
 
+import (
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
 
 var wallJump = mapWallJump()
 

@@ -45,8 +45,8 @@ func attend(t *testing.T, ticks bool) *attended {
 	if a.socket, err = Listen(configs.Safety{Socket: a.path}); err != nil {
 		t.Fatal(err)
 	}
-	a.socket.board, a.socket.live, a.socket.period = &a.board, func() rtloop.Live { return rtloop.Live{} }, time.Millisecond
-	a.socket.robot, a.socket.cutOff = "fake", func(rtloop.Stall) { a.cuts <- struct{}{} }
+	a.socket.mailbox, a.socket.live, a.socket.period = &a.mailbox, func() rtloop.Live { return rtloop.Live{} }, time.Millisecond
+	a.socket.robot, a.socket.haltStuck = "fake", func(rtloop.Stall) { a.cuts <- struct{}{} }
 	go a.socket.serve()
 	if ticks {
 		a.ended.Go(func() {
@@ -101,9 +101,9 @@ func TestAnOperatorArmsDisarmsStopsAndResetsARobotThroughTheSocket(t *testing.T)
 		{"arm", "stopped", "reset"},
 		{"disarm", "stopped", ""},
 		{"reset", "disarmed", ""},
-		{"dance", "disarmed", "is no act"},
-		{"ARM", "disarmed", "is no act"},
-		{"", "disarmed", "is no act"},
+		{"dance", "disarmed", "unknown command"},
+		{"ARM", "disarmed", "unknown command"},
+		{"", "disarmed", "unknown command"},
 		{"arm", "armed", ""},
 		{"status", "armed", ""},
 	} {
@@ -210,7 +210,7 @@ func TestAPanicInTheSocketsGoroutineStopsTheRobotInTheNextTick(t *testing.T) {
 	<-a.socket.done
 	err := a.Tick()
 	wantFault(t, err, controller.FaultPanic)
-	if !errors.Is(err, errSocketDied) {
+	if !errors.Is(err, errServerPanic) {
 		t.Error(err)
 	}
 }
@@ -260,7 +260,7 @@ func TestTheSocketIsForItsOwnerAndGroupAndForOneProcess(t *testing.T) {
 		t.Error("it was removed")
 	}
 	for want, safety := range map[string]configs.Safety{
-		"make the folder": {Socket: filepath.Join(path+"-missing", "s")},
+		"create the folder": {Socket: filepath.Join(path+"-missing", "s")},
 		"safety.group":    {Socket: path + "2", Group: "no-such-group-here"},
 	} {
 		if _, err := Listen(safety); err == nil || !strings.Contains(err.Error(), want) {
@@ -284,7 +284,7 @@ func TestOnlyRootTheServicesUserAndTheGroupMayOperate(t *testing.T) {
 		{"somebody else", 3_999_999, other, group, false},
 		{"somebody else, where there is no group", 3_999_999, other, -1, false},
 	} {
-		if err := mayOperate(&unix.Ucred{Pid: 1, Uid: c.uid, Gid: c.gid}, c.group); (err == nil) != c.may {
+		if err := checkUser(&unix.Ucred{Pid: 1, Uid: c.uid, Gid: c.gid}, c.group); (err == nil) != c.may {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -360,11 +360,11 @@ func TestWhatTheControlProcessStartedMayNotOperate(t *testing.T) {
 		return p, nil
 	}
 	for pid, want := range map[int]bool{11: true, 12: true, 20: false, 21: false, 30: false, 40: true, 1: false} {
-		if got := descends(pid, 10, parent); got != want {
+		if got := isDescendant(pid, 10, parent); got != want {
 			t.Errorf("process %d: %v", pid, got)
 		}
 	}
-	if got, err := readParent(os.Getpid()); err != nil || got != os.Getppid() {
+	if got, err := parentOf(os.Getpid()); err != nil || got != os.Getppid() {
 		t.Errorf("%d, %v, want %d", got, err, os.Getppid())
 	}
 }

@@ -24,7 +24,7 @@ import (
 // twoEnds is a control process and its host's end of the segment, in heap
 // memory and on one goroutine.
 type twoEnds struct {
-	*control
+	*controlProcess
 	host    *link.HostLink
 	planner *controller.Planner
 	plan    *controller.Plan
@@ -50,7 +50,7 @@ func newTwoEndsWith(t *testing.T, s *setup.Session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newControl(t.Context(), s, network, robot, segment)
+	c, err := newControlProcess(t.Context(), s, network, robot, segment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +66,13 @@ func newTwoEndsWith(t *testing.T, s *setup.Session, robot hal.Robot) *twoEnds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &twoEnds{control: c, host: host, planner: planner, plan: controller.NewPlan(s.Shape())}
+	return &twoEnds{controlProcess: c, host: host, planner: planner, plan: controller.NewPlan(s.Shape())}
 }
 
 // Tick runs one beat, lets the planner answer it, and throws its record away.
 func (e *twoEnds) Tick() error {
 	e.host.HostBeat.Add(1)
-	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: rtloop.Now(), Wake: rtloop.Now()})
+	err := e.onBeat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: rtloop.Now(), Wake: rtloop.Now()})
 	e.beats++
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func TestASilentHostHaltsTheRobot(t *testing.T) {
 	}
 	patience := setup.Periods(0.5, e.robot.Spec().Period)
 	for i := uint64(0); ; i++ {
-		err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
+		err := e.onBeat(rtloop.Beat{Index: e.beats, Elapsed: 1})
 		e.beats++
 		var fault *controller.FaultError
 		if errors.As(err, &fault) {
@@ -222,7 +222,7 @@ func TestAHostThatWritesNonsenseHaltsTheRobot(t *testing.T) {
 	if err := e.host.Publish(e.plan); err != nil {
 		t.Fatal(err)
 	}
-	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
+	err := e.onBeat(rtloop.Beat{Index: e.beats, Elapsed: 1})
 	var fault *controller.FaultError
 	if !errors.As(err, &fault) || fault.Fault != controller.FaultHost {
 		t.Errorf("a plan that is not a number: %v", err)
@@ -328,7 +328,7 @@ func runLoop(ctx context.Context, t *testing.T, e *twoEnds, cfg rtloop.Config) e
 		t.Fatal(err)
 	}
 	defer loop.Close()
-	return e.control.run(ctx, loop)
+	return e.run(ctx, loop)
 }
 
 func TestAPanicInTheControlThreadHaltsTheRobot(t *testing.T) {
@@ -353,7 +353,7 @@ func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
 	robot.sense = func() { <-release }
 	err := runBroken(t, e, rtloop.NoLimit)
 	wantFault(t, err, controller.FaultStuck)
-	if !e.givenUp {
+	if !e.threadLost {
 		t.Error("the thread was not given up")
 	}
 	if got := e.link.Ended.Load(); got != 1+uint64(controller.FaultStuck) {
@@ -396,7 +396,7 @@ func TestControl_ASignalWaitsForADriverWithinItsBounds(t *testing.T) {
 	hanging.sense = func() {
 		hanging.sense = nil
 		cancel()
-		time.Sleep(loosening + loosening/2)
+		time.Sleep(stuckGrace + stuckGrace/2)
 	}
 	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
 		t.Error(err)

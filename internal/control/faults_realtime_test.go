@@ -98,7 +98,7 @@ func TestMissedTicksAreHeldAndTheLoopGoesOn(t *testing.T) {
 	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: 20}); err != nil {
 		t.Fatalf("the run ended: %v", err)
 	}
-	stop := e.board.stopped.Load()
+	stop := e.mailbox.cause.Load()
 	if stop == nil || stop.Fault != controller.FaultOverrun || !errors.Is(stop, rtloop.ErrOverrun) {
 		t.Errorf("the stop is %v", stop)
 	}
@@ -113,8 +113,8 @@ func TestARobotThatTakesSomePeriodsToArmIsNotStoppedForThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	robot.arm = func() error { time.Sleep(150 * time.Millisecond); return robot.Rover.Arm() } // 30 periods
-	e.planned = true
-	e.board.asked.Store(1<<8 | uint64(commandArm))
+	e.hasPlan = true
+	e.mailbox.request.Store(1<<8 | uint64(commandArm))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	senses := 0

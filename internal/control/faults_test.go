@@ -109,7 +109,7 @@ func (r *faultRig) Tick() error {
 	if r.beats == 0 {
 		elapsed = 0
 	}
-	err := r.beat(rtloop.Beat{Index: r.beats, Elapsed: elapsed, Deadline: now, Wake: now})
+	err := r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: elapsed, Deadline: now, Wake: now})
 	r.beats++
 	if !r.hostDeaf {
 		r.takeRecords()
@@ -174,15 +174,15 @@ func (r *faultRig) ticks(n int) {
 // say says a word as the control socket does, and runs the tick that obeys.
 func (r *faultRig) say(a command) error {
 	r.t.Helper()
-	number := r.board.asked.Load()>>8 + 1
-	r.board.asked.Store(number<<8 | uint64(a))
+	number := r.mailbox.request.Load()>>8 + 1
+	r.mailbox.request.Store(number<<8 | uint64(a))
 	if err := r.Tick(); err != nil {
 		r.t.Fatal(err)
 	}
-	if r.board.answered.Load() != number {
+	if r.mailbox.answered.Load() != number {
 		r.t.Fatalf("act %d was not answered within a tick", a)
 	}
-	if refusal := r.board.refusal.Load(); refusal != nil {
+	if refusal := r.mailbox.refusal.Load(); refusal != nil {
 		return *refusal
 	}
 	return nil
@@ -274,8 +274,8 @@ var faultTable = []injected{
 	{name: "a plan's score is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Score = math.NaN() }), want: controller.FaultHost, ticks: 1},
 	{name: "the host is silent, though it plans", inject: func(r *faultRig) { r.hostSilent = true }, want: controller.FaultHost, ticks: rigHostSilence + 1},
 	{name: "the host is dead", inject: func(r *faultRig) { r.hostGone.Store(true) }, want: controller.FaultHost, ticks: 1, ends: true},
-	{name: "the control socket's goroutine panics", inject: func(r *faultRig) { r.board.broken.Store(&errSocketDied) }, want: controller.FaultPanic, ticks: 1, ends: true},
-	{name: "an operator says stop", inject: func(r *faultRig) { r.board.stopping.Store(true) }, want: controller.FaultOperator, ticks: 1, gone: true},
+	{name: "the control socket's goroutine panics", inject: func(r *faultRig) { r.mailbox.serverPanic.Store(&errServerPanic) }, want: controller.FaultPanic, ticks: 1, ends: true},
+	{name: "an operator says stop", inject: func(r *faultRig) { r.mailbox.stopRequested.Store(true) }, want: controller.FaultOperator, ticks: 1, gone: true},
 	{name: "the person at the keyboard presses the space bar", inject: func(r *faultRig) { (&host.Process{Link: r.host}).Key(' ') }, want: controller.FaultOperator, ticks: 1, gone: true},
 }
 
@@ -418,7 +418,7 @@ func TestNoInjectedNuisanceStopsTheRobot(t *testing.T) {
 			r.hostSilent, r.planless = i%rigPlanAge != 0, i%rigPlanAge != 0
 		},
 		"an operator who arms an armed robot, and resets it": func(r *faultRig, i int) {
-			r.board.asked.Store(r.board.answered.Load()<<8 + 1<<8 | uint64([...]command{commandArm, commandReset, 77}[i%3]))
+			r.mailbox.request.Store(r.mailbox.answered.Load()<<8 + 1<<8 | uint64([...]command{commandArm, commandReset, 77}[i%3]))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -473,7 +473,7 @@ func TestARobotWaitsForAPlanBeforeItIsArmed(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
 	r.planless = true
 	r.ticks(5)
-	if err := r.say(commandArm); !errors.Is(err, errNoPlanYet) {
+	if err := r.say(commandArm); !errors.Is(err, errNoPlan) {
 		t.Errorf("armed without a plan: %v", err)
 	}
 	r.planless = false
@@ -508,7 +508,7 @@ func TestDisarmAndStopHaveOutputsOfTheirOwn(t *testing.T) {
 	if err := r.say(commandArm); err != nil {
 		t.Fatal(err)
 	}
-	r.board.stopping.Store(true)
+	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
 	if r.robot.Output[0] != 0.25 || r.agent.Mode() != controller.Stopped {
 		t.Errorf("stopped: %v, output %v", r.agent.Mode(), r.robot.Output)
@@ -521,8 +521,8 @@ func TestARobotThatDoesNotDisarmIsStoppedAndTheAskerIsTold(t *testing.T) {
 	if err := r.say(commandDisarm); !errors.Is(err, hal.ErrBus) {
 		t.Errorf("the asker was told %v", err)
 	}
-	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.board.stopped.Load(), hal.ErrBus) {
-		t.Errorf("%v, %v", r.agent.Cause(), r.board.stopped.Load())
+	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.mailbox.cause.Load(), hal.ErrBus) {
+		t.Errorf("%v, %v", r.agent.Cause(), r.mailbox.cause.Load())
 	}
 }
 
@@ -535,7 +535,7 @@ func TestATickOfAHeldRobotAllocatesNothing(t *testing.T) {
 		r.beats++
 		now := int64(r.beats+1) * int64(r.period)
 		r.robot.Now = now
-		if err := r.beat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}); err != nil {
+		if err := r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -546,7 +546,7 @@ func TestATickOfAHeldRobotAllocatesNothing(t *testing.T) {
 	r.ticks(rigHostSilence + 2)
 	silent := func() {
 		r.beats++
-		_ = r.beat(rtloop.Beat{Index: r.beats, Elapsed: 1})
+		_ = r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: 1})
 	}
 	if n := testing.AllocsPerRun(100, silent); n != 0 {
 		t.Errorf("%v allocations a tick with a silent host", n)
@@ -555,12 +555,12 @@ func TestATickOfAHeldRobotAllocatesNothing(t *testing.T) {
 
 func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
-	r.arming = true
+	r.autoArm = true
 	r.ticks(5)
 	if !r.agent.Armed() {
 		t.Fatal("it did not arm itself")
 	}
-	r.board.stopping.Store(true)
+	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
 	acts := r.robot.Acts
 	if err := r.say(commandReset); err != nil {
@@ -574,12 +574,12 @@ func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
 
 func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
-	r.planned = false // as before the planner's first answer
-	if err := r.do(commandArm); !errors.Is(err, errNoPlanYet) || r.agent.Armed() {
+	r.hasPlan = false // as before the planner's first answer
+	if err := r.runCommand(commandArm); !errors.Is(err, errNoPlan) || r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
-	r.planned = true
-	if err := r.do(commandArm); err != nil || !r.agent.Armed() {
+	r.hasPlan = true
+	if err := r.runCommand(commandArm); err != nil || !r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
 }
@@ -587,7 +587,7 @@ func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
 func TestAnActThatGotNoAnswerIsNotDoneLater(t *testing.T) {
 	r := newFaultRig(t, configs.AfterStopHold)
 	r.ticks(5)
-	if err := r.board.Ask(commandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
+	if err := r.mailbox.call(commandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
 		t.Fatalf("no tick, and the answer is %v", err)
 	}
 	r.ticks(5) // the control thread is back: the operator may stand beside the robot by now

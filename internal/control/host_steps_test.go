@@ -97,7 +97,7 @@ func TestControl_SaysWhatASilentHostDidLast(t *testing.T) {
 	e.host.Steps.Note(link.PlannerSearch, true)
 	var err error
 	for err == nil {
-		err = e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
+		err = e.onBeat(rtloop.Beat{Index: e.beats, Elapsed: 1})
 		e.beats++
 	}
 	wantFault(t, err, controller.FaultHost)

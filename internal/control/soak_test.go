@@ -48,7 +48,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	for i := range ticks {
 		now += int64(period)
 		e.host.HostBeat.Add(1)
-		if err := e.beat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}); err != nil {
+		if err := e.onBeat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}); err != nil {
 			t.Fatal(err)
 		}
 		if state, fresh, err := e.host.NewestState(); err != nil {

@@ -19,12 +19,12 @@ func checkOneCause(t *testing.T, e *twoEnds, err error, want controller.Fault) {
 	if got := e.link.Ended.Load(); got != 1+uint64(want) {
 		t.Errorf("the host was told the fault %d, want %d (%v)", got-1, want, want)
 	}
-	status := &Server{board: &e.board, live: func() rtloop.Live { return rtloop.Live{} }}
+	status := &Server{mailbox: &e.mailbox, live: func() rtloop.Live { return rtloop.Live{} }}
 	report, fresh := e.host.NewestStop()
 	if !fresh || report.Final != 1 {
 		t.Fatalf("the host got no report of the end: %v", report.String())
 	}
-	if got := status.condition(nil); got.Cause != want.String() || got.Found != report.Found() {
+	if got := status.status(nil); got.Cause != want.String() || got.Found != report.Found() {
 		t.Errorf("the status says %s (%s), the host was told %s", got.Cause, got.Found, report.String())
 	}
 	if first, _, _ := strings.Cut(err.Error(), "\n"); !strings.Contains(first, report.String()) {
@@ -45,14 +45,14 @@ func TestRun_HasOneCauseWhereSomethingFollowsIt(t *testing.T) {
 			r.sense = func() { panic("a driver's mistake") }
 		}, controller.FaultPanic},
 		{"the socket's goroutine panics", func(_ *hangingRobot, e *twoEnds) {
-			e.board.broken.Store(&errSocketDied)
+			e.mailbox.serverPanic.Store(&errServerPanic)
 		}, controller.FaultPanic},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			robot, e := newHanging(t, configs.AfterStopEnd)
 			c.stop(robot, e)
 			robot.halt = func() { // until the watchdog has noticed
-				for e.hung.Load() == nil {
+				for e.stuck.Load() == nil {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -69,7 +69,7 @@ func TestRun_HasOneCauseWhereSomethingFollowsIt(t *testing.T) {
 func TestRun_HasOneCauseWhereAStuckThreadComesLooseWithAnother(t *testing.T) {
 	robot, e := newHanging(t, configs.AfterStopEnd)
 	robot.act = func() {
-		for e.hung.Load() == nil {
+		for e.stuck.Load() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		if err := robot.brokenRobot.Halt(); err != nil { // its second path: the act that comes loose fails
@@ -107,7 +107,7 @@ func TestRun_StuckThreadIsReportedWithItsStage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			robot, e := newHanging(t, configs.AfterStopEnd)
 			c.spoil(robot, func() {
-				for e.hung.Load() == nil {
+				for e.stuck.Load() == nil {
 					time.Sleep(time.Millisecond)
 				}
 			})
@@ -142,7 +142,7 @@ func TestControl_WaitsForASlowThreadAfterASignal(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		awaited := make(chan error)
-		go func() { awaited <- e.await(ctx, &rtloop.Loop{}, over) }()
+		go func() { awaited <- e.wait(ctx, &rtloop.Loop{}, over) }()
 		for range 5 {
 			<-asked
 			if slow {
@@ -151,12 +151,12 @@ func TestControl_WaitsForASlowThreadAfterASignal(t *testing.T) {
 			elapsed <- time.Time{}
 		}
 		<-asked
-		if hung := e.hung.Load(); (hung == nil) != slow || !slow && !errors.Is(hung, errStuck) {
+		if hung := e.stuck.Load(); (hung == nil) != slow || !slow && !errors.Is(hung, errStuck) {
 			t.Errorf("slow %t: %v", slow, hung)
 		}
 		over <- nil
-		if err := <-awaited; err != nil || e.givenUp {
-			t.Errorf("slow %t: %v, given up: %t", slow, err, e.givenUp)
+		if err := <-awaited; err != nil || e.threadLost {
+			t.Errorf("slow %t: %v, given up: %t", slow, err, e.threadLost)
 		}
 	}
 }

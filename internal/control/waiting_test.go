@@ -39,7 +39,7 @@ func newWaiting(t *testing.T, change func(*configs.File)) *twoEnds {
 // silentBeat is a beat that nothing of the host answers.
 func (e *twoEnds) silentBeat() error {
 	e.beats++
-	return e.beat(rtloop.Beat{Index: e.beats - 1, Elapsed: 1, Deadline: rtloop.Now(), Wake: rtloop.Now()})
+	return e.onBeat(rtloop.Beat{Index: e.beats - 1, Elapsed: 1, Deadline: rtloop.Now(), Wake: rtloop.Now()})
 }
 
 // plans is a host that beats and plans for the newest state.
@@ -58,7 +58,7 @@ func (e *twoEnds) plans(t *testing.T) {
 	}
 }
 
-// lastTick takes the records that there are and returns a copy of the newest.
+// lastTickMargin takes the records that there are and returns a copy of the newest.
 func (e *twoEnds) lastTick(t *testing.T) (last controller.Tick) {
 	t.Helper()
 	last = *controller.NewTick(e.agent.Shape())
@@ -160,7 +160,7 @@ func TestSimulator_DoesNotWaitForADeadHostOrAnOperatorsStop(t *testing.T) {
 		want controller.Fault
 	}{
 		"dead":                {func(e *twoEnds) { e.hostGone.Store(true) }, controller.FaultHost},
-		"stop":                {func(e *twoEnds) { e.board.stopping.Store(true) }, controller.FaultOperator},
+		"stop":                {func(e *twoEnds) { e.mailbox.stopRequested.Store(true) }, controller.FaultOperator},
 		"stop of the console": {func(e *twoEnds) { e.host.Stop.Store(link.StopRobot) }, controller.FaultOperator},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSimulator_DoesNotWaitForADeadHostOrAnOperatorsStop(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if e.waiting == 0 {
+			if e.waitedNow == 0 {
 				t.Fatal("it does not wait")
 			}
 			c.stop(e)
@@ -210,8 +210,8 @@ func TestWaitsForHost_OnlySimulatorsWhoseTimeIsTheirOwn(t *testing.T) {
 			t.Errorf("%s: waits %t, want %t", c.name, got, c.want)
 		}
 	}
-	if r := newFaultRig(t, configs.AfterStopEnd); r.simulatorPatience != 0 {
-		t.Errorf("the robot of the fault tests waits for %d periods", r.simulatorPatience)
+	if r := newFaultRig(t, configs.AfterStopEnd); r.simulatorWait != 0 {
+		t.Errorf("the robot of the fault tests waits for %d periods", r.simulatorWait)
 	}
 }
 
