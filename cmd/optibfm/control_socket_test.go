@@ -23,7 +23,7 @@ func TestTheSocketIsFoundByItsPathOrByTheConfiguration(t *testing.T) {
 	if _, err := socketOf("", "rover"); err == nil {
 		t.Error("a configuration without a socket was accepted")
 	}
-	if err := control.SendAndPrint(io.Discard, filepath.Join(t.TempDir(), "none"), "arm", false); err == nil || !strings.Contains(err.Error(), "does the robot run") {
+	if err := control.SendAndPrint(io.Discard, filepath.Join(t.TempDir(), "none"), "arm", false); err == nil || !strings.Contains(err.Error(), "check that the robot runs") {
 		t.Error(err)
 	}
 }

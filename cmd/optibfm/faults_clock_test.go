@@ -114,11 +114,11 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	}
 }
 
-// TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn sets the clock of a run
+// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run
 // forward and back by hours. The robot goes on, an operator's session holds and
 // his presses count, and in the log time goes on as before. That the clock did
 // jump is seen where a date is meant: in the record of what was learnt.
-func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
+func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program with another package time")
 	}

@@ -431,7 +431,7 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 	_ = r.End() // it says that the robot is lost
 }
 
-func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
+func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stopped=%v", stopped), func(t *testing.T) {
 			r := runAttended(t, "")

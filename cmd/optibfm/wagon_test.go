@@ -61,7 +61,7 @@ func actAsDevices(t *testing.T) {
 	t.Cleanup(func() { set(unix.SchedAttr{Policy: unix.SCHED_NORMAL}) })
 }
 
-func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
+func TestRun_AllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	t.Parallel()
 	seconds := rigSeconds(t)
 	for _, hz := range []float64{50, 200} {

@@ -8,84 +8,83 @@ import (
 	"optibfm/rtloop"
 )
 
-// obey does what operators have asked for since the last tick: at the control
-// socket, or a stop from the host.
-func (c *control) obey() error {
-	if broken := c.board.broken.Load(); broken != nil {
-		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.at.Load(), Err: *broken}
+// runCommands runs the command that an operator gave since the last tick: at the control socket, or a
+// stop through the host.
+func (c *controlProcess) runCommands() error {
+	if cause := c.mailbox.serverPanic.Load(); cause != nil {
+		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.index.Load(), Err: *cause}
 	}
-	if c.board.stopping.Load() || c.link.Stop.Load() == link.StopRobot {
-		err := c.stop(controller.FaultOperator, errSaidStop)
-		c.board.show(c.agent)
-		c.board.stopping.Store(false)
+	if c.mailbox.stopRequested.Load() || c.link.Stop.Load() == link.StopRobot {
+		err := c.stopRobot(controller.FaultOperator, errOperatorStop)
+		c.mailbox.publishMode(c.agent)
+		c.mailbox.stopRequested.Store(false)
 		c.link.Stop.CompareAndSwap(link.StopRobot, link.StopNone)
 		return err
 	}
-	number, a := c.board.next()
+	number, a := c.mailbox.next()
 	if a == commandNone {
 		return nil
 	}
-	c.acted = true
+	c.ranCommand = true
 	was := c.agent.Mode()
-	refusal := c.do(a)
-	c.board.show(c.agent)
-	c.board.Answer(number, refusal)
-	if was != controller.Stopped && c.agent.Mode() == controller.Stopped { // it did not disarm
-		return c.outlast(&controller.FaultError{Fault: c.agent.Cause(), Tick: c.at.Load(), Err: refusal})
+	refusal := c.runCommand(a)
+	c.mailbox.publishMode(c.agent)
+	c.mailbox.reply(number, refusal)
+	if was != controller.Stopped && c.agent.Mode() == controller.Stopped { // Disarm failed
+		return c.endOrHold(&controller.FaultError{Fault: c.agent.Cause(), Tick: c.index.Load(), Err: refusal})
 	}
 	return nil
 }
 
-// do is an operator's act. It may take the robot's time, and allocate.
-func (c *control) do(a command) error {
+// runCommand runs a command, in as many periods as the robot takes. It may allocate.
+func (c *controlProcess) runCommand(a command) error {
 	switch a {
 	case commandDisarm:
-		c.arming = false
+		c.autoArm = false
 		return c.agent.Disarm()
 	case commandReset, commandArm:
-		if c.silent() {
+		if c.hostIsSilent() {
 			return errHostSilent
 		}
 	}
 	if a == commandReset {
 		err := c.agent.Reset()
 		if err == nil {
-			c.board.stopped.Store(nil)
+			c.mailbox.cause.Store(nil)
 		}
 		return err
 	}
-	if !c.planned {
-		return errNoPlanYet
+	if !c.hasPlan {
+		return errNoPlan
 	}
-	c.arming = false
+	c.autoArm = false
 	return c.agent.Arm()
 }
 
-// stop latches a stop that the agent did not find by itself. Its error ends the
-// run.
-func (c *control) stop(fault controller.Fault, cause error) error {
+// stopRobot latches a stop that the agent did not detect. Its error ends the run.
+func (c *controlProcess) stopRobot(fault controller.Fault, cause error) error {
 	if c.agent.Mode() == controller.Stopped {
 		return nil
 	}
 	if err := c.agent.Halt(fault); err != nil {
 		cause = errors.Join(cause, err)
 	}
-	return c.outlast(&controller.FaultError{Fault: fault, Tick: c.at.Load(), Err: cause})
+	return c.endOrHold(&controller.FaultError{Fault: fault, Tick: c.index.Load(), Err: cause})
 }
 
-// overrun answers missed ticks: with a stop, unless a robot was just armed or
-// disarmed, which may take some periods.
-func (c *control) overrun(e *rtloop.OverrunError) (goOn bool) {
-	if c.acted {
-		c.acted = false
+// onOverrun stops the robot after missed ticks, except after a command: arming and disarming may take
+// several periods. It reports whether the loop continues.
+func (c *controlProcess) onOverrun(e *rtloop.OverrunError) (proceed bool) {
+	if c.ranCommand {
+		c.ranCommand = false
 		return true
 	}
-	return c.hold && c.stop(controller.FaultOverrun, e) == nil
+	return c.holdStops && c.stopRobot(controller.FaultOverrun, e) == nil
 }
 
-// outlast notes a stop, and returns it where the run does not outlast it. A stop by
-// the host's fault says what that last did.
-func (c *control) outlast(err error) error {
+// endOrHold notes a stop, and returns it if it ends the run. A fault of the host also lists the last
+// activities of the host.
+func (c *controlProcess) endOrHold(err error) error {
 	var fault *controller.FaultError
 	if !errors.As(err, &fault) {
 		return err
@@ -93,10 +92,10 @@ func (c *control) outlast(err error) error {
 	if fault.Fault == controller.FaultHost || fault.Fault == controller.FaultStalePlan {
 		fault.Err = c.link.Stall(fault.Err)
 	}
-	if c.hold {
+	if c.holdStops {
 		c.holdStop(fault)
 		return nil
 	}
-	c.Note(fault)
+	c.noteStop(fault)
 	return err
 }

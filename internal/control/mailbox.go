@@ -8,7 +8,7 @@ import (
 	"optibfm/controller"
 )
 
-// command is what an operator can ask of the control thread.
+// command is a command of an operator to the control thread.
 type command uint64
 
 const (
@@ -19,60 +19,62 @@ const (
 	commandStop
 )
 
-// actNames are the words of the control socket, and the subcommands.
-var actNames = map[string]command{"arm": commandArm, "disarm": commandDisarm, "reset": commandReset, "stop": commandStop}
+// commandNames are the commands of the control socket and the subcommands of the program.
+var commandNames = map[string]command{
+	"arm": commandArm, "disarm": commandDisarm, "reset": commandReset, "stop": commandStop,
+}
 
-// commandMailbox is what lies between the control socket's goroutine, which asks,
-// and the control thread, which answers in its next tick: atomic words, and
-// nothing that either waits for. It is memory of the control process alone. The
-// host process has no part of it, and so no way to arm.
+// commandMailbox passes commands from the goroutine of the control socket to the control thread,
+// which replies in its next tick. It holds only atomic words. The host process has no access to this
+// memory, so it cannot arm the robot.
 type commandMailbox struct {
-	asked    atomic.Uint64 // number of the question << 8 | act
-	answered atomic.Uint64 // number of the last question that was answered
-	refusal  atomic.Pointer[error]
-	stopping atomic.Bool // a stop is asked for; apart, so that nothing overwrites it
+	request       atomic.Uint64 // number of the request << 8 | command
+	answered      atomic.Uint64 // number of the last request that was answered
+	refusal       atomic.Pointer[error]
+	stopRequested atomic.Bool // separate, so that no other request overwrites it
 
 	mode    atomic.Uint32 // controller.Mode
 	present atomic.Uint32 // controller.Fault
 	tick    atomic.Uint64
-	deadman atomic.Int64                          // the robot's own, ns; 0: none that is set
-	planAge atomic.Uint64                         // ticks + 1; 0: there is no plan
-	stopped atomic.Pointer[controller.FaultError] // why the robot is stopped: the first cause; nil: it is not
+	deadman atomic.Int64                          // of the robot, in ns; 0: none is set
+	planAge atomic.Uint64                         // ticks + 1; 0: no plan
+	cause   atomic.Pointer[controller.FaultError] // first cause of the stop; nil: not stopped
 
-	broken atomic.Pointer[error] // the goroutine panicked
+	serverPanic atomic.Pointer[error] // error of the socket goroutine
 }
 
 var (
-	errNoAnswer   = errors.New("the control thread did not answer: it hangs, or the run is ending")
-	errNoPlanYet  = errors.New("there is no plan yet to follow: wait for the planner")
-	errSaidStop   = errors.New("an operator said stop")
-	errSocketDied = errors.New("the control socket's goroutine panicked")
+	errNoAnswer     = errors.New("the control thread did not answer: it hangs, or the run is ending")
+	errNoPlan       = errors.New("no plan yet; wait for the planner")
+	errOperatorStop = errors.New("an operator stopped the robot")
+	errServerPanic  = errors.New("the goroutine of the control socket panicked")
 )
 
-// Ask hands an act to the control thread and waits for its answer, at most so
-// long. Only the socket's goroutine calls it.
-func (s *commandMailbox) Ask(a command, patience time.Duration) error {
+// call passes a command to the control thread and waits for the reply. Only the goroutine of the
+// socket calls it.
+func (m *commandMailbox) call(a command, timeout time.Duration) error {
 	if a == commandStop {
-		s.stopping.Store(true)
-		if !waitUntil(patience, func() bool { return !s.stopping.Load() }) {
+		m.stopRequested.Store(true)
+		if !waitUntil(timeout, func() bool { return !m.stopRequested.Load() }) {
 			return errNoAnswer
 		}
 		return nil
 	}
-	number := s.asked.Load()>>8 + 1
-	s.asked.Store(number<<8 | uint64(a))
-	if !waitUntil(patience, func() bool { return s.answered.Load() == number }) {
-		s.asked.CompareAndSwap(number<<8|uint64(a), number<<8) // it is not done later, when nobody expects it
+	number := m.request.Load()>>8 + 1
+	m.request.Store(number<<8 | uint64(a))
+	if !waitUntil(timeout, func() bool { return m.answered.Load() == number }) {
+		m.request.CompareAndSwap(number<<8|uint64(a), number<<8) // cancel: an operator may be near the robot by then
 		return errNoAnswer
 	}
-	if refusal := s.refusal.Load(); refusal != nil {
+	if refusal := m.refusal.Load(); refusal != nil {
 		return *refusal
 	}
 	return nil
 }
 
-func waitUntil(patience time.Duration, done func() bool) bool {
-	for deadline := time.Now().Add(patience); !done(); {
+// waitUntil polls until done returns true. It returns false after the timeout.
+func waitUntil(timeout time.Duration, done func() bool) bool {
+	for deadline := time.Now().Add(timeout); !done(); {
 		if time.Now().After(deadline) {
 			return false
 		}
@@ -81,36 +83,36 @@ func waitUntil(patience time.Duration, done func() bool) bool {
 	return true
 }
 
-// next is the question that waits for an answer. The control thread calls it.
-func (s *commandMailbox) next() (number uint64, a command) {
-	word := s.asked.Load()
-	if number = word >> 8; number == s.answered.Load() {
+// next returns the request that has no reply yet. The control thread calls it.
+func (m *commandMailbox) next() (number uint64, a command) {
+	word := m.request.Load()
+	if number = word >> 8; number == m.answered.Load() {
 		return number, commandNone
 	}
 	return number, command(word & 0xff)
 }
 
-// Answer ends a question; nil: it was done.
-func (s *commandMailbox) Answer(number uint64, refusal error) {
-	s.refusal.Store(nil)
+// reply answers a request; a nil refusal means success.
+func (m *commandMailbox) reply(number uint64, refusal error) {
+	m.refusal.Store(nil)
 	if refusal != nil {
-		s.refusal.Store(&refusal)
+		m.refusal.Store(&refusal)
 	}
-	s.answered.Store(number)
+	m.answered.Store(number)
 }
 
-// show shows whether the robot may move, before an act is answered.
-func (s *commandMailbox) show(a *controller.Agent) {
-	s.mode.Store(uint32(a.Mode()))
-	s.present.Store(uint32(a.Present()))
-	s.deadman.Store(int64(a.Deadman()))
+// publishMode publishes whether the robot may move, before a command is answered.
+func (m *commandMailbox) publishMode(a *controller.Agent) {
+	m.mode.Store(uint32(a.Mode()))
+	m.present.Store(uint32(a.Present()))
+	m.deadman.Store(int64(a.Deadman()))
 }
 
-// Publish shows how the robot is, after each tick.
-func (s *commandMailbox) Publish(a *controller.Agent, t *controller.Tick, planned bool) {
-	s.show(a)
-	s.tick.Store(t.Index)
+// publishTick publishes the state of the robot after each tick.
+func (m *commandMailbox) publishTick(a *controller.Agent, t *controller.Tick, planned bool) {
+	m.publishMode(a)
+	m.tick.Store(t.Index)
 	if planned {
-		s.planAge.Store(t.Index - t.PlanConfirmed + 1)
+		m.planAge.Store(t.Index - t.PlanConfirmed + 1)
 	}
 }

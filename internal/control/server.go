@@ -24,42 +24,39 @@ import (
 	"optibfm/rtloop"
 )
 
-// Socket is where an operator arms, disarms, stops and resets the
-// robot: a Unix socket of the control process. A question is a line of one
-// word, its answer a line of JSON (condition). One goroutine serves one caller
-// after the other, slowly, and does nothing but set the words of the
-// switchboard.
+// Server answers commands at the control socket, a Unix socket: a request is a line with one word, the
+// reply a line of JSON (link.Status). One goroutine serves one caller after the other and only exchanges
+// atomic words with the control thread.
 //
-// Three things keep everybody else away: the socket's mode (0660, and its
-// group), the credentials of the caller, which the kernel vouches for, and that
-// no process which this one started may call, the host first of all: what faces
-// the network must not be able to arm a robot, whichever user it is.
+// Three checks keep other callers out: the mode of the socket (0660, and its group), the credentials
+// that the kernel reports, and the ancestry of the calling process. No process that this one started
+// may call, whatever its user: the host faces the network and must not be able to arm the robot.
 type Server struct {
-	listener *net.UnixListener
-	path     string
-	group    int // -1: none
-	board    *commandMailbox
-	live     func() rtloop.Live
-	period   time.Duration
-	robot    string
-	deadman  string             // in words; empty where the robot itself knows
-	cutOff   func(rtloop.Stall) // halts the robot past a control thread that does not answer a stop
-	done     chan struct{}      // closed when the goroutine has ended
+	listener  *net.UnixListener
+	path      string
+	group     int // -1: none
+	mailbox   *commandMailbox
+	live      func() rtloop.Live
+	period    time.Duration
+	robot     string
+	deadman   string             // text; empty if it depends on the robot
+	haltStuck func(rtloop.Stall) // halts the robot beside a control thread that does not answer a stop
+	done      chan struct{}      // closed at the end of the goroutine
 }
 
 const (
-	socketPatience = 200 * time.Millisecond // with a caller who says nothing
-	socketPause    = 20 * time.Millisecond  // after each caller: nobody keeps this process busy
-	longestAct     = 16                     // bytes of a question
+	callerTimeout   = 200 * time.Millisecond // for one caller
+	callerPause     = 20 * time.Millisecond  // between callers: limits the load
+	maxCommandBytes = 16
 )
 
-// Listen opens the socket; nil where none is wanted.
+// Listen opens the control socket. It returns nil without safety.socket, and an error that wraps
+// ErrSocketInUse if another process listens there. Close removes the socket.
 func Listen(s configs.Safety) (*Server, error) {
 	if s.Socket == "" {
 		return nil, nil
 	}
-	// What the host starts and leaves behind becomes a child of this process,
-	// and not init's, whose children may call.
+	// Orphans of the host become children of this process, not of init, so that Server recognises them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("safety.socket: subreaper: %w", err)
 	}
@@ -67,25 +64,25 @@ func Listen(s configs.Safety) (*Server, error) {
 	if s.Group != "" {
 		g, err := user.LookupGroup(s.Group)
 		if err != nil {
-			return nil, fmt.Errorf("safety.group: %w: create the group, or leave the key empty", err)
+			return nil, fmt.Errorf("safety.group: %w; create the group, or leave the key empty", err)
 		}
 		if group, err = strconv.Atoi(g.Gid); err != nil {
 			return nil, fmt.Errorf("safety.group: %s: %w", s.Group, err)
 		}
 	}
-	listener, err := listenPrivately(s.Socket, group)
+	listener, err := listenRestricted(s.Socket, group)
 	if err != nil {
 		return nil, fmt.Errorf("safety.socket: %s: %w", s.Socket, err)
 	}
 	return &Server{listener: listener, path: s.Socket, group: group, done: make(chan struct{})}, nil
 }
 
-var ErrSocketInUse = errors.New("another process answers there: one robot has one controller: end it, or give another path")
+// ErrSocketInUse means that another process listens at the control socket.
+var ErrSocketInUse = errors.New("another process answers there; end it, or set safety.socket to another path")
 
-// listenPrivately listens on a socket that nobody could have connected to before
-// its mode was set.
-func listenPrivately(path string, group int) (*net.UnixListener, error) {
-	if err := clearAway(path); err != nil {
+// listenRestricted listens at path with mode 0660. No caller can connect before the mode is set.
+func listenRestricted(path string, group int) (*net.UnixListener, error) {
+	if err := removeStaleSocket(path); err != nil {
 		return nil, err
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -93,9 +90,9 @@ func listenPrivately(path string, group int) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), path)
-	defer f.Close() // the listener has its own descriptor, close-on-exec too
+	defer f.Close() // the listener has a descriptor from dup, also close-on-exec
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
-		return nil, fmt.Errorf("bind: %w: make the folder %s and let this user write to it", err, filepath.Dir(path))
+		return nil, fmt.Errorf("bind: %w; create the folder %s, writable for this user", err, filepath.Dir(path))
 	}
 	if err := errors.Join(os.Chmod(path, 0o660), os.Chown(path, -1, group), unix.Listen(fd, 8)); err != nil {
 		return nil, errors.Join(err, os.Remove(path))
@@ -107,8 +104,8 @@ func listenPrivately(path string, group int) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// clearAway removes the socket of a process that is dead, and nothing else.
-func clearAway(path string) error {
+// removeStaleSocket removes the socket of a dead process. Anything else at path is an error.
+func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -117,14 +114,14 @@ func clearAway(path string) error {
 		return err
 	}
 	if info.Mode().Type() != os.ModeSocket {
-		return errors.New("there is something else that is no socket: give another path")
+		return errors.New("it exists and is not a socket; set safety.socket to another path")
 	}
-	c, err := net.DialTimeout("unix", path, socketPatience)
+	c, err := net.DialTimeout("unix", path, callerTimeout)
 	if err == nil {
-		_ = c.Close() // it told what we wanted to know
+		_ = c.Close()
 		return ErrSocketInUse
 	}
-	if errors.Is(err, syscall.EAGAIN) { // it listens, and others wait for it too
+	if errors.Is(err, syscall.EAGAIN) { // its queue of callers is full
 		return ErrSocketInUse
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -133,32 +130,31 @@ func clearAway(path string) error {
 	return os.Remove(path)
 }
 
-// silence ends the goroutine. The socket goes on to say that somebody is there.
-func (s *Server) silence() {
-	if s == nil || s.board == nil {
+// stopServing ends the goroutine. The socket stays open, so that no other process takes the robot.
+func (s *Server) stopServing() {
+	if s == nil || s.mailbox == nil {
 		return
 	}
-	_ = s.listener.SetDeadline(time.Now()) // it can be set while the socket is open
+	_ = s.listener.SetDeadline(time.Now()) // never fails on an open socket
 	<-s.done
 }
 
-// Close gives the socket up and removes it.
+// Close closes and removes the socket.
 func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
-	s.silence()
-	return errors.Join(s.listener.Close(), os.Remove(s.path)) // the file stays: the listener was made from a descriptor
+	s.stopServing()
+	return errors.Join(s.listener.Close(), os.Remove(s.path)) // a listener made from a descriptor leaves the file
 }
 
-// serve answers until it is silenced. It never takes the process with it:
-// a panic here stops the robot in the next tick.
+// serve answers until stopServing. A panic here stops the robot in the next tick.
 func (s *Server) serve() {
 	defer close(s.done)
 	defer func() {
 		if value := recover(); value != nil {
-			err := fmt.Errorf("%w: %v", errSocketDied, value)
-			s.board.broken.Store(&err)
+			err := fmt.Errorf("%w: %v", errServerPanic, value)
+			s.mailbox.serverPanic.Store(&err)
 		}
 	}()
 	for {
@@ -167,73 +163,73 @@ func (s *Server) serve() {
 			return
 		}
 		if err == nil {
-			s.Answer(c)
+			s.serveCaller(c)
 		}
-		time.Sleep(socketPause)
+		time.Sleep(callerPause)
 	}
 }
 
-// Answer serves one caller. What goes wrong is the caller's to see.
-func (s *Server) Answer(c *net.UnixConn) {
+// serveCaller serves one caller. The caller sees any failure.
+func (s *Server) serveCaller(c *net.UnixConn) {
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(socketPatience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(callerTimeout)); err != nil {
 		return
 	}
-	if err := s.admit(c); err != nil {
+	if err := s.authorize(c); err != nil {
 		s.reply(c, err)
 		return
 	}
-	line, err := bufio.NewReaderSize(c, longestAct).ReadSlice('\n')
+	line, err := bufio.NewReaderSize(c, maxCommandBytes).ReadSlice('\n')
 	if err != nil {
 		return
 	}
-	s.reply(c, s.obey(strings.TrimSpace(string(line))))
+	s.reply(c, s.execute(strings.TrimSpace(string(line))))
 }
 
-// obey does what a word asks for.
-func (s *Server) obey(word string) error {
+// execute runs a command. status runs nothing.
+func (s *Server) execute(word string) error {
 	if word == "status" {
 		return nil
 	}
-	a, ok := actNames[word]
+	a, ok := commandNames[word]
 	if !ok {
-		return fmt.Errorf("%q is no act: say arm, disarm, stop, reset or status", word)
+		return fmt.Errorf("unknown command %q; use arm, disarm, stop, reset or status", word)
 	}
-	patience := 2*s.period + time.Second
-	err := s.board.Ask(a, patience)
+	timeout := 2*s.period + time.Second
+	err := s.mailbox.call(a, timeout)
 	if a == commandStop && errors.Is(err, errNoAnswer) {
-		s.cutOff(rtloop.Stall{For: patience})
+		s.haltStuck(rtloop.Stall{For: timeout})
 	}
 	return err
 }
 
 func (s *Server) reply(c *net.UnixConn, refusal error) {
-	text, err := json.Marshal(s.condition(refusal))
+	text, err := json.Marshal(s.status(refusal))
 	if err != nil {
 		panic(err) // numbers and text
 	}
-	if err := c.SetWriteDeadline(time.Now().Add(socketPatience)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(callerTimeout)); err != nil {
 		return
 	}
-	_, _ = c.Write(append(text, '\n')) // a caller who is gone asked for nothing more
+	_, _ = c.Write(append(text, '\n')) // the caller may have left
 }
 
-func (s *Server) condition(refusal error) link.Status {
-	b, live := s.board, s.live()
+func (s *Server) status(refusal error) link.Status {
+	b, live := s.mailbox, s.live()
 	r := link.Status{
 		Robot: s.robot, State: controller.Mode(b.mode.Load()).String(), Tick: b.tick.Load(), Deadman: s.deadman,
-		LateUS: micro(live.Lateness), WorstUS: micro(live.WorstLateness), Skipped: live.Skipped,
+		LateUS: microseconds(live.Lateness), WorstUS: microseconds(live.WorstLateness), Skipped: live.Skipped,
 	}
 	if refusal != nil {
 		r.Error = refusal.Error()
 	}
 	if r.Deadman == "" {
-		r.Deadman = ownDeadman(time.Duration(b.deadman.Load()), controller.Mode(b.mode.Load()))
+		r.Deadman = driverDeadman(time.Duration(b.deadman.Load()), controller.Mode(b.mode.Load()))
 	}
 	if age := b.planAge.Load(); age > 0 {
 		r.Planned, r.ZAgeMS = true, float64(age-1)*s.period.Seconds()*1000
 	}
-	if stop := b.stopped.Load(); stop != nil {
+	if stop := b.cause.Load(); stop != nil {
 		r.Cause, r.Found = stop.Fault.String(), stop.Err.Error()
 	}
 	if present := controller.Fault(b.present.Load()); present != controller.FaultNone {
@@ -242,37 +238,37 @@ func (s *Server) condition(refusal error) link.Status {
 	return r
 }
 
-// ownDeadman says in words what the robot's driver has set. It sets it when it is
-// armed.
-func ownDeadman(after time.Duration, mode controller.Mode) string {
+// driverDeadman describes the deadman of the robot, which its driver sets when it is armed.
+func driverDeadman(after time.Duration, mode controller.Mode) string {
 	switch {
 	case after > 0:
 		return fmt.Sprintf("the robot's own, after %v", after)
 	case mode == controller.Armed:
 		return "NONE is known"
 	}
-	return "none is set; the robot's own is set when it is armed, where it has one"
+	return "none is set; the driver sets the robot's own, if there is one, when it is armed"
 }
 
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// admit refuses a caller who may not move this robot.
-func (s *Server) admit(c *net.UnixConn) error {
-	peer, err := peerOf(c)
+// authorize refuses callers that may not operate the robot.
+func (s *Server) authorize(c *net.UnixConn) error {
+	peer, err := peerCredentials(c)
 	if err != nil {
 		return err
 	}
-	if err := mayOperate(peer, s.group); err != nil {
+	if err := checkUser(peer, s.group); err != nil {
 		return err
 	}
-	if peer.Pid <= 0 || descends(int(peer.Pid), os.Getpid(), readParent) {
-		return fmt.Errorf("process %d belongs to the controller itself: only a person arms, stops or resets a robot here", peer.Pid)
+	if peer.Pid <= 0 || isDescendant(int(peer.Pid), os.Getpid(), parentOf) {
+		return fmt.Errorf("process %d belongs to the controller itself; "+
+			"arm, stop and reset the robot from a shell of an operator", peer.Pid)
 	}
 	return nil
 }
 
-// peerOf is who has connected, by the kernel's word.
-func peerOf(c *net.UnixConn) (*unix.Ucred, error) {
+// peerCredentials returns the credentials of the caller from the kernel (SO_PEERCRED).
+func peerCredentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -287,16 +283,16 @@ func peerOf(c *net.UnixConn) (*unix.Ucred, error) {
 	return peer, failed
 }
 
-// mayOperate tells whether a user is root, the one who runs this program, or in
-// the group.
-func mayOperate(peer *unix.Ucred, group int) error {
+// checkUser accepts root, the user of this process and members of the group.
+func checkUser(peer *unix.Ucred, group int) error {
 	if peer.Uid == 0 || int(peer.Uid) == os.Getuid() {
 		return nil
 	}
 	if group >= 0 && (int(peer.Gid) == group || inGroup(peer.Uid, group)) {
 		return nil
 	}
-	return fmt.Errorf("user %d may not operate this robot: be root, the program's user, or in safety.group", peer.Uid)
+	return fmt.Errorf("user %d may not operate this robot; "+
+		"become root, the user of the program, or a member of safety.group", peer.Uid)
 }
 
 func inGroup(uid uint32, group int) bool {
@@ -308,9 +304,8 @@ func inGroup(uid uint32, group int) bool {
 	return err == nil && slices.Contains(groups, strconv.Itoa(group))
 }
 
-// descends reports whether a process is below an ancestor other than itself. A
-// process that cannot be looked up counts as below: it has no business here.
-func descends(pid, ancestor int, parent func(int) (int, error)) bool {
+// isDescendant reports whether a process descends from ancestor. An unknown process counts as a descendant.
+func isDescendant(pid, ancestor int, parent func(int) (int, error)) bool {
 	if pid == ancestor || pid == 1 {
 		return false
 	}
@@ -320,22 +315,22 @@ func descends(pid, ancestor int, parent func(int) (int, error)) bool {
 		return true
 	case above == ancestor:
 		return true
-	case above == 0: // started from outside of this container
+	case above == 0: // from outside of this container
 		return false
 	}
-	return descends(above, ancestor, parent)
+	return isDescendant(above, ancestor, parent)
 }
 
-// readParent reads the fourth field of /proc/PID/stat; the second may hold
-// anything but is in the last parentheses.
-func readParent(pid int) (int, error) {
+// parentOf reads the fourth field of /proc/PID/stat. The second one is in parentheses and may contain
+// any character.
+func parentOf(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/%d/stat is not as proc(5) says", pid)
+		return 0, fmt.Errorf("/proc/%d/stat: fewer fields than in proc(5)", pid)
 	}
 	return strconv.Atoi(fields[1])
 }

@@ -44,7 +44,7 @@ func (r slowRobot) Bounds() (sum hal.Bounds) {
 	return sum
 }
 
-func TestWhatARobotsCallsMayTakeIsComparedWithTheLoop(t *testing.T) {
+func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		name           string
@@ -141,7 +141,7 @@ func (b *costlyBus) Tx(addr uint16, w, r []byte) error {
 	return errors.Join(err, b.BusCloser.Tx(addr, w, r))
 }
 
-func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
+func TestBounds_HoldForEveryBusFault(t *testing.T) {
 	const held, slow, quick = 10 * time.Millisecond, 9 * time.Millisecond, time.Millisecond
 	every := func(takes time.Duration, err error) func(int) (time.Duration, error) {
 		return func(int) (time.Duration, error) { return takes, err }
@@ -209,8 +209,8 @@ func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
 
 var boundsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `\\w+`(?: × 1.2)? \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$")
 
-// TestTheSafetyPageStatesWhatTheDriversTake compares the table with the drivers.
-func TestTheSafetyPageStatesWhatTheDriversTake(t *testing.T) {
+// TestBounds_AreThoseOfTheSafetyPage compares the table with the drivers.
+func TestBounds_AreThoseOfTheSafetyPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/safety.md")
 	if err != nil {
 		t.Fatal(err)

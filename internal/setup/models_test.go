@@ -37,7 +37,7 @@ func TestPostureWarnSearchesNativelyAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestPostureStrictRefusesToStartWithoutTensorFlow(t *testing.T) {
+func TestSearcher_StrictNeedsTensorFlow(t *testing.T) {
 	if _, _, err := searcherOf(withoutTensorFlow(t, rtloop.Strict)); err == nil || !strings.Contains(err.Error(), "model.backend") {
 		t.Errorf("%v: want an error that names model.backend", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"optibfm/rtloop"
 )
 
-func TestOpenDevices_HaltsThoseThatAreOpenWhenAnotherFails(t *testing.T) {
+func TestOpenDevices_HaltsOpenDevicesAfterAnError(t *testing.T) {
 	for name, fail := range map[string]func(*rigtest.Wagon, context.CancelFunc){
 		"a motor is missing": func(w *rigtest.Wagon, _ context.CancelFunc) { w.Arm.Mute(4, -1) },
 		"a signal comes":     func(w *rigtest.Wagon, cancel context.CancelFunc) { w.Arm.Mute(3, -1); go onFrame(w, 3, cancel) },

@@ -14,21 +14,17 @@ import (
 	"optibfm/rtloop"
 )
 
-// newHeapWords is the words of a segment in ordinary memory.
+// newHeapWords returns the words of a segment in heap memory.
 func newHeapWords(t *testing.T) *link.Words {
 	t.Helper()
 	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	w, err := link.OpenWords(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	return &w
 }
 
-func TestHostStall_ListsWhatTheHostDoesAndDidLast(t *testing.T) {
+func TestHostStall_ListsTheLastActivities(t *testing.T) {
 	const now = int64(time.Hour)
 	ago := func(d time.Duration, running uint64) uint64 { return uint64(now-int64(d))<<1 | running }
 	h := link.HostStall{Err: errHostSilent, At: now, Beat: uint64(now - int64(1200*time.Millisecond))}
@@ -36,17 +32,14 @@ func TestHostStall_ListsWhatTheHostDoesAndDidLast(t *testing.T) {
 	h.Words[link.PlannerSearch] = ago(1300*time.Millisecond, 1)
 	h.Words[link.RecorderRound] = ago(1050*time.Millisecond, 0)
 	h.Words[link.LogSync] = ago(3*time.Second, 1)
-	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; " +
-		"last: log sync started 3s ago, planner search started 1.3s ago, recorder round finished 1.05s ago, log write finished 1.1s ago"
-	if got := h.Error(); got != want {
-		t.Errorf("it says\n%s\nwant\n%s", got, want)
-	}
-	if !errors.Is(&h, errHostSilent) {
-		t.Error("it does not wrap what was found")
+	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; last: log sync started 3s ago, " +
+		"planner search started 1.3s ago, recorder round finished 1.05s ago, log write finished 1.1s ago"
+	if got := h.Error(); got != want || !errors.Is(&h, errHostSilent) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestHostStall_BearsWhateverTheHostWrites(t *testing.T) {
+func TestHostStall_ToleratesAnyWordsOfTheHost(t *testing.T) {
 	w := newHeapWords(t)
 	ahead := uint64(rtloop.Now()+int64(time.Hour))<<1 | 1
 	for _, value := range []uint64{0, 1, 2, 3, 1 << 63, math.MaxUint64, math.MaxUint64 - 1, ahead} {
@@ -58,7 +51,8 @@ func TestHostStall_BearsWhateverTheHostWrites(t *testing.T) {
 			t.Errorf("%#x: %s", value, text)
 		}
 	}
-	if text := w.Stall(errHostGone).Error(); !strings.Contains(text, "planner search started at an impossible time") {
+	text := w.Stall(errHostGone).Error()
+	if !strings.Contains(text, "planner search started at an impossible time") {
 		t.Errorf("an hour ahead: %s", text)
 	}
 }
@@ -81,25 +75,22 @@ func TestHostSteps_AliveWhilePlannerAndRecorderMakeProgress(t *testing.T) {
 	}
 }
 
-func TestControl_SaysWhatASilentHostDidLast(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, func(f *configs.File) { f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0 }))
-	for range 5 {
-		if err := e.Tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.host.Steps.Note(link.LogWrite, true)
-	e.host.Steps.Note(link.LogWrite, false)
-	e.host.Steps.Note(link.PlannerSearch, true)
+func TestControl_FaultOfASilentHostListsItsLastActivities(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0
+	}), nil)
+	r.ticks(5)
+	r.host.Steps.Note(link.LogWrite, true)
+	r.host.Steps.Note(link.LogWrite, false)
+	r.host.Steps.Note(link.PlannerSearch, true)
 	var err error
 	for err == nil {
-		err = e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
-		e.beats++
+		err = r.silentBeat()
 	}
 	wantFault(t, err, controller.FaultHost)
 	for _, want := range []string{"last heartbeat ", "planner search started ", "log write finished "} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q: %v", want, err)
+			t.Errorf("want %q: %v", want, err)
 		}
 	}
 }
