@@ -269,7 +269,7 @@ func TestDevices_SingleDamagedAnswersAreRepeated(t *testing.T) {
 	}
 	repeated := uint64(0)
 	for _, d := range r.robot.(*setup.CompositeRobot).Faults(nil) {
-		repeated += d.Faults.Mended
+		repeated += d.Faults.Recovered
 	}
 	if repeated < 8 || !r.agent.Armed() {
 		t.Errorf("%d repeated, armed %v", repeated, r.agent.Armed())
