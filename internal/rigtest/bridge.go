@@ -7,11 +7,11 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 )
 
-// ExitTimeout is how long a program may take to end after a signal before it
-// counts as hung. Without the handling under test it takes 57 s or for ever.
+// ExitTimeout is how long a program may take to end after a signal. Without the handling under test it takes
+// 57 s or hangs.
 const ExitTimeout = 25 * time.Second
 
-// CheckHalted checks what a server saw, with at most so many actions after its fault.
+// CheckHalted checks that a run halted the robot of a server, with at most acts actions after the fault.
 func CheckHalted(t *testing.T, server *bridgetest.Server, acts int) {
 	t.Helper()
 	select {

@@ -1,16 +1,15 @@
 package rigtest
 
-import (
-	"strings"
-)
+import "strings"
 
-// AdvisedSetValues returns the --set words of an error's fix.
+// AdvisedSetValues returns the values of --set in the fix of an error.
 func AdvisedSetValues(text string) []string {
 	_, advice, _ := strings.Cut(text, "(add ")
 	advice, _, _ = strings.Cut(advice, ")")
 	return SetValues(strings.Fields(advice))
 }
 
+// SetValues returns the values of --set in a command line.
 func SetValues(args []string) (set []string) {
 	for i, arg := range args {
 		if arg == "--set" {

@@ -8,7 +8,8 @@ import (
 )
 
 // ErrDeviceLost is the error of TensorFlow after a GPU failed.
-var ErrDeviceLost = errors.New("tensorflow: search: INTERNAL: failed to synchronize the device: CUDA_ERROR_LAUNCH_FAILED")
+var ErrDeviceLost = errors.New("tensorflow: search: INTERNAL: failed to synchronize the device: " +
+	"CUDA_ERROR_LAUNCH_FAILED")
 
 // FaultyModel is a model whose search a test replaces, as if a GPU failed. The control thread
 // evaluates another model.

@@ -15,18 +15,20 @@ import (
 	"github.com/coder/websocket"
 )
 
-// SyncBuffer is what a program writes, for somebody who reads it meanwhile.
+// SyncBuffer is a buffer for one writer and concurrent readers.
 type SyncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
+// Write implements io.Writer.
 func (s *SyncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
+// String returns the text so far.
 func (s *SyncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +43,7 @@ type Phone struct {
 
 var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 
-// PairPhone pairs with the console whose code a program printed.
+// PairPhone pairs with the web console whose code a program prints to output.
 func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -59,6 +61,7 @@ func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 	return nil
 }
 
+// Post sends a request with the cookie of the phone.
 func (p *Phone) Post(path, body string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
@@ -78,7 +81,8 @@ func (p *Phone) Post(path, body string) *http.Response {
 // dial opens the page's socket.
 func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	p.t.Helper()
-	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
+	header := http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}
+	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -87,7 +91,7 @@ func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	return conn
 }
 
-// Press sends a press and returns what became of it.
+// Press sends a press after 50 ticks and returns its final status, such as "counted".
 func (p *Phone) Press(kind string) (status string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
@@ -111,7 +115,8 @@ func (p *Phone) Press(kind string) (status string) {
 		}
 		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
 			sent = true
-			if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"press","id":7,"kind":"`+kind+`","at":1}`)); err != nil {
+			press := []byte(`{"type":"press","id":7,"kind":"` + kind + `","at":1}`)
+			if err := conn.Write(ctx, websocket.MessageText, press); err != nil {
 				p.t.Fatal(err)
 			}
 		}

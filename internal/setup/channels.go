@@ -15,13 +15,13 @@ import (
 	"optibfm/rtloop"
 )
 
-// Simulated reports whether a robot has no actuators: the built-in rover, and robots whose time waits
-// for the program.
+// Simulated reports whether a robot has no actuators: the built-in rover, and robots whose time waits for
+// the program.
 func Simulated(r configs.Robot) bool {
 	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
 }
 
-// checkRobotChannels compares the channels of a robot with those that its model was trained with.
+// checkRobotChannels compares the channels of a robot with those of its model.
 func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
 	observation, action := model.Channels()
 	if err := controller.CheckChannels(spec, observation, action); err != nil {
@@ -30,7 +30,7 @@ func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
 	return nil
 }
 
-// checkNamed warns of a model that does not name its channels. With loop.posture strict it is an error.
+// checkNamed returns a warning for a model without channel names. With loop.posture: strict it is an error.
 func checkNamed(f configs.File, model Model) (warning string, err error) {
 	observation, action := model.Channels()
 	var unnamed []string

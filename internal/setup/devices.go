@@ -25,25 +25,25 @@ import (
 	"optibfm/hal/pca9685"
 )
 
-// Hardware is how buses and lines are opened.
+// Hardware opens buses and lines.
 type Hardware struct {
 	OpenI2C  func(path string, timeout time.Duration) (i2c.BusCloser, error)
 	OpenLine func(name string, level gpio.Level) (OutputLine, error)
 }
 
-// OutputLine is a GPIO line that is driven.
+// OutputLine is a GPIO output.
 type OutputLine interface {
 	pca9685.Line
 	io.Closer
 }
 
-// LocalHardware is the hardware of this computer. Tests have other.
+// LocalHardware is the hardware of this computer. Tests replace it.
 var LocalHardware = Hardware{
 	OpenI2C:  func(path string, timeout time.Duration) (i2c.BusCloser, error) { return i2cbus.Open(path, timeout) },
 	OpenLine: func(name string, level gpio.Level) (OutputLine, error) { return gpioline.Open(name, level) },
 }
 
-// CompositeRobot is a robot made of devices, with the buses that it holds.
+// CompositeRobot is a robot made of devices, with its buses and lines.
 type CompositeRobot struct {
 	*composite.Robot
 	opener *DeviceOpener
@@ -52,9 +52,8 @@ type CompositeRobot struct {
 // Close closes the devices, then the buses.
 func (c *CompositeRobot) Close() error { return errors.Join(c.Robot.Close(), c.opener.Close()) }
 
-// OpenDevices opens the devices that a configuration names. Those on one bus
-// share it. After an error, such as the end of ctx, it halts and closes those that
-// it has opened.
+// OpenDevices opens the devices of a configuration. Devices on one bus share it. After an error, also of
+// ctx, it halts and closes the devices that are open. now is the clock of samples, in ns.
 func OpenDevices(
 	ctx context.Context, h Hardware, c configs.Composite, period time.Duration, now func() int64,
 ) (*CompositeRobot, error) {
@@ -70,7 +69,9 @@ func OpenDevices(
 			err = fmt.Errorf("robot.composite.devices[%d] (%s): %w", i, d.Name, err)
 			return nil, errors.Join(err, haltDevices(devices, failsafe), closeDevices(devices), o.Close())
 		}
-		devices = append(devices, composite.Device{Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks})
+		devices = append(devices, composite.Device{
+			Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks,
+		})
 	}
 	robot, err := composite.New(c.Config(period), now, devices...)
 	if err != nil {
@@ -79,7 +80,7 @@ func OpenDevices(
 	return &CompositeRobot{robot, o}, nil
 }
 
-// haltDevices halts the devices that have outputs, whatever becomes of the others.
+// haltDevices halts every device that has outputs, also after errors.
 func haltDevices(devices []composite.Device, failsafe [][]float64) error {
 	var errs []error
 	for i, d := range devices {
@@ -112,8 +113,8 @@ func NewDeviceOpener(h Hardware, c configs.Composite, now func() int64) *DeviceO
 	return &DeviceOpener{Hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
 }
 
-// Open opens a device by its driver. This, the driver's section in
-// configs.Device and its package are all that a driver is.
+// Open opens a device by its driver. A driver consists of a case here, its section in configs.Device and
+// its package.
 func (o *DeviceOpener) Open(ctx context.Context, d configs.Device) (hal.Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -137,8 +138,7 @@ func (o *DeviceOpener) Open(ctx context.Context, d configs.Device) (hal.Device, 
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
 }
 
-// BusOf is the line or the bus that a device shares with no other, or with those that
-// have the same.
+// BusOf returns the bus or line of a device. Devices with the same one share it.
 func BusOf(d configs.Device) string {
 	switch section := d.Section().(type) {
 	case pca9685.Config:
@@ -149,7 +149,7 @@ func BusOf(d configs.Device) string {
 	return d.Name
 }
 
-// opened keeps a nil pointer from becoming a device.
+// opened returns a nil interface for a nil device.
 func opened[D hal.Device](d D, err error) (hal.Device, error) {
 	if err != nil {
 		return nil, err
@@ -171,8 +171,7 @@ func onBus(o *DeviceOpener, path string, open func(i2c.Bus) (hal.Device, error))
 	return open(bus)
 }
 
-// openPCA9685 takes OE, where there is one, and disables the outputs with it
-// from the first moment on.
+// openPCA9685 opens the OE line, if configured, with the outputs disabled.
 func (o *DeviceOpener) openPCA9685(bus i2c.Bus, c pca9685.Config) (hal.Device, error) {
 	if c.OutputEnable == "" {
 		return pca9685.New(bus, nil, c)

@@ -15,7 +15,8 @@ func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
 	limits := flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9)}
 	room, err := flightlog.MakeRoom(l.Dir, limits)
 	if len(room.Removed) > 0 {
-		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as verified: "+strings.Join(room.Removed, ", "))
+		names := strings.Join(room.Removed, ", ")
+		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as verified: "+names)
 	}
 	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
 		exceeded = append(exceeded, fmt.Sprintf("log.keep_gb: logs that were not verified, and the log of the run, "+

@@ -12,28 +12,24 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// Model is an opened model, whatever evaluates it: a bundle that this
-// program evaluates itself, or a SavedModel, which only TensorFlow does.
+// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which TensorFlow
+// evaluates.
 type Model interface {
 	Dims() tflite.Dims
-	Title() string       // for people
-	Fingerprint() string // of what is evaluated, as the log keeps it
-	// Channels are those that the model was trained with, none where they are
-	// not known.
+	Title() string       // name for display
+	Fingerprint() string // hash of the model, as in the log
+	// Channels returns the channels of the training data, none if they are not known.
 	Channels() (observation, action []tflite.Channel)
 
-	// Fits reports what of a configuration the model cannot do, before
-	// anything is opened.
+	// Fits returns an error for a configuration that the model cannot serve.
 	Fits(configs.File) error
-	// Evaluator makes the model's φ, π and ψ for one thread, the control
-	// thread among them.
+	// Evaluator returns φ, π and ψ for one thread, such as the control thread.
 	Evaluator(configs.File) (tflite.Evaluator, error)
-	// Searcher makes the model that the planner's candidates are evaluated
-	// with; a native one uses up to so many processors. What was asked for
-	// and is not granted is in note, a line for the posture, and on standard
-	// error; with posture strict it is an error.
+	// Searcher returns the model that evaluates the candidates of the planner, on up to so many
+	// processors if it is native. A missing accelerator is an error with posture strict; otherwise the
+	// search falls back, and note is a line for the posture, also printed on standard error.
 	Searcher(f configs.File, processors int) (m tflite.Model, note string, err error)
-	// Caveat is what the model costs the real-time promise, "" if nothing.
+	// Caveat describes how the model weakens the real-time guarantee; empty if it does not.
 	Caveat() string
 }
 
@@ -54,8 +50,7 @@ func OpenModel(bundle string) (Model, error) {
 	return NativeModel{b}, err
 }
 
-// CloseModels gives back the sessions of TensorFlow among models. The others hold
-// nothing but memory.
+// CloseModels closes the TensorFlow sessions among models. Other models hold only memory.
 func CloseModels(models ...tflite.Model) error {
 	var errs []error
 	for _, m := range models {
@@ -66,7 +61,7 @@ func CloseModels(models ...tflite.Model) error {
 	return errors.Join(errs...)
 }
 
-// NativeModel is a bundle of our own format, or a checkpoint.
+// NativeModel is a forward-backward bundle or checkpoint.
 type NativeModel struct{ *tflite.Bundle }
 
 func (m NativeModel) Title() string       { return m.Name }
@@ -80,9 +75,8 @@ func (m NativeModel) Caveat() string          { return "" }
 
 func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
 
-// Searcher searches with TensorFlow where the configuration asks for it and it
-// can be had; posture warn goes on natively. A session of TensorFlow that is not
-// released lives as long as the process, as the library does.
+// Searcher implements Model. It uses TensorFlow if the configuration asks for it and the library and
+// device exist, else the native network.
 func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, string, error) {
 	network, err := m.NewNetwork(tflite.Workers(processors))
 	if err != nil {
@@ -92,7 +86,7 @@ func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, str
 		return network, "", nil
 	}
 	n := f.Controller.NumCandidates()
-	if n == 0 { // ucb_gradient uses native gradients, the other strategies evaluate nothing
+	if n == 0 { // ucb_gradient uses native gradients; the other strategies evaluate no candidates
 		return network, "", nil
 	}
 	accelerated, err := tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
@@ -103,8 +97,7 @@ func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, str
 	return network, note, err
 }
 
-// insteadOf decides by the posture whether a search without the TensorFlow that
-// key asks for will do.
+// insteadOf returns the note about a fallback, or an error with posture strict. key asked for what is missing.
 func insteadOf(f configs.File, key string, missing error, instead string) (note string, err error) {
 	if f.Loop.Posture == rtloop.Strict {
 		return "", fmt.Errorf("%s: %w (with loop.posture: warn %s)", key, missing, instead)

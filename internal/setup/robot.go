@@ -10,24 +10,21 @@ import (
 	"slices"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
 	"optibfm/hal/shadow"
 	"optibfm/internal/link"
-	"optibfm/internal/npz"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/scripted"
 )
 
-// InputDevices is where an evdev source looks; a test has its own.
+// InputDevices is the input system of an evdev source. Tests replace it.
 var InputDevices evdev.System = evdev.Kernel{}
 
-// OpenRobot opens the robot of a session, halted, and compares its channels with the model's. In a
-// shadow run the robot is wrapped: nothing reaches its actuators. now is the robot's clock; nil is
-// simulated time.
+// OpenRobot opens the robot of a session, halted, and compares its channels with those of the model. In a
+// shadow run no action reaches its actuators. now is the clock of the robot in ns; nil means simulated time.
 func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, error) {
 	robot, err := OpenDriver(ctx, s.File, now)
 	if err != nil && ctx.Err() != nil {
@@ -45,6 +42,7 @@ func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, er
 	return robot, nil
 }
 
+// OpenDriver opens the robot of a configuration, halted, without a model.
 func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
 	switch r := f.Robot; r.Driver {
 	case configs.DriverRover:
@@ -54,32 +52,33 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
 		robot, err := OpenDevices(ctx, LocalHardware, r.Composite, f.Loop.Period(), now)
-		if err != nil { // a nil *composed in a Robot interface is not nil
+		if err != nil { // a nil *CompositeRobot in a Robot interface is not nil
 			return nil, err
 		}
 		return robot, nil
 	}
-	return nil, fmt.Errorf("robot.driver: unknown (%q): use %s, %s or %s", f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
+	return nil, fmt.Errorf("robot.driver: unknown (%q); use %s, %s or %s",
+		f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
 }
 
-// RepositoryAdvice is what to do where a relative path of a ready-made configuration does not exist.
-const RepositoryAdvice = "run this command in the folder of optibfm's repository, which has models/ and scripts/"
+// RepositoryAdvice is the fix for a missing relative path in an embedded configuration.
+const RepositoryAdvice = "run this command in the folder of the repository, which has models/ and scripts/"
 
-// checkPaths reports a model and a script of a bridge that do not exist.
+// checkPaths checks that the model and the script of a bridge exist.
 func checkPaths(f configs.File) error {
 	var missing []error
 	relative := false
-	look := func(key, path string) {
+	check := func(key, path string) {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, fmt.Errorf("%s: %w", key, err))
 			relative = relative || !filepath.IsAbs(path)
 		}
 	}
 	if f.Model.Bundle != configs.EmbeddedRover {
-		look("model.bundle", f.Model.Bundle)
+		check("model.bundle", f.Model.Bundle)
 	}
 	if script := BridgeScript(f.Robot); script != "" {
-		look("robot.bridge.command", script)
+		check("robot.bridge.command", script)
 	}
 	switch {
 	case len(missing) == 0:
@@ -90,8 +89,8 @@ func checkPaths(f configs.File) error {
 	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
 }
 
-// BridgeScript is the script of [bridge.Scripts] that an interpreter of this computer runs as the
-// bridge's command, "" where there is none. Other commands may start a server elsewhere.
+// BridgeScript returns the script of [bridge.Scripts] that an interpreter of this computer runs as the
+// command of the bridge, or "". Other commands may start a server on another computer.
 func BridgeScript(r configs.Robot) string {
 	c := r.Bridge.Command
 	if r.Driver != configs.DriverBridge || len(c) < 2 || !slices.Contains(bridge.Scripts, filepath.Base(c[1])) {
@@ -109,73 +108,20 @@ func CloseRobot(r hal.Robot) error {
 	return err
 }
 
-// ResetsInOneTick reports whether the robot starts an episode fast enough for
-// the control thread; another process need not.
+// ResetsInOneTick reports whether the robot starts an episode within a tick. A remote one may not.
 func ResetsInOneTick(r hal.Robot) bool {
 	_, remote := r.(*bridge.Robot)
 	return !remote
 }
 
-// OpenScripted makes the simulated operator of a configuration.
+// OpenScripted returns the simulated operator of a configuration.
 func OpenScripted(o configs.Operator) (rewardsrc.Source, error) {
 	return scripted.New(o.Scripted)
 }
 
-// NoOperator is the source of a run without an operator.
+// NoOperator is the label source of a run without an operator.
 type NoOperator struct{}
 
 func (NoOperator) Ask(rewardsrc.Request)      {}
 func (NoOperator) Poll([]rewardsrc.Label) int { return 0 }
 func (NoOperator) Halt() error                { return nil }
-
-// WarmStart are the labels that model.warm_start names; none where it is empty.
-type WarmStart struct {
-	Path   string
-	Dim    int
-	Phi    []float64 // [n, dim]
-	Reward []float64 // [n]
-}
-
-// LoadWarmStart reads the session's labels, before any device is open.
-func (s *Session) LoadWarmStart() (err error) {
-	s.Warm, err = LoadWarmStart(s.File.Model, s.Model.Dims().Latent)
-	return err
-}
-
-func LoadWarmStart(m configs.Model, dim int) (w WarmStart, err error) {
-	if m.WarmStart == "" {
-		return w, nil
-	}
-	archive, err := npz.ReadFile(m.WarmStart)
-	if err != nil {
-		return w, fmt.Errorf("model.warm_start: %w", err)
-	}
-	phi, err := archive.Shaped("phi", -1, dim)
-	if err != nil {
-		return w, fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
-	}
-	reward, err := archive.Shaped("reward", phi.Shape()[0])
-	if err != nil {
-		return w, fmt.Errorf("model.warm_start: %s: %w", m.WarmStart, err)
-	}
-	return WarmStart{Path: m.WarmStart, Dim: dim, Phi: phi.Float64s(), Reward: reward.Float64s()}, nil
-}
-
-// warmBlock is the number of labels that are learnt between two looks at the
-// context: some 10 ms. It is a multiple of the four that the belief takes at a time,
-// so that the blocks change no bit of the belief.
-const warmBlock = 1 << 10
-
-// Teach gives the labels to a learner, until ctx ends.
-func (w WarmStart) Apply(ctx context.Context, l *controller.Learner) error {
-	for first := 0; first < len(w.Reward); first += warmBlock {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("model.warm_start: %s: interrupted: %w", w.Path, err)
-		}
-		end := min(first+warmBlock, len(w.Reward))
-		if err := l.WarmStart(w.Phi[first*w.Dim:end*w.Dim], w.Reward[first:end]); err != nil {
-			return fmt.Errorf("model.warm_start: %s: labels from %d on: %w", w.Path, first, err)
-		}
-	}
-	return nil
-}

@@ -48,7 +48,8 @@ func TestWarmStart_BlocksGiveTheSameBelief(t *testing.T) {
 	var learners [2]*controller.Learner
 	for i := range learners {
 		var err error
-		if learners[i], err = controller.NewLearner(configs.Default().Controller, dim, 20*time.Millisecond); err != nil {
+		learners[i], err = controller.NewLearner(configs.Default().Controller, dim, 20*time.Millisecond)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// Invocation is what a person types to run this program, for advice that can be copied. The control
-// process passes it to the host process, whose own arguments are others.
+// Invocation is the command line of this program as the user typed it, for advice that can be copied. The
+// control process passes it to the host process, which has other arguments.
 type Invocation struct {
 	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
-	Operate  []string // arguments by which optibfm arm reaches this run
-	Keyboard []string // arguments of the same run with a person at the keyboard; nil where run refuses them
-	Task     []string // arguments of the same run with another task; nil where run refuses them
+	Operate  []string // arguments of optibfm arm for this run
+	Keyboard []string // arguments of this run with the keyboard as operator; nil if invalid
+	Task     []string // arguments of this run with another task; nil if invalid
 }
 
+// ProgramName returns the name by which a shell starts the program at path, quoted.
 func ProgramName(path string) string {
 	name := filepath.Base(path)
 	switch found, err := exec.LookPath(name); {
-	case strings.Contains(path, "/go-build"): // `go run` keeps the program in a folder of its own
+	case strings.Contains(path, "/go-build"): // a temporary folder of `go run`
 		return "go run ./cmd/optibfm"
 	case err == nil && sameFile(found, path):
 		return Quote(name)
@@ -27,7 +28,7 @@ func ProgramName(path string) string {
 	return Quote(path)
 }
 
-// Command is a command line of this program.
+// Command returns a command line of this program.
 func (i Invocation) Command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {
@@ -36,7 +37,7 @@ func (i Invocation) Command(args ...string) string {
 	return line
 }
 
-// OperatorCommand is the command of an operator, such as arm, for this run.
+// OperatorCommand returns the command line of an operator, such as arm, for this run.
 func (i Invocation) OperatorCommand(word string) string {
 	return i.Command(append([]string{word}, i.Operate...)...)
 }

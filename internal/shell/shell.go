@@ -1,4 +1,3 @@
-// Package shell quotes words for commands that a person copies into a POSIX shell.
 package shell
 
 import "strings"
