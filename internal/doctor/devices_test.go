@@ -111,7 +111,7 @@ func TestTheDoctorComparesWhatCallsMayTakeWithTheLoop(t *testing.T) {
 	d.file.Robot.Composite.I2CTimeoutMS = 15 // the kernel makes 20 of it
 	verdict(t, "a longer one", d.bounds(), statusWarn, "loop.period_ms: found 50ms, but Sense and Act may take 72ms", "i2c_timeout_ms")
 	d.file.Robot.Composite.I2CTimeoutMS = 1000
-	verdict(t, "a very long one", d.bounds(), statusFail, "loop.watchdog_ms", "the watchdog would take a bus")
+	verdict(t, "a very long one", d.bounds(), statusFail, "loop.watchdog_ms", "a silent bus would look")
 	d.file.Run.Shadow = true
 	verdict(t, "in a shadow", d.bounds(), statusOK, "Sense 1.2s")
 }
