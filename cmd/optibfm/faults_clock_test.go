@@ -17,12 +17,11 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-// wallJump names the file from which a program of jumpyProgram reads, in each
-// call of time.Now, by how many seconds its wall clock is wrong.
+// wallJump names the file from which a program of jumpyProgram reads the error of its wall clock in seconds, in
+// each call of time.Now.
 const wallJump = "OPTIBFM_TEST_WALL_JUMP"
 
-// jumpySource goes into package time. A mapped file is what both processes see
-// at once and what costs a clock no system call.
+// jumpySource is added to package time. Both processes see a mapped file at once, without a system call.
 const jumpySource = `package time
 
 import (
@@ -52,11 +51,8 @@ func mapWallJump() *int64 {
 func jumped() int64 { return atomic.LoadInt64(wallJump) }
 `
 
-// jumpyProgram builds the whole program, with the libraries that it is made of,
-// on a package time whose wall clock can be set, as settimeofday does: the
-// monotonic readings stay. It is the only way to set the clock of one program:
-// the kernel's time namespaces have no wall clock. Building takes a minute, once
-// for a version of Go.
+// jumpyProgram builds the program and its libraries on a package time whose wall clock can be set; monotonic
+// readings stay. Time namespaces of the kernel have no wall clock. The first build takes about a minute.
 func jumpyProgram(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -71,7 +67,7 @@ func jumpyProgram(t *testing.T) string {
 	const reading = "sec, nsec, mono := runtimeNow()\n"
 	now := strings.Index(string(source), "func Now() Time {")
 	if now < 0 || !strings.Contains(string(source[now:]), reading) {
-		t.Fatal("time.Now reads the clock in another way: adapt this test to this version of Go")
+		t.Fatal("time.Now reads the clock differently; adapt this test to this version of Go")
 	}
 	spoiled := string(source[:now]) + strings.Replace(string(source[now:]), reading, reading+"\tsec += jumped()\n", 1)
 	write := func(name, text string) string {
@@ -99,7 +95,7 @@ func jumpyProgram(t *testing.T) string {
 // jumpyClock is the file that wallJump names.
 type jumpyClock struct{ path string }
 
-// set makes the wall clock wrong by so much.
+// set sets the error of the wall clock.
 func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	t.Helper()
 	var seconds [8]byte
@@ -114,17 +110,17 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	}
 }
 
-// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run
-// forward and back by hours. The robot goes on, an operator's session holds and
-// his presses count, and in the log time goes on as before. That the clock did
-// jump is seen where a date is meant: in the record of what was learnt.
+// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run forward and back by hours. The robot keeps moving,
+// the session of the operator stays valid, presses count and the times in the log are continuous. The date of
+// the saved belief shows that the clock did jump.
 func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program with another package time")
 	}
 	program := jumpyProgram(t)
 	belief, begun := filepath.Join(t.TempDir(), "belief"), time.Now()
-	r := prepareAttended(t, "", "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60", "run.state_dir="+belief)
+	r := prepareAttended(t, "", "operator.source=web", "operator.web.listen=127.0.0.1:0",
+		"operator.web.max_late_s=60", "run.state_dir="+belief)
 	clock := jumpyClock{filepath.Join(t.TempDir(), "jump")}
 	clock.set(t, 0)
 	r.cmd.Path, r.cmd.Env = program, append(os.Environ(), wallJump+"="+clock.path)
@@ -133,11 +129,19 @@ func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	person := rigtest.PairPhone(t, r.output)
 	for _, by := range []time.Duration{0, 6 * time.Hour, -30 * time.Hour, 0} {
 		clock.set(t, by)
-		r.goesOn("the clock is wrong by " + by.String())
+		acts := r.robot.acts.Load()
+		if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return r.robot.acts.Load() >= acts+50 }) {
+			t.Fatalf("the clock is wrong by %v: %d acts:\n%s", by, r.robot.acts.Load()-acts, r.output)
+		}
 		if got := person.Press("good"); got != "counted" {
 			t.Errorf("the clock is wrong by %v: the press was %s, want counted", by, got)
 		}
 		awaitSaved(t, belief, begun.Add(by))
+	}
+	select {
+	case <-r.robot.halted:
+		t.Errorf("halted:\n%s", r.output)
+	default:
 	}
 	if err := r.End(); err != nil {
 		t.Errorf("%v:\n%s", err, r.output)
@@ -145,11 +149,11 @@ func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	checkTimesOfLog(t, onlyLog(t, r.cmd), begun, time.Now())
 }
 
-// awaitSaved waits until the belief was saved by a clock that is wrong.
+// awaitSaved waits until the saved belief has the date of the wrong clock.
 func awaitSaved(t *testing.T, dir string, by time.Time) {
 	t.Helper()
 	var saved time.Time
-	if !rigtest.WaitUntil(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		record, err := beliefstore.Load(dir)
 		saved = record.SavedAt
 		return err == nil && saved.Sub(by) >= 0 && saved.Sub(by) < 10*time.Minute
@@ -158,7 +162,7 @@ func awaitSaved(t *testing.T, dir string, by time.Time) {
 	}
 }
 
-// checkTimesOfLog looks at the times of a log's records, and that it verifies.
+// checkTimesOfLog checks that the times of the records are in order and that the log verifies.
 func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 	t.Helper()
 	labels, last := uint64(0), uint64(0)
@@ -184,8 +188,7 @@ func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 	}
 }
 
-// TestNothingReadsTheWallClockPastTimeNow keeps the test above complete: what it
-// spoils is time.Now.
+// TestNothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only time.Now.
 func TestNothingReadsTheWallClockPastTimeNow(t *testing.T) {
 	past := regexp.MustCompile(`CLOCK_REALTIME|CLOCK_TAI|Gettimeofday|(unix|syscall)\.Time\(|TimerfdCreate`)
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
@@ -194,7 +197,7 @@ func TestNothingReadsTheWallClockPastTimeNow(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		if found := past.Find(source); found != nil {
-			t.Errorf("%s: found %s: read the date with time.Now, and the time that passes with rtloop.Now", path, found)
+			t.Errorf("%s: found %s; use time.Now for dates and rtloop.Now for durations", path, found)
 		}
 		return err
 	})

@@ -191,7 +191,7 @@ func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
 	var c link.Status
 	var err error
-	if !rigtest.WaitUntil(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		c, err = r.say(word)
 		return err == nil && c.Error == "" && c.State == state
 	}) {
@@ -204,7 +204,7 @@ func (r *attendedRun) arm() {
 	r.t.Helper()
 	acts := r.robot.acts.Load()
 	r.must("arm", "armed")
-	if !rigtest.WaitUntil(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return r.robot.acts.Load() >= acts+3 }) {
 		r.t.Fatalf("armed, it does not move:\n%s", r.output)
 	}
 }
@@ -213,7 +213,7 @@ func (r *attendedRun) arm() {
 func (r *attendedRun) awaitStop() link.Status {
 	r.t.Helper()
 	var c link.Status
-	if !rigtest.WaitUntil(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
 		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
 	}
 	return c
@@ -527,7 +527,7 @@ func exe(t *testing.T) string {
 
 func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *testing.T) {
 	r := runAttended(t, "host tries to arm")
-	if !rigtest.WaitUntil(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		text := r.output.String()
 		return strings.Count(text, "the host was answered") >= 3 && strings.Count(text, "its child was answered") >= 3
 	}) {

@@ -46,7 +46,7 @@ var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 // PairPhone pairs with the web console whose code a program prints to output.
 func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(HangGuard); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if found := pairingURL.FindStringSubmatch(output.String()); found != nil {
 			p := &Phone{t: t, base: found[1]}
 			answer := p.Post("/pair", `{"token":"`+found[2]+`"}`)
@@ -94,7 +94,7 @@ func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 // Press sends a press after 50 ticks and returns its final status, such as "counted".
 func (p *Phone) Press(kind string) (status string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
 	defer cancel()
 	conn := p.dial(ctx)
 	for sent := false; ; {

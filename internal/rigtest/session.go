@@ -130,6 +130,9 @@ func ModelBundle(t *testing.T) string {
 	return dir
 }
 
+// HangGuard is how long a test waits for an event that needs a busy machine. It is no deadline of the program.
+const HangGuard = time.Minute
+
 // WaitUntil polls until done returns true. It returns false after the timeout.
 func WaitUntil(timeout time.Duration, done func() bool) bool {
 	for deadline := time.Now().Add(timeout); !done(); time.Sleep(time.Millisecond) {

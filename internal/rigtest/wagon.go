@@ -50,9 +50,8 @@ func NewWagon(t *testing.T) *Wagon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Unplug("base") })
-	if w.Neck, err = dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3), dynamixeltest.NewServo(2, 1060, 3)); err != nil {
-		t.Fatal(err)
-	}
+	w.Neck, err = dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3), dynamixeltest.NewServo(2, 1060, 3))
+	Must(t, err)
 	t.Cleanup(func() { w.Unplug("neck") })
 	if w.Arm, err = mittest.New(cfg.Robot.Composite.Devices[3].MIT); err != nil {
 		t.Fatal(err)
@@ -159,7 +158,7 @@ func (w *Wagon) WaitMoving(t *testing.T, cmd *exec.Cmd, output *strings.Builder)
 		if armed && outputs[0] != 0 && w.Neck.Get(1, dynamixeltest.TorqueEnable, 1) == 1 {
 			return
 		}
-		if time.Since(begun) > 20*time.Second {
+		if time.Since(begun) > HangGuard {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			t.Fatalf("it never moved:\n%s", output)
