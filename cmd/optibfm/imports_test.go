@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// dependencies returns the packages that a pattern links.
+// dependencies lists the packages that a pattern imports, directly or not.
 func dependencies(t *testing.T, pattern string) []string {
 	t.Helper()
 	list, err := exec.Command("go", "list", "-deps", pattern).Output()
@@ -18,7 +18,7 @@ func dependencies(t *testing.T, pattern string) []string {
 
 func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
-// TestImports_PointDownwards lists what each part of the tree may not import.
+// TestImports_PointDownwards lists the forbidden imports of each part of the tree.
 func TestImports_PointDownwards(t *testing.T) {
 	for _, c := range []struct {
 		pattern   string
@@ -33,7 +33,7 @@ func TestImports_PointDownwards(t *testing.T) {
 		{"optibfm/controller", []string{"optibfm/internal/shm", "optibfm/internal/setup", "optibfm/flightlog", "optibfm/rtloop"}},
 		{"optibfm/flightlog/...", []string{"optibfm/internal/setup", "optibfm/cmd"}},
 		{"optibfm/lab/...", []string{"optibfm/cmd"}},
-		// A reward device must not hold anything that can arm a robot.
+		// A label device must not be able to arm a robot.
 		{"optibfm/rewardsrc/...", []string{"optibfm/controller", "optibfm/hal", "optibfm/rtloop", "optibfm/cmd", "optibfm/internal/shm"}},
 	} {
 		deps := dependencies(t, c.pattern)

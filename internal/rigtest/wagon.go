@@ -18,7 +18,11 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-var WagonFile = testdata("wagon.yaml")
+// Configurations of the test robots.
+var (
+	WagonFile   = testdata("wagon.yaml")
+	GripperFile = testdata("gripper.yaml") // two Feetech servos
+)
 
 // The wagon's failsafe outputs, as its devices have them.
 const (

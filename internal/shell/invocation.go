@@ -7,27 +7,32 @@ import (
 	"strings"
 )
 
-// Invocation is what a person types to run this program, for advice that can be copied. The control
-// process passes it to the host process, whose own arguments are others.
+// Invocation is how a person starts this program, for commands that can be copied.
+// The control process sends it to the host process, which has other arguments.
 type Invocation struct {
 	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
-	Operate  []string // arguments by which optibfm arm reaches this run
-	Keyboard []string // arguments of the same run with a person at the keyboard; nil where run refuses them
+	Operate  []string // arguments of arm, disarm, stop, reset and status that reach this run
+	Keyboard []string // arguments of the same run with the keyboard as label source; nil where run refuses them
 	Task     []string // arguments of the same run with another task; nil where run refuses them
 }
 
+// ThisProgram is the invocation of this process without arguments.
+func ThisProgram() Invocation { return Invocation{Program: ProgramName(os.Args[0])} }
+
+// ProgramName returns the command of the program at path, quoted: its base name
+// where the shell finds the same program by that name.
 func ProgramName(path string) string {
 	name := filepath.Base(path)
 	switch found, err := exec.LookPath(name); {
-	case strings.Contains(path, "/go-build"): // `go run` keeps the program in a folder of its own
-		return "go run ./cmd/optibfm"
+	case strings.Contains(path, "/go-build"): // `go run` builds in a temporary folder
+		return "go run " + Quote("./cmd/"+name)
 	case err == nil && sameFile(found, path):
 		return Quote(name)
 	}
 	return Quote(path)
 }
 
-// Command is a command line of this program.
+// Command returns a command line of this program, quoted.
 func (i Invocation) Command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {
@@ -36,7 +41,7 @@ func (i Invocation) Command(args ...string) string {
 	return line
 }
 
-// OperatorCommand is the command of an operator, such as arm, for this run.
+// OperatorCommand returns the command of an operator for this run, such as arm.
 func (i Invocation) OperatorCommand(word string) string {
 	return i.Command(append([]string{word}, i.Operate...)...)
 }
