@@ -34,7 +34,7 @@ var startSteps = []startStep{
 	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"),
 		"waiting for the welcome"},
 	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},
-	{"a microcontroller does not answer", waitingForTheBoard, "waiting 1m0s for the answer to HELLO"},
+	{"a microcontroller does not answer", waitingForTheBoard, "for the answer to HELLO"},
 	{"the host process is not ready", waitingForTheHost, "interrupted before the robot was armed"},
 	{"lockstep: the bridge's hello is not answered", inLockstep(bridgetest.Hello), "waiting for the welcome"},
 	{"lockstep: reset is not answered", inLockstep(bridgetest.Reset), "reset"},

@@ -469,7 +469,7 @@ func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	rigtest.Must(t, err)
-	defer l.Close()
+	t.Cleanup(func() { l.Close() }) // after the parallel subtests
 	damaged := t.TempDir()
 	rigtest.Must(t, os.WriteFile(beliefstore.Path(damaged), []byte("{}\nnot a belief"), 0o600))
 	for name, c := range map[string]struct {
