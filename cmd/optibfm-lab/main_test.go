@@ -76,11 +76,12 @@ func TestBench_ServesSteps(t *testing.T) {
 
 func TestLab_NamesWhatIsWrong(t *testing.T) {
 	for want, args := range map[string][]string{
-		"no such configuration":     {"bench", "--config", "nowhere"},
-		"bench: model.bundle":       {"bench", "--set", "model.bundle=" + t.TempDir()},
-		"controller.strategy":       {"bench", "--set", "controller.strategy=best"},
-		"number of ticks":           {"bench", "--ticks", "0"},
-		"bench: model.backend: ":    {"bench", "--set", "model.backend=tensorflow", "--set", "model.tensorflow.library=/nowhere"},
+		"no such configuration": {"bench", "--config", "nowhere"},
+		"bench: model.bundle":   {"bench", "--set", "model.bundle=" + t.TempDir()},
+		"controller.strategy":   {"bench", "--set", "controller.strategy=best"},
+		"number of ticks":       {"bench", "--ticks", "0"},
+		"bench: model.backend: ": {"bench", "--set", "model.backend=tensorflow",
+			"--set", "model.tensorflow.library=/nowhere"},
 		"unknown flag: --candidate": {"bench", "--candidate", "3"},
 		"at least 40":               {"theory", "--runs", "5"},
 		"collect: ":                 {"collect", "--transitions", "0", "--out", filepath.Join(t.TempDir(), "none.npz")},

@@ -80,7 +80,8 @@ type pairing struct{ base, token string }
 
 // pair returns the session's cookie.
 func (p pairing) pair(ctx context.Context) (cookie string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/pair", strings.NewReader(`{"token":"`+p.token+`"}`))
+	body := strings.NewReader(`{"token":"` + p.token + `"}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/pair", body)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,7 +58,8 @@ func serveArmable(t *testing.T) (*armable, []string) {
 func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 	t.Setenv(actAsProgram, "1") // for the host process of a run that was not refused
 	modes := map[string]runFlags{
-		"real time": {}, "lockstep": {set: []string{"run.lockstep=true"}}, "fast": {fast: true}, "shadow": {shadow: true},
+		"real time": {}, "fast": {fast: true}, "shadow": {shadow: true},
+		"lockstep": {set: []string{"run.lockstep=true"}},
 	}
 	for name, c := range rigtest.Mismatched {
 		bundle := "model.bundle=" + rigtest.RoverBundle(t, c.Change)
@@ -68,7 +68,8 @@ func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 				t.Run(name+", "+mode+", "+driver, func(t *testing.T) {
 					f := flags
 					f.config, f.plain, f.operator = embeddedConfig, true, "none"
-					f.set = append(slices.Clone(f.set), bundle, "safety.socket=", "log.enabled=false", "run.duration_s=0.1")
+					f.set = append(f.set[:len(f.set):len(f.set)], bundle, "safety.socket=", "log.enabled=false",
+						"run.duration_s=0.1")
 					var robot *armable
 					if driver == configs.DriverBridge {
 						var settings []string
@@ -120,8 +121,10 @@ func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
 		return nil, os.ErrPermission
 	}
 	const channel = "robot.composite.observation[4]."
-	_, err := openRun(runFlags{config: "composite", set: []string{channel + "name=forward_speed", channel + "unit=m/s"}})
-	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), "*    4  forward_speed [m/s]  speed\n") {
+	set := []string{channel + "name=forward_speed", channel + "unit=m/s"}
+	_, err := openRun(runFlags{config: "composite", set: set})
+	const want = "*    4  forward_speed [m/s]  speed\n"
+	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
@@ -143,7 +146,8 @@ func TestConfig_ValidateComparesChannels(t *testing.T) {
 			args = append(args, "--set", s)
 		}
 		out, err := execute(args...)
-		if errors.Is(err, controller.ErrMismatch) != (c.want == "") || c.want != "" && (err != nil || !strings.Contains(out, c.want)) {
+		if c.want == "" && !errors.Is(err, controller.ErrMismatch) ||
+			c.want != "" && (err != nil || !strings.Contains(out, c.want)) {
 			t.Errorf("%v: %q, %v", args, out, err)
 		}
 	}

@@ -40,7 +40,10 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	expect("u\n", fmt.Sprintf("saved %d\n", saved+1))
 	before, err := r.say("status")
 	rigtest.Must(t, err)
-	if !control.Until(20*time.Second, func() bool { c, err := r.say("status"); return err == nil && c.Tick > before.Tick+2 }) {
+	if !control.Until(20*time.Second, func() bool {
+		c, err := r.say("status")
+		return err == nil && c.Tick > before.Tick+2
+	}) {
 		t.Fatalf("no ticks:\n%s", r.output)
 	}
 	rigtest.Must(t, r.End())

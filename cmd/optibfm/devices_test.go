@@ -22,8 +22,8 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigRe
 	orders["Report"] = report
 	text, err := json.Marshal(orders)
 	rigtest.Must(t, err)
-	cmd := program(t, slices.Concat(
-		[]string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}, rigtest.Unattended, set)...)
+	base := []string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}
+	cmd := program(t, slices.Concat(base, rigtest.Unattended, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
 	cmd.Env = append(cmd.Env, rigtest.RigOrders+"="+string(text))
 	output, runErr := cmd.CombinedOutput()
@@ -64,8 +64,8 @@ func TestRun_DrivesDevicesAt50And200Hz(t *testing.T) {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			t.Parallel()
 			seen, cmd, output, err := runOnRig(t, map[string]any{},
-				append(withoutWalls, fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds),
-					"robot.composite.devices[0].stale_ms=1000")...)
+				append(withoutWalls, fmt.Sprintf("loop.period_ms=%g", 1000/hz),
+					fmt.Sprintf("run.duration_s=%g", seconds), "robot.composite.devices[0].stale_ms=1000")...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}

@@ -29,7 +29,9 @@ func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.LostSearch) {
 // TestRun_HaltsOnALostGPUAndClosesItsLog loses the device of the host process: its
 // searches fail or do not return.
 func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
-	for _, spoil := range []string{"GPU fails", "GPU hangs"} {
+	for spoil, want := range map[string]string{
+		"GPU fails": rigtest.ErrDeviceLost.Error(), "GPU hangs": host.ErrSearchLeft.Error(),
+	} {
 		t.Run(spoil, func(t *testing.T) {
 			r := runAttended(t, spoil, "controller.max_plan_age_ticks=25")
 			r.arm()
@@ -52,7 +54,6 @@ func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
 			if err := r.End(); err != nil {
 				t.Errorf("%v:\n%s", err, r.output)
 			}
-			want := map[string]string{"GPU fails": rigtest.ErrDeviceLost.Error(), "GPU hangs": host.ErrSearchLeft.Error()}[spoil]
 			if !strings.Contains(r.output.String(), want) {
 				t.Errorf("no %q in\n%s", want, r.output)
 			}

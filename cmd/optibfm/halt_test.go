@@ -89,8 +89,10 @@ func TestHalt_RefusesWhileAControlProcessHoldsTheRobot(t *testing.T) {
 		"safety.socket=" + r.socket, "robot.driver=bridge", "robot.bridge.mode=free",
 		"robot.bridge.address=" + r.robot.address, "loop.period_ms=20",
 	}, "--config", "robot").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "a control process holds the robot") || !strings.Contains(string(out), " stop --socket ") {
-		t.Errorf("%v, %s", err, out)
+	for _, want := range []string{"a control process holds the robot", " stop --socket "} {
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, no %q in %s", err, want, out)
+		}
 	}
 	r.goesOn("a halt was refused")
 	rigtest.Must(t, r.End())

@@ -30,7 +30,8 @@ type startStep struct {
 }
 
 var startSteps = []startStep{
-	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"), "waiting for the welcome"},
+	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"),
+		"waiting for the welcome"},
 	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"),
 		"waiting for the welcome"},
 	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},

@@ -27,7 +27,8 @@ func TestRun_DeletesAReplayedLogForSpace(t *testing.T) {
 	}
 	again := func() string {
 		t.Helper()
-		next := program(t, "run.duration_s=0.3", "run.episode_s=0", "operator.source=none", "log.keep_gb=1e-9", "log.dir="+dir)
+		next := program(t, "run.duration_s=0.3", "run.episode_s=0", "operator.source=none",
+			"log.keep_gb=1e-9", "log.dir="+dir)
 		out, err := next.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -58,7 +59,10 @@ func TestRun_DeletesALogThatIsReleasedDuringTheRun(t *testing.T) {
 	output := w.start(t, cmd)
 	released := filepath.Join(logDir(cmd), "earlier.mcap")
 	rigtest.Must(t, errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), flightlog.MarkReplayed(released)))
-	if !control.Until(20*time.Second, func() bool { _, err := os.Stat(released); return errors.Is(err, fs.ErrNotExist) }) {
+	if !control.Until(20*time.Second, func() bool {
+		_, err := os.Stat(released)
+		return errors.Is(err, fs.ErrNotExist)
+	}) {
 		t.Error("the released log still exists")
 	}
 	terminate(t, cmd)

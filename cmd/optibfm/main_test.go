@@ -27,10 +27,20 @@ func execute(args ...string) (string, error) {
 	return out.String(), err
 }
 
+// wantError fails unless an error contains some words.
+func wantError(t *testing.T, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("error %v, want %q", err, words)
+	}
+}
+
 func TestHelp_ExamplesParse(t *testing.T) {
 	rigtest.CheckHelp(t, newRootCommand())
 	out, err := execute("--help")
-	for _, want := range []string{"Operate:\n  run ", "Label:\n  label ", "Review:\n  replay ", "Models:\n  model ", "Set up:\n  config "} {
+	for _, want := range []string{
+		"Operate:\n  run ", "Label:\n  label ", "Review:\n  replay ", "Models:\n  model ", "Set up:\n  config ",
+	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q: %v", want, err)
 		}
@@ -93,15 +103,13 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	rigtest.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
-	if _, err := execute("config", "init", "-o", path); err == nil || !strings.Contains(err.Error(), "the file exists") {
-		t.Errorf("error %v", err)
-	}
+	_, err := execute("config", "init", "-o", path)
+	wantError(t, err, "the file exists")
 	if text, _ := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("the file holds %q", text)
 	}
-	if _, err := execute("config", "init", "rovre"); err == nil || !strings.Contains(err.Error(), "did you mean rover?") {
-		t.Errorf("error %v", err)
-	}
+	_, err = execute("config", "init", "rovre")
+	wantError(t, err, "did you mean rover?")
 }
 
 func TestConfig_ValidateShowsTheMistakesOfAllFiles(t *testing.T) {
@@ -149,7 +157,6 @@ func TestConfig_ShowAndList(t *testing.T) {
 }
 
 func TestReplay_PageTakesNoOtherOutput(t *testing.T) {
-	if _, err := execute("replay", "x.mcap", "--html", "x.html", "--kappa", "1"); err == nil || !strings.Contains(err.Error(), "html") {
-		t.Errorf("--html with --kappa: %v", err)
-	}
+	_, err := execute("replay", "x.mcap", "--html", "x.html", "--kappa", "1")
+	wantError(t, err, "html")
 }

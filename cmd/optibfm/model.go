@@ -139,13 +139,15 @@ how to export one.`,
 	f.StringVar(&o.Observations, "observations", "", "checkpoint: an .npz file with obs [n, O] of the training data")
 	f.StringVar(&o.Name, "name", "", "the model's name (default: the imported folder)")
 	f.Float64Var(&o.Gamma, "gamma", 0, "the discount of the training; 0: unknown")
-	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil, "names of the observation's elements, with optional units: x:m,v:m/s")
+	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil,
+		"names of the observation's elements, with optional units: x:m,v:m/s")
 	f.StringSliceVar(&o.ActionChannels, "action-channels", nil, "names of the action's elements, with optional units")
 	f.StringVar(&o.Signatures.Phi, "phi", o.Signatures.Phi, "SavedModel: the signature of φ")
 	f.StringVar(&o.Signatures.Policy, "policy", o.Signatures.Policy, "SavedModel: the signature of π")
 	f.StringVar(&o.Signatures.Psi, "psi", o.Signatures.Psi, "SavedModel: the signature of ψ")
 	f.BoolVar(&o.NormZ, "norm-z", false, "SavedModel: its input is √d·z/‖z‖ instead of z")
-	f.StringVar(&o.Library, "library", "", "SavedModel: the folder of TensorFlow's library (default: the install script's)")
+	f.StringVar(&o.Library, "library", "",
+		"SavedModel: the folder of TensorFlow's library (default: the install script's)")
 	requireFlags(cmd, "out")
 	return cmd
 }

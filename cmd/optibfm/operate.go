@@ -50,7 +50,8 @@ func newOperateCommand(word, short, long string) *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&socket, "socket", "", "the robot's safety.socket (default: the configuration's, or "+defaultSocket+")")
+	fl.StringVar(&socket, "socket", "",
+		"the robot's safety.socket (default: the configuration's, or "+defaultSocket+")")
 	fl.StringVarP(&config, "config", "c", "", "the `CONFIG` that the robot runs with")
 	fl.BoolVar(&asJSON, "json", false, "print the robot's answer as JSON")
 	return cmd

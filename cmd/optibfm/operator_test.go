@@ -99,7 +99,8 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 	if away < 10 || askedAfter == 0 || applied != 2 {
 		t.Errorf("%d armed ticks without an operator, %d requests after, %d labels applied", away, askedAfter, applied)
 	}
-	if all := strings.Join(events, "\n"); !strings.Contains(all, "lost") || !strings.Contains(all, "labels count again") {
+	all := strings.Join(events, "\n")
+	if !strings.Contains(all, "lost") || !strings.Contains(all, "labels count again") {
 		t.Errorf("the log has no events of the loss and the return:\n%s", all)
 	}
 	checkVerified(t, r)

@@ -300,8 +300,10 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Error("the program ended without an error")
 			}
-			if !strings.Contains(output.String(), controller.FaultHost.String()) || !strings.Contains(output.String(), "host process") {
-				t.Errorf("the message does not name the fault:\n%s", output)
+			for _, want := range []string{controller.FaultHost.String(), "host process"} {
+				if !strings.Contains(output.String(), want) {
+					t.Errorf("no %q in\n%s", want, output)
+				}
 			}
 			onlyLog(t, cmd)
 		})

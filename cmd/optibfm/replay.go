@@ -37,7 +37,8 @@ or else the simulator's reward; otherwise the request expires.`,
 	}
 	flags := cmd.Flags()
 	flags.Float64Var(&f.kappa, "kappa", 0, "what if: least D-gap of a request, nats")
-	flags.Float64Var(&f.labelsPerMinute, "labels-per-minute", 0, "what if: labels that the operator can give; kappa adapts")
+	flags.Float64Var(&f.labelsPerMinute, "labels-per-minute", 0,
+		"what if: labels that the operator can give; kappa adapts")
 	flags.Float64Var(&f.lambda, "lambda", 0, "what if: prior precision, V = λI")
 	flags.Float64Var(&f.rho, "rho", 0, "what if: forgetting, in (0, 1]")
 	flags.Float64Var(&f.beta, "beta", 0, "what if: weight of the uncertainty bonus")

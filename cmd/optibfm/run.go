@@ -70,7 +70,7 @@ func newRunCommand() *cobra.Command {
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random numbers")
 	fl.BoolVar(&f.fast, "fast", false, "run in simulated time, without waiting (run.lockstep)")
 	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
-	fl.BoolVar(&f.fresh, "fresh", false, "move the belief of earlier runs (run.state_dir) aside and start from the prior")
+	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior; move the saved belief (run.state_dir) aside")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels and ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
@@ -133,7 +133,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 }
 
 // runRealTime runs a session in real time. It handles signals only after the model is
-// loaded: nothing else can end a call of TensorFlow, and no device is open until then.
+// loaded: nothing else can end a call of TensorFlow, and all devices are still closed.
 func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	if err := s.CheckTerminal(); err != nil {
 		return err

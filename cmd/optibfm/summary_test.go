@@ -25,8 +25,9 @@ func TestSummary_FitsIn80ColumnsAndAdvisesCommands(t *testing.T) {
 	rigtest.Must(t, err)
 	s.Invoked, o.LogPath = invocation("./optibfm", runFlags{config: embeddedConfig}, s.File), "logs/a.mcap"
 	s.File.Run.Lockstep = false // print it as a run in real time does
-	o.Posture = "lock_memory: all memory locked: not granted (the limit of locked memory is 64 KiB; it is not locked): " +
-		"run as root, or set LimitMEMLOCK=infinity\ntimer_slack_ns: 1: granted"
+	o.Posture = "lock_memory: all memory locked: not granted " +
+		"(the limit of locked memory is 64 KiB; it is not locked): run as root, or set LimitMEMLOCK=infinity" +
+		"\ntimer_slack_ns: 1: granted"
 	var out bytes.Buffer
 	rigtest.Must(t, summary.Print(t.Context(), &out, s, o, false))
 	for line := range strings.Lines(out.String()) {

@@ -121,7 +121,8 @@ func roverBoard(t *testing.T, firmware mcutest.Firmware) (*mcutest.Board, []stri
 	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = base.Close() })
 	return base, slices.Concat(withoutWalls, rigtest.Unattended, []string{
-		"model.bundle=embedded:rover", "safety.external_deadman=", "robot.composite.devices[0].mcu.port.path=" + base.Path,
+		"model.bundle=embedded:rover", "safety.external_deadman=",
+		"robot.composite.devices[0].mcu.port.path=" + base.Path,
 	})
 }
 
@@ -175,14 +176,18 @@ func TestRun_StopsOnTheBoardsEmergencyStop(t *testing.T) {
 	t.Parallel()
 	base, set := roverBoard(t, mcutest.Rover())
 	cmd, output := startOn(t, "rover-mcu", append(set, "loop.watchdog_ms=2000")...)
-	if !control.Until(30*time.Second, func() bool { outputs, armed := base.Outputs(); return armed && outputs[0] != 0 }) {
+	if !control.Until(30*time.Second, func() bool {
+		outputs, armed := base.Outputs()
+		return armed && outputs[0] != 0
+	}) {
 		t.Fatalf("it did not move:\n%s", output)
 	}
 	base.Fault(mcutest.CauseEStop)
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), controller.FaultEStop.String()) {
 		t.Errorf("%v\n%s", err, output)
 	}
-	if summary, _, err := flightlog.Summarise(onlyLog(t, cmd)); err != nil || summary.Faults[controller.FaultEStop] != 1 {
+	summary, _, err := flightlog.Summarise(onlyLog(t, cmd))
+	if err != nil || summary.Faults[controller.FaultEStop] != 1 {
 		t.Errorf("the log has the faults %v, %v", summary.Faults, err)
 	}
 }

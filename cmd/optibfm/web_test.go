@@ -27,7 +27,8 @@ func stopFromPhone(t *testing.T, w *watched, post func(path, body string) *http.
 func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
-	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60")...)
+	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0",
+		"operator.web.max_late_s=60")...)
 	output := startShared(t, cmd)
 	p := rigtest.PairFrom(t, output)
 	if got := p.Press("good"); got != "counted" {
@@ -57,7 +58,8 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 func TestConsole_WatchOnlyStops(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
-	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true", "operator.web.listen=127.0.0.1:0")...)
+	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true",
+		"operator.web.listen=127.0.0.1:0")...)
 	p := rigtest.PairFrom(t, startShared(t, cmd))
 	if !control.Until(30*time.Second, func() bool { return w.acts.Load() >= 3 }) {
 		t.Fatal("the robot did not move")

@@ -93,7 +93,8 @@ func yaml(cfg evdev.Config) string {
 	b.WriteString("operator:\n  source: evdev\n  evdev:\n    device:\n")
 	d := cfg.Device
 	for _, f := range [][2]string{
-		{"bus", d.Bus}, {"vendor", d.Vendor}, {"product", d.Product}, {"name", d.Name}, {"uniq", d.Uniq}, {"phys", d.Phys},
+		{"bus", d.Bus}, {"vendor", d.Vendor}, {"product", d.Product},
+		{"name", d.Name}, {"uniq", d.Uniq}, {"phys", d.Phys},
 	} {
 		text(6, f[0], f[1])
 	}

@@ -24,7 +24,8 @@ func TestYAML_IsAConfiguration(t *testing.T) {
 	cfg.Grab, cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = false, "", "705", "BTN_X", ""
 	cfg.Axis.Code, cfg.Axis.Rest, cfg.Axis.Inverted = "ABS_Y", evdev.RestLow, true
 	few := evdev.Config{
-		Device: evdev.Match{Name: "p"}, Grab: true, Good: "KEY_A", Bad: "KEY_B", Axis: defaults.Axis, Labels: defaults.Labels,
+		Device: evdev.Match{Name: "p"}, Grab: true, Good: "KEY_A", Bad: "KEY_B",
+		Axis: defaults.Axis, Labels: defaults.Labels,
 	}
 	for _, c := range []evdev.Config{cfg, few} {
 		text := "version: 1\n" + yaml(c)

@@ -145,8 +145,9 @@ func TestSavedModel_NeedsTheBuildTag(t *testing.T) {
 	o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Signatures: tflite.DefaultSignatures()}
 	imported := Import(io.Discard, rigtest.Exported, o)
 	_, evaluated := Evaluate(rigtest.SavedBundle(t, nil), Point{Obs: "[0,0,0,0,0,0]", Z: "[1,0,0,0,0,0,0,0]"})
+	const fix = "go build -tags tensorflow ./cmd/optibfm"
 	for name, err := range map[string]error{"import": imported, "eval": evaluated} {
-		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), "go build -tags tensorflow ./cmd/optibfm") {
+		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), fix) {
 			t.Errorf("%s: %v: want ErrNotBuilt and its fix", name, err)
 		}
 	}
@@ -198,6 +199,7 @@ func TestManual_ContainsTheExportScript(t *testing.T) {
 	rigtest.Must(t, err)
 	_, example, _ := strings.Cut(string(script), "\"\"\"\n\n")
 	if !strings.Contains(string(manual), example) || len(example) < 500 {
-		t.Error("docs/tensorflow.md and scripts/export_savedmodel.py differ; copy the script, from its imports on, into the manual")
+		t.Error("docs/tensorflow.md and scripts/export_savedmodel.py differ; " +
+			"copy the script below its docstring to the manual")
 	}
 }

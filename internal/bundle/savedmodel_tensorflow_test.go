@@ -92,6 +92,8 @@ func replaced(t *testing.T, from, to string) string {
 
 func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 	importSaved(t, nil) // or skip
+	truncate := func(raw []byte) []byte { return raw[:len(raw)/2] }
+	flipBit := func(raw []byte) []byte { raw[100] ^= 1; return raw }
 	const weights = "variables/variables.data-00000-of-00001"
 	for name, c := range map[string]struct {
 		dir    string
@@ -110,9 +112,8 @@ func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 			[]string{"observation names 1 channels, want 6"}},
 		"a discount above 1": {rigtest.Exported, func(o *ImportOptions) { o.Gamma = 2 }, []string{"gamma is 2"}},
 		"a damaged graph":    {replaced(t, "MatMul", "MatNul"), nil, []string{"edited", "MatNul"}},
-		"a truncated graph": {edited(t, tflite.SavedModelFileName, func(raw []byte) []byte { return raw[:len(raw)/2] }), nil,
-			[]string{"edited"}},
-		"damaged weights": {edited(t, weights, func(raw []byte) []byte { raw[100] ^= 1; return raw }), nil, []string{"edited"}},
+		"a truncated graph":  {edited(t, tflite.SavedModelFileName, truncate), nil, []string{"edited"}},
+		"damaged weights":    {edited(t, weights, flipBit), nil, []string{"edited"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Signatures: tflite.DefaultSignatures()}

@@ -59,8 +59,8 @@ func lock(warnings io.Writer, s configs.Safety) (*control.Socket, error) {
 	s.Group = "" // the socket answers no caller
 	socket, err := control.Listen(s)
 	if errors.Is(err, control.ErrSocketTaken) {
-		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s); run `%s`, or end it",
-			s.Socket, shell.ThisProgram().Command("stop", "--socket", s.Socket))
+		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s); "+
+			"run `%s`, or end it", s.Socket, shell.ThisProgram().Command("stop", "--socket", s.Socket))
 	}
 	if err != nil {
 		fmt.Fprint(warnings, plaintext.Wrap(fmt.Sprintf("warning: %v: nothing keeps a control process "+

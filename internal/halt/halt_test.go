@@ -40,12 +40,14 @@ func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
 	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = chain.Close() })
 	const device = "robot.composite.devices[0].feetech."
-	file := load(t, rigtest.GripperFile, device+"port.path="+chain.Path, device+"timeout_ms=100", device+"halt_torque_off=false")
+	file := load(t, rigtest.GripperFile, device+"port.path="+chain.Path,
+		device+"timeout_ms=100", device+"halt_torque_off=false")
 	chain.Miss(1, -1)
 	chain.Set(2, feetechtest.Torque, 1, 1)
 	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
 	printed, err := haltRobot(t, setup.ThisComputer, file)
-	if err == nil || !strings.Contains(err.Error(), `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`) || printed != "" {
+	const want = `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`
+	if err == nil || !strings.Contains(err.Error(), want) || printed != "" {
 		t.Errorf("%v, %q", err, printed)
 	}
 	if speed := chain.Get(2, feetechtest.GoalSpeed, 2); speed != 0 {
@@ -149,11 +151,13 @@ func TestHalt_HaltsDespiteAMissingDeviceAndASensor(t *testing.T) {
 	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
 	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
 	printed, err := haltRobot(t, w.Hardware(), load(t, rigtest.WagonFile, w.Set...))
-	if err == nil || !strings.Contains(err.Error(), "devices[1] (base)") || !strings.Contains(printed, "halted: neck, arm\n") {
+	if err == nil || !strings.Contains(err.Error(), "devices[1] (base)") ||
+		!strings.Contains(printed, "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, printed)
 	}
 	for _, note := range []string{"\nneck: tilt: ", "\narm: shoulder: ", "\narm: elbow: "} {
-		if _, text, ok := strings.Cut(printed, note); !ok || !strings.Contains(strings.SplitN(text, "\n", 2)[0], "limp") {
+		_, text, _ := strings.Cut(printed, note)
+		if line, _, _ := strings.Cut(text, "\n"); !strings.Contains(line, "limp") {
 			t.Errorf("no %q that is limp in %q", note, printed)
 		}
 	}

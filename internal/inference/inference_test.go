@@ -106,7 +106,9 @@ func check(t *testing.T, path string, o Options, want Result) {
 
 func TestFromFile_AgreesWithTheTextbook(t *testing.T) {
 	l := randomLabels(37, 5, 3)
-	for _, o := range []Options{{Lambda: 1, Rho: 1}, {Lambda: 0.01, Rho: 1}, {Lambda: 2, Rho: 0.9}, {Lambda: 1, Rho: 0.1}} {
+	for _, o := range []Options{
+		{Lambda: 1, Rho: 1}, {Lambda: 0.01, Rho: 1}, {Lambda: 2, Rho: 0.9}, {Lambda: 1, Rho: 0.1},
+	} {
 		check(t, l.file(t), o, l.textbook(t, o.Lambda, o.Rho))
 	}
 	long := randomLabels(3000, 3, 2) // the first weights vanish in float64
@@ -135,6 +137,9 @@ func TestFromFile_EvaluatesTheFeaturesOfAModel(t *testing.T) {
 func TestFromFile_NamesWhatIsWrong(t *testing.T) {
 	phi, reward := npz.Float64([]float64{1, 2, 3, 4}, 2, 2), npz.Float64([]float64{1, 2}, 2)
 	valid := Options{Lambda: 1, Rho: 1}
+	withQuery := func(query npz.Array) npz.Archive {
+		return npz.Archive{"phi": phi, "reward": reward, "query": query}
+	}
 	good := npz.Archive{"phi": phi, "reward": reward}
 	for want, c := range map[string]struct {
 		archive npz.Archive
@@ -144,8 +149,8 @@ func TestFromFile_NamesWhatIsWrong(t *testing.T) {
 		`"phi"`:                   {npz.Archive{"reward": reward}, valid},
 		`"reward"`:                {npz.Archive{"phi": phi}, valid},
 		"[3]":                     {npz.Archive{"phi": phi, "reward": npz.Float64(make([]float64, 3), 3)}, valid},
-		`"query"`:                 {npz.Archive{"phi": phi, "reward": reward, "query": npz.Float64(make([]float64, 3), 1, 3)}, valid},
-		"query row 0":             {npz.Archive{"phi": phi, "reward": reward, "query": npz.Float64([]float64{math.NaN(), 0}, 1, 2)}, valid},
+		`"query"`:                 {withQuery(npz.Float64(make([]float64, 3), 1, 3)), valid},
+		"query row 0":             {withQuery(npz.Float64([]float64{math.NaN(), 0}, 1, 2)), valid},
 		"row 1":                   {npz.Archive{"phi": phi, "reward": npz.Float64([]float64{1, math.NaN()}, 2)}, valid},
 		"0 features":              {npz.Archive{"phi": npz.Float64(nil, 2, 0), "reward": reward}, valid},
 		"--rho is out of range":   {good, Options{Lambda: 1, Rho: 1.5}},

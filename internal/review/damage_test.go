@@ -329,6 +329,7 @@ func damagedLog(t *testing.T) string {
 
 func TestReview_EveryFunctionReportsDamage(t *testing.T) {
 	path, kappa := damagedLog(t), 0.5
+	whatIf := &flightlog.Params{Kappa: &kappa}
 	page := filepath.Join(t.TempDir(), "run.html")
 	for name, c := range map[string]struct {
 		call func() (string, error)
@@ -341,9 +342,10 @@ func TestReview_EveryFunctionReportsDamage(t *testing.T) {
 			[]string{"damaged from byte", "NO: the log is damaged", "missing ticks", "resumed"}},
 		"JSON": {func() (string, error) { return replayed(t, path, Options{JSON: true}) },
 			[]string{`"ok": false`, `"damage": [`}},
-		"what if": {func() (string, error) { return replayed(t, path, Options{WhatIf: &flightlog.Params{Kappa: &kappa}}) },
+		"what if": {func() (string, error) { return replayed(t, path, Options{WhatIf: whatIf}) },
 			[]string{"What if", "the log is damaged: this is approximate"}},
-		"page":    {func() (string, error) { return replayed(t, path, Options{Page: page}) }, []string{"NO: the log is damaged"}},
+		"page": {func() (string, error) { return replayed(t, path, Options{Page: page}) },
+			[]string{"NO: the log is damaged"}},
 		"release": {func() (string, error) { return "", Release([]string{path}) }, nil},
 	} {
 		out, err := c.call()
@@ -376,7 +378,8 @@ func TestReview_AKilledRunsLogIsNotDamaged(t *testing.T) {
 	_, infoErr := info(t, path)
 	_, catErr := cat(t, path, "")
 	_, replayErr := replayed(t, path, Options{})
-	if err := errors.Join(infoErr, catErr, replayErr, Release([]string{path})); err != nil || !flightlog.Replayed(path) {
+	err := errors.Join(infoErr, catErr, replayErr, Release([]string{path}))
+	if err != nil || !flightlog.Replayed(path) {
 		t.Errorf("%v; marked as replayed: %v", err, flightlog.Replayed(path))
 	}
 }

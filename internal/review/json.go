@@ -30,7 +30,7 @@ type replayReport struct {
 	Labels     map[string]uint64  `json:"labels"`
 	Undone     uint64             `json:"undone"`
 	Doubted    uint64             `json:"doubted,omitempty"`
-	Least      float64            `json:"least_trust,omitempty"` // least share of its weight that a downweighted label got
+	Least      float64            `json:"least_trust,omitempty"` // weight share of a downweighted label
 	Returns    []float64          `json:"returns,omitempty"`
 	Late       *replayPercentiles `json:"late_us,omitempty"`
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
@@ -122,7 +122,8 @@ func inMicroseconds(p flightlog.Percentiles) *replayPercentiles {
 
 func answerJSON(a *flightlog.Answer) *replayAnswer {
 	report := &replayAnswer{
-		Kappa: a.Config.Gate.Kappa, PerMinute: a.Config.Gate.LabelsPerMinute, Lambda: a.Config.Lambda, Rho: a.Config.Rho,
+		Kappa: a.Config.Gate.Kappa, PerMinute: a.Config.Gate.LabelsPerMinute,
+		Lambda: a.Config.Lambda, Rho: a.Config.Rho,
 		Asked: a.Asked, ByLabel: a.ByLabel, ByReward: a.ByReward, CantTell: a.CantTell, Unanswered: a.Unanswered,
 		Unasked: a.Unasked, Labels: a.Labels, Missing: a.Missing,
 		Z: a.Z, ZNorm: a.ZNorm, Cosine: finiteOrNil(a.Cosine), MeanBonus: finiteOrNil(a.MeanBonus),

@@ -45,7 +45,9 @@ func writeLog(t *testing.T, differs bool) string {
 }
 
 // writeTick completes a tick from its features and writes it, with a label or a wrong hash.
-func writeTick(t *testing.T, w *flightlog.Writer, learner *controller.Learner, tick *controller.Tick, i uint64, label, wrong bool) {
+func writeTick(
+	t *testing.T, w *flightlog.Writer, learner *controller.Learner, tick *controller.Tick, i uint64, label, wrong bool,
+) {
 	t.Helper()
 	tick.Index, tick.Elapsed, tick.SenseAt = i, min(i, 1), int64(i)*int64(20*time.Millisecond)
 	learner.Advance(tick.Elapsed)

@@ -22,7 +22,9 @@ func TestQuote_IsReadBackByAShell(t *testing.T) {
 }
 
 func TestOperand_IsNotAFlag(t *testing.T) {
-	for path, want := range map[string]string{"-x.mcap": "./-x.mcap", "--out": "./--out", "a-b": "a-b", "/-x": "/-x", "": ""} {
+	for path, want := range map[string]string{
+		"-x.mcap": "./-x.mcap", "--out": "./--out", "a-b": "a-b", "/-x": "/-x", "": "",
+	} {
 		if got := Operand(path); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
@@ -41,7 +43,8 @@ func TestProgramName_IsHowTheProgramWasStarted(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if got := (Invocation{Program: "optibfm"}).Command("replay", "logs/my walker.mcap"); got != "optibfm replay 'logs/my walker.mcap'" {
-		t.Errorf("a path with a space: %s", got)
+	command := Invocation{Program: "optibfm"}.Command("replay", "logs/my walker.mcap")
+	if command != "optibfm replay 'logs/my walker.mcap'" {
+		t.Errorf("a path with a space: %s", command)
 	}
 }

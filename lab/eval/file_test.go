@@ -65,7 +65,8 @@ func TestRunFile_ListsTrials(t *testing.T) {
 	var out bytes.Buffer
 	o := FileOptions{Profile: ProfileFull, Jobs: 1, Shard: "1/2", List: true}
 	err := RunFile(t.Context(), writeShortProtocol(t), o, &out, io.Discard)
-	if err != nil || strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "rover spin embedded:rover random") {
+	if err != nil || strings.Count(out.String(), "\n") != 2 ||
+		!strings.Contains(out.String(), "rover spin embedded:rover random") {
 		t.Errorf("the list is\n%s%v", &out, err)
 	}
 }
@@ -76,13 +77,14 @@ func TestRunFile_RefusesInvalidOptions(t *testing.T) {
 		path string
 		o    FileOptions
 	}{
-		"no.yaml":  {"no.yaml", FileOptions{Profile: ProfileFull, Jobs: 1}},
-		"fast":     {protocol, FileOptions{Profile: "fast", Jobs: 1}},
-		"--jobs":   {protocol, FileOptions{Profile: ProfileFull}},
-		"3/2":      {protocol, FileOptions{Profile: ProfileFull, Jobs: 1, Shard: "3/2"}},
+		"no.yaml":         {"no.yaml", FileOptions{Profile: ProfileFull, Jobs: 1}},
+		"fast":            {protocol, FileOptions{Profile: "fast", Jobs: 1}},
+		"--jobs":          {protocol, FileOptions{Profile: ProfileFull}},
+		"3/2":             {protocol, FileOptions{Profile: ProfileFull, Jobs: 1, Shard: "3/2"}},
 		"not a directory": {protocol, FileOptions{Profile: ProfileFull, Jobs: 1, Out: protocol + "/no/a.csv"}},
 	} {
-		if err := RunFile(t.Context(), c.path, c.o, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		err := RunFile(t.Context(), c.path, c.o, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
