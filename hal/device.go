@@ -102,7 +102,7 @@ type Counting interface {
 // Faults counts failed transactions by kind, and those that succeeded at the
 // second try.
 type Faults struct {
-	Timeout, Checksum, Short, Protocol, Device, Bus, Stale, Mended uint64
+	Timeout, Checksum, Short, Protocol, Device, Bus, Stale, Recovered uint64
 }
 
 // KindOf returns the kind that err wraps, or nil: then communication with the

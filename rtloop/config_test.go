@@ -19,7 +19,7 @@ func TestConfig_RefusesValuesOutOfRange(t *testing.T) {
 		"period_ms is 1e":  func(c *Config) { c.PeriodMS = 1e9 },
 		"fifo_priority":    func(c *Config) { c.Priority = 99 },
 		"cpus":             func(c *Config) { c.CPUs = []int{0, -1} },
-		"cpus has 1024":  func(c *Config) { c.CPUs = []int{1024} },
+		"cpus has 1024":    func(c *Config) { c.CPUs = []int{1024} },
 		"timer_slack_ns":   func(c *Config) { c.TimerSlackNS = -1 },
 		"max_missed_ticks": func(c *Config) { c.MaxMissed = 0 },
 		"memory_limit_mib": func(c *Config) { c.MemoryLimitMiB = 0 },

@@ -12,12 +12,12 @@ const maxCPUs = 1024 // of unix.CPUSet
 
 // Grant is one request to the operating system and its result.
 type Grant struct {
-	Request string `json:"request"`        // the configuration key, such as "fifo_priority"
-	Asked   string `json:"asked"`          // the requested value
-	Got     string `json:"got"`            // the present value
-	Granted bool   `json:"granted"`        // whether Got equals Asked
-	Why     string `json:"why,omitempty"`  // cause of the refusal
-	Fix     string `json:"mend,omitempty"` // how to get it
+	Request string `json:"request"`       // the configuration key, such as "fifo_priority"
+	Asked   string `json:"asked"`         // the requested value
+	Got     string `json:"got"`           // the present value
+	Granted bool   `json:"granted"`       // whether Got equals Asked
+	Why     string `json:"why,omitempty"` // cause of the refusal
+	Fix     string `json:"fix,omitempty"`
 }
 
 // Granted is the real-time posture of a loop: one Grant for every request of its

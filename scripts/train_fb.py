@@ -7,17 +7,17 @@ The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
     optibfm-lab collect --transitions 1000000 --seed 1 --out transitions.npz
     python scripts/train_fb.py transitions.npz --out bundle
 
-It saves the bundle and a checkpoint every --save-every updates and at the end;
-started again with the same --out it continues from the checkpoint. The line that
-it prints has the losses and what tells a collapse:
+The program saves the bundle and a checkpoint every --save-every updates and at the
+end. With the same --out it continues from the checkpoint. It prints losses and
+signs of a collapse:
 
-    sm     successor-measure loss, falls and then creeps
-    ortho  orthonormality loss, near -d/2 where E[B B^T] = I
-    q      mean value of the actor's actions, rises and then levels
+    sm     successor-measure loss; falls, first fast, then slowly
+    ortho  orthonormality loss; near -d/2 if E[B B^T] = I
+    q      mean value of the actor's actions; rises, then becomes constant
     |a|    their mean size; near 1 the actor no longer learns: see --saturation
     bc     mean squared distance of the actor's actions to the data's, with --bc
     rank   effective rank of E[B B^T], at most d; a fall means collapse
-    |F|    mean norm of F; growth without end means divergence
+    |F|    mean norm of F; endless growth means divergence
 """
 
 import argparse
@@ -52,7 +52,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     """Returns a parser with the arguments of a training, except those of its transitions."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--out", type=Path, required=True, help="folder of the bundle and of the checkpoint")
-    p.add_argument("--note", default="", help="kept in the bundle's provenance, such as how the data came about")
+    p.add_argument("--note", default="", help="text for the bundle's provenance, for example the origin of the data")
 
     size = p.add_argument_group("model")
     size.add_argument("--latent", type=at_least(1), default=32, help="d (%(default)s)")
@@ -69,20 +69,20 @@ def parser(description: str) -> argparse.ArgumentParser:
     train.add_argument("--batch", type=at_least(2), default=512, help="(%(default)s)")
     train.add_argument("--gamma", type=discount, default=0.98, help="discount (%(default)s)")
     train.add_argument("--lr", type=not_negative, default=1e-4, help="of F and of the actor (%(default)s)")
-    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see README.md (%(default)s)")
-    train.add_argument("--lr-end", type=not_negative, default=1.0, help="part of the rates left at the end, by a cosine (%(default)s)")
+    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see docs/models.md (%(default)s)")
+    train.add_argument("--lr-end", type=not_negative, default=1.0, help="share of the rates at the end of their cosine schedule (%(default)s)")
     train.add_argument("--tau", type=share, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=not_negative, default=1.0, help="weight of the orthonormality loss (%(default)s)")
     train.add_argument("--q-loss", type=not_negative, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
     train.add_argument("--vector-loss", action=argparse.BooleanOptionalAction, default=False,
-                       help="train F by its own Bellman residual, and only B by the successor measure's")
-    train.add_argument("--z-from-data", type=share, default=0.5, help="part of the z that are B of a state (%(default)s)")
-    train.add_argument("--z-from-rewards", type=share, default=0.0, help="part of the z that solve random rewards (%(default)s)")
+                       help="train F by its own Bellman residual; the successor measure's trains only B")
+    train.add_argument("--z-from-data", type=share, default=0.5, help="share of z that are B of a state (%(default)s)")
+    train.add_argument("--z-from-rewards", type=share, default=0.0, help="share of z that solve random rewards (%(default)s)")
     train.add_argument("--pessimism", type=not_negative, default=0.5, help="penalty on disagreement in the actor's value (%(default)s)")
     train.add_argument("--bc", type=not_negative, default=0.0,
                        help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
     train.add_argument("--saturation", type=not_negative, default=0.0,
-                       help="weight of the mean square of what the actor's tanh is of, against actions that stick to their limits")
+                       help="weight of the mean square of the input of the actor's tanh; keeps actions off their limits")
     train.add_argument("--actor-std", type=not_negative, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=not_negative, default=0.3, help="of that noise (%(default)s)")
 

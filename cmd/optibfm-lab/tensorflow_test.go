@@ -14,7 +14,7 @@ import (
 
 func TestBench_PlansWithTensorFlow(t *testing.T) {
 	for name, set := range map[string]string{
-		"candidates": "model.backend=tensorflow", "SavedModel": "model.bundle=" + rigtest.SavedBundle(t, nil),
+		"candidates": "model.backend=tensorflow", "SavedModel": "model.bundle=" + rigtest.SavedModelBundle(t, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := lab("", "bench", "--ticks", "3", "--set", "model.tensorflow.device=/CPU:0",

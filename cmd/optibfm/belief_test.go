@@ -58,7 +58,7 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 		weight = r.Belief.Weight()
 	}
 	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=2")...)
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "goes on from what was learnt") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "the run starts from the belief of") {
 		t.Fatalf("the last run: %v\n%s", err, out)
 	}
 	r, err := beliefstore.Load(dir)

@@ -30,7 +30,7 @@ robot must not be running.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return calibration.Run(ctx, o, setup.ThisComputer, cmd.OutOrStdout())
+			return calibration.Run(ctx, o, setup.LocalHardware, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()

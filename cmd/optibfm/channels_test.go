@@ -36,7 +36,7 @@ func (a *armable) Arm() error {
 // serveArmable serves a robot over a bridge and returns the settings that reach it.
 func serveArmable(t *testing.T) (*armable, []string) {
 	t.Helper()
-	spec := rigtest.RoverNamed(t, haltest.Spec(6, 2))
+	spec := rigtest.WithRoverNames(t, haltest.Spec(6, 2))
 	spec.Period = 20 * time.Millisecond
 	robot := &armable{Simulator: haltest.NewSimulator(spec)}
 	address := "unix:" + filepath.Join(t.TempDir(), "robot")
@@ -61,7 +61,7 @@ func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 		"real time": {}, "fast": {fast: true}, "shadow": {shadow: true},
 		"lockstep": {set: []string{"run.lockstep=true"}},
 	}
-	for name, c := range rigtest.Mismatched {
+	for name, c := range rigtest.MismatchedModels {
 		bundle := "model.bundle=" + rigtest.RoverBundle(t, c.Change)
 		for mode, flags := range modes {
 			for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
@@ -95,7 +95,7 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 	for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
 		t.Run(driver, func(t *testing.T) {
 			f := runFlags{config: embeddedConfig, fast: true, plain: true, operator: "none"}
-			bundle := rigtest.RoverBundle(t, rigtest.Unnamed)
+			bundle := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 			f.set = []string{"model.bundle=" + bundle, "run.duration_s=0.1", "run.episodes=0", "log.enabled=false"}
 			if driver == configs.DriverBridge {
 				_, settings := serveArmable(t)
@@ -114,9 +114,9 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 }
 
 func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
-	computer := setup.ThisComputer
-	defer func() { setup.ThisComputer = computer }()
-	setup.ThisComputer.I2c = func(string, time.Duration) (i2c.BusCloser, error) {
+	computer := setup.LocalHardware
+	defer func() { setup.LocalHardware = computer }()
+	setup.LocalHardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) {
 		t.Error("a bus was opened")
 		return nil, os.ErrPermission
 	}
@@ -136,8 +136,8 @@ func TestConfig_ValidateComparesChannels(t *testing.T) {
 		set  []string
 		want string // of the output; "" for ErrMismatch
 	}{
-		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.Mismatched["reversed action"].Change)}, ""},
-		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.Unnamed)}, "valid; warning: model.bundle"},
+		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.MismatchedModels["reversed action"].Change)}, ""},
+		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)}, "valid; warning: model.bundle"},
 		{"composite", []string{renamed}, ""},
 		{"composite", []string{renamed, "model.bundle=" + filepath.Join(t.TempDir(), "missing")}, "valid"},
 	} {

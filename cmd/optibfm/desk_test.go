@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -21,8 +20,8 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	r.start()
 	expect := func(line, answer string) {
 		t.Helper()
-		rigtest.Write(t, stdin, line)
-		if !control.Until(20*time.Second, func() bool { return strings.Contains(r.output.String(), answer) }) {
+		rigtest.WriteString(t, stdin, line)
+		if !rigtest.WaitUntil(20*time.Second, func() bool { return strings.Contains(r.output.String(), answer) }) {
 			t.Fatalf("no answer %q to %q:\n%s", answer, line, r.output)
 		}
 	}
@@ -30,8 +29,8 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	expect("+\n", "saved 1\n")
 	r.must("stop", "stopped")
 	// The host process detects the stop some milliseconds later, from the ticks.
-	if !control.Until(20*time.Second, func() bool {
-		rigtest.Write(t, stdin, "-\n")
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
+		rigtest.WriteString(t, stdin, "-\n")
 		return strings.Contains(r.output.String(), "refused the robot was stopped\n")
 	}) {
 		t.Fatalf("no press was refused:\n%s", r.output)
@@ -40,7 +39,7 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	expect("u\n", fmt.Sprintf("saved %d\n", saved+1))
 	before, err := r.say("status")
 	rigtest.Must(t, err)
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		c, err := r.say("status")
 		return err == nil && c.Tick > before.Tick+2
 	}) {

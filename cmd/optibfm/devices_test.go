@@ -23,9 +23,9 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigRe
 	text, err := json.Marshal(orders)
 	rigtest.Must(t, err)
 	base := []string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}
-	cmd := program(t, slices.Concat(base, rigtest.Unattended, set)...)
+	cmd := program(t, slices.Concat(base, rigtest.AutoArmSettings, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"="+string(text))
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"="+string(text))
 	output, runErr := cmd.CombinedOutput()
 	var seen rigtest.RigReport
 	text, err = os.ReadFile(report)

@@ -11,38 +11,38 @@ import (
 )
 
 func newDoctorCommand() *cobra.Command {
-	f := doctor.DoctorFlags{Seconds: 10}
+	o := doctor.Options{Seconds: 10}
 	cmd := &cobra.Command{
 		Use: "doctor", Args: cobra.NoArgs,
-		Short: "Check on the spot whether this computer and user can run a robot",
-		Long: `Look at everything that a run needs, as the user that will run it, and say of
-each thing whether it is in order (ok, warn, fail) and how to mend it. Nothing
-fails: exit status 0; something does: 1.
+		Short: "Check whether this computer and user can run a robot",
+		Long: `Check everything that a run needs, as the user that will run it. Each finding has
+a status (ok, warn, fail) and, if needed, a fix. Exit status: 0 without failures,
+1 with failures.
 
-Nothing is moved and nothing is armed. Devices are looked at without being
-opened, but for these: one register of each I2C device is read, GPIO chips are
-asked about their lines, the project's Python bridges are run with --help, and the
-console's port is listened on for a moment. The log's folder gets a hidden folder,
-which is removed. Best while no run goes on.
+The command moves and arms nothing. It examines devices without opening them, with
+these exceptions: it reads one register of each I2C device, asks GPIO chips about
+their lines, runs the project's Python bridges with --help, and listens on the
+console's port for a moment. It creates a file in the log folder and removes it.
+End a run first.
 
-The warnings with a star are failures where loop.posture is strict. Without a
-configuration, what needs none is checked, for the default loop.
+Warnings with a star are failures where loop.posture is strict. Without a
+configuration, the command checks the computer for the default loop.
 
-The wake-ups are measured for --seconds with the loop's posture, in turns with
-cyclictest (Debian: rt-tests), which gets as long again.`,
+The latency of wake-ups is measured for --seconds with the loop's posture, in
+turns with cyclictest (Debian: rt-tests), which takes the same time.`,
 		Example: `  sudo -u optibfm optibfm doctor --config /etc/optibfm/robot.yaml
   optibfm doctor --seconds 60
   optibfm doctor --config rover --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return doctor.RunDoctor(ctx, f, doctor.ThisMachine(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return doctor.Run(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	fl := cmd.Flags()
-	fl.StringVarP(&f.Config, "config", "c", "", "a `CONFIG`: a file, or a name (optibfm config list)")
-	fl.StringArrayVar(&f.Set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
-	fl.BoolVar(&f.JSON, "json", false, "print JSON")
-	fl.Float64Var(&f.Seconds, "seconds", f.Seconds, "time to measure wake-ups, 0 to 3600; 0: not")
+	f := cmd.Flags()
+	f.StringVarP(&o.Config, "config", "c", "", "a `CONFIG`: a file, or a name (optibfm config list)")
+	f.StringArrayVar(&o.Set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
+	f.BoolVar(&o.JSON, "json", false, "print JSON")
+	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "duration of the latency measurement, 0 to 3600; 0: none")
 	return cmd
 }

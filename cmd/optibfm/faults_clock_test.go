@@ -14,7 +14,6 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/beliefstore"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -26,6 +25,11 @@ const wallJump = "OPTIBFM_TEST_WALL_JUMP"
 // at once and what costs a clock no system call.
 const jumpySource = `package time
 
+import (
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
 
 var wallJump = mapWallJump()
 
@@ -110,11 +114,11 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	}
 }
 
-// TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn sets the clock of a run
+// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run
 // forward and back by hours. The robot goes on, an operator's session holds and
 // his presses count, and in the log time goes on as before. That the clock did
 // jump is seen where a date is meant: in the record of what was learnt.
-func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
+func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program with another package time")
 	}
@@ -126,7 +130,7 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 	r.cmd.Path, r.cmd.Env = program, append(os.Environ(), wallJump+"="+clock.path)
 	r.start()
 	r.arm()
-	person := rigtest.PairFrom(t, r.output)
+	person := rigtest.PairPhone(t, r.output)
 	for _, by := range []time.Duration{0, 6 * time.Hour, -30 * time.Hour, 0} {
 		clock.set(t, by)
 		r.goesOn("the clock is wrong by " + by.String())
@@ -145,7 +149,7 @@ func TestAJumpOfTheWallClockChangesNothingOfARunThatGoesOn(t *testing.T) {
 func awaitSaved(t *testing.T, dir string, by time.Time) {
 	t.Helper()
 	var saved time.Time
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		record, err := beliefstore.Load(dir)
 		saved = record.SavedAt
 		return err == nil && saved.Sub(by) >= 0 && saved.Sub(by) < 10*time.Minute

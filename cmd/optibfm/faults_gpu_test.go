@@ -11,18 +11,18 @@ import (
 )
 
 // loseGPU gives a host a search device that is lost when now is closed.
-func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.LostSearch) {
+func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.SearchFunc) {
 	network, _, err := h.Session.Model.Searcher(h.Session.File, 1)
 	if err != nil {
 		panic(err)
 	}
-	gpu := &rigtest.Losable{Model: network}
-	if h.Planning.Planner, err = controller.NewPlanner(h.Session.File.Controller, gpu); err != nil {
+	gpu := &rigtest.FaultyModel{Model: network}
+	if h.Planner.Planner, err = controller.NewPlanner(h.Session.File.Controller, gpu); err != nil {
 		panic(err)
 	}
 	go func() {
 		<-now
-		gpu.Lose(search)
+		gpu.SetSearch(search)
 	}()
 }
 

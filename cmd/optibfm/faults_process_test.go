@@ -34,11 +34,11 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 	"planner panics": func(h *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
-			close(h.Planning.Plans) // the planner panics when it sends
+			close(h.Planner.Plans) // the planner panics when it sends
 		}()
 	},
 	"recorder panics": func(h *host.Process, now <-chan struct{}) {
-		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { panic("in the recorder") }}
+		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { panic("in the recorder") }}
 	},
 	"any other goroutine panics": func(_ *host.Process, now <-chan struct{}) {
 		go func() {
@@ -47,7 +47,7 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 		}()
 	},
 	"recorder stalls for 2 s": func(h *host.Process, now <-chan struct{}) {
-		h.Desk.Source = &spoiledSource{Source: h.Desk.Source, now: now, act: func() { time.Sleep(2 * time.Second) }}
+		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { time.Sleep(2 * time.Second) }}
 	},
 	"GPU fails": func(h *host.Process, now <-chan struct{}) {
 		loseGPU(h, now, func() (int, float32, error) { return 0, 0, rigtest.ErrDeviceLost })
@@ -63,7 +63,7 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 		go func() {
 			for range 20 {
 				time.Sleep(50 * time.Millisecond)
-				line, err := control.Exchange(h.Session.File.Safety.Socket, "arm")
+				line, err := control.Send(h.Session.File.Safety.Socket, "arm")
 				fmt.Fprintf(os.Stderr, "the host received: %s %v\n", line, err)
 				child := exec.Command("/proc/self/exe", "arm", "--socket", h.Session.File.Safety.Socket)
 				child.Env = append(os.Environ(), actAsProgram+"=1")
@@ -183,7 +183,7 @@ func (r *attendedRun) start() {
 
 // say sends a command to the socket. Its error is that there is no answer.
 func (r *attendedRun) say(word string) (c link.Status, err error) {
-	line, err := control.Exchange(r.socket, word)
+	line, err := control.Send(r.socket, word)
 	if err == nil {
 		err = json.Unmarshal(line, &c)
 	}
@@ -195,7 +195,7 @@ func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
 	var c link.Status
 	var err error
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		c, err = r.say(word)
 		return err == nil && c.Error == "" && c.State == state
 	}) {
@@ -208,7 +208,7 @@ func (r *attendedRun) arm() {
 	r.t.Helper()
 	acts := r.robot.acts.Load()
 	r.must("arm", "armed")
-	if !control.Until(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool { return r.robot.acts.Load() >= acts+3 }) {
 		r.t.Fatalf("the armed robot does not move:\n%s", r.output)
 	}
 }
@@ -217,7 +217,7 @@ func (r *attendedRun) arm() {
 func (r *attendedRun) awaitStop() link.Status {
 	r.t.Helper()
 	var c link.Status
-	if !control.Until(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
 		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
 	}
 	return c
@@ -431,7 +431,7 @@ func TestRun_DeadmanHaltsWhileTheControlProcessIsStopped(t *testing.T) {
 	_ = r.End() // the error is that the robot is lost
 }
 
-func TestASignalEndsAHeldRunInOrderWithTheRobotHalted(t *testing.T) {
+func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stopped=%v", stopped), func(t *testing.T) {
 			r := runAttended(t, "")
@@ -523,7 +523,7 @@ func exe(t *testing.T) string {
 
 func TestSocket_RefusesTheHostAndItsChildren(t *testing.T) {
 	r := runAttended(t, "host tries to arm")
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		text := r.output.String()
 		return strings.Count(text, "the host received") >= 3 && strings.Count(text, "its child received") >= 3
 	}) {

@@ -56,7 +56,7 @@ ends after 20 s. It is not an emergency stop: use the button that cuts the power
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 			defer cancel()
-			return halt.Robot(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.ThisComputer, file)
+			return halt.Robot(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.LocalHardware, file)
 		},
 	}
 	fl := cmd.Flags()

@@ -20,7 +20,7 @@ func haltProgram(set []string, args ...string) *exec.Cmd {
 		args = append(args, "--set", s)
 	}
 	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigOrders+"={}")
+	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigVariable+"={}")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func TestImports_PointDownwards(t *testing.T) {
 		{"cmd/optibfm", "lab cmd/optibfm-lab"},
 		{"internal/control", "internal/host flightlog/report lab"},
 		{"internal/host", "internal/control lab"},
-		{"internal/record", "internal/host internal/control internal/link"},
+		{"internal/record", "internal/host internal/control internal/terminal"},
 		{"internal/link", "internal/host internal/control internal/setup"},
 		{"internal/setup", "internal/host internal/control internal/terminal"},
 		{"internal/review", "internal/host internal/control internal/setup"},

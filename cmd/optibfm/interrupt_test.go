@@ -15,7 +15,6 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -93,7 +92,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 	go func() { _ = cmd.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(rigtest.InterruptGuard):
+	case <-time.After(rigtest.ExitTimeout):
 		_ = cmd.Process.Signal(syscall.SIGABRT) // prints its goroutines
 		<-ended
 		t.Fatalf("it did not end:\n%s", output)
@@ -161,7 +160,7 @@ func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 func exists(path string) <-chan struct{} {
 	found := make(chan struct{})
 	go func() {
-		if control.Until(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
+		if rigtest.WaitUntil(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
 			close(found)
 		}
 	}()
@@ -182,7 +181,7 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000",
 		"model.bundle="+rigtest.WagonBundle(t))
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	return cmd, waiting
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func newJitterCommand() *cobra.Command {
-	o := jitter.Options{PeriodMS: 1, Seconds: 60, Slice: 5, Fifo: 80}
+	o := jitter.Options{PeriodMS: 1, Seconds: 60, Slice: 5, Priority: 80}
 	cmd := &cobra.Command{
 		Use: "jitter", Args: cobra.NoArgs,
 		Short: "Measure how late this machine wakes the control loop, next to cyclictest",
@@ -45,18 +45,18 @@ processor busy.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&o.PeriodMS, "period-ms", o.PeriodMS, "time from one tick to the next")
-	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time for each of them")
-	f.Float64Var(&o.Slice, "slice", o.Slice, "seconds of a turn")
-	f.IntVar(&o.Fifo, "fifo", o.Fifo, "SCHED_FIFO priority, 0 for the ordinary scheduler")
-	f.IntSliceVar(&o.Cpus, "cpus", nil, "processors that may be used; default: all")
+	f.Float64Var(&o.PeriodMS, "period-ms", o.PeriodMS, "period of the loop")
+	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "total time of each candidate")
+	f.Float64Var(&o.Slice, "slice", o.Slice, "duration of a turn, in seconds")
+	f.IntVar(&o.Priority, "fifo", o.Priority, "SCHED_FIFO priority; 0: ordinary scheduler")
+	f.IntSliceVar(&o.CPUs, "cpus", nil, "allowed processors; default: all")
 	f.IntVar(&o.Hogs, "hog", 0, "number of processes that keep processors busy")
-	f.BoolVar(&o.Alone, "alone", false, "leave cyclictest out")
+	f.BoolVar(&o.Alone, "alone", false, "do not run cyclictest")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	f.StringVarP(&o.Config, "config", "c", "", "measure the whole program too, under `CONFIG`: a file or a name")
+	f.StringVarP(&o.Config, "config", "c", "", "also measure the whole program under `CONFIG`: a file or a name")
 	f.StringArrayVar(&o.Set, "set", nil, "override a key of that configuration: `KEY=VALUE`; repeatable")
-	for _, loops := range []string{"period-ms", "fifo", "cpus"} {
-		cmd.MarkFlagsMutuallyExclusive("config", loops)
+	for _, flag := range []string{"period-ms", "fifo", "cpus"} {
+		cmd.MarkFlagsMutuallyExclusive("config", flag)
 	}
 	return cmd
 }

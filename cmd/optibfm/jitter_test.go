@@ -13,7 +13,7 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-func TestJitter_MeasuresTheWholeProgram(t *testing.T) {
+func TestJitter_MeasuresWholeProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the program")
 	}
@@ -41,12 +41,16 @@ func TestJitter_MeasuresTheWholeProgram(t *testing.T) {
 }
 
 // A service holds the configuration's socket, and a simulated rover replaces its robot.
-func TestJitter_MeasuresAServicesConfiguration(t *testing.T) {
+func TestJitter_MeasuresConfigurationOfService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the program")
 	}
 	t.Setenv(actAsProgram, "1")
-	_, _, refusal := jitter.NewProgramRun("rover-mcu", nil)
+	o := jitter.Options{Config: "rover-mcu", Seconds: 3, Slice: 3, Alone: true}
+	_, refusal := jitter.Measure(t.Context(), o)
+	if refusal == nil {
+		t.Fatal("a robot with actuators is measured")
+	}
 	dir, err := os.MkdirTemp("", "jitter") // short: a socket's path
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +62,11 @@ func TestJitter_MeasuresAServicesConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = service.Close() })
-	set := append(rigtest.AdvisedSets(refusal.Error()), "loop.posture=warn",
-		"operator.source=web", "operator.label_mode=per_request", "operator.web.tls=self_signed", "operator.web.hosts=[robot.local]",
-		"safety.socket="+socket, "safety.limits=[{channel: tilt, min: -1, max: 1}]", "run.host_user=nobody", "log.min_free_gb=1e6")
-	r, err := jitter.Measure(t.Context(), jitter.Options{Config: "rover-mcu", Set: set, Seconds: 3, Slice: 3, Alone: true})
+	o.Set = append(rigtest.AdvisedSetValues(refusal.Error()), "loop.posture=warn", "log.min_free_gb=1e6",
+		"operator.source=web", "operator.label_mode=per_request", "operator.web.tls=self_signed",
+		"operator.web.hosts=[robot.local]", "run.host_user=nobody",
+		"safety.socket="+socket, "safety.limits=[{channel: tilt, min: -1, max: 1}]")
+	r, err := jitter.Measure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +75,10 @@ func TestJitter_MeasuresAServicesConfiguration(t *testing.T) {
 	}
 }
 
-func TestJitter_ReportsTheProgramsOutput(t *testing.T) {
+func TestJitter_ReportsOutputOfProgram(t *testing.T) {
 	t.Setenv(actAsProgram, "1")
 	o := jitter.Options{Config: "rover", Set: []string{"model.bundle=/nowhere"}, Seconds: 0.1, Slice: 0.1, Alone: true}
 	if _, err := jitter.Measure(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("error %v, want the program's output", err)
-	}
-	if _, err := jitter.Measure(t.Context(), jitter.Options{PeriodMS: 1, Seconds: 1, Slice: 1, Set: []string{"a=b"}}); err == nil || !strings.Contains(err.Error(), "--config") {
-		t.Errorf("error %v, want one about --set without --config", err)
 	}
 }

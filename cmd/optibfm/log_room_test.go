@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -59,7 +58,7 @@ func TestRun_DeletesALogThatIsReleasedDuringTheRun(t *testing.T) {
 	output := w.start(t, cmd)
 	released := filepath.Join(logDir(cmd), "earlier.mcap")
 	rigtest.Must(t, errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), flightlog.MarkReplayed(released)))
-	if !control.Until(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		_, err := os.Stat(released)
 		return errors.Is(err, fs.ErrNotExist)
 	}) {

@@ -85,7 +85,7 @@ func TestFindSocket_ByPathOrConfiguration(t *testing.T) {
 	if _, err := findSocket("", "rover"); err == nil {
 		t.Error("a configuration without a socket was accepted")
 	}
-	if err := control.Operate(io.Discard, filepath.Join(t.TempDir(), "none"), "arm", false); err == nil {
+	if err := control.SendAndPrint(io.Discard, filepath.Join(t.TempDir(), "none"), "arm", false); err == nil {
 		t.Error("a missing socket was accepted")
 	}
 }

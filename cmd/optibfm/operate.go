@@ -46,7 +46,7 @@ func newOperateCommand(word, short, long string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return control.Operate(cmd.OutOrStdout(), path, word, asJSON)
+			return control.SendAndPrint(cmd.OutOrStdout(), path, word, asJSON)
 		},
 	}
 	fl := cmd.Flags()

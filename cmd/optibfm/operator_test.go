@@ -10,7 +10,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
@@ -18,15 +17,15 @@ import (
 )
 
 // waitFor waits until the output of a command contains some words.
-func waitFor(t *testing.T, output *rigtest.Shared, words string) {
+func waitFor(t *testing.T, output *rigtest.SyncBuffer, words string) {
 	t.Helper()
-	if !control.Until(30*time.Second, func() bool { return strings.Contains(output.String(), words) }) {
+	if !rigtest.WaitUntil(30*time.Second, func() bool { return strings.Contains(output.String(), words) }) {
 		t.Fatalf("no %q in\n%s", words, output)
 	}
 }
 
 // endByInterrupt ends a run by SIGINT and waits for the halt.
-func endByInterrupt(t *testing.T, w *watched, cmd *exec.Cmd, output *rigtest.Shared) {
+func endByInterrupt(t *testing.T, w *watched, cmd *exec.Cmd, output *rigtest.SyncBuffer) {
 	t.Helper()
 	rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
 	w.waitHalted(t, time.Now())
@@ -38,7 +37,7 @@ func endByInterrupt(t *testing.T, w *watched, cmd *exec.Cmd, output *rigtest.Sha
 func TestRun_KeepsMovingWithoutTheLabelDevice(t *testing.T) {
 	t.Parallel()
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	device := machine.Plug(rigtest.Pedal("event3"), nil)
+	device := machine.Plug(rigtest.PedalInfo("event3"), nil)
 	w, set := serveWatched(t)
 	const evdev, gate = "operator.evdev.", "controller.gate."
 	cmd := program(t, append(set, "operator.source=evdev", evdev+"device.name=FootSwitch", evdev+"good=KEY_A",
@@ -52,7 +51,7 @@ func TestRun_KeepsMovingWithoutTheLabelDevice(t *testing.T) {
 	device.Unplug()
 	waitFor(t, output, "nothing is asked until it is back; the robot goes on")
 	time.Sleep(500 * time.Millisecond)
-	device = machine.Plug(rigtest.Pedal("event8"), nil)
+	device = machine.Plug(rigtest.PedalInfo("event8"), nil)
 	waitFor(t, output, "labels count again")
 	device.Press(rigtest.PedalBad)
 	waitFor(t, output, "label -1 saved (2)")
@@ -119,7 +118,7 @@ func TestRun_HeldAxisLabelsContinuously(t *testing.T) {
 		"controller.gate.kappa=0", "controller.credit.held.delay_s=0.1", "controller.credit.held.width_s=0.1")...)
 	cmd.Env = append(cmd.Env, inputFolder+"="+machine.Dir)
 	output := startShared(t, cmd)
-	control.Until(30*time.Second, func() bool { return w.acts.Load() >= 30 })
+	rigtest.WaitUntil(30*time.Second, func() bool { return w.acts.Load() >= 30 })
 	device.Move(0, 1023)
 	waitFor(t, output, "saved (8)")
 	device.Move(0, 512)

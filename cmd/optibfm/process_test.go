@@ -50,8 +50,8 @@ const inputFolder = "OPTIBFM_TEST_INPUT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
-		if orders := os.Getenv(rigtest.RigOrders); orders != "" {
-			setup.ThisComputer = rigtest.RigFromOrders(orders).Hardware()
+		if orders := os.Getenv(rigtest.RigVariable); orders != "" {
+			setup.LocalHardware = rigtest.RigFromJSON(orders).Hardware()
 		}
 		if os.Getenv(tidyOften) != "" {
 			host.TidyEvery = 20 * time.Millisecond
@@ -256,9 +256,9 @@ func terminate(t *testing.T, cmd *exec.Cmd) {
 }
 
 // startShared starts a command and returns its output, which grows while it runs.
-func startShared(t *testing.T, cmd *exec.Cmd) *rigtest.Shared {
+func startShared(t *testing.T, cmd *exec.Cmd) *rigtest.SyncBuffer {
 	t.Helper()
-	output := &rigtest.Shared{}
+	output := &rigtest.SyncBuffer{}
 	cmd.Stdout, cmd.Stderr = output, output
 	rigtest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -404,7 +404,7 @@ func TestRun_AnInterruptOfItsStartEndsIt(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
-		case <-time.After(control.HostEnd / 2):
+		case <-time.After(control.HostFinishTimeout / 2):
 			_ = cmd.Process.Signal(syscall.SIGABRT) // prints its goroutines
 			<-ended
 			t.Fatalf("interrupted %d ms after the start, it still runs:\n%s", after, output.String())

@@ -123,7 +123,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 			return err
 		}
 	}
-	if err := s.ReadWarmStart(); err != nil {
+	if err := s.LoadWarmStart(); err != nil {
 		return err
 	}
 	if s.File.Run.Lockstep {
@@ -155,7 +155,7 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 // runFast runs a session in lockstep. It handles signals only after the models are
 // loaded, as runRealTime. A second signal changes nothing: every exit halts the robot.
 func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
-	r, err := lockstep.NewLockstep(s, terminal.NewDisplay(out, f.show()))
+	r, err := lockstep.New(s, terminal.NewDisplay(out, f.show()))
 	if err != nil {
 		return err
 	}

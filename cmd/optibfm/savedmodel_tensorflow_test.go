@@ -25,19 +25,19 @@ import (
 // library is missing, unless OPTIBFM_TENSORFLOW names it.
 func savedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 	t.Helper()
-	m, err := setup.OpenBundle(rigtest.SavedBundle(t, nil))
+	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, nil))
 	rigtest.Must(t, err)
 	network, err := m.Evaluator(configs.Default())
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
 	rigtest.Must(t, errors.Join(err, setup.CloseModels(network)))
-	return rigtest.SavedBundle(t, change)
+	return rigtest.SavedModelBundle(t, change)
 }
 
 func TestModel_LockstepRunOfASavedModelIsRepeatable(t *testing.T) {
 	run := func() (record.Outcome, []uint64) {
-		s := rigtest.NewSavedSession(t, func(f *configs.File) {
+		s := rigtest.NewSavedModelSession(t, func(f *configs.File) {
 			f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		})
 		o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
@@ -46,7 +46,7 @@ func TestModel_LockstepRunOfASavedModelIsRepeatable(t *testing.T) {
 		rigtest.Must(t, err)
 		defer r.Close()
 		checkVerified(t, r)
-		return o, rigtest.Hashes(t, r)
+		return o, rigtest.BeliefHashes(t, r)
 	}
 	first, a := run()
 	second, b := run()
@@ -66,7 +66,7 @@ func TestModel_RunOfASavedModelWarnsThatItIsNotRealTime(t *testing.T) {
 }
 
 func TestModel_MissingDeviceIsTheCPUOrAnError(t *testing.T) {
-	s := rigtest.NewSavedSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
+	s := rigtest.NewSavedModelSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
 	searcher, note, err := s.Model.Searcher(s.File, 1)
 	if err != nil || !strings.Contains(note, "/GPU:7: not granted, the search is on /CPU:0") {
 		t.Fatalf("%q, %v", note, err)
@@ -80,7 +80,7 @@ func TestModel_MissingDeviceIsTheCPUOrAnError(t *testing.T) {
 }
 
 func TestModel_BundleWithOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
-	m, err := setup.OpenBundle(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
+	m, err := setup.OpenModel(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
 	rigtest.Must(t, err)
 	if _, err := m.Evaluator(configs.Default()); err == nil || !strings.Contains(err.Error(), "import it again") {
 		t.Errorf("%v: want an error about the sizes", err)

@@ -19,7 +19,7 @@ func TestSummary_FitsIn80ColumnsAndAdvisesCommands(t *testing.T) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 2
 	})
 	var err error
-	s.Model, err = setup.OpenModel(s.File.Model)
+	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
 	rigtest.Must(t, err)
 	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
 	rigtest.Must(t, err)

@@ -19,7 +19,6 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu/mcutest"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -29,7 +28,7 @@ func startWagon(t *testing.T, w *rigtest.Wagon, set ...string) (*exec.Cmd, *stri
 	cmd := program(t, slices.Concat(w.Set,
 		[]string{"model.bundle=" + rigtest.WagonBundle(t), "operator.source=none", "loop.watchdog_ms=2000"}, set)...)
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -64,13 +63,14 @@ func actAsDevices(t *testing.T) {
 	t.Cleanup(func() { set(unix.SchedAttr{Policy: unix.SCHED_NORMAL}) })
 }
 
-func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
+func TestRun_AllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	t.Parallel()
 	seconds := rigSeconds(t)
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := rigtest.NewWagon(t)
-			cmd, output := startWagon(t, w, append(rigtest.Patience(2*time.Second), fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
+			cmd, output := startWagon(t, w, append(rigtest.LongTimeouts(2*time.Second),
+				fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))...)
 			if os.Getenv("OPTIBFM_RIG_SECONDS") != "" {
 				actAsDevices(t)
 			}
@@ -106,11 +106,11 @@ func TestTheProgramRunsARobotOfAllKindsOfDevicesAt50And200Hz(t *testing.T) {
 }
 
 // startOn starts `optibfm run` on fake devices with a configuration.
-func startOn(t *testing.T, config string, set ...string) (*exec.Cmd, *rigtest.Shared) {
+func startOn(t *testing.T, config string, set ...string) (*exec.Cmd, *rigtest.SyncBuffer) {
 	t.Helper()
 	cmd := program(t, append(set, "operator.source=none")...)
 	cmd.Args = append(cmd.Args, "--config", config)
-	cmd.Env = append(cmd.Env, rigtest.RigOrders+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	return cmd, startShared(t, cmd)
 }
 
@@ -120,7 +120,7 @@ func roverBoard(t *testing.T, firmware mcutest.Firmware) (*mcutest.Board, []stri
 	base, err := mcutest.New(firmware)
 	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = base.Close() })
-	return base, slices.Concat(withoutWalls, rigtest.Unattended, []string{
+	return base, slices.Concat(withoutWalls, rigtest.AutoArmSettings, []string{
 		"model.bundle=embedded:rover", "safety.external_deadman=",
 		"robot.composite.devices[0].mcu.port.path=" + base.Path,
 	})
@@ -148,7 +148,7 @@ func TestRun_DrivesTheRoverOfTheManual(t *testing.T) {
 	}
 	base, set := roverBoard(t, firmware)
 	cmd, output := startOn(t, "rover-mcu", append(set, patient...)...)
-	moved := control.Until(2*time.Minute, func() bool { return commands.Load() >= 20 })
+	moved := rigtest.WaitUntil(2*time.Minute, func() bool { return commands.Load() >= 20 })
 	_ = cmd.Process.Signal(unix.SIGTERM) // fails if the program has ended; Wait returns its error
 	if err := cmd.Wait(); err != nil || !moved {
 		t.Fatalf("%d commands, %v\n%s", commands.Load(), err, output)
@@ -176,7 +176,7 @@ func TestRun_StopsOnTheBoardsEmergencyStop(t *testing.T) {
 	t.Parallel()
 	base, set := roverBoard(t, mcutest.Rover())
 	cmd, output := startOn(t, "rover-mcu", append(set, "loop.watchdog_ms=2000")...)
-	if !control.Until(30*time.Second, func() bool {
+	if !rigtest.WaitUntil(30*time.Second, func() bool {
 		outputs, armed := base.Outputs()
 		return armed && outputs[0] != 0
 	}) {
@@ -198,7 +198,7 @@ func TestRun_DrivesFeetechServosAndLeavesThemWithoutTorque(t *testing.T) {
 	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = arm.Close() })
 	cmd, output := startOn(t, rigtest.GripperFile, "robot.composite.devices[0].feetech.port.path="+arm.Path)
-	moving := control.Until(30*time.Second, func() bool {
+	moving := rigtest.WaitUntil(30*time.Second, func() bool {
 		return arm.Get(1, feetechtest.Torque, 1) == 1 && arm.Get(1, feetechtest.Goal, 2) != 2048 &&
 			arm.Get(2, feetechtest.GoalSpeed, 2) != 0
 	})
@@ -232,10 +232,10 @@ func TestRun_WarnsOfDevicesWithoutADeadman(t *testing.T) {
 func TestRun_HaltsTheOthersWhenABoardIsUnplugged(t *testing.T) {
 	t.Parallel()
 	w := rigtest.NewWagon(t)
-	cmd, output := startWagon(t, w, rigtest.Patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, rigtest.LongTimeouts(2*time.Second)...)
 	w.WaitMoving(t, cmd, output)
 	w.Unplug("base")
-	after := w.WaitStopped(t, 2*rigtest.PatientDeadman, "neck", "arm")
+	after := w.WaitStopped(t, 2*rigtest.LongDeadman, "neck", "arm")
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "composite: base:") {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -245,10 +245,10 @@ func TestRun_HaltsTheOthersWhenABoardIsUnplugged(t *testing.T) {
 func TestRun_DeadmenStopAllDevicesAfterAKill(t *testing.T) {
 	t.Parallel()
 	w := rigtest.NewWagon(t)
-	cmd, output := startWagon(t, w, rigtest.Patience(2*time.Second)...)
+	cmd, output := startWagon(t, w, rigtest.LongTimeouts(2*time.Second)...)
 	w.WaitMoving(t, cmd, output)
 	rigtest.Must(t, cmd.Process.Kill())
-	after := w.WaitStopped(t, 2*rigtest.PatientDeadman, "base", "neck", "arm")
-	t.Logf("all stopped %v after the kill, their deadman is %v", after, rigtest.PatientDeadman)
+	after := w.WaitStopped(t, 2*rigtest.LongDeadman, "base", "neck", "arm")
+	t.Logf("all stopped %v after the kill, their deadman is %v", after, rigtest.LongDeadman)
 	_ = cmd.Wait()
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -30,7 +29,7 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0",
 		"operator.web.max_late_s=60")...)
 	output := startShared(t, cmd)
-	p := rigtest.PairFrom(t, output)
+	p := rigtest.PairPhone(t, output)
 	if got := p.Press("good"); got != "counted" {
 		t.Errorf("the press was %s, want counted", got)
 	}
@@ -60,8 +59,8 @@ func TestConsole_WatchOnlyStops(t *testing.T) {
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true",
 		"operator.web.listen=127.0.0.1:0")...)
-	p := rigtest.PairFrom(t, startShared(t, cmd))
-	if !control.Until(30*time.Second, func() bool { return w.acts.Load() >= 3 }) {
+	p := rigtest.PairPhone(t, startShared(t, cmd))
+	if !rigtest.WaitUntil(30*time.Second, func() bool { return w.acts.Load() >= 3 }) {
 		t.Fatal("the robot did not move")
 	}
 	stopFromPhone(t, w, p.Post, cmd.Wait)

@@ -260,7 +260,7 @@ func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	if err := read(); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
-	if got, want := b.imu.Faults(), (hal.Faults{Mended: 1, Bus: 1, Timeout: 1}); got != want {
+	if got, want := b.imu.Faults(), (hal.Faults{Recovered: 1, Bus: 1, Timeout: 1}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -87,6 +87,6 @@ func sum(a, b hal.Faults) hal.Faults {
 		Timeout: a.Timeout + b.Timeout, Checksum: a.Checksum + b.Checksum,
 		Short: a.Short + b.Short, Protocol: a.Protocol + b.Protocol,
 		Device: a.Device + b.Device, Bus: a.Bus + b.Bus,
-		Stale: a.Stale + b.Stale, Mended: a.Mended + b.Mended,
+		Stale: a.Stale + b.Stale, Recovered: a.Recovered + b.Recovered,
 	}
 }

@@ -381,7 +381,7 @@ func TestRobot_SenseEndsAtFirstFailure(t *testing.T) {
 // countingDevice counts its faults.
 type countingDevice struct{ *fakeDevice }
 
-func (countingDevice) Faults() hal.Faults { return hal.Faults{Bus: 7, Mended: 2} }
+func (countingDevice) Faults() hal.Faults { return hal.Faults{Bus: 7, Recovered: 2} }
 
 func TestRobot_CountsFaultsOnce(t *testing.T) {
 	b := newBench()
@@ -389,7 +389,7 @@ func TestRobot_CountsFaultsOnce(t *testing.T) {
 	b.open(t)
 	b.imu.readErr = hal.ErrBus
 	_, _ = b.robot.Sense(b.obs)
-	if f := b.robot.Faults(nil)[0]; f.Name != "imu" || f.Faults != (hal.Faults{Bus: 7, Mended: 2}) {
+	if f := b.robot.Faults(nil)[0]; f.Name != "imu" || f.Faults != (hal.Faults{Bus: 7, Recovered: 2}) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -88,7 +88,7 @@ func (c *Conn) transact(w, r []byte) error {
 	}
 	if kindOf(err) != hal.ErrTimeout && time.Since(begun) <= c.timeout/retryWithin {
 		if err = c.bus.Tx(c.addr, w, r); err == nil {
-			c.faults.Mended++
+			c.faults.Recovered++
 			return nil
 		}
 	}

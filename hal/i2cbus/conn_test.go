@@ -57,7 +57,7 @@ func TestConn_RetriesOnce(t *testing.T) {
 		want  hal.Faults
 	}{
 		"works":            {nil, 1, nil, hal.Faults{}},
-		"one fault":        {[]error{nack}, 2, nil, hal.Faults{Mended: 1}},
+		"one fault":        {[]error{nack}, 2, nil, hal.Faults{Recovered: 1}},
 		"two faults":       {[]error{nack, nack, nack}, 2, hal.ErrBus, hal.Faults{Bus: 1}},
 		"a held bus":       {[]error{syscall.ETIMEDOUT, nack}, 1, hal.ErrTimeout, hal.Faults{Timeout: 1}},
 		"held in the end":  {[]error{nack, syscall.ETIMEDOUT}, 2, hal.ErrTimeout, hal.Faults{Timeout: 1}},

@@ -28,7 +28,7 @@ func Example() {
 	fmt.Println(conn.Read(0x75, id))
 
 	f := conn.Faults()
-	fmt.Println(f.Timeout, f.Mended)
+	fmt.Println(f.Timeout, f.Recovered)
 	// Output:
 	// <nil> [104]
 	// true

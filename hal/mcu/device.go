@@ -445,7 +445,7 @@ func (d *Device) haltWith(values []byte) error {
 func (d *Device) transact(message byte, payload []byte) (err error) {
 	for try := range 2 {
 		if err = d.transactOnce(message, payload); err == nil {
-			d.faults.Mended += uint64(try)
+			d.faults.Recovered += uint64(try)
 			return nil
 		}
 		d.faults.Count(err)

@@ -556,7 +556,7 @@ func TestDevice_RepeatsHaltWhenAnswerIsLost(t *testing.T) {
 	if err := d.Halt([]float64{0, 0}); err != nil {
 		t.Fatal(err)
 	}
-	if f := d.Faults(); f.Mended != 1 || f.Timeout != 1 {
+	if f := d.Faults(); f.Recovered != 1 || f.Timeout != 1 {
 		t.Errorf("%+v", f)
 	}
 }

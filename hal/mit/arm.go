@@ -108,7 +108,7 @@ func (d *Device) special(m *motor, command byte) error {
 			return err
 		}
 		if m.failed == nil {
-			d.faults.Mended += uint64(try)
+			d.faults.Recovered += uint64(try)
 			return nil
 		}
 		d.faults.Count(m.failed)
@@ -164,7 +164,7 @@ func (d *Device) register(m *motor, how, number byte, value uint32) (uint32, err
 	for try := range 2 {
 		got, err := d.tryRegister(m, how, number, value)
 		if err == nil {
-			d.faults.Mended += uint64(try)
+			d.faults.Recovered += uint64(try)
 			return got, nil
 		}
 		d.faults.Count(err)
@@ -238,7 +238,7 @@ func (d *Device) exitAll() error {
 		}
 		before := missing
 		if missing = d.countFailed(); missing == 0 {
-			d.faults.Mended += uint64(before)
+			d.faults.Recovered += uint64(before)
 			return nil
 		}
 	}

@@ -270,7 +270,7 @@ func (d *Device) collect(deadline int64) error {
 		return err
 	}
 	failed := d.countFailed()
-	d.faults.Mended += uint64(missing - failed)
+	d.faults.Recovered += uint64(missing - failed)
 	return d.firstFault()
 }
 

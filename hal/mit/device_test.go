@@ -168,8 +168,8 @@ func TestDevice_RepeatsCommandOnceForMissingAnswer(t *testing.T) {
 		want  hal.Faults
 		err   error
 	}{
-		{"one lost", func(m *mittest.Motors) { m.Mute(2, 1) }, hal.Faults{Timeout: 1, Mended: 1}, nil},
-		{"one short", func(m *mittest.Motors) { m.Short(3, 1) }, hal.Faults{Short: 1, Mended: 1}, nil},
+		{"one lost", func(m *mittest.Motors) { m.Mute(2, 1) }, hal.Faults{Timeout: 1, Recovered: 1}, nil},
+		{"one short", func(m *mittest.Motors) { m.Short(3, 1) }, hal.Faults{Short: 1, Recovered: 1}, nil},
 		{"dead", func(m *mittest.Motors) { m.Mute(2, -1) }, hal.Faults{Timeout: 2}, hal.ErrTimeout},
 	} {
 		t.Run(test.name, func(t *testing.T) {

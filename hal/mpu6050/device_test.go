@@ -177,7 +177,7 @@ func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	if err := read(); !errors.Is(err, hal.ErrBus) {
 		t.Errorf("unplugged: %v", err)
 	}
-	if got, want := b.imu.Faults(), (hal.Faults{Mended: 1, Bus: 2, Timeout: 1}); got != want {
+	if got, want := b.imu.Faults(), (hal.Faults{Recovered: 1, Bus: 2, Timeout: 1}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 	b.chip.Unplugged = false

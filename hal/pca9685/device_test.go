@@ -280,7 +280,7 @@ func TestBrokenBus_KeepsErrorKind(t *testing.T) {
 	if err := write(); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
 	}
-	if got, want := b.pwm.(hal.Counting).Faults(), (hal.Faults{Mended: 1, Bus: 1, Timeout: 1}); got != want {
+	if got, want := b.pwm.(hal.Counting).Faults(), (hal.Faults{Recovered: 1, Bus: 1, Timeout: 1}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 	if _, err := New(b, b.oe, Config{Bus: "x", Channels: twoWheels}); !errors.Is(err, hal.ErrTimeout) {

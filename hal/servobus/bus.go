@@ -277,7 +277,7 @@ func (b *Bus) SyncRead(register, size int) (at int64, err error) {
 		return 0, err
 	}
 	failed := b.selectFailed()
-	b.Faults.Mended += uint64(repeated - failed)
+	b.Faults.Recovered += uint64(repeated - failed)
 	return at, b.firstFault()
 }
 
@@ -318,7 +318,7 @@ func (b *Bus) TryTwice(attempt func() error) error {
 	}
 	err := attempt()
 	if err == nil {
-		b.Faults.Mended++
+		b.Faults.Recovered++
 	}
 	return err
 }

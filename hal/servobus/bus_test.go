@@ -125,7 +125,7 @@ func TestBus_RepeatsReadForMissingServosWithFirstLast(t *testing.T) {
 	if first, second := <-asked, <-asked; !bytes.Equal(first, []byte{1, 2, 3}) || !bytes.Equal(second, []byte{3, 1}) {
 		t.Errorf("asked %v, then %v", first, second)
 	}
-	if b.Faults != (hal.Faults{Timeout: 2, Mended: 2}) {
+	if b.Faults != (hal.Faults{Timeout: 2, Recovered: 2}) {
 		t.Errorf("%+v", b.Faults)
 	}
 }
@@ -141,7 +141,7 @@ func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
 	if _, err := b.SyncRead(0, 2); err != nil {
 		t.Fatal(err)
 	}
-	if b.Faults != (hal.Faults{Checksum: 1, Mended: 1}) {
+	if b.Faults != (hal.Faults{Checksum: 1, Recovered: 1}) {
 		t.Errorf("%+v", b.Faults)
 	}
 }

@@ -59,7 +59,7 @@ func TestRun_WritesANewFile(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	defer func(was evdev.System) { setup.InputDevices = was }(setup.InputDevices)
 	setup.InputDevices = machine
-	prompts := &presser{device: machine.Plug(rigtest.Pedal("event3"), nil)}
+	prompts := &presser{device: machine.Plug(rigtest.PedalInfo("event3"), nil)}
 	o := Options{
 		Roles: []string{"good", "bad", "undo"}, Timeout: 200 * time.Millisecond,
 		Out: filepath.Join(t.TempDir(), "pedal.yaml"),

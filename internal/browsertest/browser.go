@@ -114,8 +114,7 @@ func Theme(dark bool) string {
 	return "--blink-settings=preferredColorScheme=1"
 }
 
-// Unguarded removes the content security policy of a page, so that a test can add
-// scripts.
+// Unguarded removes the content security policy of a page, so that a test can add scripts.
 func Unguarded(page []byte) []byte {
 	return regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
 }

@@ -39,7 +39,7 @@ func CompareBackends(out io.Writer, o BackendOptions) error {
 		return fmt.Errorf("model backend: invalid flags (--candidates %d, --searches %d); use 1 to %d and at least 1",
 			o.Candidates, o.Searches, 1<<16)
 	}
-	opened, err := setup.OpenBundle(o.Bundle)
+	opened, err := setup.OpenModel(o.Bundle)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func contains(t *testing.T, text string, parts ...string) {
 }
 
 func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
-	saved := rigtest.SavedBundle(t, func(m *tflite.SavedModel) {
+	saved := rigtest.SavedModelBundle(t, func(m *tflite.SavedModel) {
 		m.Action = []tflite.Channel{{Name: "left", Unit: "N"}, {Name: "right"}}
 	})
 	for name, want := range map[string][]string{
@@ -129,7 +129,7 @@ func TestModels_NameWhatIsWrong(t *testing.T) {
 		{"--searches 0", backend(1, 0, dir)},
 		{"bfm.json", backend(1, 1, t.TempDir())},
 		{"--observations is missing", Import(io.Discard, checkpoint, ImportOptions{Out: "x"})},
-		{"leave the flag out", Import(io.Discard, rigtest.Exported, ImportOptions{Out: "x", Observations: "obs.npz"})},
+		{"leave the flag out", Import(io.Discard, rigtest.SavedModelDir, ImportOptions{Out: "x", Observations: "obs.npz"})},
 		{"a bundle needs no import", Import(io.Discard, dir, ImportOptions{Out: "x"})},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -143,8 +143,8 @@ func TestSavedModel_NeedsTheBuildTag(t *testing.T) {
 		t.Skip("this test was built with TensorFlow")
 	}
 	o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Signatures: tflite.DefaultSignatures()}
-	imported := Import(io.Discard, rigtest.Exported, o)
-	_, evaluated := Evaluate(rigtest.SavedBundle(t, nil), Point{Obs: "[0,0,0,0,0,0]", Z: "[1,0,0,0,0,0,0,0]"})
+	imported := Import(io.Discard, rigtest.SavedModelDir, o)
+	_, evaluated := Evaluate(rigtest.SavedModelBundle(t, nil), Point{Obs: "[0,0,0,0,0,0]", Z: "[1,0,0,0,0,0,0,0]"})
 	const fix = "go build -tags tensorflow ./cmd/optibfm"
 	for name, err := range map[string]error{"import": imported, "eval": evaluated} {
 		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), fix) {
@@ -189,17 +189,5 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 	rigtest.Must(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))
 	if strings.Contains(out.String(), "native") || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("without native networks: %s", &out)
-	}
-}
-
-func TestManual_ContainsTheExportScript(t *testing.T) {
-	script, err := os.ReadFile("../../scripts/export_savedmodel.py")
-	rigtest.Must(t, err)
-	manual, err := os.ReadFile("../../docs/tensorflow.md")
-	rigtest.Must(t, err)
-	_, example, _ := strings.Cut(string(script), "\"\"\"\n\n")
-	if !strings.Contains(string(manual), example) || len(example) < 500 {
-		t.Error("docs/tensorflow.md and scripts/export_savedmodel.py differ; " +
-			"copy the script below its docstring to the manual")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Describe prints the description of the model in a folder, or of embedded:rover.
 func Describe(w io.Writer, name string) error {
-	m, err := setup.OpenBundle(name)
+	m, err := setup.OpenModel(name)
 	if err != nil {
 		return err
 	}

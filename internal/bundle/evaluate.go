@@ -18,7 +18,7 @@ import (
 // Check prints the largest relative errors of a model on the test vectors of an .npz
 // file. Its error is that one of them is above the tolerance.
 func Check(w io.Writer, name, vectors string, tolerance float64) error {
-	m, err := setup.OpenBundle(name)
+	m, err := setup.OpenModel(name)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ type Evaluation struct {
 
 // Evaluate returns φ, π and ψ of a model at a point.
 func Evaluate(name string, p Point) (Evaluation, error) {
-	m, err := setup.OpenBundle(name)
+	m, err := setup.OpenModel(name)
 	if err != nil {
 		return Evaluation{}, err
 	}

@@ -21,7 +21,7 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// importSaved imports rigtest.Exported. It skips the test where the library is missing,
+// importSaved imports rigtest.SavedModelDir. It skips the test where the library is missing,
 // unless OPTIBFM_TENSORFLOW names it.
 func importSaved(t *testing.T, change func(*ImportOptions)) string {
 	t.Helper()
@@ -29,7 +29,7 @@ func importSaved(t *testing.T, change func(*ImportOptions)) string {
 	if change != nil {
 		change(&o)
 	}
-	err := Import(io.Discard, rigtest.Exported, o)
+	err := Import(io.Discard, rigtest.SavedModelDir, o)
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
@@ -43,7 +43,7 @@ func TestModel_ImportedSavedModelAgreesWithPython(t *testing.T) {
 		o.ObsChannels, o.ActionChannels = []string{"a:m", "b", "c", "d", "e", "f"}, []string{"u", "v"}
 	})
 	var out bytes.Buffer
-	rigtest.Must(t, Check(&out, dir, rigtest.Exported+".npz", 1e-5))
+	rigtest.Must(t, Check(&out, dir, rigtest.SavedModelDir+".npz", 1e-5))
 	rigtest.Must(t, Describe(&out, dir))
 	contains(t, out.String(), "cases   5", "mine", "a [m], b")
 	e, err := Evaluate(dir, Point{Obs: "[1,2,3,4,5,6]", Z: "[1,0,0,0,0,0,0,0]"})
@@ -67,11 +67,11 @@ func TestInfer_AcceptsASavedModel(t *testing.T) {
 	}
 }
 
-// edited copies rigtest.Exported with an edit of one file.
+// edited copies rigtest.SavedModelDir with an edit of one file.
 func edited(t *testing.T, file string, edit func(raw []byte) []byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "edited")
-	rigtest.Must(t, os.CopyFS(dir, os.DirFS(rigtest.Exported)))
+	rigtest.Must(t, os.CopyFS(dir, os.DirFS(rigtest.SavedModelDir)))
 	path := filepath.Join(dir, file)
 	raw, err := os.ReadFile(path)
 	rigtest.Must(t, err)
@@ -100,17 +100,17 @@ func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 		change func(*ImportOptions)
 		want   []string
 	}{
-		"a missing signature": {rigtest.Exported, func(o *ImportOptions) { o.Signatures.Psi = "psy" },
+		"a missing signature": {rigtest.SavedModelDir, func(o *ImportOptions) { o.Signatures.Psi = "psy" },
 			[]string{"psy", "the signature", "missing", "expected", "__saved_model_init_op, phi, policy, psi"}},
-		"a signature of another kind": {rigtest.Exported, func(o *ImportOptions) { o.Signatures.Phi = "policy" },
+		"a signature of another kind": {rigtest.SavedModelDir, func(o *ImportOptions) { o.Signatures.Phi = "policy" },
 			[]string{"out action", "unexpected", "out phi"}},
 		"float64 results": {replaced(t, "StatefulPartitionedCall:0\x10\x01", "StatefulPartitionedCall:0\x10\x02"), nil,
 			[]string{"float32 [n, d]", "float64 [?, 8]", "type"}},
 		"non-finite results": {replaced(t, "Tanh", "Acos"), nil, []string{"not finite"}},
 		"actions beyond 1":   {replaced(t, "Tanh", "Cosh"), nil, []string{"π: action 0 is", "want -1 to 1"}},
-		"too few channels": {rigtest.Exported, func(o *ImportOptions) { o.ObsChannels = []string{"x"} },
+		"too few channels": {rigtest.SavedModelDir, func(o *ImportOptions) { o.ObsChannels = []string{"x"} },
 			[]string{"observation names 1 channels, want 6"}},
-		"a discount above 1": {rigtest.Exported, func(o *ImportOptions) { o.Gamma = 2 }, []string{"gamma is 2"}},
+		"a discount above 1": {rigtest.SavedModelDir, func(o *ImportOptions) { o.Gamma = 2 }, []string{"gamma is 2"}},
 		"a damaged graph":    {replaced(t, "MatMul", "MatNul"), nil, []string{"edited", "MatNul"}},
 		"a truncated graph":  {edited(t, tflite.SavedModelFileName, truncate), nil, []string{"edited"}},
 		"damaged weights":    {edited(t, weights, flipBit), nil, []string{"edited"}},

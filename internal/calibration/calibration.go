@@ -79,7 +79,7 @@ func calibrate(
 ) (profile bno055.Profile, err error) {
 	// A calibration from the configuration would make the chip report itself as calibrated.
 	d.BNO055.Read, d.BNO055.Calibration, d.BNO055.CalibrationFile = []string{"calibration"}, "", ""
-	opener := setup.NewOpener(h, cfg.Robot.Composite, rtloop.Now)
+	opener := setup.NewDeviceOpener(h, cfg.Robot.Composite, rtloop.Now)
 	defer func() { err = errors.Join(err, opener.Close()) }()
 	device, err := opener.Open(ctx, d)
 	if err != nil {

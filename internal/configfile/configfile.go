@@ -63,7 +63,7 @@ func Validate(w io.Writer, paths, set []string) error {
 		verdict := "valid"
 		if err == nil {
 			var warning string
-			if warning, err = setup.CheckFitOfFile(file); warning != "" {
+			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
 				verdict += "; warning: " + warning
 			}
 		}

@@ -8,12 +8,9 @@ import (
 	"testing"
 )
 
-// allocationsOf runs f twice and returns what the second run allocated, each
-// with the functions that led to it. testing.AllocsPerRun counts what the whole
-// process allocates: what earlier tests have left running, the fakes of devices,
-// and each thread that the runtime starts when the machine is busy. Here only
-// that counts which f called. The memory profile sees every object but one of a
-// few bytes that finds room in the block of another.
+// allocationsOf calls f twice and returns the allocations of the second call with their call stacks.
+// testing.AllocsPerRun counts the whole process, which includes fakes of devices and threads that the runtime
+// starts on a busy machine. The memory profile misses only tiny objects that share a block with others.
 func allocationsOf(f func()) []string {
 	f()
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
@@ -31,10 +28,9 @@ func allocationsOf(f func()) []string {
 	return found
 }
 
-// profiled counts the objects that the memory profile knows of, by the functions
-// between the allocation and the named one.
+// profiled counts the objects of the memory profile by the functions between the allocation and the named one.
 func profiled(name string) map[string]int64 {
-	for range 2 { // the profile is that of the last but one cycle
+	for range 2 { // the profile is one cycle late
 		runtime.GC()
 	}
 	var records []runtime.MemProfileRecord
@@ -50,13 +46,14 @@ func profiled(name string) map[string]int64 {
 	return counts
 }
 
-// isTypeCache tells the caches that the runtime keeps of what an interface was asked
-// for, at each place that asks, such as errors.Is: it makes one at a random time, and
-// a larger one when it meets a new type there. A process has a bounded number of them.
+// isTypeCache reports whether a stack allocates a cache of the runtime for type assertions, such as those in
+// errors.Is. The runtime makes them at random times; their number is bounded.
 func isTypeCache(stack string) bool {
-	return strings.Contains(stack, "runtime.buildTypeAssertCache:") || strings.Contains(stack, "runtime.buildInterfaceSwitchCache:")
+	return strings.Contains(stack, "runtime.buildTypeAssertCache:") ||
+		strings.Contains(stack, "runtime.buildInterfaceSwitchCache:")
 }
 
+// stackTo returns the functions up to the named one.
 func stackTo(name string, pcs []uintptr) (stack string, through bool) {
 	var functions []string
 	for frames, more := runtime.CallersFrames(pcs), true; more; {
@@ -70,10 +67,10 @@ func stackTo(name string, pcs []uintptr) (stack string, through bool) {
 	return "", false
 }
 
-func TestAllocationsAreThoseOfTheFunctionItselfAndNoOther(t *testing.T) {
+func TestAllocationsOf_IgnoresOtherGoroutines(t *testing.T) {
 	var sink *[4]int64
 	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { // a neighbour
+	go func() {
 		defer close(done)
 		for {
 			select {

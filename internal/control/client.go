@@ -13,18 +13,19 @@ import (
 	"optibfm/internal/link"
 )
 
-// operatePatience is longer than any act may take.
-const operatePatience = 30 * time.Second
+// replyTimeout is longer than any command takes.
+const replyTimeout = 30 * time.Second
 
-// Operate says a word to the robot and prints its answer.
-func Operate(out io.Writer, path, word string, asJSON bool) error {
-	line, err := Exchange(path, word)
+// SendAndPrint sends a command to the control socket at path and prints the status in the reply, as
+// text or as a line of JSON. A refused command is an error.
+func SendAndPrint(out io.Writer, path, command string, asJSON bool) error {
+	line, err := Send(path, command)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", word, path, err)
+		return fmt.Errorf("%s: %s: %w", command, path, err)
 	}
 	var got link.Status
 	if err := json.Unmarshal(line, &got); err != nil {
-		return fmt.Errorf("%s: %s: the answer is no JSON (%w): is it an optibfm that listens there?", word, path, err)
+		return fmt.Errorf("%s: %s: the reply is not JSON: %w; check that optibfm listens there", command, path, err)
 	}
 	if asJSON {
 		_, err = out.Write(line)
@@ -32,27 +33,29 @@ func Operate(out io.Writer, path, word string, asJSON bool) error {
 		_, err = io.WriteString(out, got.Text())
 	}
 	if err == nil && got.Error != "" {
-		err = fmt.Errorf("%s: refused: %s", word, got.Error)
+		err = fmt.Errorf("%s: refused: %s", command, got.Error)
 	}
 	return err
 }
 
-func Exchange(path, word string) ([]byte, error) {
-	c, err := net.DialTimeout("unix", path, operatePatience)
+// Send sends a command to the control socket at path and returns the reply, a line of JSON
+// ([link.Status]).
+func Send(path, command string) ([]byte, error) {
+	c, err := net.DialTimeout("unix", path, replyTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("%w: does the robot run, and may you talk to it (safety.socket, safety.group)?", err)
+		return nil, fmt.Errorf("%w; check that the robot runs, and safety.socket and safety.group", err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(operatePatience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return nil, err
 	}
-	// Whoever may not speak may be told so before he has spoken.
-	if _, err := io.WriteString(c, word+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
+	// The server may refuse a caller before it reads the command.
+	if _, err := io.WriteString(c, command+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, err
 	}
 	line, err := bufio.NewReader(io.LimitReader(c, 64<<10)).ReadBytes('\n')
 	if errors.Is(err, io.EOF) {
-		err = errors.New("the robot ended the connection without an answer: try again")
+		err = errors.New("the robot closed the connection without a reply; try again")
 	}
 	return line, err
 }

@@ -22,88 +22,90 @@ import (
 	"optibfm/tflite"
 )
 
-// control is the control process: it holds the robot and the belief, and
-// starts the host process for everything else.
-type control struct {
-	session *setup.Session
-	robot   hal.Robot
-	agent   *controller.Agent
-	link    *link.ControlLink
-	eps     simulate.Episodes
-	limit   uint64 // ticks; 0: none
-	arming  bool   // arm as soon as there is a plan
-	planned bool   // there is one
-	hold    bool   // a stop does not end the run
-	acted   bool   // an operator's act took its time in this tick
-	board   commandMailbox
-	socket  *Socket // may be nil
+// controlProcess is the control process: it holds the robot and the belief.
+type controlProcess struct {
+	session    *setup.Session
+	robot      hal.Robot
+	agent      *controller.Agent
+	link       *link.ControlLink
+	episodes   simulate.Episodes
+	maxTicks   uint64 // 0: no limit
+	autoArm    bool   // arm at the first plan
+	hasPlan    bool   // the agent has followed a plan
+	holdStops  bool   // a stop does not end the run
+	ranCommand bool   // this tick ran an operator's command, which may take several periods
+	mailbox    commandMailbox
+	server     *Server // nil without safety.socket
 
-	recalled string // what became of earlier runs' belief, in words
+	recalled string // where the initial belief comes from, for the host
 
-	hostGone     *atomic.Bool
-	hostBeat     uint64 // last seen
-	hostSilent   uint64 // periods since it changed
-	hostPatience uint64 // periods
+	hostGone    *atomic.Bool
+	hostBeat    uint64 // newest value
+	hostSilent  uint64 // periods since hostBeat changed
+	hostTimeout uint64 // periods
 
-	simulatorPatience uint64 // periods that a simulated robot waits for the host; 0: never
-	waiting           uint64 // of these, now
-	waited            uint64 // periods in which it stood still, in all
+	simulatorWait uint64 // periods that a simulated robot waits for the host; 0: none
+	waitedNow     uint64 // periods of the present wait
+	waited        uint64 // periods of all waits
 
-	at        atomic.Uint64                         // the tick in progress
-	held      atomic.Pointer[controller.FaultError] // the stop that the run outlasts
-	hung      atomic.Pointer[controller.FaultError] // the control thread hangs: the robot was halted past it
-	abandoned chan struct{}                         // closed when the stuck thread need not be waited for any more
-	givenUp   bool                                  // it was not: it may still be inside the driver
-	after     func(time.Duration) <-chan time.Time  // time.After; a test has its own
+	index      atomic.Uint64                         // of the tick in progress
+	heldStop   atomic.Pointer[controller.FaultError] // newest stop that did not end the run
+	stuck      atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
+	abandoned  chan struct{}                         // closed stuckGrace after stuck was set
+	threadLost bool                                  // the control thread may still be inside the driver
+	after      func(time.Duration) <-chan time.Time  // time.After, or a test's clock
 }
 
-// loosening is how long a control thread that the watchdog found stuck may
-// take to come loose. After that the process goes without it: its end is what
-// the device's own deadman waits for.
-const loosening = time.Second
+// stuckGrace is how long a stuck control thread may take to return before the process ends without
+// it. The end of the process triggers the device's deadman.
+const stuckGrace = time.Second
 
-// lastTick is how long a tick may take after a signal, besides two periods and the bounds of
-// the driver, before the robot is halted past the driver.
-const lastTick = 400 * time.Millisecond
+// lastTickMargin is how long a tick may take after a signal, in addition to two periods and the
+// bounds of the driver, before the robot is halted beside the driver.
+const lastTickMargin = 400 * time.Millisecond
 
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
 
-// Run runs a session in real time: this process becomes the control
-// process. On every way out the robot is halted before anything else happens.
+// Run runs a session in real time: this process becomes the control process. On every way out the
+// robot is halted first. Run returns nil after an orderly end, and after an operator's stop.
 func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link.HostConfig) (err error) {
-	// Opening a device may already move or stop it: no other process may have it.
-	socket, err := Listen(s.File.Safety)
+	// Opening a device may already move or stop it, so no other process may hold it.
+	server, err := Listen(s.File.Safety)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, socket.Close()) }()
+	defer func() { err = errors.Join(err, server.Close()) }()
 	robot, err := setup.OpenRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(setup.CheckArming(os.Stderr, robot, s.File), setup.CheckBounds(os.Stderr, robot, s.File)); err != nil {
+	err = errors.Join(setup.CheckArming(os.Stderr, robot, s.File), setup.CheckBounds(os.Stderr, robot, s.File))
+	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
-	var c *control
+	var c *controlProcess
 	segment, err := link.Create(s.Shape(), robot.Spec().Period)
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
 	defer func() {
-		if c != nil && c.givenUp {
-			return // a thread is still somewhere in there
+		if c != nil && c.threadLost {
+			return // that thread may still use the robot and the segment
+		}
+		if c != nil {
+			err = errors.Join(err, c.link.CloseWakes())
 		}
 		err = errors.Join(err, setup.CloseRobot(robot), segment.Close())
 	}()
 	if err := checkRealTime(robot, s.File); err != nil {
 		return err
 	}
-	if c, err = newControl(ctx, s, network, robot, segment); err != nil {
+	if c, err = newControlProcess(ctx, s, network, robot, segment); err != nil {
 		return err
 	}
-	c.socket = socket
-	defer socket.silence() // no word comes to a robot that is being closed
+	c.server = server
+	defer server.stopServing() // before the robot is closed
 	loop, granted, err := rtloop.Prepare(s.File.Loop)
 	if err != nil {
 		return err
@@ -112,11 +114,19 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	o.Spec, o.Posture, o.ModelHash, o.Recalled = robot.Spec(), granted.String(), s.Model.Fingerprint(), c.recalled
+	return c.runWithHost(ctx, loop, granted, segment.File(), o)
+}
+
+// runWithHost starts the host process, runs the loop and waits for the host to finish the record.
+func (c *controlProcess) runWithHost(
+	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, segment *os.File, o link.HostConfig,
+) error {
+	model := c.session.Model
+	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.robot.Spec(), granted.String(), model.Fingerprint(), c.recalled
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}
-	caveat := s.Model.Caveat()
+	caveat := model.Caveat()
 	if caveat != "" {
 		o.Missing = append(o.Missing, "TensorFlow on the control thread")
 		o.Posture += "\n" + caveat
@@ -124,54 +134,61 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if !terminal.TakesScreen(o.Show) {
 		reportPosture(os.Stderr, granted, caveat)
 	}
-	host, err := startHost(s, segment.File(), o)
+	if err := c.link.OpenWakes(); err != nil {
+		return err
+	}
+	host, err := startHost(c.session, segment, o, c.link.TickWake, c.link.StateWake)
 	if err != nil {
 		return err
 	}
 	c.hostGone = &host.gone
 	if err := host.waitReady(ctx, c.link); err != nil {
 		c.link.Ended.Store(1 + uint64(controller.FaultNone))
-		if ended := host.release(hostUnready); !errors.Is(ended, link.ErrHostFailed) && !errors.Is(ended, link.ErrHostKilled) {
+		ended := host.abandon(hostUnreadyTimeout)
+		if !errors.Is(ended, link.ErrHostFailed) && !errors.Is(ended, link.ErrHostKilled) {
 			err = errors.Join(err, ended)
 		}
 		return err
 	}
 	err = c.run(ctx, loop)
-	return errors.Join(err, host.finish(patienceAfter(err)))
+	return errors.Join(err, host.finish(finishTimeout(err)))
 }
 
-// checkRealTime refuses what cannot be done at the robot's real rate.
+// checkRealTime refuses a configuration that cannot run at the robot's period.
 func checkRealTime(robot hal.Robot, file configs.File) error {
 	period := float64(robot.Spec().Period) / float64(time.Millisecond)
 	if math.Abs(period-file.Loop.PeriodMS) > 1e-9 {
-		return fmt.Errorf("loop.period_ms: it is not the robot's period (%g ms, not %g ms): give loop.period_ms the robot's value", file.Loop.PeriodMS, period)
+		return fmt.Errorf("loop.period_ms: found %g ms, but the robot's period is %g ms; set loop.period_ms to %[2]g",
+			file.Loop.PeriodMS, period)
 	}
-	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !setup.ResetsWithinATick(robot) {
-		return fmt.Errorf("run.episode_s: found %g, but this robot's server may take seconds to start an episode, for which a control loop cannot wait: set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
+	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !setup.ResetsInOneTick(robot) {
+		return fmt.Errorf("run.episode_s: the server of this robot may take seconds to start an episode (%g); "+
+			"set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
 	}
 	return nil
 }
 
-// reportPosture says, before anything moves, what the operating system refused.
-// caveat is what the model takes from the promise.
+// reportPosture prints the privileges that the operating system refused, and the caveat of the model.
 func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	for _, g := range granted.Missing() {
-		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("warning: loop.%s: %s: not granted (%s): %s", g.Request, g.Asked, g.Why, g.Fix)))
+		text := fmt.Sprintf("warning: loop.%s: %s: not granted (%s); %s", g.Request, g.Asked, g.Why, g.Fix)
+		fmt.Fprint(out, plaintext.Wrap(text))
 	}
 	if caveat != "" {
 		fmt.Fprint(out, plaintext.Wrap("warning: "+caveat))
 	}
 }
 
-func newControl(
+func newControlProcess(
 	ctx context.Context, s *setup.Session, network tflite.Evaluator, robot hal.Robot, segment *link.Segment,
-) (*control, error) {
+) (*controlProcess, error) {
 	link, err := link.NewControlLink(segment, s.Shape())
 	if err != nil {
 		return nil, err
 	}
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
-		Robot: robot, Source: link, Model: network, Plans: link, Safety: s.File.Rules(setup.Harmless(robot, s.File)), Stage: link.Stage,
+		Robot: robot, Source: link, Model: network, Plans: link, Stage: link.Stage,
+		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)),
 	})
 	if err != nil {
 		return nil, err
@@ -181,24 +198,24 @@ func newControl(
 		return nil, err
 	}
 	spec, run := robot.Spec(), s.File.Run
-	c := &control{
+	c := &controlProcess{
 		session: s, robot: robot, agent: agent, link: link, recalled: recalled,
-		limit: setup.Periods(run.DurationS, spec.Period),
-		eps:   setup.NewEpisodes(robot, run), hostPatience: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
-		arming:    s.File.Safety.Arm == configs.ArmAutomatic,
-		hold:      s.File.Safety.AfterStop == configs.AfterStopHold,
-		abandoned: make(chan struct{}),
-		after:     time.After,
+		maxTicks:    setup.Periods(run.DurationS, spec.Period),
+		episodes:    setup.NewEpisodes(robot, run),
+		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
+		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
+		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
+		abandoned:   make(chan struct{}),
+		after:       time.After,
 	}
-	if setup.WaitsForHost(robot, s.File) {
-		c.simulatorPatience = setup.Periods(run.SimulatorWaitS, spec.Period)
+	if setup.CanWaitForHost(robot, s.File) {
+		c.simulatorWait = setup.Periods(run.SimulatorWaitS, spec.Period)
 	}
 	return c, c.offerFirst()
 }
 
-// offerFirst shows the host the belief before the first tick, from which
-// replay starts.
-func (c *control) offerFirst() error {
+// offerFirst publishes the belief before the first tick: replay starts from it.
+func (c *controlProcess) offerFirst() error {
 	s := c.link.State()
 	belief := c.agent.Learner().Belief()
 	s.Next, s.Valid, s.Hash = 0, 0, belief.Hash()
@@ -206,219 +223,216 @@ func (c *control) offerFirst() error {
 	return c.link.Offer()
 }
 
-// run is the control loop. It returns nil when the run ended in order.
-func (c *control) run(ctx context.Context, loop *rtloop.Loop) error {
-	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.cutOff, c.overrun
-	c.openToOperators(loop)
-	endReports := c.reportHeld()
+// run runs the control loop. It returns nil after an orderly end.
+func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
+	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.haltStuck, c.onOverrun
+	c.startServer(loop)
+	endReports := c.reportHeldStops()
 	over := make(chan error, 1)
 	go func() {
-		_, err := loop.Run(ctx, c.beat)
+		_, err := loop.Run(ctx, c.onBeat)
 		over <- err
 	}()
-	err := c.await(ctx, loop, over)
+	err := c.wait(ctx, loop, over)
 	endReports()
-	if found := c.Found(err); found != nil { // the Halt hook may have failed
-		c.Note(found)
+	if found := c.faultOf(err); found != nil { // also if the Halt hook failed
+		c.noteStop(found)
 	}
-	first := c.board.stopped.Load()
-	if first == nil || first == c.held.Load() {
+	first := c.mailbox.cause.Load()
+	if first == nil || first == c.heldStop.Load() {
 		c.link.Ended.Store(1 + uint64(controller.FaultNone))
 		return nil
 	}
 	c.link.Report(first, true)
 	c.link.Ended.Store(1 + uint64(first.Fault))
-	return c.outcome(first, err)
+	return c.runError(first, err)
 }
 
-// openToOperators lets the socket answer, where there is one.
-func (c *control) openToOperators(loop *rtloop.Loop) {
-	if c.socket == nil {
+// startServer serves the control socket, if there is one.
+func (c *controlProcess) startServer(loop *rtloop.Loop) {
+	if c.server == nil {
 		return
 	}
 	spec := c.robot.Spec()
-	c.socket.board, c.socket.live, c.socket.cutOff = &c.board, loop.Live, c.cutOff
-	c.socket.period, c.socket.robot = spec.Period, spec.Name
-	c.socket.deadman = setup.KnownDeadman(c.robot, c.session.File.Safety)
-	go c.socket.serve()
+	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
+	c.server.period, c.server.robot = spec.Period, spec.Name
+	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
+	go c.server.serve()
 }
 
-// await waits for the end of the loop. After a signal it waits as long as the driver's calls may
-// take: a driver that hangs, with or without a watchdog, does not keep the operator waiting.
-func (c *control) await(ctx context.Context, loop *rtloop.Loop, over <-chan error) error {
+// wait waits for the end of the loop. After a signal it waits as long as the driver's calls may take,
+// so that a driver that hangs does not keep the operator waiting, even without a watchdog.
+func (c *controlProcess) wait(ctx context.Context, loop *rtloop.Loop, over <-chan error) error {
 	select {
 	case err := <-over:
 		return err
 	case <-c.abandoned:
 	case <-ctx.Done():
-		if ended, err := c.awaitStopped(loop, over); ended {
+		if ended, err := c.waitStopped(loop, over); ended {
 			return err
 		}
 	}
-	c.givenUp = true
+	c.threadLost = true
 	return nil
 }
 
-// longestEnd is how long a driver within its bounds can hold up the end of the loop: the tick
-// in progress and the Halt after it.
-func longestEnd(robot hal.Robot) time.Duration {
+// maxStopTime is how long a driver within its bounds can delay the end of the loop: by the tick in
+// progress and the Halt after it.
+func maxStopTime(robot hal.Robot) time.Duration {
 	b := hal.BoundsOf(robot)
 	return b.Sense + b.Act + b.Halt
 }
 
-// awaitStopped waits for the end of a loop that was told to end, while its thread makes
-// progress: one that is slow does not hang.
-func (c *control) awaitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
-	patience := 2*c.robot.Spec().Period + longestEnd(c.robot) + lastTick
+// waitStopped waits for the end of the loop after a signal. It halts the robot beside the control
+// thread only if that makes no progress: a slow thread is not stuck.
+func (c *controlProcess) waitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
+	timeout := 2*c.robot.Spec().Period + maxStopTime(c.robot) + lastTickMargin
 	for progress := c.progress(loop); ; {
 		select {
 		case err := <-over:
 			return true, err
 		case <-c.abandoned:
 			return false, nil
-		case <-c.after(patience):
+		case <-c.after(timeout):
 		}
 		now := c.progress(loop)
 		if now == progress {
-			c.cutOff(rtloop.Stall{For: patience})
+			c.haltStuck(rtloop.Stall{For: timeout})
 		}
 		progress = now
 	}
 }
 
-// progress changes while the control thread does not hang.
-func (c *control) progress(loop *rtloop.Loop) [2]uint64 {
+// progress returns a value that changes as long as the control thread makes progress.
+func (c *controlProcess) progress(loop *rtloop.Loop) [2]uint64 {
 	return [2]uint64{loop.Live().Ticks, c.link.Stage.Load()}
 }
 
-// beat is one tick. It allocates nothing.
-func (c *control) beat(b rtloop.Beat) error {
-	err := c.doBeat(b)
+// onBeat runs one tick. It allocates nothing.
+func (c *controlProcess) onBeat(b rtloop.Beat) error {
+	err := c.runTick(b)
 	c.link.Stage.Store(uint64(controller.StageBetweenTicks))
 	return err
 }
 
-func (c *control) doBeat(b rtloop.Beat) error {
-	c.at.Store(b.Index - c.waited)
-	c.acted = false
-	if hung := c.hung.Load(); hung != nil { // and came loose: what it was about to do is long out of date
-		return hung
+func (c *controlProcess) runTick(b rtloop.Beat) error {
+	c.index.Store(b.Index - c.waited)
+	c.ranCommand = false
+	if stuck := c.stuck.Load(); stuck != nil { // the thread returned too late to act
+		return stuck
 	}
-	if c.limit > 0 && c.at.Load() >= c.limit || c.link.Stop.Load() == link.StopOperator {
+	if c.maxTicks > 0 && c.index.Load() >= c.maxTicks || c.link.Stop.Load() == link.StopOperator {
 		return errDone
 	}
 	if err := c.checkHost(b); err != nil {
 		return err
 	}
-	if c.waits(b) { // and its time with it
-		return c.obey()
+	if c.waitForHost(b) { // simulated time stands still
+		return c.runCommands()
 	}
 	t, err := c.link.NextTick()
 	if err != nil {
 		return err
 	}
 	c.link.Stage.Store(uint64(controller.StageReset))
-	over, err := c.eps.Begin(t)
+	over, err := c.episodes.Begin(t)
 	if over {
 		return errDone
 	}
 	if err != nil {
-		return &controller.FaultError{Fault: controller.FaultSense, Tick: c.at.Load(), Err: err}
+		return &controller.FaultError{Fault: controller.FaultSense, Tick: c.index.Load(), Err: err}
 	}
-	t.Index, t.Elapsed, t.Deadline, t.Wake = c.at.Load(), b.Elapsed, b.Deadline, b.Wake
-	if err := c.obey(); err != nil {
+	t.Index, t.Elapsed, t.Deadline, t.Wake = c.index.Load(), b.Elapsed, b.Deadline, b.Wake
+	if err := c.runCommands(); err != nil {
 		return err
 	}
 	err = c.step(t)
 	c.link.Stage.Store(uint64(controller.StageRecord))
-	if first := c.board.stopped.Load(); first != nil && t.Fault != controller.FaultNone {
-		t.Fault = first.Fault // where the thread hung, and came loose with another
+	if first := c.mailbox.cause.Load(); first != nil && t.Fault != controller.FaultNone {
+		t.Fault = first.Fault // a stuck thread may return with another fault
 	}
 	t.Done = rtloop.Now()
 	c.link.Commit(t)
-	c.board.Publish(c.agent, t, c.planned)
+	c.mailbox.publishTick(c.agent, t, c.hasPlan)
 	return err
 }
 
-func (c *control) step(t *controller.Tick) error {
+func (c *controlProcess) step(t *controller.Tick) error {
 	err := c.agent.Step(t)
-	c.eps.End(t)
+	c.episodes.End(t)
 	if err != nil {
-		return c.outlast(err)
+		return c.endOrHold(err)
 	}
-	c.planned = c.planned || t.Flags.Has(controller.FlagReplanned)
-	return c.armItself(t)
+	c.hasPlan = c.hasPlan || t.Flags.Has(controller.FlagReplanned)
+	return c.armAutomatically(t)
 }
 
-// armItself arms once there is a plan to follow: a simulator needs no operator's
-// word for it.
-func (c *control) armItself(t *controller.Tick) error {
-	if !c.arming || !t.Flags.Has(controller.FlagReplanned) {
+// armAutomatically arms at the first plan (safety.arm: automatic).
+func (c *controlProcess) armAutomatically(t *controller.Tick) error {
+	if !c.autoArm || !t.Flags.Has(controller.FlagReplanned) {
 		return nil
 	}
-	c.acted = true
+	c.ranCommand = true
 	err := c.agent.Arm()
 	if errors.Is(err, controller.ErrPresent) {
-		return nil // with a later plan, then
+		return nil // try again with a later plan
 	}
-	c.arming = false // after a stop it is an operator's act
+	c.autoArm = false // only an operator arms after a stop
 	if err == nil || errors.Is(err, controller.ErrFaulted) {
 		return nil
 	}
-	return c.stop(controller.FaultAct, err)
+	return c.stopRobot(controller.FaultAct, err)
 }
 
-// checkHost notes a host that has ended or fallen silent. One that has ended
-// took the log and the planner with it, so the run ends; one that was silent may
-// recover.
-func (c *control) checkHost(b rtloop.Beat) error {
+// checkHost stops the robot if the host ended or is silent. A host that ended also ends the run: the
+// log and the planner are gone. A silent host may recover.
+func (c *controlProcess) checkHost(b rtloop.Beat) error {
 	if c.hostGone.Load() {
-		return &controller.FaultError{Fault: controller.FaultHost, Tick: c.at.Load(), Err: c.link.Stall(errHostGone)}
+		return &controller.FaultError{Fault: controller.FaultHost, Tick: c.index.Load(), Err: c.link.Stall(errHostGone)}
 	}
 	if beat := c.link.HostBeat.Load(); beat != c.hostBeat || b.Index == 0 {
 		c.hostBeat, c.hostSilent = beat, 0
 		return c.link.Err()
 	}
-	// A loop that was itself held up has not seen the whole time go by.
+	// After a late tick most of the elapsed time is not the silence of the host.
 	c.hostSilent += min(b.Elapsed, 2)
-	if c.silent() && c.waiting >= c.simulatorPatience {
-		return c.stop(controller.FaultHost, errHostSilent)
+	if c.hostIsSilent() && c.waitedNow >= c.simulatorWait {
+		return c.stopRobot(controller.FaultHost, errHostSilent)
 	}
 	return nil
 }
 
-func (c *control) silent() bool { return c.hostSilent > c.hostPatience }
+func (c *controlProcess) hostIsSilent() bool { return c.hostSilent > c.hostTimeout }
 
 // waits reports whether a simulated robot stands still in this period, and with it
 // its time: for a host that is alive but slow, and not for longer than
 // run.simulator_wait_s.
-func (c *control) waits(b rtloop.Beat) bool {
-	if c.simulatorPatience == 0 {
+func (c *controlProcess) waitForHost(b rtloop.Beat) bool {
+	if c.simulatorWait == 0 {
 		return false
 	}
-	if !c.silent() && !c.planTooOld() {
-		c.waiting = 0
+	if !c.hostIsSilent() && !c.planTooOld() {
+		c.waitedNow = 0
 		return false
 	}
-	if c.waiting >= c.simulatorPatience {
+	if c.waitedNow >= c.simulatorWait {
 		return false
 	}
-	c.waiting += max(b.Elapsed, 1)
+	c.waitedNow += max(b.Elapsed, 1)
 	c.waited += b.Elapsed
 	c.link.Waited.Store(c.waited)
 	return true
 }
 
-// planTooOld reports whether this tick's plan would stop the robot. It decides
-// nothing but whether to wait: the host is not trusted, and the agent checks a copy.
-func (c *control) planTooOld() bool {
-	p, tick := c.link.Latest(), c.at.Load()
+// planTooOld reports whether the age of the newest plan would stop the robot. It only decides whether
+// to wait: the agent checks its own copy of the plan.
+func (c *controlProcess) planTooOld() bool {
+	p, tick := c.link.Latest(), c.index.Load()
 	return p != nil && c.agent.Armed() && tick > p.Confirmed && tick-p.Confirmed > c.session.File.Controller.MaxPlanAge
 }
 
-// What ends the loop besides a fault that the agent found.
 var (
-	errHostGone   = errors.New("the host process died: it printed why, or it was killed")
-	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s: " +
+	errHostGone   = errors.New("the host process died: it printed the reason, or it was killed")
+	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s; " +
 		"give it processor time, or raise the limit")
 )

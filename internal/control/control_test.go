@@ -1,525 +1,168 @@
 package control
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
-	"path/filepath"
-	"strings"
-	"sync/atomic"
+	"math"
 	"testing"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal"
-	"optibfm/hal/rover"
-	"optibfm/internal/host"
 	"optibfm/internal/link"
-	"optibfm/internal/npz"
-	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
-	"optibfm/rtloop"
 )
 
-// twoEnds is a control process and its host's end of the segment, in heap
-// memory and on one goroutine.
-type twoEnds struct {
-	*control
-	host    *link.HostLink
-	planner *controller.Planner
-	plan    *controller.Plan
-	beats   uint64
-}
-
-func newTwoEnds(t *testing.T, s *setup.Session) *twoEnds {
-	t.Helper()
-	robot, err := rover.New(s.File.Robot.Rover)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newTwoEndsWith(t, s, robot)
-}
-
-func newTwoEndsWith(t *testing.T, s *setup.Session, robot hal.Robot) *twoEnds {
-	t.Helper()
-	segment, err := link.New(s.Shape(), robot.Spec().Period)
-	if err != nil {
-		t.Fatal(err)
-	}
-	network, err := s.Model.Evaluator(s.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := newControl(t.Context(), s, network, robot, segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.hostGone = new(atomic.Bool)
-	host, err := link.NewHostLink(segment, s.Shape())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if network, err = s.Model.Evaluator(s.File); err != nil {
-		t.Fatal(err)
-	}
-	planner, err := controller.NewPlanner(s.File.Controller, network)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &twoEnds{control: c, host: host, planner: planner, plan: controller.NewPlan(s.Shape())}
-}
-
-// Tick runs one beat, lets the planner answer it, and throws its record away.
-func (e *twoEnds) Tick() error {
-	e.host.HostBeat.Add(1)
-	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: min(e.beats, 1), Deadline: rtloop.Now(), Wake: rtloop.Now()})
-	e.beats++
-	if err != nil {
-		return err
-	}
-	state, fresh, err := e.host.NewestState()
-	if err != nil || !fresh || state.Valid == 0 {
-		return err
-	}
-	if _, err := e.planner.Plan(state, e.plan); err != nil {
-		return err
-	}
-	if _, err := e.host.NextTick(); err != nil {
-		return err
-	}
-	e.host.ReleaseTick()
-	for {
-		if _, ok := e.host.NextRequest(); !ok {
-			return e.host.Publish(e.plan)
-		}
-	}
-}
-
-func TestAControlTickAllocatesNothingInAnyStrategy(t *testing.T) {
+func TestControl_TickAllocatesNothingInAnyStrategy(t *testing.T) {
 	for _, strategy := range controller.Strategies() {
 		t.Run(strategy, func(t *testing.T) {
-			s := rigtest.NewSession(t, func(f *configs.File) {
+			r := newRun(t, rigtest.NewSession(t, func(f *configs.File) {
 				f.Controller.Strategy, f.Controller.Rho, f.Run.EpisodeS = strategy, 0.999, 0.5
 				f.Controller.FixedZ = []float64{1, 0, 0, 0, 0, 0, 0, 0}
 				f.Controller.Gate.RequestsPerMinute = 0
-			})
-			e := newTwoEnds(t, s)
+			}), nil)
 			id := uint64(0)
 			press := func(kind rewardsrc.Kind) {
 				id++
-				if err := e.host.Push(rewardsrc.Label{ID: id, Tick: e.beats, Kind: kind, Value: 0.5}); err != nil {
-					t.Fatal(err)
+				rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: id, Tick: r.beats, Kind: kind, Value: 0.5}))
+			}
+			steps := func(n int) {
+				for range n {
+					press(rewardsrc.Value)
+					if id%5 == 0 {
+						press(rewardsrc.Undo)
+					}
+					rigtest.Must(t, r.Tick())
 				}
 			}
-			step := func() {
-				press(rewardsrc.Value)
-				if id%5 == 0 {
-					press(rewardsrc.Undo)
-				}
-				if err := e.Tick(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 50 { // arm, first plans, first use of all scratch
-				step()
-			}
-			if !e.agent.Armed() {
+			steps(50) // arm, first plans, first use of all buffers
+			if !r.agent.Armed() {
 				t.Fatal("the robot was never armed")
 			}
-			// Not a mean per tick: episodes start seldom.
-			for _, a := range allocationsOf(func() {
-				for range 500 {
-					step()
-				}
-			}) {
-				t.Errorf("allocated in 500 ticks: %s", a)
-			}
+			wantNoAllocations(t, func() { steps(500) }) // several episodes
 		})
 	}
 }
 
-func TestALabelReachesTheBeliefThroughTheSegment(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, nil))
-	for range 5 {
-		if err := e.Tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := e.agent.Learner().Belief().Hash()
-	if err := e.host.Push(rewardsrc.Label{ID: 1, Tick: 3, Kind: rewardsrc.Value, Value: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Tick(); err != nil {
-		t.Fatal(err)
-	}
-	if e.agent.Learner().Belief().Hash() == before {
+func TestControl_LabelReachesTheBelief(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
+	r.ticks(5)
+	before := r.agent.Learner().Belief().Hash()
+	rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: 1, Tick: 3, Kind: rewardsrc.Value, Value: 1}))
+	r.ticks(1)
+	if r.agent.Learner().Belief().Hash() == before {
 		t.Error("the belief did not change")
 	}
 }
 
-func TestAFullLabelRingRefusesThePress(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, nil))
+func TestLabelRing_RefusesALabelWhenFull(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	for i := range link.LabelSlots {
-		if !e.host.HasRoom() {
+		if !r.host.HasRoom() {
 			t.Fatalf("no room for label %d of %d", i, link.LabelSlots)
 		}
-		if err := e.host.Push(rewardsrc.Label{ID: uint64(i + 1)}); err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: uint64(i + 1)}))
 	}
-	if e.host.HasRoom() {
-		t.Error("a full ring says that it has room")
-	}
-	if err := e.host.Push(rewardsrc.Label{ID: 99}); !errors.Is(err, link.ErrLabelRing) {
-		t.Errorf("push to a full ring: %v", err)
+	if err := r.host.Push(rewardsrc.Label{ID: 99}); r.host.HasRoom() || !errors.Is(err, link.ErrLabelRing) {
+		t.Errorf("room: %t, push: %v", r.host.HasRoom(), err)
 	}
 }
 
-func TestASilentHostHaltsTheRobot(t *testing.T) {
-	s := rigtest.NewSession(t, func(f *configs.File) { f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0 })
-	e := newTwoEnds(t, s)
-	for range 5 {
-		if err := e.Tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	patience := setup.Periods(0.5, e.robot.Spec().Period)
-	for i := uint64(0); ; i++ {
-		err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
-		e.beats++
-		var fault *controller.FaultError
-		if errors.As(err, &fault) {
-			if fault.Fault != controller.FaultHost && fault.Fault != controller.FaultStalePlan {
-				t.Errorf("fault %v", fault.Fault)
-			}
-			return
-		}
-		if err != nil || i > patience+1 {
-			t.Fatalf("%d ticks without a sign of life, patience is %d: %v", i, patience, err)
-		}
-	}
-}
-
-func TestTheHostCanEndTheRun(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, nil))
-	if err := e.Tick(); err != nil {
-		t.Fatal(err)
-	}
-	e.host.Stop.Store(link.StopOperator)
-	if err := e.Tick(); !errors.Is(err, errDone) {
+func TestControl_HostEndsTheRun(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
+	r.ticks(1)
+	r.host.Stop.Store(link.StopOperator)
+	if err := r.Tick(); !errors.Is(err, errDone) {
 		t.Errorf("after the stop: %v", err)
 	}
 }
 
-func TestAHostThatWritesNonsenseHaltsTheRobot(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, nil))
-	for range 5 {
-		if err := e.Tick(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.plan.Z[0] = rigtest.Nan()
-	if err := e.host.Publish(e.plan); err != nil {
-		t.Fatal(err)
-	}
-	err := e.beat(rtloop.Beat{Index: e.beats, Elapsed: 1})
-	var fault *controller.FaultError
-	if !errors.As(err, &fault) || fault.Fault != controller.FaultHost {
-		t.Errorf("a plan that is not a number: %v", err)
-	}
-	if e.agent.Armed() {
+func TestControl_InvalidPlanDisarmsAnAutomaticRun(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
+	r.ticks(5)
+	r.plan.Z[0] = math.NaN()
+	rigtest.Must(t, r.host.Publish(r.plan))
+	wantFault(t, r.silentBeat(), controller.FaultHost)
+	if r.agent.Armed() {
 		t.Error("still armed")
 	}
 }
 
-// brokenRobot is a rover of which one thing fails.
-type brokenRobot struct {
-	*rover.Rover
-	arm, reset func() error
-	sense      func()
-	halt       func()
-	halts      atomic.Int64
-}
-
-func (b *brokenRobot) Arm() error {
-	if b.arm != nil {
-		return b.arm()
-	}
-	return b.Rover.Arm()
-}
-
-func (b *brokenRobot) Reset(seed uint64) error {
-	if b.reset != nil {
-		return b.reset()
-	}
-	return b.Rover.Reset(seed)
-}
-
-func (b *brokenRobot) Sense(obs []float32) (int64, error) {
-	if b.sense != nil {
-		b.sense()
-	}
-	return b.Rover.Sense(obs)
-}
-
-func (b *brokenRobot) Halt() error {
-	b.halts.Add(1)
-	if b.halt != nil {
-		b.halt()
-	}
-	return b.Rover.Halt()
-}
-
-func newBroken(t *testing.T) (*brokenRobot, *twoEnds) {
-	t.Helper()
-	s := rigtest.NewSession(t, nil)
-	inner, err := rover.New(s.File.Robot.Rover)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &brokenRobot{Rover: inner}
-	return b, newTwoEndsWith(t, s, b)
-}
-
-func wantFault(t *testing.T, err error, want controller.Fault) {
-	t.Helper()
-	var fault *controller.FaultError
-	if !errors.As(err, &fault) || fault.Fault != want {
-		t.Errorf("want the fault %q, got %v", want, err)
-	}
-}
-
-func TestARobotThatCannotBeArmedEndsTheRun(t *testing.T) {
-	robot, e := newBroken(t)
-	robot.arm = func() error { return errors.New("the brake is on") }
-	var err error
-	for range 10 {
-		if err = e.Tick(); err != nil {
-			break
+func TestControl_FailedArmOrResetEndsTheRun(t *testing.T) {
+	failed := errors.New("the brake is on")
+	for want, inject := range map[controller.Fault]func(*faultyRobot){
+		controller.FaultAct:   func(r *faultyRobot) { r.arm = func() error { return failed } },
+		controller.FaultSense: func(r *faultyRobot) { r.reset = func() error { return failed } },
+	} {
+		robot, r := newFaulty(t, nil)
+		inject(robot)
+		_, err := r.ticksUntilFault(10)
+		if wantFault(t, err, want); !errors.Is(err, failed) {
+			t.Errorf("the error does not wrap the robot's: %v", err)
 		}
 	}
-	wantFault(t, err, controller.FaultAct)
 }
 
-func TestARobotThatCannotBeResetEndsTheRun(t *testing.T) {
-	robot, e := newBroken(t)
-	robot.reset = func() error { return errors.New("it fell off the table") }
-	wantFault(t, e.Tick(), controller.FaultSense)
-}
-
-// runBroken runs the real loop until the robot ends it.
-func runBroken(t *testing.T, e *twoEnds, maxMissed int) error {
-	t.Helper()
-	return runLoop(context.Background(), t, e, rtloop.Config{PeriodMS: 5, MaxMissed: maxMissed, WatchdogMS: 50})
-}
-
-func runLoop(ctx context.Context, t *testing.T, e *twoEnds, cfg rtloop.Config) error {
-	t.Helper()
-	cfg.Posture, cfg.MemoryLimitMiB = rtloop.Warn, 512
-	loop, _, err := rtloop.Prepare(cfg)
-	for range 1000 { // a loop that another test gave up may be about to end
-		if err == nil {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-		loop, _, err = rtloop.Prepare(cfg)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer loop.Close()
-	return e.control.run(ctx, loop)
-}
-
-func TestAPanicInTheControlThreadHaltsTheRobot(t *testing.T) {
-	robot, e := newBroken(t)
-	robot.sense = func() { panic("a driver's mistake") }
-	err := runBroken(t, e, rtloop.NoLimit)
-	var panicked *rtloop.PanicError
-	if !errors.As(err, &panicked) {
-		t.Errorf("want a panic, got %v", err)
-	}
-	if robot.halts.Load() == 0 {
-		t.Error("the robot was not halted")
-	}
-	if got := e.link.Ended.Load(); got != 1+uint64(controller.FaultPanic) {
-		t.Errorf("the host was told %d", got)
-	}
-}
-
-func TestADriverThatNeverReturnsIsGivenUp(t *testing.T) {
-	robot, e := newBroken(t)
-	release := make(chan struct{})
-	robot.sense = func() { <-release }
-	err := runBroken(t, e, rtloop.NoLimit)
-	wantFault(t, err, controller.FaultStuck)
-	if !e.givenUp {
-		t.Error("the thread was not given up")
-	}
-	if got := e.link.Ended.Load(); got != 1+uint64(controller.FaultStuck) {
-		t.Errorf("the host was told %d", got)
-	}
-	if got := robot.halts.Load(); got != 0 {
-		t.Errorf("the driver was called %d times beside the thread that is inside of it", got)
-	}
-	close(release)
-	for robot.halts.Load() == 0 { // the loop's own, once it came loose
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func TestASignalEndsARunWhoseDriverHangsAlsoWithoutAWatchdog(t *testing.T) {
-	robot, e := newBroken(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	release := make(chan struct{})
-	robot.sense = func() { cancel(); <-release }
-	wantFault(t, runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}), controller.FaultStuck)
-	close(release)
-	for robot.halts.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// boundedRobot states how long its calls take.
-type boundedRobot struct {
-	*hangingRobot
-	bounds hal.Bounds
-}
-
-func (r boundedRobot) Bounds() hal.Bounds { return r.bounds }
-
-func TestControl_ASignalWaitsForADriverWithinItsBounds(t *testing.T) {
-	hanging, _ := newHanging(t, configs.AfterStopHold)
-	robot := boundedRobot{hanging, hal.Bounds{Sense: time.Minute}}
-	e := newTwoEndsWith(t, rigtest.NewSession(t, func(f *configs.File) { f.Run.HostTimeoutS = 60 }), robot)
-	ctx, cancel := context.WithCancel(context.Background())
-	hanging.sense = func() {
-		hanging.sense = nil
-		cancel()
-		time.Sleep(loosening + loosening/2)
-	}
-	if err := runLoop(ctx, t, e, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
-		t.Error(err)
-	}
-	if robot.beside.Load() != 0 || robot.halts.Load() == 0 {
-		t.Errorf("halted %d times beside the driver, %d times by the loop", robot.beside.Load(), robot.halts.Load())
-	}
-}
-
-func TestTheLoopMustHaveTheRobotsPeriod(t *testing.T) {
-	s := rigtest.NewSession(t, nil)
-	robot, err := rover.New(s.File.Robot.Rover)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := checkRealTime(robot, s.File); err != nil {
+func TestCheckRealTime_RefusesAnotherPeriod(t *testing.T) {
+	robot, r := newFaulty(t, nil)
+	if err := checkRealTime(robot, r.session.File); err != nil {
 		t.Errorf("the same period: %v", err)
 	}
-	s.File.Loop.PeriodMS++
-	if err := checkRealTime(robot, s.File); err == nil {
+	r.session.File.Loop.PeriodMS++
+	if err := checkRealTime(robot, r.session.File); err == nil {
 		t.Error("another period was accepted")
 	}
 }
 
-// pressing is a source that always has a label, and notes what became of it.
-type pressing struct{ acknowledged, refused int }
-
-func (*pressing) Ask(rewardsrc.Request)         {}
-func (*pressing) Halt() error                   { return nil }
-func (p *pressing) Acknowledge(rewardsrc.Label) { p.acknowledged++ }
-func (p *pressing) Refuse(rewardsrc.Label, error) {
-	p.refused++
+// endlessSource always has a label and counts what happens to it.
+type endlessSource struct {
+	label                        rewardsrc.Label
+	polls, acknowledged, refused int
 }
-func (p *pressing) Poll(dst []rewardsrc.Label) int {
-	dst[0] = rewardsrc.Label{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()}
+
+func (*endlessSource) Ask(rewardsrc.Request)           {}
+func (*endlessSource) Halt() error                     { return nil }
+func (s *endlessSource) Acknowledge(rewardsrc.Label)   { s.acknowledged++ }
+func (s *endlessSource) Refuse(rewardsrc.Label, error) { s.refused++ }
+
+func (s *endlessSource) Poll(dst []rewardsrc.Label) int {
+	s.polls++
+	dst[0] = s.label
 	return 1
 }
 
-func TestNoLabelIsAcknowledgedThatTheRobotHasNoRoomForOrComesAfterTheEnd(t *testing.T) {
-	e := newTwoEnds(t, rigtest.NewSession(t, nil))
-	source := &pressing{}
-	h := &host.Process{Link: e.host, Desk: record.NewLabelIntake(e.session.File, source, record.NewStatistics(e.agent.Shape()), rewardsrc.Monotonic)}
+func TestHost_AcknowledgesNoLabelBeyondTheRingOrTheEnd(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
+	source := &endlessSource{label: rewardsrc.Label{
+		Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic(),
+	}}
+	h := r.newIntake(source)
 	h.TakeLabels()
 	if source.acknowledged != link.LabelSlots || source.refused != 0 {
-		t.Errorf("%d acknowledged of %d, %d refused", source.acknowledged, link.LabelSlots, source.refused)
+		t.Errorf("%d acknowledged, %d refused", source.acknowledged, source.refused)
 	}
-	if err := e.Tick(); err != nil {
-		t.Fatal(err)
-	}
-	e.link.Ended.Store(1)
-	h.TakeLabels()
-	if source.acknowledged != link.LabelSlots {
+	r.ticks(1)
+	r.link.Ended.Store(1)
+	if h.TakeLabels(); source.acknowledged != link.LabelSlots {
 		t.Errorf("%d acknowledged after the end", source.acknowledged-link.LabelSlots)
 	}
 }
 
-func TestTooManyMissedTicksHaltTheRobot(t *testing.T) {
-	robot, e := newBroken(t)
-	robot.sense = func() { time.Sleep(20 * time.Millisecond) }
-	err := runBroken(t, e, 3)
-	if !errors.Is(err, rtloop.ErrOverrun) {
-		t.Errorf("want an overrun, got %v", err)
-	}
-	if robot.halts.Load() == 0 {
-		t.Error("the robot was not halted")
-	}
-	if got := e.link.Ended.Load(); got != 1+uint64(controller.FaultOverrun) {
-		t.Errorf("the host was told %d", got)
+func TestHost_TakesABoundedNumberOfInvalidLabelsAtATime(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, nil), nil)
+	source := &endlessSource{label: rewardsrc.Label{Kind: rewardsrc.Value, At: -1}}
+	if r.newIntake(source).TakeLabels(); source.polls != link.LabelSlots {
+		t.Errorf("%d labels taken, want %d", source.polls, link.LabelSlots)
 	}
 }
 
-func TestTheTickRingHoldsTenSeconds(t *testing.T) {
+func TestTickSlots_HoldTenSeconds(t *testing.T) {
 	for period, want := range map[time.Duration]int{
-		time.Second: 256, 50 * time.Millisecond: 256, 20 * time.Millisecond: 512, time.Millisecond: 16384, time.Nanosecond: 65536, 0: 65536,
+		time.Second: 256, 50 * time.Millisecond: 256, 20 * time.Millisecond: 512, time.Millisecond: 16384,
+		time.Nanosecond: 65536, 0: 65536,
 	} {
 		if got := link.TickSlots(period); got != want {
 			t.Errorf("%v: %d slots, want %d", period, got, want)
 		}
-	}
-}
-
-func TestAWarmStartThatDoesNotFitIsRefused(t *testing.T) {
-	for name, c := range map[string]struct{ rows, dim, rewards int }{
-		"another model's features": {3, 5, 3}, "a reward too few": {3, 8, 2},
-	} {
-		path := filepath.Join(t.TempDir(), "labels.npz")
-		err := npz.WriteFile(path, npz.Archive{
-			"phi":    npz.Float64(make([]float64, c.rows*c.dim), c.rows, c.dim),
-			"reward": npz.Float64(make([]float64, c.rewards), c.rewards),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := setup.OpenWarmStart(configs.Model{WarmStart: path}, 8); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestWarmStart_TakenInBlocksGivesTheSameBelief(t *testing.T) {
-	const n, dim = 2*setup.WarmBlock + 7, 8
-	w := setup.WarmStart{Path: "labels.npz", Dim: dim, Phi: make([]float64, n*dim), Reward: make([]float64, n)}
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range w.Phi {
-		w.Phi[i] = random.NormFloat64()
-	}
-	for i := range w.Reward {
-		w.Reward[i] = random.NormFloat64()
-	}
-	whole, blocks := newTwoEnds(t, rigtest.NewSession(t, nil)).agent.Learner(), newTwoEnds(t, rigtest.NewSession(t, nil)).agent.Learner()
-	if err := errors.Join(whole.WarmStart(w.Phi, w.Reward), w.Teach(t.Context(), blocks)); err != nil {
-		t.Fatal(err)
-	}
-	if whole.Belief().Hash() != blocks.Belief().Hash() {
-		t.Error("the beliefs differ")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	before := blocks.Belief().Hash()
-	if err := w.Teach(ctx, blocks); !errors.Is(err, context.Canceled) || blocks.Belief().Hash() != before {
-		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -18,29 +18,29 @@ import (
 	"optibfm/internal/terminal"
 )
 
-// bridgeStages are the requests that a run makes of a bridge's server. In lockstep
-// it does not sense: an answer to reset or act brings the state.
+// bridgeStages lists the requests of a run to the server of a bridge. In lockstep, replies to reset and act
+// contain the state, so there is no sense request.
 var bridgeStages = map[string][]bridgetest.Kind{
 	bridge.Lockstep: {bridgetest.Hello, bridgetest.Arm, bridgetest.Reset, bridgetest.Act, bridgetest.Halt},
 	bridge.Free:     {bridgetest.Hello, bridgetest.Arm, bridgetest.Sense, bridgetest.Act, bridgetest.Halt},
 }
 
-// TestRun_EveryFaultOfABridgesServerEndsInAnErrorAndAHalt is the table stage x fault
-// x mode with agent and planner; package bridge has it without. Faults of single
-// samples, which a run bears, are in faultTable.
-func TestRun_EveryFaultOfABridgesServerEndsInAnErrorAndAHalt(t *testing.T) {
+// TestRun_EveryFaultOfABridgeServerHaltsTheRobot covers stage x fault x mode with agent and planner;
+// package bridge covers it without. Faults of single samples are in injections.
+func TestRun_EveryFaultOfABridgeServerHaltsTheRobot(t *testing.T) {
 	cases := 0
 	for mode, stages := range bridgeStages {
 		free := mode == bridge.Free
 		for _, at := range stages {
 			for _, fault := range bridgetest.Faults(at, free) {
-				if fault.Mild || at == bridgetest.Reset && fault.Then == bridgetest.BeSilent { // for 10 s
+				if fault.Mild || at == bridgetest.Reset && fault.Then == bridgetest.BeSilent { // 10 s
 					continue
 				}
 				cases++
 				t.Run(fmt.Sprintf("%s/%v/%s", mode, at, fault.Name), func(t *testing.T) {
 					t.Parallel()
-					server := bridgetest.Serve(t, bridgetest.Options{Spec: haltest.Spec(6, 2), Free: free, At: at, Fault: fault})
+					options := bridgetest.Options{Spec: haltest.Spec(6, 2), Free: free, At: at, Fault: fault}
+					server := bridgetest.Serve(t, options)
 					t.Cleanup(func() { rigtest.CheckHalted(t, server, fault.Acts) })
 					if err := runOnBridge(t, mode, server.Address); err == nil || !bridgetest.Names(err, at) {
 						t.Errorf("the error does not name the bridge and the stage: %v", err)
@@ -55,7 +55,7 @@ func TestRun_EveryFaultOfABridgesServerEndsInAnErrorAndAHalt(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// runOnBridge runs some ticks, and returns why the run ended.
+// runOnBridge runs some ticks and returns the error of the run.
 func runOnBridge(t *testing.T, mode, address string) error {
 	t.Helper()
 	s := rigtest.NewSession(t, func(f *configs.File) {
@@ -65,7 +65,7 @@ func runOnBridge(t *testing.T, mode, address string) error {
 		f.Controller.Guard.MaxBadTicks = 0
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS = mode == bridge.Lockstep, 0.2, 0.2
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), rigtest.InterruptGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), rigtest.ExitTimeout)
 	defer cancel()
 	if mode == bridge.Lockstep {
 		_, err := lockstep.Run(ctx, s, terminal.QuietDisplay{})
@@ -76,12 +76,10 @@ func runOnBridge(t *testing.T, mode, address string) error {
 		return err
 	}
 	s.File.Run.EpisodeS = 0
-	e := newTwoEndsWith(t, s, robot)
-	for range 10 {
-		if err = e.Tick(); err != nil {
-			break
-		}
+	r := newRun(t, s, robot)
+	for i := 0; err == nil && i < 10; i++ {
+		err = r.Tick()
 		time.Sleep(time.Millisecond)
 	}
-	return errors.Join(err, e.agent.Halt(controller.FaultNone), setup.CloseRobot(robot))
+	return errors.Join(err, r.agent.Halt(controller.FaultNone), setup.CloseRobot(robot))
 }

@@ -5,84 +5,99 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/haltest"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
 	"optibfm/rtloop"
 )
 
-// faultRig is a control process and its host's end, tick by tick on made-up
-// time, around a robot that is no simulator and that an operator arms.
-type faultRig struct {
-	t *testing.T
-	*twoEnds
-	robot  *haltest.Stoppable
-	gpu    *rigtest.Losable // what the planner searches with
-	answer *host.Planner    // the planner at work
-	period time.Duration
-	last   controller.Tick // the newest record that the host got
-	labels uint64
-	random *rand.Rand
+// faultRun is a run on simulated time of a robot that is no simulator and that an operator arms.
+type faultRun struct {
+	*testRun
+	robot     *haltest.Stoppable
+	gpu       *rigtest.FaultyModel // the planner searches with it
+	answering *host.Planner
+	period    time.Duration
+	last      controller.Tick // newest record
+	labels    uint64
+	random    *rand.Rand
 
-	// What a fault changes.
+	// Faults that a test switches on.
 	hostSilent, hostDeaf, planless, oldSamples bool
 	elapsed                                    uint64 // periods to the next tick; 0: 1
 	spoilPlan                                  func(*controller.Plan)
 }
 
+// Limits of a faultRun.
 const (
-	rigSampleAge   = 6  // periods; more than bad ticks are borne
-	rigFrozen      = 10 // ticks
-	rigPlanAge     = 25 // ticks
-	rigBadTicks    = 3
-	rigHostSilence = 50 // ticks
+	sampleAgeLimit    = 6  // periods
+	frozenLimit       = 10 // ticks
+	planAgeLimit      = 25 // ticks
+	badTickLimit      = 3
+	hostSilenceLimit  = 50 // ticks
+	failsafeOutput    = 0.25
+	disarmedOutput    = -0.75
+	ticksToBadStop    = badTickLimit + 1
+	ticksToPlanStop   = planAgeLimit + 1
+	ticksToSilentStop = hostSilenceLimit + 1
 )
 
-func newFaultRig(t *testing.T, afterStop string) *faultRig {
+func newFaultRun(t *testing.T, afterStop string) *faultRun {
 	t.Helper()
 	spec := haltest.Spec(6, 2)
 	for i := range spec.Obs {
 		spec.Obs[i].Min, spec.Obs[i].Max = -10, 10
 	}
-	spec.Action[0].Failsafe, spec.Action[0].Disarmed = 0.25, -0.75
+	spec.Action[0].Failsafe, spec.Action[0].Disarmed = failsafeOutput, disarmedOutput
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Safety = configs.Safety{
-			Arm: configs.ArmOperator, AfterStop: afterStop, Socket: "unused", FrozenTicks: rigFrozen,
-			MaxSampleAgeMS: rigSampleAge * spec.Period.Seconds() * 1000,
+			Arm: configs.ArmOperator, AfterStop: afterStop, Socket: "unused", FrozenTicks: frozenLimit,
+			MaxSampleAgeMS: sampleAgeLimit * spec.Period.Seconds() * 1000,
 			Limits:         []controller.StopLimit{{Channel: "o5", Min: -2, Max: 2}},
 		}
-		f.Controller.Guard.MaxBadTicks, f.Controller.MaxPlanAge = rigBadTicks, rigPlanAge
-		f.Run.HostTimeoutS, f.Run.EpisodeS, f.Run.DurationS = rigHostSilence*spec.Period.Seconds(), 0, 0
+		f.Controller.Guard.MaxBadTicks, f.Controller.MaxPlanAge = badTickLimit, planAgeLimit
+		f.Run.HostTimeoutS, f.Run.EpisodeS, f.Run.DurationS = hostSilenceLimit*spec.Period.Seconds(), 0, 0
 	})
 	robot := haltest.NewStoppable(spec)
-	r := &faultRig{t: t, robot: robot, period: spec.Period, random: rand.New(rand.NewPCG(1, 2))}
-	r.twoEnds = newTwoEndsWith(t, s, robot)
-	r.last = *controller.NewTick(s.Shape())
-	r.planOnLosable(s)
-	r.heal()
+	r := &faultRun{
+		testRun: newRun(t, s, robot), robot: robot, period: spec.Period, last: *controller.NewTick(s.Shape()),
+		random: rand.New(rand.NewPCG(1, 2)),
+	}
+	network, err := s.Model.Evaluator(s.File)
+	rigtest.Must(t, err)
+	r.gpu = &rigtest.FaultyModel{Model: network}
+	r.planner, err = controller.NewPlanner(s.File.Controller, r.gpu)
+	rigtest.Must(t, err)
+	r.answering = &host.Planner{
+		Link: r.host, Planner: r.planner, Plan: r.plan, Strategy: s.File.Controller.Strategy, Every: math.MaxUint64 / 2,
+		Plans: make(chan flightlog.Plan), Snapshots: make(chan flightlog.Snapshot), Events: make(chan flightlog.Event, 8),
+	}
+	r.repair()
 	return r
 }
 
-// heal takes every fault back.
-func (r *faultRig) heal() {
+// repair removes every fault.
+func (r *faultRun) repair() {
 	robot := r.robot
-	robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr, robot.Pressed = nil, nil, nil, nil, nil, false
+	robot.SenseErr, robot.ActErr, robot.ArmErr, robot.HaltErr, robot.DisarmErr = nil, nil, nil, nil, nil
+	robot.Pressed = false
 	r.hostSilent, r.hostDeaf, r.planless, r.oldSamples, r.elapsed, r.spoilPlan = false, false, false, false, 0, nil
-	r.gpu.Lost.Store(nil)
-	r.senses(func([]float32) {})
+	r.gpu.SetSearch(nil)
+	r.sense(func([]float32) {})
 }
 
-// senses makes the robot sense noise that a fault then spoils.
-func (r *faultRig) senses(spoil func([]float32)) {
+// sense makes the robot sense noise, changed by spoil.
+func (r *faultRun) sense(spoil func([]float32)) {
 	r.robot.Observe = func(_ int, obs []float32) error {
 		for i := range obs {
 			obs[i] = float32(2*r.random.Float64() - 1)
@@ -92,8 +107,8 @@ func (r *faultRig) senses(spoil func([]float32)) {
 	}
 }
 
-// Tick runs a beat, and whatever of the host is alive answers it.
-func (r *faultRig) Tick() error {
+// Tick runs a beat, which the host answers as far as no fault keeps it from that.
+func (r *faultRun) Tick() error {
 	if !r.hostSilent {
 		r.host.HostBeat.Add(1)
 	}
@@ -101,103 +116,79 @@ func (r *faultRig) Tick() error {
 	r.beats += elapsed - 1
 	now := int64(r.beats+1) * int64(r.period)
 	if r.oldSamples {
-		r.robot.Now -= int64(r.period) // which Sense adds
+		r.robot.Now -= int64(r.period) // Sense adds a period
 	} else {
 		r.robot.Now = now
 	}
 	if r.beats == 0 {
 		elapsed = 0
 	}
-	err := r.beat(rtloop.Beat{Index: r.beats, Elapsed: elapsed, Deadline: now, Wake: now})
+	err := r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: elapsed, Deadline: now, Wake: now})
 	r.beats++
 	if !r.hostDeaf {
-		r.takeRecords()
+		r.takeRecords(&r.last)
+		for ok := true; ok; {
+			_, ok = r.host.NextRequest()
+		}
 	}
 	if !r.planless {
-		r.answerWithAPlan()
+		r.answer()
 	}
 	return err
 }
 
-func (r *faultRig) takeRecords() {
-	for {
-		t, err := r.host.NextTick()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		if t == nil {
-			break
-		}
-		r.last.CopyFrom(t)
-		r.host.ReleaseTick()
-	}
-	for {
-		if _, ok := r.host.NextRequest(); !ok {
-			return
-		}
-	}
-}
-
-func (r *faultRig) answerWithAPlan() {
+// answer plans for the newest state.
+func (r *faultRun) answer() {
 	state, fresh, err := r.host.NewestState()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	rigtest.Must(r.t, err)
 	if !fresh || state.Valid == 0 {
 		return
 	}
 	if r.spoilPlan == nil {
-		if err := r.answer.Answer(state); err != nil {
-			r.t.Fatal(err)
-		}
+		rigtest.Must(r.t, r.answering.Answer(state))
 		return
 	}
-	if _, err := r.planner.Plan(state, r.plan); err != nil {
-		r.t.Fatal(err)
-	}
-	r.spoilPlan(r.plan)
-	if err := r.host.Publish(r.plan); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err = r.planner.Plan(state, r.plan)
+	rigtest.Must(r.t, err)
+	r.publishSpoiled()
 }
 
-func (r *faultRig) ticks(n int) {
+func (r *faultRun) publishSpoiled() {
+	r.spoilPlan(r.plan)
+	rigtest.Must(r.t, r.host.Publish(r.plan))
+}
+
+func (r *faultRun) ticks(n int) {
 	r.t.Helper()
 	for range n {
-		if err := r.Tick(); err != nil {
-			r.t.Fatal(err)
-		}
+		rigtest.Must(r.t, r.Tick())
 	}
 }
 
-// say says a word as the control socket does, and runs the tick that obeys.
-func (r *faultRig) say(a command) error {
+// command gives a command as the control socket does, and runs the tick that executes it.
+func (r *faultRun) command(a command) error {
 	r.t.Helper()
-	number := r.board.asked.Load()>>8 + 1
-	r.board.asked.Store(number<<8 | uint64(a))
-	if err := r.Tick(); err != nil {
-		r.t.Fatal(err)
+	number := r.mailbox.request.Load()>>8 + 1
+	r.mailbox.request.Store(number<<8 | uint64(a))
+	r.ticks(1)
+	if r.mailbox.answered.Load() != number {
+		r.t.Fatalf("command %d was not answered within a tick", a)
 	}
-	if r.board.answered.Load() != number {
-		r.t.Fatalf("act %d was not answered within a tick", a)
-	}
-	if refusal := r.board.refusal.Load(); refusal != nil {
+	if refusal := r.mailbox.refusal.Load(); refusal != nil {
 		return *refusal
 	}
 	return nil
 }
 
-// moving is a rig that is armed and acts.
-func moving(t *testing.T, afterStop string) *faultRig {
+// newMoving returns a run that is armed and acts.
+func newMoving(t *testing.T, afterStop string) *faultRun {
 	t.Helper()
-	r := newFaultRig(t, afterStop)
+	r := newFaultRun(t, afterStop)
 	r.ticks(10)
 	if r.robot.Acts+r.robot.Arms != 0 {
-		t.Fatal("it was armed by nobody")
+		t.Fatal("armed without a command")
 	}
-	if err := r.say(CommandArm); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, r.command(commandArm))
 	r.ticks(20)
 	if r.robot.Acts != 21 {
 		t.Fatalf("%d acts in 21 armed ticks", r.robot.Acts)
@@ -205,243 +196,259 @@ func moving(t *testing.T, afterStop string) *faultRig {
 	return r
 }
 
-// injected is a line of the fault table: a fault, and the reaction to it.
-type injected struct {
+// injection is a fault and the expected reaction.
+type injection struct {
 	name   string
-	inject func(*faultRig)
-	want   controller.Fault // the latched cause
-	ticks  int              // from the fault to the stop: the tick in which the robot is halted
-	ends   bool             // nothing can mend it: the run ends also where stops are held
-	gone   bool             // nothing of it is left to be seen: a reset is not refused
+	inject func(*faultRun)
+	want   controller.Fault // latched cause
+	ticks  int              // from the fault to the stop: Halt is in the last one
+	after  aftermath
 }
 
-const badTicks = rigBadTicks + 1
+// aftermath is what is left of a fault after the stop.
+type aftermath int
 
-func failing(err error) func(*faultRig) {
-	return func(r *faultRig) { r.robot.SenseErr = err }
+const (
+	present aftermath = iota // a reset is refused until the fault is repaired
+	gone                     // a reset succeeds
+	fatal                    // the run ends, also if stops are held
+)
+
+func senseError(name string, err error) injection {
+	return injection{name, func(r *faultRun) { r.robot.SenseErr = err }, controller.FaultSense, ticksToBadStop, present}
 }
 
-func sensing(spoil func([]float32)) func(*faultRig) {
-	return func(r *faultRig) { r.senses(spoil) }
+func badValue(name string, channel int, value float64, want controller.Fault, ticks int) injection {
+	return injection{name, func(r *faultRun) {
+		r.sense(func(obs []float32) { obs[channel] = float32(value) })
+	}, want, ticks, present}
 }
 
-func spoilingPlans(spoil func(*controller.Plan)) func(*faultRig) {
-	return func(r *faultRig) { r.spoilPlan = spoil; r.answerAgain() }
+func badPlan(name string, spoil func(*controller.Plan)) injection {
+	return injection{name, func(r *faultRun) {
+		r.spoilPlan = spoil
+		r.publishSpoiled() // a broken host may publish again for the same state
+	}, controller.FaultHost, 1, present}
 }
 
-// answerAgain publishes a plan for the state that was answered already, as a
-// broken host may at any time.
-func (r *faultRig) answerAgain() {
-	r.spoilPlan(r.plan)
-	if err := r.host.Publish(r.plan); err != nil {
-		r.t.Fatal(err)
-	}
+func actError(name string, ticks int, after aftermath, inject func(*haltest.Stoppable)) injection {
+	return injection{name, func(r *faultRun) { inject(r.robot) }, controller.FaultAct, ticks, after}
 }
 
-// faultTable are the faults that can be shown tick by tick. Those that need
-// processes or real time are in faults_process_test.go.
-var faultTable = []injected{
-	{name: "a sensor gives NaN", inject: sensing(func(o []float32) { o[1] = float32(rigtest.Nan()) }), want: controller.FaultObs, ticks: badTicks},
-	{name: "a sensor gives infinity", inject: sensing(func(o []float32) { o[2] = float32(math.Inf(-1)) }), want: controller.FaultObs, ticks: badTicks},
-	{name: "a flipped bit makes a sensor's value implausible", inject: sensing(func(o []float32) { o[0] = 1e9 }), want: controller.FaultObs, ticks: badTicks},
-	{name: "the device does not answer in time", inject: failing(hal.ErrTimeout), want: controller.FaultSense, ticks: badTicks},
-	{name: "an answer's checksum is wrong", inject: failing(hal.ErrChecksum), want: controller.FaultSense, ticks: badTicks},
-	{name: "an answer is short", inject: failing(hal.ErrShort), want: controller.FaultSense, ticks: badTicks},
-	{name: "an answer is of another protocol", inject: failing(hal.ErrProtocol), want: controller.FaultSense, ticks: badTicks},
-	{name: "the device reports a fault", inject: failing(hal.ErrDevice), want: controller.FaultSense, ticks: badTicks},
-	{name: "the bus is stuck", inject: failing(hal.ErrBus), want: controller.FaultSense, ticks: badTicks},
-	{name: "the driver's newest sample is stale", inject: failing(hal.ErrStale), want: controller.FaultSense, ticks: badTicks},
-	{name: "the device is unplugged", inject: func(r *faultRig) {
-		r.robot.SenseErr, r.robot.ActErr, r.robot.HaltErr = hal.ErrBus, hal.ErrBus, hal.ErrBus
-	}, want: controller.FaultAct, ticks: 1},
-	{name: "samples grow old", inject: func(r *faultRig) { r.oldSamples = true }, want: controller.FaultStaleSample, ticks: rigSampleAge + 1},
-	{name: "all sensors freeze", inject: func(r *faultRig) {
-		r.robot.Observe = func(_ int, o []float32) error { copy(o, []float32{1, 1, 1, 1, 1, 1}); return nil }
-	}, want: controller.FaultFrozen, ticks: rigFrozen + 1},
-	{name: "the robot tilts", inject: sensing(func(o []float32) { o[5] = 2.01 }), want: controller.FaultLimit, ticks: 1},
-	{name: "the robot tilts the other way", inject: sensing(func(o []float32) { o[5] = -9 }), want: controller.FaultLimit, ticks: 1},
-	{name: "the emergency stop is pressed", inject: func(r *faultRig) { r.robot.Pressed = true }, want: controller.FaultEStop, ticks: 1},
-	{name: "the emergency stop is pressed while no sensor answers", inject: func(r *faultRig) { r.robot.Pressed, r.robot.SenseErr = true, hal.ErrBus }, want: controller.FaultEStop, ticks: 1},
-	{name: "an actuator fails", inject: func(r *faultRig) { r.robot.ActErr = hal.ErrDevice }, want: controller.FaultAct, ticks: 1, gone: true},
-	{name: "the robot's own deadman has halted it", inject: func(r *faultRig) { r.robot.Halted = true }, want: controller.FaultAct, ticks: 1, gone: true},
-	{name: "an actuator fails, and so does Halt", inject: func(r *faultRig) { r.robot.ActErr, r.robot.HaltErr = hal.ErrBus, hal.ErrBus }, want: controller.FaultAct, ticks: 1},
-	{name: "the planner hangs", inject: func(r *faultRig) { r.planless = true }, want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
-	{name: "the GPU is lost: every search fails", inject: losing(rigtest.ErrDeviceLost), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
-	{name: "the GPU computes nonsense", inject: losing(nil), want: controller.FaultStalePlan, ticks: rigPlanAge + 1},
-	{name: "a plan is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Z[3] = rigtest.Nan() }), want: controller.FaultHost, ticks: 1},
-	{name: "a plan is of the future", inject: spoilingPlans(func(p *controller.Plan) { p.Confirmed += 1000 }), want: controller.FaultHost, ticks: 1},
-	{name: "a plan's score is not a number", inject: spoilingPlans(func(p *controller.Plan) { p.Score = rigtest.Nan() }), want: controller.FaultHost, ticks: 1},
-	{name: "the host is silent, though it plans", inject: func(r *faultRig) { r.hostSilent = true }, want: controller.FaultHost, ticks: rigHostSilence + 1},
-	{name: "the host is dead", inject: func(r *faultRig) { r.hostGone.Store(true) }, want: controller.FaultHost, ticks: 1, ends: true},
-	{name: "the control socket's goroutine panics", inject: func(r *faultRig) { r.board.broken.Store(&errSocketDied) }, want: controller.FaultPanic, ticks: 1, ends: true},
-	{name: "an operator says stop", inject: func(r *faultRig) { r.board.stopping.Store(true) }, want: controller.FaultOperator, ticks: 1, gone: true},
-	{name: "the person at the keyboard presses the space bar", inject: func(r *faultRig) { (&host.Process{Link: r.host}).Key(' ') }, want: controller.FaultOperator, ticks: 1, gone: true},
+func badSearch(name string, err error) injection {
+	return injection{name, func(r *faultRun) {
+		r.gpu.SetSearch(func() (int, float32, error) { return 0, float32(math.NaN()), err })
+	}, controller.FaultStalePlan, ticksToPlanStop, present}
 }
 
-func TestEveryInjectedFaultStopsTheRobotWithinItsTicksAndIsHeldUntilResetAndArmed(t *testing.T) {
-	for _, f := range faultTable {
-		if f.ends {
+// injections lists the faults that need neither processes nor real time.
+var injections = []injection{
+	badValue("sensor: NaN", 1, math.NaN(), controller.FaultObs, ticksToBadStop),
+	badValue("sensor: infinity", 2, math.Inf(-1), controller.FaultObs, ticksToBadStop),
+	badValue("sensor: flipped bit, implausible value", 0, 1e9, controller.FaultObs, ticksToBadStop),
+	badValue("robot tilts", 5, 2.01, controller.FaultLimit, 1),
+	badValue("robot tilts the other way", 5, -9, controller.FaultLimit, 1),
+	senseError("device: no answer in time", hal.ErrTimeout),
+	senseError("device: wrong checksum", hal.ErrChecksum),
+	senseError("device: short answer", hal.ErrShort),
+	senseError("device: another protocol", hal.ErrProtocol),
+	senseError("device: reports a fault", hal.ErrDevice),
+	senseError("device: stuck bus", hal.ErrBus),
+	senseError("device: stale sample", hal.ErrStale),
+	actError("device: unplugged", 1, present, func(r *haltest.Stoppable) {
+		r.SenseErr, r.ActErr, r.HaltErr = hal.ErrBus, hal.ErrBus, hal.ErrBus
+	}),
+	actError("actuator fails", 1, gone, func(r *haltest.Stoppable) { r.ActErr = hal.ErrDevice }),
+	actError("actuator and Halt fail", 1, present, func(r *haltest.Stoppable) {
+		r.ActErr, r.HaltErr = hal.ErrBus, hal.ErrBus
+	}),
+	actError("deadman of the robot", 1, gone, func(r *haltest.Stoppable) { r.Halted = true }),
+	{"samples grow old", func(r *faultRun) { r.oldSamples = true },
+		controller.FaultStaleSample, sampleAgeLimit + 1, present},
+	{"all sensors freeze", func(r *faultRun) {
+		r.robot.Observe = func(_ int, obs []float32) error { copy(obs, []float32{1, 1, 1, 1, 1, 1}); return nil }
+	}, controller.FaultFrozen, frozenLimit + 1, present},
+	{"emergency stop", func(r *faultRun) { r.robot.Pressed = true }, controller.FaultEStop, 1, present},
+	{"emergency stop without sensors", func(r *faultRun) {
+		r.robot.Pressed, r.robot.SenseErr = true, hal.ErrBus
+	}, controller.FaultEStop, 1, present},
+	{"planner hangs", func(r *faultRun) { r.planless = true }, controller.FaultStalePlan, ticksToPlanStop, present},
+	badSearch("GPU lost", rigtest.ErrDeviceLost),
+	badSearch("GPU computes NaN", nil),
+	badPlan("plan: NaN", func(p *controller.Plan) { p.Z[3] = math.NaN() }),
+	badPlan("plan: of the future", func(p *controller.Plan) { p.Confirmed += 1000 }),
+	badPlan("plan: score NaN", func(p *controller.Plan) { p.Score = math.NaN() }),
+	{"host silent, but plans", func(r *faultRun) { r.hostSilent = true },
+		controller.FaultHost, ticksToSilentStop, present},
+	{"host dead", func(r *faultRun) { r.hostGone.Store(true) }, controller.FaultHost, 1, fatal},
+	{"panic in the socket goroutine", func(r *faultRun) {
+		r.mailbox.serverPanic.Store(&errServerPanic)
+	}, controller.FaultPanic, 1, fatal},
+	{"stop command", func(r *faultRun) { r.mailbox.stopRequested.Store(true) }, controller.FaultOperator, 1, gone},
+	{"space bar", func(r *faultRun) { (&host.Process{Link: r.host}).Key(' ') }, controller.FaultOperator, 1, gone},
+}
+
+func TestFaults_StopTheRobotUntilResetAndArm(t *testing.T) {
+	for _, f := range injections {
+		if f.after == fatal {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			r := moving(t, configs.AfterStopHold)
+			r := newMoving(t, configs.AfterStopHold)
 			halts, acts := r.robot.Halts, r.robot.Acts
 			f.inject(r)
-			r.expectStop(f, func() { r.ticks(1) })
-			if !r.last.Flags.Has(controller.FlagStopped) || r.last.Fault != f.want || r.last.Index != r.beats-1 {
-				t.Errorf("the record of tick %d (of %d) says %v, flags %b", r.last.Index, r.beats-1, r.last.Fault, r.last.Flags)
+			n := 0
+			for ; r.agent.Mode() != controller.Stopped && n <= f.ticks; n++ {
+				r.ticks(1)
 			}
-			r.expectHalted(halts)
+			if n != f.ticks || r.agent.Cause() != f.want {
+				t.Errorf("%v after %d ticks, want %v after %d", r.agent.Cause(), n, f.want, f.ticks)
+			}
+			if !r.last.Flags.Has(controller.FlagStopped) || r.last.Fault != f.want || r.last.Index != r.beats-1 {
+				t.Errorf("record of tick %d of %d: %v, flags %b", r.last.Index, r.beats-1, r.last.Fault, r.last.Flags)
+			}
+			r.wantHalted(halts)
 			acts = max(acts, r.robot.Acts)
 			r.ticks(30)
-			if err := r.say(CommandReset); (err == nil) != f.gone {
-				t.Errorf("a reset with the fault still there: %v", err)
+			if err := r.command(commandReset); (err == nil) != (f.after == gone) {
+				t.Errorf("reset before the repair: %v", err)
 			}
-			r.heal()
+			r.repair()
 			r.ticks(30)
-			r.expectNoRestart(acts)
+			r.wantRestartOnlyAfterArm(acts)
 		})
 	}
 }
 
-func TestEveryInjectedFaultHaltsTheRobotAndEndsARunThatDoesNotHold(t *testing.T) {
-	for _, f := range faultTable {
+func TestFaults_EndARunThatDoesNotHoldStops(t *testing.T) {
+	for _, f := range injections {
 		for _, afterStop := range []string{configs.AfterStopEnd, configs.AfterStopHold} {
-			if afterStop == configs.AfterStopHold && !f.ends {
+			if afterStop == configs.AfterStopHold && f.after != fatal {
 				continue
 			}
-			t.Run(f.name, func(t *testing.T) {
-				r := moving(t, afterStop)
+			t.Run(f.name+"/"+afterStop, func(t *testing.T) {
+				r := newMoving(t, afterStop)
 				halts := r.robot.Halts
 				f.inject(r)
 				var err error
 				n := 0
-				for err == nil && n <= f.ticks {
+				for ; err == nil && n <= f.ticks; n++ {
 					err = r.Tick()
-					n++
 				}
 				wantFault(t, err, f.want)
 				if n != f.ticks {
 					t.Errorf("after %d ticks, want %d", n, f.ticks)
 				}
-				if f.ends { // the loop's Halt is what follows
-					_ = r.agent.Halt(f.want)
+				if f.after == fatal {
+					_ = r.agent.Halt(f.want) // as the loop does
 				}
-				r.expectHalted(halts)
+				r.wantHalted(halts)
 			})
 		}
 	}
 }
 
-// expectStop runs ticks until the robot is stopped.
-func (r *faultRig) expectStop(f injected, tick func()) {
+func (r *faultRun) wantHalted(before int) {
 	r.t.Helper()
-	n := 0
-	for r.agent.Mode() != controller.Stopped && n <= f.ticks {
-		tick()
-		n++
+	if r.robot.Halts <= before || !r.robot.Halted {
+		r.t.Errorf("%d calls of Halt", r.robot.Halts-before)
 	}
-	if n != f.ticks || r.agent.Cause() != f.want {
-		r.t.Errorf("%v by %q after %d ticks, want %q after %d", r.agent.Mode(), r.agent.Cause(), n, f.want, f.ticks)
+	if want := []float32{failsafeOutput, 0}; !slices.Equal(r.robot.Output, want) {
+		r.t.Errorf("output %v, want the failsafe %v", r.robot.Output, want)
 	}
 }
 
-func (r *faultRig) expectHalted(halts int) {
-	r.t.Helper()
-	if r.robot.Halts <= halts || !r.robot.Halted {
-		r.t.Errorf("Halt was called %d times", r.robot.Halts-halts)
-	}
-	if want := []float32{0.25, 0}; !slices.Equal(r.robot.Output, want) {
-		r.t.Errorf("the output is %v, want the failsafe one %v", r.robot.Output, want)
-	}
-}
-
-// expectNoRestart mends, resets and arms, and looks at what moves when.
-func (r *faultRig) expectNoRestart(acts int) {
+// wantRestartOnlyAfterArm resets and arms the repaired robot.
+func (r *faultRun) wantRestartOnlyAfterArm(acts int) {
 	r.t.Helper()
 	if r.robot.Acts != acts {
-		r.t.Fatalf("it acted %d times while stopped", r.robot.Acts-acts)
+		r.t.Fatalf("%d acts while stopped", r.robot.Acts-acts)
 	}
 	if r.agent.Mode() == controller.Stopped {
-		if err := r.say(CommandArm); !errors.Is(err, controller.ErrFaulted) {
+		if err := r.command(commandArm); !errors.Is(err, controller.ErrFaulted) {
 			r.t.Errorf("armed without a reset: %v", err)
 		}
-		if err := r.say(CommandReset); err != nil {
-			r.t.Fatalf("reset: %v", err)
-		}
+		rigtest.Must(r.t, r.command(commandReset))
 	}
 	r.ticks(5)
 	if r.robot.Acts != acts || r.agent.Mode() != controller.Disarmed {
-		r.t.Fatalf("after the reset it is %v and acted %d times", r.agent.Mode(), r.robot.Acts-acts)
+		r.t.Fatalf("after the reset: %v, %d acts", r.agent.Mode(), r.robot.Acts-acts)
 	}
-	if err := r.say(CommandArm); err != nil {
-		r.t.Fatalf("arm: %v", err)
-	}
+	rigtest.Must(r.t, r.command(commandArm))
 	r.ticks(1)
 	if r.robot.Acts != acts+2 {
-		r.t.Errorf("armed again, it acted %d times", r.robot.Acts-acts)
+		r.t.Errorf("armed again: %d acts", r.robot.Acts-acts)
 	}
 }
 
-// TestNoInjectedNuisanceStopsTheRobot is the other half of the table: what the
-// robot bears, without a stop and without a wrong action.
-func TestNoInjectedNuisanceStopsTheRobot(t *testing.T) {
-	for name, nuisance := range map[string]func(*faultRig, int){
-		"a bad observation, then as many good ones as it takes": func(r *faultRig, i int) {
-			r.senses(func(o []float32) {
-				if i%(rigBadTicks+1) != 0 {
-					o[0] = float32(rigtest.Nan())
-				}
-			})
-		},
-		"a flood of labels": func(r *faultRig, _ int) {
-			for r.host.HasRoom() {
-				r.labels++
-				_ = r.host.Push(rewardsrc.Label{ID: r.labels, Kind: rewardsrc.Value, Tick: r.beats, Value: 1})
+// push fills the label ring.
+func (r *faultRun) push(label func() rewardsrc.Label) {
+	for r.host.HasRoom() {
+		r.labels++
+		_ = r.host.Push(label())
+	}
+}
+
+// disturbances are what the robot must tolerate without a stop and without a wrong action.
+var disturbances = map[string]func(*faultRun, int){
+	"bad observations, but not too many in a row": func(r *faultRun, i int) {
+		r.sense(func(obs []float32) {
+			if i%(badTickLimit+1) != 0 {
+				obs[0] = float32(math.NaN())
 			}
-		},
-		"labels of nonsense": func(r *faultRig, i int) {
-			for r.host.HasRoom() {
-				r.labels++
-				_ = r.host.Push(rewardsrc.Label{ID: r.labels % 3, Kind: rewardsrc.Kind(r.random.Uint32()), Tick: r.random.Uint64(), Request: r.random.Uint64(), Value: rigtest.Nan(), Weight: -1, Undoes: r.random.Uint64(), At: int64(r.random.Uint64())})
+		})
+	},
+	"flood of labels": func(r *faultRun, _ int) {
+		r.push(func() rewardsrc.Label {
+			return rewardsrc.Label{ID: r.labels, Kind: rewardsrc.Value, Tick: r.beats, Value: 1}
+		})
+	},
+	"random labels": func(r *faultRun, _ int) {
+		r.push(func() rewardsrc.Label {
+			return rewardsrc.Label{
+				ID: r.labels % 3, Kind: rewardsrc.Kind(r.random.Uint32()), Tick: r.random.Uint64(),
+				Request: r.random.Uint64(), Value: math.NaN(), Weight: -1, Undoes: r.random.Uint64(),
+				At: int64(r.random.Uint64()),
 			}
-		},
-		"a tick ring that nobody empties": func(r *faultRig, _ int) { r.hostDeaf = true },
-		"words of the host that mean nothing": func(r *faultRig, i int) {
-			r.host.Stop.Store(uint64(link.StopRobot) + 1 + uint64(i))
-			r.host.Ready.Store(r.random.Uint64())
-		},
-		"a planner that misses every second state": func(r *faultRig, i int) { r.planless = i%2 == 0 },
-		"a few missed ticks":                       func(r *faultRig, i int) { r.elapsed = 1 + uint64(i%3) },
-		"a host that stalls for less than its limit": func(r *faultRig, i int) {
-			r.hostSilent, r.planless = i%rigPlanAge != 0, i%rigPlanAge != 0
-		},
-		"an operator who arms an armed robot, and resets it": func(r *faultRig, i int) {
-			r.board.asked.Store(r.board.answered.Load()<<8 + 1<<8 | uint64([...]command{CommandArm, CommandReset, 77}[i%3]))
-		},
-	} {
+		})
+	},
+	"full tick ring": func(r *faultRun, _ int) { r.hostDeaf = true },
+	"random words of the host": func(r *faultRun, i int) {
+		r.host.Stop.Store(uint64(link.StopRobot) + 1 + uint64(i))
+		r.host.Ready.Store(r.random.Uint64())
+	},
+	"planner misses every second state": func(r *faultRun, i int) { r.planless = i%2 == 0 },
+	"few missed ticks":                  func(r *faultRun, i int) { r.elapsed = 1 + uint64(i%3) },
+	"host stalls for less than its limit": func(r *faultRun, i int) {
+		r.hostSilent, r.planless = i%planAgeLimit != 0, i%planAgeLimit != 0
+	},
+	"commands for an armed robot": func(r *faultRun, i int) {
+		a := [...]command{commandArm, commandReset, 77}[i%3]
+		r.mailbox.request.Store(r.mailbox.answered.Load()<<8 + 1<<8 | uint64(a))
+	},
+}
+
+func TestFaults_ToleratedDisturbancesDoNotStopTheRobot(t *testing.T) {
+	for name, disturb := range disturbances {
 		t.Run(name, func(t *testing.T) {
-			r := moving(t, configs.AfterStopHold)
+			r := newMoving(t, configs.AfterStopHold)
 			acts, halts := r.robot.Acts, r.robot.Halts
 			ticks := 3 * link.TickSlots(r.period)
 			for i := range ticks {
-				nuisance(r, i)
+				disturb(r, i)
 				r.ticks(1)
 			}
-			if r.robot.Acts != acts+ticks || r.robot.Halts != halts || !r.agent.Armed() {
-				t.Errorf("%v (%v), %d acts in %d ticks, %d halts", r.agent.Mode(), r.agent.Cause(), r.robot.Acts-acts, ticks, r.robot.Halts-halts)
-			}
-			if r.robot.Refused != 0 {
-				t.Errorf("the robot refused %d actions", r.robot.Refused)
+			if r.robot.Acts != acts+ticks || r.robot.Halts != halts || !r.agent.Armed() || r.robot.Refused != 0 {
+				t.Errorf("%v (%v), %d acts in %d ticks, %d halts, %d refused actions", r.agent.Mode(), r.agent.Cause(),
+					r.robot.Acts-acts, ticks, r.robot.Halts-halts, r.robot.Refused)
 			}
 		})
 	}
 }
 
-// TestNothingThatTheHostWritesArmsTheRobot has the host, and with it every
-// reward device, write whatever it can write.
-func TestNothingThatTheHostWritesArmsTheRobot(t *testing.T) {
-	r := newFaultRig(t, configs.AfterStopHold)
+// The host, and with it every reward device, writes random values to the segment.
+func TestControl_HostCannotArmTheRobot(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
 	for i := range 3000 {
 		r.host.Ready.Store(r.random.Uint64N(4))
 		r.host.Ended.Store(r.random.Uint64N(20))
@@ -456,7 +463,10 @@ func TestNothingThatTheHostWritesArmsTheRobot(t *testing.T) {
 			p.Tick = min(p.Tick, p.Confirmed)
 		}
 		if r.host.HasRoom() {
-			_ = r.host.Push(rewardsrc.Label{ID: uint64(i), Kind: rewardsrc.Kind(r.random.Uint32N(6)), Tick: r.beats, Request: r.random.Uint64N(9), Value: r.random.NormFloat64(), Undoes: r.random.Uint64N(uint64(i + 1))})
+			_ = r.host.Push(rewardsrc.Label{
+				ID: uint64(i), Kind: rewardsrc.Kind(r.random.Uint32N(6)), Tick: r.beats, Request: r.random.Uint64N(9),
+				Value: r.random.NormFloat64(), Undoes: r.random.Uint64N(uint64(i + 1)),
+			})
 		}
 		r.ticks(1)
 		if r.agent.Armed() || r.robot.Arms+r.robot.Acts > 0 {
@@ -468,165 +478,133 @@ func TestNothingThatTheHostWritesArmsTheRobot(t *testing.T) {
 	}
 }
 
-func TestARobotWaitsForAPlanBeforeItIsArmed(t *testing.T) {
-	r := newFaultRig(t, configs.AfterStopHold)
+func TestCommands_ArmNeedsAPlan(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
 	r.planless = true
 	r.ticks(5)
-	if err := r.say(CommandArm); !errors.Is(err, errNoPlanYet) {
-		t.Errorf("armed without a plan: %v", err)
+	if err := r.command(commandArm); !errors.Is(err, errNoPlan) || r.agent.Armed() {
+		t.Errorf("without a plan: %v, armed %t", err, r.agent.Armed())
 	}
 	r.planless = false
 	r.ticks(2)
-	if err := r.say(CommandArm); err != nil {
-		t.Error(err)
+	if err := r.command(commandArm); err != nil || !r.agent.Armed() {
+		t.Errorf("with a plan: %v, armed %t", err, r.agent.Armed())
 	}
 }
 
-func TestARobotIsNotArmedWhileTheHostIsSilent(t *testing.T) {
-	r := moving(t, configs.AfterStopHold)
-	if err := r.say(CommandDisarm); err != nil {
-		t.Fatal(err)
-	}
+func TestCommands_ArmAndResetNeedTheHost(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
+	rigtest.Must(t, r.command(commandDisarm))
 	r.hostSilent = true
-	r.ticks(rigHostSilence + 2)
-	for _, a := range []command{CommandReset, CommandArm} {
-		if err := r.say(a); !errors.Is(err, errHostSilent) {
-			t.Errorf("act %d: %v", a, err)
+	r.ticks(hostSilenceLimit + 2)
+	for _, a := range []command{commandReset, commandArm} {
+		if err := r.command(a); !errors.Is(err, errHostSilent) {
+			t.Errorf("command %d: %v", a, err)
 		}
 	}
 }
 
-func TestDisarmAndStopHaveOutputsOfTheirOwn(t *testing.T) {
-	r := moving(t, configs.AfterStopHold)
-	if err := r.say(CommandDisarm); err != nil {
-		t.Fatal(err)
-	}
-	if r.robot.Output[0] != -0.75 || r.agent.Mode() != controller.Disarmed {
+func TestCommands_DisarmAndStopSetTheirOutputs(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
+	rigtest.Must(t, r.command(commandDisarm))
+	if r.robot.Output[0] != disarmedOutput || r.agent.Mode() != controller.Disarmed {
 		t.Errorf("disarmed: %v, output %v", r.agent.Mode(), r.robot.Output)
 	}
-	if err := r.say(CommandArm); err != nil {
-		t.Fatal(err)
-	}
-	r.board.stopping.Store(true)
+	rigtest.Must(t, r.command(commandArm))
+	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
-	if r.robot.Output[0] != 0.25 || r.agent.Mode() != controller.Stopped {
+	if r.robot.Output[0] != failsafeOutput || r.agent.Mode() != controller.Stopped {
 		t.Errorf("stopped: %v, output %v", r.agent.Mode(), r.robot.Output)
 	}
 }
 
-func TestARobotThatDoesNotDisarmIsStoppedAndTheAskerIsTold(t *testing.T) {
-	r := moving(t, configs.AfterStopHold)
+func TestCommands_FailedDisarmStopsTheRobot(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
 	r.robot.DisarmErr = hal.ErrBus
-	if err := r.say(CommandDisarm); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("the asker was told %v", err)
+	if err := r.command(commandDisarm); !errors.Is(err, hal.ErrBus) {
+		t.Errorf("the reply is %v", err)
 	}
-	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.board.stopped.Load(), hal.ErrBus) {
-		t.Errorf("%v, %v", r.agent.Cause(), r.board.stopped.Load())
-	}
-}
-
-func TestATickOfAHeldRobotAllocatesNothing(t *testing.T) {
-	r := moving(t, configs.AfterStopHold)
-	r.robot.Pressed = true
-	r.ticks(50)
-	beat := func() {
-		r.host.HostBeat.Add(1)
-		r.beats++
-		now := int64(r.beats+1) * int64(r.period)
-		r.robot.Now = now
-		if err := r.beat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := testing.AllocsPerRun(500, beat); n != 0 {
-		t.Errorf("%v allocations a tick", n)
-	}
-	r.hostSilent = true
-	r.ticks(rigHostSilence + 2)
-	silent := func() {
-		r.beats++
-		_ = r.beat(rtloop.Beat{Index: r.beats, Elapsed: 1})
-	}
-	if n := testing.AllocsPerRun(100, silent); n != 0 {
-		t.Errorf("%v allocations a tick with a silent host", n)
+	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.mailbox.cause.Load(), hal.ErrBus) {
+		t.Errorf("%v, %v", r.agent.Cause(), r.mailbox.cause.Load())
 	}
 }
 
-func TestAnAutomaticRobotIsNotArmedAgainByItselfAfterAStop(t *testing.T) {
-	r := newFaultRig(t, configs.AfterStopHold)
-	r.arming = true
+func TestCommands_AutomaticRobotIsNotArmedAgainAfterAStop(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
+	r.autoArm = true
 	r.ticks(5)
 	if !r.agent.Armed() {
-		t.Fatal("it did not arm itself")
+		t.Fatal("it was not armed")
 	}
-	r.board.stopping.Store(true)
+	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
 	acts := r.robot.Acts
-	if err := r.say(CommandReset); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, r.command(commandReset))
 	r.ticks(50)
 	if r.agent.Mode() != controller.Disarmed || r.robot.Acts != acts {
 		t.Errorf("%v, %d acts", r.agent.Mode(), r.robot.Acts-acts)
 	}
 }
 
-func TestARobotIsNotArmedBeforeThereIsAPlan(t *testing.T) {
-	r := newFaultRig(t, configs.AfterStopHold)
-	r.planned = false // as before the planner's first answer
-	if err := r.do(CommandArm); !errors.Is(err, errNoPlanYet) || r.agent.Armed() {
-		t.Errorf("%v, armed %v", err, r.agent.Armed())
-	}
-	r.planned = true
-	if err := r.do(CommandArm); err != nil || !r.agent.Armed() {
-		t.Errorf("%v, armed %v", err, r.agent.Armed())
-	}
-}
-
-func TestAnActThatGotNoAnswerIsNotDoneLater(t *testing.T) {
-	r := newFaultRig(t, configs.AfterStopHold)
+func TestCommands_UnansweredCommandIsCancelled(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
 	r.ticks(5)
-	if err := r.board.Ask(CommandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
-		t.Fatalf("no tick, and the answer is %v", err)
+	if err := r.mailbox.call(commandArm, time.Millisecond); !errors.Is(err, errNoAnswer) {
+		t.Fatalf("no tick, and the reply is %v", err)
 	}
-	r.ticks(5) // the control thread is back: the operator may stand beside the robot by now
+	r.ticks(5)
 	if r.agent.Armed() {
-		t.Fatal("armed when nobody expected it")
+		t.Fatal("armed after the timeout")
 	}
-	if err := r.say(CommandArm); err != nil || !r.agent.Armed() {
+	if err := r.command(commandArm); err != nil || !r.agent.Armed() {
 		t.Errorf("%v, armed %v", err, r.agent.Armed())
 	}
 }
 
-// unguarded hides a deadman.
-type unguarded struct{ hal.Robot }
+func TestControl_TickOfAHeldStopAllocatesNothing(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
+	r.robot.Pressed = true
+	r.ticks(50)
+	beats := func(n int) func() {
+		return func() {
+			for range n {
+				r.beats++
+				now := int64(r.beats+1) * int64(r.period)
+				r.robot.Now = now
+				rigtest.Must(t, r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}))
+			}
+		}
+	}
+	r.host.HostBeat.Add(1)
+	wantNoAllocations(t, beats(hostSilenceLimit/3))
+	r.hostSilent = true
+	r.ticks(hostSilenceLimit + 2)
+	wantNoAllocations(t, beats(100))
+}
 
-func TestAStrictPostureRefusesARealRobotThatArmsItselfOrHasNoDeadman(t *testing.T) {
-	real := haltest.New(haltest.Spec(1, 1))
-	for _, c := range []struct {
-		name     string
-		robot    hal.Robot
-		arm      string
-		external string
-		refused  bool
-	}{
-		{"arms itself", real, configs.ArmAutomatic, "", true},
-		{"an operator arms it", real, configs.ArmOperator, "", false},
-		{"no deadman", unguarded{real}, configs.ArmOperator, "", true},
-		{"an external deadman", unguarded{real}, configs.ArmOperator, "relay K2", false},
-		{"a simulator", haltest.NewSimulator(haltest.Spec(1, 1)), configs.ArmAutomatic, "", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var warning rigtest.Printed
-			file := configs.Default()
-			file.Loop.Posture, file.Safety.Arm, file.Safety.ExternalDeadman = rtloop.Strict, c.arm, c.external
-			if err := setup.CheckArming(&warning, c.robot, file); (err != nil) != c.refused {
-				t.Errorf("strict: %v", err)
-			}
-			file.Loop.Posture = rtloop.Warn
-			if err := setup.CheckArming(&warning, c.robot, file); err != nil || (len(warning) > 0) != c.refused {
-				t.Errorf("warn: %v, %q", err, warning)
-			}
-		})
+func TestControl_LostGPUIsReportedOnceAndMayReturn(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
+	badSearch("", rigtest.ErrDeviceLost).inject(r)
+	r.ticks(5 * planAgeLimit)
+	if len(r.answering.Events) != 1 {
+		t.Fatalf("%d events", len(r.answering.Events))
+	}
+	e := <-r.answering.Events
+	if e.Level != flightlog.Error || !strings.Contains(e.Text, rigtest.ErrDeviceLost.Error()) {
+		t.Errorf("the event is %+v", e)
+	}
+	if r.agent.Cause() != controller.FaultStalePlan || r.last.Index != r.beats-1 {
+		t.Errorf("stopped by %v; the newest record is of tick %d of %d", r.agent.Cause(), r.last.Index, r.beats-1)
+	}
+	if err := r.command(commandReset); !errors.Is(err, controller.ErrPresent) {
+		t.Errorf("reset without a planner: %v", err)
+	}
+	r.repair()
+	r.ticks(2)
+	rigtest.Must(t, errors.Join(r.command(commandReset), r.command(commandArm)))
+	acts := r.robot.Acts
+	r.ticks(10)
+	if r.robot.Acts != acts+10 {
+		t.Errorf("%d acts in 10 ticks", r.robot.Acts-acts)
 	}
 }

@@ -25,33 +25,34 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
+// HostFinishTimeout is how long the host may take to finish the log and the summary.
+const HostFinishTimeout = 60 * time.Second
+
 const (
-	hostStart   = 60 * time.Second       // for the host to be ready
-	HostEnd     = 60 * time.Second       // for the host to finish the log and the summary
-	hostAbort   = 5 * time.Second        // for a host that has nothing to finish, or that failed
-	hostUnready = 500 * time.Millisecond // for a host that is not ready, and may hang in TensorFlow
+	hostStartTimeout   = 60 * time.Second       // until the host is ready
+	hostAbortTimeout   = 5 * time.Second        // for a host that failed or has nothing to finish
+	hostUnreadyTimeout = 500 * time.Millisecond // for a host that is not ready and may hang in TensorFlow
 )
 
-// hostProcess is the child, as the control process sees it.
+// hostProcess is the host process, a child of the control process.
 type hostProcess struct {
 	cmd      *exec.Cmd
-	lifeline *os.File     // held open; its closing tells the host not to wait for us
-	restore  func() error // of the terminal
-	screen   bool         // it has the whole terminal
-	crash    *os.File     // the trace of its panic
+	lifeline *os.File     // the host ends when it is closed
+	restore  func() error // restores the terminal
+	screen   bool         // it draws a full screen
+	crash    *os.File     // the stack of its panic
 	exited   chan error
-	gone     atomic.Bool // it has ended: known within a tick, before its silence is
+	gone     atomic.Bool // it has ended; known sooner than its silence
 }
 
-// startHost starts the host process. It inherits the segment, its orders and
-// the lifeline, and nothing else; no descriptor of a device is among them, for
-// Go opens all of them close-on-exec.
-func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProcess, error) {
-	attributes, err := asUser(s.File.Run.HostUser)
+// startHost starts the host process. It inherits the segment, its configuration, the lifeline, the crash file and
+// the wakes, and no descriptor of a device: Go opens all files close-on-exec.
+func startHost(s *setup.Session, segment *os.File, o link.HostConfig, wakes ...*link.Wake) (*hostProcess, error) {
+	attributes, err := userAttributes(s.File.Run.HostUser)
 	if err != nil {
 		return nil, err
 	}
-	file, err := ordersFile(s, o)
+	file, err := hostConfigFile(s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProc
 		return nil, err
 	}
 	defer read.Close()
-	crash, err := nameless("optibfm-crash")
+	crash, err := memoryFile("optibfm-crash")
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +79,19 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProc
 	h.cmd.Args[0] = link.HostName
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
+	for _, w := range wakes {
+		f, err := w.Inheritable()
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		h.cmd.ExtraFiles = append(h.cmd.ExtraFiles, f)
+	}
 	h.cmd.SysProcAttr = attributes
-	if err := startWithoutRights(h.cmd); err != nil {
+	if err := startUnprivileged(h.cmd); err != nil {
 		if s.File.Run.HostUser != "" && errors.Is(err, os.ErrPermission) {
-			return nil, fmt.Errorf("run.host_user: %w: only root can start a process as %s: run as root, or leave the key empty", err, s.File.Run.HostUser)
+			return nil, fmt.Errorf("run.host_user: %w: only root can start a process as %s; "+
+				"run as root, or leave the key empty", err, s.File.Run.HostUser)
 		}
 		return nil, fmt.Errorf("control: starting the host process: %w", err)
 	}
@@ -93,10 +103,10 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig) (*hostProc
 	return h, nil
 }
 
-// ordersFile returns the orders in a file that has no name.
-func ordersFile(s *setup.Session, o link.HostConfig) (*os.File, error) {
+// hostConfigFile returns an unnamed file with the configuration of the host.
+func hostConfigFile(s *setup.Session, o link.HostConfig) (*os.File, error) {
 	o.YAML = s.YAML
-	f, err := nameless("optibfm-orders")
+	f, err := memoryFile("optibfm-config")
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +119,8 @@ func ordersFile(s *setup.Session, o link.HostConfig) (*os.File, error) {
 	return f, nil
 }
 
-// nameless returns a file in memory that ends with its last descriptor.
-func nameless(name string) (*os.File, error) {
+// memoryFile returns a file in memory that ends with its last descriptor.
+func memoryFile(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("control: %s: %w", name, err)
@@ -118,15 +128,15 @@ func nameless(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// asUser makes the host run as another user, with that user's groups: they are
-// what gives it the reward device and the GPU.
-func asUser(name string) (*syscall.SysProcAttr, error) {
+// userAttributes makes the host run as another user with that user's groups, which grant access to the
+// reward device and the GPU.
+func userAttributes(name string) (*syscall.SysProcAttr, error) {
 	if name == "" {
 		return nil, nil
 	}
 	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("run.host_user: %w: create the user, or leave the key empty", err)
+		return nil, fmt.Errorf("run.host_user: %w; create the user, or leave the key empty", err)
 	}
 	groups, err := u.GroupIds()
 	if err != nil {
@@ -145,7 +155,7 @@ func asUser(name string) (*syscall.SysProcAttr, error) {
 
 // waitReady waits until the host has opened everything.
 func (h *hostProcess) waitReady(ctx context.Context, l *link.ControlLink) error {
-	deadline := time.After(hostStart)
+	deadline := time.After(hostStartTimeout)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for l.Ready.Load() == 0 {
@@ -153,61 +163,58 @@ func (h *hostProcess) waitReady(ctx context.Context, l *link.ControlLink) error 
 		case <-ticker.C:
 		case err := <-h.exited:
 			h.exited <- err
-			if ctx.Err() != nil { // by the same signal as we, perhaps
+			if ctx.Err() != nil { // perhaps by the same signal
 				return link.ErrInterrupted
 			}
 			return errors.New("control: the host process ended before the robot was armed: nothing moved")
 		case <-ctx.Done():
 			return link.ErrInterrupted
 		case <-deadline:
-			return fmt.Errorf("control: the host process was not ready within %v: see what it printed", hostStart)
+			return fmt.Errorf("control: the host process was not ready within %v; see its output", hostStartTimeout)
 		}
 	}
 	return nil
 }
 
-// patienceAfter is how long the host may take for its last work after a run
-// that ended with err.
-func patienceAfter(err error) time.Duration {
+// finishTimeout returns how long the host may take to finish after a run that ended with err.
+func finishTimeout(err error) time.Duration {
 	if errors.Is(err, errHostSilent) || errors.Is(err, errStuck) {
-		return hostAbort
+		return hostAbortTimeout
 	}
-	return HostEnd
+	return HostFinishTimeout
 }
 
-// finish waits for the host to record the end of the run, kills it where it
-// does not, and gives the terminal back whatever it did. A signal, the second
-// one where one ended the run, makes the host leave out what takes long.
-func (h *hostProcess) finish(patience time.Duration) error {
-	hurry := make(chan os.Signal, 1)
-	signal.Notify(hurry, link.StopSignals...)
-	defer signal.Stop(hurry)
+// finish waits for the host to record the end of the run, kills it after the timeout and restores the
+// terminal. A signal, or a second one after a run that a signal ended, shortens the wait.
+func (h *hostProcess) finish(timeout time.Duration) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, link.StopSignals...)
+	defer signal.Stop(signals)
 	select {
 	case err := <-h.exited:
-		return h.ended(err)
-	case <-hurry:
-	case <-time.After(patience - hostAbort):
+		return h.exitError(err)
+	case <-signals:
+	case <-time.After(timeout - hostAbortTimeout):
 	}
-	return h.release(hostAbort)
+	return h.abandon(hostAbortTimeout)
 }
 
-// release tells the host that the control process does not wait for it any more,
-// and kills it if it has not ended after the given time.
-func (h *hostProcess) release(grace time.Duration) error {
+// abandon closes the lifeline, and kills the host if it has not ended after the grace period.
+func (h *hostProcess) abandon(grace time.Duration) error {
 	_ = h.lifeline.Close()
 	select {
 	case err := <-h.exited:
-		return h.ended(err)
+		return h.exitError(err)
 	case <-time.After(grace):
 	}
 	_ = h.cmd.Process.Kill()
 	<-h.exited
-	return errors.Join(link.ErrHostKilled, h.giveBack(true))
+	return errors.Join(link.ErrHostKilled, h.restoreTerminal(true))
 }
 
-// ended says how the host ended, which it did by itself.
-func (h *hostProcess) ended(err error) error {
-	_ = h.lifeline.Close() // again, perhaps
+// exitError returns the error of a host that ended without being killed here.
+func (h *hostProcess) exitError(err error) error {
+	_ = h.lifeline.Close() // it may be closed already
 	code := h.cmd.ProcessState.ExitCode()
 	switch {
 	case err == nil:
@@ -216,31 +223,29 @@ func (h *hostProcess) ended(err error) error {
 	default:
 		err = fmt.Errorf("control: the host process: %w", err)
 	}
-	return errors.Join(err, h.giveBack(code != 0 && code != 1))
+	return errors.Join(err, h.restoreTerminal(code != 0 && code != 1))
 }
 
-// giveBack gives the terminal back, also where the host could not: it was
-// killed, or it panicked.
-func (h *hostProcess) giveBack(died bool) error {
+// restoreTerminal restores the terminal, also after a host that was killed or that panicked.
+func (h *hostProcess) restoreTerminal(died bool) error {
 	if died && h.screen {
 		terminal.RescueTerminal(os.Stdout)
-		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // decoration
+		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // best effort
 	}
 	var err error
-	if !terminal.InBackground(int(os.Stdin.Fd())) { // where it would stop us
+	if !terminal.InBackground(int(os.Stdin.Fd())) { // in the background it would stop this process
 		err = h.restore()
 	}
 	return errors.Join(err, h.crash.Close())
 }
 
-// startWithoutRights starts a process that has none of the capabilities which
-// make this one real-time, and can gain none. All of that belongs to the thread
-// that forks, so it is one that ends afterwards.
-func startWithoutRights(cmd *exec.Cmd) error {
+// startUnprivileged starts a process that has none of the real-time capabilities of this one and cannot
+// gain any. These are attributes of the forking thread, so that thread ends afterwards.
+func startUnprivileged(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if err := giveUpRights(); err != nil {
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
+		if err := dropPrivileges(); err != nil {
 			started <- err
 			return
 		}
@@ -249,9 +254,9 @@ func startWithoutRights(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// giveUpRights takes the calling thread's capabilities. Root keeps them: it
-// needs them to become another user, which takes them too.
-func giveUpRights() error {
+// dropPrivileges removes the capabilities of the calling thread. Root keeps them: it needs them to
+// change the user, which removes them.
+func dropPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}

@@ -4,28 +4,28 @@ package control
 
 import (
 	"errors"
+	"testing"
+
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
-	"testing"
 )
 
-func TestAControlTickWithASavedModelAllocatesNothingOnGosHeap(t *testing.T) {
+func TestControl_TickWithASavedModelAllocatesNothing(t *testing.T) {
 	for _, strategy := range []string{controller.UCB, controller.UCBSphere} {
-		s := rigtest.NewSavedSession(t, func(f *configs.File) { f.Controller.Strategy = strategy })
-		e := newTwoEnds(t, s)
+		s := rigtest.NewSavedModelSession(t, func(f *configs.File) { f.Controller.Strategy = strategy })
+		r := newRun(t, s, nil)
 		id := uint64(0)
 		step := func() {
 			id++
-			if err := errors.Join(e.host.Push(rewardsrc.Label{ID: id, Tick: e.beats, Kind: rewardsrc.Value, Value: 0.5}), e.Tick()); err != nil {
-				t.Fatal(err)
-			}
+			label := rewardsrc.Label{ID: id, Tick: r.beats, Kind: rewardsrc.Value, Value: 0.5}
+			rigtest.Must(t, errors.Join(r.host.Push(label), r.Tick()))
 		}
 		for range 50 {
 			step()
 		}
-		if !e.agent.Armed() {
+		if !r.agent.Armed() {
 			t.Fatal("the robot was never armed")
 		}
 		if n := testing.AllocsPerRun(1, func() {

@@ -13,7 +13,6 @@ import (
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -21,10 +20,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// TestTwoProcesses_MemoryIsConstant runs what both processes of a real-time run do in
-// each tick, in one process and on one clock that a test turns: the control loop's
-// beat, the planner, the label intake, the recorder with its log, the belief keeper and
-// the display.
+// TestTwoProcesses_MemoryIsConstant runs both halves of a real-time run in one process, on a clock that the
+// test turns: control loop, planner, label intake, recorder with its log, belief saver and display.
 func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	ticks := rigtest.SoakTicks()
 	const period = 20 * time.Millisecond
@@ -38,77 +35,56 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		f.Operator.Scripted.Mode, f.Operator.Scripted.DelayS = scripted.WhenAsked, 0.3
 	})
 	robot, err := rover.New(s.File.Robot.Rover)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newTwoEndsWith(t, s, robot)
+	rigtest.Must(t, err)
+	e := newRun(t, s, robot)
 	h := newTestHost(t, e, robot.Spec(), func() time.Time { return time.Unix(0, now) })
-	kept := h.StartKeeper()
+	kept := h.StartSaver()
 	m := rigtest.NewMemory(ticks)
 	for i := range ticks {
 		now += int64(period)
 		e.host.HostBeat.Add(1)
-		if err := e.beat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}); err != nil {
+		if err := e.onBeat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}); err != nil {
 			t.Fatal(err)
 		}
-		if state, fresh, err := e.host.NewestState(); err != nil {
-			t.Fatal(err)
-		} else if fresh {
-			if err := h.Planning.Answer(state); err != nil {
-				t.Fatal(err)
-			}
+		state, fresh, err := e.host.NewestState()
+		rigtest.Must(t, err)
+		if fresh {
+			rigtest.Must(t, h.Planner.Answer(state))
 		}
-		if err := h.TakeTicks(); err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, h.TakeTicks())
 		h.TakeNotes()
-		m.Look(i)
+		m.Sample(i)
 	}
 	kept()
-	if h.LogErr != nil || h.Tally.Dropped > 0 || h.Tally.Ticks != ticks || h.Tally.Applied < ticks/500 {
-		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", h.Tally.Ticks, h.Tally.Dropped, h.Tally.Applied, h.LogErr)
+	if h.Recorder.Err != nil || h.Recorder.Statistics.Dropped > 0 || h.Recorder.Statistics.Ticks != ticks || h.Recorder.Statistics.Applied < ticks/500 {
+		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", h.Recorder.Statistics.Ticks, h.Recorder.Statistics.Dropped, h.Recorder.Statistics.Applied, h.Recorder.Err)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d labels, %d episodes, log %s", h.Tally.Applied, h.Tally.Episodes, plaintext.Bytes(h.Log.Stats().Bytes))
-	m.Constant(t)
+	t.Logf("%d labels, %d episodes, log %s", h.Recorder.Statistics.Applied, h.Recorder.Statistics.Episodes, plaintext.Bytes(h.Recorder.Log.Stats().Bytes))
+	m.CheckConstant(t)
 }
 
-// newTestHost is the host process at the other end of a control process, with a log on
-// a clock.
-func newTestHost(t *testing.T, e *twoEnds, spec hal.Spec, now func() time.Time) *host.Process {
+// newTestHost returns the host process of a run, with a log on a clock.
+func newTestHost(t *testing.T, e *testRun, spec hal.Spec, now func() time.Time) *host.Process {
 	t.Helper()
 	s := e.session
 	h := &host.Process{
-		Session: s, Link: e.host, Orders: link.HostConfig{Spec: spec, Show: terminal.ShowLines}, Tally: record.NewStatistics(s.Shape()),
+		Session: s, Link: e.host, Config: link.HostConfig{Spec: spec, Show: terminal.ShowLines},
 		Display: terminal.NewLineDisplay(io.Discard, false),
 	}
 	source, err := setup.OpenScripted(s.File.Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Watcher = source.(*scripted.Operator)
-	h.Log, err = flightlog.Create(filepath.Join(s.File.Log.Dir, "run.mcap"), flightlog.Metadata{
+	rigtest.Must(t, err)
+	log, err := flightlog.Create(filepath.Join(s.File.Log.Dir, "run.mcap"), flightlog.Metadata{
 		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: s.YAML,
 	}, flightlog.Options{Now: now, FlushEvery: time.Duration(s.File.Log.FlushMS * float64(time.Millisecond))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.OpenPlanning(); err != nil {
-		t.Fatal(err)
-	}
-	if h.Keep, err = host.OpenBeliefSaver(s.File, "", spec, s.Shape().Latent, &e.host.Steps, h.Planning.Events); err != nil {
-		t.Fatal(err)
-	}
-	h.Planning.Keep = h.Keep
-	h.Desk = record.NewLabelIntake(s.File, source, h.Tally, h.LabelTime)
-	h.Desk.Log, h.Desk.Notify = h.Log, h.Display.Label
-	first, err := h.Planning.First()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Note(h.WriteSnapshot(first))
-	h.Display.Begin(s, spec, nil, h.Tally)
+	rigtest.Must(t, err)
+	rigtest.Must(t, h.OpenPlanner())
+	h.Connect(log, source)
+	first, err := h.Planner.First()
+	rigtest.Must(t, err)
+	h.Recorder.Snapshot(first)
+	h.Display.Begin(s, spec, nil, h.Recorder.Statistics)
 	return h
 }

@@ -10,31 +10,27 @@ import (
 	"optibfm/rtloop"
 )
 
-// A stop has one cause: the first that any thread of the control process noted since
-// the last reset. It is what the error of the run, the log, the summary, the status
-// and the consoles report; what follows from it is listed after it at most.
-
-// Note notes a cause that ends the run, unless another one does. A stop that is held
-// does not. Any thread may call it.
-func (c *control) Note(cause *controller.FaultError) {
-	if !c.board.stopped.CompareAndSwap(nil, cause) {
-		if held := c.held.Load(); held != nil {
-			c.board.stopped.CompareAndSwap(held, cause)
+// noteStop notes a cause that ends the run. The first one counts; it replaces a held stop, which did
+// not end the run. Any thread may call it.
+func (c *controlProcess) noteStop(cause *controller.FaultError) {
+	if !c.mailbox.cause.CompareAndSwap(nil, cause) {
+		if held := c.heldStop.Load(); held != nil {
+			c.mailbox.cause.CompareAndSwap(held, cause)
 		}
 	}
 }
 
-// holdStop notes a cause that the run outlasts.
-func (c *control) holdStop(cause *controller.FaultError) {
-	c.held.Store(cause)
-	c.board.stopped.CompareAndSwap(nil, cause)
+// holdStop notes a cause that does not end the run.
+func (c *controlProcess) holdStop(cause *controller.FaultError) {
+	c.heldStop.Store(cause)
+	c.mailbox.cause.CompareAndSwap(nil, cause)
 }
 
-// Found is the cause of a loop that ended with err; nil for an orderly end.
-func (c *control) Found(err error) *controller.FaultError {
+// faultOf returns the cause of a loop that ended with err, nil after an orderly end.
+func (c *controlProcess) faultOf(err error) *controller.FaultError {
 	var fault *controller.FaultError
 	var panicked *rtloop.PanicError
-	kind := controller.FaultHost // the segment is broken
+	kind := controller.FaultHost // an error of the segment
 	switch {
 	case err == nil || errors.Is(err, errDone):
 		return nil
@@ -45,65 +41,63 @@ func (c *control) Found(err error) *controller.FaultError {
 	case errors.Is(err, rtloop.ErrOverrun) || errors.Is(err, rtloop.ErrClock):
 		kind = controller.FaultOverrun
 	}
-	return &controller.FaultError{Fault: kind, Tick: c.at.Load(), Err: err}
+	return &controller.FaultError{Fault: kind, Tick: c.index.Load(), Err: err}
 }
 
 // halt is the loop's Halt hook.
-func (c *control) halt(cause error) {
+func (c *controlProcess) halt(cause error) {
 	fault := controller.FaultNone
-	if found := c.Found(cause); found != nil {
-		c.Note(found)
+	if found := c.faultOf(cause); found != nil {
+		c.noteStop(found)
 		fault = found.Fault
 	}
 	if err := c.agent.Halt(fault); err != nil {
-		// The robot's own deadman is what is left; the error is
-		// reported again when the robot is closed.
-		c.Note(&controller.FaultError{Fault: controller.FaultAct, Tick: c.at.Load(), Err: err})
+		// Only the deadman of the robot is left.
+		c.noteStop(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: err})
 	}
-	c.board.show(c.agent)
+	c.mailbox.publishMode(c.agent)
 	c.link.Stage.Store(uint64(controller.StageBetweenTicks))
 }
 
-// outcome is the error of a run whose loop ended with err: the first cause, and what
-// followed. An operator's stop is no failure, after which a service would be started
-// again.
-func (c *control) outcome(first *controller.FaultError, err error) error {
+// runError returns the error of a run whose loop ended with err: the first cause, then what followed.
+// A stop by an operator is no error, so that a service manager does not restart the run.
+func (c *controlProcess) runError(first *controller.FaultError, err error) error {
 	result := []error{first}
-	for _, e := range separate(err) {
+	for _, e := range flatten(err) {
 		var panicked *rtloop.PanicError
 		switch {
 		case e == nil || errors.Is(e, errDone) || errors.Is(e, first) || errors.Is(e, first.Err):
 		case first.Fault == controller.FaultPanic && errors.As(e, &panicked):
-			result[0] = &controller.FaultError{Fault: first.Fault, Tick: first.Tick, Err: panicked} // with its stack
+			result[0] = &controller.FaultError{Fault: first.Fault, Tick: first.Tick, Err: panicked} // has the stack
 		default:
 			result = append(result, fmt.Errorf("then: %w", e))
 		}
 	}
-	if hung := c.hung.Load(); hung != nil && hung != first {
-		result = append(result, fmt.Errorf("then: %w", hung))
+	if stuck := c.stuck.Load(); stuck != nil && stuck != first {
+		result = append(result, fmt.Errorf("then: %w", stuck))
 	}
-	if first.Err == errSaidStop && len(result) == 1 {
+	if first.Err == errOperatorStop && len(result) == 1 {
 		return nil
 	}
 	return errors.Join(result...)
 }
 
-// separate takes joined errors apart.
-func separate(err error) (all []error) {
-	many, ok := err.(interface{ Unwrap() []error })
+// flatten returns the errors of nested errors.Join calls.
+func flatten(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}
-	for _, e := range many.Unwrap() {
-		all = append(all, separate(e)...)
+	for _, e := range joined.Unwrap() {
+		all = append(all, flatten(e)...)
 	}
 	return all
 }
 
-// errStuck is wrapped by every stuckError.
+// errStuck is what every stuckError wraps.
 var errStuck = errors.New("a tick did not end")
 
-// stuckError says where the control thread hangs.
+// stuckError names the stage in which the control thread hangs.
 type stuckError struct {
 	stage controller.Stage
 	robot string // the driver
@@ -124,29 +118,29 @@ func (e *stuckError) Error() string {
 // Unwrap returns errStuck.
 func (e *stuckError) Unwrap() error { return errStuck }
 
-// cutOff halts the robot past a control thread that hangs.
-func (c *control) cutOff(stall rtloop.Stall) {
+// haltStuck halts the robot beside a control thread that hangs, through the second path of the driver.
+func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 	stage := controller.Stage(c.link.Stage.Load())
-	hung := &controller.FaultError{
-		Fault: controller.FaultStuck, Tick: c.at.Load(), Err: &stuckError{stage, c.session.File.Robot.Driver, stall},
+	stuck := &controller.FaultError{
+		Fault: controller.FaultStuck, Tick: c.index.Load(), Err: &stuckError{stage, c.session.File.Robot.Driver, stall},
 	}
-	if !c.hung.CompareAndSwap(nil, hung) {
+	if !c.stuck.CompareAndSwap(nil, stuck) {
 		return
 	}
-	c.Note(hung)
+	c.noteStop(stuck)
 	if h, ok := c.robot.(hal.Backstop); ok {
 		h.HaltBeside()
 	}
-	time.AfterFunc(loosening, func() { close(c.abandoned) })
+	time.AfterFunc(stuckGrace, func() { close(c.abandoned) })
 }
 
-// reportEvery is how often the control process looks for a held stop to report.
+// reportEvery is how often the control process checks for a held stop to report.
 const reportEvery = 50 * time.Millisecond
 
-// reportHeld reports stops that the run outlasts to the host, until end is called:
-// the control thread formats nothing.
-func (c *control) reportHeld() (end func()) {
-	if !c.hold {
+// reportHeldStops reports stops that do not end the run to the host, until end is called. The control
+// thread itself formats no text.
+func (c *controlProcess) reportHeldStops() (end func()) {
+	if !c.holdStops {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -161,7 +155,7 @@ func (c *control) reportHeld() (end func()) {
 				return
 			case <-ticker.C:
 			}
-			if cause := c.held.Load(); cause != last { // also where it was reset meanwhile
+			if cause := c.heldStop.Load(); cause != last { // also after a reset
 				last = cause
 				c.link.Report(cause, false)
 			}

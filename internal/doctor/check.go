@@ -15,105 +15,108 @@ const (
 	statusOK   = "ok"
 	statusWarn = "warn"
 	statusFail = "fail"
-	statusSkip = "skip" // not looked at; Found says why
+	statusSkip = "skip" // not checked; Found has the reason
 )
 
-// finding is what a check found about one subject.
+// finding is the result of a check for one subject.
 type finding struct {
-	ID      string `json:"id"`                // stable, such as rt.fifo
-	Group   string `json:"group"`             // for people
-	Subject string `json:"subject,omitempty"` // which of several: a device, an interface
+	ID      string `json:"id"`                // stable, such as rt.posture
+	Group   string `json:"group"`             // title for people
+	Subject string `json:"subject,omitempty"` // device, interface or key where a check has several
 	Status  string `json:"status"`            // ok, warn, fail or skip
 	Found   string `json:"found"`
-	Mend    string `json:"mend,omitempty"` // what to do about it
-	// Strict says that this is a warning only because loop.posture is not
-	// strict.
+	Fix     string `json:"fix,omitempty"`
+	// Strict marks a warning that is a failure under loop.posture: strict.
 	Strict bool               `json:"strict,omitempty"`
 	Values map[string]float64 `json:"values,omitempty"` // keys carry their unit
 }
 
-func fine(format string, args ...any) finding {
+func pass(format string, args ...any) finding {
 	return finding{Status: statusOK, Found: fmt.Sprintf(format, args...)}
 }
 
-func skipped(format string, args ...any) finding {
+func skip(format string, args ...any) finding {
 	return finding{Status: statusSkip, Found: fmt.Sprintf(format, args...)}
 }
 
-// doubtful is a warning under any posture.
-func doubtful(mend, format string, args ...any) finding {
-	return finding{Status: statusWarn, Found: fmt.Sprintf(format, args...), Mend: mend}
+// warn returns a warning under every posture.
+func warn(fix, format string, args ...any) finding {
+	return finding{Status: statusWarn, Found: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// lacking is a warning that the posture strict makes a failure.
-func lacking(mend, format string, args ...any) finding {
-	f := doubtful(mend, format, args...)
+// warnStrict returns a warning that is a failure under loop.posture: strict.
+func warnStrict(fix, format string, args ...any) finding {
+	f := warn(fix, format, args...)
 	f.Strict = true
 	return f
 }
 
-func broken(mend, format string, args ...any) finding {
-	return finding{Status: statusFail, Found: fmt.Sprintf(format, args...), Mend: mend}
+func fail(fix, format string, args ...any) finding {
+	return finding{Status: statusFail, Found: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// about names the subject of a finding.
+// about returns the finding with a subject.
 func (f finding) about(subject string) finding {
 	f.Subject = subject
 	return f
 }
 
-// with adds numbers to a finding.
+// with returns the finding with numbers.
 func (f finding) with(values map[string]float64) finding {
 	f.Values = values
 	return f
 }
 
-// check looks at one thing, or at several of one kind.
+// check examines one part of the machine.
 type check struct {
-	id    string
-	limit time.Duration // after which it is taken for hung; 0: checkLimit
-	run   func(ctx context.Context) []finding
+	id       string
+	limit    time.Duration // after which it counts as hung
+	announce string        // printed before a long check
+	run      func(ctx context.Context) []finding
 }
 
 const checkLimit = 5 * time.Second
 
-// single is a check with one finding that waits for nothing.
+// single returns a check with one finding and the usual limit.
 func single(id string, run func() finding) check {
-	return check{id: id, run: func(context.Context) []finding { return []finding{run()} }}
+	return bounded(id, checkLimit, func(context.Context) finding { return run() })
 }
 
-// groupTitles names the groups of checks, by what stands before the dot of
-// their ids.
+// bounded returns a check with one finding and a limit.
+func bounded(id string, limit time.Duration, run func(context.Context) finding) check {
+	return check{id: id, limit: limit, run: func(ctx context.Context) []finding { return []finding{run(ctx)} }}
+}
+
+// groupTitles are the titles of the groups by the first part of an id.
 var groupTitles = map[string]string{
-	"config": "configuration", "system": "system", "rt": "real time", "cpu": "processors", "memory": "memory", "clock": "clock",
-	"disk": "disk", "device": "devices", "operator": "operator", "model": "model",
+	"config": "configuration", "system": "system", "rt": "real time", "clock": "clock", "device": "devices",
+	"operator": "operator", "model": "model", "disk": "disk",
 }
 
-func groupOf(id string) string {
-	section, _, _ := strings.Cut(id, ".")
-	return groupTitles[section]
-}
+// grace is the time in which a check that observes its context returns partial results.
+const grace = 200 * time.Millisecond
 
-// perform runs a check to its end or to its limit, whatever it does. One that
-// hangs is left behind: the process ends soon.
+// perform runs a check until its end or its limit. It abandons a check that hangs, because the
+// process ends soon.
 func (c check) perform(ctx context.Context, posture string) []finding {
-	limit := c.limit
-	if limit == 0 {
-		limit = checkLimit
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	done := make(chan []finding, 1)
-	go func() { done <- c.guarded(ctx) }()
+	go func() { done <- c.recovered(limited) }()
 	var found []finding
 	select {
 	case found = <-done:
-	case <-ctx.Done():
-		found = c.unfinished(ctx, done, limit)
+	case <-limited.Done():
+		select {
+		case found = <-done:
+		case <-time.After(grace):
+			found = []finding{c.unfinished(ctx)}
+		}
 	}
+	section, _, _ := strings.Cut(c.id, ".")
 	for i := range found {
 		f := &found[i]
-		f.ID, f.Group = c.id, groupOf(c.id)
+		f.ID, f.Group = c.id, groupTitles[section]
 		if f.Strict && f.Status == statusWarn && posture == rtloop.Strict {
 			f.Status = statusFail
 		}
@@ -121,39 +124,20 @@ func (c check) perform(ctx context.Context, posture string) []finding {
 	return found
 }
 
-// grace is the time that a check has to say what it has when it is called off.
-const grace = 200 * time.Millisecond
-
-func (c check) unfinished(ctx context.Context, done <-chan []finding, limit time.Duration) []finding {
-	select {
-	case found := <-done:
-		return found
-	case <-time.After(grace):
+func (c check) unfinished(ctx context.Context) finding {
+	if ctx.Err() != nil {
+		return skip("interrupted")
 	}
-	if context.Cause(ctx) == context.Canceled {
-		return []finding{skipped("interrupted")}
-	}
-	return []finding{broken("see `dmesg` for what hangs; a run would hang there too", "it did not end within %v", limit)}
+	return fail("see `dmesg` for the part that hangs; a run would hang there too", "no result within %v", c.limit)
 }
 
-// guarded turns a panic into a finding.
-func (c check) guarded(ctx context.Context) (found []finding) {
+// recovered turns a panic into a finding and prints its stack to stderr.
+func (c check) recovered(ctx context.Context) (found []finding) {
 	defer func() {
 		if r := recover(); r != nil {
-			found = []finding{broken("report this with the configuration", "the check itself failed: %v in %s", r, panicPlace(debug.Stack()))}
+			debug.PrintStack()
+			found = []finding{fail("report this with the configuration and the stack", "the check panicked: %v", r)}
 		}
 	}()
 	return c.run(ctx)
-}
-
-// panicPlace is the first line of ours in a stack after the panic.
-func panicPlace(stack []byte) string {
-	_, after, _ := strings.Cut(string(stack), "panic(")
-	for line := range strings.Lines(after) {
-		if _, file, ok := strings.Cut(line, "/internal/doctor/"); ok {
-			place, _, _ := strings.Cut(strings.TrimSpace(file), " ")
-			return place
-		}
-	}
-	return "unknown place"
 }

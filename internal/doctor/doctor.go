@@ -5,51 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"optibfm/configs"
-	"optibfm/internal/jitter"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
-// DoctorFlags are the flags of doctor.
-type DoctorFlags struct {
-	Config  string
-	Set     []string
+// Options are the flags of `optibfm doctor`.
+type Options struct {
+	Config  string   // a file or the name of a ready configuration; "": check what needs none
+	Set     []string // overrides of configuration keys, KEY=VALUE
 	JSON    bool
-	Seconds float64
+	Seconds float64 // duration of the latency measurement, 0 to 3600; 0: no measurement
 }
 
-// doctor examines a machine for a configuration.
+// doctor checks a machine for a configuration.
 type doctor struct {
 	machine
-	file       configs.File // the default where there is none
+	file       configs.File // default values without a configuration
 	configured bool
 	configErr  error
 	name       string // of the configuration
 	seconds    float64
-	measure    func(context.Context, jitter.Options) (jitter.Result, error)
 
-	// What one check finds out for others. A check that hung may still be
-	// writing when they read.
-	posture atomic.Pointer[obtained]
-	opened  atomic.Pointer[setup.Model]
+	// opened is the model that model.bundle opened. It is atomic because a check that exceeded its
+	// limit may still be running.
+	opened atomic.Pointer[setup.Model]
 }
 
-func newDoctor(f DoctorFlags, m machine) (*doctor, error) {
-	if !(f.Seconds >= 0 && f.Seconds <= 3600) {
-		return nil, fmt.Errorf("doctor: --seconds is %v: give 0 to 3600", f.Seconds)
+func newDoctor(o Options, m machine) (*doctor, error) {
+	if !(o.Seconds >= 0 && o.Seconds <= 3600) {
+		return nil, fmt.Errorf("doctor: --seconds: out of range (%v); use 0 to 3600", o.Seconds)
 	}
-	d := &doctor{machine: m, file: configs.Default(), name: f.Config, seconds: f.Seconds, measure: jitter.Measure}
+	d := &doctor{machine: m, file: configs.Default(), name: o.Config, seconds: o.Seconds}
 	d.file.Loop = rtloop.DefaultConfig()
-	if f.Config == "" {
-		if len(f.Set) > 0 {
-			return nil, errors.New("doctor: --set has nothing to override: give --config too")
+	if o.Config == "" {
+		if len(o.Set) > 0 {
+			return nil, errors.New("doctor: --set without a configuration; add --config")
 		}
 		return d, nil
 	}
-	file, err := configs.Load(f.Config, f.Set...)
+	file, err := configs.Load(o.Config, o.Set...)
 	if err != nil {
 		d.configErr = err
 		return d, nil
@@ -58,83 +56,88 @@ func newDoctor(f DoctorFlags, m machine) (*doctor, error) {
 	return d, nil
 }
 
-// unasked is a check for which a configuration is missing.
-func (d *doctor) unasked(id, section string) check {
-	return single(id, func() finding {
-		if d.configErr != nil {
-			return skipped("see config.file")
+// checks returns all checks in their order. The latency measurement precedes the checks that load
+// the computer.
+func (d *doctor) checks() []check {
+	list := []check{
+		single("config.file", d.checkConfig),
+		single("system.user", d.checkUser),
+		{id: "rt.posture", limit: checkLimit, run: d.checkPosture},
+		{id: "rt.kernel", limit: checkLimit, run: d.checkKernel},
+		d.latencyCheck(),
+		single("clock.source", d.checkClockSource),
+		single("clock.wall", d.checkWallClock),
+	}
+	if !d.configured {
+		for _, id := range []string{"device", "operator", "model", "disk"} {
+			list = append(list, single(id, func() finding { return skip("needs a valid configuration (--config)") }))
 		}
-		return skipped("no --config, whose %s would say what to look at", section)
-	})
-}
-
-// checks are all checks, in their order. Those that load the computer come after
-// the wake-ups are measured.
-func (d *doctor) checks() (list []check) {
-	list = append(list, single("config.file", d.configuration), single("system.user", d.serviceUser))
-	list = append(list, check{id: "rt.posture", run: d.prepare})
-	list = append(list, d.realTimeChecks()...)
-	list = append(list, d.wakeUps())
-	list = append(list, d.processorChecks()...)
-	list = append(list, single("memory.size", d.memorySize))
-	list = append(list, d.clockChecks()...)
-	list = append(list, d.diskChecks()...)
+		return list
+	}
 	list = append(list, d.deviceChecks()...)
 	list = append(list, d.operatorChecks()...)
-	return append(list, d.modelChecks()...)
+	list = append(list, d.modelChecks()...)
+	return append(list, d.diskChecks()...)
 }
 
-func (d *doctor) configuration() finding {
+func (d *doctor) checkConfig() finding {
 	switch {
 	case d.configErr != nil:
-		return broken("`optibfm config validate` shows the places", "%v", d.configErr)
+		return fail("run `optibfm config validate`", "%v", d.configErr)
 	case !d.configured:
-		return skipped("none given")
+		return skip("no configuration (--config)")
 	}
-	return fine("%s: robot %s, posture %s, %v ms", d.name, d.file.Robot.Driver, d.file.Loop.Posture, d.file.Loop.PeriodMS)
+	loop := d.file.Loop
+	return pass("%s: robot %s, posture %s, period %v ms", d.name, d.file.Robot.Driver, loop.Posture, loop.PeriodMS)
 }
 
-// serviceUser says whose rights are looked at.
-func (d *doctor) serviceUser() finding {
+// checkUser compares the user with the one that a service uses: rights apply to this user only.
+func (d *doctor) checkUser() finding {
 	who := fmt.Sprintf("%s (uid %d)", d.user.Name, d.user.UID)
 	if len(d.user.Groups) > 0 {
-		who += fmt.Sprintf(", groups %s", joined(d.user.Groups))
+		who += ", groups " + strings.Join(d.user.Groups, ", ")
 	}
 	host := d.file.Run.HostUser
 	switch {
 	case d.user.UID == 0:
-		return doubtful("run the doctor as the service's user: `sudo -u optibfm optibfm doctor ...`", "%s, who may do everything: this says nothing about the rights of others", who)
+		return warn("run the doctor as the service's user: `sudo -u optibfm optibfm doctor ...`",
+			"%s: root has all rights; the rights of other users are not checked", who)
 	case host != "" && host != d.user.Name:
-		return doubtful(fmt.Sprintf("run the doctor as %s too, for log, reward device and TensorFlow", host), "%s; run.host_user is %s", who, host)
+		return warn(fmt.Sprintf("run the doctor as %s too, for log, reward device and TensorFlow", host),
+			"%s; run.host_user is %s", who, host)
 	}
-	return fine("%s", who)
+	return pass("%s", who)
 }
 
-// RunDoctor examines, prints as it goes, and fails where something does.
-func RunDoctor(ctx context.Context, f DoctorFlags, m machine, out, progress io.Writer) error {
-	d, err := newDoctor(f, m)
+// Run performs all checks on this computer and prints their findings to out: as text at once, or as
+// one JSON object at the end. progress gets messages about long measurements. The error reports
+// failed checks, invalid options or an interrupt.
+func Run(ctx context.Context, o Options, out, progress io.Writer) error {
+	return run(ctx, o, thisMachine(), out, progress)
+}
+
+func run(ctx context.Context, o Options, m machine, out, progress io.Writer) error {
+	d, err := newDoctor(o, m)
 	if err != nil {
 		return err
 	}
 	r := d.newReport()
-	printer := newDoctorPrinter(out, progress, f.JSON)
-	printer.Begin(r)
+	p := &printer{out: out, progress: progress, json: o.JSON}
+	p.begin(r)
 	for _, c := range d.checks() {
 		if ctx.Err() != nil {
 			return errors.New("doctor: interrupted")
 		}
-		if c.id == "rt.latency" && d.seconds > 0 {
-			printer.waiting(fmt.Sprintf("measuring wake-ups for up to %.0f s ...", 2*d.seconds))
-		}
+		p.announce(c)
 		found := c.perform(ctx, d.file.Loop.Posture)
-		r.Add(found)
-		printer.findings(found)
+		r.add(found)
+		p.print(found)
 	}
-	if err := printer.End(r); err != nil {
+	if err := p.end(r); err != nil {
 		return err
 	}
 	if r.Failed > 0 {
-		return fmt.Errorf("doctor: %d of %d checks fail: mend them as said above", r.Failed, r.OK+r.Warned+r.Failed)
+		return fmt.Errorf("doctor: %d of %d findings failed; apply the fixes above", r.Failed, r.OK+r.Warned+r.Failed)
 	}
 	return nil
 }

@@ -3,96 +3,105 @@ package doctor
 import (
 	"context"
 	"errors"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
 
-func TestTheModelIsOpenedFittedAndEvaluated(t *testing.T) {
-	d := examined(t, fakeMachine(tree()), "rover")
-	verdict(t, "fit before", d.fit(), statusSkip)
-	verdict(t, "check before", d.networks(), statusSkip)
-	verdict(t, "backend before", d.backend(t.Context()), statusSkip)
-	verdict(t, "bundle", d.bundle(), statusOK, "rover: observation 6, action 2, d 32")
-	verdict(t, "fit", d.fit(), statusOK, "6 observations and 2 actions")
-	verdict(t, "check", d.networks(), statusOK, "φ and π take", "no vectors.npz")
-	verdict(t, "backend", d.backend(t.Context()), statusOK, "native")
-}
-
-func TestAModelThatIsNotThereOrDoesNotFitFails(t *testing.T) {
-	d := examined(t, fakeMachine(tree()), "rover", "model.bundle="+filepath.Join(t.TempDir(), "none"))
-	verdict(t, "none", d.bundle(), statusFail, "none", "model inspect")
-	d = examined(t, fakeMachine(tree()), "rover", "model.warm_start=/no/labels.npz")
-	verdict(t, "labels", d.bundle(), statusFail, "model.warm_start")
-	d = examined(t, fakeMachine(tree()), "composite", "robot.composite.observation[0].name=elsewhere")
-	verdict(t, "bundle", d.bundle(), statusOK)
-	verdict(t, "other names", d.fit(), statusFail, "elsewhere", "a model of this robot")
-	d = examined(t, fakeMachine(tree()), "rover", "robot.driver=bridge", "robot.bridge.address=unix:/s", "operator.source=none")
-	d.bundle()
-	verdict(t, "behind a bridge", d.fit(), statusSkip)
-}
-
-func TestVectorsBesideABundleAreCompared(t *testing.T) {
-	dir := rigtest.ModelBundle(t)
-	d := examined(t, fakeMachine(tree()), "rover", "model.bundle="+dir)
-	verdict(t, "bundle", d.bundle(), statusOK)
-	verdict(t, "no vectors", d.networks(), statusOK, "no vectors.npz")
-	arrays := map[string]npz.Array{
-		"obs": npz.Float32(make([]float32, 2), 1, 2), "z": npz.Float32([]float32{1, 1, 1}, 1, 3), "phi": npz.Float32([]float32{9, 9, 9}, 1, 3),
-		"action": npz.Float32([]float32{9}, 1, 1), "psi": npz.Float32([]float32{9, 9, 9, 9, 9, 9}, 2, 1, 3),
+// modelFindings runs the four checks of the model: bundle, fit, evaluation and backend.
+func modelFindings(t *testing.T, d *doctor) []finding {
+	t.Helper()
+	var found []finding
+	for _, c := range d.modelChecks() {
+		found = append(found, c.run(t.Context())...)
 	}
-	if err := npz.WriteFile(filepath.Join(dir, vectorsFile), arrays); err != nil {
-		t.Fatal(err)
-	}
-	verdict(t, "others", d.networks(), statusFail, "differs by", "model check")
+	return found
 }
 
-func TestAModelIsJudgedByItsShareOfThePeriod(t *testing.T) {
-	const ms = time.Millisecond
+func TestDoctor_ChecksModel(t *testing.T) {
+	bridge := []string{"robot.driver=bridge", "robot.bridge.address=unix:/s", "operator.source=none"}
 	for _, c := range []struct {
-		times  []time.Duration
-		status string
-	}{{[]time.Duration{ms, 2 * ms}, statusOK}, {[]time.Duration{ms, ms, 15 * ms}, statusWarn}, {[]time.Duration{25 * ms}, statusFail}} {
-		verdict(t, "ticks", judgeTicks(c.times, 20*ms, "unchecked"), c.status, "of 20 ms; unchecked")
+		name   string
+		config string
+		set    []string
+		status []string // of bundle, fit, evaluation and backend
+		words  string   // of bundle and fit
+	}{
+		{"rover", "rover", nil,
+			[]string{statusOK, statusOK, statusOK, statusOK}, "rover: observation 6, action 2, d 32"},
+		{"no bundle", "rover", []string{"model.bundle=/no/bundle"},
+			[]string{statusFail, statusSkip, statusSkip, statusSkip}, "model inspect"},
+		{"no labels", "rover", []string{"model.warm_start=/no/labels.npz"},
+			[]string{statusFail, statusOK, statusOK, statusOK}, "model.warm_start"},
+		{"other names", "composite", []string{"robot.composite.observation[0].name=elsewhere"},
+			[]string{statusOK, statusFail, statusOK, statusOK}, "elsewhere"},
+		{"bridge", "rover", bridge, []string{statusOK, statusSkip, statusOK, statusOK}, "not connected"},
+	} {
+		found := modelFindings(t, doctorFor(t, fakeMachine(tree()), c.config, c.set...))
+		var status []string
+		for _, f := range found {
+			status = append(status, f.Status)
+		}
+		if !slices.Equal(status, c.status) {
+			t.Errorf("%s: %v, want %v: %+v", c.name, status, c.status, found)
+		}
+		if text := found[0].Found + found[0].Fix + found[1].Found; !strings.Contains(text, c.words) {
+			t.Errorf("%s: no %q in %s", c.name, c.words, text)
+		}
 	}
 }
 
-func TestTensorFlowIsTriedInAProcessOfItsOwn(t *testing.T) {
+func TestDoctor_RequiresNamedChannelsUnderStrictPosture(t *testing.T) {
+	set := []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)}
+	for _, driver := range [][]string{nil, {"robot.driver=bridge", "robot.bridge.address=unix:/s"}} {
+		d := doctorFor(t, fakeMachine(tree()), "rover", append(slices.Clone(set), driver...)...)
+		f := modelFindings(t, d)[1]
+		if expect(t, "unnamed", f, statusWarn, "have no names"); !f.Strict {
+			t.Error("unnamed channels: not a failure under posture strict")
+		}
+		d.file.Loop.Posture = "strict"
+		expect(t, "unnamed, strict", modelFindings(t, d)[1], statusFail, "have no names")
+	}
+}
+
+func TestDoctor_ComparesModelDurationWithPeriod(t *testing.T) {
+	const ms = time.Millisecond
+	for status, times := range map[string][]time.Duration{
+		statusOK: {ms, 2 * ms}, statusWarn: {ms, ms, 15 * ms}, statusFail: {25 * ms},
+	} {
+		expect(t, "duration", gradeTicks(times, 20*ms), status, "period 20 ms")
+	}
+}
+
+func TestDoctor_TriesTensorFlowInChildProcess(t *testing.T) {
 	m := fakeMachine(tree())
-	var asked []string
-	said, err := "TensorFlow  2.18.0, /usr/lib\ndevices     CPU:0, GPU:0 (7000 MiB); the graph is on /GPU:0\noperations  9\n", error(nil)
+	var command string
+	output := "TensorFlow  2.18.0, /usr/lib\ndevices     CPU:0, GPU:0 (7000 MiB)\noperations  9\n"
+	var err error
 	m.program = func(_ context.Context, args ...string) (string, error) {
-		asked = args
-		return said, err
+		command = strings.Join(args, " ")
+		return output, err
 	}
-	d := examined(t, m, "rover", "model.backend=tensorflow", "model.tensorflow.device=/GPU:0")
-	d.bundle()
-	verdict(t, "there", d.backend(t.Context()), statusOK, "TensorFlow 2.18.0, /usr/lib; devices CPU:0, GPU:0 (7000 MiB)")
-	if line := strings.Join(asked, " "); !strings.HasPrefix(line, "model backend --bundle embedded:rover --device /GPU:0") || !strings.Contains(line, "--candidates 128") {
-		t.Error(line)
+	d := doctorFor(t, m, "rover", "model.backend=tensorflow", "model.tensorflow.device=/GPU:0")
+	d.checkBundle()
+	f := d.checkBackend(t.Context(), d.model())
+	expect(t, "present", f, statusOK, "TensorFlow 2.18.0, /usr/lib; devices CPU:0, GPU:0 (7000 MiB)")
+	for _, want := range []string{"model backend --bundle embedded:rover --device /GPU:0", "--candidates 128"} {
+		if !strings.Contains(command, want) {
+			t.Errorf("no %q in %q", want, command)
+		}
 	}
-	said, err = "warning\noptibfm: the library was not found", errors.New("exit status 1")
-	f := d.backend(t.Context())
-	verdict(t, "missing", f, statusWarn, "the library was not found", "install-tensorflow")
+	output, err = "warning\noptibfm: the library was \x1b[31mnot found", errors.New("exit status 1")
+	f = d.checkBackend(t.Context(), d.model())
+	expect(t, "missing", f, statusWarn, "the library was ?[31mnot found (exit status 1)", "install-tensorflow")
 	if !f.Strict {
-		t.Error("posture strict refuses to start without TensorFlow")
+		t.Error("TensorFlow missing: not a failure under posture strict")
 	}
-	var saved setup.Model = setup.SavedModel{SavedModel: &tflite.SavedModel{}}
-	d.opened.Store(&saved)
-	verdict(t, "a SavedModel has no other", d.backend(t.Context()), statusFail, "the library was not found")
-}
-
-func TestWhatAProgramPrintsIsKeptShort(t *testing.T) {
-	if got := lastLine("a\noptibfm: b\x1b[31m\n"); strings.Contains(got, "\x1b") || !strings.HasPrefix(got, "b") {
-		t.Errorf("%q", got)
-	}
-	if got := firstLines("a   b\nc\nd", 2); len(got) != 2 || got[0] != "a b" {
-		t.Errorf("%q", got)
-	}
+	saved := setup.SavedModel{SavedModel: &tflite.SavedModel{}}
+	expect(t, "SavedModel needs TensorFlow", d.checkBackend(t.Context(), saved), statusFail, "not found")
 }

@@ -50,7 +50,7 @@ func Robot(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file 
 
 // lock keeps control processes from taking the robot. It refuses only while one holds
 // the robot: a robot whose lock cannot be made is halted too.
-func lock(warnings io.Writer, s configs.Safety) (*control.Socket, error) {
+func lock(warnings io.Writer, s configs.Safety) (*control.Server, error) {
 	if s.Socket == "" {
 		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty, so a control process "+
 			"that holds the robot is not detected; make sure that none runs"))
@@ -58,7 +58,7 @@ func lock(warnings io.Writer, s configs.Safety) (*control.Socket, error) {
 	}
 	s.Group = "" // the socket answers no caller
 	socket, err := control.Listen(s)
-	if errors.Is(err, control.ErrSocketTaken) {
+	if errors.Is(err, control.ErrSocketInUse) {
 		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s); "+
 			"run `%s`, or end it", s.Socket, shell.ThisProgram().Command("stop", "--socket", s.Socket))
 	}
@@ -116,10 +116,10 @@ func plan(ctx context.Context, h setup.Hardware, file configs.File) ([][]task, e
 		if len(failsafe[i]) == 0 { // a sensor
 			continue
 		}
-		line, known := index[setup.LineOf(d)]
+		line, known := index[setup.BusOf(d)]
 		if !known {
 			line = len(lines)
-			index[setup.LineOf(d)] = line
+			index[setup.BusOf(d)] = line
 			lines = append(lines, nil)
 		}
 		lines[line] = append(lines[line], task{
@@ -228,7 +228,7 @@ func haltDevice(
 	case mcu.Config:
 		return nil, mcu.HaltBoard(section, failsafe)
 	}
-	o := setup.NewOpener(h, c, rtloop.Now)
+	o := setup.NewDeviceOpener(h, c, rtloop.Now)
 	defer func() { err = errors.Join(err, o.Close()) }()
 	device, err := o.Open(ctx, d)
 	if err != nil {

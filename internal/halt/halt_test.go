@@ -14,7 +14,6 @@ import (
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu"
-	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
@@ -45,7 +44,7 @@ func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
 	chain.Miss(1, -1)
 	chain.Set(2, feetechtest.Torque, 1, 1)
 	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
-	printed, err := haltRobot(t, setup.ThisComputer, file)
+	printed, err := haltRobot(t, setup.LocalHardware, file)
 	const want = `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`
 	if err == nil || !strings.Contains(err.Error(), want) || printed != "" {
 		t.Errorf("%v, %q", err, printed)
@@ -65,7 +64,7 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	terminated := errors.New("terminated")
 	go func() {
-		control.Until(20*time.Second, func() bool {
+		rigtest.WaitUntil(20*time.Second, func() bool {
 			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
 		})
 		time.Sleep(200 * time.Millisecond) // Robot receives their results
@@ -117,7 +116,7 @@ func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
 	pwm := file.Robot.Composite.Devices[1]
 	other := pwm
 	other.PCA9685.Address++
-	if setup.LineOf(pwm) != setup.LineOf(other) || setup.LineOf(pwm) == setup.LineOf(configs.Device{Driver: "mit"}) {
+	if setup.BusOf(pwm) != setup.BusOf(other) || setup.BusOf(pwm) == setup.BusOf(configs.Device{Driver: "mit"}) {
 		t.Error("devices of one bus would be halted concurrently")
 	}
 }
@@ -168,7 +167,7 @@ func TestHalt_NamesWhyNothingIsHalted(t *testing.T) {
 	for set, reason := range map[string]string{
 		"run.shadow=true": "run.shadow", "run.lockstep=true": "run.lockstep", "run.seed=1": "robot.driver is rover",
 	} {
-		printed, err := haltRobot(t, setup.ThisComputer, load(t, "rover", set))
+		printed, err := haltRobot(t, setup.LocalHardware, load(t, "rover", set))
 		if err != nil || !strings.HasPrefix(printed, "nothing to halt: "+reason) {
 			t.Errorf("%s: %v, %q", set, err, printed)
 		}

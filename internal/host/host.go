@@ -34,17 +34,19 @@ import (
 // Descriptors that the host process inherits.
 const (
 	fdSegment = 3 + iota
-	fdOrders
-	fdLifeline // a pipe whose other end dies with the control process
-	FdCrash    // a file for the trace of a panic
+	fdConfig
+	fdLifeline  // a pipe whose other end dies with the control process
+	FdCrash     // a file for the trace of a panic
+	fdTickWake  // eventfd: ticks, stops
+	fdStateWake // eventfd: states
 )
 
-// Serve is the host process. `run` starts it; people do not call it.
+// Serve is the host process. out is where it shows the run.
 func Serve(out io.Writer) error {
-	// The control process ends the run, not the terminal; and a
-	// closed pipe ends what is shown, not what is recorded.
+	// The control process ends a run, not the terminal. A closed pipe ends the display, not the log.
 	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, link.StopSignals...)...)
-	if err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), RecordCrash(os.NewFile(FdCrash, "crash"))); err != nil {
+	err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), RecordCrash(os.NewFile(FdCrash, "crash")))
+	if err != nil {
 		return err
 	}
 	h, err := Open(out)
@@ -54,87 +56,71 @@ func Serve(out io.Writer) error {
 	return h.ServeAndSummarise(out)
 }
 
-// ServeAndSummarise is the host's life.
+// ServeAndSummarise records the run and prints its summary.
 func (h *Process) ServeAndSummarise(out io.Writer) error {
 	alive := h.watchLifeline()
 	err := h.run(alive)
-	if h.Tally.Ticks == 0 || errors.Is(err, errOrphaned) {
+	if h.Recorder.Statistics.Ticks == 0 || errors.Is(err, errOrphaned) {
 		return err
 	}
-	return errors.Join(err, summary.Print(alive, out, h.Session, h.outcome(), h.Orders.JSON))
+	return errors.Join(err, summary.Print(alive, out, h.Session, h.outcome(), h.Config.JSON))
 }
 
-// RecordCrash makes the runtime write the trace of a panic to f too, for what it
-// prints goes with the full screen.
+// RecordCrash makes the runtime write the trace of a panic to f too: the full screen hides standard error.
 func RecordCrash(f *os.File) error {
 	defer f.Close()
 	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
-		return fmt.Errorf("host: crash output: %w: this command is started by `optibfm run`", err)
+		return fmt.Errorf("host: crash output: %w; `optibfm run` starts this command", err)
 	}
 	return nil
 }
 
-// Process is the process that has everything but the robot: planner, log,
-// operator and screen.
+// Process is the host process: planner, recorder, label intake, operator devices and displays.
 type Process struct {
-	Orders     link.HostConfig
-	Session    *setup.Session
-	segment    *link.Segment
-	Link       *link.HostLink
-	lifeline   *os.File
-	Display    terminal.Display
-	lines      *terminal.LineWriter // what the display writes to; nil: the full screen
-	Desk       *record.LabelIntake
-	Watcher    rewardsrc.Watcher   // may be nil
-	sensedAt   int64               // of the newest tick
-	operator   rewardsrc.Reachable // nil: always there
-	web        *web.Server         // may be nil
-	Log        *flightlog.Writer   // may be nil
-	logPath    string
-	beforehand []string // what to record and show first
-	Tally      *record.Statistics
-	Planning   *Planner
-	Keep       *BeliefSaver // may be nil
-	LogErr     error        // the first failure of the log
-	mode       controller.Mode
-	halted     link.StopReport // why, once it was
+	Config   link.HostConfig
+	Session  *setup.Session
+	segment  *link.Segment
+	Link     *link.HostLink
+	lifeline *os.File
+	Display  terminal.Display
+	lines    *terminal.LineWriter // output of the display; nil: the full screen
+	Recorder *record.Recorder
+	Intake   *record.LabelIntake
+	watcher  rewardsrc.Watcher   // may be nil
+	sensedAt int64               // of the newest tick
+	operator rewardsrc.Reachable // nil: always reachable
+	web      *web.Server         // may be nil
+	logPath  string
+	notes    []string // events of the start
+	Planner  *Planner
+	saver    *beliefSaver // may be nil
+	mode     controller.Mode
+	halted   link.StopReport // the newest cause
 }
 
+// Open opens the host's half of a run from the inherited descriptors. out is the terminal or file of the display.
 func Open(out io.Writer) (*Process, error) {
 	h := &Process{lifeline: os.NewFile(fdLifeline, "lifeline")}
-	if err := h.readOrders(); err != nil {
-		return nil, fmt.Errorf("host: orders: %w: this command is started by `optibfm run`", err)
+	if err := h.readConfig(); err != nil {
+		return nil, fmt.Errorf("host: configuration: %w; `optibfm run` starts this command", err)
 	}
-	var err error
-	if h.Session.Model, err = setup.OpenModel(h.Session.File.Model); err != nil {
+	if err := h.openModel(); err != nil {
 		return nil, err
 	}
-	if h.Session.Model.Fingerprint() != h.Orders.ModelHash {
-		return nil, fmt.Errorf("host: model.bundle: %s changed between two readings: leave the bundle alone during a run, and start again", h.Session.File.Model.Bundle)
-	}
-	shape := h.Session.Shape()
-	if h.segment, err = link.Open(os.NewFile(fdSegment, "segment"), shape, h.Orders.Spec.Period); err != nil {
+	if err := h.openLink(); err != nil {
 		return nil, err
 	}
-	if h.Link, err = link.NewHostLink(h.segment, shape); err != nil {
-		return nil, err
+	if h.Config.Recalled != "" {
+		h.notes = append(h.notes, h.Config.Recalled)
 	}
-	if h.Orders.Recalled != "" {
-		h.beforehand = append(h.beforehand, h.Orders.Recalled)
-	}
-	h.Tally = record.NewStatistics(shape)
-	if !terminal.TakesScreen(h.Orders.Show) {
+	if !terminal.TakesScreen(h.Config.Show) {
 		h.lines = terminal.NewLineWriter(out)
 		out = h.lines
 	}
-	h.Display = terminal.NewDisplay(out, h.Orders.Show)
-	if err := h.OpenPlanning(); err != nil {
+	h.Display = terminal.NewDisplay(out, h.Config.Show)
+	if err := h.OpenPlanner(); err != nil {
 		return nil, err
 	}
-	if h.Keep, err = OpenBeliefSaver(h.Session.File, h.Orders.ModelHash, h.Orders.Spec, shape.Latent, &h.Link.Steps, h.Planning.Events); err != nil {
-		return nil, err
-	}
-	h.Planning.Keep = h.Keep
 	source, err := h.openSource()
 	if err != nil {
 		return nil, err
@@ -145,69 +131,112 @@ func Open(out io.Writer) (*Process, error) {
 		}
 	}
 	h.Session.OnSync = func(running bool) { h.Link.Steps.Note(link.LogSync, running) }
-	if h.Log, h.logPath, err = h.Session.CreateLog(h.Orders.Spec, h.Orders.Posture, false); err != nil {
+	log, path, err := h.Session.CreateLog(h.Config.Spec, h.Config.Posture, false)
+	if err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
-	h.beforehand = append(h.beforehand, h.Session.RoomMade...)
-	h.Watcher, _ = source.(rewardsrc.Watcher)
-	h.operator, _ = source.(rewardsrc.Reachable)
-	h.Desk = record.NewLabelIntake(h.Session.File, source, h.Tally, h.LabelTime)
-	h.Desk.Log, h.Desk.Notify = h.Log, h.Display.Label
-	h.Desk.Tell = func(e flightlog.Event) { h.Note(h.writeEvent(e)) }
-	h.reach()
+	h.logPath = path
+	h.notes = append(h.notes, h.Session.LogNotices...)
+	h.Connect(log, source)
 	return h, nil
 }
 
-// LabelTime is the clock of the labels: that of the samples for a source that watches the robot,
-// which a simulator behind the bridge may simulate, else CLOCK_MONOTONIC.
-func (h *Process) LabelTime() int64 {
-	if h.Watcher != nil {
+func (h *Process) openModel() (err error) {
+	bundle := h.Session.File.Model
+	if h.Session.Model, err = setup.OpenModel(bundle.Bundle); err != nil {
+		return err
+	}
+	if h.Session.Model.Fingerprint() != h.Config.ModelHash {
+		return fmt.Errorf("host: model.bundle: %s changed during the start; do not change it", bundle.Bundle)
+	}
+	return nil
+}
+
+func (h *Process) openLink() (err error) {
+	shape := h.Session.Shape()
+	if h.segment, err = link.Open(os.NewFile(fdSegment, "segment"), shape, h.Config.Spec.Period); err != nil {
+		return err
+	}
+	if h.Link, err = link.NewHostLink(h.segment, shape); err != nil {
+		return err
+	}
+	return h.openWakes()
+}
+
+// Connect connects recorder, label intake and source. A nil log records nothing.
+func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
+	h.Recorder = &record.Recorder{
+		Statistics: record.NewStatistics(h.Session.Shape()), Log: log, Display: h.Display,
+		Learnt: h.saver.Learnt, Steps: &h.Link.Steps,
+	}
+	h.watcher, _ = source.(rewardsrc.Watcher)
+	h.operator, _ = source.(rewardsrc.Reachable)
+	h.Intake = record.NewLabelIntake(h.Session.File, source, h.Recorder, h.labelTime)
+	h.updateReachable()
+}
+
+func (h *Process) openWakes() (err error) {
+	if h.Link.TickWake, err = link.OpenWake(fdTickWake); err != nil {
+		return err
+	}
+	h.Link.StateWake, err = link.OpenWake(fdStateWake)
+	return err
+}
+
+// labelTime is the clock of the labels. A source that watches the robot uses the clock of the samples, which a
+// simulator behind the bridge may simulate; all others use CLOCK_MONOTONIC.
+func (h *Process) labelTime() int64 {
+	if h.watcher != nil {
 		return h.sensedAt
 	}
 	return rewardsrc.Monotonic()
 }
 
-func (h *Process) readOrders() error {
-	f := os.NewFile(fdOrders, "orders")
+func (h *Process) readConfig() error {
+	f := os.NewFile(fdConfig, "configuration")
 	if f == nil {
-		return errors.New("nothing inherited")
+		return errors.New("no inherited descriptor")
 	}
 	defer f.Close()
-	if err := json.NewDecoder(f).Decode(&h.Orders); err != nil {
+	if err := json.NewDecoder(f).Decode(&h.Config); err != nil {
 		return err
 	}
-	file, err := configs.Parse("the orders", h.Orders.YAML)
-	h.Session = &setup.Session{File: file, YAML: h.Orders.YAML, Invoked: h.Orders.Invoked}
+	file, err := configs.Parse("the host's configuration", h.Config.YAML)
+	h.Session = &setup.Session{File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked}
 	return err
 }
 
-func (h *Process) OpenPlanning() error {
-	// All processors: the control thread, in its own process, goes before them.
+// OpenPlanner opens planner and belief saver.
+func (h *Process) OpenPlanner() error {
+	// All processors: the control thread has a higher priority, in its own process.
 	searcher, note, err := h.Session.Model.Searcher(h.Session.File, addSlots())
 	if err != nil {
 		return err
 	}
 	if note != "" {
-		h.Orders.Missing = append(h.Orders.Missing, "TensorFlow")
-		h.Orders.Posture += "\n" + note
+		h.Config.Missing = append(h.Config.Missing, "TensorFlow")
+		h.Config.Posture += "\n" + note
 	}
 	planner, err := controller.NewPlanner(h.Session.File.Controller, searcher)
 	if err != nil {
 		return err
 	}
-	h.Planning = &Planner{
+	h.Planner = &Planner{
 		Link: h.Link, Planner: planner, Plan: controller.NewPlan(h.Session.Shape()),
 		Strategy: h.Session.File.Controller.Strategy,
-		Every:    max(1, setup.Periods(h.Session.File.Log.SnapshotS, h.Orders.Spec.Period)),
-		Plans:    make(chan flightlog.Plan, 64), Snapshots: make(chan flightlog.Snapshot, 4), Events: make(chan flightlog.Event, 16),
+		Every:    max(1, setup.Periods(h.Session.File.Log.SnapshotS, h.Config.Spec.Period)),
+		Plans:    make(chan flightlog.Plan, 64), Snapshots: make(chan flightlog.Snapshot, 4),
+		Events: make(chan flightlog.Event, 16),
 	}
-	return nil
+	h.saver, err = openBeliefSaver(
+		h.Session.File, h.Config.ModelHash, h.Config.Spec, h.Session.Shape().Latent, &h.Link.Steps, h.Planner.Events)
+	h.Planner.saver = h.saver
+	return err
 }
 
-// addSlots returns how many threads may compute, and gives the process scheduler slots
-// (GOMAXPROCS) beyond those: where a search keeps all of them busy, heartbeat, recorder
-// and consoles would wait for the Go scheduler to preempt it. The kernel lets a thread
-// that seldom runs go first.
+// addSlots returns the number of threads that may compute and adds scheduler slots (GOMAXPROCS) to them. If a
+// search kept all slots busy, heartbeat, recorder and consoles would wait for the Go scheduler to preempt it.
+// The kernel prefers threads that seldom run.
 func addSlots() (computing int) {
 	const others = 2
 	computing = runtime.GOMAXPROCS(0)
@@ -227,7 +256,7 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 	case configs.SourceGPIO:
 		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
 	case configs.SourceConsole:
-		if h.Orders.JSON { // standard output is the summary's
+		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
 		}
 		return openConsole(o.Keyboard, os.Stdout), nil
@@ -235,11 +264,10 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.Silent{}, nil
+	return setup.NoOperator{}, nil
 }
 
-// Notice shows what the operator's device has to say, and records what is
-// still of interest afterwards.
+// Notice shows a message of the operator's device and records the important ones.
 func (h *Process) Notice(n rewardsrc.Notice) {
 	h.Display.Notice(n)
 	e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: n.Text}
@@ -252,13 +280,13 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 	default:
 		return
 	}
-	if h.Log != nil {
-		h.Note(h.Log.WriteEvent(e))
+	if h.Recorder != nil {
+		h.Recorder.LogEvent(e)
 	}
 }
 
-// reach tells the control process whether there is anybody to ask.
-func (h *Process) reach() {
+// updateReachable reports to the control process whether an operator can be asked.
+func (h *Process) updateReachable() {
 	away := uint64(0)
 	if h.operator != nil && !h.operator.Reachable() {
 		away = 1
@@ -274,18 +302,17 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 	})
 }
 
-// Key is a key that is no label.
+// Key handles a key that gives no label.
 func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
 		h.Link.Stop.Store(link.StopOperator)
-	case ' ': // the largest one
+	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 	}
 }
 
-// watchLifeline returns a context that ends when the control process has died,
-// or does not wait for us any more.
+// watchLifeline returns a context that ends when the control process has died or stops waiting for this process.
 func (h *Process) watchLifeline() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with the process at the latest
@@ -295,42 +322,25 @@ func (h *Process) watchLifeline() context.Context {
 	return ctx
 }
 
-// run serves the control process until it has halted the robot, or is gone.
+// run records until the control process has halted the robot or has died.
 func (h *Process) run(alive context.Context) (err error) {
 	defer func() { err = errors.Join(err, h.Close()) }()
-	first, err := h.Planning.First()
+	first, err := h.Planner.First()
 	if err != nil {
 		return err
 	}
-	h.Note(h.WriteSnapshot(first))
-	h.Display.Begin(h.Session, h.Orders.Spec, h.Orders.Missing, h.Tally)
-	defer h.Display.End() // also where this goroutine panics
-	for _, text := range h.beforehand {
-		h.Note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: text}))
+	h.Recorder.Snapshot(first)
+	h.Display.Begin(h.Session, h.Config.Spec, h.Config.Missing, h.Recorder.Statistics)
+	defer h.Display.End() // also after a panic of this goroutine
+	for _, text := range h.notes {
+		h.event(flightlog.Info, text)
 	}
 	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() { h.beat(stop) })
-	kept := h.StartKeeper()
-	tidied := startTidying(h.Session.File.Log, h.Planning.Events, TidyEvery)
-	planned := make(chan struct{})
-	go func() {
-		defer close(planned)
-		if err := h.Planning.run(stop); err != nil {
-			record.Offer(h.Planning.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
-		}
-	}()
+	end := h.startGoroutines(stop)
 	h.Link.Ready.Store(1)
 	err = h.serve(alive)
 	close(stop)
-	wg.Wait()
-	select {
-	case <-planned:
-	case <-time.After(lastSearch): // a GPU that hangs must not cost the log its end
-		h.Note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: ErrSearchLeft.Error()}))
-	}
-	kept()
-	tidied()
+	end()
 	h.drain()
 	h.Display.End()
 	if h.lines != nil { // before the summary
@@ -339,12 +349,37 @@ func (h *Process) run(alive context.Context) (err error) {
 	return err
 }
 
-var errOrphaned = errors.New("host: the control process died: whether the robot stopped depends on its own deadman: look at the robot before anything else")
+// startGoroutines starts heartbeat, planner, belief saver and tidier. The returned function waits for their
+// end after stop is closed.
+func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
+	var beating sync.WaitGroup
+	beating.Go(func() { h.beat(stop) })
+	endSaver := h.StartSaver()
+	endTidying := startTidying(h.Session.File.Log, h.Planner.Events, TidyEvery)
+	planned := make(chan struct{})
+	go func() {
+		defer close(planned)
+		if err := h.Planner.run(stop); err != nil {
+			record.Offer(h.Planner.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+		}
+	}()
+	return func() {
+		beating.Wait()
+		select {
+		case <-planned:
+		case <-time.After(lastSearch): // the log must be closed even if a GPU hangs
+			h.event(flightlog.Error, ErrSearchLeft.Error())
+		}
+		endSaver()
+		endTidying()
+	}
+}
 
-// serve records until the control process has ended the run.
+var errOrphaned = errors.New("host: the control process died; " +
+	"the robot stopped only if it has its own deadman: check the robot first")
+
+// serve records until the control process has ended the run. A wake of the control process starts each round.
 func (h *Process) serve(alive context.Context) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	for {
 		ended := h.Link.Ended.Load() != 0 // before the last look at the rings
 		h.Link.Steps.Note(link.RecorderRound, true)
@@ -357,60 +392,55 @@ func (h *Process) serve(alive context.Context) error {
 		if ended {
 			return nil
 		}
-		select {
-		case <-alive.Done():
-			if h.Link.Ended.Load() != 0 {
-				continue
-			}
-			h.Note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: errOrphaned.Error()}))
+		h.Link.TickWake.Wait(idleRound)
+		if alive.Err() != nil && h.Link.Ended.Load() == 0 {
+			h.event(flightlog.Error, errOrphaned.Error())
 			return errors.Join(errOrphaned, h.TakeTicks())
-		case <-ticker.C:
 		}
 	}
 }
 
-// StartKeeper starts to write the belief down. What it returns ends that, once
-// the planner has ended, with the last belief.
-func (h *Process) StartKeeper() (end func()) {
-	if h.Keep == nil {
+// StartSaver starts the belief saver. The returned function ends it with the last belief, after the planner.
+func (h *Process) StartSaver() (end func()) {
+	if h.saver == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.Keep.run()
+		h.saver.run()
 	}()
 	return func() {
-		close(h.Keep.newest)
+		close(h.saver.newest)
 		<-done
 		last, _, err := h.Link.NewestState()
-		if err := errors.Join(err, h.Keep.finish(last)); err != nil {
-			h.Note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()}))
+		if err := errors.Join(err, h.saver.finish(last)); err != nil {
+			h.event(flightlog.Error, err.Error())
 		}
 	}
 }
 
-// drain records what came at the last moment.
+// drain records the last plans, refusals and the cause of a stop.
 func (h *Process) drain() {
 	h.TakeNotes()
-	h.Desk.Flush()
+	h.Intake.Flush()
 	h.takeStop()
 	if h.fault() != controller.FaultNone {
-		h.tell(flightlog.Error, "robot halted: "+h.halted.String())
+		h.event(flightlog.Error, "robot halted: "+h.halted.String())
 	}
 	if n := h.Link.Waited.Load(); n > 0 {
-		h.tell(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+
+		h.event(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+
 			"because the host was slow (run.simulator_wait_s)", n))
 	}
 }
 
-// tell shows and records an event of now.
-func (h *Process) tell(level flightlog.Level, text string) {
-	h.Note(h.writeEvent(flightlog.Event{At: rtloop.Now(), Level: level, Text: text}))
+// event records and shows an event of now.
+func (h *Process) event(level flightlog.Level, text string) {
+	h.Recorder.Event(flightlog.Event{At: rtloop.Now(), Level: level, Text: text})
 }
 
-// takeStop takes the newest cause of a stop. One that the run outlasts is recorded at
-// once, the last one when the run has ended.
+// takeStop takes the newest cause of a stop. It records a cause that does not end the run at once, and drain
+// records the last one.
 func (h *Process) takeStop() {
 	r, fresh := h.Link.NewestStop()
 	if !fresh {
@@ -418,11 +448,12 @@ func (h *Process) takeStop() {
 	}
 	h.halted = r
 	if r.Final == 0 {
-		h.tell(flightlog.Error, "robot stopped: "+r.String()+"; fix the cause, then: "+h.Session.Invoked.OperatorCommand("reset"))
+		reset := h.Session.Invoked.OperatorCommand("reset")
+		h.event(flightlog.Error, "robot stopped: "+r.String()+"; fix the cause, then: "+reset)
 	}
 }
 
-// fault is why the control process halted the robot, once it has.
+// fault returns why the control process halted the robot.
 func (h *Process) fault() controller.Fault {
 	if code := h.Link.Ended.Load(); code > 1 {
 		return controller.Fault(code - 1)
@@ -431,16 +462,17 @@ func (h *Process) fault() controller.Fault {
 }
 
 func (h *Process) outcome() record.Outcome {
-	o := record.Outcome{Tally: h.Tally, Robot: h.Orders.Spec.Name, LogPath: h.logPath, Posture: h.Orders.Posture}
-	o.Waited = h.Link.Waited.Load()
+	o := record.Outcome{
+		Tally: h.Recorder.Statistics, Robot: h.Config.Spec.Name, LogPath: h.logPath, Posture: h.Config.Posture,
+		Waited: h.Link.Waited.Load(),
+	}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.Fault, o.Found = fault.String(), h.halted.Found()
 	}
 	return o
 }
 
-// TakeTicks takes all ticks that have come, each with the requests that it
-// made and the labels that the operator has for it.
+// TakeTicks takes all ticks in the ring, each with its requests and with the operator's labels.
 func (h *Process) TakeTicks() error {
 	for {
 		t, err := h.Link.NextTick()
@@ -453,47 +485,20 @@ func (h *Process) TakeTicks() error {
 			return nil
 		}
 		h.sensedAt = t.SenseAt
-		if h.Watcher != nil {
-			h.Watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
+		if h.watcher != nil {
+			h.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
 		}
-		h.Desk.NoteTick(t)
+		h.Intake.NoteTick(t)
 		h.takeRequests()
 		h.TakeLabels()
-		if h.Log != nil {
-			h.Link.Steps.Note(link.LogWrite, true)
-			h.Note(h.Log.WriteTick(t))
-			h.Link.Steps.Note(link.LogWrite, false)
-		}
-		h.count(t)
+		h.Recorder.Tick(t)
 		h.noteMode(t)
-		h.Keep.taught(t)
-		h.Link.Steps.Note(link.DisplayUpdate, true)
-		h.Display.Tick(t)
-		h.Link.Steps.Note(link.DisplayUpdate, false)
 		h.Link.ReleaseTick()
 	}
 }
 
-// count counts a tick, and tells the operator what the records alone would
-// tell too late. The full screen shows refused labels by itself.
-func (h *Process) count(t *controller.Tick) {
-	before := h.Tally.Dropped
-	h.Tally.Add(t)
-	if before == 0 && h.Tally.Dropped > 0 {
-		h.warn("records of ticks are missing: the disk or the output does not keep up with the robot, which goes on")
-	}
-	if terminal.TakesScreen(h.Orders.Show) {
-		return
-	}
-	for i := range t.NumLabels {
-		if l := &t.Labels[i]; l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
-			h.warn(fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome))
-		}
-	}
-}
-
-// noteMode records when an operator's robot is armed or disarmed. takeStop records
-// its stops. A simulator arms itself.
+// noteMode records when an operator's robot is armed or disarmed. takeStop records stops. A simulator arms
+// without an operator.
 func (h *Process) noteMode(t *controller.Tick) {
 	mode := t.Mode()
 	if mode == h.mode || !h.Session.File.Safety.Attended() {
@@ -501,13 +506,8 @@ func (h *Process) noteMode(t *controller.Tick) {
 	}
 	h.mode = mode
 	if mode != controller.Stopped {
-		h.Note(h.writeEvent(flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()}))
+		h.Recorder.Event(flightlog.Event{At: t.Done, Level: flightlog.Info, Text: "robot " + mode.String()})
 	}
-}
-
-// warn shows what the log has in its own way.
-func (h *Process) warn(text string) {
-	h.Display.Event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Warn, Text: text})
 }
 
 func (h *Process) takeRequests() {
@@ -516,75 +516,44 @@ func (h *Process) takeRequests() {
 		if !ok {
 			return
 		}
-		h.Note(h.Desk.Ask(r))
+		h.Intake.Ask(r)
 	}
 }
 
-// TakeLabels takes labels only while the robot has room for them; the others
-// wait in the device. It takes a bounded number, since a refused label needs no
-// room. Once the run has ended none is acknowledged: the robot would not apply
-// it.
+// TakeLabels takes labels while the robot has room for them; the others wait in the device. It takes a
+// bounded number, since a refused label needs no room. After the end of the run it takes none: the robot would
+// not apply an acknowledged label.
 func (h *Process) TakeLabels() {
-	h.reach()
+	h.updateReachable()
 	var one [1]rewardsrc.Label
 	for range link.LabelSlots {
-		if h.Link.Ended.Load() != 0 || !h.Link.HasRoom() || h.Desk.Source.Poll(one[:]) == 0 {
+		if h.Link.Ended.Load() != 0 || !h.Link.HasRoom() || h.Intake.Source.Poll(one[:]) == 0 {
 			break
 		}
-		h.Link.Steps.Note(link.LabelIntake, true)
-		h.Desk.Pass(one[0], h.Link.Push)
-		h.Link.Steps.Note(link.LabelIntake, false)
+		h.Link.Steps.Note(link.Intake, true)
+		h.Intake.Pass(one[0], h.Link.Push)
+		h.Link.Steps.Note(link.Intake, false)
 	}
-	h.Desk.Report()
+	h.Intake.Report()
 }
 
-// TakeNotes records what the planner offered.
+// TakeNotes records the planner's plans, snapshots and events.
 func (h *Process) TakeNotes() {
 	for {
-		var err error
 		select {
-		case p := <-h.Planning.Plans:
-			if h.Log != nil {
-				err = h.Log.WritePlan(p)
-			}
-		case s := <-h.Planning.Snapshots:
-			err = h.WriteSnapshot(s)
-		case e := <-h.Planning.Events:
-			err = h.writeEvent(e)
+		case p := <-h.Planner.Plans:
+			h.Recorder.Plan(p)
+		case s := <-h.Planner.Snapshots:
+			h.Recorder.Snapshot(s)
+		case e := <-h.Planner.Events:
+			h.Recorder.Event(e)
 		default:
 			return
 		}
-		h.Note(err)
 	}
 }
 
-func (h *Process) WriteSnapshot(s flightlog.Snapshot) error {
-	if h.Log == nil {
-		return nil
-	}
-	return h.Log.WriteSnapshot(s.Next, s.State, s.Hash)
-}
-
-func (h *Process) writeEvent(e flightlog.Event) error {
-	h.Display.Event(e)
-	if h.Log == nil {
-		return nil
-	}
-	return h.Log.WriteEvent(e)
-}
-
-// Note keeps the first failure of the log and shows it. The run goes on: a
-// full disk does not stop a robot, but labels are refused.
-func (h *Process) Note(err error) {
-	if err == nil || h.LogErr != nil {
-		return
-	}
-	h.LogErr = err
-	h.Display.Event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
-}
-
-// beat tells the control process that the host makes progress: that neither the
-// planner nor the recorder takes longer for a step than its limit.
+// beat writes the heartbeat while planner and recorder make progress.
 func (h *Process) beat(stop <-chan struct{}) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -600,15 +569,16 @@ func (h *Process) beat(stop <-chan struct{}) {
 	}
 }
 
-// Close releases the operator's device and finishes the log.
+// Close releases the operator's device and closes the log.
 func (h *Process) Close() error {
-	err := errors.Join(h.Desk.Source.Halt(), h.haltWeb())
-	if h.Log == nil {
+	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb(), h.Link.TickWake.Close(), h.Link.StateWake.Close())
+	log := h.Recorder.Log
+	if log == nil {
 		return err
 	}
-	logErr := errors.Join(h.Log.WriteTiming(h.Tally.Timing()), h.Log.Close())
-	if h.LogErr != nil { // what comes after it says the same
-		logErr = h.LogErr
+	logErr := errors.Join(log.WriteTiming(h.Recorder.Statistics.Timing()), log.Close())
+	if h.Recorder.Err != nil { // later errors have the same cause
+		logErr = h.Recorder.Err
 	}
 	return errors.Join(err, logErr)
 }

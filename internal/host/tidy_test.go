@@ -13,7 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
-	"optibfm/internal/control"
+	"optibfm/internal/rigtest"
 )
 
 func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTidier_RemovesVerifiedLogsDuringARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed := func() bool { _, err := os.Stat(verified); return errors.Is(err, fs.ErrNotExist) }
-	if !control.Until(20*time.Second, removed) {
+	if !rigtest.WaitUntil(20*time.Second, removed) {
 		t.Error("the verified log was not removed")
 	}
 	end()

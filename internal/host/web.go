@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/term"
 
 	"optibfm/configs"
@@ -26,27 +27,29 @@ import (
 	"optibfm/rtloop"
 )
 
-// viewEvery is the time between two views: what people see as moving.
+// viewEvery is the time between two views.
 const viewEvery = 200 * time.Millisecond
 
-// openWeb starts the console for browsers and shows the run there too.
+// openWeb starts the web console.
 func (h *Process) openWeb() error {
 	belief, err := newBeliefWatch(h.Session.File.Controller, h.Session.Shape().Latent)
 	if err != nil {
 		return err
 	}
-	h.web, err = web.Open(h.Session.File.Operator.Web, web.Options{
-		About: h.aboutRun(), Period: h.Orders.Spec.Period, Mode: webMode(h.Session.File.Operator.LabelMode), Stop: h.stopFromWeb(),
+	operator := h.Session.File.Operator
+	h.web, err = web.Open(operator.Web, web.Options{
+		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
 	})
 	if err != nil {
 		return err
 	}
-	h.Planning.watch = belief
-	h.Display = terminal.Displays{h.Display, &webView{server: h.web, belief: belief, announce: h.announcer(), why: h.whyEnded}}
+	h.Planner.watch = belief
+	view := &webView{server: h.web, belief: belief, announce: h.announcer(), reason: h.endReason}
+	h.Display = terminal.Displays{h.Display, view}
 	return nil
 }
 
-// webMode is what operator.label_mode means to a page.
+// webMode returns the page's mode for operator.label_mode.
 func webMode(labelMode string) web.Mode {
 	switch labelMode {
 	case configs.ModePerRequest:
@@ -54,7 +57,7 @@ func webMode(labelMode string) web.Mode {
 	case configs.ModeContinuous:
 		return web.Continuous
 	}
-	return web.Sparse // whether something is asked is the robot's
+	return web.Sparse
 }
 
 func (h *Process) haltWeb() error {
@@ -65,36 +68,36 @@ func (h *Process) haltWeb() error {
 }
 
 func (h *Process) aboutRun() web.About {
-	file, period := h.Session.File, h.Orders.Spec.Period
+	file, period := h.Session.File, h.Config.Spec.Period
 	return web.About{
-		Robot: h.Orders.Spec.Name, Task: h.Session.Task(), Strategy: file.Controller.Strategy, Program: version.String(),
+		Robot: h.Config.Spec.Name, Task: h.Session.Task(),
+		Strategy: file.Controller.Strategy, Program: version.String(),
 		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
-		Missing:  h.Orders.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
+		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
 
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 
-// stopFromWeb returns what STOP does: the control process sees the word in its
-// next tick and latches a stop, which nothing in the console can undo; by
-// safety.after_stop that ends the run. The first press is recorded, and the first
-// after each time that the robot was released from its stop.
+// stopFromWeb returns the action of STOP. The control process reads the word in its next tick and latches a
+// stop, which the console cannot undo; safety.after_stop decides whether the run ends. The log gets the first
+// press, and the first after each reset.
 func (h *Process) stopFromWeb() func(by string, first bool) {
 	return func(by string, first bool) {
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 		if !first {
 			return
 		}
-		record.Offer(h.Planning.Events, flightlog.Event{
+		record.Offer(h.Planner.Events, flightlog.Event{
 			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
 }
 
-// whyEnded tells the browsers why the run is over.
-func (h *Process) whyEnded() string {
+// endReason returns why the run ended, for the browsers.
+func (h *Process) endReason() string {
 	switch {
 	case h.fault() != controller.FaultNone:
 		return "the robot was halted: " + h.halted.String()
@@ -104,22 +107,23 @@ func (h *Process) whyEnded() string {
 	return "it ended as planned, the robot is halted"
 }
 
-// announcer returns what shows a pairing: the whole code where lines are
-// shown, the address alone on a full screen, and standard error where standard
-// output is for machines.
+// announcer returns a function that shows a pairing: the whole code with a display of lines, the address alone
+// on a full screen, and on standard error if standard output is for machines.
 func (h *Process) announcer() func(web.Pairing) {
-	if terminal.TakesScreen(h.Orders.Show) {
+	if terminal.TakesScreen(h.Config.Show) {
 		terminal := h.Display
 		return func(p web.Pairing) {
 			terminal.Event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "console: " + p.URL})
 		}
 	}
 	var out io.Writer = h.lines
-	if h.Orders.Show != terminal.ShowLines && h.Orders.Show != terminal.ShowAuto {
+	if h.Config.Show != terminal.ShowLines && h.Config.Show != terminal.ShowAuto {
 		out = terminal.NewLineWriter(os.Stderr)
 	}
-	coloured := h.Orders.Show == terminal.ShowLines && term.IsTerminal(int(os.Stdout.Fd()))
-	return func(p web.Pairing) { _, _ = io.WriteString(out, p.Text(coloured)) } // a line writer never fails before its end
+	coloured := h.Config.Show == terminal.ShowLines && term.IsTerminal(int(os.Stdout.Fd()))
+	return func(p web.Pairing) {
+		_, _ = io.WriteString(out, p.Text(coloured)) // a line writer fails only after its end
+	}
 }
 
 // webView is the display in browsers.
@@ -127,12 +131,12 @@ type webView struct {
 	server   *web.Server
 	belief   *beliefWatch
 	announce func(web.Pairing)
-	why      func() string // the run is over
+	reason   func() string // of the end of the run
 
 	tally     *record.Statistics
 	period    time.Duration
-	never     bool   // asks for labels
-	announced uint64 // the number of the pairing that was shown
+	silent    bool   // the robot never asks
+	announced uint64 // number of the pairing on display
 
 	labels   perMinute
 	robust   bool    // labels may get less than their full weight
@@ -141,12 +145,12 @@ type webView struct {
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
 	fault    controller.Fault // of the last view
-	timed    int64            // when the quantiles were taken: they are dear
-	quantile [3]web.Number
+	timed    int64            // time of the quantiles, which are expensive
+	quantile [3]web.Number    // lateness p99 and maximum, duration p99, ms
 }
 
 func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
-	v.tally, v.period, v.never = y, spec.Period, s.File.Controller.Gate.Off
+	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
 	v.robust = s.File.Controller.Robust != 0
 	v.announcePairing()
 }
@@ -159,7 +163,6 @@ func (v *webView) announcePairing() {
 }
 
 func (v *webView) Tick(t *controller.Tick) {
-	v.Settle(t)
 	v.late = max(v.late, t.Wake-t.Deadline)
 	estimate := v.belief.expects(t.Phi)
 	if t.Step == 0 {
@@ -177,19 +180,16 @@ func (v *webView) Tick(t *controller.Tick) {
 	v.announcePairing()
 }
 
-// Settle tells what became of the labels that this tick took.
-func (v *webView) Settle(t *controller.Tick) {
-	for i := range t.NumLabels {
-		l := &t.Labels[i]
-		counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-		share := 0.0
-		if v.robust && l.Share > 0 {
-			share, v.share = l.Share, l.Share
-		}
-		v.server.Settle(l.ID, counted, l.Outcome.String(), share)
-		if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
-			v.labels.Add(v.second(t))
-		}
+// Outcome shows what a tick did with a label.
+func (v *webView) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
+	counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
+	share := 0.0
+	if v.robust && l.Share > 0 {
+		share, v.share = l.Share, l.Share
+	}
+	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
+	if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
+		v.labels.Add(v.second(t))
 	}
 }
 
@@ -201,18 +201,24 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	y := v.tally
 	if t.Wake-v.timed >= int64(time.Second) {
 		v.timed = t.Wake
-		v.quantile = [3]web.Number{
-			web.Number(record.Micros(y.Lateness, 99) / 1000), web.Number(record.Micros(y.Lateness, 100) / 1000), web.Number(record.Micros(y.Duration, 99) / 1000),
+		for i, q := range [...]struct {
+			of      *hdrhistogram.Histogram
+			percent float64
+		}{{y.Lateness, 99}, {y.Lateness, 100}, {y.Duration, 99}} {
+			v.quantile[i] = web.Number(record.Micros(q.of, q.percent) / 1000)
 		}
 	}
+	nan := web.Number(math.NaN())
 	view := web.View{
-		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()), Armed: t.Flags.Has(controller.FlagArmed),
-		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa), Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
-		Information: web.Number(math.NaN()), BeliefNorm: web.Number(math.NaN()),
-		Reward: web.Number(math.NaN()), Return: web.Number(v.expected),
-		Labels: y.Applied, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)), Undone: y.Undone, Refused: y.Refused,
-		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
-		LateMS: web.Number(milliseconds(v.late)), LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
+		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
+		Armed: t.Flags.Has(controller.FlagArmed),
+		DGap:  web.Number(t.DGap), Kappa: web.Number(t.Kappa),
+		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
+		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
+		Labels: y.Applied, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
+		Undone: y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
+		LateMS:    web.Number(milliseconds(v.late)),
+		LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
 		Skipped: y.Skipped, Dropped: y.Dropped, BadObs: y.BadObs, Limited: y.Limited,
 		HasZ:   !t.Flags.Has(controller.FlagFallbackZ),
 		ZAgeMS: web.Number(milliseconds(int64(t.Index-t.PlanConfirmed) * int64(v.period))),
@@ -223,7 +229,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	if t.Flags.Has(controller.FlagReward) {
 		view.Reward, view.Return = web.Number(t.Reward), web.Number(y.Running)
 	}
-	if v.never {
+	if v.silent {
 		view.Kappa = web.Number(math.NaN())
 	}
 	if t.Fault != controller.FaultNone {
@@ -232,7 +238,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	return view
 }
 
-func (v *webView) Label(rewardsrc.Label, error) {} // the server was told by the desk
+func (v *webView) Label(rewardsrc.Label, error) {} // the source acknowledges to the page
 func (v *webView) Notice(keyboard.Notice)       {}
 
 func (v *webView) Event(e flightlog.Event) {
@@ -246,9 +252,9 @@ func (v *webView) Event(e flightlog.Event) {
 	v.server.Note(level, e.Text)
 }
 
-func (v *webView) End() { v.server.End(v.why()) }
+func (v *webView) End() { v.server.End(v.reason()) }
 
-// perMinute counts what happened in the last 60 seconds of the run.
+// perMinute counts labels in the last 60 seconds of the run.
 type perMinute struct {
 	counts [60]uint64
 	last   uint64 // second
@@ -259,7 +265,7 @@ func (p *perMinute) Add(second uint64) {
 	p.counts[second%60]++
 }
 
-// forget clears the seconds that went by without anything.
+// forget clears the seconds since the last label.
 func (p *perMinute) forget(second uint64) {
 	if second >= p.last+60 {
 		p.counts = [60]uint64{}
@@ -271,7 +277,7 @@ func (p *perMinute) forget(second uint64) {
 	p.last = max(p.last, second)
 }
 
-// rate is that of the last minute, or of what there was of it.
+// rate returns the labels in the last minute. A run of less than a minute is extrapolated.
 func (p *perMinute) rate(second uint64) web.Number {
 	p.forget(second)
 	total := uint64(0)
@@ -281,15 +287,14 @@ func (p *perMinute) rate(second uint64) web.Number {
 	return web.Number(float64(total) * 60 / float64(min(second+1, 60)))
 }
 
-// beliefWatch keeps what the live view shows of the belief. The planner's
-// goroutine takes it from the states that it works on.
+// beliefWatch has the numbers of the belief that the live view shows. The planner's goroutine updates it.
 type beliefWatch struct {
 	belief  *posterior.Belief
 	takenAt int64
 	newest  atomic.Pointer[believed]
 }
 
-// believed is a belief in brief.
+// believed is a summary of a belief.
 type believed struct {
 	mean  []float64 // ẑ
 	norm  float64   // ‖ẑ‖
@@ -308,8 +313,7 @@ func newBeliefWatch(cfg controller.Config, dim int) (*beliefWatch, error) {
 	return &beliefWatch{belief: belief}, nil
 }
 
-// take looks at a state's belief, if the last look is long enough ago. One that
-// is damaged is the planner's to report.
+// take updates the summary every viewEvery. The planner reports a damaged belief.
 func (w *beliefWatch) take(s *controller.State) {
 	if s.At-w.takenAt < int64(viewEvery) || w.belief.Restore(s.Belief) != nil {
 		return
@@ -324,8 +328,7 @@ func (w *beliefWatch) take(s *controller.State) {
 	w.newest.Store(b)
 }
 
-// expects is the reward φᵀẑ that the belief expects of a state, NaN before
-// there is a belief.
+// expects returns the reward φᵀẑ that the belief expects, NaN before the first belief.
 func (w *beliefWatch) expects(phi []float64) float64 {
 	b := w.newest.Load()
 	if b == nil || len(phi) != len(b.mean) {

@@ -13,7 +13,7 @@ import (
 	"optibfm/rewardsrc/web"
 )
 
-func TestTheLiveViewShowsWhatTheBeliefHolds(t *testing.T) {
+func TestWebView_ShowsTheBelief(t *testing.T) {
 	const d = 3
 	cfg := controller.DefaultConfig()
 	cfg.Lambda = 2
@@ -44,7 +44,7 @@ func TestTheLiveViewShowsWhatTheBeliefHolds(t *testing.T) {
 	}
 }
 
-func TestTheLiveViewShowsTheKappaOfTheTick(t *testing.T) {
+func TestWebView_ShowsKappa(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
 	if err != nil {
@@ -56,13 +56,13 @@ func TestTheLiveViewShowsTheKappaOfTheTick(t *testing.T) {
 	if got := v.of(tick, 0).Kappa; got != 0.7 {
 		t.Errorf("κ %g, want 0.7", got)
 	}
-	v.never = true
+	v.silent = true
 	if got := v.of(tick, 0).Kappa; got == got {
 		t.Errorf("κ %g where nothing is asked, want NaN", got)
 	}
 }
 
-func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *testing.T) {
+func TestWebView_ShowsTheShareOfTheLastLabel(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	opened := web.DefaultConfig()
 	opened.Listen = "127.0.0.1:0"
@@ -78,22 +78,29 @@ func TestTheLiveViewShowsHowMuchTheLastLabelCountedWhereLabelsAreDoubted(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := webView{server: server, belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond, robust: c.robust != 0}
+		v := webView{
+			server: server, belief: watch, tally: record.NewStatistics(shape),
+			period: time.Millisecond, robust: c.robust != 0,
+		}
 		tick := controller.NewTick(shape)
 		if got := v.of(tick, 0).LastTrust; got != 0 {
 			t.Errorf("robust %g: %g before the first label", c.robust, got)
 		}
 		tick.NumLabels = 2
-		tick.Labels[0] = controller.AppliedLabel{ID: 1, Confidence: 0.5, Weight: 0.17, Share: 0.34, Kind: rewardsrc.Value, Outcome: controller.Applied}
-		tick.Labels[1] = controller.AppliedLabel{ID: 2, Confidence: 1, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.TooOld}
-		v.Settle(tick)
+		copy(tick.Labels[:], []controller.AppliedLabel{
+			{ID: 1, Weight: 0.17, Share: 0.34, Kind: rewardsrc.Value, Outcome: controller.Applied},
+			{ID: 2, Kind: rewardsrc.Value, Outcome: controller.TooOld},
+		})
+		for i := range tick.NumLabels {
+			v.Outcome(tick, &tick.Labels[i])
+		}
 		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {
 			t.Errorf("robust %g: %g, want %g", c.robust, got, c.want)
 		}
 	}
 }
 
-func TestLabelsPerMinuteAreThoseOfTheLastSixtySeconds(t *testing.T) {
+func TestPerMinute_CountsTheLastSixtySeconds(t *testing.T) {
 	var p perMinute
 	for second := range uint64(10) {
 		p.Add(second)
@@ -110,9 +117,10 @@ func TestLabelsPerMinuteAreThoseOfTheLastSixtySeconds(t *testing.T) {
 	}
 }
 
-func TestTheLabelModeIsThatOfTheWebConsoleToo(t *testing.T) {
+func TestWebMode_FollowsTheLabelMode(t *testing.T) {
 	for mode, want := range map[string]web.Mode{
-		configs.ModeAny: web.Sparse, configs.ModePerRequest: web.PerRequest, configs.ModeEvents: web.Sparse, configs.ModeContinuous: web.Continuous,
+		configs.ModeAny: web.Sparse, configs.ModePerRequest: web.PerRequest,
+		configs.ModeEvents: web.Sparse, configs.ModeContinuous: web.Continuous,
 	} {
 		file, err := configs.Load("rover-keyboard", "operator.source=web", "operator.label_mode="+mode)
 		if err != nil {

@@ -84,7 +84,7 @@ func readFeatures(archive npz.Archive, model string) (phi []float64, d int, err 
 
 // computeFeatures evaluates φ at the observations of an archive.
 func computeFeatures(archive npz.Archive, model string) (phi []float64, d int, err error) {
-	opened, err := setup.OpenModel(configs.Model{Bundle: model})
+	opened, err := setup.OpenModel(model)
 	if err != nil {
 		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
 	}

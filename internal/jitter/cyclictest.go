@@ -15,31 +15,26 @@ import (
 	"optibfm/rtloop"
 )
 
-// CyclictestRun is the sum of several runs of cyclictest.
-type CyclictestRun struct{ WakeUpCounts }
+const cyclictestLimit = 200_000 // µs, the end of its histogram
 
-func newCyclictestRun() *CyclictestRun { return &CyclictestRun{newWakeUpCounts()} }
-
-const cyclictestUpper = 200_000 // µs, of its histogram
-
-// turn runs cyclictest once.
-func (c *CyclictestRun) turn(ctx context.Context, program string, cfg rtloop.Config, turn time.Duration) error {
+// runCyclictest runs cyclictest once and returns its JSON result.
+func runCyclictest(ctx context.Context, program string, cfg rtloop.Config, turn time.Duration) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "optibfm-jitter")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	result := filepath.Join(dir, "result.json")
 	cmd := exec.CommandContext(ctx, program, cyclictestArguments(cfg, turn, result)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("jitter: cyclictest: %w (%q); correct that or use --alone", err, strings.TrimSpace(string(output)))
+		return nil, fmt.Errorf("jitter: cyclictest: %w (%q); use --alone", err, strings.TrimSpace(string(output)))
 	}
 	text, err := os.ReadFile(result)
 	if err != nil {
-		return fmt.Errorf("jitter: cyclictest left no result: %w; use --alone", err)
+		return nil, fmt.Errorf("jitter: cyclictest: no result: %w; use --alone", err)
 	}
-	return c.Add(text, cfg.Period())
+	return text, nil
 }
 
 func cyclictestArguments(cfg rtloop.Config, turn time.Duration, result string) []string {
@@ -48,7 +43,7 @@ func cyclictestArguments(cfg rtloop.Config, turn time.Duration, result string) [
 		"--default-system", "--quiet", "--mlockall", "--threads=1",
 		"--interval=" + strconv.FormatInt(max(period.Microseconds(), 1), 10),
 		"--loops=" + strconv.FormatInt(max(int64(turn/period), 1), 10),
-		"--histogram=" + strconv.Itoa(cyclictestUpper), "--histfile=" + os.DevNull, "--json=" + result,
+		"--histogram=" + strconv.Itoa(cyclictestLimit), "--histfile=" + os.DevNull, "--json=" + result,
 	}
 	if cfg.Priority > 0 {
 		args = append(args, "--priority="+strconv.Itoa(cfg.Priority))
@@ -59,8 +54,8 @@ func cyclictestArguments(cfg rtloop.Config, turn time.Duration, result string) [
 	return args
 }
 
-// Add includes the JSON of one run of cyclictest.
-func (c *CyclictestRun) Add(text []byte, period time.Duration) error {
+// addCyclictest adds the JSON result of one run of cyclictest.
+func (h *Histogram) addCyclictest(text []byte, period time.Duration) error {
 	var file struct {
 		Thread map[string]struct {
 			Histogram map[string]int64 `json:"histogram"`
@@ -81,12 +76,12 @@ func (c *CyclictestRun) Add(text []byte, period time.Duration) error {
 		if err != nil || us < 0 || n < 0 {
 			return fmt.Errorf("jitter: cyclictest: result: invalid latency (%q, %d times); use --alone", latency, n)
 		}
-		c.counts[us] += n
+		h.add(us, n)
 		beyond -= n
 	}
 	if beyond > 0 {
-		c.counts[thread.Max] += beyond
+		h.add(thread.Max, beyond)
 	}
-	c.sumUp(period)
+	h.summarize(period)
 	return nil
 }

@@ -18,36 +18,37 @@ import (
 // Options are the flags of `optibfm jitter`.
 type Options struct {
 	PeriodMS float64
-	Seconds  float64
+	Seconds  float64 // total time of each candidate
 	Slice    float64 // seconds of a turn
-	Fifo     int
-	Cpus     []int
-	Hogs     int
-	Alone    bool
+	Priority int     // SCHED_FIFO; 0: ordinary scheduler
+	CPUs     []int   // allowed processors; none: all
+	Hogs     int     // processes that each keep a processor busy
+	Alone    bool    // without cyclictest
 	JSON     bool
 
-	Config string // of the whole program, which takes turns with them; "": leave it out
-	Set    []string
+	// Config also measures the whole program under this configuration, and replaces PeriodMS,
+	// Priority and CPUs. "": no program.
+	Config string
+	Set    []string // overrides of its keys, KEY=VALUE
 }
 
-// Result is what was measured.
+// Result is the lateness of each candidate.
 type Result struct {
-	PeriodMS   float64        `json:"period_ms"`
-	Hogs       int            `json:"hogs"`
-	Identity   bool           `json:"identity"` // ticks run + skipped = periods
-	Loop       rtloop.Report  `json:"loop"`
-	Cyclictest *CyclictestRun `json:"cyclictest,omitempty"`
-	Program    *programRun    `json:"program,omitempty"`
-	Note       string         `json:"note,omitempty"` // why there is no cyclictest
+	PeriodMS   float64       `json:"period_ms"`
+	Hogs       int           `json:"hogs"`
+	Identity   bool          `json:"identity"` // of the loop: ticks run + skipped = periods
+	Loop       rtloop.Report `json:"loop"`
+	Cyclictest *Histogram    `json:"cyclictest,omitempty"`
+	Program    *ProgramRun   `json:"program,omitempty"`
+	Note       string        `json:"note,omitempty"` // why Cyclictest is missing
 }
 
-// loop is the configuration of the bare loop, and the program that takes turns
-// with it, if any.
-func (o Options) loop() (cfg rtloop.Config, program *programRun, err error) {
+// loop returns the configuration of the bare loop, and the program if one is measured.
+func (o Options) loop() (cfg rtloop.Config, program *ProgramRun, err error) {
 	cfg = rtloop.DefaultConfig()
-	cfg.PeriodMS, cfg.Priority, cfg.CPUs = o.PeriodMS, o.Fifo, o.Cpus
+	cfg.PeriodMS, cfg.Priority, cfg.CPUs = o.PeriodMS, o.Priority, o.CPUs
 	if o.Config != "" {
-		if program, cfg, err = NewProgramRun(o.Config, o.Set); err != nil {
+		if program, cfg, err = newProgramRun(o.Config, o.Set); err != nil {
 			return cfg, nil, err
 		}
 	}
@@ -65,8 +66,9 @@ func (o Options) loop() (cfg rtloop.Config, program *programRun, err error) {
 	return cfg, program, nil
 }
 
-// Measure lets the loop, cyclictest and the program take turns until each had its
-// time, or until ctx is done.
+// Measure lets the loop, cyclictest and the program take turns until each has run for o.Seconds, or
+// until ctx is done. Without cyclictest, Note has the reason. Errors: invalid options, a configuration
+// of a robot with actuators, or a candidate that fails.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	cfg, program, err := o.loop()
 	r := Result{PeriodMS: cfg.PeriodMS, Hogs: o.Hogs, Program: program}
@@ -80,7 +82,7 @@ func Measure(ctx context.Context, o Options) (Result, error) {
 	case err != nil:
 		r.Note = "cyclictest is not installed (Debian: rt-tests)"
 	default:
-		r.Cyclictest = newCyclictestRun()
+		r.Cyclictest = &Histogram{}
 	}
 	stopHogs, err := startHogs(o.Hogs)
 	if err != nil {
@@ -96,7 +98,11 @@ func Measure(ctx context.Context, o Options) (Result, error) {
 		}
 		r.include(report)
 		if r.Cyclictest != nil && ctx.Err() == nil {
-			if err := r.Cyclictest.turn(ctx, cyclictest, cfg, turn); err != nil {
+			text, err := runCyclictest(ctx, cyclictest, cfg, turn)
+			if err != nil {
+				return r, err
+			}
+			if err := r.Cyclictest.addCyclictest(text, cfg.Period()); err != nil {
 				return r, err
 			}
 		}
@@ -109,7 +115,7 @@ func Measure(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// include adds a turn of the loop. Each turn must account for its periods.
+// include adds a turn of the loop. Identity must hold for every turn.
 func (r *Result) include(report rtloop.Report) {
 	if r.Loop.Ticks == 0 {
 		r.Loop, r.Identity = report, report.Identity()
@@ -129,11 +135,10 @@ func loopTurn(ctx context.Context, cfg rtloop.Config, turn time.Duration) (rtloo
 	return loop.Run(ctx, func(rtloop.Beat) error { return nil })
 }
 
-// startHogs starts processes that keep processors busy, and returns what ends
-// them. They are shells: another process cannot take scheduler slots from the
-// loop, but it can take processors.
+// startHogs starts shells that keep processors busy. The returned function ends them. A process takes
+// processors from the loop, but not slots of its Go scheduler.
 func startHogs(n int) (stop func(), err error) {
-	// A child with a death signal dies with the thread that started it.
+	// The death signal is sent when the thread that started the child ends.
 	runtime.LockOSThread()
 	var hogs []*exec.Cmd
 	stop = func() {
@@ -155,6 +160,7 @@ func startHogs(n int) (stop func(), err error) {
 	return stop, nil
 }
 
+// Print writes the result as a table or as JSON.
 func (r Result) Print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		encoder := json.NewEncoder(out)
@@ -187,7 +193,8 @@ func (r Result) Print(out io.Writer, asJSON bool) error {
 		fmt.Fprintln(out, r.Note)
 	}
 	if p := r.Program; p != nil {
-		fmt.Fprintf(out, "the program made %d plans, applied %d labels and dropped %d records\n", p.Plans, p.Labels, p.Dropped)
+		fmt.Fprintf(out, "the program made %d plans, applied %d labels and dropped %d records\n",
+			p.Plans, p.Labels, p.Dropped)
 	}
 	_, err := fmt.Fprintf(out, "\n%d ticks run + %d skipped %s %d periods that began; %d garbage collections\n",
 		r.Loop.Ticks, r.Loop.Skipped, sign, r.Loop.Periods, r.Loop.GCCycles)

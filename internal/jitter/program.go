@@ -19,40 +19,40 @@ import (
 	"optibfm/rtloop"
 )
 
-// programRun is the sum of several runs of the whole program.
-type programRun struct {
-	WakeUpCounts
-	Labels  uint64 `json:"labels"`  // that the belief took
+// ProgramRun is the sum of several runs of the whole program.
+type ProgramRun struct {
+	Histogram
+	Labels  uint64 `json:"labels"`  // applied to the belief
 	Plans   uint64 `json:"plans"`   // of the planner
-	Dropped uint64 `json:"dropped"` // records that the log lacks
+	Dropped uint64 `json:"dropped"` // records missing in the log
 
 	config  string
 	set     []string
 	skipped int64
 }
 
-// NewProgramRun prepares runs of a configuration, and returns its loop section, which applies to the
-// bare loop and to cyclictest too.
-func NewProgramRun(config string, set []string) (*programRun, rtloop.Config, error) {
+// newProgramRun prepares runs of a configuration. It also returns the section loop, which applies to
+// the bare loop and to cyclictest.
+func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, error) {
 	file, err := configs.Load(config, set...)
 	if err != nil {
 		return nil, rtloop.Config{}, err
 	}
 	if !setup.Simulated(file.Robot) {
-		return nil, rtloop.Config{}, fmt.Errorf(machineRefused, file.Robot.Driver, file.Loop.PeriodMS)
+		return nil, rtloop.Config{}, fmt.Errorf(actuatorsRefused, file.Robot.Driver, file.Loop.PeriodMS)
 	}
-	return &programRun{WakeUpCounts: newWakeUpCounts(), config: config, set: set}, file.Loop, nil
+	return &ProgramRun{config: config, set: set}, file.Loop, nil
 }
 
-// machineRefused is the error for a robot that may have actuators. run.shadow does not help: it does
-// not hold back what a driver writes when it opens and halts the robot.
-const machineRefused = "jitter: robot.driver: opening and halting this robot writes to its outputs (%s); " +
+// actuatorsRefused is the error for a robot that may have actuators. It does not advise run.shadow:
+// even then a driver writes to the outputs when it opens and halts the robot.
+const actuatorsRefused = "jitter: robot.driver: opening and halting this robot writes to its outputs (%s); " +
 	"measure the same loop with the simulated rover " +
 	"(add --set robot.driver=rover --set robot.rover.period_ms=%[2]v --set model.bundle=embedded:rover), " +
 	"or the bare loop (--period-ms %[2]v without --config)"
 
-// forMeasurement are the keys that a measurement changes in a configuration.
-var forMeasurement = []string{
+// measurementSets are the configuration keys that a measurement overrides.
+var measurementSets = []string{
 	"run.state_dir=", "run.lockstep=false", "run.episodes=0",
 	"run.host_user=",                                         // another user cannot write to the log's folder
 	"log.enabled=true", "log.keep_gb=0", "log.min_free_gb=0", // the log is temporary
@@ -60,13 +60,14 @@ var forMeasurement = []string{
 	"controller.replan_every_ticks=1",
 	// A stop would end the measurement.
 	"safety.limits=[]", "safety.frozen_channels=[]", "safety.frozen_ticks=0",
-	"loop.max_missed_ticks=" + strconv.Itoa(rtloop.NoLimit), "loop.watchdog_ms=0", "controller.max_plan_age_ticks=1000000",
+	"loop.max_missed_ticks=" + strconv.Itoa(rtloop.NoLimit), "loop.watchdog_ms=0",
+	"controller.max_plan_age_ticks=1000000",
 	"operator.source=" + configs.SourceScripted, "operator.label_mode=" + configs.ModeAny,
 	"operator.scripted.mode=" + string(scripted.EveryTick), "operator.web.watch_only=false",
 }
 
-// turn runs the program once, and reads from its log how late the loop woke.
-func (p *programRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Duration) error {
+// turn runs the program once and adds the lateness from its log.
+func (p *ProgramRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Duration) error {
 	dir, err := os.MkdirTemp("", "optibfm-jitter")
 	if err != nil {
 		return err
@@ -81,32 +82,31 @@ func (p *programRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Dura
 	return p.addLogs(dir, cfg.Period())
 }
 
-func (p *programRun) arguments(dir string, turn time.Duration) []string {
+func (p *ProgramRun) arguments(dir string, turn time.Duration) []string {
 	args := []string{"run", "--plain", "--fresh", "--config", p.config}
 	here := []string{"log.dir=" + dir, "run.duration_s=" + strconv.FormatFloat(turn.Seconds(), 'g', -1, 64)}
-	for _, s := range slices.Concat(p.set, forMeasurement, here) {
+	for _, s := range slices.Concat(p.set, measurementSets, here) {
 		args = append(args, "--set", s)
 	}
 	return args
 }
 
-// addLogs adds the logs in a folder.
-func (p *programRun) addLogs(dir string, period time.Duration) error {
+func (p *ProgramRun) addLogs(dir string, period time.Duration) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.mcap"))
 	if err != nil || len(paths) == 0 {
-		return errors.Join(err, fmt.Errorf("jitter: the program left no log in %s", dir))
+		return errors.Join(err, fmt.Errorf("jitter: optibfm run: no log (in %s)", dir))
 	}
 	for _, path := range paths {
 		if err := p.addLog(path); err != nil {
 			return fmt.Errorf("jitter: %w", err)
 		}
 	}
-	p.sumUp(period)
+	p.summarize(period)
 	p.Missed = p.skipped
 	return nil
 }
 
-func (p *programRun) addLog(path string) error {
+func (p *ProgramRun) addLog(path string) error {
 	log, err := flightlog.Open(path)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *programRun) addLog(path string) error {
 			continue
 		}
 		late := time.Duration(max(t.Wake-t.Deadline, 0))
-		p.counts[int(late/time.Microsecond)]++
+		p.add(int(late/time.Microsecond), 1)
 		if !first {
 			p.skipped += int64(t.Elapsed) - 1
 			p.Dropped += t.Index - last - t.Elapsed

@@ -9,9 +9,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// ControlLink is the control process's end of the segment. It is the agent's
-// source of labels and of plans, and takes its ticks. Nothing here allocates
-// or blocks.
+// ControlLink is the control process's end of the segment: the agent's source of labels and plans, and the
+// destination of its ticks. No method that the control thread calls allocates or blocks.
 type ControlLink struct {
 	shape controller.Shape
 
@@ -20,12 +19,15 @@ type ControlLink struct {
 	requests *shm.Producer
 	plans    *shm.MailboxReader
 	labels   *shm.Consumer
-	stops    *shm.MailboxWriter // of whoever reports stops: not the control thread
+	stops    *shm.MailboxWriter // not for the control thread
 
 	Words
 
+	// TickWake and StateWake wake the recorder and the planner of the host process. nil: they do not wait.
+	TickWake, StateWake *Wake
+
 	tick  controller.Tick
-	spare controller.Tick // where a tick goes when the ring is full
+	spare controller.Tick // used when the ring is full
 	state controller.State
 	plan  controller.Plan
 }
@@ -36,6 +38,7 @@ var (
 	_ controller.Plans    = (*ControlLink)(nil)
 )
 
+// NewControlLink opens the control process's end.
 func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
 	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
 	var errs [7]error
@@ -52,7 +55,7 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	return l, l.bindState()
 }
 
-// NextTick returns the record to fill, in the ring where there is room.
+// NextTick returns the tick to fill: a slot of the ring, or a spare if the ring is full.
 func (l *ControlLink) NextTick() (*controller.Tick, error) {
 	slot, ok := l.ticks.Reserve()
 	if !ok {
@@ -63,10 +66,11 @@ func (l *ControlLink) NextTick() (*controller.Tick, error) {
 	return &l.tick, err
 }
 
-// Commit hands a tick from nextTick to the host.
+// Commit publishes the tick of NextTick and wakes the recorder.
 func (l *ControlLink) Commit(t *controller.Tick) {
 	if t == &l.tick {
 		l.ticks.Commit()
+		l.TickWake.Signal()
 	}
 }
 
@@ -81,6 +85,7 @@ func (l *ControlLink) State() *controller.State { return &l.state }
 // Offer implements controller.Plans.
 func (l *ControlLink) Offer() error {
 	l.states.Publish()
+	l.StateWake.Signal()
 	if err := l.states.Err(); err != nil {
 		return err
 	}
@@ -124,20 +129,20 @@ func (l *ControlLink) Poll(dst []rewardsrc.Label) (n int) {
 	return n
 }
 
-// Reachable implements rewardsrc.Reachable: the host says whether the
-// operator's device is there.
+// Reachable implements rewardsrc.Reachable. The host process reports a lost device of the operator.
 func (l *ControlLink) Reachable() bool { return l.Away.Load() == 0 }
 
-// Halt implements rewardsrc.Source: the device is the host's.
+// Halt implements rewardsrc.Source. The host process has the device.
 func (l *ControlLink) Halt() error { return nil }
 
-// Report gives the host the cause of a stop.
+// Report sends the cause of a stop to the host process.
 func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 	stopView.At(l.stops.Buffer()).set(cause, final)
 	l.stops.Publish()
+	l.TickWake.Signal()
 }
 
-// Err is not nil once the host has written something impossible.
+// Err returns an error after the host process has written an impossible value.
 func (l *ControlLink) Err() error {
 	for _, err := range [...]error{l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err()} {
 		if err != nil {
@@ -146,3 +151,15 @@ func (l *ControlLink) Err() error {
 	}
 	return nil
 }
+
+// OpenWakes creates both eventfds.
+func (l *ControlLink) OpenWakes() (err error) {
+	if l.TickWake, err = NewWake(); err != nil {
+		return err
+	}
+	l.StateWake, err = NewWake()
+	return err
+}
+
+// CloseWakes releases both eventfds.
+func (l *ControlLink) CloseWakes() error { return errors.Join(l.TickWake.Close(), l.StateWake.Close()) }

@@ -9,8 +9,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// HostLink is the host process's end of the segment. Each section is used by
-// one goroutine: states and plans by the planner, the rings by the recorder.
+// HostLink is the host process's end of the segment. The planner uses states and plans, the recorder everything
+// else.
 type HostLink struct {
 	shape controller.Shape
 
@@ -23,14 +23,17 @@ type HostLink struct {
 
 	Words
 
+	TickWake, StateWake *Wake // nil in tests of one goroutine
+
 	tick  controller.Tick
 	state controller.State
 	plan  controller.Plan
 }
 
-// ErrLabelRing refuses a press: the robot has not taken the last ones.
-var ErrLabelRing = errors.New("host: the robot has not taken the last labels: press again in a moment")
+// ErrLabelRing refuses a press because the ring is full.
+var ErrLabelRing = errors.New("host: the robot has not taken the last labels; press again")
 
+// NewHostLink opens the host process's end.
 func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error) {
 	l := &HostLink{shape: shape}
 	var errs [7]error
@@ -47,7 +50,7 @@ func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error
 	return l, nil
 }
 
-// NextTick returns the oldest tick that was not released, or nil.
+// NextTick returns the oldest tick in the ring, or nil. It is valid until ReleaseTick.
 func (l *HostLink) NextTick() (*controller.Tick, error) {
 	slot, ok := l.ticks.Peek()
 	if !ok {
@@ -58,10 +61,10 @@ func (l *HostLink) NextTick() (*controller.Tick, error) {
 	return &l.tick, err
 }
 
+// ReleaseTick frees the slot of NextTick.
 func (l *HostLink) ReleaseTick() { l.ticks.Release() }
 
-// NewestState returns the newest state and whether it was not returned before;
-// nil before the first.
+// NewestState returns the newest state, nil before the first. fresh reports the first return of a state.
 func (l *HostLink) NewestState() (s *controller.State, fresh bool, err error) {
 	buf, fresh := l.states.Read()
 	if buf == nil {
@@ -82,7 +85,7 @@ func (l *HostLink) Publish(p *controller.Plan) error {
 	return l.plans.Err()
 }
 
-// NewestStop returns a copy of the newest stop and whether it was not returned before.
+// NewestStop returns a copy of the newest cause of a stop. fresh reports the first return of a cause.
 func (l *HostLink) NewestStop() (r StopReport, fresh bool) {
 	buf, fresh := l.stops.Read()
 	if buf == nil {
@@ -91,7 +94,7 @@ func (l *HostLink) NewestStop() (r StopReport, fresh bool) {
 	return *stopView.At(buf), fresh
 }
 
-// NextRequest takes the oldest request notice.
+// NextRequest takes the oldest request from the ring.
 func (l *HostLink) NextRequest() (r rewardsrc.Request, ok bool) {
 	slot, ok := l.requests.Peek()
 	if !ok {
@@ -102,14 +105,13 @@ func (l *HostLink) NextRequest() (r rewardsrc.Request, ok bool) {
 	return r, true
 }
 
-// HasRoom reports whether a label could be pushed now. Only the host pushes,
-// so a true answer holds until it does.
+// HasRoom reports whether Push has room. Only this process pushes, so true stays true until the next Push.
 func (l *HostLink) HasRoom() bool {
 	_, ok := l.labels.TryReserve()
 	return ok
 }
 
-// Push hands a durable label to the control process.
+// Push sends a durable label to the control process.
 func (l *HostLink) Push(label rewardsrc.Label) error {
 	slot, ok := l.labels.TryReserve()
 	if !ok {

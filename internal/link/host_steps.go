@@ -13,45 +13,48 @@ import (
 	"optibfm/rtloop"
 )
 
-// activity is something that the host process does and that may hold it up. Each
-// has a word of the segment, which says when it last started or finished.
-type activity int
+// Activity is work of the host process that may delay the robot. Each activity has a word of the segment
+// with the time at which it last started or finished.
+type Activity int
 
+// The activities. A round is everything between two waits of a goroutine.
 const (
-	PlannerSearch activity = iota
-	RecorderRound          // one look at everything that the recorder takes
+	PlannerRound Activity = iota
+	RecorderRound
+	PlannerSearch
 	LogWrite
 	LogSync
-	LabelIntake
+	Intake
 	BeliefSave
 	DisplayUpdate
 	NumActivities
 )
 
+// ActivityNames are the names in messages.
 var ActivityNames = [NumActivities]string{
-	"planner search", "recorder round", "log write", "log sync", "label intake", "belief save", "display",
+	"planner round", "recorder round", "planner search",
+	"log write", "log sync", "label intake", "belief save", "display",
 }
 
-// ActivityLimits are how long an activity may take before the host stops beating;
-// 0: its length does not matter by itself. The tick ring holds as much.
-var ActivityLimits = [NumActivities]time.Duration{PlannerSearch: TickStall, RecorderRound: TickStall}
-
-// HostSteps are the words of all activities: the time in CLOCK_MONOTONIC
-// nanoseconds, shifted left by one, and 1 while the activity is in progress.
+// HostSteps are the words of all activities: the time in CLOCK_MONOTONIC nanoseconds, shifted left by one,
+// and 1 while the activity is in progress.
 type HostSteps [NumActivities]*atomic.Uint64
 
 func openHostSteps(segment *shm.Segment) (s HostSteps, err error) {
 	var errs [NumActivities]error
 	for a := range s {
-		s[a], errs[a] = segment.Word(wordActivity(activity(a)))
+		s[a], errs[a] = segment.Word(wordActivity(Activity(a)))
 	}
 	return s, errors.Join(errs[:]...)
 }
 
-func wordActivity(a activity) string { return "host " + ActivityNames[a] }
+func wordActivity(a Activity) string { return "host " + ActivityNames[a] }
 
-// Note notes that an activity starts or ends.
-func (s *HostSteps) Note(a activity, running bool) {
+// Note notes that an activity starts or ends. A nil receiver notes nothing.
+func (s *HostSteps) Note(a Activity, running bool) {
+	if s == nil {
+		return
+	}
 	word := uint64(rtloop.Now()) << 1
 	if running {
 		word |= 1
@@ -59,27 +62,27 @@ func (s *HostSteps) Note(a activity, running bool) {
 	s[a].Store(word)
 }
 
-// Alive reports whether no activity takes longer than its limit.
+// Alive reports whether planner and recorder make progress: whether each has started or finished a round in
+// the last TickStall. The tick ring holds as much. A goroutine without a first round counts as alive.
 func (s *HostSteps) Alive(now int64) bool {
-	for a, limit := range ActivityLimits {
-		word := s[a].Load()
-		if limit > 0 && word&1 == 1 && now-int64(word>>1) > int64(limit) {
+	for _, a := range [...]Activity{PlannerRound, RecorderRound} {
+		if word := s[a].Load(); word != 0 && now-int64(word>>1) > int64(TickStall) {
 			return false
 		}
 	}
 	return true
 }
 
-// HostStall is a host that held the robot up, and what it last did. The control
-// thread makes it, and whoever prints it formats it.
+// HostStall is the error of a host process that stalled, with its last activities. The control thread creates
+// it without formatting.
 type HostStall struct {
-	Err   error // what was found
-	At    int64 // when
+	Err   error // the symptom
+	At    int64 // time, ns
 	Beat  uint64
 	Words [NumActivities]uint64
 }
 
-// Stall copies what the host last did.
+// Stall copies the last activities.
 func (w *Words) Stall(err error) *HostStall {
 	h := &HostStall{Err: err, At: rtloop.Now(), Beat: w.HostBeat.Load()}
 	for a := range h.Words {
@@ -92,19 +95,18 @@ func (h *HostStall) Error() string {
 	return fmt.Sprintf("%v; last heartbeat %s; last: %s", h.Err, h.ago(int64(h.Beat)), h.doing())
 }
 
-// Unwrap returns what was found.
+// Unwrap returns the symptom.
 func (h *HostStall) Unwrap() error { return h.Err }
 
-// doing lists what was in progress, the longest first, then what had finished, the
-// newest first.
+// doing lists activities in progress, the longest first, then finished ones, the newest first.
 func (h *HostStall) doing() string {
-	order := make([]activity, 0, NumActivities)
+	order := make([]Activity, 0, NumActivities)
 	for a := range NumActivities {
 		if h.Words[a] != 0 {
 			order = append(order, a)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b activity) int {
+	slices.SortStableFunc(order, func(a, b Activity) int {
 		x, y := h.Words[a], h.Words[b]
 		if x&1 != y&1 {
 			return cmp.Compare(y&1, x&1)
@@ -128,7 +130,7 @@ func (h *HostStall) doing() string {
 	return strings.Join(parts, ", ")
 }
 
-// ago says how long ago a moment was, which the host wrote: it may be anything.
+// ago formats the age of a time that the host process wrote. It may have any value.
 func (h *HostStall) ago(moment int64) string {
 	if moment == 0 {
 		return "never"

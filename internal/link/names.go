@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 )
 
-// HostName is the name of the host process in ps and top: its arguments begin with
-// it, and it is the name of its threads, which the kernel cuts at 15 bytes.
+// HostName is the name of the host process in ps and top: its first argument and the name of its threads. The
+// kernel keeps 15 bytes.
 const HostName = "optibfm-host"
 
-// NameThreads names the threads of this process, of which the first is the process's
-// own name. Later ones inherit it.
+// NameThreads names all threads of this process. Later threads inherit the name.
 func NameThreads(name string) error {
 	threads, err := filepath.Glob("/proc/self/task/*/comm")
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// segmentVersion changes with the sections below and what they mean; sizes
-// that depend on the model are checked by shm itself.
-const segmentVersion = controller.LayoutVersion<<16 | 3
+// segmentVersion changes with the sections and their meaning. shm checks the sizes.
+const segmentVersion = controller.LayoutVersion<<16 | 4
 
 // The sections of the segment between the control and the host process.
 const (
@@ -41,6 +40,7 @@ type Words struct {
 	Steps                                             HostSteps
 }
 
+// OpenWords opens all words.
 func OpenWords(segment *shm.Segment) (w Words, err error) {
 	var errs [8]error
 	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
@@ -54,18 +54,17 @@ func OpenWords(segment *shm.Segment) (w Words, err error) {
 	return w, errors.Join(errs[:]...)
 }
 
-// stopReason says who asked for the end of a run, or for a stop. The host can
-// ask for nothing that makes a robot move.
+// stopReason is a request of the host process. The host process cannot request a movement.
 type stopReason = uint64
 
 const (
 	StopNone     stopReason = iota
-	StopOperator            // the person at the console ends the run
-	StopRobot               // the person at the console stops the robot; taken back when that is done
+	StopOperator            // the operator ends the run
+	StopRobot               // the operator stops the robot; cleared when the robot is stopped
 )
 
 const (
-	LabelSlots   = 64
+	LabelSlots   = 64 // capacity of the label ring
 	requestSlots = 64
 )
 
@@ -78,16 +77,15 @@ var (
 func mustView[T any]() shm.View[T] {
 	v, err := shm.NewView[T]()
 	if err != nil {
-		panic(err) // the type is ours: plain data
+		panic(err) // a type with pointers: a mistake in this package
 	}
 	return v
 }
 
-// TickStall is how long a disk may stall before records of ticks are dropped.
+// TickStall is the longest stall of a disk without dropped ticks, and of planner or recorder with a heartbeat.
 const TickStall = 10 * time.Second
 
-// TickSlots is how many ticks wait while a disk stalls: those of tickStall, and a
-// power of two.
+// TickSlots returns the capacity of the tick ring: the ticks of TickStall, rounded up to a power of two.
 func TickSlots(period time.Duration) int {
 	const least, most = 1 << 8, 1 << 16
 	ticks := min(uint64(TickStall/max(period, 1)), most)
@@ -112,7 +110,7 @@ func New(s controller.Shape, period time.Duration) (*Segment, error) {
 	return shm.New(layout(s, period))
 }
 
-// layout is what both processes state.
+// layout returns the sections. Both processes compute it.
 func layout(s controller.Shape, period time.Duration) shm.Layout {
 	sections := []shm.Section{
 		{Name: sectionTicks, Kind: shm.KindRing, Size: controller.TickSize(s), Slots: TickSlots(period)},

@@ -7,7 +7,7 @@ import (
 	"optibfm/controller"
 )
 
-// StopReport is a cause as the host records and shows it. It may be damaged.
+// StopReport is the cause of a stop in shared memory. The reader must accept any bytes.
 type StopReport struct {
 	Fault  uint64 // controller.Fault
 	Final  uint64 // 1: the run ends with it
@@ -23,12 +23,12 @@ func (r *StopReport) set(cause *controller.FaultError, final bool) {
 	r.Length = uint64(copy(r.Text[:], cause.Err.Error()))
 }
 
-// Found is what was found.
+// Found returns the details of the cause.
 func (r *StopReport) Found() string {
 	return strings.ToValidUTF8(string(r.Text[:min(r.Length, uint64(len(r.Text)))]), "")
 }
 
-// String is the fault and what was found.
+// String returns the fault and its details.
 func (r *StopReport) String() string {
 	return fmt.Sprintf("%v: %s", controller.Fault(r.Fault), r.Found())
 }

@@ -19,39 +19,39 @@ import (
 	"optibfm/tflite"
 )
 
-// lockstep runs the agent and the planner in one goroutine, the planner inside
-// the tick, on simulated time: a run is a function of the configuration, the
-// model and the seed.
-type lockstep struct {
+// Runner is a run in simulated time.
+type Runner struct {
 	session *setup.Session
 	display terminal.Display
-	models  []tflite.Model // to be released
+	models  []tflite.Model // Play closes them
 	network tflite.Evaluator
 	stepper simulate.Stepper
 	plans   *controller.Lockstep
-	desk    *record.LabelIntake
+	intake  *record.LabelIntake
 	source  *record.LockstepSource
-	log     *flightlog.Writer
+	record  *record.Recorder
 	logPath string
-	tally   *record.Statistics
 	tick    *controller.Tick
 	belief  []float64 // scratch for snapshots
 }
 
-// Run runs a session to its end and returns what happened.
+// Run runs a session to its end.
 func Run(ctx context.Context, s *setup.Session, show terminal.Display) (record.Outcome, error) {
-	r, err := NewLockstep(s, show)
+	r, err := New(s, show)
 	if err != nil {
 		return record.Outcome{}, err
 	}
 	return r.Play(ctx)
 }
 
-// NewLockstep loads the models of a run. play releases them.
-func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
+// New loads the models of a run. Play closes them.
+func New(s *setup.Session, show terminal.Display) (*Runner, error) {
 	shape := s.Shape()
-	r := &lockstep{session: s, display: show, tally: record.NewStatistics(shape), tick: controller.NewTick(shape),
-		belief: make([]float64, posterior.StateLen(shape.Latent))}
+	r := &Runner{
+		session: s, display: show, tick: controller.NewTick(shape),
+		belief: make([]float64, posterior.StateLen(shape.Latent)),
+		record: &record.Recorder{Statistics: record.NewStatistics(shape), Display: show},
+	}
 	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
 		return nil, errors.Join(err, setup.CloseModels(r.models...))
 	}
@@ -59,7 +59,7 @@ func NewLockstep(s *setup.Session, show terminal.Display) (*lockstep, error) {
 }
 
 // Play opens the robot and runs until the session is over or ctx ends.
-func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) {
+func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	defer func() { err = errors.Join(err, setup.CloseModels(r.models...)) }()
 	s := r.session
 	robot, err := setup.OpenRobot(ctx, s, nil)
@@ -70,16 +70,14 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	defer cutOff(ctx, robot)()
 	spec := robot.Spec()
 	r.stepper = simulate.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
-	if r.log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
+	if r.record.Log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.closeLog()) }()
-	for _, text := range s.RoomMade {
-		if err := r.log.WriteEvent(flightlog.Event{Level: flightlog.Info, Text: text}); err != nil {
-			return result, err
-		}
+	for _, text := range s.LogNotices {
+		r.record.LogEvent(flightlog.Event{Level: flightlog.Info, Text: text})
 	}
-	if err := r.openDesk(); err != nil {
+	if err := r.openIntake(); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
@@ -89,14 +87,14 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	if err != nil {
 		return result, err
 	}
-	if err := s.Warm.Teach(ctx, agent.Learner()); err != nil {
+	if err := s.Warm.Apply(ctx, agent.Learner()); err != nil {
 		return result, err
 	}
 	r.stepper.Agent = agent
-	r.display.Begin(s, spec, nil, r.tally)
+	r.display.Begin(s, spec, nil, r.record.Statistics)
 	defer r.display.End()
 	err = r.run(ctx)
-	result = record.Outcome{Tally: r.tally, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
+	result = record.Outcome{Tally: r.record.Statistics, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
 		result.Fault, result.Found = fault.Fault.String(), fault.Err.Error()
@@ -104,12 +102,11 @@ func (r *lockstep) Play(ctx context.Context) (result record.Outcome, err error) 
 	return result, err
 }
 
-// lastStep is how long a step may take after the run was interrupted.
+// lastStep is the longest duration of a step after an interrupt.
 const lastStep = 300 * time.Millisecond
 
-// cutOff watches a robot whose driver may wait for its simulator: lastStep after the
-// end of ctx it cuts the connection, upon which the simulator halts. The returned
-// function ends the watch.
+// cutOff watches a robot with a driver that may wait for its simulator. lastStep after the end of ctx it cuts
+// the connection, and the simulator halts. The returned function ends the watch.
 func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -127,7 +124,7 @@ func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
 	}
 }
 
-func (r *lockstep) openPlanner() error {
+func (r *Runner) openPlanner() error {
 	searcher, _, err := r.session.Model.Searcher(r.session.File, 1)
 	if err != nil {
 		return err
@@ -141,7 +138,7 @@ func (r *lockstep) openPlanner() error {
 	return nil
 }
 
-func (r *lockstep) openNetwork() (err error) {
+func (r *Runner) openNetwork() (err error) {
 	if r.network, err = r.session.Model.Evaluator(r.session.File); err != nil {
 		return err
 	}
@@ -149,9 +146,9 @@ func (r *lockstep) openNetwork() (err error) {
 	return nil
 }
 
-func (r *lockstep) openDesk() error {
+func (r *Runner) openIntake() error {
 	o := r.session.File.Operator
-	var source rewardsrc.Source = setup.Silent{}
+	var source rewardsrc.Source = setup.NoOperator{}
 	switch o.Source {
 	case configs.SourceScripted:
 		var err error
@@ -160,30 +157,17 @@ func (r *lockstep) openDesk() error {
 		}
 	case configs.SourceNone:
 	default:
-		return fmt.Errorf("operator.source: found %s: in lockstep time does not wait for a person: use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
+		return fmt.Errorf("operator.source: found %s: simulated time does not wait for a person; "+
+			"use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.desk = record.NewLabelIntake(r.session.File, source, r.tally, nil)
-	r.desk.Log, r.desk.Notify, r.desk.Tell = r.log, r.display.Label, r.tell
-	r.source = record.NewLockstepSource(r.desk) // which has the clock
+	r.intake = record.NewLabelIntake(r.session.File, source, r.record, nil)
+	r.source = record.NewLockstepSource(r.intake) // sets the clock
 	return nil
 }
 
-// tell records and shows an event.
-func (r *lockstep) tell(e flightlog.Event) {
-	r.display.Event(e)
-	if r.log == nil {
-		return
-	}
-	if err := r.log.WriteEvent(e); err != nil && r.source.Err == nil {
-		r.source.Err = err
-	}
-}
-
-// run ticks until the episodes, the time or the caller's patience is over.
-func (r *lockstep) run(ctx context.Context) error {
-	if err := r.snapshot(0); err != nil {
-		return err
-	}
+// run ticks until the last episode, the time limit or the end of ctx.
+func (r *Runner) run(ctx context.Context) error {
+	r.snapshot(0)
 	if err := r.stepper.Agent.Arm(); err != nil {
 		return err
 	}
@@ -194,51 +178,37 @@ func (r *lockstep) run(ctx context.Context) error {
 			return err
 		}
 		if next := r.stepper.Index(); next%every == 0 {
-			if err := r.snapshot(next); err != nil {
-				return err
-			}
+			r.snapshot(next)
 		}
 	}
 	return nil
 }
 
-// step runs a tick, if there is one more.
-func (r *lockstep) step() (more bool, err error) {
+// step runs a tick. more is false after the last one.
+func (r *Runner) step() (more bool, err error) {
 	t := r.tick
 	ran, err := r.stepper.Step(t)
 	if !ran {
 		return false, err
 	}
-	r.desk.NoteTick(t)
-	r.tally.Add(t)
-	r.display.Tick(t)
-	return true, errors.Join(err, r.record(t), r.source.Err)
-}
-
-func (r *lockstep) record(t *controller.Tick) error {
-	if r.log == nil {
-		return nil
-	}
+	r.intake.NoteTick(t)
 	if r.plans.Fresh() {
-		if err := r.log.WritePlan(record.Logged(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy)); err != nil {
-			return err
-		}
+		r.record.Plan(record.PlanEntry(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy))
 	}
-	return r.log.WriteTick(t)
+	r.record.Tick(t)
+	return true, errors.Join(err, r.record.Err)
 }
 
-func (r *lockstep) snapshot(next uint64) error {
-	if r.log == nil {
-		return nil
-	}
+// snapshot records the belief before a tick.
+func (r *Runner) snapshot(next uint64) {
 	belief := r.stepper.Agent.Learner().Belief()
 	belief.State(r.belief)
-	return r.log.WriteSnapshot(next, r.belief, belief.Hash())
+	r.record.Snapshot(flightlog.Snapshot{Next: next, State: r.belief, Hash: belief.Hash()})
 }
 
-func (r *lockstep) closeLog() error {
-	if r.log == nil {
+func (r *Runner) closeLog() error {
+	if r.record.Log == nil {
 		return nil
 	}
-	return r.log.Close()
+	return r.record.Log.Close()
 }

@@ -36,32 +36,34 @@ func lockstepRunOf(t *testing.T, change func(*configs.File)) (record.Outcome, *f
 	return o, r
 }
 
-func TestALockstepRunIsAFunctionOfItsConfiguration(t *testing.T) {
+func TestRun_IsAFunctionOfItsConfiguration(t *testing.T) {
 	first, a := lockstepRunOf(t, nil)
 	second, b := lockstepRunOf(t, nil)
 	if !slices.Equal(first.Tally.Returns, second.Tally.Returns) {
 		t.Errorf("returns %v and %v", first.Tally.Returns, second.Tally.Returns)
 	}
-	if !slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, b)) {
+	if !slices.Equal(rigtest.BeliefHashes(t, a), rigtest.BeliefHashes(t, b)) {
 		t.Error("the beliefs differ")
 	}
 	_, other := lockstepRunOf(t, func(f *configs.File) { f.Controller.Seed = 7 })
-	if slices.Equal(rigtest.Hashes(t, a), rigtest.Hashes(t, other)) {
+	if slices.Equal(rigtest.BeliefHashes(t, a), rigtest.BeliefHashes(t, other)) {
 		t.Error("another seed gives the same run")
 	}
 }
 
-func TestReplayVerifiesALockstepRunWithEveryKindOfOperator(t *testing.T) {
+func TestRun_ReplaysWithEveryScriptedOperator(t *testing.T) {
 	operators := map[string]func(*scripted.Config){
-		"every tick":                      func(*scripted.Config) {},
-		"asked, late, with mistakes":      func(c *scripted.Config) { c.Mode, c.DelayS, c.MistakeProbability = scripted.WhenAsked, 0.3, 0.2 },
+		"every tick": func(*scripted.Config) {},
+		"asked, late, with mistakes": func(c *scripted.Config) {
+			c.Mode, c.DelayS, c.MistakeProbability = scripted.WhenAsked, 0.3, 0.2
+		},
 		"unasked, late, not knowing when": func(c *scripted.Config) { c.DelayS, c.Blind = 0.4, true },
 	}
 	for name, change := range operators {
 		t.Run(name, func(t *testing.T) {
 			o, r := lockstepRunOf(t, func(f *configs.File) { change(&f.Operator.Scripted); f.Controller.Rho = 0.999 })
 			if o.Tally.Applied == 0 {
-				t.Fatal("no label was applied")
+				t.Fatal("0 labels applied")
 			}
 			result, err := flightlog.Verify(r)
 			if err != nil {
@@ -74,7 +76,7 @@ func TestReplayVerifiesALockstepRunWithEveryKindOfOperator(t *testing.T) {
 	}
 }
 
-func TestTheReturnIsTheSumOfTheRewardsAfterEachStep(t *testing.T) {
+func TestRun_ReturnIsTheSumOfRewards(t *testing.T) {
 	o, r := lockstepRunOf(t, nil)
 	sums := make([]float64, 3)
 	steps := make([]int, 3)
@@ -94,7 +96,7 @@ func TestTheReturnIsTheSumOfTheRewardsAfterEachStep(t *testing.T) {
 	}
 }
 
-func TestTimeNeverGoesBackInALockstepLog(t *testing.T) {
+func TestRun_LogTimesIncrease(t *testing.T) {
 	_, r := lockstepRunOf(t, nil)
 	last := int64(-1)
 	for record, err := range r.Records() {
@@ -110,7 +112,7 @@ func TestTimeNeverGoesBackInALockstepLog(t *testing.T) {
 	}
 }
 
-func TestTwoRunsInTheSameSecondHaveTwoLogs(t *testing.T) {
+func TestRun_TwoRunsInOneSecondHaveTwoLogs(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 1
 	})

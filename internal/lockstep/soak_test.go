@@ -20,7 +20,7 @@ type sampler struct {
 
 func (s sampler) Tick(t *controller.Tick) {
 	s.LineDisplay.Tick(t)
-	s.memory.Look(t.Index)
+	s.memory.Sample(t.Index)
 }
 
 func TestLockstep_MemoryIsConstant(t *testing.T) {
@@ -38,5 +38,5 @@ func TestLockstep_MemoryIsConstant(t *testing.T) {
 	if o.Tally.Ticks != ticks || o.Tally.Applied < ticks/2 {
 		t.Errorf("%d ticks of %d, %d labels", o.Tally.Ticks, ticks, o.Tally.Applied)
 	}
-	show.memory.Constant(t)
+	show.memory.CheckConstant(t)
 }

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Clean makes text from a file or from another process harmless for a
-// terminal: no control characters, nothing that changes the direction or hides,
-// and every rune one column wide.
+// Clean makes text from a file or another process harmless for a terminal: without control characters and
+// marks that change the direction or hide text, and with every rune one column wide.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

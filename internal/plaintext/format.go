@@ -4,6 +4,7 @@ import (
 	"fmt"
 )
 
+// Bytes formats a size in bytes, KiB or MiB.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<20:
@@ -14,6 +15,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
+// ShortHash returns the first 16 digits of a hash, or "unknown".
 func ShortHash(hash string) string {
 	if hash == "" {
 		return "unknown"

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks the lines of a text at 80 columns, where it has spaces, and
-// indents what follows like the first line and two more. A command, which is
-// indented by four, stays whole: it is to be copied.
+// Wrap breaks lines at spaces before column 80 and indents continuations by two more columns. Commands,
+// which are indented by four, stay whole so that they can be copied.
 func Wrap(text string) string {
 	const width = 80
 	var b strings.Builder
@@ -16,7 +15,7 @@ func Wrap(text string) string {
 		indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+2)
 		for utf8.RuneCountInString(line) > width && len(indent) < 6 {
 			cut := strings.LastIndexByte(string([]rune(line)[:width+1]), ' ')
-			if cut <= len(indent) { // a word longer than a line, such as a path
+			if cut <= len(indent) { // a word longer than the line, such as a path
 				next := strings.IndexByte(line[len(indent):], ' ')
 				if next < 0 {
 					break

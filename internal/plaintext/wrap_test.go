@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-func TestWrapBreaksTextButNotCommands(t *testing.T) {
+func TestWrap_BreaksTextButNotCommands(t *testing.T) {
 	long := strings.Repeat("word ", 30)
 	for line := range strings.Lines(Wrap("  " + long)) {
-		if len(strings.TrimRight(line, "\n")) > 80 || !strings.HasPrefix(line, "  word") && !strings.HasPrefix(line, "    word") {
+		text, indented := strings.CutPrefix(line, "  ")
+		if len(line) > 81 || !indented || !strings.HasPrefix(strings.TrimPrefix(text, "  "), "word") {
 			t.Errorf("%q", line)
 		}
 	}

@@ -7,16 +7,16 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 )
 
-// InterruptGuard is how long a program may take to end after a signal before it
-// counts as hung. Without the handling under test it takes 57 s or for ever.
-const InterruptGuard = 25 * time.Second
+// ExitTimeout is how long a program may take to end after a signal. Without the handling under test it takes
+// 57 s or hangs.
+const ExitTimeout = 25 * time.Second
 
-// CheckHalted checks what a server saw, with at most so many actions after its fault.
+// CheckHalted checks that a run halted the robot of a server, with at most acts actions after the fault.
 func CheckHalted(t *testing.T, server *bridgetest.Server, acts int) {
 	t.Helper()
 	select {
 	case <-server.Ended():
-	case <-time.After(InterruptGuard):
+	case <-time.After(ExitTimeout):
 		t.Error("the connection to the robot did not end")
 	}
 	if saw := server.Report(); !saw.Committed || !saw.Halted || saw.ActsAfter > acts {

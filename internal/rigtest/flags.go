@@ -1,17 +1,16 @@
 package rigtest
 
-import (
-	"strings"
-)
+import "strings"
 
-// AdvisedSets returns the --set words of an error's fix.
-func AdvisedSets(text string) []string {
+// AdvisedSetValues returns the values of --set in the fix of an error.
+func AdvisedSetValues(text string) []string {
 	_, advice, _ := strings.Cut(text, "(add ")
 	advice, _, _ = strings.Cut(advice, ")")
-	return SetsOf(strings.Fields(advice))
+	return SetValues(strings.Fields(advice))
 }
 
-func SetsOf(args []string) (set []string) {
+// SetValues returns the values of --set in a command line.
+func SetValues(args []string) (set []string) {
 	for i, arg := range args {
 		if arg == "--set" {
 			set = append(set, args[i+1])

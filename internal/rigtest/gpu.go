@@ -7,24 +7,33 @@ import (
 	"optibfm/tflite"
 )
 
-// ErrDeviceLost is what TensorFlow says of a GPU that fell off its bus.
-var ErrDeviceLost = errors.New("tensorflow: search: INTERNAL: failed to synchronize the device: CUDA_ERROR_LAUNCH_FAILED")
+// ErrDeviceLost is the error of TensorFlow after a GPU failed.
+var ErrDeviceLost = errors.New("tensorflow: search: INTERNAL: failed to synchronize the device: " +
+	"CUDA_ERROR_LAUNCH_FAILED")
 
-// Losable is a model whose searches run on a device that can be lost. What the
-// control thread evaluates is another one, which has no such device.
-type Losable struct {
+// FaultyModel is a model whose search a test replaces, as if a GPU failed. The control thread
+// evaluates another model.
+type FaultyModel struct {
 	tflite.Model
-	Lost atomic.Pointer[LostSearch] // nil: it works
+	search atomic.Pointer[SearchFunc] // nil: the model's own
 }
 
-// LostSearch is a search on what is lost.
-type LostSearch func() (best int, score float32, err error)
+// SearchFunc is a replaced Search.
+type SearchFunc func() (best int, score float32, err error)
 
-func (m *Losable) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
-	if lost := m.Lost.Load(); lost != nil {
-		return (*lost)()
+// Search implements tflite.Model.
+func (m *FaultyModel) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
+	if search := m.search.Load(); search != nil {
+		return (*search)()
 	}
 	return m.Model.Search(obs, candidates, belief)
 }
 
-func (m *Losable) Lose(search LostSearch) { m.Lost.Store(&search) }
+// SetSearch replaces the search; nil restores that of the model.
+func (m *FaultyModel) SetSearch(search SearchFunc) {
+	if search == nil {
+		m.search.Store(nil)
+		return
+	}
+	m.search.Store(&search)
+}

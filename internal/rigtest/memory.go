@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// soakVariable sets the number of ticks of the tests of memory: 4,320,000 are a day at
-// 50 Hz, and take half an hour or more.
+// soakVariable sets the number of ticks of memory tests: 4,320,000 are a day at 50 Hz and take half an hour.
 const soakVariable = "OPTIBFM_SOAK_TICKS"
 
+// SoakTicks returns the number of ticks of a memory test.
 func SoakTicks() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(soakVariable), 10, 64); err == nil {
 		return n
@@ -22,7 +22,7 @@ func SoakTicks() uint64 {
 	return 24_000
 }
 
-// Memory is what a process needs during a run, sampled at equal distances.
+// Memory samples the memory of the process at regular ticks.
 type Memory struct {
 	every   uint64 // ticks
 	samples []memorySample
@@ -30,13 +30,15 @@ type Memory struct {
 
 type memorySample struct {
 	tick     uint64
-	heap     uint64 // bytes that are in use after a garbage collection
-	resident string // what the kernel says before it
+	heap     uint64 // bytes in use after a garbage collection
+	resident string // VmRSS before it
 }
 
+// NewMemory returns a Memory for a run of so many ticks.
 func NewMemory(ticks uint64) *Memory { return &Memory{every: max(1, ticks/24)} }
 
-func (m *Memory) Look(tick uint64) {
+// Sample takes a sample if it is due at this tick.
+func (m *Memory) Sample(tick uint64) {
 	if tick%m.every != 0 {
 		return
 	}
@@ -49,9 +51,9 @@ func (m *Memory) Look(tick uint64) {
 	m.samples = append(m.samples, memorySample{tick, stats.HeapAlloc, strings.TrimSpace(resident)})
 }
 
-// Constant asserts that the heap does not grow after the first sixth of a run. What is
-// left over is for buffers that grow to the size of the largest chunk.
-func (m *Memory) Constant(t *testing.T) {
+// CheckConstant fails if the heap grows after the first sixth of a run. The margin is for buffers that grow to
+// the largest chunk.
+func (m *Memory) CheckConstant(t *testing.T) {
 	t.Helper()
 	for _, s := range m.samples {
 		t.Logf("%9d ticks: heap %6d KiB, VmRSS %s", s.tick, s.heap>>10, s.resident)

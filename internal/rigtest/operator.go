@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/warthog618/go-gpiocdev/uapi"
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,7 @@ import (
 	"optibfm/rewardsrc/web"
 )
 
-// Operators opens each kind of source. press makes somebody press "good" on it.
+// Operators opens each kind of label source. press gives a good label on it.
 var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press func()){
 	configs.SourceKeyboard: func(t *testing.T) (rewardsrc.Source, func()) {
 		person, terminal := OpenPTY(t)
@@ -31,16 +32,17 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg.RefractoryMS = 0
 		k, err := keyboard.Open(cfg, keyboard.Options{Terminal: terminal, Display: func(keyboard.Notice) {}})
 		Must(t, err)
-		return k, func() { Write(t, person, "+") }
+		return k, func() { WriteString(t, person, "+") }
 	},
 	configs.SourceConsole: func(t *testing.T) (rewardsrc.Source, func()) {
 		in, person := io.Pipe()
 		t.Cleanup(func() { _ = person.Close() })
-		return console.Open(console.Options{In: in, Out: io.Discard, Good: 1, Bad: -1}), func() { Write(t, person, "+\n") }
+		source := console.Open(console.Options{In: in, Out: io.Discard, Good: 1, Bad: -1})
+		return source, func() { WriteString(t, person, "+\n") }
 	},
 	configs.SourceEvdev: func(t *testing.T) (rewardsrc.Source, func()) {
 		machine := evdevtest.Machine{Dir: t.TempDir()}
-		device := machine.Plug(Pedal("event3"), nil)
+		device := machine.Plug(PedalInfo("event3"), nil)
 		cfg := evdev.DefaultConfig()
 		cfg.Device.Name, cfg.Good, cfg.Bad, cfg.Labels.RefractoryMS = "FootSwitch", "KEY_A", "KEY_B", 0
 		p, err := evdev.Open(cfg, evdev.Options{System: machine})
@@ -69,7 +71,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
 		s, err := web.Open(cfg, web.Options{Period: 20 * time.Millisecond})
 		Must(t, err)
-		p := PairFrom(t, text(s.Pairing().URL))
+		p := PairPhone(t, text(s.Pairing().URL))
 		conn := p.dial(t.Context())
 		go func() { // until the source is halted
 			for err := error(nil); err == nil; {
@@ -79,7 +81,8 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		presses := 0
 		return s, func() {
 			presses++
-			Must(t, conn.Write(t.Context(), 1, fmt.Appendf(nil, `{"type":"press","id":%d,"kind":"good","at":1}`, presses)))
+			press := fmt.Appendf(nil, `{"type":"press","id":%d,"kind":"good","at":1}`, presses)
+			Must(t, conn.Write(t.Context(), websocket.MessageText, press))
 		}
 	},
 	configs.SourceScripted: func(t *testing.T) (rewardsrc.Source, func()) {
@@ -99,8 +102,7 @@ type text string
 
 func (s text) String() string { return string(s) }
 
-// chip is a gpio.System and gpio.Lines with a button on line 0, whose events
-// come from a pipe.
+// chip is a gpio.System and gpio.Lines with a button on line 0. Its events come from a pipe.
 type chip struct{ events *os.File }
 
 func (c chip) Open(gpio.Config) (gpio.Lines, error)        { return c, nil }
@@ -111,12 +113,14 @@ func (chip) Debounced() bool                               { return true }
 func (chip) Set(gpio.Output, bool) error                   { return nil }
 func (c chip) Close() error                                { return c.events.Close() }
 
-func Write(t *testing.T, to io.Writer, text string) {
+// WriteString writes text or fails the test.
+func WriteString(t *testing.T, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	Must(t, err)
 }
 
+// Must fails the test if err is not nil.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -124,7 +128,7 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// OpenPTY returns both ends of a new pseudo-terminal.
+// OpenPTY returns both ends of a new pseudo-terminal. It skips the test if there are none.
 func OpenPTY(t *testing.T) (person, terminal *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -145,12 +149,13 @@ func OpenPTY(t *testing.T) (person, terminal *os.File) {
 	return person, terminal
 }
 
-// Pedal is a device with two buttons, KEY_A for good and KEY_B for bad.
-func Pedal(node string) evdev.Info {
+// PedalInfo describes a device with two buttons, KEY_A for good and KEY_B for bad.
+func PedalInfo(node string) evdev.Info {
 	info := evdev.Info{Node: node, Bus: 3, Vendor: 0x0c45, Product: 0x7403, Name: "FootSwitch"}
 	info.Keys.Set(PedalGood)
 	info.Keys.Set(PedalBad)
 	return info
 }
 
+// Key codes of the pedal.
 const PedalGood, PedalBad = 30, 48

@@ -15,38 +15,40 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Shared is what a program writes, for somebody who reads it meanwhile.
-type Shared struct {
+// SyncBuffer is a buffer for one writer and concurrent readers.
+type SyncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *Shared) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (s *SyncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func (s *Shared) String() string {
+// String returns the text so far.
+func (s *SyncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// phone is a device that paired with a console.
-type phone struct {
+// Phone is a device that paired with a console.
+type Phone struct {
 	t            *testing.T
 	base, cookie string
 }
 
 var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 
-// PairFrom pairs with the console whose code a program printed.
-func PairFrom(t *testing.T, output fmt.Stringer) *phone {
+// PairPhone pairs with the web console whose code a program prints to output.
+func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if found := pairingURL.FindStringSubmatch(output.String()); found != nil {
-			p := &phone{t: t, base: found[1]}
+			p := &Phone{t: t, base: found[1]}
 			answer := p.Post("/pair", `{"token":"`+found[2]+`"}`)
 			if answer.StatusCode != http.StatusNoContent {
 				t.Fatalf("pairing: %s", answer.Status)
@@ -59,7 +61,8 @@ func PairFrom(t *testing.T, output fmt.Stringer) *phone {
 	return nil
 }
 
-func (p *phone) Post(path, body string) *http.Response {
+// Post sends a request with the cookie of the phone.
+func (p *Phone) Post(path, body string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
 	if err != nil {
@@ -76,9 +79,10 @@ func (p *phone) Post(path, body string) *http.Response {
 }
 
 // dial opens the page's socket.
-func (p *phone) dial(ctx context.Context) *websocket.Conn {
+func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	p.t.Helper()
-	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}})
+	header := http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}
+	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -87,8 +91,8 @@ func (p *phone) dial(ctx context.Context) *websocket.Conn {
 	return conn
 }
 
-// Press sends a press and returns what became of it.
-func (p *phone) Press(kind string) (status string) {
+// Press sends a press after 50 ticks and returns its final status, such as "counted".
+func (p *Phone) Press(kind string) (status string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()
@@ -111,7 +115,8 @@ func (p *phone) Press(kind string) (status string) {
 		}
 		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
 			sent = true
-			if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"press","id":7,"kind":"`+kind+`","at":1}`)); err != nil {
+			press := []byte(`{"type":"press","id":7,"kind":"` + kind + `","at":1}`)
+			if err := conn.Write(ctx, websocket.MessageText, press); err != nil {
 				p.t.Fatal(err)
 			}
 		}

@@ -17,22 +17,22 @@ import (
 	"optibfm/rtloop"
 )
 
-// Unattended makes a robot of devices one that arms by itself and ends with a
-// stop, though nothing stops it when the program dies.
-var Unattended = []string{
-	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=", "safety.external_deadman=the test's",
+// AutoArmSettings configure a robot of devices that arms automatically and whose run ends with a stop.
+var AutoArmSettings = []string{
+	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=",
+	"safety.external_deadman=the test's",
 }
 
-// RigOrders tells the program, where the tests are it, to have a rig instead of
-// this computer's hardware, and what that shall do.
-const RigOrders = "OPTIBFM_TEST_RIG"
+// RigVariable is an environment variable for a test binary that acts as the program: the JSON of a Rig that
+// replaces the hardware of this computer.
+const RigVariable = "OPTIBFM_TEST_RIG"
 
-// Rig is the rover of configs/composite.yaml: chips on a bus, and a body that
-// moves as its motors are told, whenever its IMU is asked.
+// Rig is the rover of configs/composite.yaml: chips on a bus, and a body that turns as its motors command,
+// whenever its IMU is read.
 type Rig struct {
-	Report string // file for what was seen at the end
+	Report string // file for the RigReport
 	Fault  string // one of rigFaults, "" for none
-	After  int    // samples of the IMU before it
+	After  int    // samples of the IMU before the fault
 
 	Bus    *i2cbustest.Bus
 	Imu    *i2cbustest.BNO055
@@ -46,17 +46,17 @@ type Rig struct {
 	Seen RigReport
 }
 
-// RigReport is what a rig saw.
+// RigReport is what happened to a rig.
 type RigReport struct {
 	Reads      int
-	Turned     float64 // rad, altogether
+	Turned     float64 // rad, in total
 	Left       int     // ticks of the pulse at the end
 	OE         bool    // at the end
 	FaultAt    int64   // CLOCK_MONOTONIC ns
-	DisabledAt int64   // since when OE is high
+	DisabledAt int64   // when OE went high
 }
 
-// rigFaults are the ways in which the rig breaks.
+// rigFaults are the faults of a rig.
 var rigFaults = map[string]func(*Rig){
 	"bus held":           func(r *Rig) { r.Bus.Hold(10 * time.Millisecond) },
 	"bus noisy":          func(r *Rig) { r.Bus.Nack(1 << 30) },
@@ -68,6 +68,7 @@ var rigFaults = map[string]func(*Rig){
 	"pwm lost its power": func(r *Rig) { r.Pwm.PowerCycle() },
 }
 
+// NewRig returns a rig without a fault.
 func NewRig() *Rig {
 	r := &Rig{Imu: i2cbustest.NewBNO055(), Pwm: i2cbustest.NewPCA9685()}
 	r.Bus = i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &r.Imu.Chip, 0x40: &r.Pwm.Chip})
@@ -81,7 +82,8 @@ func NewRig() *Rig {
 	return r
 }
 
-func RigFromOrders(text string) *Rig {
+// RigFromJSON returns a rig with the fields of the JSON of RigVariable.
+func RigFromJSON(text string) *Rig {
 	r := NewRig()
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		panic(err)
@@ -89,7 +91,7 @@ func RigFromOrders(text string) *Rig {
 	return r
 }
 
-// move turns the body as the speed controllers tell its wheels, 0.5 m apart.
+// move turns the body as its wheels command, which are 0.5 m apart.
 func (r *Rig) move() {
 	const track, topSpeed = 0.5, 1.5
 	now := rtloop.Now()
@@ -102,11 +104,11 @@ func (r *Rig) move() {
 	}
 	r.moved = now
 	r.Imu.Turn(r.yaw, rate)
-	r.noise = 1 - r.noise // no sensor is without
+	r.noise = 1 - r.noise // a constant sample would count as frozen
 	r.Imu.Little(0x14, r.noise)
 }
 
-// wheel is a wheel's command in [-1, 1] as its pulse has it.
+// wheel returns the command of a wheel in [-1, 1] from its pulse.
 func (r *Rig) wheel(pin int) float64 {
 	ticks := r.Pwm.Ticks(pin)
 	if ticks == 0 {
@@ -115,16 +117,16 @@ func (r *Rig) wheel(pin int) float64 {
 	return (float64(ticks)*122/25 - 1500) / 500
 }
 
-// Hardware opens the rig.
+// Hardware returns the hardware of the rig.
 func (r *Rig) Hardware() setup.Hardware {
 	return setup.Hardware{
-		I2c: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
+		OpenI2C: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
 			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
 				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
 			}
-			return &RigBus{r.Bus, r}, nil
+			return &rigBus{r.Bus, r}, nil
 		},
-		Line: func(name string, level gpio.Level) (setup.OutputLine, error) {
+		OpenLine: func(name string, level gpio.Level) (setup.OutputLine, error) {
 			if name != "GPIO17" {
 				return nil, errors.New("rig: found the line " + name)
 			}
@@ -133,7 +135,7 @@ func (r *Rig) Hardware() setup.Hardware {
 	}
 }
 
-// drive is OE.
+// drive sets the OE line.
 func (r *Rig) drive(level gpio.Level) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,13 +146,13 @@ func (r *Rig) drive(level gpio.Level) error {
 	return nil
 }
 
-// RigBus is the bus, on which the fault comes when it is due.
-type RigBus struct {
+// rigBus is the bus. It injects the fault when it is due.
+type rigBus struct {
 	*i2cbustest.Bus
 	rig *Rig
 }
 
-func (b *RigBus) Tx(addr uint16, w, r []byte) error {
+func (b *rigBus) Tx(addr uint16, w, r []byte) error {
 	if addr == 0x28 && w[0] == 0x14 {
 		if b.rig.Seen.Reads++; b.rig.Seen.Reads == b.rig.After {
 			b.rig.Fail()
@@ -159,16 +161,17 @@ func (b *RigBus) Tx(addr uint16, w, r []byte) error {
 	return b.Bus.Tx(addr, w, r)
 }
 
+// Fail injects the fault.
 func (r *Rig) Fail() {
 	r.Seen.FaultAt = rtloop.Now()
 	rigFaults[r.Fault](r)
 }
 
-// Timeout is what hardware wants it to be.
-func (b *RigBus) Timeout() time.Duration { return 10 * time.Millisecond }
+// Timeout returns the timeout that Hardware expects.
+func (b *rigBus) Timeout() time.Duration { return 10 * time.Millisecond }
 
 // Close writes the report.
-func (b *RigBus) Close() error {
+func (b *rigBus) Close() error {
 	r := b.rig
 	if r.Report == "" {
 		return b.Bus.Close()

@@ -14,13 +14,13 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// NewSavedSession returns a session whose model is Exported. Without TensorFlow's library it skips the test.
-func NewSavedSession(t *testing.T, change func(*configs.File)) *setup.Session {
+// NewSavedModelSession returns a session whose model is SavedModelDir. Without TensorFlow's library it skips the test.
+func NewSavedModelSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	saved := tflite.SavedModel{Dir: Exported, Name: "exported", Signatures: tflite.DefaultSignatures()}
+	saved := tflite.SavedModel{Dir: SavedModelDir, Name: "exported", Signatures: tflite.DefaultSignatures()}
 	var err error
-	if saved.Hash, err = tflite.HashSavedModel(Exported); err != nil {
+	if saved.Hash, err = tflite.HashSavedModel(SavedModelDir); err != nil {
 		t.Fatal(err)
 	}
 	config := tensorflow.DefaultConfig()
@@ -36,7 +36,7 @@ func NewSavedSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	if _, err := tflite.SaveSavedModel(dir, saved); err != nil || model.Close() != nil {
 		t.Fatal(err)
 	}
-	opened, err := setup.OpenBundle(dir)
+	opened, err := setup.OpenModel(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,44 +1,42 @@
 package rigtest
 
 import (
-	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"optibfm/configs"
+	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/hal/haltest"
 	"optibfm/hal/rover"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
 
-// RoverNamed gives a robot with the rover's sizes the names of the rover's channels.
-func RoverNamed(t *testing.T, spec hal.Spec) hal.Spec {
+// WithRoverNames renames the channels of a robot to those of the rover.
+func WithRoverNames(t *testing.T, spec hal.Spec) hal.Spec {
 	t.Helper()
-	robot, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range robot.Spec().Obs {
+	rover := RoverSpec(t)
+	for i, c := range rover.Obs {
 		spec.Obs[i].Name = c.Name
 	}
-	for i, c := range robot.Spec().Action {
+	for i, c := range rover.Action {
 		spec.Action[i].Name = c.Name
 	}
 	return spec
 }
 
-// RoverBundle writes a random model of the rover's sizes, with the rover's channels as changed.
+// RoverBundle writes a random model for the rover and returns its folder. change edits the channels.
 func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 	t.Helper()
-	m := tflitetest.Manifest(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2})
-	for _, c := range RoverNamed(t, haltest.Spec(6, 2)).Obs {
+	m := tflitetest.Manifest(roverDims)
+	for _, c := range RoverSpec(t).Obs {
 		m.Observation = append(m.Observation, tflite.Channel{Name: c.Name})
 	}
-	for _, c := range RoverNamed(t, haltest.Spec(6, 2)).Action {
+	for _, c := range RoverSpec(t).Action {
 		m.Action = append(m.Action, tflite.Channel{Name: c.Name})
 	}
 	change(&m)
@@ -49,8 +47,8 @@ func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 	return dir
 }
 
-// The ways in which a model does not match the rover, and what the error shows.
-var Mismatched = map[string]struct {
+// MismatchedModels are changes of a model that do not match the rover, with a line of the error.
+var MismatchedModels = map[string]struct {
 	Change func(*tflite.Manifest)
 	Shows  string
 }{
@@ -68,16 +66,18 @@ var Mismatched = map[string]struct {
 	},
 }
 
-func Unnamed(m *tflite.Manifest) { m.Observation, m.Action = nil, nil }
+// RemoveChannelNames makes a model without channel names.
+func RemoveChannelNames(m *tflite.Manifest) { m.Observation, m.Action = nil, nil }
 
-// Exported is a SavedModel of the rover's size: testdata/make_exported.py.
-var Exported = testdata("exported")
+// SavedModelDir is a SavedModel of the rover's sizes, made by testdata/make_exported.py.
+var SavedModelDir = testdata("exported")
 
-// SavedBundle writes a bundle of exported as `model import` does; change alters
-// what it says.
-func SavedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
+// SavedModelBundle writes a bundle of SavedModelDir as `model import` does, changed by change.
+func SavedModelBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 	t.Helper()
-	m := tflite.SavedModel{Dir: Exported, Name: "exported", Signatures: tflite.DefaultSignatures(), Sizes: tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}}
+	m := tflite.SavedModel{
+		Dir: SavedModelDir, Name: "exported", Signatures: tflite.DefaultSignatures(), Sizes: roverDims,
+	}
 	if change != nil {
 		change(&m)
 	}
@@ -88,6 +88,7 @@ func SavedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 	return dir
 }
 
+// RoverSpec returns the spec of the rover.
 func RoverSpec(t testing.TB) hal.Spec {
 	t.Helper()
 	r, err := rover.New(rover.DefaultConfig())
@@ -97,7 +98,7 @@ func RoverSpec(t testing.TB) hal.Spec {
 	return r.Spec()
 }
 
-// NewSession is a session with the rover and an untrained model.
+// NewSession returns a session with the rover and an untrained model.
 func NewSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	t.Helper()
 	file := configs.Default()
@@ -105,16 +106,20 @@ func NewSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	if change != nil {
 		change(&file)
 	}
-	s := &setup.Session{File: file, Model: setup.NativeModel{Bundle: tflitetest.Bundle(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}, 1)}}
-	if err := s.Settle(); err != nil {
+	s := &setup.Session{File: file, Model: setup.NativeModel{Bundle: tflitetest.Bundle(roverDims, 1)}}
+	if err := s.UpdateYAML(); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// roverDims are the sizes of a small model of the rover.
+var roverDims = tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}
+
+// ModelDims are the sizes of ModelBundle.
 var ModelDims = tflite.Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}
 
-// ModelBundle saves a random bundle.
+// ModelBundle writes a random model and returns its folder.
 func ModelBundle(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
@@ -125,8 +130,30 @@ func ModelBundle(t *testing.T) string {
 	return dir
 }
 
-func Nan() float64 { return math.NaN() }
+// WaitUntil polls until done returns true. It returns false after the timeout.
+func WaitUntil(timeout time.Duration, done func() bool) bool {
+	for deadline := time.Now().Add(timeout); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
 
-type Printed []byte
+// BeliefHashes returns the belief hash of each tick of a log.
+func BeliefHashes(t *testing.T, r *flightlog.Reader) (hashes []uint64) {
+	t.Helper()
+	for record, err := range r.Records() {
+		Must(t, err)
+		if record.Tick != nil {
+			hashes = append(hashes, record.Tick.Hash)
+		}
+	}
+	return hashes
+}
 
-func (p *Printed) Write(b []byte) (int, error) { *p = append(*p, b...); return len(b), nil }
+// testdata returns the path of a file in the testdata folder of this package.
+func testdata(name string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "testdata", name)
+}

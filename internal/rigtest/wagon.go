@@ -18,29 +18,30 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// Configurations of the test robots.
-var (
-	WagonFile   = testdata("wagon.yaml")
-	GripperFile = testdata("gripper.yaml") // two Feetech servos
-)
+// WagonFile is the configuration of a Wagon.
+var WagonFile = testdata("wagon.yaml")
 
-// The wagon's failsafe outputs, as its devices have them.
+// GripperFile is the configuration of two Feetech servos.
+var GripperFile = testdata("gripper.yaml")
+
+// Failsafe outputs of the wagon.
 const (
 	PanFailsafe      = 2048 + 171 // 15 degrees in steps of a 4096th of a turn
 	shoulderFailsafe = 0.25
 )
 
-// Wagon is the hardware of testdata/wagon.yaml but for its IMU, which is a
-// rig's: a board and servos on ptys, motors on a CAN bus that is a socket.
+// Wagon is the hardware of WagonFile: the IMU of a Rig, a board and servos on ptys, and motors on a fake CAN
+// bus.
 type Wagon struct {
 	*Rig
 	Base   *mcutest.Board
 	Neck   *dynamixeltest.Chain
 	Arm    *mittest.Motors
-	Closed map[string]bool
-	Set    []string // what the configuration needs
+	Closed map[string]bool // unplugged devices
+	Set    []string        // settings with the addresses of the fakes
 }
 
+// NewWagon starts the devices of a wagon.
 func NewWagon(t *testing.T) *Wagon {
 	t.Helper()
 	cfg, err := configs.Load(WagonFile)
@@ -69,7 +70,7 @@ func NewWagon(t *testing.T) *Wagon {
 	return w
 }
 
-// Unplug pulls a device's plug.
+// Unplug unplugs base, neck or arm.
 func (w *Wagon) Unplug(device string) {
 	if w.Closed[device] {
 		return
@@ -78,7 +79,7 @@ func (w *Wagon) Unplug(device string) {
 	_ = map[string]interface{ Close() error }{"base": w.Base, "neck": w.Neck, "arm": w.Arm}[device].Close()
 }
 
-// WagonBundle writes an untrained model for it.
+// WagonBundle writes an untrained model for the wagon and returns its folder.
 func WagonBundle(t *testing.T) string {
 	t.Helper()
 	m := tflitetest.Manifest(tflite.Dims{Obs: 9, Action: 6, Latent: 8, Ensemble: 2})
@@ -89,8 +90,7 @@ func WagonBundle(t *testing.T) string {
 	return dir
 }
 
-// Stopped says which devices do what a halt has told them, or stopped by
-// themselves.
+// Stopped returns an error unless a device holds its failsafe output or stopped by its deadman.
 func (w *Wagon) Stopped(device string) error {
 	switch device {
 	case "base":
@@ -98,7 +98,8 @@ func (w *Wagon) Stopped(device string) error {
 			return fmt.Errorf("the base is armed (%v) or turns its wheels (%v)", armed, outputs)
 		}
 	case "neck":
-		goal, tripped := w.Neck.Get(1, dynamixeltest.GoalPosition, 4), w.Neck.Get(1, dynamixeltest.Watchdog, 1) == -1
+		goal := w.Neck.Get(1, dynamixeltest.GoalPosition, 4)
+		tripped := w.Neck.Get(1, dynamixeltest.Watchdog, 1) == -1
 		if goal != PanFailsafe && !tripped {
 			return fmt.Errorf("the neck's goal is %d, not %d, and its watchdog has not tripped", goal, PanFailsafe)
 		}
@@ -114,7 +115,7 @@ func (w *Wagon) Stopped(device string) error {
 	return nil
 }
 
-// WaitStopped waits until devices are stopped, at most for a time.
+// WaitStopped waits until devices are stopped and returns how long that took. It fails after limit.
 func (w *Wagon) WaitStopped(t *testing.T, limit time.Duration, devices ...string) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -134,21 +135,21 @@ func (w *Wagon) WaitStopped(t *testing.T, limit time.Duration, devices ...string
 	}
 }
 
-// PatientDeadman is the deadman of a wagon whose control process may have to wait
-// for a processor.
-const PatientDeadman = 2500 * time.Millisecond
+// LongDeadman is the deadman in LongTimeouts.
+const LongDeadman = 2500 * time.Millisecond
 
-// Patience is for fakes that a busy machine keeps waiting: unlike devices they
-// need its processors. A sample may be so old, an answer take a quarter of it: one
-// that is asked for again must not make the other devices' samples stale.
-func Patience(age time.Duration) []string {
+// LongTimeouts returns settings for a busy machine: unlike devices, fakes need its processors. A sample may
+// have this age and a reply may take a quarter of it, so that one repeated request does not make the samples
+// of other devices stale.
+func LongTimeouts(age time.Duration) []string {
 	ms := func(key string, d time.Duration) string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
 	}
 	set := []string{"loop.watchdog_ms=20000", ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
 	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
 		device := fmt.Sprintf("[%d].", i+1)
-		set = append(set, ms(device+"stale_ms", age), ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", PatientDeadman))
+		set = append(set, ms(device+"stale_ms", age),
+			ms(device+driver+".timeout_ms", age/4), ms(device+driver+".deadman_ms", LongDeadman))
 	}
 	return set
 }

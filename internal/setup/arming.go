@@ -13,25 +13,27 @@ import (
 	"optibfm/simulate"
 )
 
-// simulator reports whether nobody is hurt when the robot moves: it can be
-// reset, which no body can.
-func simulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
+// isSimulator reports whether a robot can be reset, which no physical robot can.
+func isSimulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
 
-// Harmless reports whether nothing moves whatever the program does.
-func Harmless(r hal.Robot, f configs.File) bool { return simulator(r) || f.Run.Shadow }
+// SimulatedOrShadow reports whether a run cannot move actuators: of a simulator, or a shadow run.
+func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return isSimulator(r) || f.Run.Shadow }
 
-// CheckArming refuses, before anything is armed, what a strict posture does not
-// allow a real robot, and warns of it in another.
+// CheckArming checks safety.arm and the deadman of a physical robot before anything is armed. Findings
+// are errors with posture strict and otherwise warnings on out.
 func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
-	if Harmless(robot, file) {
+	if SimulatedOrShadow(robot, file) {
 		return nil
 	}
 	var wrong []error
 	if file.Safety.Arm == configs.ArmAutomatic {
-		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, which is no simulator, as soon as there is a plan: set it to operator"))
+		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, which is no simulator, "+
+			"at the first plan; set safety.arm to operator"))
 	}
 	if parts := withoutDeadman(robot, file); parts != "" && file.Safety.ExternalDeadman == "" {
-		wrong = append(wrong, fmt.Errorf("safety.external_deadman: found no deadman of %s: when this computer dies it goes on: set deadman_ms where the driver has it, else cut supply or enable line by a watchdog of its own, and say here which", parts))
+		wrong = append(wrong, fmt.Errorf("safety.external_deadman: found no deadman of %s: "+
+			"it keeps moving when this computer dies; set deadman_ms if the driver has it, "+
+			"or cut supply or enable line with an external watchdog and name that here", parts))
 	}
 	if file.Loop.Posture == rtloop.Strict {
 		return errors.Join(wrong...)
@@ -42,8 +44,7 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// withoutDeadman names what does not stop by itself when nothing is heard, as far as
-// that is known before it is armed.
+// withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
 func withoutDeadman(robot hal.Robot, file configs.File) string {
 	if file.Robot.Driver == configs.DriverComposite {
 		return strings.Join(file.Robot.Composite.Unguarded(), ", ")
@@ -54,18 +55,18 @@ func withoutDeadman(robot hal.Robot, file configs.File) string {
 	return "this robot's driver"
 }
 
-// KnownDeadman says in words what stops the robot when this computer dies, where
-// that is known before it is armed; else it is empty.
-func KnownDeadman(robot hal.Robot, s configs.Safety) string {
+// DescribeDeadman describes what stops the robot when this computer dies. It is empty if only the
+// driver knows, after arming.
+func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 	switch {
 	case s.ExternalDeadman != "":
 		return s.ExternalDeadman
-	case simulator(robot):
+	case isSimulator(robot):
 		return "a simulator needs none"
 	}
 	return ""
 }
 
-// WaitsForHost reports whether a robot may stand still until a slow host has
-// caught up: it is simulated, and its time passes with its acts alone.
-func WaitsForHost(r hal.Robot, f configs.File) bool { return simulator(r) && Simulated(f.Robot) }
+// CanWaitForHost reports whether a robot may stand still until a slow host has caught up: a simulator
+// whose time advances only with its actions.
+func CanWaitForHost(r hal.Robot, f configs.File) bool { return isSimulator(r) && Simulated(f.Robot) }

@@ -14,16 +14,14 @@ import (
 	"optibfm/rtloop"
 )
 
-// CheckBounds compares what a robot's calls take at most with what the loop has
-// for them, before anything is armed. Ticks that outlast the period are missed,
-// which a strict posture does not allow to be possible; a tick that outlasts the
-// watchdog's time would be taken for a driver that hangs, so that such a robot is
-// refused in any. It prints what it bears as warnings.
+// CheckBounds compares the longest calls of a robot with the loop, before anything is armed. Calls longer
+// than the period miss ticks: an error with posture strict, otherwise a warning on out. A tick longer than
+// the watchdog looks like a driver that hangs: always an error.
 func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
-	if Harmless(robot, file) {
+	if SimulatedOrShadow(robot, file) {
 		return nil
 	}
-	wrong, fatal := CompareBounds(hal.BoundsOf(robot), SharesOf(robot), file)
+	wrong, fatal := CompareBounds(hal.BoundsOf(robot), sharesOf(robot), file)
 	if fatal != nil {
 		return fatal
 	}
@@ -36,17 +34,19 @@ func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CompareBounds gives what is wrong in a strict posture, and what in any.
+// CompareBounds returns what is wrong with posture strict, and what is always an error.
 func CompareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (wrong []error, fatal error) {
 	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
 	tick := b.Sense + b.Act
 	if watchdog > 0 && tick > watchdog {
-		return nil, fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: the watchdog would take a bus that does not answer for a driver that hangs: %s, or raise it",
-			watchdog, tick, InWords(shares, SenseAndAct), Shorten)
+		return nil, fmt.Errorf("loop.watchdog_ms: found %v, but Sense and Act may take %v together%s: "+
+			"a silent bus would look like a driver that hangs; %s, or raise loop.watchdog_ms",
+			watchdog, tick, FormatShares(shares, TickBound), TimeoutAdvice)
 	}
 	if tick > period {
-		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: where a bus does not answer ticks are missed: %s, or raise loop.period_ms",
-			period, tick, InWords(shares, SenseAndAct), Shorten))
+		wrong = append(wrong, fmt.Errorf("loop.period_ms: found %v, but Sense and Act may take %v together%s: "+
+			"a silent bus causes missed ticks; %s, or raise loop.period_ms",
+			period, tick, FormatShares(shares, TickBound), TimeoutAdvice))
 	}
 	for _, act := range []struct {
 		name string
@@ -56,20 +56,23 @@ func CompareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (w
 		{"Halt", func(b hal.Bounds) time.Duration { return b.Halt }},
 	} {
 		if most := act.of(b) + tick; watchdog > 0 && most > watchdog {
-			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: where a bus does not answer the watchdog ends the run: raise it, or %s",
-				watchdog, act.name, most, InWords(shares, func(b hal.Bounds) time.Duration { return act.of(b) + SenseAndAct(b) }), Shorten))
+			total := func(b hal.Bounds) time.Duration { return act.of(b) + TickBound(b) }
+			wrong = append(wrong, fmt.Errorf("loop.watchdog_ms: found %v, but a tick with %s may take %v%s: "+
+				"on a silent bus the watchdog ends the run; raise loop.watchdog_ms, or %s",
+				watchdog, act.name, most, FormatShares(shares, total), TimeoutAdvice))
 		}
 	}
 	return wrong, nil
 }
 
-// Shorten is how every worst case becomes a better one.
-const Shorten = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
+// TimeoutAdvice is the fix for calls that may take too long.
+const TimeoutAdvice = "shorten the time-outs (timeout_ms of the driver, i2c_timeout_ms)"
 
-func SenseAndAct(b hal.Bounds) time.Duration { return b.Sense + b.Act }
+// TickBound returns the longest time of a tick's calls.
+func TickBound(b hal.Bounds) time.Duration { return b.Sense + b.Act }
 
-// SharesOf is what of a robot's time is which device's, where it is made of devices.
-func SharesOf(robot hal.Robot) []composite.Share {
+// sharesOf returns the bounds of each device of a composite robot, nil for others.
+func sharesOf(robot hal.Robot) []composite.Share {
 	r, ok := robot.(interface{ Shares() []composite.Share })
 	if !ok {
 		return nil
@@ -77,8 +80,8 @@ func SharesOf(robot hal.Robot) []composite.Share {
 	return r.Shares()
 }
 
-// InWords says which device takes how much of a time; nothing where none does.
-func InWords(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
+// FormatShares lists the time of each device, such as " (imu 10ms)"; empty if no device takes any.
+func FormatShares(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
 	var words []string
 	for _, s := range shares {
 		if t := of(s.Bounds); t > 0 {

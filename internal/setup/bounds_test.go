@@ -1,6 +1,7 @@
 package setup_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"regexp"
@@ -28,7 +29,7 @@ import (
 	"optibfm/rtloop"
 )
 
-// slowRobot is one whose calls may take their time.
+// slowRobot is a robot with bounds.
 type slowRobot struct {
 	hal.Robot
 	shares []composite.Share
@@ -43,86 +44,102 @@ func (r slowRobot) Bounds() (sum hal.Bounds) {
 	return sum
 }
 
-func TestWhatARobotsCallsMayTakeIsComparedWithTheLoop(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct {
-		name           string
-		bounds         hal.Bounds
-		watchdogMS     float64
-		strict, always bool // refused with posture strict, and with any
-		says           []string
-	}{
-		{"all is short", hal.Bounds{Sense: 10 * ms, Act: 10 * ms, Arm: 80 * ms, Halt: 80 * ms}, 100, false, false, nil},
-		{"nothing is known", hal.Bounds{}, 100, false, false, nil},
-		{"a tick beyond the period", hal.Bounds{Sense: 15 * ms, Act: 6 * ms}, 100, true, false, []string{"loop.period_ms: found 20ms", "21ms", "neck 21ms"}},
-		{"a tick beyond the watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 100, true, true, []string{"loop.watchdog_ms: found 100ms", "101ms"}},
-		{"the same without a watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 0, true, false, []string{"loop.period_ms"}},
-		{"Arm beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Arm: 91 * ms}, 100, true, false, []string{"loop.watchdog_ms: found 100ms", "a tick with Arm may take 101ms", "neck 101ms"}},
-		{"Halt beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Halt: 91 * ms}, 100, true, false, []string{"a tick with Halt may take 101ms"}},
-	} {
+const ms = time.Millisecond
+
+var boundsCases = []struct {
+	name           string
+	bounds         hal.Bounds
+	watchdogMS     float64
+	strict, always bool // an error with posture strict, and always
+	want           []string
+}{
+	{"short calls", hal.Bounds{Sense: 10 * ms, Act: 10 * ms, Arm: 80 * ms, Halt: 80 * ms}, 100, false, false, nil},
+	{"unknown bounds", hal.Bounds{}, 100, false, false, nil},
+	{
+		"tick beyond the period", hal.Bounds{Sense: 15 * ms, Act: 6 * ms}, 100, true, false,
+		[]string{"loop.period_ms: found 20ms", "21ms", "neck 21ms"},
+	},
+	{
+		"tick beyond the watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 100, true, true,
+		[]string{"loop.watchdog_ms: found 100ms", "101ms"},
+	},
+	{
+		"the same without a watchdog", hal.Bounds{Sense: 60 * ms, Act: 41 * ms}, 0, true, false,
+		[]string{"loop.period_ms"},
+	},
+	{
+		"Arm beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Arm: 91 * ms}, 100, true, false,
+		[]string{"loop.watchdog_ms: found 100ms", "a tick with Arm may take 101ms", "neck 101ms"},
+	},
+	{
+		"Halt beyond the watchdog", hal.Bounds{Sense: 5 * ms, Act: 5 * ms, Halt: 91 * ms}, 100, true, false,
+		[]string{"a tick with Halt may take 101ms"},
+	},
+}
+
+func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
+	for _, c := range boundsCases {
 		t.Run(c.name, func(t *testing.T) {
-			robot := slowRobot{haltest.New(haltest.Spec(1, 1)), []composite.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}}
+			shares := []composite.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}
+			robot := slowRobot{haltest.New(haltest.Spec(1, 1)), shares}
 			file := configs.Default()
 			file.Loop.PeriodMS, file.Loop.WatchdogMS, file.Loop.Posture = 20, c.watchdogMS, rtloop.Strict
-			var printed rigtest.Printed
+			var printed bytes.Buffer
 			err := setup.CheckBounds(&printed, robot, file)
 			if (err != nil) != c.strict {
 				t.Errorf("strict: %v", err)
 			}
-			for _, words := range c.says {
+			for _, words := range c.want {
 				if err == nil || !strings.Contains(err.Error(), words) {
-					t.Errorf("it does not say %q: %v", words, err)
+					t.Errorf("want %q: %v", words, err)
 				}
 			}
 			if err != nil && strings.Contains(err.Error(), "eye") {
 				t.Errorf("it names a device that takes no time: %v", err)
 			}
 			file.Loop.Posture = rtloop.Warn
-			if err := setup.CheckBounds(&printed, robot, file); (err != nil) != c.always || (len(printed) > 0) != (c.strict && !c.always) {
-				t.Errorf("warn: %v, %q", err, printed)
+			err = setup.CheckBounds(&printed, robot, file)
+			if warned := printed.Len() > 0; (err != nil) != c.always || warned != (c.strict && !c.always) {
+				t.Errorf("warn: %v, %q", err, printed.String())
 			}
-			file.Run.Shadow = true // nothing moves
+			file.Run.Shadow = true
 			if err := setup.CheckBounds(&printed, robot, file); err != nil {
-				t.Errorf("in a shadow: %v", err)
+				t.Errorf("shadow run: %v", err)
 			}
 		})
 	}
 }
 
-// TestTheReadyMadeRobotsOfDevicesFitTheirLoops holds what people copy to what a
-// strict posture wants.
-func TestTheReadyMadeRobotsOfDevicesFitTheirLoops(t *testing.T) {
+func TestCheckBounds_EmbeddedConfigurationsAreStrict(t *testing.T) {
 	board, err := mcutest.New(mcutest.Rover())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer board.Close()
-	for name, set := range map[string][]string{"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path}} {
+	for name, set := range map[string][]string{
+		"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path},
+	} {
 		file, err := configs.Load(name, set...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		robot, err := setup.OpenDevices(t.Context(), rigtest.NewRig().Hardware(), file.Robot.Composite, file.Loop.Period(), rtloop.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, err)
+		hardware, c := rigtest.NewRig().Hardware(), file.Robot.Composite
+		robot, err := setup.OpenDevices(t.Context(), hardware, c, file.Loop.Period(), rtloop.Now)
+		rigtest.Must(t, err)
 		defer func() { _ = setup.CloseRobot(robot) }()
-		var printed rigtest.Printed
+		var printed bytes.Buffer
 		if err := setup.CheckBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
 			t.Errorf("%s (%s): %v", name, file.Loop.Posture, err)
 		}
-		if opened := setup.SharesOf(robot); !slices.Equal(opened, file.Robot.Composite.Shares()) {
-			t.Errorf("%s: the configuration tells %v, the devices %v", name, file.Robot.Composite.Shares(), opened)
+		if opened := robot.Shares(); !slices.Equal(opened, file.Robot.Composite.Shares()) {
+			t.Errorf("%s: bounds %v, in the configuration %v", name, opened, file.Robot.Composite.Shares())
 		}
 		t.Logf("%s: %+v", name, robot.Bounds())
 	}
 }
 
-// costlyBus is one on which each transaction takes a time, which is summed up, and
-// may then fail.
+// costlyBus is a bus whose transactions take time and may fail. It sums the time.
 type costlyBus struct {
 	i2c.BusCloser
-	how   func(n int) (time.Duration, error) // of the nth try; nil: no time
+	how   func(n int) (time.Duration, error) // of the nth try; nil: the inner bus
 	tries int
 	spent time.Duration
 }
@@ -140,66 +157,65 @@ func (b *costlyBus) Tx(addr uint16, w, r []byte) error {
 	return errors.Join(err, b.BusCloser.Tx(addr, w, r))
 }
 
-func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
+// busFaults return the time and the error of the nth try of a transaction.
+var busFaults = func() map[string]func(n int) (time.Duration, error) {
 	const held, slow, quick = 10 * time.Millisecond, 9 * time.Millisecond, time.Millisecond
-	every := func(takes time.Duration, err error) func(int) (time.Duration, error) {
-		return func(int) (time.Duration, error) { return takes, err }
+	type outcome struct {
+		takes time.Duration
+		err   error
 	}
-	first := func(takes time.Duration, then time.Duration, thenErr error) func(int) (time.Duration, error) {
-		return func(n int) (time.Duration, error) {
-			if n%2 == 0 {
-				return takes, syscall.EREMOTEIO
-			}
-			return then, thenErr
+	faults := map[string]func(n int) (time.Duration, error){}
+	for name, outcomes := range map[string][]outcome{ // one after the other
+		"held":                          {{held, syscall.ETIMEDOUT}},
+		"slow":                          {{held, nil}},
+		"refuses late":                  {{slow, syscall.EREMOTEIO}},
+		"refuses at once, then held":    {{quick, syscall.EREMOTEIO}, {held, syscall.ETIMEDOUT}},
+		"refuses at once, then slow":    {{quick, syscall.EREMOTEIO}, {held, nil}},
+		"refuses late, then slow":       {{slow, syscall.EREMOTEIO}, {held, nil}},
+		"refuses at once and then late": {{quick, syscall.EREMOTEIO}, {slow, syscall.EREMOTEIO}},
+	} {
+		faults[name] = func(n int) (time.Duration, error) {
+			o := outcomes[n%len(outcomes)]
+			return o.takes, o.err
 		}
 	}
-	for name, how := range map[string]func(int) (time.Duration, error){
-		"it is held":                         every(held, syscall.ETIMEDOUT),
-		"it takes its time":                  every(held, nil),
-		"it refuses late":                    every(slow, syscall.EREMOTEIO),
-		"it refuses at once, then is held":   first(quick, held, syscall.ETIMEDOUT),
-		"it refuses at once, then is slow":   first(quick, held, nil),
-		"it refuses late, then is slow":      first(slow, held, nil),
-		"it refuses at once, again and late": first(quick, slow, syscall.EREMOTEIO),
-	} {
+	return faults
+}()
+
+func TestBounds_HoldForEveryBusFault(t *testing.T) {
+	for name, how := range busFaults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bus, h := &costlyBus{}, rigtest.NewRig().Hardware()
-			open := h.I2c
-			h.I2c = func(path string, timeout time.Duration) (_ i2c.BusCloser, err error) {
+			open := h.OpenI2C
+			h.OpenI2C = func(path string, timeout time.Duration) (_ i2c.BusCloser, err error) {
 				bus.BusCloser, err = open(path, timeout)
 				return bus, err
 			}
 			file, err := configs.Load("composite")
-			if err != nil {
-				t.Fatal(err)
-			}
+			rigtest.Must(t, err)
 			robot, err := setup.OpenDevices(t.Context(), h, file.Robot.Composite, file.Loop.Period(), rtloop.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rigtest.Must(t, err)
 			defer func() { bus.how = nil; _ = setup.CloseRobot(robot) }()
 			bounds, obs := robot.Bounds(), make([]float32, len(robot.Spec().Obs))
 			for _, call := range []struct {
-				name string
-				do   func() error
-				most time.Duration
+				name  string
+				do    func() error
+				bound time.Duration
 			}{
 				{"Arm", robot.Arm, bounds.Arm},
 				{"Sense", func() error { _, err := robot.Sense(obs); return err }, bounds.Sense},
 				{"Act", func() error { return robot.Act([]float32{0, 0}) }, bounds.Act},
 				{"Halt", robot.Halt, bounds.Halt},
 			} {
-				if call.name == "Act" { // a robot that is armed, whatever became of Arm
+				if call.name == "Act" { // needs an armed robot
 					bus.how = nil
-					if err := robot.Arm(); err != nil {
-						t.Fatal(err)
-					}
+					rigtest.Must(t, robot.Arm())
 				}
 				bus.how, bus.tries, bus.spent = how, 0, 0
 				err := call.do()
-				if bus.spent > call.most || bus.tries == 0 {
-					t.Errorf("%s: %d tries took %v, at most %v is stated (%v)", call.name, bus.tries, bus.spent, call.most, err)
+				if bus.spent > call.bound || bus.tries == 0 {
+					t.Errorf("%s: %d tries took %v of %v (%v)", call.name, bus.tries, bus.spent, call.bound, err)
 				}
 			}
 		})
@@ -208,8 +224,8 @@ func TestNoCallTakesLongerThanItsBoundHoweverTheBusFails(t *testing.T) {
 
 var boundsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `\\w+`(?: × 1.2)? \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$")
 
-// TestTheSafetyPageStatesWhatTheDriversTake compares the table with the drivers.
-func TestTheSafetyPageStatesWhatTheDriversTake(t *testing.T) {
+// TestBounds_AreThoseOfTheSafetyPage compares the table of docs/safety.md with the drivers.
+func TestBounds_AreThoseOfTheSafetyPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/safety.md")
 	if err != nil {
 		t.Fatal(err)
@@ -231,13 +247,12 @@ func TestTheSafetyPageStatesWhatTheDriversTake(t *testing.T) {
 		}
 		delete(stated, driver)
 	}
-	if len(stated) != 1 || stated["bridge"] == nil { // hal/bridge has it
+	if len(stated) != 1 || stated["bridge"] == nil { // tested in hal/bridge
 		t.Errorf("docs/safety.md states the times of %v", stated)
 	}
 }
 
-// timeOut is a driver's T: what the rig's bus has and a fifth, and long ones for
-// machines that are busy with other tests.
+// timeOut returns the T of a driver: 1.2 times the timeout of the rig's bus, or that of LongTimeouts.
 func timeOut(driver string) time.Duration {
 	if slices.Contains([]string{"bno055", "mpu6050", "pca9685"}, driver) {
 		return 12 * time.Millisecond
@@ -245,7 +260,7 @@ func timeOut(driver string) time.Duration {
 	return 100 * time.Millisecond
 }
 
-// timesT is how many T a cell says. Each driver has one motor.
+// timesT returns the factor of T in a cell, for a driver with one motor.
 func timesT(t *testing.T, cell string) time.Duration {
 	t.Helper()
 	switch words := strings.Fields(cell); {
@@ -263,7 +278,7 @@ func timesT(t *testing.T, cell string) time.Duration {
 	return 0
 }
 
-// driverBounds opens a device of every driver that the configuration knows.
+// driverBounds opens a device of every driver.
 func driverBounds(t *testing.T) map[string]hal.Bounds {
 	t.Helper()
 	w := rigtest.NewWagon(t)
@@ -280,9 +295,12 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	if err != nil {
 		t.Fatal(err)
 	}
+	servo := feetech.Config{
+		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100,
+	}
 	devices := append(file.Robot.Composite.Devices, base.Robot.Composite.Devices[1],
-		configs.Device{Driver: "feetech", Feetech: feetech.Config{Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100}})
-	o := setup.NewOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
+		configs.Device{Driver: "feetech", Feetech: servo})
+	o := setup.NewDeviceOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
 	t.Cleanup(func() { _ = o.Close() })
 	found := map[string]hal.Bounds{}
 	for _, d := range devices {
@@ -296,7 +314,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 		t.Cleanup(func() { _ = device.Close() })
 		found[d.Driver] = hal.BoundsOf(device)
 	}
-	bus := &rigtest.RigBus{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
+	bus := &costlyBus{BusCloser: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
 	imu, err := mpu6050.New(bus, mpu6050.Config{Bus: "fake"}, rtloop.Now)
 	if err != nil {
 		t.Fatal(err)

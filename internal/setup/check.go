@@ -9,7 +9,7 @@ import (
 	"optibfm/tflite"
 )
 
-// RandomNormals draws vectors, the same ones in the same order.
+// RandomNormals returns a function that draws vectors of n standard normals, the same ones in each run.
 func RandomNormals() func(n int) []float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return func(n int) []float32 {
@@ -21,6 +21,7 @@ func RandomNormals() func(n int) []float32 {
 	}
 }
 
+// CheckModel compares a model with recorded inputs and outputs (see tflite.Check).
 func CheckModel(m Model, vectors npz.Archive) (e tflite.Errors, err error) {
 	if native, ok := m.(NativeModel); ok {
 		return tflite.Check(native.Bundle, vectors)

@@ -25,44 +25,43 @@ import (
 	"optibfm/hal/pca9685"
 )
 
-// Hardware is how buses and lines are opened.
+// Hardware opens buses and lines.
 type Hardware struct {
-	I2c  func(path string, timeout time.Duration) (i2c.BusCloser, error)
-	Line func(name string, level gpio.Level) (OutputLine, error)
+	OpenI2C  func(path string, timeout time.Duration) (i2c.BusCloser, error)
+	OpenLine func(name string, level gpio.Level) (OutputLine, error)
 }
 
-// OutputLine is a GPIO line that is driven.
+// OutputLine is a GPIO output.
 type OutputLine interface {
 	pca9685.Line
 	io.Closer
 }
 
-// ThisComputer is the hardware of this computer. Tests have other.
-var ThisComputer = Hardware{
-	I2c:  func(path string, timeout time.Duration) (i2c.BusCloser, error) { return i2cbus.Open(path, timeout) },
-	Line: func(name string, level gpio.Level) (OutputLine, error) { return gpioline.Open(name, level) },
+// LocalHardware is the hardware of this computer. Tests replace it.
+var LocalHardware = Hardware{
+	OpenI2C:  func(path string, timeout time.Duration) (i2c.BusCloser, error) { return i2cbus.Open(path, timeout) },
+	OpenLine: func(name string, level gpio.Level) (OutputLine, error) { return gpioline.Open(name, level) },
 }
 
-// Composed is a robot made of devices, with the buses that it holds.
-type Composed struct {
+// CompositeRobot is a robot made of devices, with its buses and lines.
+type CompositeRobot struct {
 	*composite.Robot
-	opener *opener
+	opener *DeviceOpener
 }
 
 // Close closes the devices, then the buses.
-func (c *Composed) Close() error { return errors.Join(c.Robot.Close(), c.opener.Close()) }
+func (c *CompositeRobot) Close() error { return errors.Join(c.Robot.Close(), c.opener.Close()) }
 
-// OpenDevices opens the devices that a configuration names. Those on one bus
-// share it. After an error, such as the end of ctx, it halts and closes those that
-// it has opened.
+// OpenDevices opens the devices of a configuration. Devices on one bus share it. After an error, also of
+// ctx, it halts and closes the devices that are open. now is the clock of samples, in ns.
 func OpenDevices(
 	ctx context.Context, h Hardware, c configs.Composite, period time.Duration, now func() int64,
-) (*Composed, error) {
+) (*CompositeRobot, error) {
 	failsafe, err := c.Failsafe(period)
 	if err != nil {
 		return nil, err
 	}
-	o := NewOpener(h, c, now)
+	o := NewDeviceOpener(h, c, now)
 	var devices []composite.Device
 	for i, d := range c.Devices {
 		device, err := o.Open(ctx, d)
@@ -70,16 +69,18 @@ func OpenDevices(
 			err = fmt.Errorf("robot.composite.devices[%d] (%s): %w", i, d.Name, err)
 			return nil, errors.Join(err, haltDevices(devices, failsafe), closeDevices(devices), o.Close())
 		}
-		devices = append(devices, composite.Device{Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks})
+		devices = append(devices, composite.Device{
+			Name: d.Name, Device: device, Stale: d.Stale(), FrozenTicks: d.FrozenTicks,
+		})
 	}
 	robot, err := composite.New(c.Config(period), now, devices...)
 	if err != nil {
 		return nil, errors.Join(err, haltDevices(devices, failsafe), closeDevices(devices), o.Close())
 	}
-	return &Composed{robot, o}, nil
+	return &CompositeRobot{robot, o}, nil
 }
 
-// haltDevices halts the devices that have outputs, whatever becomes of the others.
+// haltDevices halts every device that has outputs, also after errors.
 func haltDevices(devices []composite.Device, failsafe [][]float64) error {
 	var errs []error
 	for i, d := range devices {
@@ -98,8 +99,8 @@ func closeDevices(devices []composite.Device) error {
 	return errors.Join(errs...)
 }
 
-// opener opens devices and holds what they share.
-type opener struct {
+// DeviceOpener opens devices and holds the buses and lines that they share.
+type DeviceOpener struct {
 	Hardware
 	timeout time.Duration
 	now     func() int64
@@ -107,13 +108,14 @@ type opener struct {
 	closers []io.Closer // in the order of opening
 }
 
-func NewOpener(h Hardware, c configs.Composite, now func() int64) *opener {
-	return &opener{Hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
+// NewDeviceOpener returns an opener for the devices of c. now is the clock of their samples, in ns.
+func NewDeviceOpener(h Hardware, c configs.Composite, now func() int64) *DeviceOpener {
+	return &DeviceOpener{Hardware: h, timeout: c.I2CTimeout(), now: now, buses: map[string]i2c.BusCloser{}}
 }
 
-// Open opens a device by its driver. This, the driver's section in
-// configs.Device and its package are all that a driver is.
-func (o *opener) Open(ctx context.Context, d configs.Device) (hal.Device, error) {
+// Open opens a device by its driver. A driver consists of a case here, its section in configs.Device and
+// its package.
+func (o *DeviceOpener) Open(ctx context.Context, d configs.Device) (hal.Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
@@ -136,9 +138,8 @@ func (o *opener) Open(ctx context.Context, d configs.Device) (hal.Device, error)
 	return nil, fmt.Errorf("driver: unknown (%q): see `optibfm config schema`", d.Driver)
 }
 
-// LineOf is the line or the bus that a device shares with no other, or with those that
-// have the same.
-func LineOf(d configs.Device) string {
+// BusOf returns the bus or line of a device. Devices with the same one share it.
+func BusOf(d configs.Device) string {
 	switch section := d.Section().(type) {
 	case pca9685.Config:
 		return section.Bus
@@ -148,7 +149,7 @@ func LineOf(d configs.Device) string {
 	return d.Name
 }
 
-// opened keeps a nil pointer from becoming a device.
+// opened returns a nil interface for a nil device.
 func opened[D hal.Device](d D, err error) (hal.Device, error) {
 	if err != nil {
 		return nil, err
@@ -157,11 +158,11 @@ func opened[D hal.Device](d D, err error) (hal.Device, error) {
 }
 
 // onBus opens a device on an I²C bus, which is opened once.
-func onBus(o *opener, path string, open func(i2c.Bus) (hal.Device, error)) (hal.Device, error) {
+func onBus(o *DeviceOpener, path string, open func(i2c.Bus) (hal.Device, error)) (hal.Device, error) {
 	bus, ok := o.buses[path]
 	if !ok {
 		var err error
-		if bus, err = o.I2c(path, o.timeout); err != nil {
+		if bus, err = o.OpenI2C(path, o.timeout); err != nil {
 			return nil, err
 		}
 		o.buses[path] = bus
@@ -170,13 +171,12 @@ func onBus(o *opener, path string, open func(i2c.Bus) (hal.Device, error)) (hal.
 	return open(bus)
 }
 
-// openPCA9685 takes OE, where there is one, and disables the outputs with it
-// from the first moment on.
-func (o *opener) openPCA9685(bus i2c.Bus, c pca9685.Config) (hal.Device, error) {
+// openPCA9685 opens the OE line, if configured, with the outputs disabled.
+func (o *DeviceOpener) openPCA9685(bus i2c.Bus, c pca9685.Config) (hal.Device, error) {
 	if c.OutputEnable == "" {
 		return pca9685.New(bus, nil, c)
 	}
-	enable, err := o.Line(c.OutputEnable, gpio.High)
+	enable, err := o.OpenLine(c.OutputEnable, gpio.High)
 	if err != nil {
 		return nil, fmt.Errorf("output_enable: %w", err)
 	}
@@ -185,7 +185,7 @@ func (o *opener) openPCA9685(bus i2c.Bus, c pca9685.Config) (hal.Device, error) 
 }
 
 // Close closes buses and lines, the last first.
-func (o *opener) Close() error {
+func (o *DeviceOpener) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(o.closers) {
 		errs = append(errs, c.Close())

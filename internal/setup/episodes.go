@@ -14,13 +14,14 @@ func Periods(seconds float64, period time.Duration) uint64 {
 	return uint64(seconds*float64(time.Second)/float64(period) + 0.5)
 }
 
-// NewEpisodes divides a run as configured. Only a simulator has episodes.
+// NewEpisodes returns the episodes of a run. Only a simulator has any.
 func NewEpisodes(robot hal.Robot, run configs.Run) simulate.Episodes {
 	steps := run.Steps(robot.Spec().Period)
 	if steps == 0 {
 		return simulate.Episodes{}
 	}
 	return simulate.Episodes{
-		Robot: simulate.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)), Limit: uint32(run.Episodes), Seed: run.Seed,
+		Robot: simulate.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)),
+		Limit: uint32(run.Episodes), Seed: run.Seed,
 	}
 }

@@ -12,11 +12,10 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// SavedModel is a model that TensorFlow evaluates everywhere, on the control
-// thread too: model.backend does not count for it.
+// SavedModel is a model that TensorFlow evaluates, also on the control thread. It ignores model.backend.
 type SavedModel struct{ *tflite.SavedModel }
 
-// CPUDevice is where φ and π are: a tick does not wait for a GPU.
+// CPUDevice is the TensorFlow device of φ and π, so that a tick never waits for a GPU.
 const CPUDevice = "/CPU:0"
 
 func (m SavedModel) Title() string       { return m.Name }
@@ -29,32 +28,32 @@ func (m SavedModel) Channels() (observation, action []tflite.Channel) {
 func (m SavedModel) Fits(f configs.File) error {
 	switch {
 	case f.Controller.Strategy == controller.UCBGradient:
-		return fmt.Errorf("controller.strategy: %s needs gradients, which a SavedModel (model.bundle: %s) does not give: use %s",
+		return fmt.Errorf("controller.strategy: %s needs gradients, not in a SavedModel (model.bundle: %s); use %s",
 			controller.UCBGradient, f.Model.Bundle, controller.UCB)
 	case f.Loop.Posture == rtloop.Strict && !f.Run.Lockstep:
-		return fmt.Errorf("loop.posture: %s cannot be kept with a SavedModel (model.bundle: %s): TensorFlow evaluates φ and π on the control thread, where it allocates and takes locks: "+
-			"set loop.posture: %s, or make the model a forward-backward bundle, which this program evaluates itself (tflite/FORMAT.md)", rtloop.Strict, f.Model.Bundle, rtloop.Warn)
+		return fmt.Errorf("loop.posture: %s is impossible with a SavedModel (model.bundle: %s): "+
+			"TensorFlow allocates and takes locks on the control thread; set loop.posture: %s, "+
+			"or use a forward-backward bundle (tflite/FORMAT.md)", rtloop.Strict, f.Model.Bundle, rtloop.Warn)
 	case !tensorflow.Built:
-		return fmt.Errorf("model.bundle: %s is a SavedModel, which TensorFlow evaluates: %w", f.Model.Bundle, tensorflow.ErrNotBuilt)
+		return fmt.Errorf("model.bundle: %s: a SavedModel needs TensorFlow: %w", f.Model.Bundle, tensorflow.ErrNotBuilt)
 	}
 	return nil
 }
 
 func (m SavedModel) Caveat() string {
-	return "TensorFlow on the control thread: not real-time: it evaluates φ and π, on one CPU thread, and allocates and takes locks: a tick may be late; look at the lateness that the summary gives"
+	return "TensorFlow on the control thread: not real-time: it evaluates φ and π on one CPU thread, allocates and " +
+		"takes locks, so a tick may be late; check the lateness in the summary"
 }
 
-// Evaluator runs everything on the calling thread: one thread for an operation,
-// and no other for the next (with inter_op_threads 1 it would be another, which
-// has no real-time priority).
+// Evaluator implements Model. All operations run on the calling thread: inter_op_threads 1 would use a
+// second thread without real-time priority.
 func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
 	c := f.Model.TensorFlow
 	c.Device, c.IntraOpThreads, c.InterOpThreads = CPUDevice, 1, -1
 	return tensorflow.LoadSavedModel(*m.SavedModel, c, 1)
 }
 
-// Searcher searches on the device of the configuration; where it is not there,
-// posture warn goes on on the CPU.
+// Searcher implements Model. It uses the configured device, or the CPU if that is missing.
 func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error) {
 	n := f.Controller.NumCandidates()
 	if n == 0 {
@@ -74,10 +73,10 @@ func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error
 	return searcher, note, err
 }
 
-// unsearched are the sizes of a model for a strategy that evaluates nothing.
+// unsearched has the sizes of a model, for a strategy that evaluates no candidates.
 type unsearched struct{ dims tflite.Dims }
 
-var errUnsearched = errors.New("model: it is not loaded: the strategy evaluates no candidates")
+var errUnsearched = errors.New("model: not loaded: the strategy evaluates no candidates")
 
 func (u unsearched) Dims() tflite.Dims                         { return u.dims }
 func (u unsearched) Phi([]float64, []float32) error            { return errUnsearched }
@@ -86,5 +85,5 @@ func (u unsearched) Search([]float32, []float32, tflite.Belief) (int, float32, e
 	return 0, 0, errUnsearched
 }
 
-// warn says on standard error what was not granted.
+// warn prints a missing accelerator on standard error.
 func warn(text string) { fmt.Fprintln(os.Stderr, "optibfm: "+text) }

@@ -22,28 +22,28 @@ import (
 	"optibfm/rtloop"
 )
 
-// Session is what both ways of running start from.
+// Session is a checked configuration with its model: the start of a run, in real time or in lockstep.
 type Session struct {
 	File  configs.File
 	YAML  []byte // the configuration as it is recorded
 	Model Model
-	fresh bool // what earlier runs have learnt is set aside
+	fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
 
 	Invoked shell.Invocation
 
 	OnSync func(running bool) // of the log; may be nil
 
-	RoomMade []string // what createLog did to other logs, in words
+	LogNotices []string // messages about logs that CreateLog removed
 }
 
-// Shape is the size of the session's ticks.
+// Shape returns the sizes of the ticks of the session.
 func (s *Session) Shape() controller.Shape {
 	d := s.Model.Dims()
 	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
 }
 
-// Task names what the robot is rewarded for, where it is a simulator.
+// Task returns the task of a simulated robot, or "".
 func (s *Session) Task() string {
 	switch s.File.Robot.Driver {
 	case configs.DriverRover:
@@ -54,19 +54,21 @@ func (s *Session) Task() string {
 	return ""
 }
 
-// CreateLog starts the record of a run, or returns nil where it is off.
-func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *flightlog.Writer, path string, err error) {
+// CreateLog creates the log of a run. It returns nil if log.enabled is false.
+func (s *Session) CreateLog(
+	spec hal.Spec, posture string, simulated bool,
+) (w *flightlog.Writer, path string, err error) {
 	if !s.File.Log.Enabled {
 		return nil, "", nil
 	}
 	if err = os.MkdirAll(s.File.Log.Dir, 0o755); err != nil {
-		return nil, "", fmt.Errorf("log: %w: give a log.dir that can be written to, or set log.enabled=false", err)
+		return nil, "", fmt.Errorf("log: %w; set log.dir to a writable folder, or log.enabled=false", err)
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
 	if err != nil {
 		return nil, "", err
 	}
-	s.RoomMade = append(removed, exceeded...)
+	s.LogNotices = append(removed, exceeded...)
 	now := time.Now()
 	meta := flightlog.Metadata{
 		Program: version.String(), ModelHash: s.Model.Fingerprint(), Posture: posture,
@@ -85,13 +87,11 @@ func (s *Session) CreateLog(spec hal.Spec, posture string, simulated bool) (w *f
 		NoSync:     simulated,
 		OnSync:     s.OnSync,
 	}
-	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+FileName(spec.Name), meta, opts)
+	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
 }
 
-// FileName makes a part of a file name of a robot's name, which another program may
-// have chosen. It holds only characters that no shell and no file system takes for
-// something else.
-func FileName(name string) string {
+// fileName returns the name of a robot with only characters that are safe in shells and file systems.
+func fileName(name string) string {
 	const longest = 100 // of the 255 bytes that a file name may have
 	safe := strings.Map(func(r rune) rune {
 		switch {
@@ -103,8 +103,10 @@ func FileName(name string) string {
 	return cmp.Or(safe[:min(len(safe), longest)], "robot")
 }
 
-// createUnique makes a log whose name no other has.
-func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Options) (*flightlog.Writer, string, error) {
+// createUnique creates a log with a new name.
+func createUnique(
+	dir, stem string, meta flightlog.Metadata, opts flightlog.Options,
+) (*flightlog.Writer, string, error) {
 	for n := 1; ; n++ {
 		name := stem + ".mcap"
 		if n > 1 {
@@ -122,23 +124,23 @@ func createUnique(dir, stem string, meta flightlog.Metadata, opts flightlog.Opti
 	}
 }
 
-// Settle writes down the configuration as it now is, which is what the host
-// process works from and what the log keeps.
-func (s *Session) Settle() (err error) {
+// UpdateYAML encodes the present configuration, for the host process and the log.
+func (s *Session) UpdateYAML() (err error) {
 	s.YAML, err = s.File.YAML()
 	return err
 }
 
-// CheckTerminal refuses a keyboard operator without a keyboard, before
-// anything is opened.
+// CheckTerminal refuses a keyboard operator without a terminal, before anything is opened.
 func (s *Session) CheckTerminal() error {
 	if s.File.Operator.Source == configs.SourceKeyboard && !term.IsTerminal(int(os.Stdin.Fd())) {
-		return fmt.Errorf("operator.source: found %s, but standard input is not a terminal: run it in one, or use --operator %s", configs.SourceKeyboard, configs.SourceScripted)
+		return fmt.Errorf("operator.source: found %s, but standard input is not a terminal; "+
+			"run it in one, or use --operator %s", configs.SourceKeyboard, configs.SourceScripted)
 	}
 	return nil
 }
 
-// OpenSession opens the model of a configuration and checks that they fit.
+// OpenSession opens the model of a configuration and checks that they fit. A fresh session sets the belief
+// of earlier runs aside.
 func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
@@ -147,7 +149,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	if s.Model, err = OpenModel(file.Model); err != nil {
+	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
 	if err := file.Controller.Validate(s.Model.Dims().Latent); err != nil {
@@ -156,12 +158,12 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := s.Model.Fits(file); err != nil {
 		return nil, err
 	}
-	_, warning, err := CheckFitUnopened(file, s.Model)
+	_, warning, err := CheckChannels(file, s.Model)
 	if err != nil {
 		return nil, err
 	}
 	if warning != "" {
 		fmt.Fprint(os.Stderr, plaintext.Wrap("warning: "+warning))
 	}
-	return s, s.Settle()
+	return s, s.UpdateYAML()
 }

@@ -13,11 +13,11 @@ import (
 	"optibfm/internal/setup"
 )
 
-func TestSession_ALogsNameIsSafeForAnyRobotName(t *testing.T) {
+func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
 	safe := regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 	for _, name := range []string{
-		"rover", "dm_control walker", "../../etc/passwd", "a/b", "", "-rf *", "Roboter Müller", "it's $HOME;`id`\n", "\x00",
-		strings.Repeat("long ", 200), "AntMaze (large)",
+		"rover", "dm_control walker", "../../etc/passwd", "a/b", "", "-rf *", "Roboter Müller", "it's $HOME;`id`\n",
+		"\x00", strings.Repeat("long ", 200), "AntMaze (large)",
 	} {
 		s := rigtest.NewSession(t, nil)
 		w, path, err := s.CreateLog(hal.Spec{Name: name, Period: 1}, "", true)
@@ -32,12 +32,9 @@ func TestSession_ALogsNameIsSafeForAnyRobotName(t *testing.T) {
 			t.Errorf("%q: the log is %s", name, path)
 		}
 	}
-	if got := setup.FileName("dm_control walker"); got != "dm_control-walker" {
-		t.Errorf("found %s", got)
-	}
 }
 
-func TestOpenSession_LeavesCommandsOfOtherComputersAlone(t *testing.T) {
+func TestBridgeScript_IgnoresScriptsOfOtherComputers(t *testing.T) {
 	for _, command := range [][]string{
 		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
 	} {

@@ -7,11 +7,12 @@ import (
 	"optibfm/hal/rover"
 )
 
-// OtherTasks are the rover's tasks but for the one of a configuration.
+// OtherTasks returns the tasks of the rover without that of a configuration.
 func OtherTasks(file configs.File) []string {
 	return slices.DeleteFunc(RoverTasks(), func(name string) bool { return name == file.Robot.Rover.Task })
 }
 
+// RoverTasks returns the names of the tasks of the rover.
 func RoverTasks() (names []string) {
 	for _, t := range rover.Tasks() {
 		names = append(names, t.Name)

@@ -1,8 +1,3 @@
-// Package shell writes commands that a person copies into a POSIX shell.
-//
-// Messages of the program advise commands, such as `./optibfm replay logs/a.mcap`.
-// Quote and Operand protect single words. Invocation holds how this program was
-// started, so that the advised commands start the same program.
 package shell
 
 import "strings"

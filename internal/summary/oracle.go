@@ -18,8 +18,7 @@ const (
 	baselineEpisodes = 10
 )
 
-// oracleZ infers the z of the rover's task from labelled observations, which
-// is the best that the model can be told.
+// oracleZ infers the z of the rover's task from labelled observations: the best z of this model.
 func oracleZ(s *setup.Session) (z []float64, err error) {
 	states, err := oracle.RoverStates(s.File.Robot.Rover, oracleLabels, s.File.Run.Seed+1)
 	if err != nil {
@@ -37,10 +36,12 @@ func oracleZ(s *setup.Session) (z []float64, err error) {
 	return labelled.Infer(s.File.Controller.Lambda)
 }
 
-// FollowOracle turns the session into one that follows the oracle's z.
+// FollowOracle changes the session to the fixed z of the oracle. It is an error for other robots than the
+// rover.
 func FollowOracle(s *setup.Session) error {
 	if s.File.Robot.Driver != configs.DriverRover {
-		return fmt.Errorf("run: --oracle: the robot is a %s: only the rover's reward is known for any observation: give a z with --strategy fixed --set controller.fixed_z=[...]", s.File.Robot.Driver)
+		return fmt.Errorf("run: --oracle: only the rover has a known reward for any observation (robot.driver: %s); "+
+			"use --strategy fixed --set controller.fixed_z=[...]", s.File.Robot.Driver)
 	}
 	z, err := oracleZ(s)
 	if err != nil {
@@ -48,11 +49,11 @@ func FollowOracle(s *setup.Session) error {
 	}
 	s.File.Controller.Strategy, s.File.Controller.FixedZ = controller.Fixed, z
 	s.File.Operator.Source = configs.SourceNone
-	return s.Settle()
+	return s.UpdateYAML()
 }
 
-// baselines measures what an oracle and random behaviour get in the session's
-// task, in lockstep, from the same initial states; nil where ctx ends meanwhile.
+// baselines measures an oracle and random behaviour in the task of the session, in lockstep and from the same
+// initial states. Both are nil if ctx ends.
 func baselines(ctx context.Context, s *setup.Session) (oracle, random *baseline, err error) {
 	b := *s
 	b.File.Run.Lockstep, b.File.Run.DurationS, b.File.Run.Episodes = true, 0, baselineEpisodes

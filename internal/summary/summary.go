@@ -15,27 +15,27 @@ import (
 	"optibfm/internal/shell"
 )
 
-// Summary is what is printed at the end, and its JSON.
+// Summary is the result of a run and its JSON.
 type Summary struct {
 	Robot    string    `json:"robot"`
 	Task     string    `json:"task"`
 	Strategy string    `json:"strategy"`
 	Seed     uint64    `json:"seed"`
 	Episodes uint64    `json:"episodes"` // that ended
-	Returns  []float64 `json:"returns"`  // theirs; of more than 10,000 the first ones and the newest
+	Returns  []float64 `json:"returns"`  // of these episodes; the first and the newest of more than 10,000
 	Oracle   *baseline `json:"oracle,omitempty"`
 	Random   *baseline `json:"random,omitempty"`
 
 	Ticks         uint64  `json:"ticks"`
 	Skipped       uint64  `json:"skipped"`
-	Waited        uint64  `json:"waited"` // for the host, by a simulated robot; no ticks
+	Waited        uint64  `json:"waited"` // periods that a simulated robot waited for the host; no ticks
 	Dropped       uint64  `json:"dropped"`
-	AverageReward float64 `json:"average_reward"` // of the steps taken
+	AverageReward float64 `json:"average_reward"` // per step
 
 	Asked         uint64 `json:"asked"`
 	Answered      uint64 `json:"answered"`
 	Expired       uint64 `json:"expired"`
-	Labels        uint64 `json:"labels"` // that entered the belief
+	Labels        uint64 `json:"labels"` // in the belief
 	Undone        uint64 `json:"undone"`
 	Refused       uint64 `json:"refused"`
 	RefusedReason string `json:"refused_reason,omitempty"`
@@ -45,7 +45,7 @@ type Summary struct {
 	Duration   *quantiles `json:"tick_us,omitempty"`
 	Posture    string     `json:"posture"`
 	Fault      string     `json:"fault,omitempty"`
-	Found      string     `json:"found,omitempty"` // with the fault
+	Found      string     `json:"found,omitempty"` // details of the fault
 	Log        string     `json:"log,omitempty"`
 }
 
@@ -57,17 +57,22 @@ type quantiles struct {
 	Max  float64 `json:"max"`
 }
 
-// baseline is what another way of choosing z gets in the same task.
+// baseline is the mean return of another way to choose z in the same task.
 type baseline struct {
 	Episodes int     `json:"episodes"`
 	Mean     float64 `json:"mean"`
+}
+
+func newQuantiles(at func(percent float64) float64) *quantiles {
+	return &quantiles{at(50), at(99), at(99.9), at(100)}
 }
 
 func newSummary(s *setup.Session, o record.Outcome) Summary {
 	y := o.Tally
 	m := Summary{
 		Robot: o.Robot, Task: s.Task(), Strategy: s.File.Controller.Strategy, Seed: s.File.Run.Seed,
-		Episodes: y.Episodes, Returns: append([]float64{}, y.Returns...), Ticks: y.Ticks, Skipped: y.Skipped, Dropped: y.Dropped, AverageReward: y.AverageReward(),
+		Episodes: y.Episodes, Returns: append([]float64{}, y.Returns...),
+		Ticks: y.Ticks, Skipped: y.Skipped, Dropped: y.Dropped, AverageReward: y.AverageReward(),
 		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		Labels: y.Applied, Undone: y.Undone, Refused: y.Refused,
 		MaxPlanAge: y.MaxAge, Posture: o.Posture, Fault: o.Fault, Found: o.Found, Waited: o.Waited, Log: o.LogPath,
@@ -76,21 +81,20 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 		m.RefusedReason = y.FirstBad
 	}
 	if !s.File.Run.Lockstep {
-		m.Lateness = &quantiles{record.Micros(y.Lateness, 50), record.Micros(y.Lateness, 99), record.Micros(y.Lateness, 99.9), record.Micros(y.Lateness, 100)}
-		m.Duration = &quantiles{record.Micros(y.Duration, 50), record.Micros(y.Duration, 99), record.Micros(y.Duration, 99.9), record.Micros(y.Duration, 100)}
+		m.Lateness = newQuantiles(func(p float64) float64 { return record.Micros(y.Lateness, p) })
+		m.Duration = newQuantiles(func(p float64) float64 { return record.Micros(y.Duration, p) })
 	}
 	return m
 }
 
-// Print prints how a run went. With asJSON there are no baselines: they
-// are runs of their own.
+// Print prints the result of a run. With asJSON it does not run the baselines.
 func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcome, asJSON bool) error {
 	m := newSummary(s, o)
 	if asJSON {
 		return json.NewEncoder(out).Encode(m)
 	}
 	if s.File.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
-		fmt.Fprintln(out, "\nMeasuring what an oracle and random behaviour get in this task ...")
+		fmt.Fprintln(out, "\nMeasuring an oracle and random behaviour in this task ...")
 		var err error
 		if m.Oracle, m.Random, err = baselines(ctx, s); err != nil {
 			return err
@@ -101,7 +105,7 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 	return nil
 }
 
-// suggestions are commands that a person may want to run next. Each works as printed.
+// suggestions lists commands for the user to run next. Each works as printed.
 func suggestions(s *setup.Session, logPath string) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
@@ -117,6 +121,7 @@ func suggestions(s *setup.Session, logPath string) string {
 	return plaintext.Wrap(b.String())
 }
 
+// Print prints the summary as text.
 func (m *Summary) Print(out io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("  %-9s %s", name, fmt.Sprintf(format, args...))))
@@ -143,7 +148,8 @@ func (m *Summary) Print(out io.Writer) {
 	if m.Waited > 0 {
 		waited = fmt.Sprintf("waited %d for the host, ", m.Waited)
 	}
-	line("ticks", "%d, skipped %d, %srecords dropped %d, z at most %d ticks old", m.Ticks, m.Skipped, waited, m.Dropped, m.MaxPlanAge)
+	line("ticks", "%d, skipped %d, %srecords dropped %d, z at most %d ticks old",
+		m.Ticks, m.Skipped, waited, m.Dropped, m.MaxPlanAge)
 	if m.Lateness != nil {
 		line("lateness", "p50 %.0f, p99 %.0f, max %.0f µs; a tick takes p50 %.0f, p99 %.0f µs",
 			m.Lateness.P50, m.Lateness.P99, m.Lateness.Max, m.Duration.P50, m.Duration.P99)
@@ -157,8 +163,7 @@ func (m *Summary) Print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// shareOf says how much of the oracle's return was reached, where that has a
-// meaning.
+// shareOf formats a return as a share of the oracle's, empty unless that is positive.
 func shareOf(last, oracle float64) string {
 	if !(oracle > 0) {
 		return ""
@@ -166,7 +171,7 @@ func shareOf(last, oracle float64) string {
 	return fmt.Sprintf(", %.0f %% of the oracle's", 100*last/oracle)
 }
 
-// joinReturns lists the returns, the middle left out where there are many.
+// joinReturns lists the returns, without the middle of a long list.
 func joinReturns(r []float64) string {
 	const edge = 5
 	var b strings.Builder

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-func TestAnInterruptedSummaryLeavesTheBaselinesOut(t *testing.T) {
+func TestPrint_InterruptedHasNoBaselines(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
 	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
 	o.Tally.Returns = []float64{1}
@@ -26,7 +27,7 @@ func TestAnInterruptedSummaryLeavesTheBaselinesOut(t *testing.T) {
 	}
 }
 
-func TestSummary_ARobotWithoutATaskHasNoneInItsTitle(t *testing.T) {
+func TestSummary_TitleWithoutATask(t *testing.T) {
 	for task, want := range map[string]string{
 		"":     "\npuck, strategy ucb\n",
 		"spin": "\npuck, task spin, strategy ucb\n",
@@ -40,10 +41,11 @@ func TestSummary_ARobotWithoutATaskHasNoneInItsTitle(t *testing.T) {
 	}
 }
 
-func TestASummaryOfNoEpisodeIsValidJSON(t *testing.T) {
+func TestPrint_NoEpisodeIsValidJSON(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
 	var out bytes.Buffer
-	if err := Print(context.Background(), &out, s, record.Outcome{Tally: record.NewStatistics(s.Shape())}, true); err != nil {
+	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
+	if err := Print(context.Background(), &out, s, o, true); err != nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"returns":[]`) {
@@ -51,11 +53,11 @@ func TestASummaryOfNoEpisodeIsValidJSON(t *testing.T) {
 	}
 }
 
-func TestTheShareOfAnOracleThatGetsNothingIsNotTold(t *testing.T) {
+func TestShareOf_IsEmptyUnlessTheOracleIsPositive(t *testing.T) {
 	if got := shareOf(1, 2); got != ", 50 % of the oracle's" {
 		t.Errorf("1 of 2: %q", got)
 	}
-	for _, oracle := range []float64{0, -1, rigtest.Nan()} {
+	for _, oracle := range []float64{0, -1, math.NaN()} {
 		if got := shareOf(1, oracle); got != "" {
 			t.Errorf("1 of %v: %q", oracle, got)
 		}

@@ -1,169 +1,50 @@
 package terminal
 
 import (
-	"fmt"
-	"strconv"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gdamore/tcell/v2"
+
 	"optibfm/internal/plaintext"
 )
 
-// ink is how a cell is written; a palette says with which colour.
-type ink uint8
-
-const (
-	inkPlain ink = iota
-	inkDim
-	inkBold
-	inkAccent
-	inkGood
-	inkBad
-	inkAsk
-	inkAskBanner
-	inkBadBanner
-	inkTrail0 // the newest part of the trail
-	inkTrail1
-	inkTrail2
-	inkTrail3
-	inkRover
-	inkBelow // of a bar: below the level at which the robot asks
-	inkAbove
-	inkMinus // a negative value, which is nothing bad
-	numInks
-)
-
-// A cell's ground: 0 is the terminal's own, then shades from dark to light.
-const (
-	numShades  = 6
-	groundHead = numShades + 1
-	numGrounds = groundHead + 1
-)
-
-// palette holds the parameters of the SGR sequences, without the reset.
-type palette struct {
-	inks    [numInks]string
-	grounds [numGrounds]string
-}
-
-// The palettes. Without colour, weight and reverse video remain.
-var (
-	monochrome = palette{
-		inks: [numInks]string{
-			inkDim: "2", inkBold: "1", inkAccent: "1", inkBad: "1", inkAsk: "1",
-			inkAskBanner: "1;7", inkBadBanner: "1;7",
-			inkTrail2: "2", inkTrail3: "2", inkRover: "1;7", inkBelow: "2", inkMinus: "2",
-		},
-	}
-	colours16 = palette{
-		inks: [numInks]string{
-			inkDim: "90", inkBold: "1", inkAccent: "36", inkGood: "32", inkBad: "31", inkAsk: "33",
-			inkAskBanner: "30;43", inkBadBanner: "1;37;41",
-			inkTrail0: "96", inkTrail1: "36", inkTrail2: "34", inkTrail3: "90", inkRover: "1;97",
-			inkBelow: "34", inkAbove: "36", inkMinus: "35",
-		},
-	}
-	colours256 = palette{
-		inks: [numInks]string{
-			inkPlain: "38;5;252", inkDim: "38;5;244", inkBold: "1;38;5;231", inkAccent: "38;5;80", inkGood: "38;5;114", inkBad: "1;38;5;203", inkAsk: "38;5;221",
-			inkAskBanner: "1;38;5;16;48;5;221", inkBadBanner: "1;38;5;231;48;5;160",
-			inkTrail0: "38;5;87", inkTrail1: "38;5;44", inkTrail2: "38;5;37", inkTrail3: "38;5;30", inkRover: "1;38;5;231",
-			inkBelow: "38;5;24", inkAbove: "38;5;31", inkMinus: "38;5;140",
-		},
-		grounds: [numGrounds]string{
-			"", "48;5;233", "48;5;234", "48;5;235", "48;5;236", "48;5;237", "48;5;238", groundHead: "48;5;236",
-		},
-	}
-)
-
-// trueColours has finer grounds.
-var trueColours = func() palette {
-	p := colours256
-	for i := range numShades {
-		part := i + 1
-		p.grounds[part] = fmt.Sprintf("48;2;%d;%d;%d", 16+9*part, 18+7*part, 24+2*part)
-	}
-	p.grounds[groundHead] = "48;2;34;44;58"
-	return p
-}()
-
-// glyphs are what is drawn with.
-type glyphs struct {
-	topLeft, topRight, bottomLeft, bottomRight, across, down rune
-
-	rule, fill, fillHalf, zero rune
-	dots                       [3]rune // a place where a label was given: bad, neither, good
-	arrows                     [8]rune // east first, counter-clockwise
-	blocks                     [9]rune // empty to full
-	kappa                      rune    // a level near the foot of a cell
-	braille                    bool    // dots finer than cells
-	replace                    func(string) string
-}
-
-var (
-	unicodeGlyphs = glyphs{
-		'╭', '╮', '╰', '╯', '─', '│',
-		'─', '━', '╸', '┼', [3]rune{'•', '•', '•'},
-		[8]rune{'→', '↗', '↑', '↖', '←', '↙', '↓', '↘'},
-		[9]rune{' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'},
-		'▁', true, nil,
-	}
-	asciiGlyphs = glyphs{
-		'+', '+', '+', '+', '-', '|',
-		'-', '=', '=', '+', [3]rune{'-', 'o', '+'},
-		[8]rune{'>', '/', '^', '\\', '<', '/', 'v', '\\'},
-		[9]rune{' ', '.', '.', ':', ':', '|', '|', '#', '#'},
-		'_', false,
-		strings.NewReplacer("κ", "kappa", "β", "beta", "σ", "sigma", "µ", "u", "·", "|", "…", "~", "×", "x").Replace,
-	}
-)
-
-// cell is one character of the screen.
-type cell struct {
-	glyph  rune
-	ink    ink
-	ground uint8
-}
-
-// canvas is one frame.
+// canvas draws one frame. Drawing outside it has no effect.
 type canvas struct {
-	w, h   int
-	cells  []cell
-	bell   bool
-	glyphs *glyphs
+	cells   tcell.CellBuffer
+	glyphs  *glyphs
+	palette *palette
+	w, h    int
 }
 
-// reset gives the canvas a size and clears it.
-func (c *canvas) reset(w, h int) {
-	c.w, c.h, c.bell = w, h, false
-	if cap(c.cells) < w*h {
-		c.cells = make([]cell, w*h)
-	}
-	c.cells = c.cells[:w*h]
-	for i := range c.cells {
-		c.cells[i] = cell{glyph: ' '}
+// clear gives the canvas a size and clears it.
+func (c *canvas) clear(w, h int) {
+	c.w, c.h = w, h
+	c.cells.Resize(w, h)
+	c.cells.Fill(' ', tcell.StyleDefault)
+}
+
+// copyTo copies the frame to a screen, which finds the differences from the last one.
+func (c *canvas) copyTo(screen tcell.Screen) {
+	for y := range c.h {
+		for x := range c.w {
+			glyph, _, style, _ := c.cells.GetContent(x, y)
+			screen.SetContent(x, y, glyph, nil, style)
+		}
 	}
 }
 
-// at is the cell in column x and row y, or nil outside.
-func (c *canvas) at(x, y int) *cell {
-	if x < 0 || y < 0 || x >= c.w || y >= c.h {
-		return nil
-	}
-	return &c.cells[y*c.w+x]
-}
-
-// set draws a glyph of the program's own; the ground stays.
+// set draws a glyph. The background stays, except under a banner.
 func (c *canvas) set(x, y int, k ink, glyph rune) {
-	if p := c.at(x, y); p != nil {
-		p.glyph, p.ink = glyph, k
-	}
+	c.cells.SetContent(x, y, glyph, nil, c.palette.inks[k])
 }
 
-func (c *canvas) shade(x, y int, ground uint8) {
-	if p := c.at(x, y); p != nil {
-		p.ground = ground
+// shade clears a cell and sets its background.
+func (c *canvas) shade(x, y int, level uint8) {
+	if c.palette.shaded {
+		c.cells.SetContent(x, y, ' ', nil, shade(level))
 	}
 }
 
@@ -176,31 +57,25 @@ func (c *canvas) repeat(x, y, n int, k ink, glyph rune) int {
 	return x
 }
 
-// Text writes s, which may come from anywhere, and returns the column after it.
-func (c *canvas) Text(x, y int, k ink, s string) int {
-	return c.clip(x, y, c.w-x, k, s)
-}
+// text writes a text of any origin and returns the column after it.
+func (c *canvas) text(x, y int, k ink, s string) int { return c.clip(x, y, c.w-x, k, s) }
 
-// clip writes at most n columns of s, the last an ellipsis where it is longer.
+// clip writes at most n columns of s. The last is an ellipsis where s is longer.
 func (c *canvas) clip(x, y, n int, k ink, s string) int {
-	s = c.clean(s)
-	if room := max(n, 0); utf8.RuneCountInString(s) > room {
-		runes := []rune(s)[:room]
-		if room > 0 {
-			runes[room-1] = []rune(c.clean("…"))[0]
-		}
-		s = string(runes)
+	runes := []rune(c.clean(s))
+	if n = max(n, 0); len(runes) > n {
+		runes = runes[:n]
+		copy(runes[max(n-1, 0):], []rune(c.clean("…")))
 	}
-	for _, r := range s {
+	for _, r := range runes {
 		c.set(x, y, k, r)
 		x++
 	}
 	return x
 }
 
-// middle shortens s to n columns by taking some from its middle, for the ends
-// of names tell them apart.
-func (c *canvas) middle(n int, s string) string {
+// shorten removes the middle of s so that n columns remain: names often differ at their ends.
+func (c *canvas) shorten(n int, s string) string {
 	runes := []rune(c.clean(s))
 	if len(runes) <= n {
 		return string(runes)
@@ -211,10 +86,11 @@ func (c *canvas) middle(n int, s string) string {
 
 // right writes s so that it ends before column end.
 func (c *canvas) right(end, y int, k ink, s string) {
-	c.Text(end-utf8.RuneCountInString(c.clean(s)), y, k, s)
+	c.text(end-utf8.RuneCountInString(c.clean(s)), y, k, s)
 }
 
-// clean makes s harmless, every rune one column wide, and fit for the glyphs.
+// clean removes escape sequences, makes every rune one column wide, and limits s to ASCII where the
+// glyphs are ASCII.
 func (c *canvas) clean(s string) string {
 	s = plaintext.Clean(s)
 	if c.glyphs.replace == nil {
@@ -228,79 +104,144 @@ func (c *canvas) clean(s string) string {
 	}, c.glyphs.replace(s))
 }
 
-// encode appends what turns a terminal that shows old into one that shows c.
-// Nil means that nothing is known of what it shows.
-func (c *canvas) encode(b []byte, old *canvas, p *palette) []byte {
-	const gap = 4 // unchanged cells that are cheaper to write than to skip
-	for y := range c.h {
-		row := c.cells[y*c.w : (y+1)*c.w]
-		for x := 0; x < c.w; {
-			if old != nil && row[x] == old.cells[y*c.w+x] {
-				x++
-				continue
-			}
-			end, same := x+1, 0
-			for i := end; i < c.w && same <= gap; i++ {
-				if old != nil && row[i] == old.cells[y*c.w+i] {
-					same++
-					continue
-				}
-				end, same = i+1, 0
-			}
-			b = moveTo(b, x, y)
-			b = p.appendCells(b, row[x:end])
-			x = end
+// bar draws a vertical bar of level rows. The lowest rows have their own colour, and so has the tip
+// where a label was requested.
+func (c *canvas) bar(x, y, rows int, level float64, lowest int, asked bool) {
+	if math.IsNaN(level) {
+		return
+	}
+	eighths := int(math.Round(min(max(level, 0), float64(rows)) * 8))
+	for i := range rows {
+		part := min(max(eighths-8*i, 0), 8)
+		if part == 0 {
+			return
+		}
+		k := inkBelow
+		switch tip := eighths <= 8*(i+1); {
+		case asked && tip:
+			k = inkAsk
+		case i >= lowest:
+			k = inkAbove
+		}
+		c.set(x, y+rows-1-i, k, c.glyphs.blocks[part])
+	}
+}
+
+// progress draws a horizontal bar of w columns, filled to part, in [0, 1].
+func (c *canvas) progress(x, y, w int, part float64) {
+	c.repeat(x, y, w, inkDim, c.glyphs.rule)
+	halves := int(math.Round(min(max(part, 0), 1) * float64(2*w)))
+	end := c.repeat(x, y, halves/2, inkAccent, c.glyphs.fill)
+	if halves%2 == 1 {
+		c.set(end, y, inkAccent, c.glyphs.fillHalf)
+	}
+}
+
+// balance draws a bar of w columns from the middle to v, in [-1, 1].
+func (c *canvas) balance(x, y, w int, v float64, minus, plus ink) {
+	c.repeat(x, y, w, inkDim, c.glyphs.rule)
+	middle := w / 2
+	if !math.IsNaN(v) {
+		n := int(math.Round(min(max(v, -1), 1) * float64(middle)))
+		c.repeat(x+middle+n, y, max(-n, 0), minus, c.glyphs.fill)
+		c.repeat(x+middle+1, y, min(max(n, 0), w-middle-1), plus, c.glyphs.fill)
+	}
+	c.set(x+middle, y, inkDim, c.glyphs.zero)
+}
+
+type float interface{ ~float32 | ~float64 }
+
+// barcode draws one bar for each value and returns the column after it. The height is the size
+// relative to limit, the colour is the sign. An ellipsis marks values beyond w columns.
+func barcode[T float](c *canvas, x, y, w int, values []T, limit float64) int {
+	for i, value := range values {
+		if i == w-1 && len(values) > w {
+			return c.text(x, y, inkDim, "…")
+		}
+		v := float64(value)
+		k, part := inkAccent, 0
+		if v < 0 {
+			k = inkMinus
+		}
+		if limit > 0 && !math.IsNaN(v) {
+			part = int(math.Round(min(math.Abs(v)/limit, 1) * 8))
+		}
+		if part == 0 {
+			k, part = inkDim, 1
+		}
+		c.set(x, y, k, c.glyphs.blocks[part])
+		x++
+	}
+	return x
+}
+
+// largest returns the largest finite absolute value.
+func largest[T float](values []T) float64 {
+	top := 0.0
+	for _, v := range values {
+		if a := math.Abs(float64(v)); a > top && !math.IsInf(a, 0) {
+			top = a
 		}
 	}
-	if c.bell {
-		b = append(b, '\a')
-	}
-	return b
+	return top
 }
 
-func moveTo(b []byte, x, y int) []byte {
-	b = append(b, "\x1b["...)
-	b = strconv.AppendInt(b, int64(y+1), 10)
-	b = append(b, ';')
-	b = strconv.AppendInt(b, int64(x+1), 10)
-	return append(b, 'H')
+// box draws a frame.
+func (c *canvas) box(x, y, w, h int) {
+	g := c.glyphs
+	for i := 1; i < h-1; i++ {
+		c.set(x, y+i, inkDim, g.vertical)
+		c.set(x+w-1, y+i, inkDim, g.vertical)
+	}
+	for _, edge := range []struct {
+		y           int
+		left, right rune
+	}{{y, g.topLeft, g.topRight}, {y + h - 1, g.bottomLeft, g.bottomRight}} {
+		c.set(x, edge.y, inkDim, edge.left)
+		c.repeat(x+1, edge.y, w-2, inkDim, g.horizontal)
+		c.set(x+w-1, edge.y, inkDim, edge.right)
+	}
 }
 
-func (p *palette) appendCells(b []byte, cells []cell) []byte {
-	last := cell{ink: numInks}
-	for _, c := range cells {
-		if c.ink != last.ink || c.ground != last.ground {
-			b = append(b, "\x1b[0"...)
-			b = appendParameter(b, p.inks[c.ink])
-			if c.ink != inkAskBanner && c.ink != inkBadBanner {
-				b = appendParameter(b, p.grounds[c.ground])
-			}
-			b = append(b, 'm')
-			last = c
-		}
-		b = utf8.AppendRune(b, c.glyph)
+// point is a position in a field, in [0, 1] from the west and from the north.
+type point struct{ x, y float64 }
+
+// line draws a straight line of dots in the field of w x h cells whose first cell is (x, y).
+func (c *canvas) line(x, y, w, h int, from, to point, k ink) {
+	dotsX, dotsY := w*2, h*4
+	if !c.glyphs.braille {
+		dotsX, dotsY = w, h
 	}
-	return append(b, "\x1b[0m"...)
+	x0, y0 := scale(from.x, dotsX), scale(from.y, dotsY)
+	x1, y1 := scale(to.x, dotsX), scale(to.y, dotsY)
+	steps := max(x1-x0, x0-x1, y1-y0, y0-y1, 1)
+	for i := 0; i <= steps; i++ {
+		c.dot(x, y, x0+(x1-x0)*i/steps, y0+(y1-y0)*i/steps, k)
+	}
 }
 
-func appendParameter(b []byte, s string) []byte {
-	if s == "" {
-		return b
+// brailleDots are the bits of a braille cell, by row and column.
+var brailleDots = [4][2]rune{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
+
+// dot sets a dot of the field whose first cell is (x, y).
+func (c *canvas) dot(x, y, dotX, dotY int, k ink) {
+	if !c.glyphs.braille {
+		c.set(x+dotX, y+dotY, k, '.')
+		return
 	}
-	return append(append(b, ';'), s...)
+	const blank = 0x2800
+	x, y = x+dotX/2, y+dotY/4
+	glyph, _, _, _ := c.cells.GetContent(x, y)
+	if glyph < blank || glyph > blank+0xff {
+		glyph = blank
+	}
+	c.set(x, y, k, glyph|brailleDots[dotY%4][dotX%2])
 }
 
-// String is the frame without its colours, a line a row, without blanks at the
-// ends.
-func (c *canvas) String() string {
-	var b strings.Builder
-	for y := range c.h {
-		var line strings.Builder
-		for _, p := range c.cells[y*c.w : (y+1)*c.w] {
-			line.WriteRune(p.glyph)
-		}
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
+// scale maps [0, 1] to n cells. Values outside map to the nearest cell.
+func scale(v float64, n int) int {
+	if !(v > 0) {
+		return 0
 	}
-	return b.String()
+	return int(min(v*float64(n), float64(n-1)))
 }

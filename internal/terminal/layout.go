@@ -11,9 +11,9 @@ import (
 	"optibfm/hal/rover"
 )
 
-// draw draws a frame: a header, the robot at the left, what it believes at the
-// right, and what the operator needs at the foot.
-func (s *screen) draw(c *canvas) {
+// draw draws a frame: a header, the robot at the left, a panel at the right, and the part for the
+// operator at the foot.
+func (s *screenDisplay) draw(c *canvas) {
 	if c.w < screenWidth || c.h < screenHeight {
 		s.drawSmall(c)
 		return
@@ -21,69 +21,61 @@ func (s *screen) draw(c *canvas) {
 	const top, foot, gap = 2, 4, 2
 	rows := c.h - top - foot
 	left := min(2*(rows-2)+2, c.w/2-6) // the arena is square: cells are twice as high as wide
-	height := min(rows, left/2+1)
 	s.drawHeader(c)
 	if s.arena != nil {
-		s.arena.draw(c, 0, top, left, height)
+		s.arena.draw(c, 0, top, left, min(rows, left/2+1))
 	} else {
-		s.channels.draw(c, 0, top, left, rows, s.tally.Last.Obs)
+		s.channels.draw(c, 0, top, left, rows, s.stats.Last.Obs)
 	}
-	s.drawPanel(c, left+gap, top, c.w-left-gap, rows)
+	p := &panel{c, left + gap, top, c.w - left - gap}
+	const fixed = 15 // rows without the plot
+	s.drawEpisode(p)
+	s.drawBelief(p, 3*min((rows-fixed)/3, 4))
+	s.drawLabels(p)
+	s.drawPlan(p)
+	s.drawLoop(p)
 	s.drawFoot(c, c.h-foot)
 }
 
 // drawSmall is for a window that became too small.
-func (s *screen) drawSmall(c *canvas) {
-	t := &s.tally.Last
-	c.Text(0, 0, inkBold, s.Title())
+func (s *screenDisplay) drawSmall(c *canvas) {
+	t := &s.stats.Last
+	c.text(0, 0, inkBold, s.title())
 	s.drawRequest(c, 1)
-	c.Text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.tally.Applied, s.tally.Asked, t.DGap))
-	c.Text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.tally.Running))
-	c.Text(0, 4, s.happened.ink, s.happened.text)
-	c.Text(0, c.h-1, inkDim, fmt.Sprintf("make the window %d x %d", screenWidth, screenHeight))
+	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.stats.Applied, s.stats.Asked, t.DGap))
+	c.text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.stats.Running))
+	c.text(0, 4, s.lastEvent.ink, s.lastEvent.text)
+	c.text(0, c.h-1, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
 }
 
-func (s *screen) Title() string {
+func (s *screenDisplay) title() string {
 	if task := s.session.Task(); task != "" {
 		return s.spec.Name + " · " + task
 	}
 	return s.spec.Name
 }
 
-func (s *screen) drawHeader(c *canvas) {
+func (s *screenDisplay) drawHeader(c *canvas) {
 	for x := range c.w {
-		c.shade(x, 0, groundHead)
+		c.shade(x, 0, shadeHeader)
 	}
 	mode := "real time"
 	if s.session.File.Run.Lockstep {
 		mode = fmt.Sprintf("lockstep %.3g×", s.speed())
 	}
 	if s.session.File.Safety.Attended() {
-		mode = s.tally.Last.Mode().String()
+		mode = s.stats.Last.Mode().String()
 	}
 	if s.session.File.Run.Shadow {
-		mode = "SHADOW: it does not move"
+		mode = "SHADOW: no motion"
 	}
 	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
-	c.clip(1, 0, c.w/2, inkBold, s.Title())
+	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
 	s.drawProgress(c, 1)
 }
 
-// about says what the task is.
-func (s *screen) about() string {
-	if s.session.File.Robot.Driver != configs.DriverRover {
-		return ""
-	}
-	for _, t := range rover.Tasks() {
-		if t.Name == s.session.Task() {
-			return t.Description
-		}
-	}
-	return ""
-}
-
-func (s *screen) strategy() string {
+func (s *screenDisplay) strategy() string {
 	k := s.session.File.Controller
 	switch k.Strategy {
 	case controller.UCB, controller.UCBSphere, controller.UCBGradient:
@@ -97,8 +89,8 @@ func (s *screen) strategy() string {
 	return k.Strategy
 }
 
-// speed is how much faster than the robot's clock lockstep is.
-func (s *screen) speed() float64 {
+// speed is simulated time over wall time.
+func (s *screenDisplay) speed() float64 {
 	wall := s.now().Sub(s.started)
 	if wall <= 0 {
 		return 1
@@ -106,25 +98,25 @@ func (s *screen) speed() float64 {
 	return s.elapsed().Seconds() / wall.Seconds()
 }
 
-// total is how long the run will last, 0 where nobody knows.
-func (s *screen) total() time.Duration {
+// limit is the duration of the whole run, 0 for no limit.
+func (s *screenDisplay) limit() time.Duration {
 	run := s.session.File.Run
-	total := time.Duration(run.DurationS * float64(time.Second))
+	limit := time.Duration(run.DurationS * float64(time.Second))
 	episodes := time.Duration(run.Episodes*(run.Steps(s.spec.Period)+1)) * s.spec.Period
-	if run.EpisodeS > 0 && episodes > 0 && (total == 0 || episodes < total) {
-		total = episodes
+	if run.EpisodeS > 0 && episodes > 0 && (limit == 0 || episodes < limit) {
+		limit = episodes
 	}
-	return total
+	return limit
 }
 
-func (s *screen) drawProgress(c *canvas, y int) {
-	at, total := s.elapsed(), s.total()
-	if total == 0 {
-		c.Text(1, y, inkDim, clock(at)+", without a set end")
+func (s *screenDisplay) drawProgress(c *canvas, y int) {
+	at, limit := s.elapsed(), s.limit()
+	if limit == 0 {
+		c.text(1, y, inkDim, clock(at)+", no time limit")
 		return
 	}
-	right := clock(at) + " of " + clock(total)
-	c.progress(0, y, c.w-len(right)-2, float64(at)/float64(total))
+	right := clock(at) + " of " + clock(limit)
+	c.progress(0, y, c.w-len(right)-2, float64(at)/float64(limit))
 	c.right(c.w-1, y, inkDim, right)
 }
 
@@ -136,49 +128,39 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
 }
 
-// section is where the panel at the right is being written.
-type section struct {
+// panel is the next row of the panel at the right.
+type panel struct {
 	*canvas
 	x, y, w int
 }
 
-// Title starts a section.
-func (p *section) Title(name, right string) {
+// heading starts a section.
+func (p *panel) heading(name, right string) {
 	p.repeat(p.x, p.y, p.w, inkDim, p.glyphs.rule)
-	p.Text(p.x, p.y, inkBold, name+" ")
+	p.text(p.x, p.y, inkBold, name+" ")
 	if right != "" {
 		p.right(p.x+p.w, p.y, inkPlain, " "+right)
 	}
 	p.y++
 }
 
-// row writes a name and returns the column of what follows it.
-func (p *section) row(name string) int {
-	p.Text(p.x, p.y, inkDim, name)
+// row writes a name and returns the column of its value.
+func (p *panel) row(name string) int {
+	p.text(p.x, p.y, inkDim, name)
 	return p.x + 9
 }
 
 // pairs writes values, each after its name.
-func (p *section) pairs(x int, k ink, pairs ...any) int {
+func (p *panel) pairs(x int, k ink, pairs ...any) int {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		x = p.Text(x, p.y, inkDim, fmt.Sprint(pairs[i])+" ")
-		x = p.Text(x, p.y, k, fmt.Sprint(pairs[i+1])) + 2
+		x = p.text(x, p.y, inkDim, fmt.Sprint(pairs[i])+" ")
+		x = p.text(x, p.y, k, fmt.Sprint(pairs[i+1])) + 2
 	}
 	return x
 }
 
-func (s *screen) drawPanel(c *canvas, x, y, w, rows int) {
-	const fixed = 15 // rows without the plot
-	p := &section{c, x, y, w}
-	s.drawEpisode(p)
-	s.drawBelief(p, 3*min((rows-fixed)/3, 4))
-	s.drawLabels(p)
-	s.drawPlan(p)
-	s.drawLoop(p)
-}
-
-func (s *screen) drawEpisode(p *section) {
-	t, run := &s.tally.Last, s.session.File.Run
+func (s *screenDisplay) drawEpisode(p *panel) {
+	t, run := &s.stats.Last, s.session.File.Run
 	name, right := "EPISODE", ""
 	if steps := run.Steps(s.spec.Period); steps > 0 {
 		name = fmt.Sprintf("EPISODE %d", t.Episode+1)
@@ -187,95 +169,85 @@ func (s *screen) drawEpisode(p *section) {
 		}
 		right = fmt.Sprintf("%.1f of %.4g s", float64(t.Step)*s.spec.Period.Seconds(), run.EpisodeS)
 	}
-	p.Title(name, right)
+	p.heading(name, right)
 	x := p.row("reward")
 	if t.Flags.Has(controller.FlagReward) {
-		p.Text(x, p.y, inkPlain, fmt.Sprintf("%+6.2f", t.Reward))
-		p.balance(x+8, p.y, p.x+p.w-x-8, t.Reward/s.reward, inkBad, inkGood)
+		p.text(x, p.y, inkPlain, fmt.Sprintf("%+6.2f", t.Reward))
+		p.balance(x+8, p.y, p.x+p.w-x-8, t.Reward/s.rewardScale, inkBad, inkGood)
 	} else {
-		p.Text(x, p.y, inkDim, "none: nobody measures it")
+		p.text(x, p.y, inkDim, "not measured")
 	}
 	p.y++
 	x = p.row("return")
-	x = p.Text(x, p.y, inkPlain, fmt.Sprintf("%6.1f", s.tally.Running)) + 2
+	x = p.text(x, p.y, inkPlain, fmt.Sprintf("%6.1f", s.stats.Running)) + 2
 	s.drawReturns(p, x)
 	p.y++
 }
 
-// episodes is how many the run will have.
-func (s *screen) episodes(steps int) int {
-	run := s.session.File.Run
-	if run.Episodes > 0 {
-		return run.Episodes
+// episodes is the number of episodes of the whole run.
+func (s *screenDisplay) episodes(steps int) int {
+	if n := s.session.File.Run.Episodes; n > 0 {
+		return n
 	}
 	length := time.Duration(steps+1) * s.spec.Period
-	return int((s.total() + length - 1) / length)
+	return int((s.limit() + length - 1) / length)
 }
 
-// drawReturns shows the finished episodes: a bar each, then as many numbers as
-// fit, the newest last.
-func (s *screen) drawReturns(p *section, x int) {
-	returns := s.tally.Returns
+// drawReturns shows the finished episodes: a bar each, then the newest numbers that fit.
+func (s *screenDisplay) drawReturns(p *panel, x int) {
+	returns := s.stats.Returns
 	if len(returns) == 0 {
 		return
 	}
-	x = p.Text(x, p.y, inkDim, "earlier ")
-	const most = 8
-	bars := returns[max(0, len(returns)-most):]
-	x = barcode(p.canvas, x, p.y, most, bars, max(largest(bars), s.tally.Running)) + 1
+	x = p.text(x, p.y, inkDim, "earlier ")
+	const maxBars = 8
+	bars := returns[max(0, len(returns)-maxBars):]
+	x = barcode(p.canvas, x, p.y, maxBars, bars, max(largest(bars), s.stats.Running)) + 1
 	numbers := ""
 	for i := len(returns) - 1; i >= 0; i-- {
-		next := fmt.Sprintf("%.1f", returns[i])
-		if numbers != "" {
-			next += " " + numbers
-		}
+		next := strings.TrimRight(fmt.Sprintf("%.1f %s", returns[i], numbers), " ")
 		if x+len(next) > p.x+p.w {
 			break
 		}
 		numbers = next
 	}
-	p.Text(x, p.y, inkPlain, numbers)
+	p.text(x, p.y, inkPlain, numbers)
 }
 
-func (s *screen) drawBelief(p *section, rows int) {
-	t, gate := &s.tally.Last, s.session.File.Controller.Gate
-	p.Title("BELIEF", fmt.Sprintf("log det V %.2f", t.LogDet))
+func (s *screenDisplay) drawBelief(p *panel, rows int) {
+	t, gate := &s.stats.Last, s.session.File.Controller.Gate
+	p.heading("BELIEF", fmt.Sprintf("log det V %.2f", t.LogDet))
 	x := p.row("D-gap")
 	k := inkPlain
 	if t.Flags.Has(controller.FlagGateOpen) {
 		k = inkAsk
 	}
-	x = p.Text(x, p.y, k, fmt.Sprintf("%-6s", nats(t.DGap)))
-	x = p.Text(x, p.y, inkDim, " nats")
+	gap := fmt.Sprintf("%.4f", t.DGap)
+	if t.DGap != 0 && t.DGap < 1e-4 {
+		gap = "<1e-4"
+	}
+	x = p.text(x, p.y, k, fmt.Sprintf("%-6.6s", gap))
+	x = p.text(x, p.y, inkDim, " nats")
+	kappa := t.Kappa
 	switch {
 	case gate.Off:
-		p.Text(x, p.y, inkDim, "; never asks")
+		kappa = 0
+		p.text(x, p.y, inkDim, "; never asks")
 	case t.Flags.Has(controller.FlagUnreachable):
-		p.Text(x, p.y, inkBad, "; asks nobody: no operator")
+		p.text(x, p.y, inkBad, "; cannot ask: no operator")
 	default:
-		p.Text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
+		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
 	}
 	p.y++
-	kappa := t.Kappa
-	if gate.Off {
-		kappa = 0
-	}
-	p.plotGap(p.x, p.y, p.w, rows, &s.history, kappa)
+	s.history.drawGap(p.canvas, p.x, p.y, p.w, rows, kappa)
 	p.y += rows
 }
 
-// nats writes a D-gap in five columns at most.
-func nats(v float64) string {
-	if v != 0 && v < 1e-4 {
-		return "<1e-4"
-	}
-	return fmt.Sprintf("%.4f", v)[:min(6, len(fmt.Sprintf("%.4f", v)))]
-}
-
-func (s *screen) drawLabels(p *section) {
-	y := s.tally
-	minutes := min(max(s.elapsed().Minutes(), 1.0/6), 1) // not from less than 10 s
-	p.Title("LABELS", fmt.Sprintf("%.0f a minute", float64(s.history.labels())/minutes))
+func (s *screenDisplay) drawLabels(p *panel) {
+	y := s.stats
+	minutes := min(max(s.elapsed().Minutes(), 1.0/6), 1) // at least 10 s
+	recent, _ := s.history.column(0, 1)
+	p.heading("LABELS", fmt.Sprintf("%.0f/min", float64(recent.labels)/minutes))
 	x := p.pairs(p.x, inkPlain, "used", y.Applied, "asked", y.Asked, "answered", y.Answered)
 	for _, bad := range []struct {
 		name string
@@ -288,86 +260,66 @@ func (s *screen) drawLabels(p *section) {
 	p.y++
 }
 
-func (s *screen) drawPlan(p *section) {
-	t := &s.tally.Last
+func (s *screenDisplay) drawPlan(p *panel) {
+	t := &s.stats.Last
 	age := time.Duration(t.Index-t.PlanConfirmed) * s.spec.Period
-	right := fmt.Sprintf("z %.2f s old, %d plans", age.Seconds(), s.tally.Replans)
+	right := fmt.Sprintf("z %.2f s old, %d plans", age.Seconds(), s.stats.Replans)
 	if t.PlanScore != 0 {
 		right += fmt.Sprintf(", score %.3g", t.PlanScore)
 	}
-	p.Title("PLAN", right)
+	p.heading("PLAN", right)
 	x := p.row("z")
 	barcode(p.canvas, x, p.y, p.x+p.w-x, t.Z, largest(t.Z))
 	p.y++
 	x = p.row("action")
-	barcode(p.canvas, x, p.y, p.x+p.w-x, t.Action, s.actionLimit())
+	limit := 0.0
+	for _, a := range s.spec.Action {
+		limit = max(limit, a.Max, -a.Min)
+	}
+	barcode(p.canvas, x, p.y, p.x+p.w-x, t.Action, limit)
 	p.y++
 }
 
-func (s *screen) actionLimit() float64 {
-	top := 0.0
-	for _, a := range s.spec.Action {
-		top = max(top, a.Max, -a.Min)
-	}
-	return top
-}
-
-func (s *screen) drawLoop(p *section) {
-	y := s.tally
+func (s *screenDisplay) drawLoop(p *panel) {
+	y := s.stats
 	if s.session.File.Run.Lockstep {
-		p.Title("LOOP", fmt.Sprintf("%d ticks", y.Ticks))
-		p.Text(p.x, p.y, inkDim, "lockstep: simulated time has no jitter")
+		p.heading("LOOP", fmt.Sprintf("%d ticks", y.Ticks))
+		p.text(p.x, p.y, inkDim, "lockstep: simulated time has no jitter")
 		p.y++
 		return
 	}
-	p.Title("LOOP", fmt.Sprintf("skipped %d, dropped %d", y.Skipped, y.Dropped))
+	p.heading("LOOP", fmt.Sprintf("skipped %d, dropped %d", y.Skipped, y.Dropped))
 	for _, row := range []struct {
 		name string
 		us   [3]float64
 	}{{"lateness", s.lateness}, {"tick", s.duration}} {
 		x := p.row(row.name)
-		x = p.pairs(x, inkPlain, "p50", fmt.Sprintf("%.0f", row.us[0]), "p99", fmt.Sprintf("%.0f", row.us[1]), "max", fmt.Sprintf("%.0f", row.us[2]))
-		p.Text(x-1, p.y, inkDim, "µs")
+		for i, name := range []string{"p50", "p99", "max"} {
+			x = p.pairs(x, inkPlain, name, fmt.Sprintf("%.0f", row.us[i]))
+		}
+		p.text(x-1, p.y, inkDim, "µs")
 		p.y++
 	}
 	x := p.row("posture")
 	if len(s.missing) > 0 {
 		p.clip(x, p.y, p.x+p.w-x, inkAsk, "without "+strings.Join(s.missing, ", "))
 	} else {
-		p.Text(x, p.y, inkGood, "all granted")
+		p.text(x, p.y, inkGood, "all granted")
 	}
 	p.y++
 }
 
 // drawFoot draws what the operator needs, in four rows from y on.
-func (s *screen) drawFoot(c *canvas, y int) {
+func (s *screenDisplay) drawFoot(c *canvas, y int) {
 	s.drawRequest(c, y)
-	if s.saved.text != "" {
-		c.clip(1, y+1, c.w-12, s.saved.ink, s.saved.text)
-		c.right(c.w-1, y+1, inkDim, ago(s.elapsed()-s.saved.at))
+	if s.lastLabel.text != "" {
+		c.clip(1, y+1, c.w-12, s.lastLabel.ink, s.lastLabel.text)
+		c.right(c.w-1, y+1, inkDim, ago(s.elapsed()-s.lastLabel.at))
 	} else {
-		c.Text(1, y+1, inkDim, "no label yet")
+		c.text(1, y+1, inkDim, "no label yet")
 	}
 	s.drawEvent(c, y+2)
 	s.drawKeys(c, y+3)
-}
-
-// drawEvent shows the last event, an error for ever and others for a while, or
-// what the task is.
-func (s *screen) drawEvent(c *canvas, y int) {
-	m := s.happened
-	if m.text != "" && (m.ink == inkBad || s.elapsed()-m.at < 20*time.Second) {
-		x := c.Text(1, y, inkDim, clock(m.at)+" ")
-		c.Text(x, y, m.ink, m.text)
-		return
-	}
-	if about := s.about(); about != "" {
-		x := c.Text(1, y, inkDim, "task: ")
-		x = c.Text(x, y, inkPlain, about)
-		if !s.human() {
-			c.Text(x, y, inkDim, " (the robot is not told)")
-		}
-	}
 }
 
 func ago(d time.Duration) string {
@@ -377,70 +329,90 @@ func ago(d time.Duration) string {
 	return clock(d) + " ago"
 }
 
-// drawRequest says whether a label is wanted, or that the robot was halted.
-func (s *screen) drawRequest(c *canvas, y int) {
-	banner := func(k ink, text, why, right string) {
-		c.repeat(0, y, c.w, k, ' ')
-		x := c.Text(1, y, k, text) + 2
-		if room := c.w - 1 - x; utf8.RuneCountInString(why+right) <= room {
-			right = why + right
-		} else if utf8.RuneCountInString(right) > room {
-			c.Text(x, y, k, right)
-			return
-		}
-		c.right(c.w-1, y, k, right)
+// drawEvent shows the last event, errors for ever and others for a while, or the task.
+func (s *screenDisplay) drawEvent(c *canvas, y int) {
+	m := s.lastEvent
+	if m.text != "" && (m.ink == inkBad || s.elapsed()-m.at < 20*time.Second) {
+		x := c.text(1, y, inkDim, clock(m.at)+" ")
+		c.text(x, y, m.ink, m.text)
+		return
 	}
-	t := &s.tally.Last
-	left := max(s.closes-s.elapsed(), 0)
+	if s.session.File.Robot.Driver != configs.DriverRover {
+		return
+	}
+	for _, t := range rover.Tasks() {
+		if t.Name != s.session.Task() {
+			continue
+		}
+		x := c.text(1, y, inkDim, "task: ")
+		x = c.text(x, y, inkPlain, t.Description)
+		if !s.humanLabels() {
+			c.text(x, y, inkDim, " (hidden from the robot)")
+		}
+	}
+}
+
+// drawRequest shows why the robot does not move, whether a label is wanted, or why none is.
+func (s *screenDisplay) drawRequest(c *canvas, y int) {
+	t := &s.stats.Last
+	command := s.session.Invoked.OperatorCommand
 	switch {
 	case t.Fault != controller.FaultNone && s.session.File.Safety.AfterStop == configs.AfterStopHold:
-		banner(inkBadBanner, "STOPPED: "+t.Fault.String(), "fix the cause, then: ", s.session.Invoked.OperatorCommand("reset"))
+		c.banner(y, inkBadBanner, "STOPPED: "+t.Fault.String(), "fix the cause, then: ", command("reset"))
 	case t.Fault != controller.FaultNone:
-		banner(inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
+		c.banner(y, inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
 	case t.Mode() == controller.Disarmed && s.session.File.Safety.Attended():
-		banner(inkAskBanner, "DISARMED", "to let it move: ", s.session.Invoked.OperatorCommand("arm"))
-	case s.request != 0 && s.human():
-		banner(inkAskBanner, "LABEL WANTED   how good is it now?", "", fmt.Sprintf("%.1f s left", left.Seconds()))
+		c.banner(y, inkAskBanner, "DISARMED", "to enable motion: ", command("arm"))
+	case s.request != 0 && s.humanLabels():
+		left := max(s.expires-s.elapsed(), 0)
+		c.banner(y, inkAskBanner, "LABEL WANTED   how good is it now?", "", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
-		c.Text(1, y, inkAsk, "asked for a label: the simulated operator thinks")
-	default:
-		c.Text(1, y, inkDim, s.quiet())
-	}
-}
-
-// quiet says why no label is wanted.
-func (s *screen) quiet() string {
-	t := &s.tally.Last
-	switch gate := s.session.File.Controller.Gate; {
-	case gate.Off:
-		return "the robot does not ask: labels come by themselves"
+		c.text(1, y, inkAsk, "label requested from the simulated operator")
+	case s.session.File.Controller.Gate.Off:
+		c.text(1, y, inkDim, "the label gate is off: the robot never asks")
 	case t.Flags.Has(controller.FlagGateOpen):
-		return "no label wanted yet: the robot has asked enough for now"
+		c.text(1, y, inkDim, "no label wanted yet: the rate limit of requests is reached")
+	default:
+		c.text(1, y, inkDim, "no label wanted: it would add too little information here")
 	}
-	return "no label wanted: it would teach too little here"
 }
 
-func (s *screen) drawKeys(c *canvas, y int) {
-	if !s.person() {
-		x := key(c, 1, y, "Ctrl-C", "ends the run")
-		if s.arena != nil && s.arena.shades != nil && s.terminal.palette.grounds[numShades] != "" {
-			c.Text(x, y, inkDim, "light ground: where the task pays most")
+// banner fills row y. The right text is complete where possible, with its introduction where there
+// is space for both.
+func (c *canvas) banner(y int, k ink, text, introduction, right string) {
+	c.repeat(0, y, c.w, k, ' ')
+	x := c.text(1, y, k, text) + 2
+	if room := c.w - 1 - x; utf8.RuneCountInString(introduction+right) <= room {
+		right = introduction + right
+	} else if utf8.RuneCountInString(right) > room {
+		c.text(x, y, k, right)
+		return
+	}
+	c.right(c.w-1, y, k, right)
+}
+
+// drawKeys shows the label keys where a person labels at this terminal. The terminal is then raw.
+func (s *screenDisplay) drawKeys(c *canvas, y int) {
+	x := 1
+	key := func(name, meaning string) {
+		x = c.text(x, y, inkBold, name+" ")
+		x = c.text(x, y, inkDim, meaning) + 3
+	}
+	if s.session.File.Operator.Source != configs.SourceKeyboard {
+		key("Ctrl-C", "ends the run")
+		if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
+			c.text(x, y, inkDim, "light background: high reward")
 		}
 		return
 	}
-	x := 1
-	keys := "+ good,0 neither,- bad,1..9 graded,? can't tell,u undo,q quit"
-	if s.session.File.Safety.Attended() {
-		x = key(c, x, y, "SPACE", "STOP")
-		keys = "+ good,0 neither,- bad,? can't tell,u undo,q quit"
+	attended := s.session.File.Safety.Attended()
+	if attended {
+		key("SPACE", "STOP")
 	}
-	for _, k := range strings.Split(keys, ",") {
-		name, means, _ := strings.Cut(k, " ")
-		x = key(c, x, y, name, means)
+	for _, k := range []string{"+ good", "0 neither", "- bad", "1..9 graded", "? can't tell", "u undo", "q quit"} {
+		name, meaning, _ := strings.Cut(k, " ")
+		if !attended || meaning != "graded" { // 80 columns
+			key(name, meaning)
+		}
 	}
-}
-
-func key(c *canvas, x, y int, name, means string) int {
-	x = c.Text(x, y, inkBold, name+" ")
-	return c.Text(x, y, inkDim, means) + 3
 }

@@ -2,13 +2,102 @@ package terminal
 
 import (
 	"io"
+	"math"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/hal"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/record"
+	"optibfm/internal/setup"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/keyboard"
 )
 
-// LineWriter passes lines on to a writer that may stop, such as a paused
-// terminal or pager, without ever waiting for it: what it does not take is
-// lost. The recorder writes through it, and must not stand still because
-// nobody reads. One goroutine uses it.
+// LineDisplay writes a line every few seconds and for each event, as text for people or as JSON for
+// a collector of logs.
+type LineDisplay struct {
+	log      zerolog.Logger
+	stats    *record.Statistics
+	episodes uint64 // already shown
+	last     time.Time
+}
+
+// NewLineDisplay returns a display of lines on out.
+func NewLineDisplay(out io.Writer, asJSON bool) *LineDisplay {
+	if !asJSON {
+		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: time.TimeOnly}
+	}
+	return &LineDisplay{log: zerolog.New(out).With().Timestamp().Logger()}
+}
+
+func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
+	d.stats, d.last = y, time.Now()
+	line := d.log.Info().Str("robot", plaintext.Clean(spec.Name))
+	if task := s.Task(); task != "" {
+		line = line.Str("task", plaintext.Clean(task))
+	}
+	line.Str("strategy", s.File.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run started")
+	if s.File.Safety.Arm == configs.ArmOperator {
+		d.log.Info().Msg("disarmed; to enable motion: " + plaintext.Clean(s.Invoked.OperatorCommand("arm")))
+	}
+	if s.File.Run.Shadow {
+		d.log.Info().Msg("shadow: the robot is neither armed nor moved")
+	}
+}
+
+// Outcome shows a label that does not count.
+func (d *LineDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
+	if l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
+		d.log.Warn().Msgf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome)
+	}
+}
+
+func (d *LineDisplay) Tick(*controller.Tick) {
+	y := d.stats
+	if d.episodes < y.Episodes { // a tick ends one episode at most
+		d.episodes = y.Episodes
+		d.log.Info().Uint64("episode", d.episodes).Float64("return", round3(y.Returns[len(y.Returns)-1])).
+			Uint64("labels", y.Applied).Msg("episode finished")
+	}
+	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
+		d.last = now
+		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Applied).Uint64("asked", y.Asked).
+			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).
+			Msg("running")
+	}
+}
+
+func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// Label shows nothing: events report refused labels, once a second at most.
+func (d *LineDisplay) Label(rewardsrc.Label, error) {}
+
+func (d *LineDisplay) Notice(n keyboard.Notice) {
+	if n.Text != "" && n.Event != rewardsrc.Refused {
+		d.log.Info().Msg(plaintext.Clean(n.Text))
+	}
+}
+
+func (d *LineDisplay) Event(e flightlog.Event) {
+	level := zerolog.InfoLevel
+	switch e.Level {
+	case flightlog.Warn:
+		level = zerolog.WarnLevel
+	case flightlog.Error:
+		level = zerolog.ErrorLevel
+	}
+	d.log.WithLevel(level).Msg(plaintext.Clean(e.Text))
+}
+
+func (d *LineDisplay) End() {}
+
+// LineWriter copies lines to a writer that may block, such as a paused terminal or a pager. Write
+// never waits: lines beyond a small queue are dropped. One goroutine uses it.
 type LineWriter struct {
 	lines  chan []byte
 	done   chan struct{}
@@ -21,13 +110,13 @@ func NewLineWriter(out io.Writer) *LineWriter {
 	go func() {
 		defer close(w.done)
 		for line := range w.lines {
-			_, _ = out.Write(line) // a reader that is gone misses nothing that is not in the log
+			_, _ = out.Write(line) // the log has everything that is lost here
 		}
 	}()
 	return w
 }
 
-// Write implements io.Writer. It keeps a copy of p.
+// Write queues a copy of p.
 func (w *LineWriter) Write(p []byte) (int, error) {
 	if w.closed {
 		return 0, io.ErrClosedPipe
@@ -39,17 +128,12 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close waits until everything is written, but not for a reader that has
-// stopped.
+// Close waits until every queued line is written, but not long for a reader that has stopped.
 func (w *LineWriter) Close() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	close(w.lines)
-	select {
-	case <-w.done:
-	case <-time.After(terminalPatience):
+	if !w.closed {
+		w.closed = true
+		close(w.lines)
+		waitBriefly(w.done)
 	}
 	return nil
 }

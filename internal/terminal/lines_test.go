@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLinesAreWrittenInOrderBeforeCloseReturns(t *testing.T) {
+func TestLineWriter_WritesAllLinesInOrderBeforeClose(t *testing.T) {
 	var out strings.Builder
 	w := NewLineWriter(&out)
 	want := ""
@@ -19,18 +19,18 @@ func TestLinesAreWrittenInOrderBeforeCloseReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != want {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
 
-func TestAReaderThatHasStoppedHoldsNobodyUp(t *testing.T) {
-	read, write := io.Pipe() // of which nobody reads
+func TestLineWriter_DropsLinesWhileReaderIsStopped(t *testing.T) {
+	read, write := io.Pipe()
+	defer read.Close()
 	w := NewLineWriter(write)
-	for i := range 1000 {
+	for i := range 1000 { // a Write that waits hangs here
 		fmt.Fprintf(w, "line %d\n", i)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	read.Close()
 }

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	frameEvery  = 100 * time.Millisecond
-	timingEvery = time.Second // quantiles are dear
+	frameInterval    = 100 * time.Millisecond
+	quantileInterval = time.Second // quantiles cost much more than a frame
 )
 
-// screen shows a run on the whole terminal.
-type screen struct {
+// screenDisplay shows a run on the whole terminal.
+type screenDisplay struct {
 	terminal *terminal
 	now      func() time.Time
 
 	session *setup.Session
 	spec    hal.Spec
-	missing []string // of the real-time posture
-	tally   *record.Statistics
+	missing []string // real-time privileges
+	stats   *record.Statistics
 	started time.Time
 	drawn   time.Time
 
@@ -35,33 +35,36 @@ type screen struct {
 	channels *channels // of any other robot
 	history  history
 
-	request  uint64        // open, 0 for none
-	closes   time.Duration // when it expires
-	saved    message       // what became of the last label
-	happened message       // the last event
-	bell     bool
+	request   uint64        // open request, 0 for none
+	expires   time.Duration // when it expires
+	lastLabel message
+	applied   int // labels of the present tick that entered the belief
+	lastEvent message
+	bell      bool
 
-	timed    time.Time // when the quantiles were taken
-	lateness [3]float64
-	duration [3]float64
-	reward   float64 // the largest so far, at least 1
+	quantilesAt time.Time
+	lateness    [3]float64 // 50th, 99th and 100th percentile, in µs
+	duration    [3]float64
+	rewardScale float64 // the largest absolute reward so far, at least 1
 }
 
-// message is something that happened at a time of the run.
+// message is a line at the foot of the screen.
 type message struct {
-	at   time.Duration
+	at   time.Duration // since the start of the run
 	text string
 	ink  ink
 }
 
-func newScreen(t *terminal) *screen { return &screen{terminal: t, now: time.Now, reward: 1} }
+func newScreenDisplay(t *terminal) *screenDisplay {
+	return &screenDisplay{terminal: t, now: time.Now, rewardScale: 1}
+}
 
-func (s *screen) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
-	s.session, s.spec, s.missing, s.tally = of, spec, missing, y
+func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
+	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
 	s.started = s.now()
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
-		if !s.human() { // a person has a task of their own
+		if !s.humanLabels() { // the task of a person is unknown
 			s.arena.task = of.Task()
 		}
 	} else {
@@ -70,143 +73,131 @@ func (s *screen) Begin(of *setup.Session, spec hal.Spec, missing []string, y *re
 	s.terminal.start()
 }
 
-// human reports whether a person labels, wherever they are.
-func (s *screen) human() bool {
+// humanLabels reports whether a person labels, at any device.
+func (s *screenDisplay) humanLabels() bool {
 	source := s.session.File.Operator.Source
 	return source != configs.SourceScripted && source != configs.SourceNone
 }
 
-// person reports whether a person labels at this terminal, which is then raw.
-func (s *screen) person() bool { return s.session.File.Operator.Source == configs.SourceKeyboard }
-
-// elapsed is the time of the run: simulated in lockstep.
-func (s *screen) elapsed() time.Duration {
-	if s.tally == nil {
+// elapsed is the time of the run, simulated in lockstep.
+func (s *screenDisplay) elapsed() time.Duration {
+	if s.stats == nil {
 		return 0
 	}
-	return time.Duration(s.tally.Last.Index) * s.spec.Period
+	return time.Duration(s.stats.Last.Index) * s.spec.Period
 }
 
-func (s *screen) Tick(t *controller.Tick) {
-	at := s.elapsed()
-	labels := 0
-	for i := range t.NumLabels {
-		l := &t.Labels[i]
-		switch l.Outcome {
-		case controller.Applied:
-			labels++
-			s.weigh(l)
-		case controller.ClosedRequest:
-		default:
-			s.saved = message{at, fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
-		}
+// Outcome implements record.Display.
+func (s *screenDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
+	switch l.Outcome {
+	case controller.Applied:
+		s.applied++
+		s.showShare(l)
+	case controller.ClosedRequest:
+	default:
+		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
 	}
-	s.history.Add(at, t.DGap, t.Flags.Has(controller.FlagAsked), labels)
+}
+
+func (s *screenDisplay) Tick(t *controller.Tick) {
+	at := s.elapsed()
+	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), s.applied)
+	s.applied = 0
 	if t.Request != s.request {
 		s.request = t.Request
-		s.closes = at + time.Duration(s.session.File.Controller.Gate.TimeoutS*float64(time.Second))
+		s.expires = at + time.Duration(s.session.File.Controller.Gate.TimeoutS*float64(time.Second))
 	}
 	if t.Flags.Has(controller.FlagReward) {
-		s.reward = max(s.reward, t.Reward, -t.Reward)
+		s.rewardScale = max(s.rewardScale, t.Reward, -t.Reward)
 	}
 	if s.arena != nil {
-		s.arena.Add(t, at)
+		s.arena.add(t, at)
 	} else {
-		s.channels.Add(t)
+		s.channels.add(t)
 	}
-	if now := s.now(); now.Sub(s.drawn) >= frameEvery {
+	if now := s.now(); now.Sub(s.drawn) >= frameInterval {
 		s.drawn = now
-		s.show()
+		s.showFrame()
 	}
 }
 
-func (s *screen) Label(l rewardsrc.Label, err error) {
-	m := message{at: s.elapsed(), ink: inkGood}
+func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
+	name := fmt.Sprintf("%v %d", l.Kind, l.ID)
+	if l.Kind == rewardsrc.Value {
+		name = fmt.Sprintf("%+.3g (label %d)", l.Value, l.ID)
+	}
+	s.lastLabel = message{s.elapsed(), name + ", " + s.storage(), inkGood}
 	if err != nil {
-		m.text, m.ink = fmt.Sprintf("%s does NOT count: %v", labelText(l), err), inkBad
-	} else {
-		m.text = fmt.Sprintf("%v %d, %s", l.Kind, l.ID, s.whereabouts())
+		name = l.Kind.String()
 		if l.Kind == rewardsrc.Value {
-			m.text = fmt.Sprintf("%s (label %d), %s", valueText(l.Value), l.ID, s.whereabouts())
+			name = fmt.Sprintf("%+.3g", l.Value)
 		}
+		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%s does NOT count: %v", name, err), inkBad}
 	}
-	s.saved = m
 }
 
-// weigh shows the share of its weight that a robust belief left to a label.
-func (s *screen) weigh(l *controller.AppliedLabel) {
+// showShare shows which share of its weight a robust belief left to a label.
+func (s *screenDisplay) showShare(l *controller.AppliedLabel) {
 	if s.session.File.Controller.Robust == 0 || l.Share == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s (label %d), %s, %s", valueText(l.Value), l.ID, s.whereabouts(), record.WeightText(l.Share))
-	m := message{s.elapsed(), text, inkGood}
+	text := fmt.Sprintf("%+.3g (label %d), %s, %s", l.Value, l.ID, s.storage(), record.WeightText(l.Share))
+	s.lastLabel = message{s.elapsed(), text, inkGood}
 	if l.Downweighted() {
-		m.ink = inkAsk
+		s.lastLabel.ink = inkAsk
 	}
-	s.saved = m
 }
 
-// whereabouts says where a label that was taken is.
-func (s *screen) whereabouts() string {
+// storage describes where an accepted label is stored.
+func (s *screenDisplay) storage() string {
 	switch {
 	case !s.session.File.Log.Enabled:
-		return "taken; the log is off"
-	case s.session.File.Run.Lockstep: // which does not wait for the disk
+		return "accepted; the log is off"
+	case s.session.File.Run.Lockstep: // no wait for the disk
 		return "in the log"
 	}
 	return "safe on disk"
 }
 
-// labelText says what a label says.
-func labelText(l rewardsrc.Label) string {
-	if l.Kind == rewardsrc.Value {
-		return valueText(l.Value)
-	}
-	return l.Kind.String()
-}
-
-func valueText(reward float64) string { return fmt.Sprintf("%+.3g", reward) }
-
-func (s *screen) Notice(n keyboard.Notice) {
+func (s *screenDisplay) Notice(n keyboard.Notice) {
 	switch n.Event {
 	case keyboard.Wanted:
 		s.bell = s.session.File.Operator.Keyboard.Bell
 	case rewardsrc.Returned:
-		s.happened = message{s.elapsed(), n.Text, inkGood}
+		s.lastEvent = message{s.elapsed(), n.Text, inkGood}
 	case keyboard.Ignored:
-		s.happened = message{s.elapsed(), n.Text, inkAsk}
+		s.lastEvent = message{s.elapsed(), n.Text, inkAsk}
 	case keyboard.Lost:
-		s.happened = message{s.elapsed(), n.Text, inkBad}
+		s.lastEvent = message{s.elapsed(), n.Text, inkBad}
 	}
 }
 
-func (s *screen) Event(e flightlog.Event) {
-	m := message{s.elapsed(), e.Text, inkPlain}
+func (s *screenDisplay) Event(e flightlog.Event) {
+	s.lastEvent = message{s.elapsed(), e.Text, inkPlain}
 	switch e.Level {
 	case flightlog.Warn:
-		m.ink = inkAsk
+		s.lastEvent.ink = inkAsk
 	case flightlog.Error:
-		m.ink = inkBad
+		s.lastEvent.ink = inkBad
 	}
-	s.happened = m
 }
 
-func (s *screen) End() { s.terminal.Close() }
+func (s *screenDisplay) End() { s.terminal.Close() }
 
-// show draws a frame, unless the terminal is behind.
-func (s *screen) show() {
+// showFrame draws a frame, unless the terminal is still busy with an earlier one.
+func (s *screenDisplay) showFrame() {
 	c := s.terminal.frame()
 	if c == nil {
 		return
 	}
-	if now := s.now(); now.Sub(s.timed) >= timingEvery {
-		s.timed = now
+	if now := s.now(); now.Sub(s.quantilesAt) >= quantileInterval {
+		s.quantilesAt = now
 		for i, percent := range []float64{50, 99, 100} {
-			s.lateness[i] = record.Micros(s.tally.Lateness, percent)
-			s.duration[i] = record.Micros(s.tally.Duration, percent)
+			s.lateness[i] = record.Micros(s.stats.Lateness, percent)
+			s.duration[i] = record.Micros(s.stats.Duration, percent)
 		}
 	}
 	s.draw(c)
-	c.bell, s.bell = s.bell, false
-	s.terminal.show(c)
+	s.terminal.show(s.bell)
+	s.bell = false
 }

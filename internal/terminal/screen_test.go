@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
+	"unicode"
+
+	"github.com/gdamore/tcell/v2"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -26,52 +28,74 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
-var UpdateGolden = flag.Bool("update", false, "write the golden frames anew")
+var updateGolden = flag.Bool("update", false, "write the golden frames in testdata")
 
-// recordedTerminal collects what is written; its size can change.
-type recordedTerminal struct {
-	sync.Mutex
-	bytes.Buffer
-}
-
-func (r *recordedTerminal) Write(p []byte) (int, error) {
-	r.Lock()
-	defer r.Unlock()
-	return r.Buffer.Write(p)
-}
-
-func testTerminal(out *recordedTerminal, w, h int) *terminal {
-	return &terminal{
-		out: out, size: func() (int, int, error) { return w, h, nil },
-		glyphs: &unicodeGlyphs, palette: &colours256,
+func newSimulation(t testing.TB, w, h int) tcell.SimulationScreen {
+	t.Helper()
+	screen := tcell.NewSimulationScreen("UTF-8")
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
 	}
+	screen.SetSize(w, h)
+	return screen
 }
 
-// newTestScreen is a screen in the middle of a run of made-up ticks.
-func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *screen {
+// paint draws one frame of a size.
+func paint(t testing.TB, s *screenDisplay, w, h int) tcell.SimulationScreen {
+	t.Helper()
+	screen := newSimulation(t, w, h)
+	c := &canvas{glyphs: s.terminal.canvas.glyphs, palette: newPalette(256)}
+	c.clear(w, h)
+	s.draw(c)
+	c.copyTo(screen)
+	screen.Show()
+	return screen
+}
+
+// paintText returns one frame of a size as text, without blanks at the ends of lines.
+func paintText(t testing.TB, s *screenDisplay, w, h int) string {
+	t.Helper()
+	cells, _, _ := paint(t, s, w, h).GetContents()
+	var b strings.Builder
+	for y := range h {
+		line := ""
+		for _, cell := range cells[y*w : (y+1)*w] {
+			line += string(cell.Runes)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// newTestScreen returns a display after a number of synthetic ticks.
+func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *screenDisplay {
 	t.Helper()
 	file.Controller.Gate.Kappa = 0.2
-	out := &recordedTerminal{}
-	s := newScreen(testTerminal(out, screenWidth, screenHeight))
+	s := newScreenDisplay(&terminal{
+		screen: newSimulation(t, screenWidth, screenHeight),
+		canvas: canvas{glyphs: &unicodeGlyphs, palette: newPalette(256)},
+	})
 	clock := time.Unix(0, 0)
 	s.now = func() time.Time { return clock }
 	shape := controller.Shape{Obs: len(spec.Obs), Action: len(spec.Action), Latent: 24}
 	y := record.NewStatistics(shape)
 	s.Begin(&setup.Session{File: file}, spec, []string{"fifo_priority", "lock_memory"}, y)
-	t.Cleanup(s.End)
+	s.End() // paint draws on another screen
 	tick := controller.NewTick(shape)
 	for i := range ticks {
 		clock = clock.Add(5 * time.Millisecond)
 		fillTick(tick, i, file.Run.Steps(spec.Period))
-		y.Add(tick)
-		s.Tick(tick)
+		(&record.Recorder{Statistics: y, Display: s}).Tick(tick)
 	}
 	s.lateness, s.duration = [3]float64{60, 110, 320}, [3]float64{90, 250, 900}
 	return s
 }
 
 func fillTick(t *controller.Tick, i, steps int) {
-	*t.Header = controller.Header{Index: uint64(i), Elapsed: uint64(min(i, 1)), Flags: controller.FlagArmed | controller.FlagReward | controller.FlagReplanned}
+	*t.Header = controller.Header{
+		Index: uint64(i), Elapsed: uint64(min(i, 1)),
+		Flags: controller.FlagArmed | controller.FlagReward | controller.FlagReplanned,
+	}
 	if steps > 0 {
 		t.Episode, t.Step = uint32(i/(steps+1)), uint32(i%(steps+1))
 		if t.Step == 0 {
@@ -106,99 +130,139 @@ func fillTick(t *controller.Tick, i, steps int) {
 		t.Flags |= controller.FlagAsked
 		t.Request = uint64(i/20 + 1)
 		t.NumLabels = 1
-		t.Labels[0] = controller.AppliedLabel{ID: uint64(i/20 + 1), About: uint64(i - 1), Value: t.Reward, Weight: 1, Kind: rewardsrc.Value, Outcome: controller.Applied}
-	}
-}
-
-// paint draws one frame as it is shown.
-func paint(s *screen, w, h int) *canvas {
-	c := &canvas{glyphs: s.terminal.glyphs}
-	c.reset(w, h)
-	s.draw(c)
-	return c
-}
-
-func checkGolden(t *testing.T, name string, c *canvas) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	got := c.String()
-	if *UpdateGolden {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: the frame differs (go test -update writes it anew); got\n%s\nwant\n%s", name, got, want)
-	}
-}
-
-func TestTheScreenShowsTheRover(t *testing.T) {
-	s := newTestScreen(t, configs.Default(), rigtest.RoverSpec(t), 500)
-	s.Label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
-	checkGolden(t, "rover", paint(s, 80, 24))
-}
-
-func TestTheScreenDoesWithoutUnicode(t *testing.T) {
-	s := newTestScreen(t, configs.Default(), rigtest.RoverSpec(t), 500)
-	s.terminal.glyphs = &asciiGlyphs
-	frame := paint(s, 80, 24)
-	checkGolden(t, "ascii", frame)
-	for _, r := range frame.String() {
-		if r > 0x7e {
-			t.Fatalf("%q in a frame for ASCII", r)
+		t.Labels[0] = controller.AppliedLabel{
+			ID: t.Request, About: uint64(i - 1), Value: t.Reward, Weight: 1,
+			Kind: rewardsrc.Value, Outcome: controller.Applied,
 		}
 	}
 }
 
-func TestTheScreenAsksAPersonAndSaysWhichKeysThereAre(t *testing.T) {
+func testFile(change func(*configs.File)) configs.File {
 	file := configs.Default()
-	file.Operator.Source = configs.SourceKeyboard
-	file.Run.DurationS, file.Run.EpisodeS = 0, 0
-	s := newTestScreen(t, file, rigtest.RoverSpec(t), 91)
-	s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
-	s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
-	checkGolden(t, "wanted", paint(s, 80, 24))
+	if change != nil {
+		change(&file)
+	}
+	return file
 }
 
-func TestTheScreenShowsAnyRobotByItsChannels(t *testing.T) {
-	file := configs.Default()
-	file.Robot.Driver, file.Robot.Bridge.Task = configs.DriverBridge, "run"
-	file.Controller.Gate.Off, file.Run.Lockstep = true, true
+func dogSpec(channels int) hal.Spec {
 	spec := hal.Spec{Name: "dog", Period: 10 * time.Millisecond}
-	for _, name := range strings.Fields("a bee body_height_above_ground d e f g h i j k l m n o p q r s t u v w x y z aa ab ac ad ae af ag ah") {
+	names := "a bee body_height_above_ground d e f g h i j k l m n o p q r s t u v w x y z aa ab ac ad ae af ag ah"
+	for _, name := range strings.Fields(names)[:channels] {
 		spec.Obs = append(spec.Obs, hal.Channel{Name: name})
 	}
 	spec.Action = []hal.Channel{{Name: "left", Min: -1, Max: 1}, {Name: "right", Min: -1, Max: 1}}
-	checkGolden(t, "channels", paint(newTestScreen(t, file, spec, 500), 80, 24))
-	spec.Obs = spec.Obs[:8]
-	checkGolden(t, "few-channels", paint(newTestScreen(t, file, spec, 500), 80, 24))
+	return spec
 }
 
-func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
+// goldenCase is a frame in testdata.
+type goldenCase struct {
+	name   string
+	file   func(*configs.File)
+	spec   hal.Spec
+	ticks  int
+	change func(*screenDisplay)
+}
+
+func goldenCases(t *testing.T) []goldenCase {
+	unlimited := func(f *configs.File) {
+		f.Operator.Source = configs.SourceKeyboard
+		f.Run.DurationS, f.Run.EpisodeS = 0, 0
+	}
+	attended := func(f *configs.File) {
+		f.Safety.Arm, f.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
+		f.Operator.Source = configs.SourceKeyboard
+	}
+	dog := func(f *configs.File) {
+		f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, "run"
+		f.Controller.Gate.Off, f.Run.Lockstep = true, true
+	}
+	rover := rigtest.RoverSpec(t)
+	return []goldenCase{
+		{"rover", nil, rover, 500, func(s *screenDisplay) {
+			s.Label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
+		}},
+		{"ascii", nil, rover, 500, func(s *screenDisplay) { s.terminal.canvas.glyphs = &asciiGlyphs }},
+		{"wanted", unlimited, rover, 91, func(s *screenDisplay) {
+			s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
+			s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
+		}},
+		{"channels", dog, dogSpec(34), 500, nil},
+		{"few-channels", dog, dogSpec(8), 500, nil},
+		{"halted", nil, rover, 100, func(s *screenDisplay) {
+			s.stats.Last.Fault = controller.FaultStalePlan
+			s.Event(flightlog.Event{Level: flightlog.Error, Text: "robot halted: plan too old"})
+		}},
+		{"disarmed", attended, rover, 100, func(s *screenDisplay) { s.stats.Last.Flags &^= controller.FlagArmed }},
+		{"stopped", attended, rover, 100, func(s *screenDisplay) {
+			s.stats.Last.Flags = s.stats.Last.Flags&^controller.FlagArmed | controller.FlagStopped
+			s.stats.Last.Fault = controller.FaultEStop
+		}},
+	}
+}
+
+func TestScreenDisplay_Golden(t *testing.T) {
+	for _, c := range goldenCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			s := newTestScreen(t, testFile(c.file), c.spec, c.ticks)
+			s.session.Invoked = shell.Invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
+			if c.change != nil {
+				c.change(s)
+			}
+			got := paintText(t, s, 80, 24)
+			path := filepath.Join("testdata", c.name+".txt")
+			if *updateGolden {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the frame differs (go test -update writes it); got\n%s\nwant\n%s", got, want)
+			}
+			if c.name == "ascii" && strings.ContainsFunc(got, func(r rune) bool { return r > unicode.MaxASCII }) {
+				t.Error("a character outside ASCII")
+			}
+		})
+	}
+}
+
+func TestScreenDisplay_ShowsLongCommandComplete(t *testing.T) {
+	file := testFile(func(f *configs.File) { f.Safety.Arm = configs.ArmOperator })
+	s := newTestScreen(t, file, rigtest.RoverSpec(t), 100)
+	s.stats.Last.Flags &^= controller.FlagArmed
+	s.session.Invoked = shell.Invocation{
+		Program: "optibfm", Operate: []string{"--socket", "/run/user/1000/optibfm/control-of-the-robot"},
+	}
+	want := " optibfm arm --socket /run/user/1000/optibfm/control-of-the-robot\n"
+	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, want) {
+		t.Errorf("the frame lacks %q:\n%s", want, frame)
+	}
+}
+
+func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 	for _, c := range []struct {
 		robust, share float64
 		undo          bool
 		want          string
 		ink           ink
 	}{
-		{0.2, 0.34, false, "-1 (label 99), safe on disk, counted 0.34: it surprised the belief", inkAsk},
-		{0.2, 0.9949, false, "-1 (label 99), safe on disk, counted 0.99: it surprised the belief", inkAsk},
-		{0.2, 1, false, "-1 (label 99), safe on disk, counted 1.00", inkGood},
+		{0.2, 0.34, false, "-1 (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
+		{0.2, 0.9949, false, "-1 (label 99), safe on disk, " + record.WeightText(0.9949), inkAsk},
+		{0.2, 1, false, "-1 (label 99), safe on disk, " + record.WeightText(1), inkGood},
 		{0.2, 0, true, "undo 99, safe on disk", inkGood},
 		{0, 1, false, "-1 (label 99), safe on disk", inkGood},
 	} {
-		file := configs.Default()
-		file.Controller.Robust, file.Controller.Sigma = c.robust, 0.2
+		file := testFile(func(f *configs.File) { f.Controller.Robust, f.Controller.Sigma = c.robust, 0.2 })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
 		label := rewardsrc.Label{ID: 99, Kind: rewardsrc.Value, Value: -1}
-		applied := controller.AppliedLabel{ID: 99, About: 1, Value: -1, Confidence: 1, Weight: 25 * c.share, Share: c.share, Kind: rewardsrc.Value, Outcome: controller.Applied}
+		applied := controller.AppliedLabel{
+			ID: 99, About: 1, Value: -1, Confidence: 1, Weight: 25 * c.share, Share: c.share,
+			Kind: rewardsrc.Value, Outcome: controller.Applied,
+		}
 		if c.undo {
 			label.Kind, applied.Kind = rewardsrc.Undo, rewardsrc.Undo
 		}
@@ -206,66 +270,38 @@ func TestTheScreenSaysHowMuchAPressCountedWhereLabelsAreDoubted(t *testing.T) {
 		tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
 		fillTick(tick, 2, 0)
 		tick.NumLabels, tick.Labels[0] = 1, applied
-		s.tally.Add(tick)
-		s.Tick(tick)
-		if s.saved.text != c.want || s.saved.ink != c.ink {
-			t.Errorf("robust %g, share %g: %q, want %q", c.robust, c.share, s.saved.text, c.want)
+		(&record.Recorder{Statistics: s.stats, Display: s}).Tick(tick)
+		if s.lastLabel.ink != c.ink {
+			t.Errorf("robust %g, share %g: ink %d, want %d", c.robust, c.share, s.lastLabel.ink, c.ink)
 		}
-		if frame := paint(s, 80, 24).String(); !strings.Contains(frame, c.want+" ") {
-			t.Errorf("the frame lacks %q:\n%s", c.want, frame)
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, " "+c.want+" ") {
+			t.Errorf("robust %g, share %g: the frame lacks %q:\n%s", c.robust, c.share, c.want, frame)
 		}
 	}
 }
 
-func TestTheScreenSaysThatTheRobotWasHalted(t *testing.T) {
-	s := newTestScreen(t, configs.Default(), rigtest.RoverSpec(t), 100)
-	s.tally.Last.Fault = controller.FaultStalePlan
-	s.Event(flightlog.Event{Level: flightlog.Error, Text: "robot halted: plan too old"})
-	checkGolden(t, "halted", paint(s, 80, 24))
-}
-
-func TestTheScreenOfARealRobotSaysWhetherItMayMoveAndWhatToDo(t *testing.T) {
-	file := configs.Default()
-	file.Safety.Arm, file.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
-	file.Operator.Source = configs.SourceKeyboard
-	s := newTestScreen(t, file, rigtest.RoverSpec(t), 100)
-	s.session.Invoked = shell.Invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
-	s.tally.Last.Flags &^= controller.FlagArmed
-	checkGolden(t, "disarmed", paint(s, 80, 24))
-	long := "./optibfm arm --socket /run/user/1000/optibfm/control-of-the-robot"
-	s.session.Invoked = shell.Invocation{Program: "./optibfm", Operate: strings.Fields(long)[2:]}
-	if frame := paint(s, 80, 24).String(); !strings.Contains(frame, " "+long+"\n") {
-		t.Errorf("the frame lacks %q:\n%s", long, frame)
-	}
-	s.session.Invoked = shell.Invocation{Program: "optibfm", Operate: []string{"-c", "robot.yaml"}}
-	s.tally.Last.Flags |= controller.FlagStopped
-	s.tally.Last.Fault = controller.FaultEStop
-	checkGolden(t, "stopped", paint(s, 80, 24))
-}
-
-func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T) {
-	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301"
-	file := configs.Default()
-	file.Robot.Driver, file.Robot.Bridge.Task = configs.DriverBridge, evil
-	spec := hal.Spec{Name: evil, Period: 50 * time.Millisecond, Obs: make([]hal.Channel, 3), Action: make([]hal.Channel, 1)}
-	for i := range spec.Obs {
-		spec.Obs[i].Name = evil
+func TestDisplays_RemoveEscapeSequences(t *testing.T) {
+	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301\u0903"
+	file := testFile(func(f *configs.File) { f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, evil })
+	spec := hal.Spec{
+		Name: evil, Period: 50 * time.Millisecond,
+		Obs: []hal.Channel{{Name: evil}, {Name: evil}, {Name: evil}}, Action: make([]hal.Channel, 1),
 	}
 	s := newTestScreen(t, file, spec, 60)
 	s.missing = []string{evil}
 	s.Event(flightlog.Event{Level: flightlog.Error, Text: evil})
 	s.Label(rewardsrc.Label{}, errors.New(evil))
 	for _, size := range [][2]int{{80, 24}, {40, 8}} {
-		c := paint(s, size[0], size[1])
-		for _, p := range c.cells {
-			if p.glyph < ' ' || p.glyph == utf8.RuneError || plaintext.Clean(string(p.glyph)) != string(p.glyph) {
-				t.Errorf("%d x %d: a cell holds %q", size[0], size[1], p.glyph)
+		cells, _, _ := paint(t, s, size[0], size[1]).GetContents()
+		for _, cell := range cells {
+			if text := string(cell.Runes); len(cell.Runes) != 1 || plaintext.Clean(text) != text {
+				t.Errorf("%d x %d: a cell holds %q", size[0], size[1], text)
 			}
 		}
 	}
 	var lines bytes.Buffer
 	d := NewLineDisplay(&lines, false)
-	d.Begin(s.session, spec, nil, s.tally)
+	d.Begin(s.session, spec, nil, s.stats)
 	d.Event(flightlog.Event{Text: evil})
 	d.Label(rewardsrc.Label{}, errors.New(evil))
 	d.Notice(keyboard.Notice{Text: evil})
@@ -274,209 +310,67 @@ func TestNothingThatComesFromElsewhereReachesTheTerminalAsAnEscape(t *testing.T)
 	}
 }
 
-func TestFramesOfAnySizeAndAnyNumbersCanBeDrawn(t *testing.T) {
+func TestScreenDisplay_DrawsAnySizeAndNumber(t *testing.T) {
 	s := newTestScreen(t, configs.Default(), rigtest.RoverSpec(t), 300)
-	last := &s.tally.Last
+	last := &s.stats.Last
 	for _, v := range []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {
-		last.Reward, last.DGap, last.Kappa, last.LogDet, last.PlanScore, s.tally.Running = v, v, v, v, v, v
+		last.Reward, last.DGap, last.Kappa, last.LogDet, last.PlanScore, s.stats.Running = v, v, v, v, v, v
 		last.Z[0], last.Action[0], last.Obs[0] = v, float32(v), float32(v)
-		s.arena.Add(last, s.elapsed()+time.Hour)
-		s.history.Add(s.elapsed(), v, true, 1)
+		s.arena.add(last, s.elapsed()+time.Hour)
+		s.history.add(s.elapsed(), v, true, 1)
 		for _, size := range [][2]int{{1, 1}, {79, 24}, {80, 23}, {80, 24}, {81, 60}, {200, 24}, {300, 100}} {
-			c := paint(s, size[0], size[1])
-			if lines := strings.Count(c.String(), "\n"); lines != size[1] {
-				t.Fatalf("%v: %d lines", size, lines)
+			title := paintText(t, s, size[0], size[1])
+			if want := "rover"[:min(5, size[0])]; size[0] > 1 && !strings.Contains(title, want) {
+				t.Fatalf("%v: no title in\n%s", size, title)
 			}
 		}
 	}
 }
 
-// stuckTerminal does not read until it is released.
-type stuckTerminal struct{ release chan struct{} }
-
-func (s stuckTerminal) Write(p []byte) (int, error) {
-	<-s.release
-	return len(p), nil
-}
-
-func TestFramesAreDroppedWhileTheTerminalDoesNotRead(t *testing.T) {
-	stuck := stuckTerminal{make(chan struct{})}
-	defer close(stuck.release)
-	term := testTerminal(nil, 80, 24)
-	term.out = stuck
-	term.start()
-	taken := 0
-	for range 100 { // would block for ever if anything waited
-		if c := term.frame(); c != nil {
-			taken++
-			term.show(c)
+func TestScreenDisplay_RingsWhenLabelIsWanted(t *testing.T) {
+	for bell, want := range map[bool]int{true: 1, false: 0} {
+		file := testFile(func(f *configs.File) {
+			f.Operator.Source, f.Operator.Keyboard.Bell = configs.SourceKeyboard, bell
+		})
+		s := newTestScreen(t, file, rigtest.RoverSpec(t), 10)
+		out := &recorder{}
+		s.terminal = openTerminal(t, out, fixedSize, nil)
+		s.terminal.start()
+		s.Notice(keyboard.Notice{Event: keyboard.Wanted})
+		for range 2 { // frames
+			s.terminal.waitIdle()
+			s.showFrame()
 		}
-	}
-	if taken == 0 {
-		t.Error("no frame was taken at all")
-	}
-	term.Close()
-	term.Close()
-	if term.frame() != nil {
-		t.Error("a closed terminal takes frames")
-	}
-}
-
-func TestTheEndGivesTheTerminalBack(t *testing.T) {
-	out := &recordedTerminal{}
-	s := newScreen(testTerminal(out, 80, 24))
-	s.End() // before it began: nothing to give back
-	if out.Len() != 0 {
-		t.Errorf("wrote %q", out.String())
-	}
-	spec := rigtest.RoverSpec(t)
-	s.Begin(&setup.Session{File: configs.Default()}, spec, nil, record.NewStatistics(controller.Shape{Obs: 6, Action: 2, Latent: 4}))
-	s.End()
-	s.End()
-	if got := out.String(); !strings.HasPrefix(got, enterScreen) || !strings.HasSuffix(got, leaveScreen) || strings.Count(got, leaveScreen) != 1 {
-		t.Errorf("wrote %q", got)
-	}
-}
-
-// replay is the least of a terminal: it follows cursor addresses and text.
-func replay(t *testing.T, old []rune, w int, frame []byte) []rune {
-	t.Helper()
-	at := 0
-	for rest := string(frame); rest != ""; {
-		if !strings.HasPrefix(rest, "\x1b[") {
-			r, n := utf8.DecodeRuneInString(rest)
-			old[at] = r
-			at++
-			rest = rest[n:]
-			continue
-		}
-		end := strings.IndexAny(rest, "Hm")
-		if rest[end] == 'H' {
-			row, column, _ := strings.Cut(rest[2:end], ";")
-			at = (number10(t, row)-1)*w + number10(t, column) - 1
-		}
-		rest = rest[end+1:]
-	}
-	return old
-}
-
-func number10(t *testing.T, s string) int {
-	t.Helper()
-	n := 0
-	for _, r := range s {
-		n = 10*n + int(r-'0')
-	}
-	return n
-}
-
-func TestADifferenceTurnsTheOldFrameIntoTheNewOne(t *testing.T) {
-	s := newTestScreen(t, configs.Default(), rigtest.RoverSpec(t), 120)
-	old := paint(s, 80, 24)
-	s.Label(rewardsrc.Label{ID: 3, Kind: rewardsrc.Undo}, nil)
-	s.tally.Last.Index += 7
-	fresh := paint(s, 80, 24)
-	shown := make([]rune, 80*24)
-	shown = replay(t, shown, 80, old.encode(nil, nil, &colours256))
-	difference := fresh.encode(nil, old, &colours256)
-	shown = replay(t, shown, 80, difference)
-	for i, r := range shown {
-		if r != fresh.cells[i].glyph {
-			t.Fatalf("row %d column %d shows %q instead of %q", i/80, i%80, r, fresh.cells[i].glyph)
-		}
-	}
-	if whole := fresh.encode(nil, nil, &colours256); len(difference) > len(whole)/2 {
-		t.Errorf("a small difference takes %d bytes, a frame %d", len(difference), len(whole))
-	}
-	if same := fresh.encode(nil, fresh, &colours256); len(same) != 0 {
-		t.Errorf("no difference takes %d bytes", len(same))
-	}
-}
-
-func TestAPersonHearsThatALabelIsWanted(t *testing.T) {
-	file := configs.Default()
-	file.Operator.Source = configs.SourceKeyboard
-	s := newTestScreen(t, file, rigtest.RoverSpec(t), 10)
-	s.Notice(keyboard.Notice{Event: keyboard.Wanted})
-	if !s.bell {
-		t.Error("no bell")
-	}
-	s.bell = false
-	s.session.File.Operator.Keyboard.Bell = false
-	s.Notice(keyboard.Notice{Event: keyboard.Wanted})
-	if s.bell {
-		t.Error("a bell that nobody wants")
-	}
-}
-
-func TestTheEnvironmentChoosesGlyphsAndColours(t *testing.T) {
-	env := func(pairs ...string) func(string) string {
-		return func(key string) string {
-			for i := 0; i < len(pairs); i += 2 {
-				if pairs[i] == key {
-					return pairs[i+1]
-				}
-			}
-			return ""
-		}
-	}
-	for _, c := range []struct {
-		terminal string
-		env      func(string) string
-		glyphs   *glyphs
-		palette  *palette
-	}{
-		{"xterm-256color", env("LANG", "de_DE.UTF-8"), &unicodeGlyphs, &colours256},
-		{"xterm", env("LANG", "en_US.utf8", "COLORTERM", "truecolor"), &unicodeGlyphs, &trueColours},
-		{"xterm", env("LANG", "en_US.UTF-8", "LC_ALL", "C", "NO_COLOR", "1"), &asciiGlyphs, &monochrome},
-		{"linux", env("LANG", "en_US.UTF-8"), &asciiGlyphs, &colours16},
-		{"vt220", env(), &asciiGlyphs, &colours16},
-	} {
-		if chooseGlyphs(c.terminal, c.env) != c.glyphs {
-			t.Errorf("%s: other glyphs", c.terminal)
-		}
-		if choosePalette(c.terminal, c.env) != c.palette {
-			t.Errorf("%s: another palette", c.terminal)
+		s.End()
+		if n := strings.Count(out.take(), "\a"); n != want {
+			t.Errorf("bell: %t in the configuration: %d bells, want %d", bell, n, want)
 		}
 	}
 }
 
-func TestOnlyATerminalGetsTheFullScreen(t *testing.T) {
+func TestNewDisplay_WritesLinesWithoutTerminal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for _, d := range []Display{NewDisplay(file, ShowAuto), NewDisplay(&bytes.Buffer{}, ShowAuto)} {
-		if _, ok := d.(*LineDisplay); !ok {
-			t.Errorf("chose a %T", d)
+	for _, out := range []io.Writer{file, &bytes.Buffer{}} {
+		if d, ok := NewDisplay(out, ShowAuto).(*LineDisplay); !ok {
+			t.Errorf("%T: got a %T", out, d)
 		}
 	}
 }
 
-func BenchmarkScreenFrame(b *testing.B) {
+func BenchmarkScreenDisplay_Frame(b *testing.B) {
 	s := newTestScreen(b, configs.Default(), rigtest.RoverSpec(b), 500)
-	old, c := paint(s, 80, 24), &canvas{glyphs: s.terminal.glyphs}
-	var buf []byte
+	screen := newSimulation(b, 80, 24)
+	c := &s.terminal.canvas
 	b.ReportAllocs()
 	for b.Loop() {
-		s.tally.Last.Index++
-		c.reset(80, 24)
+		s.stats.Last.Index++
+		c.clear(80, 24)
 		s.draw(c)
-		buf = c.encode(buf[:0], old, s.terminal.palette)
-		old, c = c, old
-	}
-}
-
-func BenchmarkScreenTickWithoutFrame(b *testing.B) {
-	s := newTestScreen(b, configs.Default(), rigtest.RoverSpec(b), 500)
-	s.now = func() time.Time { return s.drawn }
-	tick := controller.NewTick(controller.Shape{Obs: 6, Action: 2, Latent: 24})
-	i := 500
-	b.ReportAllocs()
-	for b.Loop() {
-		fillTick(tick, i, 200)
-		s.tally.Last.Index = uint64(i)
-		s.Tick(tick)
-		i++
+		c.copyTo(screen)
+		screen.Show()
 	}
 }

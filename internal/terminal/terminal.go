@@ -1,198 +1,201 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
+	"github.com/gdamore/tcell/v2/terminfo"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
 const (
 	screenWidth, screenHeight = 80, 24 // the smallest full screen
+	maxWidth, maxHeight       = 500, 200
 
-	// terminalPatience is how long a terminal that does not read is waited
-	// for at the end.
-	terminalPatience = 250 * time.Millisecond
-	// repaintEvery is how many frames something that another program wrote
-	// stays on the screen.
+	// closeTimeout limits the wait at the end for a terminal that does not read.
+	closeTimeout = 250 * time.Millisecond
+	// repaintEvery is the number of frames after which the whole screen is written, which removes
+	// the output of other programs.
 	repaintEvery = 20
-)
 
-const (
-	// The alternate screen, an invisible cursor, no wrapping of lines.
-	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
-	leaveScreen = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
-	// rescueScreen is for a terminal whose program is dead: it does nothing
-	// to one that was left properly but move the cursor to the last line.
+	// rescueScreen shows the cursor, wraps lines again and leaves the alternate screen. On a
+	// terminal that was restored it only moves the cursor to the last line.
 	rescueScreen = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1047l\x1b[999;1H\r\n"
-	// Between these a terminal that knows them shows nothing half drawn.
-	beginFrame, endFrame = "\x1b[?2026h", "\x1b[?2026l"
+	// A terminal with synchronized output shows what comes between these at once.
+	beginUpdate, endUpdate = "\x1b[?2026h", "\x1b[?2026l"
 )
 
-// terminal takes whole frames and writes them on a goroutine of its own: where
-// it falls behind, because the other end does not read, frames are lost and
-// nobody waits. One goroutine uses it.
+// terminal shows frames. A goroutine writes them; while it writes, frame returns nil and the caller
+// drops its frame. The caller uses one goroutine.
 type terminal struct {
-	out     io.Writer
-	size    func() (w, h int, err error)
-	glyphs  *glyphs
-	palette *palette
+	screen tcell.Screen
+	canvas canvas
 
-	frames chan *canvas
-	free   chan *canvas // those that nobody draws on, writes or compares with
+	idle   chan struct{} // holds a token while the caller may draw
+	frames chan bool     // true: with a bell
 	done   chan struct{}
 	closed bool
 }
 
-// TakesScreen reports whether a display takes the whole terminal on standard output.
-func TakesScreen(show string) bool { return show == ShowAuto && fullScreen(os.Stdout) != nil }
+// TakesScreen reports whether a display with this name uses the whole terminal on standard output.
+func TakesScreen(show string) bool { return show == ShowAuto && hasFullScreen(os.Stdout) }
 
-// fullScreen returns the terminal behind out, or nil where only lines should be
-// written: no terminal, a small or a dumb one, or one that another job uses.
-func fullScreen(out io.Writer) *terminal {
-	f, ok := out.(*os.File)
-	if !ok {
-		return nil
-	}
-	fd := int(f.Fd())
-	w, h, err := term.GetSize(fd)
+// hasFullScreen reports whether out is a terminal for the full screen: neither small nor dumb nor in
+// use by another job.
+func hasFullScreen(out *os.File) bool {
+	w, h, err := term.GetSize(int(out.Fd()))
 	name := os.Getenv("TERM")
-	if err != nil || w < screenWidth || h < screenHeight || name == "" || name == "dumb" || InBackground(fd) {
-		return nil
-	}
-	return &terminal{
-		out: f, size: func() (int, int, error) { return term.GetSize(fd) },
-		glyphs: chooseGlyphs(name, os.Getenv), palette: choosePalette(name, os.Getenv),
-	}
+	return err == nil && w >= screenWidth && h >= screenHeight && name != "" && name != "dumb" &&
+		!InBackground(int(out.Fd()))
 }
 
-// InBackground reports whether another job is at the terminal.
+// InBackground reports whether another job is in the foreground of the terminal.
 func InBackground(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()
 }
 
-// chooseGlyphs follows the locale; the kernel's own console lacks most glyphs.
-func chooseGlyphs(terminal string, env func(string) string) *glyphs {
-	locale := env("LC_ALL")
-	for _, key := range []string{"LC_CTYPE", "LANG"} {
-		if locale == "" {
-			locale = env(key)
-		}
+// newTerminal returns the terminal behind out, which env describes. It writes nothing yet. It uses the
+// output sequences of xterm, which all present terminals accept, without those that change the input:
+// keypad mode, mouse, focus and paste belong to the keyboard source.
+func newTerminal(out io.Writer, size func() (w, h int, err error), env func(string) string) (*terminal, error) {
+	name, colours := "xterm-256color", countColours(env)
+	if colours == trueColour {
+		name = "xterm-truecolor"
 	}
-	locale = strings.ToLower(locale)
-	if terminal != "linux" && (strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")) {
-		return &unicodeGlyphs
+	known, err := terminfo.LookupTerminfo(name)
+	if err != nil {
+		return nil, fmt.Errorf("terminal: %s: %w", name, err)
 	}
-	return &asciiGlyphs
+	xterm := *known
+	xterm.Name, xterm.XTermLike, xterm.Mouse, xterm.EnterKeypad, xterm.ExitKeypad = "", false, "", "", ""
+	xterm.Colors = min(colours, 256)
+	if colours != trueColour {
+		xterm.SetFgRGB, xterm.SetBgRGB, xterm.SetFgBgRGB = "", "", ""
+	}
+	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII) // for a locale that tcell does not support
+	screen, err := tcell.NewTerminfoScreenFromTtyTerminfo(&tty{out, size, make(chan struct{})}, &xterm)
+	if err != nil {
+		return nil, fmt.Errorf("terminal: %w", err)
+	}
+	return &terminal{screen: screen, canvas: canvas{glyphs: chooseGlyphs(env), palette: newPalette(colours)}}, nil
 }
 
-// choosePalette follows TERM and COLORTERM, and https://no-color.org.
-func choosePalette(terminal string, env func(string) string) *palette {
-	switch {
-	case env("NO_COLOR") != "":
-		return &monochrome
-	case env("COLORTERM") == "truecolor", env("COLORTERM") == "24bit":
-		return &trueColours
-	case strings.Contains(terminal, "256color"), env("COLORTERM") != "":
-		return &colours256
-	}
-	return &colours16
+// tty is the output of a terminal. tcell reads no key from it.
+type tty struct {
+	out   io.Writer
+	size  func() (w, h int, err error)
+	ended chan struct{}
 }
 
-// start takes the terminal over.
+func (t *tty) Start() error        { return nil }
+func (t *tty) Stop() error         { return nil }
+func (t *tty) Close() error        { return nil }
+func (t *tty) NotifyResize(func()) {} // tcell asks for the size before each frame
+
+// Drain ends Read. tcell calls it once.
+func (t *tty) Drain() error {
+	close(t.ended)
+	return nil
+}
+
+// Read blocks until the screen ends.
+func (t *tty) Read([]byte) (int, error) {
+	<-t.ended
+	return 0, io.EOF
+}
+
+func (t *tty) Write(p []byte) (int, error) {
+	b := append(append([]byte(beginUpdate), p...), endUpdate...)
+	if _, err := t.out.Write(b); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (t *tty) WindowSize() (tcell.WindowSize, error) {
+	w, h, err := t.size()
+	if err == nil && (w < 1 || h < 1) {
+		err = fmt.Errorf("terminal: size %d x %d", w, h)
+	}
+	return tcell.WindowSize{Width: min(w, maxWidth), Height: min(h, maxHeight)}, err
+}
+
+// start takes the terminal.
 func (t *terminal) start() {
-	const frames = 3 // one drawn on, one written, one to compare with
-	t.frames, t.free, t.done = make(chan *canvas, 1), make(chan *canvas, frames), make(chan struct{})
-	for range frames {
-		t.free <- &canvas{glyphs: t.glyphs}
-	}
+	t.idle, t.frames, t.done = make(chan struct{}, 1), make(chan bool, 1), make(chan struct{})
 	go t.write()
 }
 
-// frame returns an empty canvas, or nil where the terminal is behind or has no
-// size. It goes back with show.
+// frame returns an empty canvas, or nil while the terminal does not accept one. The caller draws on
+// it and calls show.
 func (t *terminal) frame() *canvas {
-	w, h, err := t.size()
-	if t.closed || err != nil || w < 1 || h < 1 {
+	if t.closed {
 		return nil
 	}
 	select {
-	case c := <-t.free:
-		c.reset(min(w, 500), min(h, 200))
-		return c
+	case <-t.idle:
+		t.canvas.clear(t.screen.Size())
+		return &t.canvas
 	default:
 		return nil
 	}
 }
 
-// show hands a frame over.
-func (t *terminal) show(c *canvas) {
-	select {
-	case t.frames <- c:
-	default:
-		t.free <- c // never full: it holds every canvas there is
-	}
-}
+// show writes the frame, with a bell where asked.
+func (t *terminal) show(bell bool) { t.frames <- bell }
 
-// Close gives the terminal back. One that does not read is left to itself.
+// Close restores the terminal. It does not wait long for a terminal that does not read.
 func (t *terminal) Close() {
 	if t.closed || t.frames == nil {
 		return
 	}
 	t.closed = true
 	close(t.frames)
-	select {
-	case <-t.done:
-	case <-time.After(terminalPatience):
-	}
+	waitBriefly(t.done)
 }
 
-// write writes frames, each at once. A terminal that is gone is noticed by
-// whoever reads from it; here it means that nobody looks.
+// write sets the terminal up, writes frames and restores the terminal. Errors of the terminal do not
+// matter here: the keyboard source reports a lost terminal.
 func (t *terminal) write() {
 	defer close(t.done)
-	_, _ = io.WriteString(t.out, enterScreen)
-	var shown *canvas
-	var b []byte
-	for n := 0; ; n++ {
-		c, ok := <-t.frames
-		if !ok {
-			break
-		}
-		old := shown
-		b = append(b[:0], beginFrame...)
-		if old != nil && (old.w != c.w || old.h != c.h) {
-			b = append(b, "\x1b[2J"...)
-			old = nil
-		}
-		if n%repaintEvery == 0 {
-			old = nil
-		}
-		b = c.encode(b, old, t.palette)
-		b = append(b, endFrame...)
-		_, _ = t.out.Write(b)
-		if shown != nil {
-			t.free <- shown
-		}
-		shown = c
+	if err := t.screen.Init(); err != nil {
+		return // no token: the caller never draws
 	}
-	_, _ = io.WriteString(t.out, leaveScreen)
+	t.idle <- struct{}{}
+	n := 0
+	for bell := range t.frames {
+		if n++; n%repaintEvery == 0 {
+			t.screen.LockRegion(0, 0, maxWidth, maxHeight, false) // marks every cell as changed
+		}
+		if bell {
+			_ = t.screen.Beep()
+		}
+		t.canvas.copyTo(t.screen)
+		t.screen.Show()
+		t.idle <- struct{}{}
+	}
+	t.screen.Fini()
 }
 
-// RescueTerminal leaves the full screen in the place of a process that died. It
-// does not wait long for a terminal that does not read.
+// RescueTerminal leaves the full screen after the process that had it died. It does not wait long
+// for a terminal that does not read.
 func RescueTerminal(out io.Writer) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, _ = io.WriteString(out, rescueScreen)
 	}()
+	waitBriefly(done)
+}
+
+func waitBriefly(done <-chan struct{}) {
 	select {
 	case <-done:
-	case <-time.After(terminalPatience):
+	case <-time.After(closeTimeout):
 	}
 }

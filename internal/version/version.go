@@ -7,7 +7,7 @@ import (
 // release is set by the linker for a release: -X optibfm/internal/version.release=v1.2.3.
 var release string
 
-// String is the release, or the commit that the program was built from.
+// String returns the release, or else the commit of the build with "+changes" for a modified tree.
 func String() string {
 	if release != "" {
 		return release

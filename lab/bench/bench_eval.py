@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Steps a second of `optibfm-lab eval` and of the same loop written in Python with PyTorch.
 
-    lab/bench/bench_eval.py models/cheetah --domain cheetah --task walk --optibfm ./optibfm
+    lab/bench/bench_eval.py models/cheetah --domain cheetah --task walk --lab ./optibfm-lab
 
 Both make the same steps of the same environment with the same bundle: the
 environment's step, phi and the label's update, ucb's search or thompson's sample,
@@ -76,13 +76,13 @@ def run_optibfm(o, method, steps):
         protocol.write_text(PROTOCOL.format(steps=steps, domain=o.domain, task=o.task, bundle=Path(o.bundle).resolve(),
                                             method=method, setting=setting, value=value))
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        bridge = Path(__file__).with_name("dmc_bridge.py")
-        command = [*o.optibfm.split(), "eval", protocol, "--jobs", "1", "--out", Path(folder) / "bench.csv",
+        bridge = Path(dmc_bridge.__file__)
+        command = [*o.lab.split(), "eval", protocol, "--jobs", "1", "--out", Path(folder) / "bench.csv",
                    "--python", sys.executable, "--bridge", bridge]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as err:
-            raise SystemExit(f"bench_eval: {o.optibfm}: {err}: see what it says, or give another --optibfm\n{getattr(err, 'stderr', '')}") from err
+            raise SystemExit(f"bench_eval: {o.lab}: {err}: see what it says, or give another --lab\n{getattr(err, 'stderr', '')}") from err
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -99,7 +99,7 @@ def main() -> None:
     p.add_argument("bundle")
     p.add_argument("--domain", default="cheetah", choices=dmc_bridge.DOMAINS)
     p.add_argument("--task", default="walk")
-    p.add_argument("--optibfm", default="go run ./cmd/optibfm", help="the program, as a command line (%(default)s)")
+    p.add_argument("--lab", default="go run ./cmd/optibfm-lab", help="the laboratory's program, as a command line (%(default)s)")
     p.add_argument("--steps", type=int, default=3000, help="of ucb; thompson makes ten times as many (%(default)s)")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--candidates", type=int, default=128)

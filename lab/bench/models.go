@@ -16,7 +16,7 @@ import (
 func Open(f configs.File, ticks int) (o Options, release func() error, err error) {
 	f.Loop.Posture = rtloop.Strict // a missing backend is an error
 	o = Options{Controller: f.Controller, Period: f.Loop.Period(), Ticks: ticks}
-	model, err := setup.OpenModel(f.Model)
+	model, err := setup.OpenModel(f.Model.Bundle)
 	if err != nil {
 		return o, nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}

@@ -180,12 +180,12 @@ func readRepeats(t *testing.T, start func(*testing.T) Rig) {
 		want  hal.Faults
 		err   error
 	}{
-		{"checksum", func(r Rig) { r.Garble(2, 1) }, hal.Faults{Checksum: 1, Mended: 1}, nil},
-		{"short", func(r Rig) { r.Cut(3, 1) }, hal.Faults{Short: 1, Mended: 1}, nil},
-		{"last servo silent", func(r Rig) { r.Mute(3, 1) }, hal.Faults{Timeout: 1, Mended: 1}, nil},
-		{"first servo silent", func(r Rig) { r.Mute(1, 1) }, hal.Faults{Timeout: 3, Mended: 3}, nil},
+		{"checksum", func(r Rig) { r.Garble(2, 1) }, hal.Faults{Checksum: 1, Recovered: 1}, nil},
+		{"short", func(r Rig) { r.Cut(3, 1) }, hal.Faults{Short: 1, Recovered: 1}, nil},
+		{"last servo silent", func(r Rig) { r.Mute(3, 1) }, hal.Faults{Timeout: 1, Recovered: 1}, nil},
+		{"first servo silent", func(r Rig) { r.Mute(1, 1) }, hal.Faults{Timeout: 3, Recovered: 3}, nil},
 		// All three are silent behind the dead one. Asked last, it does not hide the others.
-		{"first servo dead", func(r Rig) { r.Miss(1, -1) }, hal.Faults{Timeout: 4, Mended: 2}, hal.ErrTimeout},
+		{"first servo dead", func(r Rig) { r.Miss(1, -1) }, hal.Faults{Timeout: 4, Recovered: 2}, hal.ErrTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := start(t)
@@ -246,7 +246,7 @@ func haltRepeats(t *testing.T, start func(*testing.T) Rig) {
 	if err := d.Halt(make([]float64, servos)); err != nil {
 		t.Fatal(err)
 	}
-	if velocity := r.Goal(3); velocity != 0 || faults(d).Mended != 1 {
+	if velocity := r.Goal(3); velocity != 0 || faults(d).Recovered != 1 {
 		t.Errorf("velocity %d, %+v", velocity, faults(d))
 	}
 }

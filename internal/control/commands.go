@@ -1,0 +1,101 @@
+package control
+
+import (
+	"errors"
+
+	"optibfm/controller"
+	"optibfm/internal/link"
+	"optibfm/rtloop"
+)
+
+// runCommands runs the command that an operator gave since the last tick: at the control socket, or a
+// stop through the host.
+func (c *controlProcess) runCommands() error {
+	if cause := c.mailbox.serverPanic.Load(); cause != nil {
+		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.index.Load(), Err: *cause}
+	}
+	if c.mailbox.stopRequested.Load() || c.link.Stop.Load() == link.StopRobot {
+		err := c.stopRobot(controller.FaultOperator, errOperatorStop)
+		c.mailbox.publishMode(c.agent)
+		c.mailbox.stopRequested.Store(false)
+		c.link.Stop.CompareAndSwap(link.StopRobot, link.StopNone)
+		return err
+	}
+	number, a := c.mailbox.next()
+	if a == commandNone {
+		return nil
+	}
+	c.ranCommand = true
+	was := c.agent.Mode()
+	refusal := c.runCommand(a)
+	c.mailbox.publishMode(c.agent)
+	c.mailbox.reply(number, refusal)
+	if was != controller.Stopped && c.agent.Mode() == controller.Stopped { // Disarm failed
+		return c.endOrHold(&controller.FaultError{Fault: c.agent.Cause(), Tick: c.index.Load(), Err: refusal})
+	}
+	return nil
+}
+
+// runCommand runs a command, in as many periods as the robot takes. It may allocate.
+func (c *controlProcess) runCommand(a command) error {
+	switch a {
+	case commandDisarm:
+		c.autoArm = false
+		return c.agent.Disarm()
+	case commandReset, commandArm:
+		if c.hostIsSilent() {
+			return errHostSilent
+		}
+	}
+	if a == commandReset {
+		err := c.agent.Reset()
+		if err == nil {
+			c.mailbox.cause.Store(nil)
+		}
+		return err
+	}
+	if !c.hasPlan {
+		return errNoPlan
+	}
+	c.autoArm = false
+	return c.agent.Arm()
+}
+
+// stopRobot latches a stop that the agent did not detect. Its error ends the run.
+func (c *controlProcess) stopRobot(fault controller.Fault, cause error) error {
+	if c.agent.Mode() == controller.Stopped {
+		return nil
+	}
+	if err := c.agent.Halt(fault); err != nil {
+		cause = errors.Join(cause, err)
+	}
+	return c.endOrHold(&controller.FaultError{Fault: fault, Tick: c.index.Load(), Err: cause})
+}
+
+// onOverrun stops the robot after missed ticks, except after a command: arming and disarming may take
+// several periods. It reports whether the loop continues.
+func (c *controlProcess) onOverrun(e *rtloop.OverrunError) (proceed bool) {
+	if c.ranCommand {
+		c.ranCommand = false
+		return true
+	}
+	return c.holdStops && c.stopRobot(controller.FaultOverrun, e) == nil
+}
+
+// endOrHold notes a stop, and returns it if it ends the run. A fault of the host also lists the last
+// activities of the host.
+func (c *controlProcess) endOrHold(err error) error {
+	var fault *controller.FaultError
+	if !errors.As(err, &fault) {
+		return err
+	}
+	if fault.Fault == controller.FaultHost || fault.Fault == controller.FaultStalePlan {
+		fault.Err = c.link.Stall(fault.Err)
+	}
+	if c.holdStops {
+		c.holdStop(fault)
+		return nil
+	}
+	c.noteStop(fault)
+	return err
+}

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/rtloop"
+)
+
+// newHeapWords returns the words of a segment in heap memory.
+func newHeapWords(t *testing.T) *link.Words {
+	t.Helper()
+	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
+	rigtest.Must(t, err)
+	w, err := link.OpenWords(segment)
+	rigtest.Must(t, err)
+	return &w
+}
+
+func TestHostStall_ListsTheLastActivities(t *testing.T) {
+	const now = int64(time.Hour)
+	ago := func(d time.Duration, running uint64) uint64 { return uint64(now-int64(d))<<1 | running }
+	h := link.HostStall{Err: errHostSilent, At: now, Beat: uint64(now - int64(1200*time.Millisecond))}
+	h.Words[link.LogWrite] = ago(1100*time.Millisecond, 0)
+	h.Words[link.PlannerSearch] = ago(1300*time.Millisecond, 1)
+	h.Words[link.RecorderRound] = ago(1050*time.Millisecond, 0)
+	h.Words[link.LogSync] = ago(3*time.Second, 1)
+	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; last: log sync started 3s ago, " +
+		"planner search started 1.3s ago, recorder round finished 1.05s ago, log write finished 1.1s ago"
+	if got := h.Error(); got != want || !errors.Is(&h, errHostSilent) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestHostStall_ToleratesAnyWordsOfTheHost(t *testing.T) {
+	w := newHeapWords(t)
+	ahead := uint64(rtloop.Now()+int64(time.Hour))<<1 | 1
+	for _, value := range []uint64{0, 1, 2, 3, 1 << 63, math.MaxUint64, math.MaxUint64 - 1, ahead} {
+		w.HostBeat.Store(value)
+		for _, word := range w.Steps {
+			word.Store(value)
+		}
+		if text := w.Stall(errHostGone).Error(); len(text) > 1000 || strings.Contains(text, "-") {
+			t.Errorf("%#x: %s", value, text)
+		}
+	}
+	text := w.Stall(errHostGone).Error()
+	if !strings.Contains(text, "planner search started at an impossible time") {
+		t.Errorf("an hour ahead: %s", text)
+	}
+}
+
+func TestHostSteps_AliveWhilePlannerAndRecorderMakeProgress(t *testing.T) {
+	for a := range link.NumActivities {
+		for _, running := range []bool{true, false} {
+			w := newHeapWords(t)
+			w.Steps.Note(a, running)
+			now := rtloop.Now()
+			within, beyond := now+int64(link.TickStall/2), now+int64(link.TickStall)+int64(time.Second)
+			if !w.Steps.Alive(within) {
+				t.Errorf("%s: not alive within the limit", link.ActivityNames[a])
+			}
+			limited := a == link.PlannerRound || a == link.RecorderRound
+			if got := w.Steps.Alive(beyond); got == limited {
+				t.Errorf("%s (running %t): alive %t after %v", link.ActivityNames[a], running, got, link.TickStall)
+			}
+		}
+	}
+}
+
+func TestControl_FaultOfASilentHostListsItsLastActivities(t *testing.T) {
+	r := newRun(t, rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0
+	}), nil)
+	r.ticks(5)
+	r.host.Steps.Note(link.LogWrite, true)
+	r.host.Steps.Note(link.LogWrite, false)
+	r.host.Steps.Note(link.PlannerSearch, true)
+	var err error
+	for err == nil {
+		err = r.silentBeat()
+	}
+	wantFault(t, err, controller.FaultHost)
+	for _, want := range []string{"last heartbeat ", "planner search started ", "log write finished "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}

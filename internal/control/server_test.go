@@ -1,0 +1,357 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/rtloop"
+)
+
+// servedRun is a run with a control socket.
+type servedRun struct {
+	*faultRun
+	path   string
+	socket *Server
+	beside chan struct{} // halts beside the control thread
+	mu     sync.Mutex    // held during a tick
+	stop   chan struct{}
+	ended  sync.WaitGroup
+}
+
+// serveRun opens the control socket of a run that is not armed. Without ticks the control thread hangs.
+func serveRun(t *testing.T, ticks bool) *servedRun {
+	t.Helper()
+	a := &servedRun{
+		faultRun: newFaultRun(t, configs.AfterStopHold), path: filepath.Join(t.TempDir(), "s"),
+		beside: make(chan struct{}, 9), stop: make(chan struct{}),
+	}
+	a.ticks(5)
+	var err error
+	a.socket, err = Listen(configs.Safety{Socket: a.path})
+	rigtest.Must(t, err)
+	a.socket.mailbox, a.socket.period, a.socket.robot = &a.mailbox, time.Millisecond, "fake"
+	a.socket.live = func() rtloop.Live { return rtloop.Live{} }
+	a.socket.haltStuck = func(rtloop.Stall) { a.beside <- struct{}{} }
+	go a.socket.serve()
+	if ticks {
+		a.ended.Go(func() {
+			for {
+				select {
+				case <-a.stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				a.mu.Lock()
+				if err := a.Tick(); err != nil {
+					t.Error(err)
+				}
+				a.mu.Unlock()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		close(a.stop)
+		a.ended.Wait()
+		if err := a.socket.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// send sends a command and returns the status in the reply.
+func (a *servedRun) send(command string) (status link.Status) {
+	a.t.Helper()
+	line, err := Send(a.path, command)
+	rigtest.Must(a.t, err)
+	rigtest.Must(a.t, json.Unmarshal(line, &status))
+	return status
+}
+
+func TestServer_ArmsDisarmsStopsAndResets(t *testing.T) {
+	a := serveRun(t, true)
+	for _, step := range []struct{ command, state, refusal string }{
+		{"status", "disarmed", ""},
+		{"arm", "armed", ""},
+		{"arm", "armed", ""},
+		{"disarm", "disarmed", ""},
+		{"reset", "disarmed", ""},
+		{"arm", "armed", ""},
+		{"stop", "stopped", ""},
+		{"arm", "stopped", "reset"},
+		{"disarm", "stopped", ""},
+		{"reset", "disarmed", ""},
+		{"dance", "disarmed", "unknown command"},
+		{"ARM", "disarmed", "unknown command"},
+		{"", "disarmed", "unknown command"},
+		{"arm", "armed", ""},
+		{"status", "armed", ""},
+	} {
+		got := a.send(step.command)
+		refused := got.Error != ""
+		if got.State != step.state || !strings.Contains(got.Error, step.refusal) || refused != (step.refusal != "") {
+			t.Fatalf("%s: %+v, want %s", step.command, got, step.state)
+		}
+	}
+}
+
+func TestServer_StatusNamesTheDeadman(t *testing.T) {
+	for silence, want := range map[time.Duration]string{0: "NONE is known", 300 * time.Millisecond: "after 300ms"} {
+		a := serveRun(t, true)
+		a.mu.Lock()
+		a.robot.Silence = silence
+		a.mu.Unlock()
+		if c := a.send("status"); !strings.Contains(c.Deadman, "none is set") {
+			t.Errorf("disarmed: %s", c.Deadman)
+		}
+		if c := a.send("arm"); !strings.Contains(c.Deadman, want) {
+			t.Errorf("armed, %v: %s", silence, c.Deadman)
+		}
+	}
+}
+
+func TestServer_StatusNamesTheCauseAndPresentFaults(t *testing.T) {
+	a := serveRun(t, true)
+	a.send("arm")
+	a.mu.Lock()
+	a.robot.Pressed = true
+	a.mu.Unlock()
+	var c link.Status
+	rigtest.WaitUntil(time.Minute, func() bool { c = a.send("status"); return c.State == "stopped" })
+	estop := controller.FaultEStop.String()
+	if c.Cause != estop || c.Present != estop || !strings.Contains(c.Found, "release it") || !c.Planned {
+		t.Errorf("%+v", c)
+	}
+	if c := a.send("reset"); !strings.Contains(c.Error, "emergency stop") {
+		t.Errorf("reset with the button pressed: %+v", c)
+	}
+	var text, asJSON bytes.Buffer
+	err := SendAndPrint(&text, a.path, "status", false)
+	if err != nil || !strings.HasPrefix(text.String(), "fake is stopped: emergency stop (") {
+		t.Errorf("%v:\n%s", err, text.String())
+	}
+	if err := SendAndPrint(&asJSON, a.path, "arm", true); err == nil || !json.Valid(asJSON.Bytes()) {
+		t.Errorf("%v:\n%s", err, asJSON.String())
+	}
+}
+
+func TestServer_SilentAndLongCallersDoNotBlockOthers(t *testing.T) {
+	a := serveRun(t, true)
+	for range 3 {
+		c, err := net.Dial("unix", a.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if c := a.send("stop"); c.State != "stopped" {
+		t.Errorf("%+v", c)
+	}
+	c, err := net.Dial("unix", a.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = c.Write(bytes.Repeat([]byte("arm "), 1000)) // the server may close the connection
+	if answer, _ := io.ReadAll(c); len(answer) != 0 {
+		t.Errorf("an endless line was answered: %s", answer)
+	}
+	if c := a.send("status"); c.State != "stopped" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestServer_UnansweredStopHaltsBesideTheControlThread(t *testing.T) {
+	a := serveRun(t, false)
+	if c := a.send("stop"); c.Error != errNoAnswer.Error() {
+		t.Errorf("%+v", c)
+	}
+	select {
+	case <-a.beside:
+	default:
+		t.Error("the robot was not halted beside the control thread")
+	}
+	if c := a.send("arm"); c.Error != errNoAnswer.Error() {
+		t.Errorf("%+v", c)
+	}
+	a.ticks(3) // the thread recovers
+	if a.agent.Armed() || a.agent.Mode() != controller.Stopped {
+		t.Errorf("%v: it executed a command after the timeout", a.agent.Mode())
+	}
+}
+
+func TestServer_PanicStopsTheRobotInTheNextTick(t *testing.T) {
+	a := serveRun(t, false)
+	a.socket.live = func() rtloop.Live { panic("a mistake of the server") }
+	if _, err := Send(a.path, "status"); err == nil {
+		t.Error("a reply after the panic")
+	}
+	<-a.socket.done
+	err := a.Tick()
+	wantFault(t, err, controller.FaultPanic)
+	if !errors.Is(err, errServerPanic) {
+		t.Error(err)
+	}
+}
+
+func TestListen_HasMode0660AndOneListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s, err := Listen(configs.Safety{Socket: path})
+	rigtest.Must(t, err)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != os.ModeSocket|0o660 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
+		t.Errorf("a second listener: %v", err)
+	}
+	fd, err := s.listener.File()
+	rigtest.Must(t, err)
+	if flags, err := unix.FcntlInt(fd.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("a child would inherit the socket: %x, %v", flags, err)
+	}
+	_ = fd.Close()
+	rigtest.Must(t, s.listener.Close()) // as after a kill: the file stays
+	again, err := Listen(configs.Safety{Socket: path})
+	if err != nil {
+		t.Fatalf("the socket of a dead process: %v", err)
+	}
+	rigtest.Must(t, again.Close())
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Close leaves the socket: %v", err)
+	}
+}
+
+func TestListen_ErrorNamesTheKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s")
+	rigtest.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
+	for want, safety := range map[string]configs.Safety{
+		"safety.socket: " + file:          {Socket: file},
+		"create the folder " + file + "-": {Socket: filepath.Join(file+"-missing", "s")},
+		"safety.group":                    {Socket: file + "2", Group: "no-such-group-here"},
+	} {
+		if _, err := Listen(safety); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	if text, _ := os.ReadFile(file); string(text) != "precious" {
+		t.Error("Listen removed a file")
+	}
+}
+
+func TestServer_AcceptsRootItsUserAndTheGroup(t *testing.T) {
+	const group, other = 4242, 4243
+	self := uint32(os.Getuid())
+	for _, c := range []struct {
+		name     string
+		uid, gid uint32
+		group    int
+		may      bool
+	}{
+		{"root", 0, 0, -1, true},
+		{"user of the process", self, other, -1, true},
+		{"member of the group", 3_999_999, group, group, true},
+		{"other user", 3_999_999, other, group, false},
+		{"other user without a group", 3_999_999, other, -1, false},
+	} {
+		if err := checkUser(&unix.Ucred{Pid: 1, Uid: c.uid, Gid: c.gid}, c.group); (err == nil) != c.may {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSend_ReadsARefusalThatComesBeforeTheCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "{}\n")
+			_ = c.Close()
+		}
+	}()
+	for range 500 {
+		if line, err := Send(path, "arm"); err != nil || string(line) != "{}\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+}
+
+func TestServer_RefusesAnotherUserWhateverTheMode(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	a := serveRun(t, true)
+	dir := filepath.Dir(a.path)
+	for path, mode := range map[string]os.FileMode{a.path: 0o666, dir: 0o755, filepath.Dir(dir): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type answer struct {
+		line []byte
+		err  error
+	}
+	replies := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
+		const stranger, unchanged = 65534, ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, unchanged, stranger, unchanged); errno != 0 {
+			replies <- answer{err: errno}
+			return
+		}
+		line, err := Send(a.path, "arm")
+		replies <- answer{line, err}
+	}()
+	got := <-replies
+	if got.err != nil || !strings.Contains(string(got.line), "user 65534 may not operate") {
+		t.Errorf("%v, %s", got.err, got.line)
+	}
+	if c := a.send("status"); c.State != "disarmed" {
+		t.Errorf("the robot is %s", c.State)
+	}
+}
+
+func TestServer_RefusesItsDescendants(t *testing.T) {
+	// 10: control process, 11: host, 12: child of the host, 20: shell of an operator, 30: from outside of the
+	// container, 40: ended.
+	parents := map[int]int{10: 1, 11: 10, 12: 11, 20: 1, 21: 20, 30: 0}
+	parent := func(pid int) (int, error) {
+		p, ok := parents[pid]
+		if !ok {
+			return 0, os.ErrNotExist
+		}
+		return p, nil
+	}
+	for pid, want := range map[int]bool{11: true, 12: true, 20: false, 21: false, 30: false, 40: true, 1: false} {
+		if got := isDescendant(pid, 10, parent); got != want {
+			t.Errorf("process %d: %v", pid, got)
+		}
+	}
+	if got, err := parentOf(os.Getpid()); err != nil || got != os.Getppid() {
+		t.Errorf("%d, %v, want %d", got, err, os.Getppid())
+	}
+}

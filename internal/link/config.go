@@ -1,0 +1,19 @@
+package link
+
+import (
+	"optibfm/hal"
+	"optibfm/internal/shell"
+)
+
+// HostConfig is the configuration of the host process, from the control process.
+type HostConfig struct {
+	YAML      []byte // the whole configuration
+	ModelHash string // of the control process's bundle
+	Spec      hal.Spec
+	Posture   string
+	Missing   []string // requests to the operating system that were not granted
+	Show      string   // one of terminal's displays
+	JSON      bool     // print the summary as JSON
+	Recalled  string   // message about the belief of earlier runs
+	Invoked   shell.Invocation
+}

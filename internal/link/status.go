@@ -1,0 +1,44 @@
+package link
+
+import (
+	"fmt"
+
+	"optibfm/internal/plaintext"
+)
+
+// Status is the answer of the control socket to every command.
+type Status struct {
+	Error   string  `json:"error,omitempty"`   // why the command was refused
+	Robot   string  `json:"robot"`             // its name
+	State   string  `json:"state"`             // disarmed, armed or stopped
+	Cause   string  `json:"cause,omitempty"`   // of the stop
+	Found   string  `json:"found,omitempty"`   // details of the cause
+	Present string  `json:"present,omitempty"` // the present condition that stops the robot, or would
+	Tick    uint64  `json:"tick"`
+	Planned bool    `json:"planned"` // a z exists
+	ZAgeMS  float64 `json:"z_age_ms"`
+	LateUS  float64 `json:"late_us"` // of the newest tick
+	WorstUS float64 `json:"worst_late_us"`
+	Skipped uint64  `json:"skipped"` // ticks
+	Deadman string  `json:"deadman"` // stops the robot if this computer fails
+}
+
+// Text returns the status as lines for a terminal, without control characters of the robot.
+func (c *Status) Text() string {
+	s := fmt.Sprintf("%s is %s", plaintext.Clean(c.Robot), plaintext.Clean(c.State))
+	if c.Cause != "" {
+		s += ": " + plaintext.Clean(c.Cause)
+	}
+	if c.Found != "" {
+		s += " (" + plaintext.Clean(c.Found) + ")"
+	}
+	if c.Present != "" {
+		s += "\nnow: " + plaintext.Clean(c.Present)
+	}
+	age := "no plan yet"
+	if c.Planned {
+		age = fmt.Sprintf("z is %.0f ms old", c.ZAgeMS)
+	}
+	return s + fmt.Sprintf("\ntick %d, %s, %.0f µs late, at most %.0f, %d skipped\ndeadman: %s\n",
+		c.Tick, age, c.LateUS, c.WorstUS, c.Skipped, plaintext.Clean(c.Deadman))
+}

@@ -1,0 +1,126 @@
+package record
+
+import (
+	"slices"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/internal/link"
+	"optibfm/rewardsrc"
+)
+
+// Display shows a run to a person. The recorder calls all methods from one goroutine. None may wait for
+// a terminal or a network.
+type Display interface {
+	Outcome(t *controller.Tick, l *controller.AppliedLabel) // what a tick did with a label; before Tick
+	Tick(t *controller.Tick)                                // after the statistics; t is valid during the call
+	Label(l rewardsrc.Label, err error)                     // a label is durable, or refused
+	Event(e flightlog.Event)
+}
+
+// Recorder takes each tick of a run once and hands it to everything that records or shows the run: the log,
+// the statistics, the display and the belief saver. The host process and lockstep use the same one. It is for
+// one goroutine.
+type Recorder struct {
+	Statistics *Statistics
+	Log        *flightlog.Writer // nil: the run is not recorded
+	Display    Display
+	Learnt     func(tick uint64) // a label entered the belief in this tick; may be nil
+	Steps      *link.HostSteps   // nil in lockstep
+
+	// Err is the first failure of the log. The recorder shows it and continues: a full disk does not stop a
+	// robot, but the intake refuses labels.
+	Err error
+}
+
+// Tick records and shows a tick.
+func (r *Recorder) Tick(t *controller.Tick) {
+	r.Steps.Note(link.LogWrite, true)
+	if r.Log != nil {
+		r.check(r.Log.WriteTick(t))
+	}
+	r.Steps.Note(link.LogWrite, false)
+	complete := r.Statistics.Dropped == 0
+	r.Statistics.Add(t)
+	r.Steps.Note(link.DisplayUpdate, true)
+	if complete && r.Statistics.Dropped > 0 {
+		r.Display.Event(flightlog.Event{At: t.Done, Level: flightlog.Warn, Text: "records of ticks are missing: " +
+			"the disk or the output is slower than the robot, which continues"})
+	}
+	r.outcomes(t)
+	r.Display.Tick(t)
+	r.Steps.Note(link.DisplayUpdate, false)
+}
+
+func (r *Recorder) outcomes(t *controller.Tick) {
+	learnt := false
+	for i := range t.NumLabels {
+		l := &t.Labels[i]
+		learnt = learnt || l.Outcome == controller.Applied
+		r.Statistics.addLabel(l)
+		r.Display.Outcome(t, l)
+	}
+	if learnt && r.Learnt != nil {
+		r.Learnt(t.Index)
+	}
+}
+
+// Event records and shows an event.
+func (r *Recorder) Event(e flightlog.Event) {
+	r.Display.Event(e)
+	r.LogEvent(e)
+}
+
+// LogEvent records an event that is shown in another way.
+func (r *Recorder) LogEvent(e flightlog.Event) {
+	if r.Log != nil {
+		r.check(r.Log.WriteEvent(e))
+	}
+}
+
+// Plan records a plan.
+func (r *Recorder) Plan(p flightlog.Plan) {
+	if r.Log != nil {
+		r.check(r.Log.WritePlan(p))
+	}
+}
+
+// Snapshot records a belief.
+func (r *Recorder) Snapshot(s flightlog.Snapshot) {
+	if r.Log != nil {
+		r.check(r.Log.WriteSnapshot(s.Next, s.State, s.Hash))
+	}
+}
+
+// Request records a request.
+func (r *Recorder) Request(q rewardsrc.Request) {
+	r.Statistics.request(q)
+	if r.Log != nil {
+		r.check(r.Log.WriteRequest(q))
+	}
+}
+
+func (r *Recorder) check(err error) {
+	if err == nil || r.Err != nil {
+		return
+	}
+	r.Err = err
+	r.Display.Event(flightlog.Event{At: r.Statistics.Last.Done, Level: flightlog.Error, Text: err.Error()})
+}
+
+// Offer sends without waiting. It drops v if the channel is full.
+func Offer[T any](c chan T, v T) {
+	select {
+	case c <- v:
+	default:
+	}
+}
+
+// PlanEntry returns a plan as the log keeps it, published at a time of the log's clock. It copies z.
+func PlanEntry(p *controller.Plan, at int64, strategy string) flightlog.Plan {
+	return flightlog.Plan{
+		Tick: p.Tick, At: at, Took: time.Duration(p.ElapsedNS),
+		Score: p.Score, Strategy: strategy, Z: slices.Clone(p.Z),
+	}
+}

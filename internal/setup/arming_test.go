@@ -1,0 +1,84 @@
+package setup_test
+
+import (
+	"bytes"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/haltest"
+	"optibfm/internal/setup"
+	"optibfm/rtloop"
+)
+
+// unguarded hides the deadman of a robot.
+type unguarded struct{ hal.Robot }
+
+func TestCheckArming_StrictNeedsAnOperatorAndADeadman(t *testing.T) {
+	body := haltest.New(haltest.Spec(1, 1))
+	for name, c := range map[string]struct {
+		robot    hal.Robot
+		arm      string
+		external string
+		refused  bool
+	}{
+		"automatic":        {body, configs.ArmAutomatic, "", true},
+		"operator":         {body, configs.ArmOperator, "", false},
+		"no deadman":       {unguarded{body}, configs.ArmOperator, "", true},
+		"external deadman": {unguarded{body}, configs.ArmOperator, "relay K2", false},
+		"simulator":        {haltest.NewSimulator(haltest.Spec(1, 1)), configs.ArmAutomatic, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var warning bytes.Buffer
+			file := configs.Default()
+			file.Loop.Posture, file.Safety.Arm, file.Safety.ExternalDeadman = rtloop.Strict, c.arm, c.external
+			if err := setup.CheckArming(&warning, c.robot, file); (err != nil) != c.refused {
+				t.Errorf("strict: %v", err)
+			}
+			file.Loop.Posture = rtloop.Warn
+			if err := setup.CheckArming(&warning, c.robot, file); err != nil || (warning.Len() > 0) != c.refused {
+				t.Errorf("warn: %v, %q", err, warning.String())
+			}
+		})
+	}
+}
+
+func TestDescribeDeadman_PrefersTheExternalOne(t *testing.T) {
+	s := configs.Safety{ExternalDeadman: "relay K2"}
+	if got := setup.DescribeDeadman(haltest.New(haltest.Spec(1, 1)), s); got != "relay K2" {
+		t.Error(got)
+	}
+}
+
+// resettable is a robot that can be reset, or reports that it cannot.
+type resettable struct {
+	*haltest.Simulator
+	can bool
+}
+
+func (r resettable) CanReset() bool { return r.can }
+
+func TestCanWaitForHost_OnlySimulatorsWithTheirOwnTime(t *testing.T) {
+	simulator := haltest.NewSimulator(haltest.Spec(2, 1))
+	for name, c := range map[string]struct {
+		robot  hal.Robot
+		driver string
+		mode   string
+		want   bool
+	}{
+		"rover":                    {simulator, configs.DriverRover, "", true},
+		"bridge: simulator":        {resettable{simulator, true}, configs.DriverBridge, bridge.Lockstep, true},
+		"bridge: free simulator":   {resettable{simulator, true}, configs.DriverBridge, bridge.Free, false},
+		"bridge: body":             {resettable{simulator, false}, configs.DriverBridge, bridge.Lockstep, false},
+		"bridge: free body":        {resettable{simulator, false}, configs.DriverBridge, bridge.Free, false},
+		"devices":                  {haltest.New(haltest.Spec(2, 1)), configs.DriverComposite, "", false},
+		"devices that are a model": {simulator, configs.DriverComposite, "", false},
+	} {
+		f := configs.Default()
+		f.Robot.Driver, f.Robot.Bridge.Mode = c.driver, c.mode
+		if got := setup.CanWaitForHost(c.robot, f); got != c.want {
+			t.Errorf("%s: waits %t, want %t", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/rover"
+	"optibfm/rtloop"
+)
+
+// Simulated reports whether a robot has no actuators: the built-in rover, and robots whose time waits for
+// the program.
+func Simulated(r configs.Robot) bool {
+	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
+}
+
+// checkRobotChannels compares the channels of a robot with those of its model.
+func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
+	observation, action := model.Channels()
+	if err := controller.CheckChannels(spec, observation, action); err != nil {
+		return fmt.Errorf("model.bundle: %s: %w", f.Model.Bundle, err)
+	}
+	return nil
+}
+
+// checkNamed returns a warning for a model without channel names. With loop.posture: strict it is an error.
+func checkNamed(f configs.File, model Model) (warning string, err error) {
+	observation, action := model.Channels()
+	var unnamed []string
+	if !controller.Named(observation) {
+		unnamed = append(unnamed, "observation")
+	}
+	if !controller.Named(action) {
+		unnamed = append(unnamed, "action")
+	}
+	if len(unnamed) == 0 {
+		return "", nil
+	}
+	warning = fmt.Sprintf("model.bundle: %s: the %s channels have no names, so their order cannot be checked; "+
+		"name them in bfm.json (tflite/FORMAT.md), or import the model with --obs-channels and --action-channels",
+		f.Model.Bundle, strings.Join(unnamed, " and "))
+	if f.Loop.Posture == rtloop.Strict {
+		return "", fmt.Errorf("%s, or set loop.posture: %s", warning, rtloop.Warn)
+	}
+	return warning, nil
+}
+
+// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for a robot behind
+// a bridge, which describes itself when a run connects: only the model is checked.
+func CheckChannels(f configs.File, model Model) (known bool, warning string, err error) {
+	spec, known, err := specUnopened(f)
+	if err == nil && known {
+		err = checkRobotChannels(f, spec, model)
+	}
+	if err != nil {
+		return known, "", err
+	}
+	warning, err = checkNamed(f, model)
+	return known, warning, err
+}
+
+func specUnopened(f configs.File) (spec hal.Spec, known bool, err error) {
+	switch f.Robot.Driver {
+	case configs.DriverRover:
+		robot, err := rover.New(f.Robot.Rover)
+		if err != nil {
+			return hal.Spec{}, true, err
+		}
+		return robot.Spec(), true, nil
+	case configs.DriverComposite:
+		spec, err = f.Robot.Composite.Spec(f.Loop.Period())
+		return spec, true, err
+	}
+	return hal.Spec{}, false, nil
+}
+
+// CheckChannelsOfFile is checkFitUnopened for a configuration whose model may be on another computer.
+func CheckChannelsOfFile(f configs.File) (warning string, err error) {
+	_, err = os.Stat(f.Model.Bundle)
+	if f.Model.Bundle != configs.EmbeddedRover && errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	model, err := OpenModel(f.Model.Bundle)
+	if err != nil {
+		return "", fmt.Errorf("model.bundle: %w", err)
+	}
+	_, warning, err = CheckChannels(f, model)
+	return warning, err
+}

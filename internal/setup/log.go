@@ -1,0 +1,29 @@
+package setup
+
+import (
+	"fmt"
+	"strings"
+
+	"optibfm/configs"
+	"optibfm/flightlog"
+)
+
+// MakeRoom removes verified logs above the limits of a configuration, the oldest first.
+// It returns messages about the removed logs and about limits that are still exceeded.
+// An error means that a run must not start.
+func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
+	limits := flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9)}
+	room, err := flightlog.MakeRoom(l.Dir, limits)
+	if len(room.Removed) > 0 {
+		names := strings.Join(room.Removed, ", ")
+		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as verified: "+names)
+	}
+	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
+		exceeded = append(exceeded, fmt.Sprintf("log.keep_gb: logs that were not verified, and the log of the run, "+
+			"take %.2f GB; copy them, then run `optibfm log release`", held))
+	}
+	if err != nil {
+		err = fmt.Errorf("log.min_free_gb: %w", err)
+	}
+	return removed, exceeded, err
+}

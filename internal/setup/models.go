@@ -1,0 +1,108 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"optibfm/configs"
+	"optibfm/hal/rover"
+	"optibfm/rtloop"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+)
+
+// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which TensorFlow
+// evaluates.
+type Model interface {
+	Dims() tflite.Dims
+	Title() string       // name for display
+	Fingerprint() string // hash of the model, as in the log
+	// Channels returns the channels of the training data, none if they are not known.
+	Channels() (observation, action []tflite.Channel)
+
+	// Fits returns an error for a configuration that the model cannot serve.
+	Fits(configs.File) error
+	// Evaluator returns φ, π and ψ for one thread, such as the control thread.
+	Evaluator(configs.File) (tflite.Evaluator, error)
+	// Searcher returns the model that evaluates the candidates of the planner, on up to so many
+	// processors if it is native. A missing accelerator is an error with posture strict; otherwise the
+	// search falls back, and note is a line for the posture, also printed on standard error.
+	Searcher(f configs.File, processors int) (m tflite.Model, note string, err error)
+	// Caveat describes how the model weakens the real-time guarantee; empty if it does not.
+	Caveat() string
+}
+
+// OpenModel opens embedded:rover or the model in a directory.
+func OpenModel(bundle string) (Model, error) {
+	if bundle == configs.EmbeddedRover {
+		b, err := tflite.Load(rover.Model())
+		return NativeModel{b}, err
+	}
+	if _, err := os.Stat(bundle); err != nil {
+		return nil, err
+	}
+	b, err := tflite.LoadDir(bundle)
+	if errors.Is(err, tflite.ErrSavedModel) {
+		m, err := tflite.LoadSavedModel(bundle)
+		return SavedModel{m}, err
+	}
+	return NativeModel{b}, err
+}
+
+// CloseModels closes the TensorFlow sessions among models. Other models hold only memory.
+func CloseModels(models ...tflite.Model) error {
+	var errs []error
+	for _, m := range models {
+		if t, ok := m.(tensorflow.Model); ok {
+			errs = append(errs, t.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// NativeModel is a forward-backward bundle or checkpoint.
+type NativeModel struct{ *tflite.Bundle }
+
+func (m NativeModel) Title() string       { return m.Name }
+func (m NativeModel) Fingerprint() string { return m.Hash }
+func (m NativeModel) Channels() (observation, action []tflite.Channel) {
+	return m.Observation, m.Action
+}
+
+func (m NativeModel) Fits(configs.File) error { return nil }
+func (m NativeModel) Caveat() string          { return "" }
+
+func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
+
+// Searcher implements Model. It uses TensorFlow if the configuration asks for it and the library and
+// device exist, else the native network.
+func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, string, error) {
+	network, err := m.NewNetwork(tflite.Workers(processors))
+	if err != nil {
+		return nil, "", err
+	}
+	if f.Model.Backend != configs.BackendTensorFlow {
+		return network, "", nil
+	}
+	n := f.Controller.NumCandidates()
+	if n == 0 { // ucb_gradient uses native gradients; the other strategies evaluate no candidates
+		return network, "", nil
+	}
+	accelerated, err := tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
+	if err == nil {
+		return accelerated, "", nil
+	}
+	note, err := insteadOf(f, "model.backend", err, "the search is native")
+	return network, note, err
+}
+
+// insteadOf returns the note about a fallback, or an error with posture strict. key asked for what is missing.
+func insteadOf(f configs.File, key string, missing error, instead string) (note string, err error) {
+	if f.Loop.Posture == rtloop.Strict {
+		return "", fmt.Errorf("%s: %w (with loop.posture: warn %s)", key, missing, instead)
+	}
+	note = fmt.Sprintf("TensorFlow on %s: not granted, %s: %v", f.Model.TensorFlow.Device, instead, missing)
+	warn(note)
+	return note, nil
+}

@@ -1,0 +1,98 @@
+package setup_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/rtloop"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+)
+
+// withoutTensorFlow returns a session whose TensorFlow library does not exist.
+func withoutTensorFlow(t *testing.T, posture, strategy string) *setup.Session {
+	return rigtest.NewSession(t, func(f *configs.File) {
+		f.Model.Backend = configs.BackendTensorFlow
+		f.Model.TensorFlow.Library = filepath.Join(t.TempDir(), "nowhere")
+		f.Loop.Posture, f.Controller.Strategy = posture, strategy
+	})
+}
+
+func TestSearcher_StrictNeedsTensorFlow(t *testing.T) {
+	s := withoutTensorFlow(t, rtloop.Strict, controller.UCB)
+	if _, _, err := s.Model.Searcher(s.File, 1); err == nil || !strings.Contains(err.Error(), "model.backend") {
+		t.Errorf("%v: want an error that names model.backend", err)
+	}
+}
+
+func TestSearcher_IsNativeWithoutTensorFlow(t *testing.T) {
+	for name, c := range map[string]struct{ posture, strategy, note string }{
+		"posture warn": {rtloop.Warn, controller.UCB, "the search is native"},
+		"gradients":    {rtloop.Strict, controller.UCBGradient, ""},
+		"no search":    {rtloop.Strict, controller.Thompson, ""},
+	} {
+		s := withoutTensorFlow(t, c.posture, c.strategy)
+		searcher, note, err := s.Model.Searcher(s.File, 1)
+		_, native := searcher.(*tflite.Network)
+		if err != nil || !native || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
+			t.Errorf("%s: %T, note %q, %v", name, searcher, note, err)
+		}
+	}
+}
+
+func TestSavedModel_FitsOnlyWhatTensorFlowCanDo(t *testing.T) {
+	dir := rigtest.SavedModelBundle(t, nil)
+	m, err := setup.OpenModel(dir)
+	rigtest.Must(t, err)
+	for want, change := range map[string]func(*configs.File){
+		"ucb_gradient needs gradients":       func(f *configs.File) { f.Controller.Strategy = controller.UCBGradient },
+		"loop.posture: strict is impossible": func(f *configs.File) { f.Loop.Posture = rtloop.Strict },
+	} {
+		file := configs.Default()
+		file.Model.Bundle = dir
+		change(&file)
+		err := m.Fits(file)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("want %q and the bundle: %v", want, err)
+		}
+	}
+	file := configs.Default()
+	file.Loop.Posture, file.Run.Lockstep = rtloop.Strict, true // lockstep has no deadlines
+	if err := m.Fits(file); err != nil && !errors.Is(err, tensorflow.ErrNotBuilt) {
+		t.Errorf("lockstep: %v", err)
+	}
+}
+
+func TestSavedModel_IsNotLoadedForAStrategyWithoutSearch(t *testing.T) {
+	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, nil))
+	rigtest.Must(t, err)
+	file := configs.Default()
+	file.Controller.Strategy = controller.Thompson
+	searcher, note, err := m.Searcher(file, 1)
+	if err != nil || note != "" || searcher.Dims() != m.Dims() {
+		t.Errorf("%v, %q, %v", searcher, note, err)
+	}
+	if _, _, err := searcher.Search(nil, nil, tflite.Belief{}); err == nil {
+		t.Error("it searches")
+	}
+}
+
+func TestCheckChannels_WarnsOfTheListWithoutNames(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) { f.Model.Bundle = "models/mine" })
+	var action []tflite.Channel
+	for _, c := range rigtest.RoverSpec(t).Action {
+		action = append(action, tflite.Channel{Name: c.Name})
+	}
+	s.Model.(setup.NativeModel).Action = action
+	_, warning, err := setup.CheckChannels(s.File, s.Model)
+	want := "model.bundle: models/mine: the observation channels have no names"
+	if err != nil || !strings.HasPrefix(warning, want) {
+		t.Errorf("%q, %v", warning, err)
+	}
+}
