@@ -87,7 +87,7 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
 		return nil, fmt.Errorf("this is a SavedModel; make a bundle with optibfm model import %s --out BUNDLE",
-			shell.Quote(name))
+			shell.Quote(shell.Operand(name)))
 	}
 	return nil, fmt.Errorf("neither %s nor %s exists; use the directory of a bundle or of a checkpoint",
 		manifestFileName, CheckpointFileName)

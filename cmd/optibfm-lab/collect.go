@@ -16,11 +16,10 @@ func newCollectCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "collect",
-		Short: "Record the rover's transitions under exploring actions, to train a model on",
-		Long: `Record the rover's transitions under exploring actions.
-
-The file is NumPy's .npz with obs [n, 6], action [n, 2], next_obs [n, 6]
-(float32) and episode [n] (int64): what scripts/train_fb.py trains on.`,
+		Short: "Record transitions of the rover under random actions, to train a model",
+		Long: `Record transitions of the rover under random actions. The file is NumPy's .npz with
+obs [n, 6], action [n, 2], next_obs [n, 6] (float32) and episode [n] (int64).
+scripts/train_fb.py trains on it.`,
 		Example: "  optibfm-lab collect --transitions 1000000 --out transitions.npz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,4 +1,4 @@
-// Command optibfm-lab is the laboratory's program: what a laptop does for a robot.
+// Command optibfm-lab measures models and methods on a laptop, without a robot.
 package main
 
 import (
@@ -12,8 +12,9 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "optibfm-lab:", err)
 		os.Exit(1)
@@ -27,6 +28,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	cobra.EnableCommandSorting = false
 	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newCollectCommand())
 	return root
 }

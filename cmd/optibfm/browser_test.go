@@ -16,17 +16,17 @@ import (
 	"github.com/coder/websocket"
 )
 
-// pressEvery is the time between the presses of the device that labels.
-const pressEvery = 500 * time.Millisecond
+// pressInterval is the time between the presses.
+const pressInterval = 500 * time.Millisecond
 
 var pairingLink = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
 
-// pairingReader keeps what a program writes and finds the link with which the
-// first device pairs.
+// pairingReader stores the output of a program and finds the pairing link of the first
+// device.
 type pairingReader struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	given bool
+	sent  bool
 	found chan pairing // once
 }
 
@@ -36,11 +36,11 @@ func (r *pairingReader) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.text.Write(p)
-	if r.given {
+	if r.sent {
 		return len(p), nil
 	}
 	if link := pairingLink.FindStringSubmatch(r.text.String()); link != nil {
-		r.given = true
+		r.sent = true
 		r.found <- pairing{base: link[1], token: link[2]}
 	}
 	return len(p), nil
@@ -52,13 +52,13 @@ func (r *pairingReader) String() string {
 	return r.text.String()
 }
 
-// labelInBrowser opens the console in a browser that labels, until ctx is done.
-func labelInBrowser(ctx context.Context, said *pairingReader) error {
+// labelInBrowser opens the console and labels until ctx is done.
+func labelInBrowser(ctx context.Context, output *pairingReader) error {
 	var link pairing
 	select {
-	case link = <-said.found:
+	case link = <-output.found:
 	case <-ctx.Done():
-		return errors.New("the program printed no link to it")
+		return errors.New("the program printed no pairing link")
 	}
 	cookie, err := link.pair(ctx)
 	if err != nil {
@@ -71,16 +71,17 @@ func labelInBrowser(ctx context.Context, said *pairingReader) error {
 	var open sync.WaitGroup
 	defer open.Wait()
 	open.Go(func() { b.watch(ctx) })
-	open.Go(func() { b.Press(ctx) })
+	open.Go(func() { b.press(ctx) })
 	return nil
 }
 
-// pairing is the link that a device opens first.
+// pairing is the link that pairs a device.
 type pairing struct{ base, token string }
 
 // pair returns the session's cookie.
 func (p pairing) pair(ctx context.Context) (cookie string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/pair", strings.NewReader(`{"token":"`+p.token+`"}`))
+	body := strings.NewReader(`{"token":"` + p.token + `"}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/pair", body)
 	if err != nil {
 		return "", err
 	}
@@ -97,19 +98,20 @@ func (p pairing) pair(ctx context.Context) (cookie string, err error) {
 	return cookie, nil
 }
 
-// browser has the console open.
+// browser is an open console.
 type browser struct {
 	conn  *websocket.Conn
 	begun time.Time
 }
 
-// now is the browser's own clock, as a JSON number of milliseconds.
+// now is the clock of the browser, a JSON number of milliseconds.
 func (b *browser) now() string {
 	return strconv.FormatFloat(float64(time.Since(b.begun))/float64(time.Millisecond), 'f', 3, 64)
 }
 
 func openBrowser(ctx context.Context, base, cookie string) (*browser, error) {
-	conn, _, err := websocket.Dial(ctx, base+"/socket", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {base}, "Cookie": {cookie}}})
+	header := http.Header{"Origin": {base}, "Cookie": {cookie}}
+	conn, _, err := websocket.Dial(ctx, base+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +119,8 @@ func openBrowser(ctx context.Context, base, cookie string) (*browser, error) {
 	return &browser{conn: conn, begun: time.Now()}, nil
 }
 
-// watch reads what the server sends and answers for its clock, until ctx is done
-// or the program ends.
+// watch reads the server's messages and answers its clock requests until ctx is done or
+// the program ends.
 func (b *browser) watch(ctx context.Context) {
 	defer b.conn.CloseNow()
 	for {
@@ -139,9 +141,9 @@ func (b *browser) watch(ctx context.Context) {
 	}
 }
 
-// Press presses again and again.
-func (b *browser) Press(ctx context.Context) {
-	every := time.NewTicker(pressEvery)
+// press presses until ctx is done.
+func (b *browser) press(ctx context.Context) {
+	every := time.NewTicker(pressInterval)
 	defer every.Stop()
 	for id := 1; ; id++ {
 		select {

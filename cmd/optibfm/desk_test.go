@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/flightlog"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -19,7 +18,7 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	stdin, err := r.cmd.StdinPipe()
 	rigtest.Must(t, err)
 	r.start()
-	says := func(line, answer string) {
+	expect := func(line, answer string) {
 		t.Helper()
 		rigtest.WriteString(t, stdin, line)
 		if !rigtest.WaitUntil(20*time.Second, func() bool { return strings.Contains(r.output.String(), answer) }) {
@@ -27,9 +26,9 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 		}
 	}
 	r.arm()
-	says("+\n", "saved 1\n")
+	expect("+\n", "saved 1\n")
 	r.must("stop", "stopped")
-	// The host process learns of the stop some milliseconds later, from the ticks.
+	// The host process detects the stop some milliseconds later, from the ticks.
 	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		rigtest.WriteString(t, stdin, "-\n")
 		return strings.Contains(r.output.String(), "refused the robot was stopped\n")
@@ -37,10 +36,13 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 		t.Fatalf("no press was refused:\n%s", r.output)
 	}
 	saved := strings.Count(r.output.String(), "saved ")
-	says("u\n", fmt.Sprintf("saved %d\n", saved+1))
+	expect("u\n", fmt.Sprintf("saved %d\n", saved+1))
 	before, err := r.say("status")
 	rigtest.Must(t, err)
-	if !rigtest.WaitUntil(20*time.Second, func() bool { c, err := r.say("status"); return err == nil && c.Tick > before.Tick+2 }) {
+	if !rigtest.WaitUntil(20*time.Second, func() bool {
+		c, err := r.say("status")
+		return err == nil && c.Tick > before.Tick+2
+	}) {
 		t.Fatalf("no ticks:\n%s", r.output)
 	}
 	rigtest.Must(t, r.End())
@@ -60,14 +62,12 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 				outcomes[l.Kind]++
 			}
 			if l.Outcome == controller.Applied && l.Value < 0 && l.Kind == rewardsrc.Value {
-				t.Errorf("label %d of the stopped robot counts", l.ID)
+				t.Errorf("label %d of the stopped robot was applied", l.ID)
 			}
 		}
 	}
 	if outcomes[rewardsrc.Value] != 1 || outcomes[rewardsrc.Undo] != 1 || refusals == 0 {
 		t.Errorf("applied %v, %d refusals in the log:\n%s", outcomes, refusals, r.output)
 	}
-	if result, err := flightlog.Verify(log); err != nil || !result.OK() {
-		t.Errorf("the replay: %v, %v", err, result.First)
-	}
+	checkVerified(t, log)
 }

@@ -10,7 +10,7 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-// loseGPU lets a host search with a device that is lost as soon as now is closed.
+// loseGPU gives a host a search device that is lost when now is closed.
 func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.SearchFunc) {
 	network, _, err := h.Session.Model.Searcher(h.Session.File, 1)
 	if err != nil {
@@ -26,11 +26,12 @@ func loseGPU(h *host.Process, now <-chan struct{}, search rigtest.SearchFunc) {
 	}()
 }
 
-// TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished loses the device in the
-// host process, by an error of every search and by one that never returns, and
-// the run ends in order nevertheless.
-func TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished(t *testing.T) {
-	for _, spoil := range []string{"GPU fails", "GPU hangs"} {
+// TestRun_HaltsOnALostGPUAndClosesItsLog loses the device of the host process: its
+// searches fail or do not return.
+func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
+	for spoil, want := range map[string]string{
+		"GPU fails": rigtest.ErrDeviceLost.Error(), "GPU hangs": host.ErrSearchLeft.Error(),
+	} {
 		t.Run(spoil, func(t *testing.T) {
 			r := runAttended(t, spoil, "controller.max_plan_age_ticks=25")
 			r.arm()
@@ -48,19 +49,16 @@ func TestALostGPUHaltsTheRobotOfARealRunWhoseLogIsFinished(t *testing.T) {
 				}
 			}
 			if n := r.robot.acts.Load() - acts; n != 0 {
-				t.Errorf("it acted %d times", n)
+				t.Errorf("the robot acted %d times", n)
 			}
 			if err := r.End(); err != nil {
 				t.Errorf("%v:\n%s", err, r.output)
 			}
-			told := map[string]string{"GPU fails": rigtest.ErrDeviceLost.Error(), "GPU hangs": host.ErrSearchLeft.Error()}[spoil]
-			if !strings.Contains(r.output.String(), told) {
-				t.Errorf("nobody was told %q:\n%s", told, r.output)
+			if !strings.Contains(r.output.String(), want) {
+				t.Errorf("no %q in\n%s", want, r.output)
 			}
 			checkStopIsLogged(t, r, controller.FaultStalePlan, stop.Found)
-			if cut := onlyLog(t, r.cmd).Cut(); cut != nil {
-				t.Errorf("the log was not finished: %+v", cut)
-			}
+			checkClosed(t, r.cmd)
 		})
 	}
 }

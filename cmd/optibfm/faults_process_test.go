@@ -22,28 +22,28 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// A host process of a test may be spoiled: the first variable says how, the
-// second names a file, at whose appearance it is.
+// A test can break its host process: the first variable names the fault, the second a
+// file. The fault begins when the file exists.
 const (
 	spoiledHost = "OPTIBFM_TEST_SPOIL"
 	spoiledWhen = "OPTIBFM_TEST_SPOIL_WHEN"
 )
 
-// spoils are what a host can do wrong from within.
+// spoils are the faults of a host process.
 var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 	"planner panics": func(h *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
-			close(h.Planner.Plans) // upon which the planner sends
+			close(h.Planner.Plans) // the planner panics when it sends
 		}()
 	},
 	"recorder panics": func(h *host.Process, now <-chan struct{}) {
-		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { panic("a recorder's mistake") }}
+		h.Intake.Source = &spoiledSource{Source: h.Intake.Source, now: now, act: func() { panic("in the recorder") }}
 	},
 	"any other goroutine panics": func(_ *host.Process, now <-chan struct{}) {
 		go func() {
 			<-now
-			panic("a mistake somewhere")
+			panic("in a goroutine")
 		}()
 	},
 	"recorder stalls for 2 s": func(h *host.Process, now <-chan struct{}) {
@@ -64,17 +64,17 @@ var spoils = map[string]func(h *host.Process, now <-chan struct{}){
 			for range 20 {
 				time.Sleep(50 * time.Millisecond)
 				line, err := control.Send(h.Session.File.Safety.Socket, "arm")
-				fmt.Fprintf(os.Stderr, "the host was answered: %s %v\n", line, err)
+				fmt.Fprintf(os.Stderr, "the host received: %s %v\n", line, err)
 				child := exec.Command("/proc/self/exe", "arm", "--socket", h.Session.File.Safety.Socket)
 				child.Env = append(os.Environ(), actAsProgram+"=1")
 				text, _ := child.CombinedOutput()
-				fmt.Fprintf(os.Stderr, "its child was answered: %s\n", text)
+				fmt.Fprintf(os.Stderr, "its child received: %s\n", text)
 			}
 		}()
 	},
 }
 
-// spoiledSource does something once, in the recorder's goroutine.
+// spoiledSource calls act once, in the recorder's goroutine.
 type spoiledSource struct {
 	rewardsrc.Source
 	now  <-chan struct{}
@@ -94,7 +94,7 @@ func (s *spoiledSource) Poll(dst []rewardsrc.Label) int {
 	return s.Source.Poll(dst)
 }
 
-// runSpoiledHost is the host process with a mistake in it.
+// runSpoiledHost runs the host process with a fault.
 func runSpoiledHost(spoil string) {
 	now := make(chan struct{})
 	go func() {
@@ -120,18 +120,18 @@ func runSpoiledHost(spoil string) {
 	}
 }
 
-// attendedRun is `optibfm run` on a robot that an operator arms and whose stops
-// are held.
+// attendedRun is `optibfm run` on a robot that an operator arms, with safety.after_stop:
+// hold.
 type attendedRun struct {
 	t      *testing.T
 	robot  *watched
 	cmd    *exec.Cmd
 	socket string
-	spoil  string // the file that spoils the host
+	spoil  string // the file that starts the fault of the host
 	output *syncBuffer
 }
 
-// syncBuffer is written by a process and read meanwhile.
+// syncBuffer is a file that a process writes while a test reads it.
 type syncBuffer struct{ path string }
 
 func (b *syncBuffer) String() string {
@@ -139,7 +139,7 @@ func (b *syncBuffer) String() string {
 	return string(text)
 }
 
-// runAttended starts a run; spoil may be empty.
+// runAttended starts a run. spoil names a fault of the host, or is empty.
 func runAttended(t *testing.T, spoil string, set ...string) *attendedRun {
 	t.Helper()
 	r := prepareAttended(t, spoil, set...)
@@ -147,13 +147,17 @@ func runAttended(t *testing.T, spoil string, set ...string) *attendedRun {
 	return r
 }
 
-// prepareAttended makes a run that is to be started.
+// prepareAttended returns a run that has not started.
 func prepareAttended(t *testing.T, spoil string, set ...string) *attendedRun {
 	t.Helper()
 	w, base := serveWatched(t)
 	dir := t.TempDir()
-	r := &attendedRun{t: t, robot: w, socket: filepath.Join(dir, "s"), spoil: filepath.Join(dir, "now"), output: &syncBuffer{filepath.Join(dir, "output")}}
-	base = append(base, "safety.arm=operator", "safety.after_stop=hold", "safety.socket="+r.socket, "controller.replan_every_ticks=1")
+	r := &attendedRun{
+		t: t, robot: w, socket: filepath.Join(dir, "s"),
+		spoil: filepath.Join(dir, "now"), output: &syncBuffer{filepath.Join(dir, "output")},
+	}
+	base = append(base, "safety.arm=operator", "safety.after_stop=hold", "safety.socket="+r.socket,
+		"controller.replan_every_ticks=1")
 	r.cmd = program(t, append(base, set...)...)
 	r.cmd.Env = append(r.cmd.Env, spoiledHost+"="+spoil, spoiledWhen+"="+r.spoil)
 	return r
@@ -177,7 +181,7 @@ func (r *attendedRun) start() {
 	})
 }
 
-// say says a word; an error is that nobody answered.
+// say sends a command to the socket. Its error is that there is no answer.
 func (r *attendedRun) say(word string) (c link.Status, err error) {
 	line, err := control.Send(r.socket, word)
 	if err == nil {
@@ -186,7 +190,7 @@ func (r *attendedRun) say(word string) (c link.Status, err error) {
 	return c, err
 }
 
-// must says a word until it is done: a machine under load is slow.
+// must repeats a command until the robot is in a state: a machine under load is slow.
 func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
 	var c link.Status
@@ -209,7 +213,7 @@ func (r *attendedRun) arm() {
 	}
 }
 
-// awaitStop waits until the run says that the robot is stopped.
+// awaitStop waits until the status is stopped.
 func (r *attendedRun) awaitStop() link.Status {
 	r.t.Helper()
 	var c link.Status
@@ -219,7 +223,7 @@ func (r *attendedRun) awaitStop() link.Status {
 	return c
 }
 
-// goesOn checks that the robot moves for a while.
+// goesOn checks that the robot keeps moving for a second.
 func (r *attendedRun) goesOn(why string) {
 	r.t.Helper()
 	acts := r.robot.acts.Load()
@@ -234,7 +238,7 @@ func (r *attendedRun) goesOn(why string) {
 	}
 }
 
-// End ends the run by a signal and returns how it ended.
+// End ends the run by SIGTERM and returns its error.
 func (r *attendedRun) End() error {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -256,14 +260,14 @@ func (r *attendedRun) spoilNow() {
 	}
 }
 
-// TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm is the fault
-// table's part that needs processes, where something can be mended.
-func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing.T) {
+// TestRun_HoldsAStopUntilResetAndArm tests the faults of docs/safety.md that need two
+// processes and that an operator can clear.
+func TestRun_HoldsAStopUntilResetAndArm(t *testing.T) {
 	for _, f := range []struct {
 		name   string
 		set    []string
 		inject func(*attendedRun)
-		heal   func(*attendedRun)
+		repair func(*attendedRun)
 		want   controller.Fault
 	}{
 		{"the host is stopped for 2 s (SIGSTOP)", []string{"run.host_timeout_s=0.5"},
@@ -284,7 +288,7 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 		{"the sensor is unplugged and plugged in", nil,
 			func(r *attendedRun) { r.robot.broken.Store(true) },
 			func(r *attendedRun) { r.robot.broken.Store(false) }, controller.FaultSense},
-		{"an operator says stop", nil,
+		{"an operator stops it", nil,
 			func(r *attendedRun) { _, _ = r.say("stop") },
 			func(*attendedRun) {}, controller.FaultOperator},
 	} {
@@ -298,7 +302,7 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 			if c.Cause != f.want.String() || c.Found == "" {
 				t.Errorf("the cause is %q (%s), want %q", c.Cause, c.Found, f.want)
 			}
-			f.heal(r)
+			f.repair(r)
 			acts := r.robot.acts.Load()
 			r.must("reset", "disarmed")
 			time.Sleep(100 * time.Millisecond)
@@ -314,26 +318,23 @@ func TestAProcessFaultIsHeldAndTheRobotMovesAgainOnlyAfterResetAndArm(t *testing
 	}
 }
 
-// checkStopIsLogged finds the stop in the log, once, as the status had it, and that the
-// log verifies.
+// checkStopIsLogged checks that the log has the stop once, with the cause of the status,
+// and that the log verifies.
 func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault, found string) {
 	t.Helper()
 	log := onlyLog(t, r.cmd)
 	stops := eventsWith(t, log, "robot stopped: ")
 	if len(stops) != 1 || !strings.HasPrefix(stops[0], "robot stopped: "+want.String()+": "+found) {
-		t.Errorf("the log tells of the stops %q, the status of %v: %s", stops, want, found)
+		t.Errorf("the log has the stops %q, the status %v: %s", stops, want, found)
 	}
 	summary, _, err := flightlog.Summarise(log)
 	if err != nil || summary.Faults[want] != 1 {
-		t.Errorf("the log tells of the stops %v, %v", summary.Faults, err)
+		t.Errorf("the log has the faults %v, %v", summary.Faults, err)
 	}
-	result, err := flightlog.Verify(log)
-	if err != nil || !result.OK() {
-		t.Errorf("the replay: %v, %v", err, result.First)
-	}
+	checkVerified(t, log)
 }
 
-// eventsWith returns the texts of a log's events that begin so.
+// eventsWith returns the texts of a log's events with a prefix.
 func eventsWith(t *testing.T, log *flightlog.Reader, prefix string) (texts []string) {
 	t.Helper()
 	for r, err := range log.Records() {
@@ -377,9 +378,8 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 	}
 }
 
-// TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted is the part in which
-// the run has lost what it cannot do without.
-func TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted(t *testing.T) {
+// TestRun_EndsAfterAFaultOfTheHost tests faults that a reset cannot clear.
+func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
 	kill := func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGKILL) }
 	for _, f := range []struct {
 		name, spoil string
@@ -403,14 +403,14 @@ func TestAFaultThatNothingMendsEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 				t.Errorf("the panic is not shown:\n%s", r.output)
 			}
 			if _, err := os.Stat(r.socket); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the socket is left behind: %v", err)
+				t.Errorf("the socket is left: %v", err)
 			}
 			onlyLog(t, r.cmd)
 		})
 	}
 }
 
-func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T) {
+func TestRun_DeadmanHaltsWhileTheControlProcessIsStopped(t *testing.T) {
 	r := runAttended(t, "", "robot.bridge.deadman_ms=1000", "loop.max_missed_ticks=200")
 	r.arm()
 	stopped := time.Now()
@@ -418,7 +418,7 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 	t.Logf("halted by its own server after %v, its deadman is 1 s", r.robot.waitHalted(t, stopped))
 	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
 	r.awaitStop()
-	time.Sleep(100 * time.Millisecond) // a few ticks, in which it is found to be lost
+	time.Sleep(100 * time.Millisecond) // some ticks, in which the control process detects the loss
 	acts := r.robot.acts.Load()
 	for _, word := range []string{"reset", "arm"} {
 		if c, err := r.say(word); err != nil || c.Error == "" || c.State != "stopped" {
@@ -428,7 +428,7 @@ func TestTheRobotsOwnDeadmanHaltsItWhileTheControlProcessIsStopped(t *testing.T)
 	if r.robot.acts.Load() != acts {
 		t.Error("it moved")
 	}
-	_ = r.End() // it says that the robot is lost
+	_ = r.End() // the error is that the robot is lost
 }
 
 func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
@@ -455,8 +455,7 @@ func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 	}
 }
 
-// TestNoProcessNuisanceStopsTheRobot is what the two processes bear.
-func TestNoProcessNuisanceStopsTheRobot(t *testing.T) {
+func TestRun_KeepsMovingThroughNuisances(t *testing.T) {
 	for _, f := range []struct {
 		name, spoil string
 		inject      func(*attendedRun)
@@ -489,9 +488,9 @@ func TestNoProcessNuisanceStopsTheRobot(t *testing.T) {
 	}
 }
 
-func TestAFullDiskDoesNotStopTheRobotAndIsTold(t *testing.T) {
+func TestRun_KeepsMovingOnAFullDisk(t *testing.T) {
 	if err := exec.Command("unshare", "-Urm", "true").Run(); err != nil {
-		t.Skipf("no namespaces here: %v", err)
+		t.Skipf("no namespaces: %v", err)
 	}
 	w, set := serveWatched(t)
 	disk := t.TempDir()
@@ -501,21 +500,18 @@ func TestAFullDiskDoesNotStopTheRobotAndIsTold(t *testing.T) {
 	cmd.Env = inner.Env
 	output := w.start(t, cmd)
 	acts := w.acts.Load()
-	time.Sleep(4 * time.Second) // 200 ticks, of some 500 bytes, and the log's head
+	time.Sleep(4 * time.Second) // 200 ticks of about 500 bytes, and the log's header
 	if n := w.acts.Load() - acts; n < 80 {
 		t.Errorf("%d acts in 4 s", n)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	terminate(t, cmd) // the error of the log is the error of the program
 	w.waitHalted(t, time.Now())
-	_ = cmd.Wait() // the log's error is the program's
 	if !strings.Contains(output.String(), "no space left") {
-		t.Errorf("nobody was told:\n%s", output)
+		t.Errorf("the output has no error of the disk:\n%s", output)
 	}
 }
 
-// exe is this test's own program, which /proc/self/exe is not for others.
+// exe is the path of this test, for processes with another /proc/self/exe.
 func exe(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -525,11 +521,11 @@ func exe(t *testing.T) string {
 	return path
 }
 
-func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *testing.T) {
+func TestSocket_RefusesTheHostAndItsChildren(t *testing.T) {
 	r := runAttended(t, "host tries to arm")
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		text := r.output.String()
-		return strings.Count(text, "the host was answered") >= 3 && strings.Count(text, "its child was answered") >= 3
+		return strings.Count(text, "the host received") >= 3 && strings.Count(text, "its child received") >= 3
 	}) {
 		t.Fatalf("the host did not try:\n%s", r.output)
 	}
@@ -537,13 +533,13 @@ func TestTheHostCannotArmTheRobotThroughTheSocketAndNeitherCanItsChildren(t *tes
 		t.Errorf("%d acts:\n%s", n, r.output)
 	}
 	if !strings.Contains(r.output.String(), "belongs to the controller itself") {
-		t.Errorf("the refusal does not say why:\n%s", r.output)
+		t.Errorf("the refusal has no reason:\n%s", r.output)
 	}
 	checkNoListener(t, r)
 	r.arm() // a person can
 }
 
-// checkNoListener looks through the host's descriptors for the socket.
+// checkNoListener checks that the host has no descriptor of the control socket.
 func checkNoListener(t *testing.T, r *attendedRun) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/unix")

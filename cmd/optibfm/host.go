@@ -6,7 +6,7 @@ import (
 	"optibfm/internal/host"
 )
 
-// newHostCommand is the host process. People do not call it: `run` starts it.
+// newHostCommand is the host process, which `run` starts. It is hidden from people.
 func newHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "host", Hidden: true, Args: cobra.NoArgs,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// dependencies returns the packages that a pattern links.
+// dependencies lists the packages that a pattern imports, directly or not.
 func dependencies(t *testing.T, pattern string) []string {
 	t.Helper()
 	list, err := exec.Command("go", "list", "-deps", pattern).Output()
@@ -18,34 +18,37 @@ func dependencies(t *testing.T, pattern string) []string {
 
 func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
-// TestImports_PointDownwards lists what each part of the tree may not import.
+// TestImports_PointDownwards lists the forbidden imports of each part of the tree.
 func TestImports_PointDownwards(t *testing.T) {
-	for _, c := range []struct {
-		pattern   string
-		forbidden []string
-	}{
-		{"optibfm/cmd/optibfm", []string{"optibfm/lab", "optibfm/cmd/optibfm-lab", "gonum.org/v1/plot", "golang.org/x/image/font"}},
-		{"optibfm/internal/control", []string{"optibfm/internal/host", "optibfm/flightlog/report", "optibfm/lab"}},
-		{"optibfm/internal/host", []string{"optibfm/internal/control", "optibfm/lab"}},
-		{"optibfm/internal/record", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/terminal"}},
-		{"optibfm/internal/link", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/setup"}},
-		{"optibfm/internal/setup", []string{"optibfm/internal/host", "optibfm/internal/control", "optibfm/internal/terminal"}},
-		{"optibfm/controller", []string{"optibfm/internal/shm", "optibfm/internal/setup", "optibfm/flightlog", "optibfm/rtloop"}},
-		{"optibfm/flightlog/...", []string{"optibfm/internal/setup", "optibfm/cmd"}},
-		{"optibfm/lab/...", []string{"optibfm/cmd"}},
-		// A reward device must not hold anything that can arm a robot.
-		{"optibfm/rewardsrc/...", []string{"optibfm/controller", "optibfm/hal", "optibfm/rtloop", "optibfm/cmd", "optibfm/internal/shm"}},
+	for _, c := range []struct{ pattern, forbidden string }{
+		{"cmd/optibfm", "lab cmd/optibfm-lab"},
+		{"internal/control", "internal/host flightlog/report lab"},
+		{"internal/host", "internal/control lab"},
+		{"internal/record", "internal/host internal/control internal/terminal"},
+		{"internal/link", "internal/host internal/control internal/setup"},
+		{"internal/setup", "internal/host internal/control internal/terminal"},
+		{"internal/review", "internal/host internal/control internal/setup"},
+		{"controller", "internal/shm internal/setup flightlog rtloop"},
+		{"flightlog/...", "internal/setup cmd"},
+		{"lab/...", "cmd"},
+		// A label device must not be able to arm a robot.
+		{"rewardsrc/...", "controller hal rtloop cmd internal/shm"},
 	} {
-		deps := dependencies(t, c.pattern)
+		deps := dependencies(t, "optibfm/"+c.pattern)
 		if len(deps) < 5 {
 			t.Errorf("go list -deps %s lists %d packages", c.pattern, len(deps))
 		}
 		for _, dep := range deps {
-			for _, folder := range c.forbidden {
-				if within(dep, folder) {
+			for _, folder := range strings.Fields(c.forbidden) {
+				if within(dep, "optibfm/"+folder) {
 					t.Errorf("%s imports %s", c.pattern, dep)
 				}
 			}
+		}
+	}
+	for _, dep := range dependencies(t, "optibfm/cmd/optibfm") {
+		if within(dep, "gonum.org/v1/plot") || within(dep, "golang.org/x/image/font") {
+			t.Errorf("the robot's program imports %s", dep)
 		}
 	}
 	for _, pattern := range []string{"optibfm/posterior", "optibfm/rtloop"} {

@@ -20,20 +20,21 @@ import (
 	"optibfm/tflite"
 )
 
-// startStep is a step of a run's start at which the program waits.
+// startStep is a step of the start at which the program waits.
 type startStep struct {
 	name string
-	// prepare returns the command, and what is closed when it waits.
+	// prepare returns the command and a channel that is closed when the program waits.
 	prepare func(t *testing.T) (*exec.Cmd, <-chan struct{})
-	says    string // the error
+	want    string // in the error
 }
 
 var startSteps = []startStep{
-	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"), "waiting for the welcome"},
+	{"the bridge's hello is not answered", waitingForTheBridge(bridgetest.Hello, "no answer"),
+		"waiting for the welcome"},
 	{"the bridge's welcome comes byte by byte", waitingForTheBridge(bridgetest.Hello, "a byte every 60 ms"),
 		"waiting for the welcome"},
 	{"the bridge's server does not listen", waitingForTheServer, "waiting until the server listens"},
-	{"a microcontroller does not answer", waitingForTheBoard, "wait 1m0s for the answer to HELLO"},
+	{"a microcontroller does not answer", waitingForTheBoard, "for the answer to HELLO"},
 	{"the host process is not ready", waitingForTheHost, "interrupted before the robot was armed"},
 	{"lockstep: the bridge's hello is not answered", inLockstep(bridgetest.Hello), "waiting for the welcome"},
 	{"lockstep: reset is not answered", inLockstep(bridgetest.Reset), "reset"},
@@ -50,8 +51,8 @@ func TestRun_ASignalEndsEveryStepOfItsStart(t *testing.T) {
 			output := startToFile(t, cmd)
 			awaitStep(t, waiting, output)
 			state := interrupt(t, cmd, output)
-			if state.ExitCode() != 1 || !strings.Contains(output.String(), step.says) {
-				t.Errorf("it ended with %v, want %q:\n%s", state, step.says, output)
+			if state.ExitCode() != 1 || !strings.Contains(output.String(), step.want) {
+				t.Errorf("it ended with %v, want %q:\n%s", state, step.want, output)
 			}
 		})
 	}
@@ -62,14 +63,10 @@ func startToFile(t *testing.T, cmd *exec.Cmd) *syncBuffer {
 	t.Helper()
 	output := &syncBuffer{filepath.Join(t.TempDir(), "output")}
 	file, err := os.Create(output.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	defer file.Close()
 	cmd.Stdout, cmd.Stderr = file, file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return output
 }
@@ -79,12 +76,12 @@ func awaitStep(t *testing.T, waiting <-chan struct{}, output *syncBuffer) {
 	select {
 	case <-waiting:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("the step is not reached:\n%s", output)
+		t.Fatalf("the program did not reach the step:\n%s", output)
 	}
 }
 
-// interrupt sends two signals and waits for the end: the second must not end the
-// program without a halt.
+// interrupt sends two signals and waits for the end. The second signal must not prevent
+// the halt.
 func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState {
 	t.Helper()
 	for range 2 {
@@ -96,27 +93,27 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 	select {
 	case <-ended:
 	case <-time.After(rigtest.ExitTimeout):
-		_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
+		_ = cmd.Process.Signal(syscall.SIGABRT) // prints its goroutines
 		<-ended
 		t.Fatalf("it did not end:\n%s", output)
 	}
 	return cmd.ProcessState
 }
 
-// waitingForTheBridge is a run in real time whose server commits a fault.
+// waitingForTheBridge returns a run in real time with a server that commits a fault.
 func waitingForTheBridge(at bridgetest.Kind, fault string) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
 	return func(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		server := serveFaulty(t, true, at, fault)
 		cmd := program(t, bridgeSettings(server, "free")...)
-		if at == bridgetest.Halt { // which the signal makes it send
+		if at == bridgetest.Halt { // the signal causes it
 			return cmd, server.Acted()
 		}
 		return cmd, server.Committed()
 	}
 }
 
-// serveFaulty serves a robot that must be halted, and must not have acted after the
-// fault, when the test ends.
+// serveFaulty serves a robot with a fault. When the test ends, the robot must be halted
+// and must not have acted after the fault.
 func serveFaulty(t *testing.T, free bool, at bridgetest.Kind, fault string) *bridgetest.Server {
 	t.Helper()
 	for _, f := range bridgetest.Faults(at, free) {
@@ -151,7 +148,7 @@ func inLockstep(at bridgetest.Kind) func(*testing.T) (*exec.Cmd, <-chan struct{}
 	}
 }
 
-// waitingForTheServer is a run whose bridge has a server that does not listen.
+// waitingForTheServer returns a run with a bridge server that does not listen.
 func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	started := filepath.Join(t.TempDir(), "started")
 	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.mode=free", "operator.source=none",
@@ -159,23 +156,21 @@ func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	return cmd, exists(started)
 }
 
-// exists returns a channel that is closed when there is a file.
+// exists returns a channel that is closed when a file exists.
 func exists(path string) <-chan struct{} {
-	there := make(chan struct{})
+	found := make(chan struct{})
 	go func() {
 		if rigtest.WaitUntil(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
-			close(there)
+			close(found)
 		}
 	}()
-	return there
+	return found
 }
 
-// waitingForTheBoard is a wagon whose microcontroller says nothing.
+// waitingForTheBoard returns a run of a wagon with a silent microcontroller.
 func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = line.Close() })
 	waiting := make(chan struct{})
 	go func() {
@@ -183,13 +178,14 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		close(waiting)
 	}()
 	const board = "robot.composite.devices[1].mcu."
-	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000", "model.bundle="+rigtest.WagonBundle(t))
+	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000",
+		"model.bundle="+rigtest.WagonBundle(t))
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
 	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	return cmd, waiting
 }
 
-// waitingForTheHost is a run whose host process hangs before it is ready.
+// waitingForTheHost returns a run with a host process that hangs before it is ready.
 func waitingForTheHost(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	hung := filepath.Join(t.TempDir(), "hung")
 	cmd := program(t, "operator.source=none")
@@ -197,14 +193,14 @@ func waitingForTheHost(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	return cmd, exists(hung)
 }
 
-// unloadable is a model that cannot be loaded.
+// unloadable is a model with an Evaluator that fails.
 type unloadable struct{ setup.NativeModel }
 
 var errUnloadable = errors.New("it cannot be loaded")
 
 func (unloadable) Evaluator(configs.File) (tflite.Evaluator, error) { return nil, errUnloadable }
 
-// A signal has its default effect while a model is loaded: no device may be open.
+// While a model is loaded, a signal ends the process without a halt: no device may be open.
 func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Robot.Driver, f.Robot.Bridge.Address = configs.DriverBridge, "unix:/nonexistent"

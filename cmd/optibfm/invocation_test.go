@@ -4,14 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"optibfm/internal/shell"
 )
 
-// walkerByWeb is a walker at its real rate with a person at a browser.
+// walkerByWeb is a walker in real time with labels from a browser.
 var walkerByWeb = runFlags{config: "walker", operator: "web", set: []string{"run.lockstep=false", "run.episode_s=0"}}
 
-func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
+func TestInvocation_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags          runFlags
 		keyboard, task string
@@ -22,7 +20,7 @@ func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 		},
 		"fast":     {runFlags{config: embeddedConfig, fast: true}, "", "o run --task corner --fast"},
 		"lockstep": {runFlags{config: "walker"}, "", ""},
-		"web, at real rate": {
+		"web, in real time": {
 			walkerByWeb,
 			"o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0", "",
 		},
@@ -36,7 +34,7 @@ func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 			`o run --task corner --set operator.source=none --set 'model.bundle=it'\''s'`,
 		},
 		"another task given": {
-			runFlags{config: embeddedConfig, task: "corner", seed: 7, givenSeed: true},
+			runFlags{config: embeddedConfig, task: "corner", seed: 7, seedGiven: true},
 			"o run --task corner --operator keyboard --seed 7", "o run --task far_corner --seed 7",
 		},
 	} {
@@ -44,7 +42,7 @@ func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		i := Invoked("o", c.flags, file)
+		i := invocation("o", c.flags, file)
 		for _, s := range []struct {
 			args []string
 			want string
@@ -60,7 +58,7 @@ func TestInvoked_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 	}
 }
 
-func TestInvoked_OperatesTheSocketOfTheRun(t *testing.T) {
+func TestInvocation_OperatesTheSocketOfTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	text := "version: 1\nsafety: {arm: operator, socket: /tmp/mine.sock}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -81,11 +79,8 @@ func TestInvoked_OperatesTheSocketOfTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Invoked("o", c.flags, file).OperatorCommand("arm"); got != c.want {
+		if got := invocation("o", c.flags, file).OperatorCommand("arm"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-	}
-	if got := (shell.Invocation{Program: "optibfm"}).Command("replay", "logs/my walker.mcap"); got != "optibfm replay 'logs/my walker.mcap'" {
-		t.Errorf("a path with a space: %s", got)
 	}
 }

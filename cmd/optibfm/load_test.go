@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// loadProcesses is how many processes compete with the program for the processors.
+// loadProcesses is the number of processes that compete for the processors.
 const loadProcesses = 8
 
-// TestRun_SurvivesLoad is a measurement: OPTIBFM_LOAD_RUNS runs of
-// OPTIBFM_LOAD_SECONDS (default 120), one after another, beside busy processes, at
-// normal priority, with a browser that labels. Each ends by SIGINT.
-// OPTIBFM_LOAD_ARGS replaces the arguments that choose the robot.
+// TestRun_SurvivesLoad is a measurement: OPTIBFM_LOAD_RUNS runs of OPTIBFM_LOAD_SECONDS
+// (default 120), in sequence, at normal priority, next to busy processes, with labels from
+// a browser. Each ends by SIGINT. OPTIBFM_LOAD_ARGS replaces the arguments that choose the
+// robot.
 func TestRun_SurvivesLoad(t *testing.T) {
 	runs, err := strconv.Atoi(os.Getenv("OPTIBFM_LOAD_RUNS"))
 	if err != nil {
@@ -47,16 +47,16 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 		" --set log.dir=" + t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said := newPairingReader()
+	output := newPairingReader()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", strings.Fields(args)...)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), actAsProgram+"=1")
-	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	watched := make(chan error, 1)
-	go func() { watched <- labelInBrowser(ctx, said) }()
+	go func() { watched <- labelInBrowser(ctx, output) }()
 	begun := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -69,7 +69,7 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 		err = <-ended
 	}
 	cancel()
-	t.Logf("error: %v; the console: %v; it said:\n%s", err, <-watched, said)
+	t.Logf("error: %v; the console: %v; the output:\n%s", err, <-watched, output)
 	if err != nil {
 		t.Errorf("it failed: %v", err)
 	}

@@ -1,5 +1,5 @@
-// Command optibfm lets a robot with a behaviour foundation model find out from
-// a few reward labels what its operator wants. Start with `optibfm run`.
+// Command optibfm runs a robot that has a behaviour foundation model. The robot infers
+// its task from reward labels of its operator. Start with `optibfm run`.
 package main
 
 import (
@@ -12,8 +12,11 @@ import (
 	"optibfm/flightlog"
 )
 
+// exitDamaged is the exit status for a damaged log; that of other errors is 1.
+const exitDamaged = 3
+
 func main() {
-	if err := NewRootCommand().Execute(); err != nil {
+	if err := newRootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "optibfm:", err)
 		os.Exit(exitStatus(err))
 	}
@@ -26,27 +29,58 @@ func exitStatus(err error) int {
 	return 1
 }
 
-func NewRootCommand() *cobra.Command {
+func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optibfm",
-		Short: "A robot finds out its task from a few reward labels",
-		Long: `optibfm drives a robot that has a behaviour foundation model, learns from reward
-labels which task its operator wants, and asks for a label only when one would
-teach it something.
-
-  optibfm run                       the built-in rover and a simulated operator
+		Short: "Run a robot that infers its task from a few reward labels",
+		Long: `optibfm runs a robot that has a behaviour foundation model. The robot infers its
+task from reward labels of its operator, and asks for a label only when the label
+would be informative.`,
+		Example: `  optibfm run                       the built-in rover and a simulated operator
   optibfm run --operator keyboard   you are the operator
-  optibfm arm                       let a real robot move; also disarm, stop, reset, status
-  optibfm replay FILE               verify and explain what a log says`,
+  optibfm replay FILE               verify and explain the log of a run`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(
-		newRunCommand(), newHostCommand(), newReplayCommand(), newLogCommand(),
-		newModelCommand(), newInferCommand(), newConfigCommand(),
-		newLabelCommand(), newCalibrateCommand(), newJitterCommand(), newDoctorCommand(), newVersionCommand(),
-	)
-	root.AddCommand(newOperateCommands()...)
-	root.AddCommand(newHaltCommand())
+	group := func(id, title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title + ":"})
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	operate := append([]*cobra.Command{newRunCommand()}, newOperateCommands()...)
+	group("operate", "Operate", append(operate, newHaltCommand())...)
+	group("label", "Label", newLabelCommand())
+	group("review", "Review", newReplayCommand(), newLogCommand())
+	group("models", "Models", newModelCommand(), newInferCommand())
+	group("setup", "Set up", newConfigCommand(), newCalibrateCommand(),
+		newDoctorCommand(), newJitterCommand(), newVersionCommand())
+	root.SetHelpCommandGroupID("setup")
+	root.SetCompletionCommandGroupID("setup")
+	root.AddCommand(newHostCommand())
+	cobra.EnableCommandSorting = false
 	return root
+}
+
+// addSetFlag adds --set, which overrides keys of a configuration.
+func addSetFlag(cmd *cobra.Command, set *[]string) {
+	cmd.Flags().StringArrayVar(set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
+}
+
+// requireFlags makes a command refuse to run without these flags.
+func requireFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // no such flag
+		}
+	}
+}
+
+// withSubcommands makes a command print its help where no subcommand is given.
+func withSubcommands(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
 }

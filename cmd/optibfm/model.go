@@ -2,131 +2,41 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"optibfm/configs"
-	"optibfm/internal/npz"
-	"optibfm/internal/setup"
+	"optibfm/internal/bundle"
 	"optibfm/tflite"
 )
 
-// newModelCommand makes `optibfm model`: what can be done with a model without
-// a robot.
 func newModelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Import, inspect and check behaviour foundation models",
-		Long: `A model is the directory of a bundle (bfm.json and model.safetensors, or bfm.json
-and a TensorFlow SavedModel), the directory of a metamotivo FB checkpoint
-(config.json and model.safetensors), or embedded:rover, the model within this
-program. "model import" makes a bundle of a checkpoint, to which it adds Cov B
-(φ needs it), or of a SavedModel.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Short: "Import, print and check behaviour foundation models",
+		Long: `A model is one of
+
+  a bundle      a folder with bfm.json and model.safetensors or a SavedModel
+  a checkpoint  a folder of metamotivo FB: config.json and model.safetensors
+  embedded:rover, the model in this program
+
+"model import" makes a bundle of a checkpoint or of a SavedModel.`,
+		Example: "  optibfm model inspect embedded:rover",
 	}
-	cmd.AddCommand(newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
-	return cmd
+	return withSubcommands(cmd,
+		newModelImport(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
 }
 
 func newModelInspect() *cobra.Command {
 	return &cobra.Command{
-		Use:   "inspect BUNDLE",
-		Short: "Print what a model says about itself",
-		Args:  cobra.ExactArgs(1),
+		Use:     "inspect BUNDLE",
+		Short:   "Print the sizes, channels and provenance of a model",
+		Example: "  optibfm model inspect embedded:rover",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenModel(args[0])
-			if err != nil {
-				return err
-			}
-			return printModel(cmd.OutOrStdout(), m)
+			return bundle.Describe(cmd.OutOrStdout(), args[0])
 		},
 	}
-}
-
-func printModel(w io.Writer, m setup.Model) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
-	d := m.Dims()
-	row("name", "%s", m.Title())
-	row("sha256", "%s", m.Fingerprint())
-	row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
-	switch m := m.(type) {
-	case setup.NativeModel:
-		rowsOfNetworks(row, m.Bundle)
-		rowsOfDescription(row, m.Gamma, m.Observation, m.Action, m.Provenance)
-	case setup.SavedModel:
-		row("evaluated by", "TensorFlow only, from the SavedModel %s", m.Dir)
-		row("signatures", "φ %s, π %s, ψ %s", m.Signatures.Phi, m.Signatures.Policy, m.Signatures.Psi)
-		row("normalises", "z %t", m.NormZ)
-		rowsOfDescription(row, m.Gamma, m.Observation, m.Action, m.Provenance)
-	}
-	return table.Flush()
-}
-
-// rowsOfNetworks tells what is known of networks whose architecture is.
-func rowsOfNetworks(row func(name, format string, args ...any), b *tflite.Bundle) {
-	a := b.Architecture
-	row("F", "hidden %d, hidden layers %d, embedding layers %d", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers)
-	row("B", "hidden %d, hidden layers %d, normalised %t", a.B.Hidden, a.B.HiddenLayers, a.B.Norm)
-	row("actor", "hidden %d, hidden layers %d, embedding layers %d", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers)
-	row("parameters", "%d", parameters(a))
-	row("normalises", "observations %t, z %t", a.NormObs, a.NormZ)
-	row("layernorm eps", "%g", b.LayerNormEps)
-	row("Cov B", "%s", map[bool]string{true: "there", false: "missing: add it with optibfm model import"}[b.HasCovariance()])
-}
-
-// rowsOfDescription tells what any bundle may say of itself.
-func rowsOfDescription(row func(name, format string, args ...any), gamma float64, observation, action []tflite.Channel, provenance map[string]string) {
-	if gamma > 0 {
-		row("gamma", "%g", gamma)
-	}
-	for _, side := range []struct {
-		name     string
-		channels []tflite.Channel
-	}{{"observation", observation}, {"action", action}} {
-		if len(side.channels) > 0 {
-			row(side.name, "%s", channelList(side.channels))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(provenance)) {
-		row(key, "%s", provenance[key])
-	}
-}
-
-// parameters counts the numbers of the networks.
-func parameters(a tflite.Architecture) int {
-	total := 0
-	for _, shape := range a.Tensors() {
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		total += n
-	}
-	return total
-}
-
-func channelList(channels []tflite.Channel) string {
-	var words []string
-	for _, c := range channels {
-		word := c.Name
-		if c.Unit != "" {
-			word += " [" + c.Unit + "]"
-		}
-		words = append(words, word)
-	}
-	return strings.Join(words, ", ")
 }
 
 func newModelCheck() *cobra.Command {
@@ -134,65 +44,35 @@ func newModelCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check BUNDLE vectors.npz",
 		Short: "Compare a model's results with those of its training framework",
-		Long: `Evaluates the cases of vectors.npz and prints the largest relative error of phi,
+		Long: `Evaluate the cases of vectors.npz and print the largest relative errors of phi,
 action and psi: max|x - y| / max|y| over the elements of a case, the largest of
-all cases. Fails where one is above the tolerance.
+all cases. The command fails if one is above the tolerance.
 
-vectors.npz holds obs [n, O], z [n, d] and the expected phi [n, d],
-action [n, A] and psi [E, n, d] (at that action). With cov_b [d, d] in the
-file, phi is computed with it, unless the model is a SavedModel.`,
-		Args: cobra.ExactArgs(2),
+vectors.npz holds obs [n, O], z [n, d] and the expected phi [n, d], action [n, A]
+and psi [E, n, d] at that action. If it holds cov_b [d, d], phi is computed with
+it, except for a SavedModel.`,
+		Example: "  optibfm model check models/cheetah models/cheetah/vectors.npz",
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenModel(args[0])
-			if err != nil {
-				return err
-			}
-			vectors, err := npz.ReadFile(args[1])
-			if err != nil {
-				return err
-			}
-			e, err := setup.CheckModel(m, vectors)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[1], err)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "phi     %.2e\naction  %.2e\npsi     %.2e\ncases   %d, tolerance %.2e\n", e.Phi, e.Action, e.Psi, e.Cases, tolerance)
-			if !(e.Worst() <= tolerance) {
-				return fmt.Errorf("%s: the largest relative error is above the tolerance (%.2e, %.2e): the export or the architecture differs", args[0], e.Worst(), tolerance)
-			}
-			return nil
+			return bundle.Check(cmd.OutOrStdout(), args[0], args[1], tolerance)
 		},
 	}
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 1e-4, "the largest relative error that passes")
 	return cmd
 }
 
-// evaluation is what `model eval` prints.
-type evaluation struct {
-	Phi    []float64   `json:"phi,omitempty"` // φ(s), [d]; absent where the model has no Cov B
-	Action []float32   `json:"action"`        // π_z(s) or the given action, [A]
-	Psi    [][]float32 `json:"psi"`           // ψ of each ensemble member, [E][d]
-}
-
 func newModelEval() *cobra.Command {
-	var obs, z, action string
+	var p bundle.Point
 	cmd := &cobra.Command{
 		Use:   "eval BUNDLE --obs '[...]' --z '[...]'",
 		Short: "Evaluate φ, π and ψ at one observation, as JSON",
-		Long: `Prints {"phi": [d], "action": [A], "psi": [E][d]}. Without --action, psi is at the
-policy's action. Each argument is a JSON array, or @FILE with one in it.`,
-		Args: cobra.ExactArgs(1),
+		Long: `Print {"phi": [d], "action": [A], "psi": [E][d]}. Without --action, psi is at the
+policy's action. Each argument is a JSON array, or @FILE with one.`,
+		Example: "  optibfm model eval models/cheetah --obs @obs.json --z @z.json",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := setup.OpenModel(args[0])
+			e, err := bundle.Evaluate(args[0], p)
 			if err != nil {
-				return err
-			}
-			var e evaluation
-			var point []float32
-			var task []float64
-			if err := errors.Join(readArray("obs", obs, &point), readArray("z", z, &task), readArray("action", action, &e.Action)); err != nil {
-				return err
-			}
-			if err := e.evaluate(m, point, task); err != nil {
 				return err
 			}
 			if e.Phi == nil {
@@ -201,63 +81,73 @@ policy's action. Each argument is a JSON array, or @FILE with one in it.`,
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 		},
 	}
-	cmd.Flags().StringVar(&obs, "obs", "", "the observation, [O]")
-	cmd.Flags().StringVar(&z, "z", "", "the task embedding, [d], of any norm")
-	cmd.Flags().StringVar(&action, "action", "", "the action for psi, [A] (default: the policy's)")
+	cmd.Flags().StringVar(&p.Obs, "obs", "", "the observation, [O]")
+	cmd.Flags().StringVar(&p.Z, "z", "", "the task embedding, [d], of any norm")
+	cmd.Flags().StringVar(&p.Action, "action", "", "the action for psi, [A] (default: the policy's)")
 	requireFlags(cmd, "obs", "z")
 	return cmd
 }
 
-func readArray[T float32 | float64](flag, text string, into *[]T) error {
-	if text == "" {
-		return nil
+func newModelBackend() *cobra.Command {
+	o := bundle.DefaultBackendOptions()
+	cmd := &cobra.Command{
+		Use: "backend", Args: cobra.NoArgs,
+		Short: "Check the TensorFlow installation: devices, agreement with the native networks, time",
+		Long: `Load TensorFlow as a run with model.backend: tensorflow does, print its version and
+devices, and compare its searches with those of the native networks. The command
+fails if the library or the device is missing, or if the results differ.`,
+		Example: `  optibfm model backend                       # the first GPU
+  optibfm model backend --bundle models/cheetah --device /CPU:0`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bundle.CompareBackends(cmd.OutOrStdout(), o)
+		},
 	}
-	raw := []byte(text)
-	if path, ok := strings.CutPrefix(text, "@"); ok {
-		var err error
-		if raw, err = os.ReadFile(path); err != nil {
-			return fmt.Errorf("--%s: %w", flag, err)
-		}
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("--%s: not an array of numbers (%w): give for instance '[0.5, -1]'", flag, err)
-	}
-	return nil
+	f, tf := cmd.Flags(), &o.TensorFlow
+	f.StringVar(&o.Bundle, "bundle", o.Bundle, "the model: embedded:rover, or the folder of a bundle")
+	f.StringVar(&tf.Device, "device", tf.Device, "the device of the graph")
+	f.StringVar(&tf.Library, "library", "", "the folder of the library (default: the install script's)")
+	f.IntVar(&tf.IntraOpThreads, "intra-op-threads", tf.IntraOpThreads, "threads of one operation; 0: all cores")
+	f.IntVar(&tf.InterOpThreads, "inter-op-threads", tf.InterOpThreads,
+		"concurrent operations; 0: all cores, -1: one, on the calling thread")
+	f.BoolVar(&tf.TF32, "tf32", false, "let a GPU round the inputs of products")
+	f.IntVar(&o.Candidates, "candidates", o.Candidates, "candidates of a search")
+	f.IntVar(&o.Searches, "searches", o.Searches, "number of searches to compare")
+	return cmd
 }
 
-func (e *evaluation) evaluate(m setup.Model, obs []float32, z []float64) (err error) {
-	n, err := m.Evaluator(configs.Default())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
-	d := n.Dims()
-	e.Phi = make([]float64, d.Latent)
-	switch err := n.Phi(e.Phi, obs); {
-	case errors.Is(err, tflite.ErrNoCovariance):
-		e.Phi = nil
-	case err != nil:
-		return err
-	}
-	if e.Action == nil {
-		e.Action = make([]float32, d.Action)
-		if err := n.Act(e.Action, obs, z); err != nil {
-			return err
-		}
-	}
-	psi := make([]float32, d.Ensemble*d.Latent)
-	if err := n.Psi(psi, obs, e.Action, z); err != nil {
-		return err
-	}
-	e.Psi = slices.Collect(slices.Chunk(psi, d.Latent))
-	return nil
-}
+func newModelImport() *cobra.Command {
+	o := bundle.ImportOptions{Signatures: tflite.DefaultSignatures()}
+	cmd := &cobra.Command{
+		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
+		Short: "Make a bundle of a metamotivo FB checkpoint or of a TensorFlow SavedModel",
+		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
+observations of the training data, obs [n, O] with n of at least 10,000.
 
-// requireFlags marks flags without which a command has nothing to do.
-func requireFlags(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag does not exist: a mistake in this file
-		}
+A SavedModel (a folder with saved_model.pb) needs a program that was built with
+-tags tensorflow. The command compares its signatures with those of a model,
+evaluates it at random inputs and copies its files. docs/tensorflow.md describes
+how to export one.`,
+		Example: `  optibfm model import checkpoints/walker --observations obs.npz --out models/walker
+  optibfm model import exported/walker --out models/walker --gamma 0.98`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bundle.Import(cmd.OutOrStdout(), args[0], o)
+		},
 	}
+	f := cmd.Flags()
+	f.StringVar(&o.Out, "out", "", "the folder of the bundle, new or empty")
+	f.StringVar(&o.Observations, "observations", "", "checkpoint: an .npz file with obs [n, O] of the training data")
+	f.StringVar(&o.Name, "name", "", "the model's name (default: the imported folder)")
+	f.Float64Var(&o.Gamma, "gamma", 0, "the discount of the training; 0: unknown")
+	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil,
+		"names of the observation's elements, with optional units: x:m,v:m/s")
+	f.StringSliceVar(&o.ActionChannels, "action-channels", nil, "names of the action's elements, with optional units")
+	f.StringVar(&o.Signatures.Phi, "phi", o.Signatures.Phi, "SavedModel: the signature of φ")
+	f.StringVar(&o.Signatures.Policy, "policy", o.Signatures.Policy, "SavedModel: the signature of π")
+	f.StringVar(&o.Signatures.Psi, "psi", o.Signatures.Psi, "SavedModel: the signature of ψ")
+	f.BoolVar(&o.NormZ, "norm-z", false, "SavedModel: its input is √d·z/‖z‖ instead of z")
+	f.StringVar(&o.Library, "library", "",
+		"SavedModel: the folder of TensorFlow's library (default: the install script's)")
+	requireFlags(cmd, "out")
+	return cmd
 }

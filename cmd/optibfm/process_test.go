@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/beliefstore"
 	"optibfm/internal/control"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
@@ -40,7 +42,7 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// actAsProgram makes the test binary be the program itself.
+// actAsProgram makes the test binary run the program.
 const actAsProgram = "OPTIBFM_TEST_PROGRAM"
 
 // inputFolder gives that program the devices of an evdevtest.Machine.
@@ -67,11 +69,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns the command `optibfm run` with a configuration of its own.
+// program returns the command `optibfm run` with these overrides, a log folder and an
+// untrained model.
 func program(t *testing.T, set ...string) *exec.Cmd {
 	t.Helper()
-	args := []string{"run", "--plain", "--set", "log.dir=" + t.TempDir(), "--set", "model.bundle=" + randomBundle(t), "--set", "loop.posture=warn", "--set", "loop.max_missed_ticks=-1", "--set", "controller.max_plan_age_ticks=1000"}
-	for _, s := range set {
+	args := []string{"run", "--plain"}
+	for _, s := range append([]string{
+		"log.dir=" + t.TempDir(), "model.bundle=" + randomBundle(t), "loop.posture=warn",
+		"loop.max_missed_ticks=-1", "controller.max_plan_age_ticks=1000",
+	}, set...) {
 		args = append(args, "--set", s)
 	}
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -79,7 +85,7 @@ func program(t *testing.T, set ...string) *exec.Cmd {
 	return cmd
 }
 
-// logDir is where a command of program keeps its logs.
+// logDir is the log folder of a command of program.
 func logDir(cmd *exec.Cmd) string {
 	for _, arg := range cmd.Args {
 		if dir, ok := strings.CutPrefix(arg, "log.dir="); ok {
@@ -95,13 +101,11 @@ func randomBundle(t *testing.T) string {
 	dims := tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}
 	dir := filepath.Join(t.TempDir(), "bundle")
 	m := tflitetest.Manifest(dims)
-	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)))
 	return dir
 }
 
-// onlyLog opens the one log that a command left.
+// onlyLog opens the only log of a command.
 func onlyLog(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(logDir(cmd), "*.mcap"))
@@ -116,8 +120,8 @@ func onlyLog(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
 	return r
 }
 
-// watched is a robot that another process controls through the bridge; it
-// tells when it was halted.
+// watched is a robot that another process controls through the bridge. It reports the
+// times of its halts.
 type watched struct {
 	*haltest.Robot
 	address string
@@ -135,8 +139,7 @@ func (w *watched) Arm() error {
 	return w.Robot.Arm()
 }
 
-// Sense gives samples the time that they are taken at: the bridge looks at
-// their age.
+// Sense stamps samples with the present: the bridge checks their age.
 func (w *watched) Sense(obs []float32) (int64, error) {
 	_, err := w.Robot.Sense(obs)
 	return rtloop.Now(), err
@@ -157,8 +160,8 @@ func (w *watched) Halt() error {
 	return w.Robot.Halt()
 }
 
-// serveWatched serves a robot and returns it with the settings that reach it. The limits in time
-// are beyond what a busy machine takes: a test of one of them sets it.
+// serveWatched serves a robot and returns it with the settings that reach it. The time limits
+// are too long for a busy machine to reach: a test of a limit sets it.
 func serveWatched(t *testing.T) (*watched, []string) {
 	t.Helper()
 	spec := haltest.Spec(6, 2)
@@ -172,9 +175,7 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	}
 	address := "unix:" + filepath.Join(t.TempDir(), "robot")
 	l, err := bridge.Listen(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	w.address = address
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -190,7 +191,8 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	return w, []string{
 		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + address, "robot.bridge.mode=free",
 		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=1000", "robot.bridge.deadman_ms=60000",
-		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0", "run.host_timeout_s=30",
+		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0",
+		"run.host_timeout_s=30",
 	}
 }
 
@@ -226,6 +228,43 @@ func (w *watched) waitHalted(t *testing.T, since time.Time) time.Duration {
 	}
 }
 
+// checkVerified fails unless a replay of the log agrees.
+func checkVerified(t *testing.T, log *flightlog.Reader) flightlog.Result {
+	t.Helper()
+	result, err := flightlog.Verify(log)
+	if err != nil || !result.OK() {
+		t.Errorf("the replay: %v, %v", err, result.First)
+	}
+	return result
+}
+
+// checkClosed fails unless the log of a command was closed.
+func checkClosed(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
+	t.Helper()
+	log := onlyLog(t, cmd)
+	if cut := log.Cut(); cut != nil {
+		t.Errorf("the log was not closed: %+v", cut)
+	}
+	return log
+}
+
+// terminate ends a run by SIGTERM.
+func terminate(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	rigtest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+}
+
+// startShared starts a command and returns its output, which grows while it runs.
+func startShared(t *testing.T, cmd *exec.Cmd) *rigtest.SyncBuffer {
+	t.Helper()
+	output := &rigtest.SyncBuffer{}
+	cmd.Stdout, cmd.Stderr = output, output
+	rigtest.Must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return output
+}
+
 // hostOf returns the process ID of a control process's host.
 func hostOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
@@ -247,83 +286,63 @@ func hostOf(t *testing.T, cmd *exec.Cmd) int {
 	return 0
 }
 
-func TestTheControlProcessHaltsTheRobotWhenItsHostIsKilled(t *testing.T) {
+func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 	t.Parallel()
-	w, set := serveWatched(t)
-	cmd := program(t, set...)
-	output := w.start(t, cmd)
-	killed := time.Now()
-	if err := syscall.Kill(hostOf(t, cmd), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGABRT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			w, set := serveWatched(t)
+			cmd := program(t, append(set, "run.host_timeout_s=0.5")...)
+			output := w.start(t, cmd)
+			sent := time.Now()
+			rigtest.Must(t, syscall.Kill(hostOf(t, cmd), signal))
+			t.Logf("halted after %v", w.waitHalted(t, sent))
+			if err := cmd.Wait(); err == nil {
+				t.Error("the program ended without an error")
+			}
+			for _, want := range []string{controller.FaultHost.String(), "host process"} {
+				if !strings.Contains(output.String(), want) {
+					t.Errorf("no %q in\n%s", want, output)
+				}
+			}
+			onlyLog(t, cmd)
+		})
 	}
-	t.Logf("halted %v after the kill", w.waitHalted(t, killed))
-	if err := cmd.Wait(); err == nil {
-		t.Error("the program ended without an error")
-	}
-	if !strings.Contains(output.String(), "host process") {
-		t.Errorf("the message does not name the host process:\n%s", output)
-	}
-	onlyLog(t, cmd)
 }
 
-func TestTheRobotIsHaltedWhenTheControlProcessIsKilledAndTheHostSaysSo(t *testing.T) {
+func TestRun_HostReportsAKilledControlProcess(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	output := w.start(t, cmd)
 	killed := time.Now()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Process.Kill())
 	t.Logf("halted by its own server %v after the kill", w.waitHalted(t, killed))
-	_ = cmd.Wait() // ends when the host has closed the output
+	_ = cmd.Wait() // returns when the host has closed the output
 	if !strings.Contains(output.String(), "control process died") {
-		t.Errorf("the host did not say that the control process died:\n%s", output)
+		t.Errorf("the host did not report the death of the control process:\n%s", output)
 	}
-	if cut := onlyLog(t, cmd).Cut(); cut != nil {
-		t.Errorf("the host did not finish the log: %+v", cut)
-	}
+	checkClosed(t, cmd)
 }
 
-func TestHostProcess_HasANameInProcessLists(t *testing.T) {
+func TestHostProcess_HasANameAndNoRealTimeRights(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, set...)
 	w.start(t, cmd)
 	host := fmt.Sprintf("/proc/%d/", hostOf(t, cmd))
-	for file, want := range map[string]string{"comm": "optibfm-host\n", "cmdline": "optibfm-host\x00host\x00"} {
-		if text, err := os.ReadFile(host + file); err != nil || string(text) != want {
-			t.Errorf("%s is %q (%v), want %q", file, text, err, want)
+	for file, want := range map[string]string{
+		"comm": "^optibfm-host\n$", "cmdline": "^optibfm-host\x00host\x00$",
+		"status": `NoNewPrivs:\s+1`, "limits": `Max realtime priority\s+0\s+0`,
+	} {
+		if text, err := os.ReadFile(host + file); err != nil || !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s: %v, no %q in\n%s", file, err, want, text)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
+	terminate(t, cmd)
 }
 
-func TestTheHostHasNoRealTimeRightsAndCannotGainAny(t *testing.T) {
-	t.Parallel()
-	w, set := serveWatched(t)
-	cmd := program(t, set...)
-	w.start(t, cmd)
-	host := fmt.Sprintf("/proc/%d/", hostOf(t, cmd))
-	for file, want := range map[string]string{"status": `NoNewPrivs:\s+1`, "limits": `Max realtime priority\s+0\s+0`} {
-		text, err := os.ReadFile(host + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !regexp.MustCompile(want).Match(text) {
-			t.Errorf("%s does not say %s:\n%s", file, want, text)
-		}
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-}
-
-func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
+func TestRun_HaltsOnSignals(t *testing.T) {
 	t.Parallel()
 	for _, s := range link.StopSignals {
 		signal := s.(syscall.Signal)
@@ -333,101 +352,60 @@ func TestSignalsEndARunCleanlyAndHaltTheRobot(t *testing.T) {
 			cmd := program(t, set...)
 			output := w.start(t, cmd)
 			sent := time.Now()
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			rigtest.Must(t, cmd.Process.Signal(signal))
 			t.Logf("halted after %v", w.waitHalted(t, sent))
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("%v\n%s", err, output)
 			}
-			if cut := onlyLog(t, cmd).Cut(); cut != nil {
-				t.Errorf("the log was not finished: %+v", cut)
-			}
+			checkClosed(t, cmd)
 		})
 	}
 }
 
-func TestASensorThatFailsHaltsTheRobotAndTheProgramSaysWhy(t *testing.T) {
+func TestRun_ReportsALostRobot(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
-	cmd := program(t, set...)
-	output := w.start(t, cmd)
-	broken := time.Now()
-	w.broken.Store(true)
-	t.Logf("halted after %v", w.waitHalted(t, broken))
-	if err := cmd.Wait(); err == nil {
-		t.Error("the program ended without an error")
-	}
-	if !strings.Contains(output.String(), controller.FaultSense.String()) {
-		t.Errorf("the summary does not name the fault:\n%s", output)
-	}
-}
-
-func TestARobotWhoseServerDiesEndsTheRunWithAnError(t *testing.T) {
-	t.Parallel()
-	w, set := serveWatched(t)
-	between := filepath.Join(t.TempDir(), "between")
-	l, err := net.Listen("unix", between)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	f := &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
-	go f.serve()
-	cmd := program(t, append(set, "robot.bridge.address=unix:"+between)...)
+	f, through := freeze(t, w)
+	cmd := program(t, append(set, through)...)
 	output := w.start(t, cmd)
 	f.cut()
 	w.waitHalted(t, time.Now())
-	if err := cmd.Wait(); err == nil {
-		t.Error("the program ended without an error")
-	}
-	if !strings.Contains(output.String(), "the robot is lost") {
-		t.Errorf("the message does not say that the robot is lost:\n%s", output)
+	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "the robot is lost") {
+		t.Errorf("%v\n%s", err, output)
 	}
 }
 
-func TestAHostThatIsStoppedOrCrashesHaltsTheRobot(t *testing.T) {
+func TestRun_WatchdogHaltsWhenTheDriverHangs(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGABRT} {
-		t.Run(signal.String(), func(t *testing.T) {
-			t.Parallel()
-			w, set := serveWatched(t)
-			cmd := program(t, append(set, "run.host_timeout_s=0.5")...)
-			output := w.start(t, cmd)
-			sent := time.Now()
-			if err := syscall.Kill(hostOf(t, cmd), signal); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("halted after %v", w.waitHalted(t, sent))
-			if err := cmd.Wait(); err == nil {
-				t.Error("the program ended without an error")
-			}
-			if !strings.Contains(output.String(), controller.FaultHost.String()) {
-				t.Errorf("the message does not name the fault:\n%s", output)
-			}
-			onlyLog(t, cmd)
-		})
+	w, set := serveWatched(t)
+	f, through := freeze(t, w)
+	cmd := program(t, append(set, through,
+		"robot.bridge.mode=lockstep", "robot.bridge.timeout_ms=600000", "loop.watchdog_ms=200")...)
+	output := w.start(t, cmd)
+	hung := time.Now()
+	f.frozen.Store(true)
+	t.Logf("halted after %v", w.waitHalted(t, hung)) // before the driver's timeout of 10 minutes
+	if err := cmd.Wait(); err == nil {
+		t.Errorf("the program ended without an error:\n%s", output)
 	}
 }
 
-func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
+func TestRun_AnInterruptOfItsStartEndsIt(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{10, 30, 60, 100, 200} {
 		w, set := serveWatched(t)
 		cmd := program(t, set...)
 		var output strings.Builder
 		cmd.Stdout, cmd.Stderr = &output, &output
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, cmd.Start())
 		time.Sleep(after * time.Millisecond)
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt is ignored until it is asked for, where who started these tests ignores it
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
 		case <-time.After(control.HostFinishTimeout / 2):
-			_ = cmd.Process.Signal(syscall.SIGABRT) // for its goroutines
+			_ = cmd.Process.Signal(syscall.SIGABRT) // prints its goroutines
 			<-ended
 			t.Fatalf("interrupted %d ms after the start, it still runs:\n%s", after, output.String())
 		}
@@ -439,128 +417,103 @@ func TestAnInterruptDuringTheStartLeavesNothingRunning(t *testing.T) {
 	}
 }
 
-func TestAClosedPipeDoesNotEndTheRun(t *testing.T) {
+func TestRun_SurvivesAClosedPipe(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "run.duration_s=1")...)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	var messages strings.Builder
 	cmd.Stderr = &messages
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	rigtest.Must(t, err)
 	out.Close()
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, messages.String())
 	}
-	log := onlyLog(t, cmd)
-	if cut := log.Cut(); cut != nil {
-		t.Errorf("the log was not finished: %+v", cut)
-	}
+	checkClosed(t, cmd)
 }
 
-func TestStandardOutputIsOneJSONValueAlsoWithAConsole(t *testing.T) {
+func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 	t.Parallel()
-	cmd := program(t, "operator.source=console", "operator.keyboard.reaction_ms=0", "run.duration_s=1", "run.episode_s=0", "controller.gate.kappa=0")
+	cmd := program(t, "operator.source=console", "operator.keyboard.reaction_ms=0", "run.duration_s=1",
+		"run.episode_s=0", "controller.gate.kappa=0", "loop.cpus=[1023]")
 	cmd.Args = append(cmd.Args, "--json")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	warned := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		warned = warned || strings.HasPrefix(lines.Text(), "warning: loop.cpus: ")
 		if strings.HasPrefix(lines.Text(), "wanted") {
 			_, _ = io.WriteString(stdin, "+\nnonsense\n") // fails after the end
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Wait())
 	var got summary.Summary
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, out.String())
 	}
-	if got.Labels == 0 || got.Returns == nil {
-		t.Errorf("%d labels, returns %v", got.Labels, got.Returns)
+	if got.Labels == 0 || got.Returns == nil || !warned {
+		t.Errorf("%d labels, returns %v, a warning about loop.cpus: %v", got.Labels, got.Returns, warned)
 	}
 }
 
-func TestWhatTheSystemRefusedIsToldAtTheStartAndNotOnStandardOutput(t *testing.T) {
+func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
-	cmd := program(t, "loop.cpus=[1023]", "run.duration_s=0.2", "run.episode_s=0")
-	cmd.Args = append(cmd.Args, "--json")
-	var messages strings.Builder
-	cmd.Stderr = &messages
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, messages.String())
-	}
-	if !json.Valid(out) {
-		t.Errorf("standard output is\n%s", out)
-	}
-	if !strings.HasPrefix(messages.String(), "warning: loop.cpus: ") && !strings.Contains(messages.String(), "\nwarning: loop.cpus: ") {
-		t.Errorf("the messages are\n%s", messages.String())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	rigtest.Must(t, err)
+	t.Cleanup(func() { l.Close() }) // after the parallel subtests
+	damaged := t.TempDir()
+	rigtest.Must(t, os.WriteFile(beliefstore.Path(damaged), []byte("{}\nnot a belief"), 0o600))
+	for name, c := range map[string]struct {
+		set  []string
+		want []string
+	}{
+		"log folder": {[]string{"log.dir=/dev/null/logs"}, []string{"log.dir", "nothing moved"}},
+		"full disk":  {[]string{"log.min_free_gb=1000000"}, []string{"log.min_free_gb", "nothing moved"}},
+		"console address": {[]string{"operator.source=web", "operator.web.listen=" + l.Addr().String()},
+			[]string{"operator.web.listen"}},
+		"slow driver": {[]string{"robot.bridge.timeout_ms=100", "loop.watchdog_ms=150"},
+			[]string{"Sense and Act may take 200ms together"}},
+		"damaged belief": {[]string{"run.state_dir=" + damaged, "controller.rho=1"}, []string{"damaged belief record"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, set := serveWatched(t)
+			out, err := program(t, slices.Concat(set, []string{"run.duration_s=1"}, c.set)...).CombinedOutput()
+			text := strings.Join(strings.Fields(string(out)), " ")
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(text, want) {
+					t.Errorf("%v, no %q in\n%s", err, want, out)
+				}
+			}
+			if n := w.acts.Load(); n != 0 || w.Arms != 0 {
+				t.Errorf("%d acts, armed %d times", n, w.Arms)
+			}
+		})
 	}
 }
 
-func TestAHostThatCannotOpenItsLogEndsTheRunBeforeAnythingMoves(t *testing.T) {
+func TestRun_RefusesEpisodesOfARemoteSimulatorInRealTime(t *testing.T) {
 	t.Parallel()
-	w, set := serveWatched(t)
-	cmd := program(t, append(set, "log.dir=/dev/null/logs")...)
-	output, err := cmd.CombinedOutput()
-	if err == nil {
-		t.Error("the program ended without an error")
-	}
-	if !strings.Contains(string(output), "log.dir") || !strings.Contains(string(output), "nothing moved") {
-		t.Errorf("the message is\n%s", output)
-	}
-	if n := w.acts.Load(); n != 0 {
-		t.Errorf("the robot acted %d times", n)
-	}
-}
-
-func TestARemoteSimulatorHasNoEpisodesInRealTime(t *testing.T) {
-	t.Parallel()
-	spec := haltest.Spec(6, 2)
-	spec.Period = 20 * time.Millisecond
-	address := "unix:" + filepath.Join(t.TempDir(), "simulator")
-	l, err := bridge.Listen(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = bridge.Serve(ctx, l, haltest.NewSimulator(spec), func(error) {})
-	}()
-	t.Cleanup(func() { stop(); <-served })
-	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.address="+address, "loop.period_ms=20", "run.episode_s=1", "run.duration_s=0.5")
-	output, err := cmd.CombinedOutput()
+	_, set := serveArmable(t)
+	output, err := program(t, append(set, "run.episode_s=1", "run.duration_s=0.5")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(output), "run.episode_s") {
 		t.Errorf("%v:\n%s", err, output)
 	}
 }
 
-// freezer stands between a client and a server, and passes the server's answers
-// on until it is frozen. The end of a connection it always passes on.
+// freezer is a proxy of a robot's server. It forwards the server's answers until it is
+// frozen, and always forwards the end of a connection.
 type freezer struct {
 	net.Listener
 	server string
@@ -597,11 +550,11 @@ func (f *freezer) serve() {
 			_, _ = io.Copy(server, client)
 			server.Close()
 		}()
-		go f.Answer(client, server)
+		go f.forward(client, server)
 	}
 }
 
-func (f *freezer) Answer(client, server net.Conn) {
+func (f *freezer) forward(client, server net.Conn) {
 	defer client.Close()
 	buf := make([]byte, 4096)
 	for {
@@ -618,33 +571,19 @@ func (f *freezer) Answer(client, server net.Conn) {
 	}
 }
 
-func TestTheWatchdogHaltsTheRobotWhenItsDriverHangs(t *testing.T) {
-	t.Parallel()
-	w, set := serveWatched(t)
-	between := filepath.Join(t.TempDir(), "between")
-	l, err := net.Listen("unix", between)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	f := &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
+// freeze puts a freezer before a robot and returns the setting that reaches it.
+func freeze(t *testing.T, w *watched) (f *freezer, set string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "proxy")
+	l, err := net.Listen("unix", path)
+	rigtest.Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	f = &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
 	go f.serve()
-	cmd := program(t, append(set, "robot.bridge.address=unix:"+between,
-		"robot.bridge.mode=lockstep", "robot.bridge.timeout_ms=30000", "loop.watchdog_ms=200")...)
-	output := w.start(t, cmd)
-	hung := time.Now()
-	f.frozen.Store(true)
-	after := w.waitHalted(t, hung)
-	if after > 10*time.Second {
-		t.Errorf("halted only after %v: that was the driver's time-out, not the watchdog", after)
-	}
-	t.Logf("halted after %v", after)
-	if err := cmd.Wait(); err == nil {
-		t.Errorf("the program ended without an error:\n%s", output)
-	}
+	return f, "robot.bridge.address=unix:" + path
 }
 
-// kills is how often the kill test kills; OPTIBFM_KILLS overrides it.
+// kills is the number of kills of the kill test; OPTIBFM_KILLS overrides it.
 func kills() int {
 	if n, err := strconv.Atoi(os.Getenv("OPTIBFM_KILLS")); err == nil {
 		return n
@@ -657,7 +596,7 @@ func kills() int {
 
 var saved = regexp.MustCompile(`saved \((\d+)\)`)
 
-func TestNoAcknowledgedLabelIsLostWhenEverythingIsKilled(t *testing.T) {
+func TestRun_KeepsAcknowledgedLabelsAfterAKill(t *testing.T) {
 	t.Parallel()
 	var worst time.Duration
 	labels := 0
@@ -668,17 +607,15 @@ func TestNoAcknowledgedLabelIsLostWhenEverythingIsKilled(t *testing.T) {
 	t.Logf("%d kills, %d labels acknowledged and found; at most the last %v of ticks lost", kills(), labels, worst)
 }
 
-// killOnce runs with a person at the keyboard, kills both processes at a random
-// moment, and compares what the person saw with the log.
+// killOnce runs with labels from the keyboard, kills both processes at a random moment,
+// and compares the acknowledged labels with the log.
 func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	t.Helper()
 	person, terminal := rigtest.OpenPTY(t)
 	defer person.Close()
 	cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, cmd.Start())
 	terminal.Close()
 	seen := make(chan []uint64)
 	first := make(chan struct{})
@@ -696,12 +633,12 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	select {
 	case <-first:
 	case <-time.After(30 * time.Second):
-		t.Fatal("no label was ever acknowledged")
+		t.Fatal("no label was acknowledged")
 	}
 	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
 	host := hostOf(t, cmd)
 	killed := rtloop.Now()
-	if rng.IntN(2) == 0 { // either may die first
+	if rng.IntN(2) == 0 { // either process may die first
 		_ = syscall.Kill(host, syscall.SIGKILL)
 	}
 	_ = cmd.Process.Kill()
@@ -714,7 +651,7 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	return time.Duration(killed - lastTickAt(t, onlyLog(t, cmd))), len(acknowledged)
 }
 
-// readAcknowledged reads what the person sees until the terminal closes.
+// readAcknowledged reads the acknowledged labels from a terminal until it closes.
 func readAcknowledged(person *os.File, first chan<- struct{}, seen chan<- []uint64) {
 	var ids []uint64
 	lines := bufio.NewScanner(person)
@@ -735,9 +672,7 @@ func checkLabels(t *testing.T, r *flightlog.Reader, acknowledged []uint64) {
 	t.Helper()
 	found := map[uint64]bool{}
 	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, err)
 		if record.Label != nil {
 			found[record.Label.ID] = true
 		}
@@ -749,15 +684,12 @@ func checkLabels(t *testing.T, r *flightlog.Reader, acknowledged []uint64) {
 	}
 }
 
-// lastTickAt is when the last tick in a log was done, or when the log began
-// where it was killed before the first.
+// lastTickAt returns the end of the last tick of a log, or the start of a log without ticks.
 func lastTickAt(t *testing.T, r *flightlog.Reader) int64 {
 	t.Helper()
 	at := r.Metadata().Clock.MonoNS
 	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, err)
 		if record.Tick != nil {
 			at = record.Tick.Done
 		}

@@ -21,10 +21,10 @@ import (
 	"optibfm/internal/terminal"
 )
 
-const embeddedConfig = "rover" // what runs without arguments
+const embeddedConfig = "rover" // the default configuration
 
-// runFlags are the flags of run: shorthands for configuration keys, and how
-// the run is shown.
+// runFlags are the flags of run: shorthands for configuration keys, and the output
+// format.
 type runFlags struct {
 	config   string
 	set      []string
@@ -34,7 +34,7 @@ type runFlags struct {
 	episodes int
 	seed     uint64
 
-	givenEpisodes, givenSeed bool // 0 may be meant
+	episodesGiven, seedGiven bool // 0 is a valid value
 
 	fast   bool
 	shadow bool
@@ -50,68 +50,56 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs,
 		Short: "Run a robot: by default the built-in rover with a simulated operator",
-		Example: `  optibfm run                                  watch the rover find out its task
-  optibfm run --operator keyboard --task spin  label it yourself
-  optibfm run --fast --json                    in lockstep, as fast as it can
-  optibfm run --config cheetah                 dm_control's cheetah over the bridge
-  optibfm run --set controller.gate.kappa=0.1  any key of the configuration`,
+		Example: `  optibfm run                                    the rover finds its task
+  optibfm run --operator keyboard --task spin    you give the labels
+  optibfm run --fast --json                      in simulated time, without waiting
+  optibfm run --config cheetah                   dm_control's cheetah over the bridge
+  optibfm run --set controller.gate.kappa=0.1    any key of the configuration`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.givenEpisodes, f.givenSeed = cmd.Flags().Changed("episodes"), cmd.Flags().Changed("seed")
+			f.episodesGiven, f.seedGiven = cmd.Flags().Changed("episodes"), cmd.Flags().Changed("seed")
 			return run(cmd.Context(), f, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
-	fl.StringArrayVar(&f.set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
-	fl.StringVar(&f.task, "task", "", "what a simulated robot is rewarded for; rover: "+strings.Join(setup.RoverTasks(), ", "))
+	addSetFlag(cmd, &f.set)
+	fl.StringVar(&f.task, "task", "", "task of a simulated robot; rover: "+strings.Join(setup.RoverTasks(), ", "))
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
-	fl.IntVar(&f.episodes, "episodes", 0, "end after so many (run.episodes); 0: no limit")
-	fl.Uint64Var(&f.seed, "seed", 0, "of everything that is random")
-	fl.BoolVar(&f.fast, "fast", false, "as fast as it can, in simulated time (run.lockstep)")
+	fl.IntVar(&f.episodes, "episodes", 0, "number of episodes (run.episodes); 0: no limit")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random numbers")
+	fl.BoolVar(&f.fast, "fast", false, "run in simulated time, without waiting (run.lockstep)")
 	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
-	fl.BoolVar(&f.fresh, "fresh", false, "set aside what earlier runs have learnt (run.state_dir) and start from nothing")
-	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels, ask for none")
-	fl.BoolVar(&f.plain, "plain", false, "lines instead of the full screen")
-	fl.BoolVar(&f.jsonl, "jsonl", false, "lines of JSON, for a collector of logs; the summary is the last")
-	fl.BoolVar(&f.json, "json", false, "print the summary as JSON, without baselines, and nothing else")
+	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior; move the saved belief (run.state_dir) aside")
+	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels and ask for none")
+	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
+	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
+	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
 	return cmd
 }
 
-// overrides turns the flags that were given into configuration overrides.
+// overrides returns the configuration overrides of the given flags.
 func (f runFlags) overrides(driver string) []string {
 	var o []string
-	add := func(key string, value any) { o = append(o, fmt.Sprintf("%s=%v", key, value)) }
-	if f.task != "" {
-		add("robot."+driver+".task", f.task)
-	}
-	if f.strategy != "" {
-		add("controller.strategy", f.strategy)
-	}
-	if f.operator != "" {
-		add("operator.source", f.operator)
-	}
-	if f.givenEpisodes {
-		add("run.episodes", f.episodes)
-	}
-	if f.givenSeed {
-		for _, key := range []string{"run.seed", "controller.seed", "operator.scripted.seed"} {
-			add(key, f.seed)
-		}
-		if driver == configs.DriverRover {
-			add("robot.rover.seed", f.seed)
+	add := func(given bool, key string, value any) {
+		if given {
+			o = append(o, fmt.Sprintf("%s=%v", key, value))
 		}
 	}
-	if f.fast {
-		add("run.lockstep", true)
+	add(f.task != "", "robot."+driver+".task", f.task)
+	add(f.strategy != "", "controller.strategy", f.strategy)
+	add(f.operator != "", "operator.source", f.operator)
+	add(f.episodesGiven, "run.episodes", f.episodes)
+	for _, key := range []string{"run.seed", "controller.seed", "operator.scripted.seed"} {
+		add(f.seedGiven, key, f.seed)
 	}
-	if f.shadow {
-		add("run.shadow", true)
-	}
+	add(f.seedGiven && driver == configs.DriverRover, "robot.rover.seed", f.seed)
+	add(f.fast, "run.lockstep", true)
+	add(f.shadow, "run.shadow", true)
 	return append(o, f.set...)
 }
 
-// show is how the flags want the run to be shown.
+// show returns the output format that the flags select.
 func (f runFlags) show() string {
 	switch {
 	case f.json:
@@ -129,7 +117,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.Invoked = Invoked(os.Args[0], f, s.File)
+	s.Invoked = invocation(os.Args[0], f, s.File)
 	if f.oracle {
 		if err := summary.FollowOracle(s); err != nil {
 			return err
@@ -144,9 +132,8 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	return runRealTime(ctx, s, f)
 }
 
-// runRealTime runs a session in real time. Until the model is loaded, a signal has
-// its default effect and ends the process at once: nothing else would end a call of
-// TensorFlow, and no device is open that would have to be halted.
+// runRealTime runs a session in real time. It handles signals only after the model is
+// loaded: nothing else can end a call of TensorFlow, and all devices are still closed.
 func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	if err := s.CheckTerminal(); err != nil {
 		return err
@@ -160,13 +147,13 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	show := f.show()
 	source := s.File.Operator.Source
 	if show == terminal.ShowAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
-		show = terminal.ShowLines // the console's lines, or a QR code, and a full screen do not mix
+		show = terminal.ShowLines // the full screen would overwrite the console's lines or the QR code
 	}
 	return control.Run(ctx, s, network, link.HostConfig{Show: show, JSON: f.json || f.jsonl, Invoked: s.Invoked})
 }
 
-// runFast runs a session in lockstep. As in real time, it loads the models before
-// it handles signals. A second signal changes nothing: every exit halts the robot.
+// runFast runs a session in lockstep. It handles signals only after the models are
+// loaded, as runRealTime. A second signal changes nothing: every exit halts the robot.
 func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
 	r, err := lockstep.New(s, terminal.NewDisplay(out, f.show()))
 	if err != nil {
@@ -181,7 +168,7 @@ func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) e
 	return errors.Join(err, summary.Print(ctx, out, s, result, f.json || f.jsonl))
 }
 
-// load loads the configuration that the flags name and change.
+// load loads the configuration with the overrides of the flags.
 func (f runFlags) load() (configs.File, error) {
 	base, err := configs.Load(f.config, f.set...)
 	if err != nil {

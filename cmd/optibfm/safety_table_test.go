@@ -11,8 +11,8 @@ import (
 
 var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
-// TestTheSafetyTableNamesTestsThatExist keeps docs/safety.md true.
-func TestTheSafetyTableNamesTestsThatExist(t *testing.T) {
+// TestSafetyTable_NamesExistingTests compares docs/safety.md with the tests.
+func TestSafetyTable_NamesExistingTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/safety.md")
 	if err != nil {
 		t.Fatal(err)

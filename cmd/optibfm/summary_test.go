@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,25 +14,22 @@ import (
 	"optibfm/internal/terminal"
 )
 
-func TestASummaryFitsInEightyColumnsAndSaysHowToGoOn(t *testing.T) {
+func TestSummary_FitsIn80ColumnsAndAdvisesCommands(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 2
 	})
 	var err error
-	if s.Model, err = setup.OpenModel(s.File.Model.Bundle); err != nil {
-		t.Skip("the rover's trained model is not embedded in this build")
-	}
-	o, err := lockstep.Run(context.Background(), s, terminal.QuietDisplay{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Invoked, o.LogPath = Invoked("./optibfm", runFlags{config: embeddedConfig}, s.File), "logs/a.mcap"
-	s.File.Run.Lockstep = false // as a run in real time prints it
-	o.Posture = "lock_memory: all memory locked: not granted (the limit of locked memory is 64 KiB; it is not locked): run as root, or set LimitMEMLOCK=infinity\ntimer_slack_ns: 1: granted"
+	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
+	rigtest.Must(t, err)
+	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
+	rigtest.Must(t, err)
+	s.Invoked, o.LogPath = invocation("./optibfm", runFlags{config: embeddedConfig}, s.File), "logs/a.mcap"
+	s.File.Run.Lockstep = false // print it as a run in real time does
+	o.Posture = "lock_memory: all memory locked: not granted " +
+		"(the limit of locked memory is 64 KiB; it is not locked): run as root, or set LimitMEMLOCK=infinity" +
+		"\ntimer_slack_ns: 1: granted"
 	var out bytes.Buffer
-	if err := summary.Print(context.Background(), &out, s, o, false); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, summary.Print(t.Context(), &out, s, o, false))
 	for line := range strings.Lines(out.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
 			t.Errorf("too long: %q", line)

@@ -87,10 +87,10 @@ func fileNotices(c *collected, name string) []notice {
 		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
 	if c.cut != nil || len(c.damage) > 0 {
-		warn("To copy the readable records: optibfm log recover %s", shell.Quote(name))
+		warn("To copy the readable records: optibfm log recover %s", shell.Quote(shell.Operand(name)))
 	}
 	if c.unlisted > 0 {
-		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, shell.Quote(name))
+		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, shell.Quote(shell.Operand(name)))
 	}
 	return found
 }

@@ -21,6 +21,9 @@ import (
 // WagonFile is the configuration of a Wagon.
 var WagonFile = testdata("wagon.yaml")
 
+// GripperFile is the configuration of two Feetech servos.
+var GripperFile = testdata("gripper.yaml")
+
 // Failsafe outputs of the wagon.
 const (
 	PanFailsafe      = 2048 + 171 // 15 degrees in steps of a 4096th of a turn

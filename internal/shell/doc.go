@@ -1,4 +1,6 @@
-// Package shell writes commands that a user can copy into a POSIX shell: it quotes words ([Quote]) and
-// keeps how the program was started ([Invocation]), so that advice such as "run optibfm arm" names the same
-// program, configuration and socket.
+// Package shell writes commands that a user can copy into a POSIX shell.
+//
+// Messages of the program advise commands, such as `./optibfm replay logs/a.mcap`. [Quote] and
+// [Operand] protect single words. [Invocation] keeps how the program was started, so that the
+// commands name the same program, configuration and socket.
 package shell

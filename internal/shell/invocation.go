@@ -7,28 +7,32 @@ import (
 	"strings"
 )
 
-// Invocation is the command line of this program as the user typed it, for advice that can be copied. The
-// control process passes it to the host process, which has other arguments.
+// Invocation is how a person starts this program, for commands that can be copied.
+// The control process sends it to the host process, which has other arguments.
 type Invocation struct {
 	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
-	Operate  []string // arguments of optibfm arm for this run
-	Keyboard []string // arguments of this run with the keyboard as operator; nil if invalid
-	Task     []string // arguments of this run with another task; nil if invalid
+	Operate  []string // arguments of arm, disarm, stop, reset and status that reach this run
+	Keyboard []string // arguments of the same run with the keyboard as label source; nil where run refuses them
+	Task     []string // arguments of the same run with another task; nil where run refuses them
 }
 
-// ProgramName returns the name by which a shell starts the program at path, quoted.
+// ThisProgram is the invocation of this process without arguments.
+func ThisProgram() Invocation { return Invocation{Program: ProgramName(os.Args[0])} }
+
+// ProgramName returns the command of the program at path, quoted: its base name
+// where the shell finds the same program by that name.
 func ProgramName(path string) string {
 	name := filepath.Base(path)
 	switch found, err := exec.LookPath(name); {
-	case strings.Contains(path, "/go-build"): // a temporary folder of `go run`
-		return "go run ./cmd/optibfm"
+	case strings.Contains(path, "/go-build"): // `go run` builds in a temporary folder
+		return "go run " + Quote("./cmd/"+name)
 	case err == nil && sameFile(found, path):
 		return Quote(name)
 	}
 	return Quote(path)
 }
 
-// Command returns a command line of this program.
+// Command returns a command line of this program, quoted.
 func (i Invocation) Command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {
@@ -37,7 +41,7 @@ func (i Invocation) Command(args ...string) string {
 	return line
 }
 
-// OperatorCommand returns the command line of an operator, such as arm, for this run.
+// OperatorCommand returns the command of an operator for this run, such as arm.
 func (i Invocation) OperatorCommand(word string) string {
 	return i.Command(append([]string{word}, i.Operate...)...)
 }

@@ -15,24 +15,36 @@ func TestQuote_IsReadBackByAShell(t *testing.T) {
 			t.Errorf("%q: Quote returns %s, the shell reads %q (%v)", word, Quote(word), out, err)
 		}
 	}
-}
-
-func TestQuote_LeavesPlainWordsAlone(t *testing.T) {
-	const word = "./logs/20260101-120000-rover_2.mcap"
-	if Quote(word) != word {
-		t.Errorf("got %s", Quote(word))
+	const plain = "./logs/20260101-120000-rover_2.mcap"
+	if Quote(plain) != plain {
+		t.Errorf("%s becomes %s", plain, Quote(plain))
 	}
 }
 
-func TestProgramName_IsAsItWasStarted(t *testing.T) {
+func TestOperand_IsNotAFlag(t *testing.T) {
 	for path, want := range map[string]string{
-		"./optibfm":                          "./optibfm",
-		"/no/such/optibfm":                   "/no/such/optibfm",
-		"/tmp/go-build1234/b001/exe/optibfm": "go run ./cmd/optibfm",
-		"/opt/my tools/optibfm":              "'/opt/my tools/optibfm'",
+		"-x.mcap": "./-x.mcap", "--out": "./--out", "a-b": "a-b", "/-x": "/-x", "": "",
+	} {
+		if got := Operand(path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestProgramName_IsHowTheProgramWasStarted(t *testing.T) {
+	for path, want := range map[string]string{
+		"./optibfm":                              "./optibfm",
+		"/no/such/optibfm":                       "/no/such/optibfm",
+		"/tmp/go-build1234/b001/exe/optibfm":     "go run ./cmd/optibfm",
+		"/tmp/go-build1234/b001/exe/optibfm-lab": "go run ./cmd/optibfm-lab",
+		"/opt/my tools/optibfm":                  "'/opt/my tools/optibfm'",
 	} {
 		if got := ProgramName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+	}
+	command := Invocation{Program: "optibfm"}.Command("replay", "logs/my walker.mcap")
+	if command != "optibfm replay 'logs/my walker.mcap'" {
+		t.Errorf("a path with a space: %s", command)
 	}
 }

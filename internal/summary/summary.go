@@ -12,6 +12,7 @@ import (
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
+	"optibfm/internal/shell"
 )
 
 // Summary is the result of a run and its JSON.
@@ -109,7 +110,7 @@ func suggestions(s *setup.Session, logPath string) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
 	if logPath != "" {
-		suggest("The record of this run, verified and explained", s.Invoked.Command("replay", logPath))
+		suggest("The record of this run, verified and explained", s.Invoked.Command("replay", shell.Operand(logPath)))
 	}
 	if s.Invoked.Keyboard != nil {
 		suggest("You are the operator", s.Invoked.Command(s.Invoked.Keyboard...))

@@ -1,0 +1,114 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/panel"
+)
+
+// Options select what is bound.
+type Options struct {
+	Device  string        // listen only to devices with this in their name; "" for all
+	Roles   []string      // good, bad, cant_tell, undo
+	Axis    bool          // bind a stick or slider too
+	Timeout time.Duration // for each press
+	Out     string        // file to write, which must not exist; "" for standard output
+}
+
+// Run asks for each press on prompts and writes the configuration.
+func Run(ctx context.Context, o Options, out, prompts io.Writer) error {
+	roles, err := parseRoles(o.Roles)
+	if err != nil {
+		return err
+	}
+	cfg, err := evdev.Bind(ctx, evdev.BindOptions{
+		System: setup.InputDevices, Device: o.Device, Roles: roles, Axis: o.Axis, Timeout: o.Timeout,
+		Say: func(text string) { fmt.Fprintln(prompts, plaintext.Clean(text)) },
+	})
+	if err != nil {
+		return fmt.Errorf("label bind: %w", err)
+	}
+	text := yaml(cfg)
+	if o.Out == "" {
+		_, err := io.WriteString(out, text)
+		return err
+	}
+	return writeNew(o.Out, text, prompts)
+}
+
+// writeNew writes a file that must not exist.
+func writeNew(path, text string, prompts io.Writer) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("label bind: %s: the file exists; choose another name, or move it away", path)
+	}
+	if err != nil {
+		return fmt.Errorf("label bind: %w", err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("label bind: %w", err)
+	}
+	fmt.Fprintf(prompts, "%s: written; put it into your configuration\n", path)
+	return nil
+}
+
+// parseRoles reads the names of roles.
+func parseRoles(names []string) (roles []panel.Role, err error) {
+	known := make(map[string]panel.Role)
+	for _, r := range panel.Roles() {
+		known[r.String()] = r
+	}
+	for _, name := range names {
+		r, ok := known[name]
+		if !ok {
+			return nil, fmt.Errorf("label bind: --roles: unknown (%q); use good, bad, cant_tell, undo", name)
+		}
+		roles = append(roles, r)
+	}
+	return roles, nil
+}
+
+// yaml is the section of a configuration that binds a device. It leaves out defaults.
+func yaml(cfg evdev.Config) string {
+	var b strings.Builder
+	line := func(indent int, key string, value any) {
+		fmt.Fprintf(&b, "%s%s: %v\n", strings.Repeat(" ", indent), key, value)
+	}
+	text := func(indent int, key, value string) {
+		if value != "" {
+			line(indent, key, fmt.Sprintf("%q", strings.ToValidUTF8(value, "?")))
+		}
+	}
+	b.WriteString("operator:\n  source: evdev\n  evdev:\n    device:\n")
+	d := cfg.Device
+	for _, f := range [][2]string{
+		{"bus", d.Bus}, {"vendor", d.Vendor}, {"product", d.Product},
+		{"name", d.Name}, {"uniq", d.Uniq}, {"phys", d.Phys},
+	} {
+		text(6, f[0], f[1])
+	}
+	line(4, "grab", cfg.Grab)
+	for _, f := range [][2]string{{"good", cfg.Good}, {"bad", cfg.Bad}} { // "" differs from their defaults
+		line(4, f[0], fmt.Sprintf("%q", f[1]))
+	}
+	text(4, "cant_tell", cfg.CantTell)
+	text(4, "undo", cfg.Undo)
+	if a := cfg.Axis; a.Code != "" {
+		b.WriteString("    axis:\n")
+		text(6, "code", a.Code)
+		text(6, "rest", a.Rest)
+		line(6, "inverted", a.Inverted)
+	}
+	return b.String()
+}

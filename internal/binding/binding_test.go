@@ -1,0 +1,81 @@
+package binding
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/evdev/evdevtest"
+)
+
+func TestYAML_IsAConfiguration(t *testing.T) {
+	defaults := evdev.DefaultConfig()
+	cfg := defaults
+	cfg.Device = evdev.Match{
+		Bus: "bluetooth", Vendor: "248a", Product: "0012", Name: `A "quoted" näme: #1`, Uniq: "ff:00", Phys: "p\x01",
+	}
+	cfg.Grab, cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = false, "", "705", "BTN_X", ""
+	cfg.Axis.Code, cfg.Axis.Rest, cfg.Axis.Inverted = "ABS_Y", evdev.RestLow, true
+	few := evdev.Config{
+		Device: evdev.Match{Name: "p"}, Grab: true, Good: "KEY_A", Bad: "KEY_B",
+		Axis: defaults.Axis, Labels: defaults.Labels,
+	}
+	for _, c := range []evdev.Config{cfg, few} {
+		text := "version: 1\n" + yaml(c)
+		file, err := configs.Parse("bound", []byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if file.Operator.Source != configs.SourceEvdev || file.Operator.Evdev != c {
+			t.Errorf("read back as %+v\nwant %+v", file.Operator.Evdev, c)
+		}
+	}
+}
+
+// presser receives the prompts and presses the requested button.
+type presser struct {
+	bytes.Buffer
+	device *evdevtest.Device
+}
+
+func (p *presser) Write(b []byte) (int, error) {
+	switch text := string(b); {
+	case strings.HasPrefix(text, "press the button for GOOD"):
+		p.device.Press(rigtest.PedalGood)
+	case strings.HasPrefix(text, "press the button for BAD"):
+		p.device.Press(rigtest.PedalBad)
+	}
+	return p.Buffer.Write(b)
+}
+
+func TestRun_WritesANewFile(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	defer func(was evdev.System) { setup.InputDevices = was }(setup.InputDevices)
+	setup.InputDevices = machine
+	prompts := &presser{device: machine.Plug(rigtest.PedalInfo("event3"), nil)}
+	o := Options{
+		Roles: []string{"good", "bad", "undo"}, Timeout: 200 * time.Millisecond,
+		Out: filepath.Join(t.TempDir(), "pedal.yaml"),
+	}
+	if err := Run(t.Context(), o, nil, prompts); err != nil {
+		t.Fatalf("%v\n%s", err, prompts)
+	}
+	text, err := os.ReadFile(o.Out)
+	if err != nil || !strings.Contains(string(text), `good: "KEY_A"`) || strings.Contains(string(text), "undo") {
+		t.Errorf("written: %s, %v", text, err)
+	}
+	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "the file exists") {
+		t.Errorf("over a file: %v", err)
+	}
+	o.Roles = []string{"great"}
+	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "use good, bad") {
+		t.Errorf("with an unknown role: %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/internal/npz"
+	"optibfm/internal/rigtest"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+	"optibfm/tflite/tflitetest"
+)
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}
+
+func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
+	saved := rigtest.SavedModelBundle(t, func(m *tflite.SavedModel) {
+		m.Action = []tflite.Channel{{Name: "left", Unit: "N"}, {Name: "right"}}
+	})
+	for name, want := range map[string][]string{
+		rigtest.ModelBundle(t): {
+			"observation 2, action 1, d 3, ensemble 2", "random numbers", tflitetest.Bundle(rigtest.ModelDims, 1).Hash,
+		},
+		configs.EmbeddedRover: {"observation 6, action 2", "x, y, heading_cos"},
+		saved:                 {"observation 6, action 2, d 8, ensemble 2", "TensorFlow only", "left [N], right"},
+	} {
+		var out bytes.Buffer
+		rigtest.Must(t, Describe(&out, name))
+		contains(t, out.String(), want...)
+	}
+}
+
+func TestEvaluate_ReadsArraysAndFiles(t *testing.T) {
+	dir := rigtest.ModelBundle(t)
+	policy, err := Evaluate(dir, Point{Obs: "[0.5, -1]", Z: "[1, 2, 3]"})
+	rigtest.Must(t, err)
+	if len(policy.Phi) != 3 || len(policy.Action) != 1 || len(policy.Psi) != 2 || len(policy.Psi[1]) != 3 {
+		t.Errorf("shapes of %+v", policy)
+	}
+	file := filepath.Join(t.TempDir(), "obs.json")
+	rigtest.Must(t, os.WriteFile(file, []byte("[0.5, -1]"), 0o600))
+	other, err := Evaluate(dir, Point{Obs: "@" + file, Z: "[1, 2, 3]", Action: "[0.25]"})
+	rigtest.Must(t, err)
+	if other.Action[0] != 0.25 || other.Psi[1][2] == policy.Psi[1][2] || other.Phi[2] != policy.Phi[2] {
+		t.Errorf("with another action: %+v, the policy's: %+v", other, policy)
+	}
+}
+
+// vectors writes one case of the test network, with an error of psi.
+func vectors(t *testing.T, psiError float32) string {
+	t.Helper()
+	n := tflitetest.Network(rigtest.ModelDims, 1)
+	obs, z := []float32{0.1, 0.2}, []float64{1, -1, 2}
+	phi, action, psi := make([]float64, 3), make([]float32, 1), make([]float32, 6)
+	rigtest.Must(t, errors.Join(n.Phi(phi, obs), n.Act(action, obs, z)))
+	rigtest.Must(t, n.Psi(psi, obs, action, z))
+	psi[4] += psiError
+	path := filepath.Join(t.TempDir(), "vectors.npz")
+	rigtest.Must(t, npz.WriteFile(path, npz.Archive{
+		"obs": npz.Float32(obs, 1, 2), "z": npz.Float64(z, 1, 3), "phi": npz.Float64(phi, 1, 3),
+		"action": npz.Float32(action, 1, 1), "psi": npz.Float32(psi, 2, 1, 3),
+	}))
+	return path
+}
+
+func TestCheck_FailsAboveTheTolerance(t *testing.T) {
+	dir := rigtest.ModelBundle(t)
+	for _, c := range []struct {
+		psiError  float32
+		tolerance float64
+		want      string
+	}{{0, 1e-4, ""}, {0.01, 0.5, ""}, {0.01, 1e-4, "above the tolerance"}} {
+		var out bytes.Buffer
+		err := Check(&out, dir, vectors(t, c.psiError), c.tolerance)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		contains(t, out.String(), "cases   1")
+	}
+}
+
+func TestImport_ThenCheckAgreesWithPyTorch(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "cheetah")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the reference checkpoint is missing: %v", err)
+	}
+	if testing.Short() {
+		t.Skip("evaluates 20,000 observations")
+	}
+	out := filepath.Join(t.TempDir(), "cheetah")
+	o := ImportOptions{Out: out, Observations: filepath.Join(dir, "obs.npz"), Signatures: tflite.DefaultSignatures()}
+	rigtest.Must(t, Import(io.Discard, dir, o))
+	rigtest.Must(t, Check(t.Output(), out, filepath.Join(dir, "vectors.npz"), 1e-4))
+}
+
+func TestModels_NameWhatIsWrong(t *testing.T) {
+	dir := rigtest.ModelBundle(t)
+	checkpoint := t.TempDir()
+	rigtest.Must(t, os.WriteFile(filepath.Join(checkpoint, tflite.CheckpointFileName), []byte("{}"), 0o600))
+	evaluate := func(obs, z string) error { _, err := Evaluate(dir, Point{Obs: obs, Z: z}); return err }
+	backend := func(candidates, searches int, bundle string) error {
+		return CompareBackends(io.Discard, BackendOptions{Bundle: bundle, Candidates: candidates, Searches: searches})
+	}
+	for _, c := range []struct {
+		want string
+		err  error
+	}{
+		{"bfm.json", Describe(io.Discard, t.TempDir())},
+		{"--obs", evaluate("1, 2", "[1, 2, 3]")},
+		{"--z", evaluate("[1, 2]", "@nowhere")},
+		{"observation has 3", evaluate("[1, 2, 3]", "[1, 2, 3]")},
+		{"no direction", evaluate("[1, 2]", "[0, 0, 0]")},
+		{"nowhere.npz", Check(io.Discard, dir, "nowhere.npz", 1e-4)},
+		{"--candidates 0", backend(0, 1, dir)},
+		{"--searches 0", backend(1, 0, dir)},
+		{"bfm.json", backend(1, 1, t.TempDir())},
+		{"--observations is missing", Import(io.Discard, checkpoint, ImportOptions{Out: "x"})},
+		{"leave the flag out", Import(io.Discard, rigtest.SavedModelDir, ImportOptions{Out: "x", Observations: "obs.npz"})},
+		{"a bundle needs no import", Import(io.Discard, dir, ImportOptions{Out: "x"})},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%v, want %q", c.err, c.want)
+		}
+	}
+}
+
+func TestSavedModel_NeedsTheBuildTag(t *testing.T) {
+	if tensorflow.Built {
+		t.Skip("this test was built with TensorFlow")
+	}
+	o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Signatures: tflite.DefaultSignatures()}
+	imported := Import(io.Discard, rigtest.SavedModelDir, o)
+	_, evaluated := Evaluate(rigtest.SavedModelBundle(t, nil), Point{Obs: "[0,0,0,0,0,0]", Z: "[1,0,0,0,0,0,0,0]"})
+	const fix = "go build -tags tensorflow ./cmd/optibfm"
+	for name, err := range map[string]error{"import": imported, "eval": evaluated} {
+		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), fix) {
+			t.Errorf("%s: %v: want ErrNotBuilt and its fix", name, err)
+		}
+	}
+}
+
+// biased is a network with scores multiplied by a factor.
+type biased struct {
+	*tflite.Network
+	factor float32
+}
+
+func (b biased) Search(obs, candidates []float32, belief tflite.Belief) (int, float32, error) {
+	best, score, err := b.Network.Search(obs, candidates, belief)
+	return best, score * b.factor, err
+}
+
+func TestComparison_FailsAboveTheTolerance(t *testing.T) {
+	native := tflitetest.Network(rigtest.ModelDims, 1)
+	for _, c := range []struct {
+		factor float32
+		tf32   bool
+		agree  bool
+	}{
+		{1, false, true},
+		{1.001, false, false},
+		{1.001, true, true},
+		{1.05, true, false},
+		{float32(math.NaN()), true, false},
+	} {
+		var out bytes.Buffer
+		compare := comparison{out: &out, candidates: 9, searches: 5, tf32: c.tf32}
+		err := compare.search(biased{tflitetest.Network(rigtest.ModelDims, 1), c.factor}, native)
+		if c.agree != (err == nil) || err != nil && !strings.Contains(err.Error(), "scores") {
+			t.Errorf("%+v: %v", c, err)
+		}
+		contains(t, out.String(), "9 candidates: TensorFlow p50", "; native p50", "0 of 5 searches have another best")
+	}
+	var out bytes.Buffer
+	rigtest.Must(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))
+	if strings.Contains(out.String(), "native") || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("without native networks: %s", &out)
+	}
+}

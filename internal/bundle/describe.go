@@ -1,0 +1,108 @@
+package bundle
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"optibfm/internal/setup"
+	"optibfm/tflite"
+)
+
+// Describe prints the description of the model in a folder, or of embedded:rover.
+func Describe(w io.Writer, name string) error {
+	m, err := setup.OpenModel(name)
+	if err != nil {
+		return err
+	}
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	d := m.Dims()
+	t.row("name", "%s", m.Title())
+	t.row("sha256", "%s", m.Fingerprint())
+	t.row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
+	switch m := m.(type) {
+	case setup.NativeModel:
+		t.networks(m.Bundle)
+		t.training(m.Gamma, m.Observation, m.Action, m.Provenance)
+	case setup.SavedModel:
+		t.row("evaluated by", "TensorFlow only, from the SavedModel %s", m.Dir)
+		t.row("signatures", "φ %s, π %s, ψ %s", m.Signatures.Phi, m.Signatures.Policy, m.Signatures.Psi)
+		t.row("normalises", "z %t", m.NormZ)
+		t.training(m.Gamma, m.Observation, m.Action, m.Provenance)
+	}
+	return t.Flush()
+}
+
+// table has a name and a text in each row.
+type table struct{ *tabwriter.Writer }
+
+func (t table) row(name, format string, args ...any) {
+	fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+}
+
+// networks adds the architecture of a native model.
+func (t table) networks(b *tflite.Bundle) {
+	a := b.Architecture
+	for _, n := range []struct {
+		name                      string
+		hidden, layers, embedding int
+	}{
+		{"F", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers},
+		{"actor", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers},
+	} {
+		t.row(n.name, "hidden %d, hidden layers %d, embedding layers %d", n.hidden, n.layers, n.embedding)
+	}
+	t.row("B", "hidden %d, hidden layers %d, normalised %t", a.B.Hidden, a.B.HiddenLayers, a.B.Norm)
+	t.row("parameters", "%d", parameters(a))
+	t.row("normalises", "observations %t, z %t", a.NormObs, a.NormZ)
+	t.row("layernorm eps", "%g", b.LayerNormEps)
+	covariance := "missing; add it with optibfm model import"
+	if b.HasCovariance() {
+		covariance = "present"
+	}
+	t.row("Cov B", "%s", covariance)
+}
+
+// training adds the optional part of any bundle.
+func (t table) training(gamma float64, observation, action []tflite.Channel, provenance map[string]string) {
+	if gamma > 0 {
+		t.row("gamma", "%g", gamma)
+	}
+	if len(observation) > 0 {
+		t.row("observation", "%s", channelList(observation))
+	}
+	if len(action) > 0 {
+		t.row("action", "%s", channelList(action))
+	}
+	for _, key := range slices.Sorted(maps.Keys(provenance)) {
+		t.row(key, "%s", provenance[key])
+	}
+}
+
+// parameters counts the elements of all tensors.
+func parameters(a tflite.Architecture) int {
+	total := 0
+	for _, shape := range a.Tensors() {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		total += n
+	}
+	return total
+}
+
+func channelList(channels []tflite.Channel) string {
+	var words []string
+	for _, c := range channels {
+		word := c.Name
+		if c.Unit != "" {
+			word += " [" + c.Unit + "]"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,15 @@
+// Package bundle prints, checks, evaluates, compares and imports behaviour foundation
+// models.
+//
+// The subcommands of `optibfm model` call it, one function each:
+//
+//   - Describe prints the sizes, channels and provenance of a model.
+//   - Check compares a model with test vectors of its training framework.
+//   - Evaluate returns φ, π and ψ at one observation.
+//   - CompareBackends compares TensorFlow with the native networks and times both.
+//   - Import makes a bundle of a metamotivo FB checkpoint or of a TensorFlow SavedModel.
+//
+// Package tflite defines bundles and the native networks, tflite/tensorflow the other
+// backend, and internal/setup opens either. A SavedModel needs a program that was built
+// with -tags tensorflow.
+package bundle

@@ -1,0 +1,141 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"optibfm/internal/npz"
+	"optibfm/internal/setup"
+	"optibfm/tflite"
+	"optibfm/tflite/tensorflow"
+)
+
+// ImportOptions describe the bundle that Import writes. Channels are written NAME or
+// NAME:UNIT.
+type ImportOptions struct {
+	Out            string   // folder of the bundle, new or empty
+	Name           string   // "" for the name of the imported folder
+	Gamma          float64  // discount of the training; 0: unknown
+	ObsChannels    []string // none where unknown
+	ActionChannels []string
+
+	Observations string // checkpoint only: .npz file with obs [n, O] of the training data
+
+	// SavedModel only.
+	Signatures tflite.Signatures
+	NormZ      bool   // it expects √d·z/‖z‖
+	Library    string // folder of TensorFlow's library; "" for the install script's
+}
+
+// Import makes a bundle of a metamotivo FB checkpoint, to which it adds Cov B, or of a
+// TensorFlow SavedModel, which it evaluates at random inputs.
+func Import(out io.Writer, dir string, o ImportOptions) error {
+	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
+		return o.importSavedModel(out, dir)
+	}
+	return o.importCheckpoint(out, dir)
+}
+
+// parseChannels reads channels: NAME or NAME:UNIT.
+func parseChannels(words []string) []tflite.Channel {
+	var all []tflite.Channel
+	for _, word := range words {
+		name, unit, _ := strings.Cut(word, ":")
+		all = append(all, tflite.Channel{Name: name, Unit: unit})
+	}
+	return all
+}
+
+func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, tflite.CheckpointFileName)); err != nil {
+		return fmt.Errorf("model import: %w; a checkpoint is a folder with %s, a SavedModel one with %s; "+
+			"a bundle needs no import", err, tflite.CheckpointFileName, tflite.SavedModelFileName)
+	}
+	if o.Observations == "" {
+		return errors.New("model import: --observations is missing; give an .npz file with obs [n, O], " +
+			"observations of the training data (a SavedModel is a folder with " + tflite.SavedModelFileName + ")")
+	}
+	obs, err := readObservations(dir, o.Observations)
+	if err != nil {
+		return err
+	}
+	options := tflite.ImportOptions{
+		Name: o.Name, Gamma: o.Gamma,
+		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
+		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations},
+	}
+	if err := tflite.Import(dir, obs, o.Out, options); err != nil {
+		return err
+	}
+	b, err := tflite.LoadDir(o.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %s, Cov B from %d observations\n", o.Out, b.Name, len(obs)/b.Dims().Obs)
+	return nil
+}
+
+func readObservations(checkpoint, path string) ([]float32, error) {
+	b, err := tflite.LoadDir(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := npz.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	obs, err := archive.Shaped("obs", -1, b.Dims().Obs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return obs.Float32s()
+}
+
+// probeCandidates is the number of candidates of an import's test searches.
+const probeCandidates = 16
+
+func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
+	if o.Observations != "" {
+		return fmt.Errorf("model import: --observations is for a checkpoint, but %s is a SavedModel, "+
+			"which has its own φ; leave the flag out", dir)
+	}
+	saved := tflite.SavedModel{
+		Dir: dir, Name: o.Name, Signatures: o.Signatures, NormZ: o.NormZ, Gamma: o.Gamma,
+		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
+	}
+	if saved.Name == "" {
+		saved.Name = filepath.Base(filepath.Clean(dir))
+	}
+	var err error
+	if saved.Hash, err = tflite.HashSavedModel(dir); err != nil {
+		return fmt.Errorf("model import: %w", err)
+	}
+	config := tensorflow.DefaultConfig()
+	config.Device, config.Library = setup.CPUDevice, o.Library
+	model, err := tensorflow.LoadSavedModel(saved, config, probeCandidates)
+	if err != nil {
+		return fmt.Errorf("model import: %w", err)
+	}
+	scaleFree, err := tflite.Probe(model)
+	saved.Sizes = model.Dims()
+	saved.Provenance = map[string]string{"savedmodel": dir, "tensorflow": model.Report().Version}
+	if err := errors.Join(err, model.Close()); err != nil {
+		return fmt.Errorf("model import: %s: %w", dir, err)
+	}
+	written, err := tflite.SaveSavedModel(o.Out, saved)
+	if err != nil {
+		return fmt.Errorf("model import: %w", err)
+	}
+	d := written.Sizes
+	fmt.Fprintf(out, "%s: %s, observation %d, action %d, d %d, ensemble %d\n",
+		o.Out, written.Name, d.Obs, d.Action, d.Latent, d.Ensemble)
+	if !scaleFree {
+		fmt.Fprintln(out, "note: π changes with the norm of z, which depends on the labels; "+
+			"if it was trained with ‖z‖ = √d, import it with --norm-z")
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package calibration
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal/bno055"
+	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/rigtest"
+)
+
+const statusRegister = 0x35 // two bits each of system, gyro, accel, mag
+
+func TestRun_WaitsForTheChipAndWritesItsCalibration(t *testing.T) {
+	r := rigtest.NewRig()
+	reads := 0
+	before := r.Imu.Before
+	r.Imu.Before = func(c *i2cbustest.Chip, reg byte) {
+		before(c, reg)
+		if reads++; reg == statusRegister {
+			c.Registers[statusRegister] = 0b00_11_00_00
+			if reads > 40 {
+				c.Registers[statusRegister] = 0b00_11_11_00 // mode imu uses no magnetometer
+			}
+		}
+		for i := range byte(22) {
+			c.Registers[0x55+i] = i
+		}
+	}
+	path := filepath.Join(t.TempDir(), "imu.calibration")
+	var out bytes.Buffer
+	o := Options{Config: "composite", Out: path, Timeout: time.Minute, Interval: time.Millisecond}
+	if err := Run(t.Context(), o, r.Hardware(), &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	const want = "gyro 3 of 3, accel 0 of 3, mag 0 of 3\ngyro 3 of 3, accel 3 of 3, mag 0 of 3\n"
+	if !strings.HasPrefix(out.String(), want) {
+		t.Errorf("printed:\n%s", out.String())
+	}
+	text, err := os.ReadFile(path)
+	rigtest.Must(t, err)
+	profile, err := bno055.ParseProfile(string(text))
+	if err != nil || profile[21] != 21 {
+		t.Errorf("%v: %s", err, text)
+	}
+	if err := Run(t.Context(), o, r.Hardware(), &out); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("over a file: %v", err)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(after, text) {
+		t.Error("the existing file was changed")
+	}
+}
+
+func TestRun_LeavesNoFileOnAnError(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*rigtest.Rig, *Options)
+		want   string
+	}{
+		"not moved": {func(r *rigtest.Rig, _ *Options) {
+			before := r.Imu.Before
+			r.Imu.Before = func(c *i2cbustest.Chip, reg byte) {
+				before(c, reg)
+				c.Registers[statusRegister] = 0
+			}
+		}, "not calibrated"},
+		"unplugged":      {func(r *rigtest.Rig, _ *Options) { r.Imu.Unplugged = true }, "calibrate: imu: bno055"},
+		"another device": {func(_ *rigtest.Rig, o *Options) { o.Device = "base" }, "name one with the driver bno055"},
+		"another robot":  {func(_ *rigtest.Rig, o *Options) { o.Config = "rover" }, "name one with the driver bno055"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rigtest.NewRig()
+			o := Options{
+				Config: "composite", Out: filepath.Join(t.TempDir(), "imu"),
+				Timeout: 20 * time.Millisecond, Interval: time.Millisecond,
+			}
+			c.change(r, &o)
+			err := Run(t.Context(), o, r.Hardware(), &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("want %q: %v", c.want, err)
+			}
+			if _, err := os.Stat(o.Out); err == nil {
+				t.Error("a file is left")
+			}
+		})
+	}
+}

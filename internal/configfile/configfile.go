@@ -1,0 +1,96 @@
+package configfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+
+	"optibfm/configs"
+	"optibfm/internal/setup"
+	"optibfm/internal/shell"
+)
+
+// List prints the names of the ready-made configurations, each with a sentence.
+func List(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, name := range configs.Names() {
+		summary, err := configs.Summary(name)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(table, "%s\t%s\n", name, summary); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// Init writes a ready-made configuration to a new file, or to w where path is empty.
+func Init(w io.Writer, name, path string) error {
+	text, err := configs.Text(name)
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		_, err := w.Write(text)
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("config init: %s: the file exists; choose another name, or move it away", path)
+	}
+	if err != nil {
+		return fmt.Errorf("config init: %w", err)
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("config init: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s: written; start it with: %s\n",
+		path, shell.ThisProgram().Command("run", "--config", shell.Operand(path)))
+	return err
+}
+
+// Validate checks all files with the overrides in set, so that one call reports all
+// mistakes.
+func Validate(w io.Writer, paths, set []string) error {
+	var wrong []error
+	for _, path := range paths {
+		file, err := configs.Load(path, set...)
+		verdict := "valid"
+		if err == nil {
+			var warning string
+			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
+				verdict += "; warning: " + warning
+			}
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", path, verdict); err != nil {
+			return err
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("config validate:\n%w", errors.Join(wrong...))
+}
+
+// Show prints a configuration in full, with defaults and the overrides in set.
+func Show(w io.Writer, name string, set []string) error {
+	cfg, err := configs.Load(name, set...)
+	if err != nil {
+		return err
+	}
+	text, err := cfg.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

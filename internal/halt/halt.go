@@ -1,0 +1,238 @@
+package halt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"optibfm/configs"
+	"optibfm/hal/dynamixel"
+	"optibfm/hal/feetech"
+	"optibfm/hal/mcu"
+	"optibfm/hal/mit"
+	"optibfm/internal/control"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
+	"optibfm/internal/shell"
+	"optibfm/rtloop"
+)
+
+// Robot brings the robot of a configuration to its failsafe output. It prints the
+// halted devices to out, with notes on those that do not hold their failsafe output.
+// It returns when ctx is done, even if a device hangs.
+func Robot(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file configs.File) (err error) {
+	if reason := nothingToHalt(file); reason != "" {
+		_, err := fmt.Fprintf(out, "nothing to halt: %s\n", reason)
+		return err
+	}
+	socket, err := lock(warnings, file.Safety)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, socket.Close()) }()
+	lines, err := plan(ctx, h, file)
+	if err != nil {
+		return fmt.Errorf("halt: %w", err)
+	}
+	results := haltLines(ctx, lines)
+	printResults(out, results)
+	var errs []error
+	for _, r := range results {
+		errs = append(errs, r.err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("halt: %w; look at the robot before you do anything else", err)
+	}
+	return nil
+}
+
+// lock keeps control processes from taking the robot. It refuses only while one holds
+// the robot: a robot whose lock cannot be made is halted too.
+func lock(warnings io.Writer, s configs.Safety) (*control.Server, error) {
+	if s.Socket == "" {
+		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty, so a control process "+
+			"that holds the robot is not detected; make sure that none runs"))
+		return nil, nil
+	}
+	s.Group = "" // the socket answers no caller
+	socket, err := control.Listen(s)
+	if errors.Is(err, control.ErrSocketInUse) {
+		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s); "+
+			"run `%s`, or end it", s.Socket, shell.ThisProgram().Command("stop", "--socket", s.Socket))
+	}
+	if err != nil {
+		fmt.Fprint(warnings, plaintext.Wrap(fmt.Sprintf("warning: %v: nothing keeps a control process "+
+			"from taking the robot; make sure that none starts", err)))
+		return nil, nil
+	}
+	return socket, nil
+}
+
+// nothingToHalt returns why a configuration moves no robot, "" if it may move one.
+func nothingToHalt(file configs.File) string {
+	switch {
+	case file.Run.Shadow:
+		return "run.shadow is true: this program does not move the robot and must not stop what does"
+	case file.Run.Lockstep:
+		return "run.lockstep is true: the robot is simulated"
+	case file.Robot.Driver == configs.DriverRover:
+		return "robot.driver is rover: it is simulated"
+	}
+	return ""
+}
+
+// task halts one device, or a robot that has no separate devices.
+type task struct {
+	name string
+	key  string // in the configuration
+	do   func(*result) error
+}
+
+// result is the outcome of a task.
+type result struct {
+	name  string
+	notes []string // deviations from the failsafe output
+	err   error
+}
+
+// plan returns the tasks of a robot, grouped by line or bus.
+func plan(ctx context.Context, h setup.Hardware, file configs.File) ([][]task, error) {
+	if file.Robot.Driver != configs.DriverComposite {
+		return [][]task{{{
+			name: file.Robot.Driver, key: "robot." + file.Robot.Driver,
+			do: func(r *result) error { return haltWhole(ctx, file, r) },
+		}}}, nil
+	}
+	c := file.Robot.Composite
+	failsafe, err := c.Failsafe(file.Loop.Period())
+	if err != nil {
+		return nil, err
+	}
+	var lines [][]task
+	index := map[string]int{}
+	for i, d := range c.Devices {
+		if len(failsafe[i]) == 0 { // a sensor
+			continue
+		}
+		line, known := index[setup.BusOf(d)]
+		if !known {
+			line = len(lines)
+			index[setup.BusOf(d)] = line
+			lines = append(lines, nil)
+		}
+		lines[line] = append(lines[line], task{
+			name: d.Name, key: fmt.Sprintf("robot.composite.devices[%d] (%s)", i, d.Name),
+			do: func(r *result) (err error) {
+				r.notes, err = haltDevice(ctx, h, c, d, failsafe[i])
+				return err
+			},
+		})
+	}
+	return lines, nil
+}
+
+// haltLines runs all tasks, the lines concurrently, and returns the results in order.
+// When ctx is done, the remaining tasks get an error; a line that hangs ends with the
+// process.
+func haltLines(ctx context.Context, lines [][]task) []result {
+	var results []result
+	var ended []<-chan result
+	for _, line := range lines {
+		for _, t := range line {
+			results = append(results, result{name: t.name, err: fmt.Errorf("%s: it has not ended", t.key)})
+		}
+		c := make(chan result, len(line))
+		ended = append(ended, c)
+		go func() {
+			for _, t := range line {
+				c <- t.run()
+			}
+		}()
+	}
+	next := 0
+	for i, line := range lines {
+		for range line {
+			r := &results[next]
+			next++
+			select {
+			case *r = <-ended[i]:
+				continue
+			case <-ctx.Done():
+			}
+			select {
+			case *r = <-ended[i]: // it ended at the same time as ctx
+			default:
+				r.err = fmt.Errorf("%w: %w", r.err, context.Cause(ctx))
+			}
+		}
+	}
+	return results
+}
+
+// run runs a task and returns a panic of the driver as an error.
+func (t task) run() (r result) {
+	r.name = t.name
+	defer func() {
+		if value := recover(); value != nil {
+			r.err = fmt.Errorf("%s: panic: %v", t.key, value)
+		}
+	}()
+	if err := t.do(&r); err != nil {
+		r.err = fmt.Errorf("%s: %w", t.key, err)
+	}
+	return r
+}
+
+// printResults lists the halted devices and the notes.
+func printResults(out io.Writer, results []result) {
+	var halted []string
+	for _, r := range results {
+		if r.err == nil {
+			halted = append(halted, r.name)
+		}
+	}
+	if len(halted) > 0 {
+		fmt.Fprintf(out, "halted: %s\n", strings.Join(halted, ", "))
+	}
+	for _, r := range results {
+		for _, note := range r.notes {
+			fmt.Fprintf(out, "%s: %s\n", r.name, note)
+		}
+	}
+}
+
+// haltWhole opens a robot that has no separate devices, and halts it.
+func haltWhole(ctx context.Context, file configs.File, r *result) error {
+	robot, err := setup.OpenDriver(ctx, file, rtloop.Now)
+	if err != nil {
+		return err
+	}
+	r.name = robot.Spec().Name
+	return setup.CloseRobot(robot)
+}
+
+// haltDevice halts one device. It does not open servos, CAN motors and boards, because
+// their drivers open only when every servo or motor answers.
+func haltDevice(
+	ctx context.Context, h setup.Hardware, c configs.Composite, d configs.Device, failsafe []float64,
+) (notes []string, err error) {
+	switch section := d.Section().(type) {
+	case dynamixel.Config:
+		return dynamixel.HaltAll(section, failsafe)
+	case feetech.Config:
+		return feetech.HaltAll(section, failsafe)
+	case mit.Config:
+		return mit.HaltAll(section, failsafe)
+	case mcu.Config:
+		return nil, mcu.HaltBoard(section, failsafe)
+	}
+	o := setup.NewDeviceOpener(h, c, rtloop.Now)
+	defer func() { err = errors.Join(err, o.Close()) }()
+	device, err := o.Open(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(device.Halt(failsafe), device.Close())
+}

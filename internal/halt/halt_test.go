@@ -1,0 +1,175 @@
+package halt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/hal/dynamixel/dynamixeltest"
+	"optibfm/hal/feetech/feetechtest"
+	"optibfm/hal/mcu"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+)
+
+// load returns a configuration with a socket in a new folder.
+func load(t *testing.T, name string, set ...string) configs.File {
+	t.Helper()
+	file, err := configs.Load(name, append([]string{"safety.socket=" + filepath.Join(t.TempDir(), "s")}, set...)...)
+	rigtest.Must(t, err)
+	return file
+}
+
+// haltRobot returns what Robot prints: warnings, then results.
+func haltRobot(t *testing.T, h setup.Hardware, file configs.File) (printed string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	err = Robot(t.Context(), &out, &out, h, file)
+	return out.String(), err
+}
+
+func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
+	chain, err := feetechtest.New(feetechtest.NewServo(1, 0), feetechtest.NewServo(2, 1))
+	rigtest.Must(t, err)
+	t.Cleanup(func() { _ = chain.Close() })
+	const device = "robot.composite.devices[0].feetech."
+	file := load(t, rigtest.GripperFile, device+"port.path="+chain.Path,
+		device+"timeout_ms=100", device+"halt_torque_off=false")
+	chain.Miss(1, -1)
+	chain.Set(2, feetechtest.Torque, 1, 1)
+	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
+	printed, err := haltRobot(t, setup.LocalHardware, file)
+	const want = `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`
+	if err == nil || !strings.Contains(err.Error(), want) || printed != "" {
+		t.Errorf("%v, %q", err, printed)
+	}
+	if speed := chain.Get(2, feetechtest.GoalSpeed, 2); speed != 0 {
+		t.Errorf("the second servo keeps its speed %d", speed)
+	}
+}
+
+func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
+	w := rigtest.NewWagon(t)
+	w.Base.Mute(true)
+	file := load(t, rigtest.WagonFile, append(w.Set, "robot.composite.devices[1].mcu.start_timeout_ms=10000")...)
+	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+	// A SIGTERM comes when the other devices are halted.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	terminated := errors.New("terminated")
+	go func() {
+		rigtest.WaitUntil(20*time.Second, func() bool {
+			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
+		})
+		time.Sleep(200 * time.Millisecond) // Robot receives their results
+		cancel(terminated)
+	}()
+	var out bytes.Buffer
+	err := Robot(ctx, &out, &out, w.Hardware(), file)
+	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): it has not ended") ||
+		!strings.HasPrefix(out.String(), "halted: neck, arm\n") {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
+	w := rigtest.NewWagon(t)
+	const board = "robot.composite.devices[1].mcu."
+	file := load(t, rigtest.WagonFile, append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300")...)
+	base, err := mcu.Open(t.Context(), file.Robot.Composite.Devices[1].MCU)
+	rigtest.Must(t, err)
+	rigtest.Must(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
+	w.Base.Mute(true)
+	if w.Stopped("base") == nil {
+		t.Fatal("the board stopped before the halt")
+	}
+	printed, err := haltRobot(t, w.Hardware(), file)
+	if err == nil || !strings.Contains(err.Error(), "devices[1] (base): halt: mcu: ") ||
+		!strings.HasPrefix(printed, "halted: neck, arm\n") {
+		t.Errorf("%v, %q", err, printed)
+	}
+	rigtest.Must(t, w.Stopped("base"))
+}
+
+func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
+	var order []string
+	record := func(name string) task {
+		return task{name: name, key: name, do: func(*result) error {
+			if order = append(order, name); name == "b" {
+				panic("in a driver")
+			}
+			return nil
+		}}
+	}
+	results := haltLines(t.Context(), [][]task{{record("a"), record("b"), record("c")}})
+	if strings.Join(order, "") != "abc" || results[0].err != nil || results[2].err != nil ||
+		results[1].err == nil || !strings.Contains(results[1].err.Error(), "b: panic: in a driver") {
+		t.Errorf("%v, %+v", order, results)
+	}
+	file := load(t, "composite")
+	pwm := file.Robot.Composite.Devices[1]
+	other := pwm
+	other.PCA9685.Address++
+	if setup.BusOf(pwm) != setup.BusOf(other) || setup.BusOf(pwm) == setup.BusOf(configs.Device{Driver: "mit"}) {
+		t.Error("devices of one bus would be halted concurrently")
+	}
+}
+
+func TestHalt_HaltsWithoutALock(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	rigtest.Must(t, os.WriteFile(plain, nil, 0o600))
+	for set, warning := range map[string]string{
+		"safety.socket=" + filepath.Join(dir, "missing", "s"): "nothing keeps a control process from taking the robot",
+		"safety.socket=" + plain:                              "nothing keeps a control process from taking the robot",
+		"safety.socket=":                                      "safety.socket is empty",
+		"safety.group=no-such-group-here":                     "",
+	} {
+		w := rigtest.NewWagon(t)
+		file := load(t, rigtest.WagonFile, append(w.Set, set)...)
+		w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+		printed, err := haltRobot(t, w.Hardware(), file)
+		words := strings.Join(strings.Fields(printed), " ")
+		if err != nil || !strings.Contains(words, warning) || strings.Contains(words, "warning") != (warning != "") ||
+			!strings.Contains(printed, "halted: base, neck, arm\n") {
+			t.Errorf("%s: %v, %q", set, err, printed)
+		}
+	}
+}
+
+func TestHalt_HaltsDespiteAMissingDeviceAndASensor(t *testing.T) {
+	w := rigtest.NewWagon(t)
+	w.Rig.Imu.Unplugged = true
+	w.Unplug("base")
+	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
+	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
+	printed, err := haltRobot(t, w.Hardware(), load(t, rigtest.WagonFile, w.Set...))
+	if err == nil || !strings.Contains(err.Error(), "devices[1] (base)") ||
+		!strings.Contains(printed, "halted: neck, arm\n") {
+		t.Errorf("%v, %q", err, printed)
+	}
+	for _, note := range []string{"\nneck: tilt: ", "\narm: shoulder: ", "\narm: elbow: "} {
+		_, text, _ := strings.Cut(printed, note)
+		if line, _, _ := strings.Cut(text, "\n"); !strings.Contains(line, "limp") {
+			t.Errorf("no %q that is limp in %q", note, printed)
+		}
+	}
+	rigtest.Must(t, w.Stopped("neck"))
+}
+
+func TestHalt_NamesWhyNothingIsHalted(t *testing.T) {
+	for set, reason := range map[string]string{
+		"run.shadow=true": "run.shadow", "run.lockstep=true": "run.lockstep", "run.seed=1": "robot.driver is rover",
+	} {
+		printed, err := haltRobot(t, setup.LocalHardware, load(t, "rover", set))
+		if err != nil || !strings.HasPrefix(printed, "nothing to halt: "+reason) {
+			t.Errorf("%s: %v, %q", set, err, printed)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"optibfm/flightlog"
+	"optibfm/flightlog/report"
+	"optibfm/internal/plaintext"
+)
+
+// ErrDiffers is wrapped by the error of Replay where the computed belief differs from the log.
+var ErrDiffers = errors.New("replay: the computed belief differs from the log: " +
+	"the log was changed, or this program or CPU computes differently")
+
+// Options select what Replay prints.
+type Options struct {
+	WhatIf *flightlog.Params // parameters of a what-if question; nil: none
+	JSON   bool              // print JSON
+	Page   string            // write a page for a browser to this file, and print a verdict; "": no page
+}
+
+// Replay computes the belief of a run again, compares every tick with the log and
+// prints the result. It marks a log that is undamaged and agrees as replayed. Its
+// error wraps ErrDiffers or flightlog.ErrDamaged.
+func Replay(out io.Writer, path string, o Options) error {
+	return withLog(path, func(r *flightlog.Reader) error {
+		if o.Page != "" {
+			return writePage(out, o.Page, path, r)
+		}
+		return replay(out, path, r, o)
+	})
+}
+
+func replay(out io.Writer, path string, r *flightlog.Reader, o Options) error {
+	result, err := flightlog.Verify(r)
+	if err != nil {
+		return err
+	}
+	var answer *flightlog.Answer
+	if o.WhatIf != nil {
+		a, err := flightlog.WhatIf(r, *o.WhatIf)
+		if err != nil {
+			return err
+		}
+		answer = &a
+	}
+	if o.JSON {
+		err = printJSON(out, path, result, answer)
+	} else {
+		printReplay(out, path, r, result, answer)
+	}
+	err = errors.Join(err, replayError(path, result))
+	if _, recovered := r.Metadata().Extra[flightlog.KeyRecovered]; err == nil && !recovered {
+		_ = flightlog.MarkReplayed(path) // a read-only folder is not log.dir: runs remove nothing there
+	}
+	return err
+}
+
+// replayError returns why a log was not verified, nil for a log that was.
+func replayError(path string, r flightlog.Result) error {
+	err := damageError("replay", path, r.Damage)
+	if r.First != nil {
+		err = errors.Join(ErrDiffers, err)
+	}
+	return err
+}
+
+// writePage writes the page of a log to a temporary file beside page, then renames it:
+// an existing page stays until the new one is complete.
+func writePage(out io.Writer, page, log string, r *flightlog.Reader) error {
+	file, err := os.CreateTemp(filepath.Dir(page), ".report-*.html")
+	if err != nil {
+		return fmt.Errorf("replay: --html: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
+	made, err := report.Write(file, r, log)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(file.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), page)
+	}
+	if err != nil {
+		return fmt.Errorf("replay: --html: %w", err)
+	}
+	fmt.Fprintf(out, "%s, %s\n", page, plaintext.Bytes(made.Bytes))
+	if made.Unverified != nil {
+		row(out, "verified", "NO: %v", made.Unverified)
+		return fmt.Errorf("replay: %w", made.Unverified)
+	}
+	row(out, "verified", "%s", verdictText(made.Replay))
+	return replayError(log, made.Replay)
+}

@@ -1,0 +1,35 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/hal/rover"
+	"optibfm/tflite"
+)
+
+func TestOpen_CountsTheBytesOfTheWeights(t *testing.T) {
+	bundle, err := tflite.Load(rover.Model())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want int64
+	for name, shape := range bundle.Architecture.Tensors() {
+		if !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, ".1.weight") { // biases, LayerNorm
+			continue
+		}
+		size := int64(4)
+		for _, n := range shape {
+			size *= int64(n)
+		}
+		want += size
+	}
+	o, release, err := Open(configs.Default(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil || o.Weights != want {
+		t.Errorf("%d bytes, want %d; %v", o.Weights, want, err)
+	}
+}
