@@ -131,13 +131,15 @@ func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
 
 func TestConfig_ValidateComparesChannels(t *testing.T) {
 	const renamed = "robot.composite.observation[4].name=velocity"
+	reversed := rigtest.RoverBundle(t, rigtest.MismatchedModels["reversed action"].Change)
+	unnamed := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 	for _, c := range []struct {
 		name string
 		set  []string
 		want string // of the output; "" for ErrMismatch
 	}{
-		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.MismatchedModels["reversed action"].Change)}, ""},
-		{"rover", []string{"model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)}, "valid; warning: model.bundle"},
+		{"rover", []string{"model.bundle=" + reversed}, ""},
+		{"rover", []string{"model.bundle=" + unnamed}, "valid; warning: model.bundle"},
 		{"composite", []string{renamed}, ""},
 		{"composite", []string{renamed, "model.bundle=" + filepath.Join(t.TempDir(), "missing")}, "valid"},
 	} {

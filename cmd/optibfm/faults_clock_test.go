@@ -188,8 +188,8 @@ func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 	}
 }
 
-// TestNothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only time.Now.
-func TestNothingReadsTheWallClockPastTimeNow(t *testing.T) {
+// TestImports_NothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only time.Now.
+func TestImports_NothingReadsTheWallClockPastTimeNow(t *testing.T) {
 	past := regexp.MustCompile(`CLOCK_REALTIME|CLOCK_TAI|Gettimeofday|(unix|syscall)\.Time\(|TimerfdCreate`)
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

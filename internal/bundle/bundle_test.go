@@ -129,7 +129,10 @@ func TestModels_NameWhatIsWrong(t *testing.T) {
 		{"--searches 0", backend(1, 0, dir)},
 		{"bfm.json", backend(1, 1, t.TempDir())},
 		{"--observations is missing", Import(io.Discard, checkpoint, ImportOptions{Out: "x"})},
-		{"leave the flag out", Import(io.Discard, rigtest.SavedModelDir, ImportOptions{Out: "x", Observations: "obs.npz"})},
+		{
+			"leave the flag out",
+			Import(io.Discard, rigtest.SavedModelDir, ImportOptions{Out: "x", Observations: "obs.npz"}),
+		},
 		{"a bundle needs no import", Import(io.Discard, dir, ImportOptions{Out: "x"})},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {

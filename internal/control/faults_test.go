@@ -80,7 +80,8 @@ func newFaultRun(t *testing.T, afterStop string) *faultRun {
 	rigtest.Must(t, err)
 	r.answering = &host.Planner{
 		Link: r.host, Planner: r.planner, Plan: r.plan, Strategy: s.File.Controller.Strategy, Every: math.MaxUint64 / 2,
-		Plans: make(chan flightlog.Plan), Snapshots: make(chan flightlog.Snapshot), Events: make(chan flightlog.Event, 8),
+		Plans: make(chan flightlog.Plan), Snapshots: make(chan flightlog.Snapshot),
+		Events: make(chan flightlog.Event, 8),
 	}
 	r.repair()
 	return r

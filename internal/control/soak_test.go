@@ -56,13 +56,14 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		m.Sample(i)
 	}
 	kept()
-	if h.Recorder.Err != nil || h.Recorder.Statistics.Dropped > 0 || h.Recorder.Statistics.Ticks != ticks || h.Recorder.Statistics.Applied < ticks/500 {
-		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", h.Recorder.Statistics.Ticks, h.Recorder.Statistics.Dropped, h.Recorder.Statistics.Applied, h.Recorder.Err)
+	y, log := h.Recorder.Statistics, h.Recorder.Log
+	if h.Recorder.Err != nil || y.Dropped > 0 || y.Ticks != ticks || y.Applied < ticks/500 {
+		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", y.Ticks, y.Dropped, y.Applied, h.Recorder.Err)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d labels, %d episodes, log %s", h.Recorder.Statistics.Applied, h.Recorder.Statistics.Episodes, plaintext.Bytes(h.Recorder.Log.Stats().Bytes))
+	t.Logf("%d labels, %d episodes, log %s", y.Applied, y.Episodes, plaintext.Bytes(log.Stats().Bytes))
 	m.CheckConstant(t)
 }
 
