@@ -27,7 +27,7 @@ export SOURCE_DATE_EPOCH
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
   -ldflags "-s -w -buildid= -X optibfm/internal/version.release=$version" -o "$work/optibfm" ./cmd/optibfm
 # Shell completion, from a program for this computer.
-CGO_ENABLED=0 go build -tags robot -buildvcs=false -o "$work/native" ./cmd/optibfm
+CGO_ENABLED=0 go build -buildvcs=false -o "$work/native" ./cmd/optibfm
 mkdir "$work/completion"
 for shell in bash zsh fish; do
   "$work/native" completion "$shell" >"$work/completion/$shell"

@@ -49,7 +49,7 @@ func TestRun_KeepsMovingWithoutTheLabelDevice(t *testing.T) {
 	device.Press(rigtest.PedalGood)
 	waitFor(t, output, "label +1 saved (1)")
 	device.Unplug()
-	waitFor(t, output, "nothing is asked until it is back; the robot goes on")
+	waitFor(t, output, "nothing is asked until it is back; the robot continues")
 	time.Sleep(500 * time.Millisecond)
 	device = machine.Plug(rigtest.PedalInfo("event8"), nil)
 	waitFor(t, output, "labels count again")

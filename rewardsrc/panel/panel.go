@@ -308,7 +308,7 @@ func (p *Panel) reportAbsence() {
 		return
 	}
 	p.reportedAbsence = text
-	text += ": nothing is asked until it is back; the robot goes on"
+	text += ": nothing is asked until it is back; the robot continues"
 	p.display(rewardsrc.Notice{Event: rewardsrc.Lost, Text: text})
 }
 

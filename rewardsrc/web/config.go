@@ -16,7 +16,7 @@ type Mode string
 
 // The modes.
 const (
-	// PerRequest accepts only answers to requests.
+	// PerRequest shows buttons only while a request is open. The label intake refuses other presses.
 	PerRequest Mode = "per_request"
 	// Sparse accepts labels at any time: an unasked one is about the moments
 	// before the press.

@@ -114,8 +114,6 @@ func (d *desk) label(p press) (rewardsrc.Label, error) {
 		return rewardsrc.Label{}, errNothingAsked
 	case d.mode == PerRequest && p.tooQuick:
 		return rewardsrc.Label{}, errTooQuick
-	case d.mode == PerRequest:
-		return rewardsrc.Label{}, errNothingAsked
 	case p.late:
 		return rewardsrc.Label{}, errLate
 	}
