@@ -139,7 +139,7 @@ func TestDevices_ArmSetsTheDeadmen(t *testing.T) {
 }
 
 func TestDevices_TickOfAllKindsAllocatesNothing(t *testing.T) {
-	_, r := openWagon(t)
+	_, r := openWagon(t, rigtest.LongTimeouts(4*time.Second)...) // the memory profile delays the ticks
 	wantNoAllocations(t, func() { r.ticks(50) })
 }
 
