@@ -95,7 +95,7 @@ type Reader struct {
 	control []byte // controller.json
 	// The metadata may announce a record with the checksum of the preamble.
 	announced, summed, sumAgrees bool
-	// parts are the chunks, the messages outside chunks and the damaged places, in
+	// parts are the chunks, the messages outside chunks and the damaged parts, in
 	// file order.
 	parts    []part
 	schemas  map[uint16]string // ID to message name
@@ -200,7 +200,7 @@ func (r *Reader) Size() int64 { return r.size }
 // Cut returns the missing end, nil for a closed log.
 func (r *Reader) Cut() *Cut { return r.cut }
 
-// Damage returns the damaged places of the file, each a *DamageError. A log with damage
+// Damage returns the damaged parts of the file, each a *DamageError. A log with damage
 // never counts as verified.
 func (r *Reader) Damage() (found []error) {
 	for _, p := range r.parts {

@@ -196,7 +196,7 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 	return Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
 }
 
-// Summarise reads the whole log. It skips damaged places and returns them.
+// Summarise reads the whole log. It skips damaged parts and returns them.
 func Summarise(r *Reader) (Summary, []error, error) {
 	s := newTally()
 	damage, err := r.each(func(record *Record) error {

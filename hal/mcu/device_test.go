@@ -510,7 +510,7 @@ func TestHaltBoard_ReportsMissingPort(t *testing.T) {
 	}
 }
 
-// leaveTurning leaves a board as a program does that dies while the wheels turn.
+// leaveTurning leaves a board as a killed program does while the wheels turn.
 func leaveTurning(t *testing.T, path string) {
 	t.Helper()
 	c := config(path)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks the lines of a text at 80 columns, where it has spaces, and
+// Wrap breaks the lines of a text at 80 columns, at spaces, and
 // indents what follows like the first line and two more. A command, which is
 // indented by four, stays whole: it is to be copied.
 func Wrap(text string) string {

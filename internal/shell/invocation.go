@@ -19,7 +19,7 @@ type Invocation struct {
 func ProgramName(path string) string {
 	name := filepath.Base(path)
 	switch found, err := exec.LookPath(name); {
-	case strings.Contains(path, "/go-build"): // `go run` keeps the program in a folder of its own
+	case strings.Contains(path, "/go-build"): // `go run` keeps the program in a separate folder
 		return "go run ./cmd/optibfm"
 	case err == nil && sameFile(found, path):
 		return Quote(name)

@@ -19,7 +19,7 @@ const (
 )
 
 // oracleZ infers the z of the rover's task from labelled observations, which
-// is the best that the model can be told.
+// is the best z of the model.
 func oracleZ(s *setup.Session) (z []float64, err error) {
 	states, err := oracle.RoverStates(s.File.Robot.Rover, oracleLabels, s.File.Run.Seed+1)
 	if err != nil {

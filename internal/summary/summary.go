@@ -156,7 +156,7 @@ func (m *Summary) Print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// shareOf says how much of the oracle's return was reached, where that has a
+// shareOf returns the share of the oracle's return, if that has a
 // meaning.
 func shareOf(last, oracle float64) string {
 	if !(oracle > 0) {
@@ -165,7 +165,7 @@ func shareOf(last, oracle float64) string {
 	return fmt.Sprintf(", %.0f %% of the oracle's", 100*last/oracle)
 }
 
-// joinReturns lists the returns, the middle left out where there are many.
+// joinReturns lists the returns, without the middle if there are many.
 func joinReturns(r []float64) string {
 	const edge = 5
 	var b strings.Builder

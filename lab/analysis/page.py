@@ -61,7 +61,7 @@ def _table(results: Results, section: dict, view: dict) -> str:
 
 
 def _cell(cell: tuple[Estimate, Estimate, int] | None, measure: str, whole: bool) -> str:
-    """Writes the interquartile mean and the mean, where there is room with both intervals."""
+    """Writes the interquartile mean and the mean, if there is room with both intervals."""
     if cell is None:
         return "–"
     mean, iqm, _ = cell

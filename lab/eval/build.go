@@ -112,7 +112,7 @@ func (t Trial) direction(z []float64) []float64 {
 	return drawn
 }
 
-// gateConfig asks as often as the belief wants, or never where labels come unasked.
+// gateConfig asks as often as the belief requires, or never if labels need no request.
 func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.RequestsPerMinute = 0

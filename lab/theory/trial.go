@@ -40,7 +40,7 @@ type Trace struct {
 	Realised []float64
 	// Closed is Bound after each episode, for the same methods.
 	Closed []float64
-	// Ratio is the greatest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
+	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
 	// sets.
 	Ratio []float64
 	// Left is the number of labels at which z* was outside for the first time, of each of Trial.Sets;

@@ -17,7 +17,7 @@ const (
 	typeClock  = "clock"  // the answer to a clock exchange: id, at
 	typePress  = "press"  // id, at, kind; request and shown where one was shown; value of kind value
 	typeStop   = "stop"   // halt the robot
-	typeTake   = "take"   // this device wants to label
+	typeTake   = "take"   // this device asks for the seat
 	typeGive   = "give"   // the labelling device hands over to the asking one
 	typeKeep   = "keep"   // the labelling device refuses to
 	typeInvite = "invite" // a new pairing code: role

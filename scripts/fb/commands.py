@@ -38,7 +38,7 @@ class Explorers:
         self.obedience = 0.0  # a running mean
 
     def begin(self) -> None:
-        """New episodes, and new commands, where the old ones have ended."""
+        """New episodes, and new commands, for the copies whose episodes have ended."""
         self.command_left[self.episodes.begin()] = 0
         new, rng = np.flatnonzero(self.command_left <= 0), self.sim.rng
         self.command[new] = self.sim.domain.commands(rng, len(new))

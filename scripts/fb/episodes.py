@@ -19,7 +19,7 @@ class Episodes:
         self.number, self.next = number + np.arange(copies, dtype=np.int32), number + copies
 
     def begin(self) -> np.ndarray:
-        """Starts new episodes where the old ones have ended. Returns the indices of these copies."""
+        """Starts new episodes in the copies whose episodes have ended. Returns the indices of these copies."""
         sim, rng = self.sim, self.sim.rng
         ended = np.flatnonzero(self.left <= 0)
         for i in ended:

@@ -1,4 +1,4 @@
-"""Ways through a maze, and an expert that walks them to where a task's reward is the greatest.
+"""Ways through a maze, and an expert that walks them to where a task's reward is the highest.
 
 For a policy to find its way it has to learn where to go, and how to walk there. The
 expert can do both, since it knows the map and has a gait: it says what pi_z should do

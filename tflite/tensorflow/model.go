@@ -238,7 +238,7 @@ func (m *graphModel) Psi(dst, obs, action []float32, z []float64) error {
 }
 
 // evaluateInto executes r and copies its first result to dst. It returns notFinite
-// where the second result, the graph's own check, is false or dst is not finite.
+// if the second result, the graph's own check, is false or dst is not finite.
 func evaluateInto[T float32 | float64](m *graphModel, r *run, dst []T, notFinite error) error {
 	if err := m.execute(r); err != nil {
 		return err

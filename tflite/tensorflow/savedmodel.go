@@ -37,7 +37,7 @@ type inputTensors struct{ obs, z, action tensor }
 //	policy  obs [n, O], z [n, d]                -> action [n, A]
 //	psi     obs [n, O], action [n, A], z [n, d] -> psi [E, n, d]
 //
-// saved.Sizes and saved.Hash, where they are not zero, are the expected sizes of
+// saved.Sizes and saved.Hash, if they are not zero, are the expected sizes of
 // the signatures and the expected hash of the files. With saved.NormZ the
 // signatures get √d·z/‖z‖, otherwise z. A search is a run of policy and one of
 // psi; a tflite.Scorer computes the scores in Go.
