@@ -31,7 +31,7 @@ type Summary struct {
 	Answered uint64
 	Expired  uint64
 
-	Episodes []Episode                   // of simulators, where there were rewards
+	Episodes []Episode                   // of simulators, if there were rewards
 	Faults   map[controller.Fault]uint64 // stops, by their first cause
 	Warnings uint64                      // events
 	Errors   uint64                      // events

@@ -205,7 +205,7 @@ func (n *Network) setObs(obs []float32) error {
 	return nil
 }
 
-// ProjectZ writes √d·z/‖z‖ to dst where normalise is set, and z otherwise.
+// ProjectZ writes √d·z/‖z‖ to dst if normalise is set, and z otherwise.
 func ProjectZ(dst []float32, z []float64, normalise bool) error {
 	scale := 1.0
 	if normalise {

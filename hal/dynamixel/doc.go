@@ -34,7 +34,7 @@
 //
 // # Halt
 //
-// Halt writes the failsafe goals to all servos, reads them back, and repeats once where a servo does not
+// Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll]
 // halts a chain whose program died, in any state of its servos.
 //

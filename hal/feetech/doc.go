@@ -30,7 +30,7 @@
 //
 // # Halt
 //
-// Halt writes the failsafe goals to all servos, reads them back, and repeats once where a servo does not
+// Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll] halts
 // a chain whose program died, in any state of its servos. A servo whose status reports a fault of
 // voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.

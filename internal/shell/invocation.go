@@ -12,8 +12,8 @@ import (
 type Invocation struct {
 	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
 	Operate  []string // arguments by which optibfm arm reaches this run
-	Keyboard []string // arguments of the same run with a person at the keyboard; nil where run refuses them
-	Task     []string // arguments of the same run with another task; nil where run refuses them
+	Keyboard []string // arguments of the same run with a person at the keyboard; nil if run refuses them
+	Task     []string // arguments of the same run with another task; nil if run refuses them
 }
 
 func ProgramName(path string) string {

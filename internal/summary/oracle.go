@@ -52,7 +52,7 @@ func FollowOracle(s *setup.Session) error {
 }
 
 // baselines measures what an oracle and random behaviour get in the session's
-// task, in lockstep, from the same initial states; nil where ctx ends meanwhile.
+// task, in lockstep, from the same initial states; nil if ctx ends meanwhile.
 func baselines(ctx context.Context, s *setup.Session) (oracle, random *baseline, err error) {
 	b := *s
 	b.File.Run.Lockstep, b.File.Run.DurationS, b.File.Run.Episodes = true, 0, baselineEpisodes

@@ -57,7 +57,7 @@ class Results:
 
     def oracle(self, trial: Trial) -> list[Trial]:
         """Returns the oracle's trials with the same model, task and reward: those with the most labels, then those of
-        the same experiment, of the main comparison, of any. None where their mean return is not positive."""
+        the same experiment, of the main comparison, of any. None if their mean return is not positive."""
         def rank(t: Trial) -> tuple:
             return (-float(t.params.get("labels", 50_000)), t.experiment != trial.experiment, t.experiment != "main",
                     t.experiment)

@@ -100,7 +100,7 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 	return c, nil
 }
 
-// direction returns z, or a random direction where z is 0 because all rewards were 0.
+// direction returns z, or a random direction if z is 0 because all rewards were 0.
 func (t Trial) direction(z []float64) []float64 {
 	if floats.Norm(z, 2) > tinyNorm {
 		return z

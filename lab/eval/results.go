@@ -19,7 +19,7 @@ import (
 // ErrOtherProtocol marks a results file of another experiment or another version of it.
 var ErrOtherProtocol = errors.New("the results are of another protocol")
 
-// ErrOtherModel is wrapped where trials of one bundle were made with different weights.
+// ErrOtherModel marks trials of one bundle with different weights.
 var ErrOtherModel = errors.New("the bundle has other weights than in the trials of the file")
 
 var header = strings.Join(Columns, ",") + "\n"

@@ -32,7 +32,7 @@ type Trial struct {
 
 // Trace is the result of a trial. Sums start at the first episode.
 type Trace struct {
-	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. Where z changes
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. If z changes
 	// within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with the same expectation.
 	Regret []float64
 	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every

@@ -47,7 +47,7 @@ type Config struct {
 	// addresses of the machine itself need not be named. The first is the
 	// one in the QR code.
 	Hosts []string `yaml:"hosts,flow"`
-	// TLS is auto, off, self_signed or files. auto is off where only this
+	// TLS is auto, off, self_signed or files. auto is off if only this
 	// machine is listened to, and self_signed otherwise.
 	TLS string `yaml:"tls"`
 	// CertFile is a PEM file with the certificate and its chain, for tls: files.

@@ -124,7 +124,7 @@ func checkLength(what string, got, want int) error {
 	return nil
 }
 
-// finite returns err where an element is NaN or infinite.
+// finite returns err if an element is NaN or infinite.
 func finite[T float32 | float64](x []T, err error) error {
 	for _, v := range x {
 		if v-v != 0 {

@@ -36,7 +36,7 @@ const warmUpRuns = 3
 
 // New builds the graph of a bundle, places it on the device and searches among
 // n candidates a few times, so that the first plan is not slow. Its errors wrap
-// ErrNoLibrary, ErrVersion or ErrNoDevice where these are the cause. Two models
+// ErrNoLibrary, ErrVersion or ErrNoDevice if these are the cause. Two models
 // may be open at a time; tf32 applies to all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
 	a, report, err := prepare(c, n)
@@ -170,7 +170,7 @@ func (m *graphModel) Close() error {
 	return m.session.close()
 }
 
-// Search implements tflite.Model. It allocates Go memory only where the number
+// Search implements tflite.Model. It allocates Go memory only if the number
 // of candidates changes, and frees TensorFlow's results before it returns.
 func (m *graphModel) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
 	if err := m.setObs(obs); err != nil {

@@ -68,7 +68,7 @@ func (n *networks) watch(x ref) ref {
 	return x
 }
 
-// check adds a node that is true where the sums, and the tensors watched since the last
+// check adds a node that is true if the sums, and the tensors watched since the last
 // check, are finite. It returns the watched ones.
 func (n *networks) check(name string, sums ...ref) []ref {
 	watched := n.watched

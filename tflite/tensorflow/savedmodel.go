@@ -44,7 +44,7 @@ type inputTensors struct{ obs, z, action tensor }
 //
 // TensorFlow places the graph unless it was saved with devices: on the first GPU
 // each operation that has a kernel for it or, if the device is a CPU, everything
-// on the CPU. Phi, Act, Psi and Search allocate on Go's heap only where the number
+// on the CPU. Phi, Act, Psi and Search allocate on Go's heap only if the number
 // of candidates changes.
 func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 	graph, _, err := regular.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))
