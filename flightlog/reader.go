@@ -33,7 +33,7 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 )
 
-// DamageError is a damaged place of a log. The Reader reads the bytes before and after
+// DamageError is a damaged part of a log. The Reader reads the bytes before and after
 // it.
 type DamageError struct {
 	Offset int64 // of the place in the file
@@ -105,7 +105,7 @@ type Reader struct {
 	tick     *controller.Tick
 }
 
-// part is a record of the data section that holds messages, or a damaged place.
+// part is a record of the data section that holds messages, or a damaged part.
 type part struct {
 	op     mcap.OpCode
 	offset int64        // of the record
@@ -358,7 +358,7 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[4 : 4+n]), b[4+n:], true
 }
 
-// Records iterates over the messages in file order. At a damaged place it yields a
+// Records iterates over the messages in file order. At a damaged part it yields a
 // *DamageError and continues after it. Any other error comes from the disk and is the
 // last. The Record and its Tick are valid only until the next iteration; the caller may
 // keep the other pointers.

@@ -77,7 +77,7 @@ func haltUnverified(h Halter, i int, torqueOff bool, cause error) error {
 	return fmt.Errorf("halt: %w (%s)", errors.Join(cause, first, second), told)
 }
 
-// haltVerified commands a servo that answers, at most twice, and verifies that it obeys.
+// haltVerified commands a servo that answers, at most twice, and verifies its state.
 func haltVerified(h Halter, i int, torqueOff bool) (note string, err error) {
 	if !torqueOff {
 		if reason := h.Inactive(i); reason != "" {
