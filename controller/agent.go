@@ -146,7 +146,7 @@ func (a *Agent) Present() Fault { return a.present }
 
 // Arm lets actions go to the actuators from the next tick on. It is an
 // operator's explicit act. It fails with ErrFaulted while a stop is latched,
-// and with ErrPresent while a cause for a stop is present. Where the robot
+// and with ErrPresent while a cause for a stop is present. If the robot
 // cannot be armed, or lacks a required deadman, Arm halts it again. Arm does
 // not change an armed robot.
 func (a *Agent) Arm() error {
@@ -178,7 +178,7 @@ func (a *Agent) armRobot() error {
 }
 
 // Deadman returns how long the robot moves without a command before its own
-// deadman stops it. It is 0 where there is none, or where the time is unknown
+// deadman stops it. It is 0 if there is none, or if the time is unknown
 // until the robot is armed.
 func (a *Agent) Deadman() time.Duration {
 	if a.guarded == nil {
@@ -188,7 +188,7 @@ func (a *Agent) Deadman() time.Duration {
 }
 
 // Disarm is an orderly stop: the actuators go to their disarmed output, or to
-// their failsafe output where the robot has no disarmed one. Nothing latches.
+// their failsafe output if the robot has no disarmed one. Nothing latches.
 // Disarm stops a robot that cannot be disarmed (FaultAct). An error is the
 // robot's; the agent sends no further actions in any case.
 func (a *Agent) Disarm() error {

@@ -110,7 +110,7 @@ func TestAgent_HaltsWhenActFails(t *testing.T) {
 }
 
 func TestAgent_HaltsOnInvalidPlan(t *testing.T) {
-	for name, spoil := range map[string]func(*Plan){
+	for name, corrupt := range map[string]func(*Plan){
 		"z is NaN":                     func(p *Plan) { p.Z[3] = nan },
 		"z is infinite":                func(p *Plan) { p.Z[0] = -inf },
 		"z is far too large":           func(p *Plan) { p.Z[0] = 1e200 },
@@ -127,7 +127,7 @@ func TestAgent_HaltsOnInvalidPlan(t *testing.T) {
 			r.steps(3)
 			acts := r.robot.Acts
 			content := plans.onOffer
-			plans.onOffer = func(s *State) { content(s); spoil(plans.plan) }
+			plans.onOffer = func(s *State) { content(s); corrupt(plans.plan) }
 			r.fails(FaultHost)
 			if r.robot.Acts != acts || r.robot.Refused != 0 {
 				t.Error("the robot acted on an invalid plan")
@@ -516,7 +516,7 @@ func TestAgent_IgnoresWritesToSharedTick(t *testing.T) {
 	r := newRig(t, nil)
 	plans := r.stubPlanner()
 	content := plans.onOffer
-	spoil := func() {
+	corrupt := func() {
 		for i := range r.tick.Action {
 			r.tick.Action[i] = float32(nan)
 		}
@@ -527,9 +527,9 @@ func TestAgent_IgnoresWritesToSharedTick(t *testing.T) {
 		r.tick.NumLabels = math.MaxUint64
 		r.tick.Index = 0
 	}
-	plans.onOffer = func(s *State) { content(s); spoil() }
+	plans.onOffer = func(s *State) { content(s); corrupt() }
 	r.model.act = func(dst, obs []float32, z []float64) error {
-		spoil()
+		corrupt()
 		if !slices.Equal(z, []float64{1, 1, 1, 1}) {
 			t.Errorf("the policy got z = %v", z)
 		}

@@ -12,10 +12,10 @@ import (
 	"optibfm/tflite"
 )
 
-// ErrMismatch is wrapped by the errors of [CheckChannels].
+// ErrMismatch marks an error of [CheckChannels].
 var ErrMismatch = errors.New("robot and model do not match")
 
-// CheckChannels compares a robot's channels with those that a model was trained with: number, name,
+// CheckChannels compares the channels of a robot with those of a model: number, name,
 // unit and order. It skips a list without names: see [Named]. The error shows both lists side by side
 // and marks the rows that differ.
 func CheckChannels(robot hal.Spec, observation, action []tflite.Channel) error {
@@ -33,24 +33,24 @@ func Named(channels []tflite.Channel) bool {
 // maxRows limits the table of an error. A longer table shows only rows that differ.
 const maxRows = 40
 
-func compareChannels(robot, what string, has []hal.Channel, wants []tflite.Channel) error {
-	if !Named(wants) {
+func compareChannels(robot, list string, have []hal.Channel, want []tflite.Channel) error {
+	if !Named(want) {
 		return nil
 	}
 	left, right := []string{"robot"}, []string{"model"}
-	for _, c := range has {
+	for _, c := range have {
 		left = append(left, channelText(c.Name, c.Unit))
 	}
-	for _, c := range wants {
+	for _, c := range want {
 		right = append(right, channelText(c.Name, c.Unit))
 	}
-	table, different := sideBySide(left, right)
+	table, different := formatColumns(left, right)
 	if different == 0 {
 		return nil
 	}
 	return fmt.Errorf("controller: robot %q: %s: %w: %d of %d channels differ; "+
 		"use a model of this robot, or give the robot's channels the model's names, units and order:%s",
-		robot, what, ErrMismatch, different, max(len(has), len(wants)), table)
+		robot, list, ErrMismatch, different, max(len(have), len(want)), table)
 }
 
 // channelText is a channel's name and unit, with unprintable characters escaped: names come from files
@@ -63,8 +63,8 @@ func channelText(name, unit string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// sideBySide sets two columns with headings beside each other and counts the rows that differ.
-func sideBySide(left, right []string) (table string, different int) {
+// formatColumns formats two columns with headings and counts the rows that differ.
+func formatColumns(left, right []string) (table string, different int) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\n       \t%s\t%s", left[0], right[0])

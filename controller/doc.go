@@ -69,7 +69,7 @@
 // limits the effect of a mistaken press. The D-gap and the gate assume full
 // weight.
 //
-// An undo (rewardsrc.Undo) removes a label with its present weight; the newest
+// An undo (rewardsrc.Undo) removes a label with its current weight; the newest
 // 256 labels can be undone. A label with a known ID is refused, also after an
 // undo. The tick records the [Outcome] of each label. The agent trusts neither
 // source nor host: for any input, at most [MaxLabels] are applied in a tick,

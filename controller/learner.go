@@ -162,7 +162,7 @@ func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
 // Apply credits a label to its moment and updates the belief. asked is the tick
 // of the request that the label answers; it is ignored if label.Request is 0. A
 // refused label does not change the belief. A label with a known ID is refused,
-// whatever its first outcome was.
+// with any first outcome.
 func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 	a := newAppliedLabel(label)
 	if l.ledger.repeated(label.ID) {
@@ -260,7 +260,7 @@ func (l *Learner) creditedTicks(label rewardsrc.Label, asked uint64) (from, to u
 	return l.history.window(since, until, l.maxGap, maxWindow)
 }
 
-// undo removes a label with its present weight.
+// undo removes a label with its current weight.
 func (l *Learner) undo(a *AppliedLabel) {
 	e := l.ledger.find(a.Undoes)
 	if e == nil {

@@ -24,7 +24,7 @@ func NewLockstep(planner *Planner) *Lockstep {
 // State returns the buffer that the next Offer plans for.
 func (l *Lockstep) State() *State { return l.state }
 
-// Offer plans for the state if a plan is due. It keeps the present plan if the
+// Offer plans for the state if a plan is due. It keeps the current plan if the
 // state has no observation. After an error there is no plan until an Offer
 // succeeds.
 func (l *Lockstep) Offer() error {
@@ -37,7 +37,7 @@ func (l *Lockstep) Offer() error {
 	return err
 }
 
-// Latest returns the present plan, or nil before the first.
+// Latest returns the current plan, or nil before the first.
 func (l *Lockstep) Latest() *Plan {
 	if !l.planned {
 		return nil

@@ -27,7 +27,7 @@ type Planner struct {
 
 	planned bool
 	episode uint32
-	tick    uint64 // of the present plan
+	tick    uint64 // of the current plan
 	random  *rand.Rand
 	source  *rand.PCG
 	sampler Sampler

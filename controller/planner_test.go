@@ -314,7 +314,7 @@ func TestPlanner_PlansWhenDue(t *testing.T) {
 func TestPlanner_RefusesInvalidState(t *testing.T) {
 	cfg := configured(Thompson)
 	cfg.Replan = 0
-	for name, spoil := range map[string]func(*State){
+	for name, corrupt := range map[string]func(*State){
 		"no observation":      func(s *State) { s.Valid = 0 },
 		"before the first":    func(s *State) { s.Next = 0 },
 		"a NaN in the belief": func(s *State) { s.Belief[2] = nan },
@@ -323,7 +323,7 @@ func TestPlanner_RefusesInvalidState(t *testing.T) {
 	} {
 		p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 		s := learnt(t, cfg, 7)
-		spoil(s)
+		corrupt(s)
 		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); !errors.Is(err, ErrState) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -35,7 +35,7 @@ type Safety struct {
 type StopLimit struct {
 	Channel string  `yaml:"channel"` // name of an observation channel
 	Min     float64 `yaml:"min"`     // least permitted value, in the channel's unit
-	Max     float64 `yaml:"max"`     // greatest permitted value, above min
+	Max     float64 `yaml:"max"`     // largest permitted value, above min
 }
 
 var (

@@ -63,7 +63,7 @@
 //   - A cut is the beginning of a record at the end of the file, possibly followed by
 //     zeros. Everything else that is unreadable is damage.
 //
-// After a damaged place the reader continues at the next whole chunk. Only the last
+// After a damaged part the reader continues at the next whole chunk. Only the last
 // record of a log that was never closed can lose bytes without a report: no checksum
 // covers an unfinished record.
 //

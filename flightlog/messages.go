@@ -66,12 +66,12 @@ type Plan struct {
 	Tick     uint64 // whose state and belief it was planned for
 	At       int64  // when it was published, ns
 	Took     time.Duration
-	Score    float64 // the strategy's score of Z, 0 where it has none
+	Score    float64 // the strategy's score of Z, 0 if it has none
 	Strategy string
 	Z        []float64 // [d]
 }
 
-// Level says how much an event matters.
+// Level is the severity of an event.
 type Level uint8
 
 // The levels of an event.

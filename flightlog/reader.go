@@ -33,7 +33,7 @@ var (
 	ErrDamaged = errors.New("the log is damaged")
 )
 
-// DamageError is a damaged place of a log. The Reader reads the bytes before and after
+// DamageError is a damaged part of a log. The Reader reads the bytes before and after
 // it.
 type DamageError struct {
 	Offset int64 // of the place in the file
@@ -95,7 +95,7 @@ type Reader struct {
 	control []byte // controller.json
 	// The metadata may announce a record with the checksum of the preamble.
 	announced, summed, sumAgrees bool
-	// parts are the chunks, the messages outside chunks and the damaged places, in
+	// parts are the chunks, the messages outside chunks and the damaged parts, in
 	// file order.
 	parts    []part
 	schemas  map[uint16]string // ID to message name
@@ -105,7 +105,7 @@ type Reader struct {
 	tick     *controller.Tick
 }
 
-// part is a record of the data section that holds messages, or a damaged place.
+// part is a record of the data section that holds messages, or a damaged part.
 type part struct {
 	op     mcap.OpCode
 	offset int64        // of the record
@@ -200,7 +200,7 @@ func (r *Reader) Size() int64 { return r.size }
 // Cut returns the missing end, nil for a closed log.
 func (r *Reader) Cut() *Cut { return r.cut }
 
-// Damage returns the damaged places of the file, each a *DamageError. A log with damage
+// Damage returns the damaged parts of the file, each a *DamageError. A log with damage
 // never counts as verified.
 func (r *Reader) Damage() (found []error) {
 	for _, p := range r.parts {
@@ -358,7 +358,7 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[4 : 4+n]), b[4+n:], true
 }
 
-// Records iterates over the messages in file order. At a damaged place it yields a
+// Records iterates over the messages in file order. At a damaged part it yields a
 // *DamageError and continues after it. Any other error comes from the disk and is the
 // last. The Record and its Tick are valid only until the next iteration; the caller may
 // keep the other pointers.

@@ -19,7 +19,7 @@ type Recovered struct {
 	Messages map[string]uint64 // by topic
 	From     int64             // bytes of the input
 	To       int64             // bytes of the output
-	Damage   []error           // skipped places
+	Damage   []error           // skipped parts
 	Cut      *Cut              // the missing end, nil for a closed log
 }
 

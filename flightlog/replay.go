@@ -28,7 +28,7 @@ type Result struct {
 	First      *Difference // the first one, nil if all agree
 	Unverified uint64      // ticks between a gap and the next snapshot
 	Gaps       []Gap
-	Damage     []error   // damaged places in the file
+	Damage     []error   // damaged parts in the file
 	Cut        *Cut      // the missing end
 	Z          []float64 // ẑ after the last tick, [d]; nil if unknown
 	ZNorm      float64   // NaN if Z is nil
@@ -110,7 +110,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	return result, nil
 }
 
-// each calls f for every message. It skips damaged places and returns them.
+// each calls f for every message. It skips damaged parts and returns them.
 func (r *Reader) each(f func(*Record) error) (damage []error, err error) {
 	for record, err := range r.Records() {
 		if errors.Is(err, ErrDamaged) {
@@ -297,7 +297,7 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
 }
 
-// reapply applies a label again. It sets the label's share where the log is too
+// reapply applies a label again. It sets the label's share if the log is too
 // old to have one.
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)

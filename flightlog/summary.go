@@ -31,7 +31,7 @@ type Summary struct {
 	Answered uint64
 	Expired  uint64
 
-	Episodes []Episode                   // of simulators, where there were rewards
+	Episodes []Episode                   // of simulators, if there were rewards
 	Faults   map[controller.Fault]uint64 // stops, by their first cause
 	Warnings uint64                      // events
 	Errors   uint64                      // events
@@ -196,7 +196,7 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 	return Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
 }
 
-// Summarise reads the whole log. It skips damaged places and returns them.
+// Summarise reads the whole log. It skips damaged parts and returns them.
 func Summarise(r *Reader) (Summary, []error, error) {
 	s := newTally()
 	damage, err := r.each(func(record *Record) error {

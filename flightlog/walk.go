@@ -26,7 +26,7 @@ var firstRecord = int64(len(mcap.Magic))
 // If they agree, the walker reads only the leads of the records. Otherwise it checks
 // chunks by their checksums, message indexes by their chunks, the preamble by its
 // checksum, and the sequence numbers of messages, which show missing and repeated
-// blocks. After a damaged place it searches for the next whole chunk.
+// blocks. After a damaged part it searches for the next whole chunk.
 type walker struct {
 	*Reader
 	limit  int64 // end of the data section if a footer states it, else of the file
@@ -35,7 +35,7 @@ type walker struct {
 
 	due  map[uint16][]byte // message index records that must follow the last chunk
 	next map[uint16]uint32 // sequence number of the next message, by channel
-	// resumed holds the channels with messages since the last damaged place, nil
+	// resumed holds the channels with messages since the last damaged part, nil
 	// without one. The first message there may have any later number.
 	resumed map[uint16]bool
 }

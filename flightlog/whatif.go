@@ -10,10 +10,10 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// ErrWarmStart is returned by WhatIf for another λ or ρ if the belief at the start of
+// ErrWarmStart is the error of WhatIf for another λ or ρ if the belief at the start of
 // the log already holds labels. Those labels are not in the log.
-var ErrWarmStart = errors.New("flightlog: the belief at the start of the log holds labels of earlier runs; " +
-	"lambda and rho cannot be changed")
+var ErrWarmStart = errors.New("flightlog: lambda and rho cannot change: " +
+	"the belief at the start of the log holds labels of earlier runs")
 
 // Params are the parameters that WhatIf changes. nil keeps the value of the run.
 type Params struct {
@@ -37,7 +37,7 @@ type Answer struct {
 	ByReward    uint64   // of these: answered by the simulator's reward of that tick
 	CantTell    uint64   // of these: the operator could not tell, as logged
 	Unanswered  uint64   // of these: no answer in the log
-	Unasked     uint64   // presses without a request, applied when they came
+	Unasked     uint64   // presses without a request, applied at the tick of the log
 	Labels      uint64   // labels that entered the belief, including undone ones
 	Entered     []uint64 // IDs of the logged labels among them, in order
 	Missing     uint64   // periods without a record; the answer is then approximate
@@ -49,8 +49,7 @@ type Answer struct {
 	Cosine     float64   // between Z and LoggedZ; NaN if one is 0 or unknown
 
 	// MeanBonus is the mean of β‖φ‖_{V⁻¹} over the ticks; NaN if β is not
-	// constant. β changes nothing else here: it changes where the robot goes, not
-	// what it learns there.
+	// constant. β changes no other field, because the visited states are fixed.
 	MeanBonus float64
 }
 
@@ -64,12 +63,12 @@ type Answer struct {
 //   - the operator's logged "can't tell"
 //   - the simulator's reward of that tick, applied at once
 //
-// Otherwise the request expires. Presses without a request are applied when they
-// came. Labels that an oracle gave for a known tick are only answers. Labels that the
-// run undid are left out.
+// Otherwise the request expires. WhatIf applies presses without a request at the tick
+// of the log. A simulated operator's label for a known tick only answers a request about
+// that tick. WhatIf leaves out labels that the run undid.
 //
-// Without Kappa and LabelsPerMinute, the logged labels and undos are applied when they
-// came.
+// Without Kappa and LabelsPerMinute, WhatIf applies the logged labels and undos at the
+// ticks of the log.
 func WhatIf(r *Reader, p Params) (Answer, error) {
 	run, err := Verify(r)
 	if err != nil {
@@ -87,7 +86,7 @@ func WhatIf(r *Reader, p Params) (Answer, error) {
 //
 // After each tick, and for each i in params, WhatIfAll calls visit unless it is nil.
 // dgap is the D-gap of the tick before its labels, NaN for a bad observation. belief
-// is the one after its labels; visit must neither keep nor change it.
+// includes the labels of the tick; visit must neither keep nor change it.
 func WhatIfAll(r *Reader, run Result, params []Params,
 	visit func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief),
 ) ([]Answer, error) {
@@ -127,28 +126,28 @@ func WhatIfAll(r *Reader, run Result, params []Params,
 	return answers, nil
 }
 
-// knownAnswers are the labels of a log, by ID and by the tick that they are about.
-type knownAnswers struct {
+// loggedAnswers are the labels of a log, by ID and by the tick that they are about.
+type loggedAnswers struct {
 	presses  map[uint64]rewardsrc.Label
-	about    map[uint64]knownAnswer // the newest label about exactly that tick, unless undone
-	cantTell map[uint64]bool        // ticks of requests that were answered "can't tell"
+	about    map[uint64]loggedAnswer // the newest label about exactly that tick, unless undone
+	cantTell map[uint64]bool         // ticks of requests that were answered "can't tell"
 	undone   map[uint64]bool
 }
 
-// knownAnswer is a label about exactly one tick.
-type knownAnswer struct {
+// loggedAnswer is a label about exactly one tick.
+type loggedAnswer struct {
 	label   controller.AppliedLabel
 	applied uint64 // the tick in which it was applied
 }
 
-// collectAnswers reads the labels of the whole log. It skips damaged places.
-func collectAnswers(r *Reader) (*knownAnswers, error) {
-	k := &knownAnswers{
-		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]knownAnswer),
+// collectAnswers reads the labels of the whole log. It skips damaged parts.
+func collectAnswers(r *Reader) (*loggedAnswers, error) {
+	k := &loggedAnswers{
+		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]loggedAnswer),
 		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool),
 	}
 	asked := make(map[uint64]uint64) // request to tick
-	var refused []uint64             // requests that were answered "can't tell"
+	var closed []uint64              // requests that were answered "can't tell"
 	_, err := r.each(func(record *Record) error {
 		switch {
 		case record.Label != nil:
@@ -159,13 +158,13 @@ func collectAnswers(r *Reader) (*knownAnswers, error) {
 			for _, a := range record.Tick.Labels[:record.Tick.NumLabels] {
 				k.add(a, record.Tick.Index)
 				if a.Outcome == controller.ClosedRequest {
-					refused = append(refused, a.Request)
+					closed = append(closed, a.Request)
 				}
 			}
 		}
 		return nil
 	})
-	for _, id := range refused {
+	for _, id := range closed {
 		if tick, ok := asked[id]; ok {
 			k.cantTell[tick] = true
 		}
@@ -178,19 +177,19 @@ func collectAnswers(r *Reader) (*knownAnswers, error) {
 	return k, err
 }
 
-func (k *knownAnswers) add(a controller.AppliedLabel, tick uint64) {
+func (k *loggedAnswers) add(a controller.AppliedLabel, tick uint64) {
 	switch {
 	case a.Outcome != controller.Applied:
 	case a.Kind == rewardsrc.Undo:
 		k.undone[a.Undoes] = true
-	case a.From == a.To && !k.volunteered(a):
-		k.about[a.From] = knownAnswer{a, tick}
+	case a.From == a.To && !k.unasked(a):
+		k.about[a.From] = loggedAnswer{a, tick}
 	}
 }
 
-// volunteered reports whether a label was a press without a request, about a moment
-// that only its time determines.
-func (k *knownAnswers) volunteered(a controller.AppliedLabel) bool {
+// unasked reports whether a label was a press without a request and without a tick. The
+// time of such a press determines the ticks that it labels.
+func (k *loggedAnswers) unasked(a controller.AppliedLabel) bool {
 	press, ok := k.presses[a.ID]
 	if !ok {
 		return a.Request == 0 && a.From != a.To
@@ -200,9 +199,9 @@ func (k *knownAnswers) volunteered(a controller.AppliedLabel) bool {
 
 // whatIf computes one Answer.
 type whatIf struct {
-	known   *knownAnswers
+	known   *loggedAnswers
 	learner *controller.Learner
-	gate    *controller.Gate // nil: the logged labels are applied when they came
+	gate    *controller.Gate // nil: the logged labels are applied at the tick of the log
 	beta    float64
 	bonus   float64 // sum over the scored ticks
 	scored  uint64
@@ -216,7 +215,7 @@ type pendingLabel struct {
 	asked uint64
 }
 
-func newWhatIf(r *Reader, p Params, known *knownAnswers, first firstBelief) (*whatIf, error) {
+func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*whatIf, error) {
 	cfg := r.meta.Control
 	if p.Kappa != nil {
 		cfg.Gate.LabelsPerMinute = 0
@@ -332,7 +331,7 @@ func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
 	return dgap
 }
 
-// answerRequest looks for the answer to a request about t, the present tick.
+// answerRequest looks for the answer to a request about t, the current tick.
 func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
 	if known, ok := w.known.about[t.Index]; ok {
 		w.answer.ByLabel++
@@ -362,7 +361,7 @@ func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
 	}
 }
 
-// repeats reports whether a logged label is applied at its tick in the log.
+// repeats reports whether the what-if applies a logged label at its tick in the log.
 func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if a.Outcome != controller.Applied {
 		return false
@@ -370,7 +369,7 @@ func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if w.gate == nil {
 		return true
 	}
-	return a.Kind == rewardsrc.Value && w.known.volunteered(a) && !w.known.undone[a.ID]
+	return a.Kind == rewardsrc.Value && w.known.unasked(a) && !w.known.undone[a.ID]
 }
 
 // restore returns the label as it was before the run applied it.
@@ -381,7 +380,7 @@ func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
 	if a.Request == 0 && a.Kind == rewardsrc.Value {
 		w.answer.Unasked++
 	}
-	if press, ok := w.known.presses[a.ID]; ok && w.known.volunteered(a) {
+	if press, ok := w.known.presses[a.ID]; ok && w.known.unasked(a) {
 		label.Tick, label.At = rewardsrc.NoTick, press.At
 	}
 	return pendingLabel{label: label}

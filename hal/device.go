@@ -21,7 +21,7 @@ var (
 // Device is one piece of hardware of a composite robot: an IMU, a chain of
 // servos, a motor controller. The control thread calls every method. Read, Write
 // and Halt allocate nothing, try a transaction at most twice, and return within a
-// stated time, small against the period, whatever the bus does.
+// stated time, small against the period, for any behaviour of the bus.
 type Device interface {
 	// Inputs lists the values of Read and Outputs those of Write, with their
 	// units. They do not change; callers must not modify them.
@@ -72,7 +72,7 @@ type Bounded interface {
 	Bounds() Bounds
 }
 
-// Bounds are upper bounds on the duration of calls, whatever a bus does, without
+// Bounds are upper bounds on the duration of calls for any behaviour of a bus, without
 // the time of the computer itself. 0: no time, or unknown.
 type Bounds struct {
 	Sense time.Duration // of a device: Read

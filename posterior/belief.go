@@ -157,7 +157,7 @@ func (b *Belief) Rho() float64 { return b.rho }
 // ExactRestore reports whether each Forget restores the whole prior.
 func (b *Belief) ExactRestore() bool { return b.exact }
 
-// Weight returns Σ ρ^k w, the total present weight of all labels.
+// Weight returns Σ ρ^k w, the total current weight of all labels.
 func (b *Belief) Weight() float64 { return *b.weight }
 
 // Prior writes the diagonal of D, the present part of the prior in V, into dst

@@ -6,7 +6,7 @@ import (
 )
 
 // A Schedule computes β, the width of the confidence ellipsoid ‖z - ẑ‖ ≤ β (norm in
-// V), for the present belief.
+// V), for the current belief.
 type Schedule interface {
 	// Beta returns β ≥ 0. It does not allocate.
 	Beta(b *Belief) float64

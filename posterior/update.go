@@ -71,7 +71,7 @@ func (b *Belief) Update(phi []float64, reward, weight float64) error {
 	return nil
 }
 
-// Downdate removes a label: V -= w φφᵀ, b -= w r φ. weight is the present weight of
+// Downdate removes a label: V -= w φφᵀ, b -= w r φ. weight is the current weight of
 // the label: ρ^k times that of Update after k calls of Forget. For a refused label
 // it returns a *LabelError and changes nothing. The error wraps
 // ErrNotPositiveDefinite if V cannot contain the label. O(d²).
@@ -87,7 +87,7 @@ func (b *Belief) Downdate(phi []float64, reward, weight float64) error {
 	if !rankOneDowndate(b.r, b.x, b.y, b.floor) {
 		return &LabelError{
 			Op: "Downdate", Row: -1, What: "the belief has no label with this phi and weight", Found: weight,
-			Do: "remove only labels that were added, with their present weight", Err: ErrNotPositiveDefinite,
+			Do: "remove only labels that were added, with their current weight", Err: ErrNotPositiveDefinite,
 		}
 	}
 	b.addReward(phi, -float64(weight*reward))
@@ -229,7 +229,7 @@ func (b *Belief) flush(i int) {
 
 // Merge adds the labels of another belief: V += V_o - D_o, b += b_o, where D_o is the
 // part of the prior in V_o. The result is the belief with the labels of both, each
-// with its present weight. λ and ρ of b remain and may differ from those of other;
+// with its current weight. λ and ρ of b remain and may differ from those of other;
 // the dimensions must be equal. An error changes nothing. O(d³). It allocates.
 func (b *Belief) Merge(other *Belief) error {
 	if other.dim != b.dim {

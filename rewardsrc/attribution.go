@@ -89,7 +89,7 @@ func (a *Attribution) Label(in Input) (l Label, ok bool) {
 }
 
 // Answer makes the label of an input that names the request that it answers,
-// also where that request has expired. uncertainty bounds the error of the
+// also if that request has expired. uncertainty bounds the error of the
 // press's time, in nanoseconds.
 func (a *Attribution) Answer(in Input, request uint64, uncertainty int64) (Label, error) {
 	r := a.find(request)

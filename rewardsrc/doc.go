@@ -18,7 +18,7 @@
 // names its state in one of three ways:
 //
 //   - Request is set: the label answers that request and is about the
-//     request's tick, however late it arrives;
+//     request's tick, at any delay;
 //   - Tick is set: the source knows the tick. An oracle does, a person does
 //     not;
 //   - neither is set (Tick is [NoTick]): only At, the moment of the press, is

@@ -12,7 +12,7 @@ const (
 	Acknowledged                  // Notice.Label is safe on disk
 	Refused                       // Notice.Label does not count
 	Ignored                       // presses gave no labels
-	Lost                          // the device is gone; the robot asks nothing until it is back
+	Lost                          // the device is missing; the robot asks nothing until it is back
 	Returned                      // the device is back
 )
 

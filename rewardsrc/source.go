@@ -24,7 +24,7 @@ const (
 	// CantTell closes the open request without a reward.
 	CantTell
 	// Undo takes back an earlier label: Label.Undoes, or the newest that
-	// still counts where that is 0.
+	// still counts if that is 0.
 	Undo
 )
 
@@ -51,7 +51,7 @@ type Label struct {
 	ID uint64
 	// Request is the ID of the request that this answers, 0 for none.
 	Request uint64
-	// Tick is the tick of the labelled state, where the source knows it (a
+	// Tick is the tick of the labelled state, if the source has it (a
 	// scripted operator that answers at once); NoTick otherwise.
 	Tick uint64
 	// At is the moment of the press, CLOCK_MONOTONIC nanoseconds.

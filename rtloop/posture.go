@@ -14,7 +14,7 @@ const maxCPUs = 1024 // of unix.CPUSet
 type Grant struct {
 	Request string `json:"request"`       // the configuration key, such as "fifo_priority"
 	Asked   string `json:"asked"`         // the requested value
-	Got     string `json:"got"`           // the present value
+	Got     string `json:"got"`           // the current value
 	Granted bool   `json:"granted"`       // whether Got equals Asked
 	Why     string `json:"why,omitempty"` // cause of the refusal
 	Fix     string `json:"fix,omitempty"`

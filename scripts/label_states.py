@@ -6,7 +6,7 @@
 The input is what collect_dmc.py recorded, or the checkpoint.pt of pretrain_dmc.py with
 what the model's practice recorded: both have the observations and the measures of
 their states that rewards are made of. Whole episodes are drawn at random, the last
-is cut, and each keeps its order. Where the record does not tell them, rows are of
+is cut, and each keeps its order. If the record does not tell them, rows are of
 one episode where one ends as another, later one begins.
 
 The output has obs [n, O] float32, reward_TASK [n] float32 for each task and

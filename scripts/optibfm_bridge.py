@@ -446,7 +446,7 @@ def _serve_one(conn, robot):
         conn.setblocking(True)
         if conn.family != socket.AF_UNIX:
             conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # detects a client whose host is gone
+            conn.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # detects a dead client host
         try:
             _Session(conn, robot).run()
         except (ProtocolError, Gone, OSError) as e:

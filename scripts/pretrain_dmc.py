@@ -60,7 +60,7 @@ class Replay:
     """Transitions in the order in which they came; the oldest give way when it is full. Samples are on device.
 
     The column left says how many of the rows after a row are of the same episode:
-    none where rows of several episodes take turns.
+    none if rows of several episodes take turns.
     """
 
     COLUMNS = ("obs", "action", "next_obs", "measure", "left")

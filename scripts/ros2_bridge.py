@@ -145,7 +145,7 @@ _KINDS = {str: "a text in quotes", dict: "an object in braces", list: "a list in
 
 
 def _is(kind, where, value):
-    """value, where it is of that kind of JSON."""
+    """value, if it is of that JSON type."""
     if not isinstance(value, kind):
         raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
             f"{where}: not {_KINDS[kind]} ({value!r}): see the top of ros2_bridge.py")
@@ -195,7 +195,7 @@ class Ros2Robot:
         _check_keys("settings", settings, _KEYS)
         self._clock = clock
         self._lock = threading.Lock()  # of all below it: callbacks come from the executor's thread
-        self._newest = {}  # topic: message, when it came
+        self._newest = {}  # topic: message, arrival time
         self._commanded = None  # when the last command was; None: the failsafe is in force
         self._tripped = False  # the deadman has: no command counts until arm
         self._watched = clock()  # when the deadman last looked

@@ -17,7 +17,7 @@ func (l linear) out() int { return l.w.Out() }
 // splitLinear is a linear layer of two concatenated inputs. Its weights are split, so
 // that a search multiplies an input that is the same for all rows only once.
 type splitLinear struct {
-	first, second *kernel.Matrix // second is nil where there is only one input
+	first, second *kernel.Matrix // second is nil if there is only one input
 	bias          []float32
 }
 
@@ -106,7 +106,7 @@ func newObsTerms(t twoTower) obsTerms {
 	}
 }
 
-// observe fills w. Where the left embedding has no input besides the observation, its
+// observe fills w. If the left embedding has no input besides the observation, its
 // output and the product with it are also the same for all rows.
 func (s *scratch) observe(w obsTerms, t twoTower, obs []float32) {
 	x := kernel.Rows{Data: obs}

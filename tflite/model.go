@@ -48,7 +48,7 @@ type Model interface {
 	//
 	//	min over m of  ψ_mᵀẑ + β ‖R⁻ᵀψ_m‖
 	//
-	// It returns the index of the greatest score (the lowest index where
+	// It returns the index of the highest score (the lowest index where
 	// scores tie) and that score.
 	Search(obs, candidates []float32, belief Belief) (best int, score float32, err error)
 }

@@ -205,7 +205,7 @@ func (n *Network) setObs(obs []float32) error {
 	return nil
 }
 
-// ProjectZ writes √d·z/‖z‖ to dst where normalise is set, and z otherwise.
+// ProjectZ writes √d·z/‖z‖ to dst if normalise is set, and z otherwise.
 func ProjectZ(dst []float32, z []float64, normalise bool) error {
 	scale := 1.0
 	if normalise {
@@ -224,7 +224,7 @@ func ProjectZ(dst []float32, z []float64, normalise bool) error {
 	return nil
 }
 
-// checkLength returns an error where a slice has the wrong length, a mistake of the
+// checkLength returns an error if a slice has the wrong length, a mistake of the
 // caller.
 func checkLength(what string, got, want int) error {
 	if got != want {

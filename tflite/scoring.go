@@ -63,9 +63,9 @@ type Scorer struct {
 // NewScorer makes a scorer of ψ with d elements, at least 1.
 func NewScorer(d int) *Scorer { return &Scorer{matrix: newBoundMatrix(d)} }
 
-// Best returns the candidate with the greatest score, the least bound
-// ψ_mᵀẑ + β‖R⁻ᵀψ_m‖ of the members (the lowest index where scores tie), and that
-// score. psi is [E, n, d] row-major with n at least 1. Best allocates only where psi is
+// Best returns the candidate with the highest score, the least bound
+// ψ_mᵀẑ + β‖R⁻ᵀψ_m‖ of the members (the lowest index if scores tie), and that
+// score. psi is [E, n, d] row-major with n at least 1. Best allocates only if psi is
 // larger than before.
 func (s *Scorer) Best(psi []float32, members int, belief Belief) (best int, score float32, err error) {
 	d := s.matrix.dim

@@ -54,9 +54,9 @@ func (n *Network) growSearch(count int) {
 // the best candidate in the previous search. The others evaluate the candidates in the
 // order of these bounds, in batches, and stop at the first bound below the best score.
 // The result is, to the bit, that of evaluating all members. Only a ψ that is not finite
-// goes unnoticed where it is not needed.
+// goes unnoticed if it is not needed.
 //
-// Search allocates only where n is larger than before.
+// Search allocates only if n is larger than before.
 func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, score float32, err error) {
 	d := n.arch.Latent
 	if len(candidates) == 0 || len(candidates)%d != 0 {

@@ -13,7 +13,7 @@ type Layers struct {
 	B           BackwardLayers
 	F           []TwoTowerLayers // [E], of the members of the ensemble
 	Actor       TwoTowerLayers   // the input of its Left is the observation alone
-	Cov         []float64        // Cov B, [d, d]; nil where the bundle has none
+	Cov         []float64        // Cov B, [d, d]; nil if the bundle has none
 }
 
 // Linear is y = x·Weight + Bias.

@@ -54,7 +54,7 @@ class Vehicle:
         return self.turn()
 
     def turn(self) -> float:
-        """Returns the yaw rate as a share of the greatest, in [-1, 1]."""
+        """Returns the yaw rate as a share of the maximum, in [-1, 1]."""
         return (self.right - self.left) / 2 / TOP_SPEED
 
     def _move(self) -> None:

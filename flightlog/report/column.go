@@ -8,7 +8,7 @@ import (
 )
 
 // maxPoints is the largest number of values in a column. A longer column holds the
-// least and the greatest value of every few ticks.
+// smallest and the largest value of every few ticks.
 const maxPoints = 1 << 17
 
 // packed is a little-endian array in base64. The reader knows its element type.
@@ -34,7 +34,7 @@ func bucket(n, limit int) int {
 	return (2*n + limit - 1) / limit
 }
 
-// envelope reduces a curve: one value a tick, or the least and the greatest of each
+// envelope reduces a curve: one value a tick, or the smallest and the largest of each
 // size ticks. It skips NaN unless a bucket has no other value.
 type envelope struct {
 	size   int // ticks in a bucket

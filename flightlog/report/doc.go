@@ -12,7 +12,7 @@
 // log also becomes a page. The page lists what is missing.
 //
 // Columns of numbers are little-endian arrays in base64. A column of more than 131,072
-// ticks holds the least and the greatest value of every few ticks, so spikes stay
+// ticks holds the smallest and the largest value of every few ticks, so spikes stay
 // visible. The page holds the belief at 512 moments (128 if d is above 128), with the
 // standard deviation of each dimension if d is at most 512.
 //

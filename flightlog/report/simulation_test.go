@@ -124,7 +124,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 			r.asked(request)
 		}
 	}
-	r.volunteer(index)
+	r.pressUnasked(index)
 	r.deliver(index)
 	r.tick.Flags = flags
 	r.tick.Request = r.gate.OpenRequest()
@@ -158,7 +158,7 @@ func (r *simulatedRun) asked(request rewardsrc.Request) {
 	r.waiting = append(r.waiting, answer)
 }
 
-func (r *simulatedRun) volunteer(index uint64) {
+func (r *simulatedRun) pressUnasked(index uint64) {
 	if r.silent {
 		return
 	}

@@ -65,7 +65,7 @@ func verdict(c *collected, b *believed) notice {
 	return notice{"good", fmt.Sprintf("All %s ticks computed again: every hash, norm and weight agrees", verified)}
 }
 
-// maxNotices is the largest number of damaged places and of gaps in the head of the page.
+// maxNotices is the largest number of damaged parts and of gaps in the head of the page.
 const maxNotices = 20
 
 // fileNotices list missing and damaged parts of the file.

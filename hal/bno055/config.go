@@ -20,7 +20,7 @@ const (
 type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
-	// Address is 0x28 (default), or 0x29 where the pin COM3 is high.
+	// Address is 0x28 (default), or 0x29 if the pin COM3 is high.
 	Address int `yaml:"address"`
 	// Mode is imu (default) or ndof.
 	Mode string `yaml:"mode"`

@@ -101,7 +101,7 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string {
-	return fmt.Sprintf("bridge: %s: the server says: %s", e.Request, e.Text)
+	return fmt.Sprintf("bridge: %s: server error: %s", e.Request, e.Text)
 }
 
 // Is reports CodeHalted as hal.ErrHalted.

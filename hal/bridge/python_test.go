@@ -74,7 +74,7 @@ func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 	if err := robot.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	if err := robot.Reset(13); err == nil || !strings.Contains(err.Error(), "reset: the server says: 13 is unlucky") {
+	if err := robot.Reset(13); err == nil || !strings.Contains(err.Error(), "reset: server error: 13 is unlucky") {
 		t.Errorf("reset: %v", err)
 	}
 	if err := robot.Act([]float32{1}); err != nil {

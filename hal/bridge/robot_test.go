@@ -15,7 +15,7 @@ import (
 )
 
 // against starts a server that answers every request with the next of the given
-// bytes, whatever they are, and closes then; a patient one keeps the connection.
+// bytes of any value, then closes; a patient one keeps the connection.
 func against(t *testing.T, patient bool, answers ...[]byte) string {
 	t.Helper()
 	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
@@ -43,7 +43,7 @@ func against(t *testing.T, patient bool, answers ...[]byte) string {
 	return address
 }
 
-// recite tells whether it got to the end.
+// recite reports whether it reached the end.
 func recite(conn net.Conn, answers [][]byte) bool {
 	head := make([]byte, headerSize)
 	for _, answer := range answers {
@@ -101,7 +101,7 @@ func TestParseWelcome_RefusesInvalid(t *testing.T) {
 		{"too long", header{kind: kindWelcome, length: maxWelcome + 1}.bytes(), "too long"},
 		{"trailing bytes", frame(kindWelcome, 0, append(bytes.Clone(good), 0)), "1 bytes too many"},
 		{"refusal", frame(kindError, 0, encodeError(kindHello, CodeUnsupported, "no such task")),
-			"hello: the server says: no such task"},
+			"hello: server error: no such task"},
 		{"empty error", frame(kindError, 0, nil), "error: the payload has a wrong length (0 bytes"},
 		{"unknown error", frame(kindError, 0, []byte{77, 1}), "unknown code"},
 		{"silence", nil, "the server closed the connection"},
@@ -161,7 +161,7 @@ func TestRobot_LostAfterProtocolError(t *testing.T) {
 		{"sequence", frame(kindState, 2, aState(1, 2)), "wrong sequence number (2, expected 1)"},
 		{"age", frame(kindState, 1, old), "age is not between 0 and an hour"},
 		{"protocol error", frame(kindError, 1, encodeError(kindSense, CodeProtocol, "what?")),
-			"sense: the server says: what?"},
+			"sense: server error: what?"},
 		{"cut in the header", frame(kindState, 1, nil)[:5], "within a frame (after 5 bytes of it)"},
 		{"cut in the payload", frame(kindState, 1, aState(1, 2))[:20], "within a frame (after 20 bytes of it)"},
 		{"death", nil, "the server closed the connection"},

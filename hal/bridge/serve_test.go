@@ -176,7 +176,7 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	}
 	s.start(t)
 	r := dial(t, Config{Address: s.address})
-	expectError(t, r.Reset(13), "reset: the server says: 13 is unlucky [2J")
+	expectError(t, r.Reset(13), "reset: server error: 13 is unlucky [2J")
 	check(t, r.Reset(1))
 	check(t, r.Arm())
 	obs := make([]float32, 2)
@@ -289,7 +289,7 @@ func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	check(t, r.Act([]float32{0}))
 	_, err := r.Sense(make([]float32, 1))
 	check(t, err)
-	expectError(t, r.Act([]float32{0}), "act: the server says: stuck")
+	expectError(t, r.Act([]float32{0}), "act: server error: stuck")
 }
 
 func TestServe_TickAllocatesNothing(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *socket) send(frame []byte, deadline int64) (n int, err error) {
 				return n, err
 			}
 		default:
-			return n, fmt.Errorf("bridge: send: %w; the server is gone", err)
+			return n, fmt.Errorf("bridge: send: %w; the server closed the connection", err)
 		}
 	}
 	return n, nil
@@ -117,7 +117,7 @@ func (s *socket) fill(n int, deadline int64) error {
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN:
 		case err != nil:
-			return fmt.Errorf("bridge: receive: %w; the server is gone", err)
+			return fmt.Errorf("bridge: receive: %w; the server closed the connection", err)
 		case k == 0:
 			return s.ended()
 		default:

@@ -98,7 +98,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	return r, nil
 }
 
-// readingOrder puts the device of the emergency stop first, so that it is read whatever device fails.
+// readingOrder puts the device of the emergency stop first, so that the robot reads it after any fault.
 func (r *Robot) readingOrder() (order []int) {
 	for i := range r.devices {
 		if r.hasStop(i) {
@@ -171,7 +171,7 @@ func (r *Robot) updateStop(device int, err error) {
 // StopPressed implements hal.StopInput.
 func (r *Robot) StopPressed() bool { return r.pressed }
 
-// oldest returns the time of the oldest sample. It fails where a sample is stale.
+// oldest returns the time of the oldest sample. It fails if a sample is stale.
 func (r *Robot) oldest() (int64, error) {
 	now := r.now()
 	at := now
@@ -367,7 +367,7 @@ func (r *Robot) HaltBeside() {
 	}
 }
 
-// Deadman returns the longest deadman of the devices with outputs, and 0 where one has none.
+// Deadman returns the longest deadman of the devices with outputs, and 0 if one has none.
 func (r *Robot) Deadman() time.Duration {
 	var longest time.Duration
 	for _, d := range r.devices {

@@ -29,7 +29,7 @@ var units = map[string]unit{
 	"Hz": {"frequency", 1}, "K": {"temperature", 1}, "Pa": {"pressure", 1}, "hPa": {"pressure", 100},
 }
 
-// conversion returns the factor from one unit to another. Where one of them is dimensionless, scale is
+// conversion returns the factor from one unit to another. If one of them is dimensionless, scale is
 // required, in units of the other.
 func conversion(from, to string, scale float64) (float64, error) {
 	factor := scale

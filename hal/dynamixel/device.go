@@ -131,7 +131,7 @@ func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
 		return 0, fmt.Errorf("%s: %w", s.prefix(), err)
 	}
 	if s.Model != "" && s.Model != s.model.name {
-		return 0, fmt.Errorf("%s: the servo is a %s, the configuration says %s; check the IDs, or change model",
+		return 0, fmt.Errorf("%s: the servo is a %s, the configuration has %s; check the IDs, or change model",
 			s.prefix(), s.model.name, s.Model)
 	}
 	if returnDelay, err = d.checkSetup(s); err != nil {

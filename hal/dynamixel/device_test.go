@@ -298,7 +298,7 @@ func TestOpen_RefusesWrongSetup(t *testing.T) {
 		{"torque by goal", "bit 3", func(c *chain, _ *config) { c.Set(1, 10, 1, 8) }},
 		{"no answers to writes", "register 68", func(c *chain, _ *config) { c.Set(1, 68, 1, 1) }},
 		{"no current mode", "current", func(c *chain, n *config) { c.Set(4, 11, 1, 0); n.Servos[3].Mode = "current" }},
-		{"another model", "the configuration says", func(_ *chain, n *config) { n.Servos[0].Model = "XL430-W250" }},
+		{"another model", "the configuration has", func(_ *chain, n *config) { n.Servos[0].Model = "XL430-W250" }},
 		{"unknown model", "model: unknown", func(_ *chain, n *config) { n.Servos[0].Model = "XM430" }},
 		{"model without mode", "has no current mode", func(_ *chain, n *config) { n.Servos[2].Model = "XL430-W250" }},
 		{"same name", "twice", func(_ *chain, n *config) { n.Servos[1].Name = "leg" }},
@@ -327,7 +327,7 @@ func TestHaltAll_LeavesServoStoppedByWatchdog(t *testing.T) {
 	}
 	c.Set(3, dynamixeltest.Watchdog, 1, 255)
 	notes, err := dynamixel.HaltAll(config, []float64{0, 0, 0, 0})
-	want := []string{"gripper: its own watchdog has stopped it: it stays where it is"}
+	want := []string{"gripper: its watchdog stopped it: it stays in place"}
 	if err != nil || !slices.Equal(notes, want) {
 		t.Errorf("%q, %v", notes, err)
 	}

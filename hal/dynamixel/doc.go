@@ -21,7 +21,7 @@
 // # Time
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T, Write T,
-// Halt 6T and Arm 14T, however many servos are dead. At 1 Mbit/s with a return delay of 0, Read of
+// Halt 6T and Arm 14T, with any number of dead servos. At 1 Mbit/s with a return delay of 0, Read of
 // twelve servos takes 2.8 ms on the line and T is 10 ms: T has room for the longest answers, those of
 // Halt. Open refuses a T that is too short for them. The return delay (register 9) is 500 µs per servo
 // from the factory; set it to 0.
@@ -34,9 +34,9 @@
 //
 // # Halt
 //
-// Halt writes the failsafe goals to all servos, reads them back, and repeats once where a servo does not
+// Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll]
-// halts a chain whose program died, whatever the state of its servos.
+// halts a chain whose program died, in any state of its servos.
 //
 // After a hardware error (register 70: overload, overheating, shock) Read fails with hal.ErrDevice; the
 // servo has switched its torque off. Only [Device.Reboot], or a power cycle, clears it.

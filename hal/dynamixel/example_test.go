@@ -10,7 +10,7 @@ import (
 	"optibfm/hal/serial"
 )
 
-// Arm, move, read and halt one XM430 in position mode. The bus is a fake.
+// This example arms, moves, reads and halts one XM430 in position mode, on a fake bus.
 func Example() {
 	bus, err := dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3))
 	if err != nil {
@@ -40,9 +40,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	position := arm.Inputs()[0]
-	fmt.Printf("%s %.2f %s, stops after %v of silence\n", position.Name, sample[0], position.Unit, arm.Deadman())
+	fmt.Printf("%s %.2f %s, deadman %v\n", position.Name, sample[0], position.Unit, arm.Deadman())
 	if err := arm.Halt([]float64{0}); err != nil {
 		log.Fatal(err)
 	}
-	// Output: elbow_position 0.50 rad, stops after 200ms of silence
+	// Output: elbow_position 0.50 rad, deadman 200ms
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // HaltAll halts a chain whose program died. failsafe has a goal for each servo, in the units of
-// [Config.Outputs]. It works whatever the state of the servos, see [servobus.Bus.HaltAll].
+// [Config.Outputs]. It works in any state of the servos, see [servobus.Bus.HaltAll].
 //
 // A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
 // without torque, and one that its own watchdog has stopped, is not changed; a note reports it.
@@ -33,7 +33,7 @@ func (h halter) Probe(i int) error {
 	return err
 }
 
-// AssumeConfigured implements servobus.Halter. The limits are unknown, and so is the unit of a current
+// AssumeConfigured implements servobus.Halter. The limits are unknown, as is the unit of a current
 // without a configured model.
 func (h halter) AssumeConfigured(i int) {
 	s := &h.servos[i]
@@ -61,7 +61,7 @@ func (h halter) Inactive(i int) (reason string) {
 		return "it has no torque: it is limp"
 	}
 	if watchdog, err := h.read(id, regWatchdog, 1); err == nil && watchdog[0] == watchdogTripped {
-		return "its own watchdog has stopped it: it stays where it is"
+		return "its watchdog stopped it: it stays in place"
 	}
 	return ""
 }

@@ -186,7 +186,7 @@ func TestDevice_HaltLeavesTorqueOff(t *testing.T) {
 
 func TestDevice_HaltStopsServosLeftOn(t *testing.T) {
 	r := newRig(t)
-	for id := byte(1); id <= 3; id++ { // as a program leaves them that dies
+	for id := byte(1); id <= 3; id++ { // as a killed program leaves them
 		r.SetTorque(id, true)
 		r.SetGoal(id, 700)
 	}

@@ -20,7 +20,7 @@
 // when a goal arrives.
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T, Write T,
-// Halt 6T and Arm 12T, whatever the bus does.
+// Halt 6T and Arm 12T, for any behaviour of the bus.
 //
 // # No watchdog
 //
@@ -30,9 +30,9 @@
 //
 // # Halt
 //
-// Halt writes the failsafe goals to all servos, reads them back, and repeats once where a servo does not
+// Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll] halts
-// a chain whose program died, whatever the state of its servos. A servo whose status reports a fault of
+// a chain whose program died, in any state of its servos. A servo whose status reports a fault of
 // voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
 //
 // Sources: Feetech "Communication Protocol User Manual" (Waveshare, Communication_Protocol_User_Manual-EN,

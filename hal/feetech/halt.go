@@ -8,7 +8,7 @@ import (
 )
 
 // HaltAll halts a chain whose program died. failsafe has a goal for each servo, in rad or rad/s. It works
-// whatever the state of the servos, see [servobus.Bus.HaltAll].
+// in any state of the servos, see [servobus.Bus.HaltAll].
 //
 // A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
 // without torque is not changed, since some firmware switches it on when a goal arrives; a note reports it.

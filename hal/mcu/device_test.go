@@ -177,7 +177,7 @@ func next(t *testing.T, d *mcu.Device, ok func(sample []float64) bool) []float64
 	return nil
 }
 
-func whatever(_ []float64) bool { return true }
+func anySample(_ []float64) bool { return true }
 
 func TestFirmware_HeaderCompilesAsCPlusPlus(t *testing.T) {
 	if _, err := exec.LookPath("c++"); err != nil {
@@ -211,7 +211,7 @@ func TestDevice_MovesOnlyWhileArmed(t *testing.T) {
 		if err := d.Write([]float64{9, 9}); err != nil {
 			t.Fatalf("write before Arm: %v", err)
 		}
-		if s := next(t, d, whatever); s[2] != 0 || s[4] != 12 {
+		if s := next(t, d, anySample); s[2] != 0 || s[4] != 12 {
 			t.Errorf("halted: %v", s)
 		}
 		if err := d.Arm(); err != nil {
@@ -298,7 +298,7 @@ func TestDevice_ArmFailsDuringEmergencyStop(t *testing.T) {
 func TestDevice_SampleTimesAreHostTimesAndNeverDecrease(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) { // the C firmware's clock wraps 0.3 s after its start
 		d := open(t, config(b.path))
-		next(t, d, whatever)
+		next(t, d, anySample)
 		sample := make([]float64, 6)
 		var before int64
 		for range 250 {
@@ -345,7 +345,7 @@ func TestFirmware_SurvivesGarbage(t *testing.T) {
 func TestDevice_CountsLostAndDamagedFrames(t *testing.T) {
 	b := newBoard(t, mcutest.Rover())
 	d := open(t, config(b.Path))
-	next(t, d, whatever)
+	next(t, d, anySample)
 	b.Drop(3)
 	lost := func(n uint64) func([]float64) bool {
 		return func([]float64) bool { from, _ := d.Lost(); return from >= n }
@@ -477,7 +477,7 @@ func TestHaltBoard_UsesBoardFailsafeForInvalidOne(t *testing.T) {
 					t.Error(err)
 				}
 				d := open(t, config(b.path))
-				if s := next(t, d, whatever); d.Cause() != mcutest.CauseHalt || s[2] != 0 {
+				if s := next(t, d, anySample); d.Cause() != mcutest.CauseHalt || s[2] != 0 {
 					t.Errorf("cause %d, %v", d.Cause(), s)
 				}
 			})
@@ -510,7 +510,7 @@ func TestHaltBoard_ReportsMissingPort(t *testing.T) {
 	}
 }
 
-// leaveTurning leaves a board as a program does that dies while the wheels turn.
+// leaveTurning leaves a board as a killed program does while the wheels turn.
 func leaveTurning(t *testing.T, path string) {
 	t.Helper()
 	c := config(path)
@@ -666,7 +666,7 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 
 func TestDevice_DoesNotAllocate(t *testing.T) {
 	d := open(t, config(inGo(t).path))
-	next(t, d, whatever)
+	next(t, d, anySample)
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}

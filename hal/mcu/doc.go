@@ -5,7 +5,7 @@
 // too (Config.DeclaredInputs), so that it can be checked without the board; Open refuses a board with
 // different channels. The firmware sends samples at its own rate. Read processes what has arrived, without
 // waiting, and returns the newest sample, with the firmware's time mapped onto CLOCK_MONOTONIC. It returns
-// the same sample again where none is newer, and hal.ErrStale for one older than Config.StaleMs.
+// the same sample again if none is newer, and hal.ErrStale for one older than Config.StaleMs.
 //
 // Write sends one command frame, which contains the deadman time. The firmware enforces it, and each sample
 // reports the deadman in force: Write fails with hal.ErrDevice once a sample reports that the firmware is

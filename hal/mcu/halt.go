@@ -51,7 +51,7 @@ func (d *Device) checkCount(failsafe []float64) error {
 	return nil
 }
 
-// haltDespite halts a board despite a fault. told is the remark where the line accepted the command.
+// haltDespite halts a board despite a fault. told is the remark for a line that accepted the command.
 func (d *Device) haltDespite(fault error, values []byte, told string) error {
 	before := d.sent
 	err := d.haltWith(values)

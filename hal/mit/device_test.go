@@ -455,7 +455,7 @@ func TestDevice_DoesNotAllocateWithDeadMotor(t *testing.T) {
 	}
 }
 
-// leaveMoving leaves motors as a program does that dies while they move.
+// leaveMoving leaves motors as a killed program does while they move.
 func leaveMoving(t *testing.T, c mit.Config) {
 	t.Helper()
 	d := open(t, c)

@@ -41,7 +41,7 @@
 // Open takes every motor out of motor mode, and finds it by its answer. Arm enters motor mode and commands
 // at once: the latest Write, or before the first the present position. Halt commands the failsafe to every
 // motor, and with Config.HaltExit then leaves motor mode: the motors turn freely. [HaltAll] halts motors
-// whose program died. It does not take them out of motor mode first, and works whatever their state.
+// whose program died. It does not take them out of motor mode first, and works in any state.
 //
 // Sources: B. Katz, "A low cost modular actuator for dynamic robots" (MIT, 2018) and its firmware's CAN_com;
 // CubeMars AK series manual, section on MIT mode; DaMiao DM-J4310-2EC manual, sections on MIT mode and

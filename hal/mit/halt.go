@@ -8,7 +8,7 @@ import (
 	"optibfm/hal"
 )
 
-// HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works whatever the
+// HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works in any
 // state of the motors, commands each one, and joins the errors.
 //
 //   - Unlike Open it leaves motors in motor mode, in which alone they follow a goal. They hold their failsafe

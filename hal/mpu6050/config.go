@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
-	// Address is 0x68 (default), or 0x69 where the pin AD0 is high.
+	// Address is 0x68 (default), or 0x69 if the pin AD0 is high.
 	Address int `yaml:"address"`
 	// GyroDPS is the full scale of the gyroscope in degrees per second: 250,
 	// 500 (default), 1000 or 2000.

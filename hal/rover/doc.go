@@ -10,7 +10,7 @@
 // rover drives into turns it parallel to the wall; backing into a wall, or driving
 // into it head-on, stalls the wheels.
 //
-// The observation has six elements, whatever the arena's size:
+// The observation has six elements for every size of the arena:
 //
 //	x, y               position from the centre, in half arenas: the walls are at -1 and 1
 //	heading_cos, _sin  heading, counter-clockwise from +x (east)

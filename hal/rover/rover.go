@@ -118,7 +118,7 @@ func (r *Rover) Reset(seed uint64) error {
 
 func (r *Rover) uniform(limit float64) float64 { return limit * (2*r.rng.Float64() - 1) }
 
-// Sense fills obs, of length 6, with a noisy sample of the present state. It
+// Sense fills obs, of length 6, with a noisy sample of the current state. It
 // returns the time of Config.Now, or simulated time.
 func (r *Rover) Sense(obs []float32) (int64, error) {
 	if len(obs) != obsLen {

@@ -402,9 +402,9 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		"noise.position_m":     func(c *Config) { c.Noise.PositionM = -1 },
 		"noise.yaw_rate_radps": func(c *Config) { c.Noise.YawRateRadS = math.NaN() },
 	}
-	for key, spoil := range bad {
+	for key, corrupt := range bad {
 		cfg := DefaultConfig()
-		spoil(&cfg)
+		corrupt(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: error is %v, want one that names the key", key, err)
 		}

@@ -14,7 +14,7 @@
 //
 // Any baud rate is possible (termios2 with BOTHER). Open refuses a rate that the hardware misses
 // by more than 2.5 %. It locks the port by TIOCEXCL and by flock(2), which also excludes root. It
-// sets the driver's low-latency flag where there is one; without it an FTDI adapter holds answers
+// sets the driver's low-latency flag if there is one; without it an FTDI adapter holds answers
 // back for up to 16 ms (its latency timer), which is longer than most transactions.
 //
 // # A lost port

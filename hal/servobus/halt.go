@@ -28,7 +28,7 @@ type Halter interface {
 // HaltAll halts each servo independently of the others, and joins the errors. It writes the failsafe
 // goal, or with torqueOff, or for a goal that is not finite, it switches the torque off.
 //
-//   - A servo that answers is verified, and commanded a second time where the verification fails.
+//   - A servo that answers is verified, and commanded a second time if the verification fails.
 //   - A servo with a different setup, for which the goal would have another meaning, loses its torque,
 //     and is an error.
 //   - A servo that does not answer is commanded twice without verification, and is an error, which
@@ -77,7 +77,7 @@ func haltUnverified(h Halter, i int, torqueOff bool, cause error) error {
 	return fmt.Errorf("halt: %w (%s)", errors.Join(cause, first, second), told)
 }
 
-// haltVerified commands a servo that answers, at most twice, and verifies that it obeys.
+// haltVerified commands a servo that answers, at most twice, and verifies its state.
 func haltVerified(h Halter, i int, torqueOff bool) (note string, err error) {
 	if !torqueOff {
 		if reason := h.Inactive(i); reason != "" {

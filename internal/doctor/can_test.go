@@ -16,16 +16,16 @@ func TestDoctor_GradesCANInterfaces(t *testing.T) {
 		return l
 	}
 	links := map[string]can.Link{
-		"good0":    running,
-		"ether0":   {Up: true},
-		"down0":    {CAN: true, Controller: can.Stopped},
-		"virtual0": {CAN: true, Virtual: true, Up: true},
-		"rate0":    with(func(l *can.Link) { l.Bitrate = 0 }),
-		"off0":     with(func(l *can.Link) { l.Controller = can.BusOff }),
-		"stopped0": with(func(l *can.Link) { l.Controller = can.Stopped }),
-		"passive0": with(func(l *can.Link) { l.Controller = can.ErrorPassive }),
-		"stays0":   with(func(l *can.Link) { l.RestartMillis = 0 }),
-		"short0":   with(func(l *can.Link) { l.QueueLength = 1 }),
+		"good0":       running,
+		"ether0":      {Up: true},
+		"down0":       {CAN: true, Controller: can.Stopped},
+		"virtual0":    {CAN: true, Virtual: true, Up: true},
+		"rate0":       with(func(l *can.Link) { l.Bitrate = 0 }),
+		"off0":        with(func(l *can.Link) { l.Controller = can.BusOff }),
+		"stopped0":    with(func(l *can.Link) { l.Controller = can.Stopped }),
+		"passive0":    with(func(l *can.Link) { l.Controller = can.ErrorPassive }),
+		"norestart0":  with(func(l *can.Link) { l.RestartMillis = 0 }),
+		"shortqueue0": with(func(l *can.Link) { l.QueueLength = 1 }),
 	}
 	m := fakeMachine(tree())
 	missing := m.link
@@ -33,7 +33,7 @@ func TestDoctor_GradesCANInterfaces(t *testing.T) {
 		if l, ok := links[name]; ok {
 			return l, nil
 		}
-		if name == "secret0" {
+		if name == "forbidden0" {
 			return can.Link{}, unix.EPERM
 		}
 		return missing(name)
@@ -51,9 +51,9 @@ func TestDoctor_GradesCANInterfaces(t *testing.T) {
 		"off0":        {statusFail, []string{"bus-off", "120 Ω"}},
 		"stopped0":    {statusFail, []string{"bus-off"}},
 		"passive0":    {statusWarn, []string{"error-passive"}},
-		"stays0":      {statusWarn, []string{"no restart", "restart-ms"}},
+		"norestart0":  {statusWarn, []string{"no restart", "restart-ms"}},
 		"none0":       {statusFail, []string{"no such interface"}},
-		"secret0":     {statusWarn, []string{"not permitted"}},
+		"forbidden0":  {statusWarn, []string{"not permitted"}},
 		"unix:/tmp/s": {statusSkip, []string{"simulator"}},
 	} {
 		found := d.checkCAN(t.Context(), []connection{{"leg", onCAN, name, 0}})
@@ -62,7 +62,7 @@ func TestDoctor_GradesCANInterfaces(t *testing.T) {
 		}
 		expect(t, name, found[0], c.status, c.words...)
 	}
-	found := d.checkCAN(t.Context(), []connection{{"leg", onCAN, "short0", 0}})
+	found := d.checkCAN(t.Context(), []connection{{"leg", onCAN, "shortqueue0", 0}})
 	if len(found) != 2 {
 		t.Fatalf("%+v, want the queue too", found)
 	}

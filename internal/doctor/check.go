@@ -22,7 +22,7 @@ const (
 type finding struct {
 	ID      string `json:"id"`                // stable, such as rt.posture
 	Group   string `json:"group"`             // title for people
-	Subject string `json:"subject,omitempty"` // device, interface or key where a check has several
+	Subject string `json:"subject,omitempty"` // device, interface or key if a check has several
 	Status  string `json:"status"`            // ok, warn, fail or skip
 	Found   string `json:"found"`
 	Fix     string `json:"fix,omitempty"`

@@ -30,7 +30,7 @@ func TestDoctor_ChecksModel(t *testing.T) {
 		config string
 		set    []string
 		status []string // of bundle, fit, evaluation and backend
-		words  string   // of bundle and fit
+		text   string   // expected in the findings of bundle and fit
 	}{
 		{"rover", "rover", nil,
 			[]string{statusOK, statusOK, statusOK, statusOK}, "rover: observation 6, action 2, d 32"},
@@ -50,8 +50,8 @@ func TestDoctor_ChecksModel(t *testing.T) {
 		if !slices.Equal(status, c.status) {
 			t.Errorf("%s: %v, want %v: %+v", c.name, status, c.status, found)
 		}
-		if text := found[0].Found + found[0].Fix + found[1].Found; !strings.Contains(text, c.words) {
-			t.Errorf("%s: no %q in %s", c.name, c.words, text)
+		if text := found[0].Found + found[0].Fix + found[1].Found; !strings.Contains(text, c.text) {
+			t.Errorf("%s: no %q in %s", c.name, c.text, text)
 		}
 	}
 }

@@ -15,6 +15,6 @@
 // The control process wakes recorder and planner (internal/link). A label is durable before the operator sees
 // it acknowledged, and the control process learns it from a ring that never drops a label.
 //
-// The run ends when the control process has halted the robot and says so. If the control process dies, the
+// The run ends when the control process reports that it halted the robot. If the control process dies, the
 // host process reports it, closes the log and ends; the robot's own deadman stops the robot.
 package host

@@ -31,7 +31,7 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	}{
 		{func() {}, ""},
 		{func() { resize(1 << 10) }, "log.keep_gb"},
-		{func() { resize(20 << 20) }, ""}, // only the number changes
+		{func() { resize(20 << 20) }, ""}, // only the size in the message changes
 		{func() { tidy.log.MinFreeGB = 1e6 }, "log.min_free_gb"},
 		{func() {}, ""},
 		{func() { tidy.log.MinFreeGB = 0 }, ""},
@@ -51,7 +51,8 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	}
 }
 
-// A verified log that appears during a run is removed; one without a mark and the log of a run are kept.
+// The tidier removes a verified log that appears during a run. It keeps a log without a mark and the log of
+// a run.
 func TestTidier_RemovesVerifiedLogsDuringARun(t *testing.T) {
 	dir, events := t.TempDir(), make(chan flightlog.Event, 64)
 	end := startTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 1e-9}, events, time.Millisecond)

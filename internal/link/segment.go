@@ -28,7 +28,7 @@ const (
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
 	wordReady    = "ready"     // the host is ready: 1
 	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
-	wordAway     = "away"      // the operator's device is gone: 1
+	wordAway     = "away"      // the operator's device is missing: 1
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 	wordStage    = "stage"     // of the control thread: a controller.Stage
 	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host

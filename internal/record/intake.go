@@ -13,7 +13,7 @@ import (
 
 // LabelIntake takes each label of each source: it admits the label, numbers it and makes it durable. Only
 // then does it pass the label on and acknowledge it to the operator. It enforces the label mode and refuses
-// labels about a stopped robot, whatever the source. Refused presses become events of the log.
+// labels about a stopped robot, from any source. Refused presses become events of the log.
 type LabelIntake struct {
 	Source   rewardsrc.Source
 	recorder *Recorder

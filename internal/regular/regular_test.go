@@ -88,7 +88,7 @@ func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
 	if _, err := regular.ReadFile(regular.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("%v, want ErrInvalid", err)
 	}
-	// The size of a file in /proc is 0, whatever its content.
+	// The size of a file in /proc is 0 with any content.
 	if content, err := regular.ReadFile(regular.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
 		t.Errorf("%d bytes, %v, want none", len(content), err)
 	}

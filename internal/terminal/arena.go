@@ -126,7 +126,7 @@ func (a *arena) drawTask(c *canvas, x, y, w, h int) {
 	}
 }
 
-// taskShades returns the shades of a task's rewards, nil where the reward hardly depends on the
+// taskShades returns the shades of a task's rewards, nil if the reward hardly depends on the
 // place.
 func taskShades(task string, w, h int) []uint8 {
 	best := make([]float64, w*h)

@@ -60,7 +60,7 @@ func (c *canvas) repeat(x, y, n int, k ink, glyph rune) int {
 // text writes a text of any origin and returns the column after it.
 func (c *canvas) text(x, y int, k ink, s string) int { return c.clip(x, y, c.w-x, k, s) }
 
-// clip writes at most n columns of s. The last is an ellipsis where s is longer.
+// clip writes at most n columns of s. The last is an ellipsis if s is longer.
 func (c *canvas) clip(x, y, n int, k ink, s string) int {
 	runes := []rune(c.clean(s))
 	if n = max(n, 0); len(runes) > n {

@@ -27,7 +27,7 @@ func (a *channels) add(t *controller.Tick) {
 	}
 }
 
-// draw draws the channels in a box of w columns and h rows, side by side where they are many.
+// draw draws the channels in a box of w columns and h rows, side by side if there are many.
 func (a *channels) draw(c *canvas, x, y, w, h int, obs []float32) {
 	c.box(x, y, w, h)
 	c.text(x+2, y, inkDim, " observation ")
@@ -46,7 +46,7 @@ func (a *channels) draw(c *canvas, x, y, w, h int, obs []float32) {
 	}
 }
 
-// drawChannel draws one channel in w columns: its name, a bar, and its value where there is space.
+// drawChannel draws one channel in w columns: its name, a bar, and its value if there is space.
 func (a *channels) drawChannel(c *canvas, x, y, w, i int, v float64) {
 	const nameWidth, valueWidth = 10, 8
 	end := x + w

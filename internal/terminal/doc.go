@@ -17,7 +17,7 @@
 // input modes, so Ctrl-C and label keys do not depend on this package. Text from devices, models and
 // configurations passes through plaintext.Clean: it cannot contain an escape sequence.
 //
-// A display restores the terminal in End. Where the process that has the display dies, the control
+// A display restores the terminal in End. If the process with the display dies, the control
 // process calls RescueTerminal.
 //
 // The environment selects the characters and colours: TERM, LC_ALL, LC_CTYPE and LANG, COLORTERM,

@@ -391,7 +391,7 @@ func (c *canvas) banner(y int, k ink, text, introduction, right string) {
 	c.right(c.w-1, y, k, right)
 }
 
-// drawKeys shows the label keys where a person labels at this terminal. The terminal is then raw.
+// drawKeys shows the label keys if a person labels at this terminal. The terminal is then raw.
 func (s *screenDisplay) drawKeys(c *canvas, y int) {
 	x := 1
 	key := func(name, meaning string) {

@@ -38,7 +38,7 @@ type screenDisplay struct {
 	request   uint64        // open request, 0 for none
 	expires   time.Duration // when it expires
 	lastLabel message
-	applied   int // labels of the present tick that entered the belief
+	applied   int // labels of the current tick that entered the belief
 	lastEvent message
 	bell      bool
 

@@ -29,7 +29,7 @@ STYLE = {"svg.hashsalt": "optibfm", "font.size": 9, "axes.titlesize": 9.5,
 
 
 def draw(results: Results, section: dict) -> bytes | None:
-    """Draws the figure of a section, None where nothing was run."""
+    """Draws the figure of a section, None if nothing was run."""
     view = section["figure"]
     rows = rows_of(results, section, view)
     if not rows:
@@ -99,7 +99,7 @@ def _panels(results: Results, rows: list[Row], view: dict) -> bytes:
 
 
 def _line(results: Results, row: Row, view: dict) -> tuple[list, list[Estimate]]:
-    """Returns a line's x and estimates, empty where nothing was run."""
+    """Returns a line's x and estimates, empty if nothing was run."""
     measure, mean = view["measure"], view.get("statistic") == "mean"
     x, y = [], []
     if view["x"] in ("episode", "step"):

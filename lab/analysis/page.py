@@ -45,7 +45,7 @@ def _written(e: Estimate, digits: int) -> str:
 
 
 def _table(results: Results, section: dict, view: dict) -> str:
-    """Returns a table, empty where nothing was run."""
+    """Returns a table, empty if nothing was run."""
     rows, key = rows_of(results, section, view), view.get("across")
     columns = view.get("columns", [])
     for value in values_of([t for row in rows for t in row.trials], key) if key else []:
@@ -61,7 +61,7 @@ def _table(results: Results, section: dict, view: dict) -> str:
 
 
 def _cell(cell: tuple[Estimate, Estimate, int] | None, measure: str, whole: bool) -> str:
-    """Writes the interquartile mean and the mean, where there is room with both intervals."""
+    """Writes the interquartile mean and the mean, if there is room with both intervals."""
     if cell is None:
         return "–"
     mean, iqm, _ = cell

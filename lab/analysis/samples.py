@@ -33,7 +33,7 @@ def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:
 
 
 def number(trial: Trial, measure: str, view: dict) -> float | None:
-    """Returns one number of a trial, None where it has none or did not get as far as the first of the steps."""
+    """Returns one number of a trial, None if it has none or ended before the first of the steps."""
     curve = part(trial, measure, view)
     if not curve or (measure != "return" and curve[-1][0] < view.get("steps", (0, math.inf))[0]):
         return None
@@ -57,7 +57,7 @@ class Results:
 
     def oracle(self, trial: Trial) -> list[Trial]:
         """Returns the oracle's trials with the same model, task and reward: those with the most labels, then those of
-        the same experiment, of the main comparison, of any. None where their mean return is not positive."""
+        the same experiment, of the main comparison, of any. None if their mean return is not positive."""
         def rank(t: Trial) -> tuple:
             return (-float(t.params.get("labels", 50_000)), t.experiment != trial.experiment, t.experiment != "main",
                     t.experiment)
@@ -68,7 +68,7 @@ class Results:
         return found if sum(number(t, "return", {}) for t in found) > 0 else []
 
     def best(self, trials: list[Trial], varied: Collection[str], apart: Collection[str] = ()) -> list[Trial]:
-        """Keeps, of each method in each environment, the hyper-parameters with the greatest mean over all that was
+        """Keeps, of each method in each environment, the hyper-parameters with the highest mean over all that was
         varied on purpose, of those that were tried most widely. Each value of apart has its own hyper-parameters."""
         groups: dict[tuple, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
         for t in trials:
@@ -124,7 +124,7 @@ def _reward_of(trial: Trial) -> tuple:
 
 @dataclass
 class Sample:
-    """Scores of trials. columns: task and model; matrices: of the method and, where it is shared, of the oracle."""
+    """Scores of trials. columns: task and model; matrices: of the method and, if it is shared, of the oracle."""
 
     columns: list[tuple[str, str]]
     matrices: list[Runs]

@@ -73,7 +73,7 @@ class Row:
         return Row(self.env, self.method, {**self.keys, key: value}, trials)
 
     def estimate(self, results: Results, view: dict) -> tuple[Estimate, Estimate, int] | None:
-        """Returns mean, interquartile mean, and the number of runs, None where nothing was run."""
+        """Returns mean, interquartile mean, and the number of runs, None if nothing was run."""
         try:
             sample = results.sample(self.trials, view["measure"], view)
         except NotRun:

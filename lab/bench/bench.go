@@ -15,7 +15,7 @@ import (
 	"optibfm/tflite"
 )
 
-// ErrTooSlow is wrapped by Run's error where the computer does not keep up.
+// ErrTooSlow is the error of Run if the computer is too slow.
 var ErrTooSlow = errors.New("too slow")
 
 // Options describe what is measured.
@@ -29,7 +29,7 @@ type Options struct {
 	Ticks      int               // to time, at least 1
 }
 
-// Run measures and reports. Its error wraps ErrTooSlow where the control tick or the plan does not fit;
+// Run measures and reports. Its error wraps ErrTooSlow if the control tick or the plan does not fit;
 // the report is then valid.
 func Run(ctx context.Context, o Options) (Report, error) {
 	b := newBenchmark(o)

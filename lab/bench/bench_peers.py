@@ -198,7 +198,7 @@ def split(layer, at):
 
 
 def sequential(ops, layers, x, embedding):
-    """Linear, LayerNorm and tanh where there is one, ReLU between the rest."""
+    """Linear, LayerNorm and tanh if there is one, ReLU between the rest."""
     for i, (weight, bias) in enumerate(layers):
         if weight.ndim == 1:
             x = ops.tanh(ops.layer_norm(x, weight, bias))

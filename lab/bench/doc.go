@@ -14,7 +14,7 @@
 //
 // # Verdict
 //
-// The control tick has one period. A plan has the interval to the next plan; where z is planned
+// The control tick has one period. A plan has the interval to the next plan; if z is planned
 // once an episode, it has the age at which z halts the robot. Every line is compared with the time
 // of its tick or plan: it fits, it is late at times (the maximum is above that time), or it does
 // not fit (the 99th percentile is). The margin is that time divided by the 99th percentile.

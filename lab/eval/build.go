@@ -100,7 +100,7 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 	return c, nil
 }
 
-// direction returns z, or a random direction where z is 0 because all rewards were 0.
+// direction returns z, or a random direction if z is 0 because all rewards were 0.
 func (t Trial) direction(z []float64) []float64 {
 	if floats.Norm(z, 2) > tinyNorm {
 		return z
@@ -112,7 +112,7 @@ func (t Trial) direction(z []float64) []float64 {
 	return drawn
 }
 
-// gateConfig asks as often as the belief wants, or never where labels come unasked.
+// gateConfig asks as often as the belief requires, or never if labels need no request.
 func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.RequestsPerMinute = 0

@@ -40,7 +40,7 @@
 // The seed of a trial follows from the protocol's seed, the environment, the task and the number of the
 // trial, not from the method or the model. So all methods start from the same states and can be compared
 // in pairs. All random numbers follow from this seed: a trial gives the same rows on any machine and
-// beside any load, except for the measured MeasureHz.
+// under any load, except for the measured MeasureHz.
 //
 // # Results
 //

@@ -223,7 +223,7 @@ func TestScores_WritesRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
 			}
 			index++
 			if !s.exhausted() {
-				s.tick(tick)
+				s.addTick(tick)
 			}
 		}
 	}

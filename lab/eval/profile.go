@@ -98,7 +98,7 @@ func (p Protocol) quick() Protocol {
 	return p.firstValues(q.Values)
 }
 
-// firstValues keeps the first n values of each setting, or all where n is 0.
+// firstValues keeps the first n values of each setting, or all if n is 0.
 func (p Protocol) firstValues(n int) Protocol {
 	p.Methods = slices.Clone(p.Methods)
 	for i, m := range p.Methods {
@@ -108,7 +108,7 @@ func (p Protocol) firstValues(n int) Protocol {
 	return p
 }
 
-// first returns the first n of a list, or all where n is 0.
+// first returns the first n of a list, or all if n is 0.
 func first[T any](list []T, n int) []T {
 	if n == 0 || n > len(list) {
 		return list

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherProtocol is wrapped where a results file is of another experiment or another version of it.
+// ErrOtherProtocol marks a results file of another experiment or another version of it.
 var ErrOtherProtocol = errors.New("the results are of another protocol")
 
-// ErrOtherModel is wrapped where trials of one bundle were made with different weights.
+// ErrOtherModel marks trials of one bundle with different weights.
 var ErrOtherModel = errors.New("the bundle has other weights than in the trials of the file")
 
 var header = strings.Join(Columns, ",") + "\n"
@@ -38,7 +38,7 @@ type Results struct {
 	end  int64             // of the last complete trial, bytes
 	done map[string]bool   // trials by ID
 	hash map[string]string // of the model's weights, by bundle
-	// Dropped says which incomplete part OpenResults removed, "" if none.
+	// Dropped describes the incomplete part that OpenResults removed, "" if none.
 	Dropped string
 	// Version is that of the program that wrote the existing rows, "" without rows.
 	Version string

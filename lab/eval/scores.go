@@ -5,25 +5,25 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// scores makes the rows of a trial from its ticks.
+// scores computes the rows of a trial from its ticks.
 type scores struct {
 	run      Run
-	base     Row     // of all rows
+	base     Row     // fields that all rows share
 	discount float64 // of the model's ψ; 0: unknown
 	rows     []Row
 
 	steps    int     // taken so far
-	returned float64 // by the episode so far
-	promised float64 // sum of the scores of its plans
-	since    float64 // rewards since the last row of MeasureReward
-	from     int     // steps at that row
+	returned float64 // sum of the episode's rewards
+	promised float64 // sum of the scores of the episode's plans
+	reward   float64 // sum of the rewards since the last row of MeasureReward
+	lastStep int     // steps at that row
 	labels   int
 	asked    int
-	budget   int // number of exhausted run.LabelBudgets
+	budget   int // number of run.LabelBudgets reached
 }
 
-// add appends a row. It replaces the row of the same measure at the same x: the first state of an episode
-// is labelled without a step.
+// add appends a row, or replaces the last row of the measure if x is the same. x does not change between
+// the last state of an episode and the first state of the next one.
 func (s *scores) add(measure string, x, value float64) {
 	row := s.base
 	row.Measure, row.X, row.Value = measure, x, value
@@ -40,14 +40,14 @@ func (s *scores) add(measure string, x, value float64) {
 	s.rows = append(s.rows, row)
 }
 
-// tick adds a tick of an armed agent.
-func (s *scores) tick(t *controller.Tick) {
+// addTick adds a tick of an armed agent.
+func (s *scores) addTick(t *controller.Tick) {
 	if t.Step == 0 {
 		s.returned, s.promised = 0, 0
 	} else {
 		s.steps++
 		s.returned += t.Reward
-		s.since += t.Reward
+		s.reward += t.Reward
 	}
 	if !t.Flags.Has(controller.FlagEpisodeEnd) { // no action follows the last state
 		s.promised += t.PlanScore
@@ -60,58 +60,58 @@ func (s *scores) tick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagAsked) {
 		s.asked++
 	}
-	s.periodic()
-	s.budgets()
+	s.addPeriodic()
+	s.addBudgets()
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
 		s.add(MeasureReturn, float64(t.Episode), s.returned)
-		s.promise(t)
+		s.addPromised(t)
 	}
 }
 
-// promise adds the row of MeasurePromised. A score is a discounted sum of future rewards, with a total
+// addPromised adds the row of MeasurePromised. A plan's score is a discounted sum of future rewards, with a total
 // weight of 1/(1-discount).
-func (s *scores) promise(t *controller.Tick) {
+func (s *scores) addPromised(t *controller.Tick) {
 	if s.promised != 0 && s.discount > 0 {
 		s.add(MeasurePromised, float64(t.Episode), s.promised*(1-s.discount))
 	}
 }
 
-func (s *scores) periodic() {
-	if n := s.run.RewardEvery; n > 0 && s.steps > s.from && s.steps%n == 0 {
-		s.progress()
+func (s *scores) addPeriodic() {
+	if n := s.run.RewardEvery; n > 0 && s.steps > s.lastStep && s.steps%n == 0 {
+		s.addProgress()
 	}
 }
 
-// budgets adds rows at the step at which a number of labels was reached.
-func (s *scores) budgets() {
+// addBudgets adds rows at the step at which the labels reach a budget.
+func (s *scores) addBudgets() {
 	for s.budget < len(s.run.LabelBudgets) && s.labels >= s.run.LabelBudgets[s.budget] {
 		s.budget++
-		s.progress()
+		s.addProgress()
 	}
 }
 
-// exhausted reports whether the largest budget of labels is used up.
+// exhausted reports whether the labels reached the largest budget.
 func (s *scores) exhausted() bool {
 	n := len(s.run.LabelBudgets)
 	return n > 0 && s.budget == n
 }
 
-// progress adds the rows of the steps so far.
-func (s *scores) progress() {
-	if s.steps > s.from {
-		s.add(MeasureReward, float64(s.steps), s.since/float64(s.steps-s.from))
-		s.since, s.from = 0, s.steps
+// addProgress adds the rows of the steps so far.
+func (s *scores) addProgress() {
+	if s.steps > s.lastStep {
+		s.add(MeasureReward, float64(s.steps), s.reward/float64(s.steps-s.lastStep))
+		s.reward, s.lastStep = 0, s.steps
 	}
 	s.add(MeasureLabels, float64(s.steps), float64(s.labels))
 	s.add(MeasureAsked, float64(s.steps), float64(s.asked))
 }
 
-// finish adds the last rows. MeasureHz, the very last, marks a complete trial.
-func (s *scores) finish(ticks uint64, deciding float64) {
-	s.progress()
+// finish adds the last rows. The row of MeasureHz comes last and marks a complete trial.
+func (s *scores) finish(ticks uint64, decisionSeconds float64) {
+	s.addProgress()
 	hz := 0.0
-	if deciding > 0 {
-		hz = float64(ticks) / deciding
+	if decisionSeconds > 0 {
+		hz = float64(ticks) / decisionSeconds
 	}
 	s.add(MeasureHz, float64(ticks), hz)
 }

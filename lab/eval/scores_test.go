@@ -21,7 +21,7 @@ func TestScores_KeepsTheNewestRowOfAnX(t *testing.T) {
 		s := &scores{run: Run{RewardEvery: 3, LabelBudgets: []int{budget, 100}}}
 		for range 3 { // episodes of 3 steps, 4 states: all are labelled
 			for step := range uint32(4) {
-				s.tick(labelledTick(step))
+				s.addTick(labelledTick(step))
 			}
 		}
 		s.finish(12, 1)
@@ -54,7 +54,7 @@ func TestScores_PromisedIsInUnitsOfAReturn(t *testing.T) {
 			if step == 3 {
 				tick.Flags |= controller.FlagEpisodeEnd
 			}
-			s.tick(tick)
+			s.addTick(tick)
 		}
 	}
 	promised := func(s *scores) (values []float64) {

@@ -135,7 +135,7 @@ func (s Settings) keys() (keys []string) {
 	return keys
 }
 
-// first keeps the first n values of each setting, or all where n is 0.
+// first keeps the first n values of each setting, or all if n is 0.
 func (s Settings) first(n int) Settings {
 	if n == 0 {
 		return s

@@ -40,7 +40,7 @@ func ReadStates(path, task string, obs int) (*oracle.States, error) {
 	return s, nil
 }
 
-// readEpisodes returns the lengths of the episodes of n states, nil where the file has none.
+// readEpisodes returns the lengths of the episodes of n states, nil if the file has none.
 func readEpisodes(archive npz.Archive, n int) ([]int, error) {
 	array, err := archive.Shaped(episodesKey, -1)
 	if errors.Is(err, npz.ErrMissing) {

@@ -127,7 +127,7 @@ func (r *trialRun) stepAll(ctx context.Context, stepper *simulate.Stepper, score
 		if !ran {
 			break
 		}
-		scores.tick(tick)
+		scores.addTick(tick)
 	}
 	scores.finish(stepper.Index(), (processorTime() - started - r.robot.elapsed).Seconds())
 	return nil

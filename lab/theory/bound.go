@@ -6,7 +6,7 @@ import (
 	"optibfm/controller"
 )
 
-// Bound is an upper bound of the regret of an episode-level ucb, whose z has the greatest upper confidence
+// Bound is an upper bound of the regret of an episode-level ucb, whose z has the highest upper confidence
 // bound at the start of every episode. The regret exceeds it in any episode with probability at most
 // δ + δ′. All constants are included, so that it can be compared with a measured regret. T_k is the length
 // of episode k, N the number of labels, w = 1/σ² the weight of each:

@@ -47,7 +47,7 @@
 //
 // # Exact and sampled optimism
 //
-// The theory takes the greatest upper confidence bound over all policies. Exact computes it by
+// The theory takes the highest upper confidence bound over all policies. Exact computes it by
 // enumeration, as a controller.Plans; the program searches 128 candidates. Both are run. The check counts
 // the plans with a score of at least the optimal value, which is all that the proof needs of a search.
 //

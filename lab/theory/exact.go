@@ -7,7 +7,7 @@ import (
 	"optibfm/posterior"
 )
 
-// Exact chooses z like the theory: by the greatest upper confidence bound over all policies from the
+// Exact chooses z like the theory: by the highest upper confidence bound over all policies from the
 // current state, while a controller.Planner searches a sample of candidates:
 //
 //	max over π and ‖z - ẑ‖_V ≤ β of ψ^π(s)ᵀz  =  max over π of ψ^π(s)ᵀẑ + β‖ψ^π(s)‖_{V⁻¹}
@@ -101,7 +101,7 @@ func (e *Exact) width(psi []float64) float64 {
 	return norm(e.half)
 }
 
-// maximise writes the z of the confidence set with the greatest ψᵀz.
+// maximise writes the z of the confidence set with the largest ψᵀz.
 func (e *Exact) maximise(psi []float64, beta float64) {
 	copy(e.plan.Z, e.mean)
 	length := e.width(psi)

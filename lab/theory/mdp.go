@@ -27,7 +27,7 @@ type MDP struct {
 }
 
 // Random returns a process of 10 states, 2 actions and 4 features. Each action leads to one of three
-// states, and an episode starts in any state, so that every policy visits all states. The greatest ‖φ‖
+// states, and an episode starts in any state, so that every policy visits all states. The largest ‖φ‖
 // is 1.
 func Random(seed uint64) MDP {
 	rng := rand.New(rand.NewPCG(seed, randomStream))
@@ -92,7 +92,7 @@ const (
 	bootstrapStream
 )
 
-// L returns the greatest ‖φ(s)‖, the bound of the schedules.
+// L returns the largest ‖φ(s)‖, the bound of the schedules.
 func (m MDP) L() float64 {
 	longest := 0.0
 	for s := range m.States {
@@ -133,7 +133,7 @@ func (m MDP) Validate() error {
 		return fmt.Errorf("%w: start: the sum is not 1 or a number is negative", ErrMDP)
 	}
 	if longest := m.L(); !(longest > 0) || math.IsInf(longest, 0) {
-		return fmt.Errorf("%w: phi: the greatest norm is %g; give finite features that are not all 0", ErrMDP, longest)
+		return fmt.Errorf("%w: phi: the largest norm is %g; give finite features that are not all 0", ErrMDP, longest)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (s *Solution) gainOf(policy, decision, action int) []float64 {
 	return s.gain[at : at+s.mdp.Dim : at+s.mdp.Dim]
 }
 
-// tie is the least gain, relative to the greatest value, for which an action replaces another. A smaller
+// tie is the smallest gain, relative to the largest value, for which an action replaces another. A smaller
 // gain is rounding and could make the iteration cycle.
 const tie = 1e-13
 

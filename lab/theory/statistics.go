@@ -40,7 +40,7 @@ func Exponent(curves [][]float64, at []int, seed uint64) Interval {
 	})
 }
 
-// worstExponent is Exponent of the greatest mean over tasks at each index. The bootstrap resamples run i
+// worstExponent is Exponent of the highest mean over tasks at each index. The bootstrap resamples run i
 // of all tasks together.
 func worstExponent(byTask [][]Trace, at []int, seed uint64) Interval {
 	tasks := make([][][]float64, len(byTask))

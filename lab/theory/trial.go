@@ -32,7 +32,7 @@ type Trial struct {
 
 // Trace is the result of a trial. Sums start at the first episode.
 type Trace struct {
-	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. Where z changes
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. If z changes
 	// within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with the same expectation.
 	Regret []float64
 	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every
@@ -40,7 +40,7 @@ type Trace struct {
 	Realised []float64
 	// Closed is Bound after each episode, for the same methods.
 	Closed []float64
-	// Ratio is the greatest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
+	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
 	// sets.
 	Ratio []float64
 	// Left is the number of labels at which z* was outside for the first time, of each of Trial.Sets;

@@ -14,8 +14,8 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// ErrNobodyPressed is wrapped by Bind's error for a timeout.
-var ErrNobodyPressed = errors.New("nothing was pressed in time")
+// ErrNotPressed marks the error of Bind after a timeout.
+var ErrNotPressed = errors.New("nothing was pressed in time")
 
 // BindOptions configures Bind.
 type BindOptions struct {
@@ -50,7 +50,7 @@ func Bind(ctx context.Context, opts BindOptions) (Config, error) {
 	cfg.Good, cfg.Bad = "", ""
 	for _, r := range opts.Roles {
 		code, err := b.button(r)
-		if errors.Is(err, ErrNobodyPressed) && r != panel.Good && r != panel.Bad {
+		if errors.Is(err, ErrNotPressed) && r != panel.Good && r != panel.Bad {
 			b.Say(fmt.Sprintf("no button for %s", spoken(r)))
 			continue
 		}
@@ -208,14 +208,14 @@ func (b *binder) waitForRelease(down heard, deadline time.Time) error {
 	_, err := b.next(deadline, func(h heard) bool {
 		return h.from == down.from && h.kind == evKey && h.code == down.code && h.value == 0
 	})
-	if errors.Is(err, ErrNobodyPressed) { // still held: accepted
+	if errors.Is(err, ErrNotPressed) { // still held: accepted
 		return nil
 	}
 	return err
 }
 
 func (b *binder) late(what string, err error) error {
-	if errors.Is(err, ErrNobodyPressed) {
+	if errors.Is(err, ErrNotPressed) {
 		return fmt.Errorf("evdev: %s: %w (%v); start again with a longer --timeout or another --device",
 			what, err, b.Timeout)
 	}
@@ -234,7 +234,7 @@ func (b *binder) axis(a *Axis) error {
 	var limits Range
 	for {
 		h, err := b.next(deadline, func(h heard) bool { return h.kind == evAbs })
-		if errors.Is(err, ErrNobodyPressed) && widest >= minTravel { // a slider does not return
+		if errors.Is(err, ErrNotPressed) && widest >= minTravel { // a slider does not return
 			break
 		}
 		if err != nil {
@@ -298,7 +298,7 @@ func (b *binder) next(deadline time.Time, wanted func(heard) bool) (heard, error
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			return heard{}, ErrNobodyPressed
+			return heard{}, ErrNotPressed
 		}
 		if err := b.ctx.Err(); err != nil {
 			return heard{}, fmt.Errorf("evdev: bind: %w", err)

@@ -80,7 +80,7 @@ func TestBind_TimeoutNamesRole(t *testing.T) {
 	device := machine.Plug(info, padRanges())
 	short := evdev.BindOptions{System: machine, Roles: panel.Roles(), Timeout: 150 * time.Millisecond}
 	_, _, err := bind(short, nil)
-	if !errors.Is(err, evdev.ErrNobodyPressed) || !strings.Contains(err.Error(), "for GOOD") {
+	if !errors.Is(err, evdev.ErrNotPressed) || !strings.Contains(err.Error(), "for GOOD") {
 		t.Errorf("error %v", err)
 	}
 	cfg, _, err := bind(short, func(text string) {

@@ -16,7 +16,7 @@ import (
 type System interface {
 	// List returns the connected devices, without opening them.
 	List() ([]Info, error)
-	// Open opens a device. The error wraps panel.ErrAbsent if it is gone.
+	// Open opens a device. The error wraps panel.ErrAbsent if it is missing.
 	Open(Info) (Input, error)
 }
 

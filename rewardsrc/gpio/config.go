@@ -29,7 +29,7 @@ type Config struct {
 	// ActiveLow means that a pressed button pulls its line to ground.
 	ActiveLow bool `yaml:"active_low"`
 	// Bias is the resistor at the buttons' lines within the chip: pull_up,
-	// pull_down, off, or as_is where there is one outside. A chip without
+	// pull_down, off, or as_is if there is an external one. A chip without
 	// such resistors ignores it, and the kernel does not say so.
 	Bias string `yaml:"bias"`
 	// DebounceMS is how long a button must be steady, in [0, 1000] ms.

@@ -150,7 +150,7 @@ func (c *conn) Tick(now int64) (next int64) {
 		if on == c.on[o] {
 			continue
 		}
-		// A failing output must not cost the buttons. If the chip is gone,
+		// A failing output must not cost the buttons. If the chip is unplugged,
 		// Read returns an error.
 		if c.lines.Set(Output(o), on) == nil {
 			c.on[o] = on

@@ -278,7 +278,7 @@ func (l *lines) Close() error {
 	return errors.Join(errs...)
 }
 
-// ignoreUnplugged drops the error of a chip that is gone.
+// ignoreUnplugged drops the error of an unplugged chip.
 func ignoreUnplugged(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return nil

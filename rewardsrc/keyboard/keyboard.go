@@ -232,7 +232,7 @@ func (k *Keyboard) Halt() error {
 		// Restore first: the printer may hang on a terminal that stopped
 		// reading.
 		restoreErr := k.restore()
-		if k.Err() != nil { // the terminal is gone
+		if k.Err() != nil { // the terminal is closed
 			restoreErr = nil
 		}
 		k.stopPrinter()

@@ -46,7 +46,7 @@ func (p *printer) print(out *os.File) {
 	for {
 		select {
 		case line := <-p.lines:
-			// The reading side notices a terminal that is gone.
+			// The reading side notices a closed terminal.
 			_, _ = out.WriteString(line)
 		case <-p.quit:
 			return

@@ -11,7 +11,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// read runs until Halt or until the terminal is gone.
+// read runs until Halt or until the terminal closes.
 func (k *Keyboard) read() {
 	defer k.restoreOnPanic()
 	d := decoder{cfg: &k.cfg}

@@ -25,7 +25,7 @@ const (
 	patience = 100 * time.Millisecond
 )
 
-// Save returns a function that restores the present modes of a terminal, shows
+// Save returns a function that restores the current modes of a terminal, shows
 // the cursor and discards pending input. A process calls Save before it starts
 // a child that opens a keyboard on the same terminal, and restore when the
 // child has ended for any reason. The file must stay open.

@@ -19,7 +19,7 @@ type Conn interface {
 	// Fd becomes readable when events are pending.
 	Fd() int
 	// Read passes the pending events to the panel, without blocking. An
-	// error means that the device is gone.
+	// error means that the device is missing.
 	Read() error
 	// Close releases the device.
 	Close() error

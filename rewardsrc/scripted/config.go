@@ -12,8 +12,8 @@ type Mode string
 
 // The modes.
 const (
-	EveryTick Mode = "every_tick" // every tick, and requests
-	WhenAsked Mode = "when_asked" // requests only
+	EveryTick Mode = "every_tick" // labels every tick and answers every request
+	WhenAsked Mode = "when_asked" // only answers requests
 )
 
 // Modes lists the modes.
@@ -25,41 +25,42 @@ type Config struct {
 	Mode Mode `yaml:"mode"`
 	// DelayS is the reaction delay, in [0, 60] seconds. 0 answers in the same Poll.
 	DelayS float64 `yaml:"delay_s"`
-	// Blind unasked labels have the time of the press but not the tick: the
-	// controller's credit window has to find it.
+	// Blind removes the tick from unasked labels. They keep the time of the press,
+	// and the controller's credit window finds the tick.
 	Blind bool `yaml:"blind"`
-	// IntervalS is the least time between two unasked labels, in [0, 3600] seconds.
+	// IntervalS is the minimum time between two unasked labels, in [0, 3600] seconds.
 	// 0 labels every tick.
 	IntervalS float64 `yaml:"interval_s"`
-	// MistakeProbability is how often good and bad are confused, in [0, 1].
+	// MistakeProbability is the probability of swapping good and bad, in [0, 1].
 	MistakeProbability float64 `yaml:"mistake_probability"`
 	// NoiseStd is the standard deviation of Gaussian noise on the label, in [0, 1000].
 	NoiseStd float64 `yaml:"noise_std"`
 	// Levels is the number of buttons, evenly spaced from reward_low to
-	// reward_high, in [0, 1000]. 0 gives exact rewards, 2 is good or bad; 1 is refused.
+	// reward_high, in [0, 1000]. 0 gives exact rewards, 2 gives good and bad; 1 is
+	// invalid.
 	Levels int `yaml:"levels"`
-	// RewardLow is the least reward of the task, in [-1e6, 1e6]. Mistakes
+	// RewardLow is the lowest reward of the task, in [-1e6, 1e6]. Mistakes
 	// mirror a reward between it and reward_high; levels divide that range.
 	RewardLow float64 `yaml:"reward_low"`
-	// RewardHigh is the greatest reward of the task, in [-1e6, 1e6], above
+	// RewardHigh is the highest reward of the task, in [-1e6, 1e6], above
 	// reward_low.
 	RewardHigh float64 `yaml:"reward_high"`
-	// Absence makes the operator leave now and then.
+	// Absence sets when the operator is away.
 	Absence Absence `yaml:"absence"`
-	// Seed of mistakes, noise and absences.
+	// Seed of the random mistakes, noise and absences.
 	Seed uint64 `yaml:"seed"`
 }
 
-// Absence describes when the operator is away. The zero value: never.
+// Absence describes when the operator is away. The zero value means never.
 type Absence struct {
 	// AwayS is how long each absence lasts, in [0, 86400] seconds. 0 means never.
 	AwayS float64 `yaml:"away_s"`
-	// EveryS is the window that holds one absence, at a random moment of it,
-	// in [0, 86400] seconds. Greater than away_s unless both are 0.
+	// EveryS is the length of a time window with one absence at a random time, in
+	// [0, 86400] seconds. It is greater than away_s unless both are 0.
 	EveryS float64 `yaml:"every_s"`
 }
 
-// DefaultConfig is an oracle: every tick, at once, exact.
+// DefaultConfig describes an oracle: it labels every tick at once, without error.
 func DefaultConfig() Config {
 	return Config{Mode: EveryTick, RewardHigh: 1}
 }
@@ -87,7 +88,7 @@ func (c Config) Validate() error {
 		fail("reward_high is not above reward_low (%g, %g); set the task's range", c.RewardHigh, c.RewardLow)
 	}
 	if a := c.Absence; (a.AwayS > 0 || a.EveryS > 0) && a.AwayS >= a.EveryS {
-		fail("absence.every_s is not longer than away_s (%g, %g); set both, or none", a.EveryS, a.AwayS)
+		fail("absence.every_s is not longer than away_s (%g, %g); set both or neither", a.EveryS, a.AwayS)
 	}
 	return errors.Join(errs...)
 }

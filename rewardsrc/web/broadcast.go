@@ -71,7 +71,7 @@ type eventState struct {
 type operatorState struct {
 	Conn   uint64 `json:"conn"`             // the connection that labels, 0 for none
 	Device string `json:"device,omitempty"` // its device, connected or not
-	Asking string `json:"asking,omitempty"` // the device that wants to label
+	Asking string `json:"asking,omitempty"` // the device that asks for the seat
 }
 
 // broadcast publishes the state to the browsers until Halt. It waits for none of
@@ -111,7 +111,7 @@ func (s *Server) publishState() {
 	}
 }
 
-// state makes the present state. The caller holds the mutex.
+// state returns the current state. The caller holds the mutex.
 func (s *Server) state(view *View) state {
 	b, now := s.published.Load(), s.now()
 	st := state{

@@ -283,7 +283,7 @@ func (p *page) tap(id string) {
 	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
 }
 
-// picture writes a screenshot where the flag asks for it.
+// picture writes a screenshot if the flag asks for it.
 func (p *page) picture(name string) {
 	p.t.Helper()
 	if *pictures == "" {

@@ -43,11 +43,11 @@ type Config struct {
 	// this machine only; 0.0.0.0:8642 is every network that it is in.
 	Listen string `yaml:"listen"`
 	// Hosts are further names by which browsers may call this machine, such
-	// as robot.local, with a port where it is not that of listen. The
+	// as robot.local, with a port if it is not that of listen. The
 	// addresses of the machine itself need not be named. The first is the
 	// one in the QR code.
 	Hosts []string `yaml:"hosts,flow"`
-	// TLS is auto, off, self_signed or files. auto is off where only this
+	// TLS is auto, off, self_signed or files. auto is off if only this
 	// machine is listened to, and self_signed otherwise.
 	TLS string `yaml:"tls"`
 	// CertFile is a PEM file with the certificate and its chain, for tls: files.

@@ -30,7 +30,7 @@
 // without a connection shows presses as lost and never sends them later.
 //
 // While the robot is stopped a press counts only as the answer to a question
-// from before the stop; undo works. The page says so.
+// from before the stop; undo works. The page shows this.
 //
 // [Options.Mode] selects the presses that count: answers only (per_request),
 // presses at any time (sparse), or a slider that gives a label every sample_ms

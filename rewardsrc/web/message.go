@@ -15,9 +15,9 @@ const maxMessage = 512
 // The types of a browser's message.
 const (
 	typeClock  = "clock"  // the answer to a clock exchange: id, at
-	typePress  = "press"  // id, at, kind; request and shown where one was shown; value of kind value
+	typePress  = "press"  // id, at, kind; request and shown if one was shown; value of kind value
 	typeStop   = "stop"   // halt the robot
-	typeTake   = "take"   // this device wants to label
+	typeTake   = "take"   // this device asks for the seat
 	typeGive   = "give"   // the labelling device hands over to the asking one
 	typeKeep   = "keep"   // the labelling device refuses to
 	typeInvite = "invite" // a new pairing code: role

@@ -18,23 +18,23 @@ func TestParseMessage_RoundTrip(t *testing.T) {
 
 func TestParseMessage_RefusesMalformed(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":             ``,
-		"no object":           `[1]`,
-		"cut":                 `{"type":"stop"`,
-		"two":                 `{"type":"stop"}{"type":"stop"}`,
-		"an unknown key":      `{"type":"stop","arm":true}`,
-		"an unknown type":     `{"type":"arm"}`,
-		"an unknown kind":     `{"type":"press","kind":"great","at":1}`,
-		"an unknown role":     `{"type":"invite","role":"root"}`,
-		"a negative time":     `{"type":"clock","id":1,"at":-1}`,
-		"a time without end":  `{"type":"clock","id":1,"at":1e300}`,
-		"a value too large":   `{"type":"press","kind":"value","value":1e999}`,
-		"a negative number":   `{"type":"press","kind":"good","id":-1}`,
-		"shown after pressed": `{"type":"press","kind":"good","at":5,"request":1,"shown":6}`,
-		"too long":            `{"type":"stop","kind":"` + strings.Repeat("x", maxMessage) + `"}`,
+		"empty":             ``,
+		"an array":          `[1]`,
+		"truncated":         `{"type":"stop"`,
+		"two messages":      `{"type":"stop"}{"type":"stop"}`,
+		"an unknown key":    `{"type":"stop","arm":true}`,
+		"an unknown type":   `{"type":"arm"}`,
+		"an unknown kind":   `{"type":"press","kind":"great","at":1}`,
+		"an unknown role":   `{"type":"invite","role":"root"}`,
+		"a negative time":   `{"type":"clock","id":1,"at":-1}`,
+		"a time too large":  `{"type":"clock","id":1,"at":1e300}`,
+		"a value too large": `{"type":"press","kind":"value","value":1e999}`,
+		"a negative number": `{"type":"press","kind":"good","id":-1}`,
+		"shown after press": `{"type":"press","kind":"good","at":5,"request":1,"shown":6}`,
+		"too long":          `{"type":"stop","kind":"` + strings.Repeat("x", maxMessage) + `"}`,
 	} {
 		if m, err := parseMessage([]byte(text)); !errors.Is(err, errMessage) {
-			t.Errorf("%s: %+v, %v; want an error about the message", name, m, err)
+			t.Errorf("%s: %+v, %v; want errMessage", name, m, err)
 		}
 	}
 }
@@ -46,19 +46,19 @@ func FuzzParseMessage(f *testing.F) {
 		m, err := parseMessage(data)
 		if err != nil {
 			if m.Type != "" && !errors.Is(err, errMessage) {
-				t.Errorf("an error of another kind: %v", err)
+				t.Errorf("error %v, want errMessage", err)
 			}
 			return
 		}
 		if math.IsNaN(m.At) || m.At < 0 || m.At > maxBrowserMS || math.IsInf(m.Value, 0) || math.IsNaN(m.Value) {
-			t.Fatalf("%+v was let through", m)
+			t.Fatalf("accepted %+v", m)
 		}
 		text, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if again, err := parseMessage(text); err != nil || again != m {
-			t.Fatalf("%+v comes back as %+v, %v", m, again, err)
+			t.Fatalf("%+v became %+v, %v", m, again, err)
 		}
 	})
 }

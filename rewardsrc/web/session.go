@@ -140,7 +140,7 @@ type seat struct {
 	holder *session
 	client *client  // the holder's newest connection, nil while it has none
 	left   int64    // when the holder lost its connection
-	asking *session // the device that wants the seat
+	asking *session // the device that asks for the seat
 }
 
 // enter records a new connection. The first device that may label takes a free
@@ -169,7 +169,7 @@ func (s *seat) leave(c *client, others bool, now int64) {
 }
 
 // take requests the seat for a device. It is granted at once if the seat is free
-// or its holder is gone; otherwise the holder is asked.
+// or its holder is disconnected; otherwise the holder is asked.
 func (s *seat) take(c *client, now int64) (refused string) {
 	switch {
 	case c.session.role != roleLabel:

@@ -44,7 +44,7 @@ type View struct {
 	BeliefNorm  Number `json:"belief_norm"` // ‖ẑ‖
 	Estimate    Number `json:"estimate"`    // φᵀẑ: the expected reward of this state
 	Uncertainty Number `json:"uncertainty"` // √(φᵀV⁻¹φ): its standard deviation, in σ
-	Reward      Number `json:"reward"`      // a simulator's; NaN where there is none
+	Reward      Number `json:"reward"`      // a simulator's; NaN if there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
 	Labels uint64 `json:"labels"` // that count

@@ -1,4 +1,4 @@
-"""Exploration by command: how to move and turn, of a family as broad as the robot's base allows.
+"""Exploration by command: an agent follows random commands to move and turn the robot's base.
 
 On a small budget random network distillation and random actions found no gait. Robots that are to walk have data of people or animals that do; this stands
 in for it. One TD3 agent follows commands for the base, such as a speed, and its
@@ -21,13 +21,13 @@ from fb.episodes import Episodes, Noise
 from fb.td3 import BATCH, Agent
 
 GAMMA = 0.98
-EXPLORING = 0.3  # part of the episodes that begin anywhere
+EXPLORING = 0.3  # share of the episodes with a random start
 EPISODE_STEPS = 300
 REPORT_EVERY = 10_000  # updates
 
 
 class Explorers:
-    """Copies that follow commands with noise; each takes another command after some time."""
+    """Copies that follow commands with noise. The command of a copy changes after some time."""
 
     def __init__(self, domain: simulation.Domain, copies: int, seed: int, number: int) -> None:
         self.sim = simulation.Simulation(domain, copies, seed)
@@ -38,7 +38,7 @@ class Explorers:
         self.obedience = 0.0  # a running mean
 
     def begin(self) -> None:
-        """New episodes, and new commands, where the old ones have ended."""
+        """Draws new episodes and new commands for the copies whose episodes have ended."""
         self.command_left[self.episodes.begin()] = 0
         new, rng = np.flatnonzero(self.command_left <= 0), self.sim.rng
         self.command[new] = self.sim.domain.commands(rng, len(new))
@@ -46,7 +46,7 @@ class Explorers:
         self.command_left[new] = rng.integers(EPISODE_STEPS // 3, EPISODE_STEPS, len(new))
 
     def step(self, mean):
-        """One control period with the agent's actions and noise; its rows."""
+        """Simulates one control period with the agent's actions and noise. Returns its rows."""
         rows, good = self.episodes.step(mean + self.noise.step())
         self.command_left -= 1
         obeyed = self.sim.domain.obeyed(rows["measure"], self.command[good])
@@ -57,7 +57,7 @@ class Explorers:
 def explore(
         domain: simulation.Domain, first: dict[str, np.ndarray], transitions: int, seed: int, copies: int = 32,
         updates: int = 2) -> dict[str, np.ndarray]:
-    """Transitions of an agent that learns to obey, beginning with the record first; updates follow every step of all copies.
+    """Returns transitions of an agent that learns to follow commands, beginning with the record first; updates follow every step of all copies.
 
     An interrupt from the keyboard ends it early, with what there is.
     """
@@ -76,7 +76,7 @@ def explore(
 
     def learn():
         at = rng.integers(0, size, BATCH)
-        # Any command serves: what happened tells how well it would have been obeyed.
+        # Any command is valid: the record determines the reward that it would have given.
         command = domain.commands(rng, BATCH)
         reward = torch.as_tensor(domain.obeyed(record["measure"][at], command), dtype=torch.float32)
         agent.learn(seen(record["obs"][at], command), torch.as_tensor(record["action"][at]), reward,

@@ -1,4 +1,4 @@
-"""Episodes of copies of a domain, one after the other, as rows for a recording; and the noise that its agents explore with."""
+"""Episodes of copies of a domain, one after the other, as rows for a recording; and the exploration noise of its agents."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Episodes:
         self.number, self.next = number + np.arange(copies, dtype=np.int32), number + copies
 
     def begin(self) -> np.ndarray:
-        """Starts new episodes where the old ones have ended. Returns the indices of these copies."""
+        """Starts new episodes in the copies whose episodes have ended. Returns the indices of these copies."""
         sim, rng = self.sim, self.sim.rng
         ended = np.flatnonzero(self.left <= 0)
         for i in ended:
@@ -31,7 +31,7 @@ class Episodes:
     def step(self, action: np.ndarray):
         """Simulates one control period with clipped actions [n, A]. Returns its rows and a mask [n] of their copies.
 
-        There is no row where physics failed, and the episode ends there.
+        If the physics fails, the copy has no row and its episode ends.
         """
         obs, action = self.sim.obs, np.clip(action, -1, 1).astype(np.float32)
         rows = {"obs": obs, "action": action, "next_obs": self.sim.step(action), "measure": self.sim.measure(), "episode": self.number}
@@ -41,9 +41,9 @@ class Episodes:
 
 
 class Noise:
-    """Noise of copies' actions. White noise averages out before it has moved a body, so some of it is correlated in time."""
+    """Noise of copies' actions. White noise averages out before it moves a body, so part of it is correlated in time."""
 
-    KEPT = (0, 0.8, 0.95)  # what a step leaves of the noise before it
+    KEPT = (0, 0.8, 0.95)  # share of the noise that remains after a step
     SIZES = (0.05, 0.2, 0.5)
 
     def __init__(self, rng: np.random.Generator, copies: int, actions: int, sizes=SIZES) -> None:
@@ -51,7 +51,7 @@ class Noise:
         self.size, self.keep, self.wander = np.zeros((copies, 1)), np.zeros((copies, 1)), np.zeros((copies, actions))
 
     def redraw(self, copies: int) -> None:
-        """Draws another size and another correlation for these copies."""
+        """Draws a new size and a new correlation for these copies."""
         self.size[copies, 0] = self.rng.choice(self.sizes, len(copies))
         self.keep[copies, 0] = self.rng.choice(self.KEPT, len(copies))
 

@@ -1,18 +1,18 @@
-"""A gait that walks the ant of the mazes in any direction, for data and policies to learn from.
+"""A gait for the ant of the mazes, in any direction. It gives data for training and actions to imitate.
 
-A trot: legs 1 and 3 against legs 2 and 4. While a leg stands, its foot moves
+The gait is a trot: legs 1 and 3 move against legs 2 and 4. While a leg stands, its foot moves
 against the direction of travel; while it swings, it moves back lifted. The joints
-follow by a spring and a damper of the motors' torque. The ant does not turn: it
-walks sideways and backwards as well, and holds its heading at 0 on the way.
+follow through springs and dampers, which the motors simulate. The ant does not turn: it
+also walks sideways and backwards, and keeps its heading at 0.
 
-It has no clock: how far the stride is, is read off the joints, and the springs pull
-them to where the stride is a little later. So what it does is a function of what is
-observed, which a policy can learn, and it works from any state of the robot.
+The gait has no clock. It estimates the phase of the stride from the joints, and the springs
+pull the joints towards a slightly later phase. Its action is therefore a function of the
+observation. A policy can learn that function, and it works from any state of the robot.
 
-Most numbers in TROT were found by a search like search(), for the speed along and the drift across
-the direction, and the heading, while the gait still had a clock. The springs (stiffness, damping,
-ahead) were chosen by hand: softer ones walk as fast, and keep most torques within the motors' limits,
-so that actions change gradually with what is observed. It walks at SPEED on average, 1.2 to 1.8 m/s
+A search like search() found most numbers in TROT. Its objective was the speed along the direction,
+the drift across it, and the heading. We chose the springs (stiffness, damping, ahead) by hand: softer
+springs walk as fast and keep most torques within the motors' limits, so actions change gradually with
+the observation. The ant walks at SPEED on average, 1.2 to 1.8 m/s
 depending on the direction.
 """
 
@@ -27,8 +27,8 @@ _MOTORS = [3, 0, 1, 2]  # the leg of each pair of motors: hip and ankle
 _DEPTH = np.radians([25, 75])  # of the ankles; they reach from 30 to 70 degrees
 _HEADING_GAIN, _HEADING_LIMIT = 1.0, 0.3
 _PHASE_STEP = np.pi / 8
-_PHASES = np.arange(0, 2 * np.pi, _PHASE_STEP)  # that are told apart
-_RATES = 0.2  # how much the joints' rates tell of the phase, next to their angles
+_PHASES = np.arange(0, 2 * np.pi, _PHASE_STEP)  # candidates of the estimated phase
+_RATES = 0.2  # weight of the joints' rates against their angles in the estimate of the phase
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Trot:
     reach: float  # amplitude of the ankles of legs that point along the travel, rad
     stiffness: float  # torque per rad, 1 is the motors' limit
     damping: float  # torque per rad/s
-    ahead: float  # phase of where the springs pull to before that of the joints, rad
+    ahead: float  # phase of the springs' target ahead of the joints, rad
 
 
 TROT = Trot(frequency=1.325, swing=0.902, depth=35.9, lift=26.9, lead=-0.422, reach=0.591, stiffness=1.2, damping=0.1, ahead=1.9)
@@ -58,7 +58,7 @@ def torques(trot, obs, direction, speed):
     """Actions [n, 8] in [-1, 1] for observations [n, 29].
 
     direction [n] is where to go in the world, rad; speed [n] scales the strides:
-    with 0 it marches where it is.
+    with 0 it marches in place.
     """
     angle, rate = (obs[:, part].reshape(-1, 4, 2) for part in (slice(7, 15), slice(21, 29)))
     yaw = heading(obs)
@@ -80,7 +80,7 @@ def angles(trot, phase, yaw, direction, speed):
 
 
 def phase(trot, angle, rate, yaw, direction, speed):
-    """The phase [n] of the stride that has joints most like angle and rate [n, 4, 2], rad and rad/s."""
+    """Returns the phase [n] of the stride with the joints nearest to angle and rate [n, 4, 2], rad and rad/s."""
     strides = angles(trot, np.repeat(_PHASES[:, None], len(yaw), 1), yaw, direction, speed)
     per_phase = (np.roll(strides, -1, 0) - np.roll(strides, 1, 0)) / (2 * _PHASE_STEP)
     unlike = (strides - angle) ** 2 + _RATES * (per_phase - rate / (2 * np.pi * trot.frequency)) ** 2
@@ -88,7 +88,7 @@ def phase(trot, angle, rate, yaw, direction, speed):
 
 
 def quality(model, trot, direction, seed, period=0.1, steps=70):
-    """Speed along direction, less half of that across it and a fifth of the heading, after two seconds to get going."""
+    """Speed along direction, less half of that across it and a fifth of the heading, after the first two seconds."""
     data, rng = mujoco.MjData(model), np.random.default_rng(seed)
     data.qpos[3:] += rng.uniform(-0.1, 0.1, model.nq - 3)
     data.qvel[:] = 0.1 * rng.normal(size=model.nv)

@@ -80,7 +80,7 @@ def cloning_loss(action: torch.Tensor, data_action: torch.Tensor, value: torch.T
 def saturation_loss(before_tanh: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Returns the mean square of the inputs of the actor's tanh [n, A], in units of the mean |value| [n].
 
-    Where tanh is near its limits its slope is near zero, and an actor that got there
+    If tanh is near its limits its slope is near zero, and an actor that got there
     stays: its actions no longer depend on where it is.
     """
     return value.detach().abs().mean() * before_tanh.square().mean()

@@ -1,9 +1,8 @@
-"""Ways through a maze, and an expert that walks them to where a task's reward is the greatest.
+"""Paths through a maze, and an expert that follows them to the highest reward of a task.
 
-For a policy to find its way it has to learn where to go, and how to walk there. The
-expert can do both, since it knows the map and has a gait: it says what pi_z should do
-in any state, for any z, and the actor learns to do the same, in states of recordings
-and in those that its own actions lead to. The latter make it DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
+A policy has to learn a path and a gait. The expert has both: a map and a gait. It computes the
+action of pi_z in any state, for any z. The actor imitates it in recorded states and in states
+that its own actions reach. The latter is DAgger: Ross, Gordon & Bagnell, "A Reduction of Imitation
 Learning and Structured Prediction to No-Regret Online Learning" (2011).
 """
 
@@ -13,7 +12,7 @@ from fb import gait
 
 
 def next_cells(free):
-    """[from, to]: the cell to go to next on a shortest way between cells, numbered in the order of np.argwhere(free)."""
+    """[from, to]: the next cell on a shortest path between cells, numbered in the order of np.argwhere(free)."""
     cells = [tuple(c) for c in np.argwhere(free)]
     number = {cell: i for i, cell in enumerate(cells)}
     following = np.full((len(cells), len(cells)), -1)
@@ -29,18 +28,18 @@ def next_cells(free):
 
 
 class Ways:
-    """The shortest ways between the cells of a maze that are free [rows, columns].
+    """The shortest paths between the cells of a maze that are free [rows, columns].
 
     cells [c, 2] are their middles in the order of np.argwhere(free), and size is their width, both in m.
     """
 
-    SLACK = 0.3  # m from where it is to be that the gait does not walk for
+    SLACK = 0.3  # m: distance to the goal below which the gait does not walk
 
     def __init__(self, free, cells, size) -> None:
         self.cells, self.size, self.following = cells, size, next_cells(free)
 
     def here(self, xy: np.ndarray):
-        """The cell [n] that xy [n, 2] is in."""
+        """Returns the cell [n] of xy [n, 2]."""
         return np.abs(xy[:, None] - self.cells).max(-1).argmin(1)
 
     def towards(self, xy: np.ndarray, goal, aside=0.0):
@@ -52,7 +51,7 @@ class Ways:
 
 
 class Expert:
-    """Walks to the cell where going and staying is worth the most, and stays.
+    """Walks to the cell with the highest value of the walk and the stay, and stays there.
 
     gamma is the discount of a control period, and steps how many of them a cell takes.
     """
@@ -61,13 +60,13 @@ class Expert:
         self.ways, self.occupancy = ways, occupancy(ways.following, gamma, steps)
 
     def places(self, points: int = 3):
-        """x and y [c, p, 2] of points x points points of each cell, for what a cell is worth to be a mean."""
+        """x and y [c, p, 2] of points x points points of each cell. The value of a cell is the mean over its points."""
         ways = self.ways
         offsets = (np.arange(points) + 0.5) / points * ways.size - ways.size / 2
         return ways.cells[:, None] + np.stack(np.meshgrid(offsets, offsets), -1).reshape(-1, 2)
 
     def goal(self, xy: np.ndarray, worth: np.ndarray):
-        """The cell [n] to go to from xy [n, 2] where a step in the cells is worth worth [n, c]."""
+        """Returns the goal cell [n] from xy [n, 2] for the rewards worth [n, c] of a step in each cell."""
         return np.einsum("ngk,nk->ng", self.occupancy[self.ways.here(xy)], worth).argmax(1)
 
     def act(self, obs: np.ndarray, worth: np.ndarray):
@@ -77,7 +76,7 @@ class Expert:
 
 
 def occupancy(following, gamma: float, steps: int):
-    """[from, to, cell]: the discounted part of the time that going to a cell, and staying there, spends in each."""
+    """[from, to, cell]: the discounted share of time in each cell on the way to a cell and after arrival."""
     if (following < 0).any():
         raise ValueError("the maze has cells with no way between them")
     cells = len(following)

@@ -4,7 +4,7 @@ Three maps, all built from the same embedding (Linear, LayerNorm, tanh, then
 Linear, ReLU), with the parameter names under which a bundle stores them:
 
     ForwardMap   F(s, a, z), an ensemble evaluated in one batched product
-    BackwardMap  B(s), on the sphere of radius sqrt(d) where it is normalised
+    BackwardMap  B(s), on the sphere of radius sqrt(d) if it is normalised
     Actor        the mean of pi_z(a | s), in [-1, 1]
 """
 

@@ -1,4 +1,4 @@
-"""Exploration by oscillation: gaits that a search over a few numbers finds in a minute, where learning takes hours.
+"""Exploration by oscillation: a search over a few numbers finds gaits in a minute; learning takes hours.
 
 All actuators swing at one frequency, each about its own level, with its own
 amplitude and phase; nothing is fed back. Robots of several legs, whose joints
@@ -14,7 +14,7 @@ from fb.episodes import Episodes, Noise
 
 SETTLE = 50  # control periods before a gait is judged
 EPISODE_STEPS = 300
-EXPLORING = 0.5  # part of the episodes that begin anywhere
+EXPLORING = 0.5  # share of the episodes with a random start
 NOISE = (0.02, 0.1, 0.3)
 LYING = 50  # control periods that a robot rests on its back before it rights itself
 
@@ -31,7 +31,7 @@ class Oscillation:
 
     @staticmethod
     def random(rng: np.random.Generator, actuators, limbs):
-        """Limbs do the same at different times; opposite ones together, half of the time, as in a trot."""
+        """Draws gaits whose limbs move alike with a phase shift, half of them like a trot."""
         each = actuators // limbs
         level, swing, phase = rng.uniform(-0.6, 0.6, each), rng.uniform(0, 1.2, each), rng.uniform(-np.pi, np.pi, each)
         delay = rng.uniform(-np.pi, np.pi, (limbs, 1))
@@ -50,7 +50,7 @@ class Oscillation:
 
 
 def obedience(sim: simulation.Simulation, gaits, command, steps: int) -> np.ndarray:
-    """How well each gait obeys command, [n], in one episode each."""
+    """Returns how well each gait follows command, [n], in one episode each."""
     domain, n, total = sim.domain, len(gaits), np.zeros(len(gaits))
     for i in range(n):
         sim.reset(i, standing=True)
@@ -64,7 +64,7 @@ def obedience(sim: simulation.Simulation, gaits, command, steps: int) -> np.ndar
 def search(
         domain: simulation.Domain, command, seed: int, first: int = 96, rounds: int = 16, kept: int = 3,
         children: int = 7, steps: int = 70):
-    """The gaits [kept] that obey command best, the best first, and how well they did.
+    """Returns the gaits [kept] that follow command best, the best first, and their scores.
 
     The best of many random gaits are improved separately: of a parent and its
     children, judged together again, the best survives.
@@ -86,7 +86,7 @@ def search(
 
 
 class Walkers:
-    """Copies that go by a gait each, with strides of all sizes and with noise, and right themselves where they lie on their backs."""
+    """Copies with one gait each, with noise and random stride sizes. A copy on its back rights itself."""
 
     def __init__(self, domain: simulation.Domain, copies: int, seed: int, number: int, gaits, rightings) -> None:
         self.sim = simulation.Simulation(domain, copies, seed)
@@ -98,7 +98,7 @@ class Walkers:
         self.choose(np.arange(copies))
 
     def choose(self, copies: int) -> None:
-        """Another gait, and other noise, for these copies."""
+        """Draws new gaits and new noise for these copies."""
         rng = self.sim.rng
         for i in copies:
             self.gait[i] = self.gaits[rng.integers(len(self.gaits))].mutated(rng, 0.1)
@@ -107,19 +107,19 @@ class Walkers:
         self.noise.redraw(copies)
 
     def lie(self) -> None:
-        """Counts the control periods for which each copy lies or rights itself: 0 where it walks."""
+        """Counts the control periods for which each copy lies or rights itself: 0 while it walks."""
         if not self.rightings:
             return
         on_back, whole = self.sim.domain.uprightness(self.sim.measure()) < 0, LYING + righting.HOLD * righting.POSES
         for i in np.flatnonzero(on_back | (self.lying > 0)):
             if self.lying[i] == 0:
                 self.poses[i] = self.rightings[self.sim.rng.integers(len(self.rightings))]
-            # Once it has begun it goes through all poses: on the way it is neither up nor down.
+            # A righting that has begun continues: its intermediate poses are neither up nor down.
             goes_on = on_back[i] or self.lying[i] >= LYING
             self.lying[i] = (self.lying[i] + 1) % whole if goes_on else 0
 
     def intended(self, i: int):
-        """What copy i does but for the noise, [A]."""
+        """Returns the action of copy i without noise, [A]."""
         if self.lying[i] == 0:
             return self.gait[i].at(self.time[i], self.stride[i])
         if self.lying[i] < LYING:
@@ -127,7 +127,7 @@ class Walkers:
         return self.poses[i][(self.lying[i] - LYING) // righting.HOLD]
 
     def step(self):
-        """One control period, of new episodes where the old ones have ended; its rows."""
+        """Simulates one control period. Ended episodes start again. Returns its rows."""
         self.choose(self.episodes.begin())
         self.lie()
         intended = np.stack([self.intended(i) for i in range(len(self.gait))])

@@ -28,7 +28,7 @@ def towards(value: np.ndarray, target: float | np.ndarray) -> np.ndarray:
 
 
 def going(velocity: np.ndarray, speed: float | np.ndarray) -> np.ndarray:
-    """How much of speed [n] velocity [n] has, and where speed is 0 how near velocity is to it."""
+    """Returns the share of speed [n] that velocity [n] reaches; for a speed of 0, how near velocity is to 0."""
     return np.where(speed, towards(velocity, speed + (speed == 0)), np.clip(1 - np.abs(velocity), 0, 1))
 
 
@@ -92,11 +92,11 @@ class Domain:
         raise NotImplementedError(f"{self.name} takes no commands")
 
     def obeyed(self, measure: np.ndarray, command: np.ndarray) -> np.ndarray:
-        """Returns how well states with measure [n, m] obey command [n, c], [n] in [0, 1]."""
+        """Returns how well states with measure [n, m] follow command [n, c], [n] in [0, 1]."""
         raise NotImplementedError(f"{self.name} takes no commands")
 
     def stand(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Sets an upright resting state, from which gaits are judged."""
+        """Sets an upright resting state, from which the search scores gaits."""
         raise NotImplementedError(f"{self.name} has no gaits")
 
     def uprightness(self, measure: np.ndarray) -> np.ndarray:
@@ -108,12 +108,12 @@ class Domain:
         raise NotImplementedError(f"{self.name} has no expert")
 
     def begin_task(self, task: int, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Starts an episode of the task with that index. In most domains all tasks start alike."""
+        """Starts an episode of the task with that index. In most domains all tasks have the same start."""
         self.begin(data, rng)
 
     def advance(self, data: mujoco.MjData) -> None:
         """Simulates one control period."""
-        # As dm_control does it, so that what is derived from the state is of the state.
+        # In the order of dm_control, so that the derived quantities belong to the state.
         mujoco.mj_step2(self.model, data)
         if self.substeps > 1:
             mujoco.mj_step(self.model, data, self.substeps - 1)
@@ -289,7 +289,7 @@ class AntMaze(Domain):
     takes_commands, has_expert = False, True
 
     def __init__(self) -> None:
-        import maze_bridge  # needs ogbench, which the others do without
+        import maze_bridge  # needs ogbench; the other domains do not
         self.name, self.period, self.maze = "antmaze", maze_bridge.PERIOD, maze_bridge
         self.env = maze_bridge.environment()
         self.tasks = maze_bridge.tasks(self.env)
@@ -336,7 +336,7 @@ class AntMaze(Domain):
         data.qvel[:] = rng.normal(0, 0.5, self.model.nv)
 
     def advance(self, data: mujoco.MjData) -> None:
-        # All that is observed is the state, and Runge-Kutta steps cannot be halved.
+        # The observation is the state alone, and Runge-Kutta steps cannot be halved.
         mujoco.mj_step(self.model, data, self.substeps)
 
 
@@ -346,7 +346,7 @@ DOMAINS = {"cheetah": Cheetah, "walker": Walker, "quadruped": Quadruped, "antmaz
 class Simulation:
     """n copies of a domain. Rows of every array are copies.
 
-    Where tasks [n] are given each copy begins as its task, of that index, does.
+    With tasks [n], each copy begins like the task with that index.
     """
 
     def __init__(self, domain: Domain, n: int, seed: int, tasks: np.ndarray | None = None) -> None:
@@ -356,7 +356,7 @@ class Simulation:
         self.obs = np.stack([self.reset(i) for i in range(n)])
 
     def reset(self, i: int, exploring: bool = False, standing: bool = False) -> np.ndarray:
-        """Copy i to the start of an episode, or to anywhere, or upright; returns what it then observes."""
+        """Sets copy i to the start of an episode, to a random state, or upright. Returns its observation."""
         model, data = self.domain.model, self.data[i]
         while True:
             mujoco.mj_resetData(model, data)
@@ -399,7 +399,7 @@ class Simulation:
             mujoco.mj_step1(model, data)
 
     def step(self, action: np.ndarray) -> np.ndarray:
-        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN where physics failed."""
+        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN if the physics failed."""
         domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)

@@ -60,7 +60,7 @@
 // # Numbers
 //
 // φ, π and ψ agree with tflite's to 1e-4 (relative; at most 4e-5 measured), with TF32 on
-// a GPU to 1e-2. Where two scores are closer than that, the two backends may choose
+// a GPU to 1e-2. If two scores are closer than that, the two backends may choose
 // different candidates.
 //
 // An overflow inside the networks is ErrNotFinite. Kernels can hide one: 1/√∞ is 0,

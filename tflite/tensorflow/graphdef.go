@@ -48,7 +48,7 @@ func (g *graphDef) bytes() []byte {
 	return appendMessage(g.wire, 4, versions)
 }
 
-// add appends a node. Its name is name or, where that is empty, the operation's;
+// add appends a node. Its name is name or, if that is empty, the operation's;
 // a number makes it unique.
 func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) ref {
 	if name == "" {

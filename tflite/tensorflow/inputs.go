@@ -116,7 +116,7 @@ func (m *graphModel) setBelief(b tflite.Belief) error {
 	return nil
 }
 
-// checkLength returns an error where a slice has the wrong length.
+// checkLength returns an error if a slice has the wrong length.
 func checkLength(what string, got, want int) error {
 	if got != want {
 		return fmt.Errorf("tensorflow: %s has %d elements, want %d", what, got, want)
@@ -124,7 +124,7 @@ func checkLength(what string, got, want int) error {
 	return nil
 }
 
-// finite returns err where an element is NaN or infinite.
+// finite returns err if an element is NaN or infinite.
 func finite[T float32 | float64](x []T, err error) error {
 	for _, v := range x {
 		if v-v != 0 {

@@ -36,7 +36,7 @@ const warmUpRuns = 3
 
 // New builds the graph of a bundle, places it on the device and searches among
 // n candidates a few times, so that the first plan is not slow. Its errors wrap
-// ErrNoLibrary, ErrVersion or ErrNoDevice where these are the cause. Two models
+// ErrNoLibrary, ErrVersion or ErrNoDevice if these are the cause. Two models
 // may be open at a time; tf32 applies to all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
 	a, report, err := prepare(c, n)
@@ -170,7 +170,7 @@ func (m *graphModel) Close() error {
 	return m.session.close()
 }
 
-// Search implements tflite.Model. It allocates Go memory only where the number
+// Search implements tflite.Model. It allocates Go memory only if the number
 // of candidates changes, and frees TensorFlow's results before it returns.
 func (m *graphModel) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {
 	if err := m.setObs(obs); err != nil {
@@ -238,7 +238,7 @@ func (m *graphModel) Psi(dst, obs, action []float32, z []float64) error {
 }
 
 // evaluateInto executes r and copies its first result to dst. It returns notFinite
-// where the second result, the graph's own check, is false or dst is not finite.
+// if the second result, the graph's own check, is false or dst is not finite.
 func evaluateInto[T float32 | float64](m *graphModel, r *run, dst []T, notFinite error) error {
 	if err := m.execute(r); err != nil {
 		return err

@@ -21,8 +21,8 @@ const (
 	phiName       = "phi"        // φ(s), [1, d], float64; absent without Cov B
 	actionName    = "action"     // π_z(s), [n, A]
 	psiName       = "psi"        // ψ, [E, n, d]
-	bestName      = "best"       // of the greatest score, [], int64
-	scoreName     = "score"      // the greatest score, []
+	bestName      = "best"       // of the highest score, [], int64
+	scoreName     = "score"      // the highest score, []
 
 	// Whether φ, π, ψ or the scores, and their intermediate results, are finite: [], bool.
 	phiFiniteName, actionFiniteName = "phi_finite", "action_finite"
@@ -68,7 +68,7 @@ func (n *networks) watch(x ref) ref {
 	return x
 }
 
-// check adds a node that is true where the sums, and the tensors watched since the last
+// check adds a node that is true if the sums, and the tensors watched since the last
 // check, are finite. It returns the watched ones.
 func (n *networks) check(name string, sums ...ref) []ref {
 	watched := n.watched

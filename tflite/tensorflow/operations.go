@@ -46,7 +46,7 @@ func (g *graphDef) concat(parts []ref) ref {
 		typed("T", float32Type), typed("Tidx", int32Type), count("N", len(parts)))
 }
 
-// argMax is the lowest index of the greatest element of a vector.
+// argMax is the lowest index of the largest element of a vector.
 func (g *graphDef) argMax(name string, x ref) ref {
 	return g.add(name, "ArgMax", []ref{x, g.ints([]int{0})},
 		typed("T", float32Type), typed("Tidx", int32Type), typed("output_type", int64Type))

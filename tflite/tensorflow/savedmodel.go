@@ -37,14 +37,14 @@ type inputTensors struct{ obs, z, action tensor }
 //	policy  obs [n, O], z [n, d]                -> action [n, A]
 //	psi     obs [n, O], action [n, A], z [n, d] -> psi [E, n, d]
 //
-// saved.Sizes and saved.Hash, where they are not zero, are the expected sizes of
+// saved.Sizes and saved.Hash, if they are not zero, are the expected sizes of
 // the signatures and the expected hash of the files. With saved.NormZ the
 // signatures get √d·z/‖z‖, otherwise z. A search is a run of policy and one of
 // psi; a tflite.Scorer computes the scores in Go.
 //
 // TensorFlow places the graph unless it was saved with devices: on the first GPU
 // each operation that has a kernel for it or, if the device is a CPU, everything
-// on the CPU. Phi, Act, Psi and Search allocate on Go's heap only where the number
+// on the CPU. Phi, Act, Psi and Search allocate on Go's heap only if the number
 // of candidates changes.
 func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
 	graph, _, err := regular.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))

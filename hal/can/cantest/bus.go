@@ -88,7 +88,7 @@ func (b *Bus) receive(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
 	}
 }
 
-// Send puts a frame on the bus. It is lost where the driver is not connected.
+// Send puts a frame on the bus. It is lost if the driver is not connected.
 func (b *Bus) Send(f can.Frame) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package i2cbustest has an I²C bus in memory, with chips that answer like the
 // real ones down to their registers and that can be broken in the ways buses
-// and chips break. It is for the tests of drivers, and of whatever uses them.
+// and chips break. It is for the tests of drivers, and of their users.
 package i2cbustest
 
 import (
@@ -56,7 +56,7 @@ func (b *Bus) Hold(timeout time.Duration) {
 	b.held = timeout
 }
 
-// Nack makes the next n transactions fail with EREMOTEIO, whatever the chip.
+// Nack makes the next n transactions fail with EREMOTEIO, for any chip.
 func (b *Bus) Nack(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -227,7 +227,7 @@ func (b *Board) tick() {
 	}
 }
 
-// readStop sets the input of the emergency stop, where the board has one.
+// readStop sets the input of the emergency stop, if the board has one.
 func (b *Board) readStop() {
 	i := slices.IndexFunc(b.firmware.Inputs, func(s hal.Signal) bool { return s.Name == estopClosed })
 	switch {

@@ -356,7 +356,7 @@ func failureAllocations(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-// startMoving returns servos as a program leaves them that dies while they move.
+// startMoving returns servos as a killed program leaves them while they move.
 func startMoving(t *testing.T, start func(*testing.T) Rig) Rig {
 	r := start(t)
 	for id := byte(1); id <= servos; id++ {
