@@ -109,9 +109,8 @@
 //
 // Random numbers are seeded by configuration and tick, so a plan does not
 // depend on earlier plans. The exception is ucb_gradient, whose optimizer keeps
-// its state within an episode. A z with ‖z‖ < 1e-9 has no direction, and there
-// is no z before the first plan: the agent then uses a fixed seeded direction of
-// norm √d (FlagFallbackZ).
+// its state within an episode. Before the first plan, and for a z with
+// ‖z‖ < 1e-9, the agent uses a fixed seeded direction of norm √d (FlagFallbackZ).
 //
 // # Lockstep and two processes
 //
@@ -159,7 +158,7 @@
 // A simulator's episode of n steps has n+1 ticks. The first has
 // FlagEpisodeStart. The last has FlagEpisodeEnd: its state is sensed, rewarded
 // and labelled, since the return of an episode is the sum of the rewards after
-// each step, but there is no plan and no action for it.
+// each step; it has neither plan nor action.
 //
 // # Replay
 //

@@ -8,8 +8,8 @@ type ledger struct {
 	seen    [seenIDs]uint64 // index: ID modulo len; IDs increase, so it holds the newest
 }
 
-// seenIDs is the number of IDs held. A label that is repeated after more labels
-// than this is about a moment that is no longer in the history.
+// seenIDs is the number of IDs held. A label that is repeated after more labels than this refers
+// to a moment that the history has dropped.
 const seenIDs = 4096
 
 // entry is one label that entered the belief.

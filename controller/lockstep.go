@@ -24,9 +24,9 @@ func NewLockstep(planner *Planner) *Lockstep {
 // State returns the buffer that the next Offer plans for.
 func (l *Lockstep) State() *State { return l.state }
 
-// Offer plans for the state if a plan is due. It keeps the current plan if the
-// state has no observation. After an error there is no plan until an Offer
-// succeeds.
+// Offer plans for the state if a plan is due. Without an observation in the state
+// it keeps the current plan. An error discards the plan; the next successful Offer
+// makes a new one.
 func (l *Lockstep) Offer() error {
 	l.fresh = false
 	if l.state.Valid == 0 {

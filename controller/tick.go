@@ -175,7 +175,7 @@ const (
 	FaultStalePlan         // z was older than its limit
 	FaultHost              // the host process was silent or sent invalid data, or the planner failed in lockstep
 	FaultOverrun           // too many missed deadlines in a row
-	FaultBelief            // the belief is no longer positive definite
+	FaultBelief            // the precision lost its positive definiteness
 	FaultStuck             // the control thread hung and the watchdog halted the robot
 	FaultPanic             // a panic
 	FaultEStop             // the emergency stop was pressed, or its line was lost

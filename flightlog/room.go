@@ -163,8 +163,8 @@ func escapeGlob(path string) string {
 // markPath returns the path of the file that marks a log as verified.
 func markPath(path string) string { return path + ".replayed" }
 
-// markText returns the content of the mark. It holds the size of the log, so that a
-// log that grew is no longer verified.
+// markText returns the content of the mark. It holds the size of the log, and
+// counts only for a log of that size.
 func markText(info os.FileInfo) string { return strconv.FormatInt(info.Size(), 10) + " bytes\n" }
 
 // MarkReplayed marks a log as verified, so that MakeRoom may remove it. Call it when

@@ -25,7 +25,7 @@ type Summary struct {
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
 	Undone   uint64                        // applied undos, which are in Labels too
-	Doubted  uint64                        // applied labels that were downweighted; a log of format 1 needs Verify for it
+	Doubted  uint64                        // applied labels that were downweighted; logs of format 1 need Verify
 	Least    float64                       // the smallest share of these
 	Asked    uint64                        // requests opened
 	Answered uint64

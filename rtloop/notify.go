@@ -1,10 +1,8 @@
 package rtloop
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -14,9 +12,8 @@ import (
 // Notifier reports the state of the process to the service manager (sd_notify(3)).
 // Its methods never block: if the manager does not read, the message is lost and
 // they return an error. Any goroutine may call them. On a nil Notifier they do
-// nothing.
+// nothing. Its socket stays open until the process ends.
 type Notifier struct {
-	mu       sync.Mutex
 	fd       int
 	address  unix.SockaddrUnix
 	interval time.Duration
@@ -52,9 +49,6 @@ func (n *Notifier) Alive() error { return n.send("WATCHDOG=1") }
 // Stopping reports that the process is ending.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 
-// Status sets the line of `systemctl status`.
-func (n *Notifier) Status(line string) error { return n.send("STATUS=" + line) }
-
 // WatchdogInterval is the longest time between calls of Alive; 0: no limit.
 func (n *Notifier) WatchdogInterval() time.Duration {
 	if n == nil {
@@ -63,29 +57,9 @@ func (n *Notifier) WatchdogInterval() time.Duration {
 	return n.interval
 }
 
-// Close closes the socket.
-func (n *Notifier) Close() error {
-	if n == nil {
-		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.fd < 0 {
-		return nil
-	}
-	err := unix.Close(n.fd)
-	n.fd = -1
-	return err
-}
-
 func (n *Notifier) send(message string) error {
 	if n == nil {
 		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.fd < 0 {
-		return errors.New("rtloop: sd_notify after Close; keep the Notifier open until the end")
 	}
 	err := unix.Sendto(n.fd, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &n.address)
 	if err != nil {

@@ -53,7 +53,6 @@ func notifier(t *testing.T) *Notifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.Close() })
 	return n
 }
 
@@ -62,7 +61,7 @@ func TestNotifier_UsesPathAndAbstractName(t *testing.T) {
 		t.Run(path[:1], func(t *testing.T) {
 			manager := listen(t, path)
 			n := notifier(t)
-			if err := errors.Join(n.Ready(), n.Status("rolling"), n.Alive(), n.Stopping()); err != nil {
+			if err := errors.Join(n.Ready(), n.send("STATUS=rolling"), n.Alive(), n.Stopping()); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"READY=1", "STATUS=rolling", "WATCHDOG=1", "STOPPING=1"}
@@ -76,7 +75,7 @@ func TestNotifier_UsesPathAndAbstractName(t *testing.T) {
 func TestNotifier_NilDoesNothing(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	n := notifier(t)
-	if err := errors.Join(n.Ready(), n.Alive(), n.Stopping(), n.Close()); n != nil || err != nil {
+	if err := errors.Join(n.Ready(), n.Alive(), n.Stopping()); n != nil || err != nil {
 		t.Fatalf("%v, error %v", n, err)
 	}
 	if n.WatchdogInterval() != 0 {
@@ -147,7 +146,7 @@ func TestLoop_NotifiesReadyAndStopping(t *testing.T) {
 		}
 		early <- got
 	}()
-	l.Halt = func(error) { _ = l.Notify.Status("halted") }
+	l.Halt = func(error) { _ = l.Notify.send("STATUS=halted") }
 	r, err := l.Run(ctx, func(Beat) error { return nil })
 	if err != nil || r.NotifyError != nil {
 		t.Fatal(err, r.NotifyError)

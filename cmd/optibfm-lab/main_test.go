@@ -14,8 +14,8 @@ import (
 	"optibfm/lab/theory"
 )
 
-// lab runs optibfm-lab and returns its output. A machine that is too slow is no error of a
-// test.
+// lab runs optibfm-lab and returns its output. A slow machine does not
+// fail a test.
 func lab(input string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := newRootCommand()

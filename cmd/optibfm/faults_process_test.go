@@ -181,7 +181,7 @@ func (r *attendedRun) start() {
 	})
 }
 
-// say sends a command to the socket. Its error is that there is no answer.
+// say sends a command to the socket. It fails if no answer comes.
 func (r *attendedRun) say(word string) (c link.Status, err error) {
 	line, err := control.Send(r.socket, word)
 	if err == nil {

@@ -90,7 +90,8 @@ func fileNotices(c *collected, name string) []notice {
 		warn("To copy the readable records: optibfm log recover %s", shell.Quote(shell.Operand(name)))
 	}
 	if c.unlisted > 0 {
-		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, shell.Quote(shell.Operand(name)))
+		file := shell.Quote(shell.Operand(name))
+		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, file)
 	}
 	return found
 }

@@ -31,8 +31,8 @@ func DefaultBackendOptions() BackendOptions {
 }
 
 // CompareBackends loads TensorFlow, prints its version and devices, and compares its
-// searches with those of the native networks. Its error is that the library or the
-// device is missing, or that the results differ. A SavedModel has no native networks:
+// searches with those of the native networks. It fails if the library or the
+// device is missing, or if the results differ. A SavedModel has no native networks:
 // its searches are only timed.
 func CompareBackends(out io.Writer, o BackendOptions) error {
 	if o.Candidates < 1 || o.Candidates > 1<<16 || o.Searches < 1 {

@@ -16,7 +16,7 @@ import (
 )
 
 // Check prints the largest relative errors of a model on the test vectors of an .npz
-// file. Its error is that one of them is above the tolerance.
+// file. It fails if one of them is above the tolerance.
 func Check(w io.Writer, name, vectors string, tolerance float64) error {
 	m, err := setup.OpenModel(name)
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *controlProcess) halt(cause error) {
 }
 
 // runError returns the error of a run whose loop ended with err: the first cause, then what followed.
-// A stop by an operator is no error, so that a service manager does not restart the run.
+// A stop by an operator ends without an error, so that a service manager does not restart the run.
 func (c *controlProcess) runError(first *controller.FaultError, err error) error {
 	result := []error{first}
 	for _, e := range flatten(err) {

@@ -36,12 +36,6 @@ func wrap[T float32 | float64 | int64](values []T, shape []int) Array {
 // Shape returns the array's dimensions, outermost first; empty for a scalar.
 func (a Array) Shape() []int { return slices.Clone(a.shape) }
 
-// Len returns the number of elements.
-func (a Array) Len() int {
-	n, _ := elements(a.shape)
-	return n
-}
-
 // Float64s returns the elements as float64. The result is a copy unless the
 // array has that type.
 func (a Array) Float64s() []float64 {

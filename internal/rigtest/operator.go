@@ -52,6 +52,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 	configs.SourceGPIO: func(t *testing.T) (rewardsrc.Source, func()) {
 		read, write, err := os.Pipe()
 		Must(t, err)
+		keepOpen(t, write)
 		Must(t, unix.SetNonblock(int(read.Fd()), true))
 		cfg := gpio.DefaultConfig()
 		cfg.Good, cfg.Bad, cfg.Labels.RefractoryMS = "0", "1", 0
@@ -135,6 +136,7 @@ func OpenPTY(t *testing.T) (person, terminal *os.File) {
 	if err != nil {
 		t.Skipf("no pseudo-terminals here: %v", err)
 	}
+	keepOpen(t, person)
 	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +148,12 @@ func OpenPTY(t *testing.T) (person, terminal *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepOpen(t, terminal)
 	return person, terminal
 }
+
+// keepOpen closes a file at the end of the test, not when it becomes garbage.
+func keepOpen(t *testing.T, f *os.File) { t.Cleanup(func() { _ = f.Close() }) }
 
 // PedalInfo describes a device with two buttons, KEY_A for good and KEY_B for bad.
 func PedalInfo(node string) evdev.Info {

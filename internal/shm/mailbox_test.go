@@ -18,10 +18,10 @@ func TestMailbox_GivesTheNewestMessage(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"publish": func(*rapid.T) {
 				published++
-				Numbers[uint64](w.Buffer())[0] = published
+				numbers[uint64](w.Buffer())[0] = published
 				w.Publish()
 			},
-			"scribble": func(*rapid.T) { Numbers[uint64](w.Buffer())[0] = 1 << 60 },
+			"scribble": func(*rapid.T) { numbers[uint64](w.Buffer())[0] = 1 << 60 },
 			"read": func(t *rapid.T) {
 				buf, fresh := r.Read()
 				if fresh != (published > read) {
@@ -34,7 +34,7 @@ func TestMailbox_GivesTheNewestMessage(t *testing.T) {
 					return
 				}
 				read = published
-				if got := Numbers[uint64](buf)[0]; got != published {
+				if got := numbers[uint64](buf)[0]; got != published {
 					t.Fatalf("read %d, the newest is %d", got, published)
 				}
 			},

@@ -108,7 +108,7 @@ func (p *partner) String() string {
 }
 
 func fill(b []byte, n uint64) {
-	words := Numbers[uint64](b[:len(b)&^7])
+	words := numbers[uint64](b[:len(b)&^7])
 	for i := range words {
 		words[i] = n
 		if i == len(words)/2 {
@@ -128,7 +128,7 @@ func yield(n uint64) {
 
 // same returns the number of a message.
 func same(b []byte) (uint64, error) {
-	words := Numbers[uint64](b[:len(b)&^7])
+	words := numbers[uint64](b[:len(b)&^7])
 	for i, w := range words {
 		if w != words[0] {
 			return 0, fmt.Errorf("torn: word 0 is %d, word %d is %d", words[0], i, w)
@@ -267,7 +267,7 @@ func TestMailbox_NeverLosesOrSharesTheMiddleBuffer(t *testing.T) {
 	const messages = 400_000
 	go func() {
 		for n := range uint64(messages) {
-			words := Numbers[uint64](w.Buffer())
+			words := numbers[uint64](w.Buffer())
 			words[0], words[1] = n+1, n+1
 			w.Publish()
 		}
@@ -278,7 +278,7 @@ func TestMailbox_NeverLosesOrSharesTheMiddleBuffer(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		words := Numbers[uint64](buf)
+		words := numbers[uint64](buf)
 		if words[0] != words[1] || words[0] <= newest {
 			t.Fatalf("read %d, %d after %d", words[0], words[1], newest)
 		}

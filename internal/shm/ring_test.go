@@ -26,7 +26,7 @@ func TestRing_KeepsTheOrderAndCountsDrops(t *testing.T) {
 				if !ok {
 					dropped++
 				} else {
-					Numbers[uint64](slot)[0] = number
+					numbers[uint64](slot)[0] = number
 					p.Commit()
 					queue = append(queue, number)
 				}
@@ -49,7 +49,7 @@ func TestRing_KeepsTheOrderAndCountsDrops(t *testing.T) {
 					return
 				}
 				again, _ := c.Peek()
-				if got := Numbers[uint64](slot)[0]; got != queue[0] || c.Sequence() != got || &again[0] != &slot[0] {
+				if got := numbers[uint64](slot)[0]; got != queue[0] || c.Sequence() != got || &again[0] != &slot[0] {
 					t.Fatalf("message %d with number %d, want %d", got, c.Sequence(), queue[0])
 				}
 				popped++

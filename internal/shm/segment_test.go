@@ -92,7 +92,7 @@ func TestSegment_OperationsDoNotAllocate(t *testing.T) {
 		view.At(w.Buffer())[3] = 1
 		w.Publish()
 		buf, _ := r.Read()
-		Numbers[float32](buf)[5] = 2
+		numbers[float32](buf)[5] = 2
 		for range 20 {
 			if _, ok := p.Reserve(); ok {
 				p.Commit()

@@ -6,29 +6,6 @@ import (
 	"unsafe"
 )
 
-// Number is a type for Numbers: every bit pattern is a value.
-type Number interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
-}
-
-// Numbers returns a message, or an aligned part of one, as numbers without a copy.
-// It panics if the length or the address of b is not a multiple for T.
-func Numbers[T Number](b []byte) []T {
-	var zero T
-	size := int(unsafe.Sizeof(zero))
-	if len(b)%size != 0 {
-		panic(fmt.Sprintf("shm: %d bytes are not a multiple of %T", len(b), zero))
-	}
-	if len(b) == 0 {
-		return nil
-	}
-	start := unsafe.Pointer(unsafe.SliceData(b))
-	if uintptr(start)%unsafe.Alignof(zero) != 0 {
-		panic(fmt.Sprintf("shm: bytes are not aligned for %T", zero))
-	}
-	return unsafe.Slice((*T)(start), len(b)/size)
-}
-
 // View reads and writes the start of messages as a T, in place.
 type View[T any] struct{ size, align uintptr }
 

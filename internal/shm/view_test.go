@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestNewView_RefusesPointers(t *testing.T) {
@@ -40,12 +41,10 @@ func TestView_PanicsForWrongBytes(t *testing.T) {
 	}
 	b := alignedBytes(32)
 	for name, call := range map[string]func(){
-		"short":             func() { view.At(b[:7]) },
-		"empty":             func() { view.At(nil) },
-		"unaligned":         func() { view.At(b[4:]) },
-		"no view":           func() { new(View[uint64]).At(b) },
-		"odd numbers":       func() { Numbers[uint64](b[:12]) },
-		"unaligned numbers": func() { Numbers[float32](b[2:10]) },
+		"short":     func() { view.At(b[:7]) },
+		"empty":     func() { view.At(nil) },
+		"unaligned": func() { view.At(b[4:]) },
+		"no view":   func() { new(View[uint64]).At(b) },
 	} {
 		func() {
 			defer func() {
@@ -56,11 +55,14 @@ func TestView_PanicsForWrongBytes(t *testing.T) {
 			call()
 		}()
 	}
-	if Numbers[float64](nil) != nil {
-		t.Error("Numbers of no bytes is not nil")
-	}
 	*view.At(b[8:]) = 0x0102030405060708
-	if got := Numbers[uint64](b[:16]); !reflect.DeepEqual(got, []uint64{0, 0x0102030405060708}) {
+	if got := numbers[uint64](b[:16]); !reflect.DeepEqual(got, []uint64{0, 0x0102030405060708}) {
 		t.Errorf("%x", got)
 	}
+}
+
+// numbers returns an aligned message as numbers without a copy.
+func numbers[T uint64 | float32](b []byte) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }

@@ -95,9 +95,6 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{i, n}, nil
 }
 
-// String returns "i/n".
-func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Of) }
-
 // of returns every n-th trial, so that each shard has trials of every method.
 func (s Shard) of(trials []Trial) []Trial {
 	if s.Of <= 1 {

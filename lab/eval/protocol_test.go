@@ -153,7 +153,7 @@ func TestShard_PartitionsTrials(t *testing.T) {
 			t.Errorf("%q is %v", bad, s)
 		}
 	}
-	if s, err := ParseShard("2/3"); err != nil || s.String() != "2/3" {
+	if s, err := ParseShard("2/3"); err != nil || s != (Shard{2, 3}) {
 		t.Errorf("2/3 is %v: %v", s, err)
 	}
 }
