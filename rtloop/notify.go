@@ -3,6 +3,7 @@ package rtloop
 import (
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -14,6 +15,7 @@ import (
 // they return an error. Any goroutine may call them. On a nil Notifier they do
 // nothing. Its socket stays open until the process ends.
 type Notifier struct {
+	mu       sync.Mutex // Sendto writes to address
 	fd       int
 	address  unix.SockaddrUnix
 	interval time.Duration
@@ -61,6 +63,8 @@ func (n *Notifier) send(message string) error {
 	if n == nil {
 		return nil
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	err := unix.Sendto(n.fd, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &n.address)
 	if err != nil {
 		return fmt.Errorf("rtloop: sd_notify %q to %s: %w; check that the service manager listens there",
