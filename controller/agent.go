@@ -94,7 +94,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
+	shape := cfg.Shape(dims)
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans, stage: parts.Stage,
 		shape:       shape,

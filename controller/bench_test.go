@@ -46,7 +46,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			cfg := DefaultConfig()
 			cfg.Rho, cfg.Gate.RequestsPerMinute, cfg.Gate.BackoffS = c.rho, 0, 0
-			shape := Shape{benchObs, benchAction, benchLatent}
+			shape := Shape{benchObs, benchAction, benchLatent, 0}
 			random := rand.New(rand.NewPCG(1, 1))
 			features := gaussian(random, benchLatent)
 			stub := newStub(benchObs, benchAction, benchLatent)
@@ -159,9 +159,9 @@ func benchmarkPlan(b *testing.B, network *tflite.Network, strategy string, candi
 	if err != nil {
 		b.Fatal(err)
 	}
-	shape := Shape{benchObs, benchAction, benchLatent}
+	shape := Shape{benchObs, benchAction, benchLatent, 0}
 	s, dst := NewState(shape), NewPlan(shape)
-	s.Valid, s.Hash = 1, l.Belief().Hash()
+	s.Valid, s.Hash, s.Scale = 1, l.Belief().Hash(), l.Scale()
 	l.Belief().State(s.Belief)
 	s.Next = 1
 	if _, err := p.Plan(s, dst); err != nil { // allocates the model's scratch

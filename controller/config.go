@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/posterior"
+	"optibfm/tflite"
 )
 
 // The strategies.
@@ -19,6 +20,13 @@ const (
 	Thompson    = "thompson"     // a sample of the posterior
 	Random      = "random"       // a uniform direction: a baseline that does not learn
 	Fixed       = "fixed"        // a given z
+)
+
+// The priors of z.
+const (
+	AutoPrior = "auto"      // task for a model with a task prior, else isotropic
+	TaskPrior = "task"      // N(0, LLᵀ/λ), see Basis
+	Isotropic = "isotropic" // N(0, I/λ), as in the paper
 )
 
 // Strategies lists the strategies.
@@ -35,12 +43,17 @@ type Config struct {
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
 
 	Beta         Beta    `yaml:"beta"`          // weight of the uncertainty bonus
+	Prior        string  `yaml:"prior"`         // of z: task, the model's task prior; isotropic; auto, task if the model has it
+	Lambda       float64 `yaml:"lambda"`        // precision of the prior, in [1e-9, 1e9]; 1 leaves the task prior as it is
+	Offset       float64 `yaml:"offset"`        // prior standard deviation of the operator's zero, in [0, 1e6]; 0: it is 0
 	Sigma        float64 `yaml:"sigma"`         // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
-	Lambda       float64 `yaml:"lambda"`        // the prior: V starts as λI, in [1e-9, 1e9]
 	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
 	Robust       float64 `yaml:"robust"`        // surprise above which labels weigh less, in [1e-6, 1e6]; 0: off
 	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); required if ρ^(d-1) < 0.5
 
+	Noise NoiseConfig `yaml:"noise"`
+
+	Draw     DrawConfig     `yaml:"draw"`     // for thompson
 	Gradient GradientConfig `yaml:"gradient"` // for ucb_gradient
 
 	FixedZ []float64 `yaml:"fixed_z,omitempty"` // z for the fixed strategy, [d]
@@ -51,6 +64,22 @@ type Config struct {
 	Guard  GuardConfig  `yaml:"guard"`
 
 	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
+
+	// Basis is that of the model's task prior. Prior task requires it.
+	Basis *Basis `yaml:"-" json:",omitempty"`
+}
+
+// NoiseConfig configures the model of the noise of labels.
+type NoiseConfig struct {
+	Estimate bool    `yaml:"estimate"` // estimate σ; sigma is then a first guess that counts for ten labels
+	Floor    float64 `yaml:"floor"`    // least estimate of σ, in [0, 1e6]: about the resolution of labels
+	Freedom  float64 `yaml:"freedom"`  // degrees of freedom of Student's t, at most 1e6; 0: normally distributed
+}
+
+// DrawConfig configures the draws of thompson.
+type DrawConfig struct {
+	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: that of the belief, as in the paper
+	Ticks uint64  `yaml:"hold_ticks"` // for which the random part of z stays the same, at least 1; 1: as in the paper
 }
 
 // GradientConfig configures Adam (Kingma & Ba, "Adam: A Method for Stochastic
@@ -91,6 +120,17 @@ type GuardConfig struct {
 	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks tolerated, in [0, 1000]; one more halts
 }
 
+// PersonConfig returns what learns best from the few, late and imprecise labels of a person: thompson with
+// the model's task prior, an offset, an estimated noise with heavy tails, and smaller draws that are held.
+func PersonConfig() Config {
+	c := DefaultConfig()
+	c.Strategy = Thompson
+	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
+	c.Noise = NoiseConfig{Estimate: true, Floor: 0.03, Freedom: 1.5}
+	c.Draw = DrawConfig{Scale: 0.7, Ticks: 5}
+	return c
+}
+
 // DefaultConfig returns ucb as in the paper: n = 128, β = 1, λ = 1, ρ = 1, a
 // plan every tick.
 func DefaultConfig() Config {
@@ -98,9 +138,11 @@ func DefaultConfig() Config {
 		Strategy: UCB,
 		Replan:   1,
 		Beta:     Beta{Schedule: Constant, Value: 1},
+		Prior:    Isotropic,
 		Sigma:    1,
 		Lambda:   1,
 		Rho:      1,
+		Draw:     DrawConfig{Scale: 1, Ticks: 1},
 		Gradient: GradientConfig{Steps: 8, LearningRate: 0.1},
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
@@ -111,12 +153,18 @@ func DefaultConfig() Config {
 	}
 }
 
+// PaperBelief returns a configuration with the paper's prior, noise and draws and no other values: those
+// of programs that could not configure them.
+func PaperBelief() Config { return Config{Prior: Isotropic, Draw: DrawConfig{Scale: 1, Ticks: 1}} }
+
 // Within these ranges no number of a label, a belief or a float32 search
 // overflows or underflows.
 const (
 	minLambda, maxLambda = 1e-9, 1e9
 	minSigma, maxSigma   = 1e-6, 1e6
 	minRobust, maxRobust = 1e-6, 1e6
+	maxOffset            = 1e6
+	maxDraw              = 1e3
 )
 
 // Validate reports all mistakes in c for a model of latent dimension d; d = 0
@@ -189,6 +237,22 @@ func (c Config) checkFixedZ(v *mistakes, d int) {
 
 func (c Config) checkBelief(v *mistakes, d int) {
 	v.within("sigma", c.Sigma, minSigma, maxSigma)
+	v.within("offset", c.Offset, 0, maxOffset)
+	v.within("noise.floor", c.Noise.Floor, 0, maxSigma)
+	v.within("noise.freedom", c.Noise.Freedom, 0, 1e6)
+	v.within("draw.scale", c.Draw.Scale, 0, maxDraw)
+	if c.Draw.Ticks < 1 {
+		v.add("draw.hold_ticks", c.Draw.Ticks, "use at least 1")
+	}
+	if c.Prior != AutoPrior && c.Prior != TaskPrior && c.Prior != Isotropic {
+		v.add("prior", c.Prior, "use auto, task or isotropic")
+	}
+	if d > 0 && c.Prior == TaskPrior && c.Basis == nil {
+		v.add("prior", c.Prior, "the model has no task prior: add one with `optibfm model prior`, or use isotropic")
+	}
+	if d > 0 && c.basis() != nil && c.Basis.dim() != d {
+		v.add("prior", c.Prior, fmt.Sprintf("its task prior has %d features, the model has %d", c.Basis.dim(), d))
+	}
 	v.within("lambda", c.Lambda, minLambda, maxLambda)
 	if c.Robust != 0 && !(c.Robust >= minRobust && c.Robust <= maxRobust) {
 		v.add("robust", c.Robust, fmt.Sprintf("use a number from %g to %g, or 0 for the same weight for all labels",
@@ -277,8 +341,61 @@ func ticks(seconds float64, period time.Duration, least uint64) uint64 {
 
 // NewBelief returns the belief of this configuration before the first label.
 func (c Config) NewBelief(d int) (*posterior.Belief, error) {
+	var options []posterior.Option
 	if c.ExactRestore {
-		return posterior.New(d, c.Lambda, c.Rho, posterior.WithExactRestore())
+		options = append(options, posterior.WithExactRestore())
 	}
-	return posterior.New(d, c.Lambda, c.Rho)
+	if c.Offset > 0 {
+		options = append(options, posterior.WithOffset())
+	}
+	if c.Noise.Estimate {
+		options = append(options, posterior.WithMovablePrior())
+	}
+	return posterior.New(d+c.offsets(), c.priorPrecision(), c.Rho, options...)
+}
+
+// offsets returns the number of dimensions of the belief that are not of the task.
+func (c Config) offsets() int {
+	if c.Offset > 0 {
+		return 1
+	}
+	return 0
+}
+
+// priorPrecision returns the precision of the belief's prior. With an estimated σ, the belief is that of
+// labels with σ = 1.
+func (c Config) priorPrecision() float64 {
+	if !c.Noise.Estimate {
+		return c.Lambda
+	}
+	return float64(c.Lambda * float64(c.Sigma*c.Sigma))
+}
+
+// Scale returns the standard deviation of z in units of R⁻¹ for a present σ: see Learner.Scale.
+func (c Config) Scale(sigma float64) float64 {
+	if c.Noise.Estimate {
+		return sigma
+	}
+	return 1
+}
+
+// labelWeight returns the weight of a label of confidence 1 and age 0.
+func (c Config) labelWeight() float64 {
+	if c.Noise.Estimate {
+		return 1
+	}
+	return 1 / float64(c.Sigma*c.Sigma)
+}
+
+// basis returns the basis of the belief, nil for that of z.
+func (c Config) basis() *Basis {
+	if c.Prior == Isotropic {
+		return nil
+	}
+	return c.Basis
+}
+
+// Shape returns the sizes of the records of a model with this configuration.
+func (c Config) Shape(d tflite.Dims) Shape {
+	return Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent, Offset: c.offsets()}
 }

@@ -26,7 +26,7 @@ type Plans interface {
 type State struct {
 	*StateHeader
 	Obs    []float32 // [O]
-	Belief []float64 // posterior.Belief.State, [posterior.StateLen(d)]
+	Belief []float64 // posterior.Belief.State, [Shape.StateLen]
 }
 
 // StateHeader is the part of a State that has a fixed size.
@@ -34,8 +34,10 @@ type StateHeader struct {
 	Next    uint64 // the belief precedes this tick; the observation is that of tick Next-1
 	At      int64  // when the observation was taken, ns
 	Episode uint32
-	Valid   uint32 // 1: Obs is valid and a plan is wanted; 0: only the belief is valid
-	Hash    uint64 // of the belief
+	Valid   uint32  // 1: Obs is valid and a plan is wanted; 0: only the belief is valid
+	Hash    uint64  // of the belief
+	Scale   float64 // standard deviation of z in units of R⁻¹
+	Noise   NoiseState
 }
 
 // Tick returns the tick of the observation; meaningful only if Valid.
@@ -63,7 +65,7 @@ const (
 
 // StateSize returns the size in bytes of a State of this shape.
 func StateSize(s Shape) int {
-	return (stateHeaderSize + 8*posterior.StateLen(s.Latent) + 4*s.Obs + 63) &^ 63
+	return (stateHeaderSize + 8*s.StateLen() + 4*s.Obs + 63) &^ 63
 }
 
 // PlanSize returns the size in bytes of a Plan of this shape.
@@ -94,7 +96,7 @@ func BindState(region []byte, s Shape) (State, error) {
 		return State{}, err
 	}
 	belief := unsafe.Add(base, stateHeaderSize)
-	n := posterior.StateLen(s.Latent)
+	n := s.StateLen()
 	return State{
 		StateHeader: (*StateHeader)(base),
 		Belief:      unsafe.Slice((*float64)(belief), n),
@@ -129,14 +131,14 @@ func aligned(n int) []byte {
 func (s Shape) valid() bool {
 	return s.Obs >= 1 && s.Obs <= hal.MaxChannels &&
 		s.Action >= 1 && s.Action <= hal.MaxChannels &&
-		s.Latent >= 1 && s.Latent <= posterior.MaxDim
+		s.Latent >= 1 && s.Latent <= posterior.MaxDim-1 && (s.Offset == 0 || s.Offset == 1)
 }
 
 // regionStart returns the start of region after checking its size and alignment.
 func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
 	if !s.valid() {
 		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent in [1, %d]",
-			ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
+			ErrRegion, s, hal.MaxChannels, posterior.MaxDim-1)
 	}
 	if len(region) < size {
 		return nil, fmt.Errorf("%w: found %d bytes, need %d", ErrRegion, len(region), size)

@@ -20,7 +20,7 @@ var binds = map[string]struct {
 }
 
 func TestBind_RefusesMemoryThatDoesNotFit(t *testing.T) {
-	shape := Shape{3, 2, 5}
+	shape := Shape{3, 2, 5, 0}
 	for name, b := range binds {
 		n := b.size(shape)
 		if n%64 != 0 {
@@ -37,14 +37,14 @@ func TestBind_RefusesMemoryThatDoesNotFit(t *testing.T) {
 			"nil":         b.bind(nil, shape),
 			"short":       b.bind(region[:n-1], shape),
 			"unaligned":   b.bind(region[4:4+n], shape),
-			"no obs":      b.bind(region, Shape{0, 2, 5}),
-			"no action":   b.bind(region, Shape{3, 0, 5}),
-			"no latent":   b.bind(region, Shape{3, 2, 0}),
-			"negative":    b.bind(region, Shape{3, -1, 5}),
-			"huge obs":    b.bind(region, Shape{math.MaxInt, 2, 5}),
-			"huge action": b.bind(region, Shape{3, math.MaxInt / 4, 5}),
-			"overflowing": b.bind(region, Shape{3, 2, 1 << 60}),
-			"square root": b.bind(region, Shape{3, 2, 1 << 32}),
+			"no obs":      b.bind(region, Shape{0, 2, 5, 0}),
+			"no action":   b.bind(region, Shape{3, 0, 5, 0}),
+			"no latent":   b.bind(region, Shape{3, 2, 0, 0}),
+			"negative":    b.bind(region, Shape{3, -1, 5, 0}),
+			"huge obs":    b.bind(region, Shape{math.MaxInt, 2, 5, 0}),
+			"huge action": b.bind(region, Shape{3, math.MaxInt / 4, 5, 0}),
+			"overflowing": b.bind(region, Shape{3, 2, 1 << 60, 0}),
+			"square root": b.bind(region, Shape{3, 2, 1 << 32, 0}),
 		} {
 			if !errors.Is(err, ErrRegion) {
 				t.Errorf("%s, %s: %v", name, mistake, err)
@@ -66,7 +66,7 @@ func within[T any](t *testing.T, region []byte, s []T) (from, to int) {
 }
 
 func TestBind_PartsDoNotOverlap(t *testing.T) {
-	for _, shape := range []Shape{{1, 1, 1}, {3, 2, 5}, {24, 6, 50}, {7, 1, 33}} {
+	for _, shape := range []Shape{{1, 1, 1, 0}, {3, 2, 5, 1}, {24, 6, 50, 0}, {7, 1, 33, 1}} {
 		spans := func(region []byte, pairs ...[2]int) {
 			t.Helper()
 			slices.SortFunc(pairs, func(a, b [2]int) int { return a[0] - b[0] })
@@ -93,7 +93,7 @@ func TestBind_PartsDoNotOverlap(t *testing.T) {
 }
 
 func TestTick_CopyFromCopiesEverything(t *testing.T) {
-	shape := Shape{3, 2, 5}
+	shape := Shape{3, 2, 5, 0}
 	region := aligned(TickSize(shape))
 	for i := range region {
 		region[i] = byte(i)
@@ -119,7 +119,7 @@ func TestTick_CopyFromCopiesEverything(t *testing.T) {
 // LayoutVersion, then set the sizes here.
 func TestLayoutVersion_MatchesSizes(t *testing.T) {
 	got := [...]int{LayoutVersion, headerSize, int(unsafe.Sizeof(AppliedLabel{})), stateHeaderSize, planHeaderSize}
-	if want := [...]int{3, 856, 88, 32, 40}; got != want {
+	if want := [...]int{4, 896, 88, 56, 40}; got != want {
 		t.Errorf("version, header, label, state, plan: %v, want %v", got, want)
 	}
 }
@@ -157,7 +157,7 @@ func FuzzBind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, obs, action, latent, size, offset int) {
 		size, offset = size&0xffff, offset&7
 		region := aligned(size + 8)[offset : size+offset]
-		shape := Shape{obs, action, latent}
+		shape := Shape{obs, action, latent, 0}
 		if tick, err := Bind(region, shape); err == nil {
 			tick.Obs[obs-1], tick.Action[action-1], tick.Z[latent-1], tick.NumLabels = 1, 1, 1, 1
 		}

@@ -207,7 +207,7 @@ func (r *rig) build(robot hal.Robot) {
 // stubPlanner replaces the planner by a stub.
 func (r *rig) stubPlanner() *stubPlans {
 	r.t.Helper()
-	plans := newStubPlans(Shape{rigObs, rigAction, rigLatent})
+	plans := newStubPlans(Shape{rigObs, rigAction, rigLatent, 0})
 	plans.confirm()
 	r.plans = plans
 	r.build(r.robot)

@@ -36,6 +36,11 @@ var ErrUnknownFeatures = errors.New("controller: the features of the label are n
 // NewLearner only WarmStart allocates.
 type Learner struct {
 	belief      *posterior.Belief
+	basis       *Basis  // of the belief; nil: that of z
+	offset      float64 // the constant feature of the offset; 0: none
+	lambda      float64
+	noise       noiseModel
+	unsettled   int // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
@@ -43,7 +48,7 @@ type Learner struct {
 	robust      float64   // surprise above which labels weigh less; 0: off
 	windows     windows   // for labels without a tick
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
-	phi         []float64 // scratch: φ̄ of a label
+	phi         []float64 // scratch: features of a label
 	ledger      *ledger
 }
 
@@ -92,14 +97,19 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	}
 	return &Learner{
 		belief:      belief,
-		history:     newHistory(held, d),
-		labelWeight: 1 / float64(cfg.Sigma*cfg.Sigma),
+		basis:       cfg.basis(),
+		offset:      cfg.Offset,
+		lambda:      cfg.Lambda,
+		noise:       newNoiseModel(cfg),
+		unsettled:   unsettledTicks,
+		history:     newHistory(held, belief.Dim()),
+		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
 		robust:      cfg.Robust,
 		windows:     newWindows(cfg.Credit),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
-		phi:         make([]float64, d),
-		ledger:      newLedger(undoable, d),
+		phi:         make([]float64, belief.Dim()),
+		ledger:      newLedger(undoable, belief.Dim()),
 	}, nil
 }
 
@@ -153,10 +163,56 @@ func (l *Learner) Advance(periods uint64) {
 	}
 }
 
-// Observe stores the features of a tick, sensed at the given time. A tick that
-// is not newer than the newest clears the history first.
+// Observe stores the features φ [d] of a tick, sensed at the given time. A tick
+// that is not newer than the newest clears the history first.
 func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
-	l.history.add(tick, at, l.clock, phi)
+	l.features(l.phi, phi)
+	l.observe(tick, at)
+}
+
+// observe stores the features in l.phi, where Gain leaves them.
+func (l *Learner) observe(tick uint64, at int64) { l.history.add(tick, at, l.clock, l.phi) }
+
+// Gain returns the information that a label at φ [d] would give about the task: the
+// D-gap is log(1 + LabelWeight·Gain). See posterior.Belief.Gain.
+func (l *Learner) Gain(phi []float64) float64 {
+	l.features(l.phi, phi)
+	return l.belief.Gain(l.phi, l.labelWeight)
+}
+
+// Noise returns what is known about the noise of labels. SetNoise restores it.
+func (l *Learner) Noise() NoiseState { return l.noise.state }
+
+// SetNoise restores a NoiseState. It returns false, and changes nothing, for one that is impossible.
+func (l *Learner) SetNoise(s NoiseState) bool {
+	if !(s.Squares >= 0 && s.Squares <= maxReward*maxReward && s.Count >= 0 && s.Count <= noiseWindow) {
+		return false
+	}
+	l.noise.state = s
+	l.unsettled = unsettledTicks
+	return true
+}
+
+// Sigma returns the present σ of a label's noise.
+func (l *Learner) Sigma() float64 { return math.Sqrt(l.noise.variance()) }
+
+// Scale returns the standard deviation of z in units of R⁻¹: σ if it is estimated, else 1.
+func (l *Learner) Scale() float64 { return l.noise.scale() }
+
+// Zero returns the mean of the operator's zero: the label of a state with the mean features.
+func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.OffsetMean()) }
+
+// features writes the belief's features of φ [d] to dst [Belief.Dim].
+func (l *Learner) features(dst, phi []float64) {
+	if l.offset > 0 {
+		dst[0] = l.offset
+		dst = dst[1:]
+	}
+	if l.basis == nil {
+		copy(dst, phi)
+		return
+	}
+	l.basis.features(dst, phi)
 }
 
 // Apply credits a label to its moment and updates the belief. asked is the tick
@@ -238,9 +294,15 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if !(a.Weight > 0) { // so old that its weight is 0
 		return TooOld
 	}
+	surprise := 0.0
+	if l.noise.Estimate {
+		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
+	}
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		return BadLabel
 	}
+	l.noise.add(surprise)
+	l.unsettled = unsettledTicks
 	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
 	return Applied
 }
@@ -268,7 +330,8 @@ func (l *Learner) undo(a *AppliedLabel) {
 		return
 	}
 	a.Undoes, a.Value = e.id, e.reward
-	a.Weight = float64(e.weight * l.decay(l.clock-e.clock))
+	l.age(e)
+	a.Weight = e.weight
 	a.Outcome = l.downdate(a, e)
 }
 
@@ -280,6 +343,7 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 		return NothingToUndo
 	}
 	e.active = false
+	l.unsettled = unsettledTicks
 	return Applied
 }
 
@@ -318,7 +382,8 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		if e == nil {
 			return own, fmt.Errorf("%w: label %d, undone by label %d", ErrUnknownFeatures, logged.Undoes, logged.ID)
 		}
-		own.Weight = float64(e.weight * l.decay(l.clock-e.clock))
+		l.age(e)
+		own.Weight = e.weight
 		own.Outcome = l.downdate(&logged, e)
 		return own, nil
 	}
@@ -341,11 +406,17 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 // reward [n], each with confidence 1 and age 0. Call it before the first tick.
 // After an error the belief is unchanged.
 func (l *Learner) WarmStart(phi, reward []float64) error {
-	weight := make([]float64, len(reward))
+	if len(reward) == 0 || len(phi)%len(reward) != 0 || len(phi)/len(reward) != l.belief.TaskDim() {
+		return fmt.Errorf("controller: warm start: %d features for %d labels of a task of dimension %d; give [n, d]",
+			len(phi), len(reward), l.belief.TaskDim())
+	}
+	d, dim := l.belief.TaskDim(), l.belief.Dim()
+	features, weight := make([]float64, len(reward)*dim), make([]float64, len(reward))
 	for i := range weight {
 		weight[i] = l.labelWeight
+		l.features(features[i*dim:(i+1)*dim], phi[i*d:(i+1)*d])
 	}
-	if err := l.belief.UpdateBatch(phi, reward, weight); err != nil {
+	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)
 	}
 	return nil

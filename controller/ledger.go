@@ -16,9 +16,10 @@ const seenIDs = 4096
 type entry struct {
 	active bool // in the belief: not undone
 	id     uint64
-	clock  uint64 // the learner's clock when it entered
+	clock  uint64 // of the learner: the time of the weights
 	reward float64
-	weight float64 // on entry
+	weight float64 // at clock
+	full   float64 // at clock, without the effect of its residual
 	phi    []float64
 }
 
@@ -46,8 +47,14 @@ func (l *ledger) repeated(id uint64) bool {
 func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {
 	e := &l.entries[l.next]
 	l.next = (l.next + 1) % len(l.entries)
-	e.active, e.id, e.clock, e.reward, e.weight = true, id, clock, reward, weight
+	e.active, e.id, e.clock, e.reward = true, id, clock, reward
+	e.weight, e.full = weight, weight
 	copy(e.phi, phi)
+}
+
+// recent returns the entry of the label that was added i labels ago, possibly not active.
+func (l *ledger) recent(i int) *entry {
+	return &l.entries[(l.next-1-i+2*len(l.entries))%len(l.entries)]
 }
 
 // find returns the active entry of a label, the newest one if id is 0, or nil.

@@ -16,8 +16,7 @@ var _ Plans = (*Lockstep)(nil)
 
 // NewLockstep returns Plans that call planner within the tick.
 func NewLockstep(planner *Planner) *Lockstep {
-	dims := planner.model.Dims()
-	shape := Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
+	shape := planner.cfg.Shape(planner.model.Dims())
 	return &Lockstep{planner: planner, state: NewState(shape), plan: NewPlan(shape)}
 }
 

@@ -23,6 +23,8 @@ type Planner struct {
 	cfg    Config
 	model  tflite.Model
 	belief *posterior.Belief
+	basis  *Basis  // of the belief; nil: that of z
+	scale  float64 // State.Scale
 	beta   posterior.Schedule
 
 	planned bool
@@ -45,7 +47,7 @@ type Planner struct {
 // ẑ, for thompson from the posterior. [BeliefSampler] is the default.
 type Sampler interface {
 	Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand)
-	Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand)
+	Gaussian(dst []float64, b *posterior.Belief, scale float64, rng *rand.Rand)
 }
 
 // BeliefSampler is the Sampler that calls the methods of the belief.
@@ -57,8 +59,8 @@ func (BeliefSampler) Ellipsoid(dst []float64, b *posterior.Belief, radius float6
 }
 
 // Gaussian calls b.SampleGaussian.
-func (BeliefSampler) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
-	b.SampleGaussian(dst, rng)
+func (BeliefSampler) Gaussian(dst []float64, b *posterior.Belief, scale float64, rng *rand.Rand) {
+	b.SampleGaussian(dst, scale, rng)
 }
 
 // NewPlanner makes a planner. It must not share model with an Agent. Only the
@@ -83,7 +85,7 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 	}
 	source := rand.NewPCG(cfg.Seed, 0)
 	p := &Planner{
-		cfg: cfg, model: model, belief: belief, beta: schedule,
+		cfg: cfg, model: model, belief: belief, basis: cfg.basis(), beta: schedule,
 		source: source, random: rand.New(source), sampler: sampler,
 		z: make([]float64, d),
 	}
@@ -136,6 +138,10 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 		return false, fmt.Errorf("%w: of tick %d: the belief was damaged in transfer (hash %#x, sent with %#x)",
 			ErrState, s.Tick(), hash, s.Hash)
 	}
+	if p.scale = s.Scale; !(p.scale > 0 && p.scale <= maxReward) {
+		return false, fmt.Errorf("%w: of tick %d: the scale of the belief was damaged in transfer (%g)",
+			ErrState, s.Tick(), s.Scale)
+	}
 	// Seed the generator for each tick: a plan does not depend on earlier plans.
 	p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
 	dst.Score, dst.Beta = 0, 0
@@ -154,7 +160,9 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	case Random:
 		randomDirection(dst.Z, p.random)
 	case Thompson:
-		p.sampler.Gaussian(dst.Z, p.belief, p.random)
+		p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()/p.cfg.Draw.Ticks))
+		p.sampler.Gaussian(dst.Z, p.belief, p.cfg.Draw.Scale*s.Scale, p.random)
+		p.toTask(dst.Z)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
 	case UCBGradient:
@@ -163,11 +171,18 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	return nil
 }
 
+// toTask replaces u by z.
+func (p *Planner) toTask(u []float64) {
+	if p.basis != nil {
+		p.basis.task(u)
+	}
+}
+
 // beliefForModel converts the belief for the model.
 func (p *Planner) beliefForModel(beta float64) tflite.Belief {
-	p.belief.Mean(p.z)
+	p.cfg.Mean(p.z, p.belief)
 	toFloat32(p.mean32, p.z)
-	p.belief.InvR(p.invR)
+	p.cfg.Spread(p.invR, p.belief, p.scale)
 	toFloat32(p.invR32, p.invR)
 	return tflite.Belief{Mean: p.mean32, InvR: p.invR32, Beta: float32(beta)}
 }
@@ -204,7 +219,8 @@ func (p *Planner) sampleCandidates(beta float64) {
 			randomDirection(z, p.random)
 			continue
 		}
-		p.sampler.Ellipsoid(z, p.belief, 2*beta, p.random)
+		p.sampler.Ellipsoid(z, p.belief, 2*beta*p.scale, p.random)
+		p.toTask(z)
 		if norm(z) < tinyNorm {
 			randomDirection(z, p.random)
 		}

@@ -29,11 +29,11 @@ func learnt(t testing.TB, cfg Config, tick uint64) *State {
 		l.Observe(i, 0, gaussian(random, rigLatent))
 		l.Apply(value(0, i, random.NormFloat64()), 0)
 	}
-	s := NewState(Shape{rigObs, rigAction, rigLatent})
+	s := NewState(Shape{rigObs, rigAction, rigLatent, 0})
 	s.Next, s.Valid = tick+1, 1
 	copy(s.Obs, []float32{0.3, -0.2, 0.9})
 	l.belief.State(s.Belief)
-	s.Hash = l.belief.Hash()
+	s.Hash, s.Scale = l.belief.Hash(), l.Scale()
 	return s
 }
 
@@ -48,7 +48,7 @@ func newTestPlanner(t testing.TB, cfg Config, m tflite.Model) *Planner {
 
 func plan(t testing.TB, p *Planner, s *State) *Plan {
 	t.Helper()
-	dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+	dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
 	fresh, err := p.Plan(s, dst)
 	if err != nil || !fresh {
 		t.Fatalf("fresh %v, %v", fresh, err)
@@ -229,7 +229,7 @@ func TestPlanner_ThompsonSamplesPosterior(t *testing.T) {
 	const n = 40_000
 	samples := mat.NewDense(n, rigLatent, nil)
 	s := learnt(t, cfg, 0)
-	dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+	dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
 	for i := range n {
 		s.Next = uint64(i) + 1
 		if _, err := p.Plan(s, dst); err != nil {
@@ -291,7 +291,7 @@ func TestPlanner_PlansWhenDue(t *testing.T) {
 		cfg := configured(Random)
 		cfg.Replan = replan
 		p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
-		dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+		dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
 		last := uint64(0)
 		for tick := range uint64(40) {
 			s := learnt(t, cfg, tick)
@@ -324,7 +324,7 @@ func TestPlanner_RefusesInvalidState(t *testing.T) {
 		p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
 		s := learnt(t, cfg, 7)
 		corrupt(s)
-		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); !errors.Is(err, ErrState) {
+		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent, 0})); !errors.Is(err, ErrState) {
 			t.Errorf("%s: %v", name, err)
 		}
 		plan(t, p, learnt(t, cfg, 8))
@@ -354,7 +354,7 @@ func TestPlanner_RefusesInvalidSearchResult(t *testing.T) {
 		}
 		s := learnt(t, cfg, 1)
 		s.Episode = 1
-		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent})); err == nil {
+		if _, err := p.Plan(s, NewPlan(Shape{rigObs, rigAction, rigLatent, 0})); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		m.search = nil
@@ -383,7 +383,7 @@ func TestPlanner_AllocatesNothing(t *testing.T) {
 		cfg := configured(strategy)
 		p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
 		s := learnt(t, cfg, 0)
-		dst := NewPlan(Shape{rigObs, rigAction, rigLatent})
+		dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
 		n := testing.AllocsPerRun(20, func() {
 			s.Next++
 			if _, err := p.Plan(s, dst); err != nil {

@@ -22,7 +22,7 @@ func (c *counting) Ellipsoid(dst []float64, _ *posterior.Belief, radius float64,
 	c.fill(dst)
 }
 
-func (c *counting) Gaussian(dst []float64, _ *posterior.Belief, _ *rand.Rand) {
+func (c *counting) Gaussian(dst []float64, _ *posterior.Belief, _ float64, _ *rand.Rand) {
 	c.gaussians++
 	c.fill(dst)
 }

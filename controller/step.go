@@ -100,6 +100,8 @@ func (a *Agent) run(t *Tick) {
 		fault, cause = a.evaluate(t)
 	}
 	a.applyLabels(t)
+	t.Revised = a.learner.Settle(t.Index)
+	t.Sigma, t.Zero = a.learner.Sigma(), a.learner.Zero()
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)
@@ -205,13 +207,13 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.discardObservation(t, FaultModel), err
 	}
-	normSq := a.learner.belief.NormSq(t.Phi)
+	normSq := a.learner.Gain(t.Phi)
 	if !finite(normSq) { // an element of φ is not finite or far too large
 		return a.discardObservation(t, FaultModel), errPhi
 	}
 	t.NormSq = normSq
 	t.DGap = posterior.DGap(normSq, a.learner.labelWeight)
-	a.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	a.learner.observe(t.Index, t.SenseAt)
 	if !a.gate.Passes(normSq) {
 		return FaultNone, nil
 	}
@@ -276,6 +278,7 @@ func (a *Agent) offerState(t *Tick, usable bool) error {
 	a.learner.belief.State(s.Belief)
 	t.Hash = a.learner.belief.Hash()
 	s.Hash = t.Hash
+	s.Scale, s.Noise = a.learner.Scale(), a.learner.Noise()
 	return a.plans.Offer()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
 
@@ -44,10 +45,12 @@ type Header struct {
 	Fault Fault // first cause of the latched stop, or FaultNone
 
 	Reward  float64 // the simulator's, valid with FlagReward
-	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels
+	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels; see Learner.Gain
 	DGap    float64 // log(1 + w NormSq), nats; for display: the gate compares NormSq
 	Kappa   float64 // κ in this tick, nats: the least D-gap of a request
 	LogDet  float64 // log det V after this tick's labels
+	Sigma   float64 // σ of a label's noise after this tick's labels
+	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
 
@@ -57,6 +60,7 @@ type Header struct {
 
 	Labels    [MaxLabels]AppliedLabel
 	NumLabels uint64 // number of valid Labels
+	Revised   Revision
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -201,14 +205,18 @@ func (f Fault) String() string {
 }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 3
+const LayoutVersion = 4
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {
 	Obs    int // O
 	Action int // A
 	Latent int // d
+	Offset int // 1 if the belief has an offset, else 0
 }
+
+// StateLen returns the length of the state of the belief.
+func (s Shape) StateLen() int { return posterior.StateLen(s.Latent + s.Offset) }
 
 // ErrRegion is wrapped by the errors of Bind, BindState and BindPlan.
 var ErrRegion = errors.New("controller: memory region does not fit")

@@ -167,7 +167,7 @@ func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map
 	opts.NoSync = true
 	w, path := create(t, testMetadata(testShape), opts)
 	durable = make(map[uint64]int64)
-	must(t, w.WriteSnapshot(0, make([]float64, 350), 1))
+	must(t, w.WriteSnapshot(Snapshot{State: make([]float64, 350), Hash: 1}))
 	for i := range ticks {
 		must(t, w.WriteTick(randomTick(testShape, i)))
 		if i%11 == 5 {

@@ -118,7 +118,8 @@ type Percentiles struct{ P50, P99, P999, Max time.Duration }
 type Snapshot struct {
 	Next  uint64    // index of the first tick that is not included
 	Hash  uint64    // posterior.Belief.Hash
-	State []float64 // posterior.Belief.State, [posterior.StateLen(d)]
+	State []float64 // posterior.Belief.State, [controller.Shape.StateLen]
+	Noise controller.NoiseState
 }
 
 // tickMessage fills p from t without copying the slices: p is only good for
@@ -130,6 +131,11 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Flags, p.Fault = uint32(t.Flags), uint32(t.Fault)
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
+	p.Sigma, p.Zero = t.Sigma, t.Zero
+	p.Revised = nil
+	if r := t.Revised; r.ID != 0 {
+		p.Revised = &flightlogpb.Revision{Id: r.ID, Before: r.Before, After: r.After}
+	}
 	p.PlanTick, p.PlanConfirmed, p.PlanScore = t.PlanTick, t.PlanConfirmed, t.PlanScore
 	p.Obs, p.Phi, p.Z, p.Action = t.Obs, t.Phi, t.Z, t.Action
 	p.Labels = p.Labels[:0]
@@ -170,6 +176,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Request: p.Request, Hash: p.Hash, Kappa: p.Kappa,
 		PlanTick: p.PlanTick, PlanConfirmed: p.PlanConfirmed, PlanScore: p.PlanScore,
 		NumLabels: uint64(len(p.Labels)),
+		Sigma:     p.Sigma, Zero: p.Zero,
+		Revised: controller.Revision{
+			ID: p.Revised.GetId(), Before: p.Revised.GetBefore(), After: p.Revised.GetAfter(),
+		},
 	}
 	for i, a := range p.Labels {
 		kind, err := decodeKind(a.Kind)
@@ -288,9 +298,14 @@ func decodePercentiles(p *flightlogpb.Percentiles) Percentiles {
 }
 
 func snapshotMessage(s *Snapshot) *flightlogpb.Snapshot {
-	return &flightlogpb.Snapshot{Next: s.Next, Hash: s.Hash, State: s.State}
+	return &flightlogpb.Snapshot{
+		Next: s.Next, Hash: s.Hash, State: s.State, NoiseSquares: s.Noise.Squares, NoiseCount: s.Noise.Count,
+	}
 }
 
 func decodeSnapshot(p *flightlogpb.Snapshot) *Snapshot {
-	return &Snapshot{Next: p.Next, Hash: p.Hash, State: p.State}
+	return &Snapshot{
+		Next: p.Next, Hash: p.Hash, State: p.State,
+		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount},
+	}
 }

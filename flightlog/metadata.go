@@ -17,10 +17,14 @@ import (
 //
 //	1  the first version
 //	2  each applied label has its share
-const FormatVersion = 2
+//	3  the belief may have an offset and a basis, and the weights of labels may be revised
+const FormatVersion = 3
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2
+
+// formatWithOffset is the first version whose metadata has the offset.
+const formatWithOffset = 3
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16
@@ -80,6 +84,7 @@ const (
 	keyObsChans    = "obs_channels"
 	keyActionChans = "action_channels"
 	keyLatent      = "latent"
+	keyOffset      = "offset" // 1: the belief has an offset; since format 3
 	keyPeriod      = "period_ns"
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
@@ -95,7 +100,8 @@ func preambleSum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 // check reports invalid metadata.
 func (m *Metadata) check() error {
 	s := m.Shape
-	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim {
+	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim ||
+		s.Offset < 0 || s.Offset > 1 {
 		return fmt.Errorf("shape: found %+v; every size must be 1 to %d", s, maxDim)
 	}
 	if n := len(m.Robot.Obs); n != 0 && n != s.Obs {
@@ -137,6 +143,7 @@ func (m *Metadata) encode() (map[string]string, error) {
 		keyObs:         strconv.Itoa(m.Shape.Obs),
 		keyAction:      strconv.Itoa(m.Shape.Action),
 		keyLatent:      strconv.Itoa(m.Shape.Latent),
+		keyOffset:      strconv.Itoa(m.Shape.Offset),
 		keyObsChans:    string(obs),
 		keyActionChans: string(action),
 		keyPeriod:      strconv.FormatInt(int64(m.Robot.Period), 10),
@@ -162,6 +169,10 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		}
 	}
 	format := number(keyFormat)
+	offset := int64(0)
+	if format >= formatWithOffset {
+		offset = number(keyOffset)
+	}
 	if format > FormatVersion {
 		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d",
 			ErrVersion, format, FormatVersion)
@@ -174,6 +185,7 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		Robot:     hal.Spec{Name: kv[keyRobot], Period: time.Duration(number(keyPeriod))},
 		Shape: controller.Shape{
 			Obs: int(number(keyObs)), Action: int(number(keyAction)), Latent: int(number(keyLatent)),
+			Offset: int(offset),
 		},
 		Clock: Clock{
 			Simulated: kv[keyClock] == clockSimulated, MonoNS: number(keyMono), WallNS: number(keyWall),

@@ -185,6 +185,7 @@ func (r *Reader) decodeControl() error {
 	if r.control == nil {
 		return r.missing("the attachment " + controllerFile)
 	}
+	r.meta.Control = controller.PaperBelief() // of keys that older logs do not have
 	if err := json.Unmarshal(r.control, &r.meta.Control); err != nil {
 		return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
 	}

@@ -104,7 +104,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	}
 	if replay.synced {
 		result.Z = make([]float64, r.meta.Shape.Latent)
-		replay.learner.Belief().Mean(result.Z)
+		r.meta.Control.Mean(result.Z, replay.learner.Belief())
 		result.ZNorm = norm(result.Z)
 	}
 	return result, nil
@@ -244,6 +244,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
 	}
+	p.settle(t, &c)
 	if !p.synced {
 		p.result.Unverified++
 		return nil
@@ -292,9 +293,28 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if !c.on {
 		return
 	}
-	normSq := p.learner.Belief().NormSq(t.Phi)
+	normSq := p.learner.Gain(t.Phi)
 	c.bits("norm_sq", t.NormSq, normSq)
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
+}
+
+// settle repeats the revision of a label's weight. After a gap the replay does not have all labels that the
+// robot had, and follows the log.
+func (p *replay) settle(t *controller.Tick, c *comparison) {
+	own, err := p.learner.Resettle(t.Index, t.Revised)
+	if err != nil && p.synced {
+		p.lose(t.Index, 0, err.Error())
+		c.on = false
+	}
+	if len(p.missing) == 0 {
+		c.same("revised label", t.Revised.ID, own.ID)
+		c.bits("revised weight", t.Revised.After, own.After)
+		c.bits("weight before the revision", t.Revised.Before, own.Before)
+	}
+	if p.reader.meta.Format >= formatWithOffset {
+		c.bits("sigma", t.Sigma, p.learner.Sigma())
+		c.bits("zero", t.Zero, p.learner.Zero())
+	}
 }
 
 // reapply applies a label again. It sets the label's share if the log is too
@@ -395,6 +415,10 @@ func (p *replay) restore(s place, tick uint64) error {
 	if got := belief.Hash(); got != s.hash {
 		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: its hash is %016x, not %016x",
 			tick, ErrDamaged, got, s.hash)
+	}
+	if !p.learner.SetNoise(snapshot.Noise) {
+		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: impossible noise (%+v)",
+			tick, ErrDamaged, snapshot.Noise)
 	}
 	p.synced = true
 	if n := len(p.result.Gaps); n > 0 && !p.result.Gaps[n-1].Ended {

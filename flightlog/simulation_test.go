@@ -82,9 +82,9 @@ type simulatedRun struct {
 }
 
 func (r *simulatedRun) snapshot(next uint64) {
-	state := make([]float64, posterior.StateLen(testShape.Latent))
+	state := make([]float64, testShape.StateLen())
 	r.learner.Belief().State(state)
-	must(r.t, r.w.WriteSnapshot(next, state, r.learner.Belief().Hash()))
+	must(r.t, r.w.WriteSnapshot(Snapshot{Next: next, State: state, Hash: r.learner.Belief().Hash(), Noise: r.learner.Noise()}))
 }
 
 func (r *simulatedRun) step(index, elapsed uint64) {
@@ -102,6 +102,8 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.ask(tick)
 	r.press(tick)
 	r.deliver(tick)
+	tick.Revised = r.learner.Settle(tick.Index)
+	tick.Sigma, tick.Zero = r.learner.Sigma(), r.learner.Zero()
 	tick.LogDet, tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
 	if r.change != nil {
 		r.change(tick)

@@ -311,13 +311,14 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64) {
 			w.apply(w.restore(logged))
 		}
 	}
+	w.learner.Settle(t.Index)
 	return dgap
 }
 
 // observe adds a state and asks about it, as the agent does.
 func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
 	w.learner.Observe(t.Index, t.SenseAt, t.Phi)
-	normSq := w.learner.Belief().NormSq(t.Phi)
+	normSq := w.learner.Gain(t.Phi)
 	w.bonus += w.beta * math.Sqrt(normSq)
 	w.scored++
 	dgap = posterior.DGap(normSq, w.learner.LabelWeight())
@@ -404,8 +405,8 @@ func (w *whatIf) finish(run Result) Answer {
 	a.LoggedAsked, a.Missing = run.Summary.Asked, run.Summary.Dropped
 	a.LoggedZ, a.LoggedNorm = run.Z, run.ZNorm
 	a.Unanswered = a.Asked - a.ByLabel - a.ByReward - a.CantTell
-	a.Z = make([]float64, w.learner.Belief().Dim())
-	w.learner.Belief().Mean(a.Z)
+	a.Z = make([]float64, w.learner.Belief().TaskDim())
+	a.Config.Mean(a.Z, w.learner.Belief())
 	a.ZNorm = norm(a.Z)
 	a.Cosine = cosine(a.Z, a.LoggedZ)
 	a.MeanBonus = math.NaN()

@@ -352,11 +352,10 @@ func (w *Writer) WriteTiming(t Timing) error {
 	return w.write(timingChannel, t.At, timingMessage(&t))
 }
 
-// WriteSnapshot adds the belief before the tick next. state is posterior.Belief.State;
-// WriteSnapshot does not keep it. A replay starts at a snapshot, and resumes at one after
+// WriteSnapshot adds a belief. It does not keep the state. A replay starts at a snapshot, and resumes at one after
 // dropped ticks.
-func (w *Writer) WriteSnapshot(next uint64, state []float64, hash uint64) error {
-	return w.write(snapshotChannel, w.newest, snapshotMessage(&Snapshot{Next: next, Hash: hash, State: state}))
+func (w *Writer) WriteSnapshot(s Snapshot) error {
+	return w.write(snapshotChannel, w.newest, snapshotMessage(&s))
 }
 
 // write adds a message and writes the chunk after FlushEvery.

@@ -142,12 +142,15 @@ func TestWriter_RoundTripsOtherMessages(t *testing.T) {
 	plan := Plan{Tick: 8, At: at, Took: time.Millisecond, Score: 0.3, Strategy: "ucb", Z: make([]float64, 24)}
 	event := Event{At: at, Level: Warn, Text: "battery low", Fields: map[string]string{"a": "b"}}
 	timing := Timing{At: at, Ticks: 5, Skipped: 1, Late: Percentiles{1, 2, 3, 4}, Busy: Percentiles{5, 6, 7, 8}}
-	snapshot := Snapshot{Next: 4, Hash: math.MaxUint64, State: []float64{1, math.Copysign(0, -1)}}
+	snapshot := Snapshot{
+		Next: 4, Hash: math.MaxUint64, State: []float64{1, math.Copysign(0, -1)},
+		Noise: controller.NoiseState{Squares: 2, Count: 3},
+	}
 	must(t, w.WriteRequest(request))
 	must(t, w.WritePlan(plan))
 	must(t, w.WriteEvent(event))
 	must(t, w.WriteTiming(timing))
-	must(t, w.WriteSnapshot(snapshot.Next, snapshot.State, snapshot.Hash))
+	must(t, w.WriteSnapshot(snapshot))
 	must(t, w.Close())
 	var got []any
 	for r, err := range open(t, path).Records() {

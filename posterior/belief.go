@@ -39,15 +39,19 @@ type Belief struct {
 	dim    int
 	lambda float64
 	rho    float64
-	exact  bool // Forget restores the whole prior
+	exact  bool    // Forget restores the whole prior
+	offset int     // 1 with WithOffset, else 0: the dimensions that are not of the task
+	slack  float64 // the prior is within [λ/slack, λ·slack]: 1, or PriorRange with WithMovablePrior
+	target float64 // precision to which Forget and TrackPrior restore the prior
 
 	rootRho float64 // √ρ, the factor of R in Forget
-	floor   float64 // λρ^(d-1), the smallest possible entry of D
+	floor   float64 // the smallest possible entry of D: λρ^(d-1) for a prior of λ
 
 	// state is the flat belief: R | b | D | cursor | weight. The fields below
 	// point into it.
 	state  []float64
 	r      []float64 // packed upper triangular, row-major, d(d+1)/2
+	task   []float64 // the trailing block of r that belongs to the task
 	b      []float64 // d
 	prior  []float64 // diagonal of D, d
 	cursor *float64  // the direction that the next Forget restores, 0..d-1
@@ -70,13 +74,28 @@ func WithExactRestore() Option {
 	return func(b *Belief) { b.exact = true }
 }
 
+// PriorRange bounds SetPrior to [λ/PriorRange, λ·PriorRange].
+const PriorRange = 100
+
+// WithMovablePrior permits SetPrior.
+func WithMovablePrior() Option {
+	return func(b *Belief) { b.slack = PriorRange }
+}
+
+// WithOffset makes dimension 0 the offset of the labels: the zero of the operator's
+// scale. Its feature is a constant. Samples, bounds, InvR, LogDet and gains are then
+// those of the task, the other dimensions, with the offset integrated out.
+func WithOffset() Option {
+	return func(b *Belief) { b.offset = 1 }
+}
+
 // New returns the belief before the first label: V = λI, b = 0.
 //
 // dim is in [1, MaxDim], lambda in [MinLambda, MaxLambda]. rho in (0, 1] is the
 // factor of a label's weight for each period. If rho^(dim-1) < 0.5, New returns
 // ErrForgetsPrior without WithExactRestore.
 func New(dim int, lambda, rho float64, opts ...Option) (*Belief, error) {
-	b := &Belief{dim: dim, lambda: lambda, rho: rho}
+	b := &Belief{dim: dim, lambda: lambda, rho: rho, slack: 1}
 	for _, opt := range opts {
 		opt(b)
 	}
@@ -89,8 +108,8 @@ func New(dim int, lambda, rho float64, opts ...Option) (*Belief, error) {
 // init checks dim, lambda, rho and exact, and sets all other fields.
 func (b *Belief) init() error {
 	d := b.dim
-	if d < 1 || d > MaxDim {
-		return fmt.Errorf("bad dimension (%d): give one in [1, %d]", d, MaxDim)
+	if d <= b.offset || d > MaxDim {
+		return fmt.Errorf("bad dimension (%d): give one in [%d, %d]", d, 1+b.offset, MaxDim)
 	}
 	if !(b.lambda >= MinLambda && b.lambda <= MaxLambda) {
 		return fmt.Errorf("bad lambda (%g): give one in [%g, %g]", b.lambda, MinLambda, MaxLambda)
@@ -110,7 +129,8 @@ func (b *Belief) init() error {
 		return fmt.Errorf("%w (rho %g to the power of %d is %.3g): raise rho or choose the exact restore",
 			ErrForgetsPrior, b.rho, d-1, decay)
 	}
-	b.floor = floor
+	b.floor = float64(floor / b.slack)
+	b.target = b.lambda
 	b.rootRho = math.Sqrt(b.rho)
 	b.allocate()
 	b.Reset()
@@ -123,6 +143,7 @@ func (b *Belief) allocate() {
 	n := d * (d + 1) / 2
 	b.state = make([]float64, StateLen(d))
 	b.r = b.state[:n:n]
+	b.task = b.r[rowStart(d, b.offset):]
 	b.b = b.state[n : n+d : n+d]
 	b.prior = b.state[n+d : n+2*d : n+2*d]
 	b.cursor = &b.state[n+2*d]
@@ -136,6 +157,7 @@ func (b *Belief) allocate() {
 // Reset restores the belief that New returned.
 func (b *Belief) Reset() {
 	clear(b.state)
+	b.target = b.lambda
 	root := math.Sqrt(b.lambda)
 	for k, off := 0, 0; k < b.dim; k++ {
 		b.r[off] = root
@@ -145,8 +167,11 @@ func (b *Belief) Reset() {
 	b.meanKnown = false
 }
 
-// Dim returns d, the dimension of z.
+// Dim returns d, the number of features of a label.
 func (b *Belief) Dim() int { return b.dim }
+
+// TaskDim returns the dimension of z: Dim, less 1 with WithOffset.
+func (b *Belief) TaskDim() int { return b.dim - b.offset }
 
 // Lambda returns λ, the precision of the prior in every direction.
 func (b *Belief) Lambda() float64 { return b.lambda }
@@ -171,11 +196,12 @@ func (b *Belief) Prior(dst []float64) {
 // differ and b is not the zero Belief.
 func (b *Belief) CopyFrom(other *Belief) {
 	if b.dim == 0 {
-		b.dim = other.dim
+		b.dim, b.offset, b.slack = other.dim, other.offset, other.slack
 		b.allocate()
 	}
 	b.checkLen("CopyFrom", "other", other.dim, b.dim)
-	b.lambda, b.rho, b.exact = other.lambda, other.rho, other.exact
+	b.checkLen("CopyFrom", "other's task", other.TaskDim(), b.TaskDim())
+	b.lambda, b.rho, b.exact, b.target = other.lambda, other.rho, other.exact, other.target
 	b.rootRho, b.floor = other.rootRho, other.floor
 	copy(b.state, other.state)
 	copy(b.mean, other.mean)

@@ -125,7 +125,7 @@ func BenchmarkSampleGaussian(b *testing.B) {
 	belief, _ := benchBelief(b)
 	z, rng := make([]float64, benchDim), rand.New(rand.NewPCG(3, 4))
 	for b.Loop() {
-		belief.SampleGaussian(z, rng)
+		belief.SampleGaussian(z, 1, rng)
 	}
 }
 

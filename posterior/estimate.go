@@ -2,12 +2,21 @@ package posterior
 
 import "math"
 
-// Mean writes ẑ = V⁻¹b into dst [d]. It solves two triangular systems, O(d²), once
-// after each change of the belief.
+// Mean writes ẑ, the task's part of V⁻¹b, into dst [TaskDim]. It solves two
+// triangular systems, O(d²), once after each change of the belief.
 func (b *Belief) Mean(dst []float64) {
-	b.checkLen("Mean", "dst", len(dst), b.dim)
+	b.checkLen("Mean", "dst", len(dst), b.TaskDim())
 	b.solveMean()
-	copy(dst, b.mean)
+	copy(dst, b.mean[b.offset:])
+}
+
+// OffsetMean returns the offset's part of V⁻¹b, or 0 without an offset.
+func (b *Belief) OffsetMean() float64 {
+	if b.offset == 0 {
+		return 0
+	}
+	b.solveMean()
+	return b.mean[0]
 }
 
 // solveMean sets b.mean to ẑ.
@@ -21,12 +30,13 @@ func (b *Belief) solveMean() {
 	b.meanKnown = true
 }
 
-// LogDet returns log det V, in nats.
+// LogDet returns the log determinant of the task's precision, in nats: log det V
+// without an offset.
 func (b *Belief) LogDet() float64 {
 	sum := 0.0
-	for k, off := 0, 0; k < b.dim; k++ {
-		sum += math.Log(b.r[off])
-		off += b.dim - k
+	for k, off := b.TaskDim(), 0; k > 0; k-- {
+		sum += math.Log(b.task[off])
+		off += k
 	}
 	return 2 * sum
 }
@@ -35,7 +45,7 @@ func (b *Belief) LogDet() float64 {
 // forgetting.
 func (b *Belief) LogDetPrior() float64 {
 	sum := 0.0
-	for _, v := range b.prior {
+	for _, v := range b.prior[b.offset:] {
 		sum += math.Log(v)
 	}
 	return sum
@@ -48,6 +58,28 @@ func (b *Belief) NormSq(x []float64) float64 {
 	copy(b.x, x)
 	solveTransposed(b.r, b.x)
 	return dot(b.x, b.x)
+}
+
+// Gain returns the variance of a label at x in units of its noise, as far as the task
+// causes it: log(1 + weight·Gain) is the gain in LogDet from a label of that weight.
+// Without an offset it is NormSq(x). x is [d]. O(d²).
+func (b *Belief) Gain(x []float64, weight float64) float64 {
+	b.checkLen("Gain", "x", len(x), b.dim)
+	copy(b.x, x)
+	solveTransposed(b.r, b.x)
+	if b.offset == 0 {
+		return dot(b.x, b.x)
+	}
+	known := b.x[0]
+	return dot(b.x[1:], b.x[1:]) / (1 + float64(weight*float64(known*known)))
+}
+
+// taskNormSq returns ‖x‖² in the inverse of the task's precision. x is [TaskDim].
+func (b *Belief) taskNormSq(x []float64) float64 {
+	y := b.x[:len(x)]
+	copy(y, x)
+	solveTransposed(b.task, y)
+	return dot(y, y)
 }
 
 // DGap returns Δ = log(1 + w‖φ‖²), the gain in log det V, in nats, from a label with
@@ -65,27 +97,27 @@ func DGapThreshold(kappa, weight float64) float64 {
 // UCB writes the upper confidence bounds ψᵀẑ + β‖ψ‖ (norm in V⁻¹) of n
 // successor features into dst [n]. psi is [n, d] row-major.
 func (b *Belief) UCB(dst, psi []float64, n int, beta float64) {
-	d := b.dim
+	d := b.TaskDim()
 	b.checkLen("UCB", "dst", len(dst), n)
 	b.checkLen("UCB", "psi", len(psi), n*d)
 	b.solveMean()
 	for i := range dst {
 		row := psi[i*d : (i+1)*d]
-		dst[i] = dot(row, b.mean) + float64(beta*math.Sqrt(b.NormSq(row)))
+		dst[i] = dot(row, b.mean[b.offset:]) + float64(beta*math.Sqrt(b.taskNormSq(row)))
 	}
 }
 
-// InvR writes R⁻¹ into dst [d, d], row-major, with zeros below the diagonal.
+// InvR writes R⁻¹ of the task into dst [TaskDim, TaskDim], row-major, with zeros below the diagonal.
 // O(d³). With ẑ and R⁻¹ another process can sample and compute UCBs: ‖x‖ in V⁻¹ is
 // the Euclidean norm of xᵀR⁻¹.
 func (b *Belief) InvR(dst []float64) {
-	d := b.dim
+	d := b.TaskDim()
 	b.checkLen("InvR", "dst", len(dst), d*d)
 	clear(dst)
-	off := len(b.r)
+	off := len(b.task)
 	for i := d - 1; i >= 0; i-- {
 		off -= d - i
-		row := b.r[off : off+d-i]
+		row := b.task[off : off+d-i]
 		out := dst[i*d : (i+1)*d]
 		for k := i + 1; k < d; k++ {
 			subtractScaled(out[k:], dst[k*d+k:(k+1)*d], row[k-i])
@@ -103,4 +135,10 @@ func subtractScaled(dst, v []float64, s float64) {
 	for j, e := range v {
 		dst[j] -= float64(s * e)
 	}
+}
+
+// Predict returns the expected reward at x [d].
+func (b *Belief) Predict(x []float64) float64 {
+	b.solveMean()
+	return dot(x, b.mean)
 }

@@ -47,7 +47,7 @@ func TestSample_HasTheCovarianceOfTheBelief(t *testing.T) {
 		factor float64
 		draw   func([]float64)
 	}{
-		"Gaussian":  {1, func(z []float64) { b.SampleGaussian(z, rng) }},
+		"Gaussian":  {1, func(z []float64) { b.SampleGaussian(z, 1, rng) }},
 		"ellipsoid": {(3 + 2) / (radius * radius), func(z []float64) { b.SampleEllipsoid(z, radius, rng) }},
 	} {
 		mean, cov := spread(n, 3, c.factor, c.draw)

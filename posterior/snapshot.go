@@ -15,16 +15,19 @@ var ErrSnapshot = errors.New("damaged belief snapshot")
 // A snapshot is, in little-endian order:
 //
 //	 0  magic     8 bytes "optibelf"
-//	 8  version   uint32, 1
+//	 8  version   uint32, 1 for kinds below 2, else 2
 //	12  d         uint32
-//	16  exact     uint64, 1 if Forget restores the whole prior, else 0
+//	16  kind      uint64, the sum of 1 with the exact restore, 2 with an offset, 4 with a movable prior
 //	24  λ, ρ      float64 each
 //	40  state     StateLen(d) float64s, see State
 //	..  checksum  uint64, xxHash64 (seed 0) of everything before
 const (
 	snapshotMagic   = "optibelf"
-	snapshotVersion = 1
+	snapshotVersion = 2
 	snapshotHead    = 40
+	exactKind       = 1
+	offsetKind      = 2
+	movableKind     = 4
 )
 
 // SnapshotLen returns the length in bytes of a snapshot of a belief of the
@@ -43,14 +46,21 @@ func (b *Belief) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, errors.New("posterior.AppendBinary: dimension 0; create the belief with New")
 	}
 	start := len(dst)
-	var exact uint64
+	kind := uint64(offsetKind * b.offset)
+	if b.slack > 1 {
+		kind += movableKind
+	}
 	if b.exact {
-		exact = 1
+		kind += exactKind
+	}
+	version := uint32(snapshotVersion)
+	if kind <= exactKind { // programs of version 1 can read it
+		version = 1
 	}
 	dst = append(dst, snapshotMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, snapshotVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, version)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(b.dim))
-	dst = binary.LittleEndian.AppendUint64(dst, exact)
+	dst = binary.LittleEndian.AppendUint64(dst, kind)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b.lambda))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b.rho))
 	for _, v := range b.state {
@@ -78,7 +88,7 @@ func readSnapshot(data []byte) (*Belief, error) {
 	if magic := string(data[:8]); magic != snapshotMagic {
 		return nil, fmt.Errorf("wrong magic (%q)", magic)
 	}
-	if v := binary.LittleEndian.Uint32(data[8:]); v != snapshotVersion {
+	if v := binary.LittleEndian.Uint32(data[8:]); v < 1 || v > snapshotVersion {
 		return nil, fmt.Errorf("unknown version (%d); use the program version that wrote it", v)
 	}
 	dim := binary.LittleEndian.Uint32(data[12:])
@@ -98,11 +108,15 @@ func readSnapshot(data []byte) (*Belief, error) {
 
 // fill sets b, whose dimension is known, from the head and state of a snapshot.
 func (b *Belief) fill(body []byte) error {
-	exact := binary.LittleEndian.Uint64(body[16:])
-	if exact > 1 {
-		return fmt.Errorf("unknown kind of restore (%d)", exact)
+	kind := binary.LittleEndian.Uint64(body[16:])
+	if first := kind <= exactKind; kind > exactKind+offsetKind+movableKind ||
+		first != (binary.LittleEndian.Uint32(body[8:]) == 1) {
+		return fmt.Errorf("unknown kind of belief (%d)", kind)
 	}
-	b.exact = exact == 1
+	b.exact, b.offset, b.slack = kind&exactKind != 0, int(kind&offsetKind)/offsetKind, 1
+	if kind&movableKind != 0 {
+		b.slack = PriorRange
+	}
 	b.lambda = math.Float64frombits(binary.LittleEndian.Uint64(body[24:]))
 	b.rho = math.Float64frombits(binary.LittleEndian.Uint64(body[32:]))
 	if err := b.init(); err != nil {

@@ -63,9 +63,9 @@ func (b *Belief) check(state []float64) error {
 		off += d - k
 	}
 	for i, v := range state[n+d : n+2*d] {
-		if !(v >= b.floor && v <= b.lambda) {
+		if most := float64(b.lambda * b.slack); !(v >= b.floor && v <= most) {
 			return fmt.Errorf("entry %d of the prior is out of range for λ and ρ (%g, want [%g, %g])",
-				i, v, b.floor, b.lambda)
+				i, v, b.floor, most)
 		}
 	}
 	cursor, weight := state[n+2*d], state[n+2*d+1]

@@ -176,15 +176,56 @@ func (b *Belief) Forget() {
 	b.meanKnown = false
 }
 
-// restoreNext restores the direction of the cursor to λ.
-func (b *Belief) restoreNext() {
+// SetPrior changes the precision of the prior from λ. A number outside
+// [λ/PriorRange, λ·PriorRange] is clamped, NaN is ignored, and without
+// WithMovablePrior it has no effect. The next calls of Forget and TrackPrior
+// move the prior there, one direction a call. After Restore, call it again.
+func (b *Belief) SetPrior(precision float64) {
+	if precision == precision {
+		b.target = min(max(precision, b.lambda/b.slack), float64(b.lambda*b.slack))
+	}
+}
+
+// tolerated is the relative error of a direction of the prior that TrackPrior leaves.
+const tolerated = 1.0 / 64
+
+// TrackPrior moves one direction of the prior, in turn, to the precision of SetPrior. It
+// leaves directions within 1/64 of it. O(d²). Forget does the same where ρ < 1.
+func (b *Belief) TrackPrior() {
 	i := int(*b.cursor)
-	b.flush(i)
+	if b.rho == 1 && math.Abs(b.prior[i]-b.target) > float64(tolerated*b.target) {
+		b.restore(i)
+		b.meanKnown = false
+	}
+	if b.rho == 1 {
+		b.advanceCursor()
+	}
+}
+
+// restoreNext restores the direction of the cursor.
+func (b *Belief) restoreNext() {
+	b.flush(int(*b.cursor))
+	b.restore(int(*b.cursor))
+	b.advanceCursor()
+}
+
+// restore sets direction i of the prior to the target. It leaves a direction that rounding makes
+// impossible to lower.
+func (b *Belief) restore(i int) {
+	change := b.target - b.prior[i]
 	clear(b.x)
-	b.x[i] = math.Sqrt(b.lambda - b.prior[i])
-	b.prior[i] = b.lambda
-	rankOneUpdate(b.r, b.x, i)
-	i++
+	b.x[i] = math.Sqrt(math.Abs(change))
+	switch {
+	case change >= 0:
+		rankOneUpdate(b.r, b.x, i)
+	case !rankOneDowndate(b.r, b.x, b.y, b.floor):
+		return
+	}
+	b.prior[i] = b.target
+}
+
+func (b *Belief) advanceCursor() {
+	i := int(*b.cursor) + 1
 	if i == b.dim {
 		i = 0
 	}
@@ -197,8 +238,8 @@ func (b *Belief) restoreAll() {
 		clear(b.block)
 		for lane := 0; lane < 4 && i+lane < b.dim; lane++ {
 			b.flush(i + lane)
-			b.block[i+lane][lane] = math.Sqrt(b.lambda - b.prior[i+lane])
-			b.prior[i+lane] = b.lambda
+			b.block[i+lane][lane] = math.Sqrt(max(b.target-b.prior[i+lane], 0))
+			b.prior[i+lane] = max(b.target, b.prior[i+lane])
 		}
 		rankFourUpdate(b.r, b.block, i)
 	}

@@ -15,12 +15,11 @@
 package flightlogpb
 
 import (
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -132,7 +131,7 @@ func (x Request_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Request_State.Descriptor instead.
 func (Request_State) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{3, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type Event_Level int32
@@ -184,7 +183,7 @@ func (x Event_Level) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Event_Level.Descriptor instead.
 func (Event_Level) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Tick is one control period, from the sensor to the actuators. Topic /tick.
@@ -215,6 +214,9 @@ type Tick struct {
 	Action        []float32              `protobuf:"fixed32,23,rep,packed,name=action,proto3" json:"action,omitempty"`
 	PlanConfirmed uint64                 `protobuf:"varint,24,opt,name=plan_confirmed,json=planConfirmed,proto3" json:"plan_confirmed,omitempty"` // newest tick at which the planner was content with z
 	Kappa         float64                `protobuf:"fixed64,25,opt,name=kappa,proto3" json:"kappa,omitempty"`                                     // the gate's, nats: asked where dgap is at least this
+	Sigma         float64                `protobuf:"fixed64,26,opt,name=sigma,proto3" json:"sigma,omitempty"`                                     // of a label's noise, after this tick's labels
+	Zero          float64                `protobuf:"fixed64,27,opt,name=zero,proto3" json:"zero,omitempty"`                                       // mean of the operator's zero after this tick's labels
+	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +426,88 @@ func (x *Tick) GetKappa() float64 {
 	return 0
 }
 
+func (x *Tick) GetSigma() float64 {
+	if x != nil {
+		return x.Sigma
+	}
+	return 0
+}
+
+func (x *Tick) GetZero() float64 {
+	if x != nil {
+		return x.Zero
+	}
+	return 0
+}
+
+func (x *Tick) GetRevised() *Revision {
+	if x != nil {
+		return x.Revised
+	}
+	return nil
+}
+
+// Revision is a change of a label's weight in the belief.
+type Revision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`          // of the label
+	Before        float64                `protobuf:"fixed64,2,opt,name=before,proto3" json:"before,omitempty"` // its weight
+	After         float64                `protobuf:"fixed64,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revision) Reset() {
+	*x = Revision{}
+	mi := &file_flightlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revision) ProtoMessage() {}
+
+func (x *Revision) ProtoReflect() protoreflect.Message {
+	mi := &file_flightlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revision.ProtoReflect.Descriptor instead.
+func (*Revision) Descriptor() ([]byte, []int) {
+	return file_flightlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Revision) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Revision) GetBefore() float64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *Revision) GetAfter() float64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 // AppliedLabel says what a label did to the belief.
 type AppliedLabel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -445,7 +529,7 @@ type AppliedLabel struct {
 
 func (x *AppliedLabel) Reset() {
 	*x = AppliedLabel{}
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +541,7 @@ func (x *AppliedLabel) String() string {
 func (*AppliedLabel) ProtoMessage() {}
 
 func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +554,7 @@ func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedLabel.ProtoReflect.Descriptor instead.
 func (*AppliedLabel) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{1}
+	return file_flightlog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AppliedLabel) GetId() uint64 {
@@ -575,7 +659,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +671,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +684,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{2}
+	return file_flightlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Label) GetId() uint64 {
@@ -682,7 +766,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +778,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +791,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{3}
+	return file_flightlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Request) GetId() uint64 {
@@ -767,7 +851,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +863,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +876,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{4}
+	return file_flightlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Plan) GetTick() uint64 {
@@ -850,7 +934,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +946,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +959,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5}
+	return file_flightlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Event) GetAtNs() int64 {
@@ -920,7 +1004,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1016,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1029,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{6}
+	return file_flightlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Timing) GetAtNs() int64 {
@@ -996,7 +1080,7 @@ type Percentiles struct {
 
 func (x *Percentiles) Reset() {
 	*x = Percentiles{}
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1092,7 @@ func (x *Percentiles) String() string {
 func (*Percentiles) ProtoMessage() {}
 
 func (x *Percentiles) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1105,7 @@ func (x *Percentiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percentiles.ProtoReflect.Descriptor instead.
 func (*Percentiles) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7}
+	return file_flightlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Percentiles) GetP50Ns() int64 {
@@ -1058,13 +1142,15 @@ type Snapshot struct {
 	Next          uint64                 `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"`  // index of the first tick that is not included
 	Hash          uint64                 `protobuf:"fixed64,2,opt,name=hash,proto3" json:"hash,omitempty"` // of the belief
 	State         []float64              `protobuf:"fixed64,3,rep,packed,name=state,proto3" json:"state,omitempty"`
+	NoiseSquares  float64                `protobuf:"fixed64,4,opt,name=noise_squares,json=noiseSquares,proto3" json:"noise_squares,omitempty"` // controller.NoiseState
+	NoiseCount    float64                `protobuf:"fixed64,5,opt,name=noise_count,json=noiseCount,proto3" json:"noise_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1162,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1175,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{8}
+	return file_flightlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Snapshot) GetNext() uint64 {
@@ -1113,11 +1199,25 @@ func (x *Snapshot) GetState() []float64 {
 	return nil
 }
 
+func (x *Snapshot) GetNoiseSquares() float64 {
+	if x != nil {
+		return x.NoiseSquares
+	}
+	return 0
+}
+
+func (x *Snapshot) GetNoiseCount() float64 {
+	if x != nil {
+		return x.NoiseCount
+	}
+	return 0
+}
+
 var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xff\x04\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xda\x05\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1146,7 +1246,14 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x01z\x18\x16 \x03(\x01R\x01z\x12\x16\n" +
 	"\x06action\x18\x17 \x03(\x02R\x06action\x12%\n" +
 	"\x0eplan_confirmed\x18\x18 \x01(\x04R\rplanConfirmed\x12\x14\n" +
-	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\"\xaf\x02\n" +
+	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\x12\x14\n" +
+	"\x05sigma\x18\x1a \x01(\x01R\x05sigma\x12\x12\n" +
+	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
+	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\"H\n" +
+	"\bRevision\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\x01R\x05after\"\xaf\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1218,11 +1325,14 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x01 \x01(\x03R\x05p50Ns\x12\x15\n" +
 	"\x06p99_ns\x18\x02 \x01(\x03R\x05p99Ns\x12\x17\n" +
 	"\ap999_ns\x18\x03 \x01(\x03R\x06p999Ns\x12\x15\n" +
-	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"H\n" +
+	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\x8e\x01\n" +
 	"\bSnapshot\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x04R\x04next\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
-	"\x05state\x18\x03 \x03(\x01R\x05state*O\n" +
+	"\x05state\x18\x03 \x03(\x01R\x05state\x12#\n" +
+	"\rnoise_squares\x18\x04 \x01(\x01R\fnoiseSquares\x12\x1f\n" +
+	"\vnoise_count\x18\x05 \x01(\x01R\n" +
+	"noiseCount*O\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1243,36 +1353,38 @@ func file_flightlog_proto_rawDescGZIP() []byte {
 }
 
 var file_flightlog_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_flightlog_proto_goTypes = []any{
 	(Kind)(0),            // 0: optibfm.log.Kind
 	(Request_State)(0),   // 1: optibfm.log.Request.State
 	(Event_Level)(0),     // 2: optibfm.log.Event.Level
 	(*Tick)(nil),         // 3: optibfm.log.Tick
-	(*AppliedLabel)(nil), // 4: optibfm.log.AppliedLabel
-	(*Label)(nil),        // 5: optibfm.log.Label
-	(*Request)(nil),      // 6: optibfm.log.Request
-	(*Plan)(nil),         // 7: optibfm.log.Plan
-	(*Event)(nil),        // 8: optibfm.log.Event
-	(*Timing)(nil),       // 9: optibfm.log.Timing
-	(*Percentiles)(nil),  // 10: optibfm.log.Percentiles
-	(*Snapshot)(nil),     // 11: optibfm.log.Snapshot
-	nil,                  // 12: optibfm.log.Event.FieldsEntry
+	(*Revision)(nil),     // 4: optibfm.log.Revision
+	(*AppliedLabel)(nil), // 5: optibfm.log.AppliedLabel
+	(*Label)(nil),        // 6: optibfm.log.Label
+	(*Request)(nil),      // 7: optibfm.log.Request
+	(*Plan)(nil),         // 8: optibfm.log.Plan
+	(*Event)(nil),        // 9: optibfm.log.Event
+	(*Timing)(nil),       // 10: optibfm.log.Timing
+	(*Percentiles)(nil),  // 11: optibfm.log.Percentiles
+	(*Snapshot)(nil),     // 12: optibfm.log.Snapshot
+	nil,                  // 13: optibfm.log.Event.FieldsEntry
 }
 var file_flightlog_proto_depIdxs = []int32{
-	4,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
-	0,  // 1: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
-	0,  // 2: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
-	1,  // 3: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
-	2,  // 4: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
-	12, // 5: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
-	10, // 6: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
-	10, // 7: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	5,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
+	4,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
+	0,  // 2: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
+	0,  // 3: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
+	1,  // 4: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
+	2,  // 5: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
+	13, // 6: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
+	11, // 7: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
+	11, // 8: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_flightlog_proto_init() }
@@ -1286,7 +1398,7 @@ func file_flightlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flightlog_proto_rawDesc), len(file_flightlog_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,13 +44,16 @@ func follow(r *flightlog.Reader, c *collected) *believed {
 
 type follower struct {
 	b      *believed
+	cfg    controller.Config
 	d      int
 	pos    int
 	stride int
 	ticks  int
 	mean   []float64
-	known  bool // mean is ẑ after the tick before
-	invR   []float64
+	zero   float64 // of the operator
+	scale  float64 // of the belief's standard deviations
+	known  bool    // mean is ẑ after the tick before
+	spread []float64
 }
 
 func newFollower(c *collected) *follower {
@@ -60,11 +63,11 @@ func newFollower(c *collected) *follower {
 		limit = maxMomentsWide
 	}
 	f := &follower{
-		b: &believed{}, d: d, ticks: n,
+		b: &believed{}, cfg: c.meta.Control, d: d, ticks: n,
 		stride: max(1, (n+limit-1)/limit), mean: make([]float64, d),
 	}
 	if d <= maxSigmaDim {
-		f.invR = make([]float64, d*d)
+		f.spread = make([]float64, d*d)
 	}
 	return f
 }
@@ -72,13 +75,14 @@ func newFollower(c *collected) *follower {
 func (f *follower) visit(t *controller.Tick, belief *posterior.Belief) {
 	estimate, spread := math.NaN(), math.NaN()
 	if f.known && !t.Flags.Has(controller.FlagBadObs) {
-		estimate, spread = dot(t.Phi, f.mean), math.Sqrt(t.NormSq)
+		estimate, spread = f.cfg.Expected(t.Phi, f.mean, f.zero), f.scale*math.Sqrt(t.NormSq)
 	}
 	f.b.estimate = append(f.b.estimate, estimate)
 	f.b.spread = append(f.b.spread, spread)
 	f.known = belief != nil
 	if f.known {
-		belief.Mean(f.mean)
+		f.cfg.Mean(f.mean, belief)
+		f.zero, f.scale = t.Zero, f.cfg.Scale(t.Sigma)
 		if f.pos%f.stride == 0 || f.pos == f.ticks-1 {
 			f.b.moments = append(f.b.moments, f.moment(belief))
 		}
@@ -91,14 +95,14 @@ func (f *follower) moment(belief *posterior.Belief) moment {
 	for i, v := range f.mean {
 		m.z[i] = float32(v)
 	}
-	if f.invR == nil {
+	if f.spread == nil {
 		return m
 	}
-	// V⁻¹ = R⁻¹R⁻ᵀ, so the squared norms of the rows of R⁻¹ are its diagonal.
-	belief.InvR(f.invR)
+	// The covariance is SSᵀ, so the squared norms of the rows of S are its diagonal.
+	f.cfg.Spread(f.spread, belief, f.scale)
 	m.sigma = make([]float32, f.d)
 	for i := range m.sigma {
-		row := f.invR[i*f.d : (i+1)*f.d]
+		row := f.spread[i*f.d : (i+1)*f.d]
 		m.sigma[i] = float32(math.Sqrt(dot(row, row)))
 	}
 	return m

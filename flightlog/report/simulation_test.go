@@ -128,6 +128,8 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.deliver(index)
 	r.tick.Flags = flags
 	r.tick.Request = r.gate.OpenRequest()
+	r.tick.Revised = r.learner.Settle(r.tick.Index)
+	r.tick.Sigma, r.tick.Zero = r.learner.Sigma(), r.learner.Zero()
 	r.tick.LogDet, r.tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
 	if r.drop == nil || !r.drop(index) {
 		must(r.t, r.w.WriteTick(r.tick))
@@ -201,7 +203,7 @@ func (r *simulatedRun) snapshot(next uint64) {
 	}
 	state := make([]float64, posterior.StateLen(r.d))
 	r.learner.Belief().State(state)
-	must(r.t, r.w.WriteSnapshot(next, state, r.learner.Belief().Hash()))
+	must(r.t, r.w.WriteSnapshot(flightlog.Snapshot{Next: next, State: state, Hash: r.learner.Belief().Hash()}))
 }
 
 func (r *simulatedRun) vector() []float64 {

@@ -174,7 +174,7 @@ func pointers(values []float64) []*float64 {
 func (s *study) compute(r *flightlog.Reader, c *collected, b *believed, grid []flightlog.Params) error {
 	drawn := make([]*curves, len(grid))
 	for i := range drawn {
-		drawn[i] = newCurves(s, c.meta.Shape.Latent)
+		drawn[i] = newCurves(s, c.meta)
 	}
 	answers, err := flightlog.WhatIfAll(r, b.result, grid,
 		func(i int, t *controller.Tick, dgap float64, belief *posterior.Belief) { drawn[i].add(t, dgap, belief) })
@@ -215,6 +215,8 @@ func (c *collected) skipped(entered []uint64) []uint32 {
 
 // curves collects what the page draws of one setting.
 type curves struct {
+	cfg            controller.Config
+	zero           float64
 	study          *study
 	pos            int
 	dgap, estimate envelope
@@ -223,20 +225,22 @@ type curves struct {
 	mean           []float64 // ẑ after the tick before
 }
 
-func newCurves(s *study, d int) *curves {
+func newCurves(s *study, meta flightlog.Metadata) *curves {
 	return &curves{
-		study: s, dgap: envelope{size: s.Bucket}, estimate: envelope{size: s.Bucket}, mean: make([]float64, d),
+		study: s, dgap: envelope{size: s.Bucket}, estimate: envelope{size: s.Bucket}, mean: make([]float64, meta.Shape.Latent),
+		cfg: meta.Control,
 	}
 }
 
 func (c *curves) add(t *controller.Tick, dgap float64, belief *posterior.Belief) {
 	estimate := math.NaN()
 	if c.pos > 0 && !t.Flags.Has(controller.FlagBadObs) {
-		estimate = dot(t.Phi, c.mean)
+		estimate = c.cfg.Expected(t.Phi, c.mean, c.zero)
 	}
 	c.dgap.add(dgap)
 	c.estimate.add(estimate)
-	belief.Mean(c.mean)
+	c.cfg.Mean(c.mean, belief)
+	c.zero = c.cfg.Zero(belief)
 	if k := len(c.norms); k < len(c.study.positions) && int(c.study.positions[k]) == c.pos {
 		c.norms = append(c.norms, math.Sqrt(dot(c.mean, c.mean)))
 		for _, v := range c.mean {

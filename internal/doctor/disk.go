@@ -12,7 +12,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/shell"
-	"optibfm/posterior"
 	"optibfm/tflite"
 )
 
@@ -177,5 +176,5 @@ func dataRate(f configs.File, dims tflite.Dims) float64 {
 	if replan := f.Controller.Replan; replan > 0 {
 		tick += float64(planOverhead+8*dims.Latent) / float64(replan)
 	}
-	return tick/f.Loop.Period().Seconds() + 8*float64(posterior.StateLen(dims.Latent))/f.Log.SnapshotS
+	return tick/f.Loop.Period().Seconds() + 8*float64(f.Controller.Shape(dims).StateLen())/f.Log.SnapshotS
 }

@@ -106,7 +106,7 @@ func (p *Planner) Answer(state *controller.State) error {
 // snapshot offers the belief to the recorder.
 func (p *Planner) snapshot(s *controller.State) {
 	p.due = s.Next + p.Every
-	record.Offer(p.Snapshots, flightlog.Snapshot{Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief)})
+	record.Offer(p.Snapshots, flightlog.Snapshot{Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief), Noise: s.Noise})
 }
 
 // First returns the belief before the first tick. The control process offers it before it starts the host.
@@ -120,5 +120,5 @@ func (p *Planner) First() (flightlog.Snapshot, error) {
 			"host: no belief before the first tick in the segment: two versions of this program; install one")
 	}
 	p.due = p.Every
-	return flightlog.Snapshot{Hash: state.Hash, State: slices.Clone(state.Belief)}, nil
+	return flightlog.Snapshot{Hash: state.Hash, State: slices.Clone(state.Belief), Noise: state.Noise}, nil
 }

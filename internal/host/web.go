@@ -289,6 +289,7 @@ func (p *perMinute) rate(second uint64) web.Number {
 
 // beliefWatch has the numbers of the belief that the live view shows. The planner's goroutine updates it.
 type beliefWatch struct {
+	cfg     controller.Config
 	belief  *posterior.Belief
 	takenAt int64
 	newest  atomic.Pointer[believed]
@@ -297,20 +298,17 @@ type beliefWatch struct {
 // believed is a summary of a belief.
 type believed struct {
 	mean  []float64 // ẑ
+	zero  float64   // of the operator
 	norm  float64   // ‖ẑ‖
 	prior float64   // log det V of the prior alone
 }
 
 func newBeliefWatch(cfg controller.Config, dim int) (*beliefWatch, error) {
-	var options []posterior.Option
-	if cfg.ExactRestore {
-		options = append(options, posterior.WithExactRestore())
-	}
-	belief, err := posterior.New(dim, cfg.Lambda, cfg.Rho, options...)
+	belief, err := cfg.NewBelief(dim)
 	if err != nil {
 		return nil, fmt.Errorf("host: live view: %w", err)
 	}
-	return &beliefWatch{belief: belief}, nil
+	return &beliefWatch{cfg: cfg, belief: belief}, nil
 }
 
 // take updates the summary every viewEvery. The planner reports a damaged belief.
@@ -319,8 +317,10 @@ func (w *beliefWatch) take(s *controller.State) {
 		return
 	}
 	w.takenAt = s.At
-	b := &believed{mean: make([]float64, w.belief.Dim()), prior: w.belief.LogDetPrior()}
-	w.belief.Mean(b.mean)
+	b := &believed{
+		mean: make([]float64, w.belief.TaskDim()), zero: w.cfg.Zero(w.belief), prior: w.belief.LogDetPrior(),
+	}
+	w.cfg.Mean(b.mean, w.belief)
 	for _, x := range b.mean {
 		b.norm += x * x
 	}
@@ -328,15 +328,11 @@ func (w *beliefWatch) take(s *controller.State) {
 	w.newest.Store(b)
 }
 
-// expects returns the reward φᵀẑ that the belief expects, NaN before the first belief.
+// expects returns the label that the belief expects at φ, NaN before the first belief.
 func (w *beliefWatch) expects(phi []float64) float64 {
 	b := w.newest.Load()
 	if b == nil || len(phi) != len(b.mean) {
 		return math.NaN()
 	}
-	sum := 0.0
-	for i, x := range phi {
-		sum += x * b.mean[i]
-	}
-	return sum
+	return w.cfg.Expected(phi, b.mean, b.zero)
 }

@@ -13,7 +13,6 @@ import (
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
-	"optibfm/posterior"
 	"optibfm/rewardsrc"
 	"optibfm/simulate"
 	"optibfm/tflite"
@@ -49,7 +48,7 @@ func New(s *setup.Session, show terminal.Display) (*Runner, error) {
 	shape := s.Shape()
 	r := &Runner{
 		session: s, display: show, tick: controller.NewTick(shape),
-		belief: make([]float64, posterior.StateLen(shape.Latent)),
+		belief: make([]float64, shape.StateLen()),
 		record: &record.Recorder{Statistics: record.NewStatistics(shape), Display: show},
 	}
 	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
@@ -201,9 +200,11 @@ func (r *Runner) step() (more bool, err error) {
 
 // snapshot records the belief before a tick.
 func (r *Runner) snapshot(next uint64) {
-	belief := r.stepper.Agent.Learner().Belief()
-	belief.State(r.belief)
-	r.record.Snapshot(flightlog.Snapshot{Next: next, State: r.belief, Hash: belief.Hash()})
+	learner := r.stepper.Agent.Learner()
+	learner.Belief().State(r.belief)
+	r.record.Snapshot(flightlog.Snapshot{
+		Next: next, State: r.belief, Hash: learner.Belief().Hash(), Noise: learner.Noise(),
+	})
 }
 
 func (r *Runner) closeLog() error {

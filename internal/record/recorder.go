@@ -89,7 +89,7 @@ func (r *Recorder) Plan(p flightlog.Plan) {
 // Snapshot records a belief.
 func (r *Recorder) Snapshot(s flightlog.Snapshot) {
 	if r.Log != nil {
-		r.check(r.Log.WriteSnapshot(s.Next, s.State, s.Hash))
+		r.check(r.Log.WriteSnapshot(s))
 	}
 }
 

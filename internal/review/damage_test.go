@@ -296,7 +296,7 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 	for i := range uint64(150) {
 		if i%30 == 0 {
 			learner.Belief().State(state)
-			rigtest.Must(t, w.WriteSnapshot(i, state, learner.Belief().Hash()))
+			rigtest.Must(t, w.WriteSnapshot(flightlog.Snapshot{Next: i, State: state, Hash: learner.Belief().Hash()}))
 		}
 		tick.Flags = controller.FlagArmed
 		for k := range tick.Phi {

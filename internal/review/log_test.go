@@ -33,7 +33,7 @@ func writeLog(t *testing.T, differs bool) string {
 	rigtest.Must(t, err)
 	state := make([]float64, posterior.StateLen(shape.Latent))
 	learner.Belief().State(state)
-	rigtest.Must(t, w.WriteSnapshot(0, state, learner.Belief().Hash()))
+	rigtest.Must(t, w.WriteSnapshot(flightlog.Snapshot{State: state, Hash: learner.Belief().Hash()}))
 	tick := controller.NewTick(shape)
 	for i := range uint64(50) {
 		tick.Flags = controller.FlagArmed | controller.FlagReward
@@ -59,6 +59,8 @@ func writeTick(
 		rigtest.Must(t, w.WriteLabel(l))
 		tick.Labels[0], tick.NumLabels = learner.Apply(l, 0), 1
 	}
+	tick.Revised = learner.Settle(tick.Index)
+	tick.Sigma, tick.Zero = learner.Sigma(), learner.Zero()
 	tick.LogDet, tick.Hash = learner.Belief().LogDet(), learner.Belief().Hash()
 	if wrong {
 		tick.Hash++

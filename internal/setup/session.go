@@ -39,8 +39,7 @@ type Session struct {
 
 // Shape returns the sizes of the ticks of the session.
 func (s *Session) Shape() controller.Shape {
-	d := s.Model.Dims()
-	return controller.Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent}
+	return s.File.Controller.Shape(s.Model.Dims())
 }
 
 // Task returns the task of a simulated robot, or "".

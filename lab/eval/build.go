@@ -69,7 +69,10 @@ func (t Trial) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(t.
 // controllerConfig returns the configuration of the trial's method.
 func (r *trialRun) controllerConfig() (controller.Config, error) {
 	m, s := methods[r.trial.Method], r.trial.settings
-	c := controller.DefaultConfig()
+	c, err := r.beliefConfig()
+	if err != nil {
+		return c, err
+	}
 	c.Strategy, c.Seed = m.strategy, r.trial.Seed
 	c.Replan = uint64(s.ReplanEvery[0])
 	if m.everyEp {
@@ -79,9 +82,6 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 	c.Lambda, c.Rho, c.Robust = s.Lambda[0], s.Rho[0], s.Robust[0]
 	c.Candidates = s.Candidates[0]
 	c.Gradient = controller.GradientConfig{Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0]}
-	if m.strategy == controller.Thompson {
-		c.Sigma = s.Sigma[0]
-	}
 	c.Gate = gateConfig(s, c.Gate)
 	c.MaxPlanAge += uint64(s.PlanAge[0])
 	if _, err := c.NewBelief(r.network.Dims().Latent); errors.Is(err, posterior.ErrForgetsPrior) {
@@ -98,6 +98,40 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 		c.Strategy = controller.Random // not used: lola has its own plans
 	}
 	return c, nil
+}
+
+// beliefConfig returns the preset of the trial, with the settings that replace its values.
+func (r *trialRun) beliefConfig() (c controller.Config, err error) {
+	s := r.trial.settings
+	c = controller.DefaultConfig()
+	if s.Preset[0] == PresetPerson {
+		c = controller.PersonConfig()
+	} else if methods[r.trial.Method].strategy == controller.Thompson {
+		c.Sigma = paperSigma
+	}
+	replace(&c.Prior, s.Prior)
+	replace(&c.Offset, s.Offset)
+	replace(&c.Sigma, s.Sigma)
+	replace(&c.Noise.Freedom, s.Freedom)
+	replace(&c.Draw.Scale, s.DrawScale)
+	if len(s.NoiseModel) > 0 {
+		c.Noise.Estimate = s.NoiseModel[0] == noiseEstimated
+	}
+	if len(s.Hold) > 0 {
+		c.Draw.Ticks = uint64(s.Hold[0])
+	}
+	c.Basis, err = r.library.basis(r.trial)
+	return c, err
+}
+
+// paperSigma is σ of thompson without the setting sigma.
+const paperSigma = 0.1
+
+// replace sets dst to the value of a setting, if it has one.
+func replace[T any](dst *T, values []T) {
+	if len(values) > 0 {
+		*dst = values[0]
+	}
 }
 
 // direction returns z, or a random direction if z is 0 because all rewards were 0.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"optibfm/controller"
 	"optibfm/hal/rover"
 	"optibfm/simulate/oracle"
 	"optibfm/tflite"
@@ -138,6 +139,15 @@ func (l *library) label(t Trial, s *oracle.States) (oracle.Labelled, error) {
 		return oracle.Labelled{}, err
 	}
 	return s.Label(network)
+}
+
+// basis returns the basis of the task prior of the trial's model, nil if it has none.
+func (l *library) basis(t Trial) (*controller.Basis, error) {
+	bundle, err := l.model(t.Model.Bundle)
+	if err != nil || bundle.Prior == nil {
+		return nil, err
+	}
+	return controller.NewBasis(bundle.Prior.Mean, bundle.Prior.Moment)
 }
 
 // explain returns the z that explains all labelled states of the trial's task best.

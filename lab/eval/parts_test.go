@@ -55,7 +55,7 @@ func TestTransposed_DrawsTheWrongCovariance(t *testing.T) {
 	b.Mean(mean)
 	random, z := rand.New(rand.NewPCG(3, 4)), make([]float64, d)
 	for range n {
-		s.Gaussian(z, b, random)
+		s.Gaussian(z, b, 1, random)
 		for i := range z {
 			z[i] -= mean[i]
 		}

@@ -32,8 +32,8 @@ func (t *transposed) Ellipsoid(dst []float64, b *posterior.Belief, radius float6
 	t.transform(dst, b)
 }
 
-func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, rng *rand.Rand) {
-	t.unit.SampleGaussian(t.noise, rng)
+func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, scale float64, rng *rand.Rand) {
+	t.unit.SampleGaussian(t.noise, scale, rng)
 	t.transform(dst, b)
 }
 

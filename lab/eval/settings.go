@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"optibfm/controller"
 )
 
 // Settings can be varied. Each key has a list of values, and every combination is run. A missing key has
@@ -14,9 +16,24 @@ import (
 type Settings struct {
 	// Belief and planner.
 
+	// Preset is paper (default) or person: controller.PersonConfig. The next five keys replace single values.
+	Preset []string `yaml:"preset,omitempty"`
+	// Prior of z is isotropic or task, the model's task prior.
+	Prior []string `yaml:"prior,omitempty"`
+	// Offset is the prior standard deviation of the operator's zero; 0: the zero is 0.
+	Offset []float64 `yaml:"offset,omitempty"`
+	// Noise of labels is modelled as fixed (sigma) or estimated.
+	NoiseModel []string `yaml:"noise_model,omitempty"`
+	// Freedom are the degrees of freedom of Student's t; 0: labels are normally distributed.
+	Freedom []float64 `yaml:"freedom,omitempty"`
+	// DrawScale multiplies the standard deviation of thompson's draws.
+	DrawScale []float64 `yaml:"draw_scale,omitempty"`
+	// Hold is the number of steps for which the random part of thompson's z stays the same.
+	Hold []int `yaml:"hold,omitempty"`
+
 	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
 	Beta []float64 `yaml:"beta,omitempty"`
-	// Sigma is the standard deviation of a label's noise for thompson*; default 0.1.
+	// Sigma is the standard deviation of a label's noise for labels; default that of the preset, in preset paper 0.1 for thompson* and 1 for others.
 	Sigma []float64 `yaml:"sigma,omitempty"`
 	// Lambda is the prior; default 1.
 	Lambda []float64 `yaml:"lambda,omitempty"`
@@ -91,6 +108,14 @@ const (
 	SamplerTransposed = "transposed"
 )
 
+// The values of preset and noise_model.
+const (
+	PresetPaper    = "paper"
+	PresetPerson   = "person"
+	noiseFixed     = "fixed"
+	noiseEstimated = "estimated"
+)
+
 // RND as a value of by is random network distillation: episodes of a record, rnd.npz, beside the model's
 // labelled states.
 const RND = "rnd"
@@ -98,7 +123,7 @@ const RND = "rnd"
 // defaultSettings has one value for each key that has a default.
 func defaultSettings() Settings {
 	return Settings{
-		Beta: []float64{1}, Sigma: []float64{0.1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
+		Preset: []string{PresetPaper}, Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		LabelsPerMinute: []float64{0}, Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
@@ -229,6 +254,7 @@ var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
+	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
@@ -238,7 +264,9 @@ var ranges = map[string][2]float64{
 // choices are the values of each named setting.
 var choices = map[string][]string{
 	"sampler": {SamplerCorrect, SamplerTransposed},
-	"by":      {UCB, Thompson, Random, RND},
+	"preset":  {PresetPaper, PresetPerson},
+	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
+	"by": {UCB, Thompson, Random, RND},
 }
 
 // problem is an error in the value at a path below the settings.

@@ -1,0 +1,66 @@
+package controller
+
+import "math"
+
+// noiseWindow is the number of labels over which σ is estimated.
+const noiseWindow = 200
+
+// firstLabels is the number of labels that the configured sigma counts for.
+const firstLabels = 10
+
+// NoiseState is what a Learner knows about the noise of labels. With NoiseConfig.Estimate off it is zero.
+type NoiseState struct {
+	Squares float64 // Σ w u² of the newest labels: u is the surprise of a label, w its share
+	Count   float64 // number of these labels, older ones with less weight
+}
+
+// noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom degrees of
+// freedom or, with Freedom 0, a normal distribution.
+type noiseModel struct {
+	NoiseConfig
+	first float64 // configured σ²
+	state NoiseState
+}
+
+func newNoiseModel(cfg Config) noiseModel {
+	return noiseModel{NoiseConfig: cfg.Noise, first: float64(cfg.Sigma * cfg.Sigma)}
+}
+
+// variance returns the present σ².
+func (n *noiseModel) variance() float64 {
+	if !n.Estimate {
+		return n.first
+	}
+	v := (float64(firstLabels*n.first) + n.state.Squares) / (firstLabels + n.state.Count)
+	return max(v, float64(n.Floor*n.Floor))
+}
+
+// scale returns the factor of R⁻¹ that gives the standard deviation of z: with an estimated σ, R is that of
+// labels with σ = 1.
+func (n *noiseModel) scale() float64 {
+	if !n.Estimate {
+		return 1
+	}
+	return math.Sqrt(n.variance())
+}
+
+// share returns the weight of a label with the expected squared residual, relative to that of a label that
+// agrees with the belief. It is one step of the expectation-maximisation algorithm for Student's t (Lange,
+// Little & Taylor, "Robust Statistical Modeling Using the t Distribution", 1989), at most 1.
+func (n *noiseModel) share(square float64) float64 {
+	if n.Freedom == 0 {
+		return 1
+	}
+	return min(1, (n.Freedom+1)/(n.Freedom+square/n.variance()))
+}
+
+// add counts the surprise of a label.
+func (n *noiseModel) add(surprise float64) {
+	if !n.Estimate {
+		return
+	}
+	const keep = 1 - 1.0/noiseWindow
+	square := float64(surprise * surprise)
+	n.state.Squares = float64(n.state.Squares*keep) + float64(n.share(square)*square)
+	n.state.Count = float64(n.state.Count*keep) + 1
+}
