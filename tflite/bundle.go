@@ -19,6 +19,7 @@ const (
 	// CheckpointFileName identifies the directory of a metamotivo checkpoint.
 	CheckpointFileName = "config.json"
 	weightsFileName    = "model.safetensors"
+	priorFileName      = "prior.safetensors"
 )
 
 // ErrNoCovariance is Phi's error for a model without cov_b.
@@ -30,11 +31,12 @@ var ErrNoCovariance = errors.New("tflite: φ needs cov_b, which the checkpoint d
 type Bundle struct {
 	Manifest
 	Hash    string // sha256 of the weights' file, hexadecimal
+	Prior   *Prior // of the tasks; nil: none
 	weights *weights
 }
 
-// Load reads and verifies a bundle, bfm.json and model.safetensors in fsys's root. For an
-// embedded bundle, use embed.FS with fs.Sub.
+// Load reads and verifies a bundle in fsys's root: bfm.json, model.safetensors and, if it
+// has a prior, prior.safetensors. For an embedded bundle, use embed.FS with fs.Sub.
 func Load(fsys fs.FS) (*Bundle, error) {
 	b, err := load(fsys)
 	if err != nil {
@@ -51,7 +53,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 	if formatOf(text) == savedFormatName {
 		return nil, ErrSavedModel
 	}
-	m, hash, err := parseManifest(text)
+	described, err := parseManifest(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
@@ -59,11 +61,16 @@ func load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := hashOf(raw); got != hash {
+	if got := hashOf(raw); got != described.Hash {
 		return nil, fmt.Errorf("%s: sha256 is %s, want %s (%s); copy the bundle again",
-			weightsFileName, got, hash, manifestFileName)
+			weightsFileName, got, described.Hash, manifestFileName)
 	}
-	return build(m, raw, func(string) bool { return false }, true)
+	b, err := build(described.Manifest, raw, func(string) bool { return false }, true)
+	if err != nil {
+		return nil, err
+	}
+	b.Prior = described.Prior
+	return b, b.Prior.read(fsys, b.Architecture.Latent)
 }
 
 // LoadDir reads the model in a directory: a bundle, or a metamotivo FB checkpoint

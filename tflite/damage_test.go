@@ -42,7 +42,7 @@ func tiny() (Manifest, map[string]Tensor) {
 // files encodes a bundle with the right hash.
 func files(t testing.TB, m Manifest, weights []byte) fstest.MapFS {
 	t.Helper()
-	text, err := encodeManifest(m, hashOf(weights))
+	text, err := encodeManifest(m, hashOf(weights), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestLoad_RejectsDamagedManifest(t *testing.T) {
 		"empty":            {"", "malformed JSON"},
 		"truncated":        {text[:len(text)/2], "malformed JSON"},
 		"other format":     {replace(formatName, "bundle"), `format "bundle"`},
-		"later version":    {replace(`"version": 1`, `"version": 2`), "version 2"},
+		"later version":    {replace(`"version": 2`, `"version": 3`), "version 3"},
 		"unknown key":      {replace(`"name"`, `"colour": "red", "name"`), `unknown key "colour"`},
 		"other case":       {replace(`"gamma"`, `"Gamma"`), `unknown key "Gamma"`},
 		"missing key":      {replace(`"norm_z": true,`, ``), "architecture: missing keys: norm_z"},
@@ -331,14 +331,14 @@ func FuzzSafetensorsNeverPanics(f *testing.F) {
 
 func FuzzManifestNeverPanics(f *testing.F) {
 	m, _ := tiny()
-	text, err := encodeManifest(m, strings.Repeat("0", 64))
+	text, err := encodeManifest(m, strings.Repeat("0", 64), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text)
 	f.Add([]byte(`{"format":"optibfm-bundle","observation":[{"name":1}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if m, _, err := parseManifest(raw); err == nil && m.Validate() != nil {
+		if m, err := parseManifest(raw); err == nil && m.Validate() != nil {
 			t.Error("an invalid manifest passed")
 		}
 	})
@@ -358,17 +358,17 @@ func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
 func FuzzBundleNeverPanics(f *testing.F) {
 	m, tensors := tiny()
 	weights := encodeWeights(f, tensors)
-	text, err := encodeManifest(m, hashOf(weights))
+	text, err := encodeManifest(m, hashOf(weights), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text, weights)
 	f.Fuzz(func(t *testing.T, text, weights []byte) {
-		m, _, err := parseManifest(text)
+		m, err := parseManifest(text)
 		if err != nil {
 			return
 		}
-		b, err := build(m, weights, func(string) bool { return false }, true)
+		b, err := build(m.Manifest, weights, func(string) bool { return false }, true)
 		if err != nil {
 			return
 		}

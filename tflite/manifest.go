@@ -9,7 +9,7 @@ import (
 
 const (
 	formatName    = "optibfm-bundle"
-	formatVersion = 1
+	formatVersion = 2 // written; version 1, which has no prior, is also read
 )
 
 // Manifest describes a bundle, in bfm.json.
@@ -68,14 +68,15 @@ type manifestFile struct {
 	Observation  []Channel         `json:"observation"`
 	Action       []Channel         `json:"action"`
 	Weights      string            `json:"weights_sha256"`
+	Prior        *priorFile        `json:"prior,omitempty"`
 	Provenance   map[string]string `json:"provenance"`
 }
 
-func encodeManifest(m Manifest, hash string) ([]byte, error) {
+func encodeManifest(m Manifest, hash string, prior *Prior) ([]byte, error) {
 	file := manifestFile{
 		Format: formatName, Version: formatVersion, Name: m.Name, Architecture: m.Architecture,
 		LayerNormEps: m.LayerNormEps, Gamma: m.Gamma, Observation: orEmpty(m.Observation), Action: orEmpty(m.Action),
-		Weights: hash, Provenance: orNone(m.Provenance),
+		Weights: hash, Prior: prior.file(), Provenance: orNone(m.Provenance),
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	return append(text, '\n'), err
@@ -96,11 +97,11 @@ func orNone(provenance map[string]string) map[string]string {
 	return provenance
 }
 
-// parseManifest parses bfm.json and returns it with the hash of the weights.
-func parseManifest(raw []byte) (Manifest, string, error) {
-	var m Manifest
+// parseManifest parses bfm.json. The result has the hashes of the files, but not their tensors.
+func parseManifest(raw []byte) (*Bundle, error) {
+	m := new(Bundle)
 	a := &m.Architecture
-	var format, hash string
+	var format string
 	var version int
 	err := decodeObject(raw, fields{
 		"format": &format, "version": &version, "name": &m.Name,
@@ -115,23 +116,27 @@ func parseManifest(raw []byte) (Manifest, string, error) {
 		"layernorm_eps": &m.LayerNormEps, "gamma": &m.Gamma,
 		"observation":    func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
 		"action":         func(raw json.RawMessage) error { return parseChannels(raw, &m.Action) },
-		"weights_sha256": &hash,
+		"weights_sha256": &m.Hash,
+		"prior?":         optionalPrior(&m.Prior),
 		"provenance":     func(raw json.RawMessage) error { return parseProvenance(raw, &m.Provenance) },
 	})
 	if err != nil {
-		return Manifest{}, "", err
+		return nil, err
 	}
-	if format != formatName || version != formatVersion {
-		return Manifest{}, "", formatError(format, version, formatName)
+	if err := checkFormat(format, version, formatName, m.Prior); err != nil {
+		return nil, err
 	}
-	if err := m.Validate(); err != nil {
-		return Manifest{}, "", err
-	}
-	return m, hash, nil
+	return m, m.Validate()
 }
 
-func formatError(format string, version int, want string) error {
-	return fmt.Errorf("format %q version %d, want %q version %d", format, version, want, formatVersion)
+func checkFormat(format string, version int, want string, prior *Prior) error {
+	if format != want || version < 1 || version > formatVersion {
+		return fmt.Errorf("format %q version %d, want %q version 1 to %d", format, version, want, formatVersion)
+	}
+	if version == 1 && prior != nil {
+		return errors.New("a prior needs version 2 (found version 1)")
+	}
+	return nil
 }
 
 func parseChannels(raw []byte, channels *[]Channel) error {

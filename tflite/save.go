@@ -20,7 +20,7 @@ func Save(dir string, m Manifest, tensors map[string]Tensor) error {
 	if err := writeSafetensors(&raw, tensors); err != nil {
 		return fmt.Errorf("tflite: %w", err)
 	}
-	text, err := encodeManifest(m, hashOf(raw.Bytes()))
+	text, err := encodeManifest(m, hashOf(raw.Bytes()), nil)
 	if err != nil {
 		return fmt.Errorf("tflite: %w", err)
 	}

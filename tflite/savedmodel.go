@@ -53,6 +53,7 @@ type SavedModel struct {
 	Observation []Channel         // one for each element, or none if unknown
 	Action      []Channel         // one for each element, or none if unknown
 	Provenance  map[string]string // origin of the model: free text
+	Prior       *Prior            // of the tasks; nil: none
 }
 
 // Dims returns the sizes of the model.
@@ -97,7 +98,10 @@ func loadSavedModel(dir string) (*SavedModel, error) {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
 	m.Dir = filepath.Join(dir, folder)
-	return m, m.Verify()
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	return m, m.Prior.read(regular.Dir(dir), m.Sizes.Latent)
 }
 
 // Verify compares the files in m.Dir with m.Hash. A program that lets a library read the
@@ -116,12 +120,13 @@ func (m *SavedModel) Verify() error {
 
 // SaveSavedModel writes the bundle of a SavedModel, m.Dir, with a copy of its files, to a
 // new or empty directory and returns it as LoadSavedModel does. It writes the whole
-// directory or nothing. m.Hash, if it is not empty, is the hash of the files that
+// directory or nothing, and no prior (see SavePrior). m.Hash, if it is not empty, is the hash of the files that
 // TensorFlow has loaded: SaveSavedModel returns an error if the copy's hash differs.
 func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
+	m.Prior = nil
 	err := writeDir(dir, func(temporary string) error {
 		into := filepath.Join(temporary, savedFolder)
 		if err := copySavedModel(into, m.Dir); err != nil {
@@ -242,6 +247,7 @@ type savedManifestFile struct {
 	Gamma       float64           `json:"gamma"`
 	Observation []Channel         `json:"observation"`
 	Action      []Channel         `json:"action"`
+	Prior       *priorFile        `json:"prior,omitempty"`
 	Provenance  map[string]string `json:"provenance"`
 }
 
@@ -263,7 +269,8 @@ func encodeSavedManifest(m SavedModel, folder string) ([]byte, error) {
 		Format: savedFormatName, Version: formatVersion, Name: m.Name,
 		SavedModel: savedLocation{Path: folder, Signatures: m.Signatures, SHA256: m.Hash},
 		Dimensions: savedDimensions(m.Sizes), NormZ: m.NormZ, Gamma: m.Gamma,
-		Observation: orEmpty(m.Observation), Action: orEmpty(m.Action), Provenance: orNone(m.Provenance),
+		Observation: orEmpty(m.Observation), Action: orEmpty(m.Action),
+		Prior: m.Prior.file(), Provenance: orNone(m.Provenance),
 	}, "", "  ")
 	return append(text, '\n'), err
 }
@@ -284,13 +291,14 @@ func parseSavedManifest(raw []byte) (*SavedModel, string, error) {
 		"norm_z":     &m.NormZ, "gamma": &m.Gamma,
 		"observation": func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
 		"action":      func(raw json.RawMessage) error { return parseChannels(raw, &m.Action) },
+		"prior?":      optionalPrior(&m.Prior),
 		"provenance":  func(raw json.RawMessage) error { return parseProvenance(raw, &m.Provenance) },
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if format != savedFormatName || version != formatVersion {
-		return nil, "", formatError(format, version, savedFormatName)
+	if err := checkFormat(format, version, savedFormatName, m.Prior); err != nil {
+		return nil, "", err
 	}
 	// The path must not leave the bundle.
 	if !fs.ValidPath(folder) || folder == "." || strings.ContainsAny(folder, `/\`) {

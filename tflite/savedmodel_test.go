@@ -150,7 +150,7 @@ func TestLoadSavedModel_RejectsDamage(t *testing.T) {
 		"empty path":         {path(""), "want the name of a folder"},
 		"missing folder":     {path("other"), "other"},
 		"other hash":         {replace(`"sha256": "`, `"sha256": "0`), "sha256 of its files"},
-		"other version":      {replace(`"version": 1`, `"version": 2`), "version 2"},
+		"other version":      {replace(`"version": 2`, `"version": 3`), "version 3"},
 		"other format":       {replace(`optibfm-savedmodel`, `optibfm-saved`), "format"},
 		"unknown key":        {replace(`"norm_z"`, `"norm_y"`), "norm_y"},
 		"zero size":          {replace(`"obs": 2`, `"obs": 0`), "obs is 0"},

@@ -39,6 +39,11 @@ func checkTensors(a Architecture, tensors map[string]Tensor, needCov bool) error
 	if _, ok := tensors[covName]; ok || needCov {
 		want[covName] = []int{a.Latent, a.Latent}
 	}
+	return checkShapes(want, tensors)
+}
+
+// checkShapes returns an error unless the tensors are those of want, with these shapes and finite elements.
+func checkShapes(want map[string][]int, tensors map[string]Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t, ok := tensors[name]
 		if !ok {

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-//go:embed model/bfm.json model/model.safetensors
+//go:embed model/bfm.json model/model.safetensors model/prior.safetensors
 var modelFiles embed.FS
 
 // Model returns the bundle of the forward-backward model for the rover of

@@ -23,6 +23,7 @@ func Describe(w io.Writer, name string) error {
 	t.row("name", "%s", m.Title())
 	t.row("sha256", "%s", m.Fingerprint())
 	t.row("sizes", "observation %d, action %d, d %d, ensemble %d", d.Obs, d.Action, d.Latent, d.Ensemble)
+	t.prior(m.Prior(), name)
 	switch m := m.(type) {
 	case setup.NativeModel:
 		t.networks(m.Bundle)

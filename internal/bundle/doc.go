@@ -1,5 +1,5 @@
 // Package bundle prints, checks, evaluates, compares and imports behaviour foundation
-// models.
+// models, and adds task priors to them.
 //
 // The subcommands of `optibfm model` call it, one function each:
 //
@@ -8,6 +8,7 @@
 //   - Evaluate returns φ, π and ψ at one observation.
 //   - CompareBackends compares TensorFlow with the native networks and times both.
 //   - Import makes a bundle of a metamotivo FB checkpoint or of a TensorFlow SavedModel.
+//   - AddPrior estimates a task prior (package taskprior) and adds it to a bundle.
 //
 // Package tflite defines bundles and the native networks, tflite/tensorflow the other
 // backend, and internal/setup opens either. A SavedModel needs a program that was built

@@ -20,6 +20,8 @@ type Model interface {
 	Fingerprint() string // hash of the model, as in the log
 	// Channels returns the channels of the training data, none if they are not known.
 	Channels() (observation, action []tflite.Channel)
+	// Prior returns the task prior, nil if the model has none.
+	Prior() *tflite.Prior
 
 	// Fits returns an error for a configuration that the model cannot serve.
 	Fits(configs.File) error
@@ -69,6 +71,8 @@ func (m NativeModel) Fingerprint() string { return m.Hash }
 func (m NativeModel) Channels() (observation, action []tflite.Channel) {
 	return m.Observation, m.Action
 }
+
+func (m NativeModel) Prior() *tflite.Prior { return m.Bundle.Prior }
 
 func (m NativeModel) Fits(configs.File) error { return nil }
 func (m NativeModel) Caveat() string          { return "" }

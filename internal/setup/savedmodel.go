@@ -25,6 +25,8 @@ func (m SavedModel) Channels() (observation, action []tflite.Channel) {
 	return m.Observation, m.Action
 }
 
+func (m SavedModel) Prior() *tflite.Prior { return m.SavedModel.Prior }
+
 func (m SavedModel) Fits(f configs.File) error {
 	switch {
 	case f.Controller.Strategy == controller.UCBGradient:

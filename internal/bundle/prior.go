@@ -1,0 +1,92 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/internal/npz"
+	"optibfm/internal/setup"
+	"optibfm/internal/shell"
+	"optibfm/internal/taskprior"
+	"optibfm/tflite"
+)
+
+// PriorOptions describe the prior that AddPrior estimates.
+type PriorOptions struct {
+	Observations string // .npz file with obs [n, O]: recorded observations, or labelled states
+	Out          string // folder of the changed copy, new or empty; "" for the bundle itself
+	taskprior.Options
+}
+
+// DefaultPriorOptions returns 4,000 rewards and seed 1.
+func DefaultPriorOptions() PriorOptions { return PriorOptions{Options: taskprior.DefaultOptions()} }
+
+// AddPrior estimates the task prior of a bundle, adds it or replaces the former one, and prints it.
+func AddPrior(out io.Writer, dir string, o PriorOptions) error {
+	if dir == configs.EmbeddedRover {
+		return fmt.Errorf("model prior: %s is part of the program; use the folder of a bundle", dir)
+	}
+	m, err := setup.OpenModel(dir)
+	if err != nil {
+		return err
+	}
+	archive, err := npz.ReadFile(o.Observations)
+	if err != nil {
+		return fmt.Errorf("model prior: --observations: %w", err)
+	}
+	array, err := archive.Shaped("obs", -1, m.Dims().Obs)
+	if err != nil {
+		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
+	}
+	obs, err := array.Float32s()
+	if err != nil {
+		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
+	}
+	p, took, err := estimatePrior(m, obs, o.Options)
+	if err != nil {
+		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
+	}
+	if err := tflite.SavePrior(dir, o.Out, *p); err != nil {
+		return fmt.Errorf("model prior: %w", err)
+	}
+	written := dir
+	if o.Out != "" {
+		written = o.Out
+	}
+	_, err = fmt.Fprintf(out, "%s: task prior in %.0f s; %s\n", written, took.Seconds(), calibration(p))
+	return err
+}
+
+func estimatePrior(
+	m setup.Model, obs []float32, o taskprior.Options,
+) (p *tflite.Prior, took time.Duration, err error) {
+	n, err := m.Evaluator(configs.Default())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
+	start := time.Now()
+	p, err = taskprior.Estimate(n, obs, o)
+	return p, time.Since(start), err
+}
+
+// calibration describes how well a prior fits rewards that it has not seen.
+func calibration(p *tflite.Prior) string {
+	return fmt.Sprintf("u²/d of rewards left out: p50 %.2f, p90 %.2f (isotropic share %g, width %.2f)",
+		p.P50, p.P90, p.Isotropic, p.Width)
+}
+
+// prior adds the task prior of a bundle, or the command that adds one.
+func (t table) prior(p *tflite.Prior, name string) {
+	if p == nil {
+		t.row("task prior", "missing; add it with optibfm model prior %s --observations obs.npz",
+			shell.Quote(shell.Operand(name)))
+		return
+	}
+	t.row("task prior", "%d random rewards on %d observations, seed %d", p.Rewards, p.States, p.Seed)
+	t.row("prior's rewards", "%s", p.Family)
+	t.row("prior's fit", "%s", calibration(p))
+}

@@ -1,0 +1,38 @@
+// Package taskprior estimates which tasks a person may teach a robot, from recorded
+// observations alone.
+//
+// A task is a vector z, and a reward is φ(s)ᵀz. The task prior is N(0, M) over z with
+// M = E[z zᵀ] over random rewards. No reward of a task is used.
+//
+// # Random rewards
+//
+// A channel is one element of the observation. A random reward is one of:
+//
+//   - a product of one to three factors. A factor is a sigmoid, a bump or a ramp of one
+//     random channel. Its centre is a random quantile of the recorded values, its width
+//     5 % to 30 % of the range from the 5 % to the 95 % quantile, its direction random.
+//   - with probability [Near], the nearness to a random recorded state in 2 to 12 random
+//     channels: exp(-mean of squared distances), in units of 0.3 to 1 standard deviations.
+//
+// z of a reward is its centred least-squares solution on the recorded states: the
+// regression of the reward on φ - μ, where μ is the mean feature.
+//
+// # Leaving out
+//
+// M is uncertain where real tasks differ from the random ones. [Estimate] measures this
+// with rewards that an estimate has not seen: it leaves out each of the four families
+// (sigmoid, bump, ramp, nearness) and each of five groups of channels, estimates M from
+// rewards without them, and computes u²/d = zᵀM⁻¹z/d of rewards that have only them. u is z
+// in the basis in which M is the identity. Under the prior, the mean of u²/d is 1.
+//
+// M is mixed with an isotropic matrix of the same trace, M' = (1-s)M + s(tr M/d)I, and scaled
+// by a width. The rule:
+//
+//   - The width is the largest of the median of u²/d and half of its 90th percentile. Then
+//     the median is at most 1, and the 90th percentile at most 2.
+//   - The share s is the least of 0, 0.05, 0.1 and 0.3 with a 90th percentile of at most
+//     four times the median, so that the median is at least 0.5. If none has, it is the one
+//     with the least ratio.
+//
+// The result is a function of observations, model and seed.
+package taskprior

@@ -1,0 +1,147 @@
+package taskprior
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"optibfm/tflite"
+)
+
+// Features compute φ. A tflite.Model is one.
+type Features interface {
+	Dims() tflite.Dims
+	Phi(dst []float64, obs []float32) error
+}
+
+const (
+	maxStates = 20_000 // that are used
+	perLatent = 10     // states that each feature needs at least
+
+	// ridge is added to the diagonal of the features' covariance, in units of its mean.
+	ridge = 1e-6
+)
+
+// states are n recorded states.
+type states struct {
+	columns   [][]float64 // values of each channel, [O][n]
+	sorted    [][]float64 // the same in order
+	deviation []float64   // of each channel, [O]
+	varying   []int       // channels that are not constant
+	mean      []float64   // μ, [d]
+	centred   *mat.Dense  // φ - μ, [n, d]
+	gram      mat.Cholesky
+}
+
+// newStates draws states from observations [n, O] and computes their features.
+func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
+	d := f.Dims()
+	if len(obs)%d.Obs != 0 {
+		return nil, fmt.Errorf("%d numbers, want a multiple of %d, the size of an observation", len(obs), d.Obs)
+	}
+	total := len(obs) / d.Obs
+	if least := perLatent * d.Latent; total < least || least > maxStates {
+		return nil, fmt.Errorf("%d observations are too few for %d features; record at least %d, better %d",
+			total, d.Latent, least, maxStates)
+	}
+	rows := rng.Perm(total)[:min(total, maxStates)]
+	slices.Sort(rows)
+	s := &states{columns: make([][]float64, d.Obs), centred: mat.NewDense(len(rows), d.Latent, nil)}
+	for i, row := range rows {
+		x := obs[row*d.Obs:][:d.Obs]
+		if err := f.Phi(s.centred.RawRowView(i), x); err != nil {
+			return nil, fmt.Errorf("observation %d: %w", row, err)
+		}
+		for c, v := range x {
+			s.columns[c] = append(s.columns[c], float64(v))
+		}
+	}
+	return s, errors.Join(s.describeChannels(), s.centre())
+}
+
+// describeChannels computes quantiles and deviations.
+func (s *states) describeChannels() error {
+	for c, values := range s.columns {
+		if i := slices.IndexFunc(values, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }); i >= 0 {
+			return fmt.Errorf("channel %d of an observation is not finite (%g)", c, values[i])
+		}
+		order := slices.Sorted(slices.Values(values))
+		s.sorted = append(s.sorted, order)
+		s.deviation = append(s.deviation, stat.StdDev(values, nil))
+		if s.spread(c) > 1e-6 {
+			s.varying = append(s.varying, c)
+		}
+	}
+	if len(s.varying) == 0 {
+		return errors.New("no channel of the observations varies; record a moving robot")
+	}
+	return nil
+}
+
+// quantile returns the quantile q, 0 to 1, of a channel.
+func (s *states) quantile(c int, q float64) float64 {
+	return stat.Quantile(q, stat.Empirical, s.sorted[c], nil)
+}
+
+// spread returns the range of a channel without its outer tenth, or the whole range where that is 0.
+func (s *states) spread(c int) float64 {
+	if inner := s.quantile(c, 0.95) - s.quantile(c, 0.05); inner > 0 {
+		return inner
+	}
+	return s.quantile(c, 1) - s.quantile(c, 0)
+}
+
+// centre subtracts the mean feature and factors the covariance.
+func (s *states) centre() error {
+	n, d := s.centred.Dims()
+	s.mean = make([]float64, d)
+	for j := range d {
+		s.mean[j] = stat.Mean(mat.Col(nil, j, s.centred), nil)
+	}
+	for i := range n {
+		row := s.centred.RawRowView(i)
+		for j := range row {
+			row[j] -= s.mean[j]
+		}
+	}
+	gram := mat.NewSymDense(d, nil)
+	gram.SymOuterK(1/float64(n), s.centred.T())
+	level := ridge * mat.Trace(gram) / float64(d)
+	for j := range d {
+		gram.SetSym(j, j, gram.At(j, j)+level)
+	}
+	if !s.gram.Factorize(gram) {
+		return errors.New("the features of the observations do not vary; record a moving robot")
+	}
+	return nil
+}
+
+// tasks returns z of count random rewards, [count, d].
+func (s *states) tasks(k kind, count int, rng *rand.Rand) (*mat.Dense, error) {
+	const block = 64 // rewards that are in memory together
+	n, d := s.centred.Dims()
+	tasks := mat.NewDense(count, d, nil)
+	rewards := mat.NewDense(block, n, nil)
+	var product, solved mat.Dense
+	for from := 0; from < count; from += block {
+		some := min(block, count-from)
+		for i := range some {
+			k.draw(rewards.RawRowView(i), s, rng)
+		}
+		product.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
+		product.Scale(1/float64(n), &product)
+		// The only error is about the condition, which the ridge bounds.
+		if err := s.gram.SolveTo(&solved, product.T()); err != nil {
+			return nil, fmt.Errorf("regression on the features: %w", err)
+		}
+		tasks.Slice(from, from+some, 0, d).(*mat.Dense).Copy(solved.T())
+		product.Reset()
+		solved.Reset()
+	}
+	return tasks, nil
+}
