@@ -25,7 +25,9 @@ type method struct {
 
 var (
 	beliefSettings = []string{"lambda", "rho", "robust", "warm_start", "plan_age"}
-	labelSettings  = []string{"kappa", "labels_per_minute", "noise", "delay_s", "mistakes", "silence", "bias", "levels"}
+	labelSettings  = []string{
+		"kappa", "labels_per_minute", "operator", "noise", "delay_s", "mistakes", "silence", "bias", "levels",
+	}
 )
 
 func learning(strategy string, everyEp bool, own ...string) method {

@@ -75,11 +75,11 @@ type Config struct {
 type Drift struct {
 	// Start is the zero at first, in [-1e6, 1e6]; above 0: the operator is generous.
 	Start float64 `yaml:"start"`
-	// StdPerMinute is the standard deviation of the walk after a minute, in [0, 1e6]. It grows with the
+	// MinuteStd is the standard deviation of the walk after one minute, in [0, 1e6]. It grows with the
 	// square root of time.
-	StdPerMinute float64 `yaml:"std_per_minute"`
+	MinuteStd float64 `yaml:"minute_std"`
 	// Bound is the largest distance from start, where the walk is reflected, in [0, 1e6]; above 0 if
-	// std_per_minute is.
+	// minute_std is.
 	Bound float64 `yaml:"bound"`
 }
 
@@ -136,7 +136,7 @@ func (c Config) checkRanges() (errs []error) {
 		{"relative", c.Relative, 0, 1},
 		{"relative_s", c.RelativeS, 0, 86400},
 		{"drift.start", c.Drift.Start, -1e6, 1e6},
-		{"drift.std_per_minute", c.Drift.StdPerMinute, 0, 1e6},
+		{"drift.minute_std", c.Drift.MinuteStd, 0, 1e6},
 		{"drift.bound", c.Drift.Bound, 0, 1e6},
 		{"mistake_probability", c.MistakeProbability, 0, 1},
 		{"noise_std", c.NoiseStd, 0, 1000},
@@ -166,8 +166,8 @@ func (c Config) checkPairs() (errs []error) {
 	if c.Relative > 0 && c.RelativeS == 0 {
 		fail("relative_s is 0, but relative is not (%g); set both or neither", c.Relative)
 	}
-	if c.Drift.StdPerMinute > 0 && c.Drift.Bound == 0 {
-		fail("drift.bound is 0, but drift.std_per_minute is not (%g); set both or neither", c.Drift.StdPerMinute)
+	if c.Drift.MinuteStd > 0 && c.Drift.Bound == 0 {
+		fail("drift.bound is 0, but drift.minute_std is not (%g); set both or neither", c.Drift.MinuteStd)
 	}
 	if c.Fatigue.HalfLife > 0 && c.Fatigue.RecoveryS == 0 {
 		fail("fatigue.recovery_s is 0, but fatigue.half_life is not (%g); set both or neither", c.Fatigue.HalfLife)

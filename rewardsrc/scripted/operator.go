@@ -91,7 +91,7 @@ func New(cfg Config) (*Operator, error) {
 		reaction: reaction{shortest: cfg.ReactionMinS, longest: cfg.ReactionMaxS, random: random(reactionStream)},
 		memory:   average{tau: cfg.MemoryS * 1e9},
 		recent:   average{tau: cfg.RelativeS * 1e9},
-		zero:     walk{std: cfg.Drift.StdPerMinute, bound: cfg.Drift.Bound, random: random(driftStream)},
+		zero:     walk{std: cfg.Drift.MinuteStd, bound: cfg.Drift.Bound, random: random(driftStream)},
 		tiredness: tiredness{
 			halfLife: cfg.Fatigue.HalfLife, recovery: cfg.Fatigue.RecoveryS * 1e9, random: random(fatigueStream),
 		},

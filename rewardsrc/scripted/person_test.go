@@ -247,7 +247,7 @@ func TestOperator_ZeroWalksWithinItsBound(t *testing.T) {
 	} {
 		sum, square := 0.0, 0.0
 		for seed := range uint64(people) {
-			drift := Drift{Start: 0.2, StdPerMinute: c.std, Bound: c.bound}
+			drift := Drift{Start: 0.2, MinuteStd: c.std, Bound: c.bound}
 			labels := show(t, Config{Mode: WhenAsked, RewardHigh: 1, Drift: drift, Seed: seed}, scenes)
 			x := labels[0].Value - 0.5 - 0.2
 			if math.Abs(x) > c.bound+1e-12 {
@@ -304,7 +304,7 @@ func TestOperator_WeaknessesHaveTheirOwnRandomNumbers(t *testing.T) {
 		"reaction": reactions, "fatigue": fatigue,
 		"memory":   func(c *Config) { c.MemoryS = 0.5 },
 		"relative": func(c *Config) { c.Relative, c.RelativeS = 0.1, 5 },
-		"drift":    func(c *Config) { c.Drift = Drift{StdPerMinute: 1, Bound: 0.1} },
+		"drift":    func(c *Config) { c.Drift = Drift{MinuteStd: 1, Bound: 0.1} },
 		"noise":    func(c *Config) { c.NoiseStd = 0.01 },
 		"levels":   func(c *Config) { c.Levels = 5 },
 	}
@@ -348,7 +348,7 @@ func give(t *testing.T, scenes []scene, weaknesses ...func(*Config)) map[uint64]
 func person() Config {
 	return Config{
 		Mode: EveryTick, RewardHigh: 1, DelayS: 0.1, ReactionMinS: 0.3, ReactionMaxS: 1.5, MemoryS: 0.25,
-		Relative: 0.5, RelativeS: 10, Drift: Drift{Start: 0.2, StdPerMinute: 0.05, Bound: 0.2}, MistakeProbability: 0.1,
+		Relative: 0.5, RelativeS: 10, Drift: Drift{Start: 0.2, MinuteStd: 0.05, Bound: 0.2}, MistakeProbability: 0.1,
 		NoiseStd: 0.1, Levels: 5, Bias: 0.1, Absence: Absence{AwayS: 1, EveryS: 4},
 		Fatigue: Fatigue{HalfLife: 1000, RecoveryS: 300},
 	}
@@ -394,17 +394,17 @@ func TestOperator_StaysFiniteWithExtremeRewards(t *testing.T) {
 
 func TestConfig_NamesBadWeakness(t *testing.T) {
 	for key, change := range map[string]func(*Config){
-		"reaction_min_s":       func(c *Config) { c.ReactionMinS = 0 },
-		"reaction_max_s":       func(c *Config) { c.ReactionMaxS = 0.2 },
-		"memory_s":             func(c *Config) { c.MemoryS = -1 },
-		"relative":             func(c *Config) { c.Relative = 1.1 },
-		"relative_s":           func(c *Config) { c.RelativeS = 0 },
-		"drift.start":          func(c *Config) { c.Drift.Start = math.NaN() },
-		"drift.std_per_minute": func(c *Config) { c.Drift.StdPerMinute = -1 },
-		"drift.bound":          func(c *Config) { c.Drift.Bound = 0 },
-		"bias":                 func(c *Config) { c.Bias = math.Inf(-1) },
-		"fatigue.half_life":    func(c *Config) { c.Fatigue.HalfLife = math.NaN() },
-		"fatigue.recovery_s":   func(c *Config) { c.Fatigue.RecoveryS = 0 },
+		"reaction_min_s":     func(c *Config) { c.ReactionMinS = 0 },
+		"reaction_max_s":     func(c *Config) { c.ReactionMaxS = 0.2 },
+		"memory_s":           func(c *Config) { c.MemoryS = -1 },
+		"relative":           func(c *Config) { c.Relative = 1.1 },
+		"relative_s":         func(c *Config) { c.RelativeS = 0 },
+		"drift.start":        func(c *Config) { c.Drift.Start = math.NaN() },
+		"drift.minute_std":   func(c *Config) { c.Drift.MinuteStd = -1 },
+		"drift.bound":        func(c *Config) { c.Drift.Bound = 0 },
+		"bias":               func(c *Config) { c.Bias = math.Inf(-1) },
+		"fatigue.half_life":  func(c *Config) { c.Fatigue.HalfLife = math.NaN() },
+		"fatigue.recovery_s": func(c *Config) { c.Fatigue.RecoveryS = 0 },
 	} {
 		cfg := person()
 		if err := cfg.Validate(); err != nil {
