@@ -242,7 +242,8 @@ func TestOperatorConfig_PersonHasItsDefaults(t *testing.T) {
 }
 
 func TestOperatorConfig_SettingsChangeAPerson(t *testing.T) {
-	_, cfg := operatorOf(t, "{name: thompson, operator: [person], mistakes: [0], silence: [0], bias: [0], levels: [0]}")
+	const exact = "mistakes: [0], silence: [0], bias: [0], levels: [0]"
+	_, cfg := operatorOf(t, "{name: thompson, operator: [person], "+exact+"}")
 	if cfg.MistakeProbability != 0 || cfg.Absence.AwayS != 0 || cfg.Drift.Start != 0 || cfg.Levels != 0 {
 		t.Errorf("the person kept a flaw: %+v", cfg)
 	}
@@ -254,8 +255,8 @@ func TestOperatorConfig_SettingsChangeAPerson(t *testing.T) {
 func TestOperatorConfig_SimpleOperatorHasOnlyItsSettings(t *testing.T) {
 	trial, cfg := operatorOf(t, "{name: thompson, mistakes: [0.1], bias: [0.2], levels: [5], delay_s: [1]}")
 	want := scripted.Config{
-		Mode: scripted.EveryTick, DelayS: 1, MistakeProbability: 0.1, Levels: 5, Bias: 0.4, RewardLow: -1, RewardHigh: 1,
-		Seed: trial.Seed,
+		Mode: scripted.EveryTick, DelayS: 1, MistakeProbability: 0.1, Levels: 5, Bias: 0.4,
+		RewardLow: -1, RewardHigh: 1, Seed: trial.Seed,
 	}
 	if cfg != want {
 		t.Errorf("a simple operator is\n%+v, want\n%+v", cfg, want)
