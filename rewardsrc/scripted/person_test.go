@@ -176,6 +176,25 @@ func TestOperator_GivesLabelsInTheOrderOfPresses(t *testing.T) {
 	}
 }
 
+func TestOperator_NoPressFallsIntoAnAbsence(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.ReactionMinS, cfg.ReactionMaxS, cfg.Absence = 0.3, 1.5, Absence{AwayS: 1, EveryS: 4}
+	labels, _ := run(t, cfg, 3000, ramp, askOften)
+	o, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Watch(0, 0, 0, true) // the origin of absences
+	for _, l := range labels {
+		if o.isAway(int64(l.Tick)*period) || o.isAway(l.At) {
+			t.Fatalf("label %+v was given during an absence", l)
+		}
+	}
+	if n := len(labels); n < 1000 || n > 2000 {
+		t.Errorf("%d labels of 3000 ticks", n)
+	}
+}
+
 // TestOperator_TiresAndRecovers compares with a simulation that sums over all earlier answers.
 func TestOperator_TiresAndRecovers(t *testing.T) {
 	const halfLife, recovery, people = 10, 4, 400
