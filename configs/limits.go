@@ -67,6 +67,7 @@ func allLimits() map[string]limit {
 	maps.Copy(all, deviceLimits())
 	maps.Copy(all, controlLimits())
 	maps.Copy(all, operatorLimits())
+	maps.Copy(all, scriptedLimits())
 	maps.Copy(all, map[string]limit{
 		"version":                           within(Version, Version),
 		"model.backend":                     oneOf(BackendNative, BackendTensorFlow),
@@ -242,41 +243,26 @@ func controlLimits() map[string]limit {
 
 func operatorLimits() map[string]limit {
 	value, refractory, reaction := within(-1000, 1000), within(0, 5000), within(0, 2000)
-	var modes []string
-	for _, m := range scripted.Modes() {
-		modes = append(modes, string(m))
-	}
 	all := map[string]limit{
 		"operator.source": oneOf(SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb,
 			SourceNone),
-		"operator.label_mode":                   oneOf(ModeAny, ModePerRequest, ModeEvents, ModeContinuous),
-		"operator.scripted.mode":                oneOf(modes...),
-		"operator.scripted.delay_s":             within(0, 60),
-		"operator.scripted.interval_s":          within(0, 3600),
-		"operator.scripted.mistake_probability": within(0, 1),
-		"operator.scripted.noise_std":           within(0, 1000),
-		"operator.scripted.levels":              within(0, 1000),
-		"operator.scripted.reward_low":          within(-1e6, 1e6),
-		"operator.scripted.reward_high":         within(-1e6, 1e6),
-		"operator.scripted.absence.away_s":      within(0, 86_400),
-		"operator.scripted.absence.every_s":     within(0, 86_400),
-		"operator.scripted.seed":                atLeast(0),
-		"operator.keyboard.good_value":          value,
-		"operator.keyboard.neutral_value":       value,
-		"operator.keyboard.bad_value":           value,
-		"operator.keyboard.refractory_ms":       refractory,
-		"operator.keyboard.reaction_ms":         reaction,
-		"operator.evdev.axis.rest":              oneOf(evdev.Rests()...),
-		"operator.evdev.axis.dead_zone":         within(0.01, 0.9),
-		"operator.gpio.bias":                    oneOf(gpio.Biases()...),
-		"operator.gpio.debounce_ms":             within(0, 1000),
-		"operator.web.tls":                      oneOf(web.TLSChoices()...),
-		"operator.web.good_value":               value,
-		"operator.web.bad_value":                value,
-		"operator.web.sample_ms":                within(100, 10_000),
-		"operator.web.refractory_ms":            refractory,
-		"operator.web.reaction_ms":              reaction,
-		"operator.web.max_late_s":               within(0.1, 60),
+		"operator.label_mode":             oneOf(ModeAny, ModePerRequest, ModeEvents, ModeContinuous),
+		"operator.keyboard.good_value":    value,
+		"operator.keyboard.neutral_value": value,
+		"operator.keyboard.bad_value":     value,
+		"operator.keyboard.refractory_ms": refractory,
+		"operator.keyboard.reaction_ms":   reaction,
+		"operator.evdev.axis.rest":        oneOf(evdev.Rests()...),
+		"operator.evdev.axis.dead_zone":   within(0.01, 0.9),
+		"operator.gpio.bias":              oneOf(gpio.Biases()...),
+		"operator.gpio.debounce_ms":       within(0, 1000),
+		"operator.web.tls":                oneOf(web.TLSChoices()...),
+		"operator.web.good_value":         value,
+		"operator.web.bad_value":          value,
+		"operator.web.sample_ms":          within(100, 10_000),
+		"operator.web.refractory_ms":      refractory,
+		"operator.web.reaction_ms":        reaction,
+		"operator.web.max_late_s":         within(0.1, 60),
 	}
 	for _, source := range []string{"evdev", "gpio"} {
 		labels := "operator." + source + ".labels."
@@ -289,6 +275,37 @@ func operatorLimits() map[string]limit {
 		all[labels+"weight"] = above(0, 1)
 	}
 	return all
+}
+
+func scriptedLimits() map[string]limit {
+	var modes []string
+	for _, m := range scripted.Modes() {
+		modes = append(modes, string(m))
+	}
+	return map[string]limit{
+		"operator.scripted.mode":                oneOf(modes...),
+		"operator.scripted.delay_s":             within(0, 60),
+		"operator.scripted.reaction_min_s":      within(0, 60),
+		"operator.scripted.reaction_max_s":      within(0, 60),
+		"operator.scripted.interval_s":          within(0, 3600),
+		"operator.scripted.memory_s":            within(0, 3600),
+		"operator.scripted.relative":            within(0, 1),
+		"operator.scripted.relative_s":          within(0, 86_400),
+		"operator.scripted.drift.start":         within(-1e6, 1e6),
+		"operator.scripted.drift.minute_std":    within(0, 1e6),
+		"operator.scripted.drift.bound":         within(0, 1e6),
+		"operator.scripted.mistake_probability": within(0, 1),
+		"operator.scripted.noise_std":           within(0, 1000),
+		"operator.scripted.levels":              within(0, 1000),
+		"operator.scripted.bias":                within(-1e6, 1e6),
+		"operator.scripted.reward_low":          within(-1e6, 1e6),
+		"operator.scripted.reward_high":         within(-1e6, 1e6),
+		"operator.scripted.absence.away_s":      within(0, 86_400),
+		"operator.scripted.absence.every_s":     within(0, 86_400),
+		"operator.scripted.fatigue.half_life":   within(0, 1e6),
+		"operator.scripted.fatigue.recovery_s":  within(0, 86_400),
+		"operator.scripted.seed":                atLeast(0),
+	}
 }
 
 // checkLimits checks a value and all within it. pattern is the path with [] for

@@ -150,7 +150,7 @@ func (t Trial) direction(z []float64) []float64 {
 func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.RequestsPerMinute = 0
-	g.TimeoutS = max(g.TimeoutS, s.Delay[0]+answerMarginS) // the learner keeps features for longer than that
+	g.TimeoutS = max(g.TimeoutS, s.longestDelay()+answerMarginS) // the learner keeps features for longer than that
 	g.LabelsPerMinute = s.LabelsPerMinute[0]
 	if len(s.Kappa) > 0 {
 		g.Kappa = s.Kappa[0]

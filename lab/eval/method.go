@@ -24,8 +24,12 @@ type method struct {
 }
 
 var (
-	beliefSettings = []string{"preset", "prior", "offset", "noise_model", "freedom", "sigma", "lambda", "rho", "robust", "warm_start", "plan_age"}
-	labelSettings  = []string{"kappa", "labels_per_minute", "noise", "delay_s", "mistakes", "silence", "bias", "levels"}
+	beliefSettings = []string{
+		"preset", "prior", "offset", "noise_model", "freedom", "sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
+	}
+	labelSettings = []string{
+		"kappa", "labels_per_minute", "operator", "noise", "delay_s", "mistakes", "silence", "bias", "levels",
+	}
 )
 
 func learning(strategy string, everyEp bool, own ...string) method {

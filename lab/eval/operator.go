@@ -8,8 +8,21 @@ import (
 // absenceS is the time from one absence of an operator to the next, s.
 const absenceS = 60
 
+// What a person has beyond its settings. Rewards are in parts of their range. Sources: package scripted.
+const (
+	reactionMinS     = 0.3
+	reactionMaxS     = 1.5
+	memoryS          = 0.25 // 86 % of the weight lies in the last 0.5 s
+	driftPerMinute   = 0.05 // standard deviation
+	driftBound       = 0.2
+	fatigueHalfLife  = 100 // labels
+	fatigueRecoveryS = 300
+)
+
 // newOperator returns the operator of a trial. The default labels every step at once and exactly.
-func newOperator(t Trial) (rewardsrc.Source, error) {
+func newOperator(t Trial) (rewardsrc.Source, error) { return scripted.New(operatorConfig(t)) }
+
+func operatorConfig(t Trial) scripted.Config {
 	s := t.settings
 	cfg := scripted.DefaultConfig()
 	if s.asks() {
@@ -22,30 +35,26 @@ func newOperator(t Trial) (rewardsrc.Source, error) {
 		cfg.Absence = scripted.Absence{AwayS: absenceS * s.Silence[0], EveryS: absenceS}
 	}
 	cfg.Seed = t.Seed
-	operator, err := scripted.New(cfg)
-	if err != nil || s.Bias[0] == 0 {
-		return operator, err
+	span := cfg.RewardHigh - cfg.RewardLow
+	if s.Operator[0] == OperatorSimple {
+		cfg.Bias = s.Bias[0] * span
+		return cfg
 	}
-	return &biased{operator, s.Bias[0] * (cfg.RewardHigh - cfg.RewardLow)}, nil
+	cfg.ReactionMinS, cfg.ReactionMaxS, cfg.MemoryS = reactionMinS, reactionMaxS, memoryS
+	cfg.Drift = scripted.Drift{Start: s.Bias[0] * span, MinuteStd: driftPerMinute * span, Bound: driftBound * span}
+	cfg.Fatigue = scripted.Fatigue{HalfLife: fatigueHalfLife, RecoveryS: fatigueRecoveryS}
+	return cfg
 }
 
 // asks reports whether the operator only answers requests.
 func (s Settings) asks() bool { return len(s.Kappa) > 0 || s.LabelsPerMinute[0] > 0 }
 
-// biased is an operator with too high labels.
-type biased struct {
-	*scripted.Operator
-	by float64
-}
-
-func (b *biased) Poll(dst []rewardsrc.Label) int {
-	n := b.Operator.Poll(dst)
-	for i := range dst[:n] {
-		if dst[i].Kind == rewardsrc.Value {
-			dst[i].Value += b.by
-		}
+// longestDelay returns the longest time from a state to its label, s.
+func (s Settings) longestDelay() float64 {
+	if s.Operator[0] == OperatorPerson {
+		return s.Delay[0] + reactionMaxS
 	}
-	return n
+	return s.Delay[0]
 }
 
 // silent is the source of a trial without an operator.

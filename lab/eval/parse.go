@@ -247,7 +247,7 @@ func (c *checker) together(p Protocol) {
 				return
 			}
 			seen[id] = true
-			if wrong := contradiction(m.Name, cell.over(defaultSettings())); wrong != "" {
+			if wrong := contradiction(m.Name, cell.withDefaults()); wrong != "" {
 				c.add(fmt.Sprintf("methods[%d]", i), "%s", wrong)
 				return
 			}

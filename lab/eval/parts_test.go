@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/scripted"
 	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -207,6 +208,73 @@ func TestNewOperator_AppliesSettings(t *testing.T) {
 	}
 	if s := defaultSettings(); s.asks() {
 		t.Error("without a κ something is asked")
+	}
+}
+
+// operatorOf returns the operator of a method of the rover.
+func operatorOf(t *testing.T, method string) (Trial, scripted.Config) {
+	t.Helper()
+	trial := parsed(t, `
+version: 1
+experiment: a
+environments: [{name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}]}]
+methods: [`+method+`]`).Trials()[0]
+	return trial, operatorConfig(trial)
+}
+
+func TestOperatorConfig_PersonHasItsDefaults(t *testing.T) {
+	trial, cfg := operatorOf(t, "{name: thompson, operator: [person], labels_per_minute: [30]}")
+	want := scripted.Config{
+		Mode: scripted.WhenAsked, ReactionMinS: 0.3, ReactionMaxS: 1.5, MemoryS: 0.25,
+		Drift: scripted.Drift{Start: 0.4, MinuteStd: 0.1, Bound: 0.4}, MistakeProbability: 0.1, Levels: 5,
+		RewardLow: -1, RewardHigh: 1, Absence: scripted.Absence{AwayS: 15, EveryS: 60},
+		Fatigue: scripted.Fatigue{HalfLife: 100, RecoveryS: 300}, Seed: trial.Seed,
+	}
+	if cfg != want {
+		t.Errorf("a person is\n%+v, want\n%+v", cfg, want)
+	}
+	if trial.Params != "labels_per_minute=30;operator=person" {
+		t.Errorf("params: %s", trial.Params)
+	}
+	if trial.settings.longestDelay() != 1.5 {
+		t.Errorf("answers take up to %g s", trial.settings.longestDelay())
+	}
+}
+
+func TestOperatorConfig_SettingsChangeAPerson(t *testing.T) {
+	const exact = "mistakes: [0], silence: [0], bias: [0], levels: [0]"
+	_, cfg := operatorOf(t, "{name: thompson, operator: [person], "+exact+"}")
+	if cfg.MistakeProbability != 0 || cfg.Absence.AwayS != 0 || cfg.Drift.Start != 0 || cfg.Levels != 0 {
+		t.Errorf("the person kept a flaw: %+v", cfg)
+	}
+	if cfg.Mode != scripted.EveryTick || cfg.MemoryS == 0 {
+		t.Errorf("not a person who labels every step: %+v", cfg)
+	}
+}
+
+func TestOperatorConfig_SimpleOperatorHasOnlyItsSettings(t *testing.T) {
+	trial, cfg := operatorOf(t, "{name: thompson, mistakes: [0.1], bias: [0.2], levels: [5], delay_s: [1]}")
+	want := scripted.Config{
+		Mode: scripted.EveryTick, DelayS: 1, MistakeProbability: 0.1, Levels: 5, Bias: 0.4,
+		RewardLow: -1, RewardHigh: 1, Seed: trial.Seed,
+	}
+	if cfg != want {
+		t.Errorf("a simple operator is\n%+v, want\n%+v", cfg, want)
+	}
+}
+
+func TestRunner_LearnsFromAPerson(t *testing.T) {
+	returns := lastReturns(t, parsed(t, `
+version: 1
+experiment: a
+run: {trials: 3, episodes: 4, episode_steps: 300}
+environments: [{name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}]}]
+methods:
+  - {name: thompson, sigma: [0.3], operator: [person], labels_per_minute: [30]}
+  - {name: random}`))
+	person, random := returns["thompson labels_per_minute=30;operator=person;sigma=0.3"], returns["random "]
+	if !(person > random+30) {
+		t.Errorf("the last episode returns %v, at random %v", person, random)
 	}
 }
 

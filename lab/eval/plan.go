@@ -61,7 +61,7 @@ func (p Protocol) trials(env, task string, model Model, m Method) []Trial {
 	var list []Trial
 	for _, cell := range p.combined(m).cells() {
 		params := cell.params()
-		settings := cell.over(defaultSettings())
+		settings := cell.withDefaults()
 		for i := range p.Run.Trials {
 			list = append(list, Trial{
 				Env: env, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,

@@ -63,15 +63,20 @@ type Settings struct {
 	Kappa []float64 `yaml:"kappa,omitempty"`
 	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
 	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"`
+	// Operator is simple (default), with the flaws below, or person, who reacts, remembers, drifts and
+	// tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2, levels 5.
+	Operator []string `yaml:"operator,omitempty"`
 	// Noise is the standard deviation of Gaussian noise on each label; default 0.
 	Noise []float64 `yaml:"noise,omitempty"`
-	// Delay is the time from the state to its label, s, at most 40; default 0.
+	// Delay is the time from the state to its label, s, at most 39; default 0. That of a person is longer
+	// by its reaction, 0.3 to 1.5 s.
 	Delay []float64 `yaml:"delay_s,omitempty"`
 	// Mistakes is the probability that good and bad are confused; default 0.
 	Mistakes []float64 `yaml:"mistakes,omitempty"`
 	// Silence is the share of each minute in which the operator is away, in [0, 1); default 0.
 	Silence []float64 `yaml:"silence,omitempty"`
-	// Bias is added to each label, in parts of the rewards' range; default 0.
+	// Bias is the generosity of labels, in parts of the rewards' range; default 0. It is added to each
+	// label of a simple operator; a person adds it to its judgement, before it chooses a level.
 	Bias []float64 `yaml:"bias,omitempty"`
 	// Levels of labels, evenly spaced over the rewards' range; default 0, exact.
 	Levels []int `yaml:"levels,omitempty"`
@@ -120,17 +125,34 @@ const (
 // labelled states.
 const RND = "rnd"
 
+// The values of operator.
+const (
+	OperatorSimple = "simple"
+	OperatorPerson = "person"
+)
+
 // defaultSettings has one value for each key that has a default.
 func defaultSettings() Settings {
 	return Settings{
 		Preset: []string{PresetPaper}, Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
-		LabelsPerMinute: []float64{0}, Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
+		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple},
+		Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
 		Labels: []int{50_000}, By: []string{UCB},
 		LearningRate: []float64{0.1}, Std: []float64{0.1}, Horizon: []int{100}, Replay: []int{1000},
 	}
+}
+
+// withDefaults returns a cell with a value for each key that has a default.
+func (s Settings) withDefaults() Settings {
+	if slices.Contains(s.Operator, OperatorPerson) {
+		s = s.over(Settings{
+			Mistakes: []float64{0.1}, Silence: []float64{0.25}, Bias: []float64{0.2}, Levels: []int{5},
+		})
+	}
+	return s.over(defaultSettings())
 }
 
 // setting is a key with its values.
@@ -245,9 +267,9 @@ func formatValue(v reflect.Value) string {
 	return v.String()
 }
 
-// maxDelayS keeps the waiting labels below the 4,096 of a simulated operator, also in the fastest
-// environment, with 100 steps per second.
-const maxDelayS = 40
+// maxDelayS, with the reaction of a person, keeps the waiting labels below the 4,096 of a simulated
+// operator, also in the fastest environment, with 100 steps per second.
+const maxDelayS = 39
 
 // ranges are the limits of each numeric setting.
 var ranges = map[string][2]float64{
@@ -266,7 +288,8 @@ var choices = map[string][]string{
 	"sampler": {SamplerCorrect, SamplerTransposed},
 	"preset":  {PresetPaper, PresetPerson},
 	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
-	"by": {UCB, Thompson, Random, RND},
+	"by":       {UCB, Thompson, Random, RND},
+	"operator": {OperatorSimple, OperatorPerson},
 }
 
 // problem is an error in the value at a path below the settings.

@@ -25,12 +25,27 @@ type Config struct {
 	Mode Mode `yaml:"mode"`
 	// DelayS is the reaction delay, in [0, 60] seconds. 0 answers in the same Poll.
 	DelayS float64 `yaml:"delay_s"`
+	// ReactionMinS is the shortest reaction time, in [0, 60] seconds, above 0 if reaction_max_s is.
+	ReactionMinS float64 `yaml:"reaction_min_s"`
+	// ReactionMaxS is the longest reaction time, in [0, 60] seconds. Each label has its own, after
+	// delay_s. 0: only delay_s.
+	ReactionMaxS float64 `yaml:"reaction_max_s"`
 	// Blind removes the tick from unasked labels. They keep the time of the press,
 	// and the controller's credit window finds the tick.
 	Blind bool `yaml:"blind"`
 	// IntervalS is the minimum time between two unasked labels, in [0, 3600] seconds.
 	// 0 labels every tick.
 	IntervalS float64 `yaml:"interval_s"`
+	// MemoryS is the time constant of the operator's memory, in [0, 3600] seconds. It judges the
+	// rewards before its press, weighted by exp(-age/memory_s). 0: exactly the labelled state.
+	MemoryS float64 `yaml:"memory_s"`
+	// Relative is the share of the recent average reward that the operator subtracts, in [0, 1].
+	// 0 judges the reward, 1 only the difference; an average robot then gets the middle of the range.
+	Relative float64 `yaml:"relative"`
+	// RelativeS is the time constant of that average, in [0, 86400] seconds, above 0 if relative is.
+	RelativeS float64 `yaml:"relative_s"`
+	// Drift moves the zero of the operator's judgement.
+	Drift Drift `yaml:"drift"`
 	// MistakeProbability is the probability of swapping good and bad, in [0, 1].
 	MistakeProbability float64 `yaml:"mistake_probability"`
 	// NoiseStd is the standard deviation of Gaussian noise on the label, in [0, 1000].
@@ -39,6 +54,8 @@ type Config struct {
 	// reward_high, in [0, 1000]. 0 gives exact rewards, 2 gives good and bad; 1 is
 	// invalid.
 	Levels int `yaml:"levels"`
+	// Bias is added to each label after levels, in [-1e6, 1e6]: the zero of a device.
+	Bias float64 `yaml:"bias"`
 	// RewardLow is the lowest reward of the task, in [-1e6, 1e6]. Mistakes
 	// mirror a reward between it and reward_high; levels divide that range.
 	RewardLow float64 `yaml:"reward_low"`
@@ -47,8 +64,33 @@ type Config struct {
 	RewardHigh float64 `yaml:"reward_high"`
 	// Absence sets when the operator is away.
 	Absence Absence `yaml:"absence"`
-	// Seed of the random mistakes, noise and absences.
+	// Fatigue lets the operator answer less often.
+	Fatigue Fatigue `yaml:"fatigue"`
+	// Seed of everything random: reactions, drift, mistakes, noise, absences and fatigue.
 	Seed uint64 `yaml:"seed"`
+}
+
+// Drift is a random walk of the zero of the operator's judgement, in units of reward. It is added to the
+// judged reward, before mistakes and levels. The zero value means none.
+type Drift struct {
+	// Start is the zero at first, in [-1e6, 1e6]; above 0: the operator is generous.
+	Start float64 `yaml:"start"`
+	// MinuteStd is the standard deviation of the walk after one minute, in [0, 1e6]. It grows with the
+	// square root of time.
+	MinuteStd float64 `yaml:"minute_std"`
+	// Bound is the largest distance from start, where the walk is reflected, in [0, 1e6]; above 0 if
+	// minute_std is.
+	Bound float64 `yaml:"bound"`
+}
+
+// Fatigue lowers the probability of a label to 0.5^(n/half_life), where n counts the recent labels, each
+// weighted by exp(-age/recovery_s). The zero value means none.
+type Fatigue struct {
+	// HalfLife is the number of recent labels that halves the probability, in [0, 1e6]. 0: no fatigue.
+	HalfLife float64 `yaml:"half_life"`
+	// RecoveryS is the time constant of recovery, also during absences, in [0, 86400] seconds, above 0 if
+	// half_life is.
+	RecoveryS float64 `yaml:"recovery_s"`
 }
 
 // Absence describes when the operator is away. The zero value means never.
@@ -67,16 +109,7 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{
-		rewardsrc.CheckRange("scripted: delay_s", c.DelayS, 0, 60),
-		rewardsrc.CheckRange("scripted: interval_s", c.IntervalS, 0, 3600),
-		rewardsrc.CheckRange("scripted: mistake_probability", c.MistakeProbability, 0, 1),
-		rewardsrc.CheckRange("scripted: noise_std", c.NoiseStd, 0, 1000),
-		rewardsrc.CheckRange("scripted: reward_low", c.RewardLow, -1e6, 1e6),
-		rewardsrc.CheckRange("scripted: reward_high", c.RewardHigh, -1e6, 1e6),
-		rewardsrc.CheckRange("scripted: absence.away_s", c.Absence.AwayS, 0, 86400),
-		rewardsrc.CheckRange("scripted: absence.every_s", c.Absence.EveryS, 0, 86400),
-	}
+	errs := append(c.checkRanges(), c.checkPairs()...)
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("scripted: "+format, args...)) }
 	if c.Mode != EveryTick && c.Mode != WhenAsked {
 		fail("mode is unknown (%q); choose one of %s, %s", c.Mode, EveryTick, WhenAsked)
@@ -87,8 +120,60 @@ func (c Config) Validate() error {
 	if c.RewardHigh <= c.RewardLow {
 		fail("reward_high is not above reward_low (%g, %g); set the task's range", c.RewardHigh, c.RewardLow)
 	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkRanges() (errs []error) {
+	for _, x := range []struct {
+		key              string
+		value, low, high float64
+	}{
+		{"delay_s", c.DelayS, 0, 60},
+		{"reaction_min_s", c.ReactionMinS, 0, 60},
+		{"reaction_max_s", c.ReactionMaxS, 0, 60},
+		{"interval_s", c.IntervalS, 0, 3600},
+		{"memory_s", c.MemoryS, 0, 3600},
+		{"relative", c.Relative, 0, 1},
+		{"relative_s", c.RelativeS, 0, 86400},
+		{"drift.start", c.Drift.Start, -1e6, 1e6},
+		{"drift.minute_std", c.Drift.MinuteStd, 0, 1e6},
+		{"drift.bound", c.Drift.Bound, 0, 1e6},
+		{"mistake_probability", c.MistakeProbability, 0, 1},
+		{"noise_std", c.NoiseStd, 0, 1000},
+		{"bias", c.Bias, -1e6, 1e6},
+		{"reward_low", c.RewardLow, -1e6, 1e6},
+		{"reward_high", c.RewardHigh, -1e6, 1e6},
+		{"absence.away_s", c.Absence.AwayS, 0, 86400},
+		{"absence.every_s", c.Absence.EveryS, 0, 86400},
+		{"fatigue.half_life", c.Fatigue.HalfLife, 0, 1e6},
+		{"fatigue.recovery_s", c.Fatigue.RecoveryS, 0, 86400},
+	} {
+		if err := rewardsrc.CheckRange("scripted: "+x.key, x.value, x.low, x.high); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// checkPairs checks keys that need another key. Values out of range are reported elsewhere.
+func (c Config) checkPairs() (errs []error) {
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("scripted: "+format, args...)) }
+	if c.ReactionMaxS < c.ReactionMinS {
+		fail("reaction_max_s is below reaction_min_s (%g, %g); set both or neither", c.ReactionMaxS, c.ReactionMinS)
+	} else if c.ReactionMaxS > 0 && c.ReactionMinS == 0 {
+		fail("reaction_min_s is 0, but reaction_max_s is not (%g); set both or neither", c.ReactionMaxS)
+	}
+	if c.Relative > 0 && c.RelativeS == 0 {
+		fail("relative_s is 0, but relative is not (%g); set both or neither", c.Relative)
+	}
+	if c.Drift.MinuteStd > 0 && c.Drift.Bound == 0 {
+		fail("drift.bound is 0, but drift.minute_std is not (%g); set both or neither", c.Drift.MinuteStd)
+	}
+	if c.Fatigue.HalfLife > 0 && c.Fatigue.RecoveryS == 0 {
+		fail("fatigue.recovery_s is 0, but fatigue.half_life is not (%g); set both or neither", c.Fatigue.HalfLife)
+	}
 	if a := c.Absence; (a.AwayS > 0 || a.EveryS > 0) && a.AwayS >= a.EveryS {
 		fail("absence.every_s is not longer than away_s (%g, %g); set both or neither", a.EveryS, a.AwayS)
 	}
-	return errors.Join(errs...)
+	return errs
 }

@@ -15,10 +15,12 @@ const (
 	// Poll.
 	queueLen = 4096
 
-	// Separate streams of random numbers: absences do not depend on the number
-	// of labels.
-	answerStream = 0x9e3779b97f4a7c15
-	awayStream   = 0xbf58476d1ce4e5b9
+	// Separate streams of random numbers: no weakness changes the numbers of another.
+	answerStream   = 0x9e3779b97f4a7c15
+	awayStream     = 0xbf58476d1ce4e5b9
+	reactionStream = 0x7265616374696f6e
+	driftStream    = 0x6472696674
+	fatigueStream  = 0x66617469677565
 )
 
 // Operator is a simulated operator: a [rewardsrc.Source] and
@@ -27,7 +29,13 @@ type Operator struct {
 	cfg             Config
 	delay, interval int64 // nanoseconds
 	away, every     int64
-	rng             *rand.Rand
+	rng             *rand.Rand // mistakes and noise
+
+	reaction  reaction
+	memory    average // what the operator judges, if memory_s is not 0
+	recent    average // what it compares with, if relative is not 0
+	zero      walk
+	tiredness tiredness
 
 	started   bool
 	start     int64 // time of the first Watch, the origin of absences
@@ -36,7 +44,7 @@ type Operator struct {
 	history   [historyLen]moment
 	nextPress int64 // no unasked label of a state before this
 
-	waiting queue // unasked labels, by time of press
+	waiting queue // unasked labels, by time of press; those from before now are judged
 	open    request
 	dropped uint64
 }
@@ -55,7 +63,16 @@ type request struct {
 	wanted  bool  // open and unanswered
 	shown   int64 // when the operator saw it
 	decided bool  // answer is valid
-	answer  rewardsrc.Label
+	judged  bool  // and has its value
+	answer  press
+}
+
+// press is a label whose value the operator finds when it presses.
+type press struct {
+	rewardsrc.Label
+	reward   float64 // of the labelled state
+	mistaken bool
+	noise    float64
 }
 
 // New returns an operator, or the error of cfg.Validate.
@@ -63,14 +80,22 @@ func New(cfg Config) (*Operator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, stream)) }
 	return &Operator{
 		cfg:      cfg,
 		delay:    nanoseconds(cfg.DelayS),
 		interval: nanoseconds(cfg.IntervalS),
 		away:     nanoseconds(cfg.Absence.AwayS),
 		every:    nanoseconds(cfg.Absence.EveryS),
-		rng:      rand.New(rand.NewPCG(cfg.Seed, answerStream)),
-		waiting:  queue{labels: make([]rewardsrc.Label, queueLen)},
+		rng:      random(answerStream),
+		reaction: reaction{shortest: cfg.ReactionMinS, longest: cfg.ReactionMaxS, random: random(reactionStream)},
+		memory:   average{tau: cfg.MemoryS * 1e9},
+		recent:   average{tau: cfg.RelativeS * 1e9},
+		zero:     walk{std: cfg.Drift.MinuteStd, bound: cfg.Drift.Bound, random: random(driftStream)},
+		tiredness: tiredness{
+			halfLife: cfg.Fatigue.HalfLife, recovery: cfg.Fatigue.RecoveryS * 1e9, random: random(fatigueStream),
+		},
+		waiting: queue{presses: make([]press, queueLen)},
 	}, nil
 }
 
@@ -79,34 +104,58 @@ func nanoseconds(s float64) int64 { return int64(math.Round(s * 1e9)) }
 // Watch shows the operator the state of a tick. Call it before Ask and Poll.
 func (o *Operator) Watch(tick uint64, at int64, reward float64, ok bool) {
 	if !o.started {
-		o.started, o.start, o.nextPress = true, at, at
+		o.started, o.start, o.nextPress, o.zero.at = true, at, at, at
 	}
-	ok = ok && !math.IsNaN(reward) && !math.IsInf(reward, 0)
+	o.judgeBefore(at)
+	seen := moment{tick: tick, reward: reward, seen: true}
+	seen.ok = ok && !math.IsNaN(reward) && !math.IsInf(reward, 0) && !o.isAway(at)
 	o.now, o.newest = at, tick
-	o.history[tick%historyLen] = moment{tick: tick, reward: reward, ok: ok && !o.isAway(at), seen: true}
+	o.history[tick%historyLen] = seen
+	o.remember(seen)
 	if o.cfg.Mode == EveryTick {
-		o.pressUnasked(tick, at)
+		o.pressUnasked(seen)
 	}
 }
 
-func (o *Operator) pressUnasked(tick uint64, at int64) {
-	seen := o.history[tick%historyLen]
-	if !seen.ok || at < o.nextPress {
+// remember updates what the operator judges with.
+func (o *Operator) remember(seen moment) {
+	if o.zero.std > 0 {
+		o.zero.step(o.now)
+	}
+	if seen.ok && o.memory.tau > 0 {
+		o.memory.add(o.now, seen.reward)
+	}
+	if seen.ok && o.recent.tau > 0 {
+		o.recent.add(o.now, seen.reward)
+	}
+}
+
+func (o *Operator) pressUnasked(seen moment) {
+	if !seen.ok || o.now < o.nextPress {
 		return
 	}
-	o.nextPress = at + o.interval
-	value := o.judge(seen.reward) // even if the press is lost: uses the same random numbers
-	press := at + o.delay
-	if o.isAway(press) {
+	o.nextPress = o.now + o.interval
+	p := o.newPress(rewardsrc.Value, seen.tick, o.now+o.delay, seen.reward)
+	if o.isAway(o.now+o.delay) || !o.gives(p) {
 		return
 	}
-	label := rewardsrc.Label{Kind: rewardsrc.Value, Tick: tick, At: press, Value: value}
 	if o.cfg.Blind {
-		label.Tick = rewardsrc.NoTick
+		p.Tick = rewardsrc.NoTick
 	}
-	if !o.waiting.push(label) {
+	if !o.waiting.push(p) {
 		o.dropped++
 	}
+}
+
+// newPress returns a press with its reaction, mistake and noise. It always draws all of them, also if the
+// press is lost, so that operators with the same seed differ only by their weaknesses.
+func (o *Operator) newPress(kind rewardsrc.Kind, tick uint64, at int64, reward float64) press {
+	p := press{Label: rewardsrc.Label{Kind: kind, Tick: tick, At: at + o.reaction.draw()}, reward: reward}
+	if kind == rewardsrc.Value {
+		p.mistaken = o.rng.Float64() < o.cfg.MistakeProbability
+		p.noise = o.rng.NormFloat64() * o.cfg.NoiseStd
+	}
+	return p
 }
 
 // Ask shows that a request is open or closed. A new request replaces the last
@@ -137,34 +186,44 @@ func (o *Operator) decide() {
 		o.open.wanted = false
 		return
 	}
-	press := o.open.shown + o.delay
-	if o.isAway(o.open.shown) || o.isAway(press) {
+	at := o.open.shown + o.delay
+	if o.isAway(o.open.shown) || o.isAway(at) {
 		o.open.wanted = false
 		return
 	}
-	o.open.decided = true
-	o.open.answer = rewardsrc.Label{
-		Kind: rewardsrc.CantTell, Request: o.open.ID, Tick: o.open.Tick, At: press,
-	}
+	kind := rewardsrc.CantTell
 	seen := o.history[o.open.Tick%historyLen]
 	if seen.seen && seen.tick == o.open.Tick && seen.ok {
-		o.open.answer.Kind = rewardsrc.Value
-		o.open.answer.Value = o.judge(seen.reward)
+		kind = rewardsrc.Value
 	}
+	o.open.decided = true
+	o.open.answer = o.newPress(kind, o.open.Tick, at, seen.reward)
+	o.open.answer.Request = o.open.ID
+	o.open.wanted = o.gives(o.open.answer)
+}
+
+// gives reports whether the operator is willing to press and present at the time of the press.
+func (o *Operator) gives(p press) bool {
+	if !o.tiredness.willing(o.now) || o.isAway(p.At) {
+		return false
+	}
+	o.tiredness.pressed()
+	return true
 }
 
 // Poll returns the labels with presses up to the newest Watch, the answer to a
 // request first.
 func (o *Operator) Poll(dst []rewardsrc.Label) int {
 	o.decide()
+	o.judgeBefore(o.now + 1)
 	n := 0
-	if o.open.wanted && o.open.decided && o.open.answer.At <= o.now && n < len(dst) {
-		dst[n] = o.open.answer
+	if o.open.wanted && o.open.judged && n < len(dst) {
+		dst[n] = o.open.answer.Label
 		o.open.wanted = false
 		n++
 	}
 	for n < len(dst) {
-		label, ok := o.waiting.popUntil(o.now)
+		label, ok := o.waiting.popJudged()
 		if !ok {
 			break
 		}
@@ -172,6 +231,18 @@ func (o *Operator) Poll(dst []rewardsrc.Label) int {
 		n++
 	}
 	return n
+}
+
+// judgeBefore gives the presses before a time their values: the operator judges what it saw until then.
+func (o *Operator) judgeBefore(at int64) {
+	if a := &o.open.answer; o.open.wanted && o.open.decided && !o.open.judged && a.At < at {
+		o.judge(a)
+		o.open.judged = true
+	}
+	for p := o.waiting.firstBefore(at); p != nil; p = o.waiting.firstBefore(at) {
+		o.judge(p)
+		o.waiting.judged++
+	}
 }
 
 // Halt drops the labels that were not polled and the open request.
@@ -184,19 +255,38 @@ func (o *Operator) Halt() error {
 // Dropped returns how many labels did not fit into the queue.
 func (o *Operator) Dropped() uint64 { return o.dropped }
 
-// judge returns the operator's label for a reward. It always draws two random
-// numbers, so that operators with the same seed differ only by their weaknesses.
-func (o *Operator) judge(reward float64) float64 {
-	low, high := o.cfg.RewardLow, o.cfg.RewardHigh
-	mistaken := o.rng.Float64() < o.cfg.MistakeProbability
-	noise := o.rng.NormFloat64() * o.cfg.NoiseStd
-	value := reward
-	if mistaken {
-		value = low + high - min(max(reward, low), high)
+// judge sets the value of a press.
+func (o *Operator) judge(p *press) {
+	if p.Kind != rewardsrc.Value {
+		return
 	}
-	value += noise
+	low, high := o.cfg.RewardLow, o.cfg.RewardHigh
+	value := o.opinion(p.reward)
+	if p.mistaken {
+		value = low + high - min(max(value, low), high)
+	}
+	value += p.noise
 	if o.cfg.Levels > 1 {
 		value = nearestLevel(value, low, high, o.cfg.Levels)
+	}
+	if o.cfg.Bias != 0 { // +0 would change a label of -0
+		value += o.cfg.Bias
+	}
+	p.Value = value
+}
+
+// opinion returns what the operator thinks now of a state with a reward.
+func (o *Operator) opinion(reward float64) float64 {
+	value, low, high := reward, o.cfg.RewardLow, o.cfg.RewardHigh
+	if o.memory.tau > 0 {
+		value = o.memory.mean
+	}
+	if o.cfg.Relative > 0 {
+		value -= o.cfg.Relative * (o.recent.mean - (low+high)/2)
+		value = min(max(value, low), high)
+	}
+	if zero := o.cfg.Drift.Start + o.zero.x; zero != 0 {
+		value += zero
 	}
 	return value
 }
