@@ -210,7 +210,7 @@ func Default() File {
 		Version:    Version,
 		Robot:      Robot{Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10}},
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
-		Controller: controller.DefaultConfig(),
+		Controller: controller.PersonConfig(),
 		Loop:       loop,
 		Safety:     Safety{Arm: ArmAutomatic, AfterStop: AfterStopEnd},
 		Operator: Operator{

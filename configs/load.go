@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
+
+	"optibfm/controller"
 )
 
 //go:embed *.yaml
@@ -74,7 +76,20 @@ func readFile(name string) ([]byte, error) {
 
 // Parse is [Load] for a text. Messages contain name.
 func Parse(name string, text []byte, set ...string) (File, error) {
-	cfg := Default()
+	cfg, errs := parse(name, text, set, Default())
+	if preset := cfg.Controller.Preset; len(errs) == 0 && preset != Default().Controller.Preset {
+		base := Default()
+		base.Controller = controller.Preset(preset)
+		cfg, errs = parse(name, text, set, base)
+	}
+	if len(errs) > 0 {
+		return File{}, Join(errs)
+	}
+	return cfg, nil
+}
+
+// parse reads a configuration. The keys that it does not set have the values of cfg.
+func parse(name string, text []byte, set []string, cfg File) (File, []*Error) {
 	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
 	unread := slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
 	if !unread && !doc.Has("version") {
@@ -84,11 +99,7 @@ func Parse(name string, text []byte, set ...string) (File, error) {
 	for _, s := range set {
 		errs = append(errs, override(&cfg, doc.places, s)...)
 	}
-	errs = append(errs, validate(&cfg, doc, errs)...)
-	if len(errs) > 0 {
-		return File{}, Join(errs)
-	}
-	return cfg, nil
+	return cfg, append(errs, validate(&cfg, doc, errs)...)
 }
 
 // override applies one key.path=value.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/cespare/xxhash/v2"
+
 	"optibfm/posterior"
 )
 
@@ -108,6 +110,15 @@ func (b *Basis) multiply(m []float64) {
 
 // dim returns d.
 func (b *Basis) dim() int { return len(b.mean) }
+
+// BasisHash identifies the coordinates of the belief: the hash of the basis, "" for those of z.
+func (c Config) BasisHash() string {
+	basis := c.basis()
+	if basis == nil {
+		return ""
+	}
+	return fmt.Sprintf("%016x", xxhash.Sum64(append(appendFloats(basis.mean), appendFloats(basis.root)...)))
+}
 
 // Mean writes ẑ, the mean of z under a belief b of this configuration, to dst [d].
 func (c Config) Mean(dst []float64, b *posterior.Belief) {

@@ -29,6 +29,9 @@ const (
 	Isotropic = "isotropic" // N(0, I/λ), as in the paper
 )
 
+// Priors lists the priors.
+func Priors() []string { return []string{AutoPrior, TaskPrior, Isotropic} }
+
 // Strategies lists the strategies.
 func Strategies() []string { return []string{UCB, UCBSphere, UCBGradient, Thompson, Random, Fixed} }
 
@@ -38,6 +41,9 @@ var ErrConfig = errors.New("controller: configuration")
 // Config configures the controller. The zero value is not valid; start from
 // DefaultConfig.
 type Config struct {
+	// Preset names the values of the keys that a file does not set: person or paper.
+	Preset string `yaml:"preset"`
+
 	Strategy   string `yaml:"strategy"`           // ucb, ucb_sphere, ucb_gradient, thompson, random or fixed
 	Candidates int    `yaml:"candidates"`         // n, candidates of ucb and ucb_sphere; 0: 128 and 512
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
@@ -79,7 +85,8 @@ type NoiseConfig struct {
 // DrawConfig configures the draws of thompson.
 type DrawConfig struct {
 	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: that of the belief, as in the paper
-	Ticks uint64  `yaml:"hold_ticks"` // for which the random part of z stays the same, at least 1; 1: as in the paper
+	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
+	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
 }
 
 // GradientConfig configures Adam (Kingma & Ba, "Adam: A Method for Stochastic
@@ -120,14 +127,31 @@ type GuardConfig struct {
 	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks tolerated, in [0, 1000]; one more halts
 }
 
+// The presets.
+const (
+	Person = "person" // PersonConfig
+	Paper  = "paper"  // DefaultConfig
+)
+
+// Presets lists the presets.
+func Presets() []string { return []string{Person, Paper} }
+
+// Preset returns the configuration of a preset, DefaultConfig for an unknown name.
+func Preset(name string) Config {
+	if name == Person {
+		return PersonConfig()
+	}
+	return DefaultConfig()
+}
+
 // PersonConfig returns what learns best from the few, late and imprecise labels of a person: thompson with
 // the model's task prior, an offset, an estimated noise with heavy tails, and smaller draws that are held.
 func PersonConfig() Config {
 	c := DefaultConfig()
-	c.Strategy = Thompson
+	c.Preset, c.Strategy = Person, Thompson
 	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
-	c.Noise = NoiseConfig{Estimate: true, Floor: 0.03, Freedom: 1.5}
-	c.Draw = DrawConfig{Scale: 0.7, Ticks: 5}
+	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
+	c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 10}
 	return c
 }
 
@@ -135,6 +159,7 @@ func PersonConfig() Config {
 // plan every tick.
 func DefaultConfig() Config {
 	return Config{
+		Preset:   Paper,
 		Strategy: UCB,
 		Replan:   1,
 		Beta:     Beta{Schedule: Constant, Value: 1},
@@ -241,11 +266,12 @@ func (c Config) checkBelief(v *mistakes, d int) {
 	v.within("noise.floor", c.Noise.Floor, 0, maxSigma)
 	v.within("noise.freedom", c.Noise.Freedom, 0, 1e6)
 	v.within("draw.scale", c.Draw.Scale, 0, maxDraw)
+	v.within("draw.held", c.Draw.Held, 0, 1)
 	if c.Draw.Ticks < 1 {
 		v.add("draw.hold_ticks", c.Draw.Ticks, "use at least 1")
 	}
-	if c.Prior != AutoPrior && c.Prior != TaskPrior && c.Prior != Isotropic {
-		v.add("prior", c.Prior, "use auto, task or isotropic")
+	if !slices.Contains(Priors(), c.Prior) {
+		v.add("prior", c.Prior, "use one of "+strings.Join(Priors(), ", "))
 	}
 	if d > 0 && c.Prior == TaskPrior && c.Basis == nil {
 		v.add("prior", c.Prior, "the model has no task prior: add one with `optibfm model prior`, or use isotropic")

@@ -35,6 +35,7 @@ type Planner struct {
 	sampler Sampler
 
 	z          []float64 // scratch, [d]
+	mean       []float64 // scratch, [d]
 	invR       []float64 // scratch, [d, d]
 	candidates []float64 // [n, d]
 	narrow     []float32 // candidates for the model
@@ -87,7 +88,7 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 	p := &Planner{
 		cfg: cfg, model: model, belief: belief, basis: cfg.basis(), beta: schedule,
 		source: source, random: rand.New(source), sampler: sampler,
-		z: make([]float64, d),
+		z: make([]float64, d), mean: make([]float64, d),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
 		n := cfg.NumCandidates()
@@ -160,15 +161,33 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 	case Random:
 		randomDirection(dst.Z, p.random)
 	case Thompson:
-		p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()/p.cfg.Draw.Ticks))
-		p.sampler.Gaussian(dst.Z, p.belief, p.cfg.Draw.Scale*s.Scale, p.random)
-		p.toTask(dst.Z)
+		p.draw(dst.Z, s)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
 	case UCBGradient:
 		return p.ascend(s, dst)
 	}
 	return nil
+}
+
+// heldStream is the stream of the held parts of draws.
+const heldStream = 0x68656c64
+
+// draw draws z from the belief. A part of its deviation from ẑ follows from the tick, another from the ticks
+// that share it: z still follows new labels, and moves less from plan to plan.
+func (p *Planner) draw(z []float64, s *State) {
+	c := p.cfg.Draw
+	scale := c.Scale * s.Scale
+	p.sampler.Gaussian(z, p.belief, math.Sqrt(1-c.Held)*scale, p.random)
+	if c.Held > 0 {
+		p.source.Seed(p.cfg.Seed^heldStream, splitMix64(s.Tick()/c.Ticks))
+		p.sampler.Gaussian(p.z, p.belief, math.Sqrt(c.Held)*scale, p.random)
+		p.belief.Mean(p.mean)
+		for i, x := range p.z {
+			z[i] += x - p.mean[i]
+		}
+	}
+	p.toTask(z)
 }
 
 // toTask replaces u by z.

@@ -16,7 +16,7 @@ const (
 
 // Revision is a change of the weight of a label in the belief.
 type Revision struct {
-	ID            uint64  // of the label; 0: none
+	ID            uint64  // of the label; 0: none, or a label without ID
 	Before, After float64 // its weight
 }
 
@@ -27,7 +27,7 @@ type Revision struct {
 func (l *Learner) Settle(tick uint64) (r Revision) {
 	l.trackPrior()
 	r, e := l.proposeRevision(tick)
-	if r.ID == 0 || !l.applyRevision(e, r) {
+	if e == nil || !l.applyRevision(e, r) {
 		return Revision{}
 	}
 	return r
@@ -68,10 +68,10 @@ func (l *Learner) proposeRevision(tick uint64) (Revision, *entry) {
 	l.unsettled--
 	for i := range uint64(revisedPerTick) {
 		e := l.ledger.recent(int((tick*revisedPerTick + i) % revisable))
-		if !e.active || e.id == 0 {
+		if !e.active {
 			continue
 		}
-		if r := l.revise(e); r.ID != 0 {
+		if r, ok := l.revise(e); ok {
 			l.unsettled = unsettledTicks
 			return r, e
 		}
@@ -83,16 +83,16 @@ func (l *Learner) proposeRevision(tick uint64) (Revision, *entry) {
 const unsettledTicks = 2 * revisable / revisedPerTick
 
 // revise returns the revision that the residual of a label calls for.
-func (l *Learner) revise(e *entry) Revision {
+func (l *Learner) revise(e *entry) (r Revision, ok bool) {
 	l.age(e)
 	residual := e.reward - l.belief.Predict(e.phi)
 	scale := l.noise.scale()
 	uncertain := float64(float64(scale*scale) * l.belief.NormSq(e.phi))
 	weight := float64(e.full * l.noise.share(float64(residual*residual)+uncertain))
 	if math.Abs(weight-e.weight) < float64(revisionStep*e.full) {
-		return Revision{}
+		return Revision{}, false
 	}
-	return Revision{ID: e.id, Before: e.weight, After: weight}
+	return Revision{ID: e.id, Before: e.weight, After: weight}, true
 }
 
 // applyRevision changes the weight of a label and reports whether the belief allowed it.

@@ -55,7 +55,7 @@ func (d *doctor) checkBundle() finding {
 	}
 	d.opened.Store(&model)
 	dims := model.Dims()
-	if err := errors.Join(d.file.Controller.Validate(dims.Latent), model.Fits(d.file)); err != nil {
+	if err := errors.Join(setup.CheckController(&d.file.Controller, model), model.Fits(d.file)); err != nil {
 		return fail("correct the configuration, or choose another bundle", "%v", err)
 	}
 	if err := d.tryWarmStart(dims.Latent); err != nil {

@@ -24,10 +24,16 @@ type beliefSaver struct {
 	store  *beliefstore.Store
 	record beliefstore.Record
 	steps  *link.HostSteps
-	newest chan []float64 // capacity 1
-	wanted atomic.Uint64  // save the next belief from this tick on; 0: none
-	failed bool           // the last save
+	newest chan savedState // capacity 1
+	wanted atomic.Uint64   // save the next belief from this tick on; 0: none
+	failed bool            // the last save
 	events chan flightlog.Event
+}
+
+// savedState is what a save needs of a controller.State.
+type savedState struct {
+	belief []float64
+	noise  controller.NoiseState
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
@@ -48,10 +54,11 @@ func openBeliefSaver(
 	return &beliefSaver{
 		store: store,
 		record: beliefstore.Record{
-			ModelHash: modelHash, Sigma: f.Controller.Sigma, Program: version.String(),
-			Robot: spec.Name, Belief: belief,
+			ModelHash: modelHash, Basis: f.Controller.BasisHash(), Offset: f.Controller.Offset,
+			Sigma: f.Controller.Sigma, Estimate: f.Controller.Noise.Estimate,
+			Program: version.String(), Robot: spec.Name, Belief: belief,
 		},
-		steps: steps, newest: make(chan []float64, 1), events: events,
+		steps: steps, newest: make(chan savedState, 1), events: events,
 	}, nil
 }
 
@@ -79,7 +86,7 @@ func (k *beliefSaver) Offer(s *controller.State, due bool) {
 	case <-k.newest:
 	default:
 	}
-	k.newest <- slices.Clone(s.Belief)
+	k.newest <- savedState{slices.Clone(s.Belief), s.Noise}
 }
 
 // run saves until newest is closed.
@@ -93,10 +100,11 @@ func (k *beliefSaver) run() {
 	}
 }
 
-func (k *beliefSaver) save(state []float64) error {
+func (k *beliefSaver) save(s savedState) error {
 	k.steps.Note(link.BeliefSave, true)
 	defer k.steps.Note(link.BeliefSave, false)
-	err := k.record.Belief.Restore(state)
+	k.record.Noise = s.noise
+	err := k.record.Belief.Restore(s.belief)
 	if err == nil {
 		k.record.SavedAt = time.Now()
 		err = k.store.Save(k.record)
@@ -114,7 +122,7 @@ func (k *beliefSaver) finish(last *controller.State) error {
 	}
 	var err error
 	if last != nil {
-		err = k.save(last.Belief)
+		err = k.save(savedState{last.Belief, last.Noise})
 	}
 	return errors.Join(err, k.store.Close())
 }

@@ -45,9 +45,7 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 		err = checkBelief(record, s)
 	}
 	if err == nil {
-		state := make([]float64, posterior.StateLen(record.Belief.Dim()))
-		record.Belief.State(state)
-		err = l.Belief().Restore(state)
+		err = restoreBelief(l, record)
 	}
 	if err != nil {
 		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once, or rename %s",
@@ -65,13 +63,23 @@ func checkBelief(r beliefstore.Record, s *Session) error {
 		return fmt.Errorf("%s belongs to another model (%s, not %s); use that model",
 			where, plaintext.ShortHash(r.ModelHash), plaintext.ShortHash(is))
 	}
-	if d := s.Model.Dims().Latent; b.Dim() != d {
-		return fmt.Errorf("%s has another dimension (%d, not %d); use its model", where, b.Dim(), d)
+	if d := s.Model.Dims().Latent; b.TaskDim() != d {
+		return fmt.Errorf("%s has another dimension (%d, not %d); use its model", where, b.TaskDim(), d)
+	}
+	if err := checkBasis(where, r, k); err != nil {
+		return err
+	}
+	own, err := k.NewBelief(b.TaskDim())
+	if err != nil {
+		return err
 	}
 	for _, key := range []struct {
 		name    string
 		was, is float64
-	}{{"lambda", b.Lambda(), k.Lambda}, {"rho", b.Rho(), k.Rho}, {"sigma", r.Sigma, k.Sigma}} {
+	}{
+		{"offset", r.Offset, k.Offset}, {"sigma", r.Sigma, k.Sigma},
+		{"lambda", b.Lambda(), own.Lambda()}, {"rho", b.Rho(), k.Rho},
+	} {
 		if key.was != key.is {
 			return fmt.Errorf("%s belongs to another controller.%s (%g, not %g); set that value",
 				where, key.name, key.was, key.is)
@@ -79,6 +87,36 @@ func checkBelief(r beliefstore.Record, s *Session) error {
 	}
 	if b.ExactRestore() != k.ExactRestore {
 		return fmt.Errorf("%s belongs to controller.exact_restore %t; set that value", where, b.ExactRestore())
+	}
+	return nil
+}
+
+// checkBasis refuses a belief in other coordinates or of another noise model.
+func checkBasis(where string, r beliefstore.Record, k controller.Config) error {
+	switch is := k.BasisHash(); {
+	case r.Basis == is:
+	case r.Basis == "":
+		return fmt.Errorf("%s belongs to an isotropic prior; set controller.prior: isotropic", where)
+	case is == "":
+		return fmt.Errorf("%s belongs to a task prior (%s); set controller.prior: task", where, r.Basis)
+	default:
+		return fmt.Errorf("%s belongs to another task prior of the model (%s, not %s); use that bundle",
+			where, r.Basis, is)
+	}
+	if r.Estimate != k.Noise.Estimate {
+		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, r.Estimate)
+	}
+	return nil
+}
+
+func restoreBelief(l *controller.Learner, r beliefstore.Record) error {
+	state := make([]float64, posterior.StateLen(r.Belief.Dim()))
+	r.Belief.State(state)
+	if err := l.Belief().Restore(state); err != nil {
+		return err
+	}
+	if !l.SetNoise(r.Noise) {
+		return fmt.Errorf("impossible noise (%+v)", r.Noise)
 	}
 	return nil
 }

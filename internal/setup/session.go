@@ -138,6 +138,16 @@ func (s *Session) CheckTerminal() error {
 	return nil
 }
 
+// CheckController gives a configuration the task prior of its model and checks that they fit.
+func CheckController(c *controller.Config, m Model) (err error) {
+	if p := m.Prior(); p != nil && c.Prior != controller.Isotropic {
+		if c.Basis, err = controller.NewBasis(p.Mean, p.Moment); err != nil {
+			return err
+		}
+	}
+	return c.Validate(m.Dims().Latent)
+}
+
 // OpenSession opens the model of a configuration and checks that they fit. A fresh session sets the belief
 // of earlier runs aside.
 func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
@@ -151,7 +161,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
-	if err := file.Controller.Validate(s.Model.Dims().Latent); err != nil {
+	if err := CheckController(&s.File.Controller, s.Model); err != nil {
 		return nil, err
 	}
 	if err := s.Model.Fits(file); err != nil {

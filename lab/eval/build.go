@@ -114,6 +114,8 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	replace(&c.Sigma, s.Sigma)
 	replace(&c.Noise.Freedom, s.Freedom)
 	replace(&c.Draw.Scale, s.DrawScale)
+	replace(&c.Draw.Held, s.Held)
+	replace(&c.Noise.Floor, s.Floor)
 	if len(s.NoiseModel) > 0 {
 		c.Noise.Estimate = s.NoiseModel[0] == noiseEstimated
 	}

@@ -25,7 +25,7 @@ type method struct {
 
 var (
 	beliefSettings = []string{
-		"preset", "prior", "offset", "noise_model", "freedom", "sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
+		"preset", "prior", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
 	}
 	labelSettings = []string{
 		"kappa", "labels_per_minute", "operator", "noise", "delay_s", "mistakes", "silence", "bias", "levels",
@@ -46,7 +46,7 @@ var methods = map[string]method{
 	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy"),
 	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy"),
 	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate"),
-	Thompson:    learning(controller.Thompson, false, "draw_scale", "hold", "sampler"),
+	Thompson:    learning(controller.Thompson, false, "draw_scale", "held", "hold", "sampler"),
 	ThompsonEp:  learning(controller.Thompson, true, "draw_scale", "sampler"),
 	Random:      {controller.Random, false, []string{"nonlinearity"}},
 	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels"}},

@@ -96,7 +96,7 @@ func TestDelayed_ReturnsPlansOfTheirAge(t *testing.T) {
 		s := plans.State()
 		s.Next, s.Valid = tick+1, 1
 		belief.State(s.Belief)
-		s.Hash = belief.Hash()
+		s.Hash, s.Scale = belief.Hash(), 1
 		if err := plans.Offer(); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,11 @@ type Settings struct {
 	Freedom []float64 `yaml:"freedom,omitempty"`
 	// DrawScale multiplies the standard deviation of thompson's draws.
 	DrawScale []float64 `yaml:"draw_scale,omitempty"`
-	// Hold is the number of steps for which the random part of thompson's z stays the same.
+	// Floor is the least estimate of σ.
+	Floor []float64 `yaml:"floor,omitempty"`
+	// Held is the share of the variance of thompson's draws that is held.
+	Held []float64 `yaml:"held,omitempty"`
+	// Hold is the number of steps for which that part of thompson's draws stays the same.
 	Hold []int `yaml:"hold,omitempty"`
 
 	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
@@ -276,7 +280,7 @@ var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
-	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "hold": {1, 1e6},
+	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "floor": {0, 1e6}, "held": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
