@@ -201,7 +201,6 @@ func controlLimits() map[string]limit {
 		"controller.seed":                     atLeast(0),
 		"controller.fixed_z[]":                finite(),
 		"controller.preset":                   oneOf(controller.Presets()...),
-		"controller.label_range":              within(1e-6, 1e6),
 		"controller.prior":                    oneOf(controller.Priors()...),
 		"controller.offset":                   within(0, 1e6),
 		"controller.noise.floor":              within(0, 1e6),

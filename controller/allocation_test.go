@@ -58,6 +58,10 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
 				if off {
 					c.Robust = 0.1
+				} else {
+					c.Offset, c.Noise, c.Draw = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}, DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
+					c.Prior = TaskPrior
+					c.Basis, _, _ = testBasis(t, rigLatent)
 				}
 				c.Gate.BackoffS, c.Gate.RequestsPerMinute, c.Gate.TimeoutS = 0, 0, 0.04
 			})

@@ -158,7 +158,7 @@ func (c Config) Expected(phi, z []float64, zero float64) float64 {
 }
 
 // Zero returns the mean of the operator's zero under a belief b of this configuration.
-func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.offset() * b.OffsetMean()) }
+func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.Offset * b.OffsetMean()) }
 
 // basisJSON is a Basis in a log.
 type basisJSON struct {

@@ -49,7 +49,6 @@ type Config struct {
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
 
 	Beta         Beta    `yaml:"beta"`          // weight of the uncertainty bonus
-	LabelRange   float64 `yaml:"label_range"`   // best label less the worst, in [1e-6, 1e6]: the unit of z, offset, sigma and floor
 	Prior        string  `yaml:"prior"`         // of z: task, the model's task prior; isotropic; auto, task if the model has it
 	Lambda       float64 `yaml:"lambda"`        // precision of the prior, in [1e-9, 1e9]; 1 leaves the task prior as it is
 	Offset       float64 `yaml:"offset"`        // prior standard deviation of the operator's zero, in [0, 1e6]; 0: it is 0
@@ -162,8 +161,6 @@ func DefaultConfig() Config {
 	return Config{
 		Preset: Paper,
 
-		LabelRange: 1,
-
 		Strategy: UCB,
 		Replan:   1,
 		Beta:     Beta{Schedule: Constant, Value: 1},
@@ -185,7 +182,7 @@ func DefaultConfig() Config {
 // PaperBelief returns a configuration with the paper's prior, noise and draws and no other values: those
 // of programs that could not configure them.
 func PaperBelief() Config {
-	return Config{LabelRange: 1, Prior: Isotropic, Draw: DrawConfig{Scale: 1, Ticks: 1}}
+	return Config{Prior: Isotropic, Draw: DrawConfig{Scale: 1, Ticks: 1}}
 }
 
 // Within these ranges no number of a label, a belief or a float32 search
@@ -268,7 +265,6 @@ func (c Config) checkFixedZ(v *mistakes, d int) {
 
 func (c Config) checkBelief(v *mistakes, d int) {
 	v.within("sigma", c.Sigma, minSigma, maxSigma)
-	v.within("label_range", c.LabelRange, minSigma, maxSigma)
 	v.within("offset", c.Offset, 0, maxOffset)
 	v.within("noise.floor", c.Noise.Floor, 0, maxSigma)
 	v.within("noise.freedom", c.Noise.Freedom, 0, 1e6)
@@ -398,18 +394,11 @@ func (c Config) offsets() int {
 // priorPrecision returns the precision of the belief's prior. With an estimated σ, the belief is that of
 // labels with σ = 1.
 func (c Config) priorPrecision() float64 {
-	precision := c.Lambda / float64(c.LabelRange*c.LabelRange)
 	if !c.Noise.Estimate {
-		return precision
+		return c.Lambda
 	}
-	return float64(precision * float64(c.sigma()*c.sigma()))
+	return float64(c.Lambda * float64(c.Sigma*c.Sigma))
 }
-
-// sigma returns σ, or its first guess, in the unit of labels.
-func (c Config) sigma() float64 { return float64(c.Sigma * c.LabelRange) }
-
-// offset returns the prior standard deviation of the operator's zero, in the unit of labels.
-func (c Config) offset() float64 { return float64(c.Offset * c.LabelRange) }
 
 // Scale returns the standard deviation of z in units of R⁻¹ for a present σ: see Learner.Scale.
 func (c Config) Scale(sigma float64) float64 {
@@ -424,7 +413,7 @@ func (c Config) labelWeight() float64 {
 	if c.Noise.Estimate {
 		return 1
 	}
-	return 1 / float64(c.sigma()*c.sigma())
+	return 1 / float64(c.Sigma*c.Sigma)
 }
 
 // basis returns the basis of the belief, nil for that of z.

@@ -98,8 +98,8 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	return &Learner{
 		belief:      belief,
 		basis:       cfg.basis(),
-		offset:      cfg.offset(),
-		lambda:      cfg.Lambda / float64(cfg.LabelRange*cfg.LabelRange),
+		offset:      cfg.Offset,
+		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
 		unsettled:   unsettledTicks,
 		history:     newHistory(held, belief.Dim()),

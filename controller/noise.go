@@ -19,17 +19,11 @@ type NoiseState struct {
 type noiseModel struct {
 	NoiseConfig
 	first float64 // configured σ²
-	least float64 // estimate of σ²
 	state NoiseState
 }
 
 func newNoiseModel(cfg Config) noiseModel {
-	return noiseModel{NoiseConfig: cfg.Noise, first: float64(cfg.sigma() * cfg.sigma()), least: leastVariance(cfg)}
-}
-
-func leastVariance(cfg Config) float64 {
-	floor := float64(cfg.Noise.Floor * cfg.LabelRange)
-	return float64(floor * floor)
+	return noiseModel{NoiseConfig: cfg.Noise, first: float64(cfg.Sigma * cfg.Sigma)}
 }
 
 // variance returns the present σ².
@@ -38,7 +32,7 @@ func (n *noiseModel) variance() float64 {
 		return n.first
 	}
 	v := (float64(firstLabels*n.first) + n.state.Squares) / (firstLabels + n.state.Count)
-	return max(v, n.least)
+	return max(v, float64(n.Floor*n.Floor))
 }
 
 // scale returns the factor of R⁻¹ that gives the standard deviation of z: with an estimated σ, R is that of

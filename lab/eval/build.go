@@ -109,10 +109,6 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	} else if methods[r.trial.Method].strategy == controller.Thompson {
 		c.Sigma = paperSigma
 	}
-	if s.Preset[0] == PresetPerson {
-		low, high := rewardRange(r.trial.Env)
-		c.LabelRange = high - low
-	}
 	replace(&c.Prior, s.Prior)
 	replace(&c.Offset, s.Offset)
 	replace(&c.Sigma, s.Sigma)

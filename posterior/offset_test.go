@@ -1,0 +1,199 @@
+package posterior
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// withOffset returns a belief with an offset and the dense V and b of its labels.
+func withOffset(t testing.TB, dim int, seed splitMix) (*Belief, *mat.SymDense, *mat.VecDense) {
+	t.Helper()
+	b := mustNew(t, dim, 0.5, 1, WithOffset(), WithMovablePrior())
+	v, rhs := mat.NewSymDense(dim, nil), mat.NewVecDense(dim, nil)
+	for i := range dim {
+		v.SetSym(i, i, 0.5)
+	}
+	x := make([]float64, dim)
+	for range 3 * dim {
+		seed.fill(x)
+		x[0] = 0.7
+		reward, weight := seed.float(), seed.weight()
+		must(t, b.Update(x, reward, weight))
+		phi := mat.NewVecDense(dim, append([]float64(nil), x...))
+		v.SymRankOne(v, weight, phi)
+		rhs.AddScaledVec(rhs, weight*reward, phi)
+	}
+	return b, v, rhs
+}
+
+// marginal returns the inverse of the task's block of V⁻¹.
+func marginal(t testing.TB, v *mat.SymDense) *mat.Dense {
+	t.Helper()
+	d := v.SymmetricDim()
+	var inverse, precision mat.Dense
+	must(t, inverse.Inverse(v))
+	must(t, precision.Inverse(inverse.Slice(1, d, 1, d)))
+	return &precision
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-9*(1+math.Abs(want))) {
+		t.Errorf("%s: %g, want %g", what, got, want)
+	}
+}
+
+func TestBelief_IntegratesTheOffsetOut(t *testing.T) {
+	for dim := 2; dim <= 9; dim++ {
+		b, v, rhs := withOffset(t, dim, splitMix(dim))
+		var solution mat.VecDense
+		must(t, solution.SolveVec(v, rhs))
+		mean := make([]float64, dim-1)
+		b.Mean(mean)
+		for i, got := range mean {
+			near(t, "mean", got, solution.AtVec(i+1))
+		}
+		near(t, "offset", b.OffsetMean(), solution.AtVec(0))
+		precision := marginal(t, v)
+		logDet, _ := mat.LogDet(precision)
+		near(t, "log det", b.LogDet(), logDet)
+		near(t, "log det of the prior", b.LogDetPrior(), float64(dim-1)*math.Log(0.5))
+
+		var covariance, product mat.Dense
+		must(t, covariance.Inverse(precision))
+		inverse := make([]float64, (dim-1)*(dim-1))
+		b.InvR(inverse)
+		invR := mat.NewDense(dim-1, dim-1, inverse)
+		product.Mul(invR, invR.T())
+		if !mat.EqualApprox(&product, &covariance, 1e-9) {
+			t.Errorf("dimension %d: InvR is not a factor of the covariance", dim)
+		}
+		psi, bound := make([]float64, dim-1), make([]float64, 1)
+		seed := splitMix(99)
+		seed.fill(psi)
+		b.UCB(bound, psi, 1, 2)
+		x := mat.NewVecDense(dim-1, psi)
+		var spread mat.VecDense
+		spread.MulVec(&covariance, x)
+		near(t, "bound", bound[0], mat.Dot(x, mat.NewVecDense(dim-1, mean))+2*math.Sqrt(mat.Dot(x, &spread)))
+	}
+}
+
+func TestBelief_GainIsThatOfTheTask(t *testing.T) {
+	for dim := 2; dim <= 9; dim++ {
+		b, v, _ := withOffset(t, dim, splitMix(100+dim))
+		x := make([]float64, dim)
+		seed := splitMix(7)
+		seed.fill(x)
+		x[0] = 0.7
+		gain, before := b.Gain(x, 3), b.LogDet()
+		v.SymRankOne(v, 3, mat.NewVecDense(dim, x))
+		after, _ := mat.LogDet(marginal(t, v))
+		near(t, "log(1 + weight·gain)", DGap(gain, 3), after-before)
+	}
+}
+
+func TestBelief_GainWithoutOffsetIsNormSq(t *testing.T) {
+	b := trained(t, 6, 3)
+	x := []float64{1, -2, 0.5, 0, 3, 1}
+	if got, want := b.Gain(x, 5), b.NormSq(x); math.Float64bits(got) != math.Float64bits(want) {
+		t.Errorf("gain %g, ‖x‖² %g", got, want)
+	}
+}
+
+func TestTrackPrior_ReplacesThePrior(t *testing.T) {
+	const dim = 7
+	for _, precision := range []float64{0.02, 0.5, 3, 1000} {
+		b, v, _ := withOffset(t, dim, 5)
+		b.SetPrior(precision)
+		for range dim {
+			b.TrackPrior()
+		}
+		want := min(precision, 0.5*PriorRange)
+		for i := range dim {
+			v.SetSym(i, i, v.At(i, i)+want-0.5)
+		}
+		logDet, _ := mat.LogDet(marginal(t, v))
+		near(t, "log det", b.LogDet(), logDet)
+		prior := make([]float64, dim)
+		b.Prior(prior)
+		near(t, "prior", prior[dim-1], want)
+		must(t, mustNew(t, dim, 0.5, 1, WithOffset(), WithMovablePrior()).Restore(stateOf(b)))
+	}
+}
+
+func TestSetPrior_HasNoEffectWithoutItsOptionOrWithoutANumber(t *testing.T) {
+	fixed, movable := mustNew(t, 3, 0.5, 1), mustNew(t, 3, 0.5, 1, WithMovablePrior())
+	before := stateOf(fixed)
+	fixed.SetPrior(2)
+	movable.SetPrior(math.NaN())
+	for range 3 {
+		fixed.TrackPrior()
+		movable.TrackPrior()
+	}
+	if !sameBits(stateOf(fixed), before) || !sameBits(stateOf(movable), before) {
+		t.Error("the prior moved")
+	}
+}
+
+func TestForget_KeepsAMovedPrior(t *testing.T) {
+	b := mustNew(t, 4, 1, 0.99, WithMovablePrior())
+	b.SetPrior(0.25)
+	for range 1000 {
+		b.Forget()
+	}
+	prior := make([]float64, 4)
+	b.Prior(prior)
+	for i, v := range prior {
+		if v > 0.25 || v < 0.25*0.97 {
+			t.Errorf("direction %d: %g, want at most 0.25 and little less", i, v)
+		}
+	}
+}
+
+func TestSampleGaussian_HasTheCovarianceOfTheTask(t *testing.T) {
+	const dim, n, scale = 4, 40_000, 0.5
+	b, v, _ := withOffset(t, dim, 8)
+	var covariance mat.Dense
+	must(t, covariance.Inverse(marginal(t, v)))
+	mean, z := make([]float64, dim-1), make([]float64, dim-1)
+	b.Mean(mean)
+	rng, sum := rand.New(rand.NewPCG(1, 2)), mat.NewDense(dim-1, dim-1, nil)
+	for range n {
+		b.SampleGaussian(z, scale, rng)
+		for i := range z {
+			z[i] -= mean[i]
+		}
+		x := mat.NewVecDense(dim-1, z)
+		sum.RankOne(sum, 1/(n*scale*scale), x, x)
+	}
+	if !mat.EqualApprox(sum, &covariance, 0.05*mat.Norm(&covariance, 2)) {
+		t.Errorf("covariance %v, want %v", mat.Formatted(sum), mat.Formatted(&covariance))
+	}
+}
+
+func TestSnapshot_KeepsOffsetAndMovablePrior(t *testing.T) {
+	b, _, _ := withOffset(t, 5, 4)
+	data := snapshotOf(t, b)
+	if version := binary.LittleEndian.Uint32(data[8:]); version != 2 {
+		t.Errorf("version %d", version)
+	}
+	var restored Belief
+	must(t, restored.UnmarshalBinary(data))
+	if restored.TaskDim() != 4 || !bytes.Equal(snapshotOf(t, &restored), data) {
+		t.Error("the restored belief differs")
+	}
+	restored.SetPrior(5)
+	restored.TrackPrior()
+	if restored.Hash() == b.Hash() {
+		t.Error("the prior of the restored belief does not move")
+	}
+	if version := binary.LittleEndian.Uint32(snapshotOf(t, trained(t, 3, 1))[8:]); version != 1 {
+		t.Errorf("a belief of version 1 is written as version %d", version)
+	}
+}
