@@ -122,27 +122,39 @@ func (s *states) centre() error {
 	return nil
 }
 
-// tasks returns z of count random rewards, [count, d].
-func (s *states) tasks(k kind, count int, rng *rand.Rand) (*mat.Dense, error) {
+// tasks are solutions of rewards.
+type tasks struct {
+	z       *mat.Dense // [n, d]
+	weights []float64  // share of each reward's variance that φ explains, [n], 0 to 1
+}
+
+// tasks solves count random rewards.
+func (s *states) tasks(k kind, count int, rng *rand.Rand) (tasks, error) {
 	const block = 64 // rewards that are in memory together
 	n, d := s.centred.Dims()
-	tasks := mat.NewDense(count, d, nil)
+	t := tasks{z: mat.NewDense(count, d, nil), weights: make([]float64, count)}
 	rewards := mat.NewDense(block, n, nil)
-	var product, solved mat.Dense
+	var products, z mat.Dense // E[r(φ - μ)] and z of a block
 	for from := 0; from < count; from += block {
 		some := min(block, count-from)
 		for i := range some {
 			k.draw(rewards.RawRowView(i), s, rng)
 		}
-		product.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
-		product.Scale(1/float64(n), &product)
+		products.Reset()
+		products.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
+		products.Scale(1/float64(n), &products)
+		z.Reset()
 		// The only error is about the condition, which the ridge bounds.
-		if err := s.gram.SolveTo(&solved, product.T()); err != nil {
-			return nil, fmt.Errorf("regression on the features: %w", err)
+		if err := s.gram.SolveTo(&z, products.T()); err != nil {
+			return tasks{}, fmt.Errorf("regression on the features: %w", err)
 		}
-		tasks.Slice(from, from+some, 0, d).(*mat.Dense).Copy(solved.T())
-		product.Reset()
-		solved.Reset()
+		for i := range some {
+			t.z.SetRow(from+i, mat.Col(nil, i, &z))
+			if variance := stat.PopVariance(rewards.RawRowView(i), nil); variance > 0 {
+				explained := mat.Dot(products.RowView(i), z.ColView(i)) / variance
+				t.weights[from+i] = min(max(explained, 0), 1)
+			}
+		}
 	}
-	return tasks, nil
+	return t, nil
 }
