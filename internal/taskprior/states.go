@@ -44,8 +44,11 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 	if len(obs)%d.Obs != 0 {
 		return nil, fmt.Errorf("%d numbers, want a multiple of %d, the size of an observation", len(obs), d.Obs)
 	}
-	total := len(obs) / d.Obs
-	if least := perLatent * d.Latent; total < least || least > maxStates {
+	total, least := len(obs)/d.Obs, perLatent*d.Latent
+	if least > maxStates {
+		return nil, fmt.Errorf("%d features are too many (at most %d)", d.Latent, maxStates/perLatent)
+	}
+	if total < least {
 		return nil, fmt.Errorf("%d observations are too few for %d features; record at least %d, better %d",
 			total, d.Latent, least, maxStates)
 	}
@@ -61,7 +64,10 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 			s.columns[c] = append(s.columns[c], float64(v))
 		}
 	}
-	return s, errors.Join(s.describeChannels(), s.centre())
+	if err := s.describeChannels(); err != nil {
+		return nil, err
+	}
+	return s, s.centre()
 }
 
 // describeChannels computes quantiles and deviations.
