@@ -280,29 +280,30 @@ func TestEstimate_WorksWithOneVaryingChannel(t *testing.T) {
 }
 
 func TestEstimate_RejectsBadInput(t *testing.T) {
-	good := waves{width: 7, d: 6}
+	good, obs, o := waves{width: 7, d: 6}, observations(500, 7), DefaultOptions()
 	with := func(x float32) []float32 {
-		obs := observations(500, 7)
-		obs[7*300+2] = x
-		return obs
+		changed := slices.Clone(obs)
+		changed[7*300+2] = x
+		return changed
 	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	for name, c := range map[string]struct {
 		f     Features
 		obs   []float32
 		o     Options
 		words string
 	}{
-		"cut row":           {good, observations(500, 7)[1:], DefaultOptions(), "3499 numbers, want a multiple of 7"},
-		"none":              {good, nil, DefaultOptions(), "0 observations are too few"},
-		"few states":        {good, observations(59, 7), DefaultOptions(), "record at least 60"},
-		"many features":     {waves{7, 2001, nil}, observations(100, 7), Options{Rewards: 1e6}, "too many (at most 2000)"},
-		"few rewards":       {waves{7, 20, nil}, observations(500, 7), Options{Rewards: 199}, "use at least 200"},
-		"negative":          {good, observations(500, 7), Options{Rewards: -1}, "use at least 100"},
-		"NaN":               {good, with(float32(math.NaN())), DefaultOptions(), "channel 2 of an observation is not finite"},
-		"infinite":          {good, with(float32(math.Inf(-1))), DefaultOptions(), "not finite"},
-		"robot at rest":     {good, make([]float32, 7*500), DefaultOptions(), "no channel of the observations varies"},
-		"constant features": {still{good}, observations(500, 7), DefaultOptions(), "features of the observations do not vary"},
-		"failing model":     {waves{7, 6, errors.New("x")}, observations(500, 7), DefaultOptions(), "observation 0: x"},
+		"cut row":           {good, obs[1:], o, "3499 numbers, want a multiple of 7"},
+		"none":              {good, nil, o, "0 observations are too few"},
+		"few states":        {good, obs[:7*59], o, "record at least 60"},
+		"many features":     {waves{7, 2001, nil}, obs, Options{Rewards: 1e6}, "too many (at most 2000)"},
+		"few rewards":       {waves{7, 20, nil}, obs, Options{Rewards: 199}, "use at least 200"},
+		"negative":          {good, obs, Options{Rewards: -1}, "use at least 100"},
+		"NaN":               {good, with(nan), o, "channel 2 of an observation is not finite"},
+		"infinite":          {good, with(inf), o, "channel 2 of an observation is not finite"},
+		"stopped robot":     {good, make([]float32, 7*500), o, "no channel of the observations varies"},
+		"constant features": {still{good}, obs, o, "features of the observations do not vary"},
+		"failing model":     {waves{7, 6, errors.New("x")}, obs, o, "observation 0: x"},
 	} {
 		if _, err := Estimate(c.f, c.obs, c.o); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v, want %q", name, err, c.words)
