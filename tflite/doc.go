@@ -31,6 +31,12 @@
 // the number of candidates grows. With the option Workers, Search divides the candidates
 // between goroutines.
 //
+// # Task prior
+//
+// Bundle.Prior and SavedModel.Prior are a distribution of the tasks z, N(0, M), and the mean
+// feature μ. They are nil for a bundle without a prior. Package taskprior estimates them
+// from observations, SavePrior adds them to a bundle; the hash of the weights stays.
+//
 // # Numbers
 //
 // The networks run in float32; (Cov B)⁻¹ is applied in float64, by its Cholesky factor.

@@ -151,7 +151,8 @@ func newModelImport() *cobra.Command {
 		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
 		Short: "Make a bundle of a metamotivo FB checkpoint or of a TensorFlow SavedModel",
 		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
-observations of the training data, obs [n, O] with n of at least 10,000.
+observations of the training data, obs [n, O] with n of at least 10,000. With
+observations it also estimates the task prior, as "model prior" does.
 
 A SavedModel (a folder with saved_model.pb) needs a program that was built with
 -tags tensorflow. The command compares its signatures with those of a model,
@@ -166,7 +167,7 @@ how to export one.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Out, "out", "", "the folder of the bundle, new or empty")
-	f.StringVar(&o.Observations, "observations", "", "checkpoint: an .npz file with obs [n, O] of the training data")
+	f.StringVar(&o.Observations, "observations", "", "an .npz file with obs [n, O] of the training data")
 	f.StringVar(&o.Name, "name", "", "the model's name (default: the imported folder)")
 	f.Float64Var(&o.Gamma, "gamma", 0, "the discount of the training; 0: unknown")
 	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil,

@@ -35,5 +35,9 @@
 // # Model
 //
 // [Model] is the forward-backward model for the rover, trained with
-// scripts/train_fb.py on data of "optibfm-lab collect"; its bfm.json has the settings.
+// scripts/train_fb.py on data of "optibfm-lab collect"; its bfm.json has the settings. These
+// commands made its task prior:
+//
+//	optibfm-lab collect --transitions 50000 --seed 1 --out obs.npz
+//	optibfm model prior hal/rover/model --observations obs.npz
 package rover

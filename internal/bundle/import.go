@@ -23,7 +23,9 @@ type ImportOptions struct {
 	ObsChannels    []string // none where unknown
 	ActionChannels []string
 
-	Observations string // checkpoint only: .npz file with obs [n, O] of the training data
+	// Observations are an .npz file with obs [n, O] of the training data, for the task prior and Cov B. A
+	// SavedModel has its own φ: without observations it gets no prior.
+	Observations string
 
 	// SavedModel only.
 	Signatures tflite.Signatures
@@ -59,9 +61,13 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		return errors.New("model import: --observations is missing; give an .npz file with obs [n, O], " +
 			"observations of the training data (a SavedModel is a folder with " + tflite.SavedModelFileName + ")")
 	}
-	obs, err := readObservations(dir, o.Observations)
+	checkpoint, err := tflite.LoadDir(dir)
 	if err != nil {
 		return err
+	}
+	obs, err := readObservations(o.Observations, checkpoint.Dims().Obs)
+	if err != nil {
+		return fmt.Errorf("model import: %w", err)
 	}
 	options := tflite.ImportOptions{
 		Name: o.Name, Gamma: o.Gamma,
@@ -76,19 +82,26 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s: %s, Cov B from %d observations\n", o.Out, b.Name, len(obs)/b.Dims().Obs)
+	return o.addPrior(out)
+}
+
+// addPrior adds a task prior to the imported bundle.
+func (o ImportOptions) addPrior(out io.Writer) error {
+	p := DefaultPriorOptions()
+	p.Observations = o.Observations
+	if err := AddPrior(out, o.Out, p); err != nil {
+		return fmt.Errorf("%s is imported, but has no task prior: %w", o.Out, err)
+	}
 	return nil
 }
 
-func readObservations(checkpoint, path string) ([]float32, error) {
-	b, err := tflite.LoadDir(checkpoint)
-	if err != nil {
-		return nil, err
-	}
+// readObservations reads obs [n, width] of an .npz file.
+func readObservations(path string, width int) ([]float32, error) {
 	archive, err := npz.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	obs, err := archive.Shaped("obs", -1, b.Dims().Obs)
+	obs, err := archive.Shaped("obs", -1, width)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -99,10 +112,6 @@ func readObservations(checkpoint, path string) ([]float32, error) {
 const probeCandidates = 16
 
 func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
-	if o.Observations != "" {
-		return fmt.Errorf("model import: --observations is for a checkpoint, but %s is a SavedModel, "+
-			"which has its own φ; leave the flag out", dir)
-	}
 	saved := tflite.SavedModel{
 		Dir: dir, Name: o.Name, Signatures: o.Signatures, NormZ: o.NormZ, Gamma: o.Gamma,
 		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
@@ -137,5 +146,8 @@ func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
 		fmt.Fprintln(out, "note: π changes with the norm of z, which depends on the labels; "+
 			"if it was trained with ‖z‖ = √d, import it with --norm-z")
 	}
-	return nil
+	if o.Observations == "" {
+		return nil
+	}
+	return o.addPrior(out)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"optibfm/configs"
-	"optibfm/internal/npz"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskprior"
@@ -33,17 +32,9 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 	if err != nil {
 		return err
 	}
-	archive, err := npz.ReadFile(o.Observations)
+	obs, err := readObservations(o.Observations, m.Dims().Obs)
 	if err != nil {
-		return fmt.Errorf("model prior: --observations: %w", err)
-	}
-	array, err := archive.Shaped("obs", -1, m.Dims().Obs)
-	if err != nil {
-		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
-	}
-	obs, err := array.Float32s()
-	if err != nil {
-		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
+		return fmt.Errorf("model prior: %w", err)
 	}
 	p, took, err := estimatePrior(m, obs, o.Options)
 	if err != nil {

@@ -1,11 +1,13 @@
 package taskprior
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
@@ -49,12 +51,15 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	if err != nil {
 		return nil, err
 	}
-	best := choose(left)
-	tasks, err := s.tasks(everything(s.varying), o.Rewards, rng)
+	best, err := choose(left)
 	if err != nil {
 		return nil, err
 	}
-	m := shrunk(moment(tasks), best.isotropic)
+	all, err := s.tasks(everything(s.varying), o.Rewards, rng)
+	if err != nil {
+		return nil, err
+	}
+	m := shrunk(all.moment(), best.isotropic)
 	m.ScaleSym(best.width, m)
 	return &tflite.Prior{
 		Mean: s.mean, Moment: flat(m), Family: Family,
@@ -63,11 +68,19 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	}, nil
 }
 
-// moment returns E[z zᵀ] of tasks [n, d].
-func moment(tasks *mat.Dense) *mat.SymDense {
-	n, d := tasks.Dims()
+// moment returns the weighted mean of z zᵀ.
+func (t tasks) moment() *mat.SymDense {
+	_, d := t.z.Dims()
 	m := mat.NewSymDense(d, nil)
-	m.SymOuterK(1/float64(n), tasks.T())
+	total := floats.Sum(t.weights)
+	if total == 0 {
+		return m
+	}
+	scaled := mat.DenseCopyOf(t.z)
+	for i, w := range t.weights {
+		floats.Scale(math.Sqrt(w/total), scaled.RawRowView(i))
+	}
+	m.SymOuterK(1, scaled.T())
 	return m
 }
 
@@ -83,19 +96,19 @@ func shrunk(m *mat.SymDense, s float64) *mat.SymDense {
 }
 
 // squares returns u²/d = zᵀm⁻¹z/d of each task, [n], all infinite where m is singular.
-func squares(m *mat.SymDense, tasks *mat.Dense) []float64 {
-	n, d := tasks.Dims()
+func (t tasks) squares(m *mat.SymDense) []float64 {
+	n, d := t.z.Dims()
 	u2 := make([]float64, n)
 	var chol mat.Cholesky
 	var solved mat.Dense
-	if !chol.Factorize(m) || chol.SolveTo(&solved, tasks.T()) != nil {
+	if !chol.Factorize(m) || chol.SolveTo(&solved, t.z.T()) != nil {
 		for i := range u2 {
 			u2[i] = math.Inf(1)
 		}
 		return u2
 	}
 	for i := range u2 {
-		u2[i] = mat.Dot(tasks.RowView(i), solved.ColView(i)) / float64(d)
+		u2[i] = mat.Dot(t.z.RowView(i), solved.ColView(i)) / float64(d)
 	}
 	return u2
 }
@@ -151,6 +164,15 @@ func folds(channels []int, rng *rand.Rand) []fold {
 // candidate is an isotropic share with the percentiles of u²/d of left-out rewards.
 type candidate struct{ isotropic, p50, p90, width float64 }
 
+// newCandidate sorts u2 and weights.
+func newCandidate(share float64, u2, weights []float64) candidate {
+	stat.SortWeighted(u2, weights)
+	quantile := func(q float64) float64 { return stat.Quantile(q, stat.Empirical, u2, weights) }
+	c := candidate{isotropic: share, p50: quantile(0.5), p90: quantile(0.9)}
+	c.width = max(c.p50, c.p90/2)
+	return c
+}
+
 // maxRatio is the largest ratio of the percentiles that needs no greater share.
 const maxRatio = 4
 
@@ -158,6 +180,7 @@ const maxRatio = 4
 func (s *states) leaveOut(rewards int, rng *rand.Rand) ([]candidate, error) {
 	shares := []float64{0, 0.05, 0.1, 0.3}
 	u2 := make([][]float64, len(shares))
+	var weights []float64
 	for _, f := range folds(s.varying, rng) {
 		kept, err := s.tasks(f.kept, max(rewards/4, perLatent*len(s.mean)), rng)
 		if err != nil {
@@ -167,29 +190,33 @@ func (s *states) leaveOut(rewards int, rng *rand.Rand) ([]candidate, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := moment(kept)
+		m := kept.moment()
+		weights = append(weights, left.weights...)
 		for i, share := range shares {
-			u2[i] = append(u2[i], squares(shrunk(m, share), left)...)
+			u2[i] = append(u2[i], left.squares(shrunk(m, share))...)
 		}
 	}
 	var list []candidate
 	for i, share := range shares {
-		slices.Sort(u2[i])
-		c := candidate{isotropic: share}
-		c.p50, c.p90 = stat.Quantile(0.5, stat.Empirical, u2[i], nil), stat.Quantile(0.9, stat.Empirical, u2[i], nil)
-		c.width = max(c.p50, c.p90/2)
-		list = append(list, c)
+		list = append(list, newCandidate(share, u2[i], slices.Clone(weights)))
 	}
 	return list, nil
 }
 
 // choose applies the rule of the package's documentation.
-func choose(list []candidate) candidate {
-	best := list[len(list)-1]
-	for _, c := range slices.Backward(list) {
-		if c.p90/c.p50 <= max(maxRatio, best.p90/best.p50) {
-			best = c
+func choose(list []candidate) (candidate, error) {
+	best, least := candidate{}, math.Inf(1)
+	for _, c := range list {
+		ratio := c.p90 / c.p50 // NaN where a moment is singular
+		if ratio <= maxRatio {
+			return c, nil
+		}
+		if ratio < least {
+			best, least = c, ratio
 		}
 	}
-	return best
+	if math.IsInf(least, 1) {
+		return best, errors.New("the features express no random reward; record more varied observations")
+	}
+	return best, nil
 }

@@ -44,8 +44,11 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 	if len(obs)%d.Obs != 0 {
 		return nil, fmt.Errorf("%d numbers, want a multiple of %d, the size of an observation", len(obs), d.Obs)
 	}
-	total := len(obs) / d.Obs
-	if least := perLatent * d.Latent; total < least || least > maxStates {
+	total, least := len(obs)/d.Obs, perLatent*d.Latent
+	if least > maxStates {
+		return nil, fmt.Errorf("%d features are too many (at most %d)", d.Latent, maxStates/perLatent)
+	}
+	if total < least {
 		return nil, fmt.Errorf("%d observations are too few for %d features; record at least %d, better %d",
 			total, d.Latent, least, maxStates)
 	}
@@ -61,7 +64,10 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 			s.columns[c] = append(s.columns[c], float64(v))
 		}
 	}
-	return s, errors.Join(s.describeChannels(), s.centre())
+	if err := s.describeChannels(); err != nil {
+		return nil, err
+	}
+	return s, s.centre()
 }
 
 // describeChannels computes quantiles and deviations.
@@ -83,9 +89,10 @@ func (s *states) describeChannels() error {
 	return nil
 }
 
-// quantile returns the quantile q, 0 to 1, of a channel.
+// quantile returns the recorded value of a channel at the quantile q, 0 to 1.
 func (s *states) quantile(c int, q float64) float64 {
-	return stat.Quantile(q, stat.Empirical, s.sorted[c], nil)
+	last := len(s.sorted[c]) - 1
+	return s.sorted[c][int(q*float64(last))] // stat.Quantile would check the order each time
 }
 
 // spread returns the range of a channel without its outer tenth, or the whole range where that is 0.
@@ -121,27 +128,39 @@ func (s *states) centre() error {
 	return nil
 }
 
-// tasks returns z of count random rewards, [count, d].
-func (s *states) tasks(k kind, count int, rng *rand.Rand) (*mat.Dense, error) {
+// tasks are solutions of rewards.
+type tasks struct {
+	z       *mat.Dense // [n, d]
+	weights []float64  // share of each reward's variance that φ explains, [n], 0 to 1
+}
+
+// tasks solves count random rewards.
+func (s *states) tasks(k kind, count int, rng *rand.Rand) (tasks, error) {
 	const block = 64 // rewards that are in memory together
 	n, d := s.centred.Dims()
-	tasks := mat.NewDense(count, d, nil)
+	t := tasks{z: mat.NewDense(count, d, nil), weights: make([]float64, count)}
 	rewards := mat.NewDense(block, n, nil)
-	var product, solved mat.Dense
+	var products, z mat.Dense // E[r(φ - μ)] and z of a block
 	for from := 0; from < count; from += block {
 		some := min(block, count-from)
 		for i := range some {
 			k.draw(rewards.RawRowView(i), s, rng)
 		}
-		product.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
-		product.Scale(1/float64(n), &product)
+		products.Reset()
+		products.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
+		products.Scale(1/float64(n), &products)
+		z.Reset()
 		// The only error is about the condition, which the ridge bounds.
-		if err := s.gram.SolveTo(&solved, product.T()); err != nil {
-			return nil, fmt.Errorf("regression on the features: %w", err)
+		if err := s.gram.SolveTo(&z, products.T()); err != nil {
+			return tasks{}, fmt.Errorf("regression on the features: %w", err)
 		}
-		tasks.Slice(from, from+some, 0, d).(*mat.Dense).Copy(solved.T())
-		product.Reset()
-		solved.Reset()
+		for i := range some {
+			t.z.SetRow(from+i, mat.Col(nil, i, &z))
+			if variance := stat.PopVariance(rewards.RawRowView(i), nil); variance > 0 {
+				explained := mat.Dot(products.RowView(i), z.ColView(i)) / variance
+				t.weights[from+i] = min(max(explained, 0), 1)
+			}
+		}
 	}
-	return tasks, nil
+	return t, nil
 }

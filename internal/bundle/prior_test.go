@@ -1,0 +1,115 @@
+package bundle
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/internal/npz"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+)
+
+// recorded writes n random observations of the test model, with rewards that nothing may read.
+func recorded(t *testing.T, n int) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 5))
+	obs := make([]float32, 2*n)
+	for i := range obs {
+		obs[i] = float32(rng.NormFloat64())
+	}
+	path := filepath.Join(t.TempDir(), "states.npz")
+	rigtest.Must(t, npz.WriteFile(path, npz.Archive{
+		"obs": npz.Float32(obs, n, 2), "reward_walk": npz.Float32(make([]float32, 1)),
+	}))
+	return path
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	rigtest.Must(t, err)
+	files := make(map[string]string)
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		rigtest.Must(t, err)
+		files[e.Name()] = string(text)
+	}
+	return files
+}
+
+func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
+	dir := rigtest.ModelBundle(t)
+	before := contents(t, dir)
+	o := DefaultPriorOptions()
+	o.Observations, o.Rewards = recorded(t, 500), 200
+	o.Out = filepath.Join(t.TempDir(), "copy")
+	rigtest.Must(t, AddPrior(io.Discard, dir, o))
+	if after := contents(t, dir); len(after) != len(before) || after["bfm.json"] != before["bfm.json"] {
+		t.Error("with --out the bundle itself changed")
+	}
+	copied := contents(t, o.Out)
+
+	o.Out = ""
+	var out bytes.Buffer
+	rigtest.Must(t, AddPrior(&out, dir, o))
+	contains(t, out.String(), dir, "p50", "p90")
+	after := contents(t, dir)
+	for name, text := range after {
+		if copied[name] != text {
+			t.Errorf("%s differs between the copy and the bundle", name)
+		}
+	}
+	if len(after) != len(before)+1 || after["model.safetensors"] != before["model.safetensors"] {
+		t.Errorf("the bundle has %d files, want %d and the same weights", len(after), len(before)+1)
+	}
+	m, err := setup.OpenModel(dir)
+	rigtest.Must(t, err)
+	if p := m.Prior(); p == nil || p.Rewards != 200 || p.States != 500 || len(p.Moment) != 9 {
+		t.Errorf("the prior of the opened model: %+v", p)
+	}
+}
+
+func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
+	dir := rigtest.ModelBundle(t)
+	before := contents(t, dir)
+	other := filepath.Join(t.TempDir(), "other.npz")
+	rigtest.Must(t, npz.WriteFile(other, npz.Archive{"obs": npz.Float32(make([]float32, 900), 300, 3)}))
+	still := filepath.Join(t.TempDir(), "still.npz")
+	rigtest.Must(t, npz.WriteFile(still, npz.Archive{"obs": npz.Float32(make([]float32, 600), 300, 2)}))
+	for want, change := range map[string]func(o *PriorOptions){
+		"nowhere.npz":                   func(o *PriorOptions) { o.Observations = "nowhere.npz" },
+		"has shape [300 3], want [-1 2": func(o *PriorOptions) { o.Observations = other },
+		"no channel":                    func(o *PriorOptions) { o.Observations = still },
+		"29 observations are too few":   func(o *PriorOptions) { o.Observations = recorded(t, 29) },
+		"use at least 100":              func(o *PriorOptions) { o.Rewards = 99 },
+		"has files in it":               func(o *PriorOptions) { o.Out = dir },
+	} {
+		o := DefaultPriorOptions()
+		o.Observations, o.Rewards = recorded(t, 500), 100
+		change(&o)
+		if err := AddPrior(io.Discard, dir, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if after := contents(t, dir); len(after) != len(before) || after["bfm.json"] != before["bfm.json"] {
+			t.Errorf("%s: the bundle changed", want)
+		}
+	}
+	err := AddPrior(io.Discard, configs.EmbeddedRover, DefaultPriorOptions())
+	if err == nil || !strings.Contains(err.Error(), "part of the program") {
+		t.Errorf("%v: want a refusal to change the program", err)
+	}
+}
+
+func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
+	var without, with bytes.Buffer
+	rigtest.Must(t, Describe(&without, rigtest.ModelBundle(t)))
+	contains(t, without.String(), "missing; add it with optibfm model prior")
+	rigtest.Must(t, Describe(&with, configs.EmbeddedRover))
+	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
+}

@@ -1,0 +1,312 @@
+package taskprior
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"optibfm/tflite"
+)
+
+// waves are d features of observations with width elements: cosines of random directions.
+type waves struct {
+	width, d int
+	err      error
+}
+
+func (w waves) Dims() tflite.Dims { return tflite.Dims{Obs: w.width, Latent: w.d} }
+
+func (w waves) Phi(dst []float64, obs []float32) error {
+	for j := range dst {
+		angle := float64(j)
+		for c, x := range obs {
+			angle += math.Sin(float64(1+j*w.width+c)) * float64(x)
+		}
+		dst[j] = 0.3 + math.Cos(angle)
+	}
+	return w.err
+}
+
+// still are features that do not vary.
+type still struct{ waves }
+
+func (still) Phi(dst []float64, _ []float32) error {
+	for j := range dst {
+		dst[j] = 1
+	}
+	return nil
+}
+
+// observations returns n random rows. Channel 1 is constant.
+func observations(n, width int) []float32 {
+	rng := rand.New(rand.NewPCG(3, 4))
+	obs := make([]float32, n*width)
+	for i := range obs {
+		if i%width != 1 {
+			obs[i] = float32(rng.NormFloat64())
+		}
+	}
+	return obs
+}
+
+func seeded() *rand.Rand { return rand.New(rand.NewPCG(8, 9)) }
+
+func someStates(t *testing.T) *states {
+	t.Helper()
+	s, err := newStates(waves{width: 7, d: 6}, observations(400, 7), seeded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The reference is a least-squares solution by QR with a column of ones, without centring or ridge.
+func TestTasks_AreRegressionsOfTheRewards(t *testing.T) {
+	s := someStates(t)
+	k := everything(s.varying)
+	const count = 70 // more than a block
+	got, err := s.tasks(k, count, seeded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, d := s.centred.Dims()
+	design := mat.NewDense(n, d+1, nil)
+	for i := range n {
+		for j := range d {
+			design.Set(i, j, s.centred.At(i, j)+s.mean[j])
+		}
+		design.Set(i, d, 1)
+	}
+	rng := seeded()
+	reward := mat.NewVecDense(n, nil)
+	for i := range count {
+		k.draw(reward.RawVector().Data, s, rng)
+		var solution, residual mat.VecDense
+		if err := solution.SolveVec(design, reward); err != nil {
+			t.Fatal(err)
+		}
+		for j := range d {
+			if want := solution.AtVec(j); math.Abs(got.z.At(i, j)-want) > 1e-4*(1+math.Abs(want)) {
+				t.Errorf("reward %d: z[%d] is %g, want %g", i, j, got.z.At(i, j), want)
+			}
+		}
+		residual.MulVec(design, &solution)
+		residual.SubVec(reward, &residual)
+		mean := mat.Sum(reward) / float64(n)
+		deviations := mat.Dot(reward, reward) - float64(n)*mean*mean
+		if want := 1 - mat.Dot(&residual, &residual)/deviations; math.Abs(got.weights[i]-want) > 1e-5 {
+			t.Errorf("reward %d: weight %g, want %g", i, got.weights[i], want)
+		}
+	}
+}
+
+func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
+	s := someStates(t)
+	for i := range s.columns[0] {
+		s.columns[0][i] = 100 // beyond the ramps of the former values
+	}
+	got, err := s.tasks(kind{shapes: []family{ramp}, channels: []int{0}}, 20, seeded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range got.weights {
+		if w > 1e-9 || math.IsNaN(got.z.At(i, 0)) {
+			t.Errorf("weight %g, z %v", w, mat.Row(nil, i, got.z))
+		}
+	}
+}
+
+// The weighted mean of zᵀM⁻¹z is the trace of M⁻¹M, d.
+func TestTasks_MeanSquareUnderTheirOwnMomentIs1(t *testing.T) {
+	s := someStates(t)
+	all, err := s.tasks(everything(s.varying), 300, seeded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, total := 0.0, 0.0
+	for i, u2 := range all.squares(all.moment()) {
+		mean += all.weights[i] * u2
+		total += all.weights[i]
+	}
+	if mean /= total; math.Abs(mean-1) > 1e-9 {
+		t.Errorf("the mean of u²/d is %g, want 1", mean)
+	}
+	few := tasks{all.z.Slice(0, 3, 0, 6).(*mat.Dense), all.weights[:3]}
+	if u2 := few.squares(few.moment()); !math.IsInf(u2[0], 1) {
+		t.Errorf("u²/d under a singular moment is %g", u2)
+	}
+}
+
+func TestShrunk_KeepsTheTrace(t *testing.T) {
+	m := mat.NewSymDense(3, []float64{4, 1, 0, 1, 2, 0, 0, 0, 0})
+	got := shrunk(m, 0.25)
+	want := mat.NewSymDense(3, []float64{3.5, 0.75, 0, 0.75, 2, 0, 0, 0, 0.5})
+	if !mat.EqualApprox(got, want, 1e-12) {
+		t.Errorf("%v, want %v", mat.Formatted(got), mat.Formatted(want))
+	}
+}
+
+func TestChoose_TakesTheLeastShareThatIsCalibrated(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, c := range map[string]struct {
+		list []candidate
+		want float64
+	}{
+		"first":      {[]candidate{{0, 1, 3, 1.5}, {0.1, 1, 2, 1}}, 0},
+		"second":     {[]candidate{{0, 1, 5, 2.5}, {0.1, 1, 4, 2}, {0.3, 1, 2, 1}}, 0.1},
+		"least":      {[]candidate{{0, 1, 9, 4.5}, {0.1, 1, 5, 2.5}, {0.3, 1, 6, 3}}, 0.1},
+		"singular":   {[]candidate{{0, inf, inf, inf}, {0.1, 1, 8, 4}}, 0.1},
+		"impossible": {[]candidate{{0, inf, inf, inf}, {0.1, nan, nan, nan}}, -1},
+	} {
+		got, err := choose(c.list)
+		if (err != nil) != (c.want < 0) || err == nil && got.isotropic != c.want {
+			t.Errorf("%s: %+v, %v, want share %g", name, got, err, c.want)
+		}
+	}
+}
+
+func TestNewCandidate_WidthCoversMedianAndTail(t *testing.T) {
+	ones := func(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+	u2 := []float64{9, 1, 2, 3, 4, 5, 6, 7, 8, 10}
+	if c := newCandidate(0, slices.Clone(u2), ones(10)); c.p50 != 5 || c.p90 != 9 || c.width != 5 {
+		t.Errorf("%+v, want percentiles 5 and 9, width 5", c)
+	}
+	u2[0] = 90
+	weights := ones(10)
+	weights[0] = 4 // 90 is now the upper 4 of 13
+	if c := newCandidate(0, u2, weights); c.p90 != 90 || c.width != 45 {
+		t.Errorf("%+v, want percentile 90, width 45", c)
+	}
+}
+
+// A reward of some channels must not depend on the others: else a left-out channel is not left out.
+func TestFolds_LeaveWholeFamiliesAndChannelsOut(t *testing.T) {
+	s := someStates(t)
+	seen := make(map[int]int)
+	list := folds(s.varying, seeded())
+	for _, f := range list[4:] {
+		for _, c := range f.left.channels {
+			seen[c]++
+			if slices.Contains(f.kept.channels, c) {
+				t.Errorf("channel %d is both kept and left out", c)
+			}
+		}
+		if len(f.kept.channels)+len(f.left.channels) != len(s.varying) {
+			t.Errorf("kept %v, left out %v of %v", f.kept.channels, f.left.channels, s.varying)
+		}
+	}
+	for _, c := range s.varying {
+		if seen[c] != 1 {
+			t.Errorf("channel %d is left out %d times", c, seen[c])
+		}
+	}
+	for i, f := range list[:3] {
+		if left := f.left; len(left.shapes) != 1 || left.near != 0 || slices.Contains(f.kept.shapes, left.shapes[0]) {
+			t.Errorf("fold %d keeps %v and leaves %v out", i, f.kept, left)
+		}
+	}
+	if near := list[3]; near.kept.near != 0 || near.left.near != 1 {
+		t.Errorf("nearness: kept %v, left out %v", near.kept, near.left)
+	}
+	k := everything([]int{2, 4, 5})
+	before, after := make([]float64, 400), make([]float64, 400)
+	for range 50 {
+		seed := rand.Uint64()
+		k.draw(before, s, rand.New(rand.NewPCG(seed, 1)))
+		for _, c := range []int{0, 1, 3, 6} {
+			for i := range s.columns[c] {
+				s.columns[c][i] = rand.Float64()
+			}
+		}
+		k.draw(after, s, rand.New(rand.NewPCG(seed, 1)))
+		if !slices.Equal(before, after) {
+			t.Fatal("a reward depends on a channel of another kind")
+		}
+		if slices.Min(after) < 0 || slices.Max(after) > 1 {
+			t.Fatalf("a reward is %g to %g", slices.Min(after), slices.Max(after))
+		}
+	}
+}
+
+func TestFamily_HasTheDocumentedShapes(t *testing.T) {
+	for _, c := range []struct {
+		shape   family
+		x, want float64
+	}{
+		{sigmoid, 0, 0.5}, {sigmoid, 1, 0.8807970779778823}, {sigmoid, -400, 0}, {sigmoid, 400, 1},
+		{bump, 0, 1}, {bump, 2, 0.1353352832366127}, {bump, -2, 0.1353352832366127}, {bump, 1e200, 0},
+		{ramp, 0, 0.5}, {ramp, -2, 0}, {ramp, 1, 0.75}, {ramp, 3, 1},
+	} {
+		if got := c.shape.at(c.x); math.Abs(got-c.want) > 1e-15 {
+			t.Errorf("family %d at %g: %g, want %g", c.shape, c.x, got, c.want)
+		}
+	}
+}
+
+func TestEstimate_IsValidCalibratedAndDeterministic(t *testing.T) {
+	w, obs := waves{width: 7, d: 6}, observations(500, 7)
+	o := Options{Rewards: 400, Seed: 2}
+	p, err := Estimate(w, obs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Validate(6); err != nil {
+		t.Error(err)
+	}
+	if p.P50 > 1 || p.P90 > 2+1e-9 || p.States != 500 || p.Rewards != 400 || p.Seed != 2 {
+		t.Errorf("%+v", p)
+	}
+	again, err := Estimate(w, obs, o)
+	if err != nil || !reflect.DeepEqual(p, again) {
+		t.Errorf("the same seed gave another prior (%v)", err)
+	}
+	o.Seed++
+	if other, err := Estimate(w, obs, o); err != nil || slices.Equal(other.Moment, p.Moment) {
+		t.Errorf("another seed gave the same prior (%v)", err)
+	}
+}
+
+func TestEstimate_WorksWithOneVaryingChannel(t *testing.T) {
+	obs := observations(500, 2)
+	if p, err := Estimate(waves{width: 2, d: 6}, obs, Options{Rewards: 200}); err != nil || p.Validate(6) != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEstimate_RejectsBadInput(t *testing.T) {
+	good, obs, o := waves{width: 7, d: 6}, observations(500, 7), DefaultOptions()
+	with := func(x float32) []float32 {
+		changed := slices.Clone(obs)
+		changed[7*300+2] = x
+		return changed
+	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for name, c := range map[string]struct {
+		f     Features
+		obs   []float32
+		o     Options
+		words string
+	}{
+		"cut row":           {good, obs[1:], o, "3499 numbers, want a multiple of 7"},
+		"none":              {good, nil, o, "0 observations are too few"},
+		"few states":        {good, obs[:7*59], o, "record at least 60"},
+		"many features":     {waves{7, 2001, nil}, obs, Options{Rewards: 1e6}, "too many (at most 2000)"},
+		"few rewards":       {waves{7, 20, nil}, obs, Options{Rewards: 199}, "use at least 200"},
+		"negative":          {good, obs, Options{Rewards: -1}, "use at least 100"},
+		"NaN":               {good, with(nan), o, "channel 2 of an observation is not finite"},
+		"infinite":          {good, with(inf), o, "channel 2 of an observation is not finite"},
+		"stopped robot":     {good, make([]float32, 7*500), o, "no channel of the observations varies"},
+		"constant features": {still{good}, obs, o, "features of the observations do not vary"},
+		"failing model":     {waves{7, 6, errors.New("x")}, obs, o, "observation 0: x"},
+	} {
+		if _, err := Estimate(c.f, c.obs, c.o); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v, want %q", name, err, c.words)
+		}
+	}
+}

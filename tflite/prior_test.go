@@ -1,0 +1,253 @@
+package tflite
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// tinyPrior returns a prior for the model of tiny.
+func tinyPrior() Prior {
+	return Prior{
+		Mean: []float64{0.5, 0, -1}, Moment: []float64{2, 0.5, 0, 0.5, 1, 0.25, 0, 0.25, 3},
+		Family: "ramps & bumps", Rewards: 4000, Seed: 1 << 63, States: 50, Isotropic: 0.1, Width: 1.5, P50: 0.7, P90: 2,
+	}
+}
+
+func priorTensors(p Prior) map[string]Tensor {
+	return map[string]Tensor{
+		priorMeanName: {Shape: []int{3}, F64: p.Mean}, priorMomentName: {Shape: []int{3, 3}, F64: p.Moment},
+	}
+}
+
+// withPriorFile encodes a bundle with a prior and with the right hash of a prior's file.
+func withPriorFile(t testing.TB, p Prior, file []byte) fstest.MapFS {
+	t.Helper()
+	m, tensors := tiny()
+	fsys := files(t, m, encodeWeights(t, tensors))
+	p.Hash = hashOf(file)
+	text, err := encodeManifest(m, hashOf(fsys[weightsFileName].Data), &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys[manifestFileName].Data, fsys[priorFileName] = text, &fstest.MapFile{Data: file}
+	return fsys
+}
+
+// tinyBundle writes the bundle of tiny.
+func tinyBundle(t *testing.T) (dir string) {
+	t.Helper()
+	m, tensors := tiny()
+	dir = filepath.Join(t.TempDir(), "bundle")
+	if err := Save(dir, m, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestSavePrior_LoadReturnsThePrior(t *testing.T) {
+	dir := tinyBundle(t)
+	before, err := LoadDir(dir)
+	if err != nil || before.Prior != nil {
+		t.Fatalf("%v, prior %v", err, before.Prior)
+	}
+	other := tinyPrior()
+	other.Mean, other.Width = []float64{0, 0, 0}, 3
+	copied := filepath.Join(t.TempDir(), "copy")
+	for _, step := range []struct {
+		out string
+		p   Prior
+	}{{copied, tinyPrior()}, {"", other}, {"", tinyPrior()}} {
+		if err := SavePrior(dir, step.out, step.p); err != nil {
+			t.Fatal(err)
+		}
+		in := dir
+		if step.out != "" {
+			in = step.out
+		}
+		b, err := LoadDir(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step.p.Hash = b.Prior.Hash
+		if len(step.p.Hash) != 64 || !reflect.DeepEqual(*b.Prior, step.p) {
+			t.Errorf("loaded %+v, want %+v", b.Prior, step.p)
+		}
+		if b.Hash != before.Hash || !reflect.DeepEqual(b.Manifest, before.Manifest) {
+			t.Errorf("the prior changed the model: %+v, want %+v", b.Manifest, before.Manifest)
+		}
+		if want := []string{manifestFileName, weightsFileName, priorFileName}; !slices.Equal(names(t, in), want) {
+			t.Errorf("files %v, want %v", names(t, in), want)
+		}
+	}
+}
+
+func TestSavePrior_GivesSavedModelsAPrior(t *testing.T) {
+	dir, before := savedBundle(t)
+	copied := filepath.Join(t.TempDir(), "copy")
+	for _, out := range []string{copied, ""} {
+		if err := SavePrior(dir, out, tinyPrior()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, in := range []string{copied, dir} {
+		m, err := LoadSavedModel(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Hash != before.Hash || m.Prior == nil || !slices.Equal(m.Prior.Moment, tinyPrior().Moment) {
+			t.Errorf("%s: hash %s, want %s, prior %+v", in, m.Hash, before.Hash, m.Prior)
+		}
+	}
+	put(t, filepath.Join(dir, priorFileName), "damaged")
+	_, err := LoadSavedModel(dir)
+	wantError(t, "damaged prior", err, priorFileName)
+}
+
+func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
+	dir := tinyBundle(t)
+	if err := SavePrior(dir, "", tinyPrior()); err != nil {
+		t.Fatal(err)
+	}
+	wrong := tinyPrior()
+	wrong.Mean = wrong.Mean[:2]
+	wantError(t, "wrong size", SavePrior(dir, "", wrong), "2 elements")
+	wantError(t, "not empty", SavePrior(dir, dir, tinyPrior()), "has files in it")
+	wantError(t, "no bundle", SavePrior(t.TempDir(), "", tinyPrior()), manifestFileName)
+	if b, err := LoadDir(dir); err != nil || b.Prior == nil {
+		t.Errorf("after refused priors: %v", err)
+	}
+
+	// The second of three renames fails, as after a loss of power between them.
+	if err := os.Remove(filepath.Join(dir, priorFileName)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, priorFileName, "x"), "")
+	if err := SavePrior(dir, "", tinyPrior()); err == nil {
+		t.Error("no error for a folder in the place of the prior")
+	}
+	b, err := LoadDir(dir)
+	if err != nil || b.Prior != nil {
+		t.Errorf("interrupted: %v, want a bundle without a prior", err)
+	}
+	if left := names(t, dir); len(left) != 3 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestLoad_ReadsVersion1WithoutAPrior(t *testing.T) {
+	m, tensors := tiny()
+	fsys := files(t, m, encodeWeights(t, tensors))
+	older := func(fsys fstest.MapFS) {
+		text := fsys[manifestFileName].Data
+		fsys[manifestFileName].Data = bytes.Replace(text, []byte(`"version": 2`), []byte(`"version": 1`), 1)
+	}
+	older(fsys)
+	if b, err := Load(fsys); err != nil || b.Prior != nil {
+		t.Errorf("%v", err)
+	}
+	fsys = withPriorFile(t, tinyPrior(), encodeWeights(t, priorTensors(tinyPrior())))
+	older(fsys)
+	_, err := Load(fsys)
+	wantError(t, "version 1 with a prior", err, "needs version 2")
+}
+
+func TestLoad_RejectsDamagedPrior(t *testing.T) {
+	described := func(change func(p *Prior)) fstest.MapFS {
+		p := tinyPrior()
+		change(&p)
+		return withPriorFile(t, p, encodeWeights(t, priorTensors(tinyPrior())))
+	}
+	tensor := func(change func(tensors map[string]Tensor)) fstest.MapFS {
+		p := tinyPrior()
+		tensors := priorTensors(p)
+		change(tensors)
+		return withPriorFile(t, p, encodeWeights(t, tensors))
+	}
+	moment := func(i int, x float64) fstest.MapFS {
+		return tensor(func(ts map[string]Tensor) { ts[priorMomentName].F64[i] = x })
+	}
+	file := func(change func(fsys fstest.MapFS)) fstest.MapFS {
+		fsys := described(func(*Prior) {})
+		change(fsys)
+		return fsys
+	}
+	text := func(from, to string) fstest.MapFS {
+		return file(func(fsys fstest.MapFS) {
+			f := fsys[manifestFileName]
+			f.Data = bytes.Replace(f.Data, []byte(from), []byte(to), 1)
+		})
+	}
+	single := Tensor{Shape: []int{3}, F32: []float32{0, 0, 0}}
+	for name, c := range map[string]struct {
+		fsys  fstest.MapFS
+		words string
+	}{
+		"no file":        {file(func(fsys fstest.MapFS) { delete(fsys, priorFileName) }), "model prior"},
+		"another file":   {file(func(fsys fstest.MapFS) { fsys[priorFileName].Data[80] ^= 1 }), "sha256 is"},
+		"not a tensor":   {withPriorFile(t, tinyPrior(), []byte("hello")), "truncated"},
+		"no mean":        {tensor(func(ts map[string]Tensor) { delete(ts, priorMeanName) }), `"phi_mean" is missing`},
+		"other tensor":   {tensor(func(ts map[string]Tensor) { ts["x"] = single }), `unknown tensor "x"`},
+		"wrong shape":    {tensor(func(ts map[string]Tensor) { ts[priorMomentName] = single }), "has shape [3]"},
+		"float32":        {tensor(func(ts map[string]Tensor) { ts[priorMeanName] = single }), "not F64"},
+		"infinite mean":  {tensor(func(ts map[string]Tensor) { ts[priorMeanName].F64[1] = math.Inf(1) }), "not finite"},
+		"NaN":            {moment(4, math.NaN()), "not finite"},
+		"asymmetric":     {moment(1, -0.5), "not symmetric"},
+		"indefinite":     {moment(0, 0.1), "not positive definite"},
+		"zero":           {moment(8, 0), "not positive definite"},
+		"no family":      {described(func(p *Prior) { p.Family = "" }), "family is empty"},
+		"no rewards":     {described(func(p *Prior) { p.Rewards = 0 }), "rewards is 0"},
+		"no states":      {described(func(p *Prior) { p.States = -1 }), "states -1"},
+		"large share":    {described(func(p *Prior) { p.Isotropic = 1.5 }), "isotropic is 1.5"},
+		"no width":       {described(func(p *Prior) { p.Width = 0 }), "width is 0"},
+		"percentiles":    {described(func(p *Prior) { p.P50 = 3 }), "p50 is 3"},
+		"negative seed":  {text(`"seed": 9223372036854775808`, `"seed": -1`), "seed"},
+		"unknown key":    {text(`"family"`, `"families"`), `unknown key "families"`},
+		"missing key":    {text(`"width": 1.5,`, ``), "missing keys: width"},
+		"null":           {text(`"width": 1.5`, `"width": null`), "null"},
+		"no description": {text(`"prior": {`, `"prior": 1, "x": {`), "prior: 1, want a JSON object"},
+	} {
+		_, err := Load(c.fsys)
+		wantError(t, name, err, c.words)
+	}
+}
+
+// FuzzPriorNeverPanics parses a description and a file, and validates what passes.
+func FuzzPriorNeverPanics(f *testing.F) {
+	p := tinyPrior()
+	text, err := json.Marshal(p.file())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, encodeWeights(f, priorTensors(p)))
+	f.Add([]byte(strings.Replace(string(text), "4000", "null", 1)), []byte{})
+	f.Fuzz(func(t *testing.T, text, file []byte) {
+		var p *Prior
+		if err := parsePrior(text, &p); err != nil {
+			return
+		}
+		if err := p.decode(file, 3); err == nil && p.Validate(3) != nil {
+			t.Errorf("an invalid prior passed: %+v", p)
+		}
+	})
+}
