@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -29,6 +28,7 @@ type Session struct {
 	Model Model
 	fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
+	Start *Start // the task of run.start_task; nil: none
 
 	Invoked shell.Invocation
 
@@ -87,20 +87,8 @@ func (s *Session) CreateLog(
 		NoSync:     simulated,
 		OnSync:     s.OnSync,
 	}
-	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
-}
-
-// fileName returns the name of a robot with only characters that are safe in shells and file systems.
-func fileName(name string) string {
-	const longest = 100 // of the 255 bytes that a file name may have
-	safe := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
-			return r
-		}
-		return '-'
-	}, name)
-	return cmp.Or(safe[:min(len(safe), longest)], "robot")
+	name := cmp.Or(plaintext.FileName(spec.Name), "robot")
+	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+name, meta, opts)
 }
 
 // createUnique creates a log with a new name.
@@ -152,7 +140,10 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
-	if err := file.Controller.Validate(s.Model.Dims().Latent); err != nil {
+	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
+		return nil, err
+	}
+	if err := s.File.Controller.Validate(s.Model.Dims().Latent); err != nil {
 		return nil, err
 	}
 	if err := s.Model.Fits(file); err != nil {

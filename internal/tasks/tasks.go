@@ -1,0 +1,248 @@
+package tasks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/internal/beliefstore"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
+	"optibfm/internal/shell"
+	"optibfm/internal/taskstore"
+	"optibfm/internal/version"
+)
+
+// Options select the configuration of the robot, which has the folder of its tasks and its model.
+type Options struct {
+	Config string   // a file or a name
+	Set    []string // overrides
+}
+
+// workplace is the configuration of a command and the folder of its tasks.
+type workplace struct {
+	Options
+	file   configs.File
+	folder taskstore.Folder
+}
+
+func (o Options) open() (w workplace, err error) {
+	w.Options = o
+	if w.file, err = configs.Load(o.Config, o.Set...); err != nil {
+		return w, err
+	}
+	w.folder, err = setup.TaskFolder(w.file.Run)
+	return w, err
+}
+
+// New describes a task to be saved.
+type New struct {
+	Name    string
+	Note    string
+	Replace bool // a task of the same name
+}
+
+// Save saves the newest belief of a run in stateDir, by default run.state_dir, as a task.
+func Save(out io.Writer, o Options, n New, stateDir string) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	if stateDir == "" {
+		stateDir = w.file.Run.StateDir
+	}
+	if stateDir == "" {
+		return errors.New("task save: run.state_dir is empty, so that runs save no belief; " +
+			"give a configuration that sets it with -c, or a folder with --from")
+	}
+	record, err := beliefstore.Load(stateDir)
+	if err != nil {
+		return fmt.Errorf("task save: %w", err)
+	}
+	if record.Belief.Weight() == 0 {
+		return fmt.Errorf("task save: %s has no label; give labels first", beliefstore.Path(stateDir))
+	}
+	model, err := setup.OpenModel(w.file.Model.Bundle)
+	if err != nil {
+		return fmt.Errorf("task save: model.bundle: %w", err)
+	}
+	if err := setup.CheckModelHash(beliefstore.Path(stateDir), record.ModelHash, model); err != nil {
+		return fmt.Errorf("task save: %w: give its configuration with -c", err)
+	}
+	task := taskstore.Task{
+		Name: n.Name, Note: n.Note, ModelHash: record.ModelHash, Z: setup.MeanZ(record), Belief: &record,
+		Origin: taskstore.Origin{
+			At: time.Now().UTC(), Program: version.String(), Robot: record.Robot, StateDir: stateDir,
+		},
+	}
+	what := fmt.Sprintf("%s, the belief of %s", labelsText(task), timeText(record.SavedAt))
+	return w.keep(out, "task save", task, n.Replace, what)
+}
+
+// keep writes a task and prints what it is and how to start from it.
+func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace bool, what string) error {
+	err := w.folder.Save(t, replace)
+	if errors.Is(err, taskstore.ErrExists) {
+		return fmt.Errorf("%s: %w; choose another name, or --replace it", command, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	args := []string{"run", "--config", shell.Operand(w.Config), "--start", t.Name}
+	if t.Belief == nil {
+		args = append(args, "--strategy", "fixed")
+	}
+	for _, s := range w.Set {
+		args = append(args, "--set", s)
+	}
+	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", w.folder.Path(t.Name), what, shell.ThisProgram().Command(args...))
+	return nil
+}
+
+// List prints the saved tasks and marks those of other models than the configuration's. It prints all tasks
+// that it can read, then returns the errors of the others.
+func List(out io.Writer, o Options) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	entries, err := w.folder.List()
+	if err != nil {
+		return fmt.Errorf("task list: %w", err)
+	}
+	if len(entries) == 0 {
+		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
+		return nil
+	}
+	model, errs := setup.OpenModel(w.file.Model.Bundle)
+	if errs != nil {
+		errs = fmt.Errorf("task list: model.bundle: %w; the models are not compared", errs)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tMODEL\tNOTE")
+	for _, e := range entries {
+		if e.Err != nil {
+			errs = errors.Join(errs, fmt.Errorf("task list: %w", e.Err))
+			continue
+		}
+		mark := ""
+		if model != nil && e.Task.ModelHash != model.Fingerprint() {
+			mark = " (another)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\t%s\n", e.Name, countText(e.Task), timeText(e.Task.Origin.At),
+			plaintext.Clean(plaintext.ShortHash(e.Task.ModelHash)), mark, plaintext.Clean(e.Task.Note))
+	}
+	return errors.Join(table.Flush(), errs)
+}
+
+// Show prints a task, with asJSON as JSON with its z.
+func Show(out io.Writer, o Options, name string, asJSON bool) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	t, err := w.folder.Load(name)
+	if err != nil {
+		return fmt.Errorf("task show: %w", err)
+	}
+	if asJSON {
+		return printJSON(out, t)
+	}
+	row := func(name, format string, args ...any) {
+		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("  %-9s %s", name, plaintext.Clean(fmt.Sprintf(format, args...)))))
+	}
+	fmt.Fprintln(out, w.folder.Path(t.Name))
+	if t.Note != "" {
+		row("note", "%s", t.Note)
+	}
+	row("model", "%s", t.ModelHash)
+	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
+	if r := t.Belief; r != nil {
+		row("belief", "%s, saved %s", labelsText(t), timeText(r.SavedAt))
+		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
+			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
+	} else {
+		row("log", "%s, from %g to %g s: the mean of %d states", t.Origin.Log, t.Origin.FromS, t.Origin.ToS, t.Origin.States)
+	}
+	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At), t.Origin.Program, t.Origin.Robot)
+	return nil
+}
+
+// taskReport is the JSON of a task.
+type taskReport struct {
+	Name string `json:"name"`
+	taskstore.Task
+	Belief *beliefReport `json:"belief,omitempty"` // not of a task from a log
+}
+
+// beliefReport is the JSON of a belief.
+type beliefReport struct {
+	Labels       float64   `json:"labels"` // the sum of their confidences, less what was forgotten
+	SavedAt      time.Time `json:"saved_at"`
+	Program      string    `json:"program"`
+	Lambda       float64   `json:"lambda"`
+	Rho          float64   `json:"rho"`
+	Sigma        float64   `json:"sigma"`
+	ExactRestore bool      `json:"exact_restore"`
+}
+
+func printJSON(out io.Writer, t taskstore.Task) error {
+	report := taskReport{Name: t.Name, Task: t}
+	if r := t.Belief; r != nil {
+		report.Belief = &beliefReport{
+			r.Labels(), r.SavedAt, r.Program, r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore(),
+		}
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// Delete deletes a task.
+func Delete(out io.Writer, o Options, name string) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	if err := w.folder.Delete(name); err != nil {
+		return fmt.Errorf("task delete: %w", err)
+	}
+	fmt.Fprintf(out, "%s: deleted\n", w.folder.Path(name))
+	return nil
+}
+
+// Names lists the names of the saved tasks, for the completion of a shell.
+func Names(o Options) (names []string) {
+	w, err := o.open()
+	if err != nil {
+		return nil
+	}
+	names, _ = w.folder.Names() // a completion reports no errors
+	return names
+}
+
+// labelsText describes the labels of a belief.
+func labelsText(t taskstore.Task) string { return fmt.Sprintf("%s labels", countText(t)) }
+
+// countText is the number of labels, or - for a task from a log.
+func countText(t taskstore.Task) string {
+	if t.Belief == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", t.Belief.Labels())
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}
