@@ -67,7 +67,7 @@ func newRunCommand() *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
 	addSetFlag(cmd, &f.set)
 	fl.StringVar(&f.task, "task", "", "task of a simulated robot; rover: "+strings.Join(setup.RoverTasks(), ", "))
-	fl.StringVar(&f.start, "start", "", "start from the saved task `NAME` (optibfm task) and move the saved belief aside")
+	fl.StringVar(&f.start, "start", "", "start from the task `NAME` (optibfm task); move the saved belief aside")
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "number of episodes (run.episodes); 0: no limit")

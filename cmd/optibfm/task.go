@@ -13,7 +13,7 @@ func newTaskCommand() *cobra.Command {
 		Long: `A saved task is what a robot learnt: a task embedding z and its belief, with
 their origin. "optibfm run --start NAME" starts from it. A task belongs to one model.
 The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`,
-		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note "slow, to the left"
+		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
   optibfm run -c myrobot.yaml --start gentle-turn`,
 	}
 	return withSubcommands(cmd, newTaskSave(), newTaskList(), newTaskShow(), newTaskDelete(), newTaskFromLog())
@@ -51,7 +51,7 @@ func newTaskSave() *cobra.Command {
 		Long: `Save the newest belief in run.state_dir as a task. A run writes it there after every
 label, every log.snapshot_s and at its end. Save the task of a running robot at any
 moment: the belief is that after the newest label.`,
-		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note "slow, to the left"
+		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
   optibfm task save gentle-turn --from /var/lib/optibfm/belief`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

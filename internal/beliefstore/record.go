@@ -38,7 +38,8 @@ const format = "optibfm belief 1"
 
 // AppendBinary appends the record's bytes, those of its file.
 func (r Record) AppendBinary(dst []byte) ([]byte, error) {
-	return sealed.Append(dst, header{format, r.ModelHash, r.Sigma, r.Program, r.Robot, r.SavedAt}, r.Belief.AppendBinary)
+	h := header{format, r.ModelHash, r.Sigma, r.Program, r.Robot, r.SavedAt}
+	return sealed.Append(dst, h, r.Belief.AppendBinary)
 }
 
 // Parse is the inverse of AppendBinary. Its errors wrap ErrDamaged.

@@ -27,7 +27,8 @@ func newRecord(t *testing.T, s *setup.Session, n int) beliefstore.Record {
 		rigtest.Must(t, b.Update(phi, float64(i+1), 1))
 	}
 	return beliefstore.Record{
-		ModelHash: s.Model.Fingerprint(), Sigma: 1, Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0), Belief: b,
+		ModelHash: s.Model.Fingerprint(), Sigma: 1, Program: "test", Robot: "rover",
+		SavedAt: time.Unix(1e9, 0), Belief: b,
 	}
 }
 
@@ -82,7 +83,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	}{
 		"unknown":       {func(f *configs.File) { f.Run.StartTask = "none" }, "optibfm task list"},
 		"unsafe name":   {func(f *configs.File) { f.Run.StartTask = "../learnt" }, "not a name"},
-		"another sigma": {func(f *configs.File) { f.Controller.Sigma = 0.5 }, "another controller.sigma (1, not 0.5); set"},
+		"another sigma": {func(f *configs.File) { f.Controller.Sigma = 0.5 }, "controller.sigma (1, not 0.5); set"},
 		"another rho":   {func(f *configs.File) { f.Controller.Rho = 0.999 }, "another controller.rho"},
 		"goal":          {func(f *configs.File) { f.Run.StartTask = "goal" }, "use --strategy fixed"},
 		"two z": {func(f *configs.File) {
@@ -139,7 +140,8 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	s.Start, err = setup.LoadStart(&s.File, s.Model)
 	rigtest.Must(t, err)
 	saved := newRecord(t, s, 2)
-	if b, message := restored(t, s); b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
+	b, message := restored(t, s)
+	if b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
 		t.Errorf("without a saved belief: %q", message)
 	}
 	store, err := beliefstore.Open(s.File.Run.StateDir)
@@ -170,7 +172,7 @@ func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	s, err = setup.OpenSession(file, true)
 	rigtest.Must(t, err)
 	b, message := restored(t, s)
-	if b.Hash() != record.Belief.Hash() || !strings.Contains(message, "belief.old; the run starts from the task learnt") {
+	if b.Hash() != record.Belief.Hash() || !strings.Contains(message, "belief.old; the run starts from the task") {
 		t.Errorf("a belief of weight %g, %q", b.Weight(), message)
 	}
 	if !strings.Contains(string(s.YAML), "start_task: learnt") {

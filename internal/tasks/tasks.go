@@ -100,7 +100,8 @@ func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace
 	for _, s := range w.Set {
 		args = append(args, "--set", s)
 	}
-	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", w.folder.Path(t.Name), what, shell.ThisProgram().Command(args...))
+	path, start := w.folder.Path(t.Name), shell.ThisProgram().Command(args...)
+	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", path, what, start)
 	return nil
 }
 
@@ -119,25 +120,33 @@ func List(out io.Writer, o Options) error {
 		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
 		return nil
 	}
-	model, errs := setup.OpenModel(w.file.Model.Bundle)
-	if errs != nil {
-		errs = fmt.Errorf("task list: model.bundle: %w; the models are not compared", errs)
+	model, err := setup.OpenModel(w.file.Model.Bundle)
+	if err != nil {
+		err = fmt.Errorf("task list: model.bundle: %w; the models are not compared", err)
+		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
 	}
+	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
+}
+
+// printTable prints the tasks, with a mark if another reports that the hash is of another model. It returns the
+// errors of the files that could not be read.
+func printTable(out io.Writer, entries []taskstore.Entry, another func(hash string) bool) error {
+	var errs []error
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tMODEL\tNOTE")
 	for _, e := range entries {
 		if e.Err != nil {
-			errs = errors.Join(errs, fmt.Errorf("task list: %w", e.Err))
+			errs = append(errs, fmt.Errorf("task list: %w", e.Err))
 			continue
 		}
-		mark := ""
-		if model != nil && e.Task.ModelHash != model.Fingerprint() {
-			mark = " (another)"
+		model := plaintext.Clean(plaintext.ShortHash(e.Task.ModelHash))
+		if another(e.Task.ModelHash) {
+			model += " (another)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\t%s\n", e.Name, countText(e.Task), timeText(e.Task.Origin.At),
-			plaintext.Clean(plaintext.ShortHash(e.Task.ModelHash)), mark, plaintext.Clean(e.Task.Note))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
+			e.Name, countText(e.Task), timeText(e.Task.Origin.At), model, plaintext.Clean(e.Task.Note))
 	}
-	return errors.Join(table.Flush(), errs)
+	return errors.Join(append(errs, table.Flush())...)
 }
 
 // Show prints a task, with asJSON as JSON with its z.
@@ -167,7 +176,8 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
 			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
 	} else {
-		row("log", "%s, from %g to %g s: the mean of %d states", t.Origin.Log, t.Origin.FromS, t.Origin.ToS, t.Origin.States)
+		from := t.Origin
+		row("log", "%s, from %g to %g s: the mean of %d states", from.Log, from.FromS, from.ToS, from.States)
 	}
 	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At), t.Origin.Program, t.Origin.Robot)
 	return nil

@@ -24,7 +24,9 @@ func newTask(t testing.TB, name string, learnt bool) Task {
 	t.Helper()
 	task := Task{
 		Name: name, Note: "slow, nach links →", ModelHash: "abc", Z: []float64{0.1, -1e-300, 1.0 / 3},
-		Origin: Origin{At: time.Unix(1e9, 5).UTC(), Program: "test", Robot: "fake", Log: "run.mcap", FromS: 1.5, ToS: 2, States: 7},
+		Origin: Origin{
+			At: time.Unix(1e9, 5).UTC(), Program: "test", Robot: "fake", Log: "run.mcap", FromS: 1.5, ToS: 2, States: 7,
+		},
 	}
 	if !learnt {
 		return task
