@@ -74,7 +74,7 @@ func newRunCommand() *cobra.Command {
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random numbers")
 	fl.BoolVar(&f.fast, "fast", false, "run in simulated time, without waiting (run.lockstep)")
 	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
-	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior; move the saved belief (run.state_dir) aside")
+	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior or run.start_task; move the saved belief aside")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels and ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")

@@ -50,9 +50,11 @@ func newTaskSave() *cobra.Command {
 		Short: "Save the task of the last run, or of the running robot",
 		Long: `Save the newest belief in run.state_dir as a task. A run writes it there after every
 label, every log.snapshot_s and at its end. Save the task of a running robot at any
-moment: the belief is that after the newest label.`,
+moment: the belief is that after the newest label. With a log in --from, the belief is
+that after its last tick.`,
 		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
-  optibfm task save gentle-turn --from /var/lib/optibfm/belief`,
+  optibfm task save gentle-turn --from /var/lib/optibfm/belief
+  optibfm task save gentle-turn --from run.mcap`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n.Name = args[0]
@@ -61,7 +63,7 @@ moment: the belief is that after the newest label.`,
 	}
 	addRobotFlags(cmd, &o)
 	addNewFlags(cmd, &n)
-	cmd.Flags().StringVar(&from, "from", "", "the `FOLDER` of the belief (default: run.state_dir)")
+	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of a belief's folder or of a log (default: run.state_dir)")
 	return cmd
 }
 

@@ -6,15 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
 	"optibfm/internal/taskstore"
-	"optibfm/posterior"
 )
 
 // fastRover runs the rover in lockstep and returns its summary.
@@ -36,21 +32,6 @@ func openLog(t *testing.T, s summary.Summary) *flightlog.Reader {
 	rigtest.Must(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
-}
-
-// saveBelief saves the belief at the end of a log as a real-time run does.
-func saveBelief(t *testing.T, dir string, r *flightlog.Reader) {
-	t.Helper()
-	var last *posterior.Belief
-	_, err := flightlog.Follow(r, func(_ *controller.Tick, b *posterior.Belief) { last = b })
-	rigtest.Must(t, err)
-	store, err := beliefstore.Open(dir)
-	rigtest.Must(t, err)
-	m := r.Metadata()
-	rigtest.Must(t, store.Save(beliefstore.Record{
-		ModelHash: m.ModelHash, Sigma: m.Control.Sigma, Robot: m.Robot.Name, SavedAt: time.Unix(1e9, 0), Belief: last,
-	}))
-	rigtest.Must(t, store.Close())
 }
 
 // firstBelief returns the hash of the belief before the first tick of a log.
@@ -75,7 +56,7 @@ func total(returns []float64) (sum float64) {
 
 func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	dir := t.TempDir()
-	state, folder := filepath.Join(dir, "belief"), taskstore.Folder(filepath.Join(dir, "tasks"))
+	folder := taskstore.Folder(filepath.Join(dir, "tasks"))
 	set := []string{"--set", "run.task_dir=" + string(folder), "--set", "log.dir=" + filepath.Join(dir, "logs")}
 	do := func(args ...string) string {
 		t.Helper()
@@ -85,11 +66,14 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 		}
 		return out
 	}
-	saveBelief(t, state, openLog(t, fastRover(t, set...)))
-	do("task", "save", "corner", "--from", state, "--note", "the corner")
+	taught := fastRover(t, set...)
+	do("task", "save", "corner", "--from", taught.Log, "--note", "the corner")
 	task, err := folder.Load("corner")
 	rigtest.Must(t, err)
 
+	if z := checkVerified(t, openLog(t, taught)).Z; !slices.Equal(z, task.Z) {
+		t.Errorf("z is %v, the log ends with %v", task.Z, z)
+	}
 	started := openLog(t, fastRover(t, append(set, "--start", "corner")...))
 	if got, want := firstBelief(t, started), task.Belief.Belief.Hash(); got != want {
 		t.Errorf("the run starts from the belief %#x, the task has %#x", got, want)

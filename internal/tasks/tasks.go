@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +11,9 @@ import (
 	"time"
 
 	"optibfm/configs"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
-	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
-	"optibfm/internal/version"
 )
 
 // Options select the configuration of the robot, which has the folder of its tasks and its model.
@@ -45,64 +43,6 @@ type New struct {
 	Name    string
 	Note    string
 	Replace bool // a task of the same name
-}
-
-// Save saves the newest belief of a run in stateDir, by default run.state_dir, as a task.
-func Save(out io.Writer, o Options, n New, stateDir string) error {
-	w, err := o.open()
-	if err != nil {
-		return err
-	}
-	if stateDir == "" {
-		stateDir = w.file.Run.StateDir
-	}
-	if stateDir == "" {
-		return errors.New("task save: run.state_dir is empty, so that runs save no belief; " +
-			"give a configuration that sets it with -c, or a folder with --from")
-	}
-	record, err := beliefstore.Load(stateDir)
-	if err != nil {
-		return fmt.Errorf("task save: %w", err)
-	}
-	if record.Belief.Weight() == 0 {
-		return fmt.Errorf("task save: %s has no label; give labels first", beliefstore.Path(stateDir))
-	}
-	model, err := setup.OpenModel(w.file.Model.Bundle)
-	if err != nil {
-		return fmt.Errorf("task save: model.bundle: %w", err)
-	}
-	if err := setup.CheckModelHash(beliefstore.Path(stateDir), record.ModelHash, model); err != nil {
-		return fmt.Errorf("task save: %w: give its configuration with -c", err)
-	}
-	task := taskstore.Task{
-		Name: n.Name, Note: n.Note, ModelHash: record.ModelHash, Z: setup.MeanZ(record), Belief: &record,
-		Origin: taskstore.Origin{
-			At: time.Now().UTC(), Program: version.String(), Robot: record.Robot, StateDir: stateDir,
-		},
-	}
-	what := fmt.Sprintf("%s, the belief of %s", labelsText(task), timeText(record.SavedAt))
-	return w.keep(out, "task save", task, n.Replace, what)
-}
-
-// keep writes a task and prints what it is and how to start from it.
-func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace bool, what string) error {
-	err := w.folder.Save(t, replace)
-	if errors.Is(err, taskstore.ErrExists) {
-		return fmt.Errorf("%s: %w; choose another name, or --replace it", command, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", command, err)
-	}
-	args := []string{"run", "--config", shell.Operand(w.Config), "--start", t.Name}
-	if t.Belief == nil {
-		args = append(args, "--strategy", "fixed")
-	}
-	for _, s := range w.Set {
-		args = append(args, "--set", s)
-	}
-	path, start := w.folder.Path(t.Name), shell.ThisProgram().Command(args...)
-	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", path, what, start)
-	return nil
 }
 
 // List prints the saved tasks and marks those of other models than the configuration's. It prints all tasks
@@ -172,7 +112,8 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	row("model", "%s", t.ModelHash)
 	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
 	if r := t.Belief; r != nil {
-		row("belief", "%s, saved %s", labelsText(t), timeText(r.SavedAt))
+		row("belief", "%s, saved %s in %s", labelsText(t), timeText(r.SavedAt),
+			cmp.Or(t.Origin.StateDir, t.Origin.Log))
 		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
 			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
 	} else {

@@ -135,8 +135,24 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	wantError(t, save("a/b", b.state), "not a name")
 	rigtest.Must(t, os.Truncate(beliefstore.Path(b.state), 100))
 	wantError(t, save("turn", b.state), "damaged")
+	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
 	if names := Names(b.Options); len(names) != 0 {
 		t.Errorf("tasks %q", names)
+	}
+}
+
+func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn"}, log))
+	task, err := b.folder.Load("turn")
+	rigtest.Must(t, err)
+	all := ticks(t, log)
+	if got, want := task.Belief.Belief.Hash(), all[len(all)-1].Hash; got != want {
+		t.Errorf("a belief with the hash %#x, the last tick has %#x", got, want)
+	}
+	if task.Origin.Log != log || task.Origin.StateDir != "" || task.Belief.Labels() == 0 {
+		t.Errorf("%+v, %g labels", task.Origin, task.Belief.Labels())
 	}
 }
 
@@ -303,7 +319,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	}
 }
 
-// rewrite copies the ticks of a log to a new one, changed.
+// rewrite copies the snapshots and the ticks of a log to a new one, the ticks changed.
 func rewrite(t *testing.T, path string, change func(*controller.Tick)) string {
 	t.Helper()
 	r, err := flightlog.Open(path)
@@ -312,9 +328,15 @@ func rewrite(t *testing.T, path string, change func(*controller.Tick)) string {
 	copied := filepath.Join(t.TempDir(), "copy.mcap")
 	w, err := flightlog.Create(copied, r.Metadata(), flightlog.Options{NoSync: true})
 	rigtest.Must(t, err)
-	for _, tick := range ticks(t, path) {
-		change(tick)
-		rigtest.Must(t, w.WriteTick(tick))
+	for record, err := range r.Records() {
+		rigtest.Must(t, err)
+		if s := record.Snapshot; s != nil {
+			rigtest.Must(t, w.WriteSnapshot(s.Next, s.State, s.Hash))
+		}
+		if record.Tick != nil {
+			change(record.Tick)
+			rigtest.Must(t, w.WriteTick(record.Tick))
+		}
 	}
 	rigtest.Must(t, w.Close())
 	return copied
