@@ -186,6 +186,14 @@ type Run struct {
 	// model, controller.lambda, rho and sigma must be the same. Empty: each
 	// run starts with the prior.
 	StateDir string `yaml:"state_dir"`
+	// TaskDir is the folder of the saved tasks (optibfm task). Empty: the
+	// folder tasks beside state_dir, or without state_dir the user's folder
+	// ~/.local/state/optibfm/tasks.
+	TaskDir string `yaml:"task_dir"`
+	// StartTask is the saved task with which the run starts, unless state_dir
+	// has the belief of an earlier run. The strategy fixed follows its z.
+	// Empty: none.
+	StartTask string `yaml:"start_task"`
 	// Shadow runs everything except the actuators. The program senses the
 	// robot but does not arm or move it. The controller decides as if the robot
 	// moved, from the moment of arming.

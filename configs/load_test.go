@@ -181,6 +181,7 @@ var mistakesWithPlaces = []struct{ text, says string }{
 	{"version: 1\ncontroller:\n  gate:\n    kappa: «-1\n", "choose a finite number of at least 0"},
 	{"version: 1\ncontroller:\n  «beta: {schedule: theory, delta: 3}\n", ""},
 	{"version: 1\n«controller:\n  strategy: fixed\n", "fixed_z"},
+	{"version: 1\nrun: {start_task: a}\ncontroller:\n  strategy: fixed\n  fixed_z: «[0, 0]\n", "not all 0"},
 	{"version: 1\nrobot:\n  rover:\n    period_ms: «0\n", "choose a value from 1 to 1000"},
 	{"version: 1\nrobot:\n  rover:\n    task: «cornr\n", "did you mean corner?"},
 	{"version: 1\nrobot:\n  driver: «brige\n", "did you mean bridge?"},

@@ -70,7 +70,7 @@ func (c *checker) check(f File) {
 	}
 	c.checkSafety(f)
 	c.addErrors("model.tensorflow", f.Model.TensorFlow.Validate())
-	c.addErrors("controller", f.Controller.Validate(0))
+	c.checkController(f)
 	c.addErrors("loop", f.Loop.Validate())
 	c.addErrors("operator.scripted", f.Operator.Scripted.Validate())
 	c.addErrors("operator.keyboard", f.Operator.Keyboard.Validate())
@@ -91,6 +91,14 @@ func (c *checker) check(f File) {
 	c.checkLockstep(f)
 	c.checkConflicts(f)
 	c.checkLabelMode(f.Operator)
+}
+
+// checkController checks the section controller. With a start task, fixed_z may be missing: the task has it.
+func (c *checker) checkController(f File) {
+	if f.Run.StartTask != "" && f.Controller.Strategy == controller.Fixed && len(f.Controller.FixedZ) == 0 {
+		f.Controller.Strategy = controller.Random
+	}
+	c.addErrors("controller", f.Controller.Validate(0))
 }
 
 // readable reports whether the value at a path is what the text gives. It is

@@ -28,10 +28,11 @@ type Result struct {
 	First      *Difference // the first one, nil if all agree
 	Unverified uint64      // ticks between a gap and the next snapshot
 	Gaps       []Gap
-	Damage     []error   // damaged parts in the file
-	Cut        *Cut      // the missing end
-	Z          []float64 // ẑ after the last tick, [d]; nil if unknown
-	ZNorm      float64   // NaN if Z is nil
+	Damage     []error               // damaged parts in the file
+	Cut        *Cut                  // the missing end
+	Z          []float64             // ẑ after the last tick, [d]; nil if unknown
+	ZNorm      float64               // NaN if Z is nil
+	Noise      controller.NoiseState // after the last tick; zero if Z is nil
 }
 
 // OK reports whether nothing in the log is damaged and everything that could be compared
@@ -106,6 +107,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 		result.Z = make([]float64, r.meta.Shape.Latent)
 		r.meta.Control.Mean(result.Z, replay.learner.Belief())
 		result.ZNorm = norm(result.Z)
+		result.Noise = replay.learner.Noise()
 	}
 	return result, nil
 }

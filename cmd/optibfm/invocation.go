@@ -59,6 +59,7 @@ func (f runFlags) args() []string {
 	}
 	add(f.config != embeddedConfig, "--config", shell.Operand(f.config))
 	add(f.task != "", "--task", f.task)
+	add(f.start != "", "--start", f.start)
 	add(f.strategy != "", "--strategy", f.strategy)
 	add(f.operator != "", "--operator", f.operator)
 	add(f.episodesGiven, "--episodes", strconv.Itoa(f.episodes))

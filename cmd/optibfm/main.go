@@ -51,7 +51,7 @@ would be informative.`,
 	}
 	operate := append([]*cobra.Command{newRunCommand()}, newOperateCommands()...)
 	group("operate", "Operate", append(operate, newHaltCommand())...)
-	group("label", "Label", newLabelCommand())
+	group("label", "Label", newLabelCommand(), newTaskCommand())
 	group("review", "Review", newReplayCommand(), newLogCommand())
 	group("models", "Models", newModelCommand(), newInferCommand())
 	group("setup", "Set up", newConfigCommand(), newCalibrateCommand(),

@@ -57,6 +57,7 @@ func TestCompletion_ForTheShellsOfThePackage(t *testing.T) {
 		"completion fish":         "complete -c optibfm ",
 		"__complete config val":   "validate\t",
 		"__complete run --operat": "--operator\t",
+		"__complete task sh":      "show\t",
 	} {
 		if out, err := execute(strings.Fields(args)...); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: no %q, %v", args, want, err)

@@ -484,7 +484,7 @@ func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 			[]string{"operator.web.listen"}},
 		"slow driver": {[]string{"robot.bridge.timeout_ms=100", "loop.watchdog_ms=150"},
 			[]string{"Sense and Act may take 200ms together"}},
-		"damaged belief": {[]string{"run.state_dir=" + damaged, "controller.rho=1"}, []string{"damaged belief record"}},
+		"damaged belief": {[]string{"run.state_dir=" + damaged, "controller.rho=1"}, []string{"damaged file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

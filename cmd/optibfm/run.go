@@ -18,6 +18,7 @@ import (
 	"optibfm/internal/lockstep"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
+	"optibfm/internal/tasks"
 	"optibfm/internal/terminal"
 )
 
@@ -29,6 +30,7 @@ type runFlags struct {
 	config   string
 	set      []string
 	task     string
+	start    string
 	strategy string
 	operator string
 	episodes int
@@ -54,6 +56,7 @@ func newRunCommand() *cobra.Command {
   optibfm run --operator keyboard --task spin    you give the labels
   optibfm run --fast --json                      in simulated time, without waiting
   optibfm run --config cheetah                   dm_control's cheetah over the bridge
+  optibfm run --start gentle-turn                from a saved task (optibfm task)
   optibfm run --set controller.gate.kappa=0.1    any key of the configuration`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.episodesGiven, f.seedGiven = cmd.Flags().Changed("episodes"), cmd.Flags().Changed("seed")
@@ -64,17 +67,24 @@ func newRunCommand() *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
 	addSetFlag(cmd, &f.set)
 	fl.StringVar(&f.task, "task", "", "task of a simulated robot; rover: "+strings.Join(setup.RoverTasks(), ", "))
+	fl.StringVar(&f.start, "start", "", "start from the task `NAME` (optibfm task); move the saved belief aside")
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
 	fl.IntVar(&f.episodes, "episodes", 0, "number of episodes (run.episodes); 0: no limit")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random numbers")
 	fl.BoolVar(&f.fast, "fast", false, "run in simulated time, without waiting (run.lockstep)")
 	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
-	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior; move the saved belief (run.state_dir) aside")
+	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior or run.start_task; move the saved belief aside")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels and ask for none")
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
+	complete := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeTask(&tasks.Options{Config: f.config, Set: f.set})(cmd, nil, prefix)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("start", complete); err != nil {
+		panic(err) // no such flag
+	}
 	return cmd
 }
 
@@ -87,6 +97,7 @@ func (f runFlags) overrides(driver string) []string {
 		}
 	}
 	add(f.task != "", "robot."+driver+".task", f.task)
+	add(f.start != "", "run.start_task", f.start)
 	add(f.strategy != "", "controller.strategy", f.strategy)
 	add(f.operator != "", "operator.source", f.operator)
 	add(f.episodesGiven, "run.episodes", f.episodes)
@@ -183,5 +194,5 @@ func openRun(f runFlags) (*setup.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return setup.OpenSession(file, f.fresh)
+	return setup.OpenSession(file, f.fresh || f.start != "")
 }

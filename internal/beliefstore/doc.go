@@ -6,9 +6,7 @@
 // syncs it, renames it and syncs the folder. A Store locks its folder; [Load]
 // needs no lock.
 //
-// The file "belief" consists of
-//
-//	one line     JSON: the fields of [Record] except the belief
-//	a snapshot   posterior.Belief.MarshalBinary, with d, λ and ρ
-//	8 bytes      xxHash64 (seed 0) of everything before, little-endian
+// The file "belief" is a file of package sealed: one line of JSON has the fields of
+// [Record] except the belief, the body is posterior.Belief.MarshalBinary, with d, λ
+// and ρ.
 package beliefstore

@@ -1,21 +1,16 @@
 package beliefstore
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"optibfm/controller"
+	"optibfm/internal/sealed"
 	"optibfm/posterior"
 )
 
 // ErrDamaged is wrapped by the error for a file that is not a complete record.
-var ErrDamaged = errors.New("damaged belief record")
+var ErrDamaged = sealed.ErrDamaged
 
 // Record is a belief and its origin.
 type Record struct {
@@ -29,6 +24,14 @@ type Record struct {
 	Robot     string            // name
 	SavedAt   time.Time         // wall clock
 	Belief    *posterior.Belief // with its λ, its ρ and the age of its labels
+}
+
+// Labels returns the number of labels: the sum of their confidences, less what was forgotten.
+func (r Record) Labels() float64 {
+	if r.Estimate {
+		return r.Belief.Weight()
+	}
+	return r.Belief.Weight() * r.Sigma * r.Sigma
 }
 
 // header is the first line of a file.
@@ -51,56 +54,27 @@ const (
 
 	// firstFormat has no basis, offset and estimated noise.
 	firstFormat = "optibfm belief 1"
-
-	checkLen  = 8
-	maxHeader = 64 << 10 // bytes of the first line
 )
 
-// appendTo appends the record's bytes.
-func (r Record) appendTo(dst []byte) ([]byte, error) {
-	line, err := json.Marshal(header{
+// AppendBinary appends the record's bytes, those of its file.
+func (r Record) AppendBinary(dst []byte) ([]byte, error) {
+	h := header{
 		format, r.ModelHash, r.Basis, r.Offset, r.Sigma, r.Estimate, r.Noise.Squares, r.Noise.Count,
 		r.Program, r.Robot, r.SavedAt,
-	})
-	if err != nil {
-		return dst, err
 	}
-	start := len(dst)
-	dst = append(append(dst, line...), '\n')
-	if dst, err = r.Belief.AppendBinary(dst); err != nil {
-		return dst, err
-	}
-	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
+	return sealed.Append(dst, h, r.Belief.AppendBinary)
 }
 
-// parse is the inverse of appendTo. Its errors wrap ErrDamaged.
-func parse(data []byte) (Record, error) {
-	r, err := read(data)
-	if err != nil {
-		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return r, nil
-}
-
-func read(data []byte) (Record, error) {
-	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
-	if end < 0 || len(data) < end+1+checkLen {
-		return Record{}, fmt.Errorf("incomplete header (%d bytes)", len(data))
-	}
+// Parse is the inverse of AppendBinary. Its errors wrap ErrDamaged.
+func Parse(data []byte) (Record, error) {
 	var h header
-	if err := json.Unmarshal(data[:end], &h); err != nil {
-		return Record{}, fmt.Errorf("header: %w", err)
-	}
-	if h.Format != format && h.Format != firstFormat {
-		return Record{}, fmt.Errorf("format %.40q, want %q; use the program version that wrote it", h.Format, format)
-	}
-	body := data[:len(data)-checkLen]
-	if got, want := xxhash.Sum64(body), binary.LittleEndian.Uint64(data[len(body):]); got != want {
-		return Record{}, fmt.Errorf("wrong checksum (%#x, want %#x)", got, want)
+	body, err := sealed.Parse(data, &h, format, firstFormat)
+	if err != nil {
+		return Record{}, err
 	}
 	belief := new(posterior.Belief)
-	if err := belief.UnmarshalBinary(body[end+1:]); err != nil {
-		return Record{}, err
+	if err := belief.UnmarshalBinary(body); err != nil {
+		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return Record{
 		h.ModelHash, h.Basis, h.Offset, h.Sigma, h.Estimate,

@@ -10,13 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/sealed"
 )
 
 // The files in a folder.
 const (
 	name     = "belief"      // the record
-	newName  = "belief.new"  // the unfinished record of Save
 	oldName  = "belief.old"  // the record that SetAside renamed
 	lockName = "belief.lock" // locked by the writer
 )
@@ -33,15 +32,11 @@ func Path(dir string) string { return filepath.Join(dir, name) }
 // Load reads the record of a folder. The error wraps fs.ErrNotExist for a folder
 // without a record, and ErrDamaged for a damaged one.
 func Load(dir string) (Record, error) {
-	data, err := regular.ReadFile(regular.Dir(dir), name, maxFile)
+	data, err := sealed.Read(Path(dir), maxFile)
 	if err != nil {
-		var failed *fs.PathError
-		if !errors.As(err, &failed) || errors.Is(err, regular.ErrNotRegular) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
 		return Record{}, fmt.Errorf("beliefstore: %s: %w", dir, err)
 	}
-	r, err := parse(data)
+	r, err := Parse(data)
 	if err != nil {
 		return Record{}, fmt.Errorf("beliefstore: %s: %w", Path(dir), err)
 	}
@@ -58,7 +53,7 @@ func SetAside(dir string) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return old, syncDir(dir)
+	return old, sealed.SyncDir(dir)
 }
 
 // Store writes the record of a folder. One goroutine may use it.
@@ -91,38 +86,11 @@ func Open(dir string) (*Store, error) {
 // error it is the old or the new one.
 func (s *Store) Save(r Record) error {
 	var err error
-	if s.data, err = r.appendTo(s.data[:0]); err != nil {
+	if s.data, err = r.AppendBinary(s.data[:0]); err != nil {
 		return err
 	}
-	fresh := filepath.Join(s.dir, newName)
-	if err := writeDurably(fresh, s.data); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, Path(s.dir)); err != nil {
-		return err
-	}
-	return syncDir(s.dir)
+	return sealed.Replace(Path(s.dir), s.data)
 }
 
 // Close unlocks the folder.
 func (s *Store) Close() error { return s.lock.Close() }
-
-func writeDurably(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/sealed"
 	"optibfm/posterior"
 )
 
@@ -126,7 +127,7 @@ func TestStore_SurvivesKillAtAnyMoment(t *testing.T) {
 		if r.Belief.Weight() < saved {
 			t.Fatalf("after kill %d: the writer had saved %g labels, the record has %g", kill, saved, r.Belief.Weight())
 		}
-		if _, err := os.Stat(filepath.Join(dir, newName)); err == nil {
+		if _, err := os.Stat(sealed.Unfinished(Path(dir))); err == nil {
 			half++
 		}
 	}
@@ -174,7 +175,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 func TestLoad_RefusesDamagedRecords(t *testing.T) {
-	whole, err := newRecord(4).appendTo(nil)
+	whole, err := newRecord(4).AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestStore_FailedSaveKeepsOldRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := os.Mkdir(filepath.Join(dir, newName), 0o700); err != nil { // blocks the new file
+	if err := os.Mkdir(sealed.Unfinished(Path(dir)), 0o700); err != nil { // blocks the new file
 		t.Fatal(err)
 	}
 	if err := s.Save(newRecord(6)); err == nil {
@@ -287,7 +288,7 @@ func TestSetAside_KeepsTheRecord(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	whole, err := newRecord(1).appendTo(nil)
+	whole, err := newRecord(1).AppendBinary(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -296,18 +297,18 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"format\":\"" + format + "\"}\n12345678"))
 	f.Add([]byte("\n12345678"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := parse(data)
+		r, err := Parse(data)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
 				t.Fatalf("not ErrDamaged: %v", err)
 			}
 			return
 		}
-		again, err := r.appendTo(nil)
+		again, err := r.AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parse(again); err != nil {
+		if _, err := Parse(again); err != nil {
 			t.Fatalf("cannot read it back: %v", err)
 		}
 	})

@@ -55,10 +55,10 @@ func (d *doctor) checkBundle() finding {
 	}
 	d.opened.Store(&model)
 	dims := model.Dims()
-	if err := errors.Join(setup.CheckController(&d.file.Controller, model), model.Fits(d.file)); err != nil {
+	if err := errors.Join(setup.SetBasis(&d.file.Controller, model), d.file.Controller.Validate(dims.Latent), model.Fits(d.file)); err != nil {
 		return fail("correct the configuration, or choose another bundle", "%v", err)
 	}
-	if err := d.tryWarmStart(dims.Latent); err != nil {
+	if err := d.tryStart(model); err != nil {
 		return fail("correct the configuration", "%v", err)
 	}
 	text := fmt.Sprintf("%s: observation %d, action %d, d %d, ensemble %d",
@@ -69,7 +69,12 @@ func (d *doctor) checkBundle() finding {
 	return pass("%s", text)
 }
 
-func (d *doctor) tryWarmStart(latent int) error {
+// tryStart checks the task and the labels with which a run starts.
+func (d *doctor) tryStart(model setup.Model) error {
+	latent := model.Dims().Latent
+	if _, err := setup.LoadStart(&d.file, model); err != nil {
+		return err
+	}
 	learner, err := controller.NewLearner(d.file.Controller, latent, d.file.Loop.Period())
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ func TestDoctor_ChecksModel(t *testing.T) {
 			[]string{statusFail, statusSkip, statusSkip, statusSkip}, "model inspect"},
 		{"no labels", "rover", []string{"model.warm_start=/no/labels.npz"},
 			[]string{statusFail, statusOK, statusOK, statusOK}, "model.warm_start"},
+		{"no task", "rover", []string{"run.start_task=none", "run.task_dir=/no/tasks"},
+			[]string{statusFail, statusOK, statusOK, statusOK}, "run.start_task"},
 		{"other names", "composite", []string{"robot.composite.observation[0].name=elsewhere"},
 			[]string{statusOK, statusFail, statusOK, statusOK}, "elsewhere"},
 		{"bridge", "rover", bridge, []string{statusOK, statusSkip, statusOK, statusOK}, "not connected"},

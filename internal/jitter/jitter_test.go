@@ -111,6 +111,14 @@ func TestMeasure_RefusesRobotsWithActuators(t *testing.T) {
 			t.Errorf("%s: watchdog %v ms, operator %+v, %v", name, file.Loop.WatchdogMS, file.Operator, err)
 		}
 	}
+	p, _, err := newProgramRun("rover", []string{"run.state_dir=/a/belief", "run.start_task=turn"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := configs.Load("rover", rigtest.SetValues(p.arguments(t.TempDir(), time.Second))...)
+	if err != nil || file.Run.StartTask != "turn" || file.Run.TaskDir != "/a/tasks" {
+		t.Errorf("from a task: %+v, %v", file.Run, err)
+	}
 	if _, _, err := newProgramRun("cheetah", nil); err != nil {
 		t.Errorf("a simulator: %v", err)
 	}

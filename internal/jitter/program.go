@@ -41,6 +41,13 @@ func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, err
 	if !setup.Simulated(file.Robot) {
 		return nil, rtloop.Config{}, fmt.Errorf(actuatorsRefused, file.Robot.Driver, file.Loop.PeriodMS)
 	}
+	if file.Run.StartTask != "" { // measurementSets clears run.state_dir, on which the folder may depend
+		folder, err := setup.TaskFolder(file.Run)
+		if err != nil {
+			return nil, rtloop.Config{}, err
+		}
+		set = append(slices.Clone(set), "run.task_dir="+string(folder))
+	}
 	return &ProgramRun{config: config, set: set}, file.Loop, nil
 }
 

@@ -86,8 +86,12 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	if err != nil {
 		return result, err
 	}
-	if err := s.Warm.Apply(ctx, agent.Learner()); err != nil {
+	started, err := setup.StartBelief(ctx, agent.Learner(), s)
+	if err != nil {
 		return result, err
+	}
+	if started != "" {
+		r.record.LogEvent(flightlog.Event{Level: flightlog.Info, Text: started})
 	}
 	r.stepper.Agent = agent
 	r.display.Begin(s, spec, nil, r.record.Statistics)

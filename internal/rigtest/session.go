@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
@@ -102,6 +103,7 @@ func RoverSpec(t testing.TB) hal.Spec {
 func NewSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	t.Helper()
 	file := configs.Default()
+	file.Controller = controller.DefaultConfig() // its requests and beliefs do not depend on a task prior
 	file.Log.Dir = t.TempDir()
 	if change != nil {
 		change(&file)

@@ -12,13 +12,52 @@ import (
 	"optibfm/posterior"
 )
 
-// RestoreBelief gives the learner the belief of earlier runs or, without one, the labels of
-// model.warm_start. It returns a message about that belief, empty if there was none.
+// RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief. It returns
+// a message about that belief, empty if there was none.
 func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (recalled string, err error) {
 	if recalled, err = loadBelief(l, s); err != nil || l.Belief().Weight() > 0 {
 		return recalled, err
 	}
-	return recalled, s.Warm.Apply(ctx, l)
+	started, err := StartBelief(ctx, l, s)
+	if recalled != "" && started != "" {
+		recalled += "; "
+	}
+	return recalled + started, err
+}
+
+// StartBelief gives the learner the belief of run.start_task or, without one, the labels of model.warm_start. It
+// returns a message about the task, empty if there was none.
+func StartBelief(ctx context.Context, l *controller.Learner, s *Session) (started string, err error) {
+	if s.Start != nil {
+		started = s.Start.message()
+	}
+	if s.Start == nil || s.Start.Belief == nil {
+		return started, s.Warm.Apply(ctx, l)
+	}
+	if err := restore(l, *s.Start.Belief); err != nil {
+		return "", fmt.Errorf("run.start_task: %s: %w", s.Start.Path, err)
+	}
+	return started, nil
+}
+
+// restore copies a belief.
+func restore(l *controller.Learner, r beliefstore.Record) error {
+	state := make([]float64, posterior.StateLen(r.Belief.Dim()))
+	r.Belief.State(state)
+	if err := l.Belief().Restore(state); err != nil {
+		return err
+	}
+	if !l.SetNoise(r.Noise) {
+		return fmt.Errorf("impossible noise (%+v)", r.Noise)
+	}
+	return nil
+}
+
+// MeanZ returns ẑ [d] of a belief of a configuration.
+func MeanZ(k controller.Config, r beliefstore.Record) []float64 {
+	z := make([]float64, r.Belief.TaskDim())
+	k.Mean(z, r.Belief)
+	return z
 }
 
 // loadBelief gives the learner the belief in run.state_dir, or sets that aside in a fresh session.
@@ -42,10 +81,10 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 		return "", nil
 	}
 	if err == nil {
-		err = checkBelief(record, s)
+		err = checkBelief(record, beliefstore.Path(dir), s.File.Controller, s.Model)
 	}
 	if err == nil {
-		err = restoreBelief(l, record)
+		err = restore(l, record)
 	}
 	if err != nil {
 		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once, or rename %s",
@@ -55,18 +94,25 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 		record.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), record.Belief.Weight()), nil
 }
 
-// checkBelief refuses a belief of another model or of other settings.
-func checkBelief(r beliefstore.Record, s *Session) error {
-	k, b := s.File.Controller, r.Belief
-	where := beliefstore.Path(s.File.Run.StateDir)
-	if is := s.Model.Fingerprint(); r.ModelHash != is {
+// CheckModelHash refuses a file of another model.
+func CheckModelHash(path, hash string, m Model) error {
+	if is := m.Fingerprint(); hash != is {
 		return fmt.Errorf("%s belongs to another model (%s, not %s); use that model",
-			where, plaintext.ShortHash(r.ModelHash), plaintext.ShortHash(is))
+			path, plaintext.ShortHash(hash), plaintext.ShortHash(is))
 	}
-	if d := s.Model.Dims().Latent; b.TaskDim() != d {
+	return nil
+}
+
+// checkBelief refuses a belief of another model or of other settings. where is the file of the belief.
+func checkBelief(r beliefstore.Record, where string, k controller.Config, m Model) error {
+	if err := CheckModelHash(where, r.ModelHash, m); err != nil {
+		return err
+	}
+	b := r.Belief
+	if d := m.Dims().Latent; b.TaskDim() != d {
 		return fmt.Errorf("%s has another dimension (%d, not %d); use its model", where, b.TaskDim(), d)
 	}
-	if err := checkBasis(where, r, k); err != nil {
+	if err := CheckBasis(where, r, k); err != nil {
 		return err
 	}
 	own, err := k.NewBelief(b.TaskDim())
@@ -91,8 +137,8 @@ func checkBelief(r beliefstore.Record, s *Session) error {
 	return nil
 }
 
-// checkBasis refuses a belief in other coordinates or of another noise model.
-func checkBasis(where string, r beliefstore.Record, k controller.Config) error {
+// CheckBasis refuses a belief in other coordinates or of another noise model.
+func CheckBasis(where string, r beliefstore.Record, k controller.Config) error {
 	switch is := k.BasisHash(); {
 	case r.Basis == is:
 	case r.Basis == "":
@@ -105,18 +151,6 @@ func checkBasis(where string, r beliefstore.Record, k controller.Config) error {
 	}
 	if r.Estimate != k.Noise.Estimate {
 		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, r.Estimate)
-	}
-	return nil
-}
-
-func restoreBelief(l *controller.Learner, r beliefstore.Record) error {
-	state := make([]float64, posterior.StateLen(r.Belief.Dim()))
-	r.Belief.State(state)
-	if err := l.Belief().Restore(state); err != nil {
-		return err
-	}
-	if !l.SetNoise(r.Noise) {
-		return fmt.Errorf("impossible noise (%+v)", r.Noise)
 	}
 	return nil
 }

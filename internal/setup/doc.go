@@ -8,7 +8,8 @@
 //     replace by fakes. [CloseRobot] halts a robot and releases it.
 //   - [Model] is a bundle that this program evaluates ([NativeModel]) or one that TensorFlow
 //     evaluates ([SavedModel]).
-//   - [RestoreBelief] loads the belief of earlier runs or the labels of model.warm_start.
+//   - [RestoreBelief] loads the belief of earlier runs, that of the saved task run.start_task
+//     ([LoadStart]), or the labels of model.warm_start.
 //   - [Session.CreateLog] creates the log, after [MakeRoom] has removed verified old ones.
 //
 // [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its model

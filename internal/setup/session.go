@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -29,6 +28,7 @@ type Session struct {
 	Model Model
 	fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
+	Start *Start // the task of run.start_task; nil: none
 
 	Invoked shell.Invocation
 
@@ -86,20 +86,8 @@ func (s *Session) CreateLog(
 		NoSync:     simulated,
 		OnSync:     s.OnSync,
 	}
-	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+fileName(spec.Name), meta, opts)
-}
-
-// fileName returns the name of a robot with only characters that are safe in shells and file systems.
-func fileName(name string) string {
-	const longest = 100 // of the 255 bytes that a file name may have
-	safe := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
-			return r
-		}
-		return '-'
-	}, name)
-	return cmp.Or(safe[:min(len(safe), longest)], "robot")
+	name := cmp.Or(plaintext.FileName(spec.Name), "robot")
+	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+name, meta, opts)
 }
 
 // createUnique creates a log with a new name.
@@ -138,14 +126,12 @@ func (s *Session) CheckTerminal() error {
 	return nil
 }
 
-// CheckController gives a configuration the task prior of its model and checks that they fit.
-func CheckController(c *controller.Config, m Model) (err error) {
+// SetBasis gives a configuration the task prior of its model, if it uses it.
+func SetBasis(c *controller.Config, m Model) (err error) {
 	if p := m.Prior(); p != nil && c.Prior != controller.Isotropic {
-		if c.Basis, err = controller.NewBasis(p.Mean, p.Moment); err != nil {
-			return err
-		}
+		c.Basis, err = controller.NewBasis(p.Mean, p.Moment)
 	}
-	return c.Validate(m.Dims().Latent)
+	return err
 }
 
 // OpenSession opens the model of a configuration and checks that they fit. A fresh session sets the belief
@@ -161,7 +147,13 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
-	if err := CheckController(&s.File.Controller, s.Model); err != nil {
+	if err := SetBasis(&s.File.Controller, s.Model); err != nil {
+		return nil, err
+	}
+	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
+		return nil, err
+	}
+	if err := s.File.Controller.Validate(s.Model.Dims().Latent); err != nil {
 		return nil, err
 	}
 	if err := s.Model.Fits(file); err != nil {

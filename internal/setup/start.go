@@ -1,0 +1,93 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/taskstore"
+)
+
+// Start is the saved task with which a run starts.
+type Start struct {
+	taskstore.Task
+	Path string // of its file
+}
+
+// TaskFolder returns the folder of saved tasks: run.task_dir, or its default.
+func TaskFolder(r configs.Run) (taskstore.Folder, error) {
+	switch {
+	case r.TaskDir != "":
+		return taskstore.Folder(r.TaskDir), nil
+	case r.StateDir != "":
+		return taskstore.Folder(filepath.Join(filepath.Dir(filepath.Clean(r.StateDir)), "tasks")), nil
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("run.task_dir: empty, and this user has no home folder (%w); set a folder", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return taskstore.Folder(filepath.Join(state, "optibfm", "tasks")), nil
+}
+
+// LoadStart loads the task of run.start_task and checks that a run with this model can start from it. It gives
+// its z to the strategy fixed. Without the key it returns nil.
+func LoadStart(f *configs.File, m Model) (*Start, error) {
+	if f.Run.StartTask == "" {
+		return nil, nil
+	}
+	folder, err := TaskFolder(f.Run)
+	if err != nil {
+		return nil, err
+	}
+	task, err := folder.Load(f.Run.StartTask)
+	if err != nil {
+		return nil, fmt.Errorf("run.start_task: %w", err)
+	}
+	s := &Start{Task: task, Path: folder.Path(task.Name)}
+	if err := s.fit(f, m); err != nil {
+		return nil, fmt.Errorf("run.start_task: %w", err)
+	}
+	return s, nil
+}
+
+// fit checks the task against a configuration, and sets fixed_z of the strategy fixed.
+func (s *Start) fit(f *configs.File, m Model) error {
+	if err := CheckModelHash(s.Path, s.ModelHash, m); err != nil {
+		return err
+	}
+	k := &f.Controller
+	if s.Belief != nil {
+		if err := checkBelief(*s.Belief, s.Path, *k, m); err != nil {
+			return err
+		}
+	}
+	if k.Strategy != controller.Fixed {
+		if s.Belief == nil {
+			return fmt.Errorf("%s has no belief to start from (strategy %s): it was made from a log; use --strategy %s",
+				s.Path, k.Strategy, controller.Fixed)
+		}
+		return nil
+	}
+	if len(k.FixedZ) > 0 && !slices.Equal(k.FixedZ, s.Z) {
+		return errors.New("controller.fixed_z is another z than that of the task; remove one of the two keys")
+	}
+	k.FixedZ = s.Z
+	return nil
+}
+
+// message describes the start.
+func (s *Start) message() string {
+	if s.Belief == nil {
+		return fmt.Sprintf("the run follows the task %s, made from a log", s.Name)
+	}
+	return fmt.Sprintf("the run starts from the task %s of %s; its labels weigh %.4g", s.Name,
+		s.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), s.Belief.Belief.Weight())
+}

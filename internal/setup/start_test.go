@@ -1,0 +1,181 @@
+package setup_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/beliefstore"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
+	"optibfm/posterior"
+)
+
+// newRecord returns the belief of n labels for the model of a session.
+func newRecord(t *testing.T, s *setup.Session, n int) beliefstore.Record {
+	t.Helper()
+	b, err := posterior.New(s.Model.Dims().Latent, s.File.Controller.Lambda, s.File.Controller.Rho)
+	rigtest.Must(t, err)
+	phi := make([]float64, b.Dim())
+	for i := range n {
+		phi[i%len(phi)]++
+		rigtest.Must(t, b.Update(phi, float64(i+1), 1))
+	}
+	return beliefstore.Record{
+		ModelHash: s.Model.Fingerprint(), Sigma: 1, Program: "test", Robot: "rover",
+		SavedAt: time.Unix(1e9, 0), Belief: b,
+	}
+}
+
+// newStartable returns a session whose folder has the tasks learnt, of 5 labels, and goal, without a belief.
+func newStartable(t *testing.T) *setup.Session {
+	t.Helper()
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.StateDir = filepath.Join(t.TempDir(), "belief")
+		f.Run.StartTask = "learnt"
+	})
+	folder, err := setup.TaskFolder(s.File.Run)
+	rigtest.Must(t, err)
+	record := newRecord(t, s, 5)
+	task := taskstore.Task{Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record}
+	rigtest.Must(t, folder.Save(task, false))
+	task.Name, task.Belief = "goal", nil
+	rigtest.Must(t, folder.Save(task, false))
+	return s
+}
+
+func TestTaskFolder_IsBesideTheBelief(t *testing.T) {
+	t.Setenv("HOME", "/home/someone")
+	t.Setenv("XDG_STATE_HOME", "relative")
+	for _, c := range []struct{ task, state, want string }{
+		{"/a/tasks", "/b/belief", "/a/tasks"},
+		{"", "/b/belief", "/b/tasks"},
+		{"", "/b/belief/", "/b/tasks"},
+		{"", "belief", "tasks"},
+		{"", "", "/home/someone/.local/state/optibfm/tasks"},
+	} {
+		got, err := setup.TaskFolder(configs.Run{TaskDir: c.task, StateDir: c.state})
+		if err != nil || string(got) != c.want {
+			t.Errorf("%+v: %s, %v", c, got, err)
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", "/state")
+	if got, err := setup.TaskFolder(configs.Run{}); err != nil || got != "/state/optibfm/tasks" {
+		t.Errorf("XDG_STATE_HOME: %s, %v", got, err)
+	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if got, err := setup.TaskFolder(configs.Run{}); err == nil || !strings.Contains(err.Error(), "run.task_dir") {
+		t.Errorf("no home: %s, %v", got, err)
+	}
+}
+
+func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
+	s := newStartable(t)
+	for name, c := range map[string]struct {
+		change func(*configs.File)
+		want   string
+	}{
+		"unknown":       {func(f *configs.File) { f.Run.StartTask = "none" }, "optibfm task list"},
+		"unsafe name":   {func(f *configs.File) { f.Run.StartTask = "../learnt" }, "not a name"},
+		"another sigma": {func(f *configs.File) { f.Controller.Sigma = 0.5 }, "controller.sigma (1, not 0.5); set"},
+		"another rho":   {func(f *configs.File) { f.Controller.Rho = 0.999 }, "another controller.rho"},
+		"goal":          {func(f *configs.File) { f.Run.StartTask = "goal" }, "use --strategy fixed"},
+		"two z": {func(f *configs.File) {
+			f.Controller.Strategy, f.Controller.FixedZ = controller.Fixed, []float64{1}
+		}, "controller.fixed_z"},
+	} {
+		file := s.File
+		c.change(&file)
+		if _, err := setup.LoadStart(&file, s.Model); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	other, err := setup.OpenModel(configs.EmbeddedRover)
+	rigtest.Must(t, err)
+	if _, err := setup.LoadStart(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
+		t.Errorf("another model: %v", err)
+	}
+}
+
+func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
+	s := newStartable(t)
+	for _, name := range []string{"learnt", "goal"} {
+		file := s.File
+		file.Run.StartTask, file.Controller.Strategy = name, controller.Fixed
+		for range 2 { // the second time as a copy of the first run's configuration
+			start, err := setup.LoadStart(&file, s.Model)
+			rigtest.Must(t, err)
+			if !slices.Equal(file.Controller.FixedZ, start.Z) || len(start.Z) != s.Model.Dims().Latent {
+				t.Errorf("%s: fixed_z is %v", name, file.Controller.FixedZ)
+			}
+		}
+	}
+	file := s.File
+	_, err := setup.LoadStart(&file, s.Model)
+	rigtest.Must(t, err)
+	if file.Controller.FixedZ != nil {
+		t.Errorf("strategy %s: fixed_z is %v", file.Controller.Strategy, file.Controller.FixedZ)
+	}
+}
+
+// restored returns the belief with which a session starts, and the message about it.
+func restored(t *testing.T, s *setup.Session) (*posterior.Belief, string) {
+	t.Helper()
+	l, err := controller.NewLearner(s.File.Controller, s.Model.Dims().Latent, 50*time.Millisecond)
+	rigtest.Must(t, err)
+	message, err := setup.RestoreBelief(t.Context(), l, s)
+	rigtest.Must(t, err)
+	return l.Belief(), message
+}
+
+func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T) {
+	s := newStartable(t)
+	var err error
+	s.Start, err = setup.LoadStart(&s.File, s.Model)
+	rigtest.Must(t, err)
+	saved := newRecord(t, s, 2)
+	b, message := restored(t, s)
+	if b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
+		t.Errorf("without a saved belief: %q", message)
+	}
+	store, err := beliefstore.Open(s.File.Run.StateDir)
+	rigtest.Must(t, err)
+	rigtest.Must(t, store.Save(saved))
+	rigtest.Must(t, store.Close())
+	if b, message := restored(t, s); b.Hash() != saved.Belief.Hash() || strings.Contains(message, "task") {
+		t.Errorf("with a saved belief: %q", message)
+	}
+}
+
+func TestOpenSession_StartsATaskAfresh(t *testing.T) {
+	bundle := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
+	dir := t.TempDir()
+	file, err := configs.Load("rover", "model.bundle="+bundle, "run.task_dir="+dir, "run.state_dir="+t.TempDir())
+	rigtest.Must(t, err)
+	s, err := setup.OpenSession(file, false)
+	rigtest.Must(t, err)
+	record, older := newRecord(t, s, 4), newRecord(t, s, 9)
+	task := taskstore.Task{Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record}
+	rigtest.Must(t, taskstore.Folder(dir).Save(task, false))
+	store, err := beliefstore.Open(file.Run.StateDir)
+	rigtest.Must(t, err)
+	rigtest.Must(t, store.Save(older))
+	rigtest.Must(t, store.Close())
+
+	file.Run.StartTask = "learnt"
+	s, err = setup.OpenSession(file, true)
+	rigtest.Must(t, err)
+	b, message := restored(t, s)
+	if b.Hash() != record.Belief.Hash() || !strings.Contains(message, "belief.old; the run starts from the task") {
+		t.Errorf("a belief of weight %g, %q", b.Weight(), message)
+	}
+	if !strings.Contains(string(s.YAML), "start_task: learnt") {
+		t.Errorf("the recorded configuration has no start_task:\n%s", s.YAML)
+	}
+}

@@ -1,0 +1,142 @@
+package tasks
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/internal/beliefstore"
+	"optibfm/internal/setup"
+	"optibfm/internal/shell"
+	"optibfm/internal/taskstore"
+	"optibfm/internal/version"
+	"optibfm/posterior"
+)
+
+// Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that at the end
+// of a log.
+func Save(out io.Writer, o Options, n New, from string) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	from = cmp.Or(from, w.file.Run.StateDir)
+	if from == "" {
+		return errors.New("task save: run.state_dir is empty, so that runs save no belief; " +
+			"give a configuration that sets it with -c, or a folder or log with --from")
+	}
+	if from, err = filepath.Abs(from); err != nil {
+		return fmt.Errorf("task save: %w", err)
+	}
+	task, err := w.taskOf(from)
+	if err != nil {
+		return fmt.Errorf("task save: %w", err)
+	}
+	task.Name, task.Note = n.Name, n.Note
+	record := task.Belief
+	what := fmt.Sprintf("%s, the belief of %s", labelsText(task), timeText(record.SavedAt))
+	return w.keep(out, "task save", task, n.Replace, what)
+}
+
+// taskOf makes a task of the belief in a folder, or of that at the end of a log.
+func (w workplace) taskOf(path string) (taskstore.Task, error) {
+	origin := taskstore.Origin{At: time.Now().UTC(), Program: version.String()}
+	var record beliefstore.Record
+	var k controller.Config // of the belief
+	var err error
+	if info, missing := os.Stat(path); missing == nil && info.Mode().IsRegular() {
+		origin.Log = path
+		record, k, err = lastBelief(path)
+	} else {
+		k = w.file.Controller
+		origin.StateDir = path
+		record, err = beliefstore.Load(path)
+	}
+	if err != nil {
+		return taskstore.Task{}, err
+	}
+	if err := w.checkRecord(record, path, &k); err != nil {
+		return taskstore.Task{}, err
+	}
+	origin.Robot = record.Robot
+	return taskstore.Task{ModelHash: record.ModelHash, Z: setup.MeanZ(k, record), Belief: &record, Origin: origin}, nil
+}
+
+// checkRecord refuses a belief without a label, one of another model than the configuration's, and one in
+// other coordinates than those of k, which it gives the basis of the model.
+func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.Config) error {
+	if r.Belief.Weight() == 0 {
+		return fmt.Errorf("%s has no label; give labels first", from)
+	}
+	model, err := setup.OpenModel(w.file.Model.Bundle)
+	if err != nil {
+		return fmt.Errorf("model.bundle: %w", err)
+	}
+	if err := setup.CheckModelHash(from, r.ModelHash, model); err != nil {
+		return fmt.Errorf("%w: give its configuration with -c", err)
+	}
+	if k.Basis == nil {
+		if err := setup.SetBasis(k, model); err != nil {
+			return err
+		}
+	}
+	return setup.CheckBasis(from, r, *k)
+}
+
+// lastBelief computes the belief after the last tick of a log.
+func lastBelief(path string) (r beliefstore.Record, k controller.Config, err error) {
+	log, err := flightlog.Open(path)
+	if err != nil {
+		return r, k, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	m := log.Metadata()
+	r = beliefstore.Record{
+		ModelHash: m.ModelHash, Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
+		Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate,
+		Program: m.Program, Robot: m.Robot.Name, Belief: new(posterior.Belief),
+	}
+	known := false
+	result, err := flightlog.Follow(log, func(t *controller.Tick, b *posterior.Belief) {
+		if known = b != nil; known {
+			r.Belief.CopyFrom(b)
+		}
+		r.SavedAt = time.Unix(0, m.Clock.WallNS+t.SenseAt-m.Clock.MonoNS).UTC()
+	})
+	if err != nil {
+		return r, k, fmt.Errorf("%s: %w", path, err)
+	}
+	if !known || !result.OK() {
+		return r, k, fmt.Errorf("%s: replay cannot compute the belief after the last tick; see: %s",
+			path, shell.ThisProgram().Command("replay", shell.Operand(path)))
+	}
+	r.Noise = result.Noise
+	return r, m.Control, nil
+}
+
+// keep writes a task and prints what it is and how to start from it.
+func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace bool, what string) error {
+	err := w.folder.Save(t, replace)
+	if errors.Is(err, taskstore.ErrExists) {
+		return fmt.Errorf("%s: %w; choose another name, or --replace it", command, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	args := []string{"run", "--config", shell.Operand(w.Config), "--start", t.Name}
+	if t.Belief == nil {
+		args = append(args, "--strategy", "fixed")
+	}
+	for _, s := range w.Set {
+		args = append(args, "--set", s)
+	}
+	path, start := w.folder.Path(t.Name), shell.ThisProgram().Command(args...)
+	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", path, what, start)
+	return nil
+}

@@ -1,0 +1,199 @@
+package tasks
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/internal/plaintext"
+	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
+)
+
+// Options select the configuration of the robot, which has the folder of its tasks and its model.
+type Options struct {
+	Config string   // a file or a name
+	Set    []string // overrides
+}
+
+// workplace is the configuration of a command and the folder of its tasks.
+type workplace struct {
+	Options
+	file   configs.File
+	folder taskstore.Folder
+}
+
+func (o Options) open() (w workplace, err error) {
+	w.Options = o
+	if w.file, err = configs.Load(o.Config, o.Set...); err != nil {
+		return w, err
+	}
+	w.folder, err = setup.TaskFolder(w.file.Run)
+	return w, err
+}
+
+// New describes a task to be saved.
+type New struct {
+	Name    string
+	Note    string
+	Replace bool // a task of the same name
+}
+
+// List prints the saved tasks and marks those of other models than the configuration's. It prints all tasks
+// that it can read, then returns the errors of the others.
+func List(out io.Writer, o Options) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	entries, err := w.folder.List()
+	if err != nil {
+		return fmt.Errorf("task list: %w", err)
+	}
+	if len(entries) == 0 {
+		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
+		return nil
+	}
+	model, err := setup.OpenModel(w.file.Model.Bundle)
+	if err != nil {
+		err = fmt.Errorf("task list: model.bundle: %w; the models are not compared", err)
+		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
+	}
+	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
+}
+
+// printTable prints the tasks, with a mark if another reports that the hash is of another model. It returns the
+// errors of the files that could not be read.
+func printTable(out io.Writer, entries []taskstore.Entry, another func(hash string) bool) error {
+	var errs []error
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tMODEL\tNOTE")
+	for _, e := range entries {
+		if e.Err != nil {
+			errs = append(errs, fmt.Errorf("task list: %w", e.Err))
+			continue
+		}
+		model := plaintext.Clean(plaintext.ShortHash(e.Task.ModelHash))
+		if another(e.Task.ModelHash) {
+			model += " (another)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
+			e.Name, countText(e.Task), timeText(e.Task.Origin.At), model, plaintext.Clean(e.Task.Note))
+	}
+	return errors.Join(append(errs, table.Flush())...)
+}
+
+// Show prints a task, with asJSON as JSON with its z.
+func Show(out io.Writer, o Options, name string, asJSON bool) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	t, err := w.folder.Load(name)
+	if err != nil {
+		return fmt.Errorf("task show: %w", err)
+	}
+	if asJSON {
+		return printJSON(out, t)
+	}
+	row := func(name, format string, args ...any) {
+		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("  %-9s %s", name, plaintext.Clean(fmt.Sprintf(format, args...)))))
+	}
+	fmt.Fprintln(out, w.folder.Path(t.Name))
+	if t.Note != "" {
+		row("note", "%s", t.Note)
+	}
+	row("model", "%s", t.ModelHash)
+	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
+	if r := t.Belief; r != nil {
+		row("belief", "%s, saved %s in %s", labelsText(t), timeText(r.SavedAt),
+			cmp.Or(t.Origin.StateDir, t.Origin.Log))
+		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
+			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
+	} else {
+		from := t.Origin
+		row("log", "%s, from %g to %g s: the mean of %d states", from.Log, from.FromS, from.ToS, from.States)
+	}
+	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At), t.Origin.Program, t.Origin.Robot)
+	return nil
+}
+
+// taskReport is the JSON of a task.
+type taskReport struct {
+	Name string `json:"name"`
+	taskstore.Task
+	Belief *beliefReport `json:"belief,omitempty"` // not of a task from a log
+}
+
+// beliefReport is the JSON of a belief.
+type beliefReport struct {
+	Labels       float64   `json:"labels"` // the sum of their confidences, less what was forgotten
+	SavedAt      time.Time `json:"saved_at"`
+	Program      string    `json:"program"`
+	Lambda       float64   `json:"lambda"`
+	Rho          float64   `json:"rho"`
+	Sigma        float64   `json:"sigma"`
+	ExactRestore bool      `json:"exact_restore"`
+}
+
+func printJSON(out io.Writer, t taskstore.Task) error {
+	report := taskReport{Name: t.Name, Task: t}
+	if r := t.Belief; r != nil {
+		report.Belief = &beliefReport{
+			r.Labels(), r.SavedAt, r.Program, r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore(),
+		}
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// Delete deletes a task.
+func Delete(out io.Writer, o Options, name string) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	if err := w.folder.Delete(name); err != nil {
+		return fmt.Errorf("task delete: %w", err)
+	}
+	fmt.Fprintf(out, "%s: deleted\n", w.folder.Path(name))
+	return nil
+}
+
+// Names lists the names of the saved tasks, for the completion of a shell.
+func Names(o Options) (names []string) {
+	w, err := o.open()
+	if err != nil {
+		return nil
+	}
+	names, _ = w.folder.Names() // a completion reports no errors
+	return names
+}
+
+// labelsText describes the labels of a belief.
+func labelsText(t taskstore.Task) string { return fmt.Sprintf("%s labels", countText(t)) }
+
+// countText is the number of labels, or - for a task from a log.
+func countText(t taskstore.Task) string {
+	if t.Belief == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", t.Belief.Labels())
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}

@@ -1,0 +1,365 @@
+package tasks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/internal/beliefstore"
+	"optibfm/internal/lockstep"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
+	"optibfm/internal/terminal"
+	"optibfm/posterior"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
+)
+
+// bench is a rover with an untrained model, a folder of tasks and one for the belief.
+type bench struct {
+	Options
+	folder taskstore.Folder
+	state  string
+	cov    []float64 // Cov B of the model, [d, d]
+	d      int
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	var a tflite.Architecture
+	bundle := rigtest.RoverBundle(t, func(m *tflite.Manifest) { a = m.Architecture })
+	dir := t.TempDir()
+	b := bench{
+		folder: taskstore.Folder(filepath.Join(dir, "tasks")), state: filepath.Join(dir, "belief"),
+		cov: tflitetest.Tensors(a, 1)["cov_b"].F64, d: a.Latent,
+	}
+	b.Options = Options{Config: "rover", Set: []string{
+		"model.bundle=" + bundle, "run.task_dir=" + string(b.folder), "log.dir=" + filepath.Join(dir, "logs"),
+	}}
+	return b
+}
+
+// saveBelief saves a belief as a run does. Its labels are n times the reward 1 at the feature e_0.
+func (b bench) saveBelief(t *testing.T, hash string, n int) {
+	t.Helper()
+	belief, err := posterior.New(b.d, 1, 1)
+	rigtest.Must(t, err)
+	phi := make([]float64, b.d)
+	phi[0] = 1
+	for range n {
+		rigtest.Must(t, belief.Update(phi, 1, 4))
+	}
+	store, err := beliefstore.Open(b.state)
+	rigtest.Must(t, err)
+	rigtest.Must(t, store.Save(beliefstore.Record{
+		ModelHash: hash, Sigma: 0.5, Program: "test", Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
+	}))
+	rigtest.Must(t, store.Close())
+}
+
+func (b bench) modelHash(t *testing.T) string {
+	t.Helper()
+	w, err := b.open()
+	rigtest.Must(t, err)
+	m, err := setup.OpenModel(w.file.Model.Bundle)
+	rigtest.Must(t, err)
+	return m.Fingerprint()
+}
+
+// wantError fails unless an error contains some words.
+func wantError(t *testing.T, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("error %v, want %q", err, words)
+	}
+}
+
+func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
+	b := newBench(t)
+	var out bytes.Buffer
+	b.saveBelief(t, b.modelHash(t), 3)
+	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "slow"}, b.state))
+	for _, want := range []string{"3 labels", "2001-09-09 01:46:40 UTC", "run --config rover --start turn --set"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
+		}
+	}
+	task, err := b.folder.Load("turn")
+	rigtest.Must(t, err)
+	want := make([]float64, b.d)
+	want[0] = 12.0 / 13 // V = 1 + 3·4, b = 3·4
+	for i, v := range task.Z {
+		if math.Abs(v-want[i]) > 1e-12 {
+			t.Fatalf("z is %v, want %v", task.Z, want)
+		}
+	}
+	if task.Note != "slow" || task.Origin.StateDir != b.state || task.ModelHash != b.modelHash(t) {
+		t.Errorf("%+v", task)
+	}
+
+	b.saveBelief(t, b.modelHash(t), 5)
+	again := func(replace bool) error {
+		return Save(&out, b.Options, New{Name: "turn", Replace: replace}, b.state)
+	}
+	wantError(t, again(false), "--replace")
+	rigtest.Must(t, again(true))
+	if task, err := b.folder.Load("turn"); err != nil || task.Belief.Labels() != 5 {
+		t.Errorf("after --replace: %+v, %v", task, err)
+	}
+}
+
+func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
+	b := newBench(t)
+	save := func(name, from string) error { return Save(&bytes.Buffer{}, b.Options, New{Name: name}, from) }
+	wantError(t, save("turn", ""), "run.state_dir is empty")
+	if err := save("turn", b.state); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no belief: %v", err)
+	}
+	b.saveBelief(t, b.modelHash(t), 0)
+	wantError(t, save("turn", b.state), "no label")
+	b.saveBelief(t, "0123456789abcdef", 2)
+	wantError(t, save("turn", b.state), "another model")
+	b.saveBelief(t, b.modelHash(t), 2)
+	wantError(t, save("a/b", b.state), "not a name")
+	rigtest.Must(t, os.Truncate(beliefstore.Path(b.state), 100))
+	wantError(t, save("turn", b.state), "damaged")
+	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
+	if names := Names(b.Options); len(names) != 0 {
+		t.Errorf("tasks %q", names)
+	}
+}
+
+func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn"}, log))
+	task, err := b.folder.Load("turn")
+	rigtest.Must(t, err)
+	all := ticks(t, log)
+	if got, want := task.Belief.Belief.Hash(), all[len(all)-1].Hash; got != want {
+		t.Errorf("a belief with the hash %#x, the last tick has %#x", got, want)
+	}
+	if task.Origin.Log != log || task.Origin.StateDir != "" || task.Belief.Labels() == 0 {
+		t.Errorf("%+v, %g labels", task.Origin, task.Belief.Labels())
+	}
+}
+
+func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
+	b := newBench(t)
+	var out bytes.Buffer
+	rigtest.Must(t, List(&out, b.Options))
+	if !strings.Contains(out.String(), "no task") {
+		t.Errorf("an empty folder: %s", out.String())
+	}
+	b.saveBelief(t, b.modelHash(t), 3)
+	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "a\x1b[31mb"}, b.state))
+	foreign := taskstore.Task{Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}}
+	rigtest.Must(t, b.folder.Save(foreign, false))
+	rigtest.Must(t, os.WriteFile(b.folder.Path("cut"), []byte("cut"), 0o600))
+	out.Reset()
+	wantError(t, List(&out, b.Options), "optibfm task delete cut")
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "foreign  -") || !strings.Contains(lines[1], "(another)") ||
+		!strings.HasPrefix(lines[2], "turn     3") || strings.Contains(lines[2], "another") ||
+		strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%q", lines)
+	}
+	rigtest.Must(t, Delete(&out, b.Options, "cut"))
+	b.Set = append(b.Set, "model.bundle="+t.TempDir())
+	out.Reset()
+	wantError(t, List(&out, b.Options), "model.bundle")
+	if !strings.Contains(out.String(), "turn     3") {
+		t.Errorf("without the model: %s", out.String())
+	}
+}
+
+func TestShow_PrintsTextAndJSON(t *testing.T) {
+	b := newBench(t)
+	b.saveBelief(t, b.modelHash(t), 3)
+	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn", Note: "slow"}, b.state))
+	var out bytes.Buffer
+	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	for _, want := range []string{"note      slow", "3 labels", "sigma 0.5", "robot rover?[2J", b.modelHash(t)} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	rigtest.Must(t, Show(&out, b.Options, "turn", true))
+	var got struct {
+		Name   string    `json:"name"`
+		Note   string    `json:"note"`
+		Z      []float64 `json:"z"`
+		Belief struct {
+			Labels float64 `json:"labels"`
+			Sigma  float64 `json:"sigma"`
+		} `json:"belief"`
+	}
+	rigtest.Must(t, json.Unmarshal(out.Bytes(), &got))
+	if got.Name != "turn" || got.Note != "slow" || len(got.Z) != b.d ||
+		got.Belief.Labels != 3 || got.Belief.Sigma != 0.5 {
+		t.Errorf("%+v", got)
+	}
+	wantError(t, Show(&out, b.Options, "none", false), "optibfm task list")
+}
+
+// record runs 5 s of the rover in lockstep and returns its log.
+func (b bench) record(t *testing.T, set ...string) string {
+	t.Helper()
+	file, err := configs.Load(b.Config, slices.Concat(b.Set, set,
+		[]string{"run.lockstep=true", "run.duration_s=5", "run.episode_s=0", "controller.seed=3"})...)
+	rigtest.Must(t, err)
+	s, err := setup.OpenSession(file, false)
+	rigtest.Must(t, err)
+	outcome, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
+	rigtest.Must(t, err)
+	return outcome.LogPath
+}
+
+// meanFeature returns the mean φ of the ticks of a log from one index to another, and their number.
+func (b bench) meanFeature(t *testing.T, path string, from, to uint64) (mean []float64, n int) {
+	t.Helper()
+	mean = make([]float64, b.d)
+	for _, tick := range ticks(t, path) {
+		if tick.Index < from || tick.Index > to {
+			continue
+		}
+		n++
+		for i, v := range tick.Phi {
+			mean[i] += v
+		}
+	}
+	for i := range mean {
+		mean[i] /= float64(n)
+	}
+	return mean, n
+}
+
+// ticks returns the ticks of a log.
+func ticks(t *testing.T, path string) (all []*controller.Tick) {
+	t.Helper()
+	r, err := flightlog.Open(path)
+	rigtest.Must(t, err)
+	defer r.Close()
+	for record, err := range r.Records() {
+		rigtest.Must(t, err)
+		if record.Tick != nil {
+			tick := controller.NewTick(r.Metadata().Shape)
+			tick.CopyFrom(record.Tick)
+			all = append(all, tick)
+		}
+	}
+	return all
+}
+
+func TestFromLog_IsTheCovarianceTimesTheMeanFeature(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	var out bytes.Buffer
+	rigtest.Must(t, FromLog(&out, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
+	task, err := b.folder.Load("there")
+	rigtest.Must(t, err)
+	phi, n := b.meanFeature(t, log, 20, 50) // at 50 ms
+	if task.Origin.States != n || n != 31 || task.Belief != nil {
+		t.Errorf("%d states, want %d; %s", task.Origin.States, n, out.String())
+	}
+	for i := range b.d {
+		want := 0.0
+		for j, v := range phi {
+			want += b.cov[i*b.d+j] * v
+		}
+		if math.Abs(task.Z[i]-want) > 1e-4*(1+math.Abs(want)) { // B is in float32
+			t.Errorf("element %d of z: %g, want %g", i, task.Z[i], want)
+		}
+	}
+	for _, tick := range ticks(t, b.record(t, "run.start_task=there", "controller.strategy=fixed")) {
+		if !slices.Equal(tick.Z, task.Z) {
+			t.Fatalf("tick %d followed %v, want %v", tick.Index, tick.Z, task.Z)
+		}
+	}
+}
+
+func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	make := func(o Options, path string, s Span) error {
+		return FromLog(&bytes.Buffer{}, o, New{Name: "there"}, path, s)
+	}
+	nan := math.NaN()
+	for _, s := range []Span{{-1, 2}, {3, 2}, {nan, 2}, {1, nan}, {1, math.Inf(1)}} {
+		wantError(t, make(b.Options, log, s), "no span")
+	}
+	wantError(t, make(b.Options, log, Span{6, 8}), "no valid state from 6 to 8 s; the log has 0 to 4.95 s")
+	wantError(t, make(Options{"rover", b.Set[1:]}, log, Span{1, 2}), "another model")
+	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
+	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")
+
+	text, err := os.ReadFile(log)
+	rigtest.Must(t, err)
+	text[len(text)/2] ^= 0xff
+	damaged := filepath.Join(t.TempDir(), "damaged.mcap")
+	rigtest.Must(t, os.WriteFile(damaged, text, 0o600))
+	if err := make(b.Options, damaged, Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
+		t.Errorf("a damaged log: %v", err)
+	}
+	if names := Names(b.Options); len(names) != 0 {
+		t.Errorf("tasks %q", names)
+	}
+}
+
+// rewrite copies the snapshots and the ticks of a log to a new one, the ticks changed.
+func rewrite(t *testing.T, path string, change func(*controller.Tick)) string {
+	t.Helper()
+	r, err := flightlog.Open(path)
+	rigtest.Must(t, err)
+	defer r.Close()
+	copied := filepath.Join(t.TempDir(), "copy.mcap")
+	w, err := flightlog.Create(copied, r.Metadata(), flightlog.Options{NoSync: true})
+	rigtest.Must(t, err)
+	for record, err := range r.Records() {
+		rigtest.Must(t, err)
+		if s := record.Snapshot; s != nil {
+			rigtest.Must(t, w.WriteSnapshot(*s))
+		}
+		if record.Tick != nil {
+			change(record.Tick)
+			rigtest.Must(t, w.WriteTick(record.Tick))
+		}
+	}
+	rigtest.Must(t, w.Close())
+	return copied
+}
+
+func TestFromLog_SkipsOnlyStatesThatTheGuardRefused(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	nan := float32(math.NaN())
+	refused := rewrite(t, log, func(tick *controller.Tick) {
+		if tick.Index%2 == 0 {
+			tick.Obs[0], tick.Flags = nan, tick.Flags|controller.FlagBadObs
+		}
+	})
+	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "odd"}, refused, Span{1, 2}))
+	if task, err := b.folder.Load("odd"); err != nil || task.Origin.States != 10 {
+		t.Errorf("%+v, %v", task.Origin, err)
+	}
+	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "none"}, refused, Span{1, 1.01}), "no valid state")
+	accepted := rewrite(t, log, func(tick *controller.Tick) {
+		if tick.Index == 25 {
+			tick.Obs[0] = nan
+		}
+	})
+	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "nan"}, accepted, Span{1, 2}), "tick 25")
+}
