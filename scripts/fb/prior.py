@@ -16,7 +16,7 @@ def add(program: str, bundle: Path, obs: np.ndarray, path: Path) -> None:
     np.savez_compressed(path, obs=np.asarray(obs, np.float32))
     found = shutil.which(program)
     command = [found or program, "model", "prior", str(bundle), "--observations", str(path)]
-    if found and subprocess.run(command, check=False).returncode == 0:  # noqa: S603  # the program that the user named
+    if found and subprocess.run(command, check=False).returncode == 0:  # the program that the user named
         return
     why = "the program failed" if found else f"{program} was not found (--optibfm)"
     print(f"{bundle} has no task prior: {why}; run: {shlex.join(command)}", file=sys.stderr)
