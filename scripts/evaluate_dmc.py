@@ -60,7 +60,9 @@ def export(source, out, added, z) -> None:
     out.mkdir(parents=True, exist_ok=True)
     description = json.loads((source / "bfm.json").read_text())
     description["provenance"] = {k: v for k, v in (description["provenance"] | added).items() if v}
-    shutil.copyfile(source / "model.safetensors", out / "model.safetensors")
+    files = ["model.safetensors"] + ["prior.safetensors"] * ("prior" in description)
+    for name in files:
+        shutil.copyfile(source / name, out / name)
     bundle.replace(out / "bfm.json", (json.dumps(description, indent=2) + "\n").encode())
     bundle.replace(out / "oracle.json", (json.dumps({"z": z}) + "\n").encode())
 

@@ -30,7 +30,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import train_fb
-from fb import bundle, flat, recording, simulation, zeroshot
+from fb import bundle, flat, prior, recording, simulation, zeroshot
 from fb.episodes import Episodes, Noise
 from fb.networks import on_sphere
 
@@ -380,6 +380,12 @@ class Pretraining(train_fb.Trainer):
         self.refuse_divergence()
         self.args.out.mkdir(parents=True, exist_ok=True)
         self.write_checkpoint()
+
+    def add_prior(self) -> None:
+        folder = self.args.out / "best"
+        if folder.exists():
+            [obs] = self.replay.sample(prior.OBSERVATIONS, "next_obs")
+            self.add_prior_of(folder, obs)
 
     def provenance(self) -> dict:
         practised = f"then its own practice: {self.practice.rows}" if self.practice else "no practice"

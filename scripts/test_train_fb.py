@@ -17,7 +17,7 @@ try:
     import numpy as np
     import torch
     import train_fb
-    from fb import bundle, losses
+    from fb import bundle, losses, prior
     from fb.networks import on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -142,6 +142,29 @@ class Training(unittest.TestCase):
         tensors = load_file(out / "model.safetensors")
         self.assertEqual(tuple(tensors["cov_b"].shape), (4, 4))
         self.assertEqual(tuple(tensors["_forward_map.embed_sa.0.weight"].shape), (2, 5, 16))
+
+    def test_the_program_adds_the_prior_from_observations_alone(self):
+        program = self.folder / "optibfm"
+        program.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\n')
+        program.chmod(0o755)
+        out = self.run_to(2, "prior", "--optibfm", str(program))
+        observations = out / "observations.npz"
+        arguments = program.with_suffix(".arguments").read_text().split()
+        self.assertEqual(arguments, ["model", "prior", str(out), "--observations", str(observations)])
+        with np.load(observations) as archive, np.load(self.data) as data:
+            self.assertEqual(list(archive), ["obs"])
+            for axis in range(3):
+                np.testing.assert_array_equal(np.sort(archive["obs"][:, axis]), np.sort(data["obs"][:, axis]))
+
+    def test_the_command_for_the_prior_is_printed_where_the_program_is_missing_or_fails(self):
+        failing = self.folder / "failing"
+        failing.write_text("#!/bin/sh\nexit 1\n")
+        failing.chmod(0o755)
+        for program, why in ((self.folder / "nowhere", "was not found"), (failing, "the program failed")):
+            with self.subTest(why), contextlib.redirect_stderr(io.StringIO()) as text:
+                prior.add(str(program), self.folder / "a bundle", np.zeros((4, 3)), self.folder / "o.npz")
+                self.assertIn(f"{why}", text.getvalue())
+                self.assertIn(f"{program} model prior '{self.folder}/a bundle' --observations {self.folder}/o.npz", text.getvalue())
 
     def test_the_rates_of_a_resumed_training_are_those_asked_for_now_from_its_first_update(self):
         self.run_to(2, "rates", "--lr", "1e-3")

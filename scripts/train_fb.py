@@ -35,7 +35,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses, recording
+from fb import bundle, flat, losses, prior, recording
 from fb.networks import Architecture, Model, on_sphere
 
 
@@ -90,6 +90,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     run.add_argument("--seed", type=at_least(0), default=0)
     run.add_argument("--device", default="cpu", help="of torch (%(default)s)")
     run.add_argument("--threads", type=at_least(1), default=1, help="of torch on the CPU (%(default)s)")
+    run.add_argument("--optibfm", default="optibfm", help="program that adds the task prior to the bundle (%(default)s)")
     run.add_argument("--save-every", type=at_least(1), default=10_000, help="updates between checkpoints (%(default)s)")
     return p
 
@@ -281,6 +282,15 @@ class Trainer:
         self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
 
+    def add_prior(self) -> None:
+        """Adds the task prior to the saved bundle."""
+        rows = torch.randperm(len(self.obs))[: prior.OBSERVATIONS]
+        self.add_prior_of(self.args.out, self.obs[rows.to(self.obs.device)])
+
+    def add_prior_of(self, folder: Path, obs: torch.Tensor) -> None:
+        """Adds a prior of obs [n, O] to the bundle in a folder."""
+        prior.add(self.args.optibfm, folder, obs.cpu().numpy(), self.args.out / "observations.npz")
+
     def refuse_divergence(self) -> None:
         """Ends the program before non-finite numbers replace a good checkpoint."""
         parts = {"F": self.forward_flat, "B": self.backward_flat, "the actor": self.actor_flat}
@@ -430,6 +440,7 @@ def train(trainer: Trainer) -> None:
     if caught:
         print(f"{args.out}: stopped at update {trainer.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
+    trainer.add_prior()
 
 
 def keep_freed_memory() -> None:

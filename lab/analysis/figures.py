@@ -38,7 +38,7 @@ def draw(results: Results, section: dict) -> bytes | None:
         return (_dots if view["x"] == "share" else _panels)(results, rows, view)
 
 
-def _svg(figure) -> bytes:
+def svg(figure) -> bytes:
     """Returns the same bytes for the same figure: no date, and a style sheet for dark pages."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -95,7 +95,7 @@ def _panels(results: Results, rows: list[Row], view: dict) -> bytes:
     lines = 1 + sum(len(entry) + 10 for entry in entries) // 125
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=-(-len(entries) // lines),
                   handlelength=2.6)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _line(results: Results, row: Row, view: dict) -> tuple[list, list[Estimate]]:
@@ -152,7 +152,7 @@ def _dots(results: Results, rows: list[Row], view: dict) -> bytes:
         ax.invert_yaxis()
         ax.axvline(1, **GUIDE)
         ax.set(xlabel=f"{MEASURES[view['measure']][1]} (IQM)", title=name if several else f"{name}, {shown[0].method}")
-    return _svg(figure)
+    return svg(figure)
 
 
 def draw_theory(curves: list[dict], view: dict) -> bytes:
@@ -174,4 +174,4 @@ def draw_theory(curves: list[dict], view: dict) -> bytes:
                 ax.plot(*panel["guide"]["line"], label=panel["guide"]["label"], **GUIDE)
             ax.set(**panel["axes"])
             ax.legend(fontsize=7.5, loc=panel.get("legend", "best"))
-        return _svg(figure)
+        return svg(figure)

@@ -12,7 +12,7 @@ from rliable import library, metrics
 from scipy import stats
 
 from lab.analysis import __main__ as command
-from lab.analysis import claims, estimates, figures, rows, samples, sections
+from lab.analysis import claims, estimates, figures, priors, rows, samples, sections
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 HEAD = ",".join(rows.COLUMNS)
@@ -448,6 +448,19 @@ class TestPage(Folder):
             self.assertEqual(command.main(), 1)
         self.assertEqual(errors.getvalue(), f'analysis: {path}:2: value: not a finite number (found "?")\n')
         self.assertFalse((self.folder / "out").exists())
+
+
+class TestPriors(Folder):
+    def test_the_committed_prior_is_the_one_of_its_description(self):
+        name, described, moment = priors.read(EXPERIMENTS.parents[1] / "models" / "walker")
+        self.assertEqual((name, moment.shape), ("walker", (50, 50)))
+        np.testing.assert_array_equal(moment, moment.T)
+        least, mean = np.linalg.eigvalsh(moment)[0], np.trace(moment) / 50
+        self.assertGreater(least, 0.9 * described["isotropic"] * mean)
+        self.assertEqual(priors.draw([(name, described, moment)])[:5], b"<?xml")
+
+    def test_the_share_of_directions_falls_from_the_strongest(self):
+        np.testing.assert_allclose(priors.share_of_directions(np.diag([1.0, 6, 3])), [0, 0.6, 0.9, 1])
 
 
 class TestCommitted(unittest.TestCase):
