@@ -476,6 +476,18 @@ class PreTraining(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
                 evaluate_dmc.labelled_states(folder, simulation.DOMAINS["cheetah"]())
 
+    def test_is_exported_with_its_prior_if_it_has_one(self):
+        for prior in ({}, {"prior": {"sha256": "x"}}):
+            with self.subTest(prior), tempfile.TemporaryDirectory() as name:
+                source, out = Path(name, "source"), Path(name, "out")
+                source.mkdir()
+                (source / "bfm.json").write_text(json.dumps({"provenance": {"data": "a"}, **prior}))
+                for file in ("model.safetensors", "prior.safetensors"):
+                    (source / file).write_text(file)
+                evaluate_dmc.export(source, out, {}, {})
+                files = {"bfm.json", "model.safetensors", "oracle.json"} | ({"prior.safetensors"} if prior else set())
+                self.assertEqual({path.name for path in out.iterdir()}, files)
+
     def check_exported(self, folder):
         with contextlib.redirect_stdout(io.StringIO()):
             evaluate_dmc.main(["cheetah", str(folder / "run"), "--out", str(folder / "out"), "--episodes", "1",

@@ -53,6 +53,8 @@ at most 2. docs/models.md explains it.`,
 	f.StringVar(&o.Out, "out", "", "the folder of a copy, new or empty (default: change the bundle itself)")
 	f.IntVar(&o.Rewards, "rewards", o.Rewards, "number of random rewards, at least 100 and ten times d")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of observations and rewards")
+	f.StringVar(&o.Library, "library", "",
+		"SavedModel: the folder of TensorFlow's library (default: the install script's)")
 	requireFlags(cmd, "observations")
 	return cmd
 }

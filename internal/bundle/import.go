@@ -88,7 +88,7 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 // addPrior adds a task prior to the imported bundle.
 func (o ImportOptions) addPrior(out io.Writer) error {
 	p := DefaultPriorOptions()
-	p.Observations = o.Observations
+	p.Observations, p.Library = o.Observations, o.Library
 	if err := AddPrior(out, o.Out, p); err != nil {
 		return fmt.Errorf("%s is imported, but has no task prior: %w", o.Out, err)
 	}

@@ -17,6 +17,7 @@ import (
 type PriorOptions struct {
 	Observations string // .npz file with obs [n, O]: recorded observations, or labelled states
 	Out          string // folder of the changed copy, new or empty; "" for the bundle itself
+	Library      string // SavedModel only: folder of TensorFlow's library; "" for the install script's
 	taskprior.Options
 }
 
@@ -36,7 +37,7 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 	if err != nil {
 		return fmt.Errorf("model prior: %w", err)
 	}
-	p, took, err := estimatePrior(m, obs, o.Options)
+	p, took, err := estimatePrior(m, obs, o)
 	if err != nil {
 		return fmt.Errorf("model prior: %s: %w", o.Observations, err)
 	}
@@ -51,16 +52,16 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 	return err
 }
 
-func estimatePrior(
-	m setup.Model, obs []float32, o taskprior.Options,
-) (p *tflite.Prior, took time.Duration, err error) {
-	n, err := m.Evaluator(configs.Default())
+func estimatePrior(m setup.Model, obs []float32, o PriorOptions) (p *tflite.Prior, took time.Duration, err error) {
+	file := configs.Default()
+	file.Model.TensorFlow.Library = o.Library
+	n, err := m.Evaluator(file)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
 	start := time.Now()
-	p, err = taskprior.Estimate(n, obs, o)
+	p, err = taskprior.Estimate(n, obs, o.Options)
 	return p, time.Since(start), err
 }
 

@@ -113,3 +113,18 @@ func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	rigtest.Must(t, Describe(&with, configs.EmbeddedRover))
 	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }
+
+func TestOpenModel_CommittedBundlesHaveAPrior(t *testing.T) {
+	bundles, err := filepath.Glob(filepath.Join("..", "..", "models", "*"))
+	rigtest.Must(t, err)
+	if len(bundles) == 0 {
+		t.Fatal("no bundles")
+	}
+	for _, name := range append(bundles, configs.EmbeddedRover) {
+		m, err := setup.OpenModel(name)
+		rigtest.Must(t, err)
+		if p := m.Prior(); p == nil || p.P50 > 1 || p.P90 > 2+1e-9 {
+			t.Errorf("%s: %+v; run optibfm model prior", name, p)
+		}
+	}
+}

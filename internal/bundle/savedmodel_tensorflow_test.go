@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,22 @@ func TestInfer_AcceptsASavedModel(t *testing.T) {
 	result, err := inference.FromFile(path, inference.Options{Model: dir, Lambda: 1, Rho: 1})
 	if err != nil || len(result.Z) != 8 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestImport_EstimatesThePriorOfASavedModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	obs := make([]float32, 500*6)
+	for i := range obs {
+		obs[i] = float32(rng.NormFloat64())
+	}
+	path := filepath.Join(t.TempDir(), "obs.npz")
+	rigtest.Must(t, npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, 500, 6)}))
+	dir := importSaved(t, func(o *ImportOptions) { o.Observations = path })
+	m, err := setup.OpenModel(dir)
+	rigtest.Must(t, err)
+	if p := m.Prior(); p == nil || p.States != 500 || len(p.Mean) != 8 {
+		t.Errorf("prior %+v", p)
 	}
 }
 
