@@ -151,7 +151,7 @@ func PersonConfig() Config {
 	c.Preset, c.Strategy = Person, Thompson
 	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
-	c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 10}
+	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10}
 	return c
 }
 

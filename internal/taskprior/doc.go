@@ -32,6 +32,8 @@
 //
 //   - The width is the largest of the median of u²/d and half of its 90th percentile. Then
 //     the median is at most 1, and the 90th percentile at most 2.
+//   - The width is at least such that φᵀz has a standard deviation of 0.3 over the recorded
+//     states. Products of factors are mostly near 0, while a person's labels use their range.
 //   - The share s is the least of 0, 0.05, 0.1 and 0.3 with a 90th percentile of at most
 //     four times the median, so that the median is at least 0.5. If none has, it is the one
 //     with the least ratio.

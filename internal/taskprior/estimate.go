@@ -60,12 +60,26 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 		return nil, err
 	}
 	m := shrunk(all.moment(), best.isotropic)
-	m.ScaleSym(best.width, m)
+	width := max(best.width, rewardDeviation*rewardDeviation/s.variance(m))
+	m.ScaleSym(width, m)
 	return &tflite.Prior{
 		Mean: s.mean, Moment: flat(m), Family: Family,
 		Rewards: o.Rewards, Seed: o.Seed, States: len(s.columns[0]),
-		Isotropic: best.isotropic, Width: best.width, P50: best.p50 / best.width, P90: best.p90 / best.width,
+		Isotropic: best.isotropic, Width: width, P50: best.p50 / width, P90: best.p90 / width,
 	}, nil
+}
+
+// rewardDeviation is the least standard deviation of φᵀz over the recorded states and the prior, for
+// rewards in a range of 1.
+const rewardDeviation = 0.3
+
+// variance returns the mean of (φ-μ)ᵀm(φ-μ) over the states.
+func (s *states) variance(m *mat.SymDense) float64 {
+	var product mat.Dense
+	product.Mul(s.centred, m)
+	product.MulElem(&product, s.centred)
+	n, _ := product.Dims()
+	return mat.Sum(&product) / float64(n)
 }
 
 // moment returns the weighted mean of z zᵀ.

@@ -310,3 +310,25 @@ func TestEstimate_RejectsBadInput(t *testing.T) {
 		}
 	}
 }
+
+func TestEstimate_RewardsUseTheirRange(t *testing.T) {
+	w, obs := waves{width: 7, d: 6}, observations(500, 7)
+	p, err := Estimate(w, obs, Options{Rewards: 200, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	phi, sum := make([]float64, 6), 0.0
+	for i := range 500 {
+		if err := w.Phi(phi, obs[i*7:(i+1)*7]); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 6 {
+			for k := range 6 {
+				sum += (phi[j] - p.Mean[j]) * p.Moment[j*6+k] * (phi[k] - p.Mean[k]) / 500
+			}
+		}
+	}
+	if got := math.Sqrt(sum); got < 0.3-1e-9 {
+		t.Errorf("rewards have a standard deviation of %g, want at least 0.3", got)
+	}
+}
