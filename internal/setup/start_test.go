@@ -156,7 +156,8 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	bundle := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 	dir := t.TempDir()
-	file, err := configs.Load("rover", "model.bundle="+bundle, "run.task_dir="+dir, "run.state_dir="+t.TempDir())
+	file, err := configs.Load("rover", "controller.preset=paper", "model.bundle="+bundle,
+		"run.task_dir="+dir, "run.state_dir="+t.TempDir())
 	rigtest.Must(t, err)
 	s, err := setup.OpenSession(file, false)
 	rigtest.Must(t, err)

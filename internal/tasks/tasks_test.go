@@ -46,6 +46,7 @@ func newBench(t *testing.T) bench {
 		cov: tflitetest.Tensors(a, 1)["cov_b"].F64, d: a.Latent,
 	}
 	b.Options = Options{Config: "rover", Set: []string{
+		"controller.preset=paper",
 		"model.bundle=" + bundle, "run.task_dir=" + string(b.folder), "log.dir=" + filepath.Join(dir, "logs"),
 	}}
 	return b

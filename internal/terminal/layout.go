@@ -84,6 +84,9 @@ func (s *screenDisplay) strategy() string {
 		}
 		return fmt.Sprintf("%s β %.3g", k.Strategy, k.Beta.Value)
 	case controller.Thompson:
+		if k.Noise.Estimate {
+			return k.Strategy
+		}
 		return fmt.Sprintf("%s σ %.3g", k.Strategy, k.Sigma)
 	}
 	return k.Strategy

@@ -122,7 +122,7 @@ func searchError(m *Model, state float32, candidates []float32, b tflite.Belief)
 func offer(t testing.TB, plans controller.Plans, state int, b *posterior.Belief) *controller.Plan {
 	t.Helper()
 	s := plans.State()
-	s.Next, s.Valid, s.Obs[0], s.Hash = 1, 1, float32(state), b.Hash()
+	s.Next, s.Valid, s.Obs[0], s.Hash, s.Scale = 1, 1, float32(state), b.Hash(), 1
 	b.State(s.Belief)
 	if err := plans.Offer(); err != nil {
 		t.Fatal(err)
