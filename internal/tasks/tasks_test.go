@@ -46,8 +46,8 @@ func newBench(t *testing.T) bench {
 		cov: tflitetest.Tensors(a, 1)["cov_b"].F64, d: a.Latent,
 	}
 	b.Options = Options{Config: "rover", Set: []string{
-		"controller.preset=paper",
 		"model.bundle=" + bundle, "run.task_dir=" + string(b.folder), "log.dir=" + filepath.Join(dir, "logs"),
+		"controller.preset=paper",
 	}}
 	return b
 }
