@@ -75,6 +75,16 @@
 // source nor host: for any input, at most [MaxLabels] are applied in a tick,
 // and each takes a bounded time.
 //
+// # Labels of a person
+//
+// With a task prior ([Basis]) the belief is over u with z = Lu, and the features of
+// a label are Lᵀ(φ - μ). With Config.Offset an additional constant feature models the
+// operator's zero. With Config.Noise the belief holds labels of unit noise, σ is
+// estimated from their residuals, and Student's t gives a label that contradicts
+// the others less weight. [Learner.Settle] revises the weights of the newest labels,
+// at most one in a tick ([Revision]). Configuration and log keep z: [Config.Mean] and
+// [Config.Spread] convert.
+//
 // # Requests
 //
 // The [Gate] opens a request if the D-gap, log(1 + ‖φ‖²_{V⁻¹}/σ²), is at
@@ -103,7 +113,7 @@
 //	ucb_sphere    the same score over n = 512 uniform directions
 //	ucb_gradient  the same score, maximised by a few steps of Adam from ẑ; the
 //	              best z on the way, ẑ included
-//	thompson      z ~ N(ẑ, V⁻¹)
+//	thompson      z ~ N(ẑ, V⁻¹); with Config.Draw smaller and held in part
 //	random        a uniform direction; a baseline that does not learn
 //	fixed         a given z
 //

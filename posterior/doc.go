@@ -19,6 +19,19 @@
 // label with the inverse rotations. Each costs O(d²). Neither forms V, whose
 // condition number is the square of R's. A label with noise σ has the weight w/σ².
 //
+// # An offset
+//
+// WithOffset gives the first dimension to the offset of the labels: the zero of the
+// operator's scale. Its feature is a constant. Because it comes first, the trailing
+// block of R is the Cholesky factor of the task's marginal precision. Mean, samples,
+// bounds, InvR and LogDet are those of the task; Gain is what a label tells about it.
+//
+// # Unknown noise
+//
+// If the noise σ of labels is estimated, labels enter with the weight 1: V⁻¹ times σ²
+// is the covariance of z, and the precision of the prior is λσ². SetPrior and
+// TrackPrior let the prior follow an estimate of σ, one direction a call.
+//
 // # Outliers
 //
 // Least squares gives a mistaken label the same weight as any other. Surprise
