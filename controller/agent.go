@@ -45,6 +45,7 @@ type Agent struct {
 	tick        *Tick // the tick in progress, in private memory
 	learner     *Learner
 	gate        *Gate
+	proficiency *Proficiency
 	stopHistory *StopHistory
 	guard       *guard
 	stops       stopMonitor
@@ -101,6 +102,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		tick:        NewTick(shape),
 		learner:     learner,
 		gate:        NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
+		proficiency: NewProficiency(cfg.Gate, spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
 		guard:       newGuard(cfg.Guard, spec),
 		stops:       stops,

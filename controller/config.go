@@ -104,6 +104,7 @@ type GateConfig struct {
 	BackoffS          float64 `yaml:"backoff_s"`           // pause after an expired request; doubles with each
 	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // longest pause
 	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
+	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`    // estimate when the task is learnt; then do not ask
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
 
@@ -152,6 +153,7 @@ func PersonConfig() Config {
 	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10}
+	c.Gate.StopWhenLearnt = true
 	return c
 }
 

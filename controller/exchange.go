@@ -38,6 +38,7 @@ type StateHeader struct {
 	Hash    uint64  // of the belief
 	Scale   float64 // standard deviation of z in units of R⁻¹
 	Noise   NoiseState
+	Learnt  uint64 // 1: the task is learnt, see Proficiency
 }
 
 // Tick returns the tick of the observation; meaningful only if Valid.
@@ -56,6 +57,7 @@ type PlanHeader struct {
 	Score     float64 // of Z, or 0 if the strategy has none
 	Beta      float64 // used for Z, or 0 if the strategy has none
 	ElapsedNS int64   // planning time; 0 if not measured
+	Known     float64 // lower bound of the share of the attainable value that ẑ attains, in [0, 1]; 0 if unknown
 }
 
 const (

@@ -107,7 +107,7 @@ func TestTick_CopyFromCopiesEverything(t *testing.T) {
 		t.Error("the copy of a tick differs")
 	}
 	from, to := NewPlan(shape), NewPlan(shape)
-	*from.PlanHeader = PlanHeader{1, 2, 3, 4, 5}
+	*from.PlanHeader = PlanHeader{1, 2, 3, 4, 5, 1}
 	from.Z[4] = 6
 	to.CopyFrom(from)
 	if *to.PlanHeader != *from.PlanHeader || !slices.Equal(to.Z, from.Z) {
@@ -119,7 +119,7 @@ func TestTick_CopyFromCopiesEverything(t *testing.T) {
 // LayoutVersion, then set the sizes here.
 func TestLayoutVersion_MatchesSizes(t *testing.T) {
 	got := [...]int{LayoutVersion, headerSize, int(unsafe.Sizeof(AppliedLabel{})), stateHeaderSize, planHeaderSize}
-	if want := [...]int{4, 896, 88, 56, 40}; got != want {
+	if want := [...]int{5, 920, 88, 64, 48}; got != want {
 		t.Errorf("version, header, label, state, plan: %v, want %v", got, want)
 	}
 }

@@ -40,6 +40,8 @@ type Learner struct {
 	offset      float64 // the constant feature of the offset; 0: none
 	lambda      float64
 	noise       noiseModel
+	predicts    bool // count predicted labels
+	predictions predictions
 	unsettled   int // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
@@ -101,6 +103,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		offset:      cfg.Offset,
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
+		predicts:    cfg.Gate.StopWhenLearnt,
 		unsettled:   unsettledTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
@@ -202,6 +205,9 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.OffsetMean()) }
 
+// Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo does not change it.
+func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
+
 // features writes the belief's features of φ [d] to dst [Belief.Dim].
 func (l *Learner) features(dst, phi []float64) {
 	if l.offset > 0 {
@@ -295,11 +301,14 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 		return TooOld
 	}
 	surprise := 0.0
-	if l.noise.Estimate {
+	if l.noise.Estimate || l.predicts {
 		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
 	}
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		return BadLabel
+	}
+	if l.predicts {
+		l.predictions.add(surprise / l.Sigma())
 	}
 	l.noise.add(surprise)
 	l.unsettled = unsettledTicks

@@ -41,7 +41,8 @@ type Planner struct {
 	narrow     []float32 // candidates for the model
 	mean32     []float32
 	invR32     []float32
-	ascent     *ascent // for ucb_gradient
+	ascent     *ascent    // for ucb_gradient
+	appraisal  *appraisal // nil: none
 }
 
 // Sampler draws z from a belief: for ucb from the ellipsoid of a radius around
@@ -88,7 +89,7 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 	p := &Planner{
 		cfg: cfg, model: model, belief: belief, basis: cfg.basis(), beta: schedule,
 		source: source, random: rand.New(source), sampler: sampler,
-		z: make([]float64, d), mean: make([]float64, d),
+		z: make([]float64, d), mean: make([]float64, d), appraisal: newAppraisal(cfg, model),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
 		n := cfg.NumCandidates()
@@ -121,7 +122,7 @@ func (p *Planner) due(s *State) bool {
 // it computes a new z and fresh is true; otherwise it confirms the old one. The
 // same configuration, model and state give the same plan; with ucb_gradient the
 // plan also depends on earlier plans of the episode, through the optimizer's
-// state. The caller, who has a clock, sets ElapsedNS. After an error dst is
+// state, and Known averages over the states of earlier plans. The caller, who has a clock, sets ElapsedNS. After an error dst is
 // invalid and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
@@ -149,6 +150,10 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if err := p.choose(s, dst); err != nil {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
 	}
+	if dst.Known = 0; p.appraisal != nil {
+		p.appraisal.add(p, s)
+		dst.Known = p.appraisal.bound()
+	}
 	p.planned, p.episode, p.tick = true, s.Episode, s.Tick()
 	dst.Tick, dst.Confirmed = s.Tick(), s.Tick()
 	return true, nil
@@ -174,9 +179,12 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 const heldStream = 0x68656c64
 
 // draw draws z from the belief. A part of its deviation from ẑ follows from the tick, another from the ticks
-// that share it: z still follows new labels, and moves less from plan to plan.
+// that share it: z still follows new labels, and moves less from plan to plan. For a learnt task it is ẑ.
 func (p *Planner) draw(z []float64, s *State) {
 	c := p.cfg.Draw
+	if s.Learnt == 1 {
+		c.Scale = 0
+	}
 	scale := c.Scale * s.Scale
 	p.sampler.Gaussian(z, p.belief, math.Sqrt(1-c.Held)*scale, p.random)
 	if c.Held > 0 {

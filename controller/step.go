@@ -31,6 +31,7 @@ func (a *Agent) Step(t *Tick) error {
 	}
 	a.run(work)
 	a.recordStop(work)
+	a.judge(work)
 	work.Request = a.gate.OpenRequest()
 	t.CopyFrom(work)
 	if a.tripped != nil {
@@ -101,7 +102,7 @@ func (a *Agent) run(t *Tick) {
 	}
 	a.applyLabels(t)
 	t.Revised = a.learner.Settle(t.Index)
-	t.Sigma, t.Zero = a.learner.Sigma(), a.learner.Zero()
+	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)
@@ -218,7 +219,7 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 		return FaultNone, nil
 	}
 	t.Flags |= FlagGateOpen
-	if !t.Flags.Has(FlagArmed) || a.unreachable {
+	if !t.Flags.Has(FlagArmed) || a.unreachable || a.contented() {
 		return FaultNone, nil
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
@@ -226,6 +227,11 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 		a.source.Ask(request)
 	}
 	return FaultNone, nil
+}
+
+// contented reports whether the task is learnt and the newest label does not contradict it.
+func (a *Agent) contented() bool {
+	return a.proficiency.Learnt() && a.learner.Predicted().Last == 1
 }
 
 func (a *Agent) applyLabels(t *Tick) {
@@ -279,6 +285,10 @@ func (a *Agent) offerState(t *Tick, usable bool) error {
 	t.Hash = a.learner.belief.Hash()
 	s.Hash = t.Hash
 	s.Scale, s.Noise = a.learner.Scale(), a.learner.Noise()
+	s.Learnt = 0
+	if a.proficiency.Learnt() {
+		s.Learnt = 1
+	}
 	return a.plans.Offer()
 }
 
@@ -289,10 +299,11 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 	if p == nil {
 		return a.withoutPlan(t)
 	}
-	t.PlanTick, t.PlanConfirmed, t.PlanScore = p.Tick, p.Confirmed, p.Score
+	t.PlanTick, t.PlanConfirmed, t.PlanScore, t.Known = p.Tick, p.Confirmed, p.Score, p.Known
 	copy(t.Z, p.Z)
 	length := norm(t.Z)
-	if !finite(length) || !finite(t.PlanScore) || t.PlanTick > t.PlanConfirmed || t.PlanConfirmed > t.Index {
+	if !finite(length) || !finite(t.PlanScore) || !(t.Known >= 0 && t.Known <= 1) ||
+		t.PlanTick > t.PlanConfirmed || t.PlanConfirmed > t.Index {
 		return FaultHost, errPlan
 	}
 	if !a.hasPlan || t.PlanTick != a.planTick {
@@ -303,6 +314,16 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 		a.useFallback(t)
 	}
 	return a.checkAge(t, t.PlanConfirmed)
+}
+
+// judge decides whether the task is learnt. The tick of a stop decides nothing.
+func (a *Agent) judge(t *Tick) {
+	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
+		a.proficiency.Advance(t.Elapsed, t.Known, t.Predicted)
+	}
+	if a.proficiency.Learnt() {
+		t.Flags |= FlagLearnt
+	}
 }
 
 func (a *Agent) withoutPlan(t *Tick) (Fault, error) {

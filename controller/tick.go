@@ -61,6 +61,9 @@ type Header struct {
 	Labels    [MaxLabels]AppliedLabel
 	NumLabels uint64 // number of valid Labels
 	Revised   Revision
+
+	Known     float64   // Plan.Known
+	Predicted Predicted // after this tick's labels
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -150,6 +153,7 @@ const (
 	FlagEpisodeEnd          // the state after an episode's last step: labelled, but without an action
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
+	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 )
 
 // Has reports whether all of want are set.
@@ -205,7 +209,7 @@ func (f Fault) String() string {
 }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 4
+const LayoutVersion = 5
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

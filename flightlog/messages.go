@@ -132,6 +132,10 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
 	p.Sigma, p.Zero = t.Sigma, t.Zero
+	p.Known, p.Predicted = t.Known, nil
+	if n := t.Predicted; n.Of > 0 {
+		p.Predicted = &flightlogpb.Predicted{Labels: n.Labels, Of: n.Of, Last: n.Last}
+	}
 	p.Revised = nil
 	if r := t.Revised; r.ID != 0 {
 		p.Revised = &flightlogpb.Revision{Id: r.ID, Before: r.Before, After: r.After}
@@ -179,6 +183,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Sigma:     p.Sigma, Zero: p.Zero,
 		Revised: controller.Revision{
 			ID: p.Revised.GetId(), Before: p.Revised.GetBefore(), After: p.Revised.GetAfter(),
+		},
+		Known: p.Known,
+		Predicted: controller.Predicted{
+			Labels: p.Predicted.GetLabels(), Of: p.Predicted.GetOf(), Last: p.Predicted.GetLast(),
 		},
 	}
 	for i, a := range p.Labels {

@@ -134,7 +134,8 @@ type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
 	pace      *controller.Pace // nil: κ was fixed
-	snapshots []place          // by next
+	progress  *controller.Proficiency
+	snapshots []place // by next
 	result    Result
 	synced    bool   // the belief is known
 	started   bool   // a tick was read
@@ -159,6 +160,7 @@ func newReplay(r *Reader) (*replay, error) {
 		return nil, err
 	}
 	p := &replay{reader: r, learner: learner, snapshots: snapshots}
+	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
 	}
@@ -247,6 +249,7 @@ func (p *replay) tick(t *controller.Tick) error {
 		p.reapply(t, &t.Labels[i], &c)
 	}
 	p.settle(t, &c)
+	p.judge(t, gap, &c)
 	if !p.synced {
 		p.result.Unverified++
 		return nil
@@ -316,6 +319,29 @@ func (p *replay) settle(t *controller.Tick, c *comparison) {
 	if p.reader.meta.Format >= formatWithOffset {
 		c.bits("sigma", t.Sigma, p.learner.Sigma())
 		c.bits("zero", t.Zero, p.learner.Zero())
+	}
+}
+
+// judge decides again whether the task is learnt. After a gap the replay does not know all labels that the
+// robot had, and follows the log.
+func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
+	if len(p.missing) == 0 && t.Predicted != p.learner.Predicted() {
+		c.note("predicted", fmt.Sprint(t.Predicted), fmt.Sprint(p.learner.Predicted()))
+	}
+	logged := t.Flags.Has(controller.FlagLearnt)
+	if gap {
+		p.progress.Resume(logged)
+		return
+	}
+	learnt := p.progress.Learnt()
+	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped) {
+		learnt = p.progress.Advance(t.Elapsed, t.Known, t.Predicted)
+	}
+	if len(p.missing) == 0 && learnt != logged {
+		c.note("learnt", fmt.Sprint(logged), fmt.Sprint(learnt))
+	}
+	if learnt != logged {
+		p.progress.Resume(logged)
 	}
 }
 

@@ -131,7 +131,7 @@ func (x Request_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Request_State.Descriptor instead.
 func (Request_State) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{4, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{5, 0}
 }
 
 type Event_Level int32
@@ -183,7 +183,7 @@ func (x Event_Level) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Event_Level.Descriptor instead.
 func (Event_Level) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{6, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // Tick is one control period, from the sensor to the actuators. Topic /tick.
@@ -217,6 +217,8 @@ type Tick struct {
 	Sigma         float64                `protobuf:"fixed64,26,opt,name=sigma,proto3" json:"sigma,omitempty"`                                     // of a label's noise, after this tick's labels
 	Zero          float64                `protobuf:"fixed64,27,opt,name=zero,proto3" json:"zero,omitempty"`                                       // mean of the operator's zero after this tick's labels
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
+	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
+	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +449,81 @@ func (x *Tick) GetRevised() *Revision {
 	return nil
 }
 
+func (x *Tick) GetKnown() float64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *Tick) GetPredicted() *Predicted {
+	if x != nil {
+		return x.Predicted
+	}
+	return nil
+}
+
+// Predicted says how many of the newest labels the belief predicted.
+type Predicted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Labels        uint32                 `protobuf:"varint,1,opt,name=labels,proto3" json:"labels,omitempty"` // predicted
+	Of            uint32                 `protobuf:"varint,2,opt,name=of,proto3" json:"of,omitempty"`
+	Last          uint32                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"` // 1: the newest label was predicted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Predicted) Reset() {
+	*x = Predicted{}
+	mi := &file_flightlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Predicted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Predicted) ProtoMessage() {}
+
+func (x *Predicted) ProtoReflect() protoreflect.Message {
+	mi := &file_flightlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Predicted.ProtoReflect.Descriptor instead.
+func (*Predicted) Descriptor() ([]byte, []int) {
+	return file_flightlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Predicted) GetLabels() uint32 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
+func (x *Predicted) GetOf() uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *Predicted) GetLast() uint32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 // Revision is a change of a label's weight in the belief.
 type Revision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -459,7 +536,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +548,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +561,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{1}
+	return file_flightlog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Revision) GetId() uint64 {
@@ -529,7 +606,7 @@ type AppliedLabel struct {
 
 func (x *AppliedLabel) Reset() {
 	*x = AppliedLabel{}
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +618,7 @@ func (x *AppliedLabel) String() string {
 func (*AppliedLabel) ProtoMessage() {}
 
 func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +631,7 @@ func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedLabel.ProtoReflect.Descriptor instead.
 func (*AppliedLabel) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{2}
+	return file_flightlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AppliedLabel) GetId() uint64 {
@@ -659,7 +736,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +748,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +761,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{3}
+	return file_flightlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Label) GetId() uint64 {
@@ -766,7 +843,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +855,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +868,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{4}
+	return file_flightlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Request) GetId() uint64 {
@@ -851,7 +928,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +940,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +953,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5}
+	return file_flightlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Plan) GetTick() uint64 {
@@ -934,7 +1011,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1023,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1036,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{6}
+	return file_flightlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Event) GetAtNs() int64 {
@@ -1004,7 +1081,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1093,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1106,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7}
+	return file_flightlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Timing) GetAtNs() int64 {
@@ -1080,7 +1157,7 @@ type Percentiles struct {
 
 func (x *Percentiles) Reset() {
 	*x = Percentiles{}
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1169,7 @@ func (x *Percentiles) String() string {
 func (*Percentiles) ProtoMessage() {}
 
 func (x *Percentiles) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1182,7 @@ func (x *Percentiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percentiles.ProtoReflect.Descriptor instead.
 func (*Percentiles) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{8}
+	return file_flightlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Percentiles) GetP50Ns() int64 {
@@ -1150,7 +1227,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1239,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1252,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{9}
+	return file_flightlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Snapshot) GetNext() uint64 {
@@ -1217,7 +1294,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xda\x05\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xa6\x06\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1249,7 +1326,13 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x05kappa\x18\x19 \x01(\x01R\x05kappa\x12\x14\n" +
 	"\x05sigma\x18\x1a \x01(\x01R\x05sigma\x12\x12\n" +
 	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
-	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\"H\n" +
+	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\x12\x14\n" +
+	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
+	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\"G\n" +
+	"\tPredicted\x12\x16\n" +
+	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\rR\x04last\"H\n" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
@@ -1353,38 +1436,40 @@ func file_flightlog_proto_rawDescGZIP() []byte {
 }
 
 var file_flightlog_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_flightlog_proto_goTypes = []any{
 	(Kind)(0),            // 0: optibfm.log.Kind
 	(Request_State)(0),   // 1: optibfm.log.Request.State
 	(Event_Level)(0),     // 2: optibfm.log.Event.Level
 	(*Tick)(nil),         // 3: optibfm.log.Tick
-	(*Revision)(nil),     // 4: optibfm.log.Revision
-	(*AppliedLabel)(nil), // 5: optibfm.log.AppliedLabel
-	(*Label)(nil),        // 6: optibfm.log.Label
-	(*Request)(nil),      // 7: optibfm.log.Request
-	(*Plan)(nil),         // 8: optibfm.log.Plan
-	(*Event)(nil),        // 9: optibfm.log.Event
-	(*Timing)(nil),       // 10: optibfm.log.Timing
-	(*Percentiles)(nil),  // 11: optibfm.log.Percentiles
-	(*Snapshot)(nil),     // 12: optibfm.log.Snapshot
-	nil,                  // 13: optibfm.log.Event.FieldsEntry
+	(*Predicted)(nil),    // 4: optibfm.log.Predicted
+	(*Revision)(nil),     // 5: optibfm.log.Revision
+	(*AppliedLabel)(nil), // 6: optibfm.log.AppliedLabel
+	(*Label)(nil),        // 7: optibfm.log.Label
+	(*Request)(nil),      // 8: optibfm.log.Request
+	(*Plan)(nil),         // 9: optibfm.log.Plan
+	(*Event)(nil),        // 10: optibfm.log.Event
+	(*Timing)(nil),       // 11: optibfm.log.Timing
+	(*Percentiles)(nil),  // 12: optibfm.log.Percentiles
+	(*Snapshot)(nil),     // 13: optibfm.log.Snapshot
+	nil,                  // 14: optibfm.log.Event.FieldsEntry
 }
 var file_flightlog_proto_depIdxs = []int32{
-	5,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
-	4,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
-	0,  // 2: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
-	0,  // 3: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
-	1,  // 4: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
-	2,  // 5: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
-	13, // 6: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
-	11, // 7: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
-	11, // 8: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	6,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
+	5,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
+	4,  // 2: optibfm.log.Tick.predicted:type_name -> optibfm.log.Predicted
+	0,  // 3: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
+	0,  // 4: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
+	1,  // 5: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
+	2,  // 6: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
+	14, // 7: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
+	12, // 8: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
+	12, // 9: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_flightlog_proto_init() }
@@ -1398,7 +1483,7 @@ func file_flightlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flightlog_proto_rawDesc), len(file_flightlog_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

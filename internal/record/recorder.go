@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ type Recorder struct {
 	Learnt     func(tick uint64) // a label entered the belief in this tick; may be nil
 	Steps      *link.HostSteps   // nil in lockstep
 
+	learnt bool // in the tick before
+
 	// Err is the first failure of the log. The recorder shows it and continues: a full disk does not stop a
 	// robot, but the intake refuses labels.
 	Err error
@@ -49,8 +52,27 @@ func (r *Recorder) Tick(t *controller.Tick) {
 			"the disk or the output is slower than the robot, which continues"})
 	}
 	r.outcomes(t)
+	r.announce(t)
 	r.Display.Tick(t)
 	r.Steps.Note(link.DisplayUpdate, false)
+}
+
+// announce records and shows that the task is learnt, or that labels contradict a learnt task.
+func (r *Recorder) announce(t *controller.Tick) {
+	learnt := t.Flags.Has(controller.FlagLearnt)
+	if learnt == r.learnt {
+		return
+	}
+	r.learnt = learnt
+	e := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: fmt.Sprintf(
+		"learnt: you may stop; at least %.0f%% of the attainable reward, %d of the last %d labels predicted",
+		100*t.Known, t.Predicted.Labels, t.Predicted.Of)}
+	if !learnt {
+		e.Level = flightlog.Warn
+		e.Text = fmt.Sprintf("no longer learnt: %d of the last %d labels contradict it; "+
+			"is the task a new one? Continue to label it", t.Predicted.Of-t.Predicted.Labels, t.Predicted.Of)
+	}
+	r.Event(e)
 }
 
 func (r *Recorder) outcomes(t *controller.Tick) {

@@ -20,6 +20,7 @@ type scores struct {
 	labels   int
 	asked    int
 	budget   int // number of run.LabelBudgets reached
+	learnt   bool
 }
 
 // add appends a row, or replaces the last row of the measure if x is the same. x does not change between
@@ -62,6 +63,7 @@ func (s *scores) addTick(t *controller.Tick) {
 	}
 	s.addPeriodic()
 	s.addBudgets()
+	s.addLearnt(t)
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
 		s.add(MeasureReturn, float64(t.Episode), s.returned)
 		s.addPromised(t)
@@ -88,6 +90,21 @@ func (s *scores) addBudgets() {
 		s.budget++
 		s.addProgress()
 	}
+}
+
+// addLearnt adds rows at the step at which the robot announces that it has learnt the task, or withdraws that.
+func (s *scores) addLearnt(t *controller.Tick) {
+	learnt := t.Flags.Has(controller.FlagLearnt)
+	if learnt == s.learnt {
+		return
+	}
+	s.learnt = learnt
+	value := 0.0
+	if learnt {
+		value = 1
+	}
+	s.add(MeasureLearnt, float64(s.steps), value)
+	s.addProgress()
 }
 
 // exhausted reports whether the labels reached the largest budget.

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"optibfm/tflite"
+)
+
+const (
+	// appraised is the number of draws of the belief that an appraisal follows.
+	appraised = 16
+	// appraisalRank is the rank of the bound among their shares: about the lower quartile.
+	appraisalRank = 3
+	// appraisalStates is the number of newest states over which a draw's values are averaged.
+	appraisalStates = 12
+	// appraisalStream is the stream of the draws, directionStream that of the random policies.
+	appraisalStream = 0x61707072
+	directionStream = 0x64697265
+)
+
+// appraisal estimates how much of the attainable value the policy of ẑ attains. Under a draw z of the belief,
+// that is
+//
+//	(value of π_ẑ - value of a random policy) / (value of π_z - value of a random policy)
+//
+// where the value of a policy π_y for the reward φᵀz is ψ(s, π_y(s), y)ᵀz, the mean of the ensemble, averaged
+// over the newest states. A constant reward cancels out. Each plan costs three evaluations of ψ.
+type appraisal struct {
+	model  tflite.Evaluator
+	source *rand.PCG
+	random *rand.Rand
+	plans  uint64
+	draws  [appraised]appraisedDraw
+	shares [appraised]float64 // scratch
+
+	mean, z, direction []float64 // scratch, [d]
+	action             []float32 // scratch, [A]
+	psi                []float32 // scratch, [E, d]
+}
+
+// appraisedDraw has the values of the policies of ẑ and of a draw, above those of random policies: sums over
+// states, older ones with less weight.
+type appraisedDraw struct {
+	states               uint64
+	attained, attainable float64
+}
+
+// newAppraisal returns nil for a model without ψ and for a strategy without a belief.
+func newAppraisal(cfg Config, model tflite.Model) *appraisal {
+	evaluator, ok := model.(tflite.Evaluator)
+	if !ok || !cfg.Gate.StopWhenLearnt || cfg.Strategy == Random || cfg.Strategy == Fixed {
+		return nil
+	}
+	d := model.Dims()
+	source := rand.NewPCG(0, 0)
+	return &appraisal{
+		model: evaluator, source: source, random: rand.New(source),
+		mean: make([]float64, d.Latent), z: make([]float64, d.Latent), direction: make([]float64, d.Latent),
+		action: make([]float32, d.Action), psi: make([]float32, d.Ensemble*d.Latent),
+	}
+}
+
+// add adds a state to the values of one draw. It leaves out a state that the model cannot evaluate.
+func (a *appraisal) add(p *Planner, s *State) {
+	p.cfg.Mean(a.mean, p.belief)
+	if norm(a.mean) < tinyNorm {
+		return
+	}
+	k := a.plans % appraised
+	a.plans++
+	// The deviation of a draw from ẑ, in units of the belief's deviation, stays the same.
+	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
+	p.sampler.Gaussian(a.z, p.belief, s.Scale, a.random)
+	p.toTask(a.z)
+	a.source.Seed(p.cfg.Seed^directionStream, splitMix64(s.Tick()))
+	randomDirection(a.direction, a.random)
+	random, ok := a.value(s.Obs, a.direction)
+	attained, ok1 := a.value(s.Obs, a.mean)
+	attainable, ok2 := a.value(s.Obs, a.z)
+	if !ok || !ok1 || !ok2 {
+		return
+	}
+	const keep = 1 - 1.0/appraisalStates
+	draw := &a.draws[k]
+	draw.states++
+	draw.attained = draw.attained*keep + attained - random
+	draw.attainable = draw.attainable*keep + attainable - random
+}
+
+// value returns the value of the policy of y [d] for the reward φᵀz with z in a.z.
+func (a *appraisal) value(obs []float32, y []float64) (value float64, ok bool) {
+	if a.model.Act(a.action, obs, y) != nil || a.model.Psi(a.psi, obs, a.action, y) != nil {
+		return 0, false
+	}
+	d := len(a.z)
+	for i, x := range a.psi {
+		value += float64(x) * a.z[i%d]
+	}
+	value *= float64(d) / float64(len(a.psi))
+	return value, finite(value)
+}
+
+// bound returns a lower bound of the share of the attainable value, in [0, 1], 0 before there are enough states.
+func (a *appraisal) bound() float64 {
+	for k, d := range a.draws {
+		if d.states < appraisalStates/2 {
+			return 0
+		}
+		a.shares[k] = min(1, max(0, d.attained/max(d.attainable, tinyNorm)))
+	}
+	slices.Sort(a.shares[:])
+	return a.shares[appraisalRank]
+}

@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+const (
+	// recentLabels is the number of newest labels whose predictions count.
+	recentLabels = 10
+	// predictedWithin is the largest error of a label that was predicted, in standard deviations of the prediction.
+	predictedWithin = 1.5
+	// learntPredicted is the least number of recent labels that were predicted for a task to be learnt.
+	learntPredicted = 7
+	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
+	// five is not predicted, six or more of ten are with probability 0.006.
+	contradictedPredicted = 4
+	// learntShare is the share of the attainable value with which a task is learnt.
+	learntShare = 0.8
+	// learntS is the time for which all this must last.
+	learntS = 3
+)
+
+// predictions holds which of the newest labels the belief predicted before it learnt them.
+type predictions struct {
+	recent uint32 // bit i: of the label i labels ago
+	count  uint32 // labels, at most recentLabels
+}
+
+// Predicted tells how many of the newest labels, at most ten, the belief predicted to within 1.5 standard
+// deviations of its prediction.
+type Predicted struct {
+	Labels, Of uint32
+	Last       uint32 // 1: the newest label was predicted
+	_          uint32
+}
+
+// summary returns the counts.
+func (p *predictions) summary() Predicted {
+	return Predicted{Labels: uint32(bits.OnesCount32(p.recent)), Of: p.count, Last: p.recent & 1}
+}
+
+// add notes a label with an error in standard deviations of its prediction.
+func (p *predictions) add(deviations float64) {
+	p.recent <<= 1
+	if math.Abs(deviations) <= predictedWithin {
+		p.recent |= 1
+	}
+	p.recent &= 1<<recentLabels - 1
+	p.count = min(p.count+1, recentLabels)
+}
+
+// Proficiency decides whether a task is learnt: for 3 s of an armed robot, the bound of the planner's
+// appraisal (Plan.Known) is at least 0.8, and the belief predicted 7 of the last 10 labels. A learnt task
+// remains so until it predicted 4 of them at most. Then the labels contradict it.
+type Proficiency struct {
+	on     bool
+	lasts  uint64 // ticks
+	held   uint64 // for which the conditions were met
+	learnt bool
+}
+
+// NewProficiency returns the decision for a gate. Without stop_when_learnt no task is learnt.
+func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
+	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
+}
+
+// Advance counts periods of an armed robot and returns whether the task is learnt. known is the tick's Known,
+// predicted the tick's Predicted.
+func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted) (learnt bool) {
+	if !p.on || predicted.Of < recentLabels {
+		return p.learnt
+	}
+	if p.learnt {
+		p.learnt = predicted.Labels > contradictedPredicted
+		return p.learnt
+	}
+	if known < learntShare || predicted.Labels < learntPredicted {
+		p.held = 0
+		return false
+	}
+	p.held += min(periods, maxAdvance)
+	if p.held >= p.lasts {
+		p.learnt, p.held = true, 0
+	}
+	return p.learnt
+}
+
+// Learnt returns the newest decision.
+func (p *Proficiency) Learnt() bool { return p.learnt }
+
+// Resume continues from a logged decision, after a gap in a log.
+func (p *Proficiency) Resume(learnt bool) { p.learnt, p.held = learnt, 0 }
