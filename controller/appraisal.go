@@ -10,8 +10,8 @@ import (
 const (
 	// appraised is the number of draws of the belief that an appraisal follows.
 	appraised = 16
-	// appraisalRank is the rank of the bound among their shares: about the lower quartile.
-	appraisalRank = 3
+	// appraisalRank is the rank of the bound among their shares, from 0: the second smallest of 16.
+	appraisalRank = 1
 	// appraisalStates is the number of newest states over which a draw's values are averaged.
 	appraisalStates = 12
 	// appraisalStream is the stream of the draws, directionStream that of the random policies.

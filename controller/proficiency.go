@@ -12,14 +12,14 @@ const (
 	// predictedWithin is the largest error of a label that was predicted, in standard deviations of the prediction.
 	predictedWithin = 1.5
 	// learntPredicted is the least number of recent labels that were predicted for a task to be learnt.
-	learntPredicted = 7
+	learntPredicted = 8
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
 	// five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
 	// learntShare is the share of the attainable value with which a task is learnt.
 	learntShare = 0.8
 	// learntS is the time for which all this must last.
-	learntS = 3
+	learntS = 8
 )
 
 // predictions holds which of the newest labels the belief predicted before it learnt them.
@@ -51,8 +51,8 @@ func (p *predictions) add(deviations float64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt: for 3 s of an armed robot, the bound of the planner's
-// appraisal (Plan.Known) is at least 0.8, and the belief predicted 7 of the last 10 labels. A learnt task
+// Proficiency decides whether a task is learnt: for 8 s of an armed robot, the bound of the planner's
+// appraisal (Plan.Known) is at least 0.8, and the belief predicted 8 of the last 10 labels. A learnt task
 // remains so until it predicted 4 of them at most. Then the labels contradict it.
 type Proficiency struct {
 	on     bool
@@ -76,7 +76,7 @@ func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted
 		p.learnt = predicted.Labels > contradictedPredicted
 		return p.learnt
 	}
-	if known < learntShare || predicted.Labels < learntPredicted {
+	if !(known >= learntShare) || predicted.Labels < learntPredicted {
 		p.held = 0
 		return false
 	}

@@ -56,6 +56,45 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 	}
 }
 
+func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 3
+	run := simulation{cfg: cfg, ticks: 1000, every: 300}
+	learnt := 0
+	for field, change := range map[string]func(t *controller.Tick){
+		"": func(t *controller.Tick) {
+			if t.Flags.Has(controller.FlagLearnt) {
+				learnt++
+			}
+		},
+		"learnt": func(t *controller.Tick) {
+			if t.Index >= 900 && t.Index < 904 {
+				t.Flags ^= controller.FlagLearnt
+			}
+		},
+		"predicted": func(t *controller.Tick) {
+			if t.Index >= 900 && t.Index < 904 {
+				t.Predicted.Labels++
+			}
+		},
+	} {
+		run.change = change
+		path, _ := run.run(t)
+		result := verify(t, path)
+		if field == "" && !result.OK() || field != "" && (result.OK() || result.First.Field != field) {
+			t.Errorf("%q: got %v", field, result.First)
+		}
+	}
+	if learnt == 0 || learnt == 1000 {
+		t.Errorf("learnt in %d ticks of 1000: too uniform for this test", learnt)
+	}
+	run.change, run.drop = nil, func(i uint64) bool { return i >= 400 && i < 450 }
+	path, _ := run.run(t)
+	if result := verify(t, path); !result.OK() || len(result.Gaps) != 1 {
+		t.Errorf("after a gap: %v, gaps %v", result.First, result.Gaps)
+	}
+}
+
 func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 	weight := false
 	for name, c := range map[string]struct {

@@ -44,8 +44,9 @@ func (s simulation) run(t *testing.T) (path string, z []float64) {
 	must(t, err)
 	r := simulatedRun{
 		simulation: s, t: t, w: w, learner: learner,
-		gate: controller.NewGate(s.cfg.Gate, learner.LabelWeight(), meta.Robot.Period),
-		rng:  rand.New(rand.NewPCG(3, 5)), nextID: 1,
+		learnt: controller.NewProficiency(s.cfg.Gate, meta.Robot.Period),
+		gate:   controller.NewGate(s.cfg.Gate, learner.LabelWeight(), meta.Robot.Period),
+		rng:    rand.New(rand.NewPCG(3, 5)), nextID: 1,
 	}
 	r.truth = randomVector(r.rng, testShape.Latent)
 	if s.warm {
@@ -74,6 +75,7 @@ type simulatedRun struct {
 	t       *testing.T
 	w       *Writer
 	learner *controller.Learner
+	learnt  *controller.Proficiency
 	gate    *controller.Gate
 	rng     *rand.Rand
 	truth   []float64
@@ -103,7 +105,10 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.press(tick)
 	r.deliver(tick)
 	tick.Revised = r.learner.Settle(tick.Index)
-	tick.Sigma, tick.Zero = r.learner.Sigma(), r.learner.Zero()
+	tick.Sigma, tick.Zero, tick.Predicted = r.learner.Sigma(), r.learner.Zero(), r.learner.Predicted()
+	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
+		tick.Flags |= controller.FlagLearnt
+	}
 	tick.LogDet, tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
 	if r.change != nil {
 		r.change(tick)

@@ -1,0 +1,247 @@
+package controller
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// evaluatorStub is a stubModel with successor features.
+type evaluatorStub struct {
+	*stubModel
+	psi func(dst []float32, z []float64) error
+}
+
+func (m *evaluatorStub) Psi(dst, _, _ []float32, z []float64) error { return m.psi(dst, z) }
+
+// fan draws z from a fan of unit vectors in the plane of the first two coordinates, at these angles to the first.
+type fan struct {
+	BeliefSampler
+	angles []float64
+	next   int
+}
+
+func (f *fan) Gaussian(dst []float64, _ *posterior.Belief, _ float64, _ *rand.Rand) {
+	clear(dst)
+	dst[0], dst[1] = math.Cos(f.angles[f.next%len(f.angles)]), math.Sin(f.angles[f.next%len(f.angles)])
+	f.next++
+}
+
+// appraisedAt returns Known after n plans for a model whose successor features lie on a circle: the policy of a
+// y in the plane of the fan has ψ = y/‖y‖, so that its value for a unit z is the cosine of their angle. All other
+// policies have ψ = 0. A reward that all policies share comes on top. The belief's mean is the first axis.
+func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32) error) float64 {
+	t.Helper()
+	m := &evaluatorStub{stubModel: newStub(rigObs, rigAction, rigLatent)}
+	m.psi = func(dst []float32, z []float64) error {
+		for i := range dst {
+			dst[i] = 3 // of the shared reward
+		}
+		if z[rigLatent-1] == 0 {
+			for i, x := range z {
+				dst[i] += float32(x / norm(z))
+			}
+		}
+		if spoil != nil {
+			return spoil(dst)
+		}
+		return nil
+	}
+	cfg := configured(UCB)
+	cfg.Candidates, cfg.Gate.StopWhenLearnt = 2, true
+	planner, err := NewPlannerWithSampler(cfg, m, &fan{angles: angles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Observe(0, 0, []float64{1, 0, 0, 0})
+	l.Apply(value(1, 0, 1), 0)
+	shape := Shape{rigObs, rigAction, rigLatent, 0}
+	s, dst := NewState(shape), NewPlan(shape)
+	for i := range n {
+		s.Next, s.Valid, s.Hash, s.Scale = uint64(i)+2, 1, l.belief.Hash(), 1
+		l.belief.State(s.Belief)
+		if _, err := planner.Plan(s, dst); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dst.Known
+}
+
+func TestAppraisal_IsTheCosineOfACircularModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 4))
+	for range 20 {
+		angles := make([]float64, appraised)
+		for i := range angles {
+			angles[i] = random.Float64() * math.Pi
+		}
+		sorted := slices.Sorted(slices.Values(angles))
+		want := max(0, math.Cos(sorted[appraised-1-appraisalRank]))
+		got := appraisedAt(t, angles, 200, nil)
+		if math.Abs(got-want) > 1e-5 {
+			t.Errorf("angles %.2f: known %g, want %g", sorted, got, want)
+		}
+	}
+}
+
+func TestAppraisal_NeedsStatesAndValues(t *testing.T) {
+	same := make([]float64, appraised)
+	if got := appraisedAt(t, same, 200, nil); math.Abs(got-1) > 1e-5 {
+		t.Errorf("known %g, want 1: all draws agree with the mean", got)
+	}
+	if got := appraisedAt(t, same, appraised*appraisalStates/2-1, nil); got != 0 {
+		t.Errorf("known %g after too few states, want 0", got)
+	}
+	for name, spoil := range map[string]func([]float32) error{
+		"ψ fails":       func([]float32) error { return errOut },
+		"ψ is NaN":      func(dst []float32) error { dst[1] = float32(nan); return nil },
+		"ψ is infinite": func(dst []float32) error { dst[0] = float32(inf); return nil },
+		"ψ is constant": func(dst []float32) error { clear(dst); return nil },
+	} {
+		if got := appraisedAt(t, same, 200, spoil); got != 0 {
+			t.Errorf("%s: known %g, want 0", name, got)
+		}
+	}
+}
+
+func TestAppraisal_NeedsTheKeyABeliefAndPsi(t *testing.T) {
+	full := &evaluatorStub{stubModel: newStub(rigObs, rigAction, rigLatent)}
+	cfg := PersonConfig()
+	if newAppraisal(cfg, full) == nil {
+		t.Fatal("the preset person has no appraisal")
+	}
+	if newAppraisal(cfg, full.stubModel) != nil {
+		t.Error("appraises without ψ")
+	}
+	if newAppraisal(DefaultConfig(), full) != nil {
+		t.Error("appraises without stop_when_learnt")
+	}
+	cfg.Strategy = Fixed
+	if newAppraisal(cfg, full) != nil {
+		t.Error("appraises a fixed z")
+	}
+}
+
+func TestPlanner_FollowsTheMeanOfALearntTask(t *testing.T) {
+	cfg := configured(Thompson)
+	cfg.Draw = DrawConfig{Scale: 1, Held: 0.5, Ticks: 3}
+	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))
+	s := learnt(t, cfg, 7)
+	drawn := slices.Clone(plan(t, p, s).Z)
+	s.Next, s.Learnt = s.Next+1, 1
+	mean := make([]float64, rigLatent)
+	p.belief.Mean(mean)
+	for i, x := range plan(t, p, s).Z {
+		if math.Abs(x-mean[i]) > 1e-12 {
+			t.Errorf("z[%d] is %g, want the mean %g", i, x, mean[i])
+		}
+	}
+	if slices.Equal(drawn, mean) {
+		t.Error("follows the mean before the task is learnt")
+	}
+}
+
+func TestPredictions_CountTheNewestLabels(t *testing.T) {
+	random := rand.New(rand.NewPCG(6, 1))
+	var p predictions
+	var all []float64
+	for range 300 {
+		e := 4 * (random.Float64() - 0.5)
+		p.add(e)
+		all = append(all, e)
+		want := Predicted{}
+		for _, e := range all[max(0, len(all)-10):] {
+			want.Of++
+			want.Last = 0
+			if math.Abs(e) <= 1.5 {
+				want.Labels++
+				want.Last = 1
+			}
+		}
+		if got := p.summary(); got != want {
+			t.Fatalf("after %d labels: %+v, want %+v", len(all), got, want)
+		}
+	}
+	if p.add(nan); p.summary().Last != 0 {
+		t.Error("a NaN was predicted")
+	}
+}
+
+func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
+	const lasts = 8 * 50 // ticks of 20 ms
+	good := Predicted{Labels: 8, Of: 10, Last: 1}
+	for name, c := range map[string]struct {
+		known     float64
+		predicted Predicted
+		periods   uint64
+		want      bool
+	}{
+		"all":              {0.8, good, lasts, true},
+		"too short":        {0.8, good, lasts - 1, false},
+		"too little known": {0.79, good, lasts, false},
+		"few predicted":    {1, Predicted{Labels: 7, Of: 10, Last: 1}, lasts, false},
+		"few labels":       {1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
+		"not a number":     {nan, good, lasts, false},
+	} {
+		p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
+		for range c.periods {
+			p.Advance(1, c.known, c.predicted)
+		}
+		if p.Learnt() != c.want {
+			t.Errorf("%s: learnt is %v", name, p.Learnt())
+		}
+	}
+	p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
+	p.Advance(lasts-1, 1, good)
+	p.Advance(1, 0.5, good)
+	if p.Advance(lasts-1, 1, good) {
+		t.Error("an interruption does not restart the time")
+	}
+	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(10*lasts, 1, good) {
+		t.Error("off, but learnt")
+	}
+}
+
+func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Gate.StopWhenLearnt, c.Gate.RequestsPerMinute, c.Sigma = true, 0, 0.1
+	})
+	plans := r.stubPlanner()
+	plans.plan.Known = 0.9
+	reward, id := 0.0, uint64(0)
+	r.source.onAsk = func(q rewardsrc.Request) {
+		if q.State == rewardsrc.Open {
+			id++
+			r.source.give(answer(id, q.ID, reward))
+		}
+	}
+	r.steps(recentLabels + int(ticks(learntS, testPeriod, 1)) + 2)
+	if !r.tick.Flags.Has(FlagLearnt) || plans.state.Learnt != 1 {
+		t.Fatalf("not learnt: %+v", r.tick.Predicted)
+	}
+	asked := id
+	r.steps(500)
+	if id != asked {
+		t.Errorf("%d requests for a learnt task", id-asked)
+	}
+	reward = 50
+	r.source.give(value(1e6, r.tick.Index, reward)) // the task has changed
+	r.steps(1)
+	if !r.tick.Flags.Has(FlagLearnt) || r.tick.Predicted.Last != 0 {
+		t.Fatalf("one label: flags %b, predicted %+v", r.tick.Flags, r.tick.Predicted)
+	}
+	for range 50 {
+		reward *= -3 // which no belief predicts
+		r.steps(1)
+	}
+	if r.tick.Flags.Has(FlagLearnt) || id == asked {
+		t.Errorf("still learnt: %+v after %d requests", r.tick.Predicted, id-asked)
+	}
+}

@@ -1,0 +1,38 @@
+package record
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/rewardsrc"
+)
+
+// eventsOnly is a Display that keeps the events.
+type eventsOnly struct{ texts []string }
+
+func (d *eventsOnly) Outcome(*controller.Tick, *controller.AppliedLabel) {}
+func (d *eventsOnly) Tick(*controller.Tick)                              {}
+func (d *eventsOnly) Label(rewardsrc.Label, error)                       {}
+func (d *eventsOnly) Event(e flightlog.Event)                            { d.texts = append(d.texts, e.Text) }
+
+func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 1}
+	display := &eventsOnly{}
+	r := Recorder{Statistics: NewStatistics(shape), Display: display}
+	tick := controller.NewTick(shape)
+	for i, learnt := range []bool{false, true, true, true, false, false, true} {
+		tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, 0
+		tick.Known, tick.Predicted = 0.85, controller.Predicted{Labels: 9, Of: 10}
+		if learnt {
+			tick.Flags = controller.FlagLearnt
+		}
+		r.Tick(tick)
+	}
+	starts := []string{"learnt: you may stop; at least 85%", "no longer learnt: 1 of the last 10", "learnt: you may stop"}
+	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
+		t.Errorf("events %q", display.texts)
+	}
+}
