@@ -38,7 +38,7 @@ func TestBench_MeasuresTheConfiguration(t *testing.T) {
 		args  string
 		check func(bench.Report) bool
 	}{
-		{"", func(r bench.Report) bool {
+		{"--set controller.strategy=ucb --set controller.replan_every_ticks=5", func(r bench.Report) bool {
 			return strings.HasPrefix(r.Model, "rover (obs 6,") && r.Tick.Count == 3 && r.Candidates == 128 &&
 				r.Plan.Available == 5*r.Period
 		}},
