@@ -80,7 +80,7 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 		"bench: model.bundle":   {"bench", "--set", "model.bundle=" + t.TempDir()},
 		"controller.strategy":   {"bench", "--set", "controller.strategy=best"},
 		"number of ticks":       {"bench", "--ticks", "0"},
-		"bench: model.backend: ": {"bench", "--set", "model.backend=tensorflow",
+		"bench: model.backend: ": {"bench", "--set", "controller.strategy=ucb", "--set", "model.backend=tensorflow",
 			"--set", "model.tensorflow.library=/nowhere"},
 		"unknown flag: --candidate": {"bench", "--candidate", "3"},
 		"at least 40":               {"theory", "--runs", "5"},
