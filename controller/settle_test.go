@@ -199,6 +199,18 @@ func TestLearner_EstimatesSigma(t *testing.T) {
 	}
 }
 
+func TestNoiseModel_IgnoresImpossibleSurprises(t *testing.T) {
+	for _, freedom := range []float64{0, 1.5} {
+		n := noiseModel{NoiseConfig: NoiseConfig{Estimate: true, Freedom: freedom}, first: 1}
+		for _, surprise := range []float64{nan, inf, -inf, 1e200} {
+			n.add(surprise)
+		}
+		if n.state != (NoiseState{}) {
+			t.Errorf("freedom %g: %+v", freedom, n.state)
+		}
+	}
+}
+
 func TestLearner_SetNoiseRefusesImpossibleStates(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for _, bad := range []NoiseState{{Squares: nan}, {Count: nan}, {Squares: -1}, {Count: -1}, {Squares: inf}, {Count: 1e9}} {
