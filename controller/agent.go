@@ -46,11 +46,13 @@ type Agent struct {
 	learner     *Learner
 	gate        *Gate
 	proficiency *Proficiency
-	stopHistory *StopHistory
-	guard       *guard
-	stops       stopMonitor
-	needDeadman bool
-	maxPlanAge  uint64
+
+	contradicted bool // in the tick before
+	stopHistory  *StopHistory
+	guard        *guard
+	stops        stopMonitor
+	needDeadman  bool
+	maxPlanAge   uint64
 
 	lifecycle  Lifecycle
 	present    Fault       // found in the last tick

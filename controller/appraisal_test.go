@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -207,6 +209,82 @@ func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(10*lasts, 1, good) {
 		t.Error("off, but learnt")
 	}
+}
+
+func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
+	cfg := PersonConfig()
+	cfg.Rho, cfg.Offset, cfg.Noise.Freedom = 0.999, 0, 0
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(8, 2))
+	naive := naiveBelief(rigLatent, cfg.priorPrecision())
+	const old, kept, undone = 40, 7, 43
+	for i := range uint64(old + kept) {
+		phi, z := gaussian(random, rigLatent), 1.0
+		if i >= old {
+			z = -30
+		}
+		l.Advance(1)
+		l.Observe(i, 0, phi)
+		if got := l.Apply(value(i+1, i, z*phi[0]), 0); got.Outcome != Applied {
+			t.Fatal(got.Outcome)
+		}
+		if i >= old && i != undone {
+			naive.add(phi, z*phi[0], math.Pow(cfg.Rho, float64(old+kept-1-i)))
+		}
+	}
+	undo := rewardsrc.Label{ID: 99, Kind: rewardsrc.Undo, Undoes: undone + 1}
+	if got := l.Apply(undo, 0); got.Outcome != Applied {
+		t.Fatal(got.Outcome)
+	}
+	l.Relearn()
+	mean := make([]float64, rigLatent)
+	l.belief.Mean(mean)
+	for i, want := range naive.mean() {
+		if math.Abs(mean[i]-want) > 1e-9 {
+			t.Errorf("mean[%d] is %g, want %g", i, mean[i], want)
+		}
+	}
+	if got := l.Predicted(); got != (Predicted{}) {
+		t.Errorf("predicted %+v after the change, want none", got)
+	}
+	old1 := l.Apply(rewardsrc.Label{ID: 100, Kind: rewardsrc.Undo, Undoes: old - 5}, 0)
+	if old1.Outcome != NothingToUndo {
+		t.Errorf("the undo of a forgotten label: %v", old1.Outcome)
+	}
+	if n := testing.AllocsPerRun(10, l.Relearn); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// normalEquations solves regularised least squares with the normal equations.
+type normalEquations struct {
+	v *mat.SymDense
+	b *mat.VecDense
+}
+
+func naiveBelief(d int, lambda float64) *normalEquations {
+	n := &normalEquations{mat.NewSymDense(d, nil), mat.NewVecDense(d, nil)}
+	for i := range d {
+		n.v.SetSym(i, i, lambda)
+	}
+	return n
+}
+
+func (n *normalEquations) add(phi []float64, reward, weight float64) {
+	x := mat.NewVecDense(len(phi), phi)
+	n.v.SymRankOne(n.v, weight, x)
+	n.b.AddScaledVec(n.b, weight*reward, x)
+}
+
+func (n *normalEquations) mean() []float64 {
+	var z mat.VecDense
+	if err := z.SolveVec(n.v, n.b); err != nil {
+		panic(err) // λ is positive
+	}
+	return z.RawVector().Data
 }
 
 func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {

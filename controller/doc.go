@@ -99,6 +99,12 @@
 // no request while the operator cannot be reached ([rewardsrc.Reachable],
 // FlagUnreachable).
 //
+// With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains ([Plan].Known), the
+// learner counts the labels that the belief predicted, and [Proficiency] decides from both whether the task is
+// learnt (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
+// thompson follows ẑ. Labels that contradict a learnt task (FlagContradicted) make the next tick forget all
+// earlier ones ([Learner.Relearn]).
+//
 // The source is notified of opened and closed requests. Requests also expire
 // while sensing fails. Only an armed robot asks.
 //
@@ -113,7 +119,7 @@
 //	ucb_sphere    the same score over n = 512 uniform directions
 //	ucb_gradient  the same score, maximised by a few steps of Adam from ẑ; the
 //	              best z on the way, ẑ included
-//	thompson      z ~ N(ẑ, V⁻¹); with Config.Draw smaller and held in part
+//	thompson      z ~ N(ẑ, V⁻¹); with Config.Draw smaller and held in part; ẑ for a learnt task
 //	random        a uniform direction; a baseline that does not learn
 //	fixed         a given z
 //
@@ -173,6 +179,7 @@
 // # Replay
 //
 // Each tick carries a hash of R and b. [Learner] is a function of its inputs
-// with the same bits on every CPU. Advance by Elapsed if FlagArmed, Observe
-// unless FlagBadObs, then [Learner.Reapply] for each label reproduces the hash.
+// with the same bits on every CPU. Relearn after a tick with FlagContradicted,
+// Advance by Elapsed if FlagArmed, Observe unless FlagBadObs, then [Learner.Reapply]
+// for each label and [Learner.Resettle] reproduce the hash.
 package controller

@@ -211,8 +211,29 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.OffsetMean()) }
 
-// Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo does not change it.
+// Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo
+// does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
+
+// Relearn forgets all labels before the first of the recent ones that was not predicted: they are about another
+// task. The agent calls it after labels contradicted a learnt task (FlagContradicted). O(d²).
+func (l *Learner) Relearn() {
+	l.belief.Reset()
+	l.noise.state = NoiseState{}
+	l.unsettled = unsettledTicks
+	kept := l.predictions.first()
+	l.predictions = predictions{}
+	for i := undoable - 1; i >= 0; i-- {
+		e := l.ledger.recent(i)
+		if i > kept || !e.active {
+			e.active = false
+			continue
+		}
+		l.age(e)
+		e.weight = e.full
+		e.active = l.belief.Update(e.phi, e.reward, e.full) == nil
+	}
+}
 
 // features writes the belief's features of φ [d] to dst [Belief.Dim].
 func (l *Learner) features(dst, phi []float64) {

@@ -122,8 +122,8 @@ func (p *Planner) due(s *State) bool {
 // it computes a new z and fresh is true; otherwise it confirms the old one. The
 // same configuration, model and state give the same plan; with ucb_gradient the
 // plan also depends on earlier plans of the episode, through the optimizer's
-// state, and Known averages over the states of earlier plans. The caller, who has a clock, sets ElapsedNS. After an error dst is
-// invalid and a new plan is due.
+// state, and Known averages over the states of earlier plans. The caller, who has a
+// clock, sets ElapsedNS. After an error dst is invalid and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
 		return false, fmt.Errorf("%w: before tick %d: no observation; wait for the next one", ErrState, s.Next)

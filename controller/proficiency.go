@@ -87,6 +87,11 @@ func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted
 	return p.learnt
 }
 
+// first returns how many labels ago the first of the recent labels came that was not predicted.
+func (p *predictions) first() int {
+	return bits.Len32(^p.recent&(1<<p.count-1)) - 1
+}
+
 // Learnt returns the newest decision.
 func (p *Proficiency) Learnt() bool { return p.learnt }
 

@@ -92,6 +92,10 @@ func (a *Agent) run(t *Tick) {
 	if stop, why := a.stops.check(t, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
+	if a.contradicted {
+		a.learner.Relearn()
+		a.contradicted = false
+	}
 	if t.Flags.Has(FlagArmed) {
 		a.learner.Advance(t.Elapsed)
 	}
@@ -317,7 +321,12 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 // judge decides whether the task is learnt. The tick of a stop decides nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
+		learnt := a.proficiency.Learnt()
 		a.proficiency.Advance(t.Elapsed, t.Known, t.Predicted)
+		if learnt && !a.proficiency.Learnt() {
+			a.contradicted = true
+			t.Flags |= FlagContradicted
+		}
 	}
 	if a.proficiency.Learnt() {
 		t.Flags |= FlagLearnt

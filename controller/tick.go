@@ -153,6 +153,7 @@ const (
 	FlagEpisodeEnd          // the state after an episode's last step: labelled, but without an action
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
+	FlagContradicted        // labels contradict a learnt task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 )
 

@@ -135,6 +135,7 @@ type replay struct {
 	learner   *controller.Learner
 	pace      *controller.Pace // nil: κ was fixed
 	progress  *controller.Proficiency
+	relearn   bool    // labels contradicted the task in the tick before
 	snapshots []place // by next
 	result    Result
 	synced    bool   // the belief is known
@@ -242,6 +243,7 @@ func (p *replay) tick(t *controller.Tick) error {
 		p.lose(t.Index, 0, "no snapshot before the first tick")
 	}
 	p.started, p.last = true, t.Index
+	p.forgetTask(t)
 	c := comparison{tick: t.Index, on: p.synced}
 	p.follow(t, gap, &c)
 	p.observe(t, &c)
@@ -343,6 +345,18 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	if learnt != logged {
 		p.progress.Resume(logged)
 	}
+}
+
+// forgetTask repeats that the robot forgot a task after the tick before. After a gap the replay does not know the
+// labels that the robot kept.
+func (p *replay) forgetTask(t *controller.Tick) {
+	if p.relearn {
+		p.learner.Relearn()
+		if p.synced && len(p.missing) > 0 {
+			p.lose(t.Index, 0, "the task was forgotten, and the newest labels are not known")
+		}
+	}
+	p.relearn = t.Flags.Has(controller.FlagContradicted)
 }
 
 // reapply applies a label again. It sets the label's share if the log is too

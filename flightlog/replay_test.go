@@ -58,13 +58,18 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 
 func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 	cfg := simulationConfig()
-	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 3
-	run := simulation{cfg: cfg, ticks: 1000, every: 300}
-	learnt := 0
+	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 0.3
+	run := simulation{cfg: cfg, ticks: 3000, every: 300, turn: 2000, keep: true, labels: func(i uint64) bool {
+		return i%10 == 0
+	}}
+	learnt, contradicted := 0, 0
 	for field, change := range map[string]func(t *controller.Tick){
 		"": func(t *controller.Tick) {
 			if t.Flags.Has(controller.FlagLearnt) {
 				learnt++
+			}
+			if t.Flags.Has(controller.FlagContradicted) {
+				contradicted++
 			}
 		},
 		"learnt": func(t *controller.Tick) {
@@ -85,12 +90,12 @@ func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 			t.Errorf("%q: got %v", field, result.First)
 		}
 	}
-	if learnt == 0 || learnt == 1000 {
-		t.Errorf("learnt in %d ticks of 1000: too uniform for this test", learnt)
+	if learnt < 100 || contradicted != 1 {
+		t.Errorf("learnt in %d ticks, contradicted %d times: want many and once", learnt, contradicted)
 	}
 	run.change, run.drop = nil, func(i uint64) bool { return i >= 400 && i < 450 }
 	path, _ := run.run(t)
-	if result := verify(t, path); !result.OK() || len(result.Gaps) != 1 {
+	if result := verify(t, path); !result.OK() || len(result.Gaps) != 2 || !result.Gaps[1].Ended {
 		t.Errorf("after a gap: %v, gaps %v", result.First, result.Gaps)
 	}
 }

@@ -26,6 +26,7 @@ type simulation struct {
 	away    func(index uint64) bool  // the operator is unreachable
 	noStart bool                     // no snapshot at the start
 	warm    bool                     // the belief holds a label at the start
+	turn    uint64                   // from this tick on the task is the opposite one; 0: never
 }
 
 func simulationConfig() controller.Config {
@@ -76,6 +77,9 @@ type simulatedRun struct {
 	w       *Writer
 	learner *controller.Learner
 	learnt  *controller.Proficiency
+
+	contradicted bool
+
 	gate    *controller.Gate
 	rng     *rand.Rand
 	truth   []float64
@@ -95,7 +99,16 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	tick := randomTick(testShape, index)
 	tick.Elapsed, tick.NumLabels, tick.Flags = elapsed, 0, controller.FlagArmed
 	copy(tick.Phi, randomVector(r.rng, testShape.Latent))
+	if r.contradicted {
+		r.learner.Relearn()
+	}
 	r.learner.Advance(elapsed)
+	if r.turn > 0 && index >= r.turn {
+		for i := range r.truth {
+			r.truth[i] *= -1
+		}
+		r.turn = 0
+	}
 	r.learner.Observe(index, tick.SenseAt, tick.Phi)
 	tick.NormSq = r.learner.Belief().NormSq(tick.Phi)
 	tick.DGap = posterior.DGap(tick.NormSq, r.learner.LabelWeight())
@@ -108,8 +121,12 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.deliver(tick)
 	tick.Revised = r.learner.Settle(tick.Index)
 	tick.Sigma, tick.Zero, tick.Predicted = r.learner.Sigma(), r.learner.Zero(), r.learner.Predicted()
+	was := r.learnt.Learnt()
 	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
 		tick.Flags |= controller.FlagLearnt
+	}
+	if r.contradicted = was && !r.learnt.Learnt(); r.contradicted {
+		tick.Flags |= controller.FlagContradicted
 	}
 	tick.LogDet, tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
 	if r.change != nil {

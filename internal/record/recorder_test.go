@@ -31,7 +31,9 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 		}
 		r.Tick(tick)
 	}
-	starts := []string{"learnt: you may stop; at least 85%", "no longer learnt: 1 of the last 10", "learnt: you may stop"}
+	starts := []string{
+		"learnt: you may stop; at least 85%", "no longer learnt: 1 of the last 10", "learnt: you may stop",
+	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)
 	}

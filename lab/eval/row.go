@@ -21,8 +21,10 @@ const (
 	MeasureReward = "reward" // mean reward of the steps since the previous row; x: steps so far
 	MeasureLabels = "labels" // labels used so far; x: steps so far
 	MeasureAsked  = "asked"  // requests opened so far; x: steps so far
-	MeasureLearnt = "learnt" // 1 when the robot announces that it has learnt the task, 0 when labels contradict it; x: steps so far
-	MeasureHz     = "hz"     // ticks per second of processor time, without the simulator; x: ticks
+	// MeasureLearnt is 1 when the robot announces that it has learnt the task, 0 when labels contradict it; x: steps
+	// so far.
+	MeasureLearnt = "learnt"
+	MeasureHz     = "hz" // ticks per second of processor time, without the simulator; x: ticks
 )
 
 // Row is one number of one trial, with what reproduces it. A results file is a CSV of rows in any order.
