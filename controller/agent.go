@@ -47,6 +47,7 @@ type Agent struct {
 	gate        *Gate
 	stopHistory *StopHistory
 	guard       *guard
+	explorer    *explorer
 	stops       stopMonitor
 	needDeadman bool
 	maxPlanAge  uint64
@@ -94,6 +95,10 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	explorer, err := newExplorer(cfg.Explore, dims.Latent, spec.Period)
+	if err != nil {
+		return nil, err
+	}
 	shape := cfg.Shape(dims)
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans, stage: parts.Stage,
@@ -103,6 +108,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		gate:        NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
 		guard:       newGuard(cfg.Guard, spec),
+		explorer:    explorer,
 		stops:       stops,
 		needDeadman: parts.Safety.RequireDeadman,
 		maxPlanAge:  cfg.MaxPlanAge,

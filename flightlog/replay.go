@@ -70,7 +70,7 @@ type place struct {
 
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
-// the D-gap and log det V to 1e-12. After a dropped tick it resumes at the next
+// the D-gap and log det V to 1e-12, and the z of the ticks with the limits of controller.explore. After a dropped tick it resumes at the next
 // snapshot. Result holds the differences. An error means that the file is unreadable or
 // that the log has nothing to compare.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
@@ -134,7 +134,8 @@ type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
 	pace      *controller.Pace // nil: κ was fixed
-	snapshots []place          // by next
+	explore   *exploration
+	snapshots []place // by next
 	result    Result
 	synced    bool   // the belief is known
 	started   bool   // a tick was read
@@ -158,7 +159,7 @@ func newReplay(r *Reader) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &replay{reader: r, learner: learner, snapshots: snapshots}
+	p := &replay{reader: r, learner: learner, explore: newExploration(&r.meta), snapshots: snapshots}
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
 	}
@@ -242,6 +243,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	p.started, p.last = true, t.Index
 	c := comparison{tick: t.Index, on: p.synced}
 	p.follow(t, gap, &c)
+	p.explore.check(t, gap, &c)
 	p.observe(t, &c)
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
