@@ -58,7 +58,8 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
 				if off {
 					c.Robust = 0.1
-					c.Explore = ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], WithinDeg: 50, TurnDegPerS: 90, UntilLabel: true}
+					c.Explore = ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], UntilLabel: true}
+					c.Explore.WithinDeg, c.Explore.TurnDegPerS = 50, 90
 				} else {
 					c.Offset, c.Noise, c.Draw = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}, DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
 					c.Prior = TaskPrior

@@ -61,23 +61,14 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		"credit.held.delay_s": numbers(func(c *Config, x float64) { c.Credit.Held.DelayS = x }, -1, nan),
 		"credit.held.width_s": numbers(func(c *Config, x float64) { c.Credit.Held.WidthS = x }, -1, nan),
 		"credit.held":         numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
-		"explore.within_deg": append(numbers(func(c *Config, x float64) {
-			c.Explore.WithinDeg, c.Explore.Tasks = x, []string{"a"}
-		}, -1, nan, inf, 80.1),
-			func(c *Config) { explore(c, 20, 90, basisVector(0), basisVector(0), basisVector(1)) }),
-		"explore.turn_deg_per_s": numbers(func(c *Config, x float64) { c.Explore.TurnDegPerS = x }, -1, nan, inf, 36_001),
-		"explore.tasks": {
-			func(c *Config) { c.Explore.WithinDeg = 10 },
-			func(c *Config) { c.Explore.UntilLabel = true },
-			func(c *Config) { c.Explore.Tasks = []string{"unused"} },
-			func(c *Config) { explore(c, 20, 0, make([]float64, 50)) },
-			func(c *Config) { explore(c, 20, 0, slices.Repeat([]float64{nan}, 50)) },
-			func(c *Config) { explore(c, 20, 0, []float64{1}) },
-			func(c *Config) { explore(c, 20, 0, basisVector(0)); c.Explore.Tasks = []string{"a", "b"} },
-			func(c *Config) { explore(c, 20, 0, slices.Repeat([][]float64{basisVector(1)}, 65)...) },
-		},
 		"guard.max_bad_ticks": numbers(func(c *Config, x float64) { c.Guard.MaxBadTicks = int(x) }, -1, 1001),
 	}
+	mustRefuse(t, mistakes)
+}
+
+// mustRefuse fails unless each change of the default configuration is a mistake in its key.
+func mustRefuse(t *testing.T, mistakes map[string][]func(*Config)) {
+	t.Helper()
 	for key, changes := range mistakes {
 		for i, change := range changes {
 			cfg := DefaultConfig()
@@ -89,16 +80,6 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 			}
 		}
 	}
-}
-
-func explore(c *Config, within, turn float64, vetted ...[]float64) {
-	c.Explore = ExploreConfig{Tasks: make([]string, len(vetted)), Vetted: vetted, WithinDeg: within, TurnDegPerS: turn}
-}
-
-func basisVector(i int) []float64 {
-	z := make([]float64, 50)
-	z[i] = 1
-	return z
 }
 
 func numbers(set func(*Config, float64), values ...float64) (changes []func(*Config)) {

@@ -60,8 +60,9 @@ func (e ExploreConfig) checkOverlap(v *mistakes) {
 			nearest = min(nearest, AngleDeg(z, earlier))
 		}
 		if i > 0 && nearest > 2*e.WithinDeg {
-			v.add("explore.within_deg", e.WithinDeg, fmt.Sprintf("z cannot turn to the task %s, %.1f° from those before it: "+
-				"use at least %.1f, set turn_deg_per_s to 0, or list it after a nearer task", e.Tasks[i], nearest, nearest/2))
+			v.add("explore.within_deg", e.WithinDeg, fmt.Sprintf("z cannot turn to the task %s, %.1f° from those "+
+				"before it: use at least %.4g, set turn_deg_per_s to 0, or list it after a nearer task",
+				e.Tasks[i], nearest, math.Ceil(nearest*5)/10))
 		}
 	}
 }
@@ -150,9 +151,9 @@ func (e *explorer) limit(t *Tick) {
 	}
 }
 
-// approach makes next the direction one turn from last towards next. If that leaves all cones, it is moved into the
-// cone of last. That does not make the turn larger: the cone is convex, since its angle is below 90°, and the turn is at
-// most 90°.
+// approach makes next the direction one turn from last towards next. If that leaves all cones, it is moved into
+// the cone of last. That does not make the turn larger: the cone is convex, since its angle is below 90°, and the
+// turn is at most 90°.
 func (e *explorer) approach() {
 	rotate(e.next, e.last, e.next, e.turn)
 	if task := e.nearest(e.next); task != nil && e.within.exceeded(task, e.next) {

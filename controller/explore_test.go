@@ -326,3 +326,43 @@ func TestNewAgent_RefusesVettedTasksWithoutZ(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestExploreConfig_ValidateNamesKeyOfMistake(t *testing.T) {
+	mustRefuse(t, map[string][]func(*Config){
+		"explore.within_deg": append(numbers(func(c *Config, x float64) {
+			c.Explore.WithinDeg, c.Explore.Tasks = x, []string{"a"}
+		}, -1, nan, inf, 80.1),
+			func(c *Config) { explore(c, 20, 90, basisVector(0), basisVector(0), basisVector(1)) }),
+		"explore.turn_deg_per_s": numbers(func(c *Config, x float64) { c.Explore.TurnDegPerS = x }, -1, nan, inf, 36_001),
+		"explore.tasks": {
+			func(c *Config) { c.Explore.WithinDeg = 10 },
+			func(c *Config) { c.Explore.UntilLabel = true },
+			func(c *Config) { c.Explore.Tasks = []string{"unused"} },
+			func(c *Config) { explore(c, 20, 0, make([]float64, 50)) },
+			func(c *Config) { explore(c, 20, 0, slices.Repeat([]float64{nan}, 50)) },
+			func(c *Config) { explore(c, 20, 0, []float64{1}) },
+			func(c *Config) { explore(c, 20, 0, basisVector(0)); c.Explore.Tasks = []string{"a", "b"} },
+			func(c *Config) { explore(c, 20, 0, slices.Repeat([][]float64{basisVector(1)}, 65)...) },
+		},
+	})
+}
+
+func TestExploreConfig_AcceptsConesThatMeet(t *testing.T) {
+	cfg := DefaultConfig()
+	explore(&cfg, 46, 90, basisVector(0), basisVector(1), basisVector(2))
+	if err := cfg.Validate(50); err != nil {
+		t.Error(err)
+	}
+}
+
+func explore(c *Config, within, turn float64, vetted ...[]float64) {
+	c.Explore = ExploreConfig{
+		Tasks: make([]string, len(vetted)), Vetted: vetted, WithinDeg: within, TurnDegPerS: turn,
+	}
+}
+
+func basisVector(i int) []float64 {
+	z := make([]float64, 50)
+	z[i] = 1
+	return z
+}

@@ -16,7 +16,7 @@ type exploration struct {
 	limits controller.ExploreConfig
 	step   float64   // largest turn between two ticks, degrees
 	last   []float64 // z of the last tick with one, nil if unknown
-	held   bool      // no label was applied yet
+	held   bool      // until the first applied label
 }
 
 func newExploration(m *Metadata) *exploration {
