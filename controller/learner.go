@@ -193,6 +193,12 @@ func (l *Learner) SetNoise(s NoiseState) bool {
 	return true
 }
 
+// WriteBelief writes the belief to a state, with its hash, scale and noise.
+func (l *Learner) WriteBelief(s *State) {
+	l.belief.State(s.Belief)
+	s.Hash, s.Scale, s.Noise = l.belief.Hash(), l.Scale(), l.Noise()
+}
+
 // Sigma returns the present σ of a label's noise.
 func (l *Learner) Sigma() float64 { return math.Sqrt(l.noise.variance()) }
 

@@ -61,6 +61,9 @@ func (n *noiseModel) add(surprise float64) {
 	}
 	const keep = 1 - 1.0/noiseWindow
 	square := float64(surprise * surprise)
+	if !(square <= maxReward*maxReward) {
+		return
+	}
 	n.state.Squares = float64(n.state.Squares*keep) + float64(n.share(square)*square)
 	n.state.Count = float64(n.state.Count*keep) + 1
 }

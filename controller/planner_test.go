@@ -32,8 +32,7 @@ func learnt(t testing.TB, cfg Config, tick uint64) *State {
 	s := NewState(Shape{rigObs, rigAction, rigLatent, 0})
 	s.Next, s.Valid = tick+1, 1
 	copy(s.Obs, []float32{0.3, -0.2, 0.9})
-	l.belief.State(s.Belief)
-	s.Hash, s.Scale = l.belief.Hash(), l.Scale()
+	l.WriteBelief(s)
 	return s
 }
 

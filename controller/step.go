@@ -278,10 +278,8 @@ func (a *Agent) offerState(t *Tick, usable bool) error {
 		s.Valid = 1
 		copy(s.Obs, t.Obs)
 	}
-	a.learner.belief.State(s.Belief)
-	t.Hash = a.learner.belief.Hash()
-	s.Hash = t.Hash
-	s.Scale, s.Noise = a.learner.Scale(), a.learner.Noise()
+	a.learner.WriteBelief(s)
+	t.Hash = s.Hash
 	return a.plans.Offer()
 }
 

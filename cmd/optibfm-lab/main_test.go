@@ -38,7 +38,7 @@ func TestBench_MeasuresTheConfiguration(t *testing.T) {
 		args  string
 		check func(bench.Report) bool
 	}{
-		{"", func(r bench.Report) bool {
+		{"--set controller.strategy=ucb --set controller.replan_every_ticks=5", func(r bench.Report) bool {
 			return strings.HasPrefix(r.Model, "rover (obs 6,") && r.Tick.Count == 3 && r.Candidates == 128 &&
 				r.Plan.Available == 5*r.Period
 		}},
@@ -80,7 +80,7 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 		"bench: model.bundle":   {"bench", "--set", "model.bundle=" + t.TempDir()},
 		"controller.strategy":   {"bench", "--set", "controller.strategy=best"},
 		"number of ticks":       {"bench", "--ticks", "0"},
-		"bench: model.backend: ": {"bench", "--set", "model.backend=tensorflow",
+		"bench: model.backend: ": {"bench", "--set", "controller.strategy=ucb", "--set", "model.backend=tensorflow",
 			"--set", "model.tensorflow.library=/nowhere"},
 		"unknown flag: --candidate": {"bench", "--candidate", "3"},
 		"at least 40":               {"theory", "--runs", "5"},

@@ -33,7 +33,7 @@ func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
 		"GPU fails": rigtest.ErrDeviceLost.Error(), "GPU hangs": host.ErrSearchLeft.Error(),
 	} {
 		t.Run(spoil, func(t *testing.T) {
-			r := runAttended(t, spoil, "controller.max_plan_age_ticks=25")
+			r := runAttended(t, spoil, "controller.strategy=ucb", "controller.max_plan_age_ticks=25")
 			r.arm()
 			lost := time.Now()
 			r.spoilNow()

@@ -217,9 +217,8 @@ func newControlProcess(
 // offerFirst publishes the belief before the first tick: replay starts from it.
 func (c *controlProcess) offerFirst() error {
 	s := c.link.State()
-	belief := c.agent.Learner().Belief()
-	s.Next, s.Valid, s.Hash = 0, 0, belief.Hash()
-	belief.State(s.Belief)
+	s.Next, s.Valid = 0, 0
+	c.agent.Learner().WriteBelief(s)
 	return c.link.Offer()
 }
 

@@ -20,6 +20,9 @@ func Open(f configs.File, ticks int) (o Options, release func() error, err error
 	if err != nil {
 		return o, nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}
+	if err := setup.SetBasis(&o.Controller, model); err != nil {
+		return o, nil, err
+	}
 	o.Name = model.Title()
 	if native, ok := model.(setup.NativeModel); ok {
 		flops := native.Architecture.FLOPs()

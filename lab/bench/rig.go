@@ -9,18 +9,18 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal/haltest"
-	"optibfm/posterior"
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
 )
 
 // rig is a controller with its planner, a robot and an operator in one goroutine.
 type rig struct {
 	*controller.Lockstep
-	b      *benchmark
-	agent  *controller.Agent
-	tick   *controller.Tick
-	belief *posterior.Belief // like the agent's, to time its update alone
-	mean   []float64
+	b       *benchmark
+	agent   *controller.Agent
+	tick    *controller.Tick
+	learner *controller.Learner // like the agent's, to time its update alone
+	mean    []float64
 
 	took, plan, update time.Duration // of the last step
 }
@@ -31,16 +31,16 @@ func (b *benchmark) newRig(strategy string) (*rig, error) {
 	cfg.Strategy, cfg.Replan = strategy, 1
 	planner, plannerErr := controller.NewPlanner(cfg, b.planner)
 	operator, operatorErr := scripted.New(scripted.DefaultConfig())
-	belief, beliefErr := cfg.NewBelief(dims.Latent)
+	learner, learnerErr := controller.NewLearner(cfg, dims.Latent, b.Period)
 	spec := haltest.Spec(dims.Obs, dims.Action)
 	spec.Period = b.Period
-	if err := errors.Join(plannerErr, operatorErr, beliefErr, spec.Validate()); err != nil {
+	if err := errors.Join(plannerErr, operatorErr, learnerErr, spec.Validate()); err != nil {
 		return nil, err
 	}
 	robot := haltest.NewSimulator(spec)
 	robot.Observe = func(n int, obs []float32) error { copy(obs, b.states[n%len(b.states)]); return nil }
 	robot.RewardOf = func(obs []float32) float64 { return float64(obs[0]) }
-	r := &rig{Lockstep: controller.NewLockstep(planner), b: b, belief: belief, mean: make([]float64, dims.Latent)}
+	r := &rig{Lockstep: controller.NewLockstep(planner), b: b, learner: learner, mean: make([]float64, dims.Latent)}
 	agent, err := controller.NewAgent(cfg, controller.Parts{Robot: robot, Source: operator, Model: b.control, Plans: r})
 	if err != nil {
 		return nil, err
@@ -65,12 +65,19 @@ func (r *rig) step() error {
 	r.took = time.Since(start)
 	r.tick.Index++
 	start = time.Now()
-	r.belief.Forget()
-	r.belief.NormSq(r.tick.Phi)
-	err := r.belief.Update(r.tick.Phi, r.tick.Reward, 1)
-	r.belief.Mean(r.mean)
+	r.learner.Advance(1)
+	r.learner.Gain(r.tick.Phi)
+	r.learner.Observe(r.tick.Index, r.tick.SenseAt, r.tick.Phi)
+	applied := r.learner.Apply(rewardsrc.Label{
+		ID: r.tick.Index, Kind: rewardsrc.Value, Tick: r.tick.Index, Value: r.tick.Reward,
+	}, 0)
+	r.learner.Settle(r.tick.Index)
+	r.learner.Belief().Mean(r.mean)
 	r.update = time.Since(start)
-	return err
+	if applied.Outcome != controller.Applied {
+		return fmt.Errorf("bench: label of tick %d: %v", r.tick.Index, applied.Outcome)
+	}
+	return nil
 }
 
 // Offer makes the plan within the tick.
