@@ -19,7 +19,7 @@ type ExploreConfig struct {
 }
 
 // maxVetted bounds the time of a tick.
-const maxVetted = 64
+const maxVetted = 16
 
 func (e ExploreConfig) check(v *mistakes, d int) {
 	v.within("explore.within_deg", e.WithinDeg, 0, 80)

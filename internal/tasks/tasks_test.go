@@ -299,7 +299,8 @@ func TestFromLog_MakesAVettedTaskThatARunStaysNear(t *testing.T) {
 	task, err := b.folder.Load("there")
 	rigtest.Must(t, err)
 	path := b.record(t, "controller.strategy=random", "controller.explore.tasks=[there]",
-		"controller.explore.until_label=true", "controller.explore.within_deg=20", "controller.explore.turn_deg_per_s=40")
+		"controller.explore.until_label=true", "controller.explore.within_deg=20",
+		"controller.explore.turn_deg_per_s=40")
 	before, turned, last := 0, 0, task.Z
 	for _, tick := range ticks(t, path) {
 		turn := controller.AngleDeg(last, tick.Z)
