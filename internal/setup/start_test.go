@@ -153,6 +153,11 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	if b, message := restored(t, s); b.Hash() != saved.Belief.Hash() || strings.Contains(message, "task") {
 		t.Errorf("with a saved belief: %q", message)
 	}
+	s.File.Controller.Explore = controller.ExploreConfig{Tasks: []string{"goal"}, UntilLabel: true}
+	const first = "; the robot follows the task goal until your first label"
+	if _, message := restored(t, s); !strings.HasSuffix(message, first) {
+		t.Errorf("with a vetted task: %q", message)
+	}
 }
 
 func TestOpenSession_StartsATaskAfresh(t *testing.T) {
