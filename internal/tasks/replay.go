@@ -19,10 +19,24 @@ type logEnd struct {
 	learner *controller.Learner
 }
 
+// openLog opens a log and refuses a damaged one.
+func openLog(path string) (*flightlog.Reader, error) {
+	r, err := flightlog.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if damage := r.Damage(); len(damage) > 0 {
+		err := fmt.Errorf("%s: %w (%w); copy what can be read: %s", path, flightlog.ErrDamaged, damage[0],
+			shell.ThisProgram().Command("log", "recover", shell.Operand(path)))
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
 // followLog replays a log and calls visit, unless it is nil, with each tick, which visit must neither keep nor
-// change. It refuses a damaged log and one whose last belief is unknown.
+// change. It refuses a damaged log, and one whose last belief is unknown.
 func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err error) {
-	log, err := flightlog.Open(path)
+	log, err := openLog(path)
 	if err != nil {
 		return end, err
 	}
