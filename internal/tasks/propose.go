@@ -83,14 +83,13 @@ func (c *candidates) add(t *controller.Tick) {
 	if refusal(t) != 0 {
 		return
 	}
-	if c.seen++; c.stride > 0 && (c.seen-1)%c.stride != 0 {
-		return
-	}
+	nth := c.seen
+	c.seen++
 	if len(c.moments) == maxCandidates {
 		c.thin()
-		if (c.seen-1)%c.stride != 0 {
-			return
-		}
+	}
+	if nth%max(c.stride, 1) != 0 {
+		return
 	}
 	c.moments = append(c.moments, moment{
 		tick: t.Index, at: t.SenseAt, seconds: seconds, phi: append([]float64(nil), t.Phi...),
