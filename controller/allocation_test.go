@@ -59,7 +59,8 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 				if off {
 					c.Robust = 0.1
 				} else {
-					c.Offset, c.Noise, c.Draw = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}, DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
+					c.Offset, c.Noise = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}
+					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
 					c.Prior = TaskPrior
 					c.Basis, _, _ = testBasis(t, rigLatent)
 				}

@@ -48,10 +48,15 @@ type Config struct {
 	Candidates int    `yaml:"candidates"`         // n, candidates of ucb and ucb_sphere; 0: 128 and 512
 	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
 
-	Beta         Beta    `yaml:"beta"`          // weight of the uncertainty bonus
-	Prior        string  `yaml:"prior"`         // of z: task, the model's task prior; isotropic; auto, task if the model has it
-	Lambda       float64 `yaml:"lambda"`        // precision of the prior, in [1e-9, 1e9]; 1 leaves the task prior as it is
-	Offset       float64 `yaml:"offset"`        // prior standard deviation of the operator's zero, in [0, 1e6]; 0: it is 0
+	Beta Beta `yaml:"beta"` // weight of the uncertainty bonus
+
+	// Prior of z is task (the model's task prior), isotropic, or auto: task if the model has it.
+	Prior string `yaml:"prior"`
+	// Lambda is the precision of the prior, in [1e-9, 1e9]. 1 leaves the task prior as it is.
+	Lambda float64 `yaml:"lambda"`
+	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
+	Offset float64 `yaml:"offset"`
+
 	Sigma        float64 `yaml:"sigma"`         // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
 	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
 	Robust       float64 `yaml:"robust"`        // surprise above which labels weigh less, in [1e-6, 1e6]; 0: off

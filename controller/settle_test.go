@@ -60,11 +60,33 @@ func TestLearner_SettlesAtStudentsT(t *testing.T) {
 	for i, phi := range phis {
 		x.SetRow(i, append([]float64{0.7}, phi...))
 	}
-	weights := make([]float64, n)
+	mean, weights := studentsT(t, x, rewards)
+	got := make([]float64, rigLatent)
+	l.Belief().Mean(got)
+	for i, g := range got {
+		if want := mean.AtVec(i + 1); math.Abs(g-want) > 0.01 {
+			t.Errorf("element %d of the mean: %g, want %g", i, g, want)
+		}
+	}
+	for i, w := range weights {
+		e := l.ledger.recent(n - 1 - i)
+		if got := e.weight * 0.04; math.Abs(got-w) > 2*revisionStep {
+			t.Errorf("label %d: weight %.3f, want %.3f", i+1, got, w)
+		}
+		if mistake := i%6 == 5; mistake != (w < 0.5) {
+			t.Errorf("label %d: weight %.3f, mistake %v", i+1, w, mistake)
+		}
+	}
+}
+
+// studentsT returns the fixed point for σ = 0.2, 1.5 degrees of freedom and the prior N(0, I).
+func studentsT(t *testing.T, x *mat.Dense, rewards []float64) (mean mat.VecDense, weights []float64) {
+	t.Helper()
+	n, d := x.Dims()
+	weights = make([]float64, n)
 	for i := range weights {
 		weights[i] = 1
 	}
-	var mean mat.VecDense
 	for range 500 {
 		v, rhs := mat.NewSymDense(d, nil), mat.NewVecDense(d, nil)
 		for i := range d {
@@ -89,22 +111,7 @@ func TestLearner_SettlesAtStudentsT(t *testing.T) {
 			weights[i] = math.Min(1, 2.5/(1.5+square/0.04))
 		}
 	}
-	got := make([]float64, rigLatent)
-	l.Belief().Mean(got)
-	for i, g := range got {
-		if want := mean.AtVec(i + 1); math.Abs(g-want) > 0.01 {
-			t.Errorf("element %d of the mean: %g, want %g", i, g, want)
-		}
-	}
-	for i, w := range weights {
-		e := l.ledger.recent(n - 1 - i)
-		if got := e.weight * 0.04; math.Abs(got-w) > 2*revisionStep {
-			t.Errorf("label %d: weight %.3f, want %.3f", i+1, got, w)
-		}
-		if mistake := i%6 == 5; mistake != (w < 0.5) {
-			t.Errorf("label %d: weight %.3f, mistake %v", i+1, w, mistake)
-		}
-	}
+	return mean, weights
 }
 
 func TestLearner_UndoRemovesTheRevisedWeight(t *testing.T) {
@@ -213,7 +220,9 @@ func TestNoiseModel_IgnoresImpossibleSurprises(t *testing.T) {
 
 func TestLearner_SetNoiseRefusesImpossibleStates(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
-	for _, bad := range []NoiseState{{Squares: nan}, {Count: nan}, {Squares: -1}, {Count: -1}, {Squares: inf}, {Count: 1e9}} {
+	for _, bad := range []NoiseState{
+		{Squares: nan}, {Count: nan}, {Squares: -1}, {Count: -1}, {Squares: inf}, {Count: 1e9},
+	} {
 		if l.SetNoise(bad) || l.Noise() != (NoiseState{}) {
 			t.Errorf("%+v is accepted", bad)
 		}

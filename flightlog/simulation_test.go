@@ -84,7 +84,9 @@ type simulatedRun struct {
 func (r *simulatedRun) snapshot(next uint64) {
 	state := make([]float64, testShape.StateLen())
 	r.learner.Belief().State(state)
-	must(r.t, r.w.WriteSnapshot(Snapshot{Next: next, State: state, Hash: r.learner.Belief().Hash(), Noise: r.learner.Noise()}))
+	must(r.t, r.w.WriteSnapshot(Snapshot{
+		Next: next, State: state, Hash: r.learner.Belief().Hash(), Noise: r.learner.Noise(),
+	}))
 }
 
 func (r *simulatedRun) step(index, elapsed uint64) {

@@ -227,8 +227,8 @@ type curves struct {
 
 func newCurves(s *study, meta flightlog.Metadata) *curves {
 	return &curves{
-		study: s, dgap: envelope{size: s.Bucket}, estimate: envelope{size: s.Bucket}, mean: make([]float64, meta.Shape.Latent),
-		cfg: meta.Control,
+		study: s, cfg: meta.Control, mean: make([]float64, meta.Shape.Latent),
+		dgap: envelope{size: s.Bucket}, estimate: envelope{size: s.Bucket},
 	}
 }
 

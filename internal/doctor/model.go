@@ -55,7 +55,8 @@ func (d *doctor) checkBundle() finding {
 	}
 	d.opened.Store(&model)
 	dims := model.Dims()
-	if err := errors.Join(setup.SetBasis(&d.file.Controller, model), d.file.Controller.Validate(dims.Latent), model.Fits(d.file)); err != nil {
+	basisErr := setup.SetBasis(&d.file.Controller, model)
+	if err := errors.Join(basisErr, d.file.Controller.Validate(dims.Latent), model.Fits(d.file)); err != nil {
 		return fail("correct the configuration, or choose another bundle", "%v", err)
 	}
 	if err := d.tryStart(model); err != nil {

@@ -89,7 +89,8 @@ func TestDoctor_TriesTensorFlowInChildProcess(t *testing.T) {
 		command = strings.Join(args, " ")
 		return output, err
 	}
-	d := doctorFor(t, m, "rover", "controller.strategy=ucb", "model.backend=tensorflow", "model.tensorflow.device=/GPU:0")
+	d := doctorFor(t, m, "rover", "controller.strategy=ucb", "model.backend=tensorflow",
+		"model.tensorflow.device=/GPU:0")
 	d.checkBundle()
 	f := d.checkBackend(t.Context(), d.model())
 	expect(t, "present", f, statusOK, "TensorFlow 2.18.0, /usr/lib; devices CPU:0, GPU:0 (7000 MiB)")

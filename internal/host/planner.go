@@ -106,7 +106,9 @@ func (p *Planner) Answer(state *controller.State) error {
 // snapshot offers the belief to the recorder.
 func (p *Planner) snapshot(s *controller.State) {
 	p.due = s.Next + p.Every
-	record.Offer(p.Snapshots, flightlog.Snapshot{Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief), Noise: s.Noise})
+	record.Offer(p.Snapshots, flightlog.Snapshot{
+		Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief), Noise: s.Noise,
+	})
 }
 
 // First returns the belief before the first tick. The control process offers it before it starts the host.

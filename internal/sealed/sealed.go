@@ -43,8 +43,8 @@ func Append(dst []byte, header any, body func(dst []byte) ([]byte, error)) ([]by
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-// Parse is the inverse of Append for a file of one of the formats, the newest first. It fills header, a pointer, and returns the body,
-// which is a part of data. Its errors wrap ErrDamaged.
+// Parse is the inverse of Append for a file of one of the formats, the newest first. It fills header, a pointer,
+// and returns the body, which is a part of data. Its errors wrap ErrDamaged.
 func Parse(data []byte, header any, formats ...string) (body []byte, err error) {
 	if body, err = parse(data, header, formats); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -42,7 +42,9 @@ func newStartable(t *testing.T) *setup.Session {
 	folder, err := setup.TaskFolder(s.File.Run)
 	rigtest.Must(t, err)
 	record := newRecord(t, s, 5)
-	task := taskstore.Task{Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record}
+	task := taskstore.Task{
+		Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record,
+	}
 	rigtest.Must(t, folder.Save(task, false))
 	task.Name, task.Belief = "goal", nil
 	rigtest.Must(t, folder.Save(task, false))
@@ -162,7 +164,9 @@ func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	s, err := setup.OpenSession(file, false)
 	rigtest.Must(t, err)
 	record, older := newRecord(t, s, 4), newRecord(t, s, 9)
-	task := taskstore.Task{Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record}
+	task := taskstore.Task{
+		Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record,
+	}
 	rigtest.Must(t, taskstore.Folder(dir).Save(task, false))
 	store, err := beliefstore.Open(file.Run.StateDir)
 	rigtest.Must(t, err)

@@ -25,7 +25,8 @@ type method struct {
 
 var (
 	beliefSettings = []string{
-		"preset", "prior", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
+		"preset", "prior", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust",
+		"warm_start", "plan_age",
 	}
 	labelSettings = []string{
 		"kappa", "labels_per_minute", "operator", "noise", "delay_s", "mistakes", "silence", "bias", "levels",

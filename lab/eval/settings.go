@@ -16,7 +16,7 @@ import (
 type Settings struct {
 	// Belief and planner.
 
-	// Preset is paper (default) or person: controller.PersonConfig. The next five keys replace single values.
+	// Preset is paper (default) or person: controller.PersonConfig. The keys up to hold replace single values.
 	Preset []string `yaml:"preset,omitempty"`
 	// Prior of z is isotropic or task, the model's task prior.
 	Prior []string `yaml:"prior,omitempty"`
@@ -37,7 +37,8 @@ type Settings struct {
 
 	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
 	Beta []float64 `yaml:"beta,omitempty"`
-	// Sigma is the standard deviation of a label's noise for labels; default that of the preset, in preset paper 0.1 for thompson* and 1 for others.
+	// Sigma is the standard deviation of a label's noise; default that of the preset, and in the preset
+	// paper 0.1 for thompson* and 1 for others.
 	Sigma []float64 `yaml:"sigma,omitempty"`
 	// Lambda is the prior; default 1.
 	Lambda []float64 `yaml:"lambda,omitempty"`
@@ -138,7 +139,8 @@ const (
 // defaultSettings has one value for each key that has a default.
 func defaultSettings() Settings {
 	return Settings{
-		Preset: []string{PresetPaper}, Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
+		Preset: []string{PresetPaper},
+		Beta:   []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple},
@@ -280,7 +282,8 @@ var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
-	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "floor": {0, 1e6}, "held": {0, 1}, "hold": {1, 1e6},
+	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "floor": {0, 1e6},
+	"held": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
