@@ -50,7 +50,8 @@ func TestLogLabel_TeachesATaskAfterwards(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	labelByReward(t, moments, rewards)
-	out, err := execute(append([]string{"log", "label", explored.Log, "--labels", moments, "--save", "corner"}, set...)...)
+	args := []string{"log", "label", explored.Log, "--labels", moments, "--save", "corner"}
+	out, err := execute(append(args, set...)...)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -55,9 +55,10 @@ func Propose(out, hint io.Writer, path string, n int, csv string) error {
 	if err != nil {
 		return fmt.Errorf("log label: --out: %w", err)
 	}
-	fmt.Fprintf(hint, "%d moments, each the most informative after those above it. Fill the column %s "+
-		"(a number, + or -), then:\n    %s\n", len(proposed), columnLabel, shell.ThisProgram().Command("log", "label", shell.Operand(path),
-		"--labels", shell.Operand(file), "--save", "NAME", "--config", "CONFIG"))
+	next := shell.ThisProgram().Command("log", "label", shell.Operand(path), "--labels", shell.Operand(file),
+		"--save", "NAME", "--config", "CONFIG")
+	fmt.Fprintf(hint, "%d moments, each the most informative after those above it. "+
+		"Fill the column %s (a number, + or -), then:\n    %s\n", len(proposed), columnLabel, next)
 	return nil
 }
 
