@@ -141,21 +141,22 @@ func TestPropose_KeepsItsDistanceAndItsPromises(t *testing.T) {
 
 func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	b := newBench(t)
-	log := b.record(t)
+	log := b.record(t, "controller.offset=0.7")
 	rows, _ := propose(t, log, 3)
+	b.Set = append(b.Set, "controller.offset=0.7")
 	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
 	end, err := b.folder.Load("end")
 	rigtest.Must(t, err)
+	if end.Belief.Belief.OffsetMean() == 0 {
+		t.Fatal("the labels of the run do not move the operator's zero")
+	}
 	all := ticks(t, log)
 	for _, row := range rows[1:] {
 		fields := strings.Split(row, ",")
 		var n int
 		_, err := fmt.Sscan(fields[1], &n)
 		rigtest.Must(t, err)
-		want := 0.0
-		for i, x := range all[n].Phi {
-			want += x * end.Z[i]
-		}
+		want := end.Belief.Belief.Predict(append([]float64{0.7}, all[n].Phi...))
 		if fields[3] != fmt.Sprintf("%.3f", want) {
 			t.Errorf("tick %d: expected label %s, want %.3f", n, fields[3], want)
 		}
