@@ -101,7 +101,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		offset:      cfg.Offset,
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
-		unsettled:   unsettledTicks,
+		unsettled:   SettlingTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
@@ -189,7 +189,7 @@ func (l *Learner) SetNoise(s NoiseState) bool {
 		return false
 	}
 	l.noise.state = s
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	return true
 }
 
@@ -308,7 +308,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 		return BadLabel
 	}
 	l.noise.add(surprise)
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
 	return Applied
 }
@@ -349,7 +349,7 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 		return NothingToUndo
 	}
 	e.active = false
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	return Applied
 }
 

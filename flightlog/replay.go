@@ -33,6 +33,7 @@ type Result struct {
 	Z          []float64             // ẑ after the last tick, [d]; nil if unknown
 	ZNorm      float64               // NaN if Z is nil
 	Noise      controller.NoiseState // after the last tick; zero if Z is nil
+	Learner    *controller.Learner   // after the last tick; nil if Z is nil
 }
 
 // OK reports whether nothing in the log is damaged and everything that could be compared
@@ -108,6 +109,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 		r.meta.Control.Mean(result.Z, replay.learner.Belief())
 		result.ZNorm = norm(result.Z)
 		result.Noise = replay.learner.Noise()
+		result.Learner = replay.learner
 	}
 	return result, nil
 }

@@ -338,12 +338,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
 	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")
 
-	text, err := os.ReadFile(log)
-	rigtest.Must(t, err)
-	text[len(text)/2] ^= 0xff
-	damaged := filepath.Join(t.TempDir(), "damaged.mcap")
-	rigtest.Must(t, os.WriteFile(damaged, text, 0o600))
-	if err := make(b.Options, damaged, Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
+	if err := make(b.Options, damage(t, log), Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
 	if names := Names(b.Options); len(names) != 0 {
