@@ -50,6 +50,7 @@ type Agent struct {
 	contradicted bool // in the tick before
 	stopHistory  *StopHistory
 	guard        *guard
+	explorer     *explorer
 	stops        stopMonitor
 	needDeadman  bool
 	maxPlanAge   uint64
@@ -97,6 +98,10 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	explorer, err := newExplorer(cfg.Explore, dims.Latent, spec.Period)
+	if err != nil {
+		return nil, err
+	}
 	shape := cfg.Shape(dims)
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans, stage: parts.Stage,
@@ -107,6 +112,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		proficiency: NewProficiency(cfg.Gate, spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
 		guard:       newGuard(cfg.Guard, spec),
+		explorer:    explorer,
 		stops:       stops,
 		needDeadman: parts.Safety.RequireDeadman,
 		maxPlanAge:  cfg.MaxPlanAge,

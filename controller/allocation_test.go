@@ -58,6 +58,8 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
 				if off {
 					c.Robust = 0.1
+					c.Explore = ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], UntilLabel: true}
+					c.Explore.WithinDeg, c.Explore.TurnDegPerS = 50, 90
 				} else {
 					c.Offset, c.Noise = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}
 					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}

@@ -74,6 +74,8 @@ type Config struct {
 	Credit CreditConfig `yaml:"credit"`
 	Guard  GuardConfig  `yaml:"guard"`
 
+	Explore ExploreConfig `yaml:"explore"`
+
 	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
 
 	// Basis is that of the model's task prior. Prior task requires it.
@@ -211,6 +213,7 @@ func (c Config) Validate(d int) error {
 	c.checkBelief(&v, d)
 	c.Gate.check(&v)
 	c.Credit.check(&v)
+	c.Explore.check(&v, d)
 	if c.Guard.MaxBadTicks < 0 || c.Guard.MaxBadTicks > 1000 {
 		v.add("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use 0 to 1000")
 	}

@@ -63,6 +63,12 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		"credit.held":         numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
 		"guard.max_bad_ticks": numbers(func(c *Config, x float64) { c.Guard.MaxBadTicks = int(x) }, -1, 1001),
 	}
+	mustRefuse(t, mistakes)
+}
+
+// mustRefuse fails unless each change of the default configuration is a mistake in its key.
+func mustRefuse(t *testing.T, mistakes map[string][]func(*Config)) {
+	t.Helper()
 	for key, changes := range mistakes {
 		for i, change := range changes {
 			cfg := DefaultConfig()

@@ -26,7 +26,7 @@
 //	labels        poll the source
 //	update        credit each label to its moment, rank-1 update of the belief
 //	offer         send state and belief to the planner
-//	take z        read the newest plan
+//	take z        read the newest plan; limit its direction
 //	act π         evaluate the policy's action π_z(s_t)
 //	guard out     check that it is finite, apply value limits and rate limits
 //	actuate       send it to the robot, if it is armed
@@ -127,6 +127,14 @@
 // depend on earlier plans. The exception is ucb_gradient, whose optimizer keeps
 // its state within an episode. Before the first plan, and for a z with
 // ‖z‖ < 1e-9, the agent uses a fixed seeded direction of norm √d (FlagFallbackZ).
+//
+// [ExploreConfig] limits the z that the agent follows. Until the first applied
+// label of the run, z can be that of a vetted task. After that z can be kept
+// within an angle of the nearest vetted task, and its turn from tick to tick
+// within a rate. The limits apply to the fallback direction too, and in every
+// mode. A turn does not grow over skipped ticks. It starts afresh only for a
+// simulator that is reset. Both limits always hold: a turn that would leave the
+// cones follows their edge.
 //
 // # Lockstep and two processes
 //

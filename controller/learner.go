@@ -104,7 +104,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.StopWhenLearnt,
-		unsettled:   unsettledTicks,
+		unsettled:   SettlingTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
@@ -192,7 +192,7 @@ func (l *Learner) SetNoise(s NoiseState) bool {
 		return false
 	}
 	l.noise.state = s
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	return true
 }
 
@@ -220,7 +220,7 @@ func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 func (l *Learner) Relearn() {
 	l.belief.Reset()
 	l.noise.state = NoiseState{}
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	kept := l.predictions.first()
 	l.predictions = predictions{}
 	for i := undoable - 1; i >= 0; i-- {
@@ -338,7 +338,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 		l.predictions.add(surprise / l.Sigma())
 	}
 	l.noise.add(surprise)
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
 	return Applied
 }
@@ -379,7 +379,7 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 		return NothingToUndo
 	}
 	e.active = false
-	l.unsettled = unsettledTicks
+	l.unsettled = SettlingTicks
 	return Applied
 }
 

@@ -72,15 +72,16 @@ func (l *Learner) proposeRevision(tick uint64) (Revision, *entry) {
 			continue
 		}
 		if r, ok := l.revise(e); ok {
-			l.unsettled = unsettledTicks
+			l.unsettled = SettlingTicks
 			return r, e
 		}
 	}
 	return Revision{}, nil
 }
 
-// unsettledTicks is the number of ticks that check every revisable label twice.
-const unsettledTicks = 2 * revisable / revisedPerTick
+// SettlingTicks is the number of ticks in which Settle checks every revisable label twice. If they change no
+// weight, the weights are final until the next label or undo.
+const SettlingTicks = 2 * revisable / revisedPerTick
 
 // revise returns the revision that the residual of a label calls for.
 func (l *Learner) revise(e *entry) (r Revision, ok bool) {

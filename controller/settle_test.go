@@ -35,7 +35,7 @@ func teach(l *Learner, n int, seed uint64) (phis [][]float64, rewards []float64)
 
 // settled calls Settle until nothing changes.
 func settled(l *Learner, from uint64) {
-	for quiet, tick := 0, from; quiet < 3*unsettledTicks; tick++ {
+	for quiet, tick := 0, from; quiet < 3*SettlingTicks; tick++ {
 		quiet++
 		if r := l.Settle(tick); r.ID != 0 {
 			quiet = 0

@@ -86,6 +86,7 @@ func (a *Agent) run(t *Tick) {
 	if a.resets && t.Flags.Has(FlagEpisodeStart) {
 		a.guard.restart()
 		a.guard.repeat(t.Action)
+		a.explorer.restart()
 	}
 	fault, cause := a.sense(t)
 	a.stopHistory.Note(t.Index, t.SenseAt, a.lifecycle.Mode() == Stopped)
@@ -117,9 +118,11 @@ func (a *Agent) run(t *Tick) {
 		return
 	}
 	if planFault, err := a.takePlan(t); planFault != FaultNone {
+		clear(t.Z)
 		a.trip(t, planFault, err)
 		return
 	}
+	a.explorer.limit(t)
 	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
 		fault, cause = a.chooseAction(t)
 	}

@@ -18,7 +18,7 @@ type Tick struct {
 	*Header
 	Obs    []float32 // observation as sensed, [O]; not valid with FlagBadObs
 	Phi    []float64 // features φ(s) of Obs, [d]
-	Z      []float64 // task embedding that chose the action, [d]
+	Z      []float64 // task embedding that chose the action, [d]; 0 in a tick without a valid plan
 	Action []float32 // sent to the actuators, or computed if the robot is not armed, [A]
 }
 
@@ -153,12 +153,23 @@ const (
 	FlagEpisodeEnd          // the state after an episode's last step: labelled, but without an action
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
+	FlagExplore             // Config.Explore changed Z
 	FlagContradicted        // labels contradict a learnt task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 )
 
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
+
+// Taught reports whether a label's value entered the belief in this tick.
+func (t *Tick) Taught() bool {
+	for i := range min(t.NumLabels, MaxLabels) {
+		if l := &t.Labels[i]; l.Outcome == Applied && l.Kind == rewardsrc.Value {
+			return true
+		}
+	}
+	return false
+}
 
 // Mode returns the mode of the robot at the end of the tick.
 func (t *Tick) Mode() Mode {

@@ -33,6 +33,7 @@ type Result struct {
 	Z          []float64             // ẑ after the last tick, [d]; nil if unknown
 	ZNorm      float64               // NaN if Z is nil
 	Noise      controller.NoiseState // after the last tick; zero if Z is nil
+	Learner    *controller.Learner   // after the last tick; nil if Z is nil
 }
 
 // OK reports whether nothing in the log is damaged and everything that could be compared
@@ -70,7 +71,7 @@ type place struct {
 
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
-// the D-gap and log det V to 1e-12. After a dropped tick it resumes at the next
+// the D-gap and log det V to 1e-12, and the z of the ticks with the limits of controller.explore. After a dropped tick it resumes at the next
 // snapshot. Result holds the differences. An error means that the file is unreadable or
 // that the log has nothing to compare.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
@@ -108,6 +109,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 		r.meta.Control.Mean(result.Z, replay.learner.Belief())
 		result.ZNorm = norm(result.Z)
 		result.Noise = replay.learner.Noise()
+		result.Learner = replay.learner
 	}
 	return result, nil
 }
@@ -134,6 +136,7 @@ type replay struct {
 	reader    *Reader
 	learner   *controller.Learner
 	pace      *controller.Pace // nil: κ was fixed
+	explore   *exploration
 	progress  *controller.Proficiency
 	relearn   bool    // labels contradicted the task in the tick before
 	snapshots []place // by next
@@ -160,7 +163,7 @@ func newReplay(r *Reader) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &replay{reader: r, learner: learner, snapshots: snapshots}
+	p := &replay{reader: r, learner: learner, explore: newExploration(&r.meta), snapshots: snapshots}
 	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
@@ -246,6 +249,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	p.forgetTask(t)
 	c := comparison{tick: t.Index, on: p.synced}
 	p.follow(t, gap, &c)
+	p.explore.check(t, gap, &c)
 	p.observe(t, &c)
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/internal/review"
+	"optibfm/internal/tasks"
 )
 
 // damageHelp is in the help of each command that reads logs.
@@ -14,7 +15,7 @@ still shows what it can read, but its exit status is 3.`
 func newLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Print and repair the log of a run",
+		Short: "Print, label and repair the log of a run",
 		Long: `A log is an MCAP file with protobuf messages and their definitions. Foxglove,
 PlotJuggler and the mcap command read it. "optibfm replay" verifies it.
 
@@ -22,7 +23,7 @@ PlotJuggler and the mcap command read it. "optibfm replay" verifies it.
 		Example: `  optibfm log info run.mcap
   optibfm log recover cut.mcap -o complete.mcap`,
 	}
-	return withSubcommands(cmd, newLogInfo(), newLogCat(), newLogRecover(), newLogRelease())
+	return withSubcommands(cmd, newLogInfo(), newLogCat(), newLogLabel(), newLogRecover(), newLogRelease())
 }
 
 func newLogInfo() *cobra.Command {
@@ -51,6 +52,46 @@ func newLogCat() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&topic, "topic", "", "only this topic, such as /label")
+	return cmd
+}
+
+func newLogLabel() *cobra.Command {
+	var o tasks.Options
+	var n tasks.New
+	var propose int
+	var out, labels string
+	cmd := &cobra.Command{
+		Use:   "label FILE (--propose N | --labels CSV --save NAME)",
+		Short: "Label moments of a log afterwards, and save what they teach as a task",
+		Long: `With --propose: write the moments whose labels would teach most as
+CSV. Column time_s counts seconds since the first tick, gain_nats is the D-gap, expected
+the label that the robot predicts. Fill the column label: a number, + or - (the values of
+the operator's buttons), or nothing.
+
+With --labels: apply the labels to the belief at the end of the log and save a task.
+"optibfm run --start NAME" starts from it. Labels given afterwards have the weight of a
+label about the present. Nothing is saved if a row cannot be read or belongs to another
+log. A damaged log is refused.`,
+		Example: `  optibfm log label run.mcap --propose 20 --out moments.csv
+  optibfm log label run.mcap --labels moments.csv --save gentle-turn -c myrobot.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if labels != "" {
+				return tasks.Label(cmd.OutOrStdout(), o, n, args[0], labels)
+			}
+			return tasks.Propose(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], propose, out)
+		},
+	}
+	addRobotFlags(cmd, &o)
+	addNewFlags(cmd, &n)
+	cmd.Flags().IntVar(&propose, "propose", 0, "propose `N` moments")
+	cmd.Flags().StringVar(&out, "out", "", "a new `CSV` file for the moments (default: standard output)")
+	cmd.Flags().StringVar(&labels, "labels", "", "a `CSV` file of moments with labels")
+	cmd.Flags().StringVar(&n.Name, "save", "", "the `NAME` of the task")
+	cmd.MarkFlagsOneRequired("propose", "labels")
+	cmd.MarkFlagsMutuallyExclusive("propose", "labels")
+	cmd.MarkFlagsMutuallyExclusive("out", "labels")
+	cmd.MarkFlagsRequiredTogether("labels", "save")
 	return cmd
 }
 

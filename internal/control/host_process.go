@@ -105,7 +105,7 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig, wakes ...*
 
 // hostConfigFile returns an unnamed file with the configuration of the host.
 func hostConfigFile(s *setup.Session, o link.HostConfig) (*os.File, error) {
-	o.YAML = s.YAML
+	o.YAML, o.Control = s.YAML, s.File.Controller
 	f, err := memoryFile("optibfm-config")
 	if err != nil {
 		return nil, err

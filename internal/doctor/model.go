@@ -70,10 +70,13 @@ func (d *doctor) checkBundle() finding {
 	return pass("%s", text)
 }
 
-// tryStart checks the task and the labels with which a run starts.
+// tryStart checks the tasks and the labels with which a run starts.
 func (d *doctor) tryStart(model setup.Model) error {
 	latent := model.Dims().Latent
 	if _, err := setup.LoadStart(&d.file, model); err != nil {
+		return err
+	}
+	if err := setup.LoadVetted(&d.file, model); err != nil {
 		return err
 	}
 	learner, err := controller.NewLearner(d.file.Controller, latent, d.file.Loop.Period())

@@ -202,6 +202,7 @@ func (h *Process) readConfig() error {
 		return err
 	}
 	file, err := configs.Parse("the host's configuration", h.Config.YAML)
+	file.Controller = h.Config.Control
 	h.Session = &setup.Session{File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked}
 	return err
 }

@@ -119,6 +119,15 @@ func TestMeasure_RefusesRobotsWithActuators(t *testing.T) {
 	if err != nil || file.Run.StartTask != "turn" || file.Run.TaskDir != "/a/tasks" {
 		t.Errorf("from a task: %+v, %v", file.Run, err)
 	}
+	p, _, err = newProgramRun("rover", []string{
+		"run.state_dir=/a/belief", "controller.explore.tasks=[turn]", "controller.explore.within_deg=9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err = configs.Load("rover", rigtest.SetValues(p.arguments(t.TempDir(), time.Second))...)
+	if err != nil || file.Run.TaskDir != "/a/tasks" {
+		t.Errorf("near a task: %+v, %v", file.Run, err)
+	}
 	if _, _, err := newProgramRun("cheetah", nil); err != nil {
 		t.Errorf("a simulator: %v", err)
 	}

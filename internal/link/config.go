@@ -1,14 +1,16 @@
 package link
 
 import (
+	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/internal/shell"
 )
 
 // HostConfig is the configuration of the host process, from the control process.
 type HostConfig struct {
-	YAML      []byte // the whole configuration
-	ModelHash string // of the control process's bundle
+	YAML      []byte            // the whole configuration
+	Control   controller.Config // its section controller, with what the model and saved tasks add
+	ModelHash string            // of the control process's bundle
 	Spec      hal.Spec
 	Posture   string
 	Missing   []string // requests to the operating system that were not granted

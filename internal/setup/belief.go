@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"optibfm/controller"
 	"optibfm/internal/beliefstore"
@@ -13,16 +15,21 @@ import (
 )
 
 // RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief. It returns
-// a message about that belief, empty if there was none.
-func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (recalled string, err error) {
-	if recalled, err = loadBelief(l, s); err != nil || l.Belief().Weight() > 0 {
+// a message about that belief and the task that the run follows first, empty if there is neither.
+func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (message string, err error) {
+	recalled, err := loadBelief(l, s)
+	if err != nil {
 		return recalled, err
 	}
-	started, err := StartBelief(ctx, l, s)
-	if recalled != "" && started != "" {
-		recalled += "; "
+	started, first := "", ""
+	if l.Belief().Weight() == 0 {
+		started, err = StartBelief(ctx, l, s)
 	}
-	return recalled + started, err
+	if e := s.File.Controller.Explore; e.UntilLabel {
+		first = fmt.Sprintf("the robot follows the task %s until your first label", e.Tasks[0])
+	}
+	messages := slices.DeleteFunc([]string{recalled, started, first}, func(m string) bool { return m == "" })
+	return strings.Join(messages, "; "), err
 }
 
 // StartBelief gives the learner the belief of run.start_task or, without one, the labels of model.warm_start. It

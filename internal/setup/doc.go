@@ -9,7 +9,7 @@
 //   - [Model] is a bundle that this program evaluates ([NativeModel]) or one that TensorFlow
 //     evaluates ([SavedModel]).
 //   - [RestoreBelief] loads the belief of earlier runs, that of the saved task run.start_task
-//     ([LoadStart]), or the labels of model.warm_start.
+//     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit exploration.
 //   - [Session.CreateLog] creates the log, after [MakeRoom] has removed verified old ones.
 //
 // [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its model

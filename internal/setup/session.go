@@ -153,6 +153,9 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
 		return nil, err
 	}
+	if err := LoadVetted(&s.File, s.Model); err != nil {
+		return nil, err
+	}
 	if err := s.File.Controller.Validate(s.Model.Dims().Latent); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,30 @@ func LoadStart(f *configs.File, m Model) (*Start, error) {
 	return s, nil
 }
 
+// LoadVetted gives the controller the z of the tasks in controller.explore.tasks.
+func LoadVetted(f *configs.File, m Model) error {
+	explore := &f.Controller.Explore
+	explore.Vetted = nil
+	if len(explore.Tasks) == 0 {
+		return nil
+	}
+	folder, err := TaskFolder(f.Run)
+	if err != nil {
+		return err
+	}
+	for _, name := range explore.Tasks {
+		task, err := folder.Load(name)
+		if err == nil {
+			err = CheckModelHash(folder.Path(name), task.ModelHash, m)
+		}
+		if err != nil {
+			return fmt.Errorf("controller.explore.tasks: %w", err)
+		}
+		explore.Vetted = append(explore.Vetted, task.Z)
+	}
+	return nil
+}
+
 // fit checks the task against a configuration, and sets fixed_z of the strategy fixed.
 func (s *Start) fit(f *configs.File, m Model) error {
 	if err := CheckModelHash(s.Path, s.ModelHash, m); err != nil {

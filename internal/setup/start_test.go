@@ -153,6 +153,11 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	if b, message := restored(t, s); b.Hash() != saved.Belief.Hash() || strings.Contains(message, "task") {
 		t.Errorf("with a saved belief: %q", message)
 	}
+	s.File.Controller.Explore = controller.ExploreConfig{Tasks: []string{"goal"}, UntilLabel: true}
+	const first = "; the robot follows the task goal until your first label"
+	if _, message := restored(t, s); !strings.HasSuffix(message, first) {
+		t.Errorf("with a vetted task: %q", message)
+	}
 }
 
 func TestOpenSession_StartsATaskAfresh(t *testing.T) {
@@ -182,5 +187,39 @@ func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	}
 	if !strings.Contains(string(s.YAML), "start_task: learnt") {
 		t.Errorf("the recorded configuration has no start_task:\n%s", s.YAML)
+	}
+}
+
+func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
+	s := newStartable(t)
+	s.File.Run.StartTask = ""
+	explore := &s.File.Controller.Explore
+	explore.Tasks, explore.WithinDeg = []string{"goal", "learnt"}, 30
+	rigtest.Must(t, setup.LoadVetted(&s.File, s.Model))
+	folder, err := setup.TaskFolder(s.File.Run)
+	rigtest.Must(t, err)
+	for i, name := range explore.Tasks {
+		task, err := folder.Load(name)
+		rigtest.Must(t, err)
+		if !slices.Equal(explore.Vetted[i], task.Z) {
+			t.Errorf("%s: %v, want %v", name, explore.Vetted[i], task.Z)
+		}
+	}
+	rigtest.Must(t, s.UpdateYAML())
+	if strings.Contains(string(s.YAML), "vetted") {
+		t.Errorf("the configuration has the numbers:\n%s", s.YAML)
+	}
+	other, err := setup.OpenModel(configs.EmbeddedRover)
+	rigtest.Must(t, err)
+	if err := setup.LoadVetted(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
+		t.Errorf("another model: %v", err)
+	}
+	for name, want := range map[string]string{"none": "optibfm task list", "../goal": "not a name"} {
+		explore.Tasks = []string{"goal", name}
+		err := setup.LoadVetted(&s.File, s.Model)
+		if err == nil || !strings.Contains(err.Error(), "controller.explore.tasks: ") ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
 	}
 }

@@ -48,6 +48,7 @@ func FollowOracle(s *setup.Session) error {
 		return fmt.Errorf("run: oracle: %w", err)
 	}
 	s.File.Controller.Strategy, s.File.Controller.FixedZ = controller.Fixed, z
+	s.File.Controller.Explore = controller.ExploreConfig{}
 	s.File.Operator.Source = configs.SourceNone
 	return s.UpdateYAML()
 }
@@ -59,6 +60,7 @@ func baselines(ctx context.Context, s *setup.Session) (oracle, random *baseline,
 	b.File.Run.Lockstep, b.File.Run.DurationS, b.File.Run.Episodes = true, 0, baselineEpisodes
 	b.File.Operator.Source, b.File.Log.Enabled = configs.SourceNone, false
 	b.File.Controller.Strategy, b.File.Controller.Replan = controller.Random, 0
+	b.File.Controller.Explore = controller.ExploreConfig{}
 	if random, err = averageReturn(ctx, &b); err != nil {
 		return nil, nil, err
 	}

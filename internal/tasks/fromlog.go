@@ -11,7 +11,6 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/setup"
-	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 	"optibfm/tflite"
@@ -40,7 +39,7 @@ func FromLog(out io.Writer, o Options, n New, path string, s Span) error {
 	}
 	task, err := w.goalOf(path, s)
 	if err != nil {
-		return fmt.Errorf("task from-log: %s: %w", path, err)
+		return fmt.Errorf("task from-log: %w", err)
 	}
 	task.Name, task.Note = n.Name, n.Note
 	what := fmt.Sprintf("the mean of %d states, from %g to %g s of %s", task.Origin.States, s.From, s.To, path)
@@ -49,22 +48,18 @@ func FromLog(out io.Writer, o Options, n New, path string, s Span) error {
 
 // goalOf makes the task of a part of a log.
 func (w workplace) goalOf(path string, s Span) (t taskstore.Task, err error) {
-	r, err := flightlog.Open(path)
+	r, err := openLog(path)
 	if err != nil {
 		return t, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if damage := r.Damage(); len(damage) > 0 {
-		return t, fmt.Errorf("%w (%w); copy what can be read: %s", flightlog.ErrDamaged, damage[0],
-			shell.ThisProgram().Command("log", "recover", shell.Operand(path)))
-	}
 	network, err := w.openBackward(r.Metadata().ModelHash)
 	if err != nil {
-		return t, err
+		return t, fmt.Errorf("%s: %w", path, err)
 	}
 	goal, err := meanBackward(r, network, s)
 	if err != nil {
-		return t, err
+		return t, fmt.Errorf("%s: %w", path, err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute

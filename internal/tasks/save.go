@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/flightlog"
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
-	"optibfm/posterior"
 )
 
 // Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that at the end
@@ -52,7 +50,9 @@ func (w workplace) taskOf(path string) (taskstore.Task, error) {
 	var err error
 	if info, missing := os.Stat(path); missing == nil && info.Mode().IsRegular() {
 		origin.Log = path
-		record, k, err = lastBelief(path)
+		var end logEnd
+		end, err = followLog(path, nil)
+		record, k = end.record, end.config
 	} else {
 		k = w.file.Controller
 		origin.StateDir = path
@@ -87,37 +87,6 @@ func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.
 		}
 	}
 	return setup.CheckBasis(from, r, *k)
-}
-
-// lastBelief computes the belief after the last tick of a log.
-func lastBelief(path string) (r beliefstore.Record, k controller.Config, err error) {
-	log, err := flightlog.Open(path)
-	if err != nil {
-		return r, k, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	m := log.Metadata()
-	r = beliefstore.Record{
-		ModelHash: m.ModelHash, Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
-		Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate,
-		Program: m.Program, Robot: m.Robot.Name, Belief: new(posterior.Belief),
-	}
-	known := false
-	result, err := flightlog.Follow(log, func(t *controller.Tick, b *posterior.Belief) {
-		if known = b != nil; known {
-			r.Belief.CopyFrom(b)
-		}
-		r.SavedAt = time.Unix(0, m.Clock.WallNS+t.SenseAt-m.Clock.MonoNS).UTC()
-	})
-	if err != nil {
-		return r, k, fmt.Errorf("%s: %w", path, err)
-	}
-	if !known || !result.OK() {
-		return r, k, fmt.Errorf("%s: replay cannot compute the belief after the last tick; see: %s",
-			path, shell.ThisProgram().Command("replay", shell.Operand(path)))
-	}
-	r.Noise = result.Noise
-	return r, m.Control, nil
 }
 
 // keep writes a task and prints what it is and how to start from it.

@@ -114,6 +114,9 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	if r := t.Belief; r != nil {
 		row("belief", "%s, saved %s in %s", labelsText(t), timeText(r.SavedAt),
 			cmp.Or(t.Origin.StateDir, t.Origin.Log))
+		if n := t.Origin.Afterwards; n > 0 {
+			row("labels", "%d given to the log afterwards", n)
+		}
 		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
 			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
 	} else {

@@ -292,6 +292,37 @@ func TestFromLog_IsTheCovarianceTimesTheMeanFeature(t *testing.T) {
 	}
 }
 
+func TestFromLog_MakesAVettedTaskThatARunStaysNear(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
+	task, err := b.folder.Load("there")
+	rigtest.Must(t, err)
+	path := b.record(t, "controller.strategy=random", "controller.explore.tasks=[there]",
+		"controller.explore.until_label=true", "controller.explore.within_deg=20",
+		"controller.explore.turn_deg_per_s=40")
+	before, turned, last := 0, 0, task.Z
+	for _, tick := range ticks(t, path) {
+		turn := controller.AngleDeg(last, tick.Z)
+		if off := controller.AngleDeg(task.Z, tick.Z); off > 20+1e-6 || turn > 2+1e-6 { // at 50 ms
+			t.Fatalf("tick %d: %g° off the task, turned by %g°", tick.Index, off, turn)
+		}
+		switch {
+		case turn > 1:
+			turned++
+		case turned == 0 && tick.Flags.Has(controller.FlagExplore) && slices.Equal(tick.Z, task.Z):
+			before++
+		}
+		last = tick.Z
+	}
+	r, err := flightlog.Open(path)
+	rigtest.Must(t, err)
+	defer r.Close()
+	if result, err := flightlog.Verify(r); err != nil || !result.OK() || before == 0 || turned < 20 {
+		t.Errorf("%v, %v; %d ticks before the first label, %d turns", err, result.First, before, turned)
+	}
+}
+
 func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
@@ -307,12 +338,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
 	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")
 
-	text, err := os.ReadFile(log)
-	rigtest.Must(t, err)
-	text[len(text)/2] ^= 0xff
-	damaged := filepath.Join(t.TempDir(), "damaged.mcap")
-	rigtest.Must(t, os.WriteFile(damaged, text, 0o600))
-	if err := make(b.Options, damaged, Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
+	if err := make(b.Options, damage(t, log), Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
 	if names := Names(b.Options); len(names) != 0 {

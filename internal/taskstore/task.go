@@ -24,7 +24,7 @@ type Task struct {
 	Belief    *beliefstore.Record `json:"-"` // nil: a z without labels
 }
 
-// Origin is how a task was made: from the belief in a folder, or from a part of a log.
+// Origin is how a task was made: from the belief in a folder or at the end of a log, or from a part of a log.
 type Origin struct {
 	At      time.Time `json:"at"` // wall clock
 	Program string    `json:"program"`
@@ -36,6 +36,8 @@ type Origin struct {
 	FromS  float64 `json:"from_s,omitempty"`
 	ToS    float64 `json:"to_s,omitempty"`   // s since the first tick of the log, inclusive
 	States int     `json:"states,omitempty"` // whose features were averaged
+
+	Afterwards int `json:"labels_afterwards,omitempty"` // labels given to the log afterwards
 }
 
 // header is the first line of a file.
