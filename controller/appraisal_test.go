@@ -116,8 +116,9 @@ func TestAppraisal_NeedsStatesAndValues(t *testing.T) {
 func TestAppraisal_NeedsTheKeyABeliefAndPsi(t *testing.T) {
 	full := &evaluatorStub{stubModel: newStub(rigObs, rigAction, rigLatent)}
 	cfg := PersonConfig()
+	cfg.Gate.StopWhenLearnt = true
 	if newAppraisal(cfg, full) == nil {
-		t.Fatal("the preset person has no appraisal")
+		t.Fatal("no appraisal")
 	}
 	if newAppraisal(cfg, full.stubModel) != nil {
 		t.Error("appraises without ψ")
@@ -213,6 +214,7 @@ func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 
 func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
 	cfg := PersonConfig()
+	cfg.Gate.StopWhenLearnt = true
 	cfg.Rho, cfg.Offset, cfg.Noise.Freedom = 0.999, 0, 0
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
 	if err != nil {

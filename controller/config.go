@@ -160,7 +160,6 @@ func PersonConfig() Config {
 	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10}
-	c.Gate.StopWhenLearnt = true
 	return c
 }
 

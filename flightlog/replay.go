@@ -71,9 +71,10 @@ type place struct {
 
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
-// the D-gap and log det V to 1e-12, and the z of the ticks with the limits of controller.explore. After a dropped tick it resumes at the next
-// snapshot. Result holds the differences. An error means that the file is unreadable or
-// that the log has nothing to compare.
+// the D-gap and log det V to 1e-12, and the z of the ticks with the limits of
+// controller.explore. After a dropped tick it resumes at the next snapshot. Result holds
+// the differences. An error means that the file is unreadable or that the log has
+// nothing to compare.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
 
 // Follow is Verify and calls visit after every tick with the belief of the replay. The

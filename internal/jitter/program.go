@@ -41,7 +41,8 @@ func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, err
 	if !setup.Simulated(file.Robot) {
 		return nil, rtloop.Config{}, fmt.Errorf(actuatorsRefused, file.Robot.Driver, file.Loop.PeriodMS)
 	}
-	if file.Run.StartTask != "" || len(file.Controller.Explore.Tasks) > 0 { // measurementSets clears run.state_dir, on which the folder may depend
+	// measurementSets clears run.state_dir, on which the folder may depend.
+	if file.Run.StartTask != "" || len(file.Controller.Explore.Tasks) > 0 {
 		folder, err := setup.TaskFolder(file.Run)
 		if err != nil {
 			return nil, rtloop.Config{}, err

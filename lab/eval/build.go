@@ -151,6 +151,7 @@ func (t Trial) direction(z []float64) []float64 {
 // gateConfig asks as often as the belief requires, or never if labels need no request.
 func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
+	g.StopWhenLearnt = s.StopWhenLearnt[0] == 1
 	g.RequestsPerMinute = 0
 	g.TimeoutS = max(g.TimeoutS, s.longestDelay()+answerMarginS) // the learner keeps features for longer than that
 	g.LabelsPerMinute = s.LabelsPerMinute[0]

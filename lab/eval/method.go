@@ -29,7 +29,8 @@ var (
 		"warm_start", "plan_age",
 	}
 	labelSettings = []string{
-		"kappa", "labels_per_minute", "operator", "noise", "delay_s", "mistakes", "silence", "bias", "levels",
+		"stop_when_learnt", "kappa", "labels_per_minute", "operator",
+		"noise", "delay_s", "mistakes", "silence", "bias", "levels",
 	}
 )
 
