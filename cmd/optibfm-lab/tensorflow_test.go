@@ -17,7 +17,8 @@ func TestBench_PlansWithTensorFlow(t *testing.T) {
 		"candidates": "model.backend=tensorflow", "SavedModel": "model.bundle=" + rigtest.SavedModelBundle(t, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := lab("", "bench", "--ticks", "3", "--set", "model.tensorflow.device=/CPU:0",
+			out, err := lab("", "bench", "--ticks", "3", "--set", "controller.strategy=ucb",
+				"--set", "model.tensorflow.device=/CPU:0",
 				"--set", "model.backend=tensorflow", "--set", set)
 			if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 				t.Skip(err)
