@@ -161,7 +161,7 @@ func (e *explorer) approach() {
 	}
 }
 
-// nearest returns the vetted task nearest to x, nil if there is no cone.
+// nearest returns the vetted task nearest to x, or nil without a limit within_deg.
 func (e *explorer) nearest(x []float64) (task []float64) {
 	if !e.within.on {
 		return nil

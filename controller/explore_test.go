@@ -137,7 +137,7 @@ func mustKeepLimits(t *rapid.T, cfg ExploreConfig, step float64, last, planned [
 	}
 }
 
-// exploring makes a rig whose robot is no simulator, with a stub planner, and records each z of the policy.
+// exploring makes a rig of a robot that cannot be reset, with a stub planner, and records each z of the policy.
 func exploring(t *testing.T, cfg ExploreConfig) (r *rig, plans *stubPlans, followed *[][]float64) {
 	t.Helper()
 	r = newRig(t, func(c *Config) { c.Explore, c.MaxPlanAge = cfg, 1<<40 })

@@ -21,7 +21,7 @@ import (
 	"optibfm/rtloop"
 )
 
-// faultRun is a run on simulated time of a robot that is no simulator and that an operator arms.
+// faultRun is a run on simulated time of a robot that cannot be reset and that an operator arms.
 type faultRun struct {
 	*testRun
 	robot     *haltest.Stoppable

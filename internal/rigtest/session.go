@@ -132,7 +132,7 @@ func ModelBundle(t *testing.T) string {
 	return dir
 }
 
-// HangGuard is how long a test waits for an event that needs a busy machine. It is no deadline of the program.
+// HangGuard is how long a test waits for an event that needs a busy machine. The program has other deadlines.
 const HangGuard = time.Minute
 
 // WaitUntil polls until done returns true. It returns false after the timeout.

@@ -27,7 +27,7 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	}
 	var wrong []error
 	if file.Safety.Arm == configs.ArmAutomatic {
-		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, which is no simulator, "+
+		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, not a simulator, "+
 			"at the first plan; set safety.arm to operator"))
 	}
 	if parts := withoutDeadman(robot, file); parts != "" && file.Safety.ExternalDeadman == "" {

@@ -15,9 +15,9 @@
 //     channels: exp(-mean of squared distances), in units of 0.3 to 1 standard deviations.
 //
 // z of a reward is its centred least-squares solution on the recorded states: the
-// regression of the reward on φ - μ, where μ is the mean feature. A reward that φ cannot
-// express is no task of the model: in M and in all percentiles, a reward has the share of its
-// variance that φ explains as its weight.
+// regression of the reward on φ - μ, where μ is the mean feature. The model cannot
+// learn a reward that φ does not express. Therefore the weight of a reward, in M and in all
+// percentiles, is the share of its variance that φ explains.
 //
 // # Leaving out
 //

@@ -39,7 +39,7 @@ func TestPropose_IsGreedyInTheInformation(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t, "operator.source=none")
 	rows, _ := propose(t, log, 6)
-	// With the paper's belief and no label: V = I + Σ φφᵀ of the picked ticks, and the gain is log(1 + φᵀV⁻¹φ).
+	// With the paper's belief and no label, V = I + Σ φφᵀ of the picked ticks. The gain is log(1 + φᵀV⁻¹φ).
 	v := make([][]float64, b.d)
 	for i := range v {
 		v[i] = make([]float64, b.d)

@@ -155,8 +155,8 @@ func tooClose(m moment, picked []moment) bool {
 	return false
 }
 
-// label gives the learner a label about a moment, with the weight of a label about the present: the person gives
-// it now, whatever the age of the log.
+// label gives the learner a label about a moment. The label has the full weight of one about the present: the
+// person gives it now, and the age of the log does not count.
 func label(l *controller.Learner, m moment, value float64) controller.Outcome {
 	l.Observe(m.tick, m.at, m.phi)
 	return l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: m.tick, Value: value}, 0).Outcome
