@@ -36,13 +36,13 @@ var ErrNotPositiveDefinite = errors.New("downdate exceeds the information of the
 // A Belief is not safe for concurrent use, not even its reading methods: they
 // share scratch memory.
 type Belief struct {
-	dim    int
-	lambda float64
-	rho    float64
-	exact  bool    // Forget restores the whole prior
-	offset int     // 1 with WithOffset, else 0: the dimensions that are not of the task
-	slack  float64 // the prior is within [λ/slack, λ·slack]: 1, or PriorRange with WithMovablePrior
-	target float64 // precision to which Forget and TrackPrior restore the prior
+	dim      int
+	lambda   float64
+	rho      float64
+	exact    bool    // Forget restores the whole prior
+	nuisance int     // of WithNuisance: the leading dimensions that are not of the task
+	slack    float64 // the prior is within [λ/slack, λ·slack]: 1, or PriorRange with WithMovablePrior
+	target   float64 // precision to which Forget and TrackPrior restore the prior
 
 	rootRho float64 // √ρ, the factor of R in Forget
 	floor   float64 // the smallest possible entry of D: λρ^(d-1) for a prior of λ
@@ -82,11 +82,11 @@ func WithMovablePrior() Option {
 	return func(b *Belief) { b.slack = PriorRange }
 }
 
-// WithOffset makes dimension 0 the offset of the labels: the zero of the operator's
-// scale. Its feature is a constant. Samples, bounds, InvR, LogDet and gains are then
-// those of the task, the other dimensions, with the offset integrated out.
-func WithOffset() Option {
-	return func(b *Belief) { b.offset = 1 }
+// WithNuisance makes the first n dimensions those of effects that are not of the task, such
+// as the zero of the operator's scale. Samples, bounds, InvR, LogDet and gains are then those
+// of the task, the other dimensions, with the first n integrated out. n is in [0, dim-1].
+func WithNuisance(n int) Option {
+	return func(b *Belief) { b.nuisance = n }
 }
 
 // New returns the belief before the first label: V = λI, b = 0.
@@ -108,8 +108,9 @@ func New(dim int, lambda, rho float64, opts ...Option) (*Belief, error) {
 // init checks dim, lambda, rho and exact, and sets all other fields.
 func (b *Belief) init() error {
 	d := b.dim
-	if d <= b.offset || d > MaxDim {
-		return fmt.Errorf("bad dimension (%d): give one in [%d, %d]", d, 1+b.offset, MaxDim)
+	if b.nuisance < 0 || d <= b.nuisance || d > MaxDim {
+		return fmt.Errorf("bad dimension (%d, %d of nuisance): give one in [%d, %d]", d, b.nuisance,
+			1+max(b.nuisance, 0), MaxDim)
 	}
 	if !(b.lambda >= MinLambda && b.lambda <= MaxLambda) {
 		return fmt.Errorf("bad lambda (%g): give one in [%g, %g]", b.lambda, MinLambda, MaxLambda)
@@ -143,7 +144,7 @@ func (b *Belief) allocate() {
 	n := d * (d + 1) / 2
 	b.state = make([]float64, StateLen(d))
 	b.r = b.state[:n:n]
-	b.task = b.r[rowStart(d, b.offset):]
+	b.task = b.r[rowStart(d, b.nuisance):]
 	b.b = b.state[n : n+d : n+d]
 	b.prior = b.state[n+d : n+2*d : n+2*d]
 	b.cursor = &b.state[n+2*d]
@@ -170,8 +171,8 @@ func (b *Belief) Reset() {
 // Dim returns d, the number of features of a label.
 func (b *Belief) Dim() int { return b.dim }
 
-// TaskDim returns the dimension of z: Dim, less 1 with WithOffset.
-func (b *Belief) TaskDim() int { return b.dim - b.offset }
+// TaskDim returns the dimension of z: Dim less that of WithNuisance.
+func (b *Belief) TaskDim() int { return b.dim - b.nuisance }
 
 // Lambda returns λ, the precision of the prior in every direction.
 func (b *Belief) Lambda() float64 { return b.lambda }
@@ -196,7 +197,7 @@ func (b *Belief) Prior(dst []float64) {
 // differ and b is not the zero Belief.
 func (b *Belief) CopyFrom(other *Belief) {
 	if b.dim == 0 {
-		b.dim, b.offset, b.slack = other.dim, other.offset, other.slack
+		b.dim, b.nuisance, b.slack = other.dim, other.nuisance, other.slack
 		b.allocate()
 	}
 	b.checkLen("CopyFrom", "other", other.dim, b.dim)

@@ -19,12 +19,13 @@
 // label with the inverse rotations. Each costs O(d²). Neither forms V, whose
 // condition number is the square of R's. A label with noise σ has the weight w/σ².
 //
-// # An offset
+// # Nuisance
 //
-// WithOffset gives the first dimension to the offset of the labels: the zero of the
-// operator's scale. Its feature is a constant. Because it comes first, the trailing
-// block of R is the Cholesky factor of the task's marginal precision. Mean, samples,
-// bounds, InvR and LogDet are those of the task; Gain is what a label tells about it.
+// WithNuisance gives the first dimensions to effects on the labels that are not of the
+// task: the zero of the operator's scale, whose feature is a constant, or what the model's
+// features cannot express. Because they come first, the trailing block of R is the
+// Cholesky factor of the task's marginal precision. Mean, samples, bounds, InvR and LogDet
+// are those of the task; Gain is what a label tells about it.
 //
 // # Unknown noise
 //

@@ -7,14 +7,11 @@ import "math"
 func (b *Belief) Mean(dst []float64) {
 	b.checkLen("Mean", "dst", len(dst), b.TaskDim())
 	b.solveMean()
-	copy(dst, b.mean[b.offset:])
+	copy(dst, b.mean[b.nuisance:])
 }
 
-// OffsetMean returns the offset's part of V⁻¹b, or 0 without an offset.
-func (b *Belief) OffsetMean() float64 {
-	if b.offset == 0 {
-		return 0
-	}
+// First returns the first entry of V⁻¹b: with WithNuisance, the mean of the first nuisance.
+func (b *Belief) First() float64 {
 	b.solveMean()
 	return b.mean[0]
 }
@@ -31,7 +28,7 @@ func (b *Belief) solveMean() {
 }
 
 // LogDet returns the log determinant of the task's precision, in nats: log det V
-// without an offset.
+// without nuisance.
 func (b *Belief) LogDet() float64 {
 	sum := 0.0
 	for k, off := b.TaskDim(), 0; k > 0; k-- {
@@ -45,7 +42,7 @@ func (b *Belief) LogDet() float64 {
 // forgetting.
 func (b *Belief) LogDetPrior() float64 {
 	sum := 0.0
-	for _, v := range b.prior[b.offset:] {
+	for _, v := range b.prior[b.nuisance:] {
 		sum += math.Log(v)
 	}
 	return sum
@@ -62,16 +59,13 @@ func (b *Belief) NormSq(x []float64) float64 {
 
 // Gain returns the variance of a label at x in units of its noise, as far as the task
 // causes it: log(1 + weight·Gain) is the gain in LogDet from a label of that weight.
-// Without an offset it is NormSq(x). x is [d]. O(d²).
+// Without nuisance it is NormSq(x). x is [d]. O(d²).
 func (b *Belief) Gain(x []float64, weight float64) float64 {
 	b.checkLen("Gain", "x", len(x), b.dim)
 	copy(b.x, x)
 	solveTransposed(b.r, b.x)
-	if b.offset == 0 {
-		return dot(b.x, b.x)
-	}
-	known := b.x[0]
-	return dot(b.x[1:], b.x[1:]) / (1 + float64(weight*float64(known*known)))
+	known, task := b.x[:b.nuisance], b.x[b.nuisance:]
+	return dot(task, task) / (1 + float64(weight*dot(known, known)))
 }
 
 // taskNormSq returns ‖x‖² in the inverse of the task's precision. x is [TaskDim].
@@ -103,7 +97,7 @@ func (b *Belief) UCB(dst, psi []float64, n int, beta float64) {
 	b.solveMean()
 	for i := range dst {
 		row := psi[i*d : (i+1)*d]
-		dst[i] = dot(row, b.mean[b.offset:]) + float64(beta*math.Sqrt(b.taskNormSq(row)))
+		dst[i] = dot(row, b.mean[b.nuisance:]) + float64(beta*math.Sqrt(b.taskNormSq(row)))
 	}
 }
 

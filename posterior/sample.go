@@ -36,7 +36,7 @@ func (b *Belief) SampleGaussian(dst []float64, scale float64, rng *rand.Rand) {
 func (b *Belief) aroundMean(x []float64) {
 	b.solveMean()
 	solve(b.task, x)
-	for i, v := range b.mean[b.offset:] {
+	for i, v := range b.mean[b.nuisance:] {
 		x[i] += v
 	}
 }

@@ -17,7 +17,9 @@ var ErrSnapshot = errors.New("damaged belief snapshot")
 //	 0  magic     8 bytes "optibelf"
 //	 8  version   uint32, 1 for kinds below 2, else 2
 //	12  d         uint32
-//	16  kind      uint64, the sum of 1 with the exact restore, 2 with an offset, 4 with a movable prior
+//	16  kind      uint32, the sum of 1 with the exact restore and 4 with a movable prior;
+//	              2 instead of one dimension of nuisance
+//	20  nuisance  uint32, dimensions of WithNuisance
 //	24  λ, ρ      float64 each
 //	40  state     StateLen(d) float64s, see State
 //	..  checksum  uint64, xxHash64 (seed 0) of everything before
@@ -26,7 +28,7 @@ const (
 	snapshotVersion = 2
 	snapshotHead    = 40
 	exactKind       = 1
-	offsetKind      = 2
+	offsetKind      = 2 // written before there could be more than one dimension of nuisance
 	movableKind     = 4
 )
 
@@ -46,7 +48,7 @@ func (b *Belief) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, errors.New("posterior.AppendBinary: dimension 0; create the belief with New")
 	}
 	start := len(dst)
-	kind := uint64(offsetKind * b.offset)
+	kind := uint64(b.nuisance) << 32
 	if b.slack > 1 {
 		kind += movableKind
 	}
@@ -108,12 +110,12 @@ func readSnapshot(data []byte) (*Belief, error) {
 
 // fill sets b, whose dimension is known, from the head and state of a snapshot.
 func (b *Belief) fill(body []byte) error {
-	kind := binary.LittleEndian.Uint64(body[16:])
-	if first := kind <= exactKind; kind > exactKind+offsetKind+movableKind ||
-		first != (binary.LittleEndian.Uint32(body[8:]) == 1) {
-		return fmt.Errorf("unknown kind of belief (%d)", kind)
+	kind, nuisance := binary.LittleEndian.Uint32(body[16:]), binary.LittleEndian.Uint32(body[20:])
+	if first := kind <= exactKind && nuisance == 0; kind > exactKind+offsetKind+movableKind || nuisance >= MaxDim ||
+		kind&offsetKind != 0 && nuisance != 0 || first != (binary.LittleEndian.Uint32(body[8:]) == 1) {
+		return fmt.Errorf("unknown kind of belief (%d, %d)", kind, nuisance)
 	}
-	b.exact, b.offset, b.slack = kind&exactKind != 0, int(kind&offsetKind)/offsetKind, 1
+	b.exact, b.nuisance, b.slack = kind&exactKind != 0, int(nuisance+kind&offsetKind/offsetKind), 1
 	if kind&movableKind != 0 {
 		b.slack = PriorRange
 	}

@@ -7,13 +7,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"gonum.org/v1/gonum/mat"
 )
 
-// withOffset returns a belief with an offset and the dense V and b of its labels.
-func withOffset(t testing.TB, dim int, seed splitMix) (*Belief, *mat.SymDense, *mat.VecDense) {
+// withNuisance returns a belief with n dimensions of nuisance and the dense V and b of its labels.
+func withNuisance(t testing.TB, dim, n int, seed splitMix) (*Belief, *mat.SymDense, *mat.VecDense) {
 	t.Helper()
-	b := mustNew(t, dim, 0.5, 1, WithOffset(), WithMovablePrior())
+	b := mustNew(t, dim, 0.5, 1, WithNuisance(n), WithMovablePrior())
 	v, rhs := mat.NewSymDense(dim, nil), mat.NewVecDense(dim, nil)
 	for i := range dim {
 		v.SetSym(i, i, 0.5)
@@ -32,12 +33,12 @@ func withOffset(t testing.TB, dim int, seed splitMix) (*Belief, *mat.SymDense, *
 }
 
 // marginal returns the inverse of the task's block of V⁻¹.
-func marginal(t testing.TB, v *mat.SymDense) *mat.Dense {
+func marginal(t testing.TB, v *mat.SymDense, n int) *mat.Dense {
 	t.Helper()
 	d := v.SymmetricDim()
 	var inverse, precision mat.Dense
 	must(t, inverse.Inverse(v))
-	must(t, precision.Inverse(inverse.Slice(1, d, 1, d)))
+	must(t, precision.Inverse(inverse.Slice(n, d, n, d)))
 	return &precision
 }
 
@@ -48,57 +49,74 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-func TestBelief_IntegratesTheOffsetOut(t *testing.T) {
+// eachNuisance calls f for several dimensions and shares of nuisance.
+func eachNuisance(f func(dim, n int)) {
 	for dim := 2; dim <= 9; dim++ {
-		b, v, rhs := withOffset(t, dim, splitMix(dim))
+		for _, n := range []int{0, 1, dim / 2, dim - 1} {
+			f(dim, n)
+		}
+	}
+}
+
+func TestBelief_IntegratesTheNuisanceOut(t *testing.T) {
+	eachNuisance(func(dim, n int) {
+		b, v, rhs := withNuisance(t, dim, n, splitMix(dim))
+		task := dim - n
 		var solution mat.VecDense
 		must(t, solution.SolveVec(v, rhs))
-		mean := make([]float64, dim-1)
+		mean := make([]float64, task)
 		b.Mean(mean)
 		for i, got := range mean {
-			near(t, "mean", got, solution.AtVec(i+1))
+			near(t, "mean", got, solution.AtVec(i+n))
 		}
-		near(t, "offset", b.OffsetMean(), solution.AtVec(0))
-		precision := marginal(t, v)
+		near(t, "first", b.First(), solution.AtVec(0))
+		precision := marginal(t, v, n)
 		logDet, _ := mat.LogDet(precision)
 		near(t, "log det", b.LogDet(), logDet)
-		near(t, "log det of the prior", b.LogDetPrior(), float64(dim-1)*math.Log(0.5))
+		near(t, "log det of the prior", b.LogDetPrior(), float64(task)*math.Log(0.5))
 
 		var covariance, product mat.Dense
 		must(t, covariance.Inverse(precision))
-		inverse := make([]float64, (dim-1)*(dim-1))
+		inverse := make([]float64, task*task)
 		b.InvR(inverse)
-		invR := mat.NewDense(dim-1, dim-1, inverse)
+		invR := mat.NewDense(task, task, inverse)
 		product.Mul(invR, invR.T())
 		if !mat.EqualApprox(&product, &covariance, 1e-9) {
-			t.Errorf("dimension %d: InvR is not a factor of the covariance", dim)
+			t.Errorf("dimension %d with %d of nuisance: InvR is not a factor of the covariance", dim, n)
 		}
-		psi, bound := make([]float64, dim-1), make([]float64, 1)
+		psi, bound := make([]float64, task), make([]float64, 1)
 		seed := splitMix(99)
 		seed.fill(psi)
 		b.UCB(bound, psi, 1, 2)
-		x := mat.NewVecDense(dim-1, psi)
+		x := mat.NewVecDense(task, psi)
 		var spread mat.VecDense
 		spread.MulVec(&covariance, x)
-		near(t, "bound", bound[0], mat.Dot(x, mat.NewVecDense(dim-1, mean))+2*math.Sqrt(mat.Dot(x, &spread)))
-	}
+		near(t, "bound", bound[0], mat.Dot(x, mat.NewVecDense(task, mean))+2*math.Sqrt(mat.Dot(x, &spread)))
+	})
 }
 
 func TestBelief_GainIsThatOfTheTask(t *testing.T) {
-	for dim := 2; dim <= 9; dim++ {
-		b, v, _ := withOffset(t, dim, splitMix(100+dim))
+	eachNuisance(func(dim, n int) {
+		b, v, _ := withNuisance(t, dim, n, splitMix(100+dim))
 		x := make([]float64, dim)
 		seed := splitMix(7)
 		seed.fill(x)
-		x[0] = 0.7
 		gain, before := b.Gain(x, 3), b.LogDet()
 		v.SymRankOne(v, 3, mat.NewVecDense(dim, x))
-		after, _ := mat.LogDet(marginal(t, v))
+		after, _ := mat.LogDet(marginal(t, v, n))
 		near(t, "log(1 + weight·gain)", DGap(gain, 3), after-before)
+	})
+}
+
+func TestNew_RefusesImpossibleNuisance(t *testing.T) {
+	for _, n := range []int{-1, 4, MaxDim} {
+		if _, err := New(4, 1, 1, WithNuisance(n)); err == nil {
+			t.Errorf("a belief of 4 dimensions has %d of nuisance", n)
+		}
 	}
 }
 
-func TestBelief_GainWithoutOffsetIsNormSq(t *testing.T) {
+func TestBelief_GainWithoutNuisanceIsNormSq(t *testing.T) {
 	b := trained(t, 6, 3)
 	x := []float64{1, -2, 0.5, 0, 3, 1}
 	if got, want := b.Gain(x, 5), b.NormSq(x); math.Float64bits(got) != math.Float64bits(want) {
@@ -109,7 +127,7 @@ func TestBelief_GainWithoutOffsetIsNormSq(t *testing.T) {
 func TestTrackPrior_ReplacesThePrior(t *testing.T) {
 	const dim = 7
 	for _, precision := range []float64{0.02, 0.5, 3, 1000} {
-		b, v, _ := withOffset(t, dim, 5)
+		b, v, _ := withNuisance(t, dim, 3, 5)
 		b.SetPrior(precision)
 		for range dim {
 			b.TrackPrior()
@@ -118,12 +136,12 @@ func TestTrackPrior_ReplacesThePrior(t *testing.T) {
 		for i := range dim {
 			v.SetSym(i, i, v.At(i, i)+want-0.5)
 		}
-		logDet, _ := mat.LogDet(marginal(t, v))
+		logDet, _ := mat.LogDet(marginal(t, v, 3))
 		near(t, "log det", b.LogDet(), logDet)
 		prior := make([]float64, dim)
 		b.Prior(prior)
 		near(t, "prior", prior[dim-1], want)
-		must(t, mustNew(t, dim, 0.5, 1, WithOffset(), WithMovablePrior()).Restore(stateOf(b)))
+		must(t, mustNew(t, dim, 0.5, 1, WithNuisance(3), WithMovablePrior()).Restore(stateOf(b)))
 	}
 }
 
@@ -158,9 +176,9 @@ func TestForget_KeepsAMovedPrior(t *testing.T) {
 
 func TestSampleGaussian_HasTheCovarianceOfTheTask(t *testing.T) {
 	const dim, n, scale = 4, 40_000, 0.5
-	b, v, _ := withOffset(t, dim, 8)
+	b, v, _ := withNuisance(t, dim, 1, 8)
 	var covariance mat.Dense
-	must(t, covariance.Inverse(marginal(t, v)))
+	must(t, covariance.Inverse(marginal(t, v, 1)))
 	mean, z := make([]float64, dim-1), make([]float64, dim-1)
 	b.Mean(mean)
 	rng, sum := rand.New(rand.NewPCG(1, 2)), mat.NewDense(dim-1, dim-1, nil)
@@ -177,15 +195,15 @@ func TestSampleGaussian_HasTheCovarianceOfTheTask(t *testing.T) {
 	}
 }
 
-func TestSnapshot_KeepsOffsetAndMovablePrior(t *testing.T) {
-	b, _, _ := withOffset(t, 5, 4)
+func TestSnapshot_KeepsNuisanceAndMovablePrior(t *testing.T) {
+	b, _, _ := withNuisance(t, 5, 2, 4)
 	data := snapshotOf(t, b)
 	if version := binary.LittleEndian.Uint32(data[8:]); version != 2 {
 		t.Errorf("version %d", version)
 	}
 	var restored Belief
 	must(t, restored.UnmarshalBinary(data))
-	if restored.TaskDim() != 4 || !bytes.Equal(snapshotOf(t, &restored), data) {
+	if restored.TaskDim() != 3 || !bytes.Equal(snapshotOf(t, &restored), data) {
 		t.Error("the restored belief differs")
 	}
 	restored.SetPrior(5)
@@ -195,5 +213,18 @@ func TestSnapshot_KeepsOffsetAndMovablePrior(t *testing.T) {
 	}
 	if version := binary.LittleEndian.Uint32(snapshotOf(t, trained(t, 3, 1))[8:]); version != 1 {
 		t.Errorf("a belief of version 1 is written as version %d", version)
+	}
+}
+
+func TestSnapshot_ReadsTheFormerKindOfAnOffset(t *testing.T) {
+	b, _, _ := withNuisance(t, 5, 1, 4)
+	data := snapshotOf(t, b)
+	binary.LittleEndian.PutUint64(data[16:], offsetKind+movableKind)
+	body := data[:len(data)-8]
+	binary.LittleEndian.PutUint64(data[len(body):], xxhash.Sum64(body))
+	var restored Belief
+	must(t, restored.UnmarshalBinary(data))
+	if restored.TaskDim() != 4 || restored.Hash() != b.Hash() {
+		t.Error("the restored belief differs")
 	}
 }
