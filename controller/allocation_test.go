@@ -64,7 +64,7 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 					c.Offset, c.Noise = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}
 					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
 					c.Prior = TaskPrior
-					c.Basis, _, _ = testBasis(t, rigLatent)
+					c.Basis = testBasis(t, rigLatent, 3)
 				}
 				c.Gate.BackoffS, c.Gate.RequestsPerMinute, c.Gate.TimeoutS = 0, 0, 0.04
 			})

@@ -63,7 +63,7 @@ func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Observe(0, 0, []float64{1, 0, 0, 0})
+	l.Observe(0, 0, []float64{1, 0, 0, 0}, nil)
 	l.Apply(value(1, 0, 1), 0)
 	shape := Shape{rigObs, rigAction, rigLatent, 0}
 	s, dst := NewState(shape), NewPlan(shape)
@@ -229,7 +229,7 @@ func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
 			z = -30
 		}
 		l.Advance(1)
-		l.Observe(i, 0, phi)
+		l.Observe(i, 0, phi, nil)
 		if got := l.Apply(value(i+1, i, z*phi[0]), 0); got.Outcome != Applied {
 			t.Fatal(got.Outcome)
 		}

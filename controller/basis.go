@@ -9,47 +9,54 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"optibfm/hal"
 	"optibfm/posterior"
+	"optibfm/tflite"
 )
 
-// Basis is the coordinate system of the belief. With z ~ N(0, LLᵀ) before the first label, the belief is
-// over u with z = Lu, so that its prior is isotropic. A label at φ has the features Lᵀ(φ - μ): a constant
-// reward then belongs to the offset of the operator's scale, and not to the task.
+// Basis is the coordinate system of the belief. A task prior expects the rewards
 //
-// L is upper triangular, and so is L R⁻¹, the factor of z's covariance that the models' search takes.
+//	r(s) = gᵀe(s) + zᵀ(φ(s) - μ),   (g, z) ~ N(0, LLᵀ)
+//
+// with residuals e [K], see [tflite.Residuals]. The belief is over u with (g, z) = Lu, so that its prior is
+// isotropic, and a label at s has the features Lᵀ(e(s), φ(s) - μ). A constant reward then belongs to the
+// offset of the operator's scale, and a reward that φ cannot express to g, and neither to the task.
+//
+// L is upper triangular. Therefore z depends on the last d entries of u alone, and L R⁻¹ of these, the factor
+// of z's covariance that the models' search takes, is upper triangular too.
 type Basis struct {
-	mean []float64 // μ, [d]
-	root []float64 // L, packed upper triangular by rows, d(d+1)/2
+	mean      []float64 // μ, [d]
+	residuals tflite.Residuals
+	root      []float64 // L, packed upper triangular by rows
 }
 
-// NewBasis returns the basis of a task prior with mean feature μ [d] and second moment LLᵀ [d, d] of z,
-// row-major and positive definite. Its bits are the same on every CPU.
-func NewBasis(mean, moment []float64) (*Basis, error) {
-	d := len(mean)
-	if len(moment) != d*d || d == 0 {
-		return nil, fmt.Errorf("controller: task prior: %d moments for %d features; want the square", len(moment), d)
+// NewBasis returns the basis of a valid task prior. Its bits are the same on every CPU.
+func NewBasis(p *tflite.Prior) (*Basis, error) {
+	n := len(p.Residuals.Terms) + len(p.Mean)
+	if len(p.Moment) != n*n || n == 0 {
+		return nil, fmt.Errorf("controller: task prior: %d moments for %d features; want the square", len(p.Moment), n)
 	}
-	for _, v := range mean {
+	for _, v := range p.Mean {
 		if !finite(v) {
 			return nil, errors.New("controller: task prior: the mean feature is not finite")
 		}
 	}
-	b := &Basis{mean: mean, root: make([]float64, d*(d+1)/2)}
+	b := &Basis{mean: p.Mean, residuals: p.Residuals, root: make([]float64, n*(n+1)/2)}
 	// From the last column to the first: moment_ij = Σ_{k ≥ max(i,j)} L_ik L_jk.
-	for j := d - 1; j >= 0; j-- {
+	for j := n - 1; j >= 0; j-- {
 		for i := j; i >= 0; i-- {
-			sum := moment[i*d+j]
-			for k := j + 1; k < d; k++ {
+			sum := p.Moment[i*n+j]
+			for k := j + 1; k < n; k++ {
 				sum -= float64(b.at(i, k) * b.at(j, k))
 			}
 			if i < j {
-				b.root[rowStart(d, i)+j-i] = sum / b.at(j, j)
+				b.root[rowStart(n, i)+j-i] = sum / b.at(j, j)
 				continue
 			}
 			if !(sum > 0) || math.IsInf(sum, 0) {
 				return nil, fmt.Errorf("controller: task prior: the moment is not positive definite (direction %d)", j)
 			}
-			b.root[rowStart(d, j)] = math.Sqrt(sum)
+			b.root[rowStart(n, j)] = math.Sqrt(sum)
 		}
 	}
 	return b, nil
@@ -58,43 +65,65 @@ func NewBasis(mean, moment []float64) (*Basis, error) {
 // rowStart returns the index of row k in a packed upper triangular [d, d] matrix.
 func rowStart(d, k int) int { return k*d - k*(k-1)/2 }
 
-func (b *Basis) at(i, j int) float64 { return b.root[rowStart(len(b.mean), i)+j-i] }
+func (b *Basis) at(i, j int) float64 { return b.root[rowStart(b.size(), i)+j-i] }
 
-// features writes Lᵀ(φ - μ) to dst [d].
-func (b *Basis) features(dst, phi []float64) {
-	d := len(b.mean)
+// features writes the features of an observation [O] with φ [d] to dst [size]. x [size] is scratch. Without an
+// observation the residuals are 0.
+func (b *Basis) features(dst, x, phi []float64, obs []float32) {
+	b.centre(x, phi, obs)
 	clear(dst)
-	for i, off := 0, 0; i < d; i++ {
-		row := b.root[off : off+d-i]
-		x := phi[i] - b.mean[i]
+	n := len(dst)
+	for i, off := 0, 0; i < n; i++ {
+		row := b.root[off : off+n-i]
 		out := dst[i:]
 		out = out[:len(row)]
 		for j, l := range row {
-			out[j] += float64(l * x)
+			out[j] += float64(l * x[i])
 		}
-		off += d - i
+		off += n - i
 	}
 }
 
-// task replaces u by z = Lu, in place.
+// centre writes (e, φ - μ) to x [size].
+func (b *Basis) centre(x, phi []float64, obs []float32) {
+	k, d := b.nuisance(), len(b.mean)
+	centred := x[k:]
+	for i, mean := range b.mean {
+		centred[i] = phi[i] - mean
+	}
+	clear(x[:k])
+	if obs == nil {
+		return
+	}
+	for i, term := range b.residuals.Terms {
+		e := term.At(obs) - b.residuals.Mean[i]
+		fit := b.residuals.Fit[i*d : (i+1)*d]
+		for j, v := range centred {
+			e -= float64(fit[j] * v)
+		}
+		x[i] = e
+	}
+}
+
+// task replaces the last d entries of u by z, in place.
 func (b *Basis) task(u []float64) {
-	d := len(b.mean)
-	for i, off := 0, 0; i < d; i++ {
-		row := b.root[off : off+d-i]
+	for i, root := 0, b.taskRoot(); i < len(u); i++ {
+		row := root[:len(u)-i]
 		sum := 0.0
 		for j, l := range row {
 			sum += l * u[i+j]
 		}
 		u[i] = sum
-		off += d - i
+		root = root[len(row):]
 	}
 }
 
-// multiply replaces the upper triangular matrix m [d, d], row-major, by Lm.
+// multiply replaces the upper triangular matrix m [d, d], row-major, by the product of the last rows of L with it.
 func (b *Basis) multiply(m []float64) {
 	d := b.dim()
-	for i, off := 0, 0; i < d; i++ {
-		row := b.root[off : off+d-i]
+	root := b.taskRoot()
+	for i := range d {
+		row := root[:d-i]
 		out := m[i*d : (i+1)*d]
 		for j := i; j < d; j++ {
 			out[j] *= row[0]
@@ -104,12 +133,21 @@ func (b *Basis) multiply(m []float64) {
 				out[k+j] += row[k-i] * v
 			}
 		}
-		off += d - i
+		root = root[len(row):]
 	}
 }
 
+// taskRoot returns the last d rows of L.
+func (b *Basis) taskRoot() []float64 { return b.root[rowStart(b.size(), b.nuisance()):] }
+
 // dim returns d.
 func (b *Basis) dim() int { return len(b.mean) }
+
+// nuisance returns K.
+func (b *Basis) nuisance() int { return len(b.residuals.Terms) }
+
+// size returns K + d.
+func (b *Basis) size() int { return b.nuisance() + b.dim() }
 
 // BasisHash identifies the coordinates of the belief: the hash of the basis, "" for those of z.
 func (c Config) BasisHash() string {
@@ -117,7 +155,11 @@ func (c Config) BasisHash() string {
 	if basis == nil {
 		return ""
 	}
-	return fmt.Sprintf("%016x", xxhash.Sum64(append(appendFloats(basis.mean), appendFloats(basis.root)...)))
+	text := append(appendFloats(basis.mean), appendFloats(basis.root)...)
+	for _, t := range basis.residuals.Terms {
+		text = fmt.Append(text, t)
+	}
+	return fmt.Sprintf("%016x", xxhash.Sum64(append(text, appendFloats(basis.residuals.Fit)...)))
 }
 
 // Mean writes ẑ, the mean of z under a belief b of this configuration, to dst [d].
@@ -158,17 +200,23 @@ func (c Config) Expected(phi, z []float64, zero float64) float64 {
 }
 
 // Zero returns the mean of the operator's zero under a belief b of this configuration.
-func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.Offset * b.OffsetMean()) }
+func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.Offset * b.First()) }
 
-// basisJSON is a Basis in a log.
+// basisJSON is a Basis in a log. A number is a float64, little-endian.
 type basisJSON struct {
-	Mean []byte `json:"mean"` // float64, little-endian
-	Root []byte `json:"root"`
+	Mean          []byte        `json:"mean"`
+	Root          []byte        `json:"root"`
+	Residuals     []tflite.Term `json:"residuals,omitempty"`
+	ResidualMeans []byte        `json:"residual_means,omitempty"`
+	ResidualFit   []byte        `json:"residual_fit,omitempty"`
 }
 
 // MarshalJSON encodes the basis with all its bits.
 func (b *Basis) MarshalJSON() ([]byte, error) {
-	return json.Marshal(basisJSON{appendFloats(b.mean), appendFloats(b.root)})
+	r := b.residuals
+	return json.Marshal(basisJSON{
+		appendFloats(b.mean), appendFloats(b.root), r.Terms, appendFloats(r.Mean), appendFloats(r.Fit),
+	})
 }
 
 // UnmarshalJSON decodes a basis. A damaged one is an error.
@@ -177,17 +225,23 @@ func (b *Basis) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	mean, root := readFloats(text.Mean), readFloats(text.Root)
-	d := len(mean)
-	if d == 0 || len(root) != rowStart(d, d) {
-		return fmt.Errorf("controller: task prior: %d numbers for %d features", len(root), d)
+	read := Basis{
+		mean: readFloats(text.Mean), root: readFloats(text.Root), residuals: tflite.Residuals{
+			Terms: text.Residuals, Mean: readFloats(text.ResidualMeans), Fit: readFloats(text.ResidualFit),
+		},
 	}
-	for _, x := range append(mean, root...) {
+	if n := read.size(); len(read.mean) == 0 || len(read.root) != rowStart(n, n) {
+		return fmt.Errorf("controller: task prior: %d numbers for %d features", len(read.root), n)
+	}
+	for _, x := range append(read.mean, read.root...) {
 		if !finite(x) {
 			return errors.New("controller: task prior: not finite")
 		}
 	}
-	*b = Basis{mean: mean, root: root}
+	if err := read.residuals.Validate(hal.MaxChannels, len(read.mean)); err != nil {
+		return fmt.Errorf("controller: task prior: %w", err)
+	}
+	*b = read
 	return nil
 }
 

@@ -9,69 +9,119 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"optibfm/tflite"
 )
 
-// testBasis returns a basis of dimension d with its mean and moment.
-func testBasis(t testing.TB, d int) (*Basis, []float64, *mat.SymDense) {
-	t.Helper()
+// testPrior returns a task prior with d features and k residuals of two channels.
+func testPrior(d, k int) *tflite.Prior {
 	random := rand.New(rand.NewPCG(uint64(d), 3))
-	factor := mat.NewDense(d, d, gaussian(random, d*d))
+	n := k + d
+	factor := mat.NewDense(n, n, gaussian(random, n*n))
 	var moment mat.SymDense
 	moment.SymOuterK(1, factor)
-	for i := range d {
+	p := &tflite.Prior{Mean: gaussian(random, d), Residuals: tflite.Residuals{
+		Mean: gaussian(random, k), Fit: gaussian(random, k*d),
+	}}
+	for i := range n {
 		moment.SetSym(i, i, moment.At(i, i)+0.1)
 	}
-	mean, flat := gaussian(random, d), make([]float64, 0, d*d)
-	for i := range d {
-		for j := range d {
-			flat = append(flat, moment.At(i, j))
+	for i := range n {
+		for j := range n {
+			p.Moment = append(p.Moment, moment.At(i, j))
 		}
 	}
-	b, err := NewBasis(mean, flat)
+	for i := range k {
+		p.Residuals.Terms = append(p.Residuals.Terms, tflite.Term{{
+			Channel: i % 2, Shape: tflite.Shape(i % 3), Centre: random.NormFloat64(), Slope: random.NormFloat64(),
+		}})
+	}
+	return p
+}
+
+func testBasis(t testing.TB, d, k int) *Basis {
+	t.Helper()
+	b, err := NewBasis(testPrior(d, k))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, mean, &moment
+	return b
 }
 
 // dense returns L.
 func (b *Basis) dense() *mat.Dense {
-	d := b.dim()
-	m := mat.NewDense(d, d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
+	n := b.size()
+	m := mat.NewDense(n, n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
 			m.Set(i, j, b.at(i, j))
 		}
 	}
 	return m
 }
 
+// taskDense returns the block of L that belongs to z.
+func (b *Basis) taskDense() mat.Matrix {
+	k, n := b.nuisance(), b.size()
+	return b.dense().Slice(k, n, k, n)
+}
+
 func TestBasis_FactorsTheMoment(t *testing.T) {
 	for d := 1; d <= 8; d++ {
-		b, mean, moment := testBasis(t, d)
-		l := b.dense()
-		var product mat.Dense
-		product.Mul(l, l.T())
-		if !mat.EqualApprox(&product, moment, 1e-9) {
-			t.Errorf("d = %d: LLᵀ is not the moment", d)
+		for _, k := range []int{0, 1, 5} {
+			testBasisAgainstGonum(t, testPrior(d, k))
 		}
-		phi, centred := gaussian(rand.New(rand.NewPCG(1, 1)), d), mat.NewVecDense(d, nil)
-		for i := range phi {
-			centred.SetVec(i, phi[i]-mean[i])
+	}
+}
+
+func testBasisAgainstGonum(t *testing.T, p *tflite.Prior) {
+	d, k := len(p.Mean), len(p.Residuals.Terms)
+	n := k + d
+	b, err := NewBasis(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := b.dense()
+	var product mat.Dense
+	product.Mul(l, l.T())
+	if !mat.EqualApprox(&product, mat.NewDense(n, n, p.Moment), 1e-9) {
+		t.Errorf("d = %d, k = %d: LLᵀ is not the moment", d, k)
+	}
+	phi, obs := gaussian(rand.New(rand.NewPCG(1, 1)), d), []float32{0.5, -2}
+	centred := mat.NewVecDense(d, nil)
+	for i := range phi {
+		centred.SetVec(i, phi[i]-p.Mean[i])
+	}
+	// e = c - E[c] - A (φ - μ)
+	x := mat.NewVecDense(n, nil)
+	for i, term := range p.Residuals.Terms {
+		row := mat.NewVecDense(d, p.Residuals.Fit[i*d:(i+1)*d])
+		x.SetVec(i, term.At(obs)-p.Residuals.Mean[i]-mat.Dot(row, centred))
+	}
+	x.SliceVec(k, n).(*mat.VecDense).CopyVec(centred)
+	got, scratch := make([]float64, n), make([]float64, n)
+	check := func(what string) {
+		t.Helper()
+		var want mat.VecDense
+		want.MulVec(l.T(), x)
+		if !mat.EqualApprox(mat.NewVecDense(n, got), &want, 1e-9) {
+			t.Errorf("d = %d, k = %d: features %s %v, want %v", d, k, what, got, want)
 		}
-		got := make([]float64, d)
-		b.features(got, phi)
-		var want, z mat.VecDense
-		want.MulVec(l.T(), centred)
-		if !mat.EqualApprox(mat.NewVecDense(d, got), &want, 1e-9) {
-			t.Errorf("d = %d: features %v, want %v", d, got, want)
-		}
-		u := append([]float64(nil), phi...)
-		z.MulVec(l, mat.NewVecDense(d, phi))
-		b.task(u)
-		if !mat.EqualApprox(mat.NewVecDense(d, u), &z, 1e-9) {
-			t.Errorf("d = %d: z = %v, want %v", d, u, z)
-		}
+	}
+	b.features(got, scratch, phi, obs)
+	check("with an observation")
+	for i := range k {
+		x.SetVec(i, 0)
+	}
+	b.features(got, scratch, phi, nil)
+	check("without an observation")
+
+	var z mat.VecDense
+	z.MulVec(b.taskDense(), mat.NewVecDense(d, phi))
+	u := append([]float64(nil), phi...)
+	b.task(u)
+	if !mat.EqualApprox(mat.NewVecDense(d, u), &z, 1e-9) {
+		t.Errorf("d = %d, k = %d: z = %v, want %v", d, k, u, z)
 	}
 }
 
@@ -79,7 +129,7 @@ func TestBasis_FactorsTheMoment(t *testing.T) {
 func priorConfig(t testing.TB) (Config, *Basis) {
 	t.Helper()
 	cfg := PersonConfig()
-	cfg.Basis, _, _ = testBasis(t, rigLatent)
+	cfg.Basis = testBasis(t, rigLatent, 3)
 	return cfg, cfg.Basis
 }
 
@@ -96,7 +146,7 @@ func TestConfig_MeanAndSpreadAreThoseOfZ(t *testing.T) {
 	belief.Mean(u)
 	belief.InvR(inverse)
 	var z mat.VecDense
-	z.MulVec(basis.dense(), mat.NewVecDense(d, u))
+	z.MulVec(basis.taskDense(), mat.NewVecDense(d, u))
 	mean, spread := make([]float64, d), make([]float64, d*d)
 	cfg.Mean(mean, belief)
 	cfg.Spread(spread, belief, 0.5)
@@ -104,21 +154,21 @@ func TestConfig_MeanAndSpreadAreThoseOfZ(t *testing.T) {
 		t.Errorf("mean %v, want %v", mean, z)
 	}
 	var want mat.Dense
-	want.Mul(basis.dense(), mat.NewDense(d, d, inverse))
+	want.Mul(basis.taskDense(), mat.NewDense(d, d, inverse))
 	want.Scale(0.5, &want)
 	if !mat.EqualApprox(mat.NewDense(d, d, spread), &want, 1e-9) {
 		t.Error("the spread is not scale·L·R⁻¹")
 	}
 	phi := gaussian(rand.New(rand.NewPCG(4, 4)), d)
 	x := make([]float64, belief.Dim())
-	l.features(x, phi)
+	l.features(x, phi, nil)
 	if got, want := cfg.Expected(phi, mean, cfg.Zero(belief)), belief.Predict(x); math.Abs(got-want) > 1e-9 {
 		t.Errorf("expected label %g, want %g", got, want)
 	}
 }
 
 func TestBasis_JSONKeepsAllBits(t *testing.T) {
-	b, _, _ := testBasis(t, 5)
+	b := testBasis(t, 5, 3)
 	text, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +178,9 @@ func TestBasis_JSONKeepsAllBits(t *testing.T) {
 		t.Errorf("got %+v (%v), want %+v", got, err, b)
 	}
 	for _, bad := range []string{"", "{}", `{"mean":"AAAAAAAA8D8=","root":""}`, `{"mean":3}`,
-		`{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA+H8="}`} {
+		`{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA+H8="}`, `{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA8D8=","residuals":[[]]}`,
+		strings.Replace(string(text), `"Channel":1`, `"Channel":-1`, 1),
+		strings.Replace(string(text), `"Shape":2`, `"Shape":7`, 1)} {
 		if err := got.UnmarshalJSON([]byte(bad)); err == nil {
 			t.Errorf("%s is a basis", bad)
 		}
@@ -143,7 +195,7 @@ func TestNewBasis_RefusesImpossibleMoments(t *testing.T) {
 		"not positive definite": {[]float64{0, 0}, []float64{1, 2, 2, 1}},
 		"infinite":              {[]float64{0}, []float64{inf}},
 	} {
-		if _, err := NewBasis(c.mean, c.moment); err == nil || !strings.Contains(err.Error(), "task prior") {
+		if _, err := NewBasis(&tflite.Prior{Mean: c.mean, Moment: c.moment}); err == nil || !strings.Contains(err.Error(), "task prior") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

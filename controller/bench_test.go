@@ -116,7 +116,7 @@ func BenchmarkApply(b *testing.B) {
 	at := int64(0)
 	for tick := range uint64(100) {
 		at = int64(tick) * int64(testPeriod)
-		l.Observe(tick, at, gaussian(random, benchLatent))
+		l.Observe(tick, at, gaussian(random, benchLatent), nil)
 	}
 	b.Run("answer", func(b *testing.B) {
 		b.ReportAllocs()

@@ -379,25 +379,26 @@ func ticks(seconds float64, period time.Duration, least uint64) uint64 {
 
 // NewBelief returns the belief of this configuration before the first label.
 func (c Config) NewBelief(d int) (*posterior.Belief, error) {
-	var options []posterior.Option
+	options := []posterior.Option{posterior.WithNuisance(c.nuisance())}
 	if c.ExactRestore {
 		options = append(options, posterior.WithExactRestore())
-	}
-	if c.Offset > 0 {
-		options = append(options, posterior.WithOffset())
 	}
 	if c.Noise.Estimate {
 		options = append(options, posterior.WithMovablePrior())
 	}
-	return posterior.New(d+c.offsets(), c.priorPrecision(), c.Rho, options...)
+	return posterior.New(d+c.nuisance(), c.priorPrecision(), c.Rho, options...)
 }
 
-// offsets returns the number of dimensions of the belief that are not of the task.
-func (c Config) offsets() int {
+// nuisance returns the number of dimensions of the belief that are not of the task.
+func (c Config) nuisance() int {
+	n := 0
 	if c.Offset > 0 {
-		return 1
+		n = 1
 	}
-	return 0
+	if basis := c.basis(); basis != nil {
+		n += basis.nuisance()
+	}
+	return n
 }
 
 // priorPrecision returns the precision of the belief's prior. With an estimated σ, the belief is that of
@@ -435,5 +436,5 @@ func (c Config) basis() *Basis {
 
 // Shape returns the sizes of the records of a model with this configuration.
 func (c Config) Shape(d tflite.Dims) Shape {
-	return Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent, Offset: c.offsets()}
+	return Shape{Obs: d.Obs, Action: d.Action, Latent: d.Latent, Nuisance: c.nuisance()}
 }

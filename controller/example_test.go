@@ -97,7 +97,7 @@ func ExampleGate() {
 		asked := 0
 		for tick := range uint64(1000) {
 			phi := []float64{1, float64(tick%3) - 1}
-			learner.Observe(tick, int64(tick)*20e6, phi)
+			learner.Observe(tick, int64(tick)*20e6, phi, nil)
 			if !gate.Passes(learner.Belief().NormSq(phi)) {
 				continue
 			}

@@ -133,14 +133,14 @@ func aligned(n int) []byte {
 func (s Shape) valid() bool {
 	return s.Obs >= 1 && s.Obs <= hal.MaxChannels &&
 		s.Action >= 1 && s.Action <= hal.MaxChannels &&
-		s.Latent >= 1 && s.Latent <= posterior.MaxDim-1 && (s.Offset == 0 || s.Offset == 1)
+		s.Latent >= 1 && s.Nuisance >= 0 && s.Latent <= posterior.MaxDim && s.Nuisance <= posterior.MaxDim-s.Latent
 }
 
 // regionStart returns the start of region after checking its size and alignment.
 func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
 	if !s.valid() {
-		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent in [1, %d]",
-			ErrRegion, s, hal.MaxChannels, posterior.MaxDim-1)
+		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent at least 1, with nuisance at most %d",
+			ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
 	}
 	if len(region) < size {
 		return nil, fmt.Errorf("%w: found %d bytes, need %d", ErrRegion, len(region), size)

@@ -27,7 +27,7 @@ func TestGate_OpensAtKappa(t *testing.T) {
 		l, n := newTestLearner(t, func(c *Config) { c.Sigma = sigma })
 		for tick := range uint64(random.IntN(6)) {
 			phi := gaussian(random, rigLatent)
-			l.Observe(tick, 0, phi)
+			l.Observe(tick, 0, phi, nil)
 			n.observe(tick, 0, phi)
 			l.Apply(value(0, tick, 1), 0)
 			n.apply(value(0, tick, 1), 0)

@@ -51,6 +51,7 @@ type Learner struct {
 	windows     windows   // for labels without a tick
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
 	phi         []float64 // scratch: features of a label
+	x           []float64 // scratch of the basis
 	ledger      *ledger
 }
 
@@ -112,6 +113,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		windows:     newWindows(cfg.Credit),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
 		phi:         make([]float64, belief.Dim()),
+		x:           make([]float64, belief.Dim()),
 		ledger:      newLedger(undoable, belief.Dim()),
 	}, nil
 }
@@ -166,20 +168,20 @@ func (l *Learner) Advance(periods uint64) {
 	}
 }
 
-// Observe stores the features φ [d] of a tick, sensed at the given time. A tick
+// Observe stores the features of a tick with φ [d] and the observation [O], sensed at the given time. A tick
 // that is not newer than the newest clears the history first.
-func (l *Learner) Observe(tick uint64, at int64, phi []float64) {
-	l.features(l.phi, phi)
+func (l *Learner) Observe(tick uint64, at int64, phi []float64, obs []float32) {
+	l.features(l.phi, phi, obs)
 	l.observe(tick, at)
 }
 
 // observe stores the features in l.phi, where Gain leaves them.
 func (l *Learner) observe(tick uint64, at int64) { l.history.add(tick, at, l.clock, l.phi) }
 
-// Gain returns the information that a label at φ [d] would give about the task: the
+// Gain returns the information that a label at φ [d] and an observation [O] would give about the task: the
 // D-gap is log(1 + LabelWeight·Gain). See posterior.Belief.Gain.
-func (l *Learner) Gain(phi []float64) float64 {
-	l.features(l.phi, phi)
+func (l *Learner) Gain(phi []float64, obs []float32) float64 {
+	l.features(l.phi, phi, obs)
 	return l.belief.Gain(l.phi, l.labelWeight)
 }
 
@@ -209,7 +211,7 @@ func (l *Learner) Sigma() float64 { return math.Sqrt(l.noise.variance()) }
 func (l *Learner) Scale() float64 { return l.noise.scale() }
 
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
-func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.OffsetMean()) }
+func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.First()) }
 
 // Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo
 // does not change it.
@@ -235,8 +237,9 @@ func (l *Learner) Relearn() {
 	}
 }
 
-// features writes the belief's features of φ [d] to dst [Belief.Dim].
-func (l *Learner) features(dst, phi []float64) {
+// features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim]. Without an
+// observation the residuals are 0.
+func (l *Learner) features(dst, phi []float64, obs []float32) {
 	if l.offset > 0 {
 		dst[0] = l.offset
 		dst = dst[1:]
@@ -245,7 +248,7 @@ func (l *Learner) features(dst, phi []float64) {
 		copy(dst, phi)
 		return
 	}
-	l.basis.features(dst, phi)
+	l.basis.features(dst, l.x[:len(dst)], phi, obs)
 }
 
 // Apply credits a label to its moment and updates the belief. asked is the tick
@@ -450,7 +453,7 @@ func (l *Learner) WarmStart(phi, reward []float64) error {
 	features, weight := make([]float64, len(reward)*dim), make([]float64, len(reward))
 	for i := range weight {
 		weight[i] = l.labelWeight
-		l.features(features[i*dim:(i+1)*dim], phi[i*d:(i+1)*d])
+		l.features(features[i*dim:(i+1)*dim], phi[i*d:(i+1)*d], nil)
 	}
 	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)

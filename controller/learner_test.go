@@ -78,7 +78,7 @@ func (s *session) tick(t *rapid.T) {
 	}
 	at := int64(s.now)*int64(testPeriod) + rapid.Int64Range(-5e6, 5e6).Draw(t, "jitter")
 	phi := gaussian(s.random, rigLatent)
-	s.l.Observe(s.now, at, phi)
+	s.l.Observe(s.now, at, phi, nil)
 	s.n.observe(s.now, at, phi)
 }
 
@@ -133,7 +133,7 @@ func TestLearner_UndoRemovesLabel(t *testing.T) {
 		phi := gaussian(random, rigLatent)
 		for _, l := range []*Learner{with, without} {
 			l.Advance(1)
-			l.Observe(tick, int64(tick)*int64(testPeriod), phi)
+			l.Observe(tick, int64(tick)*int64(testPeriod), phi, nil)
 			l.Apply(value(0, tick, float64(tick%7)), 0)
 		}
 		if tick%10 == 5 {
@@ -151,7 +151,7 @@ func TestLearner_UndoRemovesLabel(t *testing.T) {
 
 func TestLearner_UndoCannotBeUndone(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
-	l.Observe(1, 0, []float64{1, 2, 3, 4})
+	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
 	before := state(l)
 	l.Apply(value(1, 1, 1), 0)
 	undo := func(id, undoes uint64) Outcome {
@@ -170,7 +170,7 @@ func TestLearner_UndoCannotBeUndone(t *testing.T) {
 
 func TestLearner_AppliesRepeatedLabelOnce(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
-	l.Observe(1, 0, []float64{1, 2, 3, 4})
+	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
 	l.Apply(value(7, 1, 1), 0)
 	l.Apply(value(8, 1, 0.5), 0)
 	hash := l.belief.Hash()
@@ -193,7 +193,7 @@ func TestLearner_CreditsLabelToItsWindow(t *testing.T) {
 		c.Credit = CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.1, WidthS: 0}}
 	})
 	for tick := range uint64(100) {
-		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0})
+		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0}, nil)
 	}
 	for name, c := range map[string]struct {
 		label           rewardsrc.Label
@@ -215,7 +215,7 @@ func TestLearner_CreditsLabelToItsWindow(t *testing.T) {
 func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for tick := range uint64(1000) {
-		l.Observe(tick, 1e12+int64(tick)*int64(testPeriod), []float64{1, 2, 3, 4})
+		l.Observe(tick, 1e12+int64(tick)*int64(testPeriod), []float64{1, 2, 3, 4}, nil)
 	}
 	hash := l.belief.Hash()
 	newest := int64(1e12 + 999*int64(testPeriod))
@@ -241,8 +241,8 @@ func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 
 func TestLearner_EmptyWindowUsesNearState(t *testing.T) {
 	l, _ := newTestLearner(t, func(c *Config) { c.Credit = CreditConfig{} })
-	l.Observe(5, 100e6, []float64{1, 0, 0, 0})
-	l.Observe(6, 120e6, []float64{2, 0, 0, 0})
+	l.Observe(5, 100e6, []float64{1, 0, 0, 0}, nil)
+	l.Observe(6, 120e6, []float64{2, 0, 0, 0}, nil)
 	if a := l.Apply(press(0, 119e6, 1), 0); a.From != 5 || a.To != 5 {
 		t.Errorf("between two ticks: %+v", a)
 	}
@@ -263,7 +263,7 @@ func TestLearner_BoundsWindowOfStuckClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tick := range uint64(len(l.history.moments)) {
-		l.Observe(tick, 42, []float64{1, 2})
+		l.Observe(tick, 42, []float64{1, 2}, nil)
 	}
 	if a := l.Apply(press(0, 42+3e8, 1), 0); a.Outcome != Applied || a.To-a.From+1 != maxWindow {
 		t.Errorf("%+v", a)
@@ -272,7 +272,7 @@ func TestLearner_BoundsWindowOfStuckClock(t *testing.T) {
 
 func TestLearner_RefusesInvalidLabels(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
-	l.Observe(1, 0, []float64{1, 2, 3, 4})
+	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
 	hash := l.belief.Hash()
 	bad := func(change func(*rewardsrc.Label)) {
 		t.Helper()
@@ -298,7 +298,7 @@ func TestLearner_RefusesInvalidLabels(t *testing.T) {
 
 func TestLearner_UndoReachesNewestLabelsOnly(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
-	l.Observe(1, 0, []float64{1, 2, 3, 4})
+	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
 	for id := uint64(1); id <= undoable+1; id++ {
 		l.Apply(value(id, 1, 1), 0)
 	}
@@ -316,7 +316,7 @@ func TestLearner_ReapplyRepeatsLogAndRefusesDamage(t *testing.T) {
 	for tick := range uint64(50) {
 		for _, l := range []*Learner{l, again} {
 			l.Advance(1)
-			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{1, float64(tick), 3, 4})
+			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{1, float64(tick), 3, 4}, nil)
 		}
 	}
 	labels := []rewardsrc.Label{
@@ -390,7 +390,7 @@ func TestLearner_AdvanceIsBounded(t *testing.T) {
 func TestLearner_DecreasingTickClearsHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for _, tick := range []uint64{10, 11, 3} {
-		l.Observe(tick, int64(tick), []float64{1, 2, 3, 4})
+		l.Observe(tick, int64(tick), []float64{1, 2, 3, 4}, nil)
 	}
 	for tick, want := range map[uint64]Outcome{10: TooOld, 11: TooOld, 3: Applied} {
 		if got := l.Apply(value(0, tick, 1), 0).Outcome; got != want {

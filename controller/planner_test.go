@@ -26,7 +26,7 @@ func learnt(t testing.TB, cfg Config, tick uint64) *State {
 	}
 	random := rand.New(rand.NewPCG(11, 12))
 	for i := range uint64(6) {
-		l.Observe(i, 0, gaussian(random, rigLatent))
+		l.Observe(i, 0, gaussian(random, rigLatent), nil)
 		l.Apply(value(0, i, random.NormFloat64()), 0)
 	}
 	s := NewState(Shape{rigObs, rigAction, rigLatent, 0})

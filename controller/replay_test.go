@@ -100,7 +100,7 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 			l.Advance(tick.Elapsed)
 		}
 		if !tick.Flags.Has(FlagBadObs) {
-			l.Observe(tick.Index, tick.SenseAt, tick.Phi)
+			l.Observe(tick.Index, tick.SenseAt, tick.Phi, nil)
 		}
 		for _, logged := range tick.Labels[:tick.NumLabels] {
 			outcomes[logged.Outcome]++
@@ -219,7 +219,7 @@ func hashAfterLabels(t *testing.T, robust float64) uint64 {
 			phi[i] = random.Float64() - 0.5
 		}
 		l.Advance(1 + tick%3)
-		l.Observe(tick, int64(tick)*int64(testPeriod), phi)
+		l.Observe(tick, int64(tick)*int64(testPeriod), phi, nil)
 		label := press(tick+1, int64(tick)*int64(testPeriod), random.Float64())
 		label.Weight = 1 - random.Float64()
 		l.Apply(label, 0)

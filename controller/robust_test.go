@@ -55,7 +55,7 @@ func (s *teaching) teach(n int, mistaken float64, good bool) {
 			}
 		}
 		s.l.Advance(1)
-		s.l.Observe(s.tick, int64(s.tick)*int64(testPeriod), phi)
+		s.l.Observe(s.tick, int64(s.tick)*int64(testPeriod), phi, nil)
 		s.l.Apply(value(s.tick+1, s.tick, reward), 0)
 		s.tick++
 	}
@@ -165,7 +165,7 @@ func TestRobust_FirstLabelHasFullWeight(t *testing.T) {
 	for i := range phi {
 		phi[i] *= 10 // ‖φ‖² is 100: the root is 10
 	}
-	s.l.Observe(0, 0, phi)
+	s.l.Observe(0, 0, phi, nil)
 	if a := s.l.Apply(value(1, 0, 1), 0); a.Outcome != Applied || a.Weight != 1 {
 		t.Errorf("the first label: %v, weight %g", a.Outcome, a.Weight)
 	}

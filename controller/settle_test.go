@@ -24,7 +24,7 @@ func teach(l *Learner, n int, seed uint64) (phis [][]float64, rewards []float64)
 		if i%6 == 5 { // a mistake
 			reward = -reward - 2
 		}
-		l.Observe(i+1, 0, phi)
+		l.Observe(i+1, 0, phi, nil)
 		label := value(0, i+1, reward)
 		label.ID = i + 1
 		l.Apply(label, 0)
@@ -177,7 +177,7 @@ func TestLearner_EstimatesSigma(t *testing.T) {
 		must(t, err)
 		random := rand.New(rand.NewPCG(5, 6))
 		for i := range uint64(2000) {
-			l.Observe(i+1, 0, gaussian(random, rigLatent))
+			l.Observe(i+1, 0, gaussian(random, rigLatent), nil)
 			label := value(0, i+1, sigma*random.NormFloat64())
 			label.ID = i + 1
 			l.Apply(label, 0)
@@ -198,7 +198,7 @@ func TestLearner_EstimatesSigma(t *testing.T) {
 	exact, err := NewLearner(cfg, rigLatent, testPeriod)
 	must(t, err)
 	for i := range uint64(400) {
-		exact.Observe(i+1, 0, make([]float64, rigLatent))
+		exact.Observe(i+1, 0, make([]float64, rigLatent), nil)
 		exact.Apply(value(0, i+1, 0), 0)
 	}
 	if got := exact.Sigma(); got != cfg.Noise.Floor {
@@ -246,7 +246,7 @@ func TestLearner_ResettleRepeatsSettle(t *testing.T) {
 		phi := gaussian(random, rigLatent)
 		for _, l := range []*Learner{run, replay} {
 			l.Advance(1)
-			l.Observe(tick, 0, phi)
+			l.Observe(tick, 0, phi, nil)
 		}
 		if tick%5 == 0 {
 			label := value(0, tick, float64(random.IntN(5))/4)

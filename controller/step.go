@@ -215,7 +215,7 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	if err := a.model.Phi(t.Phi, t.Obs); err != nil {
 		return a.discardObservation(t, FaultModel), err
 	}
-	normSq := a.learner.Gain(t.Phi)
+	normSq := a.learner.Gain(t.Phi, t.Obs)
 	if !finite(normSq) { // an element of φ is not finite or far too large
 		return a.discardObservation(t, FaultModel), errPhi
 	}

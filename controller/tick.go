@@ -225,14 +225,14 @@ const LayoutVersion = 5
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {
-	Obs    int // O
-	Action int // A
-	Latent int // d
-	Offset int // 1 if the belief has an offset, else 0
+	Obs      int // O
+	Action   int // A
+	Latent   int // d
+	Nuisance int // dimensions of the belief that are not of the task
 }
 
 // StateLen returns the length of the state of the belief.
-func (s Shape) StateLen() int { return posterior.StateLen(s.Latent + s.Offset) }
+func (s Shape) StateLen() int { return posterior.StateLen(s.Latent + s.Nuisance) }
 
 // ErrRegion is wrapped by the errors of Bind, BindState and BindPlan.
 var ErrRegion = errors.New("controller: memory region does not fit")

@@ -23,8 +23,8 @@ const FormatVersion = 3
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2
 
-// formatWithOffset is the first version whose metadata has the offset.
-const formatWithOffset = 3
+// formatWithNuisance is the first version whose metadata has the dimensions of nuisance.
+const formatWithNuisance = 3
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16
@@ -84,7 +84,7 @@ const (
 	keyObsChans    = "obs_channels"
 	keyActionChans = "action_channels"
 	keyLatent      = "latent"
-	keyOffset      = "offset" // 1: the belief has an offset; since format 3
+	keyNuisance    = "offset" // dimensions of the belief that are not of the task; since format 3
 	keyPeriod      = "period_ns"
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
@@ -101,7 +101,7 @@ func preambleSum(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 func (m *Metadata) check() error {
 	s := m.Shape
 	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim ||
-		s.Offset < 0 || s.Offset > 1 {
+		s.Nuisance < 0 || s.Nuisance > maxDim {
 		return fmt.Errorf("shape: found %+v; every size must be 1 to %d", s, maxDim)
 	}
 	if n := len(m.Robot.Obs); n != 0 && n != s.Obs {
@@ -143,7 +143,7 @@ func (m *Metadata) encode() (map[string]string, error) {
 		keyObs:         strconv.Itoa(m.Shape.Obs),
 		keyAction:      strconv.Itoa(m.Shape.Action),
 		keyLatent:      strconv.Itoa(m.Shape.Latent),
-		keyOffset:      strconv.Itoa(m.Shape.Offset),
+		keyNuisance:    strconv.Itoa(m.Shape.Nuisance),
 		keyObsChans:    string(obs),
 		keyActionChans: string(action),
 		keyPeriod:      strconv.FormatInt(int64(m.Robot.Period), 10),
@@ -169,9 +169,9 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		}
 	}
 	format := number(keyFormat)
-	offset := int64(0)
-	if format >= formatWithOffset {
-		offset = number(keyOffset)
+	nuisance := int64(0)
+	if format >= formatWithNuisance {
+		nuisance = number(keyNuisance)
 	}
 	if format > FormatVersion {
 		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d",
@@ -185,7 +185,7 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		Robot:     hal.Spec{Name: kv[keyRobot], Period: time.Duration(number(keyPeriod))},
 		Shape: controller.Shape{
 			Obs: int(number(keyObs)), Action: int(number(keyAction)), Latent: int(number(keyLatent)),
-			Offset: int(offset),
+			Nuisance: int(nuisance),
 		},
 		Clock: Clock{
 			Simulated: kv[keyClock] == clockSimulated, MonoNS: number(keyMono), WallNS: number(keyWall),

@@ -301,11 +301,11 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if t.Flags.Has(controller.FlagBadObs) {
 		return
 	}
-	p.learner.Observe(t.Index, t.SenseAt, t.Phi)
+	p.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
 	if !c.on {
 		return
 	}
-	normSq := p.learner.Gain(t.Phi)
+	normSq := p.learner.Gain(t.Phi, t.Obs)
 	c.bits("norm_sq", t.NormSq, normSq)
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
 }
@@ -323,7 +323,7 @@ func (p *replay) settle(t *controller.Tick, c *comparison) {
 		c.bits("revised weight", t.Revised.After, own.After)
 		c.bits("weight before the revision", t.Revised.Before, own.Before)
 	}
-	if p.reader.meta.Format >= formatWithOffset {
+	if p.reader.meta.Format >= formatWithNuisance {
 		c.bits("sigma", t.Sigma, p.learner.Sigma())
 		c.bits("zero", t.Zero, p.learner.Zero())
 	}

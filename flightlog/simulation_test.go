@@ -109,7 +109,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 		}
 		r.turn = 0
 	}
-	r.learner.Observe(index, tick.SenseAt, tick.Phi)
+	r.learner.Observe(index, tick.SenseAt, tick.Phi, nil)
 	tick.NormSq = r.learner.Belief().NormSq(tick.Phi)
 	tick.DGap = posterior.DGap(tick.NormSq, r.learner.LabelWeight())
 	tick.Reward = dot(tick.Phi, r.truth)

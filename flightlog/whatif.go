@@ -317,8 +317,8 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64) {
 
 // observe adds a state and asks about it, as the agent does.
 func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
-	w.learner.Observe(t.Index, t.SenseAt, t.Phi)
-	normSq := w.learner.Gain(t.Phi)
+	w.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
+	normSq := w.learner.Gain(t.Phi, t.Obs)
 	w.bonus += w.beta * math.Sqrt(normSq)
 	w.scored++
 	dgap = posterior.DGap(normSq, w.learner.LabelWeight())

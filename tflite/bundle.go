@@ -70,7 +70,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 		return nil, err
 	}
 	b.Prior = described.Prior
-	return b, b.Prior.read(fsys, b.Architecture.Latent)
+	return b, b.Prior.read(fsys, b.Architecture.Obs, b.Architecture.Latent)
 }
 
 // LoadDir reads the model in a directory: a bundle, or a metamotivo FB checkpoint

@@ -17,18 +17,25 @@ import (
 	"optibfm/internal/regular"
 )
 
-// Tensors of a prior.
+// Tensors of a prior. The residuals' are missing without residuals.
 const (
-	priorMeanName   = "phi_mean"
-	priorMomentName = "task_moment"
+	priorMeanName     = "phi_mean"
+	priorMomentName   = "task_moment"
+	residualMeanName  = "residual_mean"
+	residualFitName   = "residual_fit"
+	residualTermsName = "residual_terms"
 )
 
-// Prior is a distribution of the tasks of a model, N(0, Moment) over z, and the mean feature.
-// Package taskprior estimates it from observations.
+// Prior is a distribution of the rewards of tasks of a model,
+//
+//	r(s) = gᵀe(s) + zᵀ(φ(s) - μ),   (g, z) ~ N(0, Moment)
+//
+// with residuals e [K]. Package taskprior estimates it from observations.
 type Prior struct {
-	Mean   []float64 // μ = E[φ], [d]
-	Moment []float64 // E[z zᵀ], shrunk and widened, [d, d] row-major, positive definite
-	Hash   string    // sha256 of the prior's file, hexadecimal; set by loading
+	Mean      []float64 // μ = E[φ], [d]
+	Residuals Residuals // K of them, often 0
+	Moment    []float64 // of (g, z), shrunk and widened, [K+d, K+d] row-major, positive definite
+	Hash      string    // sha256 of the prior's file, hexadecimal; set by loading
 
 	Family    string  // random rewards of the estimate, for people
 	Rewards   int     // number of them, at least 1
@@ -39,24 +46,29 @@ type Prior struct {
 	P50, P90  float64 // percentiles of u²/d = zᵀ Moment⁻¹ z/d of rewards that the estimate left out
 }
 
-// Validate returns an error for the first invalid value of a prior for d features. A nil prior is valid.
-func (p *Prior) Validate(d int) error {
+// Validate returns an error for the first invalid value of a prior for obs channels and d features. A nil
+// prior is valid.
+func (p *Prior) Validate(obs, d int) error {
 	if p == nil {
 		return nil
 	}
 	if err := p.validateDescription(); err != nil {
 		return err
 	}
-	if len(p.Mean) != d || len(p.Moment) != d*d {
+	if err := p.Residuals.Validate(obs, d); err != nil {
+		return err
+	}
+	n := len(p.Residuals.Terms) + d
+	if len(p.Mean) != d || len(p.Moment) != n*n {
 		return fmt.Errorf("%s has %d elements and %s %d, want %d and %d",
-			priorMeanName, len(p.Mean), priorMomentName, len(p.Moment), d, d*d)
+			priorMeanName, len(p.Mean), priorMomentName, len(p.Moment), d, n*n)
 	}
 	for i, x := range p.Mean {
 		if x-x != 0 {
 			return fmt.Errorf("tensor %q: element %d is not finite", priorMeanName, i)
 		}
 	}
-	return p.validateMoment(d)
+	return p.validateMoment(n)
 }
 
 func (p *Prior) validateDescription() error {
@@ -135,19 +147,20 @@ func optionalPrior(p **Prior) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error { return parsePrior(raw, p) }
 }
 
-// read reads and verifies the file of a prior for d features. A nil prior has none.
-func (p *Prior) read(fsys fs.FS, d int) error {
+// read reads and verifies the file of a prior for obs channels and d features. A nil prior has none.
+func (p *Prior) read(fsys fs.FS, obs, d int) error {
 	if p == nil {
 		return nil
 	}
-	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+8*int64(d)*int64(d+1)+8)
+	largest := int64(d + maxResiduals)
+	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+16*largest*(largest+4*maxFactors+2))
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, priorFix)
 	}
 	if got := hashOf(raw); got != p.Hash {
 		return fmt.Errorf("%s: sha256 is %s, want %s (%s); %s", priorFileName, got, p.Hash, manifestFileName, priorFix)
 	}
-	if err := p.decode(raw, d); err != nil {
+	if err := p.decode(raw, obs, d); err != nil {
 		return fmt.Errorf("%s: %w", priorFileName, err)
 	}
 	return nil
@@ -156,12 +169,22 @@ func (p *Prior) read(fsys fs.FS, d int) error {
 const priorFix = `copy the bundle again, or remove the key "prior" from ` + manifestFileName +
 	" and estimate it with optibfm model prior"
 
-func (p *Prior) decode(raw []byte, d int) error {
+// shapes returns the shapes of the tensors of a prior with d features and k residuals.
+func (p *Prior) shapes(k, d int) map[string][]int {
+	shapes := map[string][]int{priorMeanName: {d}, priorMomentName: {k + d, k + d}}
+	if k > 0 {
+		shapes[residualMeanName], shapes[residualFitName] = []int{k}, []int{k, d}
+		shapes[residualTermsName] = []int{k, maxFactors, 4}
+	}
+	return shapes
+}
+
+func (p *Prior) decode(raw []byte, obs, d int) error {
 	tensors, err := parseSafetensors(raw, func(string) bool { return false })
 	if err != nil {
 		return err
 	}
-	shapes := map[string][]int{priorMeanName: {d}, priorMomentName: {d, d}}
+	shapes := p.shapes(len(tensors[residualMeanName].F64), d)
 	if err := checkShapes(shapes, tensors); err != nil {
 		return err
 	}
@@ -171,7 +194,12 @@ func (p *Prior) decode(raw []byte, d int) error {
 		}
 	}
 	p.Mean, p.Moment = tensors[priorMeanName].F64, tensors[priorMomentName].F64
-	return p.Validate(d)
+	terms, err := decodeTerms(tensors[residualTermsName].F64)
+	if err != nil {
+		return err
+	}
+	p.Residuals = Residuals{terms, tensors[residualMeanName].F64, tensors[residualFitName].F64}
+	return p.Validate(obs, d)
 }
 
 // SavePrior gives a bundle a prior, or replaces its prior. out is "" for the bundle in dir itself,
@@ -194,11 +222,7 @@ func SavePrior(dir, out string, p Prior) error {
 
 func savePrior(dir string, p Prior) error {
 	var raw bytes.Buffer
-	d := len(p.Mean)
-	err := writeSafetensors(&raw, map[string]Tensor{
-		priorMeanName: {Shape: []int{d}, F64: p.Mean}, priorMomentName: {Shape: []int{d, d}, F64: p.Moment},
-	})
-	if err != nil {
+	if err := writeSafetensors(&raw, p.tensors()); err != nil {
 		return err
 	}
 	p.Hash = hashOf(raw.Bytes())
@@ -218,6 +242,18 @@ func savePrior(dir string, p Prior) error {
 	return replaceFiles(dir, []namedContent{
 		{manifestFileName, without}, {priorFileName, raw.Bytes()}, {manifestFileName, with},
 	})
+}
+
+func (p *Prior) tensors() map[string]Tensor {
+	tensors := make(map[string]Tensor)
+	values := map[string][]float64{
+		priorMeanName: p.Mean, priorMomentName: p.Moment, residualMeanName: p.Residuals.Mean,
+		residualFitName: p.Residuals.Fit, residualTermsName: p.Residuals.encode(),
+	}
+	for name, shape := range p.shapes(len(p.Residuals.Terms), len(p.Mean)) {
+		tensors[name] = Tensor{Shape: shape, F64: values[name]}
+	}
+	return tensors
 }
 
 type namedContent struct {
@@ -284,7 +320,7 @@ func withAnyPrior(text []byte, p *Prior) ([]byte, error) {
 			return nil, err
 		}
 		m.Prior = p
-		if err := p.Validate(m.Sizes.Latent); err != nil {
+		if err := p.Validate(m.Sizes.Obs, m.Sizes.Latent); err != nil {
 			return nil, err
 		}
 		return encodeSavedManifest(*m, folder)
@@ -293,7 +329,7 @@ func withAnyPrior(text []byte, p *Prior) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Validate(b.Architecture.Latent); err != nil {
+	if err := p.Validate(b.Architecture.Obs, b.Architecture.Latent); err != nil {
 		return nil, err
 	}
 	return encodeManifest(b.Manifest, b.Hash, p)

@@ -21,11 +21,24 @@ func tinyPrior() Prior {
 	}
 }
 
-func priorTensors(p Prior) map[string]Tensor {
-	return map[string]Tensor{
-		priorMeanName: {Shape: []int{3}, F64: p.Mean}, priorMomentName: {Shape: []int{3, 3}, F64: p.Moment},
+// residualPrior is tinyPrior with two residuals.
+func residualPrior() Prior {
+	p := tinyPrior()
+	p.Residuals = Residuals{
+		Terms: []Term{{{0, Bump, 1, 0.5}, {1, Ramp, -2, -4}, {0, Sigmoid, 0, 1}}, {{1, Sigmoid, 3, 2}}},
+		Mean:  []float64{0.25, 0.5}, Fit: []float64{1, 2, 3, 4, 5, 6},
 	}
+	p.Moment = []float64{
+		2, 0, 0, 0, 1,
+		0, 1, 0, 0, 0,
+		0, 0, 2, 0.5, 0,
+		0, 0, 0.5, 1, 0.25,
+		1, 0, 0, 0.25, 3,
+	}
+	return p
 }
+
+func priorTensors(p Prior) map[string]Tensor { return p.tensors() }
 
 // withPriorFile encodes a bundle with a prior and with the right hash of a prior's file.
 func withPriorFile(t testing.TB, p Prior, file []byte) fstest.MapFS {
@@ -77,7 +90,7 @@ func TestSavePrior_LoadReturnsThePrior(t *testing.T) {
 	for _, step := range []struct {
 		out string
 		p   Prior
-	}{{copied, tinyPrior()}, {"", other}, {"", tinyPrior()}} {
+	}{{copied, tinyPrior()}, {"", other}, {"", residualPrior()}, {"", tinyPrior()}} {
 		if err := SavePrior(dir, step.out, step.p); err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +211,12 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 			f.Data = bytes.Replace(f.Data, []byte(from), []byte(to), 1)
 		})
 	}
+	residual := func(name string, i int, x float64) fstest.MapFS {
+		p := residualPrior()
+		tensors := p.tensors()
+		tensors[name].F64[i] = x
+		return withPriorFile(t, residualPrior(), encodeWeights(t, tensors))
+	}
 	single := Tensor{Shape: []int{3}, F32: []float32{0, 0, 0}}
 	for name, c := range map[string]struct {
 		fsys  fstest.MapFS
@@ -215,6 +234,13 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 		"asymmetric":     {moment(1, -0.5), "not symmetric"},
 		"indefinite":     {moment(0, 0.1), "not positive definite"},
 		"zero":           {moment(8, 0), "not positive definite"},
+		"no residuals":   {tensor(func(ts map[string]Tensor) { ts[residualFitName] = single }), "unknown tensor"},
+		"no such input":  {residual(residualTermsName, 0, 9), "channel 9"},
+		"half an input":  {residual(residualTermsName, 12, 0.5), "whole number"},
+		"no such shape":  {residual(residualTermsName, 1, 3), "shape 3"},
+		"no factor":      {residual(residualTermsName, 12, -1), "0 factors"},
+		"large slope":    {residual(residualTermsName, 3, 1e39), "not finite"},
+		"infinite fit":   {residual(residualFitName, 2, math.Inf(1)), "not finite"},
 		"no family":      {described(func(p *Prior) { p.Family = "" }), "family is empty"},
 		"no rewards":     {described(func(p *Prior) { p.Rewards = 0 }), "rewards is 0"},
 		"no states":      {described(func(p *Prior) { p.States = -1 }), "states -1"},
@@ -240,13 +266,14 @@ func FuzzPriorNeverPanics(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text, encodeWeights(f, priorTensors(p)))
+	f.Add(text, encodeWeights(f, priorTensors(residualPrior())))
 	f.Add([]byte(strings.Replace(string(text), "4000", "null", 1)), []byte{})
 	f.Fuzz(func(t *testing.T, text, file []byte) {
 		var p *Prior
 		if err := parsePrior(text, &p); err != nil {
 			return
 		}
-		if err := p.decode(file, 3); err == nil && p.Validate(3) != nil {
+		if err := p.decode(file, 2, 3); err == nil && p.Validate(2, 3) != nil {
 			t.Errorf("an invalid prior passed: %+v", p)
 		}
 	})

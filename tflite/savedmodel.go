@@ -101,7 +101,7 @@ func loadSavedModel(dir string) (*SavedModel, error) {
 	if err := m.Verify(); err != nil {
 		return nil, err
 	}
-	return m, m.Prior.read(regular.Dir(dir), m.Sizes.Latent)
+	return m, m.Prior.read(regular.Dir(dir), m.Sizes.Obs, m.Sizes.Latent)
 }
 
 // Verify compares the files in m.Dir with m.Hash. A program that lets a library read the

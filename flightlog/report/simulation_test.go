@@ -108,7 +108,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 		flags |= controller.FlagEpisodeStart
 	}
 	r.learner.Advance(elapsed)
-	r.learner.Observe(index, r.tick.SenseAt, r.tick.Phi)
+	r.learner.Observe(index, r.tick.SenseAt, r.tick.Phi, nil)
 	r.tick.NormSq = r.learner.Belief().NormSq(r.tick.Phi)
 	r.tick.DGap = posterior.DGap(r.tick.NormSq, r.learner.LabelWeight())
 	r.tick.Reward = dot(r.tick.Phi, r.truth)

@@ -51,7 +51,7 @@ func writeTick(
 	t.Helper()
 	tick.Index, tick.Elapsed, tick.SenseAt = i, min(i, 1), int64(i)*int64(20*time.Millisecond)
 	learner.Advance(tick.Elapsed)
-	learner.Observe(i, tick.SenseAt, tick.Phi)
+	learner.Observe(i, tick.SenseAt, tick.Phi, nil)
 	tick.NormSq = learner.Belief().NormSq(tick.Phi)
 	tick.DGap = posterior.DGap(tick.NormSq, learner.LabelWeight())
 	if tick.NumLabels = 0; label {

@@ -129,7 +129,7 @@ func (s *Session) CheckTerminal() error {
 // SetBasis gives a configuration the task prior of its model, if it uses it.
 func SetBasis(c *controller.Config, m Model) (err error) {
 	if p := m.Prior(); p != nil && c.Prior != controller.Isotropic {
-		c.Basis, err = controller.NewBasis(p.Mean, p.Moment)
+		c.Basis, err = controller.NewBasis(p)
 	}
 	return err
 }

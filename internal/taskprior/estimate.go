@@ -55,15 +55,19 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	if err != nil {
 		return nil, err
 	}
+	residuals, err := s.addResiduals(min(maxResiduals, o.Rewards/10-d), rng)
+	if err != nil {
+		return nil, err
+	}
 	all, err := s.tasks(everything(s.varying), o.Rewards, rng)
 	if err != nil {
 		return nil, err
 	}
-	m := shrunk(all.moment(), best.isotropic)
+	m := shrunk(all.moment(), len(residuals.Terms), best.isotropic)
 	width := max(best.width, rewardDeviation*rewardDeviation/s.variance(m))
 	m.ScaleSym(width, m)
 	return &tflite.Prior{
-		Mean: s.mean, Moment: flat(m), Family: Family,
+		Mean: s.mean, Residuals: residuals, Moment: flat(m), Family: Family,
 		Rewards: o.Rewards, Seed: o.Seed, States: len(s.columns[0]),
 		Isotropic: best.isotropic, Width: width, P50: best.p50 / width, P90: best.p90 / width,
 	}, nil
@@ -73,24 +77,26 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 // rewards in a range of 1.
 const rewardDeviation = 0.3
 
-// variance returns the mean of (φ-μ)ᵀm(φ-μ) over the states.
+// variance returns the mean over the states of the variance of (φ-μ)ᵀz for (g, z) ~ N(0, m).
 func (s *states) variance(m *mat.SymDense) float64 {
+	phi, n := s.phi().values, m.SymmetricDim()
+	k := n - len(s.mean)
 	var product mat.Dense
-	product.Mul(s.centred, m)
-	product.MulElem(&product, s.centred)
-	n, _ := product.Dims()
-	return mat.Sum(&product) / float64(n)
+	product.Mul(phi, m.SliceSym(k, n))
+	product.MulElem(&product, phi)
+	rows, _ := product.Dims()
+	return mat.Sum(&product) / float64(rows)
 }
 
 // moment returns the weighted mean of z zᵀ.
 func (t tasks) moment() *mat.SymDense {
-	_, d := t.z.Dims()
-	m := mat.NewSymDense(d, nil)
+	_, n := t.w.Dims()
+	m := mat.NewSymDense(n, nil)
 	total := floats.Sum(t.weights)
 	if total == 0 {
 		return m
 	}
-	scaled := mat.DenseCopyOf(t.z)
+	scaled := mat.DenseCopyOf(t.w)
 	for i, w := range t.weights {
 		floats.Scale(math.Sqrt(w/total), scaled.RawRowView(i))
 	}
@@ -98,31 +104,39 @@ func (t tasks) moment() *mat.SymDense {
 	return m
 }
 
-// shrunk returns (1-s)m + s(tr m/d)I.
-func shrunk(m *mat.SymDense, s float64) *mat.SymDense {
-	d := m.SymmetricDim()
-	mixed := mat.NewSymDense(d, nil)
+// shrunk returns (1-s)m + sD. D is diagonal and has in each entry the mean of m's diagonal, over the first k
+// entries for these and over the others for those.
+func shrunk(m *mat.SymDense, k int, s float64) *mat.SymDense {
+	n := m.SymmetricDim()
+	mixed := mat.NewSymDense(n, nil)
 	mixed.ScaleSym(1-s, m)
-	for i := range d {
-		mixed.SetSym(i, i, mixed.At(i, i)+s*mat.Trace(m)/float64(d))
+	for _, block := range [][2]int{{0, k}, {k, n}} {
+		from, to := block[0], block[1]
+		if from == to {
+			continue
+		}
+		mean := mat.Trace(m.SliceSym(from, to)) / float64(to-from)
+		for i := from; i < to; i++ {
+			mixed.SetSym(i, i, mixed.At(i, i)+s*mean)
+		}
 	}
 	return mixed
 }
 
 // squares returns u²/d = zᵀm⁻¹z/d of each task, [n], all infinite where m is singular.
 func (t tasks) squares(m *mat.SymDense) []float64 {
-	n, d := t.z.Dims()
+	n, d := t.w.Dims()
 	u2 := make([]float64, n)
 	var chol mat.Cholesky
 	var solved mat.Dense
-	if !chol.Factorize(m) || chol.SolveTo(&solved, t.z.T()) != nil {
+	if !chol.Factorize(m) || chol.SolveTo(&solved, t.w.T()) != nil {
 		for i := range u2 {
 			u2[i] = math.Inf(1)
 		}
 		return u2
 	}
 	for i := range u2 {
-		u2[i] = mat.Dot(t.z.RowView(i), solved.ColView(i)) / float64(d)
+		u2[i] = mat.Dot(t.w.RowView(i), solved.ColView(i)) / float64(d)
 	}
 	return u2
 }
@@ -140,7 +154,7 @@ func flat(m *mat.SymDense) []float64 {
 
 // everything is all random rewards of some channels.
 func everything(channels []int) kind {
-	return kind{shapes: []family{sigmoid, bump, ramp}, near: Near, channels: channels}
+	return kind{shapes: shapes, near: Near, channels: channels}
 }
 
 // fold leaves out some rewards.
@@ -149,11 +163,11 @@ type fold struct{ kept, left kind }
 // folds leave out each family and each of up to five groups of the channels.
 func folds(channels []int, rng *rand.Rand) []fold {
 	all := everything(channels)
-	families := func(near float64, shapes ...family) kind { return kind{shapes, near, channels} }
+	families := func(near float64, shapes ...tflite.Shape) kind { return kind{shapes, near, channels} }
 	list := []fold{
-		{families(Near, bump, ramp), families(0, sigmoid)},
-		{families(Near, sigmoid, ramp), families(0, bump)},
-		{families(Near, sigmoid, bump), families(0, ramp)},
+		{families(Near, tflite.Bump, tflite.Ramp), families(0, tflite.Sigmoid)},
+		{families(Near, tflite.Sigmoid, tflite.Ramp), families(0, tflite.Bump)},
+		{families(Near, tflite.Sigmoid, tflite.Bump), families(0, tflite.Ramp)},
 		{families(0, all.shapes...), families(1, all.shapes...)},
 	}
 	groups := min(5, len(channels))
@@ -207,7 +221,7 @@ func (s *states) leaveOut(rewards int, rng *rand.Rand) ([]candidate, error) {
 		m := kept.moment()
 		weights = append(weights, left.weights...)
 		for i, share := range shares {
-			u2[i] = append(u2[i], left.squares(shrunk(m, share))...)
+			u2[i] = append(u2[i], left.squares(shrunk(m, 0, share))...)
 		}
 	}
 	var list []candidate

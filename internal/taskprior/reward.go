@@ -1,21 +1,12 @@
 package taskprior
 
 import (
-	"math"
 	"math/rand/v2"
+
+	"optibfm/tflite"
 )
 
-// family is the shape of a random reward.
-type family int
-
-const (
-	sigmoid family = iota
-	bump
-	ramp
-	nearness
-)
-
-// Near is the probability of a reward for nearness to a recorded state.
+// Near is the probability of nearness.
 const Near = 0.4
 
 const (
@@ -23,53 +14,52 @@ const (
 	maxNearChannels = 12 // of a nearness
 )
 
-// kind is a set of random rewards.
+// shapes are those of factors.
+var shapes = []tflite.Shape{tflite.Sigmoid, tflite.Bump, tflite.Ramp}
+
+// kind is a kind of random rewards.
 type kind struct {
-	shapes   []family // of factors: sigmoid, bump, ramp
-	near     float64  // probability of nearness
+	shapes   []tflite.Shape // of factors
+	near     float64        // probability of nearness
 	channels []int
 }
 
-// draw writes a random reward of each state, in [0, 1].
+// draw writes a random reward of every state to dst.
 func (k kind) draw(dst []float64, s *states, rng *rand.Rand) {
 	if len(k.channels) > 1 && rng.Float64() < k.near {
 		k.nearness(dst, s, rng)
 		return
 	}
+	s.value(dst, k.term(s, rng))
+}
+
+// term returns a random product of factors.
+func (k kind) term(s *states, rng *rand.Rand) (t tflite.Term) {
+	for range 1 + rng.IntN(maxFactors) {
+		c := k.channels[rng.IntN(len(k.channels))]
+		f := tflite.Factor{Channel: c, Shape: k.shapes[rng.IntN(len(k.shapes))], Centre: s.quantile(c, rng.Float64())}
+		f.Slope = 1 / (s.spread(c) * (0.05 + 0.25*rng.Float64()))
+		if rng.IntN(2) == 0 {
+			f.Slope = -f.Slope
+		}
+		t = append(t, f)
+	}
+	return t
+}
+
+// value writes a term of every state to dst.
+func (s *states) value(dst []float64, t tflite.Term) {
 	for i := range dst {
 		dst[i] = 1
 	}
-	for range 1 + rng.IntN(maxFactors) {
-		k.factor(dst, s, rng)
+	for _, f := range t {
+		for i, x := range s.columns[f.Channel] {
+			dst[i] *= f.Shape.At((x - f.Centre) * f.Slope)
+		}
 	}
 }
 
-// factor multiplies dst by a function of one channel.
-func (k kind) factor(dst []float64, s *states, rng *rand.Rand) {
-	c := k.channels[rng.IntN(len(k.channels))]
-	shape := k.shapes[rng.IntN(len(k.shapes))]
-	centre := s.quantile(c, rng.Float64())
-	width := s.spread(c) * (0.05 + 0.25*rng.Float64())
-	if rng.IntN(2) == 0 {
-		width = -width
-	}
-	for i, x := range s.columns[c] {
-		dst[i] *= shape.at((x - centre) / width)
-	}
-}
-
-// at returns the value of a factor at x widths from its centre.
-func (f family) at(x float64) float64 {
-	switch f {
-	case sigmoid:
-		return 1 / (1 + math.Exp(-2*x))
-	case bump:
-		return math.Exp(-x * x / 2)
-	}
-	return min(max(0.5+x/4, 0), 1)
-}
-
-// nearness writes the nearness of each state to a random one of them.
+// nearness writes 1/(1+m)² to dst, where m is the mean squared distance to a random state in some channels.
 func (k kind) nearness(dst []float64, s *states, rng *rand.Rand) {
 	count := 2 + rng.IntN(min(len(k.channels), maxNearChannels)-1)
 	goal := rng.IntN(len(dst))
@@ -85,6 +75,7 @@ func (k kind) nearness(dst []float64, s *states, rng *rand.Rand) {
 		}
 	}
 	for i, x := range dst {
-		dst[i] = math.Exp(-x / float64(count))
+		root := 1 + x/float64(count)
+		dst[i] = 1 / (root * root)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
@@ -34,9 +35,34 @@ type states struct {
 	deviation []float64   // of each channel, [O]
 	varying   []int       // channels that are not constant
 	mean      []float64   // μ, [d]
-	centred   *mat.Dense  // φ - μ, [n, d]
-	gram      mat.Cholesky
+	designs   []design    // residuals, if any, and φ - μ
 }
+
+// design has features of the states on which rewards are regressed. They are centred, and not correlated with
+// those of another design.
+type design struct {
+	values *mat.Dense   // [n, features]
+	gram   mat.Cholesky // of their covariance, with a ridge
+}
+
+// newDesign returns the design of centred features.
+func newDesign(values *mat.Dense) (design, error) {
+	n, d := values.Dims()
+	gram := mat.NewSymDense(d, nil)
+	gram.SymOuterK(1/float64(n), values.T())
+	level := ridge * mat.Trace(gram) / float64(d)
+	for j := range d {
+		gram.SetSym(j, j, gram.At(j, j)+level)
+	}
+	r := design{values: values}
+	if !r.gram.Factorize(gram) {
+		return r, errors.New("the features of the observations do not vary; record a moving robot")
+	}
+	return r, nil
+}
+
+// phi returns the design of φ - μ.
+func (s *states) phi() design { return s.designs[len(s.designs)-1] }
 
 // newStates draws states from observations [n, O] and computes their features.
 func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
@@ -54,10 +80,10 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 	}
 	rows := rng.Perm(total)[:min(total, maxStates)]
 	slices.Sort(rows)
-	s := &states{columns: make([][]float64, d.Obs), centred: mat.NewDense(len(rows), d.Latent, nil)}
+	s, phi := &states{columns: make([][]float64, d.Obs)}, mat.NewDense(len(rows), d.Latent, nil)
 	for i, row := range rows {
 		x := obs[row*d.Obs:][:d.Obs]
-		if err := f.Phi(s.centred.RawRowView(i), x); err != nil {
+		if err := f.Phi(phi.RawRowView(i), x); err != nil {
 			return nil, fmt.Errorf("observation %d: %w", row, err)
 		}
 		for c, v := range x {
@@ -67,7 +93,7 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 	if err := s.describeChannels(); err != nil {
 		return nil, err
 	}
-	return s, s.centre()
+	return s, s.centre(phi)
 }
 
 // describeChannels computes quantiles and deviations.
@@ -103,64 +129,74 @@ func (s *states) spread(c int) float64 {
 	return s.quantile(c, 1) - s.quantile(c, 0)
 }
 
-// centre subtracts the mean feature and factors the covariance.
-func (s *states) centre() error {
-	n, d := s.centred.Dims()
+// centre subtracts the mean feature from the features [n, d] of the states and adds their design.
+func (s *states) centre(phi *mat.Dense) error {
+	n, d := phi.Dims()
 	s.mean = make([]float64, d)
 	for j := range d {
-		s.mean[j] = stat.Mean(mat.Col(nil, j, s.centred), nil)
+		s.mean[j] = stat.Mean(mat.Col(nil, j, phi), nil)
 	}
 	for i := range n {
-		row := s.centred.RawRowView(i)
-		for j := range row {
-			row[j] -= s.mean[j]
-		}
+		floats.Sub(phi.RawRowView(i), s.mean)
 	}
-	gram := mat.NewSymDense(d, nil)
-	gram.SymOuterK(1/float64(n), s.centred.T())
-	level := ridge * mat.Trace(gram) / float64(d)
-	for j := range d {
-		gram.SetSym(j, j, gram.At(j, j)+level)
-	}
-	if !s.gram.Factorize(gram) {
-		return errors.New("the features of the observations do not vary; record a moving robot")
-	}
-	return nil
+	added, err := newDesign(phi)
+	s.designs = []design{added}
+	return err
 }
 
 // tasks are solutions of rewards.
 type tasks struct {
-	z       *mat.Dense // [n, d]
+	w       *mat.Dense // coefficients of all designs, [n, features]; the last d are z
 	weights []float64  // share of each reward's variance that φ explains, [n], 0 to 1
 }
 
 // tasks solves count random rewards.
 func (s *states) tasks(k kind, count int, rng *rand.Rand) (tasks, error) {
 	const block = 64 // rewards that are in memory together
-	n, d := s.centred.Dims()
-	t := tasks{z: mat.NewDense(count, d, nil), weights: make([]float64, count)}
+	features := 0
+	for _, d := range s.designs {
+		_, width := d.values.Dims()
+		features += width
+	}
+	n := len(s.columns[0])
+	t := tasks{w: mat.NewDense(count, features, nil), weights: make([]float64, count)}
 	rewards := mat.NewDense(block, n, nil)
-	var products, z mat.Dense // E[r(φ - μ)] and z of a block
 	for from := 0; from < count; from += block {
 		some := min(block, count-from)
 		for i := range some {
 			k.draw(rewards.RawRowView(i), s, rng)
 		}
-		products.Reset()
-		products.Mul(rewards.Slice(0, some, 0, n), s.centred) // not transposed: four times faster in gonum
-		products.Scale(1/float64(n), &products)
-		z.Reset()
-		// The only error is about the condition, which the ridge bounds.
-		if err := s.gram.SolveTo(&z, products.T()); err != nil {
-			return tasks{}, fmt.Errorf("regression on the features: %w", err)
-		}
-		for i := range some {
-			t.z.SetRow(from+i, mat.Col(nil, i, &z))
-			if variance := stat.PopVariance(rewards.RawRowView(i), nil); variance > 0 {
-				explained := mat.Dot(products.RowView(i), z.ColView(i)) / variance
-				t.weights[from+i] = min(max(explained, 0), 1)
-			}
+		if err := s.solve(t, from, rewards.Slice(0, some, 0, n).(*mat.Dense)); err != nil {
+			return tasks{}, err
 		}
 	}
 	return t, nil
+}
+
+// solve writes the solutions of rewards [m, n] to t, from a row on.
+func (s *states) solve(t tasks, from int, rewards *mat.Dense) error {
+	some, n := rewards.Dims()
+	column := 0
+	var products, w mat.Dense // E[r·features] and coefficients
+	for _, d := range s.designs {
+		products.Reset()
+		products.Mul(rewards, d.values) // not transposed: four times faster in gonum
+		products.Scale(1/float64(n), &products)
+		w.Reset()
+		// The only error is about the condition, which the ridge bounds.
+		if err := d.gram.SolveTo(&w, products.T()); err != nil {
+			return fmt.Errorf("regression on the features: %w", err)
+		}
+		width, _ := w.Dims()
+		t.w.Slice(from, from+some, column, column+width).(*mat.Dense).Copy(w.T())
+		column += width
+	}
+	// The last design is that of φ.
+	for i := range some {
+		if variance := stat.PopVariance(rewards.RawRowView(i), nil); variance > 0 {
+			explained := mat.Dot(products.RowView(i), w.ColView(i)) / variance
+			t.weights[from+i] = min(max(explained, 0), 1)
+		}
+	}
+	return nil
 }

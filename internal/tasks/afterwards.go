@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"optibfm/controller"
@@ -77,7 +78,7 @@ type state struct {
 func (s states) add(t *controller.Tick) {
 	if _, wanted := s[t.Index]; wanted {
 		s[t.Index] = &state{
-			moment{tick: t.Index, at: t.SenseAt, phi: append([]float64(nil), t.Phi...)}, refusal(t),
+			moment{tick: t.Index, at: t.SenseAt, phi: slices.Clone(t.Phi), obs: slices.Clone(t.Obs)}, refusal(t),
 		}
 	}
 }

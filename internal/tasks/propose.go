@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"optibfm/controller"
 	"optibfm/internal/shell"
@@ -27,6 +28,7 @@ type moment struct {
 	at       int64   // ns
 	seconds  float64 // since the first tick
 	phi      []float64
+	obs      []float32
 	gain     float64 // D-gap, nats
 	expected float64 // label
 }
@@ -93,7 +95,7 @@ func (c *candidates) add(t *controller.Tick) {
 		return
 	}
 	c.moments = append(c.moments, moment{
-		tick: t.Index, at: t.SenseAt, seconds: seconds, phi: append([]float64(nil), t.Phi...),
+		tick: t.Index, at: t.SenseAt, seconds: seconds, phi: slices.Clone(t.Phi), obs: slices.Clone(t.Obs),
 	})
 }
 
@@ -131,7 +133,7 @@ func pick(end logEnd, from []moment, n int) (picked []moment) {
 			if tooClose(m, picked) {
 				continue
 			}
-			m.gain = posterior.DGap(end.learner.Gain(m.phi), end.learner.LabelWeight())
+			m.gain = posterior.DGap(end.learner.Gain(m.phi, m.obs), end.learner.LabelWeight())
 			if m.gain > best.gain {
 				best, found = m, true
 			}
@@ -158,6 +160,6 @@ func tooClose(m moment, picked []moment) bool {
 // label gives the learner a label about a moment. The label has the full weight of one about the present: the
 // person gives it now, and the age of the log does not count.
 func label(l *controller.Learner, m moment, value float64) controller.Outcome {
-	l.Observe(m.tick, m.at, m.phi)
+	l.Observe(m.tick, m.at, m.phi, m.obs)
 	return l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: m.tick, Value: value}, 0).Outcome
 }

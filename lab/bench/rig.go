@@ -66,8 +66,8 @@ func (r *rig) step() error {
 	r.tick.Index++
 	start = time.Now()
 	r.learner.Advance(1)
-	r.learner.Gain(r.tick.Phi)
-	r.learner.Observe(r.tick.Index, r.tick.SenseAt, r.tick.Phi)
+	r.learner.Gain(r.tick.Phi, r.tick.Obs)
+	r.learner.Observe(r.tick.Index, r.tick.SenseAt, r.tick.Phi, r.tick.Obs)
 	applied := r.learner.Apply(rewardsrc.Label{
 		ID: r.tick.Index, Kind: rewardsrc.Value, Tick: r.tick.Index, Value: r.tick.Reward,
 	}, 0)

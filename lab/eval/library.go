@@ -147,7 +147,7 @@ func (l *library) basis(t Trial) (*controller.Basis, error) {
 	if err != nil || bundle.Prior == nil {
 		return nil, err
 	}
-	return controller.NewBasis(bundle.Prior.Mean, bundle.Prior.Moment)
+	return controller.NewBasis(bundle.Prior)
 }
 
 // explain returns the z that explains all labelled states of the trial's task best.
