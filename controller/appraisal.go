@@ -63,7 +63,7 @@ func newAppraisal(cfg Config, model tflite.Model) *appraisal {
 
 // add adds a state to the values of one draw. It leaves out a state that the model cannot evaluate.
 func (a *appraisal) add(p *Planner, s *State) {
-	p.cfg.Mean(a.mean, p.belief)
+	p.estimate(a.mean, s.Scale)
 	if norm(a.mean) < tinyNorm {
 		return
 	}
@@ -71,7 +71,12 @@ func (a *appraisal) add(p *Planner, s *State) {
 	a.plans++
 	// The deviation of a draw from ẑ, in units of the belief's deviation, stays the same.
 	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
-	p.sampler.Gaussian(a.z, p.belief, s.Scale, a.random)
+	if p.hypotheses.weigh(p.belief, s.Scale) {
+		p.hypotheses.given(a.z, p.hypotheses.choose(a.random))
+		p.hypotheses.around(a.z, s.Scale, a.random)
+	} else {
+		p.sampler.Gaussian(a.z, p.belief, s.Scale, a.random)
+	}
 	p.toTask(a.z)
 	a.source.Seed(p.cfg.Seed^directionStream, splitMix64(s.Tick()))
 	randomDirection(a.direction, a.random)

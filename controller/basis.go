@@ -28,6 +28,7 @@ type Basis struct {
 	mean      []float64 // μ, [d]
 	residuals tflite.Residuals
 	root      []float64 // L, packed upper triangular by rows
+	examples  []float32 // (g, z) of random rewards, [H, K+d]
 }
 
 // NewBasis returns the basis of a valid task prior. Its bits are the same on every CPU.
@@ -41,7 +42,7 @@ func NewBasis(p *tflite.Prior) (*Basis, error) {
 			return nil, errors.New("controller: task prior: the mean feature is not finite")
 		}
 	}
-	b := &Basis{mean: p.Mean, residuals: p.Residuals, root: make([]float64, n*(n+1)/2)}
+	b := &Basis{mean: p.Mean, residuals: p.Residuals, examples: p.Examples, root: make([]float64, n*(n+1)/2)}
 	// From the last column to the first: moment_ij = Σ_{k ≥ max(i,j)} L_ik L_jk.
 	for j := n - 1; j >= 0; j-- {
 		for i := j; i >= 0; i-- {
@@ -118,6 +119,19 @@ func (b *Basis) task(u []float64) {
 	}
 }
 
+// whiten replaces (g, z) [size] by L⁻¹(g, z), in place.
+func (b *Basis) whiten(w []float64) {
+	n := len(w)
+	for i, off := n-1, len(b.root); i >= 0; i-- {
+		off -= n - i
+		row := b.root[off : off+n-i]
+		for j := 1; j < len(row); j++ {
+			w[i] -= row[j] * w[i+j]
+		}
+		w[i] /= row[0]
+	}
+}
+
 // multiply replaces the upper triangular matrix m [d, d], row-major, by the product of the last rows of L with it.
 func (b *Basis) multiply(m []float64) {
 	d := b.dim()
@@ -162,11 +176,21 @@ func (c Config) BasisHash() string {
 	return fmt.Sprintf("%016x", xxhash.Sum64(append(text, appendFloats(basis.residuals.Fit)...)))
 }
 
-// Mean writes ẑ, the mean of z under a belief b of this configuration, to dst [d].
+// Mean writes the mean of z under the Gaussian belief b of this configuration to dst [d].
 func (c Config) Mean(dst []float64, b *posterior.Belief) {
 	b.Mean(dst)
 	if basis := c.basis(); basis != nil {
 		basis.task(dst)
+	}
+}
+
+// Estimate writes ẑ, the estimate of z under a belief b of this configuration and scale, [Learner.Scale], to
+// dst [d]: with Hypotheses the mean of z under them, else Mean. It allocates.
+func (c Config) Estimate(dst []float64, b *posterior.Belief, scale float64) {
+	c.Mean(dst, b)
+	if h := newHypotheses(c, len(dst)); h.weigh(b, scale) {
+		h.mean(dst)
+		c.basis().task(dst)
 	}
 }
 
@@ -209,6 +233,7 @@ type basisJSON struct {
 	Residuals     []tflite.Term `json:"residuals,omitempty"`
 	ResidualMeans []byte        `json:"residual_means,omitempty"`
 	ResidualFit   []byte        `json:"residual_fit,omitempty"`
+	Examples      []byte        `json:"examples,omitempty"` // float32
 }
 
 // MarshalJSON encodes the basis with all its bits.
@@ -216,6 +241,7 @@ func (b *Basis) MarshalJSON() ([]byte, error) {
 	r := b.residuals
 	return json.Marshal(basisJSON{
 		appendFloats(b.mean), appendFloats(b.root), r.Terms, appendFloats(r.Mean), appendFloats(r.Fit),
+		appendFloat32s(b.examples),
 	})
 }
 
@@ -230,12 +256,18 @@ func (b *Basis) UnmarshalJSON(data []byte) error {
 			Terms: text.Residuals, Mean: readFloats(text.ResidualMeans), Fit: readFloats(text.ResidualFit),
 		},
 	}
-	if n := read.size(); len(read.mean) == 0 || len(read.root) != rowStart(n, n) {
+	read.examples = readFloat32s(text.Examples)
+	if n := read.size(); len(read.mean) == 0 || len(read.root) != rowStart(n, n) || len(read.examples)%n != 0 {
 		return fmt.Errorf("controller: task prior: %d numbers for %d features", len(read.root), n)
 	}
 	for _, x := range append(read.mean, read.root...) {
 		if !finite(x) {
 			return errors.New("controller: task prior: not finite")
+		}
+	}
+	for _, x := range read.examples {
+		if !finite(float64(x)) {
+			return errors.New("controller: task prior: an example is not finite")
 		}
 	}
 	if err := read.residuals.Validate(hal.MaxChannels, len(read.mean)); err != nil {
@@ -255,6 +287,20 @@ func appendFloats(values []float64) (dst []byte) {
 func readFloats(src []byte) (values []float64) {
 	for ; len(src) >= 8; src = src[8:] {
 		values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(src)))
+	}
+	return values
+}
+
+func appendFloat32s(values []float32) (dst []byte) {
+	for _, x := range values {
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(x))
+	}
+	return dst
+}
+
+func readFloat32s(src []byte) (values []float32) {
+	for ; len(src) >= 4; src = src[4:] {
+		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(src)))
 	}
 	return values
 }

@@ -54,6 +54,8 @@ type Config struct {
 	Prior string `yaml:"prior"`
 	// Lambda is the precision of the prior, in [1e-9, 1e9]. 1 leaves the task prior as it is.
 	Lambda float64 `yaml:"lambda"`
+	// Hypotheses weighs the task prior's examples by the labels, up to 300 of them, for thompson and ẑ.
+	Hypotheses bool `yaml:"hypotheses"`
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
 	Offset float64 `yaml:"offset"`
 
@@ -157,7 +159,7 @@ func Preset(name string) Config {
 func PersonConfig() Config {
 	c := DefaultConfig()
 	c.Preset, c.Strategy = Person, Thompson
-	c.Prior, c.Offset, c.Sigma = AutoPrior, 0.7, 0.15
+	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10}
 	return c

@@ -35,6 +35,13 @@ func (n *noiseModel) variance() float64 {
 	return max(v, float64(n.Floor*n.Floor))
 }
 
+// Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see Learner.Scale.
+func (s NoiseState) Scale(c Config) float64 {
+	n := newNoiseModel(c)
+	n.state = s
+	return n.scale()
+}
+
 // scale returns the factor of R⁻¹ that gives the standard deviation of z: with an estimated σ, R is that of
 // labels with σ = 1.
 func (n *noiseModel) scale() float64 {

@@ -41,8 +41,9 @@ type Planner struct {
 	narrow     []float32 // candidates for the model
 	mean32     []float32
 	invR32     []float32
-	ascent     *ascent    // for ucb_gradient
-	appraisal  *appraisal // nil: none
+	ascent     *ascent     // for ucb_gradient
+	appraisal  *appraisal  // nil: none
+	hypotheses *hypotheses // nil: none
 }
 
 // Sampler draws z from a belief: for ucb from the ellipsoid of a radius around
@@ -90,6 +91,7 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 		cfg: cfg, model: model, belief: belief, basis: cfg.basis(), beta: schedule,
 		source: source, random: rand.New(source), sampler: sampler,
 		z: make([]float64, d), mean: make([]float64, d), appraisal: newAppraisal(cfg, model),
+		hypotheses: newHypotheses(cfg, d),
 	}
 	if cfg.Strategy == UCB || cfg.Strategy == UCBSphere {
 		n := cfg.NumCandidates()
@@ -183,19 +185,44 @@ const heldStream = 0x68656c64
 func (p *Planner) draw(z []float64, s *State) {
 	c := p.cfg.Draw
 	if s.Learnt == 1 {
-		c.Scale = 0
+		p.estimate(z, s.Scale)
+		return
 	}
-	scale := c.Scale * s.Scale
-	p.sampler.Gaussian(z, p.belief, math.Sqrt(1-c.Held)*scale, p.random)
+	fresh, held := math.Sqrt(1-c.Held)*c.Scale*s.Scale, math.Sqrt(c.Held)*c.Scale*s.Scale
+	if p.hypotheses.weigh(p.belief, s.Scale) {
+		p.hold(s)
+		p.hypotheses.given(z, p.hypotheses.choose(p.random))
+		p.hypotheses.around(z, held, p.random)
+		p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
+		p.hypotheses.around(z, fresh, p.random)
+		p.toTask(z)
+		return
+	}
+	p.sampler.Gaussian(z, p.belief, fresh, p.random)
 	if c.Held > 0 {
-		p.source.Seed(p.cfg.Seed^heldStream, splitMix64(s.Tick()/c.Ticks))
-		p.sampler.Gaussian(p.z, p.belief, math.Sqrt(c.Held)*scale, p.random)
+		p.hold(s)
+		p.sampler.Gaussian(p.z, p.belief, held, p.random)
 		p.belief.Mean(p.mean)
 		for i, x := range p.z {
 			z[i] += x - p.mean[i]
 		}
 	}
 	p.toTask(z)
+}
+
+// hold seeds the generator with what the ticks have in common that share a held draw.
+func (p *Planner) hold(s *State) {
+	p.source.Seed(p.cfg.Seed^heldStream, splitMix64(s.Tick()/p.cfg.Draw.Ticks))
+}
+
+// estimate writes ẑ, weighed over the hypotheses, to dst [d].
+func (p *Planner) estimate(dst []float64, scale float64) {
+	if p.hypotheses.weigh(p.belief, scale) {
+		p.hypotheses.mean(dst)
+		p.toTask(dst)
+		return
+	}
+	p.cfg.Mean(dst, p.belief)
 }
 
 // toTask replaces u by z.

@@ -107,7 +107,7 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 	}
 	if replay.synced {
 		result.Z = make([]float64, r.meta.Shape.Latent)
-		r.meta.Control.Mean(result.Z, replay.learner.Belief())
+		r.meta.Control.Estimate(result.Z, replay.learner.Belief(), replay.learner.Scale())
 		result.ZNorm = norm(result.Z)
 		result.Noise = replay.learner.Noise()
 		result.Learner = replay.learner

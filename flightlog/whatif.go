@@ -406,7 +406,7 @@ func (w *whatIf) finish(run Result) Answer {
 	a.LoggedZ, a.LoggedNorm = run.Z, run.ZNorm
 	a.Unanswered = a.Asked - a.ByLabel - a.ByReward - a.CantTell
 	a.Z = make([]float64, w.learner.Belief().TaskDim())
-	a.Config.Mean(a.Z, w.learner.Belief())
+	a.Config.Estimate(a.Z, w.learner.Belief(), w.learner.Scale())
 	a.ZNorm = norm(a.Z)
 	a.Cosine = cosine(a.Z, a.LoggedZ)
 	a.MeanBonus = math.NaN()

@@ -131,6 +131,31 @@ func subtractScaled(dst, v []float64, s float64) {
 	}
 }
 
+// LabelSums writes Σ w φφᵀ = V - D of the labels to v [d, d] and b to rhs [d]. O(d³).
+func (b *Belief) LabelSums(v, rhs []float64) {
+	d := b.dim
+	b.checkLen("LabelSums", "v", len(v), d*d)
+	b.checkLen("LabelSums", "rhs", len(rhs), d)
+	copy(rhs, b.b)
+	clear(v)
+	for k, off := 0, 0; k < d; k++ {
+		row := b.r[off : off+d-k]
+		for i, s := range row {
+			out := v[(k+i)*d+k+i : (k+i+1)*d]
+			for j, x := range row[i:] {
+				out[j] += float64(s * x)
+			}
+		}
+		off += d - k
+	}
+	for i := range d {
+		v[i*d+i] -= b.prior[i]
+		for j := range i {
+			v[i*d+j] = v[j*d+i]
+		}
+	}
+}
+
 // Predict returns the expected reward at x [d].
 func (b *Belief) Predict(x []float64) float64 {
 	b.solveMean()

@@ -24,7 +24,11 @@ const (
 	residualMeanName  = "residual_mean"
 	residualFitName   = "residual_fit"
 	residualTermsName = "residual_terms"
+	examplesName      = "task_examples"
 )
+
+// maxExamples is the largest number of examples of a prior.
+const maxExamples = 4096
 
 // Prior is a distribution of the rewards of tasks of a model,
 //
@@ -35,6 +39,7 @@ type Prior struct {
 	Mean      []float64 // μ = E[φ], [d]
 	Residuals Residuals // K of them, often 0
 	Moment    []float64 // of (g, z), shrunk and widened, [K+d, K+d] row-major, positive definite
+	Examples  []float32 // (g, z) of random rewards, [H, K+d] row-major, often empty
 	Hash      string    // sha256 of the prior's file, hexadecimal; set by loading
 
 	Family    string  // random rewards of the estimate, for people
@@ -62,6 +67,15 @@ func (p *Prior) Validate(obs, d int) error {
 	if len(p.Mean) != d || len(p.Moment) != n*n {
 		return fmt.Errorf("%s has %d elements and %s %d, want %d and %d",
 			priorMeanName, len(p.Mean), priorMomentName, len(p.Moment), d, n*n)
+	}
+	if len(p.Examples)%n != 0 || len(p.Examples) > maxExamples*n {
+		return fmt.Errorf("%s has %d elements, want a multiple of %d and at most %d of them",
+			examplesName, len(p.Examples), n, maxExamples)
+	}
+	for i, x := range p.Examples {
+		if x-x != 0 {
+			return fmt.Errorf("tensor %q: element %d is not finite", examplesName, i)
+		}
 	}
 	for i, x := range p.Mean {
 		if x-x != 0 {
@@ -153,7 +167,7 @@ func (p *Prior) read(fsys fs.FS, obs, d int) error {
 		return nil
 	}
 	largest := int64(d + maxResiduals)
-	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+16*largest*(largest+4*maxFactors+2))
+	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+largest*(16*(largest+4*maxFactors+2)+4*maxExamples))
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, priorFix)
 	}
@@ -169,12 +183,15 @@ func (p *Prior) read(fsys fs.FS, obs, d int) error {
 const priorFix = `copy the bundle again, or remove the key "prior" from ` + manifestFileName +
 	" and estimate it with optibfm model prior"
 
-// shapes returns the shapes of the tensors of a prior with d features and k residuals.
-func (p *Prior) shapes(k, d int) map[string][]int {
+// shapes returns the shapes of the tensors of a prior with d features, k residuals and a number of examples.
+func (p *Prior) shapes(k, d, examples int) map[string][]int {
 	shapes := map[string][]int{priorMeanName: {d}, priorMomentName: {k + d, k + d}}
 	if k > 0 {
 		shapes[residualMeanName], shapes[residualFitName] = []int{k}, []int{k, d}
 		shapes[residualTermsName] = []int{k, maxFactors, 4}
+	}
+	if examples > 0 {
+		shapes[examplesName] = []int{examples, k + d}
 	}
 	return shapes
 }
@@ -184,12 +201,13 @@ func (p *Prior) decode(raw []byte, obs, d int) error {
 	if err != nil {
 		return err
 	}
-	shapes := p.shapes(len(tensors[residualMeanName].F64), d)
+	k := len(tensors[residualMeanName].F64)
+	shapes := p.shapes(k, d, len(tensors[examplesName].F32)/(k+d))
 	if err := checkShapes(shapes, tensors); err != nil {
 		return err
 	}
 	for name := range shapes {
-		if tensors[name].F64 == nil {
+		if name != examplesName && tensors[name].F64 == nil {
 			return fmt.Errorf("tensor %q is not F64", name)
 		}
 	}
@@ -198,6 +216,7 @@ func (p *Prior) decode(raw []byte, obs, d int) error {
 	if err != nil {
 		return err
 	}
+	p.Examples = tensors[examplesName].F32
 	p.Residuals = Residuals{terms, tensors[residualMeanName].F64, tensors[residualFitName].F64}
 	return p.Validate(obs, d)
 }
@@ -250,8 +269,13 @@ func (p *Prior) tensors() map[string]Tensor {
 		priorMeanName: p.Mean, priorMomentName: p.Moment, residualMeanName: p.Residuals.Mean,
 		residualFitName: p.Residuals.Fit, residualTermsName: p.Residuals.encode(),
 	}
-	for name, shape := range p.shapes(len(p.Residuals.Terms), len(p.Mean)) {
+	k, d := len(p.Residuals.Terms), len(p.Mean)
+	for name, shape := range p.shapes(k, d, len(p.Examples)/max(k+d, 1)) {
 		tensors[name] = Tensor{Shape: shape, F64: values[name]}
+	}
+	if examples, ok := tensors[examplesName]; ok {
+		examples.F32 = p.Examples
+		tensors[examplesName] = examples
 	}
 	return tensors
 }

@@ -35,6 +35,7 @@ func residualPrior() Prior {
 		0, 0, 0.5, 1, 0.25,
 		1, 0, 0, 0.25, 3,
 	}
+	p.Examples = []float32{1, 2, 3, 4, 5, -1, -2, -3, -4, -5}
 	return p
 }
 
@@ -214,7 +215,11 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 	residual := func(name string, i int, x float64) fstest.MapFS {
 		p := residualPrior()
 		tensors := p.tensors()
-		tensors[name].F64[i] = x
+		if name == examplesName {
+			tensors[name].F32[i] = float32(x)
+		} else {
+			tensors[name].F64[i] = x
+		}
 		return withPriorFile(t, residualPrior(), encodeWeights(t, tensors))
 	}
 	single := Tensor{Shape: []int{3}, F32: []float32{0, 0, 0}}
@@ -241,6 +246,7 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 		"no factor":      {residual(residualTermsName, 12, -1), "0 factors"},
 		"large slope":    {residual(residualTermsName, 3, 1e39), "not finite"},
 		"infinite fit":   {residual(residualFitName, 2, math.Inf(1)), "not finite"},
+		"NaN example":    {residual(examplesName, 3, math.NaN()), "not finite"},
 		"no family":      {described(func(p *Prior) { p.Family = "" }), "family is empty"},
 		"no rewards":     {described(func(p *Prior) { p.Rewards = 0 }), "rewards is 0"},
 		"no states":      {described(func(p *Prior) { p.States = -1 }), "states -1"},

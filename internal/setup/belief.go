@@ -63,7 +63,7 @@ func restore(l *controller.Learner, r beliefstore.Record) error {
 // MeanZ returns ẑ [d] of a belief of a configuration.
 func MeanZ(k controller.Config, r beliefstore.Record) []float64 {
 	z := make([]float64, r.Belief.TaskDim())
-	k.Mean(z, r.Belief)
+	k.Estimate(z, r.Belief, r.Noise.Scale(k))
 	return z
 }
 

@@ -63,11 +63,12 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	if err != nil {
 		return nil, err
 	}
+	examples := all.examples(examplesKept, rng)
 	m := shrunk(all.moment(), len(residuals.Terms), best.isotropic)
 	width := max(best.width, rewardDeviation*rewardDeviation/s.variance(m))
 	m.ScaleSym(width, m)
 	return &tflite.Prior{
-		Mean: s.mean, Residuals: residuals, Moment: flat(m), Family: Family,
+		Mean: s.mean, Residuals: residuals, Moment: flat(m), Examples: examples, Family: Family,
 		Rewards: o.Rewards, Seed: o.Seed, States: len(s.columns[0]),
 		Isotropic: best.isotropic, Width: width, P50: best.p50 / width, P90: best.p90 / width,
 	}, nil
@@ -102,6 +103,26 @@ func (t tasks) moment() *mat.SymDense {
 	}
 	m.SymOuterK(1, scaled.T())
 	return m
+}
+
+// examplesKept is the number of examples of a prior.
+const examplesKept = 256
+
+// examples returns the coefficients of n of the tasks, [n, K+d]. A task is among them with a probability
+// proportional to its weight, or more than once.
+func (t tasks) examples(n int, rng *rand.Rand) (examples []float32) {
+	sum := make([]float64, len(t.weights))
+	floats.CumSum(sum, t.weights)
+	step := sum[len(sum)-1] / float64(n)
+	at := step * rng.Float64()
+	for i, s := range sum {
+		for ; at < s && len(examples) < n*t.w.RawMatrix().Cols; at += step {
+			for _, x := range t.w.RawRowView(i) {
+				examples = append(examples, float32(x))
+			}
+		}
+	}
+	return examples
 }
 
 // shrunk returns (1-s)m + sD. D is diagonal and has in each entry the mean of m's diagonal, over the first k

@@ -143,6 +143,26 @@ func TestTasks_MeanSquareUnderTheirOwnMomentIs1(t *testing.T) {
 	}
 }
 
+func TestExamples_AreTasksInProportionToTheirWeights(t *testing.T) {
+	set := tasks{mat.NewDense(4, 2, []float64{0, 1, 2, 3, 4, 5, 6, 7}), []float64{0.5, 0, 0.25, 0.25}}
+	count := map[[2]float32]int{}
+	for e := set.examples(400, seeded()); len(e) > 0; e = e[2:] {
+		count[[2]float32{e[0], e[1]}]++
+	}
+	for task, want := range map[[2]float32]int{{0, 1}: 200, {4, 5}: 100, {6, 7}: 100} {
+		if got := count[task]; got < want-1 || got > want+1 {
+			t.Errorf("task %v is an example %d times, want %d", task, got, want)
+		}
+	}
+	if len(count) != 3 {
+		t.Errorf("examples %v", count)
+	}
+	set.weights = make([]float64, 4)
+	if e := set.examples(10, seeded()); len(e) != 0 {
+		t.Errorf("examples %v of tasks without weight", e)
+	}
+}
+
 func TestShrunk_KeepsTheTrace(t *testing.T) {
 	m := mat.NewSymDense(3, []float64{4, 1, 0, 1, 2, 0, 0, 0, 0})
 	for k, want := range map[int][]float64{

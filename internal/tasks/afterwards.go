@@ -111,7 +111,7 @@ type estimate struct {
 
 func (e logEnd) estimate() estimate {
 	z := make([]float64, e.learner.Belief().TaskDim())
-	e.config.Mean(z, e.learner.Belief())
+	e.config.Estimate(z, e.learner.Belief(), e.learner.Scale())
 	return estimate{z, e.learner.Sigma(), e.learner.Zero()}
 }
 

@@ -125,7 +125,7 @@ func refusal(t *controller.Tick) controller.Outcome {
 // learner of end.
 func pick(end logEnd, from []moment, n int) (picked []moment) {
 	z := make([]float64, end.learner.Belief().TaskDim())
-	end.config.Mean(z, end.learner.Belief())
+	end.config.Estimate(z, end.learner.Belief(), end.learner.Scale())
 	zero := end.learner.Zero()
 	for len(picked) < n {
 		best, found := moment{gain: -1}, false

@@ -1,0 +1,234 @@
+package controller
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+// mixture is the distribution of u of the task under the labels of a Learner, computed from the labels and the
+// model of hypotheses without its belief.
+type mixture struct {
+	weights []float64
+	means   []*mat.VecDense // of all of u
+	covs    []*mat.SymDense
+}
+
+// newMixture conditions each hypothesis on labels with features x [n, D], rewards y and noise σ, by the formula
+// for jointly normal vectors.
+func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64) (m mixture) {
+	count, _ := h.means.Dims()
+	n, dims := x.Dims()
+	total := 0.0
+	for k := range count {
+		example := mat.NewVecDense(dims, mat.Row(nil, k, h.means))
+		prior := mat.NewVecDense(dims, nil)
+		prior.ScaleVec(amplitude, example)
+		cov := mat.NewSymDense(dims, nil)
+		cov.SymRankOne(cov, amplitudeDeviation*amplitudeDeviation, example)
+		for i := range dims {
+			variance := 1 / lambda
+			if i >= h.first {
+				variance *= hypothesisSpread
+			}
+			cov.SetSym(i, i, cov.At(i, i)+variance)
+		}
+		var cross, labels, gain, left mat.Dense
+		cross.Mul(cov, x.T())
+		labels.Mul(x, &cross)
+		sum := mat.NewSymDense(n, nil)
+		for i := range n {
+			for j := range i + 1 {
+				sum.SetSym(i, j, (labels.At(i, j)+labels.At(j, i))/2)
+			}
+			sum.SetSym(i, i, sum.At(i, i)+sigma*sigma)
+		}
+		var expected mat.VecDense
+		expected.MulVec(x, prior)
+		var residual, solved, mean mat.VecDense
+		residual.SubVec(mat.NewVecDense(n, y), &expected)
+		var chol mat.Cholesky
+		if !chol.Factorize(sum) || chol.SolveVecTo(&solved, &residual) != nil {
+			panic("not positive definite")
+		}
+		m.weights = append(m.weights, math.Exp(-(mat.Dot(&residual, &solved)+chol.LogDet())/2))
+		total += m.weights[k]
+		var inverse mat.Dense
+		if err := inverse.Inverse(sum); err != nil {
+			panic(err)
+		}
+		gain.Mul(&cross, &inverse)
+		mean.MulVec(&gain, &residual)
+		mean.AddVec(&mean, prior)
+		m.means = append(m.means, &mean)
+		left.Mul(&gain, cross.T())
+		posteriorCov := mat.NewSymDense(dims, nil)
+		for i := range dims {
+			for j := range i + 1 {
+				posteriorCov.SetSym(i, j, cov.At(i, j)-left.At(i, j))
+			}
+		}
+		m.covs = append(m.covs, posteriorCov)
+	}
+	for k := range m.weights {
+		m.weights[k] /= total
+	}
+	return m
+}
+
+// moments returns the mean and the covariance of the last d entries of u.
+func (m mixture) moments(d int) (*mat.VecDense, *mat.SymDense) {
+	dims := m.means[0].Len()
+	mean, cov := mat.NewVecDense(d, nil), mat.NewSymDense(d, nil)
+	for k, w := range m.weights {
+		mean.AddScaledVec(mean, w, m.means[k].SliceVec(dims-d, dims))
+	}
+	for k, w := range m.weights {
+		var off mat.VecDense
+		off.SubVec(m.means[k].SliceVec(dims-d, dims), mean)
+		cov.SymRankOne(cov, w, &off)
+		for i := range d {
+			for j := range i + 1 {
+				cov.SetSym(i, j, cov.At(i, j)+w*m.covs[k].At(dims-d+i, dims-d+j))
+			}
+		}
+	}
+	return mean, cov
+}
+
+// taughtWithHypotheses returns a planner, the belief of a few labels with its scale, and their mixture.
+func taughtWithHypotheses(t *testing.T, change func(c *Config)) (*Planner, *Learner, mixture) {
+	t.Helper()
+	prior := testPrior(rigLatent, 3)
+	random := rand.New(rand.NewPCG(9, 9))
+	for range 6 * (rigLatent + 3) {
+		prior.Examples = append(prior.Examples, float32(random.NormFloat64()))
+	}
+	cfg := PersonConfig()
+	cfg.Sigma, cfg.Noise.Freedom, cfg.Lambda = 0.4, 0, 2
+	change(&cfg)
+	var err error
+	if cfg.Basis, err = NewBasis(prior); err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlanner(cfg, newStub(rigObs, rigAction, rigLatent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const labels = 7
+	x, y := mat.NewDense(labels, l.Belief().Dim(), nil), make([]float64, labels)
+	for i := range labels {
+		phi, obs := gaussian(random, rigLatent), []float32{float32(i), -1}
+		y[i] = random.NormFloat64()
+		l.Observe(uint64(i), 0, phi, obs)
+		l.features(x.RawRowView(i), phi, obs)
+		label := rewardsrc.Label{ID: uint64(i + 1), Kind: rewardsrc.Value, Tick: uint64(i), Value: y[i]}
+		if a := l.Apply(label, 0); a.Outcome != Applied {
+			t.Fatal(a.Outcome)
+		}
+	}
+	if err := p.belief.Restore(beliefState(l)); err != nil {
+		t.Fatal(err)
+	}
+	return p, l, newMixture(p.hypotheses, x, y, cfg.Lambda, l.Sigma())
+}
+
+func beliefState(l *Learner) []float64 {
+	state := make([]float64, posterior.StateLen(l.Belief().Dim()))
+	l.Belief().State(state)
+	return state
+}
+
+func TestHypotheses_AreWeighedByTheLabels(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"estimated noise": func(*Config) {},
+		"fixed noise":     func(c *Config) { c.Noise = NoiseConfig{} },
+		"no offset":       func(c *Config) { c.Offset = 0 },
+	} {
+		p, l, want := taughtWithHypotheses(t, change)
+		if !p.hypotheses.weigh(p.belief, l.Scale()) {
+			t.Fatalf("%s: not weighed", name)
+		}
+		for k, w := range want.weights {
+			if got := p.hypotheses.weights[k]; math.Abs(got-w) > 1e-9 {
+				t.Errorf("%s: hypothesis %d has the weight %g, want %g", name, k, got, w)
+			}
+		}
+		mean := make([]float64, rigLatent)
+		p.estimate(mean, l.Scale())
+		u, _ := want.moments(rigLatent)
+		var z mat.VecDense
+		z.MulVec(p.basis.taskDense(), u)
+		if !mat.EqualApprox(mat.NewVecDense(rigLatent, mean), &z, 1e-9) {
+			t.Errorf("%s: ẑ is %v, want %v", name, mean, z.RawVector().Data)
+		}
+	}
+}
+
+func TestHypotheses_DrawsHaveTheDistributionOfTheMixture(t *testing.T) {
+	const n = 60_000
+	p, l, want := taughtWithHypotheses(t, func(c *Config) { c.Draw.Scale, c.Draw.Ticks = 1, 1 })
+	_, cov := want.moments(rigLatent)
+	var product, zCov mat.Dense
+	root := p.basis.taskDense()
+	product.Mul(root, cov)
+	zCov.Mul(&product, root.T())
+	sum, got := mat.NewVecDense(rigLatent, nil), mat.NewDense(rigLatent, rigLatent, nil)
+	mean := make([]float64, rigLatent)
+	p.estimate(mean, l.Scale())
+	z := make([]float64, rigLatent)
+	s := NewState(p.cfg.Shape(p.model.Dims()))
+	s.Scale = l.Scale()
+	for i := range n {
+		s.Next = uint64(i) + 1
+		p.random.Uint64()
+		p.draw(z, s)
+		off := mat.NewVecDense(rigLatent, nil)
+		off.SubVec(mat.NewVecDense(rigLatent, z), mat.NewVecDense(rigLatent, mean))
+		sum.AddScaledVec(sum, 1.0/n, off)
+		got.RankOne(got, 1.0/n, off, off)
+	}
+	size := mat.Norm(&zCov, 2)
+	if mat.Norm(sum, 2) > 0.03*math.Sqrt(size) {
+		t.Errorf("the mean of draws is off by %v", sum.RawVector().Data)
+	}
+	if !mat.EqualApprox(got, &zCov, 0.03*size) {
+		t.Errorf("covariance\n%v, want\n%v", mat.Formatted(got), mat.Formatted(&zCov))
+	}
+}
+
+func TestHypotheses_EndWithManyLabelsAndWithoutAny(t *testing.T) {
+	p, l, _ := taughtWithHypotheses(t, func(*Config) {})
+	belief := l.Belief().Clone()
+	x := make([]float64, belief.Dim())
+	x[1] = 1
+	for belief.Weight() <= maxWeighed {
+		if !p.hypotheses.weigh(belief, l.Scale()) {
+			t.Fatalf("not weighed with %g labels", belief.Weight())
+		}
+		if err := belief.Update(x, 0.5, 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.hypotheses.weigh(belief, l.Scale()) {
+		t.Errorf("weighed with %g labels", belief.Weight())
+	}
+	belief.Reset()
+	if p.hypotheses.weigh(belief, l.Scale()) {
+		t.Error("weighed without labels")
+	}
+	cfg := p.cfg
+	cfg.Hypotheses = false
+	if newHypotheses(cfg, rigLatent).weigh(l.Belief(), l.Scale()) {
+		t.Error("weighed though off")
+	}
+}
