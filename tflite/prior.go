@@ -85,6 +85,20 @@ func (p *Prior) Validate(obs, d int) error {
 	return p.validateMoment(n)
 }
 
+// WithoutResiduals returns the prior of z alone.
+func (p *Prior) WithoutResiduals() *Prior {
+	only := *p
+	d, n := len(p.Mean), len(p.Residuals.Terms)+len(p.Mean)
+	only.Residuals, only.Moment, only.Examples = Residuals{}, nil, nil
+	for i := n - d; i < n; i++ {
+		only.Moment = append(only.Moment, p.Moment[i*n+n-d:(i+1)*n]...)
+	}
+	for e := p.Examples; len(e) > 0; e = e[n:] {
+		only.Examples = append(only.Examples, e[n-d:n]...)
+	}
+	return &only
+}
+
 func (p *Prior) validateDescription() error {
 	finite := func(x float64) bool { return x-x == 0 }
 	switch {

@@ -264,6 +264,16 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 	}
 }
 
+func TestWithoutResiduals_KeepsThePriorOfZ(t *testing.T) {
+	p := residualPrior()
+	want := tinyPrior()
+	want.Moment = []float64{2, 0.5, 0, 0.5, 1, 0.25, 0, 0.25, 3}
+	want.Examples = []float32{3, 4, 5, -3, -4, -5}
+	if got := p.WithoutResiduals(); !reflect.DeepEqual(*got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // FuzzPriorNeverPanics parses a description and a file, and validates what passes.
 func FuzzPriorNeverPanics(f *testing.F) {
 	p := tinyPrior()

@@ -25,7 +25,7 @@ func TestDoctor_ChecksLogFolderAndLeavesNoFiles(t *testing.T) {
 	}
 	expect(t, "no model", d.checkSpace(), statusSkip, "42.9 GB", "model.bundle")
 	d.checkBundle()
-	expect(t, "space", d.checkSpace(), statusOK, "42.9 GB", "73 MB/h")
+	expect(t, "space", d.checkSpace(), statusOK, "42.9 GB", "85 MB/h")
 	d.space = func(string) (unix.Statfs_t, error) { return unix.Statfs_t{Type: 0x01021994}, nil }
 	expect(t, "tmpfs", d.checkLogFolder(), statusWarn, "in memory")
 	d.space = func(string) (unix.Statfs_t, error) { return unix.Statfs_t{}, unix.EIO }

@@ -12,14 +12,15 @@ from .figures import DASHES, GUIDE, INK, LOOKS, STYLE, WIDTH, svg
 
 
 def read(bundle: Path) -> tuple[str, dict, np.ndarray]:
-    """Returns name, description of the prior and second moment [d, d] of a bundle."""
+    """Returns name, description of the prior and second moment of z [d, d] of a bundle."""
     manifest = json.loads((bundle / "bfm.json").read_text())
     raw = (bundle / "prior.safetensors").read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
-    moment = json.loads(raw[8 : 8 + size])["task_moment"]
+    tensors = json.loads(raw[8 : 8 + size])
+    moment, (d,) = tensors["task_moment"], tensors["phi_mean"]["shape"]
     begin, end = moment["data_offsets"]
-    values = np.frombuffer(raw[8 + size + begin : 8 + size + end], "<f8")
-    return manifest["name"], manifest["prior"], values.reshape(moment["shape"])
+    values = np.frombuffer(raw[8 + size + begin : 8 + size + end], "<f8").reshape(moment["shape"])
+    return manifest["name"], manifest["prior"], values[-d:, -d:]  # the residuals come first
 
 
 def share_of_directions(moment: np.ndarray) -> np.ndarray:

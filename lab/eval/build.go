@@ -116,6 +116,9 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	replace(&c.Draw.Scale, s.DrawScale)
 	replace(&c.Draw.Held, s.Held)
 	replace(&c.Noise.Floor, s.Floor)
+	if len(s.Hypotheses) > 0 {
+		c.Hypotheses = s.Hypotheses[0] == 1
+	}
 	if len(s.NoiseModel) > 0 {
 		c.Noise.Estimate = s.NoiseModel[0] == noiseEstimated
 	}

@@ -147,7 +147,11 @@ func (l *library) basis(t Trial) (*controller.Basis, error) {
 	if err != nil || bundle.Prior == nil {
 		return nil, err
 	}
-	return controller.NewBasis(bundle.Prior)
+	prior := bundle.Prior
+	if r := t.settings.Residuals; len(r) > 0 && r[0] == 0 {
+		prior = prior.WithoutResiduals()
+	}
+	return controller.NewBasis(prior)
 }
 
 // explain returns the z that explains all labelled states of the trial's task best.

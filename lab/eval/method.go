@@ -25,7 +25,7 @@ type method struct {
 
 var (
 	beliefSettings = []string{
-		"preset", "prior", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust",
+		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust",
 		"warm_start", "plan_age",
 	}
 	labelSettings = []string{
