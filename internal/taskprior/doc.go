@@ -12,12 +12,22 @@
 //     random channel. Its centre is a random quantile of the recorded values, its width
 //     5 % to 30 % of the range from the 5 % to the 95 % quantile, its direction random.
 //   - with probability [Near], the nearness to a random recorded state in 2 to 12 random
-//     channels: exp(-mean of squared distances), in units of 0.3 to 1 standard deviations.
+//     channels: 1/(1+m)², with the mean m of squared distances, in units of 0.3 to 1 standard deviations.
 //
 // z of a reward is its centred least-squares solution on the recorded states: the
 // regression of the reward on φ - μ, where μ is the mean feature. The model cannot
 // learn a reward that φ does not express. Therefore the weight of a reward, in M and in all
 // percentiles, is the share of its variance that φ explains.
+//
+// # Residuals and examples
+//
+// φ does not express every reward. Where a robot stays near few states, the rest looks like
+// another task. Therefore the prior has up to 64 residuals e: products of factors as above, made
+// uncorrelated with φ on the recorded states, and chosen one at a time, always that which explains
+// most of what is unexplained of 512 random rewards. M is then the second moment of (g/2, z) of the
+// rewards gᵀe + zᵀ(φ - μ): φ expresses the tasks that people teach better than random rewards. The
+// prior keeps 256 of the random rewards as examples, with a probability
+// proportional to their weights.
 //
 // # Leaving out
 //

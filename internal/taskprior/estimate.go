@@ -64,7 +64,7 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 		return nil, err
 	}
 	examples := all.examples(examplesKept, rng)
-	m := shrunk(all.moment(), len(residuals.Terms), best.isotropic)
+	m := shrunk(scaledFirst(all.moment(), len(residuals.Terms), residualScale), len(residuals.Terms), best.isotropic)
 	width := max(best.width, rewardDeviation*rewardDeviation/s.variance(m))
 	m.ScaleSym(width, m)
 	return &tflite.Prior{
@@ -102,6 +102,25 @@ func (t tasks) moment() *mat.SymDense {
 		floats.Scale(math.Sqrt(w/total), scaled.RawRowView(i))
 	}
 	m.SymOuterK(1, scaled.T())
+	return m
+}
+
+// residualScale is the factor of the residuals' coefficients in M. Tasks that people teach a model are better
+// expressed by its features than random rewards: in dm_control with an R² of 0.8 to 0.9 instead of 0.4 to 0.6.
+const residualScale = 0.5
+
+// scaledFirst returns m with its first k rows and columns times s.
+func scaledFirst(m *mat.SymDense, k int, s float64) *mat.SymDense {
+	n := m.SymmetricDim()
+	for i := range k {
+		for j := i; j < n; j++ {
+			x := s * m.At(i, j)
+			if j < k {
+				x *= s
+			}
+			m.SetSym(i, j, x)
+		}
+	}
 	return m
 }
 

@@ -163,6 +163,14 @@ func TestExamples_AreTasksInProportionToTheirWeights(t *testing.T) {
 	}
 }
 
+func TestScaledFirst_ScalesTheFirstCoefficients(t *testing.T) {
+	m := mat.NewSymDense(3, []float64{4, 1, 8, 1, 2, 6, 8, 6, 3})
+	want := mat.NewSymDense(3, []float64{1, 0.25, 4, 0.25, 0.5, 3, 4, 3, 3})
+	if got := scaledFirst(m, 2, 0.5); !mat.Equal(got, want) {
+		t.Errorf("%v, want %v", mat.Formatted(got), mat.Formatted(want))
+	}
+}
+
 func TestShrunk_KeepsTheTrace(t *testing.T) {
 	m := mat.NewSymDense(3, []float64{4, 1, 0, 1, 2, 0, 0, 0, 0})
 	for k, want := range map[int][]float64{
