@@ -24,7 +24,7 @@
 // φ does not express every reward. Where a robot stays near few states, the rest looks like
 // another task. Therefore the prior has up to 64 residuals e: products of factors as above, made
 // uncorrelated with φ on the recorded states, and chosen one at a time, always that which explains
-// most of what is unexplained of 512 random rewards. M is then the second moment of (g/2, z) of the
+// most of what is unexplained of 512 random rewards. M is then the second moment of (g/4, z) of the
 // rewards gᵀe + zᵀ(φ - μ): φ expresses the tasks that people teach better than random rewards. The
 // prior keeps 256 of the random rewards as examples, with a probability
 // proportional to their weights.

@@ -107,7 +107,7 @@ func (t tasks) moment() *mat.SymDense {
 
 // residualScale is the factor of the residuals' coefficients in M. Tasks that people teach a model are better
 // expressed by its features than random rewards: in dm_control with an R² of 0.8 to 0.9 instead of 0.4 to 0.6.
-const residualScale = 0.5
+const residualScale = 0.25
 
 // scaledFirst returns m with its first k rows and columns times s.
 func scaledFirst(m *mat.SymDense, k int, s float64) *mat.SymDense {
