@@ -175,3 +175,44 @@ func benchmarkPlan(b *testing.B, network *tflite.Network, strategy string, candi
 		}
 	}
 }
+
+// BenchmarkHypotheses plans after a new label in every tick, and after none.
+func BenchmarkHypotheses(b *testing.B) {
+	const residuals, examples = 64, 256
+	prior := testPrior(benchLatent, residuals)
+	for _, x := range gaussian(rand.New(rand.NewPCG(2, 2)), examples*(benchLatent+residuals)) {
+		prior.Examples = append(prior.Examples, float32(x))
+	}
+	cfg := PersonConfig()
+	var err error
+	if cfg.Basis, err = NewBasis(prior); err != nil {
+		b.Fatal(err)
+	}
+	l, err := NewLearner(cfg, benchLatent, testPeriod)
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := newHypotheses(cfg, benchLatent)
+	random := rand.New(rand.NewPCG(1, 1))
+	x := make([]float64, l.Belief().Dim())
+	l.features(x, gaussian(random, benchLatent), make([]float32, benchObs))
+	for name, weight := range map[string]float64{"label": 1e-9, "none": 0} {
+		b.Run(name, func(b *testing.B) {
+			l.Belief().Reset()
+			if err := l.Belief().Update(x, 0.5, 1); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if weight > 0 {
+					if err := l.Belief().Update(x, 0.5, weight); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if !h.weigh(l.Belief(), l.Scale()) {
+					b.Fatal("not weighed")
+				}
+			}
+		})
+	}
+}

@@ -83,12 +83,13 @@ func (h *hypotheses) weigh(b *posterior.Belief, scale float64) bool {
 	if h == nil || !(b.Weight() > 0 && b.Weight() <= maxWeighed*h.label) {
 		return false
 	}
-	b.LabelSums(h.precision.RawSymmetric().Data, h.u)
+	b.RewardSum(h.u)
 	if h.known && h.scale == scale && slices.Equal(h.u, h.rhs) {
 		return true
 	}
 	copy(h.rhs, h.u)
 	h.scale = scale
+	b.LabelSum(h.precision.RawSymmetric().Data)
 	h.known = h.factor(scale) && h.compare(scale)
 	return h.known
 }
@@ -107,6 +108,7 @@ func (h *hypotheses) factor(scale float64) bool {
 	if !h.chol.Factorize(h.precision) {
 		return false
 	}
+	h.chol.UTo(&h.root)
 	h.scaled.Scale(prior/hypothesisSpread, h.means)
 	// An error is about the condition, which the prior bounds.
 	return h.chol.SolveTo(&h.shifts, h.scaled.T()) == nil &&
@@ -172,7 +174,6 @@ func (h *hypotheses) around(dst []float64, scale float64, random *rand.Rand) {
 		h.noise.SetVec(i, scale*random.NormFloat64())
 	}
 	// With V - D + P = UᵀU, U⁻¹ noise has its inverse as covariance.
-	h.chol.UTo(&h.root)
 	_ = h.noise.SolveVec(&h.root, h.noise) // the error is about the condition, see factor
 	floats.Add(dst, h.noise.RawVector().Data[h.noise.Len()-len(dst):])
 }

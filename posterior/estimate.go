@@ -131,12 +131,16 @@ func subtractScaled(dst, v []float64, s float64) {
 	}
 }
 
-// LabelSums writes Σ w φφᵀ = V - D of the labels to v [d, d] and b to rhs [d]. O(d³).
-func (b *Belief) LabelSums(v, rhs []float64) {
+// RewardSum writes b = Σ w r φ of the labels to dst [d].
+func (b *Belief) RewardSum(dst []float64) {
+	b.checkLen("RewardSum", "dst", len(dst), b.dim)
+	copy(dst, b.b)
+}
+
+// LabelSum writes V - D = Σ w φφᵀ of the labels to v [d, d]. O(d³).
+func (b *Belief) LabelSum(v []float64) {
 	d := b.dim
-	b.checkLen("LabelSums", "v", len(v), d*d)
-	b.checkLen("LabelSums", "rhs", len(rhs), d)
-	copy(rhs, b.b)
+	b.checkLen("LabelSum", "v", len(v), d*d)
 	clear(v)
 	for k, off := 0, 0; k < d; k++ {
 		row := b.r[off : off+d-k]

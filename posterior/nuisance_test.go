@@ -108,6 +108,25 @@ func TestBelief_GainIsThatOfTheTask(t *testing.T) {
 	})
 }
 
+func TestLabelSum_IsThatOfTheLabels(t *testing.T) {
+	eachNuisance(func(dim, n int) {
+		b, v, rhs := withNuisance(t, dim, n, splitMix(dim))
+		sum, rewards := make([]float64, dim*dim), make([]float64, dim)
+		b.LabelSum(sum)
+		b.RewardSum(rewards)
+		for i := range dim {
+			near(t, "b", rewards[i], rhs.AtVec(i))
+			for j := range dim {
+				want := v.At(i, j)
+				if i == j {
+					want -= 0.5
+				}
+				near(t, "Σ w φφᵀ", sum[i*dim+j], want)
+			}
+		}
+	})
+}
+
 func TestNew_RefusesImpossibleNuisance(t *testing.T) {
 	for _, n := range []int{-1, 4, MaxDim} {
 		if _, err := New(4, 1, 1, WithNuisance(n)); err == nil {
