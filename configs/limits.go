@@ -227,6 +227,7 @@ func controlLimits() map[string]limit {
 		"controller.gate.timeout_s":           above(0, 3600),
 		"controller.gate.backoff_s":           within(0, 86_400),
 		"controller.gate.backoff_max_s":       within(0, 86_400),
+		"controller.credit.answers":           oneOf(controller.AnswerMoments()...),
 		"controller.credit.delay_s":           within(0, 600),
 		"controller.credit.width_s":           within(0, 600),
 		"controller.credit.held.delay_s":      within(0, 600),

@@ -117,12 +117,22 @@ type GateConfig struct {
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
 
+// The moments that an answer to a request may be about.
+const (
+	AtRequest  = "request"     // the state of the request
+	UntilPress = "until_press" // all states from the request, at most a second before, to delay_s before the press
+)
+
+// AnswerMoments lists them.
+func AnswerMoments() []string { return []string{AtRequest, UntilPress} }
+
 // CreditConfig is the credit window of an unasked press: the states sensed
 // between delay + width and delay before it.
 type CreditConfig struct {
-	DelayS float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0
-	WidthS float64    `yaml:"width_s"` // length of the window, s, >= 0
-	Held   HeldConfig `yaml:"held"`
+	Answers string     `yaml:"answers"` // request or until_press; empty: request
+	DelayS  float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0
+	WidthS  float64    `yaml:"width_s"` // length of the window, s, >= 0
+	Held    HeldConfig `yaml:"held"`
 }
 
 // HeldConfig is the credit window of each label of a stream, which a deflected
@@ -183,7 +193,7 @@ func DefaultConfig() Config {
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
 		},
-		Credit:     CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}},
+		Credit:     CreditConfig{Answers: AtRequest, DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}},
 		Guard:      GuardConfig{MaxBadTicks: 3},
 		MaxPlanAge: 25,
 	}
@@ -225,6 +235,9 @@ func (c Config) Validate(d int) error {
 }
 
 func (c CreditConfig) check(v *mistakes) {
+	if c.Answers != "" && !slices.Contains(AnswerMoments(), c.Answers) {
+		v.add("credit.answers", c.Answers, "use one of "+strings.Join(AnswerMoments(), ", "))
+	}
 	for _, w := range []struct {
 		key          string
 		delay, width float64

@@ -64,12 +64,16 @@ func newWindow(delayS, widthS float64) window {
 
 // windows are the credit windows of labels without a tick.
 type windows struct {
-	press window
-	held  window // for a label of a stream
+	press      window
+	held       window // for a label of a stream
+	untilPress bool   // answers are about all states until the press
 }
 
 func newWindows(c CreditConfig) windows {
-	return windows{press: newWindow(c.DelayS, c.WidthS), held: newWindow(c.Held.DelayS, c.Held.WidthS)}
+	return windows{
+		press: newWindow(c.DelayS, c.WidthS), held: newWindow(c.Held.DelayS, c.Held.WidthS),
+		untilPress: c.Answers == UntilPress,
+	}
 }
 
 // interval returns the time that a label is about, inclusive.
@@ -350,7 +354,8 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 func (l *Learner) creditedTicks(label rewardsrc.Label, asked uint64) (from, to uint64, ok bool) {
 	switch {
 	case label.Request != 0:
-		return asked, asked, true
+		from, to = l.answeredTicks(label, asked)
+		return from, to, true
 	case label.Tick != rewardsrc.NoTick:
 		return label.Tick, label.Tick, true
 	}
@@ -359,6 +364,22 @@ func (l *Learner) creditedTicks(label rewardsrc.Label, asked uint64) (from, to u
 	}
 	since, until := l.windows.interval(label)
 	return l.history.window(since, until, l.maxGap, maxWindow)
+}
+
+// answerMemory is the longest time before a press that an answer is about, ns.
+const answerMemory = int64(time.Second)
+
+// answeredTicks returns the ticks that an answer is about.
+func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to uint64) {
+	if !l.windows.untilPress || label.At < 0 {
+		return asked, asked
+	}
+	_, until := l.windows.interval(label)
+	from, to, ok := l.history.window(until-answerMemory, until, l.maxGap, maxWindow)
+	if !ok || to <= asked {
+		return asked, asked
+	}
+	return max(from, asked), to
 }
 
 // undo removes a label with its current weight.

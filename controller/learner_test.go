@@ -212,6 +212,38 @@ func TestLearner_CreditsLabelToItsWindow(t *testing.T) {
 	}
 }
 
+func TestLearner_CreditsAnswersUntilThePress(t *testing.T) {
+	const asked = 20
+	pressed := func(at int64) rewardsrc.Label {
+		l := answer(0, 1, 0.5)
+		l.At = at
+		return l
+	}
+	for answers, cases := range map[string]map[int64][2]uint64{
+		AtRequest: {1e9: {asked, asked}},
+		UntilPress: { // a tick takes 20 ms, and the delay of a press 0.2 s
+			1e9:             {asked, 40},
+			1.8e9:           {30, 80}, // at most a second
+			0.5e9:           {asked, asked},
+			0:               {asked, asked},
+			-1:              {asked, asked},
+			math.MinInt64:   {asked, asked},
+			math.MaxInt64:   {asked, asked},
+			1e9 + 1_000_001: {asked, 40},
+		},
+	} {
+		l, _ := newTestLearner(t, func(c *Config) { c.Credit.Answers = answers })
+		for tick := range uint64(100) {
+			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{float64(tick), 1, 0, 0}, nil)
+		}
+		for at, want := range cases {
+			if a := l.Apply(pressed(at), asked); a.Outcome != Applied || a.From != want[0] || a.To != want[1] {
+				t.Errorf("%s, pressed at %d: %+v, want ticks %d to %d", answers, at, a, want[0], want[1])
+			}
+		}
+	}
+}
+
 func TestLearner_RefusesPressOutsideHistory(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	for tick := range uint64(1000) {

@@ -50,6 +50,17 @@ func (h *StopHistory) Note(tick uint64, sensedAt int64, stopped bool) {
 	h.intervals[h.newest] = interval{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
 }
 
+// Running returns the end of the time without a stop in which the robot was at a tick, ns: that of the state of
+// the first stopped tick, the largest number before it is stopped.
+func (h *StopHistory) Running(tick uint64) (until int64) {
+	for _, s := range h.intervals {
+		if s.firstTick <= tick && tick < s.endTick {
+			return s.to
+		}
+	}
+	return 0
+}
+
 // Admits reports whether a label may count. An undo, a "can't tell" and an answer
 // to a request always may: the first two are not rewards, and a stopped robot
 // does not ask.

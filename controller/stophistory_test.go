@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"math"
 	"testing"
 
 	"optibfm/rewardsrc"
@@ -49,6 +50,20 @@ func TestStopHistory_RefusesRewardsAboutStops(t *testing.T) {
 func held(l rewardsrc.Label) rewardsrc.Label {
 	l.Mode = rewardsrc.Held
 	return l
+}
+
+func TestStopHistory_RunningEndsWithTheFirstStoppedTick(t *testing.T) {
+	h := NewStopHistory(CreditConfig{})
+	if got := h.Running(5); got != math.MaxInt64 {
+		t.Errorf("before a stop: %d", got)
+	}
+	h.Note(10, 1000, true)
+	h.Note(15, 1500, false)
+	for tick, want := range map[uint64]int64{9: 1000, 10: 0, 14: 0, 15: math.MaxInt64} {
+		if got := h.Running(tick); got != want {
+			t.Errorf("tick %d: %d, want %d", tick, got, want)
+		}
+	}
 }
 
 func TestStopHistory_RefusesOlderThanItHolds(t *testing.T) {

@@ -182,7 +182,7 @@ func (k *loggedAnswers) add(a controller.AppliedLabel, tick uint64) {
 	case a.Outcome != controller.Applied:
 	case a.Kind == rewardsrc.Undo:
 		k.undone[a.Undoes] = true
-	case a.From == a.To && !k.unasked(a):
+	case !k.unasked(a):
 		k.about[a.From] = loggedAnswer{a, tick}
 	}
 }

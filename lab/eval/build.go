@@ -116,6 +116,7 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	replace(&c.Draw.Scale, s.DrawScale)
 	replace(&c.Draw.Held, s.Held)
 	replace(&c.Noise.Floor, s.Floor)
+	replace(&c.Credit.Answers, s.Answers)
 	if len(s.Hypotheses) > 0 {
 		c.Hypotheses = s.Hypotheses[0] == 1
 	}

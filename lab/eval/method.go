@@ -29,7 +29,7 @@ var (
 		"warm_start", "plan_age",
 	}
 	labelSettings = []string{
-		"stop_when_learnt", "kappa", "labels_per_minute", "operator",
+		"stop_when_learnt", "kappa", "labels_per_minute", "answers", "operator",
 		"noise", "delay_s", "mistakes", "silence", "bias", "levels",
 	}
 )

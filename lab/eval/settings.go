@@ -64,6 +64,8 @@ type Settings struct {
 
 	// Labels.
 
+	// Answers replaces controller.CreditConfig.Answers.
+	Answers []string `yaml:"answers,omitempty"`
 	// Hypotheses replaces controller.Config.Hypotheses.
 	Hypotheses []int `yaml:"hypotheses,omitempty"`
 	// Residuals 0 ignores the residuals of the task prior.
@@ -300,6 +302,7 @@ var ranges = map[string][2]float64{
 var choices = map[string][]string{
 	"sampler": {SamplerCorrect, SamplerTransposed},
 	"preset":  {PresetPaper, PresetPerson},
+	"answers": controller.AnswerMoments(),
 	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
 	"by":       {UCB, Thompson, Random, RND},
 	"operator": {OperatorSimple, OperatorPerson},
