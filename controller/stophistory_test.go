@@ -145,3 +145,15 @@ func TestAgent_RefusesLabelsAboutStops(t *testing.T) {
 		t.Errorf("a press after the reset: %v", got)
 	}
 }
+
+func TestAgent_AnswersAreNotAboutTheTimeAfterAStop(t *testing.T) {
+	r, _, stop := stoppedRig(t)
+	r.agent.learner.windows.untilPress = true
+	late := answer(1, r.tick.Request, 1)
+	late.At = int64(stop)*int64(testPeriod) + 1e9 // a second after the stop
+	r.source.give(late)
+	r.steps(1)
+	if a := r.applied(); a.Outcome != Applied || a.To >= stop || a.To <= a.From {
+		t.Errorf("%+v, want ticks before %d", a, stop)
+	}
+}
