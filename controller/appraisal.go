@@ -69,7 +69,8 @@ func (a *appraisal) add(p *Planner, s *State) {
 	}
 	k := a.plans % appraised
 	a.plans++
-	// The deviation of a draw from ẑ, in units of the belief's deviation, stays the same.
+	// Each draw keeps its random numbers. Without hypotheses, its deviation from ẑ in units of the belief's
+	// deviation then stays the same.
 	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
 	if p.hypotheses.weigh(p.belief, s.Scale) {
 		p.hypotheses.given(a.z, p.hypotheses.choose(a.random))

@@ -20,7 +20,7 @@ import (
 //
 // with residuals e [K], see [tflite.Residuals]. The belief is over u with (g, z) = Lu, so that its prior is
 // isotropic, and a label at s has the features Lᵀ(e(s), φ(s) - μ). A constant reward then belongs to the
-// offset of the operator's scale, and a reward that φ cannot express to g, and neither to the task.
+// offset of the operator's scale. What φ cannot express of a reward belongs to g. The task is z alone.
 //
 // L is upper triangular. Therefore z depends on the last d entries of u alone, and L R⁻¹ of these, the factor
 // of z's covariance that the models' search takes, is upper triangular too.
@@ -34,8 +34,12 @@ type Basis struct {
 // NewBasis returns the basis of a valid task prior. Its bits are the same on every CPU.
 func NewBasis(p *tflite.Prior) (*Basis, error) {
 	n := len(p.Residuals.Terms) + len(p.Mean)
-	if len(p.Moment) != n*n || n == 0 {
-		return nil, fmt.Errorf("controller: task prior: %d moments for %d features; want the square", len(p.Moment), n)
+	if len(p.Moment) != n*n || n == 0 || len(p.Examples)%n != 0 {
+		return nil, fmt.Errorf("controller: task prior: %d moments and %d numbers of examples for %d features",
+			len(p.Moment), len(p.Examples), n)
+	}
+	if err := p.Residuals.Validate(hal.MaxChannels, len(p.Mean)); err != nil {
+		return nil, fmt.Errorf("controller: task prior: %w", err)
 	}
 	for _, v := range p.Mean {
 		if !finite(v) {
@@ -154,6 +158,17 @@ func (b *Basis) multiply(m []float64) {
 // taskRoot returns the last d rows of L.
 func (b *Basis) taskRoot() []float64 { return b.root[rowStart(b.size(), b.nuisance()):] }
 
+// Fits returns an error unless the basis belongs to a model with obs channels and d features.
+func (b *Basis) Fits(obs, d int) error {
+	if len(b.mean) != d {
+		return fmt.Errorf("controller: task prior: %d features for a model with %d", len(b.mean), d)
+	}
+	if err := b.residuals.Validate(obs, d); err != nil {
+		return fmt.Errorf("controller: task prior: %w", err)
+	}
+	return nil
+}
+
 // dim returns d.
 func (b *Basis) dim() int { return len(b.mean) }
 
@@ -169,11 +184,12 @@ func (c Config) BasisHash() string {
 	if basis == nil {
 		return ""
 	}
-	text := append(appendFloats(basis.mean), appendFloats(basis.root)...)
-	for _, t := range basis.residuals.Terms {
-		text = fmt.Append(text, t)
+	r := basis.residuals
+	var text []byte
+	for _, numbers := range [][]float64{basis.mean, basis.root, r.Numbers(), r.Mean, r.Fit} {
+		text = append(text, appendFloats(numbers)...)
 	}
-	return fmt.Sprintf("%016x", xxhash.Sum64(append(text, appendFloats(basis.residuals.Fit)...)))
+	return fmt.Sprintf("%016x", xxhash.Sum64(text))
 }
 
 // Mean writes the mean of z under the Gaussian belief b of this configuration to dst [d].

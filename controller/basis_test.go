@@ -187,6 +187,40 @@ func TestBasis_JSONKeepsAllBits(t *testing.T) {
 	}
 }
 
+func TestBasis_FitsItsModelOnly(t *testing.T) {
+	b := testBasis(t, 5, 3) // of two channels
+	if err := b.Fits(2, 5); err != nil {
+		t.Error(err)
+	}
+	if b.Fits(1, 5) == nil || b.Fits(2, 4) == nil {
+		t.Error("it fits a model with fewer channels or features")
+	}
+}
+
+func TestConfig_BasisHashDependsOnEveryPart(t *testing.T) {
+	hash := func(change func(p *tflite.Prior)) string {
+		p := testPrior(4, 2)
+		change(p)
+		b, err := NewBasis(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Config{Prior: TaskPrior, Basis: b}.BasisHash()
+	}
+	same := hash(func(*tflite.Prior) {})
+	for name, change := range map[string]func(p *tflite.Prior){
+		"mean":          func(p *tflite.Prior) { p.Mean[1]++ },
+		"moment":        func(p *tflite.Prior) { p.Moment[0]++ },
+		"residual mean": func(p *tflite.Prior) { p.Residuals.Mean[1]++ },
+		"residual fit":  func(p *tflite.Prior) { p.Residuals.Fit[3]++ },
+		"slope":         func(p *tflite.Prior) { p.Residuals.Terms[0][0].Slope++ },
+	} {
+		if hash(change) == same {
+			t.Errorf("another %s has the same hash", name)
+		}
+	}
+}
+
 func TestNewBasis_RefusesImpossibleMoments(t *testing.T) {
 	for name, c := range map[string]struct{ mean, moment []float64 }{
 		"no features":           {nil, nil},

@@ -54,7 +54,8 @@ type Config struct {
 	Prior string `yaml:"prior"`
 	// Lambda is the precision of the prior, in [1e-9, 1e9]. 1 leaves the task prior as it is.
 	Lambda float64 `yaml:"lambda"`
-	// Hypotheses weighs the task prior's examples by the labels, up to 300 of them, for thompson and ẑ.
+	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300 labels. It
+	// affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
 	Offset float64 `yaml:"offset"`
@@ -93,7 +94,7 @@ type NoiseConfig struct {
 
 // DrawConfig configures the draws of thompson.
 type DrawConfig struct {
-	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: that of the belief, as in the paper
+	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: the belief's, as in the paper; 0: z is ẑ
 	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
 	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
 }
@@ -120,14 +121,14 @@ type GateConfig struct {
 // The moments that an answer to a request may be about.
 const (
 	AtRequest  = "request"     // the state of the request
-	UntilPress = "until_press" // all states from the request, at most a second before, to delay_s before the press
+	UntilPress = "until_press" // the states between the request and delay_s before the press, at most a second
 )
 
 // AnswerMoments lists them.
 func AnswerMoments() []string { return []string{AtRequest, UntilPress} }
 
-// CreditConfig is the credit window of an unasked press: the states sensed
-// between delay + width and delay before it.
+// CreditConfig chooses the states that a label is about. An unasked press is about
+// those sensed between delay + width and delay before it.
 type CreditConfig struct {
 	Answers string     `yaml:"answers"` // request or until_press; empty: request
 	DelayS  float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0

@@ -27,17 +27,18 @@ const (
 //	u ~ N(a m_k, 0.3 I/λ),   a ~ N(0.8, 0.5²),   each k with the same probability
 //
 // and leave that of the operator's zero as it is. The weight of a hypothesis is its probability given the
-// labels, with a and u integrated out. All follows from the belief: u has the precision V - D + P and is
-// a mean of (V - D + P)⁻¹(b + a P m_k), where P is the precision around a hypothesis.
+// labels, with a and u integrated out. All follows from the belief: given a and k, u has the precision
+// V - D + P and the mean (V - D + P)⁻¹(b + a P m_k), where P is the prior precision around a hypothesis.
 type hypotheses struct {
 	label  float64    // weight in the belief of a label of confidence 1
 	lambda float64    // precision of the prior where σ is 1
 	means  *mat.Dense // m_k, [H, n]
 	first  int        // dimensions before those of the prior
 
-	known bool      // the fields below are those of rhs and scale
-	rhs   []float64 // b, [n]
-	scale float64   // Learner.Scale
+	known  bool      // the fields below are those of the labels with rhs and weight, and of scale
+	rhs    []float64 // b, [n]
+	weight float64   // of all labels: those of value 0 do not change b
+	scale  float64   // Learner.Scale
 
 	precision *mat.SymDense // V - D + P, [n, n]
 	chol      mat.Cholesky  // of it
@@ -84,11 +85,11 @@ func (h *hypotheses) weigh(b *posterior.Belief, scale float64) bool {
 		return false
 	}
 	b.RewardSum(h.u)
-	if h.known && h.scale == scale && slices.Equal(h.u, h.rhs) {
+	if h.known && h.scale == scale && h.weight == b.Weight() && slices.Equal(h.u, h.rhs) {
 		return true
 	}
 	copy(h.rhs, h.u)
-	h.scale = scale
+	h.scale, h.weight = scale, b.Weight()
 	b.LabelSum(h.precision.RawSymmetric().Data)
 	h.known = h.factor(scale) && h.compare(scale)
 	return h.known

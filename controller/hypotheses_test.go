@@ -3,6 +3,7 @@ package controller
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -203,6 +204,20 @@ func TestHypotheses_DrawsHaveTheDistributionOfTheMixture(t *testing.T) {
 	}
 	if !mat.EqualApprox(got, &zCov, 0.03*size) {
 		t.Errorf("covariance\n%v, want\n%v", mat.Formatted(got), mat.Formatted(&zCov))
+	}
+}
+
+func TestHypotheses_AreWeighedAgainAfterALabelOfValue0(t *testing.T) {
+	p, l, _ := taughtWithHypotheses(t, func(c *Config) { c.Noise = NoiseConfig{} })
+	p.hypotheses.weigh(p.belief, l.Scale())
+	before := append([]float64(nil), p.hypotheses.weights...)
+	x := gaussian(rand.New(rand.NewPCG(5, 5)), p.belief.Dim())
+	if err := p.belief.Update(x, 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	p.hypotheses.weigh(p.belief, l.Scale())
+	if slices.Equal(before, p.hypotheses.weights) {
+		t.Error("the weights are those without the label")
 	}
 }
 

@@ -98,7 +98,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	held, err := historyLen(cfg, d, period)
+	held, err := historyLen(cfg, belief.Dim(), period)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,26 @@ func newAppliedLabel(label rewardsrc.Label) AppliedLabel {
 	}
 }
 
+// ApplyTo is Apply for a value about the ticks from to to.
+func (l *Learner) ApplyTo(label rewardsrc.Label, from, to uint64) AppliedLabel {
+	a := newAppliedLabel(label)
+	if l.ledger.repeated(label.ID) {
+		a.Outcome = Duplicate
+		return a
+	}
+	l.applyValueTo(&a, label, from, to)
+	return a
+}
+
 func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint64) {
+	from, to, ok := l.creditedTicks(label, asked)
+	if !ok {
+		from, to = rewardsrc.NoTick, rewardsrc.NoTick // not in the history
+	}
+	l.applyValueTo(a, label, from, to)
+}
+
+func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to uint64) {
 	confidence := label.Weight
 	if confidence == 0 {
 		confidence = 1
@@ -297,8 +316,7 @@ func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint6
 		a.Outcome = BadLabel
 		return
 	}
-	from, to, ok := l.creditedTicks(label, asked)
-	if !ok || l.history.mean(l.phi, from, to) == 0 {
+	if l.history.mean(l.phi, from, to) == 0 {
 		a.Outcome = TooOld
 		return
 	}
@@ -463,7 +481,8 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 }
 
 // WarmStart updates the belief with n labelled features, phi [n, d] and
-// reward [n], each with confidence 1 and age 0. Call it before the first tick.
+// reward [n], each with confidence 1 and age 0, as rewards without residuals. Call it
+// before the first tick.
 // After an error the belief is unchanged.
 func (l *Learner) WarmStart(phi, reward []float64) error {
 	if len(reward) == 0 || len(phi)%len(reward) != 0 || len(phi)/len(reward) != l.belief.TaskDim() {

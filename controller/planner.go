@@ -122,8 +122,8 @@ func (p *Planner) due(s *State) bool {
 
 // Plan updates dst, which holds the plan of the previous call. If a plan is due,
 // it computes a new z and fresh is true; otherwise it confirms the old one. The
-// same configuration, model and state give the same plan; with ucb_gradient the
-// plan also depends on earlier plans of the episode, through the optimizer's
+// same configuration, model and state give the same plan, with hypotheses up to
+// rounding; with ucb_gradient the plan also depends on earlier plans of the episode, through the optimizer's
 // state, and Known averages over the states of earlier plans. The caller, who has a
 // clock, sets ElapsedNS. After an error dst is invalid and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
@@ -181,19 +181,24 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 const heldStream = 0x68656c64
 
 // draw draws z from the belief. A part of its deviation from ẑ follows from the tick, another from the ticks
-// that share it: z still follows new labels, and moves less from plan to plan. For a learnt task it is ẑ.
+// that share it: z still follows new labels, and moves less from plan to plan. A drawn hypothesis and its
+// amplitude are held as a whole. For a learnt task z is ẑ.
 func (p *Planner) draw(z []float64, s *State) {
 	c := p.cfg.Draw
-	if s.Learnt == 1 {
+	if s.Learnt == 1 || c.Scale == 0 {
 		p.estimate(z, s.Scale)
 		return
 	}
 	fresh, held := math.Sqrt(1-c.Held)*c.Scale*s.Scale, math.Sqrt(c.Held)*c.Scale*s.Scale
 	if p.hypotheses.weigh(p.belief, s.Scale) {
-		p.hold(s)
+		if c.Held > 0 {
+			p.hold(s)
+		}
 		p.hypotheses.given(z, p.hypotheses.choose(p.random))
 		p.hypotheses.around(z, held, p.random)
-		p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
+		if c.Held > 0 {
+			p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
+		}
 		p.hypotheses.around(z, fresh, p.random)
 		p.toTask(z)
 		return

@@ -261,7 +261,7 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 	if outcome != Applied {
 		return refuse(label, outcome)
 	}
-	label.At = min(label.At, a.stopHistory.Running(asked)) // what came after a stop is not judged
+	label.At = min(label.At, a.stopHistory.RunUntil(asked)) // states after a stop do not count
 	result := a.learner.Apply(label, asked)
 	if result.Outcome != Applied && result.Outcome != ClosedRequest {
 		return result

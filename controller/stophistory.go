@@ -50,9 +50,9 @@ func (h *StopHistory) Note(tick uint64, sensedAt int64, stopped bool) {
 	h.intervals[h.newest] = interval{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
 }
 
-// Running returns the end of the time without a stop in which the robot was at a tick, ns: that of the state of
-// the first stopped tick, the largest number before it is stopped.
-func (h *StopHistory) Running(tick uint64) (until int64) {
+// RunUntil returns when the run without a stop that contains a tick ended: the time of the first stopped state,
+// ns, MaxInt64 while the run continues, 0 for an unknown tick.
+func (h *StopHistory) RunUntil(tick uint64) (until int64) {
 	for _, s := range h.intervals {
 		if s.firstTick <= tick && tick < s.endTick {
 			return s.to

@@ -52,15 +52,15 @@ func held(l rewardsrc.Label) rewardsrc.Label {
 	return l
 }
 
-func TestStopHistory_RunningEndsWithTheFirstStoppedTick(t *testing.T) {
+func TestStopHistory_RunUntilEndsWithTheFirstStoppedTick(t *testing.T) {
 	h := NewStopHistory(CreditConfig{})
-	if got := h.Running(5); got != math.MaxInt64 {
+	if got := h.RunUntil(5); got != math.MaxInt64 {
 		t.Errorf("before a stop: %d", got)
 	}
 	h.Note(10, 1000, true)
 	h.Note(15, 1500, false)
 	for tick, want := range map[uint64]int64{9: 1000, 10: 0, 14: 0, 15: math.MaxInt64} {
-		if got := h.Running(tick); got != want {
+		if got := h.RunUntil(tick); got != want {
 			t.Errorf("tick %d: %d, want %d", tick, got, want)
 		}
 	}

@@ -102,7 +102,7 @@ func (m *Metadata) check() error {
 	s := m.Shape
 	if s.Obs < 1 || s.Action < 1 || s.Latent < 1 || max(s.Obs, s.Action, s.Latent) > maxDim ||
 		s.Nuisance < 0 || s.Nuisance > maxDim {
-		return fmt.Errorf("shape: found %+v; every size must be 1 to %d", s, maxDim)
+		return fmt.Errorf("shape: found %+v; every size must be 1 to %d, nuisance 0 or more", s, maxDim)
 	}
 	if n := len(m.Robot.Obs); n != 0 && n != s.Obs {
 		return fmt.Errorf("robot: found %d observation channels for %d observations; describe each, or none", n, s.Obs)

@@ -189,6 +189,12 @@ func (r *Reader) decodeControl() error {
 	if err := json.Unmarshal(r.control, &r.meta.Control); err != nil {
 		return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
 	}
+	s := r.meta.Shape
+	if basis := r.meta.Control.Basis; basis != nil {
+		if err := basis.Fits(s.Obs, s.Latent); err != nil {
+			return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
+		}
+	}
 	return nil
 }
 

@@ -126,15 +126,15 @@ func WhatIfAll(r *Reader, run Result, params []Params,
 	return answers, nil
 }
 
-// loggedAnswers are the labels of a log, by ID and by the tick that they are about.
+// loggedAnswers are the labels of a log, by ID and by tick.
 type loggedAnswers struct {
 	presses  map[uint64]rewardsrc.Label
-	about    map[uint64]loggedAnswer // the newest label about exactly that tick, unless undone
+	about    map[uint64]loggedAnswer // the newest answer to a request of that tick, or label about it, unless undone
 	cantTell map[uint64]bool         // ticks of requests that were answered "can't tell"
 	undone   map[uint64]bool
 }
 
-// loggedAnswer is a label about exactly one tick.
+// loggedAnswer is a label that is not an unasked press.
 type loggedAnswer struct {
 	label   controller.AppliedLabel
 	applied uint64 // the tick in which it was applied
@@ -148,6 +148,7 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 	}
 	asked := make(map[uint64]uint64) // request to tick
 	var closed []uint64              // requests that were answered "can't tell"
+	var applied []loggedAnswer
 	_, err := r.each(func(record *Record) error {
 		switch {
 		case record.Label != nil:
@@ -156,7 +157,7 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 			asked[record.Request.ID] = record.Request.Tick
 		case record.Tick != nil:
 			for _, a := range record.Tick.Labels[:record.Tick.NumLabels] {
-				k.add(a, record.Tick.Index)
+				applied = append(applied, loggedAnswer{a, record.Tick.Index})
 				if a.Outcome == controller.ClosedRequest {
 					closed = append(closed, a.Request)
 				}
@@ -164,6 +165,9 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 		}
 		return nil
 	})
+	for _, a := range applied {
+		k.add(a, asked)
+	}
 	for _, id := range closed {
 		if tick, ok := asked[id]; ok {
 			k.cantTell[tick] = true
@@ -177,13 +181,18 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 	return k, err
 }
 
-func (k *loggedAnswers) add(a controller.AppliedLabel, tick uint64) {
-	switch {
-	case a.Outcome != controller.Applied:
-	case a.Kind == rewardsrc.Undo:
-		k.undone[a.Undoes] = true
-	case !k.unasked(a):
-		k.about[a.From] = loggedAnswer{a, tick}
+// add adds a label. asked has the ticks of requests.
+func (k *loggedAnswers) add(a loggedAnswer, asked map[uint64]uint64) {
+	switch l := a.label; {
+	case l.Outcome != controller.Applied:
+	case l.Kind == rewardsrc.Undo:
+		k.undone[l.Undoes] = true
+	case !k.unasked(l):
+		tick, ok := asked[l.Request]
+		if !ok {
+			tick = l.From
+		}
+		k.about[tick] = a
 	}
 }
 
@@ -211,8 +220,9 @@ type whatIf struct {
 
 // pendingLabel is a label that waits for its tick.
 type pendingLabel struct {
-	label rewardsrc.Label
-	asked uint64
+	label  rewardsrc.Label
+	asked  uint64
+	logged *controller.AppliedLabel // nil: the learner chooses the ticks
 }
 
 func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*whatIf, error) {
@@ -342,7 +352,7 @@ func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
 				ID: known.label.ID, Request: request.ID, Tick: t.Index,
 				Value: known.label.Value, Weight: known.label.Confidence, Kind: rewardsrc.Value,
 			},
-			asked: t.Index,
+			logged: &known.label,
 		})
 		return
 	}
@@ -383,12 +393,21 @@ func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
 	}
 	if press, ok := w.known.presses[a.ID]; ok && w.known.unasked(a) {
 		label.Tick, label.At = rewardsrc.NoTick, press.At
+		return pendingLabel{label: label}
 	}
-	return pendingLabel{label: label}
+	return pendingLabel{label: label, logged: &a}
+}
+
+// learn gives a label to the learner. A logged value keeps its ticks.
+func (w *whatIf) learn(l pendingLabel) controller.AppliedLabel {
+	if l.logged != nil && l.label.Kind == rewardsrc.Value {
+		return w.learner.ApplyTo(l.label, l.logged.From, l.logged.To)
+	}
+	return w.learner.Apply(l.label, l.asked)
 }
 
 func (w *whatIf) apply(l pendingLabel) {
-	result := w.learner.Apply(l.label, l.asked)
+	result := w.learn(l)
 	if result.Outcome == controller.Applied && l.label.Kind == rewardsrc.Value {
 		w.answer.Labels++
 		if l.label.ID != 0 {

@@ -48,7 +48,7 @@ type Prior struct {
 	States    int     // number of the observations, at least 1
 	Isotropic float64 // share of the identity in Moment, 0 to 1
 	Width     float64 // factor in Moment, above 0
-	P50, P90  float64 // percentiles of u²/d = zᵀ Moment⁻¹ z/d of rewards that the estimate left out
+	P50, P90  float64 // percentiles of u²/d = zᵀM⁻¹z/d, M: the block of z in Moment, of rewards left out
 }
 
 // Validate returns an error for the first invalid value of a prior for obs channels and d features. A nil
@@ -281,7 +281,7 @@ func (p *Prior) tensors() map[string]Tensor {
 	tensors := make(map[string]Tensor)
 	values := map[string][]float64{
 		priorMeanName: p.Mean, priorMomentName: p.Moment, residualMeanName: p.Residuals.Mean,
-		residualFitName: p.Residuals.Fit, residualTermsName: p.Residuals.encode(),
+		residualFitName: p.Residuals.Fit, residualTermsName: p.Residuals.Numbers(),
 	}
 	k, d := len(p.Residuals.Terms), len(p.Mean)
 	for name, shape := range p.shapes(k, d, len(p.Examples)/max(k+d, 1)) {

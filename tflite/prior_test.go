@@ -243,7 +243,7 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 		"no such input":  {residual(residualTermsName, 0, 9), "channel 9"},
 		"half an input":  {residual(residualTermsName, 12, 0.5), "whole number"},
 		"no such shape":  {residual(residualTermsName, 1, 3), "shape 3"},
-		"no factor":      {residual(residualTermsName, 12, -1), "0 factors"},
+		"no factor":      {residual(residualTermsName, 12, -1), "channel -1"},
 		"large slope":    {residual(residualTermsName, 3, 1e39), "not finite"},
 		"infinite fit":   {residual(residualFitName, 2, math.Inf(1)), "not finite"},
 		"NaN example":    {residual(examplesName, 3, math.NaN()), "not finite"},

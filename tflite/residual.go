@@ -3,6 +3,7 @@ package tflite
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // maxFactors is the largest number of factors of a term.
@@ -103,9 +104,9 @@ func (t Term) validate(obs int) error {
 	return nil
 }
 
-// encode returns the terms as [K, maxFactors, 4] numbers: channel, shape, centre and slope of each factor.
+// Numbers returns the terms as [K, maxFactors, 4] numbers: channel, shape, centre and slope of each factor.
 // A missing factor has the channel -1.
-func (r *Residuals) encode() []float64 {
+func (r *Residuals) Numbers() []float64 {
 	var numbers []float64
 	for _, t := range r.Terms {
 		for i := range maxFactors {
@@ -119,13 +120,16 @@ func (r *Residuals) encode() []float64 {
 	return numbers
 }
 
-// decodeTerms returns the terms of encode.
+// decodeTerms returns the terms of Numbers.
 func decodeTerms(numbers []float64) ([]Term, error) {
 	const size = 4 * maxFactors
 	var terms []Term
 	for i := range len(numbers) / size {
 		terms = append(terms, nil)
-		for f := numbers[i*size : (i+1)*size]; len(f) > 0 && f[0] != -1; f = f[4:] {
+		for f := numbers[i*size : (i+1)*size]; len(f) > 0; f = f[4:] {
+			if slices.Equal(f[:4], []float64{-1, 0, 0, 0}) {
+				continue
+			}
 			channel, shape := int(f[0]), Shape(f[1])
 			if float64(channel) != f[0] || float64(shape) != f[1] {
 				return nil, fmt.Errorf("residual %d: channel %g or shape %g is not a whole number", i, f[0], f[1])
