@@ -240,7 +240,7 @@ func (c Config) Expected(phi, z []float64, zero float64) float64 {
 }
 
 // Zero returns the mean of the operator's zero under a belief b of this configuration.
-func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.Offset * b.First()) }
+func (c Config) Zero(b *posterior.Belief) float64 { return float64(c.Offset * b.FirstNuisance()) }
 
 // basisJSON is a Basis in a log. A number is a float64, little-endian.
 type basisJSON struct {

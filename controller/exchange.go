@@ -139,8 +139,8 @@ func (s Shape) valid() bool {
 // regionStart returns the start of region after checking its size and alignment.
 func regionStart(region []byte, size int, s Shape) (unsafe.Pointer, error) {
 	if !s.valid() {
-		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent at least 1, with nuisance at most %d",
-			ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
+		return nil, fmt.Errorf("%w: shape %+v: obs and action must be in [1, %d], latent at least 1, "+
+			"latent + nuisance at most %d", ErrRegion, s, hal.MaxChannels, posterior.MaxDim)
 	}
 	if len(region) < size {
 		return nil, fmt.Errorf("%w: found %d bytes, need %d", ErrRegion, len(region), size)

@@ -215,7 +215,7 @@ func (l *Learner) Sigma() float64 { return math.Sqrt(l.noise.variance()) }
 func (l *Learner) Scale() float64 { return l.noise.scale() }
 
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
-func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.First()) }
+func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
 // Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo
 // does not change it.

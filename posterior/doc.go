@@ -25,7 +25,7 @@
 // task: the zero of the operator's scale, whose feature is a constant, or what the model's
 // features cannot express. Because they come first, the trailing block of R is the
 // Cholesky factor of the task's marginal precision. Mean, samples, bounds, InvR and LogDet
-// are those of the task; Gain is what a label tells about it.
+// are those of the task. Gain measures the information of a label about it.
 //
 // # Unknown noise
 //

@@ -10,8 +10,12 @@ func (b *Belief) Mean(dst []float64) {
 	copy(dst, b.mean[b.nuisance:])
 }
 
-// First returns the first entry of V⁻¹b: with WithNuisance, the mean of the first nuisance.
-func (b *Belief) First() float64 {
+// FirstNuisance returns the mean of the first dimension of WithNuisance, the first entry of V⁻¹b. It is 0 without
+// nuisance.
+func (b *Belief) FirstNuisance() float64 {
+	if b.nuisance == 0 {
+		return 0
+	}
 	b.solveMean()
 	return b.mean[0]
 }

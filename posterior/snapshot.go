@@ -18,7 +18,7 @@ var ErrSnapshot = errors.New("damaged belief snapshot")
 //	 8  version   uint32, 1 for kinds below 2, else 2
 //	12  d         uint32
 //	16  kind      uint32, the sum of 1 with the exact restore and 4 with a movable prior;
-//	              2 instead of one dimension of nuisance
+//	              2 in old snapshots: one dimension of nuisance, and nuisance is 0
 //	20  nuisance  uint32, dimensions of WithNuisance
 //	24  λ, ρ      float64 each
 //	40  state     StateLen(d) float64s, see State

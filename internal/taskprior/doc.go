@@ -23,11 +23,11 @@
 //
 // φ does not express every reward. Where a robot stays near few states, the rest looks like
 // another task. Therefore the prior has up to 64 residuals e: products of factors as above, made
-// uncorrelated with φ on the recorded states, and chosen one at a time, always that which explains
-// most of what is unexplained of 512 random rewards. M is then the second moment of (g/4, z) of the
-// rewards gᵀe + zᵀ(φ - μ): φ expresses the tasks that people teach better than random rewards. The
-// prior keeps 256 of the random rewards as examples, with a probability
-// proportional to their weights.
+// uncorrelated with φ on the recorded states. They are chosen one at a time: each explains the
+// most of the variance that the features and the earlier residuals leave of 512 random rewards.
+// M is then the second moment of (g/4, z) of the rewards gᵀe + zᵀ(φ - μ): φ expresses the tasks
+// that people teach better than random rewards. The examples of the prior are 256 of the random
+// rewards, with a probability proportional to their weights. They keep g.
 //
 // # Leaving out
 //
@@ -38,7 +38,8 @@
 // in the basis in which M is the identity. Under the prior, the mean of u²/d is 1.
 //
 // M is mixed with an isotropic matrix of the same trace, M' = (1-s)M + s(tr M/d)I, and scaled
-// by a width. The rule:
+// by a width. With residuals, each of the two diagonal blocks has its own trace. The rewards left
+// out test the block of z; its share and width also apply to g. The rule:
 //
 //   - The width is the largest of the median of u²/d and half of its 90th percentile. Then
 //     the median is at most 1, and the 90th percentile at most 2.

@@ -147,7 +147,7 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
 	end, err := b.folder.Load("end")
 	rigtest.Must(t, err)
-	if end.Belief.Belief.First() == 0 {
+	if end.Belief.Belief.FirstNuisance() == 0 {
 		t.Fatal("the labels of the run do not move the operator's zero")
 	}
 	all := ticks(t, log)

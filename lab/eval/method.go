@@ -25,8 +25,8 @@ type method struct {
 
 var (
 	beliefSettings = []string{
-		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor", "sigma", "lambda", "rho", "robust",
-		"warm_start", "plan_age",
+		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor",
+		"sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
 	}
 	labelSettings = []string{
 		"stop_when_learnt", "kappa", "labels_per_minute", "answers", "operator",
