@@ -73,7 +73,7 @@ func (a *appraisal) add(p *Planner, s *State) {
 	// deviation then stays the same.
 	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
 	if p.hypotheses.weigh(p.belief, s.Scale) {
-		p.hypotheses.given(a.z, p.hypotheses.choose(a.random))
+		p.hypotheses.choose(a.z, a.random)
 		p.hypotheses.around(a.z, s.Scale, a.random)
 	} else {
 		p.sampler.Gaussian(a.z, p.belief, s.Scale, a.random)

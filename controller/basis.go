@@ -187,7 +187,7 @@ func (c Config) BasisHash() string {
 	r := basis.residuals
 	var text []byte
 	for _, numbers := range [][]float64{basis.mean, basis.root, r.Numbers(), r.Mean, r.Fit} {
-		text = append(text, appendFloats(numbers)...)
+		text = append(text, appendNumbers(numbers)...)
 	}
 	return fmt.Sprintf("%016x", xxhash.Sum64(text))
 }
@@ -256,8 +256,8 @@ type basisJSON struct {
 func (b *Basis) MarshalJSON() ([]byte, error) {
 	r := b.residuals
 	return json.Marshal(basisJSON{
-		appendFloats(b.mean), appendFloats(b.root), r.Terms, appendFloats(r.Mean), appendFloats(r.Fit),
-		appendFloat32s(b.examples),
+		appendNumbers(b.mean), appendNumbers(b.root), r.Terms, appendNumbers(r.Mean), appendNumbers(r.Fit),
+		appendNumbers(b.examples),
 	})
 }
 
@@ -268,11 +268,12 @@ func (b *Basis) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	read := Basis{
-		mean: readFloats(text.Mean), root: readFloats(text.Root), residuals: tflite.Residuals{
-			Terms: text.Residuals, Mean: readFloats(text.ResidualMeans), Fit: readFloats(text.ResidualFit),
+		mean: readNumbers[float64](text.Mean), root: readNumbers[float64](text.Root), residuals: tflite.Residuals{
+			Terms: text.Residuals, Mean: readNumbers[float64](text.ResidualMeans),
+			Fit: readNumbers[float64](text.ResidualFit),
 		},
 	}
-	read.examples = readFloat32s(text.Examples)
+	read.examples = readNumbers[float32](text.Examples)
 	if n := read.size(); len(read.mean) == 0 || len(read.root) != rowStart(n, n) || len(read.examples)%n != 0 {
 		return fmt.Errorf("controller: task prior: %d numbers for %d features", len(read.root), n)
 	}
@@ -293,30 +294,16 @@ func (b *Basis) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func appendFloats(values []float64) (dst []byte) {
-	for _, x := range values {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
-	}
+func appendNumbers[T float32 | float64](values []T) []byte {
+	dst, _ := binary.Append(nil, binary.LittleEndian, values) // fails only for other types
 	return dst
 }
 
-func readFloats(src []byte) (values []float64) {
-	for ; len(src) >= 8; src = src[8:] {
-		values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(src)))
-	}
-	return values
-}
-
-func appendFloat32s(values []float32) (dst []byte) {
-	for _, x := range values {
-		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(x))
-	}
-	return dst
-}
-
-func readFloat32s(src []byte) (values []float32) {
-	for ; len(src) >= 4; src = src[4:] {
-		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(src)))
+func readNumbers[T float32 | float64](src []byte) []T {
+	var values []T
+	if n := len(src) / binary.Size(T(0)); n > 0 {
+		values = make([]T, n)
+		_, _ = binary.Decode(src, binary.LittleEndian, values) // fails only if src is too short
 	}
 	return values
 }

@@ -178,7 +178,8 @@ func TestBasis_JSONKeepsAllBits(t *testing.T) {
 		t.Errorf("got %+v (%v), want %+v", got, err, b)
 	}
 	for _, bad := range []string{"", "{}", `{"mean":"AAAAAAAA8D8=","root":""}`, `{"mean":3}`,
-		`{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA+H8="}`, `{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA8D8=","residuals":[[]]}`,
+		`{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA+H8="}`,
+		`{"mean":"AAAAAAAA8D8=","root":"AAAAAAAA8D8=","residuals":[[]]}`,
 		strings.Replace(string(text), `"Channel":1`, `"Channel":-1`, 1),
 		strings.Replace(string(text), `"Shape":2`, `"Shape":7`, 1)} {
 		if err := got.UnmarshalJSON([]byte(bad)); err == nil {
@@ -229,7 +230,8 @@ func TestNewBasis_RefusesImpossibleMoments(t *testing.T) {
 		"not positive definite": {[]float64{0, 0}, []float64{1, 2, 2, 1}},
 		"infinite":              {[]float64{0}, []float64{inf}},
 	} {
-		if _, err := NewBasis(&tflite.Prior{Mean: c.mean, Moment: c.moment}); err == nil || !strings.Contains(err.Error(), "task prior") {
+		_, err := NewBasis(&tflite.Prior{Mean: c.mean, Moment: c.moment})
+		if err == nil || !strings.Contains(err.Error(), "task prior") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -94,7 +94,7 @@ type NoiseConfig struct {
 
 // DrawConfig configures the draws of thompson.
 type DrawConfig struct {
-	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: the belief's, as in the paper; 0: z is ẑ
+	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: as in the paper; 0: z is ẑ
 	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
 	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
 }
@@ -194,7 +194,9 @@ func DefaultConfig() Config {
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
 		},
-		Credit:     CreditConfig{Answers: AtRequest, DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}},
+		Credit: CreditConfig{
+			Answers: AtRequest, DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2},
+		},
 		Guard:      GuardConfig{MaxBadTicks: 3},
 		MaxPlanAge: 25,
 	}

@@ -81,9 +81,9 @@
 // a label are Lᵀ(e, φ - μ): the residuals e of the prior, which φ does not express, have
 // their own coefficients g. With Config.Hypotheses the planner weighs random rewards by the
 // labels and draws z around them, while there are few labels. With Config.Offset an
-// additional constant feature models the operator's zero. With Config.Noise the belief holds labels of unit noise, σ is
-// estimated from their residuals, and Student's t gives a label that contradicts
-// the others less weight. [Learner.Settle] revises the weights of the newest labels,
+// additional constant feature models the operator's zero. With Config.Noise the belief holds
+// labels of unit noise, σ is estimated from their residuals, and Student's t gives a label
+// that contradicts the others less weight. [Learner.Settle] revises the weights of the newest labels,
 // at most one in a tick ([Revision]). Configuration and log keep z: [Config.Mean] and
 // [Config.Spread] convert.
 //

@@ -153,20 +153,17 @@ func (h *hypotheses) mean(dst []float64) {
 	}
 }
 
-// choice is a random hypothesis and amplitude.
-type choice struct {
-	k int
-	a float64
-}
-
-// choose draws a hypothesis and its amplitude.
-func (h *hypotheses) choose(random *rand.Rand) (c choice) {
-	left := random.Float64()
-	for c.k = 0; c.k < len(h.weights)-1 && left >= h.weights[c.k]; c.k++ {
-		left -= h.weights[c.k]
+// choose writes the mean of u of the task under a random hypothesis and amplitude to dst [d], after weigh.
+func (h *hypotheses) choose(dst []float64, random *rand.Rand) {
+	k, left := 0, random.Float64()
+	for ; k < len(h.weights)-1 && left >= h.weights[k]; k++ {
+		left -= h.weights[k]
 	}
-	c.a = h.a[c.k] + h.spread[c.k]*random.NormFloat64()
-	return c
+	a := h.a[k] + h.spread[k]*random.NormFloat64()
+	first := len(h.rhs) - len(dst)
+	for i := range dst {
+		dst[i] = h.base.AtVec(first+i) + a*h.shifts.At(first+i, k)
+	}
 }
 
 // around adds a draw from the distribution of u around its mean, times scale, to dst [d].
@@ -177,12 +174,4 @@ func (h *hypotheses) around(dst []float64, scale float64, random *rand.Rand) {
 	// With V - D + P = UᵀU, U⁻¹ noise has its inverse as covariance.
 	_ = h.noise.SolveVec(&h.root, h.noise) // the error is about the condition, see factor
 	floats.Add(dst, h.noise.RawVector().Data[h.noise.Len()-len(dst):])
-}
-
-// given writes the mean of u of the task to dst [d] under a choice.
-func (h *hypotheses) given(dst []float64, c choice) {
-	first := len(h.rhs) - len(dst)
-	for i := range dst {
-		dst[i] = h.base.AtVec(first+i) + c.a*h.shifts.At(first+i, c.k)
-	}
 }

@@ -194,7 +194,7 @@ func (p *Planner) draw(z []float64, s *State) {
 		if c.Held > 0 {
 			p.hold(s)
 		}
-		p.hypotheses.given(z, p.hypotheses.choose(p.random))
+		p.hypotheses.choose(z, p.random)
 		p.hypotheses.around(z, held, p.random)
 		if c.Held > 0 {
 			p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))

@@ -181,7 +181,8 @@ func (p *Prior) read(fsys fs.FS, obs, d int) error {
 		return nil
 	}
 	largest := int64(d + maxResiduals)
-	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+largest*(16*(largest+4*maxFactors+2)+4*maxExamples))
+	row := 16*(largest+4*maxFactors+2) + 4*maxExamples
+	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+largest*row)
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, priorFix)
 	}

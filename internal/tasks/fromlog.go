@@ -21,7 +21,8 @@ type Span struct{ From, To float64 }
 
 func (s Span) check() error {
 	if !(s.From >= 0 && s.From <= s.To) || math.IsInf(s.To, 0) {
-		return fmt.Errorf("--from %g --to %g: no span of time; give seconds since the first tick, --from not after --to",
+		return fmt.Errorf("--from %g --to %g: no span of time; give seconds since the first tick, "+
+			"--from not after --to",
 			s.From, s.To)
 	}
 	return nil
