@@ -134,6 +134,8 @@ type CreditConfig struct {
 	DelayS  float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0
 	WidthS  float64    `yaml:"width_s"` // length of the window, s, >= 0
 	Held    HeldConfig `yaml:"held"`
+	// CompareS is the time between the moments of a comparison, s, >= 0. 0 refuses comparisons.
+	CompareS float64 `yaml:"compare_s"`
 }
 
 // HeldConfig is the credit window of each label of a stream, which a deflected
@@ -196,6 +198,7 @@ func DefaultConfig() Config {
 		},
 		Credit: CreditConfig{
 			Answers: AtRequest, DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2},
+			CompareS: 2,
 		},
 		Guard:      GuardConfig{MaxBadTicks: 3},
 		MaxPlanAge: 25,
@@ -251,6 +254,7 @@ func (c CreditConfig) check(v *mistakes) {
 			v.add(w.key, w.delay+w.width, "keep delay_s + width_s within 600")
 		}
 	}
+	v.within("credit.compare_s", c.CompareS, 0, 600)
 }
 
 func (c Config) checkPlanning(v *mistakes, d int) {

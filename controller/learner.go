@@ -49,9 +49,10 @@ type Learner struct {
 	rho         float64
 	robust      float64   // surprise above which labels weigh less; 0: off
 	windows     windows   // for labels without a tick
+	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
 	phi         []float64 // scratch: features of a label
-	x           []float64 // scratch of the basis
+	x           []float64 // scratch of the basis, and of the earlier moment of a comparison
 	ledger      *ledger
 }
 
@@ -67,12 +68,13 @@ type windows struct {
 	press      window
 	held       window // for a label of a stream
 	untilPress bool   // answers are about all states until the press
+	compared   int64  // time between the moments of a comparison, ns
 }
 
 func newWindows(c CreditConfig) windows {
 	return windows{
 		press: newWindow(c.DelayS, c.WidthS), held: newWindow(c.Held.DelayS, c.Held.WidthS),
-		untilPress: c.Answers == UntilPress,
+		untilPress: c.Answers == UntilPress, compared: newWindow(c.CompareS, 0).delay,
 	}
 }
 
@@ -115,6 +117,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		rho:         cfg.Rho,
 		robust:      cfg.Robust,
 		windows:     newWindows(cfg.Credit),
+		compared:    ticks(cfg.Credit.CompareS, period, 0),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
 		phi:         make([]float64, belief.Dim()),
 		x:           make([]float64, belief.Dim()),
@@ -138,7 +141,8 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 			})
 		}
 	}
-	longest := slackS + max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS, credit.Held.DelayS+credit.Held.WidthS)
+	longest := slackS + max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS+credit.CompareS,
+		credit.Held.DelayS+credit.Held.WidthS)
 	n := ticks(longest, period, 64)
 	if n > maxHistory/uint64(8*d) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
@@ -265,12 +269,12 @@ func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 		a.Outcome = Duplicate
 		return a
 	}
-	switch label.Kind {
-	case rewardsrc.Value:
+	switch {
+	case label.Kind.Teaches():
 		l.applyValue(&a, label, asked)
-	case rewardsrc.Undo:
+	case label.Kind == rewardsrc.Undo:
 		l.undo(&a)
-	case rewardsrc.CantTell:
+	case label.Kind == rewardsrc.CantTell:
 		a.Outcome = ClosedRequest
 		if label.Request == 0 {
 			a.Outcome = UnknownRequest
@@ -288,7 +292,7 @@ func newAppliedLabel(label rewardsrc.Label) AppliedLabel {
 	}
 }
 
-// ApplyTo is Apply for a value about the ticks from to to.
+// ApplyTo is Apply for a label with a value about the ticks from to to.
 func (l *Learner) ApplyTo(label rewardsrc.Label, from, to uint64) AppliedLabel {
 	a := newAppliedLabel(label)
 	if l.ledger.repeated(label.ID) {
@@ -316,7 +320,7 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 		a.Outcome = BadLabel
 		return
 	}
-	if l.history.mean(l.phi, from, to) == 0 {
+	if !l.credited(label.Kind, from, to) {
 		a.Outcome = TooOld
 		return
 	}
@@ -327,13 +331,60 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 	}
 }
 
+// credited writes to l.phi the features of a label of a kind about the ticks from to to. It returns false if
+// the history does not have them.
+func (l *Learner) credited(kind rewardsrc.Kind, from, to uint64) bool {
+	if l.history.mean(l.phi, from, to) == 0 {
+		return false
+	}
+	switch kind {
+	case rewardsrc.Comparison: // the offset cancels
+		if l.compared == 0 || from < l.compared || l.history.mean(l.x, from-l.compared, to-l.compared) == 0 {
+			return false
+		}
+		for i, x := range l.x {
+			l.phi[i] -= x
+		}
+	case rewardsrc.Goal: // relative to the average state, which has the features 0
+		if l.offset > 0 {
+			l.phi[0] = 0
+		}
+	}
+	return true
+}
+
+// FirstTick returns the first tick that an applied label is about.
+func (l *Learner) FirstTick(a *AppliedLabel) uint64 {
+	if a.Kind == rewardsrc.Comparison {
+		return a.From - min(a.From, l.compared)
+	}
+	return a.From
+}
+
+// Weights relative to that of a value. A comparison has the noise of two labels. A goal has half of one's.
+const (
+	comparisonWeight = 0.5
+	goalWeight       = 4
+)
+
+func kindWeight(kind rewardsrc.Kind) float64 {
+	switch kind {
+	case rewardsrc.Comparison:
+		return comparisonWeight
+	case rewardsrc.Goal:
+		return goalWeight
+	}
+	return 1
+}
+
 // setWeight sets About, Share and Weight of a label about ticks in the history,
 // with φ̄ in l.phi.
 func (l *Learner) setWeight(a *AppliedLabel) {
 	m, _ := l.history.middle(a.From, a.To)
 	a.About = m.tick
 	a.Share = l.share(a.Value)
-	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * a.Share)
+	weight := l.weight(a.Confidence, l.clock-m.clock)
+	a.Weight = float64(float64(weight*kindWeight(a.Kind)) * a.Share)
 }
 
 // share returns the part of its weight that robust leaves to a reward at l.phi.
@@ -465,11 +516,11 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		own.Outcome = l.downdate(&logged, e)
 		return own, nil
 	}
-	if logged.Kind != rewardsrc.Value {
+	if !logged.Kind.Teaches() {
 		own.Outcome = BadLabel
 		return own, nil
 	}
-	if l.history.mean(l.phi, logged.From, logged.To) == 0 {
+	if !l.credited(logged.Kind, logged.From, logged.To) {
 		return own, fmt.Errorf("%w: label %d about ticks %d to %d",
 			ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}

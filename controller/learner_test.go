@@ -41,6 +41,7 @@ func TestLearner_MatchesReference(t *testing.T) {
 		cfg.Robust = rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "robust")
 		cfg.Credit.DelayS = rapid.Float64Range(0, 0.3).Draw(t, "delay")
 		cfg.Credit.WidthS = rapid.Float64Range(0, 0.3).Draw(t, "width")
+		cfg.Credit.CompareS = testPeriod.Seconds() * float64(rapid.IntRange(1, 40).Draw(t, "compared"))
 		cfg.Gate.TimeoutS = 0.1
 		l, err := NewLearner(cfg, rigLatent, testPeriod)
 		if err != nil {
@@ -84,7 +85,10 @@ func (s *session) tick(t *rapid.T) {
 
 func (s *session) value(t *rapid.T) {
 	l := rewardsrc.Label{
-		ID: s.id(t), Kind: rewardsrc.Value, Tick: rewardsrc.NoTick,
+		ID: s.id(t), Tick: rewardsrc.NoTick,
+		Kind: rapid.SampledFrom([]rewardsrc.Kind{
+			rewardsrc.Value, rewardsrc.Value, rewardsrc.Comparison, rewardsrc.Goal,
+		}).Draw(t, "kind"),
 		Value:  rapid.Float64Range(-1, 1).Draw(t, "value"),
 		Weight: rapid.SampledFrom([]float64{0, 1, 0.5, 0.01, -1, 2, nan}).Draw(t, "confidence"),
 	}
@@ -320,7 +324,7 @@ func TestLearner_RefusesInvalidLabels(t *testing.T) {
 	for _, w := range []float64{nan, inf, -1, 1.0000001, -0.5} {
 		bad(func(l *rewardsrc.Label) { l.Weight = w })
 	}
-	for _, k := range []rewardsrc.Kind{0, 4, 255} {
+	for _, k := range []rewardsrc.Kind{0, 6, 255} {
 		bad(func(l *rewardsrc.Label) { l.Kind = k })
 	}
 	if got := l.Apply(rewardsrc.Label{Kind: rewardsrc.CantTell}, 0).Outcome; got != UnknownRequest {
@@ -427,6 +431,49 @@ func TestLearner_DecreasingTickClearsHistory(t *testing.T) {
 	for tick, want := range map[uint64]Outcome{10: TooOld, 11: TooOld, 3: Applied} {
 		if got := l.Apply(value(0, tick, 1), 0).Outcome; got != want {
 			t.Errorf("about tick %d: %v, want %v", tick, got, want)
+		}
+	}
+}
+
+// withOffset is a configuration with an offset and without a task prior.
+func withOffset(c *Config) { c.Offset, c.Credit.CompareS = 0.7, 5*testPeriod.Seconds() }
+
+func TestLearner_ComparisonsAndGoalsDoNotMoveTheZero(t *testing.T) {
+	for _, kind := range []rewardsrc.Kind{rewardsrc.Comparison, rewardsrc.Goal} {
+		l, _ := newTestLearner(t, withOffset)
+		for tick := range uint64(20) {
+			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{0, float64(tick), 1, 0}, nil)
+		}
+		before := state(l)
+		if a := l.Apply(rewardsrc.Label{ID: 1, Kind: kind, Tick: 10, Value: 1}, 0); a.Outcome != Applied {
+			t.Fatalf("%v: %+v", kind, a)
+		}
+		z := make([]float64, rigLatent)
+		l.Belief().Mean(z)
+		if zero := l.Zero(); zero != 0 || !(z[1] > 0) {
+			t.Errorf("%v: zero %g and z %v; want 0 and a positive second entry", kind, zero, z)
+		}
+		if kind == rewardsrc.Comparison && z[2] != 0 {
+			t.Errorf("a comparison moved z along a constant feature: %v", z)
+		}
+		l.Apply(rewardsrc.Label{ID: 2, Kind: rewardsrc.Undo, Undoes: 1}, 0)
+		beliefsAgree(t, state(l), before)
+	}
+}
+
+func TestLearner_RefusesComparisonsWithoutAnEarlierMoment(t *testing.T) {
+	better := rewardsrc.Label{Kind: rewardsrc.Comparison, Tick: 10, Value: 1}
+	for name, change := range map[string]func(*Config){
+		"an earlier moment before the history": func(c *Config) { c.Credit.CompareS = 11 * testPeriod.Seconds() },
+		"no compare_s":                         func(c *Config) { c.Credit.CompareS = 0 },
+	} {
+		l, _ := newTestLearner(t, change)
+		for tick := range uint64(20) {
+			l.Observe(tick, int64(tick)*int64(testPeriod), []float64{0, float64(tick), 1, 0}, nil)
+		}
+		hash := l.belief.Hash()
+		if a := l.Apply(better, 0); a.Outcome != TooOld || l.belief.Hash() != hash {
+			t.Errorf("%s: %+v", name, a)
 		}
 	}
 }

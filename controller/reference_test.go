@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/posterior"
@@ -86,9 +87,49 @@ func (n *naive) apply(l rewardsrc.Label, asked uint64) Outcome {
 		return TooOld
 	}
 	e := n.entry(l, ticks, confidence)
+	switch l.Kind {
+	case rewardsrc.Comparison:
+		before := n.before(ticks)
+		if before == nil {
+			return TooOld
+		}
+		e.weight /= 2
+		for i, x := range before {
+			e.phi[i] -= x
+		}
+	case rewardsrc.Goal:
+		e.weight *= 4
+	}
 	e.weight *= n.share(e.phi, l.Value)
 	n.labels = append(n.labels, e)
 	return Applied
+}
+
+// before returns the mean features with which a comparison about some ticks compares, nil for none.
+func (n *naive) before(ticks []naiveTick) []float64 {
+	lag := uint64(math.Round(n.cfg.Credit.CompareS / testPeriod.Seconds()))
+	if ticks[0].tick < lag {
+		return nil
+	}
+	return mean(n.held(), ticks[0].tick-lag, ticks[len(ticks)-1].tick-lag)
+}
+
+// mean returns the triangular mean of the features of the ticks from to to, nil for none.
+func mean(ticks []naiveTick, from, to uint64) (sum []float64) {
+	total := 0.0
+	for _, s := range ticks {
+		if s.tick < from || s.tick > to {
+			continue
+		}
+		if sum == nil {
+			sum = make([]float64, len(s.phi))
+		}
+		w := 1 + math.Min(float64(s.tick-from), float64(to-s.tick))
+		total += w
+		floats.AddScaled(sum, w, s.phi)
+	}
+	floats.Scale(1/total, sum)
+	return sum
 }
 
 func (n *naive) undo(id uint64) Outcome {
@@ -136,20 +177,11 @@ func (n *naive) entry(l rewardsrc.Label, ticks []naiveTick, confidence float64) 
 	from, to := ticks[0].tick, ticks[len(ticks)-1].tick
 	middle := from + (to-from)/2
 	weight := confidence / (n.cfg.Sigma * n.cfg.Sigma)
-	e := naiveLabel{id: l.ID, reward: l.Value, weight: weight, phi: make([]float64, n.d)}
-	total := 0.0
+	e := naiveLabel{id: l.ID, reward: l.Value, weight: weight, phi: mean(ticks, from, to)}
 	for _, s := range ticks {
-		w := 1 + math.Min(float64(s.tick-from), float64(to-s.tick))
-		total += w
-		for i, x := range s.phi {
-			e.phi[i] += w * x
-		}
 		if s.tick <= middle {
 			e.clock = s.clock
 		}
-	}
-	for i := range e.phi {
-		e.phi[i] /= total
 	}
 	return e
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -18,6 +20,9 @@ func obliging(r *rig) func(rewardsrc.Request) {
 		}
 	}
 }
+
+// comparedTicks is the default compare_s in periods.
+const comparedTicks = 100
 
 // eventful records a run with answers, presses, undos, refused labels, skipped
 // ticks, bad observations and a disarmed interval.
@@ -42,6 +47,7 @@ func eventful(t *testing.T, robust float64) (Config, []*Tick) {
 		}
 		label := press(id, int64(r.next)*int64(testPeriod), r.random.Float64())
 		label.Weight = r.random.Float64()
+		label.Kind = []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Comparison, rewardsrc.Goal}[r.random.IntN(3)]
 		switch r.random.IntN(12) {
 		case 0:
 			label.Kind, label.Weight = rewardsrc.Undo, 0
@@ -132,13 +138,17 @@ func replayed(t *testing.T, cfg Config, record []*Tick) {
 // expectedShare is the share of a label that l is about to apply again.
 func expectedShare(l *Learner, logged AppliedLabel) float64 {
 	switch {
-	case logged.Outcome != Applied || logged.Kind != rewardsrc.Value:
+	case logged.Outcome != Applied || !logged.Kind.Teaches():
 		return 0
 	case l.robust == 0:
 		return 1
 	}
-	phi := make([]float64, rigLatent)
+	phi, before := make([]float64, rigLatent), make([]float64, rigLatent)
 	l.history.mean(phi, logged.From, logged.To)
+	if logged.Kind == rewardsrc.Comparison {
+		l.history.mean(before, logged.From-comparedTicks, logged.To-comparedTicks)
+		floats.Sub(phi, before)
+	}
 	return posterior.Trust(l.belief.Surprise(phi, logged.Value, l.LabelWeight()), l.robust)
 }
 
@@ -168,7 +178,11 @@ func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 			if a.Kind == rewardsrc.Undo {
 				err = belief.Downdate(labels[a.Undoes].phi, labels[a.Undoes].value, a.Weight)
 			} else {
-				labels[a.ID] = given{meanOf(record, a.From, a.To), a.Value}
+				phi := meanOf(record, a.From, a.To)
+				if a.Kind == rewardsrc.Comparison {
+					floats.Sub(phi, meanOf(record, a.From-comparedTicks, a.To-comparedTicks))
+				}
+				labels[a.ID] = given{phi, a.Value}
 				err = belief.Update(labels[a.ID].phi, a.Value, a.Weight)
 			}
 			if err != nil {

@@ -65,10 +65,13 @@ func (h *StopHistory) RunUntil(tick uint64) (until int64) {
 // to a request always may: the first two are not rewards, and a stopped robot
 // does not ask.
 func (h *StopHistory) Admits(l rewardsrc.Label) bool {
-	if l.Kind != rewardsrc.Value || l.Request != 0 {
+	if !l.Kind.Teaches() || l.Request != 0 {
 		return true
 	}
 	since, until := h.windows.interval(l)
+	if l.Kind == rewardsrc.Comparison {
+		since -= h.windows.compared
+	}
 	for _, s := range h.intervals {
 		if l.Tick != rewardsrc.NoTick && s.firstTick <= l.Tick && l.Tick < s.endTick {
 			return true

@@ -8,7 +8,9 @@ import (
 )
 
 func TestStopHistory_RefusesRewardsAboutStops(t *testing.T) {
-	h := NewStopHistory(CreditConfig{DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}})
+	h := NewStopHistory(CreditConfig{
+		DelayS: 0.2, WidthS: 0.4, Held: HeldConfig{DelayS: 0.3, WidthS: 0.2}, CompareS: 2,
+	})
 	// Stopped during the ticks [100, 200), sensed in [10 s, 20 s), and from
 	// tick 300 on.
 	for tick := uint64(1); tick <= 310; tick++ {
@@ -21,30 +23,37 @@ func TestStopHistory_RefusesRewardsAboutStops(t *testing.T) {
 		label rewardsrc.Label
 		want  bool
 	}{
-		"the last tick before the stop":        {value(1, 99, 1), true},
-		"the first tick of the stop":           {value(1, 100, 1), false},
-		"the last tick of the stop":            {value(1, 199, 1), false},
-		"the first tick after the stop":        {value(1, 200, 1), true},
-		"a tick of the second stop":            {value(1, 305, 1), false},
-		"a future tick":                        {value(1, 1<<40, 1), false},
-		"a window before the stop":             {press(1, 10*s+2e8-1, 1), true},
-		"a window that ends with the stop":     {press(1, 10*s+2e8, 1), false},
-		"a window within the stop":             {press(1, 15*s, 1), false},
-		"a window from the stop to its end":    {press(1, 20*s+6e8-1, 1), false},
-		"a window after the stop":              {press(1, 20*s+6e8, 1), true},
-		"a stream's window before the stop":    {held(press(1, 10*s+3e8-1, 1)), true},
-		"a stream's window with the stop":      {held(press(1, 10*s+3e8, 1)), false},
-		"a stream's window after the stop":     {held(press(1, 20*s+5e8, 1)), true},
-		"now":                                  {press(1, 31*s, 1), false},
-		"an answer":                            {answer(1, 7, 1), true},
-		"an undo during a stop":                {undo, true},
-		"a can't tell during a stop":           {cantTell, true},
-		"a window longer before the first one": {press(1, 0, 1), true},
+		"the last tick before the stop":          {value(1, 99, 1), true},
+		"the first tick of the stop":             {value(1, 100, 1), false},
+		"the last tick of the stop":              {value(1, 199, 1), false},
+		"the first tick after the stop":          {value(1, 200, 1), true},
+		"a tick of the second stop":              {value(1, 305, 1), false},
+		"a future tick":                          {value(1, 1<<40, 1), false},
+		"a window before the stop":               {press(1, 10*s+2e8-1, 1), true},
+		"a window that ends with the stop":       {press(1, 10*s+2e8, 1), false},
+		"a window within the stop":               {press(1, 15*s, 1), false},
+		"a window from the stop to its end":      {press(1, 20*s+6e8-1, 1), false},
+		"a window after the stop":                {press(1, 20*s+6e8, 1), true},
+		"a stream's window before the stop":      {held(press(1, 10*s+3e8-1, 1)), true},
+		"a stream's window with the stop":        {held(press(1, 10*s+3e8, 1)), false},
+		"a stream's window after the stop":       {held(press(1, 20*s+5e8, 1)), true},
+		"a comparison with a moment of the stop": {compared(press(1, 20*s+26e8-1, 1)), false},
+		"a comparison of moments after the stop": {compared(press(1, 20*s+26e8, 1)), true},
+		"now":                                    {press(1, 31*s, 1), false},
+		"an answer":                              {answer(1, 7, 1), true},
+		"an undo during a stop":                  {undo, true},
+		"a can't tell during a stop":             {cantTell, true},
+		"a window longer before the first one":   {press(1, 0, 1), true},
 	} {
 		if got := h.Admits(c.label); got != c.want {
 			t.Errorf("%s: admitted %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+func compared(l rewardsrc.Label) rewardsrc.Label {
+	l.Kind = rewardsrc.Comparison
+	return l
 }
 
 func held(l rewardsrc.Label) rewardsrc.Label {

@@ -164,7 +164,7 @@ func (f Flags) Has(want Flags) bool { return f&want == want }
 // Taught reports whether a label's value entered the belief in this tick.
 func (t *Tick) Taught() bool {
 	for i := range min(t.NumLabels, MaxLabels) {
-		if l := &t.Labels[i]; l.Outcome == Applied && l.Kind == rewardsrc.Value {
+		if l := &t.Labels[i]; l.Outcome == Applied && l.Kind.Teaches() {
 			return true
 		}
 	}

@@ -18,7 +18,8 @@ import (
 //	1  the first version
 //	2  each applied label has its share
 //	3  the belief may have an offset and a basis, and the weights of labels may be revised
-const FormatVersion = 3
+//	4  labels may be comparisons and goals
+const FormatVersion = 4
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2

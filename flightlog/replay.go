@@ -395,10 +395,11 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 // spansMissing reports whether a label was credited to a missing tick. Its mean φ is
 // then unknown.
 func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
-	if a.Outcome != controller.Applied || a.Kind != rewardsrc.Value {
+	if a.Outcome != controller.Applied || !a.Kind.Teaches() {
 		return false
 	}
-	return slices.ContainsFunc(p.missing, func(m span) bool { return a.From <= m.to && m.from <= a.To })
+	first := p.learner.FirstTick(a)
+	return slices.ContainsFunc(p.missing, func(m span) bool { return first <= m.to && m.from <= a.To })
 }
 
 // comparable reports whether the age of a label is known: no record is missing since the

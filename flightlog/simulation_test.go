@@ -169,7 +169,9 @@ func (r *simulatedRun) ask(tick *controller.Tick) {
 func (r *simulatedRun) press(tick *controller.Tick) {
 	label := rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(tick.Index), Value: 0.3, Kind: rewardsrc.Value}
 	if !r.silent && r.rng.IntN(40) == 0 {
-		r.waiting = append(r.waiting, label)
+		unasked := label
+		unasked.Kind = []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Comparison, rewardsrc.Goal}[r.rng.IntN(3)]
+		r.waiting = append(r.waiting, unasked)
 	}
 	if !r.silent && !r.keep && r.rng.IntN(90) == 0 {
 		undo := rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(tick.Index), Kind: rewardsrc.Undo}

@@ -380,7 +380,7 @@ func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if w.gate == nil {
 		return true
 	}
-	return a.Kind == rewardsrc.Value && w.known.unasked(a) && !w.known.undone[a.ID]
+	return a.Kind.Teaches() && w.known.unasked(a) && !w.known.undone[a.ID]
 }
 
 // restore returns the label as it was before the run applied it.
@@ -388,7 +388,7 @@ func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
 	label := rewardsrc.Label{
 		ID: a.ID, Value: a.Value, Weight: a.Confidence, Kind: a.Kind, Undoes: a.Undoes, Tick: a.About,
 	}
-	if a.Request == 0 && a.Kind == rewardsrc.Value {
+	if a.Request == 0 && a.Kind.Teaches() {
 		w.answer.Unasked++
 	}
 	if press, ok := w.known.presses[a.ID]; ok && w.known.unasked(a) {
@@ -400,7 +400,7 @@ func (w *whatIf) restore(a controller.AppliedLabel) pendingLabel {
 
 // learn gives a label to the learner. A logged value keeps its ticks.
 func (w *whatIf) learn(l pendingLabel) controller.AppliedLabel {
-	if l.logged != nil && l.label.Kind == rewardsrc.Value {
+	if l.logged != nil && l.label.Kind.Teaches() {
 		return w.learner.ApplyTo(l.label, l.logged.From, l.logged.To)
 	}
 	return w.learner.Apply(l.label, l.asked)
@@ -408,7 +408,7 @@ func (w *whatIf) learn(l pendingLabel) controller.AppliedLabel {
 
 func (w *whatIf) apply(l pendingLabel) {
 	result := w.learn(l)
-	if result.Outcome == controller.Applied && l.label.Kind == rewardsrc.Value {
+	if result.Outcome == controller.Applied && l.label.Kind.Teaches() {
 		w.answer.Labels++
 		if l.label.ID != 0 {
 			w.answer.Entered = append(w.answer.Entered, l.label.ID)

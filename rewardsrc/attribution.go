@@ -72,10 +72,11 @@ func (a *Attribution) Wanted() bool { return a.open != 0 }
 // Label makes the label of an input on a device that shows the open request.
 // The first Value or CantTell while a request is open answers it; further ones
 // are unasked. A press from before a request expired is still about the
-// request's tick. ok is false for a CantTell without a request.
+// request's tick. A Comparison and a Goal are about the moment of the press. ok
+// is false for a CantTell without a request.
 func (a *Attribution) Label(in Input) (l Label, ok bool) {
 	l = in.Unasked()
-	if in.Kind == Undo {
+	if in.Kind != Value && in.Kind != CantTell {
 		return l, true
 	}
 	if r := a.find(a.open); r != nil && in.At >= r.shown+a.Reaction {

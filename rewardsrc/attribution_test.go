@@ -103,6 +103,16 @@ func TestAttribution_UndoLeavesRequestOpen(t *testing.T) {
 	}
 }
 
+func TestAttribution_ComparisonsAndGoalsAreUnasked(t *testing.T) {
+	for _, kind := range []Kind{Comparison, Goal} {
+		a := shown(0)
+		got, ok := a.Label(Input{Kind: kind, Value: 1, At: 1500})
+		if want := (Label{Kind: kind, Tick: NoTick, At: 1500, Value: 1}); !ok || got != want || !a.Wanted() {
+			t.Errorf("%v: label %+v, %v; want %+v and an open request", kind, got, ok, want)
+		}
+	}
+}
+
 func TestAttribution_AnswerByID(t *testing.T) {
 	for name, c := range map[string]struct {
 		id          uint64

@@ -54,14 +54,23 @@ func (k Kind) String() string {
 		return "can't tell"
 	case Undo:
 		return "undo"
+	case Comparison:
+		return "comparison"
+	case Goal:
+		return "goal"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Describe returns a label in words: "label +1", "can't tell" or "undo".
+// Describe returns a label in words: "label +1", "better", "worse", "goal", "can't tell" or "undo".
 func (l Label) Describe() string {
-	if l.Kind == CantTell || l.Kind == Undo {
-		return l.Kind.String()
+	switch {
+	case l.Kind == Value:
+		return fmt.Sprintf("label %+g", l.Value)
+	case l.Kind == Comparison && l.Value >= 0:
+		return "better"
+	case l.Kind == Comparison:
+		return "worse"
 	}
-	return fmt.Sprintf("label %+g", l.Value)
+	return l.Kind.String()
 }

@@ -26,7 +26,17 @@ const (
 	// Undo takes back an earlier label: Label.Undoes, or the newest that
 	// still counts if that is 0.
 	Undo
+	// Comparison says how much better the present moment is than the one
+	// controller.credit.compare_s before, in Label.Value: below 0 for worse.
+	Comparison
+	// Goal says that the robot should be in the present state. Label.Value is
+	// the reward of that state, above that of the average state.
+	Goal
 )
+
+// Teaches reports whether a label of this kind has a value that enters the
+// belief.
+func (k Kind) Teaches() bool { return k == Value || k == Comparison || k == Goal }
 
 // Mode is the way in which a label was given. It selects the credit window of
 // a label that answers no request.
@@ -58,7 +68,7 @@ type Label struct {
 	At int64
 	// Undoes is the ID of the label that an Undo takes back; 0: the newest.
 	Undoes uint64
-	// Value is the reward. Finite; |Value| is usually at most 1.
+	// Value is the reward, or a difference of rewards, see Kind. Finite; |Value| is usually at most 1.
 	Value float64
 	// Weight is the confidence, in (0, 1]; 0 stands for 1.
 	Weight float64

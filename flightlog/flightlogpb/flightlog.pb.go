@@ -37,6 +37,8 @@ const (
 	Kind_KIND_VALUE       Kind = 1
 	Kind_KIND_CANT_TELL   Kind = 2
 	Kind_KIND_UNDO        Kind = 3
+	Kind_KIND_COMPARISON  Kind = 4 // better or worse than controller.credit.compare_s before
+	Kind_KIND_GOAL        Kind = 5 // the robot should be in this state
 )
 
 // Enum value maps for Kind.
@@ -46,12 +48,16 @@ var (
 		1: "KIND_VALUE",
 		2: "KIND_CANT_TELL",
 		3: "KIND_UNDO",
+		4: "KIND_COMPARISON",
+		5: "KIND_GOAL",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_VALUE":       1,
 		"KIND_CANT_TELL":   2,
 		"KIND_UNDO":        3,
+		"KIND_COMPARISON":  4,
+		"KIND_GOAL":        5,
 	}
 )
 
@@ -1415,13 +1421,15 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x03(\x01R\x05state\x12#\n" +
 	"\rnoise_squares\x18\x04 \x01(\x01R\fnoiseSquares\x12\x1f\n" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
-	"noiseCount*O\n" +
+	"noiseCount*s\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"KIND_VALUE\x10\x01\x12\x12\n" +
 	"\x0eKIND_CANT_TELL\x10\x02\x12\r\n" +
-	"\tKIND_UNDO\x10\x03B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
+	"\tKIND_UNDO\x10\x03\x12\x13\n" +
+	"\x0fKIND_COMPARISON\x10\x04\x12\r\n" +
+	"\tKIND_GOAL\x10\x05B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
 
 var (
 	file_flightlog_proto_rawDescOnce sync.Once

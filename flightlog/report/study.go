@@ -8,7 +8,6 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/posterior"
-	"optibfm/rewardsrc"
 )
 
 // Bounds of the what-if study.
@@ -195,7 +194,7 @@ func (s *study) compute(r *flightlog.Reader, c *collected, b *believed, grid []f
 }
 
 // enters reports whether a label is a reward that entered the belief of the run.
-func (l *label) enters() bool { return l.Outcome == controller.Applied && l.Kind == rewardsrc.Value }
+func (l *label) enters() bool { return l.Outcome == controller.Applied && l.Kind.Teaches() }
 
 // skipped returns the rows of the labels that entered the belief of the run and are
 // not among the given IDs.

@@ -188,7 +188,7 @@ func (v *webView) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
 		share, v.share = l.Share, l.Share
 	}
 	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
-	if l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
+	if l.Outcome == controller.Applied && l.Kind.Teaches() {
 		v.labels.Add(v.second(t))
 	}
 }

@@ -97,7 +97,7 @@ func (d *LabelIntake) admit(label rewardsrc.Label) error {
 	if err := rewardsrc.CheckTime(label.At, now-int64(rewardsrc.MaxLate), now); err != nil {
 		return err
 	}
-	if d.answersOnly && label.Kind == rewardsrc.Value && label.Request == 0 && label.Tick == rewardsrc.NoTick {
+	if d.answersOnly && label.Kind.Teaches() && label.Request == 0 && label.Tick == rewardsrc.NoTick {
 		return errNotAsked
 	}
 	if !d.halts.Admits(label) {

@@ -122,13 +122,13 @@ func (s *screenDisplay) Tick(t *controller.Tick) {
 }
 
 func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
-	name := fmt.Sprintf("%v %d", l.Kind, l.ID)
+	name := fmt.Sprintf("%s (label %d)", l.Describe(), l.ID)
 	if l.Kind == rewardsrc.Value {
 		name = fmt.Sprintf("%+.3g (label %d)", l.Value, l.ID)
 	}
 	s.lastLabel = message{s.elapsed(), name + ", " + s.storage(), inkGood}
 	if err != nil {
-		name = l.Kind.String()
+		name = l.Describe()
 		if l.Kind == rewardsrc.Value {
 			name = fmt.Sprintf("%+.3g", l.Value)
 		}

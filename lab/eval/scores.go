@@ -2,7 +2,6 @@ package eval
 
 import (
 	"optibfm/controller"
-	"optibfm/rewardsrc"
 )
 
 // scores computes the rows of a trial from its ticks.
@@ -54,7 +53,7 @@ func (s *scores) addTick(t *controller.Tick) {
 		s.promised += t.PlanScore
 	}
 	for i := range t.NumLabels {
-		if l := &t.Labels[i]; l.Outcome == controller.Applied && l.Kind == rewardsrc.Value {
+		if l := &t.Labels[i]; l.Outcome == controller.Applied && l.Kind.Teaches() {
 			s.labels++
 		}
 	}
