@@ -232,6 +232,7 @@ func controlLimits() map[string]limit {
 		"controller.credit.width_s":           within(0, 600),
 		"controller.credit.held.delay_s":      within(0, 600),
 		"controller.credit.held.width_s":      within(0, 600),
+		"controller.credit.compare_s":         within(0, 600),
 		"controller.guard.max_bad_ticks":      within(0, 1000),
 		"controller.explore.within_deg":       within(0, 80),
 		"controller.explore.turn_deg_per_s":   within(0, 36_000),
