@@ -47,7 +47,9 @@ type Agent struct {
 	gate        *Gate
 	proficiency *Proficiency
 
-	contradicted bool // in the tick before
+	contradicted bool   // in the tick before
+	switched     bool   // SwitchTask was called since the tick before
+	switches     uint64 // calls of SwitchTask
 	stopHistory  *StopHistory
 	guard        *guard
 	explorer     *explorer
@@ -233,6 +235,23 @@ func (a *Agent) Reset() error {
 	if err := a.lifecycle.Reset(a.present); err != nil {
 		return fmt.Errorf("controller: reset: %w", err)
 	}
+	return nil
+}
+
+// SwitchTask replaces the belief by that of another task, as Learner.SwitchTask does, before the next tick. It is an
+// operator's explicit act. It fails, and changes nothing, while a stop is latched: the operator first looks for
+// its cause. The limits of Config.Explore hold for the next z as for any other.
+func (a *Agent) SwitchTask(state []float64, noise NoiseState) error {
+	if a.lifecycle.Mode() == Stopped {
+		return fmt.Errorf("controller: switch: %w (%s)", ErrFaulted, a.Cause())
+	}
+	if err := a.learner.SwitchTask(state, noise); err != nil {
+		return fmt.Errorf("controller: switch: %w", err)
+	}
+	a.proficiency.Resume(false)
+	a.contradicted = false
+	a.switched = true
+	a.switches++
 	return nil
 }
 

@@ -61,6 +61,9 @@ func newAppraisal(cfg Config, model tflite.Model) *appraisal {
 	}
 }
 
+// restart forgets the states: their values are of another task.
+func (a *appraisal) restart() { a.draws = [appraised]appraisedDraw{} }
+
 // add adds a state to the values of one draw. It leaves out a state that the model cannot evaluate.
 func (a *appraisal) add(p *Planner, s *State) {
 	p.estimate(a.mean, s.Scale)

@@ -105,7 +105,8 @@
 // learner counts the labels that the belief predicted, and [Proficiency] decides from both whether the task is
 // learnt (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
 // thompson follows ẑ. Labels that contradict a learnt task (FlagContradicted) make the next tick forget all
-// earlier ones ([Learner.Relearn]).
+// earlier ones ([Learner.Relearn]). [Agent.SwitchTask] replaces the belief by that of a saved task
+// (FlagSwitched).
 //
 // The source is notified of opened and closed requests. Requests also expire
 // while sensing fails. Only an armed robot asks.
@@ -189,7 +190,8 @@
 // # Replay
 //
 // Each tick carries a hash of R and b. [Learner] is a function of its inputs
-// with the same bits on every CPU. Relearn after a tick with FlagContradicted,
-// Advance by Elapsed if FlagArmed, Observe unless FlagBadObs, then [Learner.Reapply]
-// for each label and [Learner.Resettle] reproduce the hash.
+// with the same bits on every CPU. SwitchTask if FlagSwitched, else Relearn after a
+// tick with FlagContradicted, Advance by Elapsed if FlagArmed, Observe unless
+// FlagBadObs, then [Learner.Reapply] for each label and [Learner.Resettle] reproduce
+// the hash.
 package controller

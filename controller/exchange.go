@@ -39,6 +39,8 @@ type StateHeader struct {
 	Scale   float64 // standard deviation of z in units of R⁻¹
 	Noise   NoiseState
 	Learnt  uint64 // 1: the task is learnt, see Proficiency
+	// Switches counts the calls of Agent.SwitchTask. After each the planner makes a new plan.
+	Switches uint64
 }
 
 // Tick returns the tick of the observation; meaningful only if Valid.

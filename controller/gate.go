@@ -140,6 +140,15 @@ func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
 	return g.close(rewardsrc.Answered), true
 }
 
+// Forget closes the open request as expired, without a pause. Earlier requests can no longer be answered.
+func (g *Gate) Forget() (rewardsrc.Request, bool) {
+	clear(g.known[:])
+	if g.open.State != rewardsrc.Open {
+		return rewardsrc.Request{}, false
+	}
+	return g.close(rewardsrc.Expired), true
+}
+
 func (g *Gate) close(state rewardsrc.RequestState) rewardsrc.Request {
 	closed := g.open
 	closed.State = state

@@ -193,17 +193,33 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 	return l.belief.Gain(l.phi, l.labelWeight)
 }
 
-// Noise returns what is known about the noise of labels. SetNoise restores it.
+// Noise returns what is known about the noise of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
-// SetNoise restores a NoiseState. It returns false, and changes nothing, for one that is impossible.
-func (l *Learner) SetNoise(s NoiseState) bool {
-	if !(s.Squares >= 0 && s.Squares <= maxReward*maxReward && s.Count >= 0 && s.Count <= noiseWindow) {
-		return false
+// Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about the noise. An
+// impossible one is an error and changes nothing. O(d²).
+func (l *Learner) Restore(state []float64, noise NoiseState) error {
+	if !noise.possible() {
+		return fmt.Errorf("controller: impossible noise (%+v)", noise)
 	}
-	l.noise.state = s
+	if err := l.belief.Restore(state); err != nil {
+		return err
+	}
+	l.noise.state = noise
 	l.unsettled = SettlingTicks
-	return true
+	return nil
+}
+
+// SwitchTask is Restore for the belief of another task. Earlier labels can no longer be undone, and no label can
+// be credited to an earlier tick. O(d²).
+func (l *Learner) SwitchTask(state []float64, noise NoiseState) error {
+	if err := l.Restore(state, noise); err != nil {
+		return err
+	}
+	l.ledger.forget()
+	l.predictions = predictions{}
+	l.history.n = 0
+	return nil
 }
 
 // WriteBelief writes the belief to a state, with its hash, scale and noise.

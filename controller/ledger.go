@@ -44,6 +44,13 @@ func (l *ledger) repeated(id uint64) bool {
 	return false
 }
 
+// forget forgets the labels, but not their IDs.
+func (l *ledger) forget() {
+	for i := range l.entries {
+		l.entries[i].active = false
+	}
+}
+
 func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {
 	e := &l.entries[l.next]
 	l.next = (l.next + 1) % len(l.entries)

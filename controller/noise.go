@@ -14,6 +14,11 @@ type NoiseState struct {
 	Count   float64 // number of these labels, older ones with less weight
 }
 
+// possible reports whether a Learner can have this state.
+func (s NoiseState) possible() bool {
+	return s.Squares >= 0 && s.Squares <= maxReward*maxReward && s.Count >= 0 && s.Count <= noiseWindow
+}
+
 // noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom degrees of
 // freedom or, with Freedom 0, a normal distribution.
 type noiseModel struct {

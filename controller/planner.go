@@ -27,12 +27,13 @@ type Planner struct {
 	scale  float64 // State.Scale
 	beta   posterior.Schedule
 
-	planned bool
-	episode uint32
-	tick    uint64 // of the current plan
-	random  *rand.Rand
-	source  *rand.PCG
-	sampler Sampler
+	planned  bool
+	episode  uint32
+	switches uint64 // State.Switches
+	tick     uint64 // of the current plan
+	random   *rand.Rand
+	source   *rand.PCG
+	sampler  Sampler
 
 	z          []float64 // scratch, [d]
 	mean       []float64 // scratch, [d]
@@ -112,9 +113,9 @@ func NewPlannerWithSampler(cfg Config, model tflite.Model, sampler Sampler) (*Pl
 }
 
 // due reports whether s needs a new plan: at the first state, at the start of an
-// episode, and every replan_every_ticks.
+// episode, after a switch of the task, and every replan_every_ticks.
 func (p *Planner) due(s *State) bool {
-	if !p.planned || s.Episode != p.episode {
+	if !p.planned || s.Episode != p.episode || s.Switches != p.switches {
 		return true
 	}
 	return p.cfg.Replan > 0 && s.Tick()-p.tick >= p.cfg.Replan
@@ -153,10 +154,13 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
 	}
 	if dst.Known = 0; p.appraisal != nil {
+		if s.Switches != p.switches {
+			p.appraisal.restart()
+		}
 		p.appraisal.add(p, s)
 		dst.Known = p.appraisal.bound()
 	}
-	p.planned, p.episode, p.tick = true, s.Episode, s.Tick()
+	p.planned, p.episode, p.switches, p.tick = true, s.Episode, s.Switches, s.Tick()
 	dst.Tick, dst.Confirmed = s.Tick(), s.Tick()
 	return true, nil
 }

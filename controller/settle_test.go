@@ -218,16 +218,18 @@ func TestNoiseModel_IgnoresImpossibleSurprises(t *testing.T) {
 	}
 }
 
-func TestLearner_SetNoiseRefusesImpossibleStates(t *testing.T) {
+func TestLearner_RestoreRefusesImpossibleNoise(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
+	state := make([]float64, posterior.StateLen(l.Belief().Dim()))
+	l.Belief().State(state)
 	for _, bad := range []NoiseState{
 		{Squares: nan}, {Count: nan}, {Squares: -1}, {Count: -1}, {Squares: inf}, {Count: 1e9},
 	} {
-		if l.SetNoise(bad) || l.Noise() != (NoiseState{}) {
+		if l.Restore(state, bad) == nil || l.Noise() != (NoiseState{}) {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	if want := (NoiseState{Squares: 2, Count: 10}); !l.SetNoise(want) || l.Noise() != want {
+	if want := (NoiseState{Squares: 2, Count: 10}); l.Restore(state, want) != nil || l.Noise() != want {
 		t.Errorf("restored %+v, want %+v", l.Noise(), want)
 	}
 }

@@ -25,6 +25,7 @@ func (a *Agent) Step(t *Tick) error {
 	clear(work.Z)
 	a.present, a.tripped = FaultNone, nil
 	a.recordArmed(work)
+	a.recordSwitch(work)
 	a.guard.repeat(work.Action)
 	if a.haltFailed && !a.Armed() {
 		a.retryHalt()
@@ -49,6 +50,19 @@ func (a *Agent) recordArmed(t *Tick) {
 		}
 	}
 	a.wasArmed = armed
+}
+
+// recordSwitch records a switch of the task and closes the request about the task before.
+func (a *Agent) recordSwitch(t *Tick) {
+	if !a.switched {
+		return
+	}
+	a.switched = false
+	t.Flags |= FlagSwitched
+	if closed, ok := a.gate.Forget(); ok {
+		t.Flags |= FlagRequestClosed
+		a.source.Ask(closed)
+	}
 }
 
 // notePresent keeps the first fault of a tick.
@@ -290,6 +304,7 @@ func (a *Agent) offerState(t *Tick, usable bool) error {
 		copy(s.Obs, t.Obs)
 	}
 	a.learner.WriteBelief(s)
+	s.Switches = a.switches
 	t.Hash = s.Hash
 	s.Learnt = 0
 	if a.proficiency.Learnt() {

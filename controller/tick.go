@@ -156,6 +156,7 @@ const (
 	FlagExplore             // Config.Explore changed Z
 	FlagContradicted        // labels contradict a learnt task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
+	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 )
 
 // Has reports whether all of want are set.
@@ -221,7 +222,7 @@ func (f Fault) String() string {
 }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 5
+const LayoutVersion = 6
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

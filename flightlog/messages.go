@@ -120,6 +120,7 @@ type Snapshot struct {
 	Hash  uint64    // posterior.Belief.Hash
 	State []float64 // posterior.Belief.State, [controller.Shape.StateLen]
 	Noise controller.NoiseState
+	Task  string // before tick Next the run switched to the belief of this saved task; "": no switch
 }
 
 // tickMessage fills p from t without copying the slices: p is only good for
@@ -308,12 +309,13 @@ func decodePercentiles(p *flightlogpb.Percentiles) Percentiles {
 func snapshotMessage(s *Snapshot) *flightlogpb.Snapshot {
 	return &flightlogpb.Snapshot{
 		Next: s.Next, Hash: s.Hash, State: s.State, NoiseSquares: s.Noise.Squares, NoiseCount: s.Noise.Count,
+		Task: s.Task,
 	}
 }
 
 func decodeSnapshot(p *flightlogpb.Snapshot) *Snapshot {
 	return &Snapshot{
-		Next: p.Next, Hash: p.Hash, State: p.State,
+		Next: p.Next, Hash: p.Hash, State: p.State, Task: p.Task,
 		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount},
 	}
 }

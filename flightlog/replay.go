@@ -72,7 +72,8 @@ type place struct {
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
 // the D-gap and log det V to 1e-12, and the z of the ticks with the limits of
-// controller.explore. After a dropped tick it resumes at the next snapshot. Result holds
+// controller.explore. It takes the belief of a switch of the task from its snapshot.
+// After a dropped tick it resumes at the next snapshot. Result holds
 // the differences. An error means that the file is unreadable or that the log has
 // nothing to compare.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
@@ -139,8 +140,9 @@ type replay struct {
 	pace      *controller.Pace // nil: κ was fixed
 	explore   *exploration
 	progress  *controller.Proficiency
-	relearn   bool    // labels contradicted the task in the tick before
-	snapshots []place // by next
+	relearn   bool             // labels contradicted the task in the tick before
+	snapshots []place          // by next
+	switches  map[uint64]place // of the task, by next
 	result    Result
 	synced    bool   // the belief is known
 	started   bool   // a tick was read
@@ -153,7 +155,7 @@ type replay struct {
 type span struct{ from, to uint64 }
 
 func newReplay(r *Reader) (*replay, error) {
-	snapshots, err := r.findSnapshots()
+	snapshots, switches, err := r.findSnapshots()
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +166,9 @@ func newReplay(r *Reader) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &replay{reader: r, learner: learner, explore: newExploration(&r.meta), snapshots: snapshots}
+	p := &replay{
+		reader: r, learner: learner, explore: newExploration(&r.meta), snapshots: snapshots, switches: switches,
+	}
 	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
@@ -189,9 +193,10 @@ func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) 
 }
 
 // findSnapshots locates the snapshots and sorts them. In the file they need not be in
-// order with the ticks, because they reach the writer on another path.
-func (r *Reader) findSnapshots() ([]place, error) {
-	var found []place
+// order with the ticks, because they reach the writer on another path. It returns those
+// of switches of the task apart.
+func (r *Reader) findSnapshots() (found []place, switches map[uint64]place, err error) {
+	switches = make(map[uint64]place)
 	for i, p := range r.parts {
 		var failed error
 		nth := 0
@@ -200,18 +205,25 @@ func (r *Reader) findSnapshots() ([]place, error) {
 				failed = err
 				return false
 			}
-			if err == nil && record.Snapshot != nil {
-				found = append(found, place{record.Snapshot.Next, record.Snapshot.Hash, i, nth})
-				nth++
+			if err != nil || record.Snapshot == nil {
+				return true
+			}
+			s := record.Snapshot
+			at := place{s.Next, s.Hash, i, nth}
+			nth++
+			if s.Task == "" {
+				found = append(found, at)
+			} else {
+				switches[s.Next] = at
 			}
 			return true
 		})
 		if failed != nil {
-			return nil, failed
+			return nil, nil, failed
 		}
 	}
 	slices.SortStableFunc(found, func(a, b place) int { return cmp.Compare(a.next, b.next) })
-	return found, nil
+	return found, switches, nil
 }
 
 func (r *Reader) loadSnapshot(p place) (snapshot *Snapshot) {
@@ -247,6 +259,9 @@ func (p *replay) tick(t *controller.Tick) error {
 		p.lose(t.Index, 0, "no snapshot before the first tick")
 	}
 	p.started, p.last = true, t.Index
+	if err := p.switchTask(t); err != nil {
+		return err
+	}
 	p.forgetTask(t)
 	c := comparison{tick: t.Index, on: p.synced}
 	p.follow(t, gap, &c)
@@ -350,6 +365,24 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	if learnt != logged {
 		p.progress.Resume(logged)
 	}
+}
+
+// switchTask repeats a switch of the task before t. All that the learner knew before no longer matters, also
+// not what is missing.
+func (p *replay) switchTask(t *controller.Tick) error {
+	if !t.Flags.Has(controller.FlagSwitched) {
+		return nil
+	}
+	p.relearn, p.whole = false, t.Index
+	p.progress.Resume(false)
+	s, ok := p.switches[t.Index]
+	if !ok {
+		p.missing = append(p.missing, span{to: t.Index - min(t.Index, 1)})
+		p.lose(t.Index, 0, "the run switched to a saved task, and its belief is missing")
+		return nil
+	}
+	p.missing = nil
+	return p.restore(s, t.Index)
 }
 
 // forgetTask repeats that the robot forgot a task after the tick before. After a gap the replay does not know the
@@ -456,21 +489,28 @@ func (p *replay) restore(s place, tick uint64) error {
 	if snapshot == nil {
 		return nil // the file changed since findSnapshots
 	}
-	belief := p.learner.Belief()
-	if err := belief.Restore(snapshot.State); err != nil {
-		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: %w", tick, ErrDamaged, err)
-	}
-	if got := belief.Hash(); got != s.hash {
-		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: its hash is %016x, not %016x",
-			tick, ErrDamaged, got, s.hash)
-	}
-	if !p.learner.SetNoise(snapshot.Noise) {
-		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: impossible noise (%+v)",
-			tick, ErrDamaged, snapshot.Noise)
+	if err := snapshot.restore(p.learner); err != nil {
+		return err
 	}
 	p.synced = true
 	if n := len(p.result.Gaps); n > 0 && !p.result.Gaps[n-1].Ended {
 		p.result.Gaps[n-1].Resumed, p.result.Gaps[n-1].Ended = tick, true
+	}
+	return nil
+}
+
+// restore gives a learner the belief.
+func (s *Snapshot) restore(l *controller.Learner) error {
+	set := l.Restore
+	if s.Task != "" {
+		set = l.SwitchTask
+	}
+	err := set(s.State, s.Noise)
+	if got := l.Belief().Hash(); err == nil && got != s.Hash {
+		err = fmt.Errorf("its hash is %016x, not %016x", got, s.Hash)
+	}
+	if err != nil {
+		return fmt.Errorf("flightlog: the snapshot before tick %d: %w: %w", s.Next, ErrDamaged, err)
 	}
 	return nil
 }

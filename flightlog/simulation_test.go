@@ -27,6 +27,8 @@ type simulation struct {
 	noStart bool                     // no snapshot at the start
 	warm    bool                     // the belief holds a label at the start
 	turn    uint64                   // from this tick on the task is the opposite one; 0: never
+	another uint64                   // before this tick the run switches to a saved task; 0: never
+	spoil   func(s *Snapshot)        // changes the snapshot of that switch in the log; without a Task it is missing
 }
 
 func simulationConfig() controller.Config {
@@ -99,6 +101,10 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	tick := randomTick(testShape, index)
 	tick.Elapsed, tick.NumLabels, tick.Flags = elapsed, 0, controller.FlagArmed
 	copy(tick.Phi, randomVector(r.rng, testShape.Latent))
+	if r.another > 0 && index >= r.another {
+		r.another, r.contradicted = 0, false
+		r.switchTask(tick)
+	}
 	if r.contradicted {
 		r.learner.Relearn()
 	}
@@ -137,6 +143,26 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	}
 	if r.every > 0 && (index+1)%r.every == 0 {
 		r.snapshot(index + 1)
+	}
+}
+
+// switchTask switches to the belief of a task with one label.
+func (r *simulatedRun) switchTask(tick *controller.Tick) {
+	other, err := controller.NewLearner(r.cfg, testShape.Latent, testMetadata(testShape).Robot.Period)
+	must(r.t, err)
+	must(r.t, other.WarmStart(randomVector(r.rng, testShape.Latent), []float64{1}))
+	state := make([]float64, testShape.StateLen())
+	other.Belief().State(state)
+	must(r.t, r.learner.SwitchTask(state, other.Noise()))
+	r.gate.Forget()
+	r.learnt.Resume(false)
+	tick.Flags |= controller.FlagSwitched
+	s := Snapshot{Next: tick.Index, State: state, Hash: other.Belief().Hash(), Noise: other.Noise(), Task: "walk"}
+	if r.spoil != nil {
+		r.spoil(&s)
+	}
+	if s.Task != "" {
+		must(r.t, r.w.WriteSnapshot(s))
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 )
 
 // ErrWarmStart is the error of WhatIf for another λ or ρ if the belief at the start of
-// the log already holds labels. Those labels are not in the log.
+// the log, or that of a task to which the run switched, already holds labels. Those labels
+// are not in the log.
 var ErrWarmStart = errors.New("flightlog: lambda and rho cannot change: " +
-	"the belief at the start of the log holds labels of earlier runs")
+	"a belief in the log holds labels of earlier runs")
 
 // Params are the parameters that WhatIf changes. nil keeps the value of the run.
 type Params struct {
@@ -109,7 +110,10 @@ func WhatIfAll(r *Reader, run Result, params []Params,
 			return nil
 		}
 		for i, w := range all {
-			dgap := w.tick(record.Tick)
+			dgap, err := w.tick(record.Tick)
+			if err != nil {
+				return err
+			}
 			if visit != nil {
 				visit(i, record.Tick, dgap, w.learner.Belief())
 			}
@@ -132,6 +136,7 @@ type loggedAnswers struct {
 	about    map[uint64]loggedAnswer // the newest answer to a request of that tick, or label about it, unless undone
 	cantTell map[uint64]bool         // ticks of requests that were answered "can't tell"
 	undone   map[uint64]bool
+	switches map[uint64]*Snapshot // of the task, by their tick
 }
 
 // loggedAnswer is a label that is not an unasked press.
@@ -144,7 +149,7 @@ type loggedAnswer struct {
 func collectAnswers(r *Reader) (*loggedAnswers, error) {
 	k := &loggedAnswers{
 		presses: make(map[uint64]rewardsrc.Label), about: make(map[uint64]loggedAnswer),
-		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool),
+		cantTell: make(map[uint64]bool), undone: make(map[uint64]bool), switches: make(map[uint64]*Snapshot),
 	}
 	asked := make(map[uint64]uint64) // request to tick
 	var closed []uint64              // requests that were answered "can't tell"
@@ -153,6 +158,8 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 		switch {
 		case record.Label != nil:
 			k.presses[record.Label.ID] = *record.Label
+		case record.Snapshot != nil && record.Snapshot.Task != "":
+			k.switches[record.Snapshot.Next] = record.Snapshot
 		case record.Request != nil:
 			asked[record.Request.ID] = record.Request.Tick
 		case record.Tick != nil:
@@ -237,7 +244,7 @@ func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*w
 	if p.Beta != nil {
 		cfg.Beta = controller.Beta{Schedule: controller.Constant, Value: *p.Beta}
 	}
-	if first.state != nil && (p.Lambda != nil || p.Rho != nil) {
+	if (first.state != nil || len(known.switches) > 0) && (p.Lambda != nil || p.Rho != nil) {
 		return nil, ErrWarmStart
 	}
 	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
@@ -277,7 +284,7 @@ func (r *Reader) firstBelief() (firstBelief, error) {
 	if err != nil {
 		return firstBelief{}, err
 	}
-	snapshots, err := r.findSnapshots()
+	snapshots, _, err := r.findSnapshots()
 	if err != nil {
 		return firstBelief{}, err
 	}
@@ -294,8 +301,27 @@ func (r *Reader) firstBelief() (firstBelief, error) {
 	return firstBelief{snapshot.State}, nil
 }
 
+// switchTask repeats a switch of the task before t.
+func (w *whatIf) switchTask(t *controller.Tick) error {
+	if !t.Flags.Has(controller.FlagSwitched) {
+		return nil
+	}
+	s := w.known.switches[t.Index]
+	if s == nil {
+		return fmt.Errorf("flightlog: tick %d: the run switched to a saved task, and its belief is missing: "+
+			"what-if cannot continue", t.Index)
+	}
+	if w.gate != nil {
+		w.gate.Forget()
+	}
+	return s.restore(w.learner)
+}
+
 // tick handles one logged tick and returns its D-gap before the labels.
-func (w *whatIf) tick(t *controller.Tick) (dgap float64) {
+func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
+	if err := w.switchTask(t); err != nil {
+		return 0, err
+	}
 	w.answer.Ticks++
 	dgap = math.NaN()
 	armed := t.Flags.Has(controller.FlagArmed)
@@ -322,7 +348,7 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64) {
 		}
 	}
 	w.learner.Settle(t.Index)
-	return dgap
+	return dgap, nil
 }
 
 // observe adds a state and asks about it, as the agent does.

@@ -11,12 +11,15 @@ func newTaskCommand() *cobra.Command {
 		Use:   "task",
 		Short: "Keep the tasks that a robot learnt, and start runs from them",
 		Long: `A saved task is what a robot learnt: a task embedding z and its belief, with
-their origin. "optibfm run --start NAME" starts from it. A task belongs to one model.
+their origin. "optibfm run --start NAME" starts from it, and "optibfm task switch NAME"
+gives it to a running robot. A task belongs to one model.
 The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`,
 		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
-  optibfm run -c myrobot.yaml --start gentle-turn`,
+  optibfm run -c myrobot.yaml --start gentle-turn
+  optibfm task switch walk -c myrobot.yaml`,
 	}
-	return withSubcommands(cmd, newTaskSave(), newTaskList(), newTaskShow(), newTaskDelete(), newTaskFromLog())
+	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskList(), newTaskShow(), newTaskDelete(),
+		newTaskFromLog())
 }
 
 // addRobotFlags adds the flags that select the configuration of a robot.
@@ -64,6 +67,30 @@ that after its last tick.`,
 	addRobotFlags(cmd, &o)
 	addNewFlags(cmd, &n)
 	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of a belief's folder or of a log (default: run.state_dir)")
+	return cmd
+}
+
+func newTaskSwitch() *cobra.Command {
+	var o tasks.Options
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "switch NAME",
+		Short: "Let a running robot switch to a task",
+		Long: `Replace the belief of a running robot by that of a task. The robot may be armed: it then
+turns to the task within controller.explore. A stopped robot refuses. The task needs
+the run's model, prior, offset and noise. Earlier labels can no longer be undone. Save
+the present task first: its belief moves to belief.old in run.state_dir.`,
+		Example:           "  optibfm task switch walk -c myrobot.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTask(&o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Switch(cmd.OutOrStdout(), o, args[0], socket, asJSON)
+		},
+	}
+	addRobotFlags(cmd, &o)
+	cmd.Flags().StringVar(&socket, "socket", "", "the robot's safety.socket (default: the configuration's)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the robot's answer as JSON")
 	return cmd
 }
 

@@ -1227,6 +1227,7 @@ type Snapshot struct {
 	State         []float64              `protobuf:"fixed64,3,rep,packed,name=state,proto3" json:"state,omitempty"`
 	NoiseSquares  float64                `protobuf:"fixed64,4,opt,name=noise_squares,json=noiseSquares,proto3" json:"noise_squares,omitempty"` // controller.NoiseState
 	NoiseCount    float64                `protobuf:"fixed64,5,opt,name=noise_count,json=noiseCount,proto3" json:"noise_count,omitempty"`
+	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // before tick next the run switched to this saved task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,6 +1295,13 @@ func (x *Snapshot) GetNoiseCount() float64 {
 		return x.NoiseCount
 	}
 	return 0
+}
+
+func (x *Snapshot) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
 }
 
 var File_flightlog_proto protoreflect.FileDescriptor
@@ -1414,14 +1422,15 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x01 \x01(\x03R\x05p50Ns\x12\x15\n" +
 	"\x06p99_ns\x18\x02 \x01(\x03R\x05p99Ns\x12\x17\n" +
 	"\ap999_ns\x18\x03 \x01(\x03R\x06p999Ns\x12\x15\n" +
-	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\x8e\x01\n" +
+	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\xa2\x01\n" +
 	"\bSnapshot\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x04R\x04next\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
 	"\x05state\x18\x03 \x03(\x01R\x05state\x12#\n" +
 	"\rnoise_squares\x18\x04 \x01(\x01R\fnoiseSquares\x12\x1f\n" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
-	"noiseCount*s\n" +
+	"noiseCount\x12\x12\n" +
+	"\x04task\x18\x06 \x01(\tR\x04task*s\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

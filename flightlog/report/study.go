@@ -21,7 +21,7 @@ const (
 // study is what flightlog.WhatIfAll computes for a grid of settings, see page/study.js.
 type study struct {
 	Why       string    `json:"why,omitempty"` // why Settings is empty
-	Warm      bool      `json:"warm"`          // the belief at the start holds labels of earlier runs
+	Warm      bool      `json:"warm"`          // a belief in the log holds labels of earlier runs
 	Missing   uint64    `json:"missing"`       // periods without a record
 	Run       studyRun  `json:"run"`
 	Bucket    int       `json:"bucket"`  // ticks that share a point of a curve

@@ -92,5 +92,11 @@ func (s *Store) Save(r Record) error {
 	return sealed.Replace(Path(s.dir), s.data)
 }
 
+// SetAside is SetAside for the locked folder.
+func (s *Store) SetAside() error {
+	_, err := SetAside(s.dir)
+	return err
+}
+
 // Close unlocks the folder.
 func (s *Store) Close() error { return s.lock.Close() }

@@ -20,6 +20,17 @@ const replyTimeout = 30 * time.Second
 // text or as a line of JSON. A refused command is an error.
 func SendAndPrint(out io.Writer, path, command string, asJSON bool) error {
 	line, err := Send(path, command)
+	return printReply(out, path, command, line, err, asJSON)
+}
+
+// SwitchTask sends the file of a task to the control socket at path, for the running robot to switch to it, and
+// prints the status in the reply.
+func SwitchTask(out io.Writer, path, name string, file []byte, asJSON bool) error {
+	line, err := exchange(path, fmt.Sprintf("%s%s %d\n%s", switchWord, name, len(file), file))
+	return printReply(out, path, "task switch", line, err, asJSON)
+}
+
+func printReply(out io.Writer, path, command string, line []byte, err error, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", command, path, err)
 	}
@@ -40,7 +51,9 @@ func SendAndPrint(out io.Writer, path, command string, asJSON bool) error {
 
 // Send sends a command to the control socket at path and returns the reply, a line of JSON
 // ([link.Status]).
-func Send(path, command string) ([]byte, error) {
+func Send(path, command string) ([]byte, error) { return exchange(path, command+"\n") }
+
+func exchange(path, request string) ([]byte, error) {
 	c, err := net.DialTimeout("unix", path, replyTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%w; check that the robot runs, and safety.socket and safety.group", err)
@@ -50,7 +63,8 @@ func Send(path, command string) ([]byte, error) {
 		return nil, err
 	}
 	// The server may refuse a caller before it reads the command.
-	if _, err := io.WriteString(c, command+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
+	_, err = io.WriteString(c, request)
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		return nil, err
 	}
 	line, err := bufio.NewReader(io.LimitReader(c, 64<<10)).ReadBytes('\n')

@@ -42,7 +42,7 @@ func (c *controlProcess) runCommand(a command) error {
 	case commandDisarm:
 		c.autoArm = false
 		return c.agent.Disarm()
-	case commandReset, commandArm:
+	case commandReset, commandArm, commandSwitch:
 		if c.hostIsSilent() {
 			return errHostSilent
 		}
@@ -53,6 +53,9 @@ func (c *controlProcess) runCommand(a command) error {
 			c.mailbox.cause.Store(nil)
 		}
 		return err
+	}
+	if a == commandSwitch {
+		return c.switchTask(c.mailbox.task.Load())
 	}
 	if !c.hasPlan {
 		return errNoPlan

@@ -37,6 +37,8 @@ type controlProcess struct {
 	mailbox    commandMailbox
 	server     *Server // nil without safety.socket
 
+	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
+
 	recalled string // where the initial belief comes from, for the host
 
 	hostGone    *atomic.Bool
@@ -254,7 +256,7 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
-	c.server.period, c.server.robot = spec.Period, spec.Name
+	c.server.period, c.server.robot, c.server.session = spec.Period, spec.Name, c.session
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()
 }
@@ -351,6 +353,9 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 		t.Fault = first.Fault // a stuck thread may return with another fault
 	}
 	t.Done = rtloop.Now()
+	if unsent := c.recordSwitch(t); err == nil {
+		err = unsent
+	}
 	c.link.Commit(t)
 	c.mailbox.publishTick(c.agent, t, c.hasPlan)
 	return err

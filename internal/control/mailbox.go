@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/link"
 )
 
 // command is a command of an operator to the control thread.
@@ -17,6 +18,7 @@ const (
 	commandDisarm
 	commandReset
 	commandStop
+	commandSwitch // to commandMailbox.task
 )
 
 // commandNames are the commands of the control socket and the subcommands of the program.
@@ -32,6 +34,7 @@ type commandMailbox struct {
 	answered      atomic.Uint64 // number of the last request that was answered
 	refusal       atomic.Pointer[error]
 	stopRequested atomic.Bool // separate, so that no other request overwrites it
+	task          atomic.Pointer[link.TaskBelief]
 
 	mode    atomic.Uint32 // controller.Mode
 	present atomic.Uint32 // controller.Fault

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/user"
@@ -21,12 +22,14 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/link"
+	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
-// Server answers commands at the control socket, a Unix socket: a request is a line with one word, the
-// reply a line of JSON (link.Status). One goroutine serves one caller after the other and only exchanges
-// atomic words with the control thread.
+// Server answers commands at the control socket, a Unix socket: a request is a line with one word, or a
+// switch of the task (switchWord), the reply a line of JSON (link.Status). One goroutine serves one caller
+// after the other and only exchanges atomic words with the control thread. It reads no file: a disk that
+// stalls does not delay a stop.
 //
 // Three checks keep other callers out: the mode of the socket (0660, and its group), the credentials
 // that the kernel reports, and the ancestry of the calling process. No process that this one started
@@ -39,6 +42,7 @@ type Server struct {
 	live      func() rtloop.Live
 	period    time.Duration
 	robot     string
+	session   *setup.Session     // read only
 	deadman   string             // text; empty if it depends on the robot
 	haltStuck func(rtloop.Stall) // halts the robot beside a control thread that does not answer a stop
 	done      chan struct{}      // closed at the end of the goroutine
@@ -47,7 +51,7 @@ type Server struct {
 const (
 	callerTimeout   = 200 * time.Millisecond // for one caller
 	callerPause     = 20 * time.Millisecond  // between callers: limits the load
-	maxCommandBytes = 16
+	maxCommandBytes = 128
 )
 
 // Listen opens the control socket. It returns nil without safety.socket, and an error that wraps
@@ -179,29 +183,36 @@ func (s *Server) serveCaller(c *net.UnixConn) {
 		s.reply(c, err)
 		return
 	}
-	line, err := bufio.NewReaderSize(c, maxCommandBytes).ReadSlice('\n')
+	in := bufio.NewReaderSize(c, maxCommandBytes)
+	line, err := in.ReadSlice('\n')
 	if err != nil {
 		return
 	}
-	s.reply(c, s.execute(strings.TrimSpace(string(line))))
+	s.reply(c, s.execute(strings.TrimSpace(string(line)), in))
 }
 
 // execute runs a command. status runs nothing.
-func (s *Server) execute(word string) error {
+func (s *Server) execute(word string, body io.Reader) error {
 	if word == "status" {
 		return nil
 	}
+	if task, ok := strings.CutPrefix(word, switchWord); ok {
+		return s.switchTask(task, body)
+	}
 	a, ok := commandNames[word]
 	if !ok {
-		return fmt.Errorf("unknown command %q; use arm, disarm, stop, reset or status", word)
+		return fmt.Errorf("unknown command %.20q; use arm, disarm, stop, reset, status or task switch", word)
 	}
-	timeout := 2*s.period + time.Second
+	timeout := s.replyTimeout()
 	err := s.mailbox.call(a, timeout)
 	if a == commandStop && errors.Is(err, errNoAnswer) {
 		s.haltStuck(rtloop.Stall{For: timeout})
 	}
 	return err
 }
+
+// replyTimeout is how long the control thread may take to answer a command.
+func (s *Server) replyTimeout() time.Duration { return 2*s.period + time.Second }
 
 func (s *Server) reply(c *net.UnixConn, refusal error) {
 	text, err := json.Marshal(s.status(refusal))

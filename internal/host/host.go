@@ -490,11 +490,26 @@ func (h *Process) TakeTicks() error {
 			h.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(controller.FlagReward))
 		}
 		h.Intake.NoteTick(t)
+		if err := h.takeSwitches(t); err != nil {
+			return err
+		}
 		h.takeRequests()
 		h.TakeLabels()
 		h.Recorder.Tick(t)
 		h.noteMode(t)
 		h.Link.ReleaseTick()
+	}
+}
+
+// takeSwitches records the switches of the task up to a tick.
+func (h *Process) takeSwitches(t *controller.Tick) error {
+	for {
+		next, b, ok, err := h.Link.NextSwitch(t.Index)
+		if !ok || err != nil {
+			return err
+		}
+		h.Recorder.Switch(
+			flightlog.Snapshot{Next: next, Hash: b.Hash, State: b.State, Noise: b.Noise, Task: b.Name}, t.Done)
 	}
 }
 

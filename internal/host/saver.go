@@ -21,19 +21,21 @@ import (
 // beliefSaver saves beliefs in run.state_dir. It has its own goroutine: no disk delays a plan or the log. If
 // beliefs come faster than the disk takes them, it saves the newest. A nil *beliefSaver saves nothing.
 type beliefSaver struct {
-	store  *beliefstore.Store
-	record beliefstore.Record
-	steps  *link.HostSteps
-	newest chan savedState // capacity 1
-	wanted atomic.Uint64   // save the next belief from this tick on; 0: none
-	failed bool            // the last save
-	events chan flightlog.Event
+	store   *beliefstore.Store
+	record  beliefstore.Record
+	steps   *link.HostSteps
+	newest  chan savedState // capacity 1
+	offered uint64          // State.Switches of the newest state
+	wanted  atomic.Uint64   // save the next belief from this tick on; 0: none
+	failed  bool            // the last save
+	events  chan flightlog.Event
 }
 
 // savedState is what a save needs of a controller.State.
 type savedState struct {
-	belief []float64
-	noise  controller.NoiseState
+	belief   []float64
+	noise    controller.NoiseState
+	switched bool // the run switched to another task: set the record before aside
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
@@ -82,11 +84,14 @@ func (k *beliefSaver) Offer(s *controller.State, due bool) {
 	if learnt {
 		k.wanted.CompareAndSwap(wanted, 0)
 	}
+	switched := s.Switches != k.offered
+	k.offered = s.Switches
 	select { // only this goroutine sends, so there is room then
-	case <-k.newest:
+	case replaced := <-k.newest:
+		switched = switched || replaced.switched
 	default:
 	}
-	k.newest <- savedState{slices.Clone(s.Belief), s.Noise}
+	k.newest <- savedState{slices.Clone(s.Belief), s.Noise, switched}
 }
 
 // run saves until newest is closed.
@@ -105,6 +110,9 @@ func (k *beliefSaver) save(s savedState) error {
 	defer k.steps.Note(link.BeliefSave, false)
 	k.record.Noise = s.noise
 	err := k.record.Belief.Restore(s.belief)
+	if err == nil && s.switched {
+		err = k.store.SetAside()
+	}
 	if err == nil {
 		k.record.SavedAt = time.Now()
 		err = k.store.Save(k.record)
@@ -122,7 +130,7 @@ func (k *beliefSaver) finish(last *controller.State) error {
 	}
 	var err error
 	if last != nil {
-		err = k.save(savedState{last.Belief, last.Noise})
+		err = k.save(savedState{last.Belief, last.Noise, last.Switches != k.offered})
 	}
 	return errors.Join(err, k.store.Close())
 }

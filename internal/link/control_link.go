@@ -20,6 +20,7 @@ type ControlLink struct {
 	plans    *shm.MailboxReader
 	labels   *shm.Consumer
 	stops    *shm.MailboxWriter // not for the control thread
+	switches *shm.Producer
 
 	Words
 
@@ -41,7 +42,7 @@ var (
 // NewControlLink opens the control process's end.
 func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
 	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
-	var errs [7]error
+	var errs [8]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
 	l.requests, errs[2] = segment.Producer(sectionRequests)
@@ -49,6 +50,7 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	l.labels, errs[4] = segment.Consumer(sectionLabels)
 	l.Words, errs[5] = OpenWords(segment)
 	l.stops, errs[6] = segment.MailboxWriter(sectionStops)
+	l.switches, errs[7] = segment.Producer(sectionSwitches)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("control: segment: %w", err)
 	}
@@ -144,7 +146,9 @@ func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 
 // Err returns an error after the host process has written an impossible value.
 func (l *ControlLink) Err() error {
-	for _, err := range [...]error{l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err()} {
+	for _, err := range [...]error{
+		l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err(), l.switches.Err(),
+	} {
 		if err != nil {
 			return err
 		}

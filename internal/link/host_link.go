@@ -20,6 +20,7 @@ type HostLink struct {
 	plans    *shm.MailboxWriter
 	labels   *shm.Producer
 	stops    *shm.MailboxReader
+	switches *shm.Consumer
 
 	Words
 
@@ -36,7 +37,7 @@ var ErrLabelRing = errors.New("host: the robot has not taken the last labels; pr
 // NewHostLink opens the host process's end.
 func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error) {
 	l := &HostLink{shape: shape}
-	var errs [7]error
+	var errs [8]error
 	l.ticks, errs[0] = segment.Consumer(sectionTicks)
 	l.states, errs[1] = segment.MailboxReader(sectionStates)
 	l.requests, errs[2] = segment.Consumer(sectionRequests)
@@ -44,6 +45,7 @@ func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error
 	l.labels, errs[4] = segment.Producer(sectionLabels)
 	l.Words, errs[5] = OpenWords(segment)
 	l.stops, errs[6] = segment.MailboxReader(sectionStops)
+	l.switches, errs[7] = segment.Consumer(sectionSwitches)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("host: segment: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 4
+const segmentVersion = controller.LayoutVersion<<16 | 5
 
 // The sections of the segment between the control and the host process.
 const (
@@ -23,6 +23,7 @@ const (
 	sectionPlans    = "plans"    // mailbox, host to control: the newest plan
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
+	sectionSwitches = "switches" // ring, control to host: switches of the task; full: the switch is refused
 
 	// The host also has a word for each activity.
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
@@ -66,6 +67,7 @@ const (
 const (
 	LabelSlots   = 64 // capacity of the label ring
 	requestSlots = 64
+	switchSlots  = 2
 )
 
 var (
@@ -119,6 +121,7 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionPlans, Kind: shm.KindMailbox, Size: controller.PlanSize(s)},
 		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: LabelSlots},
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
+		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
 	}
 	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})

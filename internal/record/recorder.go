@@ -27,7 +27,7 @@ type Recorder struct {
 	Statistics *Statistics
 	Log        *flightlog.Writer // nil: the run is not recorded
 	Display    Display
-	Learnt     func(tick uint64) // a label entered the belief in this tick; may be nil
+	Learnt     func(tick uint64) // a label or a switch of the task changed the belief in this tick; may be nil
 	Steps      *link.HostSteps   // nil in lockstep
 
 	learnt bool // in the tick before
@@ -60,10 +60,11 @@ func (r *Recorder) Tick(t *controller.Tick) {
 // announce records and shows that the task is learnt, or that labels contradict a learnt task.
 func (r *Recorder) announce(t *controller.Tick) {
 	learnt := t.Flags.Has(controller.FlagLearnt)
-	if learnt == r.learnt {
+	was := r.learnt
+	r.learnt = learnt
+	if learnt == was || t.Flags.Has(controller.FlagSwitched) {
 		return
 	}
-	r.learnt = learnt
 	e := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: fmt.Sprintf(
 		"learnt: you may stop; at least %.0f%% of the attainable reward, %d of the last %d labels predicted",
 		100*t.Known, t.Predicted.Labels, t.Predicted.Of)}
@@ -76,7 +77,7 @@ func (r *Recorder) announce(t *controller.Tick) {
 }
 
 func (r *Recorder) outcomes(t *controller.Tick) {
-	learnt := false
+	learnt := t.Flags.Has(controller.FlagSwitched)
 	for i := range t.NumLabels {
 		l := &t.Labels[i]
 		learnt = learnt || l.Outcome == controller.Applied
@@ -113,6 +114,15 @@ func (r *Recorder) Snapshot(s flightlog.Snapshot) {
 	if r.Log != nil {
 		r.check(r.Log.WriteSnapshot(s))
 	}
+}
+
+// Switch records a switch of the task, which has a snapshot.
+func (r *Recorder) Switch(s flightlog.Snapshot, at int64) {
+	r.Snapshot(s)
+	r.Event(flightlog.Event{
+		At: at, Level: flightlog.Info, Text: "switched to the task " + s.Task,
+		Fields: map[string]string{"task": s.Task, "tick": fmt.Sprint(s.Next)},
+	})
 }
 
 // Request records a request.

@@ -51,13 +51,7 @@ func StartBelief(ctx context.Context, l *controller.Learner, s *Session) (starte
 func restore(l *controller.Learner, r beliefstore.Record) error {
 	state := make([]float64, posterior.StateLen(r.Belief.Dim()))
 	r.Belief.State(state)
-	if err := l.Belief().Restore(state); err != nil {
-		return err
-	}
-	if !l.SetNoise(r.Noise) {
-		return fmt.Errorf("impossible noise (%+v)", r.Noise)
-	}
-	return nil
+	return l.Restore(state, r.Noise)
 }
 
 // MeanZ returns ẑ [d] of a belief of a configuration.

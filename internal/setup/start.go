@@ -107,6 +107,23 @@ func (s *Start) fit(f *configs.File, m Model) error {
 	return nil
 }
 
+// CheckSwitch refuses a task to which a run with this configuration and model cannot switch.
+func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
+	if k.Strategy == controller.Fixed || k.Strategy == controller.Random {
+		return fmt.Errorf("the run does not follow its belief (controller.strategy: %s); start it with %s",
+			k.Strategy, controller.Thompson)
+	}
+	if t.Belief == nil {
+		return fmt.Errorf("the task %s has no belief: it was made from a log; start a run from it with --strategy %s",
+			t.Name, controller.Fixed)
+	}
+	where := "the task " + t.Name
+	if err := CheckModelHash(where, t.ModelHash, m); err != nil {
+		return err
+	}
+	return checkBelief(*t.Belief, where, k, m)
+}
+
 // message describes the start.
 func (s *Start) message() string {
 	if s.Belief == nil {

@@ -30,23 +30,27 @@ func (f Folder) Path(name string) string { return filepath.Join(string(f), name+
 
 // Load reads a task. The error wraps fs.ErrNotExist for an unknown name, and sealed.ErrDamaged for a damaged file.
 func (f Folder) Load(name string) (Task, error) {
+	t, _, err := f.Read(name)
+	return t, err
+}
+
+// Read is Load and also returns the bytes of the file, for Parse.
+func (f Folder) Read(name string) (t Task, data []byte, err error) {
 	if err := CheckName(name); err != nil {
-		return Task{}, err
+		return Task{}, nil, err
 	}
-	data, err := sealed.Read(f.Path(name), maxFile)
+	data, err = sealed.Read(f.Path(name), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Task{}, f.missing(name)
+		return Task{}, nil, f.missing(name)
 	}
-	var t Task
 	if err == nil {
-		t, err = parse(data)
+		t, err = Parse(name, data)
 	}
 	if err != nil {
-		return Task{}, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with `optibfm task delete %s`",
+		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with `optibfm task delete %s`",
 			f.Path(name), err, name)
 	}
-	t.Name = name
-	return t, nil
+	return t, data, nil
 }
 
 // Entry is a file of a folder: a task, or the error of a file that cannot be read.

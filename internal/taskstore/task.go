@@ -93,8 +93,8 @@ func (t Task) appendTo(dst []byte) ([]byte, error) {
 	return sealed.Append(dst, header{format, t}, t.Belief.AppendBinary)
 }
 
-// parse is the inverse of appendTo. Its errors wrap sealed.ErrDamaged.
-func parse(data []byte) (Task, error) {
+// Parse reads the bytes of the file of a task. Its errors wrap sealed.ErrDamaged.
+func Parse(name string, data []byte) (Task, error) {
 	var h header
 	body, err := sealed.Parse(data, &h, format)
 	if err != nil {
@@ -110,5 +110,6 @@ func parse(data []byte) (Task, error) {
 	if err := h.check(); err != nil {
 		return Task{}, fmt.Errorf("%w: %w", sealed.ErrDamaged, err)
 	}
+	h.Task.Name = name
 	return h.Task, nil
 }

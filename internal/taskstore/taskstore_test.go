@@ -190,7 +190,7 @@ func TestParse_RefusesDamagedTasks(t *testing.T) {
 	must(t, err)
 	check := func(what string, data []byte) {
 		t.Helper()
-		if _, err := parse(data); !errors.Is(err, sealed.ErrDamaged) {
+		if _, err := Parse("x", data); !errors.Is(err, sealed.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -224,7 +224,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("{\"format\":\"" + format + "\"}\n12345678"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		task, err := parse(data)
+		task, err := Parse("x", data)
 		if err != nil {
 			if !errors.Is(err, sealed.ErrDamaged) {
 				t.Fatalf("not ErrDamaged: %v", err)
@@ -235,7 +235,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parse(again); err != nil {
+		if _, err := Parse("x", again); err != nil {
 			t.Fatalf("cannot read it back: %v", err)
 		}
 	})

@@ -60,7 +60,7 @@ class StudyPanel {
     const { why, warm, missing, settings } = this.study;
     return [
       why && `Not computed: ${why}.`,
-      warm && "The belief at the start holds labels of earlier runs: ρ cannot change.",
+      warm && "A belief in the log holds labels of earlier runs: ρ cannot change.",
       settings.length > 0 && missing > 0 && `${missing} periods are not in the log: the study is approximate.`,
     ].filter(Boolean).join(" ");
   }

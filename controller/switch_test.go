@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"optibfm/rewardsrc"
+	"optibfm/tflite/tflitetest"
+)
+
+// savedTask returns the belief of a learner with a few labels.
+func savedTask(t *testing.T, cfg Config) (*Learner, []float64) {
+	t.Helper()
+	l, err := NewLearner(cfg, rigLatent, testPeriod)
+	must(t, err)
+	random := rand.New(rand.NewPCG(8, 9))
+	for i := range uint64(7) {
+		l.Observe(i, 0, gaussian(random, rigLatent), nil)
+		l.Apply(value(0, i, random.NormFloat64()), 0)
+	}
+	return l, state(l)
+}
+
+func TestAgent_SwitchesToTheBeliefOfASavedTask(t *testing.T) {
+	for _, armed := range []bool{true, false} {
+		r := newRig(t, func(c *Config) {
+			c.Gate.Kappa, c.Gate.RequestsPerMinute, c.Gate.StopWhenLearnt = 0, 0, true
+			c.Noise.Estimate = true
+		})
+		plans := r.stubPlanner()
+		r.steps(5)
+		r.source.give(value(1, 2, 1), value(2, 3, -1))
+		r.steps(1)
+		request := r.tick.Request
+		if request == 0 || r.tick.NumLabels != 2 {
+			t.Fatalf("request %d, %d labels", request, r.tick.NumLabels)
+		}
+		if !armed {
+			must(t, r.agent.Disarm())
+		}
+		r.agent.proficiency.Resume(true)
+		task, want := savedTask(t, r.cfg)
+		must(t, r.agent.SwitchTask(want, task.Noise()))
+		if r.agent.proficiency.Learnt() {
+			t.Error("still learnt")
+		}
+		var offered []float64
+		confirm := plans.onOffer
+		plans.onOffer = func(s *State) { confirm(s); offered = slices.Clone(s.Belief) }
+		r.source.give(
+			rewardsrc.Label{ID: 3, Kind: rewardsrc.Undo}, value(4, r.tick.Index, 1), answer(5, request, 1), value(1, 2, 1))
+		r.steps(1)
+		closed := r.tick.Flags.Has(FlagSwitched | FlagRequestClosed)
+		if !closed || r.source.asked[len(r.source.asked)-1].ID < request || r.tick.Flags.Has(FlagLearnt) {
+			t.Errorf("flags %b", r.tick.Flags)
+		}
+		for i, outcome := range []Outcome{NothingToUndo, TooOld, UnknownRequest, Duplicate} {
+			if got := r.tick.Labels[i].Outcome; got != outcome {
+				t.Errorf("label %d: %v, want %v", i, got, outcome)
+			}
+		}
+		if plans.state.Switches != 1 || r.tick.Predicted != (Predicted{}) {
+			t.Errorf("%d switches, predicted %+v", plans.state.Switches, r.tick.Predicted)
+		}
+		if armed { // the agent has advanced the belief and settled it, as the learner of the task would
+			task.Advance(1)
+		}
+		task.Settle(r.tick.Index)
+		if !slices.Equal(offered, state(task)) || r.tick.Hash != task.Belief().Hash() {
+			t.Error("the planner is offered another belief than the task's")
+		}
+		r.source.give(value(6, r.tick.Index, 1))
+		if r.steps(1); r.applied().Outcome != Applied || r.tick.Flags.Has(FlagSwitched) {
+			t.Errorf("after the switch: %v, flags %b", r.applied().Outcome, r.tick.Flags)
+		}
+	}
+}
+
+func TestAgent_RefusesASwitchWhileStopped(t *testing.T) {
+	r := newRig(t, nil)
+	r.steps(3)
+	task, belief := savedTask(t, r.cfg)
+	before := r.agent.Learner().Belief().Hash()
+	if err := r.agent.SwitchTask(belief[1:], task.Noise()); err == nil {
+		t.Error("a belief of another dimension is accepted")
+	}
+	if err := r.agent.SwitchTask(belief, NoiseState{Count: -1}); err == nil {
+		t.Error("impossible noise is accepted")
+	}
+	must(t, r.agent.Halt(FaultOperator))
+	if err := r.agent.SwitchTask(belief, task.Noise()); !errors.Is(err, ErrFaulted) {
+		t.Errorf("stopped: %v", err)
+	}
+	r.steps(1)
+	if r.agent.Learner().Belief().Hash() != before || r.tick.Flags.Has(FlagSwitched) {
+		t.Error("a refused switch changed the belief")
+	}
+	must(t, r.agent.Reset())
+	must(t, r.agent.SwitchTask(belief, task.Noise()))
+}
+
+func TestAgent_SwitchDoesNotTurnZFaster(t *testing.T) {
+	r, plans, followed := exploring(t, ExploreConfig{TurnDegPerS: 90})
+	r.steps(2)
+	task, belief := savedTask(t, r.cfg)
+	must(t, r.agent.SwitchTask(belief, task.Noise()))
+	negate(plans.plan.Z)
+	r.steps(1)
+	z := *followed
+	if a := between(z[len(z)-2], z[len(z)-1]); a > 1.8+roundingDeg || !r.tick.Flags.Has(FlagSwitched|FlagExplore) {
+		t.Errorf("z turned by %g°, flags %b", a, r.tick.Flags)
+	}
+}
+
+func TestLearner_SwitchTaskAllocatesNothing(t *testing.T) {
+	l, belief := savedTask(t, DefaultConfig())
+	if n := testing.AllocsPerRun(10, func() { must(t, l.SwitchTask(belief, NoiseState{})) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPlanner_PlansAnewAfterASwitch(t *testing.T) {
+	cfg := configured(Thompson)
+	cfg.Replan, cfg.Gate.StopWhenLearnt = 1000, true
+	p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
+	dst := plan(t, p, learnt(t, cfg, 5))
+	p.appraisal.draws[3].states = 9
+	s := learnt(t, cfg, 6)
+	if fresh, err := p.Plan(s, dst); fresh || err != nil {
+		t.Fatalf("fresh %v, %v", fresh, err)
+	}
+	s.Next, s.Switches = s.Next+1, 1
+	if fresh, err := p.Plan(s, dst); !fresh || err != nil || p.appraisal.draws[3].states != 0 {
+		t.Errorf("after a switch: fresh %v, %v, draw %+v", fresh, err, p.appraisal.draws[3])
+	}
+	s.Next++
+	if fresh, err := p.Plan(s, dst); fresh || err != nil {
+		t.Errorf("fresh %v, %v", fresh, err)
+	}
+}

@@ -1,0 +1,219 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/taskstore"
+	"optibfm/rewardsrc"
+)
+
+// switchTo sends a file of a task and returns the status in the reply.
+func (a *servedRun) switchTo(name string, file []byte) (status link.Status) {
+	a.t.Helper()
+	var out bytes.Buffer
+	_ = SwitchTask(&out, a.path, name, file, true) // an error repeats status.Error
+	rigtest.Must(a.t, json.Unmarshal(out.Bytes(), &status))
+	return status
+}
+
+// belief returns the hash of the belief.
+func (a *servedRun) belief() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.agent.Learner().Belief().Hash()
+}
+
+func TestServer_SwitchesTheTaskOfARobotThatIsNotStopped(t *testing.T) {
+	a := serveRun(t, true)
+	task := rigtest.NewTask(t, a.session, "walk")
+	file := rigtest.TaskFile(t, task)
+	before := a.belief()
+	for i, state := range []string{"disarmed", "armed"} {
+		if i > 0 {
+			a.send("arm")
+		}
+		if got := a.switchTo("walk", file); got.Error != "" || got.State != state {
+			t.Fatalf("%+v, want %s", got, state)
+		}
+		if got := a.belief(); got == before || got != task.Belief.Belief.Hash() {
+			t.Errorf("%s: the belief is %x, want %x", state, got, task.Belief.Belief.Hash())
+		}
+		var next uint64
+		var b link.TaskBelief
+		var ok bool
+		var err error
+		rigtest.WaitUntil(rigtest.HangGuard, func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			next, b, ok, err = a.host.NextSwitch(a.beats)
+			return ok || err != nil
+		})
+		if err != nil || next == 0 || b.Name != "walk" || b.Hash != task.Belief.Belief.Hash() {
+			t.Errorf("the log gets %d, %+v, %v", next, b, err)
+		}
+	}
+	a.send("stop")
+	if got := a.switchTo("walk", file); !strings.Contains(got.Error, "reset") || got.State != "stopped" {
+		t.Errorf("stopped: %+v", got)
+	}
+	a.send("reset")
+	for range 2 { // which no one takes
+		a.switchTo("walk", file)
+	}
+	if got := a.switchTo("walk", file); got.Error != errSwitchesWait.Error() {
+		t.Errorf("the ring is full: %+v", got)
+	}
+}
+
+func TestServer_RefusesATaskThatDoesNotFit(t *testing.T) {
+	a := serveRun(t, true)
+	own := rigtest.NewTask(t, a.session, "walk")
+	changed := func(change func(*taskstore.Task)) []byte {
+		task, record := own, *own.Belief
+		task.Belief = &record
+		change(&task)
+		return rigtest.TaskFile(t, task)
+	}
+	good := rigtest.TaskFile(t, own)
+	before := a.belief()
+	for what, c := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"model": {changed(func(x *taskstore.Task) {
+			x.ModelHash, x.Belief.ModelHash = "0123456789", "0123456789"
+		}), "another model"},
+		"prior":   {changed(func(x *taskstore.Task) { x.Belief.Basis = "0123456789abcdef" }), "controller.prior: task"},
+		"offset":  {changed(func(x *taskstore.Task) { x.Belief.Offset = 2 }), "controller.offset (2"},
+		"sigma":   {changed(func(x *taskstore.Task) { x.Belief.Sigma = 3 }), "controller.sigma (3"},
+		"noise":   {changed(func(x *taskstore.Task) { x.Belief.Estimate = true }), "noise.estimate true"},
+		"state":   {changed(func(x *taskstore.Task) { x.Belief.Noise.Count = -1 }), "impossible noise"},
+		"no file": {changed(func(x *taskstore.Task) { x.Belief = nil }), "has no belief"},
+		"damaged": {append(good[:len(good)-1:len(good)-1], good[len(good)-1]^1), "checksum"},
+		"empty":   {nil, "want 1 to"},
+		"large":   {make([]byte, maxTaskBytes(a.session.Shape())+1), "want 1 to"},
+	} {
+		if got := a.switchTo("walk", c.file); !strings.Contains(got.Error, c.want) {
+			t.Errorf("%s: %+v, want %q", what, got, c.want)
+		}
+	}
+	for _, name := range []string{"", "../walk", "-walk", strings.Repeat("w", 101)} {
+		if got := a.switchTo(name, good); !strings.Contains(got.Error, "not a name") {
+			t.Errorf("%q: %+v", name, got)
+		}
+	}
+	if a.belief() != before {
+		t.Error("a refused switch changed the belief")
+	}
+}
+
+func TestServer_RefusesASwitchWithoutAStrategyThatFollowsTheBelief(t *testing.T) {
+	a := serveRun(t, true)
+	file := rigtest.TaskFile(t, rigtest.NewTask(t, a.session, "walk"))
+	a.session.File.Controller.Strategy = controller.Random
+	if got := a.switchTo("walk", file); !strings.Contains(got.Error, "controller.strategy: random") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A caller that announces more than it sends delays others only by its time limit.
+func TestServer_IncompleteTaskDoesNotBlockOthers(t *testing.T) {
+	a := serveRun(t, true)
+	c, err := net.Dial("unix", a.path)
+	rigtest.Must(t, err)
+	defer c.Close()
+	_, err = fmt.Fprint(c, "switch walk 1000\nnot all")
+	rigtest.Must(t, err)
+	if got := a.send("stop"); got.State != "stopped" {
+		t.Errorf("%+v", got)
+	}
+	reply, _ := io.ReadAll(c)
+	if !bytes.Contains(reply, []byte("reading the task walk")) {
+		t.Errorf("%s", reply)
+	}
+}
+
+// The log of a run with a switch, recorded by the host's half, verifies in every tick.
+func TestControl_SwitchIsReplayed(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) { f.Run.EpisodeS = 0 })
+	r := newRun(t, s, nil)
+	h := r.newIntake(&endlessSource{label: rewardsrc.Label{
+		Kind: rewardsrc.Value, Value: 0.5, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic(),
+	}})
+	log, path, err := s.CreateLog(r.robot.Spec(), "test", false)
+	rigtest.Must(t, err)
+	h.Recorder.Log = log
+	state, _, err := r.host.NewestState()
+	rigtest.Must(t, err)
+	h.Recorder.Snapshot(flightlog.Snapshot{Hash: state.Hash, State: state.Belief, Noise: state.Noise})
+	steps := func(n int) {
+		for range n {
+			r.host.HostBeat.Add(1)
+			rigtest.Must(t, r.silentBeat())
+			rigtest.Must(t, h.TakeTicks())
+			state, _, err := r.host.NewestState()
+			rigtest.Must(t, err)
+			_, err = r.planner.Plan(state, r.plan)
+			rigtest.Must(t, err)
+			rigtest.Must(t, r.host.Publish(r.plan))
+		}
+	}
+	task := rigtest.NewTask(t, s, "walk")
+	file := rigtest.TaskFile(t, task)
+	server := &Server{mailbox: &r.mailbox, session: s, period: r.robot.Spec().Period}
+	switchTask := func() {
+		done := make(chan error)
+		go func() { done <- server.switchTask(fmt.Sprint("walk ", len(file)), bytes.NewReader(file)) }()
+		rigtest.WaitUntil(rigtest.HangGuard, func() bool { return r.mailbox.request.Load()>>8 != r.mailbox.answered.Load() })
+		steps(1)
+		rigtest.Must(t, <-done)
+	}
+	steps(30)
+	switchTask()
+	steps(40)
+	switchTask()
+	steps(10)
+	rigtest.Must(t, log.Close())
+	found, err := flightlog.Open(path)
+	rigtest.Must(t, err)
+	defer found.Close()
+	result, err := flightlog.Verify(found)
+	rigtest.Must(t, err)
+	if !result.OK() || len(result.Gaps) != 0 || result.Verified != 82 {
+		t.Errorf("%d verified, gaps %v, first difference %v", result.Verified, result.Gaps, result.First)
+	}
+	names := []string{}
+	for record, err := range found.Records() {
+		rigtest.Must(t, err)
+		if e := record.Event; e != nil && e.Fields["task"] != "" {
+			names = append(names, e.Fields["task"]+" "+e.Fields["tick"])
+		}
+	}
+	if got := strings.Join(names, ", "); got != "walk 30, walk 71" {
+		t.Errorf("the log has the switches %s", got)
+	}
+}
+
+func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
+	s := rigtest.NewSession(t, nil)
+	r := newRun(t, s, nil)
+	r.ticks(50)
+	task := rigtest.NewTask(t, s, "walk")
+	b := &link.TaskBelief{Name: "walk", State: make([]float64, s.Shape().StateLen()), Hash: task.Belief.Belief.Hash()}
+	task.Belief.Belief.State(b.State)
+	wantNoAllocations(t, func() { // twice, as the ring has room for
+		rigtest.Must(t, r.switchTask(b))
+		r.ticks(1)
+	})
+}
