@@ -190,6 +190,9 @@ type Run struct {
 	// folder tasks beside state_dir, or without state_dir the user's folder
 	// ~/.local/state/optibfm/tasks.
 	TaskDir string `yaml:"task_dir"`
+	// FormerTasks makes the saved tasks of the model, at most the 32 newest,
+	// hypotheses beside those of the task prior (controller.hypotheses).
+	FormerTasks bool `yaml:"former_tasks"`
 	// StartTask is the saved task with which the run starts, unless state_dir
 	// has the belief of an earlier run. The strategy fixed follows its z.
 	// Empty: none.
@@ -231,6 +234,6 @@ func Default() File {
 			Web:       web.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
-		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
+	"gonum.org/v1/gonum/floats"
 
 	"optibfm/hal"
 	"optibfm/posterior"
@@ -134,6 +136,29 @@ func (b *Basis) whiten(w []float64) {
 		}
 		w[i] /= row[0]
 	}
+}
+
+// example writes u of an example to dst [size].
+func (b *Basis) example(dst []float64, k int) {
+	for i := range dst {
+		dst[i] = float64(b.examples[k*len(dst)+i])
+	}
+	b.whiten(dst)
+}
+
+// along writes u of (0, z) to dst [size], with the median length of the examples. z [d] is not 0.
+func (b *Basis) along(dst, z []float64) {
+	lengths := make([]float64, len(b.examples)/len(dst))
+	for k := range lengths {
+		b.example(dst, k)
+		lengths[k] = norm(dst)
+	}
+	slices.Sort(lengths)
+	clear(dst)
+	direction(dst[b.nuisance():], z)
+	b.whiten(dst)
+	direction(dst, dst)
+	floats.Scale(lengths[len(lengths)/2], dst)
 }
 
 // multiply replaces the upper triangular matrix m [d, d], row-major, by the product of the last rows of L with it.

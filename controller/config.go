@@ -83,6 +83,10 @@ type Config struct {
 
 	// Basis is that of the model's task prior. Prior task requires it.
 	Basis *Basis `yaml:"-" json:",omitempty"`
+
+	// FormerTasks are further hypotheses: saved tasks in the coordinates of Basis, see FormerTask. They are no
+	// part of these coordinates.
+	FormerTasks [][]float64 `yaml:"-" json:",omitempty"`
 }
 
 // NoiseConfig configures the model of the noise of labels.
@@ -313,6 +317,7 @@ func (c Config) checkBelief(v *mistakes, d int) {
 	if d > 0 && c.basis() != nil && c.Basis.dim() != d {
 		v.add("prior", c.Prior, fmt.Sprintf("its task prior has %d features, the model has %d", c.Basis.dim(), d))
 	}
+	c.checkFormerTasks(v)
 	v.within("lambda", c.Lambda, minLambda, maxLambda)
 	if c.Robust != 0 && !(c.Robust >= minRobust && c.Robust <= maxRobust) {
 		v.add("robust", c.Robust, fmt.Sprintf("use a number from %g to %g, or 0 for the same weight for all labels",
@@ -327,6 +332,18 @@ func (c Config) checkBelief(v *mistakes, d int) {
 	}
 	if _, err := c.NewBelief(d); err != nil {
 		v.add("rho", c.Rho, err.Error())
+	}
+}
+
+func (c Config) checkFormerTasks(v *mistakes) {
+	if n := len(c.FormerTasks); n > MaxFormerTasks {
+		v.add("hypotheses", fmt.Sprintf("%d saved tasks", n), fmt.Sprintf("use at most %d", MaxFormerTasks))
+	}
+	for _, u := range c.FormerTasks {
+		if basis := c.basis(); basis != nil && len(u) != basis.size() || !finite(norm(u)) {
+			v.add("hypotheses", fmt.Sprintf("a saved task of %d numbers", len(u)), "use tasks of the model's task prior")
+			return
+		}
 	}
 }
 

@@ -79,8 +79,8 @@
 //
 // With a task prior ([Basis]) the belief is over u with (g, z) = Lu, and the features of
 // a label are Lᵀ(e, φ - μ): the residuals e of the prior, which φ does not express, have
-// their own coefficients g. With Config.Hypotheses the planner weighs random rewards by the
-// labels and draws z around them, while there are few labels. With Config.Offset an
+// their own coefficients g. With Config.Hypotheses the planner weighs random rewards and
+// saved tasks by the labels and draws z around them, while there are few labels. With Config.Offset an
 // additional constant feature models the operator's zero. With Config.Noise the belief holds
 // labels of unit noise, σ is estimated from their residuals, and Student's t gives a label
 // that contradicts the others less weight. [Learner.Settle] revises the weights of the newest labels,

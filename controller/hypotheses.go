@@ -16,6 +16,8 @@ const (
 	hypothesisSpread = 0.3
 	// amplitude and amplitudeDeviation describe the factor between a task's reward and that of its hypothesis.
 	amplitude, amplitudeDeviation = 0.8, 0.5
+	// MaxFormerTasks is the largest number of Config.FormerTasks.
+	MaxFormerTasks = 32
 	// maxWeighed is the number of labels beyond which the Gaussian belief needs no hypotheses.
 	maxWeighed = 300
 )
@@ -26,14 +28,17 @@ const (
 //
 //	u ~ N(a m_k, 0.3 I/λ),   a ~ N(0.8, 0.5²),   each k with the same probability
 //
-// and leave that of the operator's zero as it is. The weight of a hypothesis is its probability given the
-// labels, with a and u integrated out. All follows from the belief: given a and k, u has the precision
-// V - D + P and the mean (V - D + P)⁻¹(b + a P m_k), where P is the prior precision around a hypothesis.
+// and leave that of the operator's zero as it is. Config.FormerTasks are further m_k, with half of the probability
+// together. The weight of a hypothesis is its probability given the labels, with a and u integrated out. All follows
+// from the belief: given a and k, u has the precision V - D + P and the mean (V - D + P)⁻¹(b + a P m_k), where P is
+// the prior precision around a hypothesis.
 type hypotheses struct {
 	label  float64    // weight in the belief of a label of confidence 1
 	lambda float64    // precision of the prior where σ is 1
 	means  *mat.Dense // m_k, [H, n]
 	first  int        // dimensions before those of the prior
+	random int        // hypotheses that are examples; the others are former tasks
+	former float64    // log of the probability of a former task, relative to that of an example
 
 	known  bool      // the fields below are those of the labels with rhs and weight, and of scale
 	rhs    []float64 // b, [n]
@@ -61,21 +66,48 @@ func newHypotheses(c Config, d int) *hypotheses {
 		return nil
 	}
 	size := basis.size()
-	n, count := d+c.nuisance(), len(basis.examples)/size
+	random := len(basis.examples) / size
+	n, count := d+c.nuisance(), random+len(c.FormerTasks)
 	h := &hypotheses{
 		label: c.labelWeight(), lambda: c.Lambda, means: mat.NewDense(count, n, nil), first: n - size,
+		random: random, former: math.Log(float64(random) / float64(max(1, len(c.FormerTasks)))),
 		rhs: make([]float64, n), precision: mat.NewSymDense(n, nil), scaled: mat.NewDense(count, n, nil),
 		base: mat.NewVecDense(n, nil), weights: make([]float64, count), a: make([]float64, count),
 		spread: make([]float64, count), u: make([]float64, n), noise: mat.NewVecDense(n, nil),
 	}
-	for k := range count {
-		row := h.means.RawRowView(k)[h.first:]
-		for i, x := range basis.examples[k*size : (k+1)*size] {
-			row[i] = float64(x)
-		}
-		basis.whiten(row)
+	for k := range random {
+		basis.example(h.means.RawRowView(k)[h.first:], k)
+	}
+	for i, u := range c.FormerTasks {
+		copy(h.means.RawRowView(random + i)[h.first:], u)
 	}
 	return h
+}
+
+// FormerTask returns u [K+d] of a saved task for FormerTasks: the mean under its belief b of this configuration and
+// scale, [Learner.Scale]. Without a belief of the configuration's dimension it follows from the task's z [d] alone,
+// with the median length of the examples. It is nil for a configuration without hypotheses.
+func (c Config) FormerTask(z []float64, b *posterior.Belief, scale float64) []float64 {
+	c.FormerTasks = nil
+	h := newHypotheses(c, len(z))
+	if h == nil {
+		return nil
+	}
+	u := make([]float64, c.Basis.size())
+	switch {
+	case b == nil || b.Dim() != len(h.rhs):
+		c.Basis.along(u, z)
+	case h.weigh(b, scale):
+		h.mean(u)
+	default:
+		unit := make([]float64, b.Dim())
+		for i := range u {
+			unit[h.first+i] = 1
+			u[i] = b.Predict(unit)
+			unit[h.first+i] = 0
+		}
+	}
+	return u
 }
 
 // weigh computes the mixture for a belief of the given scale, unless it is known. It returns false where the
@@ -133,6 +165,9 @@ func (h *hypotheses) compare(scale float64) bool {
 		square = square*unit + precision
 		h.a[k], h.spread[k] = linear/square, 1/math.Sqrt(square)
 		h.weights[k] = (linear*linear/square - math.Log(square)) / 2
+		if k >= h.random {
+			h.weights[k] += h.former
+		}
 	}
 	most := floats.LogSumExp(h.weights)
 	for k, w := range h.weights {
@@ -141,7 +176,7 @@ func (h *hypotheses) compare(scale float64) bool {
 	return finite(most)
 }
 
-// mean writes the mean of u of the task to dst [d], after weigh.
+// mean writes the mean of the last entries of u to dst, after weigh: those of the task to [d].
 func (h *hypotheses) mean(dst []float64) {
 	n, first := len(h.rhs), len(h.rhs)-len(dst)
 	for i := first; i < n; i++ {

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/posterior"
@@ -25,8 +27,15 @@ type mixture struct {
 func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64) (m mixture) {
 	count, _ := h.means.Dims()
 	n, dims := x.Dims()
-	total := 0.0
+	total, former := 0.0, count-h.random
 	for k := range count {
+		probability := 1 / float64(h.random)
+		if former > 0 {
+			probability /= 2
+		}
+		if k >= h.random {
+			probability = 1 / (2 * float64(former))
+		}
 		example := mat.NewVecDense(dims, mat.Row(nil, k, h.means))
 		prior := mat.NewVecDense(dims, nil)
 		prior.ScaleVec(amplitude, example)
@@ -57,7 +66,7 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 		if !chol.Factorize(sum) || chol.SolveVecTo(&solved, &residual) != nil {
 			panic("not positive definite")
 		}
-		m.weights = append(m.weights, math.Exp(-(mat.Dot(&residual, &solved)+chol.LogDet())/2))
+		m.weights = append(m.weights, probability*math.Exp(-(mat.Dot(&residual, &solved)+chol.LogDet())/2))
 		total += m.weights[k]
 		var inverse mat.Dense
 		if err := inverse.Inverse(sum); err != nil {
@@ -154,6 +163,7 @@ func TestHypotheses_AreWeighedByTheLabels(t *testing.T) {
 		"estimated noise": func(*Config) {},
 		"fixed noise":     func(c *Config) { c.Noise = NoiseConfig{} },
 		"no offset":       func(c *Config) { c.Offset = 0 },
+		"former tasks":    func(c *Config) { c.FormerTasks = [][]float64{{0, 1, 2, 0, -1, 0, 1}, {1, 0, 0, 1, 0, 0, 1}} },
 	} {
 		p, l, want := taughtWithHypotheses(t, change)
 		if !p.hypotheses.weigh(p.belief, l.Scale()) {
@@ -205,6 +215,103 @@ func TestHypotheses_DrawsHaveTheDistributionOfTheMixture(t *testing.T) {
 	if !mat.EqualApprox(got, &zCov, 0.03*size) {
 		t.Errorf("covariance\n%v, want\n%v", mat.Formatted(got), mat.Formatted(&zCov))
 	}
+}
+
+func TestFormerTask_IsTheMeanOfItsBelief(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"few labels": func(*Config) {},
+		"no offset":  func(c *Config) { c.Offset = 0 },
+		"others":     func(c *Config) { c.FormerTasks = [][]float64{{0, 1, 2, 0, -1, 0, 1}} },
+	} {
+		p, l, _ := taughtWithHypotheses(t, change)
+		cfg := p.cfg
+		cfg.FormerTasks = nil
+		want := make([]float64, rigLatent)
+		cfg.Estimate(want, l.Belief(), l.Scale())
+		u := p.cfg.FormerTask(want, l.Belief(), l.Scale())
+		if len(u) != cfg.Basis.size() {
+			t.Fatalf("%s: %d numbers", name, len(u))
+		}
+		cfg.Basis.task(u[cfg.Basis.nuisance():])
+		if got := u[cfg.Basis.nuisance():]; !closeAll(got, want) {
+			t.Errorf("%s: z of the task is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// With so many labels that the belief is Gaussian, the mean of all of u predicts the labels as the belief does.
+func TestFormerTask_OfManyLabelsIsTheGaussianMean(t *testing.T) {
+	p, l, _ := taughtWithHypotheses(t, func(*Config) {})
+	x := gaussian(rand.New(rand.NewPCG(3, 1)), l.Belief().Dim())
+	for l.Belief().Weight() <= maxWeighed {
+		must(t, l.Belief().Update(x, 0.5, 20))
+	}
+	u := p.cfg.FormerTask(make([]float64, rigLatent), l.Belief(), l.Scale())
+	x[0] = 0 // without the operator's zero
+	if got, want := floats.Dot(x[1:], u), l.Belief().Predict(x); math.Abs(got-want) > 1e-9 {
+		t.Errorf("predicts %g, the belief %g", got, want)
+	}
+}
+
+func TestFormerTask_WithoutABeliefHasTheLengthOfAnExample(t *testing.T) {
+	p, _, _ := taughtWithHypotheses(t, func(*Config) {})
+	z := []float64{3, -1, 0, 2}
+	other, err := posterior.New(9, 1, 1)
+	must(t, err)
+	for _, belief := range []*posterior.Belief{nil, other} {
+		u := p.cfg.FormerTask(z, belief, 1)
+		var lengths []float64
+		for k := range p.hypotheses.random {
+			lengths = append(lengths, norm(p.hypotheses.means.RawRowView(k)))
+		}
+		slices.Sort(lengths)
+		if got, want := norm(u), lengths[len(lengths)/2]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("length %g, want %g", got, want)
+		}
+		var w mat.VecDense // (g, z)
+		w.MulVec(p.basis.dense(), mat.NewVecDense(len(u), u))
+		scale := w.AtVec(w.Len()-1) / z[3]
+		for i := range w.Len() {
+			want := 0.0
+			if i >= p.basis.nuisance() {
+				want = scale * z[i-p.basis.nuisance()]
+			}
+			if math.Abs(w.AtVec(i)-want) > 1e-9 || scale <= 0 {
+				t.Errorf("(g, z) is %v, want a multiple of %v", w.RawVector().Data, z)
+			}
+		}
+	}
+	cfg := p.cfg
+	cfg.Hypotheses = false
+	if cfg.FormerTask(z, nil, 1) != nil {
+		t.Error("a former task without hypotheses")
+	}
+}
+
+func TestConfig_FormerTasksKeepTheBasis(t *testing.T) {
+	p, _, _ := taughtWithHypotheses(t, func(*Config) {})
+	cfg := p.cfg
+	hash := cfg.BasisHash()
+	cfg.FormerTasks = [][]float64{{0.1, 1.0 / 3, 2, 0, -1, 0, 1}}
+	if cfg.BasisHash() != hash {
+		t.Error("former tasks change the hash of the basis")
+	}
+	text, err := json.Marshal(cfg)
+	must(t, err)
+	var read Config
+	must(t, json.Unmarshal(text, &read))
+	if !slices.Equal(read.FormerTasks[0], cfg.FormerTasks[0]) {
+		t.Errorf("the log has %v", read.FormerTasks)
+	}
+	for _, bad := range [][][]float64{{{1}}, {{nan, 0, 0, 0, 0, 0, 0}}, make([][]float64, MaxFormerTasks+1)} {
+		if cfg.FormerTasks = bad; cfg.Validate(rigLatent) == nil {
+			t.Errorf("%v is accepted", bad)
+		}
+	}
+}
+
+func closeAll(got, want []float64) bool {
+	return mat.EqualApprox(mat.NewVecDense(len(got), got), mat.NewVecDense(len(want), want), 1e-9)
 }
 
 func TestHypotheses_AreWeighedAgainAfterALabelOfValue0(t *testing.T) {

@@ -66,6 +66,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	os.Setenv("XDG_STATE_HOME", "/nonexistent") // no saved tasks of the user
 	os.Exit(m.Run())
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,4 +107,30 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	other := "model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 	_, err = execute(append([]string{"run", "--fast", "--start", "corner", "--set", other}, set...)...)
 	wantError(t, err, "another model")
+}
+
+// With a task among the saved ones, a robot follows it sooner than one that knows only the task prior.
+func TestTask_IsRelearntFasterAsAFormerTask(t *testing.T) {
+	dir := t.TempDir()
+	set := []string{
+		"--set", "run.task_dir=" + filepath.Join(dir, "tasks"), "--set", "log.dir=" + filepath.Join(dir, "logs"),
+	}
+	saved := []string{"corner", "spin", "fast"}
+	for _, task := range saved {
+		taught := fastRover(t, append(set, "--task", task, "--episodes", "6")...)
+		_, err := execute(append([]string{"task", "save", task, "--from", taught.Log}, set...)...)
+		rigtest.Must(t, err)
+	}
+	first := func(former bool) (sum float64) {
+		for _, task := range saved[1:] {
+			for seed := range 6 {
+				sum += total(fastRover(t, append(set, "--task", task, "--episodes", "1", "--seed", fmt.Sprint(seed),
+					"--set", fmt.Sprintf("run.former_tasks=%t", former))...).Returns)
+			}
+		}
+		return sum
+	}
+	if with, without := first(true), first(false); with < 1.15*without {
+		t.Errorf("the first returns sum to %.0f with former tasks and to %.0f without", with, without)
+	}
 }

@@ -15,20 +15,23 @@ import (
 )
 
 // RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief. It returns
-// a message about that belief and the task that the run follows first, empty if there is neither.
+// a message about that belief, the former tasks and the task that the run follows first, empty if there is none.
 func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (message string, err error) {
 	recalled, err := loadBelief(l, s)
 	if err != nil {
 		return recalled, err
 	}
-	started, first := "", ""
+	started, former, first := "", "", ""
+	if n := len(s.File.Controller.FormerTasks); n > 0 {
+		former = fmt.Sprintf("%d saved tasks are hypotheses (run.former_tasks)", n)
+	}
 	if l.Belief().Weight() == 0 {
 		started, err = StartBelief(ctx, l, s)
 	}
 	if e := s.File.Controller.Explore; e.UntilLabel {
 		first = fmt.Sprintf("the robot follows the task %s until your first label", e.Tasks[0])
 	}
-	messages := slices.DeleteFunc([]string{recalled, started, first}, func(m string) bool { return m == "" })
+	messages := slices.DeleteFunc([]string{recalled, started, former, first}, func(m string) bool { return m == "" })
 	return strings.Join(messages, "; "), err
 }
 

@@ -153,6 +153,9 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
 		return nil, err
 	}
+	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
+		fmt.Fprint(os.Stderr, plaintext.Wrap(fmt.Sprintf("warning: run.former_tasks: %v", err)))
+	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
 	}

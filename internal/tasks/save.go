@@ -85,6 +85,7 @@ func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.
 		if err := setup.SetBasis(k, model); err != nil {
 			return err
 		}
+		setup.SetFormerTasks(k, w.file.Run, model) // as the run does, which reports unreadable tasks
 	}
 	return setup.CheckBasis(from, r, *k)
 }

@@ -1,0 +1,48 @@
+package setup
+
+import (
+	"slices"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/taskstore"
+)
+
+// SetFormerTasks gives the controller the newest saved tasks of the model, without the one with which the run starts.
+// It returns the errors of the tasks that it cannot read, and leaves them out.
+func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []error) {
+	k.FormerTasks = nil
+	folder, err := TaskFolder(r)
+	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" || err != nil {
+		return nil
+	}
+	entries, err := folder.List()
+	if err != nil {
+		return []error{err}
+	}
+	slices.SortStableFunc(entries, func(a, b taskstore.Entry) int { return b.Task.Origin.At.Compare(a.Task.Origin.At) })
+	for _, e := range entries {
+		if e.Err != nil {
+			unread = append(unread, e.Err)
+			continue
+		}
+		fits := e.Task.ModelHash == m.Fingerprint() && len(e.Task.Z) == m.Dims().Latent
+		if !fits || e.Name == r.StartTask || len(k.FormerTasks) == controller.MaxFormerTasks {
+			continue
+		}
+		if u := formerTask(*k, e.Task); u != nil {
+			k.FormerTasks = append(k.FormerTasks, u)
+		}
+	}
+	return unread
+}
+
+// formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without one.
+func formerTask(k controller.Config, t taskstore.Task) []float64 {
+	r := t.Belief
+	if r == nil || r.Basis != k.BasisHash() {
+		return k.FormerTask(t.Z, nil, 0)
+	}
+	k.Offset, k.Sigma, k.Noise.Estimate = r.Offset, r.Sigma, r.Estimate
+	return k.FormerTask(t.Z, r.Belief, r.Noise.Scale(k))
+}

@@ -1,0 +1,62 @@
+package setup_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
+)
+
+func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
+	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
+	rigtest.Must(t, err)
+	open := func() *setup.Session {
+		t.Helper()
+		s, err := setup.OpenSession(file, false)
+		rigtest.Must(t, err)
+		return s
+	}
+	s := open()
+	if s.File.Controller.FormerTasks != nil {
+		t.Error("former tasks without a folder")
+	}
+	folder := taskstore.Folder(file.Run.TaskDir)
+	task := rigtest.NewTask(t, s, "newest")
+	want := s.File.Controller.FormerTask(task.Z, task.Belief.Belief, task.Belief.Noise.Scale(s.File.Controller))
+	goal := task
+	goal.Belief = nil
+	for i := range controller.MaxFormerTasks + 3 {
+		goal.Name, goal.Origin.At = fmt.Sprintf("old%02d", i), time.Unix(int64(i), 0)
+		rigtest.Must(t, folder.Save(goal, false))
+	}
+	task.Origin.At = time.Unix(1e9, 0)
+	rigtest.Must(t, folder.Save(task, false))
+	goal.Name, goal.ModelHash, goal.Origin.At = "other", "another model", time.Unix(2e9, 0)
+	rigtest.Must(t, folder.Save(goal, false))
+	rigtest.Must(t, os.WriteFile(folder.Path("damaged"), []byte("x"), 0o600))
+
+	got := open().File.Controller
+	if n := len(got.FormerTasks); n != controller.MaxFormerTasks || !slices.Equal(got.FormerTasks[0], want) {
+		t.Errorf("%d former tasks, or the first is not the newest", n)
+	}
+	k := got
+	if unread := setup.SetFormerTasks(&k, file.Run, s.Model); len(unread) != 1 {
+		t.Errorf("unread: %v", unread)
+	}
+	file.Run.StartTask = "newest"
+	if got := open().File.Controller.FormerTasks; slices.Equal(got[0], want) {
+		t.Error("the task of the start is a former task too")
+	}
+	file.Run.StartTask, file.Run.FormerTasks = "", false
+	if open().File.Controller.FormerTasks != nil {
+		t.Error("run.former_tasks: false has no effect")
+	}
+}
