@@ -2,11 +2,9 @@ package tasks
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"path/filepath"
@@ -15,11 +13,13 @@ import (
 	"strings"
 
 	"optibfm/configs"
+	"optibfm/flightlog"
 	"optibfm/internal/regular"
 )
 
-// A file of moments is CSV with these columns, in any order. Only tick and label are required; the label column
-// is empty until a person fills it. time_s, gain_nats and expected are for that person: nothing reads them.
+// A file of moments is CSV with these columns, in any order. Propose and the replay page write it. Only tick and label
+// are required; the label column is empty until a person fills it. time_s, gain_nats and expected are for that person:
+// nothing reads them.
 const (
 	columnTime     = "time_s" // since the first tick
 	columnTick     = "tick"
@@ -36,15 +36,7 @@ const maxMoments = 1 << 20
 
 // stateOf identifies the features of a tick, so that labels for another log are noticed. It begins with a letter:
 // a spreadsheet leaves it as it is.
-func stateOf(phi []float64) string {
-	sum := uint32(0)
-	var buf [8]byte
-	for _, x := range phi {
-		binary.LittleEndian.PutUint64(buf[:], math.Float64bits(x))
-		sum = crc32.Update(sum, crc32.IEEETable, buf[:])
-	}
-	return fmt.Sprintf("s%08x", sum)
-}
+func stateOf(phi []float64) string { return fmt.Sprintf("s%08x", flightlog.StateSum(phi)) }
 
 // writeMoments writes proposed moments with an empty label column.
 func writeMoments(out io.Writer, moments []moment) error {
