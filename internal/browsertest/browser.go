@@ -8,6 +8,7 @@ package browsertest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"html"
 	"image"
 	_ "image/png" // of screenshots
@@ -88,6 +89,22 @@ func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
 func DOM(t *testing.T, page []byte, fragment string, args ...string) []byte {
 	t.Helper()
 	return Open(t, page, fragment, append(args, "--dump-dom")...)
+}
+
+// Drive runs a script in the page when the page is ready, and decodes the JSON of its return value.
+func Drive(t *testing.T, page []byte, fragment, size, script string, result any) {
+	t.Helper()
+	driver := `<script>setTimeout(() => {
+		const drive = () => { ` + script + ` };
+		document.body.dataset.driven = JSON.stringify(drive());
+	}, 1000)</script></body>`
+	immediate := `<head><script>window.requestAnimationFrame = (draw) => draw();</script>`
+	page = bytes.Replace(Unguarded(page), []byte("<head>"), []byte(immediate), 1)
+	page = bytes.Replace(page, []byte("</body>"), []byte(driver), 1)
+	text := Attribute(t, DOM(t, page, fragment, "--window-size="+size), "data-driven")
+	if err := json.Unmarshal([]byte(text), result); err != nil {
+		t.Fatalf("the page returned %q: %v", text, err)
+	}
 }
 
 // Picture returns a screenshot of the page.
