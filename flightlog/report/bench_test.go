@@ -23,7 +23,7 @@ func BenchmarkWrite_Hour(b *testing.B) {
 			defer func() { _ = file.Close() }()
 			out = file
 		}
-		made, err := Write(out, open(b, log), log)
+		made, err := Write(out, open(b, log), log, &Labelling{})
 		must(b, err)
 		page = made.Bytes
 	}

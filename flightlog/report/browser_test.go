@@ -4,7 +4,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"html"
 	"regexp"
@@ -12,26 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/browsertest"
 )
-
-// drive runs a script in the page when the page is ready, and decodes the JSON of its
-// return value.
-func drive(t *testing.T, page []byte, hash, size, script string, result any) {
-	t.Helper()
-	driver := `<script>setTimeout(() => {
-		const drive = () => { ` + script + ` };
-		document.body.dataset.driven = JSON.stringify(drive());
-	}, 1000)</script></body>`
-	immediate := `<head><script>window.requestAnimationFrame = (draw) => draw();</script>`
-	page = bytes.Replace(browsertest.Unguarded(page), []byte("<head>"), []byte(immediate), 1)
-	page = bytes.Replace(page, []byte("</body>"), []byte(driver), 1)
-	text := browsertest.Attribute(t, browsertest.DOM(t, page, hash, "--window-size="+size), "data-driven")
-	if err := json.Unmarshal([]byte(text), result); err != nil {
-		t.Fatalf("the page returned %q: %v", text, err)
-	}
-}
 
 func TestPage_ShowsTheStudy(t *testing.T) {
 	log := simulated().write(t)
@@ -52,7 +35,7 @@ func TestPage_ShowsTheStudy(t *testing.T) {
 		Object.assign(result, { chosen: read(), command: text("command"), belief: text("belief-text") });
 		document.getElementById("reset").click();
 		return Object.assign(result, { reset: read() });`
-	drive(t, page, "t=5&kappa=0.2&rho=0.996", "1280,1000", script, &got)
+	browsertest.Drive(t, page, "t=5&kappa=0.2&rho=0.996", "1280,1000", script, &got)
 	if got.Ready != "yes" || got.Link != "optibfm replay run.mcap --kappa 0.2 --rho 0.996" {
 		t.Errorf("ready %q, command %q", got.Ready, got.Link)
 	}
@@ -137,7 +120,7 @@ func TestPage_KeysMoveTheCursor(t *testing.T) {
 			rows: document.querySelectorAll("#readings div").length,
 		};`
 	for _, size := range []string{"1280,900", "800,1000"} {
-		drive(t, page, "", size, script, &got)
+		browsertest.Drive(t, page, "", size, script, &got)
 		end, home, right, next := got.Now[0], got.Now[1], got.Now[2], got.Now[3]
 		if home != "0.000 s, tick 0" || right == home || end == home || next == right {
 			t.Errorf("%s: the cursor went to %q", size, got.Now)
@@ -167,7 +150,7 @@ func TestPage_DrawsOnlyWithRoom(t *testing.T) {
 			style.media = media;
 			window.resized();
 			counts.push(count());
-			["End", "n", "+", "0"].forEach(press);
+			["End", "n", "i", "a"].forEach(press);
 			counts.push(count());
 		}
 		return counts;`
@@ -178,7 +161,7 @@ func TestPage_DrawsOnlyWithRoom(t *testing.T) {
 		head := `<style id="style">` + style + `</style>` + observer + `</head>`
 		hidden := bytes.Replace(page, []byte("</head>"), []byte(head), 1)
 		var counts []int // drawn plots before and after keys: without room, with room, without room again
-		drive(t, hidden, "", "1280,900", script, &counts)
+		browsertest.Drive(t, hidden, "", "1280,900", script, &counts)
 		if !slices.Equal(counts, []int{0, 0, 7, 7, 0, 0}) {
 			t.Errorf("%s: drawn plots: %v", name, counts)
 		}
@@ -201,7 +184,7 @@ func TestPage_ShowsTheWeightOfLabels(t *testing.T) {
 		s := simulated()
 		s.cfg.Robust = robust
 		page, _ := pageOf(t, s.write(t))
-		drive(t, page, "", "1280,900", script, &readings)
+		browsertest.Drive(t, page, "", "1280,900", script, &readings)
 		all := strings.Join(readings, "\n")
 		if robust == 0 && strings.Contains(all, "counted") {
 			t.Errorf("robust 0: %s", all)
@@ -227,5 +210,133 @@ func TestPage_ShowsNamesAsText(t *testing.T) {
 	}
 	if browsertest.Attribute(t, dom, "data-ready") != "yes" {
 		t.Error("the script did not reach its end")
+	}
+}
+
+// labelScript has functions that label a log in its page. saved returns the file that the
+// page would download.
+const labelScript = `
+	const id = (name) => document.getElementById(name), texts = (list) => Array.from(list, (e) => e.textContent);
+	const press = (...keys) => keys.forEach((key) => document.dispatchEvent(new KeyboardEvent("keydown", { key })));
+	const rows = () => texts(document.querySelectorAll("#given tr"));
+	const saved = () => {
+		let text = "nothing";
+		window.Blob = class { constructor(parts) { text = parts.join(""); } };
+		URL.createObjectURL = () => "#";
+		HTMLAnchorElement.prototype.click = function () { text = this.download + "\n" + text; };
+		id("save-labels").click();
+		return text;
+	};`
+
+func TestPage_LabelsTheMomentAtTheCursor(t *testing.T) {
+	page, _ := labelPageOf(t, simulated().write(t), labelling())
+	var got struct {
+		Proposed, Rows, Left []string
+		Now, Here, Saved     string
+		Disabled             []bool
+		Focus                string
+	}
+	script := labelScript + `
+		const disabled = [id("save-labels").disabled];
+		press("m", "+", "m", "2", "End", "-", "Home", "0", "ArrowRight", "9", "Delete", "m");
+		const result = { now: id("now").textContent, rows: rows(), proposed: texts(id("proposed").children) };
+		id("proposed").children[0].click();
+		Object.assign(result, { here: id("label-here").textContent, saved: saved() });
+		const remove = id("given").rows[1].querySelectorAll("button")[1];
+		remove.focus();
+		remove.click();
+		result.focus = document.activeElement.getAttribute("aria-label");
+		disabled.push(id("save-labels").disabled);
+		press("Backspace");
+		return Object.assign(result, { left: rows(), disabled });`
+	browsertest.Drive(t, page, "", "1280,900", script, &got)
+	given, _ := givenOf(t, page)
+	at := func(i int) string { return fmt.Sprintf("%.3f s", given.Proposed[i].Time) }
+	wantRows := []string{"0.000 s0×", at(1) + "-0.75×", at(0) + "+×"}
+	if len(got.Rows) != 4 || !slices.Equal(got.Rows[:3], wantRows) || !strings.HasSuffix(got.Rows[3], "s-×") {
+		t.Errorf("rows %q, want %q and - at the end", got.Rows, wantRows)
+	}
+	if want := []string{fmt.Sprintf("%.2f s: +", given.Proposed[0].Time),
+		fmt.Sprintf("%.2f s: -0.75", given.Proposed[1].Time)}; !slices.Equal(got.Proposed, want) {
+		t.Errorf("proposed %q, want %q", got.Proposed, want)
+	}
+	if got.Here != "At "+at(0)+": label +" || strings.Contains(got.Now, "tick 0") {
+		t.Errorf("here %q; moved to %q though all proposed moments have a label", got.Here, got.Now)
+	}
+	lines := strings.Split(got.Saved, "\n")
+	if len(lines) != 7 || lines[0] != "run-moments.csv" || lines[1] != "time_s,tick,gain_nats,expected,state,label" ||
+		lines[3] != fmt.Sprintf("%.3f,3,0.125,-0.500,s%08x,-0.75", given.Proposed[1].Time, given.Proposed[1].State) {
+		t.Errorf("saved %q", lines)
+	}
+	if !slices.Equal(got.Left, []string{got.Rows[0], got.Rows[3]}) || !slices.Equal(got.Disabled, []bool{true, false}) {
+		t.Errorf("left %q, save disabled %v", got.Left, got.Disabled)
+	}
+	if want := "remove the label at " + at(0); got.Focus != want {
+		t.Errorf("the focus is on %q, want %q", got.Focus, want)
+	}
+}
+
+func TestPage_KeepsLabelsOverAReload(t *testing.T) {
+	page, _ := labelPageOf(t, simulated().write(t), labelling())
+	given, _ := givenOf(t, page)
+	script := labelScript + `
+		const result = { asked: window.asked, restored: rows() };
+		press("Home", "+");
+		Object.assign(result, { stored: window.stored ?? "", warned: id("label-kept").textContent !== "" });
+		press("Delete");
+		return Object.assign(result, { cleared: window.stored === null });`
+	for name, c := range map[string]struct {
+		get      string // returns the stored text
+		restored int
+		stored   string
+	}{
+		"rows": {`return '[[7,"-"],[4,"0.25"],[1e9,"+"],[-3,"+"],[2.5,"+"],["0","1"],[1,"x"],[1,"0x1"],[1,"1,2"],[1,""],' +
+			'[1,1],5,null,[2]]'`, 2, `[[7,"-"],[4,"0.25"],[0,"+"]]`},
+		"no JSON":    {`return "[[0"`, 0, `[[0,"+"]]`},
+		"no storage": {`throw new DOMException("", "SecurityError")`, 0, ""},
+	} {
+		storage := `<head><script>Object.defineProperty(window, "localStorage", { get: () => ({
+			getItem: (key) => { window.asked = key; ` + c.get + `; },
+			setItem: (key, text) => { if ("` + name + `" === "no storage") throw new Error(); window.stored = text; },
+			removeItem: () => { window.stored = null; },
+		}) });</script>`
+		var got struct {
+			Asked, Stored   string
+			Restored        []string
+			Warned, Cleared bool
+		}
+		stored := bytes.Replace(page, []byte("<head>"), []byte(storage), 1)
+		browsertest.Drive(t, stored, "", "1280,900", script, &got)
+		if got.Asked != given.Key || len(got.Restored) != c.restored || got.Stored != c.stored ||
+			got.Warned != (c.stored == "") || got.Cleared != (c.restored == 0) {
+			t.Errorf("%s: %+v, want %+v", name, got, c)
+		}
+	}
+}
+
+func TestPage_GivesNoLabelThatDoesNotCount(t *testing.T) {
+	bad, none := simulated(), simulated()
+	bad.flags = map[uint64]controller.Flags{0: controller.FlagBadObs}
+	none.ticks = 0
+	script := labelScript + `
+		press("Home", "+", "5");
+		const here = id("label-here").textContent;
+		id("proposed").lastChild?.click();
+		press("-");
+		return { rows: rows(), here, note: id("label-note").textContent, hidden: id("label-tools").hidden };`
+	var got struct {
+		Rows       []string
+		Here, Note string
+		Hidden     bool
+	}
+	page, _ := labelPageOf(t, bad.write(t), &Labelling{Good: 1, Bad: -1, Proposed: []Proposal{{Tick: 7}}})
+	browsertest.Drive(t, page, "", "1280,900", script, &got)
+	if len(got.Rows) != 1 || got.Here != "At 0.000 s: a label does not count, no valid observation" || got.Hidden {
+		t.Errorf("%+v", got)
+	}
+	page, _ = labelPageOf(t, none.write(t), &Labelling{Refused: "<b>no</b> tick"})
+	browsertest.Drive(t, page, "", "1280,900", script, &got)
+	if len(got.Rows) != 0 || got.Note != "Not possible: <b>no</b> tick." || !got.Hidden {
+		t.Errorf("without ticks: %+v", got)
 	}
 }

@@ -50,6 +50,7 @@ type columns struct {
 	late    []float64 // ms
 	busy    []float64 // ms
 	skipped []float64 // periods before this tick
+	state   []uint32  // flightlog.StateSum
 }
 
 // label is a label with what a tick did with it.
@@ -128,6 +129,7 @@ func (c *collected) addTick(t *controller.Tick) {
 	v.late = append(v.late, float64(t.Wake-t.Deadline)/1e6)
 	v.busy = append(v.busy, float64(t.Done-t.Wake)/1e6)
 	v.skipped = append(v.skipped, float64(max(t.Elapsed, 1)-1))
+	v.state = append(v.state, flightlog.StateSum(t.Phi))
 	for _, a := range t.Labels[:t.NumLabels] {
 		c.labels = append(c.labels, label{a, pos})
 	}

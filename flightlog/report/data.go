@@ -33,6 +33,7 @@ type data struct {
 	Events    []dataEvent `json:"events"`
 	Moments   dataMoments `json:"moments"`
 	Study     study       `json:"study"`
+	Given     *dataGiven  `json:"given"` // labels that a person gives in the page; null: none
 }
 
 type dataConfig struct {
@@ -60,6 +61,7 @@ type dataStarts struct {
 	Tick  packed `json:"tick"` // uint32: index since the first tick
 	Time  packed `json:"time"` // float64: s since the first tick
 	Flags packed `json:"flags"`
+	State packed `json:"state"` // uint32: flightlog.StateSum; empty if the log cannot be labelled
 }
 
 // dataLabels has one row for each label and undo.
@@ -103,7 +105,7 @@ type dataMoments struct {
 	Sigma packed `json:"sigma"` // float32 [moments, d], or empty
 }
 
-func newData(c *collected, b *believed, s study, name string) data {
+func newData(c *collected, b *believed, s study, name string, l *Labelling) data {
 	v, size := &c.columns, bucket(c.ticks(), maxPoints)
 	d := data{
 		Name: name, D: c.meta.Shape.Latent, N: c.ticks(), Simulated: c.meta.Clock.Simulated,
@@ -128,6 +130,7 @@ func newData(c *collected, b *believed, s study, name string) data {
 	d.addStarts(c)
 	d.addLabels(c)
 	d.addRequests(c)
+	d.addGiven(c, l)
 	return d
 }
 

@@ -3,7 +3,7 @@
 //
 // The page is one file. It loads nothing, and its content security policy forbids
 // loading. You can send it by mail and open it years later without this program. Text
-// from the log is never markup.
+// from the log is never markup. A person can label the log in the page: see Labelling.
 //
 // # Content
 //

@@ -19,7 +19,7 @@ func ExampleWrite() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	made, err := report.Write(page, r, "run.mcap")
+	made, err := report.Write(page, r, "run.mcap", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // scripts are the scripts of the page in the order in which they run.
-var scripts = []string{"data.js", "plot.js", "study.js", "page.js"}
+var scripts = []string{"data.js", "plot.js", "study.js", "label.js", "page.js"}
 
 // Made is the result of Write.
 type Made struct {
@@ -32,16 +32,16 @@ type Made struct {
 }
 
 // Write writes the page of a log. name is the name of the log in the page, usually its
-// path; the command lines in the page contain it. An error means that the log is
-// unreadable or that writing failed.
-func Write(out io.Writer, r *flightlog.Reader, name string) (Made, error) {
+// path; the command lines in the page contain it. With l, a person can label the log in
+// the page. An error means that the log is unreadable or that writing failed.
+func Write(out io.Writer, r *flightlog.Reader, name string, l *Labelling) (Made, error) {
 	c, err := collect(r)
 	if err != nil {
 		return Made{}, fmt.Errorf("report: %w", err)
 	}
 	b := follow(r, c)
 	study := newStudy(r, c, b)
-	page, err := render(newSummary(c, b, name), newData(c, b, study, name))
+	page, err := render(newSummary(c, b, name), newData(c, b, study, name, l))
 	if err != nil {
 		return Made{}, fmt.Errorf("report: %w", err)
 	}

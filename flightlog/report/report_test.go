@@ -77,7 +77,7 @@ func describe(out *bytes.Buffer, path string, v any) {
 }
 
 func TestWrite_MatchesGoldenFile(t *testing.T) {
-	page, _ := pageOf(t, hostile().write(t))
+	page, _ := labelPageOf(t, hostile().write(t), labelling())
 	got := skeleton(t, page)
 	golden := filepath.Join("testdata", "page.golden")
 	if *update {
@@ -148,7 +148,7 @@ func TestWrite_ReportsCutAndDamage(t *testing.T) {
 		r, err := flightlog.NewReader(bytes.NewReader(c.log), int64(len(c.log)))
 		must(t, err)
 		var page bytes.Buffer
-		_, err = Write(&page, r, name+".mcap")
+		_, err = Write(&page, r, name+".mcap", nil)
 		must(t, err)
 		for _, want := range c.want {
 			if !bytes.Contains(page.Bytes(), []byte(want)) {

@@ -27,7 +27,8 @@ type simulation struct {
 	drop    func(index uint64) bool // ticks that do not reach the log
 	name    string                  // of the robot; "" is testbot
 	events  []flightlog.Event
-	fault   uint64 // the tick from which on the robot is halted, 0 for never
+	fault   uint64                      // the tick from which on the robot is halted, 0 for never
+	flags   map[uint64]controller.Flags // further flags of ticks
 }
 
 func simulated() simulation {
@@ -126,7 +127,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	}
 	r.pressUnasked(index)
 	r.deliver(index)
-	r.tick.Flags = flags
+	r.tick.Flags = flags | r.flags[index]
 	r.tick.Request = r.gate.OpenRequest()
 	r.tick.Revised = r.learner.Settle(r.tick.Index)
 	r.tick.Sigma, r.tick.Zero = r.learner.Sigma(), r.learner.Zero()
@@ -232,8 +233,14 @@ func open(t testing.TB, path string) *flightlog.Reader {
 // pageOf returns the page of a log.
 func pageOf(t testing.TB, log string) (page []byte, made Made) {
 	t.Helper()
+	return labelPageOf(t, log, nil)
+}
+
+// labelPageOf returns the page of a log, in which a person can label it.
+func labelPageOf(t testing.TB, log string, l *Labelling) (page []byte, made Made) {
+	t.Helper()
 	var out bytes.Buffer
-	made, err := Write(&out, open(t, log), "run.mcap")
+	made, err := Write(&out, open(t, log), "run.mcap", l)
 	must(t, err)
 	return out.Bytes(), made
 }

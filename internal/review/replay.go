@@ -21,6 +21,8 @@ type Options struct {
 	WhatIf *flightlog.Params // parameters of a what-if question; nil: none
 	JSON   bool              // print JSON
 	Page   string            // write a page for a browser to this file, and print a verdict; "": no page
+	// Label returns what a person needs to label a log in the page; nil: the page has no labels to give.
+	Label func(path string) report.Labelling
 }
 
 // Replay computes the belief of a run again, compares every tick with the log and
@@ -29,7 +31,7 @@ type Options struct {
 func Replay(out io.Writer, path string, o Options) error {
 	return withLog(path, func(r *flightlog.Reader) error {
 		if o.Page != "" {
-			return writePage(out, o.Page, path, r)
+			return writePage(out, path, r, o)
 		}
 		return replay(out, path, r, o)
 	})
@@ -71,13 +73,19 @@ func replayError(path string, r flightlog.Result) error {
 
 // writePage writes the page of a log to a temporary file beside page, then renames it:
 // an existing page stays until the new one is complete.
-func writePage(out io.Writer, page, log string, r *flightlog.Reader) error {
+func writePage(out io.Writer, log string, r *flightlog.Reader, o Options) error {
+	page := o.Page
 	file, err := os.CreateTemp(filepath.Dir(page), ".report-*.html")
 	if err != nil {
 		return fmt.Errorf("replay: --html: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
-	made, err := report.Write(file, r, log)
+	var labelling *report.Labelling
+	if o.Label != nil {
+		l := o.Label(log)
+		labelling = &l
+	}
+	made, err := report.Write(file, r, log, labelling)
 	if closed := file.Close(); err == nil {
 		err = closed
 	}

@@ -10,7 +10,7 @@ function element(name, text, className) {
   return e;
 }
 
-const flag = { armed: 1, episodeStart: 2, gate: 8, asked: 16, replanned: 64, fallback: 128, badObs: 256, badAction: 512, limited: 1024 };
+const flag = { armed: 1, episodeStart: 2, gate: 8, asked: 16, replanned: 64, fallback: 128, badObs: 256, badAction: 512, limited: 1024, stopped: 8192 };
 const kind = { value: 1, cantTell: 2, undo: 3 };
 const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
@@ -33,6 +33,7 @@ class Page {
     this.marks = [...new Set(Array.from(data.labels.pos, (pos) => this.pointOf(pos)))];
     this.plots = [];
     this.zoomTo(-Infinity, Infinity);
+    this.labels = new LabelPanel(this);
   }
 
   pointOf(pos) { return Math.floor(pos / this.data.bucket); }
@@ -170,6 +171,7 @@ class Page {
     this.stale = false;
     this.drawBars(colours);
     this.showReadings();
+    this.labels.showCursor();
   }
 
   // drawCurves draws a plot. In a hidden or collapsed page a plot has no pixels; it then
@@ -280,6 +282,7 @@ class Page {
     add("φᵀẑ", estimate === null ? "unknown" : `${estimate} ± ${read("spread", "")}`);
     add("Reward", read("reward", ", the simulator's"));
     add("Label", this.labelsHere());
+    add("Given here", this.labels.textHere());
     add("z", `${read("age", "")} ticks old` + (this.series.turn.high(cursor) > 0 ? `, turned by ${read("turn", "°")}` : ""));
     add("Lateness", read("late", " ms"));
     add("Tick took", read("busy", " ms"));
@@ -350,14 +353,15 @@ function addPlots(page) {
     return skipped(i) ? c.purple : value > 0 ? c.green : value < 0 ? c.red : c.dim;
   };
   const mostLabel = Math.max(1e-9, ...sampled(labels.value));
-  const dense = labels.pos.length > 5000;
+  const dense = labels.pos.length > 5000, given = page.labels.enabled;
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
     ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"],
     ["what if: left out", "purple"], ["ring: undo, can't tell, refused", "dim"],
-  ], 116, (f, c) => {
-    const rows = { requests: 20, labels: 52, events: 88 };
+    ...(given ? [["diamond: given here", "dim"], ["hollow: proposed", "dim"]] : []),
+  ], given ? 148 : 116, (f, c) => {
+    const rows = { requests: 20, labels: 52, ...(given ? { given: 84, events: 116 } : { events: 88 }) };
     shadeGaps(f, c);
     f.ctx.textAlign = "right";
     f.ctx.textBaseline = "middle";
@@ -377,6 +381,7 @@ function addPlots(page) {
       const length = 3 + (13 * Math.abs(labels.value[i])) / mostLabel, up = labels.value[i] >= 0;
       f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, labelColour(c, i));
     }
+    page.labels.draw(f, c, rows.given, () => rows.given);
     data.faults.forEach((s) => f.span(page.timeOf(s.from), page.timeOf(s.to), rows.events - 8, 16, c.red));
     data.events.forEach((e) => f.dot(e.time, rows.events, 3.5, e.level === "error" ? c.red : e.level === "warn" ? c.orange : c.dim));
   });
@@ -397,7 +402,7 @@ function addPlots(page) {
     ["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"],
     ["what if", "purple"],
   ], 172, (f, c) => {
-    f.range([e, series.reward].filter(Boolean), { include: sampled(labels.value) });
+    f.range([e, series.reward].filter(Boolean), { include: [...sampled(labels.value), ...page.labels.values()] });
     f.axes();
     const lower = (i) => e.low(i) - s.high(i), upper = (i) => e.high(i) + s.high(i);
     f.band((i) => Math.max(lower(i), f.low), (i) => Math.min(upper(i), f.high), c.fill);
@@ -408,6 +413,7 @@ function addPlots(page) {
       if (Number.isNaN(aboutTimes[i])) continue;
       f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, labelColour(c, i), skipped(i));
     }
+    page.labels.draw(f, c, null, (value) => f.y(value));
   });
 
   page.addPlot("Belief", [
@@ -506,7 +512,7 @@ function listenToKeys(page) {
     ArrowLeft: (e) => page.moveTo(page.cursor - (e.shiftKey ? 10 : 1)), ArrowRight: (e) => page.moveTo(page.cursor + (e.shiftKey ? 10 : 1)),
     PageUp: () => page.moveTo(page.cursor - second()), PageDown: () => page.moveTo(page.cursor + second()),
     Home: () => page.moveTo(0), End: () => page.moveTo(page.points - 1), n: () => jump(1), p: () => jump(-1),
-    "+": () => page.zoom(0.5), "=": () => page.zoom(0.5), "-": () => page.zoom(2), 0: () => page.showAll(),
+    i: () => page.zoom(0.5), o: () => page.zoom(2), a: () => page.showAll(), ...page.labels.keys,
   };
   document.addEventListener("keydown", (event) => {
     const busy = event.target instanceof HTMLSelectElement;

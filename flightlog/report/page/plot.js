@@ -255,6 +255,22 @@ class Frame {
     ctx.fill();
   }
 
+  diamond(time, y, colour, hollow) {
+    const x = this.x(time), ctx = this.ctx, radius = 5;
+    if (x < this.x0 - radius || x > this.x1 + radius) return;
+    ctx.beginPath();
+    ctx.moveTo(x, y - radius);
+    ctx.lineTo(x + radius, y);
+    ctx.lineTo(x, y + radius);
+    ctx.lineTo(x - radius, y);
+    ctx.closePath();
+    ctx.fillStyle = hollow ? this.colours.paper : colour;
+    ctx.fill();
+    ctx.strokeStyle = hollow ? colour : this.colours.paper;
+    ctx.lineWidth = 1.2;
+    ctx.stroke();
+  }
+
   cursor(time) {
     const x = Math.round(this.x(time)) + 0.5;
     if (x < this.x0 || x > this.x1 + 1) return;
