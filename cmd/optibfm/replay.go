@@ -5,6 +5,7 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/review"
+	"optibfm/internal/tasks"
 )
 
 // whatIfFlags are the parameters of a what-if question.
@@ -25,13 +26,16 @@ is undamaged and agrees is marked (FILE.replayed): a run may delete it for space
 With --kappa, --labels-per-minute, --lambda, --rho or --beta, print also what the
 run would have asked and learned with other parameters, in the logged states: the
 robot's motion is not simulated. The logged label about a tick answers a request,
-or else the simulator's reward; otherwise the request expires.`,
+or else the simulator's reward; otherwise the request expires.
+
+With --html, write a page for a browser. It also lets you label the log afterwards:
+see "optibfm log label".`,
 		Example: `  optibfm replay run.mcap
   optibfm replay run.mcap --kappa 0.1   # how many labels would that have needed?
   optibfm replay run.mcap --html report.html`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.WhatIf = f.params(cmd.Flags().Changed)
+			o.WhatIf, o.Label = f.params(cmd.Flags().Changed), tasks.ForPage
 			return review.Replay(cmd.OutOrStdout(), args[0], o)
 		},
 	}

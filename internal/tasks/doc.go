@@ -3,5 +3,6 @@
 // Package taskstore has their format; package setup starts a run from one.
 //
 // [Propose] replays a log and writes a file with the moments whose labels would teach most. A person adds labels.
+// [ForPage] returns such moments for the replay page, which saves labels in the same format.
 // [Label] applies them to the learner that the replay leaves, as a run would at the end of the log.
 package tasks

@@ -39,15 +39,11 @@ func Propose(out, hint io.Writer, path string, n int, csv string) error {
 	if n < 1 || n > maxProposed {
 		return fmt.Errorf("log label: --propose %d: use 1 to %d", n, maxProposed)
 	}
-	var c candidates
-	end, err := followLog(path, c.add)
+	end, from, err := findCandidates(path)
 	if err != nil {
 		return fmt.Errorf("log label: %w", err)
 	}
-	if len(c.moments) == 0 {
-		return fmt.Errorf("log label: %s has no tick that a label can be about", path)
-	}
-	proposed := pick(end, c.moments, n)
+	proposed := pick(end, from, n)
 	file := csv
 	if csv == "" {
 		file, err = "moments.csv", writeMoments(out, proposed)
@@ -62,6 +58,16 @@ func Propose(out, hint io.Writer, path string, n int, csv string) error {
 	fmt.Fprintf(hint, "%d moments, each the most informative after those above it. "+
 		"Fill the column %s (a number, + or -), then:\n    %s\n", len(proposed), columnLabel, next)
 	return nil
+}
+
+// findCandidates replays a log and returns the moments that a label can be about, at least one.
+func findCandidates(path string) (logEnd, []moment, error) {
+	var c candidates
+	end, err := followLog(path, c.add)
+	if err == nil && len(c.moments) == 0 {
+		err = fmt.Errorf("%s has no tick that a label can be about", path)
+	}
+	return end, c.moments, err
 }
 
 // createMoments writes a new file: an existing one may hold labels.

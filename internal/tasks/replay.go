@@ -17,6 +17,7 @@ type logEnd struct {
 	record  beliefstore.Record // with the learner's belief
 	config  controller.Config  // of the learner
 	learner *controller.Learner
+	yaml    []byte // the run's whole configuration; may be nil
 }
 
 // openLog opens a log and refuses a damaged one.
@@ -56,7 +57,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 		return end, fmt.Errorf("%s: replay cannot compute the belief after the last tick; see: %s",
 			path, shell.ThisProgram().Command("replay", shell.Operand(path)))
 	}
-	end.config, end.learner = m.Control, result.Learner
+	end.config, end.learner, end.yaml = m.Control, result.Learner, m.Config
 	end.record = beliefstore.Record{
 		ModelHash: m.ModelHash, Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
 		Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate, Noise: result.Noise,

@@ -1,0 +1,100 @@
+//go:build linux
+
+package tasks
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/controller"
+	"optibfm/flightlog"
+	"optibfm/flightlog/report"
+	"optibfm/internal/browsertest"
+	"optibfm/internal/rigtest"
+)
+
+func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t, "operator.keyboard.good_value=2", "operator.keyboard.bad_value=-3",
+		"operator.keyboard.neutral_value=0.5")
+	rows, _ := propose(t, log, maxPageProposed)
+	l := ForPage(log)
+	if l.Good != 2 || l.Bad != -3 || l.Neutral != 0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
+		t.Fatalf("%+v, want %d moments", l, len(rows)-1)
+	}
+	for i, p := range l.Proposed {
+		want := strings.Split(rows[i+1], ",")
+		if fmt.Sprint(p.Tick) != want[1] || fmt.Sprintf("%.3f %.3f", p.Gain, p.Expected) != want[2]+" "+want[3] {
+			t.Errorf("moment %d: %+v, want %q", i, p, want)
+		}
+	}
+}
+
+func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t)
+	set := func(flag controller.Flags) string {
+		return rewrite(t, log, func(tick *controller.Tick) { tick.Flags |= flag })
+	}
+	for want, path := range map[string]string{
+		"damaged":                           damage(t, log),
+		"no tick that a label can be about": set(controller.FlagStopped),
+		"no such file":                      filepath.Join(t.TempDir(), "none.mcap"),
+		"replay":                            rewrite(t, log, func(tick *controller.Tick) { tick.Hash++ }),
+	} {
+		if l := ForPage(path); !strings.Contains(l.Refused, want) || len(l.Proposed) > 0 {
+			t.Errorf("%s: %+v", want, l)
+		}
+	}
+}
+
+// TestLabel_ReadsTheFileOfThePage labels a log in its page and applies the file that the page saves.
+func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
+	b := newBench(t)
+	log := b.record(t, "operator.source=none")
+	l := ForPage(log)
+	r, err := flightlog.Open(log)
+	rigtest.Must(t, err)
+	defer r.Close()
+	var page bytes.Buffer
+	_, err = report.Write(&page, r, log, &l)
+	rigtest.Must(t, err)
+	var text string
+	browsertest.Drive(t, page.Bytes(), "", "1280,900", `
+		let text = "";
+		window.Blob = class { constructor(parts) { text = parts.join(""); } };
+		URL.createObjectURL = () => "#";
+		HTMLAnchorElement.prototype.click = () => {};
+		const press = (...keys) => keys.forEach((key) => document.dispatchEvent(new KeyboardEvent("keydown", { key })));
+		Array.from("+-2").forEach((key, i) => {
+			document.getElementById("proposed").children[i].click();
+			press(key);
+		});
+		press("Home", "PageDown", "ArrowRight", "ArrowRight", "0");
+		document.getElementById("save-labels").click();
+		return text;`, &text)
+	rows, empty, err := parseMoments([]byte(text), scale{1, -1})
+	rigtest.Must(t, err)
+	got, want := map[uint64]float64{}, map[uint64]float64{
+		l.Proposed[0].Tick: 1, l.Proposed[1].Tick: -1, l.Proposed[2].Tick: -0.75, 22: 0, // 1 s and two ticks
+	}
+	for _, row := range rows {
+		got[row.tick] = row.value
+	}
+	if empty != 0 || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("labels %v, want %v, from\n%s", got, want, text)
+	}
+	file := filepath.Join(t.TempDir(), "moments.csv")
+	rigtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
+	var out bytes.Buffer
+	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log, file))
+	if !strings.Contains(out.String(), "4 applied, 0 refused") {
+		t.Error(out.String())
+	}
+	other := b.record(t, "operator.source=none", "robot.rover.seed=2")
+	wantError(t, Label(&out, b.Options, New{Name: "other"}, other, file), "another state in the log")
+}
