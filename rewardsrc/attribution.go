@@ -7,9 +7,20 @@ import "errors"
 type Input struct {
 	Kind  Kind
 	Mode  Mode
-	Value float64 // of Kind Value
+	Value float64 // of a Kind that teaches
 	At    int64   // CLOCK_MONOTONIC nanoseconds
 }
+
+// Better returns the input "better than a moment ago" of a device with these
+// rewards of good and bad, without its time.
+func Better(good, bad float64) Input { return Input{Kind: Comparison, Value: (good - bad) / 4} }
+
+// Worse returns the input "worse than a moment ago", the opposite of [Better].
+func Worse(good, bad float64) Input { return Input{Kind: Comparison, Value: (bad - good) / 4} }
+
+// AtGoal returns the input "this is it" of a device with this reward of good,
+// without its time.
+func AtGoal(good float64) Input { return Input{Kind: Goal, Value: good} }
 
 // The errors of [Attribution.Answer]. They are shown to the operator.
 var (
@@ -72,11 +83,10 @@ func (a *Attribution) Wanted() bool { return a.open != 0 }
 // Label makes the label of an input on a device that shows the open request.
 // The first Value or CantTell while a request is open answers it; further ones
 // are unasked. A press from before a request expired is still about the
-// request's tick. A Comparison and a Goal are about the moment of the press. ok
-// is false for a CantTell without a request.
+// request's tick. ok is false for a CantTell without a request.
 func (a *Attribution) Label(in Input) (l Label, ok bool) {
 	l = in.Unasked()
-	if in.Kind != Value && in.Kind != CantTell {
+	if !in.Kind.Answers() {
 		return l, true
 	}
 	if r := a.find(a.open); r != nil && in.At >= r.shown+a.Reaction {

@@ -104,11 +104,28 @@ func TestAttribution_UndoLeavesRequestOpen(t *testing.T) {
 }
 
 func TestAttribution_ComparisonsAndGoalsAreUnasked(t *testing.T) {
-	for _, kind := range []Kind{Comparison, Goal} {
+	for _, in := range []Input{Better(2, -2), Worse(2, -2), AtGoal(2)} {
 		a := shown(0)
-		got, ok := a.Label(Input{Kind: kind, Value: 1, At: 1500})
-		if want := (Label{Kind: kind, Tick: NoTick, At: 1500, Value: 1}); !ok || got != want || !a.Wanted() {
-			t.Errorf("%v: label %+v, %v; want %+v and an open request", kind, got, ok, want)
+		in.At = 1500
+		got, ok := a.Label(in)
+		if want := (Label{Kind: in.Kind, Tick: NoTick, At: 1500, Value: in.Value}); !ok || got != want || !a.Wanted() {
+			t.Errorf("%v: label %+v, %v; want %+v and an open request", in.Kind, got, ok, want)
+		}
+	}
+}
+
+func TestInput_ScalesWithGoodAndBad(t *testing.T) {
+	for _, c := range []struct {
+		in   Input
+		want Input
+	}{
+		{Better(1, -1), Input{Kind: Comparison, Value: 0.5}},
+		{Worse(1, -1), Input{Kind: Comparison, Value: -0.5}},
+		{Better(10, 2), Input{Kind: Comparison, Value: 2}},
+		{AtGoal(10), Input{Kind: Goal, Value: 10}},
+	} {
+		if c.in != c.want {
+			t.Errorf("input %+v, want %+v", c.in, c.want)
 		}
 	}
 }

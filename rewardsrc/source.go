@@ -38,6 +38,10 @@ const (
 // belief.
 func (k Kind) Teaches() bool { return k == Value || k == Comparison || k == Goal }
 
+// Answers reports whether a label of this kind can answer a request. The other
+// kinds are about the moment of the press.
+func (k Kind) Answers() bool { return k == Value || k == CantTell }
+
 // Mode is the way in which a label was given. It selects the credit window of
 // a label that answers no request.
 type Mode uint8

@@ -84,7 +84,7 @@ func (c *Console) read() {
 		at := c.opts.Now()
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = skipLine(in)
-			c.reject("error", fmt.Sprintf("the line is longer than %d bytes; write +, -, a number, ? or u", maxLine))
+			c.reject("error", fmt.Sprintf("the line is longer than %d bytes; write %s", maxLine, valid))
 		} else {
 			c.take(string(line), at)
 		}

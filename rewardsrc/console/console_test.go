@@ -85,11 +85,12 @@ func (o *operator) hears(t *testing.T, want string) {
 
 func TestConsole_LinesGiveLabels(t *testing.T) {
 	o := newOperator(t)
-	o.write(t, "+\n-\r\n\n# a remark\n 0.25 \nu\n")
-	got := o.labels(t, 4)
+	o.write(t, "+\n-\r\n\n# a remark\n 0.25 \n>\n<\n g \nu\n")
+	got := o.labels(t, 7)
 	for i, want := range []rewardsrc.Label{
 		{Kind: rewardsrc.Value, Value: 1}, {Kind: rewardsrc.Value, Value: -1},
-		{Kind: rewardsrc.Value, Value: 0.25}, {Kind: rewardsrc.Undo},
+		{Kind: rewardsrc.Value, Value: 0.25}, {Kind: rewardsrc.Comparison, Value: 0.5},
+		{Kind: rewardsrc.Comparison, Value: -0.5}, {Kind: rewardsrc.Goal, Value: 1}, {Kind: rewardsrc.Undo},
 	} {
 		if got[i].Kind != want.Kind || got[i].Value != want.Value || got[i].Tick != rewardsrc.NoTick || got[i].At == 0 {
 			t.Errorf("label %d is %+v, want %+v", i, got[i], want)
@@ -116,7 +117,10 @@ func TestConsole_LineAnswersRequest(t *testing.T) {
 func TestConsole_RejectsBadLine(t *testing.T) {
 	o := newOperator(t)
 	for line, want := range map[string]string{
-		"good":                    "error not understood (\"good\"); write +, -, a number, ? or u",
+		"good":                    "error not understood (\"good\"); write +, -, a number, >, <, g, ? or u",
+		">>":                      "error not understood",
+		"> 2":                     "error not understood",
+		"goal":                    "error not understood",
 		"NaN":                     "error not understood",
 		"-inf":                    "error not understood",
 		"1e9":                     "error not understood (\"1e9\"); write a reward from -1000 to 1000",
@@ -235,7 +239,8 @@ func TestConsole_StalledOutputBlocksNothing(t *testing.T) {
 }
 
 func FuzzParseLine(f *testing.F) {
-	for _, seed := range []string{"+", "-", "0.5", "u", "?", "# x", "", "1e400", "nan", "0x1p-2", "1_0", "\x00"} {
+	for _, seed := range []string{"+", "-", "0.5", "u", "?", "# x", "", "1e400", "nan", "0x1p-2", "1_0", "\x00",
+		">", "<", "g", "<>", "g 1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

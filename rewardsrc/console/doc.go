@@ -5,6 +5,9 @@
 //	?        can't tell: closes the request without a label
 //	+        good (Options.Good)
 //	-        bad (Options.Bad)
+//	>        better than a moment ago
+//	<        worse than a moment ago
+//	g        this is it: the robot should be in the present state
 //	0.25     that reward, from -1000 to 1000
 //	# text   a comment, ignored like an empty line
 //

@@ -13,6 +13,9 @@ import (
 // ErrLine is wrapped by the errors for invalid lines.
 var ErrLine = errors.New("not understood")
 
+// valid lists the valid lines.
+const valid = "+, -, a number, >, <, g, ? or u"
+
 // maxReward bounds the size of a reward: a larger one is a typing error.
 const maxReward = 1000
 
@@ -25,6 +28,12 @@ func parseLine(line string, good, bad float64) (rewardsrc.Input, error) {
 		return rewardsrc.Input{Kind: rewardsrc.Value, Value: good}, nil
 	case text == "-":
 		return rewardsrc.Input{Kind: rewardsrc.Value, Value: bad}, nil
+	case text == ">":
+		return rewardsrc.Better(good, bad), nil
+	case text == "<":
+		return rewardsrc.Worse(good, bad), nil
+	case text == "g":
+		return rewardsrc.AtGoal(good), nil
 	case text == "u":
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, nil
 	case text == "?":
@@ -37,7 +46,7 @@ func parseLine(line string, good, bad float64) (rewardsrc.Input, error) {
 func parseReward(text string) (rewardsrc.Input, error) {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write +, -, a number, ? or u", ErrLine, text)
+		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write %s", ErrLine, text, valid)
 	}
 	if math.IsNaN(value) || math.Abs(value) > maxReward {
 		return rewardsrc.Input{}, fmt.Errorf("%w (%q); write a reward from %d to %d", ErrLine, text,

@@ -94,6 +94,28 @@ func TestConfig_DigitsAreGrades(t *testing.T) {
 	}
 }
 
+func TestKeyboard_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {
+	cfg := quick()
+	cfg.GoodValue, cfg.BadValue = 3, -1
+	d := newUser(t, cfg, Options{})
+	d.Ask(rewardsrc.Request{ID: 5, Tick: 77, State: rewardsrc.Open})
+	d.typeKeys(t, "><gu")
+	got := d.labels(t, 4)
+	for i, want := range []rewardsrc.Label{
+		{Kind: rewardsrc.Comparison, Value: 1}, {Kind: rewardsrc.Comparison, Value: -1},
+		{Kind: rewardsrc.Goal, Value: 3}, {Kind: rewardsrc.Undo},
+	} {
+		want.Tick, want.At = rewardsrc.NoTick, got[i].At
+		if got[i] != want {
+			t.Errorf("key %d gave %+v, want %+v", i+1, got[i], want)
+		}
+	}
+	d.typeKeys(t, "+")
+	if l := d.labels(t, 1)[0]; l.Request != 5 {
+		t.Errorf("label %+v, want the answer to request 5", l)
+	}
+}
+
 func TestKeyboard_PressAnswersRequest(t *testing.T) {
 	d := newUser(t, quick(), Options{})
 	d.Ask(rewardsrc.Request{ID: 5, Tick: 77, State: rewardsrc.Open})

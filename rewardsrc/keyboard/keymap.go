@@ -16,6 +16,12 @@ func (c *Config) inputOf(k Key) (in rewardsrc.Input, ok bool) {
 		return value(c.NeutralValue)
 	case '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return value(c.BadValue + (c.GoodValue-c.BadValue)*float64(k-'1')/8)
+	case '>':
+		return rewardsrc.Better(c.GoodValue, c.BadValue), true
+	case '<':
+		return rewardsrc.Worse(c.GoodValue, c.BadValue), true
+	case 'g':
+		return rewardsrc.AtGoal(c.GoodValue), true
 	case 'u', Backspace, '\b':
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, true
 	case '?', 't':

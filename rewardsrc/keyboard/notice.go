@@ -19,7 +19,7 @@ const (
 	Lost         = rewardsrc.Lost
 )
 
-const keysHelp = "+ good, - bad, 0 neither, 1..9 graded, ? can't tell, u undo"
+const keysHelp = "+ good, - bad, 0 neither, 1..9 graded, > better, < worse, g this is it, ? can't tell, u undo"
 
 // printer writes notices to a terminal on its own goroutine. When the terminal
 // stops reading, notices are lost, not delayed.

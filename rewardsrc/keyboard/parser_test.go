@@ -97,6 +97,7 @@ func TestParser_CutsEndlessString(t *testing.T) {
 func FuzzKeys(f *testing.F) {
 	for _, seed := range []string{
 		"+-0", "\x1b[A5", "\x1b[200~12\x1b[201~3", "\x1b]0;t\x07u", "\x1b[M+12q", "é\x9b1m", "++++++++\x03",
+		"><g", "\x1b[<0;12;5M>", "\x1bP>|g<\x1b\\<",
 	} {
 		f.Add([]byte(seed), []byte(seed))
 	}
