@@ -394,28 +394,33 @@ func (c *canvas) banner(y int, k ink, text, introduction, right string) {
 	c.right(c.w-1, y, k, right)
 }
 
-// drawKeys shows the label keys if a person labels at this terminal. The terminal is then raw.
+// labelKeys are the keys of a person who labels at this terminal, the most important first.
+var labelKeys = [...]string{
+	"+ good", "- bad", "> better", "< worse", "g goal", "u undo", "? can't tell", "q quit", "0 neither", "1..9 graded",
+}
+
+// drawKeys shows the label keys that fit if a person labels at this terminal. The terminal is then raw.
 func (s *screenDisplay) drawKeys(c *canvas, y int) {
 	x := 1
 	key := func(name, meaning string) {
+		if x+len(name+" "+meaning) > c.w {
+			return
+		}
 		x = c.text(x, y, inkBold, name+" ")
-		x = c.text(x, y, inkDim, meaning) + 3
+		x = c.text(x, y, inkDim, meaning) + 2
 	}
 	if s.session.File.Operator.Source != configs.SourceKeyboard {
 		key("Ctrl-C", "ends the run")
 		if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
-			c.text(x, y, inkDim, "light background: high reward")
+			c.text(x+1, y, inkDim, "light background: high reward")
 		}
 		return
 	}
-	attended := s.session.File.Safety.Attended()
-	if attended {
+	if s.session.File.Safety.Attended() {
 		key("SPACE", "STOP")
 	}
-	for _, k := range []string{"+ good", "0 neither", "- bad", "1..9 graded", "? can't tell", "u undo", "q quit"} {
+	for _, k := range labelKeys {
 		name, meaning, _ := strings.Cut(k, " ")
-		if !attended || meaning != "graded" { // 80 columns
-			key(name, meaning)
-		}
+		key(name, meaning)
 	}
 }

@@ -53,7 +53,7 @@ func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *reco
 // Outcome shows a label that does not count.
 func (d *LineDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
 	if l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
-		d.log.Warn().Msgf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome)
+		d.log.Warn().Msgf("%s does NOT count: %v", appliedName(l), l.Outcome)
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *screenDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) 
 		s.showShare(l)
 	case controller.ClosedRequest:
 	default:
-		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%v %d does NOT count: %v", l.Kind, l.ID, l.Outcome), inkBad}
+		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%s does NOT count: %v", appliedName(l), l.Outcome), inkBad}
 	}
 }
 
@@ -122,18 +122,24 @@ func (s *screenDisplay) Tick(t *controller.Tick) {
 }
 
 func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
-	name := fmt.Sprintf("%s (label %d)", l.Describe(), l.ID)
-	if l.Kind == rewardsrc.Value {
-		name = fmt.Sprintf("%+.3g (label %d)", l.Value, l.ID)
-	}
-	s.lastLabel = message{s.elapsed(), name + ", " + s.storage(), inkGood}
+	text := fmt.Sprintf("%s (label %d), %s", labelName(l), l.ID, s.storage())
+	s.lastLabel = message{s.elapsed(), text, inkGood}
 	if err != nil {
-		name = l.Describe()
-		if l.Kind == rewardsrc.Value {
-			name = fmt.Sprintf("%+.3g", l.Value)
-		}
-		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%s does NOT count: %v", name, err), inkBad}
+		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%s does NOT count: %v", labelName(l), err), inkBad}
 	}
+}
+
+// labelName returns a label in few words: "+0.333", "better" or "undo".
+func labelName(l rewardsrc.Label) string {
+	if l.Kind == rewardsrc.Value {
+		return fmt.Sprintf("%+.3g", l.Value)
+	}
+	return l.Describe()
+}
+
+// appliedName returns the name and the number of a label: "better (label 6)".
+func appliedName(l *controller.AppliedLabel) string {
+	return fmt.Sprintf("%s (label %d)", labelName(rewardsrc.Label{Kind: l.Kind, Value: l.Value}), l.ID)
 }
 
 // showShare shows which share of its weight a robust belief left to a label.
@@ -141,7 +147,7 @@ func (s *screenDisplay) showShare(l *controller.AppliedLabel) {
 	if s.session.File.Controller.Robust == 0 || l.Share == 0 {
 		return
 	}
-	text := fmt.Sprintf("%+.3g (label %d), %s, %s", l.Value, l.ID, s.storage(), record.WeightText(l.Share))
+	text := fmt.Sprintf("%s, %s, %s", appliedName(l), s.storage(), record.WeightText(l.Share))
 	s.lastLabel = message{s.elapsed(), text, inkGood}
 	if l.Downweighted() {
 		s.lastLabel.ink = inkAsk

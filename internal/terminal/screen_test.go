@@ -246,25 +246,24 @@ func TestScreenDisplay_ShowsLongCommandComplete(t *testing.T) {
 func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 	for _, c := range []struct {
 		robust, share float64
-		undo          bool
+		kind          rewardsrc.Kind
 		want          string
 		ink           ink
 	}{
-		{0.2, 0.34, false, "-1 (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
-		{0.2, 0.9949, false, "-1 (label 99), safe on disk, " + record.WeightText(0.9949), inkAsk},
-		{0.2, 1, false, "-1 (label 99), safe on disk, " + record.WeightText(1), inkGood},
-		{0.2, 0, true, "undo 99, safe on disk", inkGood},
-		{0, 1, false, "-1 (label 99), safe on disk", inkGood},
+		{0.2, 0.34, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
+		{0.2, 0.9949, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(0.9949), inkAsk},
+		{0.2, 1, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(1), inkGood},
+		{0.2, 0.34, rewardsrc.Comparison, "worse (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
+		{0.2, 0, rewardsrc.Undo, "undo (label 99), safe on disk", inkGood},
+		{0, 1, rewardsrc.Value, "-1 (label 99), safe on disk", inkGood},
+		{0, 1, rewardsrc.Goal, "goal (label 99), safe on disk", inkGood},
 	} {
 		file := testFile(func(f *configs.File) { f.Controller.Robust, f.Controller.Sigma = c.robust, 0.2 })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
-		label := rewardsrc.Label{ID: 99, Kind: rewardsrc.Value, Value: -1}
+		label := rewardsrc.Label{ID: 99, Kind: c.kind, Value: -1}
 		applied := controller.AppliedLabel{
 			ID: 99, About: 1, Value: -1, Confidence: 1, Weight: 25 * c.share, Share: c.share,
-			Kind: rewardsrc.Value, Outcome: controller.Applied,
-		}
-		if c.undo {
-			label.Kind, applied.Kind = rewardsrc.Undo, rewardsrc.Undo
+			Kind: c.kind, Outcome: controller.Applied,
 		}
 		s.Label(label, nil)
 		tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
@@ -274,8 +273,41 @@ func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 		if s.lastLabel.ink != c.ink {
 			t.Errorf("robust %g, share %g: ink %d, want %d", c.robust, c.share, s.lastLabel.ink, c.ink)
 		}
-		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, " "+c.want+" ") {
+		if frame := paintText(t, s, 100, 24); !strings.Contains(frame, " "+c.want+" ") {
 			t.Errorf("robust %g, share %g: the frame lacks %q:\n%s", c.robust, c.share, c.want, frame)
+		}
+	}
+}
+
+func TestDisplays_NameKindOfRefusedLabel(t *testing.T) {
+	s := newTestScreen(t, testFile(nil), rigtest.RoverSpec(t), 2)
+	var lines bytes.Buffer
+	d := NewLineDisplay(&lines, false)
+	for want, l := range map[string]controller.AppliedLabel{
+		"+0.5 (label 6) does NOT count: ":   {ID: 6, Kind: rewardsrc.Value, Value: 0.5},
+		"better (label 7) does NOT count: ": {ID: 7, Kind: rewardsrc.Comparison, Value: 0.5},
+		"goal (label 8) does NOT count: ":   {ID: 8, Kind: rewardsrc.Goal, Value: 1},
+	} {
+		l.Outcome = controller.TooOld
+		s.Outcome(nil, &l)
+		d.Outcome(nil, &l)
+		if !strings.HasPrefix(s.lastLabel.text, want) || !strings.Contains(lines.String(), want) {
+			t.Errorf("screen %q, lines %q; want %q", s.lastLabel.text, lines.String(), want)
+		}
+	}
+	s.Label(rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -0.5}, errors.New("the disk is full"))
+	if want := "worse does NOT count: the disk is full"; s.lastLabel.text != want {
+		t.Errorf("screen %q, want %q", s.lastLabel.text, want)
+	}
+}
+
+func TestScreenDisplay_ShowsKeysThatFit(t *testing.T) {
+	file := testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard })
+	s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
+	const narrow = " + good  - bad  > better  < worse  g goal  u undo  ? can't tell  q quit"
+	for width, want := range map[int]string{80: narrow, 120: narrow + "  0 neither  1..9 graded"} {
+		if frame := paintText(t, s, width, 24); !strings.HasSuffix(frame, "\n"+want+"\n") {
+			t.Errorf("%d columns: want the keys %q in\n%s", width, want, frame)
 		}
 	}
 }

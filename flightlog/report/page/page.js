@@ -11,9 +11,10 @@ function element(name, text, className) {
 }
 
 const flag = { armed: 1, episodeStart: 2, gate: 8, asked: 16, replanned: 64, fallback: 128, badObs: 256, badAction: 512, limited: 1024, stopped: 8192 };
-const kind = { value: 1, cantTell: 2, undo: 3 };
+const kind = { value: 1, cantTell: 2, undo: 3, comparison: 4, goal: 5 };
 const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
+const teaching = [kind.value, kind.comparison, kind.goal];
 
 class Page {
   constructor(data) {
@@ -307,7 +308,10 @@ class Page {
 
   labelText(i) {
     const l = this.data.labels;
-    const what = l.kind[i] === kind.value ? shortNumber(l.value[i]) : l.kind[i] === kind.undo ? "undo" : "can't tell";
+    const what = {
+      [kind.value]: shortNumber(l.value[i]), [kind.cantTell]: "can't tell", [kind.undo]: "undo",
+      [kind.comparison]: l.value[i] < 0 ? "worse" : "better", [kind.goal]: "goal",
+    }[l.kind[i]];
     const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words[l.outcome[i]];
     const about = l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : "";
     return `${what} (${how}${about}${this.trustText(l.trust[i])})`;
@@ -374,7 +378,7 @@ function addPlots(page) {
     }
     f.rule(f.x0, rows.labels + 0.5, f.x1, rows.labels + 0.5, c.line);
     for (let i = 0; i < labelTimes.length; i++) {
-      if (labels.outcome[i] !== applied || labels.kind[i] !== kind.value) {
+      if (labels.outcome[i] !== applied || !teaching.includes(labels.kind[i])) {
         f.dot(labelTimes[i], rows.labels, 2.5, c.dim, true);
         continue;
       }
@@ -410,7 +414,7 @@ function addPlots(page) {
     f.line(e, c.blue);
     if (page.setting) whatIf(f, c, page.studyCurves, page.setting.estimate);
     for (let i = 0; i < aboutTimes.length; i++) {
-      if (Number.isNaN(aboutTimes[i])) continue;
+      if (Number.isNaN(aboutTimes[i]) || labels.kind[i] === kind.comparison) continue; // a difference of rewards
       f.dot(aboutTimes[i], f.y(labels.value[i]), dense ? 1.2 : 2.8, labelColour(c, i), skipped(i));
     }
     page.labels.draw(f, c, null, (value) => f.y(value));
