@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,10 +28,11 @@ func newLabelBind() *cobra.Command {
 		Short: "Ask for a press of each button, and write the configuration that binds it",
 		Long: `Listen to all input devices, ask for a press of the button of each role, and print
 the section of a configuration that binds these buttons. The first press selects
-the device. To leave out "can't tell" or "undo", wait until its time is over.`,
+the device. To leave out a button other than good and bad, wait until its time is over.`,
 		Example: `  optibfm label bind                         a pedal, clicker, remote or gamepad
   optibfm label bind --axis                  also a stick or slider, for a stream of labels
-  optibfm label bind --roles good,bad --out pedal.yaml`,
+  optibfm label bind --roles good,bad --out pedal.yaml
+  optibfm label bind --roles good,bad,better,worse,goal,undo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -40,7 +42,8 @@ the device. To leave out "can't tell" or "undo", wait until its time is over.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.Device, "device", "", "listen only to devices with this in their name")
-	fl.StringSliceVar(&o.Roles, "roles", []string{"good", "bad", "cant_tell", "undo"}, "the buttons to bind")
+	fl.StringSliceVar(&o.Roles, "roles", []string{"good", "bad", "cant_tell", "undo"},
+		"the buttons to bind, of "+strings.Join(binding.RoleNames(), ", "))
 	fl.BoolVar(&o.Axis, "axis", false, "bind a stick, slider or analogue pedal too")
 	fl.DurationVar(&o.Timeout, "timeout", 20*time.Second, "the time for each press")
 	fl.StringVarP(&o.Out, "out", "o", "", "file to write, which must not exist (default: standard output)")

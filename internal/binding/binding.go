@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // Options select what is bound.
 type Options struct {
 	Device  string        // listen only to devices with this in their name; "" for all
-	Roles   []string      // good, bad, cant_tell, undo
+	Roles   []string      // of RoleNames
 	Axis    bool          // bind a stick or slider too
 	Timeout time.Duration // for each press
 	Out     string        // file to write, which must not exist; "" for standard output
@@ -63,18 +64,23 @@ func writeNew(path, text string, prompts io.Writer) error {
 	return nil
 }
 
+// RoleNames lists the roles of buttons.
+func RoleNames() (names []string) {
+	for _, r := range panel.Roles() {
+		names = append(names, r.String())
+	}
+	return names
+}
+
 // parseRoles reads the names of roles.
 func parseRoles(names []string) (roles []panel.Role, err error) {
-	known := make(map[string]panel.Role)
-	for _, r := range panel.Roles() {
-		known[r.String()] = r
-	}
+	known := RoleNames()
 	for _, name := range names {
-		r, ok := known[name]
-		if !ok {
-			return nil, fmt.Errorf("label bind: --roles: unknown (%q); use good, bad, cant_tell, undo", name)
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("label bind: --roles: unknown (%q); use %s", name, strings.Join(known, ", "))
 		}
-		roles = append(roles, r)
+		roles = append(roles, panel.Roles()[i])
 	}
 	return roles, nil
 }
@@ -99,11 +105,12 @@ func yaml(cfg evdev.Config) string {
 		text(6, f[0], f[1])
 	}
 	line(4, "grab", cfg.Grab)
-	for _, f := range [][2]string{{"good", cfg.Good}, {"bad", cfg.Bad}} { // "" differs from their defaults
-		line(4, f[0], fmt.Sprintf("%q", f[1]))
+	defaults := evdev.DefaultConfig()
+	for _, r := range panel.Roles() {
+		if key := *cfg.Button(r); key != "" || *defaults.Button(r) != "" {
+			line(4, r.String(), fmt.Sprintf("%q", key))
+		}
 	}
-	text(4, "cant_tell", cfg.CantTell)
-	text(4, "undo", cfg.Undo)
 	if a := cfg.Axis; a.Code != "" {
 		b.WriteString("    axis:\n")
 		text(6, "code", a.Code)

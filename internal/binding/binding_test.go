@@ -13,6 +13,7 @@ import (
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rewardsrc/panel"
 )
 
 func TestYAML_IsAConfiguration(t *testing.T) {
@@ -24,7 +25,7 @@ func TestYAML_IsAConfiguration(t *testing.T) {
 	cfg.Grab, cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = false, "", "705", "BTN_X", ""
 	cfg.Axis.Code, cfg.Axis.Rest, cfg.Axis.Inverted = "ABS_Y", evdev.RestLow, true
 	few := evdev.Config{
-		Device: evdev.Match{Name: "p"}, Grab: true, Good: "KEY_A", Bad: "KEY_B",
+		Device: evdev.Match{Name: "p"}, Grab: true, Buttons: panel.Buttons{Good: "KEY_A", Bad: "KEY_B", Goal: "KEY_C"},
 		Axis: defaults.Axis, Labels: defaults.Labels,
 	}
 	for _, c := range []evdev.Config{cfg, few} {
@@ -51,6 +52,8 @@ func (p *presser) Write(b []byte) (int, error) {
 		p.device.Press(rigtest.PedalGood)
 	case strings.HasPrefix(text, "press the button for BAD"):
 		p.device.Press(rigtest.PedalBad)
+	case strings.HasPrefix(text, "press the button for GOAL"):
+		p.device.Press(34) // KEY_G
 	}
 	return p.Buffer.Write(b)
 }
@@ -74,8 +77,13 @@ func TestRun_WritesANewFile(t *testing.T) {
 	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "the file exists") {
 		t.Errorf("over a file: %v", err)
 	}
+	o.Roles, o.Out = []string{"good", "bad", "goal"}, ""
+	var out strings.Builder
+	if err := Run(t.Context(), o, &out, prompts); err != nil || !strings.Contains(out.String(), `goal: "KEY_G"`) {
+		t.Errorf("with a goal: %v\n%s", err, out.String())
+	}
 	o.Roles = []string{"great"}
-	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "use good, bad") {
+	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "use good, bad, better") {
 		t.Errorf("with an unknown role: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/panel"
 )
 
 func (d *doctor) operatorChecks() []check {
@@ -64,7 +65,8 @@ func (d *doctor) checkInputDevice() finding {
 
 // missingKey returns the first bound key or axis that a device does not have.
 func missingKey(cfg evdev.Config, info evdev.Info) string {
-	for _, name := range []string{cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo} {
+	for _, r := range panel.Roles() {
+		name := *cfg.Button(r)
 		if code, err := evdev.ParseKey(name); name != "" && (err != nil || !info.Keys.Has(code)) {
 			return name
 		}
@@ -78,14 +80,16 @@ func missingKey(cfg evdev.Config, info evdev.Info) string {
 // checkButtons checks the GPIO lines of buttons, light and buzzer.
 func (d *doctor) checkButtons(context.Context) (found []finding) {
 	g := d.file.Operator.GPIO
-	for _, l := range []struct{ role, line string }{
-		{"good", g.Good}, {"bad", g.Bad}, {"cant_tell", g.CantTell}, {"undo", g.Undo},
-		{"led", g.LED}, {"buzzer", g.Buzzer},
-	} {
-		if l.line != "" {
-			found = append(found, d.checkLine(g.Chip, l.line).about(l.role))
+	check := func(role, line string) {
+		if line != "" {
+			found = append(found, d.checkLine(g.Chip, line).about(role))
 		}
 	}
+	for _, r := range panel.Roles() {
+		check(r.String(), *g.Button(r))
+	}
+	check("led", g.LED)
+	check("buzzer", g.Buzzer)
 	return found
 }
 

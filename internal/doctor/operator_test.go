@@ -26,6 +26,7 @@ func TestDoctor_FindsRewardDeviceWithoutOpeningIt(t *testing.T) {
 		{"no rights", pedal, "/dev/input/event3", "", statusFail, []string{"permission denied", "group input"}},
 		{"not connected", nil, "", "", statusWarn, []string{"not connected"}},
 		{"no key", pedal, "", "operator.evdev.undo=KEY_U", statusFail, []string{"no KEY_U", "label bind"}},
+		{"no key of a goal", pedal, "", "operator.evdev.goal=KEY_G", statusFail, []string{"no KEY_G", "label bind"}},
 		{"no axis", pedal, "", "operator.evdev.axis.code=ABS_Y", statusFail, []string{"no ABS_Y"}},
 	} {
 		m := fakeMachine(tree())
@@ -44,9 +45,13 @@ func TestDoctor_ChecksLinesOfButtons(t *testing.T) {
 		return lineState{Chip: chip, Offset: 4, Used: line == "6", By: "sysfs"}, nil
 	}
 	d := doctorFor(t, m, "composite", "operator.source=gpio", "operator.gpio.chip=gpiochip0",
-		"operator.gpio.good=5", "operator.gpio.bad=6")
+		"operator.gpio.good=5", "operator.gpio.bad=6", "operator.gpio.goal=7", "operator.gpio.led=8")
 	found := d.checkButtons(t.Context())
-	if len(found) != 2 || found[0].Subject != "good" || found[1].Subject != "bad" {
+	var subjects []string
+	for _, f := range found {
+		subjects = append(subjects, f.Subject)
+	}
+	if want := []string{"good", "bad", "goal", "led"}; !slices.Equal(subjects, want) {
 		t.Fatalf("%+v", found)
 	}
 	expect(t, "good", found[0], statusOK, "gpiochip0")

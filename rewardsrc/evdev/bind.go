@@ -57,7 +57,7 @@ func Bind(ctx context.Context, opts BindOptions) (Config, error) {
 		if err != nil {
 			return Config{}, err
 		}
-		*[panel.NumRoles]*string{&cfg.Good, &cfg.Bad, &cfg.CantTell, &cfg.Undo}[r] = KeyName(code)
+		*cfg.Button(r) = KeyName(code)
 	}
 	if opts.Axis {
 		if err := b.axis(&cfg.Axis); err != nil {

@@ -45,6 +45,12 @@ func TestBind_AsksForEachButton(t *testing.T) {
 		case strings.Contains(text, "BTN_A is already GOOD") && !tried:
 			tried = true
 			device.Press(keyBad)
+		case strings.HasPrefix(text, "press the button for BETTER"):
+			device.Press(keyBetter)
+		case strings.HasPrefix(text, "press the button for WORSE"):
+			device.Press(keyWorse)
+		case strings.HasPrefix(text, "press the button for GOAL"):
+			device.Press(keyGoal)
 		case strings.HasPrefix(text, "press the button for CAN'T TELL"):
 			device.Press(keyTell)
 		case strings.HasPrefix(text, "press the button for UNDO"):
@@ -60,7 +66,7 @@ func TestBind_AsksForEachButton(t *testing.T) {
 	}
 	want := evdev.DefaultConfig()
 	want.Device = info.Match()
-	want.Good, want.Bad, want.CantTell, want.Undo = "BTN_A", "BTN_B", "BTN_X", "BTN_Y"
+	want.Buttons = padButtons
 	want.Axis.Code, want.Axis.Inverted = "ABS_Y", true
 	if cfg != want {
 		t.Errorf("configuration %+v\nwant %+v", cfg, want)
@@ -91,7 +97,7 @@ func TestBind_TimeoutNamesRole(t *testing.T) {
 			device.Press(keyBad)
 		}
 	})
-	if err != nil || cfg.Undo != "" || cfg.CantTell != "" || cfg.Bad != "BTN_B" {
+	if err != nil || cfg.Undo != "" || cfg.CantTell != "" || cfg.Better != "" || cfg.Bad != "BTN_B" {
 		t.Errorf("buttons that may be left out: %+v, %v", cfg, err)
 	}
 }

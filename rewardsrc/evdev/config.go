@@ -17,15 +17,8 @@ type Config struct {
 	// Grab keeps the device's events from everybody else: a clicker then
 	// turns no pages. Do not grab the keyboard that you log in with.
 	Grab bool `yaml:"grab"`
-	// Good is the key for a good reward, such as KEY_VOLUMEUP, BTN_A or a
-	// number. Empty: none.
-	Good string `yaml:"good"`
-	// Bad is the key for a bad reward. Empty: none.
-	Bad string `yaml:"bad"`
-	// CantTell is the key that closes a request without a label. Empty: none.
-	CantTell string `yaml:"cant_tell"`
-	// Undo is the key that takes the newest label back. Empty: none.
-	Undo string `yaml:"undo"`
+	// Buttons are keys, such as KEY_VOLUMEUP, BTN_A or a number.
+	panel.Buttons `yaml:",inline"`
 	// Axis is a stick, slider or analogue pedal.
 	Axis Axis `yaml:"axis"`
 	// Labels sets the values and times of presses.
@@ -75,15 +68,11 @@ func Rests() []string { return []string{RestCentre, RestLow, RestHigh} }
 // and bad.
 func DefaultConfig() Config {
 	return Config{
-		Grab: true, Good: "KEY_VOLUMEUP", Bad: "KEY_VOLUMEDOWN",
-		Axis:   Axis{Rest: RestCentre, DeadZone: 0.15},
-		Labels: panel.DefaultConfig(),
+		Grab:    true,
+		Buttons: panel.Buttons{Good: "KEY_VOLUMEUP", Bad: "KEY_VOLUMEDOWN"},
+		Axis:    Axis{Rest: RestCentre, DeadZone: 0.15},
+		Labels:  panel.DefaultConfig(),
 	}
-}
-
-// key returns the bound key of a role, "" for none.
-func (c *Config) key(r panel.Role) string {
-	return [panel.NumRoles]string{c.Good, c.Bad, c.CantTell, c.Undo}[r]
 }
 
 // Validate returns an error that names each key with an invalid value, except
@@ -98,8 +87,8 @@ func (c Config) Bound() error {
 	switch {
 	case c.Device == Match{}:
 		return errors.New("evdev: device is empty; run `optibfm label bind`, or set device.name")
-	case c.Good == "" && c.Bad == "" && c.Axis.Code == "":
-		return errors.New("evdev: good, bad and axis.code are empty; set at least one of them")
+	case !c.Teach() && c.Axis.Code == "":
+		return errors.New("evdev: no key gives labels; set good, bad, better, worse, goal or axis.code")
 	}
 	return nil
 }
@@ -107,7 +96,7 @@ func (c Config) Bound() error {
 func (c *Config) checkKeys() (errs []error) {
 	taken := make(map[uint16]panel.Role)
 	for _, r := range panel.Roles() {
-		name := c.key(r)
+		name := *c.Button(r)
 		if name == "" {
 			continue
 		}

@@ -32,7 +32,7 @@ func Open(cfg Config, opts Options) (*panel.Panel, error) {
 	}
 	d := &device{cfg: cfg, system: opts.System}
 	for _, r := range panel.Roles() {
-		if name := cfg.key(r); name != "" {
+		if name := *cfg.Button(r); name != "" {
 			code, _ := ParseKey(name) // validated
 			d.keys = append(d.keys, binding{code, r})
 		}

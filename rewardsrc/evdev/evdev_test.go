@@ -19,19 +19,24 @@ import (
 
 const (
 	keyGood, keyBad, keyTell, keyUndo = 304, 305, 307, 308 // BTN_A, BTN_B, BTN_X, BTN_Y
+	keyBetter, keyWorse, keyGoal      = 310, 311, 315      // BTN_TL, BTN_TR, BTN_START
 	absY                              = 1
 )
+
+var padButtons = panel.Buttons{
+	Good: "BTN_A", Bad: "BTN_B", Better: "BTN_TL", Worse: "BTN_TR", Goal: "BTN_START", CantTell: "BTN_X", Undo: "BTN_Y",
+}
 
 // pad is a gamepad and the configuration that binds it.
 func pad() (evdev.Info, evdev.Config) {
 	info := evdev.Info{Node: "event7", Bus: 3, Vendor: 0x046d, Product: 0xc216, Name: "A Gamepad"}
-	for _, code := range []uint16{keyGood, keyBad, keyTell, keyUndo} {
+	for _, code := range []uint16{keyGood, keyBad, keyBetter, keyWorse, keyGoal, keyTell, keyUndo} {
 		info.Keys.Set(code)
 	}
 	info.Axes.Set(absY)
 	cfg := evdev.DefaultConfig()
 	cfg.Device = info.Match()
-	cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = "BTN_A", "BTN_B", "BTN_X", "BTN_Y"
+	cfg.Buttons = padButtons
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
 	return info, cfg
 }
@@ -399,6 +404,39 @@ func TestDevice_UndoTakesBackStream(t *testing.T) {
 	r.pad.Press(keyUndo)
 	if u := r.labels(1)[0]; u.Undoes != 0 {
 		t.Errorf("the next undo names label %d, want the newest that counts", u.Undoes)
+	}
+}
+
+func TestDevice_HeldComparisonOrGoalIsOnePress(t *testing.T) {
+	r := newRig(t, func(c *evdev.Config) { c.Labels.HoldAfterMS, c.Labels.IntervalMS = 20, 20 })
+	for key, want := range map[uint16]rewardsrc.Label{
+		keyBetter: {Kind: rewardsrc.Comparison, Value: 0.5}, keyWorse: {Kind: rewardsrc.Comparison, Value: -0.5},
+		keyGoal: {Kind: rewardsrc.Goal, Value: 1},
+	} {
+		r.pad.Down(key)
+		got := r.labels(1)[0]
+		if got.Kind != want.Kind || got.Value != want.Value || got.Mode != rewardsrc.Press {
+			t.Errorf("key %d gave %+v, want %+v", key, got, want)
+		}
+		time.Sleep(60 * time.Millisecond)
+		r.pad.Up(key)
+		r.none("a held button")
+	}
+}
+
+func TestDevice_UndoTakesBackGoalAfterStream(t *testing.T) {
+	r := newRig(t, func(c *evdev.Config) { c.Labels.HoldAfterMS, c.Labels.IntervalMS = 40, 20 })
+	r.pad.Down(keyBad)
+	held := 0
+	rewardsrctest.Eventually(t, "a stream", func() bool { held += len(r.take()); return held >= 3 })
+	r.pad.Up(keyBad)
+	r.pad.Press(keyGoal)
+	rewardsrctest.Eventually(t, "the goal", func() bool {
+		return slices.ContainsFunc(r.take(), func(l rewardsrc.Label) bool { return l.Kind == rewardsrc.Goal })
+	})
+	r.pad.Press(keyUndo)
+	if u := r.labels(1)[0]; u.Kind != rewardsrc.Undo || u.Undoes != 0 {
+		t.Errorf("label %+v, want an undo of the newest label", u)
 	}
 }
 

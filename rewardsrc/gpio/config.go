@@ -16,16 +16,8 @@ import (
 type Config struct {
 	// Chip is the GPIO chip: gpiochip0, or a path.
 	Chip string `yaml:"chip"`
-	// Good is the line of the button for a good reward. Empty: none.
-	Good string `yaml:"good"`
-	// Bad is the line of the button for a bad reward. Empty: none.
-	Bad string `yaml:"bad"`
-	// CantTell is the line of the button that closes a request without a
-	// label. Empty: none.
-	CantTell string `yaml:"cant_tell"`
-	// Undo is the line of the button that takes the newest label back.
-	// Empty: none.
-	Undo string `yaml:"undo"`
+	// Buttons are lines.
+	panel.Buttons `yaml:",inline"`
 	// ActiveLow means that a pressed button pulls its line to ground.
 	ActiveLow bool `yaml:"active_low"`
 	// Bias is the resistor at the buttons' lines within the chip: pull_up,
@@ -60,11 +52,6 @@ func DefaultConfig() Config {
 	return Config{Chip: "gpiochip0", ActiveLow: true, Bias: PullUp, DebounceMS: 10, Labels: panel.DefaultConfig()}
 }
 
-// buttons are the lines of the roles.
-func (c *Config) buttons() [panel.NumRoles]string {
-	return [panel.NumRoles]string{c.Good, c.Bad, c.CantTell, c.Undo}
-}
-
 // Validate returns an error that names each key with an invalid value, except
 // Labels: panel.Config.Validate checks that.
 func (c Config) Validate() error {
@@ -77,7 +64,6 @@ func (c Config) Validate() error {
 }
 
 func (c *Config) checkLines() (errs []error) {
-	buttons := c.buttons()
 	taken := make(map[string]string)
 	check := func(key, line string) {
 		if line == "" {
@@ -89,7 +75,7 @@ func (c *Config) checkLines() (errs []error) {
 		taken[line] = key
 	}
 	for _, r := range panel.Roles() {
-		check(r.String(), buttons[r])
+		check(r.String(), *c.Button(r))
 	}
 	check("led", c.LED)
 	check("buzzer", c.Buzzer)
@@ -102,8 +88,8 @@ func (c Config) Bound() error {
 	switch {
 	case c.Chip == "":
 		return errors.New("gpio: chip is empty; set a chip that gpiodetect lists, such as gpiochip0")
-	case c.Good == "" && c.Bad == "":
-		return errors.New("gpio: good and bad are empty; set the lines of the buttons, as gpioinfo lists them")
+	case !c.Teach():
+		return errors.New("gpio: no button gives labels; set good, bad, better, worse or goal to a line of gpioinfo")
 	}
 	return nil
 }

@@ -36,7 +36,9 @@ type board struct {
 }
 
 // offsets of the buttons' lines.
-var offsets = [panel.NumRoles]uint32{17, 27, 22, 5}
+var offsets = [panel.NumRoles]uint32{
+	panel.Good: 17, panel.Bad: 27, panel.Better: 23, panel.Worse: 24, panel.Goal: 25, panel.CantTell: 22, panel.Undo: 5,
+}
 
 func (b *board) Open(Config) (Lines, error) {
 	b.mu.Lock()
@@ -120,7 +122,9 @@ func (b *board) press(t *testing.T, r panel.Role) { t.Helper(); b.send(t, b.down
 
 func config() Config {
 	cfg := DefaultConfig()
-	cfg.Good, cfg.Bad, cfg.CantTell, cfg.Undo = "17", "27", "22", "5"
+	cfg.Buttons = panel.Buttons{
+		Good: "17", Bad: "27", Better: "23", Worse: "24", Goal: "25", CantTell: "22", Undo: "5",
+	}
 	cfg.LED, cfg.Buzzer = "6", "13"
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
 	return cfg
@@ -149,13 +153,19 @@ func TestPanel_ButtonGivesLabelAtKernelTime(t *testing.T) {
 	good := b.down(panel.Good)
 	b.send(t, good, b.up(panel.Good))
 	b.press(t, panel.Bad)
+	b.press(t, panel.Better)
+	b.press(t, panel.Worse)
+	b.press(t, panel.Goal)
 	b.press(t, panel.Undo)
-	got := rewardsrctest.Labels(t, p, 4)
+	got := rewardsrctest.Labels(t, p, 7)
 	want := []rewardsrc.Label{
 		{Kind: rewardsrc.CantTell, Request: 4, Tick: 9, At: int64(tell.Timestamp)},
 		{Kind: rewardsrc.Value, Value: 1, Tick: rewardsrc.NoTick, At: int64(good.Timestamp)},
 		{Kind: rewardsrc.Value, Value: -1, Tick: rewardsrc.NoTick, At: got[2].At},
-		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: got[3].At},
+		{Kind: rewardsrc.Comparison, Value: 0.5, Tick: rewardsrc.NoTick, At: got[3].At},
+		{Kind: rewardsrc.Comparison, Value: -0.5, Tick: rewardsrc.NoTick, At: got[4].At},
+		{Kind: rewardsrc.Goal, Value: 1, Tick: rewardsrc.NoTick, At: got[5].At},
+		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: got[6].At},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("labels %+v\nwant %+v", got, want)
@@ -366,7 +376,7 @@ func TestOpen_RefusesUnusableChip(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	cfg := config()
-	cfg.Good, cfg.Bad = "", ""
+	cfg.Buttons = panel.Buttons{Undo: "5"}
 	if _, err := Open(cfg, Options{System: &board{}}); err == nil || !strings.Contains(err.Error(), "gpioinfo") {
 		t.Errorf("error %v", err)
 	}
@@ -374,13 +384,14 @@ func TestOpen_RefusesUnusableChip(t *testing.T) {
 
 func TestConfig_NamesEveryMistake(t *testing.T) {
 	cfg := config()
-	cfg.Bad, cfg.LED, cfg.Bias, cfg.DebounceMS = cfg.Good, cfg.Undo, "sideways", -1
+	cfg.Bad, cfg.Goal, cfg.LED, cfg.Bias, cfg.DebounceMS = cfg.Good, cfg.Better, cfg.Undo, "sideways", -1
 	err := cfg.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"bad is the same line as good", "led is the same line as undo", "bias is", "debounce_ms is",
+		"bad is the same line as good", "goal is the same line as better",
+		"led is the same line as undo", "bias is", "debounce_ms is",
 	} {
 		if !strings.Contains(err.Error(), "gpio: "+want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
@@ -407,14 +418,16 @@ func TestButtonFlags_FollowConfig(t *testing.T) {
 }
 
 func TestKernel_TellsAbsentChipFromWrongFile(t *testing.T) {
-	if _, err := (Kernel{}).Open(Config{Chip: "/nowhere/gpiochip0", Good: "1"}); !errors.Is(err, panel.ErrAbsent) {
+	cfg := Config{Chip: "/nowhere/gpiochip0", Buttons: panel.Buttons{Good: "1"}}
+	if _, err := (Kernel{}).Open(cfg); !errors.Is(err, panel.ErrAbsent) {
 		t.Errorf("error %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "chip")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Kernel{}).Open(Config{Chip: path, Good: "1"}); err == nil || errors.Is(err, panel.ErrAbsent) {
+	cfg.Chip = path
+	if _, err := (Kernel{}).Open(cfg); err == nil || errors.Is(err, panel.ErrAbsent) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -97,12 +97,12 @@ func chips() string {
 }
 
 func (l *lines) request(chip uintptr, cfg Config) error {
-	buttons := cfg.buttons()
 	for _, r := range panel.Roles() {
-		if buttons[r] == "" {
+		line := *cfg.Button(r)
+		if line == "" {
 			continue
 		}
-		offset, err := find(chip, buttons[r])
+		offset, err := find(chip, line)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
 		}

@@ -30,6 +30,43 @@ type Config struct {
 	Weight float64 `yaml:"weight"`
 }
 
+// Buttons names the button of each role, "" for none. evdev embeds it with the
+// names of keys, gpio with lines.
+type Buttons struct {
+	// Good is the button for a good reward: of evdev a key such as
+	// KEY_VOLUMEUP, BTN_A or a number, of gpio a line. Empty: none.
+	Good string `yaml:"good"`
+	// Bad is the button for a bad reward. Empty: none.
+	Bad string `yaml:"bad"`
+	// Better is the button for "better than a moment ago". Empty: none.
+	Better string `yaml:"better"`
+	// Worse is the button for "worse than a moment ago". Empty: none.
+	Worse string `yaml:"worse"`
+	// Goal is the button for "this is it": the robot should be in the
+	// present state. Empty: none.
+	Goal string `yaml:"goal"`
+	// CantTell is the button that closes a request without a label.
+	// Empty: none.
+	CantTell string `yaml:"cant_tell"`
+	// Undo is the button that takes the newest label back. Empty: none.
+	Undo string `yaml:"undo"`
+}
+
+// Button returns the field of a role.
+func (b *Buttons) Button(r Role) *string {
+	return [NumRoles]*string{&b.Good, &b.Bad, &b.Better, &b.Worse, &b.Goal, &b.CantTell, &b.Undo}[r]
+}
+
+// Teach reports whether one of the buttons gives labels with a value.
+func (b *Buttons) Teach() bool {
+	for _, r := range Roles() {
+		if r != CantTell && r != Undo && *b.Button(r) != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // DefaultConfig is good 1, bad -1, and streams of five labels of weight 0.2 a
 // second.
 func DefaultConfig() Config {

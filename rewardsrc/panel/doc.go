@@ -8,9 +8,10 @@
 //
 //   - one goroutine waits for the device; the robot's loop and the host's
 //     recorder never wait;
-//   - a press answers the open request, or is about the moment before it
-//     ([rewardsrc.Attribution]); presses of one button within refractory_ms
-//     count as one;
+//   - a press of good or bad answers the open request, or is about the moment
+//     before it ([rewardsrc.Attribution]); better, worse and goal are always
+//     about the moment before the press, also if they are held;
+//   - presses of one button within refractory_ms count as one;
 //   - a deflected axis, or with hold_after_ms a held good or bad button, gives
 //     one label each interval_ms ([rewardsrc.Held]) of the given weight;
 //   - undo takes back the newest press, or the whole of the newest stream;

@@ -146,7 +146,9 @@ func (p *Panel) Down(r Role, at int64) {
 		return
 	}
 	p.counted[r], p.pressed[r] = true, at
-	p.queue(press{Input: rewardsrc.Input{Kind: r.kind(), Value: p.cfg.value(r.deflection()), At: at}})
+	in := r.input(&p.cfg)
+	in.At = at
+	p.queue(press{Input: in})
 }
 
 // Up reports that a button was released.
@@ -246,7 +248,7 @@ func (p *Panel) label(dst *rewardsrc.Label, e press) bool {
 func (p *Panel) Acknowledge(l rewardsrc.Label) {
 	stream := p.settle()
 	switch {
-	case l.Kind != rewardsrc.Value:
+	case !l.Kind.Teaches():
 	case stream == 0:
 		p.last, p.saved = 0, nil
 	default:

@@ -1,6 +1,7 @@
 package panel_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -15,7 +16,13 @@ import (
 	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// wire is a device whose bytes are presses: g good, b bad, t can't tell, u undo.
+// wireKeys are the bytes of the roles.
+var wireKeys = [panel.NumRoles]byte{
+	panel.Good: 'g', panel.Bad: 'b', panel.Better: '>', panel.Worse: '<', panel.Goal: '!',
+	panel.CantTell: 't', panel.Undo: 'u',
+}
+
+// wire is a device whose bytes are presses.
 type wire struct {
 	write *os.File
 	opens atomic.Int32
@@ -50,7 +57,7 @@ func (c *wireConn) Read() error {
 		return errors.Join(errors.New("the wire is cut"), err)
 	}
 	for _, key := range buf[:n] {
-		r := panel.Role(strings.IndexByte("gbtu", key))
+		r := panel.Role(bytes.IndexByte(wireKeys[:], key))
 		c.p.Down(r, rewardsrc.Monotonic())
 		c.p.Up(r, rewardsrc.Monotonic())
 	}
@@ -89,6 +96,51 @@ func TestPanel_CountsBouncesOnce(t *testing.T) {
 	w.press(t, "ggggbgbu") // undo marks the end
 	if got := rewardsrctest.Labels(t, p, 3); got[0].Value != 1 || got[1].Value != -1 || got[2].Kind != rewardsrc.Undo {
 		t.Errorf("labels %+v", got)
+	}
+}
+
+func TestPanel_RolesGiveLabels(t *testing.T) {
+	w := &wire{}
+	p := start(t, w, func(c *panel.Config) { c.GoodValue, c.BadValue = 2, -1 }, nil)
+	p.Ask(rewardsrc.Request{ID: 4, State: rewardsrc.Open})
+	w.press(t, "><!ugb")
+	got := rewardsrctest.Labels(t, p, 6)
+	for i, want := range []rewardsrc.Label{
+		{Kind: rewardsrc.Comparison, Value: 0.75, Tick: rewardsrc.NoTick},
+		{Kind: rewardsrc.Comparison, Value: -0.75, Tick: rewardsrc.NoTick},
+		{Kind: rewardsrc.Goal, Value: 2, Tick: rewardsrc.NoTick},
+		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick},
+		{Kind: rewardsrc.Value, Value: 2, Request: 4},
+		{Kind: rewardsrc.Value, Value: -1, Tick: rewardsrc.NoTick},
+	} {
+		want.At = got[i].At
+		if got[i] != want {
+			t.Errorf("label %d is %+v, want %+v", i, got[i], want)
+		}
+	}
+}
+
+func TestButtons_FieldsFollowRoles(t *testing.T) {
+	var b panel.Buttons
+	for _, r := range panel.Roles() {
+		*b.Button(r) = r.String()
+	}
+	want := panel.Buttons{
+		Good: "good", Bad: "bad", Better: "better", Worse: "worse", Goal: "goal", CantTell: "cant_tell", Undo: "undo",
+	}
+	if b != want || len(panel.Roles()) != panel.NumRoles {
+		t.Errorf("%+v, want %+v", b, want)
+	}
+	for _, c := range []struct {
+		buttons panel.Buttons
+		want    bool
+	}{
+		{panel.Buttons{}, false}, {panel.Buttons{CantTell: "1", Undo: "2"}, false},
+		{panel.Buttons{Bad: "1"}, true}, {panel.Buttons{Worse: "1"}, true}, {panel.Buttons{Goal: "1"}, true},
+	} {
+		if got := c.buttons.Teach(); got != c.want {
+			t.Errorf("%+v teach: %v", c.buttons, got)
+		}
 	}
 }
 

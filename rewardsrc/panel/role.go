@@ -13,15 +13,18 @@ type Role uint8
 const (
 	Good Role = iota
 	Bad
+	Better
+	Worse
+	Goal
 	CantTell
 	Undo
 	NumRoles = iota
 )
 
-var roleNames = [NumRoles]string{"good", "bad", "cant_tell", "undo"}
+var roleNames = [NumRoles]string{"good", "bad", "better", "worse", "goal", "cant_tell", "undo"}
 
 // Roles lists the roles.
-func Roles() []Role { return []Role{Good, Bad, CantTell, Undo} }
+func Roles() []Role { return []Role{Good, Bad, Better, Worse, Goal, CantTell, Undo} }
 
 // String is the role's key in a configuration.
 func (r Role) String() string {
@@ -43,12 +46,19 @@ func (r Role) deflection() float64 {
 	return 0
 }
 
-func (r Role) kind() rewardsrc.Kind {
+// input returns what a press means, without its time.
+func (r Role) input(c *Config) rewardsrc.Input {
 	switch r {
+	case Better:
+		return rewardsrc.Better(c.GoodValue, c.BadValue)
+	case Worse:
+		return rewardsrc.Worse(c.GoodValue, c.BadValue)
+	case Goal:
+		return rewardsrc.AtGoal(c.GoodValue)
 	case CantTell:
-		return rewardsrc.CantTell
+		return rewardsrc.Input{Kind: rewardsrc.CantTell}
 	case Undo:
-		return rewardsrc.Undo
+		return rewardsrc.Input{Kind: rewardsrc.Undo}
 	}
-	return rewardsrc.Value
+	return rewardsrc.Input{Kind: rewardsrc.Value, Value: c.value(r.deflection())}
 }

@@ -55,7 +55,9 @@ func TestStream_ButtonStreamsAfterHold(t *testing.T) {
 	if s.level != -1 {
 		t.Errorf("level %g", s.level)
 	}
-	s.press(Undo, true, 650*ms) // cannot be held
+	for _, r := range []Role{Better, Worse, Goal, CantTell, Undo} { // cannot be held
+		s.press(r, true, 650*ms)
+	}
 	s.press(Bad, false, 650*ms)
 	if got := play(t, s, 650*ms, 5000*ms); got != nil {
 		t.Errorf("labels at %v ms", got)
@@ -93,6 +95,7 @@ func TestStream_StuckAfterAMinute(t *testing.T) {
 
 func FuzzStream(f *testing.F) {
 	f.Add([]byte{1, 200, 2, 3}, uint16(300))
+	f.Add([]byte{byte(Better), byte(Goal), 255, 255, 64 + byte(Better), 200}, uint16(30))
 	f.Fuzz(func(t *testing.T, acts []byte, hold uint16) {
 		s := newStream(int64(hold))
 		now := int64(0)
