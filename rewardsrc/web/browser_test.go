@@ -283,6 +283,13 @@ func (p *page) tap(id string) {
 	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
 }
 
+// key presses a key of the keyboard.
+func (p *page) key(text string) {
+	p.t.Helper()
+	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": text, "text": text}, nil)
+	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": text}, nil)
+}
+
 // picture writes a screenshot if the flag asks for it.
 func (p *page) picture(name string) {
 	p.t.Helper()
@@ -514,6 +521,7 @@ func labelOnPage(t *testing.T, d *drive, p *page) {
 	if l := d.next(t); l.Kind != rewardsrc.Undo {
 		t.Errorf("label %+v, want an undo", l)
 	}
+	compareOnPage(t, d, p)
 	p.tap("cant")
 	p.untilText("presses", `nothing is asked\s+does NOT count`)
 
@@ -524,6 +532,35 @@ func labelOnPage(t *testing.T, d *drive, p *page) {
 	if l := d.next(t); l.Kind != rewardsrc.CantTell || l.Request != 2 {
 		t.Errorf("label %+v, want can't tell on request 2", l)
 	}
+}
+
+// compareOnPage presses better, worse and goal while a request is open, with the finger and with the keyboard.
+func compareOnPage(t *testing.T, d *drive, p *page) {
+	t.Helper()
+	d.ask(5, 60*time.Second)
+	p.untilText("question", "How was it")
+	for _, c := range []struct {
+		id, key, words string
+		want           rewardsrc.Label
+	}{
+		{"better", ">", "Better", rewardsrc.Label{Kind: rewardsrc.Comparison, Value: 0.5}},
+		{"worse", "<", "Worse", rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -0.5}},
+		{"goal", "g", "This is it", rewardsrc.Label{Kind: rewardsrc.Goal, Value: 1}},
+	} {
+		for _, press := range []func(){func() { p.tap(c.id) }, func() { p.key(c.key) }} {
+			press()
+			if l := d.next(t); l.Kind != c.want.Kind || l.Value != c.want.Value || l.Request != 0 {
+				t.Errorf("%s: label %+v, want %+v", c.id, l, c.want)
+			}
+			p.untilText("presses", "^"+c.words+`\s+counted · \d+ ms`)
+			time.Sleep(300 * time.Millisecond) // the refractory time
+		}
+	}
+	p.key("+")
+	if l := d.next(t); l.Request != 5 || l.Value != 1 {
+		t.Errorf("label %+v, want +1 on request 5", l)
+	}
+	p.untilText("question", "No question")
 }
 
 // labelStoppedRobot checks which presses count while the robot is stopped, and
@@ -696,7 +733,7 @@ func TestPage_FitsScreens(t *testing.T) {
 				[...document.querySelectorAll('body *')].filter((e) =>
 					e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)`))
 		}
-		for _, id := range []string{"good", "bad", "cant", "undo", "stop", "menu"} {
+		for _, id := range []string{"good", "bad", "worse", "better", "goal", "cant", "undo", "stop", "menu"} {
 			box := p.eval(`(() => {
 				const r = document.getElementById('` + id + `').getBoundingClientRect();
 				return r.width >= 64 && r.height >= 64 && r.top >= 0 &&
@@ -705,6 +742,14 @@ func TestPage_FitsScreens(t *testing.T) {
 			if box != "true" {
 				t.Errorf("at %dx%d the button %s is smaller than 64 px or out of sight", at.width, at.height, id)
 			}
+		}
+	}
+	for _, id := range []string{"worse", "better", "goal"} {
+		if smaller := p.eval(`(() => {
+			const [a, b] = ['` + id + `', 'good'].map((id) => document.getElementById(id).getBoundingClientRect());
+			return a.width < b.width && a.height < b.height;
+		})()`); smaller != "true" {
+			t.Errorf("the button %s is not smaller than good", id)
 		}
 	}
 	unnamed := p.eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) =>

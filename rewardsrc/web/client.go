@@ -325,7 +325,10 @@ func (c *client) reply(r reply) {
 // press queues a press, or returns why it does not count.
 func (c *client) press(m message, now int64) (refused string) {
 	s := c.server
-	p := press{Input: s.inputOf(m), id: m.ID, request: m.Request}
+	p := press{Input: s.inputOf(m), id: m.ID}
+	if p.Kind.Answers() {
+		p.request = m.Request
+	}
 	switch {
 	case s.cfg.WatchOnly:
 		return "this console only watches"
@@ -349,7 +352,7 @@ func (c *client) press(m message, now int64) (refused string) {
 	}
 	p.At, p.uncertainty = min(at, now), uncertainty
 	p.late = now-p.At > int64(s.cfg.MaxLateS*1e9)
-	p.tooQuick = m.Request != 0 && m.At-m.Shown < s.cfg.ReactionMS
+	p.tooQuick = p.request != 0 && m.At-m.Shown < s.cfg.ReactionMS
 	if !s.offer(p) {
 		return "too many presses wait: press again in a moment"
 	}
@@ -365,6 +368,12 @@ func (s *Server) inputOf(m message) rewardsrc.Input {
 		return rewardsrc.Input{Kind: rewardsrc.Value, Value: s.cfg.BadValue}
 	case kindValue:
 		return rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: m.Value}
+	case kindBetter:
+		return rewardsrc.Better(s.cfg.GoodValue, s.cfg.BadValue)
+	case kindWorse:
+		return rewardsrc.Worse(s.cfg.GoodValue, s.cfg.BadValue)
+	case kindGoal:
+		return rewardsrc.AtGoal(s.cfg.GoodValue)
 	case kindCantTell:
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}
 	}

@@ -21,10 +21,11 @@
 //
 // A press names the request on the page, if the request was visible for at least
 // reaction_ms. It then answers that request, if it arrives within a minute. Any
-// other press is unasked and about its own moment. The server maps the browser's
-// clock (performance.now) to CLOCK_MONOTONIC by exchanges as in NTP (RFC 5905,
-// section 8): of the last 16 the one with the shortest round trip counts, with
-// an error of at most half of it. The server refuses a press with a time in the
+// other press is unasked and about its own moment. Better, worse and goal never
+// answer. The server maps the browser's clock (performance.now) to
+// CLOCK_MONOTONIC by exchanges as in NTP (RFC 5905, section 8): of the last 16
+// the one with the shortest round trip counts, with an error of at most half of
+// it. The server refuses a press with a time in the
 // future, beyond the error of the clocks, an answer with a time before its
 // question, and an unasked press that arrives later than max_late_s. A page
 // without a connection shows presses as lost and never sends them later.

@@ -28,6 +28,9 @@ const (
 	kindGood     = "good"
 	kindBad      = "bad"
 	kindValue    = "value"
+	kindBetter   = "better"
+	kindWorse    = "worse"
+	kindGoal     = "goal"
 	kindCantTell = "cant_tell"
 	kindUndo     = "undo"
 )
@@ -99,7 +102,7 @@ func (m *message) check() error {
 
 func (m *message) checkPress() error {
 	switch m.Kind {
-	case kindGood, kindBad, kindValue, kindCantTell, kindUndo:
+	case kindGood, kindBad, kindValue, kindBetter, kindWorse, kindGoal, kindCantTell, kindUndo:
 	default:
 		return fmt.Errorf("unknown kind %.16q", m.Kind)
 	}

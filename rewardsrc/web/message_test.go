@@ -25,6 +25,7 @@ func TestParseMessage_RefusesMalformed(t *testing.T) {
 		"an unknown key":    `{"type":"stop","arm":true}`,
 		"an unknown type":   `{"type":"arm"}`,
 		"an unknown kind":   `{"type":"press","kind":"great","at":1}`,
+		"another kind":      `{"type":"press","kind":"Goal","at":1}`,
 		"an unknown role":   `{"type":"invite","role":"root"}`,
 		"a negative time":   `{"type":"clock","id":1,"at":-1}`,
 		"a time too large":  `{"type":"clock","id":1,"at":1e300}`,
@@ -42,6 +43,9 @@ func TestParseMessage_RefusesMalformed(t *testing.T) {
 func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"type":"press","id":3,"at":12.5,"kind":"good","request":2,"shown":3}`))
 	f.Add([]byte(`{"type":"clock","id":1,"at":0.1}`))
+	f.Add([]byte(`{"type":"press","id":4,"at":12.5,"kind":"better"}`))
+	f.Add([]byte(`{"type":"press","id":5,"at":12.5,"kind":"worse","request":2,"shown":13}`))
+	f.Add([]byte(`{"type":"press","id":6,"at":12.5,"kind":"goal","value":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseMessage(data)
 		if err != nil {

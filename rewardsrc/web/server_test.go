@@ -480,11 +480,39 @@ func TestDesk_PerRequestRefusesAnswersThatAreTooQuick(t *testing.T) {
 	}
 }
 
+func TestServer_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.GoodValue, c.BadValue = 3, -1 })
+	b, _ := pairedBrowser(t, s)
+	s.Ask(rewardsrc.Request{ID: 7, Tick: 40, At: rewardsrc.Monotonic() - 1e8, Until: 1e6, State: rewardsrc.Open})
+	for _, c := range []struct {
+		kind string
+		want rewardsrc.Label
+	}{
+		{kindBetter, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: 1}},
+		{kindWorse, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -1}},
+		{kindGoal, rewardsrc.Label{Kind: rewardsrc.Goal, Value: 3}},
+		{kindUndo, rewardsrc.Label{Kind: rewardsrc.Undo}},
+	} {
+		b.write(message{Type: typePress, ID: 1, Kind: c.kind, At: b.now(), Request: 7, Shown: b.now() - 500})
+		got := poll(t, s)
+		c.want.Tick, c.want.At = rewardsrc.NoTick, got.At
+		if got != c.want {
+			t.Errorf("%s: label %+v, want %+v", c.kind, got, c.want)
+		}
+	}
+	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now(), Request: 7, Shown: b.now() - 500})
+	if got := poll(t, s); got.Request != 7 {
+		t.Errorf("label %+v, want the answer to request 7", got)
+	}
+}
+
 func TestDesk_RefusesLateUnaskedPress(t *testing.T) {
 	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
 	value := rewardsrc.Input{Kind: rewardsrc.Value, At: 5}
-	if _, err := d.label(press{Input: value, late: true}); err == nil {
-		t.Error("a late unasked press counts")
+	for _, in := range []rewardsrc.Input{value, rewardsrc.Better(1, -1), rewardsrc.AtGoal(1)} {
+		if _, err := d.label(press{Input: in, late: true}); err == nil {
+			t.Errorf("a late unasked press counts: %+v", in)
+		}
 	}
 	d.Ask(rewardsrc.Request{ID: 4, Tick: 6, Until: 8, State: rewardsrc.Open})
 	d.Ask(rewardsrc.Request{ID: 4, State: rewardsrc.Expired})
@@ -512,12 +540,14 @@ func TestServer_SliderStaysInRange(t *testing.T) {
 func TestServer_CountsBouncesOnce(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.RefractoryMS = 250 })
 	b, _ := pairedBrowser(t, s)
-	b.write(message{Type: typePress, ID: 1, Kind: kindGood, At: b.now()})
-	b.write(message{Type: typePress, ID: 2, Kind: kindGood, At: b.now() + 1})
-	if r := b.reply(); r.Press != 2 || !strings.Contains(r.Text, "twice") {
-		t.Errorf("reply %+v, want press 2 refused", r)
+	for _, kind := range []string{kindGood, kindBetter, kindWorse, kindGoal} {
+		b.write(message{Type: typePress, ID: 1, Kind: kind, At: b.now()})
+		b.write(message{Type: typePress, ID: 2, Kind: kind, At: b.now() + 1})
+		if r := b.reply(); r.Press != 2 || !strings.Contains(r.Text, "twice") {
+			t.Errorf("%s: reply %+v, want press 2 refused", kind, r)
+		}
+		poll(t, s)
 	}
-	poll(t, s)
 }
 
 func TestServer_WatchOnlyTakesNoLabels(t *testing.T) {

@@ -146,7 +146,10 @@ const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.end
 
 /* ---- presses ------------------------------------------------------------- */
 
-const words = { good: 'Good', bad: 'Bad', value: 'Slider', cant_tell: 'Can’t tell', undo: 'Undo' };
+const words = {
+  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo',
+};
+const answers = ['good', 'bad', 'value', 'cant_tell'];
 
 const presses = {
   next: Math.floor(Math.random() * 2 ** 31) * 2 ** 20, // unique to this page
@@ -164,7 +167,7 @@ const presses = {
     } else {
       const message = { type: 'press', id: p.id, kind, at };
       if (value !== undefined) message.value = value;
-      if (shownRequest.id && kind !== 'undo') {
+      if (shownRequest.id && answers.includes(kind)) {
         message.request = shownRequest.id;
         message.shown = Math.min(shownRequest.at, at);
       }
@@ -245,12 +248,17 @@ function button(id, kind) {
 }
 button('good', 'good');
 button('bad', 'bad');
+button('worse', 'worse');
+button('better', 'better');
+button('goal', 'goal');
 button('cant', 'cant_tell');
 button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
   if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || $('settings').open || e.target.tagName === 'INPUT') return;
-  const kind = { '+': 'good', '=': 'good', '-': 'bad', '?': 'cant_tell', t: 'cant_tell', u: 'undo' }[e.key];
+  const kind = {
+    '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo',
+  }[e.key];
   if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
   presses.make(kind, moment(e));
 });
@@ -469,8 +477,9 @@ function renderRequest() {
   $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
   const stopped = Boolean(state.view?.fault || state.stopped);
-  const idle = !open && (stopped || hello.mode === 'per_request');
-  $('good').dataset.idle = $('bad').dataset.idle = idle;
+  const answersOnly = stopped || hello.mode === 'per_request';
+  $('good').dataset.idle = $('bad').dataset.idle = !open && answersOnly;
+  for (const id of ['worse', 'better', 'goal']) $(id).dataset.idle = answersOnly;
   $('cant').dataset.idle = !open;
   if (open) {
     $('question').textContent = `How was it ${seconds(r.age_ms + since)} ago?`;
