@@ -248,8 +248,14 @@ func TestLabelIntake_PerRequestRefusesUnaskedPresses(t *testing.T) {
 	d := NewLabelIntake(file, source, r, func() int64 { return 0 })
 	passed := 0
 	next := func(rewardsrc.Label) error { passed++; return nil }
-	d.Pass(rewardsrc.Label{Kind: rewardsrc.Value, Tick: rewardsrc.NoTick}, next)
-	if passed != 0 || source.refused != 1 || d.lastID != 0 {
+	unasked := []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Comparison, rewardsrc.Goal}
+	for _, kind := range unasked {
+		d.Pass(rewardsrc.Label{Kind: kind, Value: 1, Tick: rewardsrc.NoTick}, next)
+		if err := errs[len(errs)-1]; !errors.Is(err, errNotAsked) {
+			t.Errorf("%v: %v, want %v", kind, err, errNotAsked)
+		}
+	}
+	if passed != 0 || source.refused != len(unasked) || d.lastID != 0 {
 		t.Errorf("%d passed, %d refused, last ID %d", passed, source.refused, d.lastID)
 	}
 	for _, l := range []rewardsrc.Label{
@@ -259,7 +265,7 @@ func TestLabelIntake_PerRequestRefusesUnaskedPresses(t *testing.T) {
 	} {
 		d.Pass(l, next)
 	}
-	if passed != 3 || source.refused != 1 {
+	if passed != 3 || source.refused != len(unasked) {
 		t.Errorf("%d passed, %d refused", passed, source.refused)
 	}
 }

@@ -25,10 +25,10 @@
 // answer. The server maps the browser's clock (performance.now) to
 // CLOCK_MONOTONIC by exchanges as in NTP (RFC 5905, section 8): of the last 16
 // the one with the shortest round trip counts, with an error of at most half of
-// it. The server refuses a press with a time in the
-// future, beyond the error of the clocks, an answer with a time before its
-// question, and an unasked press that arrives later than max_late_s. A page
-// without a connection shows presses as lost and never sends them later.
+// it. The server refuses a press with a time in the future, beyond the error of
+// the clocks, an answer with a time before its question, and an unasked press
+// that arrives later than max_late_s. A page without a connection shows presses
+// as lost and never sends them later.
 //
 // While the robot is stopped a press counts only as the answer to a question
 // from before the stop; undo works. The page shows this.
