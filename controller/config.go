@@ -101,6 +101,9 @@ type DrawConfig struct {
 	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: as in the paper; 0: z is ẑ
 	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
 	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
+	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of ‖z‖/√d, in
+	// [0, 1e3]. It frees a robot from states that the policies do not leave. 0: none, as in the paper.
+	Dither float64 `yaml:"dither"`
 }
 
 // GradientConfig configures Adam (Kingma & Ba, "Adam: A Method for Stochastic
@@ -305,6 +308,7 @@ func (c Config) checkBelief(v *mistakes, d int) {
 	v.within("noise.freedom", c.Noise.Freedom, 0, 1e6)
 	v.within("draw.scale", c.Draw.Scale, 0, maxDraw)
 	v.within("draw.held", c.Draw.Held, 0, 1)
+	v.within("draw.dither", c.Draw.Dither, 0, maxDraw)
 	if c.Draw.Ticks < 1 {
 		v.add("draw.hold_ticks", c.Draw.Ticks, "use at least 1")
 	}

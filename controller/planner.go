@@ -173,6 +173,7 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 		randomDirection(dst.Z, p.random)
 	case Thompson:
 		p.draw(dst.Z, s)
+		p.dither(dst.Z, s)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
 	case UCBGradient:
@@ -217,6 +218,18 @@ func (p *Planner) draw(z []float64, s *State) {
 		}
 	}
 	p.toTask(z)
+}
+
+// dither adds isotropic noise to z, unless the task is learnt.
+func (p *Planner) dither(z []float64, s *State) {
+	c := p.cfg.Draw
+	if c.Dither == 0 || s.Learnt == 1 {
+		return
+	}
+	scale := c.Dither * norm(z) / math.Sqrt(float64(len(z)))
+	for i := range z {
+		z[i] += scale * p.random.NormFloat64()
+	}
 }
 
 // hold seeds the generator with what the ticks have in common that share a held draw.

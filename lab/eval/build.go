@@ -115,6 +115,7 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	replace(&c.Noise.Freedom, s.Freedom)
 	replace(&c.Draw.Scale, s.DrawScale)
 	replace(&c.Draw.Held, s.Held)
+	replace(&c.Draw.Dither, s.Dither)
 	replace(&c.Noise.Floor, s.Floor)
 	replace(&c.Credit.Answers, s.Answers)
 	if len(s.Hypotheses) > 0 {

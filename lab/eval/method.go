@@ -48,7 +48,7 @@ var methods = map[string]method{
 	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy"),
 	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy"),
 	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate"),
-	Thompson:    learning(controller.Thompson, false, "draw_scale", "held", "hold", "sampler"),
+	Thompson:    learning(controller.Thompson, false, "draw_scale", "held", "hold", "dither", "sampler"),
 	ThompsonEp:  learning(controller.Thompson, true, "draw_scale", "sampler"),
 	Random:      {controller.Random, false, []string{"nonlinearity"}},
 	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels"}},

@@ -19,6 +19,9 @@ const (
 	fatigueRecoveryS = 300
 )
 
+// compareS is the default of controller.credit.compare_s.
+const compareS = 2
+
 // newOperator returns the operator of a trial. The default labels every step at once and exactly.
 func newOperator(t Trial) (rewardsrc.Source, error) { return scripted.New(operatorConfig(t)) }
 
@@ -36,8 +39,11 @@ func operatorConfig(t Trial) scripted.Config {
 	}
 	cfg.Seed = t.Seed
 	span := cfg.RewardHigh - cfg.RewardLow
-	if s.Operator[0] == OperatorSimple {
+	if s.Operator[0] != OperatorPerson {
 		cfg.Bias = s.Bias[0] * span
+		if s.Operator[0] == OperatorComparing {
+			cfg.CompareS = compareS
+		}
 		return cfg
 	}
 	cfg.ReactionMinS, cfg.ReactionMaxS, cfg.MemoryS = reactionMinS, reactionMaxS, memoryS

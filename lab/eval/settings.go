@@ -32,6 +32,8 @@ type Settings struct {
 	Floor []float64 `yaml:"floor,omitempty"`
 	// Held is the share of the variance of thompson's draws that is held.
 	Held []float64 `yaml:"held,omitempty"`
+	// Dither is the noise on z of each plan of thompson, in units of ‖z‖/√d.
+	Dither []float64 `yaml:"dither,omitempty"`
 	// Hold is the number of steps for which that part of thompson's draws stays the same.
 	Hold []int `yaml:"hold,omitempty"`
 
@@ -77,7 +79,8 @@ type Settings struct {
 	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
 	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"`
 	// Operator is simple (default), with the flaws below, or person, who reacts, remembers, drifts and
-	// tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2, levels 5.
+	// tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2, levels 5. With
+	// comparing it says whether a state is better or worse than the one 2 s before.
 	Operator []string `yaml:"operator,omitempty"`
 	// Noise is the standard deviation of Gaussian noise on each label; default 0.
 	Noise []float64 `yaml:"noise,omitempty"`
@@ -140,8 +143,9 @@ const RND = "rnd"
 
 // The values of operator.
 const (
-	OperatorSimple = "simple"
-	OperatorPerson = "person"
+	OperatorSimple    = "simple"
+	OperatorPerson    = "person"
+	OperatorComparing = "comparing"
 )
 
 // defaultSettings has one value for each key that has a default.
@@ -290,7 +294,7 @@ var ranges = map[string][2]float64{
 	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
-	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "floor": {0, 1e6},
+	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "dither": {0, 1e3}, "floor": {0, 1e6},
 	"held": {0, 1}, "stop_when_learnt": {0, 1}, "hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
@@ -305,7 +309,7 @@ var choices = map[string][]string{
 	"answers": controller.AnswerMoments(),
 	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
 	"by":       {UCB, Thompson, Random, RND},
-	"operator": {OperatorSimple, OperatorPerson},
+	"operator": {OperatorSimple, OperatorPerson, OperatorComparing},
 }
 
 // problem is an error in the value at a path below the settings.

@@ -44,6 +44,10 @@ type Config struct {
 	Relative float64 `yaml:"relative"`
 	// RelativeS is the time constant of that average, in [0, 86400] seconds, above 0 if relative is.
 	RelativeS float64 `yaml:"relative_s"`
+	// CompareS makes the operator answer requests with comparisons: the labelled state with the one
+	// compare_s before, in [0, 3600] seconds. It cannot tell differences below 5 % of the range. Set
+	// controller.credit.compare_s to the same. 0: it gives rewards.
+	CompareS float64 `yaml:"compare_s"`
 	// Drift moves the zero of the operator's judgement.
 	Drift Drift `yaml:"drift"`
 	// MistakeProbability is the probability of swapping good and bad, in [0, 1].
@@ -135,6 +139,7 @@ func (c Config) checkRanges() (errs []error) {
 		{"memory_s", c.MemoryS, 0, 3600},
 		{"relative", c.Relative, 0, 1},
 		{"relative_s", c.RelativeS, 0, 86400},
+		{"compare_s", c.CompareS, 0, 3600},
 		{"drift.start", c.Drift.Start, -1e6, 1e6},
 		{"drift.minute_std", c.Drift.MinuteStd, 0, 1e6},
 		{"drift.bound", c.Drift.Bound, 0, 1e6},

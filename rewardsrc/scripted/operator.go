@@ -52,6 +52,7 @@ type Operator struct {
 // moment is one tick as the operator saw it.
 type moment struct {
 	tick   uint64
+	at     int64
 	reward float64
 	ok     bool
 	seen   bool // the entry is in use
@@ -107,7 +108,7 @@ func (o *Operator) Watch(tick uint64, at int64, reward float64, ok bool) {
 		o.started, o.start, o.nextPress, o.zero.at = true, at, at, at
 	}
 	o.judgeBefore(at)
-	seen := moment{tick: tick, reward: reward, seen: true}
+	seen := moment{tick: tick, at: at, reward: reward, seen: true}
 	seen.ok = ok && !math.IsNaN(reward) && !math.IsInf(reward, 0) && !o.isAway(at)
 	o.now, o.newest = at, tick
 	o.history[tick%historyLen] = seen
@@ -151,7 +152,7 @@ func (o *Operator) pressUnasked(seen moment) {
 // press is lost, so that operators with the same seed differ only by their weaknesses.
 func (o *Operator) newPress(kind rewardsrc.Kind, tick uint64, at int64, reward float64) press {
 	p := press{Label: rewardsrc.Label{Kind: kind, Tick: tick, At: at + o.reaction.draw()}, reward: reward}
-	if kind == rewardsrc.Value {
+	if kind.Teaches() {
 		p.mistaken = o.rng.Float64() < o.cfg.MistakeProbability
 		p.noise = o.rng.NormFloat64() * o.cfg.NoiseStd
 	}
@@ -191,15 +192,45 @@ func (o *Operator) decide() {
 		o.open.wanted = false
 		return
 	}
-	kind := rewardsrc.CantTell
-	seen := o.history[o.open.Tick%historyLen]
-	if seen.seen && seen.tick == o.open.Tick && seen.ok {
-		kind = rewardsrc.Value
-	}
+	kind, reward := o.answerTo(o.open.Tick)
 	o.open.decided = true
-	o.open.answer = o.newPress(kind, o.open.Tick, at, seen.reward)
+	o.open.answer = o.newPress(kind, o.open.Tick, at, reward)
 	o.open.answer.Request = o.open.ID
 	o.open.wanted = o.gives(o.open.answer)
+}
+
+// answerTo returns the kind of the answer about a tick, and its reward or, for a comparison, the difference.
+func (o *Operator) answerTo(tick uint64) (kind rewardsrc.Kind, reward float64) {
+	seen := o.history[tick%historyLen]
+	if !seen.seen || seen.tick != tick || !seen.ok {
+		return rewardsrc.CantTell, seen.reward
+	}
+	if o.cfg.CompareS == 0 {
+		return rewardsrc.Value, seen.reward
+	}
+	before, ok := o.lastUntil(seen.at-nanoseconds(o.cfg.CompareS), tick)
+	difference := seen.reward - before.reward
+	if !ok || math.Abs(difference) < leastDifference*(o.cfg.RewardHigh-o.cfg.RewardLow) {
+		return rewardsrc.CantTell, 0
+	}
+	return rewardsrc.Comparison, difference
+}
+
+// leastDifference is the least difference that an operator sees, in parts of the range of the reward.
+const leastDifference = 0.05
+
+// lastUntil returns the last moment at or before a time and before a tick.
+func (o *Operator) lastUntil(at int64, tick uint64) (before moment, ok bool) {
+	for back := uint64(1); back < historyLen && back <= tick; back++ {
+		before = o.history[(tick-back)%historyLen]
+		if !before.seen || before.tick != tick-back {
+			continue
+		}
+		if before.at <= at {
+			return before, before.ok
+		}
+	}
+	return moment{}, false
 }
 
 // gives reports whether the operator is willing to press and present at the time of the press.
@@ -257,10 +288,17 @@ func (o *Operator) Dropped() uint64 { return o.dropped }
 
 // judge sets the value of a press.
 func (o *Operator) judge(p *press) {
-	if p.Kind != rewardsrc.Value {
+	low, high := o.cfg.RewardLow, o.cfg.RewardHigh
+	switch p.Kind {
+	case rewardsrc.CantTell:
+		return
+	case rewardsrc.Comparison:
+		p.Value = math.Copysign((high-low)/4, p.reward)
+		if p.mistaken {
+			p.Value = -p.Value
+		}
 		return
 	}
-	low, high := o.cfg.RewardLow, o.cfg.RewardHigh
 	value := o.opinion(p.reward)
 	if p.mistaken {
 		value = low + high - min(max(value, low), high)
