@@ -18,9 +18,9 @@ func Better(good, bad float64) Input { return Input{Kind: Comparison, Value: (go
 // Worse returns the input "worse than a moment ago", the opposite of [Better].
 func Worse(good, bad float64) Input { return Input{Kind: Comparison, Value: (bad - good) / 4} }
 
-// AtGoal returns the input "this is it" of a device with this reward of good,
-// without its time.
-func AtGoal(good float64) Input { return Input{Kind: Goal, Value: good} }
+// AtGoal returns the input "this is it" of a device with these rewards of good
+// and bad, without its time.
+func AtGoal(good, bad float64) Input { return Input{Kind: Goal, Value: (good - bad) / 2} }
 
 // The errors of [Attribution.Answer]. They are shown to the operator.
 var (

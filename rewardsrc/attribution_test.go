@@ -104,7 +104,7 @@ func TestAttribution_UndoLeavesRequestOpen(t *testing.T) {
 }
 
 func TestAttribution_ComparisonsAndGoalsAreUnasked(t *testing.T) {
-	for _, in := range []Input{Better(2, -2), Worse(2, -2), AtGoal(2)} {
+	for _, in := range []Input{Better(2, -2), Worse(2, -2), AtGoal(2, -2)} {
 		a := shown(0)
 		in.At = 1500
 		got, ok := a.Label(in)
@@ -122,7 +122,7 @@ func TestInput_ScalesWithGoodAndBad(t *testing.T) {
 		{Better(1, -1), Input{Kind: Comparison, Value: 0.5}},
 		{Worse(1, -1), Input{Kind: Comparison, Value: -0.5}},
 		{Better(10, 2), Input{Kind: Comparison, Value: 2}},
-		{AtGoal(10), Input{Kind: Goal, Value: 10}},
+		{AtGoal(10, 2), Input{Kind: Goal, Value: 4}},
 	} {
 		if c.in != c.want {
 			t.Errorf("input %+v, want %+v", c.in, c.want)

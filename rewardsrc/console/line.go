@@ -33,7 +33,7 @@ func parseLine(line string, good, bad float64) (rewardsrc.Input, error) {
 	case text == "<":
 		return rewardsrc.Worse(good, bad), nil
 	case text == "g":
-		return rewardsrc.AtGoal(good), nil
+		return rewardsrc.AtGoal(good, bad), nil
 	case text == "u":
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, nil
 	case text == "?":

@@ -21,7 +21,7 @@ func (c *Config) inputOf(k Key) (in rewardsrc.Input, ok bool) {
 	case '<':
 		return rewardsrc.Worse(c.GoodValue, c.BadValue), true
 	case 'g':
-		return rewardsrc.AtGoal(c.GoodValue), true
+		return rewardsrc.AtGoal(c.GoodValue, c.BadValue), true
 	case 'u', Backspace, '\b':
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, true
 	case '?', 't':

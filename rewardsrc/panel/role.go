@@ -54,7 +54,7 @@ func (r Role) input(c *Config) rewardsrc.Input {
 	case Worse:
 		return rewardsrc.Worse(c.GoodValue, c.BadValue)
 	case Goal:
-		return rewardsrc.AtGoal(c.GoodValue)
+		return rewardsrc.AtGoal(c.GoodValue, c.BadValue)
 	case CantTell:
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}
 	case Undo:

@@ -373,7 +373,7 @@ func (s *Server) inputOf(m message) rewardsrc.Input {
 	case kindWorse:
 		return rewardsrc.Worse(s.cfg.GoodValue, s.cfg.BadValue)
 	case kindGoal:
-		return rewardsrc.AtGoal(s.cfg.GoodValue)
+		return rewardsrc.AtGoal(s.cfg.GoodValue, s.cfg.BadValue)
 	case kindCantTell:
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}
 	}

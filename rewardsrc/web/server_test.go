@@ -490,7 +490,7 @@ func TestServer_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {
 	}{
 		{kindBetter, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: 1}},
 		{kindWorse, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -1}},
-		{kindGoal, rewardsrc.Label{Kind: rewardsrc.Goal, Value: 3}},
+		{kindGoal, rewardsrc.Label{Kind: rewardsrc.Goal, Value: 2}},
 		{kindUndo, rewardsrc.Label{Kind: rewardsrc.Undo}},
 	} {
 		b.write(message{Type: typePress, ID: 1, Kind: c.kind, At: b.now(), Request: 7, Shown: b.now() - 500})
@@ -509,7 +509,7 @@ func TestServer_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {
 func TestDesk_RefusesLateUnaskedPress(t *testing.T) {
 	d := newDesk(Sparse, time.Second, rewardsrc.Monotonic)
 	value := rewardsrc.Input{Kind: rewardsrc.Value, At: 5}
-	for _, in := range []rewardsrc.Input{value, rewardsrc.Better(1, -1), rewardsrc.AtGoal(1)} {
+	for _, in := range []rewardsrc.Input{value, rewardsrc.Better(1, -1), rewardsrc.AtGoal(1, -1)} {
 		if _, err := d.label(press{Input: in, late: true}); err == nil {
 			t.Errorf("a late unasked press counts: %+v", in)
 		}
