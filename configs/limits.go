@@ -304,6 +304,7 @@ func scriptedLimits() map[string]limit {
 		"operator.scripted.memory_s":            within(0, 3600),
 		"operator.scripted.relative":            within(0, 1),
 		"operator.scripted.relative_s":          within(0, 86_400),
+		"operator.scripted.max_labels":          within(0, 1e9),
 		"operator.scripted.compare_s":           within(0, 3600),
 		"operator.scripted.drift.start":         within(-1e6, 1e6),
 		"operator.scripted.drift.minute_std":    within(0, 1e6),

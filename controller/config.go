@@ -101,8 +101,9 @@ type DrawConfig struct {
 	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: as in the paper; 0: z is ẑ
 	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
 	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
-	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of ‖z‖/√d, in
-	// [0, 1e3]. It frees a robot from states that the policies do not leave. 0: none, as in the paper.
+	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of ‖z‖, in
+	// [0, 1e3]. It frees a robot from states that a policy does not leave: it applies while z expects less
+	// reward in the present state than in the average state. 0: none, as in the paper.
 	Dither float64 `yaml:"dither"`
 }
 
@@ -181,7 +182,7 @@ func PersonConfig() Config {
 	c.Preset, c.Strategy = Person, Thompson
 	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
-	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10}
+	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
 	return c
 }
 

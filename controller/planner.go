@@ -173,7 +173,7 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 		randomDirection(dst.Z, p.random)
 	case Thompson:
 		p.draw(dst.Z, s)
-		p.dither(dst.Z, s)
+		return p.dither(dst.Z, s)
 	case UCB, UCBSphere:
 		return p.search(s, dst)
 	case UCBGradient:
@@ -220,16 +220,22 @@ func (p *Planner) draw(z []float64, s *State) {
 	p.toTask(z)
 }
 
-// dither adds isotropic noise to z, unless the task is learnt.
-func (p *Planner) dither(z []float64, s *State) {
-	c := p.cfg.Draw
-	if c.Dither == 0 || s.Learnt == 1 {
-		return
+// dither adds isotropic noise to z in a poor state, unless the task is learnt: see DrawConfig.Dither.
+func (p *Planner) dither(z []float64, s *State) error {
+	scale := p.cfg.Draw.Dither * norm(z)
+	if scale == 0 || s.Learnt == 1 {
+		return nil
 	}
-	scale := c.Dither * norm(z) / math.Sqrt(float64(len(z)))
+	if err := p.model.Phi(p.mean, s.Obs); err != nil {
+		return err
+	}
+	if p.cfg.Expected(p.mean, z, 0) > 0 {
+		return nil
+	}
 	for i := range z {
 		z[i] += scale * p.random.NormFloat64()
 	}
+	return nil
 }
 
 // hold seeds the generator with what the ticks have in common that share a held draw.

@@ -218,9 +218,16 @@ func (r *trialRun) warmStart(l *controller.Learner) error {
 	return l.WarmStart(drawn.Phi, drawn.Reward)
 }
 
-// modifyReward sets the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
+// modifyReward sets the reward of the task, and the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
 // task best: α = 0 is linear, α = 1 is r.
-func (r *trialRun) modifyReward() error {
+func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
+	if r.trial.reward != nil {
+		own, err := r.trial.reward.on(bundle.Observation)
+		if err != nil {
+			return err
+		}
+		r.robot.reward = func(obs []float32, _ float64) (float64, error) { return own(obs), nil }
+	}
 	if len(r.trial.settings.Nonlinearity) == 0 {
 		return nil
 	}
@@ -229,8 +236,11 @@ func (r *trialRun) modifyReward() error {
 	if err != nil {
 		return err
 	}
-	phi := make([]float64, len(z))
+	phi, task := make([]float64, len(z)), r.robot.reward
 	r.robot.reward = func(obs []float32, reward float64) (float64, error) {
+		if task != nil {
+			reward, _ = task(obs, reward) // never an error
+		}
 		if err := r.network.Phi(phi, obs); err != nil {
 			return 0, err
 		}

@@ -89,17 +89,30 @@ func (t Trial) statesFile() string {
 // labelledStates returns all states of the trial's model and task.
 func (l *library) labelledStates(t Trial) (*oracle.States, error) {
 	return l.states.get(t.stateKey(), func() (*oracle.States, error) {
-		_, err := os.Stat(t.statesFile())
-		if t.Model.States != "" || !errors.Is(err, fs.ErrNotExist) {
-			return l.readStates(t, t.statesFile())
+		s, err := l.simulatedStates(t)
+		if err != nil || t.reward == nil {
+			return s, err
 		}
-		if t.Env != Rover {
-			return nil, fmt.Errorf("eval: states: %s: %w", t.Model.Bundle, errNoStates)
+		bundle, err := l.model(t.Model.Bundle)
+		if err != nil {
+			return nil, err
 		}
-		cfg := rover.DefaultConfig()
-		cfg.Task = t.Task
-		return oracle.RoverStates(cfg, roverStates, roverStatesSeed)
+		return t.reward.label(s, bundle.Observation)
 	})
+}
+
+// simulatedStates returns the states with the rewards of the simulator's task.
+func (l *library) simulatedStates(t Trial) (*oracle.States, error) {
+	_, err := os.Stat(t.statesFile())
+	if t.Model.States != "" || !errors.Is(err, fs.ErrNotExist) {
+		return l.readStates(t, t.statesFile())
+	}
+	if t.Env != Rover {
+		return nil, fmt.Errorf("eval: states: %s: %w", t.Model.Bundle, errNoStates)
+	}
+	cfg := rover.DefaultConfig()
+	cfg.Task = t.simulated()
+	return oracle.RoverStates(cfg, roverStates, roverStatesSeed)
 }
 
 func (l *library) readStates(t Trial, path string) (*oracle.States, error) {
@@ -107,7 +120,7 @@ func (l *library) readStates(t Trial, path string) (*oracle.States, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ReadStates(path, t.Task, bundle.Dims().Obs)
+	return ReadStates(path, t.simulated(), bundle.Dims().Obs)
 }
 
 // rndStates returns the states that random network distillation recorded.

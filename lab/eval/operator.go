@@ -31,13 +31,13 @@ func operatorConfig(t Trial) scripted.Config {
 	if s.asks() {
 		cfg.Mode = scripted.WhenAsked
 	}
-	cfg.RewardLow, cfg.RewardHigh = rewardRange(t.Env)
+	cfg.RewardLow, cfg.RewardHigh = t.rewardRange()
 	cfg.DelayS, cfg.MistakeProbability = s.Delay[0], s.Mistakes[0]
 	cfg.NoiseStd, cfg.Levels = s.Noise[0], s.Levels[0]
 	if s.Silence[0] > 0 {
 		cfg.Absence = scripted.Absence{AwayS: absenceS * s.Silence[0], EveryS: absenceS}
 	}
-	cfg.Seed = t.Seed
+	cfg.Seed, cfg.MaxLabels = t.Seed, s.MaxLabels[0]
 	span := cfg.RewardHigh - cfg.RewardLow
 	if s.Operator[0] != OperatorPerson {
 		cfg.Bias = s.Bias[0] * span

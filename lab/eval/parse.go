@@ -183,13 +183,14 @@ func (c *checker) environment(path string, e Environment) {
 	}
 	for i, t := range e.Tasks {
 		at := fmt.Sprintf("%s.tasks[%d]", path, i)
-		if known && !slices.Contains(tasks, t) {
-			c.add(at, "is unknown (%q); %s has %s", t, e.Name, strings.Join(tasks, ", "))
+		if known && e.reward(t) == nil && !slices.Contains(tasks, t) {
+			c.add(at, "is unknown (%q); %s has %s, or define it in rewards", t, e.Name, strings.Join(tasks, ", "))
 		}
 		if slices.Contains(e.Tasks[:i], t) {
 			c.add(at, "appears twice (%q); keep one", t)
 		}
 	}
+	c.rewards(path, e, tasks)
 	if len(e.Models) == 0 {
 		c.add(path+".models", "is empty; give at least one {bundle}")
 	}

@@ -20,6 +20,7 @@ type Trial struct {
 	Seed   uint64 // of everything random in it; the same for every method
 
 	settings Settings // one value each, defaults filled in
+	reward   *Reward  // of the task; nil: the simulator's
 }
 
 // ID names the trial among those of its protocol.
@@ -49,7 +50,7 @@ func (p Protocol) Trials() []Trial {
 		for _, task := range e.Tasks {
 			for _, model := range e.Models {
 				for _, m := range p.Methods {
-					list = append(list, p.trials(e.Name, task, model, m)...)
+					list = append(list, p.trials(e, task, model, m)...)
 				}
 			}
 		}
@@ -57,15 +58,15 @@ func (p Protocol) Trials() []Trial {
 	return list
 }
 
-func (p Protocol) trials(env, task string, model Model, m Method) []Trial {
+func (p Protocol) trials(e Environment, task string, model Model, m Method) []Trial {
 	var list []Trial
 	for _, cell := range p.combined(m).cells() {
 		params := cell.params()
 		settings := cell.withDefaults()
 		for i := range p.Run.Trials {
 			list = append(list, Trial{
-				Env: env, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
-				Seed: trialSeed(p.Run.Seed, env, task, i), settings: settings,
+				Env: e.Name, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
+				Seed: trialSeed(p.Run.Seed, e.Name, task, i), settings: settings, reward: e.reward(task),
 			})
 		}
 	}

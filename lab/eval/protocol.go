@@ -58,6 +58,8 @@ type Environment struct {
 	Name string `yaml:"name"`
 	// Tasks to infer.
 	Tasks []string `yaml:"tasks"`
+	// Rewards define further tasks.
+	Rewards []Reward `yaml:"rewards,omitempty"`
 	// Models are run one by one.
 	Models []Model `yaml:"models"`
 }

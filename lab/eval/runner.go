@@ -208,14 +208,14 @@ func (w *worker) trial(ctx context.Context, t Trial) ([]Row, error) {
 }
 
 func (w *worker) open(ctx context.Context, t Trial) (err error) {
-	if w.robot != nil && w.env == t.Env && w.task == t.Task {
+	if w.robot != nil && w.env == t.Env && w.task == t.simulated() {
 		return nil
 	}
 	if err := w.close(); err != nil {
 		return err
 	}
-	w.env, w.task = t.Env, t.Task
-	w.robot, err = w.runner.Worlds.Open(ctx, t.Env, t.Task)
+	w.env, w.task = t.Env, t.simulated()
+	w.robot, err = w.runner.Worlds.Open(ctx, t.Env, w.task)
 	if err != nil {
 		w.robot = nil
 	}

@@ -32,7 +32,7 @@ type Settings struct {
 	Floor []float64 `yaml:"floor,omitempty"`
 	// Held is the share of the variance of thompson's draws that is held.
 	Held []float64 `yaml:"held,omitempty"`
-	// Dither is the noise on z of each plan of thompson, in units of ‖z‖/√d.
+	// Dither is the noise on each element of z in each plan of thompson, in units of ‖z‖.
 	Dither []float64 `yaml:"dither,omitempty"`
 	// Hold is the number of steps for which that part of thompson's draws stays the same.
 	Hold []int `yaml:"hold,omitempty"`
@@ -84,6 +84,8 @@ type Settings struct {
 	Operator []string `yaml:"operator,omitempty"`
 	// Noise is the standard deviation of Gaussian noise on each label; default 0.
 	Noise []float64 `yaml:"noise,omitempty"`
+	// MaxLabels is the number of labels after which the operator is silent; 0: no limit.
+	MaxLabels []int `yaml:"max_labels,omitempty"`
 	// Delay is the time from the state to its label, s, at most 39; default 0. That of a person is longer
 	// by its reaction, 0.3 to 1.5 s.
 	Delay []float64 `yaml:"delay_s,omitempty"`
@@ -155,7 +157,7 @@ func defaultSettings() Settings {
 		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
-		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple},
+		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple}, MaxLabels: []int{0},
 		Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
 		Labels: []int{50_000}, By: []string{UCB},
@@ -297,7 +299,7 @@ var ranges = map[string][2]float64{
 	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "dither": {0, 1e3}, "floor": {0, 1e6},
 	"held": {0, 1}, "stop_when_learnt": {0, 1}, "hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
-	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000},
+	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000}, "max_labels": {0, 1e9},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
 	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},
 }

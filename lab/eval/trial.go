@@ -44,7 +44,7 @@ func runTrial(
 	if r.network, err = bundle.NewNetwork(); err != nil {
 		return nil, err
 	}
-	if err := r.modifyReward(); err != nil {
+	if err := r.modifyReward(bundle); err != nil {
 		return nil, err
 	}
 	if t.Method == Collected {

@@ -83,11 +83,3 @@ func closeSimulator(r Simulator) error {
 	}
 	return r.Halt()
 }
-
-// rewardRange returns the range of the rewards of an environment's tasks.
-func rewardRange(env string) (low, high float64) {
-	if env == Rover {
-		return -1, 1
-	}
-	return 0, 1
-}

@@ -70,6 +70,8 @@ type Config struct {
 	Absence Absence `yaml:"absence"`
 	// Fatigue lets the operator answer less often.
 	Fatigue Fatigue `yaml:"fatigue"`
+	// MaxLabels is the number of labels after which the operator is silent, in [0, 1e9]. 0: no limit.
+	MaxLabels int `yaml:"max_labels"`
 	// Seed of everything random: reactions, drift, mistakes, noise, absences and fatigue.
 	Seed uint64 `yaml:"seed"`
 }
@@ -120,6 +122,9 @@ func (c Config) Validate() error {
 	}
 	if c.Levels < 0 || c.Levels == 1 || c.Levels > 1000 {
 		fail("levels is out of range (%d); choose 0 for exact rewards, or 2 to 1000", c.Levels)
+	}
+	if c.MaxLabels < 0 || c.MaxLabels > 1e9 {
+		fail("max_labels is out of range (%d); choose 1 to 1000000000, or 0 for no limit", c.MaxLabels)
 	}
 	if c.RewardHigh <= c.RewardLow {
 		fail("reward_high is not above reward_low (%g, %g); set the task's range", c.RewardHigh, c.RewardLow)

@@ -11,6 +11,7 @@
 //   - absence: it is away for away_s, once in every window of every_s;
 //   - fatigue: the more labels it gave recently, the less often it answers. It
 //     recovers when it gives fewer, such as during an absence;
+//   - max_labels: it is silent after so many labels;
 //   - delay_s: it presses that long after it saw the state;
 //   - reaction_min_s, reaction_max_s: and after a random reaction time,
 //     log-normal with 95 % between the two, cut there;

@@ -46,6 +46,7 @@ type Operator struct {
 
 	waiting queue // unasked labels, by time of press; those from before now are judged
 	open    request
+	given   int // labels
 	dropped uint64
 }
 
@@ -235,9 +236,10 @@ func (o *Operator) lastUntil(at int64, tick uint64) (before moment, ok bool) {
 
 // gives reports whether the operator is willing to press and present at the time of the press.
 func (o *Operator) gives(p press) bool {
-	if !o.tiredness.willing(o.now) || o.isAway(p.At) {
+	if !o.tiredness.willing(o.now) || o.isAway(p.At) || o.cfg.MaxLabels > 0 && o.given >= o.cfg.MaxLabels {
 		return false
 	}
+	o.given++
 	o.tiredness.pressed()
 	return true
 }
