@@ -67,8 +67,7 @@ func (BeliefSampler) Gaussian(dst []float64, b *posterior.Belief, scale float64,
 	b.SampleGaussian(dst, scale, rng)
 }
 
-// NewPlanner makes a planner. It must not share model with an Agent. Only the
-// ucb strategies evaluate the model.
+// NewPlanner makes a planner. It must not share model with an Agent.
 func NewPlanner(cfg Config, model tflite.Model) (*Planner, error) {
 	return NewPlannerWithSampler(cfg, model, BeliefSampler{})
 }
@@ -147,8 +146,7 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 		return false, fmt.Errorf("%w: of tick %d: the scale of the belief was damaged in transfer (%g)",
 			ErrState, s.Tick(), s.Scale)
 	}
-	// Seed the generator for each tick: a plan does not depend on earlier plans.
-	p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
+	p.seed(s)
 	dst.Score, dst.Beta = 0, 0
 	if err := p.choose(s, dst); err != nil {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
@@ -202,16 +200,19 @@ func (p *Planner) draw(z []float64, s *State) {
 		p.hypotheses.choose(z, p.random)
 		p.hypotheses.around(z, held, p.random)
 		if c.Held > 0 {
-			p.source.Seed(p.cfg.Seed, splitMix64(s.Tick()))
+			p.seed(s)
 		}
 		p.hypotheses.around(z, fresh, p.random)
 		p.toTask(z)
 		return
 	}
-	p.sampler.Gaussian(z, p.belief, fresh, p.random)
 	if c.Held > 0 {
 		p.hold(s)
 		p.sampler.Gaussian(p.z, p.belief, held, p.random)
+		p.seed(s)
+	}
+	p.sampler.Gaussian(z, p.belief, fresh, p.random)
+	if c.Held > 0 {
 		p.belief.Mean(p.mean)
 		for i, x := range p.z {
 			z[i] += x - p.mean[i]
@@ -237,6 +238,9 @@ func (p *Planner) dither(z []float64, s *State) error {
 	}
 	return nil
 }
+
+// seed seeds the generator for each tick: a plan does not depend on earlier plans.
+func (p *Planner) seed(s *State) { p.source.Seed(p.cfg.Seed, splitMix64(s.Tick())) }
 
 // hold seeds the generator with what the ticks have in common that share a held draw.
 func (p *Planner) hold(s *State) {

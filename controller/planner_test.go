@@ -380,6 +380,7 @@ func TestPlanner_UsesBetaSchedule(t *testing.T) {
 func TestPlanner_AllocatesNothing(t *testing.T) {
 	for _, strategy := range Strategies() {
 		cfg := configured(strategy)
+		cfg.Draw.Dither = 0.1
 		p := newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1))
 		s := learnt(t, cfg, 0)
 		dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
@@ -392,5 +393,56 @@ func TestPlanner_AllocatesNothing(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%s: %v allocations", strategy, n)
 		}
+	}
+}
+
+func TestPlanner_DithersInPoorStates(t *testing.T) {
+	cfg := configured(Thompson)
+	cfg.Replan, cfg.Draw = 1, DrawConfig{Scale: 1, Held: 0.5, Ticks: 10}
+	dithered := cfg
+	dithered.Draw.Dither = 0.5
+	m := newStub(rigObs, rigAction, rigLatent)
+	plain, p := newTestPlanner(t, cfg, m), newTestPlanner(t, dithered, m)
+	dst := NewPlan(Shape{rigObs, rigAction, rigLatent, 0})
+	var before []float64
+	for tick := uint64(20); tick < 24; tick++ { // which share a held draw
+		s := learnt(t, cfg, tick)
+		z := slices.Clone(plan(t, plain, s).Z)
+		noise := func(sign float64) []float64 {
+			m.phi = func(phi []float64, _ []float32) error {
+				for i := range phi {
+					phi[i] = sign * z[i]
+				}
+				return nil
+			}
+			p.planned = false
+			_, err := p.Plan(s, dst)
+			must(t, err)
+			n := slices.Clone(dst.Z)
+			for i := range n {
+				n[i] = (n[i] - z[i]) / (0.5 * norm(z))
+			}
+			return n
+		}
+		if n := noise(1); norm(n) != 0 {
+			t.Errorf("tick %d: noise %v in a good state", tick, n)
+		}
+		n := noise(-1)
+		if length := norm(n); !(length > 0.1 && length < 6) {
+			t.Errorf("tick %d: noise of length %g in a poor state, want about 2", tick, length)
+		}
+		if before != nil && AngleDeg(n, before) < 1 {
+			t.Errorf("tick %d: the noise is that of the plan before", tick)
+		}
+		before = n
+		s.Learnt = 1
+		noise(-1)
+		if want := plan(t, newTestPlanner(t, cfg, m), s).Z; !slices.Equal(dst.Z, want) {
+			t.Errorf("tick %d: noise on z of a learnt task", tick)
+		}
+	}
+	m.phi = func([]float64, []float32) error { return errOut }
+	if _, err := p.Plan(learnt(t, cfg, 30), dst); !errors.Is(err, errOut) {
+		t.Errorf("without features: %v", err)
 	}
 }
