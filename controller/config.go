@@ -345,7 +345,7 @@ func (c Config) checkFormerTasks(v *mistakes) {
 		v.add("hypotheses", fmt.Sprintf("%d saved tasks", n), fmt.Sprintf("use at most %d", MaxFormerTasks))
 	}
 	for _, u := range c.FormerTasks {
-		if basis := c.basis(); basis != nil && len(u) != basis.size() || !finite(norm(u)) {
+		if basis := c.basis(); basis != nil && len(u) != basis.size() || !possibleTask(u) {
 			v.add("hypotheses", fmt.Sprintf("a saved task of %d numbers", len(u)), "use tasks of the model's task prior")
 			return
 		}

@@ -86,7 +86,8 @@ func newHypotheses(c Config, d int) *hypotheses {
 
 // FormerTask returns u [K+d] of a saved task for FormerTasks: the mean under its belief b of this configuration and
 // scale, [Learner.Scale]. Without a belief of the configuration's dimension it follows from the task's z [d] alone,
-// with the median length of the examples. It is nil for a configuration without hypotheses.
+// with the median length of the examples. It is nil for a configuration without hypotheses, and unless the length of
+// u is at most 1e9.
 func (c Config) FormerTask(z []float64, b *posterior.Belief, scale float64) []float64 {
 	c.FormerTasks = nil
 	h := newHypotheses(c, len(z))
@@ -107,8 +108,14 @@ func (c Config) FormerTask(z []float64, b *posterior.Belief, scale float64) []fl
 			unit[h.first+i] = 0
 		}
 	}
+	if !possibleTask(u) {
+		return nil
+	}
 	return u
 }
+
+// possibleTask bounds the length of u of a former task, so that the weights of hypotheses are finite.
+func possibleTask(u []float64) bool { return norm(u) <= maxReward }
 
 // weigh computes the mixture for a belief of the given scale, unless it is known. It returns false where the
 // Gaussian belief is to be used.

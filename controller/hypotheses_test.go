@@ -282,6 +282,11 @@ func TestFormerTask_WithoutABeliefHasTheLengthOfAnExample(t *testing.T) {
 		}
 	}
 	cfg := p.cfg
+	for _, extreme := range []float64{1e200, 1e-200} { // a saved task may have any finite z but 0
+		if u := cfg.FormerTask([]float64{extreme, 0, 0, 0}, nil, 1); u != nil {
+			t.Errorf("%g: %v", extreme, u)
+		}
+	}
 	cfg.Hypotheses = false
 	if cfg.FormerTask(z, nil, 1) != nil {
 		t.Error("a former task without hypotheses")
@@ -303,7 +308,7 @@ func TestConfig_FormerTasksKeepTheBasis(t *testing.T) {
 	if !slices.Equal(read.FormerTasks[0], cfg.FormerTasks[0]) {
 		t.Errorf("the log has %v", read.FormerTasks)
 	}
-	for _, bad := range [][][]float64{{{1}}, {{nan, 0, 0, 0, 0, 0, 0}}, make([][]float64, MaxFormerTasks+1)} {
+	for _, bad := range [][][]float64{{{1}}, {{nan, 0, 0, 0, 0, 0, 0}}, {{1e10, 0, 0, 0, 0, 0, 0}}, make([][]float64, MaxFormerTasks+1)} {
 		if cfg.FormerTasks = bad; cfg.Validate(rigLatent) == nil {
 			t.Errorf("%v is accepted", bad)
 		}
