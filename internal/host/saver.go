@@ -28,6 +28,7 @@ type beliefSaver struct {
 	offered uint64          // State.Switches of the newest state
 	wanted  atomic.Uint64   // save the next belief from this tick on; 0: none
 	failed  bool            // the last save
+	aside   bool            // the record is of the task before a switch: set it aside
 	events  chan flightlog.Event
 }
 
@@ -35,7 +36,7 @@ type beliefSaver struct {
 type savedState struct {
 	belief   []float64
 	noise    controller.NoiseState
-	switched bool // the run switched to another task: set the record before aside
+	switched bool // the run switched to another task
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
@@ -109,9 +110,11 @@ func (k *beliefSaver) save(s savedState) error {
 	k.steps.Note(link.BeliefSave, true)
 	defer k.steps.Note(link.BeliefSave, false)
 	k.record.Noise = s.noise
+	k.aside = k.aside || s.switched
 	err := k.record.Belief.Restore(s.belief)
-	if err == nil && s.switched {
+	if err == nil && k.aside {
 		err = k.store.SetAside()
+		k.aside = err != nil
 	}
 	if err == nil {
 		k.record.SavedAt = time.Now()

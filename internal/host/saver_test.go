@@ -48,7 +48,18 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	offer(3, 1) // the saver is too slow for this one
-	last := offer(4, 1)
+	offer(4, 1)
+	old := beliefstore.Path(file.Run.StateDir) + ".old"
+	if err := os.MkdirAll(old+"/obstacle", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := saver.save(<-saver.newest); err == nil {
+		t.Fatal("the belief before the switch is lost")
+	}
+	if err := os.RemoveAll(old); err != nil {
+		t.Fatal(err)
+	}
+	last := offer(5, 1)
 	if err := saver.save(<-saver.newest); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +69,11 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	if got, err := beliefstore.Load(file.Run.StateDir); err != nil || got.Belief.Hash() != last {
 		t.Errorf("saved: %v", err)
 	}
-	old, err := os.ReadFile(beliefstore.Path(file.Run.StateDir) + ".old")
+	data, err := os.ReadFile(old)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := beliefstore.Parse(old); err != nil || got.Belief.Hash() != first {
+	if got, err := beliefstore.Parse(data); err != nil || got.Belief.Hash() != first {
 		t.Errorf("set aside: %v", err)
 	}
 }
