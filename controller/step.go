@@ -265,7 +265,7 @@ func (a *Agent) applyLabels(t *Tick) {
 }
 
 func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
-	if !a.stopHistory.Admits(label) {
+	if !a.stopHistory.Admits(label) || label.Request == 0 && a.comparesAcrossStop(label, label.Tick) {
 		return refuse(label, RobotStopped)
 	}
 	if label.Request == 0 || label.Kind == rewardsrc.Undo {
@@ -274,6 +274,9 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 	asked, outcome := a.gate.Find(label.Request)
 	if outcome != Applied {
 		return refuse(label, outcome)
+	}
+	if a.comparesAcrossStop(label, asked) {
+		return refuse(label, RobotStopped)
 	}
 	label.At = min(label.At, a.stopHistory.RunUntil(asked)) // states after a stop do not count
 	result := a.learner.Apply(label, asked)
@@ -285,6 +288,13 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 		a.source.Ask(closed)
 	}
 	return result
+}
+
+// comparesAcrossStop reports whether a label compares a tick with one before the end of the last stop.
+func (a *Agent) comparesAcrossStop(label rewardsrc.Label, tick uint64) bool {
+	earlier := tick - min(tick, a.learner.compared)
+	return label.Kind == rewardsrc.Comparison && tick != rewardsrc.NoTick &&
+		a.stopHistory.RunUntil(tick) != a.stopHistory.RunUntil(earlier)
 }
 
 func refuse(label rewardsrc.Label, why Outcome) AppliedLabel {

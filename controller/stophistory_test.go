@@ -155,6 +155,33 @@ func TestAgent_RefusesLabelsAboutStops(t *testing.T) {
 	}
 }
 
+func TestAgent_RefusesComparisonsWithStops(t *testing.T) {
+	r, robot, _ := stoppedRig(t)
+	robot.Pressed = false
+	r.steps(1)
+	must(t, r.agent.Reset())
+	r.source.give(rewardsrc.Label{ID: 1, Kind: rewardsrc.CantTell, Request: r.tick.Request})
+	r.steps(1)
+	r.arm()
+	r.steps(20)
+	request := r.tick.Request
+	if request == 0 {
+		t.Fatal("nothing was asked")
+	}
+	r.source.give(compared(value(2, r.tick.Index, 1)), compared(answer(3, request, 1)))
+	r.steps(1)
+	for _, a := range r.tick.Labels[:2] {
+		if a.Outcome != RobotStopped {
+			t.Errorf("label %d: %v", a.ID, a.Outcome)
+		}
+	}
+	r.steps(int(r.agent.learner.compared))
+	r.source.give(compared(value(4, r.tick.Index, 1)))
+	if r.steps(1); r.applied().Outcome != Applied {
+		t.Errorf("of moments after the stop: %v", r.applied().Outcome)
+	}
+}
+
 func TestAgent_AnswersAreNotAboutTheTimeAfterAStop(t *testing.T) {
 	r, _, stop := stoppedRig(t)
 	r.agent.learner.windows.untilPress = true
