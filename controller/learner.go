@@ -148,7 +148,7 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
 			Key:   "gate.timeout_s",
 			Found: fmt.Sprintf("a history of %g s (%d periods of %v)", longest, n, period),
-			Fix: fmt.Sprintf("shorten timeout_s, or credit.delay_s and credit.width_s, to at most %d periods",
+			Fix: fmt.Sprintf("shorten timeout_s, or credit.delay_s, width_s and compare_s, to at most %d periods",
 				maxHistory/(8*d)),
 		})
 	}
