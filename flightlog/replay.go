@@ -367,8 +367,8 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	}
 }
 
-// switchTask repeats a switch of the task before t. All that the learner knew before no longer matters, also
-// not what is missing.
+// switchTask repeats a switch of the task before t. It replaces all that the learner has, so missing ticks
+// before it no longer matter.
 func (p *replay) switchTask(t *controller.Tick) error {
 	if !t.Flags.Has(controller.FlagSwitched) {
 		return nil
