@@ -218,8 +218,8 @@ func (r *trialRun) warmStart(l *controller.Learner) error {
 	return l.WarmStart(drawn.Phi, drawn.Reward)
 }
 
-// modifyReward sets the reward of the task, and the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
-// task best: α = 0 is linear, α = 1 is r.
+// modifyReward sets the reward of the task if it is not the simulator's, and r_α = z_rᵀφ + α (r - z_rᵀφ),
+// where z_r explains the reward r best: α = 0 is linear, α = 1 is r.
 func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
 	if r.trial.reward != nil {
 		own, err := r.trial.reward.on(bundle.Observation)

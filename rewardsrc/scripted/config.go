@@ -44,8 +44,8 @@ type Config struct {
 	Relative float64 `yaml:"relative"`
 	// RelativeS is the time constant of that average, in [0, 86400] seconds, above 0 if relative is.
 	RelativeS float64 `yaml:"relative_s"`
-	// CompareS makes the operator answer requests with comparisons: the labelled state with the one
-	// compare_s before, in [0, 3600] seconds. It cannot tell differences below 5 % of the range. Set
+	// CompareS makes the operator compare the labelled state with the one compare_s before, in
+	// [0, 3600] seconds, at most 1022 ticks. It cannot tell differences below 5 % of the range. Set
 	// controller.credit.compare_s to the same. 0: it gives rewards.
 	CompareS float64 `yaml:"compare_s"`
 	// Drift moves the zero of the operator's judgement.

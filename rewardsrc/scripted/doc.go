@@ -26,8 +26,8 @@
 //   - relative, relative_s: it compares with recent behaviour: judgement -
 //     relative · (average - middle of the range), limited to the range. The
 //     average weighs rewards by exp(-age/relative_s);
-//   - compare_s: it answers with better or worse than so long before instead. Of the
-//     keys here, only mistake_probability then applies;
+//   - compare_s: it compares with the moment so long before instead: better, worse, or
+//     can't tell. Of the keys here, only mistake_probability then applies;
 //   - drift: it adds its own zero, which starts generous and walks randomly
 //     between bounds;
 //   - mistake_probability: it confuses good and bad, which mirrors the result in

@@ -136,8 +136,12 @@ func (o *Operator) pressUnasked(seen moment) {
 	if !seen.ok || o.now < o.nextPress {
 		return
 	}
+	kind, reward := o.judgement(seen.tick)
+	if kind == rewardsrc.CantTell {
+		return
+	}
 	o.nextPress = o.now + o.interval
-	p := o.newPress(rewardsrc.Value, seen.tick, o.now+o.delay, seen.reward)
+	p := o.newPress(kind, seen.tick, o.now+o.delay, reward)
 	if o.isAway(o.now+o.delay) || !o.gives(p) {
 		return
 	}
@@ -193,15 +197,15 @@ func (o *Operator) decide() {
 		o.open.wanted = false
 		return
 	}
-	kind, reward := o.answerTo(o.open.Tick)
+	kind, reward := o.judgement(o.open.Tick)
 	o.open.decided = true
 	o.open.answer = o.newPress(kind, o.open.Tick, at, reward)
 	o.open.answer.Request = o.open.ID
 	o.open.wanted = o.gives(o.open.answer)
 }
 
-// answerTo returns the kind of the answer about a tick, and its reward or, for a comparison, the difference.
-func (o *Operator) answerTo(tick uint64) (kind rewardsrc.Kind, reward float64) {
+// judgement returns the kind of the label of a tick, and its reward or, for a comparison, the difference.
+func (o *Operator) judgement(tick uint64) (kind rewardsrc.Kind, reward float64) {
 	seen := o.history[tick%historyLen]
 	if !seen.seen || seen.tick != tick || !seen.ok {
 		return rewardsrc.CantTell, seen.reward
@@ -239,7 +243,9 @@ func (o *Operator) gives(p press) bool {
 	if !o.tiredness.willing(o.now) || o.isAway(p.At) || o.cfg.MaxLabels > 0 && o.given >= o.cfg.MaxLabels {
 		return false
 	}
-	o.given++
+	if p.Kind.Teaches() {
+		o.given++
+	}
 	o.tiredness.pressed()
 	return true
 }
@@ -295,8 +301,8 @@ func (o *Operator) judge(p *press) {
 	case rewardsrc.CantTell:
 		return
 	case rewardsrc.Comparison:
-		p.Value = math.Copysign((high-low)/4, p.reward)
-		if p.mistaken {
+		p.Value = rewardsrc.Better(high, low).Value
+		if p.mistaken != (p.reward < 0) {
 			p.Value = -p.Value
 		}
 		return

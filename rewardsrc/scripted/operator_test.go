@@ -175,6 +175,58 @@ func TestOperator_CantTellForForgottenTick(t *testing.T) {
 	}
 }
 
+func TestOperator_ComparesWithAnEarlierMoment(t *testing.T) {
+	steps := func(tick uint64) float64 { // 0.5, from tick 20 on 0.9, from tick 40 on 0.1, from tick 60 on 0.14
+		return [4]float64{0.5, 0.9, 0.1, 0.14}[min(tick/20, 3)]
+	}
+	better, cantTell := rewardsrc.Comparison, rewardsrc.CantTell
+	for _, c := range []struct {
+		tick     uint64
+		mistakes float64
+		kind     rewardsrc.Kind
+		value    float64
+	}{
+		{5, 0, cantTell, 0},    // nothing before
+		{15, 0, cantTell, 0},   // the same
+		{25, 0, better, 0.25},  // the range is 1
+		{25, 1, better, -0.25}, // a mistake
+		{45, 0, better, -0.25},
+		{65, 0, cantTell, 0}, // 4 % of the range
+	} {
+		cfg := DefaultConfig()
+		cfg.Mode, cfg.CompareS, cfg.MistakeProbability = WhenAsked, 10.0/50, c.mistakes
+		cfg.RewardLow, cfg.RewardHigh = 0, 1
+		labels, _ := run(t, cfg, 80, steps, askAt(c.tick))
+		if len(labels) != 1 || labels[0].Kind != c.kind || labels[0].Value != c.value || labels[0].Request != 1 {
+			t.Errorf("tick %d: labels %+v, want %v %g", c.tick, labels, c.kind, c.value)
+		}
+		cfg.Mode = EveryTick
+		labels, _ = run(t, cfg, 80, steps, nil)
+		if len(labels) != 20 { // 10 after each of the first two steps
+			t.Errorf("%d unasked labels, want 20", len(labels))
+		}
+		for _, l := range labels {
+			if l.Kind != better || math.Abs(l.Value) != 0.25 {
+				t.Fatalf("unasked label %+v", l)
+			}
+		}
+	}
+}
+
+func TestOperator_IsSilentAfterMaxLabels(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxLabels = 7
+	if labels, _ := run(t, cfg, 100, ramp, nil); len(labels) != 7 || labels[6].Tick != 6 {
+		t.Errorf("%d labels, want the first 7: %+v", len(labels), labels)
+	}
+	cfg.Mode, cfg.MaxLabels, cfg.CompareS = WhenAsked, 1, 10.0/50
+	cfg.RewardLow, cfg.RewardHigh = 0, 1
+	labels, _ := run(t, cfg, 60, ramp, func(tick uint64) []rewardsrc.Request { return askAt(tick / 20 * 20)(tick) })
+	if len(labels) != 2 || labels[0].Kind != rewardsrc.CantTell || labels[1].Kind != rewardsrc.Comparison {
+		t.Errorf("labels %+v, want a can't tell, which is no label, and a comparison", labels)
+	}
+}
+
 func TestOperator_EveryTickAnswersOnce(t *testing.T) {
 	for _, delay := range []float64{0, 0.5} {
 		cfg := DefaultConfig()
