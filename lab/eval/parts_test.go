@@ -222,6 +222,17 @@ methods: [`+method+`]`).Trials()[0]
 	return trial, operatorConfig(trial)
 }
 
+func TestOperatorConfig_ComparesLikeTheRobot(t *testing.T) {
+	trial, cfg := operatorOf(t, "{name: thompson, operator: [comparing], mistakes: [0.1], max_labels: [50]}")
+	want := scripted.Config{
+		CompareS: controller.DefaultConfig().Credit.CompareS, MaxLabels: 50, MistakeProbability: 0.1,
+		RewardLow: -1, RewardHigh: 1, Seed: trial.Seed, Mode: scripted.EveryTick,
+	}
+	if cfg != want {
+		t.Errorf("the operator is\n%+v, want\n%+v", cfg, want)
+	}
+}
+
 func TestOperatorConfig_PersonHasItsDefaults(t *testing.T) {
 	trial, cfg := operatorOf(t, "{name: thompson, operator: [person], labels_per_minute: [30]}")
 	want := scripted.Config{
