@@ -62,7 +62,7 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 					c.Explore.WithinDeg, c.Explore.TurnDegPerS = 50, 90
 				} else {
 					c.Offset, c.Noise = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}
-					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3}
+					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3, Dither: 0.1}
 					c.Prior = TaskPrior
 					c.Basis = testBasis(t, rigLatent, 3)
 				}

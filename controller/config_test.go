@@ -61,6 +61,8 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		"credit.held.delay_s": numbers(func(c *Config, x float64) { c.Credit.Held.DelayS = x }, -1, nan),
 		"credit.held.width_s": numbers(func(c *Config, x float64) { c.Credit.Held.WidthS = x }, -1, nan),
 		"credit.held":         numbers(func(c *Config, x float64) { c.Credit.Held = HeldConfig{x, x} }, 301),
+		"credit.compare_s":    numbers(func(c *Config, x float64) { c.Credit.CompareS = x }, -1, nan, inf, 601),
+		"draw.dither":         numbers(func(c *Config, x float64) { c.Draw.Dither = x }, -1, nan, inf, 1001),
 		"guard.max_bad_ticks": numbers(func(c *Config, x float64) { c.Guard.MaxBadTicks = int(x) }, -1, 1001),
 	}
 	mustRefuse(t, mistakes)
