@@ -495,6 +495,8 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		"mistake_probability": func(c *Config) { c.MistakeProbability = 1.1 },
 		"noise_std":           func(c *Config) { c.NoiseStd = math.Inf(1) },
 		"levels":              func(c *Config) { c.Levels = 1 },
+		"compare_s":           func(c *Config) { c.CompareS = nan },
+		"max_labels":          func(c *Config) { c.MaxLabels = -1 },
 		"reward_low":          func(c *Config) { c.RewardLow = nan },
 		"reward_high":         func(c *Config) { c.RewardHigh = c.RewardLow },
 		"absence.away_s":      func(c *Config) { c.Absence.AwayS = nan },
@@ -521,5 +523,42 @@ func BenchmarkTick(b *testing.B) {
 		o.Watch(tick, int64(tick)*period, 0.5, true)
 		o.Poll(buf)
 		tick++
+	}
+}
+
+func TestOperator_ComparesWithAnEarlierState(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Mode, cfg.CompareS, cfg.RewardLow = WhenAsked, 1, -1
+	step := func(tick uint64) float64 { return map[bool]float64{true: 0.2}[tick >= 100] }
+	for name, c := range map[string]struct {
+		reward   func(uint64) float64
+		asked    uint64
+		mistakes float64
+		want     rewardsrc.Label
+	}{
+		"better": {step, 149, 0, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: 0.5}},
+		"worse": {func(tick uint64) float64 { return -step(tick) }, 149, 0,
+			rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -0.5}},
+		"by mistake": {step, 149, 1, rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -0.5}},
+		"the same":   {step, 150, 0, rewardsrc.Label{Kind: rewardsrc.CantTell}},
+		"too small": {func(tick uint64) float64 { return step(tick) / 3 }, 149, 0,
+			rewardsrc.Label{Kind: rewardsrc.CantTell}},
+		"no earlier state": {step, 49, 0, rewardsrc.Label{Kind: rewardsrc.CantTell}},
+	} {
+		cfg.MistakeProbability = c.mistakes
+		labels, _ := run(t, cfg, 200, c.reward, askAt(c.asked))
+		c.want.Request, c.want.Tick, c.want.At = 1, c.asked, int64(c.asked)*period
+		if len(labels) != 1 || labels[0] != c.want {
+			t.Errorf("%s: labels %+v, want %+v", name, labels, c.want)
+		}
+	}
+}
+
+func TestOperator_IsSilentAfterMaxLabels(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxLabels = 7
+	labels, came := run(t, cfg, 100, ramp, nil)
+	if len(labels) != 7 || came[6] != 6 {
+		t.Errorf("%d labels, the last in ticks %v", len(labels), came)
 	}
 }
