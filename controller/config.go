@@ -175,6 +175,10 @@ func Preset(name string) Config {
 	return DefaultConfig()
 }
 
+// personBeta is β for the strategy ucb with few labels. The bonus β‖ψ‖ adds the uncertainty of every step of the
+// horizon: with the paper's 1 it outweighs what few labels say.
+const personBeta = 0.01
+
 // PersonConfig returns what learns best from the few, late and imprecise labels of a person: thompson with
 // the model's task prior, an offset, an estimated noise with heavy tails, and smaller draws that are held.
 func PersonConfig() Config {
@@ -182,6 +186,7 @@ func PersonConfig() Config {
 	c.Preset, c.Strategy = Person, Thompson
 	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
+	c.Beta.Value = personBeta
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
 	return c
 }
