@@ -218,15 +218,38 @@ func (r *trialRun) warmStart(l *controller.Learner) error {
 	return l.WarmStart(drawn.Phi, drawn.Reward)
 }
 
-// modifyReward sets the reward of the task if it is not the simulator's, and r_α = z_rᵀφ + α (r - z_rᵀφ),
-// where z_r explains the reward r best: α = 0 is linear, α = 1 is r.
-func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
-	if r.trial.reward != nil {
-		own, err := r.trial.reward.on(bundle.Observation)
+// defineReward sets the rewards that the protocol defines.
+func (r *trialRun) defineReward(bundle *tflite.Bundle) error {
+	for _, of := range []struct {
+		reward *Reward
+		from   int // the first episode
+	}{{r.trial.reward, 0}, {r.trial.becomes, r.run.Episodes / 2}} {
+		if of.reward == nil {
+			continue
+		}
+		own, err := of.reward.on(bundle.Observation)
 		if err != nil {
 			return err
 		}
-		r.robot.reward = func(obs []float32, _ float64) (float64, error) { return own(obs), nil }
+		before := r.robot.reward
+		r.robot.reward = func(obs []float32, reward float64) (float64, error) {
+			if r.robot.episode >= of.from {
+				return own(obs), nil
+			}
+			if before == nil {
+				return reward, nil
+			}
+			return before(obs, reward)
+		}
+	}
+	return nil
+}
+
+// modifyReward sets the reward of the task, and the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
+// task best: α = 0 is linear, α = 1 is r.
+func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
+	if err := r.defineReward(bundle); err != nil {
+		return err
 	}
 	if len(r.trial.settings.Nonlinearity) == 0 {
 		return nil

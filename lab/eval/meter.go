@@ -15,6 +15,7 @@ type meter struct {
 	reward func(obs []float32, r float64) (float64, error) // nil: the simulator's reward
 
 	obs     []float32     // of the last Sense
+	episode int           // from 0; -1 before the first
 	elapsed time.Duration // processor time in the simulator
 	err     error         // the first error of reward
 }
@@ -26,7 +27,7 @@ var (
 )
 
 func newMeter(s Simulator) *meter {
-	return &meter{Simulator: s, obs: make([]float32, len(s.Spec().Obs))}
+	return &meter{Simulator: s, episode: -1, obs: make([]float32, len(s.Spec().Obs))}
 }
 
 func (m *meter) Sense(obs []float32) (int64, error) {
@@ -43,6 +44,7 @@ func (m *meter) Act(action []float32) error {
 
 func (m *meter) Reset(seed uint64) error {
 	defer m.measure(processorTime())
+	m.episode++
 	return m.Simulator.Reset(seed)
 }
 

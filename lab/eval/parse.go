@@ -191,6 +191,7 @@ func (c *checker) environment(path string, e Environment) {
 		}
 	}
 	c.rewards(path, e, tasks)
+	c.becomes(path, e)
 	if len(e.Models) == 0 {
 		c.add(path+".models", "is empty; give at least one {bundle}")
 	}

@@ -21,6 +21,7 @@ type Trial struct {
 
 	settings Settings // one value each, defaults filled in
 	reward   *Reward  // of the task; nil: the simulator's
+	becomes  *Reward  // from the middle episode on
 }
 
 // ID names the trial among those of its protocol.
@@ -66,7 +67,7 @@ func (p Protocol) trials(e Environment, task string, model Model, m Method) []Tr
 		for i := range p.Run.Trials {
 			list = append(list, Trial{
 				Env: e.Name, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
-				Seed: trialSeed(p.Run.Seed, e.Name, task, i), settings: settings, reward: e.reward(task),
+				Seed: trialSeed(p.Run.Seed, e.Name, task, i), settings: settings, reward: e.reward(task), becomes: e.later(),
 			})
 		}
 	}

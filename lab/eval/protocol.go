@@ -60,6 +60,8 @@ type Environment struct {
 	Tasks []string `yaml:"tasks"`
 	// Rewards define further tasks.
 	Rewards []Reward `yaml:"rewards,omitempty"`
+	// Becomes is the task from the middle episode on: one of Rewards or a task of the rover. Empty: the same.
+	Becomes string `yaml:"becomes,omitempty"`
 	// Models are run one by one.
 	Models []Model `yaml:"models"`
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/hal/rover"
 	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
@@ -35,8 +36,18 @@ func (f Factor) at(x float64) float64 {
 	return math.Pow(0.1, d*d)
 }
 
-// on returns the reward as a function of observations of these channels.
+// on returns the reward as a function of observations of these channels. Without factors it is that of the
+// rover's task.
 func (r *Reward) on(channels []tflite.Channel) (func(obs []float32) float64, error) {
+	if len(r.Factors) == 0 {
+		if _, err := rover.Reward(r.Task, make([]float32, len(channels))); err != nil {
+			return nil, fmt.Errorf("eval: reward: %w", err)
+		}
+		return func(obs []float32) float64 {
+			reward, _ := rover.Reward(r.Task, obs) // checked above
+			return reward
+		}, nil
+	}
 	index := make([]int, len(r.Factors))
 	for i, f := range r.Factors {
 		index[i] = slices.IndexFunc(channels, func(c tflite.Channel) bool { return c.Name == f.Channel })
@@ -86,7 +97,7 @@ func (c *checker) rewards(path string, e Environment, simulated []string) {
 		if slices.Contains(simulated, r.Task) || e.reward(r.Task) != &e.Rewards[i] {
 			c.add(at+".task", "is taken (%q); choose another name", r.Task)
 		}
-		if !slices.Contains(e.Tasks, r.Task) {
+		if !slices.Contains(append(e.Tasks, e.Becomes), r.Task) {
 			c.add(at+".task", "is not used (%q); add it to tasks (%s)", r.Task, strings.Join(e.Tasks, ", "))
 		}
 		if len(r.Factors) == 0 {
@@ -98,6 +109,14 @@ func (c *checker) rewards(path string, e Environment, simulated []string) {
 	}
 }
 
+// becomes checks the task from the middle episode on.
+func (c *checker) becomes(path string, e Environment) {
+	if e.Becomes == "" || e.reward(e.Becomes) != nil || e.Name == Rover && slices.Contains(roverTasks(), e.Becomes) {
+		return
+	}
+	c.add(path+".becomes", "is unknown (%q); define it in rewards, or use a task of the rover", e.Becomes)
+}
+
 // reward returns the reward of a task, nil for that of the simulator.
 func (e Environment) reward(task string) *Reward {
 	i := slices.IndexFunc(e.Rewards, func(r Reward) bool { return r.Task == task })
@@ -105,6 +124,17 @@ func (e Environment) reward(task string) *Reward {
 		return nil
 	}
 	return &e.Rewards[i]
+}
+
+// later returns the reward from the middle episode on, nil for the same.
+func (e Environment) later() *Reward {
+	if e.Becomes == "" {
+		return nil
+	}
+	if r := e.reward(e.Becomes); r != nil {
+		return r
+	}
+	return &Reward{Task: e.Becomes}
 }
 
 // simulated returns the task that the simulator runs.

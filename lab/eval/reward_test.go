@@ -79,3 +79,23 @@ methods: [{name: oracle}, {name: random}]
 		t.Errorf("returns %v: the oracle is not better, or a reward is not in [0, 1]", returns)
 	}
 }
+
+func TestRunner_ChangesTheTaskInTheMiddle(t *testing.T) {
+	text := `
+version: 1
+experiment: change
+run: {trials: 2, episodes: 4, episode_steps: 100}
+environments: [{name: rover, tasks: [spin], becomes: spin_right, models: [{bundle: "embedded:rover"}]}]
+methods: [{name: oracle}]
+`[1:]
+	p := parsed(t, text)
+	last := lastReturns(t, p)["oracle "] // of the z that spins to the left
+	p.Environments[0].Becomes = ""
+	if unchanged := lastReturns(t, p)["oracle "]; !(unchanged > 50 && last < -unchanged/2) {
+		t.Errorf("the last return is %g, without a change %g", last, unchanged)
+	}
+	_, err := Parse("p.yaml", []byte(strings.Replace(text, "spin_right", "jump", 1)))
+	if err == nil || !strings.Contains(err.Error(), "define it in rewards") {
+		t.Errorf("an unknown task: %v", err)
+	}
+}

@@ -65,6 +65,7 @@ func runTrial(
 
 // newStepper arms an agent and returns a stepper for its episodes.
 func (r *trialRun) newStepper(bundle *tflite.Bundle, episodes uint32, seed uint64) (*simulate.Stepper, error) {
+	r.robot.episode = -1
 	agent, err := r.buildAgent(bundle)
 	if err != nil {
 		return nil, err
