@@ -123,6 +123,7 @@ type GateConfig struct {
 	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // longest pause
 	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
 	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`    // estimate when the task is learnt; then do not ask
+	Relearn           bool    `yaml:"relearn"`             // forget the task when most labels contradict it
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
 

@@ -104,7 +104,7 @@
 // With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains ([Plan].Known), the
 // learner counts the labels that the belief predicted, and [Proficiency] decides from both whether the task is
 // learnt (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
-// thompson follows ẑ. Labels that contradict a learnt task (FlagContradicted) make the next tick forget all
+// thompson follows ẑ. Labels that contradict the task (FlagContradicted, [Proficiency]) make the next tick forget all
 // earlier ones ([Learner.Relearn]). [Agent.SwitchTask] replaces the belief by that of a saved task
 // (FlagSwitched).
 //

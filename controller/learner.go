@@ -42,7 +42,9 @@ type Learner struct {
 	noise       noiseModel
 	predicts    bool // count predicted labels
 	predictions predictions
-	unsettled   int // ticks until Settle has checked all labels
+	apart       uint64 // least number of ticks between the moments of two labels that count as predicted or not
+	counted     uint64 // tick of the newest one
+	unsettled   int    // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
@@ -110,7 +112,8 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		offset:      cfg.Offset,
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
-		predicts:    cfg.Gate.StopWhenLearnt,
+		predicts:    cfg.Gate.StopWhenLearnt || cfg.Gate.Relearn,
+		apart:       apart(cfg.Gate, period),
 		unsettled:   SettlingTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
@@ -237,12 +240,12 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
-// Predicted tells how many of the newest labels the belief predicted, if Config.Gate.StopWhenLearnt. An undo
+// Predicted tells how many of the newest labels the belief predicted, if Config.Gate has StopWhenLearnt or Relearn. An undo
 // does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
 // Relearn forgets all labels before the first of the recent ones that was not predicted: they are about another
-// task. The agent calls it after labels contradicted a learnt task (FlagContradicted). O(d²).
+// task. The agent calls it after labels contradicted the task (FlagContradicted). O(d²).
 func (l *Learner) Relearn() {
 	l.belief.Reset()
 	l.noise.state = NoiseState{}
@@ -414,6 +417,14 @@ func (l *Learner) share(reward float64) float64 {
 	return posterior.Trust(l.belief.Surprise(l.phi, reward, l.labelWeight), l.robust)
 }
 
+// apart returns Learner.apart. Labels of successive ticks are predicted or not for the same reason.
+func apart(g GateConfig, period time.Duration) uint64 {
+	if !g.Relearn {
+		return 0
+	}
+	return ticks(0.5, period, 1)
+}
+
 // update updates the belief with φ̄ in l.phi and records the label in the ledger.
 func (l *Learner) update(a *AppliedLabel) Outcome {
 	if !(a.Weight > 0) { // so old that its weight is 0
@@ -426,8 +437,9 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		return BadLabel
 	}
-	if l.predicts {
+	if l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart) {
 		l.predictions.add(surprise / l.Sigma())
+		l.counted = a.About
 	}
 	l.noise.add(surprise)
 	l.unsettled = SettlingTicks

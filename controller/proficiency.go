@@ -16,6 +16,9 @@ const (
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
 	// five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
+	// changedPredicted is the largest number with which they contradict a task that is not learnt: of ten labels of
+	// the same task, eight are not predicted where the robot reaches states of another kind, but rarely.
+	changedPredicted = 2
 	// learntShare is the share of the attainable value with which a task is learnt.
 	learntShare = 0.8
 	// learntS is the time for which all this must last.
@@ -53,27 +56,37 @@ func (p *predictions) add(deviations float64) {
 
 // Proficiency decides whether a task is learnt: for 8 s of an armed robot, the bound of the planner's
 // appraisal (Plan.Known) is at least 0.8, and the belief predicted 8 of the last 10 labels. A learnt task
-// remains so until it predicted 4 of them at most. Then the labels contradict it.
+// remains so until it predicted 4 of them at most. Then the labels contradict it. With gate.relearn they also
+// contradict a task that is not learnt, if the belief predicted 8 of ten labels before and now predicts 2 at most.
 type Proficiency struct {
-	on     bool
-	lasts  uint64 // ticks
-	held   uint64 // for which the conditions were met
-	learnt bool
+	on           bool
+	relearns     bool
+	lasts        uint64 // ticks
+	held         uint64 // for which the conditions were met
+	learnt       bool
+	known        bool // the belief predicted 8 of ten labels
+	contradicted bool
 }
 
 // NewProficiency returns the decision for a gate. Without stop_when_learnt no task is learnt.
 func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
-	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
+	return &Proficiency{on: cfg.StopWhenLearnt, relearns: cfg.Relearn, lasts: ticks(learntS, period, 1)}
 }
 
 // Advance counts periods of an armed robot and returns whether the task is learnt. known is the tick's Known,
 // predicted the tick's Predicted.
 func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted) (learnt bool) {
-	if !p.on || predicted.Of < recentLabels {
+	p.contradicted = false
+	if predicted.Of < recentLabels {
 		return p.learnt
 	}
-	if p.learnt {
-		p.learnt = predicted.Labels > contradictedPredicted
+	if p.learnt && predicted.Labels <= contradictedPredicted ||
+		p.known && p.relearns && predicted.Labels <= changedPredicted {
+		p.learnt, p.known, p.held, p.contradicted = false, false, 0, true
+		return false
+	}
+	p.known = p.known || predicted.Labels >= learntPredicted
+	if !p.on || p.learnt {
 		return p.learnt
 	}
 	if !(known >= learntShare) || predicted.Labels < learntPredicted {
@@ -95,5 +108,8 @@ func (p *predictions) first() int {
 // Learnt returns the newest decision.
 func (p *Proficiency) Learnt() bool { return p.learnt }
 
+// Contradicted reports whether labels contradicted the task in the newest Advance.
+func (p *Proficiency) Contradicted() bool { return p.contradicted }
+
 // Resume continues from a logged decision, after a gap in a log.
-func (p *Proficiency) Resume(learnt bool) { p.learnt, p.held = learnt, 0 }
+func (p *Proficiency) Resume(learnt bool) { p.learnt, p.known, p.held = learnt, learnt, 0 }

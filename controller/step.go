@@ -350,9 +350,8 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 // judge decides whether the task is learnt. The tick of a stop decides nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
-		learnt := a.proficiency.Learnt()
 		a.proficiency.Advance(t.Elapsed, t.Known, t.Predicted)
-		if learnt && !a.proficiency.Learnt() {
+		if a.proficiency.Contradicted() {
 			a.contradicted = true
 			t.Flags |= FlagContradicted
 		}

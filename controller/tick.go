@@ -154,7 +154,7 @@ const (
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
 	FlagExplore             // Config.Explore changed Z
-	FlagContradicted        // labels contradict a learnt task: the next tick calls Learner.Relearn
+	FlagContradicted        // labels contradict the task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 )

@@ -127,11 +127,10 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.deliver(tick)
 	tick.Revised = r.learner.Settle(tick.Index)
 	tick.Sigma, tick.Zero, tick.Predicted = r.learner.Sigma(), r.learner.Zero(), r.learner.Predicted()
-	was := r.learnt.Learnt()
 	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
 		tick.Flags |= controller.FlagLearnt
 	}
-	if r.contradicted = was && !r.learnt.Learnt(); r.contradicted {
+	if r.contradicted = r.learnt.Contradicted(); r.contradicted {
 		tick.Flags |= controller.FlagContradicted
 	}
 	tick.LogDet, tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()

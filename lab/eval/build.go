@@ -157,6 +157,9 @@ func (t Trial) direction(z []float64) []float64 {
 func gateConfig(s Settings, g controller.GateConfig) controller.GateConfig {
 	g.Off = !s.asks()
 	g.StopWhenLearnt = s.StopWhenLearnt[0] == 1
+	if len(s.Relearn) > 0 {
+		g.Relearn = s.Relearn[0] == 1
+	}
 	g.RequestsPerMinute = 0
 	g.TimeoutS = max(g.TimeoutS, s.longestDelay()+answerMarginS) // the learner keeps features for longer than that
 	g.LabelsPerMinute = s.LabelsPerMinute[0]

@@ -29,7 +29,7 @@ var (
 		"sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
 	}
 	labelSettings = []string{
-		"stop_when_learnt", "kappa", "labels_per_minute", "answers", "operator", "max_labels",
+		"stop_when_learnt", "relearn", "kappa", "labels_per_minute", "answers", "operator", "max_labels",
 		"noise", "delay_s", "mistakes", "silence", "bias", "levels",
 	}
 )

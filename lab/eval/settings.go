@@ -74,6 +74,8 @@ type Settings struct {
 	Residuals []int `yaml:"residuals,omitempty"`
 	// StopWhenLearnt 1 stops asking when the task is learnt; default 0.
 	StopWhenLearnt []int `yaml:"stop_when_learnt,omitempty"`
+	// Relearn 1 forgets the task when labels contradict it.
+	Relearn []int `yaml:"relearn,omitempty"`
 	// Kappa is the least D-gap of a request, nats. Missing: every step is labelled.
 	Kappa []float64 `yaml:"kappa,omitempty"`
 	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
@@ -297,7 +299,7 @@ var ranges = map[string][2]float64{
 	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
 	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
 	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "dither": {0, 1e3}, "floor": {0, 1e6},
-	"held": {0, 1}, "stop_when_learnt": {0, 1}, "hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
+	"held": {0, 1}, "stop_when_learnt": {0, 1}, "relearn": {0, 1}, "hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000}, "max_labels": {0, 1e9},
 	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
