@@ -367,7 +367,7 @@ func TestLearner_CountsPredictionsOfLabelsHalfASecondApart(t *testing.T) {
 func TestAgent_RelearnsAChangedTask(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Gate.Relearn, c.Gate.RequestsPerMinute, c.Sigma = true, 0, 0.3 })
 	r.stubPlanner()
-	reward, relearnt := 1.0, 0
+	reward, relearnt := 0.0, 0
 	step := func() {
 		if r.next%25 == 0 { // half a second
 			r.source.give(value(r.next+1, r.next-1, reward))
@@ -383,6 +383,7 @@ func TestAgent_RelearnsAChangedTask(t *testing.T) {
 	if relearnt != 0 {
 		t.Fatalf("relearnt %d times without a change", relearnt)
 	}
+	reward = 50
 	for range 25 * 15 {
 		if r.next%25 == 0 {
 			reward *= -3 // which no belief predicts

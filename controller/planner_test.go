@@ -260,42 +260,6 @@ func TestPlanner_ThompsonSamplesPosterior(t *testing.T) {
 	}
 }
 
-// The stub's features are 0 but for the first one, so that z expects reward in a state exactly if its first
-// entry has the sign of that feature.
-func TestPlanner_DithersOnlyInPoorStates(t *testing.T) {
-	cfg := configured(Thompson)
-	cfg.Draw.Scale = 0 // z is the mean
-	s := learnt(t, cfg, 9)
-	mean := plan(t, newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent)), s).Z
-	cfg.Draw.Dither = 0.2
-	for name, c := range map[string]struct {
-		phi     float64
-		learnt  uint64
-		dithers bool
-	}{"good": {mean[0], 0, false}, "poor": {-mean[0], 0, true}, "poor, but learnt": {-mean[0], 1, false}} {
-		model := newStub(rigObs, rigAction, rigLatent)
-		model.phi = func(dst []float64, _ []float32) error {
-			clear(dst)
-			dst[0] = c.phi
-			return nil
-		}
-		p := newTestPlanner(t, cfg, model)
-		s.Learnt = c.learnt
-		var noise []float64
-		for tick := range uint64(4000) {
-			s.Next = tick + 1
-			for i, x := range plan(t, p, s).Z {
-				noise = append(noise, (x-mean[i])/norm(mean))
-			}
-		}
-		m, std := stat.MeanStdDev(noise, nil)
-		want := map[bool]float64{true: 0.2}[c.dithers]
-		if math.Abs(m) > 0.01 || math.Abs(std-want) > 0.01 {
-			t.Errorf("%s: noise of %.3f ± %.3f of ‖z‖, want 0 ± %g", name, m, std, want)
-		}
-	}
-}
-
 func TestPlanner_RandomIsUniformAndFixedIsGiven(t *testing.T) {
 	cfg := configured(Random)
 	p := newTestPlanner(t, cfg, newStub(rigObs, rigAction, rigLatent))

@@ -248,8 +248,8 @@ func (r *trialRun) defineReward(bundle *tflite.Bundle) error {
 	return nil
 }
 
-// modifyReward sets the reward of the task, and the reward r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r of the
-// task best: α = 0 is linear, α = 1 is r.
+// modifyReward sets the reward of the task, and r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r best:
+// α = 0 is linear, α = 1 is r.
 func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
 	if err := r.defineReward(bundle); err != nil {
 		return err
