@@ -157,7 +157,7 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 	var all []float64
 	for range 300 {
 		e := 4 * (random.Float64() - 0.5)
-		p.add(e)
+		p.add(e, 0)
 		all = append(all, e)
 		want := Predicted{}
 		for _, e := range all[max(0, len(all)-10):] {
@@ -172,7 +172,7 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 			t.Fatalf("after %d labels: %+v, want %+v", len(all), got, want)
 		}
 	}
-	if p.add(nan); p.summary().Last != 0 {
+	if p.add(nan, 0); p.summary().Last != 0 {
 		t.Error("a NaN was predicted")
 	}
 }
@@ -213,8 +213,15 @@ func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 }
 
 func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
+	relearnsFromTheContradictingLabels(t, false, 1)
+	relearnsFromTheContradictingLabels(t, true, 5) // one label of five counts
+}
+
+// relearnsFromTheContradictingLabels gives a label every so many ticks.
+func relearnsFromTheContradictingLabels(t *testing.T, relearn bool, every uint64) {
+	t.Helper()
 	cfg := PersonConfig()
-	cfg.Gate.StopWhenLearnt = true
+	cfg.Gate.StopWhenLearnt, cfg.Gate.Relearn = true, relearn
 	cfg.Rho, cfg.Offset, cfg.Noise.Freedom = 0.999, 0, 0
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
 	if err != nil {
@@ -229,8 +236,8 @@ func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
 			z = -30
 		}
 		l.Advance(1)
-		l.Observe(i, 0, phi, nil)
-		if got := l.Apply(value(i+1, i, z*phi[0]), 0); got.Outcome != Applied {
+		l.Observe(i*every, 0, phi, nil)
+		if got := l.Apply(value(i+1, i*every, z*phi[0]), 0); got.Outcome != Applied {
 			t.Fatal(got.Outcome)
 		}
 		if i >= old && i != undone {

@@ -250,11 +250,11 @@ func (l *Learner) Relearn() {
 	l.belief.Reset()
 	l.noise.state = NoiseState{}
 	l.unsettled = SettlingTicks
-	kept := l.predictions.first()
+	first := l.predictions.first()
 	l.predictions = predictions{}
 	for i := undoable - 1; i >= 0; i-- {
 		e := l.ledger.recent(i)
-		if i > kept || !e.active {
+		if e.order < first || !e.active {
 			e.active = false
 			continue
 		}
@@ -438,7 +438,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 		return BadLabel
 	}
 	if l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart) {
-		l.predictions.add(surprise / l.Sigma())
+		l.predictions.add(surprise/l.Sigma(), l.ledger.added)
 		l.counted = a.About
 	}
 	l.noise.add(surprise)

@@ -4,6 +4,7 @@ package controller
 // so that no label counts twice.
 type ledger struct {
 	entries []entry // a ring
+	added   uint64  // labels
 	next    int
 	seen    [seenIDs]uint64 // index: ID modulo len; IDs increase, so it holds the newest
 }
@@ -14,7 +15,8 @@ const seenIDs = 4096
 
 // entry is one label that entered the belief.
 type entry struct {
-	active bool // in the belief: not undone
+	active bool   // in the belief: not undone
+	order  uint64 // labels added before
 	id     uint64
 	clock  uint64 // of the learner: the time of the weights
 	reward float64
@@ -53,9 +55,9 @@ func (l *ledger) forget() {
 
 func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {
 	e := &l.entries[l.next]
-	l.next = (l.next + 1) % len(l.entries)
-	e.active, e.id, e.clock, e.reward = true, id, clock, reward
+	e.active, e.order, e.id, e.clock, e.reward = true, l.added, id, clock, reward
 	e.weight, e.full = weight, weight
+	l.next, l.added = (l.next+1)%len(l.entries), l.added+1
 	copy(e.phi, phi)
 }
 
