@@ -103,7 +103,7 @@ func TestKeyboard_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {
 	got := d.labels(t, 4)
 	for i, want := range []rewardsrc.Label{
 		{Kind: rewardsrc.Comparison, Value: 1}, {Kind: rewardsrc.Comparison, Value: -1},
-		{Kind: rewardsrc.Goal, Value: 3}, {Kind: rewardsrc.Undo},
+		{Kind: rewardsrc.Goal, Value: 2}, {Kind: rewardsrc.Undo},
 	} {
 		want.Tick, want.At = rewardsrc.NoTick, got[i].At
 		if got[i] != want {

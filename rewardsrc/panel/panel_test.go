@@ -108,7 +108,7 @@ func TestPanel_RolesGiveLabels(t *testing.T) {
 	for i, want := range []rewardsrc.Label{
 		{Kind: rewardsrc.Comparison, Value: 0.75, Tick: rewardsrc.NoTick},
 		{Kind: rewardsrc.Comparison, Value: -0.75, Tick: rewardsrc.NoTick},
-		{Kind: rewardsrc.Goal, Value: 2, Tick: rewardsrc.NoTick},
+		{Kind: rewardsrc.Goal, Value: 1.5, Tick: rewardsrc.NoTick},
 		{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick},
 		{Kind: rewardsrc.Value, Value: 2, Request: 4},
 		{Kind: rewardsrc.Value, Value: -1, Tick: rewardsrc.NoTick},
