@@ -308,7 +308,9 @@ func TestConfig_FormerTasksKeepTheBasis(t *testing.T) {
 	if !slices.Equal(read.FormerTasks[0], cfg.FormerTasks[0]) {
 		t.Errorf("the log has %v", read.FormerTasks)
 	}
-	for _, bad := range [][][]float64{{{1}}, {{nan, 0, 0, 0, 0, 0, 0}}, {{1e10, 0, 0, 0, 0, 0, 0}}, make([][]float64, MaxFormerTasks+1)} {
+	for _, bad := range [][][]float64{
+		{{1}}, {{nan, 0, 0, 0, 0, 0, 0}}, {{1e10, 0, 0, 0, 0, 0, 0}}, make([][]float64, MaxFormerTasks+1),
+	} {
 		if cfg.FormerTasks = bad; cfg.Validate(rigLatent) == nil {
 			t.Errorf("%v is accepted", bad)
 		}

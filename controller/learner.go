@@ -241,8 +241,7 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
 // Predicted tells how many of the newest labels the belief predicted, if Config.Gate has StopWhenLearnt or
-// Relearn. With Relearn, it counts labels half a second apart. An undo
-// does not change it.
+// Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
 // Relearn forgets all labels before the first of the recent ones that was not predicted: they are about another

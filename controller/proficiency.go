@@ -16,8 +16,8 @@ const (
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
 	// five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
-	// changedPredicted is the largest number with which they contradict a task that is not learnt: of ten labels of
-	// the same task, eight are not predicted where the robot reaches states of another kind, but rarely.
+	// changedPredicted is the largest number with which they contradict a task that is not learnt. It is smaller,
+	// because a robot that reaches states of another kind does not predict all labels of the same task.
 	changedPredicted = 2
 	// learntShare is the share of the attainable value with which a task is learnt.
 	learntShare = 0.8
@@ -67,7 +67,7 @@ type Proficiency struct {
 	lasts        uint64 // ticks
 	held         uint64 // for which the conditions were met
 	learnt       bool
-	known        bool // the belief predicted 8 of ten labels
+	wasPredicted bool // the belief predicted 8 of ten labels
 	contradicted bool
 }
 
@@ -84,11 +84,11 @@ func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted
 		return p.learnt
 	}
 	if p.learnt && predicted.Labels <= contradictedPredicted ||
-		p.known && p.relearns && predicted.Labels <= changedPredicted {
-		p.learnt, p.known, p.held, p.contradicted = false, false, 0, true
+		p.wasPredicted && p.relearns && predicted.Labels <= changedPredicted {
+		p.learnt, p.wasPredicted, p.held, p.contradicted = false, false, 0, true
 		return false
 	}
-	p.known = p.known || predicted.Labels >= learntPredicted
+	p.wasPredicted = p.wasPredicted || predicted.Labels >= learntPredicted
 	if !p.on || p.learnt {
 		return p.learnt
 	}
@@ -119,4 +119,4 @@ func (p *Proficiency) Learnt() bool { return p.learnt }
 func (p *Proficiency) Contradicted() bool { return p.contradicted }
 
 // Resume continues from a logged decision, after a gap in a log.
-func (p *Proficiency) Resume(learnt bool) { p.learnt, p.known, p.held = learnt, learnt, 0 }
+func (p *Proficiency) Resume(learnt bool) { p.learnt, p.wasPredicted, p.held = learnt, learnt, 0 }

@@ -265,10 +265,13 @@ func (a *Agent) applyLabels(t *Tick) {
 }
 
 func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
-	if !a.stopHistory.Admits(label) || label.Request == 0 && a.comparesAcrossStop(label, label.Tick) {
+	if !a.stopHistory.Admits(label) {
 		return refuse(label, RobotStopped)
 	}
 	if label.Request == 0 || label.Kind == rewardsrc.Undo {
+		if a.comparesAcrossStop(label, label.Tick) {
+			return refuse(label, RobotStopped)
+		}
 		return a.learner.Apply(label, 0)
 	}
 	asked, outcome := a.gate.Find(label.Request)

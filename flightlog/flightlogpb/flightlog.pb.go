@@ -1227,7 +1227,7 @@ type Snapshot struct {
 	State         []float64              `protobuf:"fixed64,3,rep,packed,name=state,proto3" json:"state,omitempty"`
 	NoiseSquares  float64                `protobuf:"fixed64,4,opt,name=noise_squares,json=noiseSquares,proto3" json:"noise_squares,omitempty"` // controller.NoiseState
 	NoiseCount    float64                `protobuf:"fixed64,5,opt,name=noise_count,json=noiseCount,proto3" json:"noise_count,omitempty"`
-	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // before tick next the run switched to this saved task
+	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // of a switch: the saved task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

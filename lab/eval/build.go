@@ -248,8 +248,8 @@ func (r *trialRun) defineReward(bundle *tflite.Bundle) error {
 	return nil
 }
 
-// modifyReward sets the reward of the task, and r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r best:
-// α = 0 is linear, α = 1 is r.
+// modifyReward sets the reward of the task, and r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r
+// best: α = 0 is linear, α = 1 is r.
 func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
 	if err := r.defineReward(bundle); err != nil {
 		return err
@@ -265,7 +265,10 @@ func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
 	phi, task := make([]float64, len(z)), r.robot.reward
 	r.robot.reward = func(obs []float32, reward float64) (float64, error) {
 		if task != nil {
-			reward, _ = task(obs, reward) // never an error
+			var err error
+			if reward, err = task(obs, reward); err != nil {
+				return 0, err
+			}
 		}
 		if err := r.network.Phi(phi, obs); err != nil {
 			return 0, err

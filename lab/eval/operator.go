@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"optibfm/controller"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
 )
@@ -18,9 +19,6 @@ const (
 	fatigueHalfLife  = 100 // labels
 	fatigueRecoveryS = 300
 )
-
-// compareS is the default of controller.credit.compare_s.
-const compareS = 2
 
 // newOperator returns the operator of a trial. The default labels every step at once and exactly.
 func newOperator(t Trial) (rewardsrc.Source, error) { return scripted.New(operatorConfig(t)) }
@@ -42,7 +40,7 @@ func operatorConfig(t Trial) scripted.Config {
 	if s.Operator[0] != OperatorPerson {
 		cfg.Bias = s.Bias[0] * span
 		if s.Operator[0] == OperatorComparing {
-			cfg.CompareS = compareS
+			cfg.CompareS = controller.DefaultConfig().Credit.CompareS
 		}
 		return cfg
 	}

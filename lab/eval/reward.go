@@ -97,7 +97,7 @@ func (c *checker) rewards(path string, e Environment, simulated []string) {
 		if slices.Contains(simulated, r.Task) || e.reward(r.Task) != &e.Rewards[i] {
 			c.add(at+".task", "is taken (%q); choose another name", r.Task)
 		}
-		if !slices.Contains(append(e.Tasks, e.Becomes), r.Task) {
+		if r.Task != e.Becomes && !slices.Contains(e.Tasks, r.Task) {
 			c.add(at+".task", "is not used (%q); add it to tasks (%s)", r.Task, strings.Join(e.Tasks, ", "))
 		}
 		if len(r.Factors) == 0 {

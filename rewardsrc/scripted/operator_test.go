@@ -223,7 +223,7 @@ func TestOperator_IsSilentAfterMaxLabels(t *testing.T) {
 	cfg.RewardLow, cfg.RewardHigh = 0, 1
 	labels, _ := run(t, cfg, 60, ramp, func(tick uint64) []rewardsrc.Request { return askAt(tick / 20 * 20)(tick) })
 	if len(labels) != 2 || labels[0].Kind != rewardsrc.CantTell || labels[1].Kind != rewardsrc.Comparison {
-		t.Errorf("labels %+v, want a can't tell, which is no label, and a comparison", labels)
+		t.Errorf("labels %+v, want a can't tell and a comparison", labels)
 	}
 }
 
