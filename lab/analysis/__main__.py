@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from . import claims, figures, page, sections
+from . import claims, figures, learnt, page, sections
 from .rows import ResultsError, parse_numbers, read
 from .samples import Results
 
@@ -38,15 +38,22 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     known = {name for section in shown for name in section.get("experiments", [section["id"]])}
     results.notes |= {f"{name}: no section in results.yaml." for name in {t.experiment for t in results.trials} - known}
     judgements = claims.judge_all(results, claims.read(experiments / "claims.yaml"), protocols(experiments))
-    rows, pictures = [], {}
+    pictures, other = {}, {}
     for section in shown:
         if section["id"] == "theory" and theory:
-            rows = read_theory(theory[0], ["measured", "low", "high"])
+            other["theory"] = page.theory(read_theory(theory[0], ["measured", "low", "high"]))
             curves = read_theory(theory[1], ["x", "value", "low", "high"])
             pictures["theory"] = figures.draw_theory(curves, section["figure"])
         elif "x" in section.get("figure", {}) and (svg := figures.draw(results, section)):
             pictures[section["id"]] = svg
-    text = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), rows)
+    announced, changed = ([t for t in results.trials if t.experiment == name] for name in ("learnt", "relearn"))
+    if announced:
+        other["learnt"] = page.grid(learnt.announcements(announced), learnt.HEAD_LEARNT)
+        pictures["learnt"] = learnt.draw(announced)
+    if announced and changed:
+        becomes = {e["name"]: e["becomes"] for e in yaml.safe_load((experiments / "relearn.yaml").read_text())["environments"]}
+        other["relearn"] = page.grid(learnt.changes(changed, announced, becomes), learnt.HEAD_CHANGES)
+    text = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():
         (out / "results" / f"{name}.svg").write_bytes(svg)

@@ -10,14 +10,14 @@ from .sections import Row, describe, rows_of, values_of
 
 
 def markdown(results: Results, sections: list[dict], judgements: list[Judgement], notes: dict[str, str],
-             figures: set[str], theory: list[dict]) -> str:
-    """Returns the page. notes: texts by section; figures: sections that have one; theory: rows of theory.csv."""
+             figures: set[str], other: dict[str, str]) -> str:
+    """Returns the page. notes: texts by section; figures: sections that have one; other: tables that results.yaml does
+    not describe, by section."""
     text = [notes["head"], "## Claims\n", *_claims(judgements, notes)]
     for section in sections:
         name = section["id"]
         body = [_table(results, section, view) for view in section.get("tables", [])]
-        if name == "theory":
-            body = [_grid([_theory_line(row) for row in theory], ["", "claim", "measured", "wanted", "holds", ""])]
+        body.append(other.get(name, ""))
         picture = f"![{section['figure']['title']}](results/{name}.svg)\n" if name in figures else ""
         if any(body) or section.get("always"):
             text += [f"## {section['title']}\n", section["question"] + "\n", picture, notes.get(name, ""), *body]
@@ -31,7 +31,8 @@ def read_notes(path: Path) -> dict[str, str]:
     return {name: body.strip() + "\n" for name, body in zip(parts[1::2], parts[2::2])}
 
 
-def _grid(rows: list[list], head: list[str]) -> str:
+def grid(rows: list[list], head: list[str]) -> str:
+    """Returns a table, without empty columns; empty without rows."""
     if not rows:
         return ""
     filled = [at for at in range(len(head)) if any(str(row[at]) for row in rows)]
@@ -57,7 +58,7 @@ def _table(results: Results, section: dict, view: dict) -> str:
             written = [_cell(cell, column["measure"], key is None) for cell, column in zip(cells, columns)]
             lines.append([row.env, row.label, _settings(row, view), *written, max(cell[2] for cell in cells if cell)])
     title = f"{view['head']}:\n\n" if "head" in view and lines else ""
-    return title + _grid(lines, ["robot", "method", "settings", *(column["head"] for column in columns), "runs"])
+    return title + grid(lines, ["robot", "method", "settings", *(column["head"] for column in columns), "runs"])
 
 
 def _cell(cell: tuple[Estimate, Estimate, int] | None, measure: str, whole: bool) -> str:
@@ -77,9 +78,11 @@ def _settings(row: Row, view: dict) -> str:
     return describe({k: v for k, v in row.trials[0].params.items() if k not in shown})
 
 
-def _theory_line(row: dict) -> list[str]:
-    measured = "{measured:.3f} [{low:.3f}, {high:.3f}]".format(**row)
-    return [row["group"], row["claim"], measured, row["wanted"], row["holds"], row["note"]]
+def theory(rows: list[dict]) -> str:
+    """Returns the table of theory.csv."""
+    lines = [[row["group"], row["claim"], "{measured:.3f} [{low:.3f}, {high:.3f}]".format(**row), row["wanted"],
+              row["holds"], row["note"]] for row in rows]
+    return grid(lines, ["", "claim", "measured", "wanted", "holds", ""])
 
 
 def _claims(judgements: list[Judgement], notes: dict[str, str]) -> list[str]:
@@ -93,8 +96,8 @@ def _claims(judgements: list[Judgement], notes: dict[str, str]) -> list[str]:
         claim = next(iter(of.values())).claim
         verdicts = [_verdict(of[env]) if env in of else "–" for env in envs]
         overview.append([f"`{name}`", claim["source"], claim["claim"], *verdicts])
-    return [notes["claims"], _grid(overview, ["claim", "of", "statement", *envs]), notes["checks"],
-            _grid([_detail(j) for j in judgements if j.finding],
+    return [notes["claims"], grid(overview, ["claim", "of", "statement", *envs]), notes["checks"],
+            grid([_detail(j) for j in judgements if j.finding],
                   ["claim", "robot", "verdict", "check", "mean", "bound", "p", "trials", "needed", "notes"])]
 
 
@@ -122,5 +125,5 @@ def _provenance(results: Results) -> list[str]:
         models[t.env, t.bundle] = [t.env, f"`{t.bundle}`", seed, f"`{digest[:12]}`"]
     runs = [[*key, len({t.task for t in ts}), len({t.model for t in ts}), len(ts),
              " ".join(sorted({f"`{t.protocol[:12]}`" for t in ts}))] for key, ts in sorted(experiments.items())]
-    return [_grid(runs, ["experiment", "robot", "tasks", "networks", "trials", "protocol hash"]),
-            _grid([models[key] for key in sorted(models)], ["robot", "network", "training seed", "weights (sha256)"])]
+    return [grid(runs, ["experiment", "robot", "tasks", "networks", "trials", "protocol hash"]),
+            grid([models[key] for key in sorted(models)], ["robot", "network", "training seed", "weights (sha256)"])]

@@ -24,7 +24,11 @@ const (
 	// MeasureLearnt is 1 when the robot announces that it has learnt the task, 0 when labels contradict it; x: steps
 	// so far.
 	MeasureLearnt = "learnt"
-	MeasureHz     = "hz" // ticks per second of processor time, without the simulator; x: ticks
+	// MeasureKnown is the appraisal at the end of an episode ([controller.Plan.Known]), for trials with
+	// stop_when_learnt; x: episode.
+	MeasureKnown = "known"
+
+	MeasureHz = "hz" // ticks per second of processor time, without the simulator; x: ticks
 )
 
 // Row is one number of one trial, with what reproduces it. A results file is a CSV of rows in any order.

@@ -66,6 +66,7 @@ func (s *scores) addTick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
 		s.add(MeasureReturn, float64(t.Episode), s.returned)
 		s.addPromised(t)
+		s.addKnown(t)
 	}
 }
 
@@ -74,6 +75,13 @@ func (s *scores) addTick(t *controller.Tick) {
 func (s *scores) addPromised(t *controller.Tick) {
 	if s.promised != 0 && s.discount > 0 {
 		s.add(MeasurePromised, float64(t.Episode), s.promised*(1-s.discount))
+	}
+}
+
+// addKnown adds the row of MeasureKnown. Known is 0 without an appraisal.
+func (s *scores) addKnown(t *controller.Tick) {
+	if t.Known > 0 {
+		s.add(MeasureKnown, float64(t.Episode), t.Known)
 	}
 }
 

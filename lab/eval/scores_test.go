@@ -78,3 +78,21 @@ func TestScores_PromisedIsInUnitsOfAReturn(t *testing.T) {
 		t.Errorf("without a discount, or without scores, promised %v", got)
 	}
 }
+
+func TestScores_KnownOnlyWithAnAppraisal(t *testing.T) {
+	s := &scores{}
+	for episode, known := range []float64{0, 0.25, 0.5} {
+		tick := labelledTick(3)
+		tick.Episode, tick.Known, tick.Flags = uint32(episode), known, controller.FlagEpisodeEnd
+		s.addTick(tick)
+	}
+	var got []float64
+	for _, r := range s.rows {
+		if r.Measure == MeasureKnown {
+			got = append(got, r.X, r.Value)
+		}
+	}
+	if want := []float64{1, 0.25, 2, 0.5}; !slices.Equal(got, want) {
+		t.Errorf("rows (x, value): %v, want %v", got, want)
+	}
+}
