@@ -142,7 +142,7 @@ class Sample:
         """Estimates the mean and the interquartile mean at each point."""
         def both(*drawn: np.ndarray) -> np.ndarray:
             scores = _normalised(*drawn)
-            return np.concatenate([means(scores), interquartile_means(scores)])
+            return np.concatenate([means(scores), interquartile_means(scores)], axis=-1)
 
         estimates = estimate(name, self.matrices, self.tasks, both)
         return estimates[:len(estimates) // 2], estimates[len(estimates) // 2:]
@@ -159,4 +159,4 @@ class Sample:
 
 
 def _normalised(values: np.ndarray, oracle: np.ndarray | None = None) -> np.ndarray:
-    return values if oracle is None else values / oracle.mean(axis=0)
+    return values if oracle is None else values / oracle.mean(axis=-3, keepdims=True)
